@@ -1,0 +1,57 @@
+// Build switches and every macro of the library (all TT_, all here, at most ten).
+//
+// One set of headers is used in two ways:
+//   header-only (default)   every function is `inline`; nothing to link.
+//   TINYTORCH_COMPILED      backend and tensor functions are only declared here and were compiled once into
+//                           a library (CMake target tinytorch::compiled), so a user's file builds in a second.
+// TINYTORCH_WITH_CUDA (0 or 1) alone decides what code exists. It names an inline namespace, so objects
+// built with different answers do not link instead of mixing silently.
+#pragma once
+
+#ifndef TINYTORCH_WITH_CUDA
+#define TINYTORCH_WITH_CUDA 0
+#endif
+
+#if TINYTORCH_WITH_CUDA
+#define TT_BUILD with_cuda
+#else
+#define TT_BUILD cpu_only
+#endif
+
+// TT_API marks a non-template function of backend/ or tensor/. TT_BACKEND_BODIES and TT_TENSOR_BODIES say
+// whether this translation unit sees the definitions; the library's own two files define TINYTORCH_IMPLEMENT_*.
+#ifdef TINYTORCH_COMPILED
+#define TT_API
+#ifdef TINYTORCH_IMPLEMENT_BACKEND
+#define TT_BACKEND_BODIES 1
+#else
+#define TT_BACKEND_BODIES 0
+#endif
+#ifdef TINYTORCH_IMPLEMENT_TENSOR
+#define TT_TENSOR_BODIES 1
+#else
+#define TT_TENSOR_BODIES 0
+#endif
+#else
+#define TT_API inline
+#define TT_BACKEND_BODIES 1
+#define TT_TENSOR_BODIES 1
+#endif
+
+#ifdef __CUDACC__
+#define TT_HOST_DEVICE __host__ __device__
+#else
+#define TT_HOST_DEVICE
+#endif
+
+// Tells the compiler that loop iterations are independent. Both compilers accept it without OpenMP's runtime
+// (-fopenmp-simd); without any OpenMP flag it is an unknown pragma and the loop is merely not promised.
+#if defined(__clang__)
+#define TT_SIMD _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__) && !defined(__CUDACC__)
+#define TT_SIMD _Pragma("GCC ivdep")
+#else
+#define TT_SIMD
+#endif
+
+#define TINYTORCH_VERSION "0.1.0"
