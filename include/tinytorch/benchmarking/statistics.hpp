@@ -191,19 +191,27 @@ inline void resample(Samples samples, std::span<double> out, Generator& random) 
   for (double& x : out) x = samples[random.below(samples.size())];
 }
 
+// The interval that replicates of a statistic span: their nearest-rank percentiles at both tails. Reorders
+// them.
+inline Interval percentile_interval(double estimate, std::span<double> replicates, double confidence = 0.95,
+                                    Loc loc = Loc::current()) {
+  require_samples("percentile_interval", replicates, loc);
+  require_in_range("percentile_interval", "confidence", confidence, 0, 1, loc);
+  const double tail = 50 * (1 - confidence);
+  const double low = detail::percentile_in_place(replicates, tail);
+  return {estimate, low, detail::percentile_in_place(replicates, 100 - tail)};
+}
+
 // The general form: `replicate(Generator&)` redoes the experiment once on resampled data and returns the
-// statistic. The bounds are nearest-rank percentiles of the replicates.
+// statistic.
 template <class Replicate>
 Interval bootstrap(double estimate, Replicate&& replicate, const BootstrapOptions& options = {},
                    Loc loc = Loc::current()) {
   require_in_range("bootstrap", "draws", static_cast<double>(options.draws), 1, 1e9, loc);
-  require_in_range("bootstrap", "confidence", options.confidence, 0, 1, loc);
   Generator random(options.seed);
   std::vector<double> replicates(static_cast<size_t>(options.draws));
   for (double& x : replicates) x = replicate(random);
-  const double tail = 50 * (1 - options.confidence);
-  const double low = detail::percentile_in_place(replicates, tail);
-  return {estimate, low, detail::percentile_in_place(replicates, 100 - tail)};
+  return percentile_interval(estimate, replicates, options.confidence, loc);
 }
 
 inline Interval bootstrap_median(Samples samples, const BootstrapOptions& options = {},
