@@ -3,7 +3,8 @@
 // One set of headers is used in two ways:
 //   header-only (default)   every function is `inline`; nothing to link.
 //   TINYTORCH_COMPILED      backend and tensor functions are only declared here and were compiled once into
-//                           a library (CMake target tinytorch::compiled), so a user's file builds in a second.
+//                           a library (CMake target tinytorch::compiled), so a user's file builds in a
+//                           second.
 // TINYTORCH_WITH_CUDA (0 or 1) alone decides what code exists. It names an inline namespace, so objects
 // built with different answers do not link instead of mixing silently.
 #pragma once
@@ -19,7 +20,8 @@
 #endif
 
 // TT_API marks a non-template function of backend/ or tensor/. TT_BACKEND_BODIES and TT_TENSOR_BODIES say
-// whether this translation unit sees the definitions; the library's own two files define TINYTORCH_IMPLEMENT_*.
+// whether this translation unit sees the definitions; the library's own two files define
+// TINYTORCH_IMPLEMENT_*.
 #ifdef TINYTORCH_COMPILED
 #define TT_API
 #ifdef TINYTORCH_IMPLEMENT_BACKEND
@@ -44,14 +46,14 @@
 #define TT_HOST_DEVICE
 #endif
 
-// Tells the compiler that loop iterations are independent. Both compilers accept it without OpenMP's runtime
-// (-fopenmp-simd); without any OpenMP flag it is an unknown pragma and the loop is merely not promised.
-#if defined(__clang__)
-#define TT_SIMD _Pragma("clang loop vectorize(assume_safety)")
-#elif defined(__GNUC__) && !defined(__CUDACC__)
+// Tells g++ that loop iterations are independent; clang checks that at run time and needs no telling.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define TT_SIMD _Pragma("GCC ivdep")
 #else
 #define TT_SIMD
 #endif
+
+// Last parameter of every public function: the caller's file and line, for error messages.
+#define TT_LOC Loc loc = Loc::current()
 
 #define TINYTORCH_VERSION "0.1.0"

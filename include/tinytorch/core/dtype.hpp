@@ -2,7 +2,8 @@
 //
 // BFloat16 keeps the upper 16 bits of a float; Half is IEEE binary16. Conversions round to nearest, ties to
 // even, keep infinities, and turn every NaN into a quiet NaN of the same sign. From double the value is first
-// rounded to odd in float, so that it is rounded only once (Boldo and Melquiond, "When double rounding is odd").
+// rounded to odd in float, so that it is rounded only once (Boldo and Melquiond, "When double rounding is
+// odd").
 #pragma once
 
 #include <bit>
@@ -47,7 +48,9 @@ constexpr uint16_t float_to_bf16_bits(float x) {
   const uint32_t quiet_nan = bits | 0x00400000u;
   return static_cast<uint16_t>((x != x ? quiet_nan : rounded) >> 16);
 }
-constexpr float bf16_bits_to_float(uint16_t h) { return std::bit_cast<float>(static_cast<uint32_t>(h) << 16); }
+constexpr float bf16_bits_to_float(uint16_t h) {
+  return std::bit_cast<float>(static_cast<uint32_t>(h) << 16);
+}
 
 // Branch-free so that loops over it vectorize: a normal result is rounded in integer arithmetic, a subnormal
 // one by letting float addition of 0.5 do the shift and the rounding.
@@ -57,7 +60,8 @@ constexpr uint16_t float_to_f16_bits(float x) {
   const uint32_t magnitude = bits & 0x7fffffffu;
   const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   const uint32_t subnormal =
-      std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude < 0x38800000u ? magnitude : 0u) + 0.5f) - 0x3f000000u;
+      std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude < 0x38800000u ? magnitude : 0u) + 0.5f) -
+      0x3f000000u;
   uint32_t half = magnitude < 0x38800000u ? subnormal : normal;  // 2^-14: smallest normal half
   half = magnitude >= 0x477ff000u ? 0x7c00u : half;              // 65520 and above round to infinity
   half = magnitude > 0x7f800000u ? 0x7e00u | ((magnitude >> 13) & 0x3ffu) : half;
@@ -97,23 +101,41 @@ struct Half {
 template <class T>
 struct DTypeOf;
 template <>
-struct DTypeOf<float> { static constexpr DType value = DType::f32; };
+struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
 template <>
-struct DTypeOf<double> { static constexpr DType value = DType::f64; };
+struct DTypeOf<double> {
+  static constexpr DType value = DType::f64;
+};
 template <>
-struct DTypeOf<BFloat16> { static constexpr DType value = DType::bf16; };
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::bf16;
+};
 template <>
-struct DTypeOf<Half> { static constexpr DType value = DType::f16; };
+struct DTypeOf<Half> {
+  static constexpr DType value = DType::f16;
+};
 template <>
-struct DTypeOf<int8_t> { static constexpr DType value = DType::i8; };
+struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::i8;
+};
 template <>
-struct DTypeOf<uint8_t> { static constexpr DType value = DType::u8; };
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::u8;
+};
 template <>
-struct DTypeOf<int32_t> { static constexpr DType value = DType::i32; };
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::i32;
+};
 template <>
-struct DTypeOf<int64_t> { static constexpr DType value = DType::i64; };
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::i64;
+};
 template <>
-struct DTypeOf<bool> { static constexpr DType value = DType::boolean; };
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::boolean;
+};
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
@@ -121,15 +143,24 @@ inline constexpr DType dtype_of = DTypeOf<T>::value;
 template <class F>
 decltype(auto) dispatch(DType t, F&& f) {
   switch (t) {
-    case DType::f32: return f(static_cast<float*>(nullptr));
-    case DType::f64: return f(static_cast<double*>(nullptr));
-    case DType::bf16: return f(static_cast<BFloat16*>(nullptr));
-    case DType::f16: return f(static_cast<Half*>(nullptr));
-    case DType::i8: return f(static_cast<int8_t*>(nullptr));
-    case DType::u8: return f(static_cast<uint8_t*>(nullptr));
-    case DType::i32: return f(static_cast<int32_t*>(nullptr));
-    case DType::i64: return f(static_cast<int64_t*>(nullptr));
-    case DType::boolean: return f(static_cast<bool*>(nullptr));
+    case DType::f32:
+      return f(static_cast<float*>(nullptr));
+    case DType::f64:
+      return f(static_cast<double*>(nullptr));
+    case DType::bf16:
+      return f(static_cast<BFloat16*>(nullptr));
+    case DType::f16:
+      return f(static_cast<Half*>(nullptr));
+    case DType::i8:
+      return f(static_cast<int8_t*>(nullptr));
+    case DType::u8:
+      return f(static_cast<uint8_t*>(nullptr));
+    case DType::i32:
+      return f(static_cast<int32_t*>(nullptr));
+    case DType::i64:
+      return f(static_cast<int64_t*>(nullptr));
+    case DType::boolean:
+      return f(static_cast<bool*>(nullptr));
   }
   fail("TT-DTYPE-00", "unknown dtype");
 }

@@ -1,4 +1,5 @@
-// Errors: one exception type, a stable code, the rule that was broken, a hint, and the caller's file and line.
+// Errors: one exception type, a stable code, the rule that was broken, a hint, and the caller's file and
+// line.
 //
 //   throw by    fail("TT-SHAPE-02", "matmul: ...\n  hint: ...", loc);
 //   look up     modules/tt explain TT-SHAPE-02
@@ -49,8 +50,9 @@ inline std::string compose_message(const std::string& code, const std::string& t
   throw BuiltWithoutCuda(
       "TT-CUDA-01",
       compose_message("TT-CUDA-01",
-                      op + ": this program was built without CUDA\n  hint: configure with "
-                           "-DTINYTORCH_WITH_CUDA=ON and link tinytorch::cuda, or keep the tensors on the CPU",
+                      op +
+                          ": this program was built without CUDA\n  hint: configure with "
+                          "-DTINYTORCH_WITH_CUDA=ON and link tinytorch::cuda, or keep the tensors on the CPU",
                       loc));
 }
 

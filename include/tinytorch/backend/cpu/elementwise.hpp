@@ -1,0 +1,249 @@
+// Elementwise kernels on the CPU: unary, binary, where, casts and copies, for every dtype and layout.
+//
+// Contract: out has the broadcast shape; inputs broadcast to it (missing leading dimensions and sizes of 1
+// stretch). out may be the same memory as an input, element for element; otherwise they must not overlap. One
+// short loop per function and compute type does the arithmetic; run_packed() brings operands to it.
+#pragma once
+
+#include <tinytorch/backend/functors.hpp>
+#include <tinytorch/backend/view.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// out = fn(x). p0, p1: bounds of clamp, slope of leaky_relu.
+TT_API void unary(UnaryFn fn, const View& out, const View& x, double p0 = 0, double p1 = 0);
+// out = fn(a, b); a and b have one dtype, out the same or bool. p0: slope of leaky_relu_grad.
+TT_API void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p0 = 0);
+// out = condition ? a : b, condition bool.
+TT_API void where(const View& out, const View& condition, const View& a, const View& b);
+// out = x converted to out's dtype; also the general strided copy.
+TT_API void copy(const View& out, const View& x);
+TT_API void fill(const View& out, double value);
+TT_API void fill(const View& out, int64_t value);
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+
+#if TT_BACKEND_BODIES
+#include <cstring>
+#include <tinytorch/backend/cpu/pack.hpp>
+#include <tinytorch/core/parallel.hpp>
+#include <utility>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+inline constexpr int64_t kElementwiseGrain = 32768;  // elements that repay waking a thread
+inline constexpr int64_t kShortRow = 256;            // rows below this are packed several at a time
+
+template <class T>
+using Kernel = void (*)(T* out, const T* const* in, int64_t n, const double* parameters);
+
+// Strides of v seen as `shape`.
+inline Strides stretch(const View& v, const Shape& shape) {
+  Strides s = Strides::filled(shape.size(), 0);
+  const int shift = shape.size() - v.rank();
+  for (int d = 0; d < v.rank(); ++d) s[d + shift] = v.shape[d] == 1 ? 0 : v.strides[d];
+  return s;
+}
+
+// Applies `kernel` to all elements of out; operand 0 is out, the others are inputs.
+template <class T, size_t kInputs>
+void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters) {
+  if (out.numel() == 0) return;
+  Shape shape = out.shape;
+  Strides strides[kInputs + 1];
+  strides[0] = out.strides;
+  for (size_t k = 0; k < kInputs; ++k) strides[k + 1] = stretch(in[k], out.shape);
+  collapse(shape, strides, kInputs + 1);
+
+  View operand[kInputs + 1];
+  bool whole[kInputs + 1], along_row[kInputs + 1];
+  for (size_t k = 0; k <= kInputs; ++k) {
+    const View& v = k == 0 ? out : in[k - 1];
+    operand[k] = {v.data, v.dtype, shape, strides[k]};
+    whole[k] = v.dtype == dtype_of<T> && operand[k].contiguous();
+    along_row[k] = v.dtype == dtype_of<T> && strides[k].back() == 1;
+  }
+  const int64_t total = shape.numel(), row = shape.back();
+  const bool stay_in_row = row >= kShortRow;
+
+  parallel_for(total, kElementwiseGrain, [&](int64_t begin, int64_t end) {
+    alignas(64) T buffer[kInputs + 1][kPackLength<T>];
+    const void* held[kInputs + 1] = {};  // the single element a buffer is filled with, to skip refilling
+    for (int64_t i = begin; i < end;) {
+      const int64_t room = stay_in_row ? row - i % row : total;
+      const bool direct_out = whole[0] || (stay_in_row && along_row[0]);
+      bool all_direct = direct_out;
+      const T* source[kInputs];
+      int64_t index[kMaxRank];
+      for (size_t k = 1; k <= kInputs; ++k) {
+        const bool direct = whole[k] || (stay_in_row && along_row[k]);
+        source[k - 1] =
+            direct ? operand[k].template as<T>() + locate(shape, strides[k], i, index) : buffer[k];
+        all_direct = all_direct && direct;
+      }
+      const int64_t n = std::min({end - i, room, all_direct ? kElementwiseGrain : kPackLength<T>});
+      for (size_t k = 1; k <= kInputs; ++k) {
+        if (source[k - 1] != buffer[k]) continue;
+        const bool constant = stay_in_row && strides[k].back() == 0;
+        const char* element =
+            operand[k].template as<char>() +
+            locate(shape, strides[k], i, index) * static_cast<int64_t>(size_of(operand[k].dtype));
+        if (constant && held[k] == element) continue;
+        pack(buffer[k], operand[k], i, constant ? std::min(kPackLength<T>, room) : n);
+        held[k] = constant && room >= kPackLength<T> ? element : nullptr;
+      }
+      if (direct_out) {
+        kernel(operand[0].template as<T>() + locate(shape, strides[0], i, index), source, n, parameters);
+      } else {
+        kernel(buffer[0], source, n, parameters);
+        unpack(operand[0], i, buffer[0], n);
+      }
+      i += n;
+    }
+  });
+}
+
+template <UnaryFn fn, class T>
+void unary_kernel(T* out, const T* const* in, int64_t n, const double* parameters) {
+  const T* x = in[0];
+  if constexpr (fn == UnaryFn::sin || fn == UnaryFn::cos) {
+    if constexpr (std::is_same_v<T, float>) {
+      float largest = 0;
+      TT_SIMD
+      for (int64_t i = 0; i < n; ++i) largest = std::abs(x[i]) > largest ? std::abs(x[i]) : largest;
+      if (largest > math::kMaxTrigArgument) {  // rare: libm reduces huge arguments exactly
+        for (int64_t i = 0; i < n; ++i) out[i] = fn == UnaryFn::sin ? std::sin(x[i]) : std::cos(x[i]);
+        return;
+      }
+    }
+  }
+  const T p0 = static_cast<T>(parameters[0]), p1 = static_cast<T>(parameters[1]);
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) out[i] = unary_value<fn, T>(x[i], p0, p1);
+}
+
+template <BinaryFn fn, class T>
+void binary_kernel(T* out, const T* const* in, int64_t n, const double* parameters) {
+  const T *a = in[0], *b = in[1];
+  const T p0 = static_cast<T>(parameters[0]);
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) out[i] = binary_value<fn, T>(a[i], b[i], p0);
+}
+
+template <class T>
+void where_kernel(T* out, const T* const* in, int64_t n, const double*) {
+  const T *condition = in[0], *a = in[1], *b = in[2];
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) out[i] = condition[i] != T(0) ? a[i] : b[i];
+}
+
+// Tables of kernels, indexed by function; integers stop at the last function that exists for them.
+template <class T, int... kFn>
+Kernel<T> find_unary(UnaryFn fn, std::integer_sequence<int, kFn...>) {
+  static constexpr Kernel<T> kTable[] = {unary_kernel<static_cast<UnaryFn>(kFn), T>...};
+  return kTable[static_cast<int>(fn)];
+}
+template <class T, int... kFn>
+Kernel<T> find_binary(BinaryFn fn, std::integer_sequence<int, kFn...>) {
+  static constexpr Kernel<T> kTable[] = {binary_kernel<static_cast<BinaryFn>(kFn), T>...};
+  return kTable[static_cast<int>(fn)];
+}
+
+// Calls f with a null pointer of the type in which elements of dtype t are computed.
+template <class F>
+void dispatch_compute(DType t, F&& f) {
+  switch (t) {
+    case DType::f32:
+    case DType::bf16:
+    case DType::f16:
+      return f(static_cast<float*>(nullptr));
+    case DType::f64:
+      return f(static_cast<double*>(nullptr));
+    case DType::i64:
+      return f(static_cast<int64_t*>(nullptr));
+    default:
+      return f(static_cast<int32_t*>(nullptr));
+  }
+}
+
+TT_API void unary(UnaryFn fn, const View& out, const View& x, double p0, double p1) {
+  const double parameters[] = {p0, p1};
+  dispatch_compute(x.dtype, [&]<class T>(T*) {
+    constexpr int kCount = std::is_integral_v<T> ? kLastIntegerUnary + 1 : kUnaryCount;
+    if (static_cast<int>(fn) >= kCount) fail("TT-DTYPE-02", "unary: this function needs a floating dtype");
+    run_packed<T>(find_unary<T>(fn, std::make_integer_sequence<int, kCount>{}), out, {x}, parameters);
+  });
+}
+
+TT_API void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p0) {
+  const double parameters[] = {p0};
+  dispatch_compute(a.dtype, [&]<class T>(T*) {
+    constexpr int kCount = std::is_integral_v<T> ? kLastIntegerBinary + 1 : kBinaryCount;
+    if (static_cast<int>(fn) >= kCount) fail("TT-DTYPE-02", "binary: this function needs a floating dtype");
+    run_packed<T>(find_binary<T>(fn, std::make_integer_sequence<int, kCount>{}), out, {a, b}, parameters);
+  });
+}
+
+TT_API void where(const View& out, const View& condition, const View& a, const View& b) {
+  dispatch_compute(out.dtype, [&]<class T>(T*) {
+    run_packed<T>(where_kernel<T>, out, {condition, a, b}, nullptr);
+  });
+}
+
+// 2-D transposes, the one copy whose walk in output order would miss the cache at every element: 32 x 32
+// tiles.
+template <class T>
+void copy_transposed(const View& out, const View& x) {
+  constexpr int64_t kTile = 32;
+  const int64_t rows = out.shape[0], cols = out.shape[1];
+  T* to = out.as<T>();
+  const T* from = x.as<const T>();
+  const int64_t to_row = out.strides[0], from_col = x.strides[1];
+  parallel_for((rows + kTile - 1) / kTile, std::max<int64_t>(1, kElementwiseGrain / (cols * kTile + 1)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t r0 = begin * kTile; r0 < std::min(rows, end * kTile); r0 += kTile) {
+                   for (int64_t c0 = 0; c0 < cols; c0 += kTile) {
+                     for (int64_t r = r0; r < std::min(rows, r0 + kTile); ++r) {
+                       for (int64_t c = c0; c < std::min(cols, c0 + kTile); ++c) {
+                         to[r * to_row + c] = from[r + c * from_col];
+                       }
+                     }
+                   }
+                 }
+               });
+}
+
+TT_API void copy(const View& out, const View& x) {
+  if (out.numel() == 0) return;
+  if (out.dtype == x.dtype && out.contiguous() && x.contiguous() && out.shape == x.shape) {
+    const int64_t bytes = out.numel() * static_cast<int64_t>(size_of(out.dtype));
+    return parallel_for(bytes, int64_t{1} << 18, [&](int64_t begin, int64_t end) {
+      std::memcpy(out.as<char>() + begin, x.as<const char>() + begin, static_cast<size_t>(end - begin));
+    });
+  }
+  if (out.dtype == x.dtype && out.shape == x.shape && out.rank() == 2 && out.strides[1] == 1 &&
+      x.strides[0] == 1) {
+    return dispatch(out.dtype, [&]<class T>(T*) { copy_transposed<T>(out, x); });
+  }
+  const double parameters[] = {0, 0};
+  // The compute type must hold both ends exactly: integers to 16-bit floats go through double, so as to round
+  // once.
+  const bool narrow = out.dtype == DType::bf16 || out.dtype == DType::f16;
+  DType via = x.dtype;
+  if (out.dtype == DType::f64 || (narrow && is_integral(x.dtype))) via = DType::f64;
+  if (out.dtype == DType::f32 && !is_floating(x.dtype)) via = DType::f32;
+  dispatch_compute(
+      via, [&]<class T>(T*) { run_packed<T>(unary_kernel<UnaryFn::identity, T>, out, {x}, parameters); });
+}
+
+TT_API void fill(const View& out, double value) {
+  Strides strides = Strides::filled(out.rank(), 0);
+  copy(out, {&value, DType::f64, out.shape, strides});
+}
+TT_API void fill(const View& out, int64_t value) {
+  Strides strides = Strides::filled(out.rank(), 0);
+  copy(out, {&value, DType::i64, out.shape, strides});
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#endif

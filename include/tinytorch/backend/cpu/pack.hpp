@@ -1,0 +1,142 @@
+// Packing: the bridge between tensors of any type and layout and loops that know only contiguous T.
+//
+// A kernel works on runs of at most kPackBytes of its compute type. An operand that already is contiguous T
+// is used in place; any other is copied, converted, into a buffer that stays in the L1 cache, so strides,
+// broadcasting and 16-bit floats cost one cached copy and no extra kernels.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <tinytorch/backend/view.hpp>
+#include <type_traits>
+
+namespace tinytorch::inline TT_BUILD::backend {
+
+inline constexpr int64_t kPackBytes = 4096;
+template <class T>
+inline constexpr int64_t kPackLength = kPackBytes / static_cast<int64_t>(sizeof(T));
+
+// One value to another type. Floats to integers saturate and NaN becomes 0; integers to narrower ones wrap;
+// anything to bool asks "is it not zero".
+template <class To, class From>
+inline To convert(From x) {
+  constexpr bool kFrom16 = std::is_same_v<From, BFloat16> || std::is_same_v<From, Half>;
+  constexpr bool kTo16 = std::is_same_v<To, BFloat16> || std::is_same_v<To, Half>;
+  if constexpr (std::is_same_v<To, From>) {
+    return x;
+  } else if constexpr (kFrom16) {
+    return convert<To>(static_cast<float>(x));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return x != From(0);
+  } else if constexpr (kTo16) {
+    if constexpr (std::is_same_v<From, float>) return To(x);
+    return To(static_cast<double>(x));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
+    constexpr From kHigh =
+        static_cast<From>(std::numeric_limits<To>::max());  // may round up: compare with >=
+    if (x >= kHigh) return std::numeric_limits<To>::max();
+    return x > kLow ? static_cast<To>(x) : (x == x ? std::numeric_limits<To>::min() : To(0));
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+// Drops dimensions of size 1 and merges neighbours wherever every view can be walked as one longer dimension.
+// All views must have the same rank; `shape` is theirs.
+template <size_t kCount>
+void collapse(Shape& shape, Strides (&strides)[kCount], size_t count) {
+  Shape merged;
+  Strides out[kCount];
+  for (int d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    bool joins = !merged.empty();
+    for (size_t k = 0; joins && k < count; ++k) joins = out[k].back() == strides[k][d] * shape[d];
+    if (joins) {
+      merged.back() *= shape[d];
+      for (size_t k = 0; k < count; ++k) out[k].back() = strides[k][d];
+    } else {
+      merged.push_back(shape[d]);
+      for (size_t k = 0; k < count; ++k) out[k].push_back(strides[k][d]);
+    }
+  }
+  if (merged.empty()) {
+    merged.push_back(1);
+    for (size_t k = 0; k < count; ++k) out[k].push_back(1);
+  }
+  shape = merged;
+  for (size_t k = 0; k < count; ++k) strides[k] = out[k];
+}
+
+// Offset in elements of the element with row-major number `linear`; index[] receives its coordinates.
+inline int64_t locate(const Shape& shape, const Strides& strides, int64_t linear, int64_t* index) {
+  int64_t offset = 0;
+  for (int d = shape.size() - 1; d >= 0; --d) {
+    index[d] = linear % shape[d];
+    linear /= shape[d];
+    offset += index[d] * strides[d];
+  }
+  return offset;
+}
+
+// Calls f(offset, length) for the runs along the last dimension that make up [linear, linear + n).
+template <class F>
+void for_each_run(const Shape& shape, const Strides& strides, int64_t linear, int64_t n, F&& f) {
+  int64_t index[kMaxRank];
+  int64_t offset = locate(shape, strides, linear, index);
+  const int last = shape.size() - 1;
+  while (n > 0) {
+    const int64_t length = std::min(n, shape[last] - index[last]);
+    f(offset, length);
+    n -= length;
+    if (n <= 0) return;
+    offset -= index[last] * strides[last];
+    index[last] = 0;
+    for (int d = last - 1; d >= 0; --d) {
+      offset += strides[d];
+      if (++index[d] < shape[d]) break;
+      offset -= strides[d] * shape[d];
+      index[d] = 0;
+    }
+  }
+}
+
+template <class To, class From>
+void convert_run(To* out, int64_t out_stride, const From* in, int64_t in_stride, int64_t n) {
+  if (out_stride == 1 && in_stride == 1) {
+    TT_SIMD
+    for (int64_t i = 0; i < n; ++i) out[i] = convert<To>(in[i]);
+  } else if (out_stride == 1 && in_stride == 0) {
+    const To value = convert<To>(*in);
+    TT_SIMD
+    for (int64_t i = 0; i < n; ++i) out[i] = value;
+  } else {
+    for (int64_t i = 0; i < n; ++i) out[i * out_stride] = convert<To>(in[i * in_stride]);
+  }
+}
+
+// buffer[0..n) = elements [linear, linear + n) of a view, as T.
+template <class T>
+void pack(T* buffer, const View& v, int64_t linear, int64_t n) {
+  dispatch(v.dtype, [&]<class From>(From*) {
+    const int64_t step = v.strides.back();
+    for_each_run(v.shape, v.strides, linear, n, [&](int64_t offset, int64_t length) {
+      convert_run(buffer, 1, v.as<const From>() + offset, step, length);
+      buffer += length;
+    });
+  });
+}
+
+// The reverse.
+template <class T>
+void unpack(const View& v, int64_t linear, const T* buffer, int64_t n) {
+  dispatch(v.dtype, [&]<class To>(To*) {
+    const int64_t step = v.strides.back();
+    for_each_run(v.shape, v.strides, linear, n, [&](int64_t offset, int64_t length) {
+      convert_run(v.as<To>() + offset, step, buffer, 1, length);
+      buffer += length;
+    });
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend

@@ -1,0 +1,319 @@
+// Reductions on the CPU: sum, product, extrema, any, all, sums of squares, arg-extrema, cumulative sum.
+//
+// Deterministic: the reduced elements are cut into blocks whose size depends on the shape alone; blocks are
+// folded in any order by any thread, and their partial results combined in index order. Partial sums of float
+// are kept in double after every 1024 elements (Higham, "Accuracy and Stability of Numerical
+// Algorithms", 4.2: blocked sums).
+#pragma once
+
+#include <tinytorch/backend/view.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend {
+
+enum class ReduceFn : uint8_t { sum, sum_square, prod, max, min, any, all };
+
+namespace cpu {
+
+// out = fn over the dimensions d of x with reduced[d], times `scale` for sum and sum_square. out has the
+// remaining dimensions in order (those reduced may also be present with size 1). NaN wins in max and min.
+TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale = 1);
+// out (i64) = position of the first largest (or smallest) value along dim; the first NaN counts as such.
+TT_API void arg_extreme(const View& out, const View& x, int dim, bool largest);
+// out = running sum along dim.
+TT_API void cumsum(const View& out, const View& x, int dim);
+
+}  // namespace cpu
+}  // namespace tinytorch::inline TT_BUILD::backend
+
+#if TT_BACKEND_BODIES
+#include <tinytorch/backend/cpu/elementwise.hpp>
+#include <tinytorch/core/simd.hpp>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+template <class T>
+using Accumulator = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
+
+// A fold: its neutral element, and how a value (one or a vector of lanes) joins the running result.
+template <ReduceFn fn, class T>
+struct Fold {
+  static constexpr T neutral() {
+    using L = std::numeric_limits<T>;
+    if constexpr (fn == ReduceFn::prod || fn == ReduceFn::all) return T(1);
+    if constexpr (fn == ReduceFn::max) return L::has_infinity ? -L::infinity() : L::lowest();
+    if constexpr (fn == ReduceFn::min) return L::has_infinity ? L::infinity() : L::max();
+    return T(0);
+  }
+  template <class V>
+  static V join(V a, V x) {
+    if constexpr (fn == ReduceFn::sum) return a + x;
+    if constexpr (fn == ReduceFn::sum_square) return a + x * x;
+    if constexpr (fn == ReduceFn::prod) return a * x;
+    if constexpr (fn == ReduceFn::max) return ((x > a) | (x != x)) ? x : a;
+    if constexpr (fn == ReduceFn::min) return ((x < a) | (x != x)) ? x : a;
+    if constexpr (fn == ReduceFn::any) return x != V{} ? V{} + T(1) : a;
+    if constexpr (fn == ReduceFn::all) return x != V{} ? a : V{};
+  }
+  // Two partial results into one.
+  template <class A>
+  static A merge(A a, A b) {
+    if constexpr (fn == ReduceFn::sum_square) return a + b;
+    if constexpr (fn != ReduceFn::sum_square) return Fold<fn, A>::join(a, b);
+  }
+};
+
+// Folds n contiguous values, at most kPackLength of them, in four independent vector chains.
+template <ReduceFn fn, class T>
+Accumulator<T> fold_run(const T* x, int64_t n) {
+  using F = Fold<fn, T>;
+  constexpr int64_t kL = kLanes<T>;
+  const Simd<T> start = simd_broadcast(F::neutral());
+  Simd<T> a = start, b = start, c = start, d = start;
+  int64_t i = 0;
+  for (; i + 4 * kL <= n; i += 4 * kL) {
+    a = F::join(a, simd_load(x + i));
+    b = F::join(b, simd_load(x + i + kL));
+    c = F::join(c, simd_load(x + i + 2 * kL));
+    d = F::join(d, simd_load(x + i + 3 * kL));
+  }
+  for (; i + kL <= n; i += kL) a = F::join(a, simd_load(x + i));
+  T lanes[4 * kL];
+  simd_store(lanes, a);
+  simd_store(lanes + kL, b);
+  simd_store(lanes + 2 * kL, c);
+  simd_store(lanes + 3 * kL, d);
+  using A = Accumulator<T>;
+  A result = static_cast<A>(F::neutral());
+  for (int64_t k = 0; k < 4 * kL; ++k) result = F::merge(result, static_cast<A>(lanes[k]));
+  T tail = F::neutral();
+  for (; i < n; ++i) tail = F::join(tail, x[i]);
+  return F::merge(result, static_cast<A>(tail));
+}
+
+// sums[j] = join(sums[j], x[j]): one more row of values under n columns.
+template <ReduceFn fn, class T>
+void fold_row_into(Accumulator<T>* sums, const T* x, int64_t n) {
+  TT_SIMD
+  for (int64_t j = 0; j < n; ++j)
+    sums[j] = Fold<fn, Accumulator<T>>::join(sums[j], static_cast<Accumulator<T>>(x[j]));
+}
+
+// A fold's loops as a value, so that the drivers below exist once per compute type and not once per fold.
+template <class T>
+struct FoldLoops {
+  T neutral;
+  Accumulator<T> (*run)(const T* x, int64_t n);
+  void (*row_into)(Accumulator<T>* sums, const T* x, int64_t n);
+  Accumulator<T> (*merge)(Accumulator<T> a, Accumulator<T> b);
+};
+template <ReduceFn fn, class T>
+constexpr FoldLoops<T> fold_loops() {
+  return {Fold<fn, T>::neutral(), fold_run<fn, T>, fold_row_into<fn, T>,
+          Fold<fn, T>::template merge<Accumulator<T>>};
+}
+template <class T>
+FoldLoops<T> find_fold(ReduceFn fn) {
+  static constexpr FoldLoops<T> kTable[] = {
+      fold_loops<ReduceFn::sum, T>(), fold_loops<ReduceFn::sum_square, T>(), fold_loops<ReduceFn::prod, T>(),
+      fold_loops<ReduceFn::max, T>(), fold_loops<ReduceFn::min, T>(),        fold_loops<ReduceFn::any, T>(),
+      fold_loops<ReduceFn::all, T>()};
+  return kTable[static_cast<int>(fn)];
+}
+
+// The reduction as a matrix problem: `kept` dimensions number the results, `reduced` ones the values of each.
+struct ReducePlan {
+  View kept, reduced;  // same data; each with its own dimensions, collapsed
+  int64_t results = 1, length = 1;
+  bool by_columns = false;  // neighbours in memory belong to different results
+
+  ReducePlan(const View& x, const bool* is_reduced) {
+    kept.data = reduced.data = x.data;
+    kept.dtype = reduced.dtype = x.dtype;
+    for (int d = 0; d < x.rank(); ++d) {
+      View& v = is_reduced[d] ? reduced : kept;
+      v.shape.push_back(x.shape[d]);
+      v.strides.push_back(x.strides[d]);
+    }
+    Strides kept_strides[] = {kept.strides}, reduced_strides[] = {reduced.strides};
+    collapse(kept.shape, kept_strides, 1);
+    collapse(reduced.shape, reduced_strides, 1);
+    kept.strides = kept_strides[0];
+    reduced.strides = reduced_strides[0];
+    results = kept.shape.numel();
+    length = reduced.shape.numel();
+    by_columns = kept.strides.back() == 1 && kept.shape.back() > 1 && reduced.strides.back() != 1;
+  }
+  // A view of the same data that starts at result r (its column, or its row).
+  View values_of(int64_t r, int64_t* index) const {
+    View v = reduced;
+    const int64_t offset = locate(kept.shape, kept.strides, r, index);
+    v.data = v.as<char>() + offset * static_cast<int64_t>(size_of(v.dtype));
+    return v;
+  }
+};
+
+// n contiguous elements that start `offset` elements into v.
+inline View row_at(const View& v, int64_t offset, int64_t n) {
+  return {v.as<char>() + offset * static_cast<int64_t>(size_of(v.dtype)), v.dtype, {n}, {1}};
+}
+
+inline constexpr int64_t kReduceBlock = 32768;  // values folded into one partial result
+
+// partial[result * blocks + block], one row of values at a time.
+template <class T>
+void fold_rows(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks, Accumulator<T>* partial) {
+  const bool direct = plan.reduced.dtype == dtype_of<T> && plan.reduced.contiguous();
+  const int64_t grain = std::max<int64_t>(1, kReduceBlock / std::max<int64_t>(1, plan.length));
+  parallel_for(plan.results * blocks, grain, [&](int64_t begin, int64_t end) {
+    alignas(64) T buffer[kPackLength<T>];
+    int64_t index[kMaxRank];
+    for (int64_t task = begin; task < end; ++task) {
+      const View values = plan.values_of(task / blocks, index);
+      const int64_t first = task % blocks * kReduceBlock;
+      const int64_t last = std::min(plan.length, first + kReduceBlock);
+      auto result = static_cast<Accumulator<T>>(fold.neutral);
+      for (int64_t i = first; i < last; i += kPackLength<T>) {
+        const int64_t n = std::min(kPackLength<T>, last - i);
+        if (!direct) pack(buffer, values, i, n);
+        result = fold.merge(result, fold.run(direct ? values.as<const T>() + i : buffer, n));
+      }
+      partial[task] = result;
+    }
+  });
+}
+
+// The same where neighbours belong to different results: many columns advance together, row by row.
+template <class T>
+void fold_columns(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks, int64_t block_length,
+                  Accumulator<T>* partial) {
+  using A = Accumulator<T>;
+  constexpr int64_t kColumns = 512;
+  const int64_t row = plan.kept.shape.back();
+  const int64_t strips = (row + kColumns - 1) / kColumns;
+  const int64_t outer = plan.results / row;
+  parallel_for(outer * strips * blocks, 1, [&](int64_t begin, int64_t end) {
+    T buffer[kColumns];
+    A sums[kColumns];
+    int64_t index[kMaxRank];
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t block = task % blocks, strip = task / blocks % strips;
+      const int64_t first_result = task / blocks / strips * row + strip * kColumns;
+      const int64_t n = std::min(kColumns, row - strip * kColumns);
+      const View column = plan.values_of(first_result, index);
+      for (int64_t j = 0; j < n; ++j) sums[j] = static_cast<A>(fold.neutral);
+      const int64_t first = block * block_length, last = std::min(plan.length, first + block_length);
+      const bool direct = column.dtype == dtype_of<T>;
+      for_each_run(column.shape, column.strides, first, last - first, [&](int64_t offset, int64_t length) {
+        for (int64_t k = 0; k < length; ++k, offset += column.strides.back()) {
+          if (!direct) pack(buffer, row_at(column, offset, n), 0, n);
+          fold.row_into(sums, direct ? column.as<const T>() + offset : buffer, n);
+        }
+      });
+      for (int64_t j = 0; j < n; ++j) partial[(first_result + j) * blocks + block] = sums[j];
+    }
+  });
+}
+
+template <class T>
+void reduce_as(const FoldLoops<T>& fold, const View& out, const ReducePlan& plan, double scale) {
+  using A = Accumulator<T>;
+  int64_t block = kReduceBlock;
+  if (plan.by_columns) block = std::max<int64_t>(64, kReduceBlock / plan.kept.shape.back());
+  const int64_t blocks = std::max<int64_t>(1, (plan.length + block - 1) / block);
+  std::vector<A> partial(static_cast<size_t>(plan.results * blocks));
+  if (plan.by_columns) {
+    fold_columns<T>(fold, plan, blocks, block, partial.data());
+  } else {
+    fold_rows<T>(fold, plan, blocks, partial.data());
+  }
+  dispatch(out.dtype, [&]<class Out>(Out*) {
+    int64_t r = 0;
+    for_each_run(out.shape.empty() ? Shape{1} : out.shape, out.shape.empty() ? Strides{1} : out.strides, 0,
+                 plan.results, [&](int64_t offset, int64_t length) {
+                   const int64_t step = out.shape.empty() ? 1 : out.strides.back();
+                   for (int64_t k = 0; k < length; ++k, ++r) {
+                     A result = partial[static_cast<size_t>(r * blocks)];
+                     for (int64_t b = 1; b < blocks; ++b) {
+                       result = fold.merge(result, partial[static_cast<size_t>(r * blocks + b)]);
+                     }
+                     if (scale != 1) result = static_cast<A>(static_cast<double>(result) * scale);
+                     out.as<Out>()[offset + k * step] = convert<Out>(result);
+                   }
+                 });
+  });
+}
+
+TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale) {
+  if (out.numel() == 0) return;
+  const ReducePlan plan(x, reduced);
+  dispatch_compute(x.dtype, [&]<class T>(T*) {
+    const bool sums = fn == ReduceFn::sum || fn == ReduceFn::sum_square;
+    reduce_as<T>(find_fold<T>(fn), out, plan, sums ? scale : 1);
+  });
+}
+
+// Position of the first element equal to `value`, or the first NaN when value is NaN.
+template <class T>
+int64_t find_first(const T* x, int64_t step, int64_t n, T value) {
+  for (int64_t i = 0; i < n; ++i) {
+    const T v = x[i * step];
+    if (v == value || (value != value && v != v)) return i;
+  }
+  return 0;
+}
+
+template <class T>
+void arg_extreme_rows(const View& out, const ReducePlan& plan, bool largest) {
+  const FoldLoops<T> fold = find_fold<T>(largest ? ReduceFn::max : ReduceFn::min);
+  const int64_t grain = std::max<int64_t>(1, kReduceBlock / std::max<int64_t>(1, plan.length));
+  parallel_for(plan.results, grain, [&](int64_t begin, int64_t end) {
+    std::vector<T> row(static_cast<size_t>(plan.length));
+    int64_t index[kMaxRank];
+    const bool direct = plan.reduced.dtype == dtype_of<T> && plan.reduced.contiguous();
+    for (int64_t r = begin; r < end; ++r) {
+      const View values = plan.values_of(r, index);
+      const T* x = direct ? values.as<const T>() : row.data();
+      if (!direct) pack(row.data(), values, 0, plan.length);
+      Accumulator<T> best = static_cast<Accumulator<T>>(x[0]);
+      for (int64_t i = 0; i < plan.length; i += kPackLength<T>) {
+        const int64_t n = std::min(kPackLength<T>, plan.length - i);
+        best = fold.merge(best, fold.run(x + i, n));
+      }
+      out.as<int64_t>()[r] = find_first(x, 1, plan.length, static_cast<T>(best));
+    }
+  });
+}
+
+TT_API void arg_extreme(const View& out, const View& x, int dim, bool largest) {
+  bool reduced[kMaxRank] = {};
+  reduced[dim] = true;
+  if (out.numel() == 0) return;
+  const ReducePlan plan(x, reduced);
+  dispatch_compute(x.dtype, [&]<class T>(T*) { arg_extreme_rows<T>(out, plan, largest); });
+}
+
+TT_API void cumsum(const View& out, const View& x, int dim) {
+  if (out.numel() == 0) return;
+  bool reduced[kMaxRank] = {};
+  reduced[dim] = true;
+  const ReducePlan from(x, reduced), to(out, reduced);
+  dispatch_compute(x.dtype, [&]<class T>(T*) {
+    parallel_for(from.results, std::max<int64_t>(1, kReduceBlock / from.length),
+                 [&](int64_t begin, int64_t end) {
+                   std::vector<T> row(static_cast<size_t>(from.length));
+                   std::vector<Accumulator<T>> sums(row.size());
+                   int64_t index[kMaxRank];
+                   for (int64_t r = begin; r < end; ++r) {
+                     pack(row.data(), from.values_of(r, index), 0, from.length);
+                     Accumulator<T> running = 0;
+                     for (size_t i = 0; i < row.size(); ++i)
+                       sums[i] = running += static_cast<Accumulator<T>>(row[i]);
+                     unpack(to.values_of(r, index), 0, sums.data(), from.length);
+                   }
+                 });
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#endif

@@ -1,0 +1,192 @@
+// What one element becomes: the scalar functions behind every elementwise op, shared by CPU loops and CUDA
+// kernels.
+//
+// Branch-free, so that a loop over them vectorizes. T is the compute type: float (also for bf16 and f16),
+// double, int32_t (also for the narrow integers and bool) or int64_t. Integer arithmetic wraps.
+#pragma once
+
+#include <tinytorch/core/scalar_math.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend {
+
+// Functions up to kLastIntegerUnary also exist for integers.
+enum class UnaryFn : uint8_t {
+  identity,
+  neg,
+  abs,
+  sign,
+  square,
+  clamp,
+  floor,
+  ceil,
+  round,
+  logical_not,
+  relu,
+  exp,
+  log,
+  sqrt,
+  rsqrt,
+  reciprocal,
+  sin,
+  cos,
+  tanh,
+  sigmoid,
+  erf,
+  leaky_relu,
+  silu,
+  gelu,
+  gelu_tanh
+};
+inline constexpr int kUnaryCount = static_cast<int>(UnaryFn::gelu_tanh) + 1;
+inline constexpr int kLastIntegerUnary = static_cast<int>(UnaryFn::relu);
+
+// *_grad(g, v): g times the derivative, from the output v (relu, leaky_relu, tanh, sigmoid, sqrt, rsqrt) or
+// the input v (all others). Functions up to kLastIntegerBinary also exist for integers.
+enum class BinaryFn : uint8_t {
+  add,
+  sub,
+  mul,
+  maximum,
+  minimum,
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,
+  logical_and,
+  logical_or,
+  div,
+  pow,
+  relu_grad,
+  leaky_relu_grad,
+  tanh_grad,
+  sigmoid_grad,
+  silu_grad,
+  gelu_grad,
+  gelu_tanh_grad
+};
+inline constexpr int kBinaryCount = static_cast<int>(BinaryFn::gelu_tanh_grad) + 1;
+inline constexpr int kLastIntegerBinary = static_cast<int>(BinaryFn::logical_or);
+
+inline constexpr double kSqrtHalf = 0.70710678118654752440;       // 1 / sqrt(2)
+inline constexpr double kInvSqrtTwoPi = 0.39894228040143267794;   // 1 / sqrt(2 pi)
+inline constexpr double kSqrtTwoOverPi = 0.79788456080286535588;  // sqrt(2 / pi)
+inline constexpr double kGeluCubic = 0.044715;
+
+// a^b. Positive a: exp(b log a) in double; otherwise the rules of C's pow, branch-free.
+TT_HOST_DEVICE inline float power(float a, float b) {
+  const double x = a < 0 ? -static_cast<double>(a) : static_cast<double>(a);
+  const double y = static_cast<double>(b);
+  const double magnitude = math::exp(y * math::log(x));
+  const double nearest = y + math::Format<double>::kRound - math::Format<double>::kRound;
+  const bool is_big = y > 0x1p51 || y < -0x1p51;  // then an even integer or infinite
+  const bool is_integer = is_big || nearest == y;
+  const double half = 0.5 * y;
+  const bool is_odd =
+      is_integer && !is_big && half + math::Format<double>::kRound - math::Format<double>::kRound != half;
+  double r = a < 0 && is_odd ? -magnitude : magnitude;
+  r = a < 0 && !is_integer ? std::numeric_limits<double>::quiet_NaN() : r;
+  r = x == 1 && (a > 0 || is_big) ? 1.0 : r;  // also 1^NaN, (-1)^inf
+  return y == 0 ? 1.0f : static_cast<float>(r);
+}
+TT_HOST_DEVICE inline double power(double a, double b) { return std::pow(a, b); }
+
+template <class T>
+TT_HOST_DEVICE inline T gelu_tanh_inner(T x) {
+  return T(kSqrtTwoOverPi) * (x + T(kGeluCubic) * x * x * x);
+}
+
+template <UnaryFn fn, class T>
+TT_HOST_DEVICE inline T unary_value(T x, [[maybe_unused]] T p0, [[maybe_unused]] T p1) {
+  using enum UnaryFn;
+  if constexpr (fn == identity) return x;
+  if constexpr (fn == abs) return x < T(0) ? static_cast<T>(T(0) - x) : (x == T(0) ? T(0) : x);
+  if constexpr (fn == sign) return x > T(0) ? T(1) : (x < T(0) ? T(-1) : (x == x ? T(0) : x));
+  if constexpr (fn == clamp) {
+    const T low = x < p0 ? p0 : x;  // written so that NaN passes
+    return low > p1 ? p1 : low;
+  }
+  if constexpr (fn == logical_not) return x == T(0) ? T(1) : T(0);
+  if constexpr (fn == relu) return x < T(0) ? T(0) : x;
+  if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    if constexpr (fn == neg) return static_cast<T>(U(0) - static_cast<U>(x));
+    if constexpr (fn == square) return static_cast<T>(static_cast<U>(x) * static_cast<U>(x));
+    return x;  // floor, ceil, round
+  } else {
+    if constexpr (fn == neg) return -x;
+    if constexpr (fn == square) return x * x;
+    if constexpr (fn == floor) return std::floor(x);
+    if constexpr (fn == ceil) return std::ceil(x);
+    if constexpr (fn == round) return std::nearbyint(x);
+    if constexpr (fn == exp) return math::exp(x);
+    if constexpr (fn == log) return math::log(x);
+    if constexpr (fn == sqrt) return std::sqrt(x);
+    if constexpr (fn == rsqrt) return T(1) / std::sqrt(x);
+    if constexpr (fn == reciprocal) return T(1) / x;
+    if constexpr (fn == sin) return math::sin(x);
+    if constexpr (fn == cos) return math::cos(x);
+    if constexpr (fn == tanh) return math::tanh(x);
+    if constexpr (fn == sigmoid) return math::sigmoid(x);
+    if constexpr (fn == erf) return math::erf(x);
+    if constexpr (fn == leaky_relu) return x < T(0) ? x * p0 : x;
+    if constexpr (fn == silu) return x * math::sigmoid(x);
+    if constexpr (fn == gelu) return T(0.5) * x * (T(1) + math::erf(x * T(kSqrtHalf)));
+    if constexpr (fn == gelu_tanh) return T(0.5) * x * (T(1) + math::tanh(gelu_tanh_inner(x)));
+  }
+}
+
+// d gelu(x)/dx = Phi(x) + x phi(x)
+template <class T>
+TT_HOST_DEVICE inline T gelu_derivative(T x) {
+  const T cdf = T(0.5) * (T(1) + math::erf(x * T(kSqrtHalf)));
+  return cdf + x * T(kInvSqrtTwoPi) * math::exp(T(-0.5) * x * x);
+}
+template <class T>
+TT_HOST_DEVICE inline T gelu_tanh_derivative(T x) {
+  const T t = math::tanh(gelu_tanh_inner(x));
+  const T inner = T(kSqrtTwoOverPi) * (T(1) + T(3 * kGeluCubic) * x * x);
+  return T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * inner;
+}
+template <class T>
+TT_HOST_DEVICE inline T silu_derivative(T x) {
+  const T s = math::sigmoid(x);
+  return s * (T(1) + x * (T(1) - s));
+}
+
+template <BinaryFn fn, class T>
+TT_HOST_DEVICE inline T binary_value(T a, T b, [[maybe_unused]] T p0) {
+  using enum BinaryFn;
+  if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    if constexpr (fn == add) return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+    if constexpr (fn == sub) return static_cast<T>(static_cast<U>(a) - static_cast<U>(b));
+    if constexpr (fn == mul) return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+  } else {
+    if constexpr (fn == add) return a + b;
+    if constexpr (fn == sub) return a - b;
+    if constexpr (fn == mul) return a * b;
+    if constexpr (fn == div) return a / b;
+    if constexpr (fn == pow) return power(a, b);
+    if constexpr (fn == relu_grad) return b > T(0) ? a : T(0);
+    if constexpr (fn == leaky_relu_grad) return b < T(0) ? a * p0 : a;
+    if constexpr (fn == tanh_grad) return a * (T(1) - b * b);
+    if constexpr (fn == sigmoid_grad) return a * b * (T(1) - b);
+    if constexpr (fn == silu_grad) return a * silu_derivative(b);
+    if constexpr (fn == gelu_grad) return a * gelu_derivative(b);
+    if constexpr (fn == gelu_tanh_grad) return a * gelu_tanh_derivative(b);
+  }
+  if constexpr (fn == maximum) return a > b || a != a ? a : b;  // NaN wins
+  if constexpr (fn == minimum) return a < b || a != a ? a : b;
+  if constexpr (fn == eq) return T(a == b);
+  if constexpr (fn == ne) return T(a != b);
+  if constexpr (fn == lt) return T(a < b);
+  if constexpr (fn == le) return T(a <= b);
+  if constexpr (fn == gt) return T(a > b);
+  if constexpr (fn == ge) return T(a >= b);
+  if constexpr (fn == logical_and) return T(a != T(0) && b != T(0));
+  if constexpr (fn == logical_or) return T(a != T(0) || b != T(0));
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend

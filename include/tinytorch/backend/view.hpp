@@ -1,0 +1,32 @@
+// View: what a kernel sees of a tensor. A pointer, an element type, sizes and strides; no ownership, no
+// graph.
+#pragma once
+
+#include <tinytorch/core/dtype.hpp>
+#include <tinytorch/core/shape.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend {
+
+struct View {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  Shape shape;
+  Strides strides;  // in elements; 0 along a broadcast dimension
+
+  int rank() const { return shape.size(); }
+  int64_t numel() const { return shape.numel(); }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+  bool contiguous() const {
+    int64_t expected = 1;
+    for (int d = rank() - 1; d >= 0; --d) {
+      if (shape[d] != 1 && strides[d] != expected) return numel() == 0;
+      expected *= shape[d];
+    }
+    return true;
+  }
+};
+
+}  // namespace tinytorch::inline TT_BUILD::backend

@@ -1,0 +1,136 @@
+// Host memory: 64-byte aligned blocks, counted, and kept for reuse.
+//
+// A freed block waits in a list of its size class, because returning large blocks to the system costs a page
+// fault per 4 KiB at the next use (about as long as computing on them). Classes are quarter steps between
+// powers of two, so at most 25 % of a block is unused. `current` and `peak` count requested bytes in use, not
+// the cache.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdlib>
+#include <mutex>
+#include <tinytorch/core/error.hpp>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD {
+
+struct AllocatorStats {
+  size_t current = 0;      // bytes in use by live tensors
+  size_t peak = 0;         // largest value of current since the last reset_peak()
+  size_t cached = 0;       // bytes held for reuse
+  size_t allocations = 0;  // number of requests so far
+};
+
+class HostAllocator {
+ public:
+  static constexpr size_t kAlignment = 64;                // one cache line, one AVX-512 vector
+  static constexpr size_t kCacheLimit = size_t{1} << 30;  // most bytes kept for reuse
+#if defined(__SANITIZE_ADDRESS__)
+  static constexpr bool kReuse = false;  // so that AddressSanitizer sees a use after free
+#else
+  static constexpr bool kReuse = true;
+#endif
+
+  static HostAllocator& instance() {
+    static auto* the_allocator = new HostAllocator;  // never destroyed: static tensors may outlive main
+    return *the_allocator;
+  }
+
+  void* allocate(size_t bytes, Loc loc = Loc::current()) {
+    const auto [index, capacity] = size_class(bytes);
+    {
+      const std::lock_guard lock(mutex_);
+      stats_.current += bytes;
+      stats_.allocations += 1;
+      if (stats_.current > stats_.peak) stats_.peak = stats_.current;
+      auto& list = free_[index];
+      if (!list.empty()) {
+        void* block = list.back();
+        list.pop_back();
+        stats_.cached -= capacity;
+        return block;
+      }
+    }
+    void* block = std::aligned_alloc(kAlignment, capacity);
+    if (!block) {
+      release_cached();
+      block = std::aligned_alloc(kAlignment, capacity);
+    }
+    if (!block) report_exhaustion(bytes, loc);
+    return block;
+  }
+
+  void deallocate(void* block, size_t bytes) {
+    if (!block) return;
+    const auto [index, capacity] = size_class(bytes);
+    {
+      const std::lock_guard lock(mutex_);
+      stats_.current -= bytes;
+      if (kReuse && stats_.cached + capacity <= kCacheLimit) {
+        free_[index].push_back(block);
+        stats_.cached += capacity;
+        return;
+      }
+    }
+    std::free(block);
+  }
+
+  // Gives every cached block back to the system.
+  void release_cached() {
+    const std::lock_guard lock(mutex_);
+    for (auto& list : free_) {
+      for (void* block : list) std::free(block);
+      list.clear();
+    }
+    stats_.cached = 0;
+  }
+  AllocatorStats stats() const {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+  }
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    stats_.peak = stats_.current;
+  }
+
+ private:
+  struct SizeClass {
+    size_t index;
+    size_t capacity;
+  };
+  // Capacities 64, 80, 96, 112, 128, 160 ... rounded up to the alignment.
+  static SizeClass size_class(size_t bytes) {
+    const size_t n = bytes < kAlignment ? kAlignment : bytes;
+    const auto log = static_cast<size_t>(std::bit_width(n - 1));  // 2^(log-1) < n <= 2^log
+    const size_t base = size_t{1} << (log - 1);
+    const size_t step = base / 4;
+    const size_t quarter = (n - base + step - 1) / step;  // 1 to 4 (0 when n is 64: base is 32, step 8)
+    const size_t capacity = base + quarter * step;
+    return {log * 4 + quarter, (capacity + kAlignment - 1) / kAlignment * kAlignment};
+  }
+  [[noreturn]] void report_exhaustion(size_t bytes, Loc loc) {
+    const AllocatorStats s = stats();
+    const std::string live = std::to_string(s.current - bytes);
+    deallocate_count_only(bytes);
+    fail("TT-MEM-01",
+         "out of host memory: " + std::to_string(bytes) + " bytes requested, " + live +
+             " bytes in use by tensors\n  hint: use a smaller batch, or free tensors that are no longer "
+             "needed",
+         loc);
+  }
+  void deallocate_count_only(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    stats_.current -= bytes;
+  }
+
+  mutable std::mutex mutex_;
+  AllocatorStats stats_;
+  std::array<std::vector<void*>, 64 * 4 + 8> free_;
+};
+
+inline AllocatorStats allocator_stats() { return HostAllocator::instance().stats(); }
+inline void reset_peak() { HostAllocator::instance().reset_peak(); }
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,61 @@
+// Threads: parallel_for over a range, on OpenMP when compiled with it, else serial.
+//
+// The range is cut at multiples of `grain`, so that which elements are computed together never depends on the
+// number of threads: results are the same bits at any thread count.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <tinytorch/core/config.hpp>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace tinytorch::inline TT_BUILD {
+
+inline int thread_count() {
+#ifdef _OPENMP
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+
+inline void set_thread_count([[maybe_unused]] int n) {
+#ifdef _OPENMP
+  omp_set_num_threads(n < 1 ? 1 : n);
+#endif
+}
+
+// Calls f(begin, end) on disjoint pieces that cover [0, n); each piece starts at a multiple of grain.
+// An exception thrown by any piece is rethrown to the caller.
+template <class F>
+void parallel_for(int64_t n, int64_t grain, F&& f) {
+  if (n <= 0) return;
+  grain = std::max<int64_t>(grain, 1);
+#ifdef _OPENMP
+  const int64_t pieces = (n + grain - 1) / grain;
+  const int threads = static_cast<int>(std::min<int64_t>(pieces, thread_count()));
+  if (threads > 1 && !omp_in_parallel()) {
+    std::exception_ptr error;
+#pragma omp parallel num_threads(threads)
+    {
+      const int64_t id = omp_get_thread_num(), count = omp_get_num_threads();
+      const int64_t begin = std::min(n, pieces * id / count * grain);
+      const int64_t end = std::min(n, pieces * (id + 1) / count * grain);
+      try {
+        if (begin < end) f(begin, end);
+      } catch (...) {
+#pragma omp critical
+        error = std::current_exception();
+      }
+    }
+    if (error) std::rethrow_exception(error);
+    return;
+  }
+#endif
+  f(int64_t{0}, n);
+}
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,83 @@
+// apply: the one gate that every operation passes.
+//
+//   check shapes, dtypes, devices -> run the kernel (or make the view) -> record for autograd -> tell
+//   observers
+//
+// Because there is one gate, the same message comes from CPU and CUDA, and autograd, profilers and graph
+// capture each attach here and nowhere else.
+#pragma once
+
+#include <tinytorch/tensor/graph.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// Sees every call that passes the gate: before it runs, and after with its results and cost.
+class OpObserver {
+ public:
+  virtual ~OpObserver() = default;
+  virtual void before(const PrimitiveBase&, const Tensors& /*inputs*/) {}
+  virtual void after(const PrimitiveBase& op, const Tensors& inputs, const Tensors& outputs, Cost cost) = 0;
+};
+
+// The observer of this thread; null costs one comparison per op.
+inline OpObserver*& op_observer() {
+  thread_local OpObserver* observer = nullptr;
+  return observer;
+}
+
+inline Device common_device(const char* op, const Tensors& inputs, Loc loc) {
+  const Tensor* first = nullptr;
+  for (const Tensor& t : inputs) {
+    if (!t) continue;
+    if (!first) first = &t;
+    if (t.device() != first->device()) {
+      fail("TT-DEVICE-01",
+           std::string(op) + ": operands live on different devices: " + first->describe() + " and " +
+               t.describe() + "\n  hint: move one with .to(" + (first->device().is_cpu() ? "cpu" : "cuda") +
+               ")",
+           loc);
+    }
+  }
+  return first ? first->device() : cpu;
+}
+
+inline Tensors run(const PrimitiveBase& op, const Tensors& inputs, Loc loc) {
+  const Specs specs = op.infer(inputs, loc);
+  const Device device = common_device(op.name(), inputs, loc);
+  if (op.is_view()) return {op.view(inputs[0])};
+  Tensors outputs;
+  outputs.reserve(specs.size());
+  for (const Spec& s : specs) outputs.push_back(empty(s.shape, s.dtype, device, loc));
+  if (device.is_cuda()) {
+    op.run_cuda(inputs, outputs, loc);
+  } else {
+    op.run_cpu(inputs, outputs);
+  }
+  return outputs;
+}
+
+inline Tensors apply_all(const PrimitiveBase& op, const Tensors& inputs, TT_LOC) {
+  OpObserver* const observer = op_observer();
+  if (observer) observer->before(op, inputs);
+  Tensors outputs = run(op, inputs, loc);
+  if (grad_enabled() && op.differentiable()) {
+    for (const Tensor& t : inputs) {
+      if (tracks_grad(t)) {
+        record(op, inputs, outputs, loc);
+        break;
+      }
+    }
+  }
+  if (observer) {
+    const double bytes = op.is_view() ? 0.0 : bytes_moved(inputs, outputs);
+    observer->after(op, inputs, outputs, {op.flops(inputs, outputs), bytes});
+  }
+  return outputs;
+}
+
+// The same for ops whose first output is the result; the others only serve the derivative.
+inline Tensor apply(const PrimitiveBase& op, const Tensors& inputs, TT_LOC) {
+  return std::move(apply_all(op, inputs, loc)[0]);
+}
+
+}  // namespace tinytorch::inline TT_BUILD

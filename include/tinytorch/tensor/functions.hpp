@@ -1,0 +1,205 @@
+// Every operation on tensors: the whole API on one page. Definitions are in tensor/ops/, one family per file;
+// their derivatives in tensor/vjp/, their CPU kernels in backend/cpu/, each under the same stem.
+//
+// Rules that hold for all: operands must agree in dtype and device (C++ numbers excepted); shapes broadcast
+// as in NumPy; negative dimensions count from the end; `dims = {}` means all dimensions; results are new
+// tensors except where "view" is said; errors name the op, the operands and the caller's line.
+#pragma once
+
+#include <tinytorch/tensor/tensor.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// --- creation ---
+TT_API Tensor full(const Shape& shape, Scalar value, DType dtype = DType::f32, Device device = cpu, TT_LOC);
+TT_API Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = cpu, TT_LOC);
+TT_API Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = cpu, TT_LOC);
+TT_API Tensor zeros_like(const Tensor& x, TT_LOC);
+TT_API Tensor ones_like(const Tensor& x, TT_LOC);
+// start, start + step, ... below stop.
+TT_API Tensor arange(Scalar start, Scalar stop, Scalar step = 1, DType dtype = DType::i64,
+                     Device device = cpu, TT_LOC);
+// `count` evenly spaced values, both ends included.
+TT_API Tensor linspace(double start, double stop, int64_t count, DType dtype = DType::f32,
+                       Device device = cpu, TT_LOC);
+TT_API Tensor eye(int64_t n, DType dtype = DType::f32, Device device = cpu, TT_LOC);
+// Uniform on [0, 1).
+TT_API Tensor rand(const Shape& shape, DType dtype = DType::f32, Device device = cpu,
+                   Generator& generator = default_generator(), TT_LOC);
+// Standard normal (Box-Muller).
+TT_API Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device = cpu,
+                    Generator& generator = default_generator(), TT_LOC);
+// Integers in [low, high).
+TT_API Tensor randint(int64_t low, int64_t high, const Shape& shape, DType dtype = DType::i64,
+                      Device device = cpu, Generator& generator = default_generator(), TT_LOC);
+// 1 with probability p, else 0.
+TT_API Tensor bernoulli(double p, const Shape& shape, DType dtype = DType::f32, Device device = cpu,
+                        Generator& generator = default_generator(), TT_LOC);
+
+// --- unary, element by element ---
+TT_API Tensor neg(const Tensor& x, TT_LOC);
+TT_API Tensor abs(const Tensor& x, TT_LOC);
+TT_API Tensor sign(const Tensor& x, TT_LOC);
+TT_API Tensor square(const Tensor& x, TT_LOC);
+TT_API Tensor clamp(const Tensor& x, double low, double high, TT_LOC);
+TT_API Tensor floor(const Tensor& x, TT_LOC);
+TT_API Tensor ceil(const Tensor& x, TT_LOC);
+TT_API Tensor round(const Tensor& x, TT_LOC);  // halves to even
+TT_API Tensor logical_not(const Tensor& x, TT_LOC);
+// Floating dtypes only, from here.
+TT_API Tensor exp(const Tensor& x, TT_LOC);
+TT_API Tensor log(const Tensor& x, TT_LOC);
+TT_API Tensor sqrt(const Tensor& x, TT_LOC);
+TT_API Tensor rsqrt(const Tensor& x, TT_LOC);
+TT_API Tensor reciprocal(const Tensor& x, TT_LOC);
+TT_API Tensor sin(const Tensor& x, TT_LOC);
+TT_API Tensor cos(const Tensor& x, TT_LOC);
+TT_API Tensor tanh(const Tensor& x, TT_LOC);
+TT_API Tensor sigmoid(const Tensor& x, TT_LOC);
+TT_API Tensor erf(const Tensor& x, TT_LOC);
+TT_API Tensor relu(const Tensor& x, TT_LOC);
+TT_API Tensor leaky_relu(const Tensor& x, double slope = 0.01, TT_LOC);
+TT_API Tensor silu(const Tensor& x, TT_LOC);       // x sigmoid(x)
+TT_API Tensor gelu(const Tensor& x, TT_LOC);       // x Phi(x), exact
+TT_API Tensor gelu_tanh(const Tensor& x, TT_LOC);  // GPT-2's approximation
+
+// --- binary, broadcasting ---
+TT_API Tensor add(const Tensor& a, const Tensor& b, TT_LOC);
+TT_API Tensor sub(const Tensor& a, const Tensor& b, TT_LOC);
+TT_API Tensor mul(const Tensor& a, const Tensor& b, TT_LOC);
+TT_API Tensor div(const Tensor& a, const Tensor& b, TT_LOC);  // integers: an error; convert first
+TT_API Tensor pow(const Tensor& a, const Tensor& b, TT_LOC);
+TT_API Tensor maximum(const Tensor& a, const Tensor& b, TT_LOC);
+TT_API Tensor minimum(const Tensor& a, const Tensor& b, TT_LOC);
+TT_API Tensor eq(const Tensor& a, const Tensor& b, TT_LOC);  // comparisons give bool
+TT_API Tensor ne(const Tensor& a, const Tensor& b, TT_LOC);
+TT_API Tensor lt(const Tensor& a, const Tensor& b, TT_LOC);
+TT_API Tensor le(const Tensor& a, const Tensor& b, TT_LOC);
+TT_API Tensor gt(const Tensor& a, const Tensor& b, TT_LOC);
+TT_API Tensor ge(const Tensor& a, const Tensor& b, TT_LOC);
+TT_API Tensor logical_and(const Tensor& a, const Tensor& b, TT_LOC);
+TT_API Tensor logical_or(const Tensor& a, const Tensor& b, TT_LOC);
+// condition ? a : b, condition is bool; all three broadcast.
+TT_API Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, TT_LOC);
+// A number as a 0-dimensional tensor that fits next to `like`.
+TT_API Tensor scalar_like(Scalar value, const Tensor& like, TT_LOC);
+
+// --- reductions ---
+TT_API Tensor sum(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
+TT_API Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
+TT_API Tensor prod(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
+TT_API Tensor max(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
+TT_API Tensor min(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
+TT_API Tensor any(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
+TT_API Tensor all(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
+// Divided by n - correction (1: the unbiased estimate).
+TT_API Tensor var(const Tensor& x, const Dims& dims = {}, int64_t correction = 1, bool keepdim = false,
+                  TT_LOC);
+TT_API Tensor stddev(const Tensor& x, const Dims& dims = {}, int64_t correction = 1, bool keepdim = false,
+                     TT_LOC);
+TT_API Tensor logsumexp(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
+TT_API Tensor norm(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);  // Euclidean
+// Position of the first extreme value along dim, i64; NaN counts as extreme.
+TT_API Tensor argmax(const Tensor& x, int dim, bool keepdim = false, TT_LOC);
+TT_API Tensor argmin(const Tensor& x, int dim, bool keepdim = false, TT_LOC);
+TT_API Tensor cumsum(const Tensor& x, int dim, TT_LOC);
+// Sums x down to `shape`, undoing a broadcast from it.
+TT_API Tensor sum_to(const Tensor& x, const Shape& shape, TT_LOC);
+
+// --- shape: views where strides allow it ---
+TT_API Tensor reshape(const Tensor& x, const Shape& shape, TT_LOC);  // view if possible, else a copy
+TT_API Tensor flatten(const Tensor& x, int start = 0, int end = -1, TT_LOC);
+TT_API Tensor transpose(const Tensor& x, int a, int b, TT_LOC);     // view
+TT_API Tensor permute(const Tensor& x, const Dims& order, TT_LOC);  // view
+TT_API Tensor squeeze(const Tensor& x, int dim, TT_LOC);            // view
+TT_API Tensor unsqueeze(const Tensor& x, int dim, TT_LOC);          // view
+TT_API Tensor expand(const Tensor& x, const Shape& shape, TT_LOC);  // view; -1 keeps a size
+TT_API Tensor slice(const Tensor& x, int dim, int64_t start, int64_t stop = kEnd, int64_t step = 1,
+                    TT_LOC);                                                // view
+TT_API Tensor select(const Tensor& x, int dim, int64_t index, TT_LOC);      // view
+TT_API Tensors split(const Tensor& x, int64_t size, int dim = 0, TT_LOC);   // views, the last may be shorter
+TT_API Tensors chunk(const Tensor& x, int64_t count, int dim = 0, TT_LOC);  // views
+TT_API Tensor contiguous(const Tensor& x, TT_LOC);
+TT_API Tensor clone(const Tensor& x, TT_LOC);
+TT_API Tensor cast(const Tensor& x, DType dtype, TT_LOC);
+
+// --- rearranging and indexing ---
+TT_API Tensor cat(const Tensors& xs, int dim = 0, TT_LOC);
+TT_API Tensor stack(const Tensors& xs, int dim = 0, TT_LOC);
+// widths: (before, after) for each dimension, first dimension first.
+TT_API Tensor pad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& widths, double value = 0,
+                  TT_LOC);
+TT_API Tensor flip(const Tensor& x, const Dims& dims, TT_LOC);
+TT_API Tensor tril(const Tensor& x, int64_t diagonal = 0, TT_LOC);
+TT_API Tensor triu(const Tensor& x, int64_t diagonal = 0, TT_LOC);
+// Rows (along dim) of x named by a vector of i64.
+TT_API Tensor index_select(const Tensor& x, int dim, const Tensor& index, TT_LOC);
+// out[i][j] = x[index[i][j]][j] for dim 0, and so on.
+TT_API Tensor gather(const Tensor& x, int dim, const Tensor& index, TT_LOC);
+// x with source added at the positions gather would read.
+TT_API Tensor scatter_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, TT_LOC);
+TT_API Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, TT_LOC);
+struct ValuesAndIndices {
+  Tensor values, indices;  // indices: i64
+};
+TT_API ValuesAndIndices sort(const Tensor& x, int dim = -1, bool descending = false, TT_LOC);  // stable
+TT_API ValuesAndIndices topk(const Tensor& x, int64_t k, int dim = -1, bool largest = true, TT_LOC);
+
+// --- matrix product ---
+// [..., M, K] x [..., K, N] -> [..., M, N]; leading dimensions broadcast; a vector acts as a row or a column.
+TT_API Tensor matmul(const Tensor& a, const Tensor& b, TT_LOC);
+// x [..., K], weight [N, K], bias [N] or undefined -> x weight^T + bias [..., N]
+TT_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, TT_LOC);
+
+// --- convolution and pooling, images [N, C, H, W] ---
+struct Conv2dOptions {
+  int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+};
+// weight [C_out, C_in / groups, KH, KW], bias [C_out] or undefined
+TT_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                     Conv2dOptions options = {}, TT_LOC);
+struct Pool2dOptions {
+  int64_t kernel = 2, stride = 0, padding = 0;  // stride 0 means stride = kernel
+};
+TT_API Tensor max_pool2d(const Tensor& x, Pool2dOptions options = {}, TT_LOC);
+TT_API Tensor avg_pool2d(const Tensor& x, Pool2dOptions options = {}, TT_LOC);  // padding counts as zeros
+TT_API Tensor adaptive_avg_pool2d(const Tensor& x, int64_t out_h, int64_t out_w, TT_LOC);
+
+// --- softmax and normalization ---
+TT_API Tensor softmax(const Tensor& x, int dim = -1, TT_LOC);
+TT_API Tensor log_softmax(const Tensor& x, int dim = -1, TT_LOC);
+// Over the last dimension [..., C]; weight and bias [C] or undefined.
+TT_API Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
+                         double eps = 1e-5, TT_LOC);
+TT_API Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-6, TT_LOC);
+// x [N, C, ...]; statistics of this batch over all but C; returns {y, mean [C], biased variance [C]}.
+TT_API Tensors batch_norm_train(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-5,
+                                TT_LOC);
+// The same with given statistics.
+TT_API Tensor batch_norm_infer(const Tensor& x, const Tensor& mean, const Tensor& var, const Tensor& weight,
+                               const Tensor& bias, double eps = 1e-5, TT_LOC);
+TT_API Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {}, const Tensor& bias = {},
+                         double eps = 1e-5, TT_LOC);
+
+// --- embedding and dropout ---
+// weight [V, C], index i64 of any shape -> [..., C]
+TT_API Tensor embedding(const Tensor& weight, const Tensor& index, TT_LOC);
+// Zeroes with probability p and scales the rest by 1 / (1 - p). The mask is recomputed from the counter, not
+// stored.
+TT_API Tensor dropout(const Tensor& x, double p, Generator& generator = default_generator(), TT_LOC);
+
+// --- losses ---
+enum class Reduction { mean, sum, none };
+struct CrossEntropyOptions {
+  int64_t ignore_index = -100;
+  double label_smoothing = 0;
+  Reduction reduction = Reduction::mean;  // mean over the samples that count
+};
+// logits [N, V], target i64 [N]
+TT_API Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {},
+                            TT_LOC);
+TT_API Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean, TT_LOC);
+TT_API Tensor bce_with_logits(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean,
+                              TT_LOC);
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,123 @@
+// The autograd graph as data: nodes that ops leave behind, edges back to what they came from.
+//
+// A Node is one recorded call. It owns the primitive, what that saved, and its parents; a tensor points to
+// the node that made it. So a graph lives as long as a result of it, and dies with it. Saved tensors are
+// plain aliases outside the graph: there are no cycles. The walk over nodes is autograd/engine.hpp.
+#pragma once
+
+#include <functional>
+#include <tinytorch/tensor/primitive.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+struct Node;
+using GradHook = std::function<Tensor(const Tensor& grad)>;  // returns the gradient to use instead
+
+// A tensor's place in the graph. Leaves have no producer and keep their gradient here.
+struct GradState {
+  bool requires_grad = false;
+  std::shared_ptr<Node> producer;
+  int output_index = 0;
+  Tensor grad;
+  std::vector<GradHook> hooks;  // of a leaf; a result's hooks live in its producer
+};
+
+struct SavedTensor {
+  Tensor value;
+  uint64_t version = 0;
+};
+
+// Where the gradient of an input goes: on to the node that made it, or into a leaf, or nowhere.
+struct Edge {
+  std::shared_ptr<Node> node;
+  int output_index = 0;
+  std::shared_ptr<GradState> leaf;
+};
+
+struct OutputHooks {
+  std::vector<GradHook> hooks;
+  std::weak_ptr<GradState> retain;  // retain_grad() of that output
+};
+
+struct Node {
+  std::unique_ptr<const PrimitiveBase> op;
+  std::vector<Edge> edges;  // one per input
+  std::vector<Shape> input_shapes;
+  std::vector<SavedTensor> inputs, outputs;
+  std::vector<OutputHooks> output_hooks;
+  std::vector<Spec> output_specs;
+  Loc loc;                // who called the op
+  uint64_t sequence = 0;  // creation order: parents always have smaller numbers
+  bool released = false;  // saved tensors were used up by a backward pass
+
+  // A long chain must not be destroyed by recursion: parents that die with this node are unlinked in a loop.
+  ~Node() {
+    std::vector<std::shared_ptr<Node>> doomed;
+    take_parents(doomed);
+    while (!doomed.empty()) {
+      const std::shared_ptr<Node> node = std::move(doomed.back());
+      doomed.pop_back();
+      if (node.use_count() == 1) node->take_parents(doomed);
+    }
+  }
+
+ private:
+  void take_parents(std::vector<std::shared_ptr<Node>>& out) {
+    for (Edge& e : edges) {
+      if (e.node) out.push_back(std::move(e.node));
+    }
+  }
+};
+
+// Recording is on unless a NoGrad is alive in this thread.
+inline bool& grad_enabled() {
+  thread_local bool enabled = true;
+  return enabled;
+}
+
+inline bool tracks_grad(const Tensor& t) {
+  return t && t.impl()->grad_state && t.impl()->grad_state->requires_grad;
+}
+
+inline uint64_t next_sequence() {
+  thread_local uint64_t counter = 0;
+  return ++counter;
+}
+
+inline Edge edge_to(const Tensor& t) {
+  if (!tracks_grad(t)) return {};
+  const auto& state = t.impl()->grad_state;
+  return state->producer ? Edge{state->producer, state->output_index, nullptr} : Edge{nullptr, 0, state};
+}
+
+// Leaves a node behind for `op`, and points the floating outputs at it.
+inline void record(const PrimitiveBase& op, const Tensors& inputs, Tensors& outputs, Loc loc) {
+  auto node = std::make_shared<Node>();
+  node->op = op.clone();
+  node->loc = loc;
+  node->sequence = next_sequence();
+  const auto keep = [](const Tensor& t) {
+    if (!t) return SavedTensor{};
+    return SavedTensor{alias(t, t.shape(), t.strides(), t.offset()), t.storage()->version()};
+  };
+  const auto saves = static_cast<uint8_t>(op.saves());
+  for (const Tensor& t : inputs) {
+    node->edges.push_back(edge_to(t));
+    node->input_shapes.push_back(t ? t.shape() : Shape{});
+    if (saves & static_cast<uint8_t>(Save::inputs)) node->inputs.push_back(keep(t));
+  }
+  node->output_hooks.resize(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Tensor& t = outputs[i];
+    node->output_specs.push_back({t.shape(), t.dtype()});
+    if (saves & static_cast<uint8_t>(Save::outputs)) node->outputs.push_back(keep(t));
+    if (!is_floating(t.dtype())) continue;
+    auto state = std::make_shared<GradState>();
+    state->requires_grad = true;
+    state->producer = node;
+    state->output_index = static_cast<int>(i);
+    t.impl()->grad_state = std::move(state);
+  }
+}
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,85 @@
+// Primitive: one operation, defined once. Its rule, its cost, its kernels and its derivative.
+//
+// A primitive is a small value that holds the attributes of one call (an axis, a stride). The gate, apply()
+// in tensor/apply.hpp, is the only caller of these functions. To add an operation, derive from
+// Primitive<Self>; examples/custom_op.cpp is a complete one.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <tinytorch/tensor/tensor.hpp>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD {
+
+// Shape and dtype of a result, known before anything is computed.
+struct Spec {
+  Shape shape;
+  DType dtype = DType::f32;
+};
+using Specs = std::vector<Spec>;
+
+// Work of one call. bytes: every operand read once, every result written once.
+struct Cost {
+  double flops = 0;
+  double bytes = 0;
+};
+
+// What a derivative needs from the forward pass; everything else is freed at once.
+enum class Save : uint8_t { nothing = 0, inputs = 1, outputs = 2, both = 3 };
+
+// The forward pass as its derivative sees it. Tensors that were not saved are undefined; shapes always are
+// there.
+struct Saved {
+  Tensors inputs, outputs;
+  std::vector<Shape> input_shapes;
+  std::vector<bool> needs_grad;  // per input: others may be left undefined in the result
+};
+
+class PrimitiveBase {
+ public:
+  virtual ~PrimitiveBase() = default;
+  virtual const char* name() const = 0;
+  // Shape and dtype rule. Throws an Error that names the op, the operands and the caller.
+  virtual Specs infer(const Tensors& inputs, Loc loc) const = 0;
+  virtual double flops(const Tensors& inputs, const Tensors& outputs) const = 0;
+  // Kernels write outputs that are allocated as infer() said, contiguous.
+  virtual void run_cpu(const Tensors& inputs, Tensors& outputs) const = 0;
+  virtual void run_cuda(const Tensors&, Tensors&, Loc loc) const { fail_without_cuda(name(), loc); }
+  // A view shares its input's storage instead of running a kernel.
+  virtual bool is_view() const { return false; }
+  virtual Tensor view(const Tensor&) const { return {}; }
+  // Vector-Jacobian product: one gradient per input from one gradient per output (undefined: zero).
+  virtual Save saves() const { return Save::nothing; }
+  virtual bool differentiable() const = 0;
+  virtual Tensors vjp(const Saved& saved, const Tensors& grads) const = 0;
+  virtual std::unique_ptr<const PrimitiveBase> clone() const = 0;
+};
+
+// Supplies what follows from the concrete type. Self defines kName and, where it has a derivative, `vjp`.
+template <class Self>
+class Primitive : public PrimitiveBase {
+ public:
+  const char* name() const override { return Self::kName; }
+  double flops(const Tensors&, const Tensors&) const override { return 0; }
+  bool differentiable() const override { return true; }
+  Tensors vjp(const Saved&, const Tensors&) const override {
+    fail("TT-GRAD-05", std::string(name()) +
+                           ": this op has no derivative\n  hint: call it on x.detach(), or give "
+                           "its primitive a vjp");
+  }
+  std::unique_ptr<const PrimitiveBase> clone() const override {
+    return std::make_unique<Self>(static_cast<const Self&>(*this));
+  }
+};
+
+// Total bytes an op moves: the inputs' and outputs' elements, each once; a broadcast operand counts its own
+// size.
+inline double bytes_moved(const Tensors& inputs, const Tensors& outputs) {
+  double bytes = 0;
+  for (const Tensor& t : inputs) bytes += t ? static_cast<double>(t.bytes()) : 0.0;
+  for (const Tensor& t : outputs) bytes += static_cast<double>(t.bytes());
+  return bytes;
+}
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,64 @@
+// Checks that ops share in their shape and dtype rules. Each throws the message a user reads.
+#pragma once
+
+#include <tinytorch/tensor/primitive.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+inline std::string describe_operands(const Tensors& inputs) {
+  std::string s;
+  for (const Tensor& t : inputs) {
+    if (t) s += (s.empty() ? "" : " and ") + t.describe();
+  }
+  return s;
+}
+
+inline void require_rank(const char* op, const Tensor& t, int rank, const char* layout, Loc loc) {
+  if (t.rank() == rank) return;
+  fail("TT-SHAPE-04",
+       std::string(op) + ": expected " + layout + " (rank " + std::to_string(rank) + "), got " +
+           t.describe() + "\n  hint: reshape, unsqueeze or squeeze the operand",
+       loc);
+}
+
+inline void require_floating(const char* op, const Tensor& t, Loc loc) {
+  if (is_floating(t.dtype())) return;
+  fail("TT-DTYPE-02",
+       std::string(op) + ": needs a floating dtype, got " + t.describe() +
+           "\n  hint: convert first with .to(f32)",
+       loc);
+}
+
+inline void require_same_dtype(const char* op, const Tensors& inputs, Loc loc) {
+  const Tensor* first = nullptr;
+  for (const Tensor& t : inputs) {
+    if (!t) continue;
+    if (!first) first = &t;
+    if (t.dtype() != first->dtype()) {
+      fail("TT-DTYPE-03",
+           std::string(op) + ": operands differ in dtype: " + describe_operands(inputs) +
+               "\n  hint: convert one with .to(" + name_of(first->dtype()) + ") or .to(" +
+               name_of(t.dtype()) + ")",
+           loc);
+    }
+  }
+}
+
+inline void require_index(const char* op, const Tensor& index, Loc loc) {
+  if (index.dtype() == DType::i64) return;
+  fail("TT-DTYPE-04",
+       std::string(op) + ": indices must be i64, got " + index.describe() +
+           "\n  hint: convert them with .to(i64)",
+       loc);
+}
+
+inline Shape broadcast_or_fail(const char* op, const Tensor& a, const Tensor& b, Loc loc) {
+  if (const auto shape = broadcast_shapes(a.shape(), b.shape())) return *shape;
+  fail("TT-SHAPE-02",
+       std::string(op) + ": shapes do not broadcast: " + describe_operands({a, b}) +
+           "\n  rule: aligned at the right, each pair of sizes is equal or one of them is 1"
+           "\n  hint: insert a dimension with unsqueeze, or transpose one operand",
+       loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD

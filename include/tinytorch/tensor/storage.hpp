@@ -1,0 +1,37 @@
+// Storage: one block of memory that any number of tensors look into.
+//
+// The version counts in-place writes. Autograd remembers it when it saves a tensor, and refuses to use the
+// tensor if the number has moved.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <tinytorch/core/allocator.hpp>
+#include <tinytorch/core/device.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+class Storage {
+ public:
+  Storage(size_t bytes, Device device, Loc loc) : bytes_(bytes), device_(device) {
+    if (device.is_cuda()) fail_without_cuda("allocating a tensor on " + device.str(), loc);
+    data_ = HostAllocator::instance().allocate(bytes, loc);
+  }
+  ~Storage() { HostAllocator::instance().deallocate(data_, bytes_); }
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+  uint64_t version() const { return version_; }
+  void bump_version() { ++version_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t bytes_;
+  Device device_;
+  uint64_t version_ = 0;
+};
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,317 @@
+// Tensor: a typed, strided window into shared storage, and optionally a place in the autograd graph.
+//
+// A Tensor is a handle: copying it is cheap and both copies are the same tensor. Views (transpose, slice,
+// expand ...) are new tensors over the same storage. Element type and device are run-time values; templates
+// appear only where C++ values enter or leave (from_data, item, data, to_vector).
+// Everything that computes is a free function declared in tensor/functions.hpp; members below forward to it.
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <string>
+#include <tinytorch/backend/view.hpp>
+#include <tinytorch/core/random.hpp>
+#include <tinytorch/tensor/storage.hpp>
+#include <tinytorch/tensor/strides.hpp>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD {
+
+class Tensor;
+struct GradState;  // tensor/graph.hpp
+using Tensors = std::vector<Tensor>;
+
+// Open end of a slice: x.slice(0, 2, kEnd).
+inline constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+
+// A C++ number used as an operand. It takes the tensor's dtype; a fraction with an integer tensor is an
+// error.
+struct Scalar {
+  double real = 0;
+  int64_t integer = 0;
+  bool integral = false;
+  template <class T>
+  requires std::is_arithmetic_v<T> Scalar(T v)
+      : real(static_cast<double>(v)), integer(static_cast<int64_t>(v)), integral(std::is_integral_v<T>) {}
+};
+
+struct TensorImpl {
+  std::shared_ptr<Storage> storage;
+  Shape shape;
+  Strides strides;
+  int64_t offset = 0;  // elements from the start of storage
+  DType dtype = DType::f32;
+  std::shared_ptr<GradState> grad_state;  // null until requires_grad_() or a recorded op
+  std::string name;                       // shown in error messages
+};
+
+class Tensor {
+ public:
+  Tensor() = default;  // undefined: no storage, converts to false
+  explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+  explicit operator bool() const { return impl_ != nullptr; }
+  TensorImpl* impl() const { return impl_.get(); }
+
+  // --- what it is ---
+  const Shape& shape() const { return checked().shape; }
+  const Strides& strides() const { return checked().strides; }
+  int64_t offset() const { return checked().offset; }
+  int rank() const { return shape().size(); }
+  // Size of dimension d; negative d counts from the end.
+  int64_t size(int d) const;
+  int64_t numel() const { return shape().numel(); }
+  DType dtype() const { return checked().dtype; }
+  Device device() const { return checked().storage->device(); }
+  size_t bytes() const { return static_cast<size_t>(numel()) * size_of(dtype()); }
+  bool is_contiguous() const { return tinytorch::is_contiguous(shape(), strides()); }
+  const std::shared_ptr<Storage>& storage() const { return checked().storage; }
+  const std::string& name() const { return checked().name; }
+  Tensor& named(std::string name) {
+    checked().name = std::move(name);
+    return *this;
+  }
+
+  // --- values in and out ---
+  // First element. The tensor's strides say where the others are; on the CPU only.
+  template <class T>
+  T* data(TT_LOC) const {
+    require_dtype(dtype_of<T>, loc);
+    return static_cast<T*>(raw(loc));
+  }
+  void* raw(TT_LOC) const;
+  backend::View view_of() const;
+  // The only element, converted to T.
+  template <class T = float>
+  T item(TT_LOC) const {
+    return static_cast<T>(item_as_double(loc));
+  }
+  // All elements in row-major order, converted to T.
+  template <class T = float>
+  std::vector<T> to_vector() const;
+
+  // --- copies ---
+  Tensor to(DType dtype, TT_LOC) const;
+  Tensor to(Device device, TT_LOC) const;
+  Tensor contiguous(TT_LOC) const;  // itself when it already is
+  Tensor clone(TT_LOC) const;
+
+  // --- autograd ---
+  bool requires_grad() const;
+  Tensor& requires_grad_(bool on = true, TT_LOC);
+  bool is_leaf() const;
+  // Accumulated gradient; undefined before the first backward.
+  Tensor grad() const;
+  void set_grad(const Tensor& g);
+  void zero_grad();
+  // Keeps the gradient of a tensor that an op produced (leaves keep theirs anyway).
+  Tensor& retain_grad();
+  // The same values outside the graph; storage is shared.
+  Tensor detach() const;
+  // Fills grad() of every leaf this depends on. Without `gradient` the tensor must hold one element.
+  void backward(const Tensor& gradient = {}, bool retain_graph = false, TT_LOC) const;
+
+  // --- in-place; refused where autograd would lose track ---
+  Tensor& fill_(Scalar value, TT_LOC);
+  Tensor& zero_(TT_LOC) { return fill_(0, loc); }
+  Tensor& copy_(const Tensor& source, TT_LOC);
+  Tensor& add_(const Tensor& other, Scalar alpha = 1, TT_LOC);
+  Tensor& mul_(Scalar factor, TT_LOC);
+
+  // --- views ---
+  Tensor reshape(const Shape& shape, TT_LOC) const;  // one size may be -1
+  Tensor flatten(int start = 0, int end = -1, TT_LOC) const;
+  Tensor transpose(int a, int b, TT_LOC) const;
+  Tensor t(TT_LOC) const;  // last two dimensions swapped
+  Tensor permute(const Dims& order, TT_LOC) const;
+  Tensor expand(const Shape& shape, TT_LOC) const;
+  Tensor squeeze(int dim, TT_LOC) const;
+  Tensor unsqueeze(int dim, TT_LOC) const;
+  // Elements start, start+step, ... below stop along dim; negative positions count from the end.
+  Tensor slice(int dim, int64_t start, int64_t stop = kEnd, int64_t step = 1, TT_LOC) const;
+  // One position along dim; the dimension disappears.
+  Tensor select(int dim, int64_t index, TT_LOC) const;
+  Tensor operator[](int64_t index) const { return select(0, index); }
+
+  // --- the most used reductions ---
+  Tensor sum(const Dims& dims = {}, bool keepdim = false, TT_LOC) const;
+  Tensor mean(const Dims& dims = {}, bool keepdim = false, TT_LOC) const;
+  Tensor argmax(int dim, bool keepdim = false, TT_LOC) const;
+
+  // "f32 [2, 3] on cpu" with the name in front when there is one: how messages describe a tensor.
+  std::string describe() const;
+
+  void require_dtype(DType expected, Loc loc) const {
+    if (dtype() != expected) {
+      fail("TT-DTYPE-01",
+           "this tensor holds " + std::string(name_of(dtype())) + ", not " + name_of(expected) +
+               "\n  hint: convert first with .to(" + name_of(expected) + ")",
+           loc);
+    }
+  }
+  TensorImpl& checked() const {
+    if (!impl_) fail("TT-TENSOR-01", "the tensor is undefined\n  hint: give it a value before use");
+    return *impl_;
+  }
+
+ private:
+  double item_as_double(Loc loc) const;
+  std::shared_ptr<TensorImpl> impl_;
+};
+
+// A Tensor operand together with the line that used it, so that `a + b` can report its caller.
+struct TensorArg {
+  const Tensor& tensor;
+  Loc loc;
+  TensorArg(const Tensor& t, Loc l = Loc::current()) : tensor(t), loc(l) {}
+};
+
+// --- making tensors without computing (the basis of all others) ---
+
+// Uninitialized memory.
+Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = cpu, TT_LOC);
+// Another window into t's storage. No graph, no checks: the caller's strides must stay inside the storage.
+Tensor alias(const Tensor& t, const Shape& shape, const Strides& strides, int64_t offset);
+
+// Copies `values` (row-major) into a new tensor of that shape; without a shape, a vector.
+template <class T>
+Tensor from_data(const std::vector<T>& values, const Shape& shape, Device device = cpu, TT_LOC);
+template <class T>
+Tensor from_data(const std::vector<T>& values, TT_LOC) {
+  return from_data(values, Shape{static_cast<int64_t>(values.size())}, cpu, loc);
+}
+template <class T>
+Tensor from_data(std::initializer_list<T> values, const Shape& shape, Device device = cpu, TT_LOC) {
+  return from_data(std::vector<T>(values), shape, device, loc);
+}
+template <class T>
+Tensor from_data(std::initializer_list<T> values, TT_LOC) {
+  return from_data(std::vector<T>(values), loc);
+}
+
+// d counted from the end when negative; an error names the op when it is outside [-rank, rank).
+inline int normalize_dim(int d, int rank, const char* op, Loc loc) {
+  const int limit = rank == 0 ? 1 : rank;
+  if (d < -limit || d >= limit) {
+    fail("TT-SHAPE-03",
+         std::string(op) + ": dimension " + std::to_string(d) + " is outside [" + std::to_string(-limit) +
+             ", " + std::to_string(limit - 1) + "] of a tensor of rank " + std::to_string(rank),
+         loc);
+  }
+  return d < 0 ? d + limit : d;
+}
+
+// ---------------------------------------------------------------------------------------------------------
+
+inline int64_t Tensor::size(int d) const {
+  return rank() == 0 ? 1 : shape()[normalize_dim(d, rank(), "size", Loc::current())];
+}
+
+inline void* Tensor::raw(Loc loc) const {
+  const TensorImpl& t = checked();
+  if (t.storage->device().is_cuda()) {
+    fail("TT-DEVICE-02",
+         "the values of a tensor on " + device().str() +
+             " cannot be read from the host\n"
+             "  hint: copy it with .to(cpu) first",
+         loc);
+  }
+  return static_cast<char*>(t.storage->data()) + t.offset * static_cast<int64_t>(size_of(t.dtype));
+}
+
+inline backend::View Tensor::view_of() const {
+  const TensorImpl& t = checked();
+  char* base = static_cast<char*>(t.storage->data()) + t.offset * static_cast<int64_t>(size_of(t.dtype));
+  return {base, t.dtype, t.shape, t.strides};
+}
+
+inline std::string Tensor::describe() const {
+  if (!impl_) return "undefined tensor";
+  const std::string label = name().empty() ? "" : "'" + name() + "' ";
+  return label + name_of(dtype()) + " " + shape().str() + " on " + device().str();
+}
+
+inline Tensor empty(const Shape& shape, DType dtype, Device device, Loc loc) {
+  int64_t n = 1;
+  for (int64_t s : shape) {
+    if (s < 0 || __builtin_mul_overflow(n, s, &n) || n > (int64_t{1} << 58)) {
+      fail("TT-SHAPE-01",
+           "cannot make a tensor of shape " + shape.str() +
+               ": sizes must be >= 0 and their product "
+               "must fit in memory",
+           loc);
+    }
+  }
+  auto impl = std::make_shared<TensorImpl>();
+  impl->storage = std::make_shared<Storage>(static_cast<size_t>(n) * size_of(dtype), device, loc);
+  impl->shape = shape;
+  impl->strides = contiguous_strides(shape);
+  impl->dtype = dtype;
+  return Tensor(std::move(impl));
+}
+
+inline Tensor alias(const Tensor& t, const Shape& shape, const Strides& strides, int64_t offset) {
+  auto impl = std::make_shared<TensorImpl>();
+  impl->storage = t.storage();
+  impl->shape = shape;
+  impl->strides = strides;
+  impl->offset = offset;
+  impl->dtype = t.dtype();
+  return Tensor(std::move(impl));
+}
+
+template <class T>
+Tensor from_data(const std::vector<T>& values, const Shape& shape, Device device, Loc loc) {
+  if (shape.numel() != static_cast<int64_t>(values.size())) {
+    fail("TT-SHAPE-05",
+         "from_data: " + std::to_string(values.size()) + " values do not fill shape " + shape.str() + " (" +
+             std::to_string(shape.numel()) + " elements)",
+         loc);
+  }
+  Tensor t = empty(shape, dtype_of<T>, cpu, loc);
+  T* out = t.data<T>();
+  for (size_t i = 0; i < values.size(); ++i) out[i] = values[i];
+  return device.is_cpu() ? t : t.to(device, loc);
+}
+
+// Calls f(element) over a strided view in row-major order.
+template <class T, class F>
+void for_each_element(const backend::View& v, F&& f) {
+  if (v.numel() == 0) return;
+  int64_t index[kMaxRank] = {};
+  int64_t offset = 0;
+  while (true) {
+    f(v.as<T>()[offset]);
+    int d = v.rank() - 1;
+    for (; d >= 0; --d) {
+      offset += v.strides[d];
+      if (++index[d] < v.shape[d]) break;
+      offset -= v.strides[d] * v.shape[d];
+      index[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  std::vector<T> out;
+  out.reserve(static_cast<size_t>(numel()));
+  raw();
+  dispatch(dtype(), [&]<class U>(U*) {
+    for_each_element<U>(view_of(), [&](U value) { out.push_back(static_cast<T>(value)); });
+  });
+  return out;
+}
+
+inline double Tensor::item_as_double(Loc loc) const {
+  if (numel() != 1) {
+    fail("TT-SHAPE-06",
+         "item: needs exactly one element, this tensor is " + describe() +
+             "\n  hint: reduce it first, for example with .mean()",
+         loc);
+  }
+  raw(loc);
+  return dispatch(dtype(), [&]<class U>(U*) { return static_cast<double>(*view_of().as<U>()); });
+}
+
+}  // namespace tinytorch::inline TT_BUILD
