@@ -54,6 +54,7 @@ struct Race {
   std::vector<Result> results;
   std::vector<RefusedEntry> refused;
   std::vector<TrainingCurve> training;
+  std::vector<std::string> notes;  // what a reader must know about this very race
 };
 
 namespace detail {
@@ -157,6 +158,7 @@ inline Json to_json(const Race& race) {
             {"validation", race.validation_samples},
             {"hidden", race.hidden_samples}}},
           {"seconds", race.seconds},
+          {"notes", race.notes},
           {"entries", entries},
           {"results", results},
           {"refused", refused},

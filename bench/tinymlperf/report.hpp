@@ -73,7 +73,7 @@ inline std::vector<Row> table_rows(const Race& race) {
 inline std::vector<std::string> conditions(const Race& race) {
   const Rules& r = race.rules;
   const size_t blocks = race.measurements.empty() ? 0 : race.measurements[0].blocks.size();
-  return {
+  std::vector<std::string> lines{
       fmt::format(
           "Accuracy: {} hidden samples, seed {} chosen when the race started; trained on {} (seed {}), "
           "validated on {} others (seed {}).",
@@ -94,6 +94,8 @@ inline std::vector<std::string> conditions(const Race& race) {
       "100. Peak "
       "counts weights and activations of one sample.",
   };
+  lines.insert(lines.end(), race.notes.begin(), race.notes.end());
+  return lines;
 }
 
 inline std::string text_table(const Race& race) {

@@ -54,6 +54,7 @@ Race race() {
   r.measurements = {entry("lenet", 2e-4, 0.03, 1970), entry("mlp", 5e-5, 0.004, 1930),
                     entry("linear", 5e-6, 0.001, 1600)};
   for (const auto& m : r.measurements) r.entries.push_back({m.name, "A & B", kNasty});
+  r.notes = {"A note & more."};
   r.refused = {{"entries/bad", "model.json: expected " + kNasty + ", found \"x\""}};
   r.training = {{"lenet", {1, 2}, {0.5, 0.25}, {0.9, 0.95}, 1.5}};
   r.results = score_race(r.measurements, r.rules);
@@ -116,7 +117,7 @@ TEST_CASE(
   CHECK(lines[0].find("entry") == lines[2].find("mlp"));
   CHECK(lines[0].find("entry") == lines[4].find("linear"));
   for (const char* wanted : {"2000 hidden samples", "seed 18446744073709551615", "87.5 %", "baseline lenet",
-                             "6 blocks", "refused  entries/bad: model.json"})
+                             "6 blocks", "refused  entries/bad: model.json", "A note & more."})
     CHECK(holds(text, wanted));
 }
 
@@ -125,6 +126,7 @@ TEST_CASE("the page: complete, self-contained, nothing from an entry is live") {
   CHECK_FALSE(holds(page, "<script"));
   CHECK(holds(page, "&lt;script&gt;alert(1)"));
   CHECK(holds(page, "CPU &amp; co"));
+  CHECK(holds(page, "A note &amp; more."));
   for (const char* loads : {"src=", "href=", "url(", "@import", "<link", "<img"})
     CHECK_FALSE(holds(page, loads));
   for (const char* wanted :
