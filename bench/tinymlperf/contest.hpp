@@ -67,12 +67,10 @@ inline void answer_hidden_set(Contestant& c, const LabelledImages& hidden, int64
 
 // Weights plus the most that lives at once while the batch runs.
 inline int64_t peak_bytes(const Network& network, const tt::Tensor& x) {
-  size_t weights = 0;
-  for (const auto& [name, tensor] : network.weights()) weights += tensor.bytes();
   const size_t before = tt::allocator_stats().current;
   tt::reset_peak();
   network.forward(x);
-  return static_cast<int64_t>(weights + tt::allocator_stats().peak - before);
+  return network.weight_bytes() + static_cast<int64_t>(tt::allocator_stats().peak - before);
 }
 
 // One timed call on the samples from `start`; counts answers that differ from the accuracy run.

@@ -1,16 +1,19 @@
-// An entry that runs: the layers of a model.json applied to a batch, with the weights of its safetensors
-// file.
+// An entry that runs: a Sequential built from its layer list, holding the weights of its safetensors file.
 //
-// Scoring goes through the library's public operations only, so a faster or slower header shows in the race.
-// Dropout is the identity and batch norm uses its stored statistics, as after training.
+// It is made of the library's own layers, so a header that a student replaced is what gets trained and timed.
 #pragma once
 
 #include <cmath>
-#include <map>
+#include <memory>
 #include <string>
 #include <tinymlperf/entry.hpp>
-#include <tinytorch/tensor/functions.hpp>
-#include <tinytorch/tensor/graph.hpp>
+#include <tinytorch/layers/activation.hpp>
+#include <tinytorch/layers/batch_norm.hpp>
+#include <tinytorch/layers/conv2d.hpp>
+#include <tinytorch/layers/dropout.hpp>
+#include <tinytorch/layers/linear.hpp>
+#include <tinytorch/layers/pooling.hpp>
+#include <tinytorch/layers/sequential.hpp>
 #include <utility>
 #include <vector>
 
@@ -18,62 +21,53 @@ namespace tinymlperf {
 
 namespace tt = tinytorch;
 
-using Weights = std::map<std::string, tt::Tensor>;  // "0.weight" ..., as EntrySpec::tensors names them
-
 inline tt::Shape to_shape(const Shape& sizes) {
   tt::Shape shape;
   for (const int64_t s : sizes) shape.push_back(s);
   return shape;
 }
 
-class Network {
- public:
-  Network(EntrySpec spec, Weights weights) : spec_(std::move(spec)), weights_(std::move(weights)) {}
-
-  const EntrySpec& spec() const { return spec_; }
-  const Weights& weights() const { return weights_; }
-
-  // x [N, C, H, W] -> scores [N, classes]
-  tt::Tensor forward(tt::Tensor x) const {
-    for (size_t i = 0; i < spec_.layers.size(); ++i) x = apply(spec_.layers[i], std::to_string(i), x);
-    return x;
+// The layers with fresh weights from `random`, in training mode. Every layer keeps its place in the list, so
+// the names of the state are those of EntrySpec::tensors.
+inline std::shared_ptr<tt::Sequential> build_layers(const EntrySpec& spec, tt::Generator& random) {
+  auto net = std::make_shared<tt::Sequential>();
+  for (const LayerSpec& l : spec.layers) {
+    if (l.type == "linear") {
+      net->append(tt::Linear(l.in, l.out, l.bias, random));
+    } else if (l.type == "conv2d") {
+      net->append(
+          tt::Conv2d(l.in, l.out, l.kernel, {.stride = l.stride, .padding = l.padding}, l.bias, random));
+    } else if (l.type == "max_pool2d") {
+      net->append(tt::MaxPool2d(l.kernel, l.stride));
+    } else if (l.type == "avg_pool2d") {
+      net->append(tt::AvgPool2d(l.kernel, l.stride));
+    } else if (l.type == "batch_norm2d") {
+      net->append(tt::BatchNorm2d(l.in));
+    } else if (l.type == "dropout") {
+      net->append(tt::Dropout(l.p, random));
+    } else if (l.type == "flatten") {
+      net->append(tt::Flatten());
+    } else if (l.type == "relu") {
+      net->append(tt::ReLU());
+    } else if (l.type == "gelu") {
+      net->append(tt::GELU());
+    } else if (l.type == "silu") {
+      net->append(tt::SiLU());
+    } else if (l.type == "tanh") {
+      net->append(tt::Tanh());
+    } else if (l.type == "sigmoid") {
+      net->append(tt::Sigmoid());
+    } else {
+      throw std::logic_error("layer \"" + l.type + "\" passed the reader but cannot be built");
+    }
   }
+  return net;
+}
 
- private:
-  tt::Tensor weight(const std::string& name) const {
-    const auto found = weights_.find(name);
-    return found == weights_.end() ? tt::Tensor{} : found->second;
-  }
-
-  tt::Tensor apply(const LayerSpec& layer, const std::string& index, const tt::Tensor& x) const {
-    const std::string& type = layer.type;
-    if (type == "linear") return tt::linear(x, weight(index + ".weight"), weight(index + ".bias"));
-    if (type == "conv2d")
-      return tt::conv2d(x, weight(index + ".weight"), weight(index + ".bias"),
-                        {.stride = layer.stride, .padding = layer.padding});
-    if (type == "max_pool2d") return tt::max_pool2d(x, {.kernel = layer.kernel, .stride = layer.stride});
-    if (type == "avg_pool2d") return tt::avg_pool2d(x, {.kernel = layer.kernel, .stride = layer.stride});
-    if (type == "batch_norm2d")
-      return tt::batch_norm_infer(x, weight(index + ".running_mean"), weight(index + ".running_var"),
-                                  weight(index + ".weight"), weight(index + ".bias"));
-    if (type == "flatten") return tt::flatten(x, 1);
-    if (type == "relu") return tt::relu(x);
-    if (type == "gelu") return tt::gelu(x);
-    if (type == "silu") return tt::silu(x);
-    if (type == "tanh") return tt::tanh(x);
-    if (type == "sigmoid") return tt::sigmoid(x);
-    if (type == "dropout") return x;
-    throw std::logic_error("layer \"" + type + "\" passed the reader but cannot be run");
-  }
-
-  EntrySpec spec_;
-  Weights weights_;
-};
-
-// Exactly the tensors the layers need, converted to f32; anything missing, extra, misshapen or not finite is
-// refused.
-inline Weights check_weights(const EntrySpec& spec, const std::string& file, Weights found) {
-  Weights kept;
+// What a weights file must hold: exactly the tensors of the layers, of their shapes, floating and finite.
+// Returns them as f32; anything else is a Refusal that names `file`.
+inline tt::StateDict check_weights(const EntrySpec& spec, const std::string& file, tt::StateDict found) {
+  tt::StateDict kept;
   for (const TensorSpec& wanted : spec.tensors) {
     const auto at = found.find(wanted.name);
     if (at == found.end())
@@ -83,23 +77,53 @@ inline Weights check_weights(const EntrySpec& spec, const std::string& file, Wei
       throw Refusal(file, wanted.name, "shape " + to_text(wanted.shape), "shape " + t.shape().str());
     if (t.dtype() != tt::DType::f32 && t.dtype() != tt::DType::f16 && t.dtype() != tt::DType::bf16)
       throw Refusal(file, wanted.name, "dtype f32, f16 or bf16", tt::name_of(t.dtype()));
-    // A copy of its own, so that the measured memory does not include the file's buffer.
-    tt::Tensor own = t.dtype() == tt::DType::f32 ? t.clone() : t.to(tt::DType::f32);
-    const float* values = own.data<float>();
-    for (int64_t i = 0; i < own.numel(); ++i)
-      if (!std::isfinite(values[i]))
+    const tt::Tensor values = t.to(tt::DType::f32).contiguous();
+    const float* first = values.data<float>();
+    for (int64_t i = 0; i < values.numel(); ++i)
+      if (!std::isfinite(first[i]))
         throw Refusal(file, wanted.name, "finite values",
                       "a NaN or infinity at element " + std::to_string(i));
-    kept.emplace(wanted.name, std::move(own));
+    kept.emplace(wanted.name, values);
     found.erase(at);
   }
   for (const auto& [name, tensor] : found) {
-    // PyTorch's batch norm saves a step counter that no forward pass reads.
+    // Batch norm also saves a step counter, which no forward pass reads.
     if (name.ends_with(".num_batches_tracked")) continue;
     throw Refusal(file, "", "only the tensors of model.json's layers",
                   "an extra tensor " + detail::show(Json(name)));
   }
   return kept;
 }
+
+class Network {
+ public:
+  // Takes trained layers; from here on they only answer.
+  Network(EntrySpec spec, std::shared_ptr<tt::Sequential> layers)
+      : spec_(std::move(spec)), layers_(std::move(layers)) {
+    layers_->eval();
+  }
+  // Fresh layers filled with checked weights.
+  Network(EntrySpec spec, const tt::StateDict& weights) : spec_(std::move(spec)) {
+    tt::Generator unused(0);  // every value is overwritten below
+    layers_ = build_layers(spec_, unused);
+    tt::StateDict state = layers_->state_dict();
+    for (const auto& [name, tensor] : weights) state[name] = tensor;
+    layers_->load_state_dict(state);
+    layers_->eval();
+  }
+
+  const EntrySpec& spec() const { return spec_; }
+  // x [N, C, H, W] -> scores [N, classes]
+  tt::Tensor forward(const tt::Tensor& x) const { return layers_->forward(x); }
+  int64_t weight_bytes() const {
+    size_t bytes = 0;
+    for (const auto& [name, tensor] : layers_->state_dict()) bytes += tensor.bytes();
+    return static_cast<int64_t>(bytes);
+  }
+
+ private:
+  EntrySpec spec_;
+  std::shared_ptr<tt::Sequential> layers_;
+};
 
 }  // namespace tinymlperf

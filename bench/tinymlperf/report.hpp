@@ -158,9 +158,10 @@ inline std::string training_charts(const Race& race) {
   }
   if (accuracy.empty()) return "<p>No model was trained in this race.</p>\n";
   return "<figure>" +
-         svg::line_chart("Validation accuracy", {.title = "epoch"}, {.title = "accuracy (%)"}, accuracy) +
+         svg::line_chart("Validation accuracy", {.title = "epoch", .whole = true}, {.title = "accuracy (%)"},
+                         accuracy) +
          "</figure>\n<figure>" +
-         svg::line_chart("Training loss", {.title = "epoch"},
+         svg::line_chart("Training loss", {.title = "epoch", .whole = true},
                          {.title = "cross-entropy (nats, logarithmic)", .scale = svg::Scale::kLog}, loss) +
          "</figure>\n";
 }

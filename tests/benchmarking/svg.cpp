@@ -74,6 +74,8 @@ TEST_CASE("ticks are round numbers inside the range") {
   CHECK(svg::linear_ticks(0, 10, 5) == std::vector<double>{0, 2, 4, 6, 8, 10});
   CHECK(svg::linear_ticks(-1, 1, 4) == std::vector<double>{-1, -0.5, 0, 0.5, 1});
   CHECK(svg::linear_ticks(5, 5) == std::vector<double>{5});
+  CHECK(svg::linear_ticks(1, 3, 6, true) == std::vector<double>{1, 2, 3});
+  CHECK(svg::linear_ticks(0, 40, 6, true) == std::vector<double>{0, 10, 20, 30, 40});
   CHECK(svg::log_ticks(0.5, 20) == std::vector<double>{0.5, 1, 2, 5, 10, 20});
   const auto decades = svg::log_ticks(0.01, 1000);
   REQUIRE(decades.size() == 6);

@@ -73,14 +73,16 @@ struct Axis {
   std::string title = {};  // with the unit, such as "latency p50 (ms)"
   Scale scale = Scale::kLinear;
   std::optional<double> low = {}, high = {};  // else taken from the data
+  bool whole = false;                         // ticks at whole numbers only, for epochs and counts
 };
 
 // At most about `target` multiples of 1, 2 or 5 times a power of ten inside [low, high].
-inline std::vector<double> linear_ticks(double low, double high, int target = 6) {
+inline std::vector<double> linear_ticks(double low, double high, int target = 6, bool whole = false) {
   if (!(high > low) || !std::isfinite(high - low)) return {low};
   const double rough = (high - low) / std::max(target, 1);
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
-  const double step = power * (rough <= power ? 1 : rough <= 2 * power ? 2 : rough <= 5 * power ? 5 : 10);
+  double step = power * (rough <= power ? 1 : rough <= 2 * power ? 2 : rough <= 5 * power ? 5 : 10);
+  if (whole) step = std::max(std::ceil(step), 1.0);
   std::vector<double> ticks;
   const double first = std::ceil(low / step - 1e-9);
   for (double k = first; k * step <= high + 1e-9 * step; ++k) ticks.push_back(k * step);
@@ -130,20 +132,21 @@ constexpr double kTextWidth = 6.6;  // a character at 12 px, generously
 struct Mapping {
   Scale scale;
   double low, high, from, to;
+  bool whole = false;
   bool drawable(double v) const { return std::isfinite(v) && (scale == Scale::kLinear || v > 0); }
   double operator()(double v) const {
     const auto f = [&](double t) { return scale == Scale::kLog ? std::log10(t) : t; };
     return from + (to - from) * (f(v) - f(low)) / (f(high) - f(low));
   }
   std::vector<double> ticks() const {
-    return scale == Scale::kLog ? log_ticks(low, high) : linear_ticks(low, high);
+    return scale == Scale::kLog ? log_ticks(low, high) : linear_ticks(low, high, 6, whole);
   }
 };
 
 // Range of the drawable values with a margin; a single value gets room around it.
 inline Mapping fit(const Axis& axis, const std::vector<double>& values, double from, double to,
                    double margin) {
-  Mapping m{axis.scale, 0, 1, from, to};
+  Mapping m{axis.scale, 0, 1, from, to, axis.whole};
   double low = INFINITY, high = -INFINITY;
   for (const double v : values)
     if (m.drawable(v)) low = std::min(low, v), high = std::max(high, v);
@@ -200,6 +203,16 @@ inline std::string frame(const Box& plot, const Mapping& x, const Mapping& y, co
   return out;
 }
 
+// Keeps labels off a straight line by small boxes along it.
+inline void block_line(double x1, double y1, double x2, double y2, std::vector<Box>& taken) {
+  const double steps = std::ceil(std::hypot(x2 - x1, y2 - y1) / 4);
+  for (double k = 0; k <= steps; ++k) {
+    const double px = std::lerp(x1, x2, k / std::max(steps, 1.0)),
+                 py = std::lerp(y1, y2, k / std::max(steps, 1.0));
+    taken.push_back({px - 1, py - 1, px + 1, py + 1});
+  }
+}
+
 // The first of right, left, above, below where the label meets no other label or point and stays in the plot.
 inline std::string place_label(double px, double py, const std::string& label, const Box& plot,
                                std::vector<Box>& taken) {
@@ -212,7 +225,9 @@ inline std::string place_label(double px, double py, const std::string& label, c
   const Spot spots[] = {{px + 8, py + 4, "start", {px + 8, py - 7, px + 8 + w, py + 7}},
                         {px - 8, py + 4, "end", {px - 8 - w, py - 7, px - 8, py + 7}},
                         {px, py - 10, "middle", {px - w / 2, py - 21, px + w / 2, py - 7}},
-                        {px, py + 19, "middle", {px - w / 2, py + 8, px + w / 2, py + 22}}};
+                        {px, py + 19, "middle", {px - w / 2, py + 8, px + w / 2, py + 22}},
+                        {px + 8, py + 17, "start", {px + 8, py + 6, px + 8 + w, py + 20}},
+                        {px - 8, py - 8, "end", {px - 8 - w, py - 19, px - 8, py - 5}}};
   const Spot* chosen = &spots[0];
   for (const Spot& s : spots) {
     const bool inside = s.box.left >= plot.left && s.box.right <= plot.right && s.box.top >= plot.top;
@@ -294,9 +309,13 @@ inline std::string scatter_chart(const std::string& title, const Axis& x_axis, c
 
   std::string out = open(width, height, title) + frame(plot, x, y, x_axis, y_axis), path;
   std::vector<Box> taken;
+  const Point* previous = nullptr;
   for (const Point& p : drawn) {
     taken.push_back({x(p.x) - 6, y(p.y) - 6, x(p.x) + 6, y(p.y) + 6});
-    if (p.on_front) path += fmt::format("{:.1f},{:.1f} ", x(p.x), y(p.y));
+    if (!p.on_front) continue;
+    path += fmt::format("{:.1f},{:.1f} ", x(p.x), y(p.y));
+    if (previous) block_line(x(previous->x), y(previous->y), x(p.x), y(p.y), taken);
+    previous = &p;
   }
   if (!path.empty()) out += fmt::format("<polyline points=\"{}\" class=\"front\"/>\n", path);
   for (const Point& p : drawn)
