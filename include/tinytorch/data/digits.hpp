@@ -101,8 +101,8 @@ inline constexpr double kPixelsPerUnit = 0.2;  // a glyph is 20 pixels high befo
 inline constexpr double kPointJitter = 4.5;    // glyph units, standard deviation per control point
 inline constexpr double kRotation = 0.16;      // radians, standard deviation
 inline constexpr double kShear = 0.2;          // standard deviation
-inline constexpr double kScaleMin = 0.72, kScaleMax = 1.12;
-inline constexpr double kShift = 3.0;  // largest
+inline constexpr double kScaleMin = 0.66, kScaleMax = 1.06;
+inline constexpr double kShift = 4.0;  // largest
 inline constexpr double kRadiusMin = 0.75, kRadiusMax = 1.65;
 inline constexpr double kEdgeMin = 0.8, kEdgeMax = 1.6;  // over this width ink fades out
 inline constexpr double kInkMin = 0.6;
