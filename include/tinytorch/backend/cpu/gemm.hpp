@@ -58,7 +58,7 @@ template <class T>
   Simd<T> left[kRows] = {}, right[kRows] = {};
   for (int64_t k = 0; k < depth; ++k) {
     const Simd<T> b0 = simd_load(b), b1 = simd_load(b + kL);
-#pragma GCC unroll 16
+    TT_UNROLL
     for (int64_t i = 0; i < kRows; ++i) {
       left[i] += a[i] * b0;
       right[i] += a[i] * b1;
@@ -66,7 +66,7 @@ template <class T>
     a += kRows;
     b += 2 * kL;
   }
-#pragma GCC unroll 16
+  TT_UNROLL
   for (int64_t i = 0; i < kRows; ++i) {
     T* row = c + i * c_row;
     simd_store(row, accumulate ? simd_load(row) + left[i] : left[i]);
