@@ -12,11 +12,9 @@
 // Tensor.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
-#include <tinytorch/autograd/no_grad.hpp>
-#include <tinytorch/tensor/functions.hpp>
+#include <tinytorch/layers/state_dict.hpp>
 #include <utility>
 #include <vector>
 
@@ -26,8 +24,7 @@ struct NamedTensor {
   std::string name;
   Tensor tensor;
 };
-using NamedTensors = std::vector<NamedTensor>;    // in order of registration
-using StateDict = std::map<std::string, Tensor>;  // in order of name, as files keep it
+using NamedTensors = std::vector<NamedTensor>;  // in order of registration
 
 class Module {
  public:
@@ -181,44 +178,10 @@ inline void Module::take(Module& other) {
   training_ = other.training_;
 }
 
-inline void list_names(std::string& message, const char* title, const std::vector<std::string>& names) {
-  if (names.empty()) return;
-  message += std::string("\n  ") + title + " (" + std::to_string(names.size()) + "): ";
-  for (size_t i = 0; i < names.size(); ++i) message += (i ? ", " : "") + names[i];
-}
-
 inline void Module::load_state_dict(const StateDict& state, Loc loc) {
   StateDict own = state_dict();
-  std::vector<std::string> missing, unexpected, misshapen;
-  for (const auto& [name, tensor] : own) {
-    const auto found = state.find(name);
-    if (found == state.end()) {
-      missing.push_back(name);
-    } else if (found->second.shape() != tensor.shape() ||
-               is_floating(found->second.dtype()) != is_floating(tensor.dtype())) {
-      const auto what = [](const Tensor& t) {
-        return std::string(name_of(t.dtype())) + " " + t.shape().str();
-      };
-      misshapen.push_back(name + " is " + what(found->second) + ", expected " + what(tensor));
-    }
-  }
-  for (const auto& [name, tensor] : state) {
-    if (!own.count(name)) unexpected.push_back(name);
-  }
-  if (!missing.empty() || !unexpected.empty() || !misshapen.empty()) {
-    std::string message = "load_state_dict: the state does not fit this module";
-    list_names(message, "missing", missing);
-    list_names(message, "unexpected", unexpected);
-    list_names(message, "wrong shape", misshapen);
-    fail("TT-NN-04", message + "\n  hint: build the module with the sizes it was saved with", loc);
-  }
-  NoGrad no_grad;
-  for (auto& [name, tensor] : own) {
-    Tensor source = state.at(name);
-    if (source.device() != tensor.device()) source = source.to(tensor.device(), loc);
-    if (source.dtype() != tensor.dtype()) source = source.to(tensor.dtype(), loc);
-    tensor.copy_(source, loc);
-  }
+  require_same_entries("load_state_dict", "this module", own, state, loc);
+  copy_entries(own, state, loc);
 }
 
 // Every holder of the handle must see the change, so the new storage is put into the same TensorImpl.
