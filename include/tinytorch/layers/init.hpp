@@ -9,8 +9,8 @@
 #pragma once
 
 #include <cmath>
-#include <tinytorch/autograd/no_grad.hpp>
-#include <tinytorch/tensor/functions.hpp>
+#include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/tensor/ops/creation.hpp>
 
 namespace tinytorch::inline TT_BUILD::init {
 

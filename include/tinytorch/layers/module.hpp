@@ -12,6 +12,7 @@
 // Tensor.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <tinytorch/layers/state_dict.hpp>
@@ -74,10 +75,15 @@ class Module {
   }
 
   // --- the tree, flattened: own tensors first, then the children's in order of registration ---
+  // A parameter that is registered twice (tied weights) appears once here, under its first name.
   NamedTensors named_parameters() const {
-    NamedTensors all;
+    NamedTensors all, distinct;
     collect(&Module::parameters_, "", all);
-    return all;
+    for (NamedTensor& p : all) {
+      const auto same = [&](const NamedTensor& q) { return q.tensor.impl() == p.tensor.impl(); };
+      if (std::none_of(distinct.begin(), distinct.end(), same)) distinct.push_back(std::move(p));
+    }
+    return distinct;
   }
   NamedTensors named_buffers() const {
     NamedTensors all;
@@ -115,10 +121,11 @@ class Module {
   // --- state ---
   // Parameters and buffers by path. The tensors are the module's own: clone() what must not change.
   StateDict state_dict() const {
+    NamedTensors all;
+    collect(&Module::parameters_, "", all);
+    collect(&Module::buffers_, "", all);
     StateDict state;
-    for (const NamedTensors& group : {named_parameters(), named_buffers()}) {
-      for (const NamedTensor& t : group) state.emplace(t.name, t.tensor.detach());
-    }
+    for (const NamedTensor& t : all) state.emplace(t.name, t.tensor.detach());
     return state;
   }
   // Copies `state` into this module. Names and shapes must agree exactly; one message lists all that do not,

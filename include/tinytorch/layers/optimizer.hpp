@@ -60,9 +60,9 @@ class Optimizer {
   // "lr", and for every parameter "<name>.step", its state tensors such as "<name>.exp_avg", and
   // "<name>.master" when it has 16 bits. The tensors are the optimizer's own.
   StateDict state_dict() const {
-    StateDict state{{"lr", from_data({lr_}, {})}};
+    StateDict state{{"lr", from_data(std::vector<double>{lr_}, Shape{})}};
     for (const Slot& slot : slots_) {
-      state.emplace(slot.name + ".step", from_data({slot.step}, {}));
+      state.emplace(slot.name + ".step", from_data(std::vector<int64_t>{slot.step}, Shape{}));
       for (size_t i = 0; i < slot.state.size(); ++i) {
         state.emplace(slot.name + "." + state_names_[i], slot.state[i]);
       }

@@ -15,8 +15,8 @@ class Sequential : public Module {
  public:
   // Each module is moved in, or shared when given as a shared_ptr.
   template <class... Modules>
-  requires(sizeof...(Modules) > 0 && !(std::is_same_v<std::remove_cvref_t<Modules>, Sequential> && ...) ||
-           sizeof...(Modules) > 1) explicit Sequential(Modules&&... modules) {
+  requires(sizeof...(Modules) > 1 || (!std::is_same_v<std::remove_cvref_t<Modules>, Sequential> &&
+                                      ...)) explicit Sequential(Modules&&... modules) {
     (append(std::forward<Modules>(modules)), ...);
   }
   Sequential() = default;

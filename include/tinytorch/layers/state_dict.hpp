@@ -6,8 +6,8 @@
 
 #include <map>
 #include <string>
-#include <tinytorch/autograd/no_grad.hpp>
-#include <tinytorch/tensor/functions.hpp>
+#include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/tensor/ops/creation.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD {
