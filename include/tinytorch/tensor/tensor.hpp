@@ -301,7 +301,10 @@ std::vector<T> Tensor::to_vector() const {
   out.reserve(static_cast<size_t>(numel()));
   raw();
   dispatch(dtype(), [&]<class U>(U*) {
-    for_each_element<U>(view_of(), [&](U value) { out.push_back(static_cast<T>(value)); });
+    constexpr bool k16 = std::is_same_v<U, BFloat16> || std::is_same_v<U, Half>;
+    using Wide =
+        std::conditional_t<k16 && !std::is_same_v<T, U>, float, U>;  // 16-bit floats convert by way of float
+    for_each_element<U>(view_of(), [&](U value) { out.push_back(static_cast<T>(static_cast<Wide>(value))); });
   });
   return out;
 }

@@ -4,6 +4,7 @@
 #include <tinytorch/tensor/operators.hpp>
 
 #if TT_TENSOR_BODIES
+#include <cmath>
 #include <tinytorch/backend/cpu/index.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/rules.hpp>

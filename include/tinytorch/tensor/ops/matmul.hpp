@@ -5,6 +5,8 @@
 
 #if TT_TENSOR_BODIES
 #include <tinytorch/backend/cpu/gemm.hpp>
+#include <tinytorch/backend/cpu/pack.hpp>
+#include <tinytorch/core/parallel.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/matmul.hpp>
