@@ -29,6 +29,19 @@ inline void require_floating(const char* op, const Tensor& t, Loc loc) {
        loc);
 }
 
+// Element types an op takes: floating only, all numbers, or bool too.
+enum class Accepts : uint8_t { floating, numbers, anything };
+
+inline void require_accepted(const char* op, Accepts accepts, const Tensor& t, Loc loc) {
+  if (accepts == Accepts::floating) require_floating(op, t, loc);
+  if (accepts == Accepts::numbers && t.dtype() == DType::boolean) {
+    fail("TT-DTYPE-05",
+         std::string(op) + ": bool is not a number type here, got " + t.describe() +
+             "\n  hint: convert first with .to(f32) or .to(i64), or use logical_and / logical_or",
+         loc);
+  }
+}
+
 inline void require_same_dtype(const char* op, const Tensors& inputs, Loc loc) {
   const Tensor* first = nullptr;
   for (const Tensor& t : inputs) {

@@ -6,6 +6,7 @@
 // Everything that computes is a free function declared in tensor/functions.hpp; members below forward to it.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -105,6 +106,8 @@ class Tensor {
   void zero_grad();
   // Keeps the gradient of a tensor that an op produced (leaves keep theirs anyway).
   Tensor& retain_grad();
+  // hook(grad) runs when backward has this tensor's whole gradient; what it returns is used instead.
+  void register_hook(std::function<Tensor(const Tensor&)> hook);
   // The same values outside the graph; storage is shared.
   Tensor detach() const;
   // Fills grad() of every leaf this depends on. Without `gradient` the tensor must hold one element.
@@ -298,7 +301,10 @@ std::vector<T> Tensor::to_vector() const {
   out.reserve(static_cast<size_t>(numel()));
   raw();
   dispatch(dtype(), [&]<class U>(U*) {
-    for_each_element<U>(view_of(), [&](U value) { out.push_back(static_cast<T>(value)); });
+    constexpr bool k16 = std::is_same_v<U, BFloat16> || std::is_same_v<U, Half>;
+    using Wide =
+        std::conditional_t<k16 && !std::is_same_v<T, U>, float, U>;  // 16-bit floats convert by way of float
+    for_each_element<U>(view_of(), [&](U value) { out.push_back(static_cast<T>(static_cast<Wide>(value))); });
   });
   return out;
 }

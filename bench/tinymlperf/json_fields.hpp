@@ -1,0 +1,140 @@
+// Reading a stranger's JSON: every access checks presence, type and range, and a failure is a Refusal that
+// names file, place, expected and found. Values are quoted shortened, so the reason stays readable whatever
+// was sent.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tinymlperf {
+
+using Json = nlohmann::json;
+using Shape = std::vector<int64_t>;
+
+// Why an entry does not take part.
+class Refusal : public std::runtime_error {
+ public:
+  Refusal(std::string file, std::string where, std::string expected, std::string found)
+      : std::runtime_error(file + (where.empty() ? "" : ": " + where) + ": expected " + expected +
+                           ", found " + found),
+        file(std::move(file)),
+        where(std::move(where)),
+        expected(std::move(expected)),
+        found(std::move(found)) {}
+  std::string file, where, expected, found;
+};
+
+inline std::string to_text(const Shape& shape) {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i) out += (i ? ", " : "") + std::to_string(shape[i]);
+  return out + "]";
+}
+
+namespace detail {
+
+constexpr const char* kFile = "model.json";
+
+// A value as it stands in the file, shortened: the reason must stay readable whatever was sent.
+inline std::string show(const Json& value) {
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return text;
+}
+
+// Reads one object's fields; knows where it stands so that refusals can say so.
+class Fields {
+ public:
+  Fields(const Json& object, std::string where, std::initializer_list<const char*> allowed)
+      : object_(object), where_(std::move(where)) {
+    if (!object.is_object()) refuse("", "an object", show(object));
+    std::string list;
+    for (const char* key : allowed) list += (list.empty() ? "" : ", ") + std::string(key);
+    for (const auto& [key, value] : object.items()) {
+      bool known = false;
+      for (const char* name : allowed) known = known || key == name;
+      if (!known) refuse("", "only the keys " + list, show(Json(key)));
+    }
+  }
+  int64_t integer(const char* key, int64_t low, int64_t high, int64_t fallback) const {
+    return object_.contains(key) ? integer(key, low, high) : fallback;
+  }
+  int64_t integer(const char* key, int64_t low, int64_t high) const {
+    return check_integer(required(key, "an integer"), key, low, high);
+  }
+  bool boolean(const char* key, bool fallback) const {
+    if (!object_.contains(key)) return fallback;
+    if (!object_.at(key).is_boolean()) refuse(key, "true or false", show(object_.at(key)));
+    return object_.at(key).get<bool>();
+  }
+  double number(const char* key, double low, double high, double fallback) const {
+    if (!object_.contains(key)) return fallback;
+    const Json& value = object_.at(key);
+    const bool good = value.is_number() && value.get<double>() >= low && value.get<double>() < high;
+    if (!good) refuse(key, "a number in [" + show(low) + ", " + show(high) + ")", show(value));
+    return value.get<double>();
+  }
+  std::string text(const char* key, size_t longest, const char* fallback) const {
+    if (!object_.contains(key) && fallback) return fallback;
+    const Json& value = required(key, "a text");
+    if (!value.is_string() || value.get_ref<const std::string&>().size() > longest)
+      refuse(key, "a text of at most " + std::to_string(longest) + " bytes", show(value));
+    return value.get<std::string>();
+  }
+  const Json& array(const char* key, size_t shortest, size_t longest) const {
+    const Json& value = required(key, "an array");
+    if (!value.is_array()) refuse(key, "an array", show(value));
+    if (value.size() < shortest || value.size() > longest)
+      refuse(key, "an array of " + std::to_string(shortest) + " to " + std::to_string(longest) + " elements",
+             std::to_string(value.size()) + " elements");
+    return value;
+  }
+  int64_t check_integer(const Json& value, const std::string& key, int64_t low, int64_t high) const {
+    // Unsigned values beyond int64 are compared as unsigned before any conversion.
+    const bool fits =
+        value.is_number_integer() &&
+        (!value.is_number_unsigned() || value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX));
+    if (!fits || value.get<int64_t>() < low || value.get<int64_t>() > high)
+      refuse(key, "an integer from " + std::to_string(low) + " to " + std::to_string(high), show(value));
+    return value.get<int64_t>();
+  }
+  [[noreturn]] void refuse(const std::string& key, const std::string& expected,
+                           const std::string& found) const {
+    const std::string dot = where_.empty() || key.empty() ? "" : ".";
+    throw Refusal(kFile, where_ + dot + key, expected, found);
+  }
+
+ private:
+  const Json& required(const char* key, const char* what) const {
+    if (!object_.contains(key)) refuse(key, what, "no such key");
+    return object_.at(key);
+  }
+  const Json& object_;
+  std::string where_;
+};
+
+// A file's bytes; refuses what is absent, not a plain file, or larger than `limit`.
+inline std::string read_limited(const std::filesystem::path& path, int64_t limit) {
+  const std::string name = path.filename().string();
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    throw Refusal(name, "", "a file", "no such file in the entry");
+  const auto bytes = std::filesystem::file_size(path, error);
+  if (error || bytes > static_cast<uintmax_t>(limit))
+    throw Refusal(name, "", "at most " + std::to_string(limit) + " bytes", std::to_string(bytes) + " bytes");
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) throw Refusal(name, "", "a readable file", "a read error");
+  return text.str();
+}
+
+}  // namespace detail
+
+}  // namespace tinymlperf

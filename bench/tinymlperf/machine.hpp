@@ -1,0 +1,71 @@
+// What the numbers were measured on, as far as Linux tells; what it does not tell is said to be unknown.
+#pragma once
+
+#include <sys/utsname.h>
+
+#include <chrono>
+#include <ctime>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <tinymlperf/race.hpp>
+#include <tinytorch/core/parallel.hpp>
+
+namespace tinymlperf {
+
+namespace detail {
+
+// The value of the first line "key : value" of a /proc file, or "".
+inline std::string proc_value(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.compare(0, key.size(), key) != 0) continue;
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const size_t start = line.find_first_not_of(" \t", colon + 1);
+    return start == std::string::npos ? "" : line.substr(start);
+  }
+  return "";
+}
+
+}  // namespace detail
+
+inline std::string utc_now() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  char text[32];
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+inline Machine describe_machine() {
+  Machine m;
+  m.cpu = detail::proc_value("/proc/cpuinfo", "model name");
+  if (m.cpu.empty()) m.cpu = "unknown processor";
+  m.cores = static_cast<int64_t>(std::thread::hardware_concurrency());
+  m.threads = tinytorch::thread_count();
+  const std::string memory = detail::proc_value("/proc/meminfo", "MemTotal");  // "16384 kB"
+  if (!memory.empty()) m.memory_bytes = std::strtoll(memory.c_str(), nullptr, 10) * 1024;
+  utsname system{};
+  m.system = uname(&system) == 0 ? std::string(system.sysname) + " " + system.release + " " + system.machine
+                                 : "unknown";
+#if defined(__clang__)
+  m.compiler = std::string("clang ") + __clang_version__;
+#else
+  m.compiler = std::string("g++ ") + __VERSION__;
+#endif
+#ifdef TINYTORCH_BUILD_FLAGS
+  m.flags = TINYTORCH_BUILD_FLAGS;
+#else
+  m.flags = "not recorded by this build";
+#endif
+#ifdef NDEBUG
+  m.flags += " (asserts off)";
+#endif
+  m.library = "tinytorch " TINYTORCH_VERSION;
+  m.date = utc_now();
+  return m;
+}
+
+}  // namespace tinymlperf

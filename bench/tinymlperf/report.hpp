@@ -1,0 +1,250 @@
+// A race for reading: a table for the terminal and one self-contained HTML page with inline charts.
+//
+// The page loads nothing from anywhere and every text from an entry is escaped. It states what the numbers
+// rest on: how many samples, the floor, the baseline, the seeds and the machine.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <tinymlperf/race.hpp>
+#include <tinytorch/benchmarking/svg.hpp>
+#include <vector>
+
+namespace tinymlperf {
+
+namespace svg = tinytorch::svg;
+
+// ---- numbers as text
+// ----------------------------------------------------------------------------------------
+
+inline std::string show_bytes(int64_t bytes) {
+  const auto b = static_cast<double>(bytes);
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  if (bytes < 1024 * 1024) return fmt::format("{:.1f} KiB", b / 1024);
+  return fmt::format("{:.1f} MiB", b / (1024 * 1024));
+}
+
+inline std::string show_seconds(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
+  return fmt::format("{:.2f} s", seconds);
+}
+
+inline std::string show_rank(const Result& r, const std::vector<Result>& all) {
+  if (r.rank == 0) return "-";
+  int sharing = 0;
+  for (const Result& other : all) sharing += other.rank == r.rank;
+  return fmt::format("{}{}", r.rank, sharing > 1 ? "=" : "");
+}
+
+inline std::string show_score(const Interval& i) {
+  return fmt::format("{:.1f} [{:.1f}, {:.1f}]", i.estimate, i.low, i.high);
+}
+
+inline std::string show_accuracy(const Interval& i) {
+  return fmt::format("{:.2f} % [{:.2f}, {:.2f}]", 100 * i.estimate, 100 * i.low, 100 * i.high);
+}
+
+// ---- the table
+// ----------------------------------------------------------------------------------------------
+
+using Row = std::vector<std::string>;
+
+inline std::vector<Row> table_rows(const Race& race) {
+  std::vector<Row> rows{{"rank", "entry", "score [95 %]", "accuracy [95 %]", "p50", "p90", "per second",
+                         "parameters", "file", "peak", "efficiency"}};
+  for (const Result& r : race.results) {
+    const Measurement& m = race.measurements.at(r.index);
+    rows.push_back({show_rank(r, race.results), m.name, show_score(r.score), show_accuracy(r.accuracy),
+                    show_seconds(r.p50.estimate), show_seconds(r.p90.estimate),
+                    fmt::format("{:.0f}", r.throughput.estimate), fmt::format("{}", m.parameters),
+                    show_bytes(m.file_bytes), show_bytes(m.peak_bytes_single),
+                    fmt::format("{:.1f}", r.efficiency.estimate)});
+  }
+  return rows;
+}
+
+// What the numbers rest on, one sentence each; the same words in the terminal and on the page.
+inline std::vector<std::string> conditions(const Race& race) {
+  const Rules& r = race.rules;
+  const size_t blocks = race.measurements.empty() ? 0 : race.measurements[0].blocks.size();
+  std::vector<std::string> lines{
+      fmt::format(
+          "Accuracy: {} hidden samples, seed {} chosen when the race started; trained on {} (seed {}), "
+          "validated on {} others (seed {}).",
+          race.hidden_samples, race.seeds.hidden, race.training_samples, race.seeds.training,
+          race.validation_samples, race.seeds.validation),
+      fmt::format(
+          "Score: 100 x geometric mean of baseline/result for p90 of one sample and time of a batch of {}; "
+          "baseline {} = 100.",
+          r.batch, r.baseline),
+      fmt::format("Floor: the lower bound of the accuracy must reach {:.1f} %; an entry below it is shown, "
+                  "not ranked.",
+                  100 * r.floor),
+      fmt::format(
+          "Intervals: {:.0f} % bootstrap, {} draws over {} blocks in random order (seed {}); entries whose "
+          "intervals overlap share a rank (=).",
+          100 * r.confidence, r.draws, blocks, race.seeds.order),
+      "Efficiency: latency to the power 1/2, peak bytes and file bytes to the power 1/4 each, baseline = "
+      "100. Peak "
+      "counts weights and activations of one sample.",
+  };
+  lines.insert(lines.end(), race.notes.begin(), race.notes.end());
+  return lines;
+}
+
+inline std::string text_table(const Race& race) {
+  const auto rows = table_rows(race);
+  std::vector<size_t> widths(rows[0].size(), 0);
+  for (const Row& row : rows)
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  std::string out;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    for (size_t c = 0; c < widths.size(); ++c)
+      out += c == 1 ? fmt::format("{:<{}}  ", rows[i][c], widths[c])
+                    : fmt::format("{:>{}}  ", rows[i][c], widths[c]);
+    while (out.back() == ' ') out.pop_back();
+    out += '\n';
+    if (i == 0) {
+      for (const size_t w : widths) out += std::string(w, '-') + "  ";
+      out.resize(out.size() - 2);
+      out += '\n';
+    }
+  }
+  for (const std::string& line : conditions(race)) out += line + '\n';
+  for (const RefusedEntry& r : race.refused) out += fmt::format("refused  {}: {}\n", r.path, r.reason);
+  return out;
+}
+
+// ---- the page
+// -----------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline std::string ranking_chart(const Race& race) {
+  std::vector<svg::Bar> bars;
+  for (const Result& r : race.results) {
+    const std::string place = r.rank ? "rank " + show_rank(r, race.results) : "below the floor, not ranked";
+    bars.push_back({race.measurements[r.index].name, r.score.estimate, r.score.low, r.score.high,
+                    fmt::format("{:.0f}, {}", r.score.estimate, place), r.rank == 0});
+  }
+  return svg::bar_chart("Score with 95 % interval",
+                        {.title = fmt::format("score ({} = 100)", race.rules.baseline)}, bars, 100.0);
+}
+
+inline std::string pareto_chart(const Race& race) {
+  std::vector<svg::Point> points;
+  for (const Result& r : race.results)
+    points.push_back(
+        {race.measurements[r.index].name, 1e3 * r.p50.estimate, 100 * r.accuracy.estimate, r.on_front});
+  return svg::scatter_chart(
+      "Accuracy against latency, Pareto front joined",
+      {.title = "latency p50 of one sample (ms, logarithmic)", .scale = svg::Scale::kLog},
+      {.title = "accuracy on the hidden set (%)"}, points);
+}
+
+inline std::string training_charts(const Race& race) {
+  std::vector<svg::Series> accuracy, loss;
+  for (const TrainingCurve& c : race.training) {
+    std::vector<double> percent;
+    for (const double a : c.validation_accuracy) percent.push_back(100 * a);
+    accuracy.push_back({c.name, c.epoch, percent});
+    loss.push_back({c.name, c.epoch, c.loss});
+  }
+  if (accuracy.empty()) return "<p>No model was trained in this race.</p>\n";
+  return "<figure>" +
+         svg::line_chart("Validation accuracy", {.title = "epoch", .whole = true}, {.title = "accuracy (%)"},
+                         accuracy) +
+         "</figure>\n<figure>" +
+         svg::line_chart("Training loss", {.title = "epoch", .whole = true},
+                         {.title = "cross-entropy (nats, logarithmic)", .scale = svg::Scale::kLog}, loss) +
+         "</figure>\n";
+}
+
+inline std::string html_table(const std::vector<Row>& rows) {
+  std::string out = "<div class=\"wide\"><table>\n";
+  for (size_t i = 0; i < rows.size(); ++i) {
+    out += "<tr>";
+    for (const std::string& cell : rows[i])
+      out += i == 0 ? "<th>" + svg::escape(cell) + "</th>" : "<td>" + svg::escape(cell) + "</td>";
+    out += "</tr>\n";
+  }
+  return out + "</table></div>\n";
+}
+
+inline std::string html_list(const std::vector<std::string>& lines) {
+  std::string out = "<ul>\n";
+  for (const std::string& line : lines) out += "<li>" + svg::escape(line) + "</li>\n";
+  return out + "</ul>\n";
+}
+
+inline std::vector<Row> machine_rows(const Machine& m) {
+  return {{"", "machine"},
+          {"processor", fmt::format("{}, {} cores, {} threads used", m.cpu, m.cores, m.threads)},
+          {"memory", show_bytes(m.memory_bytes)},
+          {"system", m.system},
+          {"compiler", m.compiler},
+          {"flags", m.flags},
+          {"library", m.library},
+          {"date", m.date}};
+}
+
+constexpr const char* kPageStyle = R"(:root{color-scheme:light dark}
+body{max-width:860px;margin:2rem auto;padding:0 1rem;font:15px/1.5 system-ui,sans-serif;background:#fff;color:#1f2328}
+table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}
+th,td{padding:.3rem .6rem;text-align:right;border-bottom:1px solid #d8dde3;white-space:nowrap}
+th:nth-child(-n+2),td:nth-child(-n+2){text-align:left}.wide{overflow-x:auto}figure{margin:1.5rem 0}
+@media (prefers-color-scheme:dark){body{background:#15191e;color:#e6edf3}th,td{border-color:#333b44}}
+)";
+
+}  // namespace detail
+
+inline std::string html_page(const Race& race) {
+  using namespace detail;
+  std::string out =
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+      "'unsafe-inline'\">\n<title>TinyMLPerf race</title>\n<style>";
+  out += std::string(kPageStyle) + svg::chart_style() + "</style></head><body>\n<h1>TinyMLPerf race</h1>\n";
+  out += html_table(table_rows(race)) + html_list(conditions(race));
+  out += "<figure>" + ranking_chart(race) + "</figure>\n<figure>" + pareto_chart(race) + "</figure>\n";
+  out += "<h2>Training</h2>\n" + training_charts(race);
+  if (!race.refused.empty()) {
+    std::vector<std::string> lines;
+    for (const RefusedEntry& r : race.refused) lines.push_back(r.path + ": " + r.reason);
+    out += "<h2>Refused entries</h2>\n" + html_list(lines);
+  }
+  out += "<h2>Entries</h2>\n<ul>\n";
+  for (const EntryInfo& e : race.entries)
+    out += fmt::format("<li><b>{}</b>{}{}: {}</li>\n", svg::escape(e.name), e.author.empty() ? "" : " by ",
+                       svg::escape(e.author), svg::escape(e.description));
+  out += "</ul>\n<h2>Machine</h2>\n" + html_table(machine_rows(race.machine));
+  out +=
+      "<p>TinyMLPerf is an independent teaching harness. It is not affiliated with MLCommons, whose "
+      "trademark MLPerf is."
+      "</p>\n</body></html>\n";
+  return out;
+}
+
+// Writes under a temporary name in the same folder and renames, so that a reader never sees half a file.
+inline void write_whole(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::path temporary = path;
+  temporary += ".tmp";
+  {
+    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+    file << text;
+    file.flush();
+    if (!file)
+      throw std::runtime_error("cannot write " + temporary.string() +
+                               "; is the folder writable and the disk not full?");
+  }
+  std::filesystem::rename(temporary, path);
+}
+
+}  // namespace tinymlperf

@@ -1,0 +1,188 @@
+// The backward pass: gradients from one result to every leaf it depends on.
+//
+//   1. find the nodes that can be reached from the result;
+//   2. visit them newest first: a node is newer than everything it was computed from, so creation order
+//   reversed is a
+//      topological order, and a node's gradient is complete when its turn comes;
+//   3. at each node, check that what it saved was not overwritten, ask its primitive for the vector-Jacobian
+//      product, hand the pieces to its parents, and free what it saved.
+// Nothing recurses: a chain of any length needs no stack. Source: Griewank and Walther, "Evaluating
+// derivatives", 2008.
+#pragma once
+
+#include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/tensor/operators.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// Nodes reachable from `root`, newest first.
+TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_ptr<Node>& root);
+// d(result)/d(leaf), times `gradient`, accumulated into grad() of every leaf. Without a gradient, result has
+// one element.
+TT_API void backward(const Tensor& result, const Tensor& gradient = {}, bool retain_graph = false, TT_LOC);
+
+}  // namespace tinytorch::inline TT_BUILD
+
+#if TT_TENSOR_BODIES
+#include <algorithm>
+#include <tinytorch/tensor/members.hpp>
+#include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops/elementwise.hpp>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace tinytorch::inline TT_BUILD {
+
+TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_ptr<Node>& root) {
+  std::vector<std::shared_ptr<Node>> found{root};
+  std::unordered_set<const Node*> seen{root.get()};
+  for (size_t i = 0; i < found.size(); ++i) {
+    const std::shared_ptr<Node> node = found[i];  // a copy: found grows
+    for (const Edge& e : node->edges) {
+      if (e.node && seen.insert(e.node.get()).second) found.push_back(e.node);
+    }
+  }
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a->sequence > b->sequence; });
+  return found;
+}
+
+// sum = sum + g. Gradients may be shared between edges, so the sum is a new tensor.
+inline void accumulate(Tensor& sum, const Tensor& g) { sum = sum ? add(sum, g) : g; }
+
+inline Tensor run_hooks(const std::vector<GradHook>& hooks, Tensor g) {
+  for (const GradHook& hook : hooks) {
+    if (Tensor changed = hook(g)) g = std::move(changed);
+  }
+  return g;
+}
+
+// A leaf keeps its gradient between backward passes: it must own its memory.
+inline void accumulate_leaf(GradState& leaf, Tensor g) {
+  g = run_hooks(leaf.hooks, std::move(g));
+  if (leaf.grad) {
+    leaf.grad = add(leaf.grad, g);
+  } else {
+    const bool sole_owner = g.storage().use_count() == 1 && g.is_contiguous();
+    leaf.grad = sole_owner ? g.detach() : g.detach().clone();
+  }
+}
+
+// Saved tensors as the derivative receives them, refused if written to since the forward pass.
+inline Tensors restore(const std::vector<SavedTensor>& saved, const Node& node) {
+  Tensors values;
+  for (const SavedTensor& s : saved) {
+    if (s.value && s.value.storage()->version() != s.version) {
+      fail("TT-GRAD-02",
+           "backward: a tensor that '" + std::string(node.op->name()) + "' saved (" + s.value.describe() +
+               ") was overwritten in place after the forward pass\n  hint: write to a clone(), or run "
+               "backward before the write",
+           node.loc);
+    }
+    values.push_back(s.value);
+  }
+  return values;
+}
+
+// One node: from the gradients of its outputs to those of its inputs.
+inline Tensors node_vjp(Node& node, Tensors& grads) {
+  for (size_t i = 0; i < grads.size(); ++i) {
+    OutputHooks& extra = node.output_hooks[i];
+    if (!grads[i]) continue;
+    grads[i] = run_hooks(extra.hooks, grads[i]);
+    if (const auto state = extra.retain.lock()) state->grad = grads[i].detach();
+  }
+  // Ops with one real result read only its gradient; give them zeros where several outputs carry one.
+  if (!grads[0]) grads[0] = zeros(node.output_specs[0].shape, node.output_specs[0].dtype);
+  Saved saved{restore(node.inputs, node), restore(node.outputs, node), node.input_shapes, {}};
+  for (const Edge& e : node.edges) saved.needs_grad.push_back(e.node || e.leaf);
+  return node.op->vjp(saved, grads);
+}
+
+inline void deliver(Node& node, Tensors& results, std::unordered_map<const Node*, Tensors>& pending) {
+  for (size_t i = 0; i < node.edges.size() && i < results.size(); ++i) {
+    const Edge& e = node.edges[i];
+    Tensor& g = results[i];
+    if (!g || (!e.node && !e.leaf)) continue;
+    if (!(g.shape() == node.input_shapes[i])) {
+      fail("TT-GRAD-07",
+           "backward: the derivative of '" + std::string(node.op->name()) + "' gave a gradient of shape " +
+               g.shape().str() + " for input " + std::to_string(i) + " of shape " +
+               node.input_shapes[i].str(),
+           node.loc);
+    }
+    if (e.leaf) {
+      accumulate_leaf(*e.leaf, std::move(g));
+    } else {
+      Tensors& sums = pending[e.node.get()];
+      sums.resize(e.node->output_specs.size());
+      accumulate(sums[static_cast<size_t>(e.output_index)], g);
+    }
+  }
+}
+
+inline Tensor starting_gradient(const Tensor& result, const Tensor& gradient, Loc loc) {
+  if (!tracks_grad(result)) {
+    fail("TT-GRAD-01",
+         "backward: " + result.describe() +
+             " does not depend on any tensor that requires grad\n"
+             "  hint: call requires_grad_() on the leaves before computing, outside any NoGrad scope",
+         loc);
+  }
+  if (!gradient && result.numel() != 1) {
+    fail("TT-GRAD-08",
+         "backward: a gradient is needed for a result of more than one element, got " + result.describe() +
+             "\n  hint: reduce to a scalar loss first, or pass a gradient of the same shape",
+         loc);
+  }
+  if (gradient && !(gradient.shape() == result.shape() && gradient.dtype() == result.dtype())) {
+    fail("TT-GRAD-09",
+         "backward: the gradient " + gradient.describe() + " does not match " + result.describe(), loc);
+  }
+  return gradient ? gradient : ones_like(result);
+}
+
+TT_API void backward(const Tensor& result, const Tensor& gradient, bool retain_graph, Loc loc) {
+  const NoGrad guard;
+  Tensor start = starting_gradient(result, gradient, loc);
+  const auto& state = result.impl()->grad_state;
+  if (!state->producer) return accumulate_leaf(*state, start);
+
+  const auto order = topological_order(state->producer);
+  for (const auto& node : order) {
+    if (node->released) {
+      fail("TT-GRAD-03",
+           "backward: this graph was already used by a backward pass, which freed what '" +
+               std::string(node->op->name()) +
+               "' had saved\n  hint: call the first one with "
+               "retain_graph = true, or compute the result again",
+           loc);
+    }
+  }
+  std::unordered_map<const Node*, Tensors> pending;
+  Tensors& first = pending[order[0].get()];
+  first.resize(order[0]->output_specs.size());
+  first[static_cast<size_t>(state->output_index)] = std::move(start);
+  for (const auto& node : order) {
+    const auto found = pending.find(node.get());
+    if (found != pending.end()) {
+      Tensors grads = std::move(found->second);
+      pending.erase(found);
+      Tensors results = node_vjp(*node, grads);
+      grads.clear();
+      deliver(*node, results, pending);
+    }
+    if (!retain_graph) {
+      node->inputs.clear();
+      node->outputs.clear();
+      node->released = true;
+    }
+  }
+}
+
+TT_API void Tensor::backward(const Tensor& gradient, bool retain_graph, Loc loc) const {
+  tinytorch::backward(*this, gradient, retain_graph, loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif

@@ -1,0 +1,28 @@
+// NoGrad: a scope in which operations leave no graph behind.
+//
+//   { tt::NoGrad guard; weight.add_(update); }
+#pragma once
+
+#include <tinytorch/tensor/graph.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+class NoGrad {
+ public:
+  NoGrad() : before_(grad_enabled()) { grad_enabled() = false; }
+  ~NoGrad() { grad_enabled() = before_; }
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  bool before_;
+};
+
+// Runs f without recording and returns its result.
+template <class F>
+decltype(auto) no_grad(F&& f) {
+  const NoGrad guard;
+  return f();
+}
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,81 @@
+// Timing several contenders side by side: warm-up, calls per block, random block order.
+//
+// A machine drifts (clock, cache, neighbours), so contenders take turns: the race is cut into blocks, and
+// each block runs every contender once in a fresh random order. Warm-up ends when two consecutive medians
+// differ by less than 1 %, or at a time limit, and says which; its samples are never reported. Source: random
+// interleaving as in Google Benchmark; the warm-up rule is this project's (1 %, at most 3 s).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <tinytorch/benchmarking/statistics.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::benchmarking {
+
+// Seconds on the monotonic clock. A function object, so that tests can bring a clock of their own.
+struct SteadyClock {
+  double operator()() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
+};
+
+// Seconds that each of `calls` calls of f took.
+template <class F, class Clock = SteadyClock>
+std::vector<double> time_calls(F&& f, int64_t calls, Clock&& clock = {}) {
+  std::vector<double> seconds;
+  seconds.reserve(static_cast<size_t>(calls));
+  for (int64_t i = 0; i < calls; ++i) {
+    const double start = clock();
+    f();
+    seconds.push_back(clock() - start);
+  }
+  return seconds;
+}
+
+struct WarmUpOptions {
+  int64_t window = 5;        // calls per median
+  double tolerance = 0.01;   // relative change between two medians that counts as settled
+  double seconds_limit = 3;  // checked between windows
+};
+
+struct WarmUp {
+  double median = 0;  // of the last window, seconds per call: what to plan with, not a result
+  int64_t calls = 0;
+  double seconds = 0;
+  bool settled = false;
+};
+
+template <class F, class Clock = SteadyClock>
+WarmUp warm_up(F&& f, const WarmUpOptions& options = {}, Clock&& clock = {}) {
+  WarmUp result;
+  const double start = clock();
+  for (double previous = 0;; previous = result.median) {
+    result.median = statistics::median(time_calls(f, options.window, clock));
+    result.calls += options.window;
+    result.seconds = clock() - start;
+    const double change = result.median > previous ? result.median - previous : previous - result.median;
+    result.settled = previous > 0 && change <= options.tolerance * previous;
+    if (result.settled || result.seconds >= options.seconds_limit) return result;
+  }
+}
+
+// How many calls of `seconds_per_call` fit into `budget` seconds, within [fewest, most].
+inline int64_t calls_within(double budget, double seconds_per_call, int64_t fewest, int64_t most) {
+  if (!(seconds_per_call > 0) || budget / seconds_per_call >= static_cast<double>(most)) return most;
+  return std::max(fewest, static_cast<int64_t>(budget / seconds_per_call));
+}
+
+// One row per block: 0 .. contenders-1 in a random order (Fisher and Yates), a function of the seed alone.
+inline std::vector<std::vector<size_t>> random_blocks(size_t contenders, size_t blocks, uint64_t seed) {
+  Generator random(seed);
+  std::vector<std::vector<size_t>> order(blocks, std::vector<size_t>(contenders));
+  for (auto& row : order) {
+    for (size_t i = 0; i < contenders; ++i) row[i] = i;
+    for (size_t i = contenders; i > 1; --i) std::swap(row[i - 1], row[random.below(i)]);
+  }
+  return order;
+}
+
+}  // namespace tinytorch::inline TT_BUILD::benchmarking

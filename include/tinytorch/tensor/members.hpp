@@ -1,0 +1,76 @@
+// Tensor's members that compute or touch the graph; each forwards to the one place that knows how.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <tinytorch/tensor/graph.hpp>
+#include <tinytorch/tensor/ops/elementwise.hpp>
+#include <tinytorch/tensor/ops/reduce.hpp>
+#include <tinytorch/tensor/rules.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+TT_API Tensor Tensor::to(DType dtype, Loc loc) const { return cast(*this, dtype, loc); }
+TT_API Tensor Tensor::to(Device device, Loc loc) const {
+  if (device == this->device()) return *this;
+  fail_without_cuda("to(" + device.str() + ")", loc);
+}
+TT_API Tensor Tensor::contiguous(Loc loc) const { return tinytorch::contiguous(*this, loc); }
+TT_API Tensor Tensor::clone(Loc loc) const { return tinytorch::clone(*this, loc); }
+TT_API Tensor Tensor::sum(const Dims& dims, bool keepdim, Loc loc) const {
+  return tinytorch::sum(*this, dims, keepdim, loc);
+}
+TT_API Tensor Tensor::mean(const Dims& dims, bool keepdim, Loc loc) const {
+  return tinytorch::mean(*this, dims, keepdim, loc);
+}
+TT_API Tensor Tensor::argmax(int dim, bool keepdim, Loc loc) const {
+  return tinytorch::argmax(*this, dim, keepdim, loc);
+}
+
+// --- autograd ---
+
+TT_API bool Tensor::requires_grad() const { return tracks_grad(*this); }
+TT_API bool Tensor::is_leaf() const { return !impl_ || !impl_->grad_state || !impl_->grad_state->producer; }
+
+inline GradState& state_of(const Tensor& t) {
+  auto& state = t.checked().grad_state;
+  if (!state) state = std::make_shared<GradState>();
+  return *state;
+}
+
+TT_API Tensor& Tensor::requires_grad_(bool on, Loc loc) {
+  if (on) require_floating("requires_grad_", *this, loc);
+  if (!is_leaf()) {
+    fail("TT-GRAD-06",
+         "requires_grad_: " + describe() + " was computed by '" + impl_->grad_state->producer->op->name() +
+             "'; only leaves can be switched\n  hint: detach() makes a leaf with the same values",
+         loc);
+  }
+  state_of(*this).requires_grad = on;
+  return *this;
+}
+TT_API Tensor Tensor::grad() const { return impl_ && impl_->grad_state ? impl_->grad_state->grad : Tensor(); }
+TT_API void Tensor::set_grad(const Tensor& g) { state_of(*this).grad = g; }
+TT_API void Tensor::zero_grad() {
+  if (impl_ && impl_->grad_state) impl_->grad_state->grad = Tensor();
+}
+TT_API Tensor& Tensor::retain_grad() {
+  if (!is_leaf()) {
+    GradState& state = *impl_->grad_state;
+    state.producer->output_hooks[static_cast<size_t>(state.output_index)].retain = impl_->grad_state;
+  }
+  return *this;
+}
+TT_API void Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) {
+  GradState& state = state_of(*this);
+  if (is_leaf()) {
+    state.hooks.push_back(std::move(hook));
+  } else {
+    state.producer->output_hooks[static_cast<size_t>(state.output_index)].hooks.push_back(std::move(hook));
+  }
+}
+TT_API Tensor Tensor::detach() const { return alias(*this, shape(), strides(), offset()); }
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif

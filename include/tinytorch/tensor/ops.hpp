@@ -1,0 +1,10 @@
+// All tensor operations: the definitions behind tensor/functions.hpp.
+#pragma once
+
+#include <tinytorch/tensor/members.hpp>
+#include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops/elementwise.hpp>
+#include <tinytorch/tensor/ops/index.hpp>
+#include <tinytorch/tensor/ops/matmul.hpp>
+#include <tinytorch/tensor/ops/reduce.hpp>
+#include <tinytorch/tensor/ops/shape.hpp>

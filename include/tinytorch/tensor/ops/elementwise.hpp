@@ -1,0 +1,254 @@
+// Elementwise ops: unary, binary, comparison, where, casts, creation by value, and writes in place.
+//
+// One row per function in two tables: its name, cost, dtypes, what its derivative saves, and the derivative.
+// Kernels: backend/cpu/elementwise.hpp. Derivatives: tensor/vjp/elementwise.hpp.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <cmath>
+#include <tinytorch/backend/cpu/elementwise.hpp>
+#include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/rules.hpp>
+#include <tinytorch/tensor/vjp/elementwise.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+using backend::BinaryFn;
+using backend::UnaryFn;
+
+struct UnaryRule {
+  UnaryFn fn;
+  const char* name;
+  double flops;  // per element; transcendental functions count as the arithmetic they cost, about 10
+  Accepts accepts;
+  Save saves;
+  UnaryVjp vjp;
+};
+
+// In the order of UnaryFn.
+inline constexpr UnaryRule kUnaryRules[] = {
+    {UnaryFn::identity, "identity", 0, Accepts::anything, Save::nothing, vjp::pass},
+    {UnaryFn::neg, "neg", 1, Accepts::numbers, Save::nothing, vjp::neg},
+    {UnaryFn::abs, "abs", 1, Accepts::numbers, Save::inputs, vjp::abs},
+    {UnaryFn::sign, "sign", 1, Accepts::numbers, Save::nothing, vjp::zero},
+    {UnaryFn::square, "square", 1, Accepts::numbers, Save::inputs, vjp::square},
+    {UnaryFn::clamp, "clamp", 2, Accepts::numbers, Save::inputs, vjp::clamp},
+    {UnaryFn::floor, "floor", 1, Accepts::numbers, Save::nothing, vjp::zero},
+    {UnaryFn::ceil, "ceil", 1, Accepts::numbers, Save::nothing, vjp::zero},
+    {UnaryFn::round, "round", 1, Accepts::numbers, Save::nothing, vjp::zero},
+    {UnaryFn::logical_not, "logical_not", 1, Accepts::anything, Save::nothing, nullptr},
+    {UnaryFn::relu, "relu", 1, Accepts::numbers, Save::outputs, vjp::relu},
+    {UnaryFn::exp, "exp", 10, Accepts::floating, Save::outputs, vjp::exp},
+    {UnaryFn::log, "log", 10, Accepts::floating, Save::inputs, vjp::log},
+    {UnaryFn::sqrt, "sqrt", 1, Accepts::floating, Save::outputs, vjp::sqrt},
+    {UnaryFn::rsqrt, "rsqrt", 2, Accepts::floating, Save::outputs, vjp::rsqrt},
+    {UnaryFn::reciprocal, "reciprocal", 1, Accepts::floating, Save::outputs, vjp::reciprocal},
+    {UnaryFn::sin, "sin", 10, Accepts::floating, Save::inputs, vjp::sin},
+    {UnaryFn::cos, "cos", 10, Accepts::floating, Save::inputs, vjp::cos},
+    {UnaryFn::tanh, "tanh", 12, Accepts::floating, Save::outputs, vjp::tanh},
+    {UnaryFn::sigmoid, "sigmoid", 12, Accepts::floating, Save::outputs, vjp::sigmoid},
+    {UnaryFn::erf, "erf", 12, Accepts::floating, Save::inputs, vjp::erf},
+    {UnaryFn::leaky_relu, "leaky_relu", 1, Accepts::floating, Save::inputs, vjp::leaky_relu},
+    {UnaryFn::silu, "silu", 13, Accepts::floating, Save::inputs, vjp::silu},
+    {UnaryFn::gelu, "gelu", 16, Accepts::floating, Save::inputs, vjp::gelu},
+    {UnaryFn::gelu_tanh, "gelu_tanh", 20, Accepts::floating, Save::inputs, vjp::gelu_tanh},
+};
+static_assert(std::size(kUnaryRules) == backend::kUnaryCount, "one row per UnaryFn, in its order");
+
+struct Unary final : Primitive<Unary> {
+  static constexpr const char* kName = "unary";
+  UnaryFn fn;
+  double p0, p1;
+  explicit Unary(UnaryFn f, double a = 0, double b = 0) : fn(f), p0(a), p1(b) {}
+
+  const UnaryRule& rule() const { return kUnaryRules[static_cast<size_t>(fn)]; }
+  const char* name() const override { return rule().name; }
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_accepted(name(), rule().accepts, in[0], loc);
+    return {{in[0].shape(), fn == UnaryFn::logical_not ? DType::boolean : in[0].dtype()}};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return rule().flops * static_cast<double>(in[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::unary(fn, out[0].view_of(), in[0].view_of(), p0, p1);
+  }
+  Save saves() const override { return rule().saves; }
+  bool differentiable() const override { return rule().vjp != nullptr; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    static const Tensor none;
+    return {rule().vjp(
+        {g[0], s.inputs.empty() ? none : s.inputs[0], s.outputs.empty() ? none : s.outputs[0], p0, p1})};
+  }
+};
+
+struct BinaryRule {
+  BinaryFn fn;
+  const char* name;
+  double flops;
+  Accepts accepts;
+  bool gives_bool;
+  Save saves;
+  BinaryVjp vjp;
+};
+
+// In the order of BinaryFn. The *_grad rows serve derivatives; they have none of their own.
+inline constexpr BinaryRule kBinaryRules[] = {
+    {BinaryFn::add, "add", 1, Accepts::numbers, false, Save::nothing, vjp::add},
+    {BinaryFn::sub, "sub", 1, Accepts::numbers, false, Save::nothing, vjp::sub},
+    {BinaryFn::mul, "mul", 1, Accepts::numbers, false, Save::inputs, vjp::mul},
+    {BinaryFn::maximum, "maximum", 1, Accepts::anything, false, Save::inputs, vjp::maximum},
+    {BinaryFn::minimum, "minimum", 1, Accepts::anything, false, Save::inputs, vjp::minimum},
+    {BinaryFn::eq, "eq", 1, Accepts::anything, true, Save::nothing, nullptr},
+    {BinaryFn::ne, "ne", 1, Accepts::anything, true, Save::nothing, nullptr},
+    {BinaryFn::lt, "lt", 1, Accepts::anything, true, Save::nothing, nullptr},
+    {BinaryFn::le, "le", 1, Accepts::anything, true, Save::nothing, nullptr},
+    {BinaryFn::gt, "gt", 1, Accepts::anything, true, Save::nothing, nullptr},
+    {BinaryFn::ge, "ge", 1, Accepts::anything, true, Save::nothing, nullptr},
+    {BinaryFn::logical_and, "logical_and", 1, Accepts::anything, true, Save::nothing, nullptr},
+    {BinaryFn::logical_or, "logical_or", 1, Accepts::anything, true, Save::nothing, nullptr},
+    {BinaryFn::div, "div", 1, Accepts::floating, false, Save::inputs, vjp::div},
+    {BinaryFn::pow, "pow", 20, Accepts::floating, false, Save::both, vjp::pow},
+    {BinaryFn::relu_grad, "relu_grad", 1, Accepts::numbers, false, Save::nothing, nullptr},
+    {BinaryFn::leaky_relu_grad, "leaky_relu_grad", 1, Accepts::floating, false, Save::nothing, nullptr},
+    {BinaryFn::tanh_grad, "tanh_grad", 3, Accepts::floating, false, Save::nothing, nullptr},
+    {BinaryFn::sigmoid_grad, "sigmoid_grad", 3, Accepts::floating, false, Save::nothing, nullptr},
+    {BinaryFn::silu_grad, "silu_grad", 16, Accepts::floating, false, Save::nothing, nullptr},
+    {BinaryFn::gelu_grad, "gelu_grad", 28, Accepts::floating, false, Save::nothing, nullptr},
+    {BinaryFn::gelu_tanh_grad, "gelu_tanh_grad", 28, Accepts::floating, false, Save::nothing, nullptr},
+};
+static_assert(std::size(kBinaryRules) == backend::kBinaryCount, "one row per BinaryFn, in its order");
+
+struct Binary final : Primitive<Binary> {
+  static constexpr const char* kName = "binary";
+  BinaryFn fn;
+  double p0;
+  explicit Binary(BinaryFn f, double a = 0) : fn(f), p0(a) {}
+
+  const BinaryRule& rule() const { return kBinaryRules[static_cast<size_t>(fn)]; }
+  const char* name() const override { return rule().name; }
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_same_dtype(name(), in, loc);
+    require_accepted(name(), rule().accepts, in[0], loc);
+    const Shape shape = broadcast_or_fail(name(), in[0], in[1], loc);
+    return {{shape, rule().gives_bool ? DType::boolean : in[0].dtype()}};
+  }
+  double flops(const Tensors&, const Tensors& out) const override {
+    return rule().flops * static_cast<double>(out[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::binary(fn, out[0].view_of(), in[0].view_of(), in[1].view_of(), p0);
+  }
+  Save saves() const override { return rule().saves; }
+  bool differentiable() const override { return rule().vjp != nullptr; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    static const Tensor none;
+    const bool has_inputs = !s.inputs.empty();
+    const BinaryGrads grads =
+        rule().vjp({g[0], has_inputs ? s.inputs[0] : none, has_inputs ? s.inputs[1] : none,
+                    s.outputs.empty() ? none : s.outputs[0], s.needs_grad[0], s.needs_grad[1]});
+    return {s.needs_grad[0] ? sum_to(grads.a, s.input_shapes[0]) : Tensor(),
+            s.needs_grad[1] ? sum_to(grads.b, s.input_shapes[1]) : Tensor()};
+  }
+};
+
+struct Where final : Primitive<Where> {
+  static constexpr const char* kName = "where";
+  Specs infer(const Tensors& in, Loc loc) const override {
+    if (in[0].dtype() != DType::boolean) {
+      fail("TT-DTYPE-06",
+           "where: the condition must be bool, got " + in[0].describe() +
+               "\n  hint: compare first, for example x > 0",
+           loc);
+    }
+    require_same_dtype(kName, {in[1], in[2]}, loc);
+    const Shape values = broadcast_or_fail(kName, in[1], in[2], loc);
+    if (const auto shape = broadcast_shapes(values, in[0].shape())) return {{*shape, in[1].dtype()}};
+    fail("TT-SHAPE-02", "where: shapes do not broadcast: " + describe_operands(in), loc);
+  }
+  double flops(const Tensors&, const Tensors& out) const override {
+    return static_cast<double>(out[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::where(out[0].view_of(), in[0].view_of(), in[1].view_of(), in[2].view_of());
+  }
+  Save saves() const override { return Save::inputs; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    const Tensor zero = scalar_like(0, g[0]);
+    return {Tensor(), sum_to(tinytorch::where(s.inputs[0], g[0], zero), s.input_shapes[1]),
+            sum_to(tinytorch::where(s.inputs[0], zero, g[0]), s.input_shapes[2])};
+  }
+};
+
+// Element type conversion; with the same type, a contiguous copy.
+struct Cast final : Primitive<Cast> {
+  static constexpr const char* kName = "cast";
+  DType from, to;
+  Cast(DType f, DType t) : from(f), to(t) {}
+  Specs infer(const Tensors& in, Loc) const override { return {{in[0].shape(), to}}; }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::copy(out[0].view_of(), in[0].view_of());
+  }
+  bool differentiable() const override { return is_floating(from) && is_floating(to); }
+  Tensors vjp(const Saved&, const Tensors& g) const override { return {g[0].to(from)}; }
+};
+
+TT_API Tensor derivative_times(BinaryFn fn, const Tensor& g, const Tensor& v, double p0) {
+  return apply(Binary(fn, p0), {g, v});
+}
+
+// clang-format off
+TT_API Tensor neg(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::neg), {x}, loc); }
+TT_API Tensor abs(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::abs), {x}, loc); }
+TT_API Tensor sign(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::sign), {x}, loc); }
+TT_API Tensor square(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::square), {x}, loc); }
+TT_API Tensor clamp(const Tensor& x, double low, double high, Loc loc) { return apply(Unary(UnaryFn::clamp, low, high), {x}, loc); }
+TT_API Tensor floor(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::floor), {x}, loc); }
+TT_API Tensor ceil(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::ceil), {x}, loc); }
+TT_API Tensor round(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::round), {x}, loc); }
+TT_API Tensor logical_not(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::logical_not), {x}, loc); }
+TT_API Tensor exp(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::exp), {x}, loc); }
+TT_API Tensor log(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::log), {x}, loc); }
+TT_API Tensor sqrt(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::sqrt), {x}, loc); }
+TT_API Tensor rsqrt(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::rsqrt), {x}, loc); }
+TT_API Tensor reciprocal(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::reciprocal), {x}, loc); }
+TT_API Tensor sin(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::sin), {x}, loc); }
+TT_API Tensor cos(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::cos), {x}, loc); }
+TT_API Tensor tanh(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::tanh), {x}, loc); }
+TT_API Tensor sigmoid(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::sigmoid), {x}, loc); }
+TT_API Tensor erf(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::erf), {x}, loc); }
+TT_API Tensor relu(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::relu), {x}, loc); }
+TT_API Tensor leaky_relu(const Tensor& x, double slope, Loc loc) { return apply(Unary(UnaryFn::leaky_relu, slope), {x}, loc); }
+TT_API Tensor silu(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::silu), {x}, loc); }
+TT_API Tensor gelu(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::gelu), {x}, loc); }
+TT_API Tensor gelu_tanh(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::gelu_tanh), {x}, loc); }
+
+TT_API Tensor add(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::add), {a, b}, loc); }
+TT_API Tensor sub(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::sub), {a, b}, loc); }
+TT_API Tensor mul(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::mul), {a, b}, loc); }
+TT_API Tensor div(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::div), {a, b}, loc); }
+TT_API Tensor pow(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::pow), {a, b}, loc); }
+TT_API Tensor maximum(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::maximum), {a, b}, loc); }
+TT_API Tensor minimum(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::minimum), {a, b}, loc); }
+TT_API Tensor eq(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::eq), {a, b}, loc); }
+TT_API Tensor ne(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::ne), {a, b}, loc); }
+TT_API Tensor lt(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::lt), {a, b}, loc); }
+TT_API Tensor le(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::le), {a, b}, loc); }
+TT_API Tensor gt(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::gt), {a, b}, loc); }
+TT_API Tensor ge(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::ge), {a, b}, loc); }
+TT_API Tensor logical_and(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::logical_and), {a, b}, loc); }
+TT_API Tensor logical_or(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::logical_or), {a, b}, loc); }
+TT_API Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Loc loc) { return apply(Where(), {condition, a, b}, loc); }
+TT_API Tensor clone(const Tensor& x, Loc loc) { return apply(Cast(x.dtype(), x.dtype()), {x}, loc); }
+TT_API Tensor cast(const Tensor& x, DType dtype, Loc loc) { return dtype == x.dtype() ? x : apply(Cast(x.dtype(), dtype), {x}, loc); }
+TT_API Tensor contiguous(const Tensor& x, Loc loc) { return x.is_contiguous() ? x : clone(x, loc); }
+// clang-format on
+
+TT_API Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, Loc loc) {
+  return where(mask, scalar_like(value, x, loc), x, loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif

@@ -1,0 +1,346 @@
+// Rearranging and indexing: cat, stack, pad, flip, triangles, index_select, gather, scatter_add, sort, topk.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <cmath>
+#include <tinytorch/backend/cpu/index.hpp>
+#include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/rules.hpp>
+#include <tinytorch/tensor/vjp/index.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// A part of a kernel's output or input, as a view for the copy kernel.
+inline backend::View part(const Tensor& t, int dim, int64_t start, int64_t length) {
+  backend::View v = t.view_of();
+  v.data = v.as<char>() + start * v.strides[dim] * static_cast<int64_t>(size_of(v.dtype));
+  v.shape[dim] = length;
+  return v;
+}
+
+// All indices lie in [0, size), or an error names the first that does not.
+inline void require_in_range(const char* op, const Tensor& index, int64_t size, Loc loc) {
+  int64_t at = 0;
+  for_each_element<int64_t>(index.view_of(), [&](int64_t v) {
+    if (v < 0 || v >= size) {
+      fail("TT-RANGE-05",
+           std::string(op) + ": index " + std::to_string(v) + " at position " + std::to_string(at) +
+               " is outside [0, " + std::to_string(size) + ")",
+           loc);
+    }
+    ++at;
+  });
+}
+
+struct Cat final : Primitive<Cat> {
+  static constexpr const char* kName = "cat";
+  int dim;
+  explicit Cat(int d) : dim(d) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_same_dtype(kName, in, loc);
+    Shape shape = in[0].shape();
+    int64_t total = 0;
+    for (const Tensor& t : in) {
+      Shape other = t.shape();
+      bool fits = other.size() == shape.size();
+      if (fits) {
+        total += other[dim];
+        other[dim] = shape[dim];
+        fits = other == shape;
+      }
+      if (!fits) {
+        fail("TT-SHAPE-11",
+             "cat: all sizes but dimension " + std::to_string(dim) +
+                 " must agree: " + describe_operands({in[0], t}),
+             loc);
+      }
+    }
+    shape[dim] = total;
+    return {{shape, in[0].dtype()}};
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    int64_t at = 0;
+    for (const Tensor& t : in) {
+      backend::cpu::copy(part(out[0], dim, at, t.shape()[dim]), t.view_of());
+      at += t.shape()[dim];
+    }
+  }
+  Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::cat(g[0], s.input_shapes, dim); }
+};
+
+struct Pad final : Primitive<Pad> {
+  static constexpr const char* kName = "pad";
+  std::vector<std::pair<int64_t, int64_t>> widths;
+  double value;
+  Pad(std::vector<std::pair<int64_t, int64_t>> w, double v) : widths(std::move(w)), value(v) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    Shape shape = in[0].shape();
+    bool valid = static_cast<int>(widths.size()) == shape.size();
+    for (int d = 0; valid && d < shape.size(); ++d) {
+      const auto [before, after] = widths[static_cast<size_t>(d)];
+      valid = before >= 0 && after >= 0;
+      shape[d] += before + after;
+    }
+    if (!valid) {
+      fail("TT-SHAPE-12",
+           "pad: needs one (before, after) pair of sizes >= 0 per dimension of " + in[0].describe() +
+               "\n  hint: slice() removes elements",
+           loc);
+    }
+    return {{shape, in[0].dtype()}};
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::fill(out[0].view_of(), value);
+    backend::View inner = out[0].view_of();
+    for (int d = 0; d < inner.rank(); ++d) {
+      const int64_t before = widths[static_cast<size_t>(d)].first;
+      inner.data = inner.as<char>() + before * inner.strides[d] * static_cast<int64_t>(size_of(inner.dtype));
+    }
+    inner.shape = in[0].shape();
+    backend::cpu::copy(inner, in[0].view_of());
+  }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    return {vjp::pad(g[0], s.input_shapes[0], widths)};
+  }
+};
+
+struct Flip final : Primitive<Flip> {
+  static constexpr const char* kName = "flip";
+  Dims dims;  // normalized
+  explicit Flip(const Dims& d) : dims(d) {}
+  Specs infer(const Tensors& in, Loc) const override { return {{in[0].shape(), in[0].dtype()}}; }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::View x = in[0].view_of();
+    if (x.numel() == 0) return;
+    for (int64_t d : dims) {
+      const int k = static_cast<int>(d);
+      x.data = x.as<char>() + (x.shape[k] - 1) * x.strides[k] * static_cast<int64_t>(size_of(x.dtype));
+      x.strides[k] = -x.strides[k];
+    }
+    backend::cpu::copy(out[0].view_of(), x);
+  }
+  Tensors vjp(const Saved&, const Tensors& g) const override { return {vjp::flip(g[0], dims)}; }
+};
+
+struct Triangle final : Primitive<Triangle> {
+  static constexpr const char* kName = "tril";
+  int64_t diagonal;
+  bool lower;
+  Triangle(int64_t d, bool l) : diagonal(d), lower(l) {}
+  const char* name() const override { return lower ? "tril" : "triu"; }
+  Specs infer(const Tensors& in, Loc loc) const override {
+    if (in[0].rank() < 2) {
+      fail("TT-SHAPE-04", std::string(name()) + ": expected matrices [..., M, N], got " + in[0].describe(),
+           loc);
+    }
+    return {{in[0].shape(), in[0].dtype()}};
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::copy(out[0].view_of(), in[0].view_of());
+    backend::cpu::zero_triangle(out[0].view_of(), diagonal, lower);
+  }
+  Tensors vjp(const Saved&, const Tensors& g) const override {
+    return {vjp::triangle(g[0], diagonal, lower)};
+  }
+};
+
+// Sizes before, along and after one dimension.
+struct RowLayout {
+  int64_t outer = 1, size = 1, inner = 1;
+  RowLayout(const Shape& shape, int dim) : size(shape[dim]) {
+    for (int d = 0; d < dim; ++d) outer *= shape[d];
+    for (int d = dim + 1; d < shape.size(); ++d) inner *= shape[d];
+  }
+};
+
+struct IndexSelect final : Primitive<IndexSelect> {
+  static constexpr const char* kName = "index_select";
+  int dim;
+  explicit IndexSelect(int d) : dim(d) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_index(kName, in[1], loc);
+    require_rank(kName, in[1], 1, "an index vector [N]", loc);
+    if (in[1].device().is_cpu()) require_in_range(kName, in[1], in[0].shape()[dim], loc);
+    Shape shape = in[0].shape();
+    shape[dim] = in[1].numel();
+    return {{shape, in[0].dtype()}};
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    const Tensor x = in[0].detach().contiguous(), index = in[1].contiguous();
+    const RowLayout l(x.shape(), dim);
+    backend::cpu::take_rows(out[0].view_of(), x.view_of(), index.data<int64_t>(), l.outer, index.numel(),
+                            l.size, l.inner);
+  }
+  Save saves() const override { return Save::inputs; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    return {vjp::index_select(g[0], s.input_shapes[0], dim, s.inputs[1]), Tensor()};
+  }
+};
+
+TT_API Tensor scatter_rows(const Tensor& g, const Shape& shape, int dim, const Tensor& index) {
+  Tensor out = zeros(shape, g.dtype(), g.device());
+  const RowLayout l(shape, dim);
+  const Tensor source = g.contiguous(), at = index.contiguous();
+  backend::cpu::add_rows(out.view_of(), source.view_of(), at.data<int64_t>(), l.outer, at.numel(), l.size,
+                         l.inner);
+  return out;
+}
+
+// index may be smaller than x along every other dimension, never larger.
+inline void require_gatherable(const char* op, const Tensor& x, const Tensor& index, int dim, Loc loc) {
+  require_index(op, index, loc);
+  bool fits = index.rank() == x.rank();
+  for (int d = 0; fits && d < x.rank(); ++d) fits = d == dim || index.shape()[d] <= x.shape()[d];
+  if (!fits) {
+    fail("TT-SHAPE-13",
+         std::string(op) + ": the index " + index.describe() + " must have the rank of " + x.describe() +
+             " and fit into it outside dimension " + std::to_string(dim),
+         loc);
+  }
+  if (index.device().is_cpu()) require_in_range(op, index, x.shape()[dim], loc);
+}
+
+struct Gather final : Primitive<Gather> {
+  static constexpr const char* kName = "gather";
+  int dim;
+  explicit Gather(int d) : dim(d) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_gatherable(kName, in[0], in[1], dim, loc);
+    return {{in[1].shape(), in[0].dtype()}};
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::gather(out[0].view_of(), in[0].view_of(), in[1].view_of(), dim);
+  }
+  Save saves() const override { return Save::inputs; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    return {vjp::gather(g[0], s.input_shapes[0], dim, s.inputs[1]), Tensor()};
+  }
+};
+
+struct ScatterAdd final : Primitive<ScatterAdd> {
+  static constexpr const char* kName = "scatter_add";
+  int dim;
+  explicit ScatterAdd(int d) : dim(d) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_gatherable(kName, in[0], in[1], dim, loc);
+    require_same_dtype(kName, {in[0], in[2]}, loc);
+    require_accepted(kName, Accepts::numbers, in[0], loc);
+    if (!(in[2].shape() == in[1].shape())) {
+      fail("TT-SHAPE-13",
+           "scatter_add: source and index must have one shape: " + describe_operands({in[2], in[1]}), loc);
+    }
+    return {{in[0].shape(), in[0].dtype()}};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return static_cast<double>(in[2].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::copy(out[0].view_of(), in[0].view_of());
+    if (in[1].numel() > 0) backend::cpu::scatter_add(out[0].view_of(), in[1].view_of(), in[2].view_of(), dim);
+  }
+  Save saves() const override { return Save::inputs; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    return vjp::scatter_add(g[0], dim, s.inputs[1]);
+  }
+};
+
+// The first k elements of each sorted row along the last dimension.
+struct SortRows final : Primitive<SortRows> {
+  static constexpr const char* kName = "sort";
+  int64_t k;
+  bool descending;
+  SortRows(int64_t count, bool d) : k(count), descending(d) {}
+  Specs infer(const Tensors& in, Loc) const override {
+    Shape shape = in[0].shape();
+    shape.back() = k;
+    return {{shape, in[0].dtype()}, {shape, DType::i64}};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    const auto n = static_cast<double>(in[0].shape().back());
+    return static_cast<double>(in[0].numel()) * std::log2(std::max(n, 2.0));  // comparisons
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    const int64_t n = in[0].shape().back(), rows = n == 0 ? 0 : in[0].numel() / n;
+    const Tensor x = in[0].detach().contiguous();
+    backend::cpu::sort_rows(out[0].reshape({rows, k}).view_of(), out[1].reshape({rows, k}).view_of(),
+                            x.reshape({rows, n}).view_of(), k, descending);
+  }
+  Save saves() const override { return Save::outputs; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    return {vjp::gather(g[0], s.input_shapes[0], g[0].rank() - 1, s.outputs[1])};
+  }
+};
+
+TT_API Tensor cat(const Tensors& xs, int dim, Loc loc) {
+  if (xs.empty() || xs[0].rank() == 0) {
+    fail("TT-SHAPE-11",
+         "cat: needs at least one tensor, each of rank 1 or more\n  hint: stack() joins scalars", loc);
+  }
+  return apply(Cat(normalize_dim(dim, xs[0].rank(), "cat", loc)), xs, loc);
+}
+TT_API Tensor stack(const Tensors& xs, int dim, Loc loc) {
+  if (xs.empty()) fail("TT-SHAPE-11", "stack: needs at least one tensor", loc);
+  const int d = normalize_dim(dim, xs[0].rank() + 1, "stack", loc);
+  Tensors raised;
+  for (const Tensor& t : xs) {
+    if (!(t.shape() == xs[0].shape())) {
+      fail("TT-SHAPE-11", "stack: all shapes must agree: " + describe_operands({xs[0], t}), loc);
+    }
+    raised.push_back(unsqueeze(t, d, loc));
+  }
+  return cat(raised, d, loc);
+}
+TT_API Tensor pad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& widths, double value,
+                  Loc loc) {
+  return apply(Pad(widths, value), {x}, loc);
+}
+TT_API Tensor flip(const Tensor& x, const Dims& dims, Loc loc) {
+  Dims normalized;
+  for (int64_t d : dims) normalized.push_back(normalize_dim(static_cast<int>(d), x.rank(), "flip", loc));
+  return x.rank() == 0 ? x : apply(Flip(normalized), {x}, loc);
+}
+TT_API Tensor tril(const Tensor& x, int64_t diagonal, Loc loc) {
+  return apply(Triangle(diagonal, true), {x}, loc);
+}
+TT_API Tensor triu(const Tensor& x, int64_t diagonal, Loc loc) {
+  return apply(Triangle(diagonal, false), {x}, loc);
+}
+
+inline int indexed_dim(const char* op, const Tensor& x, int dim, Loc loc) {
+  if (x.rank() == 0)
+    fail("TT-SHAPE-03", std::string(op) + ": a tensor of rank 0 has no dimension to index", loc);
+  return normalize_dim(dim, x.rank(), op, loc);
+}
+TT_API Tensor index_select(const Tensor& x, int dim, const Tensor& index, Loc loc) {
+  return apply(IndexSelect(indexed_dim("index_select", x, dim, loc)), {x, index}, loc);
+}
+TT_API Tensor gather(const Tensor& x, int dim, const Tensor& index, Loc loc) {
+  return apply(Gather(indexed_dim("gather", x, dim, loc)), {x, index}, loc);
+}
+TT_API Tensor scatter_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Loc loc) {
+  return apply(ScatterAdd(indexed_dim("scatter_add", x, dim, loc)), {x, index, source}, loc);
+}
+
+inline ValuesAndIndices first_sorted(const Tensor& x, int64_t k, int dim, bool descending, Loc loc) {
+  Tensors result = apply_all(SortRows(k, descending), {transpose(x, dim, -1, loc)}, loc);
+  return {transpose(result[0], dim, -1, loc), transpose(result[1], dim, -1, loc)};
+}
+TT_API ValuesAndIndices sort(const Tensor& x, int dim, bool descending, Loc loc) {
+  const int d = indexed_dim("sort", x, dim, loc);
+  return first_sorted(x, x.shape()[d], d, descending, loc);
+}
+TT_API ValuesAndIndices topk(const Tensor& x, int64_t k, int dim, bool largest, Loc loc) {
+  const int d = indexed_dim("topk", x, dim, loc);
+  if (k < 0 || k > x.shape()[d]) {
+    fail("TT-RANGE-06",
+         "topk: k = " + std::to_string(k) + " is outside [0, " + std::to_string(x.shape()[d]) +
+             "], the size of dimension " + std::to_string(d) + " of " + x.describe(),
+         loc);
+  }
+  return first_sorted(x, k, d, largest, loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif

@@ -1,0 +1,234 @@
+// Reductions over any set of dimensions, arg-extrema and the cumulative sum.
+//
+// Integers and bool sum and multiply in i64; float results keep their dtype and accumulate in double. Of
+// nothing, the sum is 0, the product 1, the mean NaN; an extreme value of nothing is an error.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <cmath>
+#include <tinytorch/backend/cpu/reduce.hpp>
+#include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/rules.hpp>
+#include <tinytorch/tensor/vjp/reduce.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+using backend::ReduceFn;
+
+// Which dimensions a reduction removes: dims normalized and checked; none named means all.
+struct ReducedDims {
+  bool flag[kMaxRank] = {};
+  Dims list;          // ascending
+  Shape kept;         // remaining sizes
+  Shape kept_dims;    // the same with reduced sizes as 1
+  int64_t count = 1;  // elements per result
+
+  ReducedDims(const char* op, const Shape& shape, const Dims& dims, Loc loc) {
+    for (int64_t d : dims) {
+      const int n = normalize_dim(static_cast<int>(d), shape.size(), op, loc);
+      if (flag[n] && shape.size() > 0) {
+        fail("TT-SHAPE-08",
+             std::string(op) + ": dimension " + std::to_string(d) + " is named twice in " + dims.str(), loc);
+      }
+      flag[n] = true;
+    }
+    for (int d = 0; d < shape.size(); ++d) {
+      if (dims.empty()) flag[d] = true;
+      kept_dims.push_back(flag[d] ? 1 : shape[d]);
+      if (flag[d]) {
+        list.push_back(d);
+        count *= shape[d];
+      } else {
+        kept.push_back(shape[d]);
+      }
+    }
+  }
+  const Shape& result(bool keepdim) const { return keepdim ? kept_dims : kept; }
+};
+
+enum class ReduceKind : uint8_t { sum, mean, prod, max, min, any, all, norm };
+
+struct Reduce final : Primitive<Reduce> {
+  static constexpr const char* kName = "reduce";
+  ReduceKind kind;
+  Dims dims;
+  bool keepdim;
+  Reduce(ReduceKind k, const Dims& d, bool keep) : kind(k), dims(d), keepdim(keep) {}
+
+  const char* name() const override {
+    constexpr const char* kNames[] = {"sum", "mean", "prod", "max", "min", "any", "all", "norm"};
+    return kNames[static_cast<size_t>(kind)];
+  }
+  Specs infer(const Tensors& in, Loc loc) const override {
+    const ReducedDims r(name(), in[0].shape(), dims, loc);
+    const DType t = in[0].dtype();
+    if (kind == ReduceKind::mean || kind == ReduceKind::norm) require_floating(name(), in[0], loc);
+    if ((kind == ReduceKind::max || kind == ReduceKind::min) && r.count == 0 && r.kept.numel() > 0) {
+      fail("TT-SHAPE-10",
+           std::string(name()) + ": there is no extreme value of nothing, got " + in[0].describe(), loc);
+    }
+    if (kind == ReduceKind::any || kind == ReduceKind::all) return {{r.result(keepdim), DType::boolean}};
+    const bool widens = (kind == ReduceKind::sum || kind == ReduceKind::prod) && !is_floating(t);
+    return {{r.result(keepdim), widens ? DType::i64 : t}};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return static_cast<double>(in[0].numel()) * (kind == ReduceKind::norm ? 2 : 1);
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    constexpr ReduceFn kFn[] = {ReduceFn::sum, ReduceFn::sum, ReduceFn::prod, ReduceFn::max,
+                                ReduceFn::min, ReduceFn::any, ReduceFn::all,  ReduceFn::sum_square};
+    const ReducedDims r(name(), in[0].shape(), dims, Loc::current());
+    const double scale = kind == ReduceKind::mean ? 1.0 / static_cast<double>(r.count) : 1.0;
+    backend::cpu::reduce(kFn[static_cast<size_t>(kind)], out[0].view_of(), in[0].view_of(), r.flag, scale);
+    if (kind == ReduceKind::norm) {
+      backend::cpu::unary(backend::UnaryFn::sqrt, out[0].view_of(), out[0].view_of());
+    }
+  }
+  Save saves() const override {
+    if (kind == ReduceKind::sum || kind == ReduceKind::mean) return Save::nothing;
+    return kind == ReduceKind::prod ? Save::inputs : Save::both;
+  }
+  bool differentiable() const override { return kind != ReduceKind::any && kind != ReduceKind::all; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    const ReducedDims r(name(), s.input_shapes[0], dims, Loc::current());
+    const Tensor grad = reshape(g[0], r.kept_dims);
+    const Tensor x = s.inputs.empty() ? Tensor() : s.inputs[0];
+    const Tensor y = s.outputs.empty() ? Tensor() : reshape(s.outputs[0], r.kept_dims);
+    const vjp::ReduceContext c{grad, x, y, s.input_shapes[0], static_cast<double>(r.count), 0};
+    switch (kind) {
+      case ReduceKind::sum:
+        return {vjp::sum(c)};
+      case ReduceKind::mean:
+        return {vjp::mean(c)};
+      case ReduceKind::prod:
+        return {vjp::prod(c, r.list)};
+      case ReduceKind::norm:
+        return {vjp::norm(c)};
+      default:
+        return {vjp::extreme(c, r.list)};
+    }
+  }
+};
+
+// Mean of squared distances from the mean, in two passes; the mean is kept for the derivative.
+struct Var final : Primitive<Var> {
+  static constexpr const char* kName = "var";
+  Dims dims;
+  int64_t correction;
+  bool keepdim;
+  Var(const Dims& d, int64_t c, bool keep) : dims(d), correction(c), keepdim(keep) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_floating(kName, in[0], loc);
+    const ReducedDims r(kName, in[0].shape(), dims, loc);
+    return {{r.result(keepdim), in[0].dtype()}, {r.kept_dims, in[0].dtype()}};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return 4 * static_cast<double>(in[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    const ReducedDims r(kName, in[0].shape(), dims, Loc::current());
+    const double n = static_cast<double>(r.count);
+    // bf16 and f16 data: mean and distances in f32, so that the mean's rounding does not enter the variance.
+    const bool narrow = in[0].dtype() == DType::bf16 || in[0].dtype() == DType::f16;
+    const DType wide = narrow ? DType::f32 : in[0].dtype();
+    Tensor mean = empty(r.kept_dims, wide), distance = empty(in[0].shape(), wide);
+    backend::cpu::reduce(ReduceFn::sum, mean.view_of(), in[0].view_of(), r.flag, 1.0 / n);
+    backend::cpu::copy(distance.view_of(), in[0].view_of());
+    backend::cpu::binary(backend::BinaryFn::sub, distance.view_of(), distance.view_of(), mean.view_of());
+    const double divisor = n - static_cast<double>(correction);
+    backend::cpu::reduce(ReduceFn::sum_square, out[0].view_of(), distance.view_of(), r.flag,
+                         1.0 / std::max(divisor, 0.0));
+    backend::cpu::copy(out[1].view_of(), mean.view_of());
+  }
+  Save saves() const override { return Save::both; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    const ReducedDims r(kName, s.input_shapes[0], dims, Loc::current());
+    const Tensor grad = reshape(g[0], r.kept_dims);
+    const vjp::ReduceContext c{grad,
+                               s.inputs[0],
+                               s.outputs[0],
+                               s.input_shapes[0],
+                               static_cast<double>(r.count),
+                               static_cast<double>(correction)};
+    return {vjp::var(c, s.outputs[1])};
+  }
+};
+
+struct ArgExtreme final : Primitive<ArgExtreme> {
+  static constexpr const char* kName = "argmax";
+  int dim;
+  bool keepdim, largest;
+  ArgExtreme(int d, bool keep, bool large) : dim(d), keepdim(keep), largest(large) {}
+  const char* name() const override { return largest ? "argmax" : "argmin"; }
+  Specs infer(const Tensors& in, Loc loc) const override {
+    const ReducedDims r(name(), in[0].shape(), {dim}, loc);
+    if (r.count == 0 && r.kept.numel() > 0) {
+      fail("TT-SHAPE-10",
+           std::string(name()) + ": there is no extreme value of nothing, got " + in[0].describe(), loc);
+    }
+    return {{r.result(keepdim), DType::i64}};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return static_cast<double>(in[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    const Tensor x = in[0].rank() == 0 ? in[0].detach().reshape({1}) : in[0];
+    backend::cpu::arg_extreme(out[0].view_of(), x.view_of(), dim < 0 ? dim + x.rank() : dim, largest);
+  }
+  bool differentiable() const override { return false; }
+};
+
+struct CumSum final : Primitive<CumSum> {
+  static constexpr const char* kName = "cumsum";
+  int dim;
+  explicit CumSum(int d) : dim(d) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    normalize_dim(dim, in[0].rank(), kName, loc);
+    return {{in[0].shape(), is_floating(in[0].dtype()) ? in[0].dtype() : DType::i64}};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return static_cast<double>(in[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    if (in[0].rank() == 0) return backend::cpu::copy(out[0].view_of(), in[0].view_of());
+    backend::cpu::cumsum(out[0].view_of(), in[0].view_of(), dim < 0 ? dim + in[0].rank() : dim);
+  }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    return {s.input_shapes[0].empty() ? g[0] : vjp::cumsum(g[0], dim)};
+  }
+};
+
+inline Tensor reduce(ReduceKind kind, const Tensor& x, const Dims& dims, bool keepdim, Loc loc) {
+  return apply(Reduce(kind, dims, keepdim), {x}, loc);
+}
+
+// clang-format off
+TT_API Tensor sum(const Tensor& x, const Dims& dims, bool keepdim, Loc loc) { return reduce(ReduceKind::sum, x, dims, keepdim, loc); }
+TT_API Tensor mean(const Tensor& x, const Dims& dims, bool keepdim, Loc loc) { return reduce(ReduceKind::mean, x, dims, keepdim, loc); }
+TT_API Tensor prod(const Tensor& x, const Dims& dims, bool keepdim, Loc loc) { return reduce(ReduceKind::prod, x, dims, keepdim, loc); }
+TT_API Tensor max(const Tensor& x, const Dims& dims, bool keepdim, Loc loc) { return reduce(ReduceKind::max, x, dims, keepdim, loc); }
+TT_API Tensor min(const Tensor& x, const Dims& dims, bool keepdim, Loc loc) { return reduce(ReduceKind::min, x, dims, keepdim, loc); }
+TT_API Tensor any(const Tensor& x, const Dims& dims, bool keepdim, Loc loc) { return reduce(ReduceKind::any, x, dims, keepdim, loc); }
+TT_API Tensor all(const Tensor& x, const Dims& dims, bool keepdim, Loc loc) { return reduce(ReduceKind::all, x, dims, keepdim, loc); }
+TT_API Tensor norm(const Tensor& x, const Dims& dims, bool keepdim, Loc loc) { return reduce(ReduceKind::norm, x, dims, keepdim, loc); }
+TT_API Tensor var(const Tensor& x, const Dims& dims, int64_t correction, bool keepdim, Loc loc) { return apply(Var(dims, correction, keepdim), {x}, loc); }
+TT_API Tensor stddev(const Tensor& x, const Dims& dims, int64_t correction, bool keepdim, Loc loc) { return sqrt(var(x, dims, correction, keepdim, loc), loc); }
+TT_API Tensor argmax(const Tensor& x, int dim, bool keepdim, Loc loc) { return apply(ArgExtreme(dim, keepdim, true), {x}, loc); }
+TT_API Tensor argmin(const Tensor& x, int dim, bool keepdim, Loc loc) { return apply(ArgExtreme(dim, keepdim, false), {x}, loc); }
+TT_API Tensor cumsum(const Tensor& x, int dim, Loc loc) { return apply(CumSum(dim), {x}, loc); }
+// clang-format on
+
+TT_API Tensor sum_to(const Tensor& x, const Shape& shape, Loc loc) {
+  if (!x || x.shape() == shape) return x;
+  const int extra = x.rank() - shape.size();
+  Dims dims;
+  for (int d = 0; d < x.rank(); ++d) {
+    if (d < extra || (shape[d - extra] == 1 && x.shape()[d] != 1)) dims.push_back(d);
+  }
+  return reshape(dims.empty() ? x : sum(x, dims, true, loc), shape, loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif

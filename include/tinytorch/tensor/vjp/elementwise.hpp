@@ -1,0 +1,101 @@
+// Derivatives of the elementwise ops: plain formulas, one line each.
+//
+// g is the gradient of the result y = f(x); a rule returns the gradient of x. Binary rules return the
+// gradients of both operands in the broadcast shape; the primitive sums them back with sum_to.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <numbers>
+#include <tinytorch/backend/functors.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// What a unary rule may use; x or y is undefined unless the op's table row saves it.
+struct UnaryContext {
+  const Tensor &g, &x, &y;
+  double p0 = 0, p1 = 0;
+};
+using UnaryVjp = Tensor (*)(const UnaryContext&);
+
+// g times a derivative that has a fused kernel; v is x or y as the function demands (backend/functors.hpp).
+TT_API Tensor derivative_times(backend::BinaryFn fn, const Tensor& g, const Tensor& v, double p0 = 0);
+
+namespace vjp {
+inline Tensor pass(const UnaryContext& c) { return c.g; }
+inline Tensor zero(const UnaryContext& c) { return zeros_like(c.g); }
+inline Tensor neg(const UnaryContext& c) { return -c.g; }
+inline Tensor abs(const UnaryContext& c) { return c.g * sign(c.x); }
+inline Tensor square(const UnaryContext& c) { return c.g * c.x * 2; }
+inline Tensor clamp(const UnaryContext& c) {
+  return where(logical_and(c.x >= c.p0, c.x <= c.p1), c.g, scalar_like(0, c.g));
+}
+inline Tensor exp(const UnaryContext& c) { return c.g * c.y; }
+inline Tensor log(const UnaryContext& c) { return c.g / c.x; }
+inline Tensor sqrt(const UnaryContext& c) { return c.g / (c.y * 2); }
+inline Tensor rsqrt(const UnaryContext& c) { return c.g * c.y * c.y * c.y * -0.5; }
+inline Tensor reciprocal(const UnaryContext& c) { return -(c.g * c.y * c.y); }
+inline Tensor sin(const UnaryContext& c) { return c.g * tinytorch::cos(c.x); }
+inline Tensor cos(const UnaryContext& c) { return -(c.g * tinytorch::sin(c.x)); }
+inline Tensor erf(const UnaryContext& c) {
+  return c.g * tinytorch::exp(-tinytorch::square(c.x)) * (2 * std::numbers::inv_sqrtpi);
+}
+inline Tensor relu(const UnaryContext& c) { return derivative_times(backend::BinaryFn::relu_grad, c.g, c.y); }
+inline Tensor leaky_relu(const UnaryContext& c) {
+  return derivative_times(backend::BinaryFn::leaky_relu_grad, c.g, c.x, c.p0);
+}
+inline Tensor tanh(const UnaryContext& c) { return derivative_times(backend::BinaryFn::tanh_grad, c.g, c.y); }
+inline Tensor sigmoid(const UnaryContext& c) {
+  return derivative_times(backend::BinaryFn::sigmoid_grad, c.g, c.y);
+}
+inline Tensor silu(const UnaryContext& c) { return derivative_times(backend::BinaryFn::silu_grad, c.g, c.x); }
+inline Tensor gelu(const UnaryContext& c) { return derivative_times(backend::BinaryFn::gelu_grad, c.g, c.x); }
+inline Tensor gelu_tanh(const UnaryContext& c) {
+  return derivative_times(backend::BinaryFn::gelu_tanh_grad, c.g, c.x);
+}
+}  // namespace vjp
+
+// need_a, need_b: operands whose gradient nobody wants are skipped.
+struct BinaryContext {
+  const Tensor &g, &a, &b, &y;
+  bool need_a = true, need_b = true;
+};
+struct BinaryGrads {
+  Tensor a, b;
+};
+using BinaryVjp = BinaryGrads (*)(const BinaryContext&);
+
+namespace vjp {
+inline BinaryGrads add(const BinaryContext& c) { return {c.g, c.g}; }
+inline BinaryGrads sub(const BinaryContext& c) { return {c.g, c.need_b ? -c.g : Tensor()}; }
+inline BinaryGrads mul(const BinaryContext& c) {
+  return {c.need_a ? c.g * c.b : Tensor(), c.need_b ? c.g * c.a : Tensor()};
+}
+inline BinaryGrads div(const BinaryContext& c) {
+  const Tensor ga = c.g / c.b;
+  return {ga, c.need_b ? -(ga * (c.a / c.b)) : Tensor()};
+}
+// d a^b = b a^(b-1) da + a^b log(a) db; where b = 0 or a = 0 the limits, so that no 0 * inf becomes NaN.
+inline BinaryGrads pow(const BinaryContext& c) {
+  BinaryGrads grads;
+  const Tensor zero = scalar_like(0, c.g);
+  if (c.need_a) grads.a = where(c.b == 0, zero, c.g * c.b * tinytorch::pow(c.a, c.b - 1));
+  if (c.need_b) grads.b = where(logical_and(c.a == 0, c.b >= 0), zero, c.g * c.y * tinytorch::log(c.a));
+  return grads;
+}
+// Where operands tie, each gets half.
+inline BinaryGrads choose(const BinaryContext& c, const Tensor& a_wins) {
+  const Tensor zero = scalar_like(0, c.g);
+  const Tensor shared = where(c.a == c.b, c.g * 0.5, c.g);
+  return {where(a_wins, shared, zero), where(logical_or(logical_not(a_wins), c.a == c.b), shared, zero)};
+}
+inline BinaryGrads maximum(const BinaryContext& c) { return choose(c, c.a >= c.b); }
+inline BinaryGrads minimum(const BinaryContext& c) { return choose(c, c.a <= c.b); }
+}  // namespace vjp
+
+}  // namespace tinytorch::inline TT_BUILD
+
+#include <tinytorch/tensor/ops/elementwise.hpp>
+#include <tinytorch/tensor/ops/reduce.hpp>
+#endif

@@ -1,0 +1,51 @@
+// Derivatives of the reductions. A reduced gradient first gets its dimensions back (size 1), then broadcasts.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+
+namespace tinytorch::inline TT_BUILD::vjp {
+
+// x, y and g in shapes that broadcast against each other; count: elements reduced into each result.
+struct ReduceContext {
+  const Tensor &g, &x, &y;
+  const Shape& shape;  // of x
+  double count, correction;
+};
+using ReduceVjp = Tensor (*)(const ReduceContext&);
+
+inline Tensor sum(const ReduceContext& c) { return expand(c.g, c.shape); }
+inline Tensor mean(const ReduceContext& c) { return expand(c.g * (1.0 / c.count), c.shape); }
+// Elements that tie for the extreme value share its gradient equally.
+inline Tensor extreme(const ReduceContext& c, const Dims& dims) {
+  const Tensor hit = c.x == c.y;
+  const Tensor hits = tinytorch::sum(hit.to(c.g.dtype()), dims, true);
+  return where(hit, expand(c.g / hits, c.shape), scalar_like(0, c.g));
+}
+inline Tensor norm(const ReduceContext& c) {  // x / |x|, and 0 at the origin
+  return where(c.y == 0, scalar_like(0, c.g), c.g / c.y) * c.x;
+}
+inline Tensor logsumexp(const ReduceContext& c) { return c.g * exp(c.x - c.y); }
+
+// d prod / dx_i = product of the others. prod / x_i is wrong at zeros: with one zero only its own derivative
+// survives, with two or more none does.
+inline Tensor prod(const ReduceContext& c, const Dims& dims) {
+  const Tensor zero = c.x == 0;
+  const Tensor zeros = tinytorch::sum(zero.to(c.g.dtype()), dims, true);
+  const Tensor others = tinytorch::prod(where(zero, scalar_like(1, c.x), c.x), dims, true);
+  const Tensor none = scalar_like(0, c.g);
+  const Tensor at_zero = where(zeros == 1, others, none);
+  return c.g * where(zero, at_zero, where(zeros == 0, others, none) / where(zero, scalar_like(1, c.x), c.x));
+}
+inline Tensor var(const ReduceContext& c, const Tensor& mean) {
+  return c.g * (c.x - mean) * (2.0 / (c.count - c.correction));
+}
+inline Tensor cumsum(const Tensor& g, int dim) { return flip(tinytorch::cumsum(flip(g, {dim}), dim), {dim}); }
+
+}  // namespace tinytorch::inline TT_BUILD::vjp
+
+#include <tinytorch/tensor/ops/elementwise.hpp>
+#include <tinytorch/tensor/ops/index.hpp>
+#include <tinytorch/tensor/ops/shape.hpp>
+#endif

@@ -1,0 +1,31 @@
+// Derivatives of the shape ops: the gradient takes the same way back.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+
+namespace tinytorch::inline TT_BUILD::vjp {
+
+inline Tensor reshape(const Tensor& g, const Shape& shape) { return tinytorch::reshape(g, shape); }
+
+inline Tensor permute(const Tensor& g, const Dims& order) {
+  Dims inverse = order;
+  for (int d = 0; d < order.size(); ++d) inverse[static_cast<int>(order[d])] = d;
+  return tinytorch::permute(g, inverse);
+}
+
+inline Tensor expand(const Tensor& g, const Shape& shape) { return sum_to(g, shape); }
+
+// What the slice left out did not matter: zero.
+inline Tensor slice(const Tensor& g, const Shape& shape, int dim, int64_t start, int64_t stop, int64_t step) {
+  Tensor whole = zeros(shape, g.dtype(), g.device());
+  whole.slice(dim, start, stop, step).copy_(g);
+  return whole;
+}
+
+}  // namespace tinytorch::inline TT_BUILD::vjp
+
+#include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops/reduce.hpp>
+#endif

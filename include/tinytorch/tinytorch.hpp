@@ -1,0 +1,20 @@
+// tinytorch: tensors, kernels and automatic differentiation in headers small enough to read.
+//
+//   core/        build switches, errors, dtypes, shapes, devices, memory, random numbers, threads, scalar
+//   functions backend/     kernels over plain views of memory: cpu/ now; cuda/ declares what follows. One op
+//   family per file tensor/      Tensor; functions.hpp lists every operation; ops/ defines them, vjp/ holds
+//   their derivatives autograd/    the backward pass, NoGrad, gradcheck layers/      modules, optimizers,
+//   schedules, training io/ data/    files (safetensors, npy, idx ...); loaders and generators benchmarking/
+//   statistics of measurements
+// Order: core < backend < tensor < autograd < io < data < layers < ... < benchmarking. A header includes only
+// lower ones.
+//
+// This header brings tensors and autograd. Take layers, files and the rest by name; tensor/print.hpp needs
+// fmt.
+#pragma once
+
+#include <tinytorch/autograd/engine.hpp>
+#include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/tensor/functions.hpp>
+#include <tinytorch/tensor/operators.hpp>
+#include <tinytorch/tensor/ops.hpp>

@@ -1,0 +1,76 @@
+// Measured with a clock that the test moves, so every expected number is exact.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+#include <tinytorch/benchmarking/measure.hpp>
+
+namespace bm = tinytorch::benchmarking;
+
+namespace {
+struct FakeTime {
+  double now = 0;
+  auto clock() {
+    return [this] { return now; };
+  }
+};
+}  // namespace
+
+TEST_CASE("time_calls times each call on its own") {
+  FakeTime time;
+  int call = 0;
+  const auto seconds = bm::time_calls([&] { time.now += ++call; }, 4, time.clock());
+  CHECK(seconds == std::vector<double>{1, 2, 3, 4});
+  CHECK(bm::time_calls([] {}, 0).empty());
+}
+
+TEST_CASE("the default clock measures real time") {
+  const auto seconds = bm::time_calls([] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }, 2);
+  for (const double s : seconds) CHECK((s >= 0.02 && s < 2.0));
+}
+
+TEST_CASE("warm-up ends once two medians agree and not before") {
+  FakeTime time;
+  int call = 0;
+  // 3 windows that get quicker, then steady.
+  const auto result =
+      bm::warm_up([&] { time.now += call++ < 15 ? 0.01 * (16 - call) : 0.005; }, {.window = 5}, time.clock());
+  CHECK(result.settled);
+  CHECK(result.calls == 25);
+  CHECK(result.median == doctest::Approx(0.005));
+  CHECK(result.seconds == doctest::Approx(time.now));
+}
+
+TEST_CASE("a contender that never settles is cut off at the limit and says so") {
+  FakeTime time;
+  double step = 0.1;
+  const auto result =
+      bm::warm_up([&] { time.now += step *= 1.1; }, {.window = 1, .seconds_limit = 3}, time.clock());
+  CHECK_FALSE(result.settled);
+  CHECK(result.seconds >= 3);
+  CHECK(result.seconds < 3 + step * 1.01);
+}
+
+TEST_CASE("calls per block: as many as fit, never fewer or more than asked") {
+  CHECK(bm::calls_within(1.0, 0.1, 2, 50) == 10);
+  CHECK(bm::calls_within(1.0, 0.9, 2, 50) == 2);
+  CHECK(bm::calls_within(1.0, 1e-9, 2, 50) == 50);
+  CHECK(bm::calls_within(1.0, 0, 2, 50) == 50);
+}
+
+TEST_CASE("every block holds every contender once; all orders occur about equally often") {
+  const auto blocks = bm::random_blocks(3, 6000, 7);
+  REQUIRE(blocks.size() == 6000);
+  std::map<std::vector<size_t>, int> seen;
+  for (const auto& row : blocks) {
+    auto sorted = row;
+    std::sort(sorted.begin(), sorted.end());
+    REQUIRE(sorted == std::vector<size_t>{0, 1, 2});
+    ++seen[row];
+  }
+  REQUIRE(seen.size() == 6);
+  for (const auto& [row, count] : seen) CHECK(std::abs(count - 1000) < 150);  // 5 standard deviations
+  CHECK(bm::random_blocks(5, 20, 1) == bm::random_blocks(5, 20, 1));
+  CHECK(bm::random_blocks(5, 20, 1) != bm::random_blocks(5, 20, 2));
+}

@@ -1,0 +1,197 @@
+// The charts are read back: well-formed, inside the picture, marks where the numbers say, and no text that
+// can break out of its element.
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <map>
+#include <regex>
+#include <tinytorch/benchmarking/svg.hpp>
+
+namespace svg = tinytorch::svg;
+
+namespace {
+
+struct Element {
+  std::string name;
+  std::map<std::string, std::string> attributes;
+  double at(const std::string& key) const { return std::stod(attributes.at(key)); }
+};
+
+// A strict reader of the subset the charts use: every tag closed in order, every attribute quoted, no bare <
+// or &.
+std::vector<Element> parse(const std::string& text) {
+  static const std::regex attribute(R"re(\s+([A-Za-z0-9:-]+)="([^"<]*)")re");
+  static const std::regex entity(R"(&(?!amp;|lt;|gt;|quot;|#39;))");
+  std::vector<Element> elements;
+  std::vector<std::string> open;
+  REQUIRE_FALSE(std::regex_search(text, entity));
+  for (size_t i = 0; (i = text.find('<', i)) != std::string::npos;) {
+    const size_t end = text.find('>', i);
+    REQUIRE(end != std::string::npos);
+    std::string tag = text.substr(i + 1, end - i - 1);
+    i = end;
+    if (tag[0] == '/') {
+      REQUIRE_FALSE(open.empty());
+      REQUIRE(open.back() == tag.substr(1));
+      open.pop_back();
+      continue;
+    }
+    const bool closed = tag.back() == '/';
+    if (closed) tag.pop_back();
+    const size_t name_end = tag.find_first_of(" \n");
+    Element e{tag.substr(0, name_end), {}};
+    std::string rest = name_end == std::string::npos ? "" : tag.substr(name_end);
+    for (std::smatch m; std::regex_search(rest, m, attribute, std::regex_constants::match_continuous);
+         rest = m.suffix())
+      e.attributes[m[1]] = m[2];
+    REQUIRE_MESSAGE(rest.find_first_not_of(" \n") == std::string::npos, "left over in tag: ", rest);
+    elements.push_back(e);
+    if (!closed) open.push_back(e.name);
+  }
+  REQUIRE(open.empty());
+  return elements;
+}
+
+std::vector<Element> with_class(const std::vector<Element>& all, const std::string& name,
+                                const std::string& css) {
+  std::vector<Element> out;
+  for (const auto& e : all)
+    if (e.name == name && e.attributes.count("class") && e.attributes.at("class") == css) out.push_back(e);
+  return out;
+}
+
+const std::string kNasty = "<script>alert('x')</script> & \"q\"";
+
+}  // namespace
+
+TEST_CASE("escape covers the five characters and control bytes, and leaves UTF-8 alone") {
+  CHECK(svg::escape("a<b>&\"'") == "a&lt;b&gt;&amp;&quot;&#39;");
+  CHECK(svg::escape(std::string("x\x01y\0z", 5)) == "x\xEF\xBF\xBDy\xEF\xBF\xBDz");
+  CHECK(svg::escape("naïve µs\n") == "naïve µs\n");
+}
+
+TEST_CASE("ticks are round numbers inside the range") {
+  CHECK(svg::linear_ticks(0, 10, 5) == std::vector<double>{0, 2, 4, 6, 8, 10});
+  CHECK(svg::linear_ticks(-1, 1, 4) == std::vector<double>{-1, -0.5, 0, 0.5, 1});
+  CHECK(svg::linear_ticks(5, 5) == std::vector<double>{5});
+  CHECK(svg::linear_ticks(1, 3, 6, true) == std::vector<double>{1, 2, 3});
+  CHECK(svg::linear_ticks(0, 40, 6, true) == std::vector<double>{0, 10, 20, 30, 40});
+  CHECK(svg::log_ticks(0.5, 20) == std::vector<double>{0.5, 1, 2, 5, 10, 20});
+  const auto decades = svg::log_ticks(0.01, 1000);
+  REQUIRE(decades.size() == 6);
+  CHECK(decades[0] == doctest::Approx(0.01));
+  CHECK(decades[5] == doctest::Approx(1000));
+  CHECK(svg::number(0.1 + 0.2 - 0.3) == "0");
+  CHECK(svg::number(12345.678) == "12345.7");
+}
+
+TEST_CASE(
+    "bar chart: lengths are proportional from zero, whiskers span the interval, unranked bars are muted") {
+  const auto text = svg::bar_chart("Score", {.title = "points"},
+                                   {{"a", 100, 90, 110, "1st", false}, {"b", 50, 50, 50, "", true}}, 100.0);
+  const auto all = parse(text);
+  const auto a = with_class(all, "rect", "mark"), b = with_class(all, "rect", "muted");
+  REQUIRE(a.size() == 1);
+  REQUIRE(b.size() == 1);
+  const double unit = a[0].at("width") / 100;
+  CHECK(b[0].at("width") == doctest::Approx(50 * unit).epsilon(0.01));
+  CHECK(a[0].at("y") < b[0].at("y"));
+  const auto whiskers = with_class(all, "line", "whisker");
+  REQUIRE(whiskers.size() == 3);  // one span, two caps; none for b, whose interval has no width
+  CHECK(whiskers[0].at("x1") == doctest::Approx(a[0].at("x") + 90 * unit).epsilon(0.01));
+  CHECK(whiskers[0].at("x2") == doctest::Approx(a[0].at("x") + 110 * unit).epsilon(0.01));
+  const auto reference = with_class(all, "line", "reference");
+  REQUIRE(reference.size() == 1);
+  CHECK(reference[0].at("x1") == doctest::Approx(a[0].at("x") + 100 * unit).epsilon(0.01));
+  for (const char* wanted : {">Score<", ">points<", ">1st<", "a: 100 [90, 110]"})
+    CHECK(text.find(wanted) != std::string::npos);
+}
+
+TEST_CASE(
+    "scatter: a logarithmic axis spaces ratios evenly, up is more, the front is one line in order of x") {
+  const auto all =
+      parse(svg::scatter_chart("T", {.title = "ms", .scale = svg::Scale::kLog}, {.title = "accuracy"},
+                               {{"slow", 100, 0.9, true}, {"quick", 1, 0.5, true}, {"mid", 10, 0.4, false}}));
+  const auto front = with_class(all, "circle", "frontmark"), rest = with_class(all, "circle", "mark");
+  REQUIRE(front.size() == 2);
+  REQUIRE(rest.size() == 1);
+  CHECK(rest[0].at("cx") == doctest::Approx((front[0].at("cx") + front[1].at("cx")) / 2).epsilon(0.001));
+  CHECK(front[1].at("cy") < front[0].at("cy"));  // slow has the higher accuracy, pixels count downwards
+  const auto path = with_class(all, "polyline", "front");
+  REQUIRE(path.size() == 1);
+  CHECK(path[0].attributes.at("points") == fmt::format("{:.1f},{:.1f} {:.1f},{:.1f} ", front[0].at("cx"),
+                                                       front[0].at("cy"), front[1].at("cx"),
+                                                       front[1].at("cy")));
+  for (const auto& c : front)
+    CHECK((c.at("cx") > 0 && c.at("cx") < 760 && c.at("cy") > 0 && c.at("cy") < 420));
+}
+
+TEST_CASE("scatter: labels of coinciding points do not cover each other") {
+  std::vector<svg::Point> points;
+  for (const char* name : {"one", "two", "three", "four"}) points.push_back({name, 1, 1, false});
+  std::vector<std::pair<double, double>> places;
+  for (const auto& e : parse(svg::scatter_chart("T", {}, {}, points)))
+    if (e.name == "text" && e.attributes.at("class").empty()) places.emplace_back(e.at("x"), e.at("y"));
+  REQUIRE(places.size() == 4);
+  std::sort(places.begin(), places.end());
+  CHECK(std::unique(places.begin(), places.end()) == places.end());
+}
+
+TEST_CASE("lines: one polyline per series with all its points, end labels at least 15 px apart") {
+  const auto all =
+      parse(svg::line_chart("Training", {.title = "epoch"}, {.title = "accuracy"},
+                            {{"a", {1, 2, 3}, {0.1, 0.5, 0.90}}, {"b", {1, 2, 3}, {0.2, 0.6, 0.91}}}));
+  const auto lines = with_class(all, "polyline", "line");
+  REQUIRE(lines.size() == 2);
+  for (const auto& l : lines) {
+    const auto& points = l.attributes.at("points");
+    CHECK(std::count(points.begin(), points.end(), ',') == 3);
+  }
+  CHECK(lines[0].attributes.at("style") != lines[1].attributes.at("style"));
+  std::vector<double> labels;
+  for (const auto& e : all)
+    if (e.name == "text" && e.attributes.at("class").empty()) labels.push_back(e.at("y"));
+  REQUIRE(labels.size() == 2);
+  CHECK(std::abs(labels[0] - labels[1]) >= 15);
+}
+
+TEST_CASE("hostile text and unusable numbers stay out of the markup") {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  const svg::Axis log{kNasty, svg::Scale::kLog, {}, {}};
+  const std::string charts[] = {
+      svg::bar_chart(kNasty, {.title = kNasty},
+                     {{kNasty, nan, nan, inf, kNasty, false}, {kNasty, 1, 0, inf, "", false}}),
+      svg::scatter_chart(kNasty, log, log,
+                         {{kNasty, 0, 1, true}, {kNasty, -1, nan, true}, {kNasty, 2, 3, true}}),
+      svg::line_chart(kNasty, log, {.title = kNasty},
+                      {{kNasty, {0, 1, inf}, {1, nan, 2}}, {kNasty, {1}, {}}}),
+      svg::bar_chart("", {}, {}),
+      svg::scatter_chart("", {}, {}, {}),
+      svg::line_chart("", {}, {}, {})};
+  for (const auto& text : charts) {
+    CAPTURE(text);
+    for (const auto& e : parse(text)) {
+      CHECK(e.name != "script");
+      for (const char* key : {"x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "width", "points"})
+        if (e.attributes.count(key)) {
+          CHECK(e.attributes.at(key).find("nan") == std::string::npos);
+          CHECK(e.attributes.at(key).find("inf") == std::string::npos);
+        }
+    }
+  }
+}
+
+TEST_CASE("the style names a light and a dark value for every colour it uses") {
+  const std::string style = svg::chart_style();
+  const size_t dark = style.find("prefers-color-scheme:dark");
+  REQUIRE(dark != std::string::npos);
+  static const std::regex use(R"(var\((--[a-z0-9]+)\))");
+  int used = 0;
+  for (auto it = std::sregex_iterator(style.begin(), style.end(), use); it != std::sregex_iterator();
+       ++it, ++used) {
+    const std::string definition = (*it)[1].str() + ":#";
+    CHECK(style.find(definition) < dark);
+    CHECK(style.find(definition, dark) != std::string::npos);
+  }
+  CHECK(used >= 5);
+}
