@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tinytorch/tensor/members.hpp>
+#include <tinytorch/tensor/ops/conv.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
 #include <tinytorch/tensor/ops/elementwise.hpp>
 #include <tinytorch/tensor/ops/index.hpp>
