@@ -7,5 +7,6 @@
 #include <tinytorch/tensor/ops/elementwise.hpp>
 #include <tinytorch/tensor/ops/index.hpp>
 #include <tinytorch/tensor/ops/matmul.hpp>
+#include <tinytorch/tensor/ops/pool.hpp>
 #include <tinytorch/tensor/ops/reduce.hpp>
 #include <tinytorch/tensor/ops/shape.hpp>

@@ -1,23 +1,9 @@
-#include <doctest/doctest.h>
+#include "support/errors.hpp"
 
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
-
-namespace {
-
-std::string code_of(const std::function<void()>& f, const std::string& expected_text) {
-  try {
-    f();
-  } catch (const tt::Error& e) {
-    CHECK_MESSAGE(std::string(e.what()).find(expected_text) != std::string::npos, e.what());
-    CHECK(std::string(e.what()).find("conv.cpp") != std::string::npos);
-    return e.code();
-  }
-  return "no error";
-}
-
-}  // namespace
+using test::expect_error;
 
 TEST_CASE("conv2d of a known image") {
   const tt::Tensor x = tt::from_data<float>({1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 1, 3, 3});
@@ -32,17 +18,17 @@ TEST_CASE("conv2d of a known image") {
 
 TEST_CASE("conv2d refuses operands that do not fit, and says which") {
   const tt::Tensor x = tt::empty({2, 3, 8, 8}), w = tt::empty({4, 3, 3, 3});
-  CHECK(code_of([&] { tt::conv2d(tt::empty({3, 8, 8}), w); }, "images [N, C, H, W]") == "TT-SHAPE-04");
-  CHECK(code_of([&] { tt::conv2d(x, tt::empty({4, 3, 3})); }, "weight [C_out") == "TT-SHAPE-04");
+  expect_error("TT-SHAPE-04", "images [N, C, H, W]", [&] { tt::conv2d(tt::empty({3, 8, 8}), w); });
+  expect_error("TT-SHAPE-04", "weight [C_out", [&] { tt::conv2d(x, tt::empty({4, 3, 3})); });
   CHECK(code_of(
             [&] {
               tt::conv2d(x, tt::empty({4, 2, 3, 3}));
             },
             "reads 2 channels, x has 3") == "TT-SHAPE-02");
-  CHECK(code_of([&] { tt::conv2d(x, w, tt::empty({3})); }, "bias [C_out]") == "TT-SHAPE-02");
-  CHECK(code_of([&] { tt::conv2d(x, w, {}, {.groups = 3}); }, "groups 3") == "TT-SHAPE-02");
-  CHECK(code_of([&] { tt::conv2d(x, tt::empty({4, 3, 9, 3})); }, "hint: raise padding") == "TT-SHAPE-07");
-  CHECK(code_of([&] { tt::conv2d(x, w, {}, {.stride = 0}); }, "stride 0") == "TT-ARG-01");
-  CHECK(code_of([&] { tt::conv2d(x, w.to(tt::f64)); }, "differ in dtype") == "TT-DTYPE-03");
-  CHECK(code_of([&] { tt::conv2d(x.to(tt::i32), w.to(tt::i32)); }, "floating dtype") == "TT-DTYPE-02");
+  expect_error("TT-SHAPE-02", "bias [C_out]", [&] { tt::conv2d(x, w, tt::empty({3})); });
+  expect_error("TT-SHAPE-02", "groups 3", [&] { tt::conv2d(x, w, {}, {.groups = 3}); });
+  expect_error("TT-SHAPE-07", "hint: raise padding", [&] { tt::conv2d(x, tt::empty({4, 3, 9, 3})); });
+  expect_error("TT-ARG-01", "stride 0", [&] { tt::conv2d(x, w, {}, {.stride = 0}); });
+  expect_error("TT-DTYPE-03", "differ in dtype", [&] { tt::conv2d(x, w.to(tt::f64)); });
+  expect_error("TT-DTYPE-02", "floating dtype", [&] { tt::conv2d(x.to(tt::i32), w.to(tt::i32)); });
 }
