@@ -10,7 +10,8 @@ TEST_CASE("ten steps follow PyTorch for every option") {
   const nlohmann::json golden = read_golden("layers");
   for (const nlohmann::json& c : golden["sgd"]) {
     for (tt::DType dtype : {tt::f64, tt::f32}) {
-      CAPTURE(c["momentum"].dump(), c["nesterov"].dump(), c["weight_decay"].dump(), tt::name_of(dtype));
+      INFO("case ", " ", c["momentum"].dump(), " ", c["nesterov"].dump(), " ", c["weight_decay"].dump(), " ",
+           tt::name_of(dtype));
       tt::Tensor p = tt::from_data(golden["start"].get<std::vector<double>>()).to(dtype);
       p.requires_grad_();
       tt::SGD optimizer({{"p", p}}, {.lr = c["lr"],
