@@ -158,10 +158,10 @@ inline int32_t snap(double pixels) {
 }
 
 inline void add_segment(std::vector<Segment>& path, Point from, Point to) {
-  Segment s{snap(from.x), snap(from.y), snap(to.x), snap(to.y), 0, 0, 0};
+  // A dot has no direction of its own: any will do, none would put every pixel at distance 0.
+  Segment s{snap(from.x), snap(from.y), snap(to.x), snap(to.y), 1 << kUnitBits, 0, 0};
   const double dx = s.bx - s.ax, dy = s.by - s.ay;
-  const double length =
-      std::sqrt(dx * dx + dy * dy);  // exact sum, correctly rounded root: same bits everywhere
+  const double length = std::sqrt(dx * dx + dy * dy);  // of an exact sum, correctly rounded
   if (length > 0) {
     s.tx = static_cast<int32_t>(std::floor(dx * (1 << kUnitBits) / length + 0.5));
     s.ty = static_cast<int32_t>(std::floor(dy * (1 << kUnitBits) / length + 0.5));
