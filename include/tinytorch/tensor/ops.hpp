@@ -10,3 +10,4 @@
 #include <tinytorch/tensor/ops/pool.hpp>
 #include <tinytorch/tensor/ops/reduce.hpp>
 #include <tinytorch/tensor/ops/shape.hpp>
+#include <tinytorch/tensor/ops/softmax.hpp>
