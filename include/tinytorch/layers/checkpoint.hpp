@@ -53,7 +53,8 @@ T number(const Metadata& metadata, const std::string& key, const std::string& pa
   char* end = nullptr;
   errno = 0;
   const T value = static_cast<T>(parse(text.c_str(), &end));
-  if (text.empty() || *end != '\0' || errno == ERANGE) {
+  const bool outside = std::is_integral_v<T> && errno == ERANGE;  // strtod sets it for subnormals too
+  if (text.empty() || *end != '\0' || outside) {
     fail("TT-CKPT-01", path + ": the field '" + key + "' should be a number, found '" + text + "'", loc);
   }
   return value;
