@@ -6,6 +6,7 @@
 #include <tinytorch/tensor/ops/creation.hpp>
 #include <tinytorch/tensor/ops/elementwise.hpp>
 #include <tinytorch/tensor/ops/index.hpp>
+#include <tinytorch/tensor/ops/loss.hpp>
 #include <tinytorch/tensor/ops/matmul.hpp>
 #include <tinytorch/tensor/ops/pool.hpp>
 #include <tinytorch/tensor/ops/reduce.hpp>
