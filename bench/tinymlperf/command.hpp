@@ -118,8 +118,8 @@ inline std::vector<Contestant> admit_entries(const std::vector<std::filesystem::
 }
 
 inline void write_report(const std::filesystem::path& out, const Race& race) {
-  write_whole(out / "race.json", to_json(race).dump(1) + "\n");
-  write_whole(out / "race.html", html_page(race));
+  tt::write_file((out / "race.json").string(), to_json(race).dump(1) + "\n");
+  tt::write_file((out / "race.html").string(), html_page(race));
   fmt::print("\n{}\nwrote {} and {} in {:.1f} s\n", text_table(race), (out / "race.json").string(),
              (out / "race.html").string(), race.seconds);
 }

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <tinymlperf/network.hpp>
-#include <tinymlperf/report.hpp>
+#include <tinytorch/io/file.hpp>
 #include <tinytorch/io/safetensors.hpp>
 #include <utility>
 
@@ -34,7 +34,7 @@ inline void save_entry(const std::filesystem::path& folder, const EntrySpec& spe
                        const tt::StateDict& state) {
   std::filesystem::create_directories(folder);
   tt::save_safetensors((folder / kWeightsFile).string(), state);
-  write_whole(folder / kModelFile, to_json(spec).dump(1) + "\n");
+  tt::write_file((folder / kModelFile).string(), to_json(spec).dump(1) + "\n");
 }
 
 }  // namespace tinymlperf

@@ -9,7 +9,6 @@
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/core/allocator.hpp>
 
-#if TT_BACKEND_BODIES
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 template <class T>
@@ -71,4 +70,3 @@ void dispatch_floating(DType t, F&& f) {
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
-#endif

@@ -158,6 +158,17 @@ void gemm_blocked(T* c, int64_t c_row, Matrix<S> a, Matrix<S> b, int64_t M, int6
   }
 }
 
+// x y + sum; integers wrap (overflow of signed ones is undefined).
+template <class T>
+T multiply_add(T x, T y, T sum) {
+  if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<U>(x) * static_cast<U>(y) + static_cast<U>(sum));
+  } else {
+    return x * y + sum;
+  }
+}
+
 template <class T>
 T dot(const T* x, const T* y, int64_t n) {
   constexpr int64_t kL = kLanes<T>;
@@ -172,8 +183,8 @@ T dot(const T* x, const T* y, int64_t n) {
   for (; i + kL <= n; i += kL) a += simd_load(x + i) * simd_load(y + i);
   const Simd<T> all = (a + b) + (c + d);
   T sum{};
-  for (int64_t k = 0; k < kL; ++k) sum += all[k];
-  for (; i < n; ++i) sum += x[i] * y[i];
+  for (int64_t k = 0; k < kL; ++k) sum = multiply_add(all[k], T(1), sum);
+  for (; i < n; ++i) sum = multiply_add(x[i], y[i], sum);
   return sum;
 }
 
@@ -186,7 +197,7 @@ void vector_times_matrix(T* c, const T* a, Matrix<T> b, int64_t N, int64_t K, bo
     if (b.row == 1) {
       for (int64_t j = begin; j < end; ++j) {
         const T sum = dot(a, b.data + j * b.col, K);
-        c[j] = accumulate ? c[j] + sum : sum;
+        c[j] = accumulate ? multiply_add(sum, T(1), c[j]) : sum;
       }
       return;
     }
@@ -195,7 +206,7 @@ void vector_times_matrix(T* c, const T* a, Matrix<T> b, int64_t N, int64_t K, bo
       const T* row = b.data + k * b.row;
       const T x = a[k];
       TT_SIMD
-      for (int64_t j = begin; j < end; ++j) c[j] += x * row[j];
+      for (int64_t j = begin; j < end; ++j) c[j] = multiply_add(x, row[j], c[j]);
     }
   });
 }

@@ -82,6 +82,7 @@ inline int64_t locate(const Shape& shape, const Strides& strides, int64_t linear
 // Calls f(offset, length) for the runs along the last dimension that make up [linear, linear + n).
 template <class F>
 void for_each_run(const Shape& shape, const Strides& strides, int64_t linear, int64_t n, F&& f) {
+  if (n <= 0) return;  // also a shape with a size of 0, in which nothing can be located
   int64_t index[kMaxRank];
   int64_t offset = locate(shape, strides, linear, index);
   const int last = shape.size() - 1;

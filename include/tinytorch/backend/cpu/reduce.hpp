@@ -47,6 +47,11 @@ struct Fold {
   }
   template <class V>
   static V join(V a, V x) {
+    if constexpr (std::is_integral_v<V> && fn <= ReduceFn::prod) {  // wraps; overflow of signed is undefined
+      using U = std::make_unsigned_t<V>;
+      const U u = static_cast<U>(a), v = static_cast<U>(x);
+      return static_cast<V>(fn == ReduceFn::prod ? u * v : u + (fn == ReduceFn::sum ? v : v * v));
+    }
     if constexpr (fn == ReduceFn::sum) return a + x;
     if constexpr (fn == ReduceFn::sum_square) return a + x * x;
     if constexpr (fn == ReduceFn::prod) return a * x;
@@ -68,6 +73,11 @@ template <ReduceFn fn, class T>
 Accumulator<T> fold_run(const T* x, int64_t n) {
   using F = Fold<fn, T>;
   constexpr int64_t kL = kLanes<T>;
+  if constexpr (std::is_same_v<T, int32_t> && fn <= ReduceFn::prod) {  // 32-bit lanes would wrap
+    int64_t wide = F::neutral();
+    for (int64_t k = 0; k < n; ++k) wide = Fold<fn, int64_t>::join(wide, int64_t{x[k]});
+    return wide;
+  }
   const Simd<T> start = simd_broadcast(F::neutral());
   Simd<T> a = start, b = start, c = start, d = start;
   int64_t i = 0;
