@@ -14,10 +14,10 @@ using Tensors = std::map<std::string, tt::Tensor>;
 
 void check_same(const Tensors& a, const Tensors& b) {
   REQUIRE(a.size() == b.size());
-  for (const auto& [name, t] : a) {
-    CAPTURE(name);
-    REQUIRE(b.contains(name));
-    CHECK(files::same(t, b.at(name)));
+  for (const auto& item : a) {
+    CAPTURE(item.first);
+    REQUIRE(b.contains(item.first));
+    CHECK(files::same(item.second, b.at(item.first)));
   }
 }
 
@@ -38,7 +38,7 @@ std::vector<std::byte> zip_of(const std::vector<std::pair<std::string, std::vect
 
 TEST_CASE("archives of NumPy, stored and deflated") {
   for (const char* name : {"stored.npz", "deflated.npz"}) {
-    CAPTURE(name);
+    INFO(std::string(name));
     const Tensors tensors = tt::load_npz(files::golden(name));
     REQUIRE(tensors.size() == 3);
     CHECK(files::same(tensors.at("weight"), files::ramp({3, 4}, tt::f32)));
