@@ -104,6 +104,26 @@ TEST_CASE("a size that the archive only claims takes no memory") {
   CHECK(files::contains(refusal.text, "'a.npy' with 2147483647 bytes"));
 }
 
+TEST_CASE("entries that share the same bytes are refused") {
+  // One stored array of 48 KB, listed 40 times in the directory: 2 MB out of 50 KB, and more the longer the
+  // list.
+  Tensors tensors;
+  tensors["a"] = files::ramp({12'000}, tt::f32);
+  const std::vector<std::byte> bytes = tt::to_npz(tensors);
+  const size_t end_record = bytes.size() - 22;
+  const auto start = tt::io::load<uint32_t>(bytes, end_record + 16, std::endian::little);
+  const auto length = tt::io::load<uint32_t>(bytes, end_record + 12, std::endian::little);
+  constexpr uint16_t kCopies = 40;
+  std::vector<std::byte> out(bytes.begin(), bytes.begin() + start);
+  for (int i = 0; i < kCopies; ++i) tt::io::append(out, tt::Bytes(bytes).subspan(start, length));
+  tt::io::append(out, tt::Bytes(bytes).subspan(end_record, 8));
+  for (int i = 0; i < 2; ++i) tt::io::append(out, kCopies, std::endian::little);
+  tt::io::append(out, kCopies * length, std::endian::little);
+  tt::io::append(out, tt::Bytes(bytes).subspan(end_record + 16));
+  const auto refusal = refusal_of([&] { tt::parse_npz(out, "x.npz"); });
+  CHECK(refusal.code == "TT-IO-03");
+}
+
 TEST_CASE("cut and damaged archives") {
   const auto parse = [](tt::Bytes b) { tt::parse_npz(b); };
   for (const char* name : {"stored.npz", "deflated.npz"}) {
