@@ -67,7 +67,7 @@ TEST_CASE("digits: golden checksum") {
   uint64_t hash = 14695981039346656037ull;
   for (int level : levels(d.images)) hash = fnv1a(hash, static_cast<uint64_t>(level));
   for (int64_t label : labels_of(d)) hash = fnv1a(hash, static_cast<uint64_t>(label));
-  CHECK(hash == 993705487952640853ull);
+  CHECK(hash == 3960828837040817711ull);
 }
 
 TEST_CASE("digits: any prefix, any range, any number of threads") {
@@ -196,6 +196,30 @@ TEST_CASE("handwriting: ink falls from full to none over the edge of the pen") {
   }
   CHECK(canvas[150] == 180);
   CHECK(canvas[401] == 0);
+}
+
+TEST_CASE("handwriting: a quarter of the papers is ruled from edge to edge, across or down") {
+  int across = 0, down = 0;
+  for (int64_t sample = 0; sample < 2000; ++sample) {
+    hw::Draws draws(23, sample);
+    hw::Canvas canvas{};
+    hw::rule_paper(canvas, draws);
+    int rows = 0, columns = 0;
+    for (size_t a = 0; a < 28; ++a) {
+      bool row = false, column = false;
+      for (size_t b = 0; b < 28; ++b) {
+        row = row || canvas[a * 28 + b] > 0;
+        column = column || canvas[b * 28 + a] > 0;
+      }
+      rows += row, columns += column;
+    }
+    across += columns > 14 && rows < 10;  // a line near the border may leave the picture
+    down += rows > 14 && columns < 10;
+    CHECK(std::min(rows, columns) < 10);
+  }
+  // 2,000 draws of probability 1/8 each: 250 with a standard deviation of 15.
+  CHECK(std::abs(across - 250) < 70);
+  CHECK(std::abs(down - 250) < 70);
 }
 
 TEST_CASE("handwriting: blur is the binomial average, mixed in by its share") {

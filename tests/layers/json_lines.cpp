@@ -50,7 +50,7 @@ TEST_CASE("lines are appended, and a cut-off last line does not spoil the next")
 }
 
 TEST_CASE("a path that cannot be opened is an error; an empty one writes nothing") {
-  CHECK(message_of([] { tt::JsonLines log("/nonexistent/folder/log"); }).rfind("TT-IO-01", 0) == 0);
+  CHECK(message_of([] { tt::JsonLines log("/nonexistent/folder/log"); }).rfind("TT-IO-02", 0) == 0);
   tt::JsonLines("").write(tt::JsonObject());
 }
 

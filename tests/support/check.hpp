@@ -47,8 +47,10 @@ inline bool close(double got, double want, double allowed) {
   return std::abs(got - want) <= allowed;
 }
 
-// Rounding to the result's dtype, plus `ulps` epsilons of the compute type (f32 for 16-bit floats) on the terms.
-inline void check_close(const Tensor& got, const Array& want, double ulps, const std::string& what) {
+// Rounding to the result's dtype, plus `ulps` epsilons of the compute type (f32 for 16-bit floats) on the
+// terms.
+inline void check_close(const Tensor& got, const Array& want, double ulps, const std::string& what,
+                        double roundings = 1) {
   INFO(what);
   REQUIRE(got.shape() == want.shape);
   const std::vector<double> values = got.to_vector<double>();
@@ -58,9 +60,9 @@ inline void check_close(const Tensor& got, const Array& want, double ulps, const
   size_t wrong = values.size();
   for (size_t i = 0; i < values.size() && wrong == values.size(); ++i) {
     const double size = want.magnitude.empty() ? std::abs(want.values[i]) : want.magnitude[i];
-    const double allowed = tt::is_floating(got.dtype())
-                               ? 0.51 * eps * std::abs(want.values[i]) + ulps * compute_eps * size + tiny
-                               : 0;
+    const double allowed = tt::is_floating(got.dtype()) ? 0.51 * roundings * eps * std::abs(want.values[i]) +
+                                                              ulps * compute_eps * size + tiny
+                                                        : 0;
     if (!close(values[i], wrapped(want.values[i], got.dtype()), allowed)) wrong = i;
   }
   if (wrong < values.size()) {
@@ -90,7 +92,7 @@ inline void check_values(const OpCase& c) {
         }
         const Tensor got = c.forward(inputs);
         CHECK(got.dtype() == result_dtype(c, t));
-        check_close(got, c.oracle(arrays), c.ulps, label(c, t, n, layout));
+        check_close(got, c.oracle(arrays), c.ulps, label(c, t, n, layout), c.roundings);
         for (size_t k = 0; k < inputs.size(); ++k) {
           CHECK(to_array(inputs[k]).values == arrays[k].values);  // operands are left alone
         }

@@ -1,9 +1,8 @@
 // OpCase: everything that is known about one operation, once. It feeds the value test, the gradient check and
 // the cost check (support/check.hpp), and the benchmark.
 //
-//   inputs(n)   operands for a size parameter n; shapes grow with n, so n = 0, 1, a prime, tile +- 1 are cheap
-//   forward     the call, through the public API
-//   oracle      the same in plain double-precision loops
+//   inputs(n)   operands for a size parameter n; shapes grow with n, so n = 0, 1, a prime, tile +- 1 are
+//   cheap forward     the call, through the public API oracle      the same in plain double-precision loops
 //   flops       what the gate should report
 #pragma once
 
@@ -23,17 +22,18 @@ using tt::Tensor;
 using tt::Tensors;
 
 inline const std::vector<DType> kFloating = {tt::f32, tt::f64, tt::bf16, tt::f16};
-inline const std::vector<DType> kNumbers = {tt::f32, tt::f64, tt::bf16, tt::f16, tt::i8, tt::u8, tt::i32, tt::i64};
-inline const std::vector<DType> kAnything = {tt::f32, tt::f64, tt::bf16, tt::f16, tt::i8,
+inline const std::vector<DType> kNumbers = {tt::f32, tt::f64, tt::bf16, tt::f16,
+                                            tt::i8,  tt::u8,  tt::i32,  tt::i64};
+inline const std::vector<DType> kAnything = {tt::f32, tt::f64, tt::bf16, tt::f16,    tt::i8,
                                              tt::u8,  tt::i32, tt::i64,  tt::boolean};
 
 struct Operand {
   std::function<Shape(int64_t n)> shape;
-  double low = -3, high = 3;                  // floating values: uniform on [low, high)
-  std::function<double(double)> nudge = {};   // for the gradient check: away from kinks and poles
-  std::optional<DType> dtype = {};            // fixed, whatever dtype the case runs in: indices, masks
+  double low = -3, high = 3;                     // floating values: uniform on [low, high)
+  std::function<double(double)> nudge = {};      // for the gradient check: away from kinks and poles
+  std::optional<DType> dtype = {};               // fixed, whatever dtype the case runs in: indices, masks
   std::function<int64_t(int64_t n)> below = {};  // indices: uniform on [0, below(n))
-  bool distinct = false;                      // no two equal values (order-based ops)
+  bool distinct = false;                         // no two equal values (order-based ops)
 };
 
 enum class ResultType { same, boolean, i64, widened };  // widened: integers and bool give i64
@@ -45,7 +45,8 @@ struct OpCase {
   std::function<Array(const std::vector<Array>&)> oracle;
   std::vector<DType> dtypes = kFloating;
   ResultType result = ResultType::same;
-  double ulps = 4;  // errors allowed, in epsilons of the compute type, relative to the magnitude
+  double ulps = 4;       // errors allowed, in epsilons of the compute type, relative to the magnitude
+  double roundings = 1;  // to the result's dtype: a composition rounds at each step
   bool differentiable = true;
   // Work the gate must report; null where the op is a composition whose parts are tested themselves.
   std::function<double(const std::vector<Array>& in, const Array& out)> flops = {};
@@ -61,7 +62,8 @@ inline DType result_dtype(const OpCase& c, DType t) {
 }
 
 // One operand, contiguous. Values are rounded to the dtype here; oracles read them back from the tensor.
-inline Tensor make_operand(const Operand& o, int64_t n, DType case_dtype, tt::Generator& g, bool smooth = false) {
+inline Tensor make_operand(const Operand& o, int64_t n, DType case_dtype, tt::Generator& g,
+                           bool smooth = false) {
   const DType dtype = o.dtype.value_or(case_dtype);
   const Shape shape = o.shape(n);
   std::vector<double> values(static_cast<size_t>(shape.numel()));
@@ -76,7 +78,8 @@ inline Tensor make_operand(const Operand& o, int64_t n, DType case_dtype, tt::Ge
   }
   if (o.distinct && !integral) {  // a grid over [low, high), shuffled
     for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = o.low + (o.high - o.low) * (static_cast<double>(i) + 0.5) / static_cast<double>(values.size());
+      values[i] =
+          o.low + (o.high - o.low) * (static_cast<double>(i) + 0.5) / static_cast<double>(values.size());
     }
     for (size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[g.below(i)]);
   }

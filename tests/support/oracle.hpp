@@ -1,8 +1,8 @@
 // Array: what test oracles compute on. Row-major doubles, one loop per operation, nothing of the library's
 // kernels.
 //
-// magnitude, where set, bounds the size of the terms behind each value (the sum of |x| behind a sum): an error
-// of a few epsilon of it is rounding, more is a bug.
+// magnitude, where set, bounds the size of the terms behind each value (the sum of |x| behind a sum): an
+// error of a few epsilon of it is rounding, more is a bug.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,7 @@ struct Array {
   std::vector<double> magnitude;  // empty: |value|
 
   Array() = default;
-  explicit Array(const Shape& s, double fill = 0)
-      : shape(s), values(static_cast<size_t>(s.numel()), fill) {}
+  explicit Array(const Shape& s, double fill = 0) : shape(s), values(static_cast<size_t>(s.numel()), fill) {}
 
   // Row-major position; an index of higher rank or into a size of 1 broadcasts.
   size_t position(const Dims& index) const {

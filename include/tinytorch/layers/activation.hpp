@@ -2,6 +2,8 @@
 #pragma once
 
 #include <tinytorch/layers/module.hpp>
+#include <tinytorch/tensor/ops/elementwise.hpp>
+#include <tinytorch/tensor/ops/softmax.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

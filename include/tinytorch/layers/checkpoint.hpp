@@ -10,7 +10,7 @@
 // whole.
 #pragma once
 
-#include <cinttypes>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <tinytorch/io/safetensors.hpp>
@@ -33,8 +33,6 @@ inline constexpr const char* kCheckpointFormat = "tinytorch-checkpoint-1";
 
 namespace checkpoint {
 
-using Metadata = std::map<std::string, std::string>;
-
 inline std::string exact(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%a", value);
@@ -55,7 +53,8 @@ T number(const Metadata& metadata, const std::string& key, const std::string& pa
   char* end = nullptr;
   errno = 0;
   const T value = static_cast<T>(parse(text.c_str(), &end));
-  if (text.empty() || *end != '\0' || errno == ERANGE) {
+  const bool outside = std::is_integral_v<T> && errno == ERANGE;  // strtod sets it for subnormals too
+  if (text.empty() || *end != '\0' || outside) {
     fail("TT-CKPT-01", path + ": the field '" + key + "' should be a number, found '" + text + "'", loc);
   }
   return value;
@@ -87,7 +86,7 @@ inline void save_checkpoint(const std::string& path, const Module& model, const 
   StateDict tensors;
   for (const auto& [name, tensor] : model.state_dict()) tensors.emplace("model." + name, tensor);
   for (const auto& [name, tensor] : optimizer.state_dict()) tensors.emplace("optimizer." + name, tensor);
-  const checkpoint::Metadata metadata{
+  const Metadata metadata{
       {"format", kCheckpointFormat},
       {"step", std::to_string(run.step)},
       {"loader", checkpoint::loader_signature(loader)},
@@ -106,13 +105,13 @@ inline void save_checkpoint(const std::string& path, const Module& model, const 
 // be built as they were; what does not fit is named, and then nothing has been changed.
 inline RunState load_checkpoint(const std::string& path, Module& model, Optimizer& optimizer,
                                 DataLoader& loader, TT_LOC) {
-  const Safetensors file = load_safetensors(path, loc);
-  const checkpoint::Metadata& m = file.metadata;
-  const std::string& format = checkpoint::field(m, "format", path, loc);
+  Metadata m;
+  const TensorMap tensors = load_safetensors(path, &m, loc);
+  const std::string format = checkpoint::field(m, "format", path, loc);
   if (format != kCheckpointFormat) {
     fail("TT-CKPT-01", path + ": expected the format " + kCheckpointFormat + ", found '" + format + "'", loc);
   }
-  const std::string& signature = checkpoint::field(m, "loader", path, loc);
+  const std::string signature = checkpoint::field(m, "loader", path, loc);
   if (signature != checkpoint::loader_signature(loader)) {
     fail("TT-CKPT-02",
          path + ": the data loader differs\n  saved: " + signature + "\n  here:  " +
@@ -130,7 +129,7 @@ inline RunState load_checkpoint(const std::string& path, Module& model, Optimize
   run.metric_sum = checkpoint::real(m, "epoch.metric_sum", path, loc);
 
   StateDict of_model, of_optimizer;
-  for (const auto& [name, tensor] : file.tensors) {
+  for (const auto& [name, tensor] : tensors) {
     if (name.rfind("model.", 0) == 0) of_model.emplace(name.substr(6), tensor);
     if (name.rfind("optimizer.", 0) == 0) of_optimizer.emplace(name.substr(10), tensor);
   }

@@ -8,7 +8,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
-#include <tinytorch/core/error.hpp>
+#include <tinytorch/io/file.hpp>
+#include <tinytorch/io/json.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -21,30 +22,14 @@ class JsonObject {
     return append(key, std::isfinite(value) ? text : "null");
   }
   JsonObject& add(const std::string& key, int64_t value) { return append(key, std::to_string(value)); }
-  JsonObject& add(const std::string& key, const std::string& value) { return append(key, quote(value)); }
-  std::string str() const { return "{" + body_ + "}"; }
-
-  static std::string quote(const std::string& text) {
-    std::string out = "\"";
-    for (const char c : text) {
-      const auto code = static_cast<unsigned char>(c);
-      if (c == '"' || c == '\\') {
-        out += '\\';
-        out += c;
-      } else if (code < 0x20) {
-        char escape[8];
-        std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(code));
-        out += escape;
-      } else {
-        out += c;
-      }
-    }
-    return out + "\"";
+  JsonObject& add(const std::string& key, const std::string& value) {
+    return append(key, to_json_string(value));
   }
+  std::string str() const { return "{" + body_ + "}"; }
 
  private:
   JsonObject& append(const std::string& key, const std::string& value) {
-    body_ += (body_.empty() ? "" : ", ") + quote(key) + ": " + value;
+    body_ += (body_.empty() ? "" : ", ") + to_json_string(key) + ": " + value;
     return *this;
   }
   std::string body_;
@@ -56,7 +41,7 @@ class JsonLines {
   explicit JsonLines(const std::string& path, TT_LOC) : path_(path) {
     if (path.empty()) return;
     file_ = std::fopen(path.c_str(), "a+b");
-    if (!file_) fail("TT-IO-01", "cannot open the log " + path + " for writing", loc);
+    if (!file_) io::fail_system("TT-IO-02", "open the log", path, loc);
     if (std::fseek(file_, -1, SEEK_END) == 0 && std::fgetc(file_) != '\n') {
       std::fseek(file_, 0, SEEK_END);
       std::fputc('\n', file_);
@@ -72,7 +57,7 @@ class JsonLines {
     if (!file_) return;
     const std::string line = object.str() + "\n";
     if (std::fwrite(line.data(), 1, line.size(), file_) != line.size() || std::fflush(file_) != 0) {
-      fail("TT-IO-02", "cannot write to the log " + path_ + "\n  hint: is the disk full?", loc);
+      io::fail_system("TT-IO-02", "write to the log", path_, loc);
     }
   }
 

@@ -5,6 +5,7 @@
 
 #include <tinytorch/layers/init.hpp>
 #include <tinytorch/layers/module.hpp>
+#include <tinytorch/tensor/ops/matmul.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <tinytorch/layers/module.hpp>
+#include <tinytorch/tensor/ops/pool.hpp>
+#include <tinytorch/tensor/ops/shape.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

@@ -34,33 +34,53 @@ inline std::vector<OpCase> unary_cases() {
     c.dtypes = kNumbers;
     all.push_back(c);
   };
-  numbers(unary("neg", tt::neg, [](double x) { return -x; }, 1, -3, 3));
-  numbers(unary("abs", tt::abs, [](double x) { return std::abs(x); }, 1, -3, 3, away_from({0})));
-  numbers(unary("sign", tt::sign, [](double x) { return double(x > 0) - double(x < 0); }, 1, -3, 3, away_from({0})));
-  numbers(unary("square", tt::square, [](double x) { return x * x; }, 1, -3, 3));
-  numbers(unary("floor", tt::floor, [](double x) { return std::floor(x); }, 1, -3, 3, off_integers));
-  numbers(unary("ceil", tt::ceil, [](double x) { return std::ceil(x); }, 1, -3, 3, off_integers));
-  numbers(unary("round", tt::round, [](double x) { return std::nearbyint(x); }, 1, -3, 3, off_integers));
-  numbers(unary("relu", tt::relu, [](double x) { return x > 0 ? x : 0; }, 1, -3, 3, away_from({0})));
-  OpCase lnot = unary("logical_not", tt::logical_not, [](double x) { return double(x == 0); }, 1, -3, 3);
+  numbers(unary(
+      "neg", tt::neg, [](double x) { return -x; }, 1, -3, 3));
+  numbers(unary(
+      "abs", tt::abs, [](double x) { return std::abs(x); }, 1, -3, 3, away_from({0})));
+  numbers(unary(
+      "sign", tt::sign, [](double x) { return double(x > 0) - double(x < 0); }, 1, -3, 3, away_from({0})));
+  numbers(unary(
+      "square", tt::square, [](double x) { return x * x; }, 1, -3, 3));
+  numbers(unary(
+      "floor", tt::floor, [](double x) { return std::floor(x); }, 1, -3, 3, off_integers));
+  numbers(unary(
+      "ceil", tt::ceil, [](double x) { return std::ceil(x); }, 1, -3, 3, off_integers));
+  numbers(unary(
+      "round", tt::round, [](double x) { return std::nearbyint(x); }, 1, -3, 3, off_integers));
+  numbers(unary(
+      "relu", tt::relu, [](double x) { return x > 0 ? x : 0; }, 1, -3, 3, away_from({0})));
+  OpCase lnot = unary(
+      "logical_not", tt::logical_not, [](double x) { return double(x == 0); }, 1, -3, 3);
   lnot.dtypes = kAnything;
   lnot.result = ResultType::boolean;
   lnot.differentiable = false;
   all.push_back(lnot);
 
-  all.push_back(unary("exp", tt::exp, [](double x) { return std::exp(x); }, 10, -5, 5));
-  all.push_back(unary("log", tt::log, [](double x) { return std::log(x); }, 10, 0.1, 9));
-  all.push_back(unary("sqrt", tt::sqrt, [](double x) { return std::sqrt(x); }, 1, 0.1, 9));
-  all.push_back(unary("rsqrt", tt::rsqrt, [](double x) { return 1 / std::sqrt(x); }, 2, 0.1, 9));
-  all.push_back(unary("reciprocal", tt::reciprocal, [](double x) { return 1 / x; }, 1, 0.2, 3));
-  all.push_back(unary("sin", tt::sin, [](double x) { return std::sin(x); }, 10, -30, 30));
-  all.push_back(unary("cos", tt::cos, [](double x) { return std::cos(x); }, 10, -30, 30));
-  all.push_back(unary("tanh", tt::tanh, [](double x) { return std::tanh(x); }, 12, -4, 4));
+  all.push_back(unary(
+      "exp", tt::exp, [](double x) { return std::exp(x); }, 10, -5, 5));
+  all.push_back(unary(
+      "log", tt::log, [](double x) { return std::log(x); }, 10, 0.1, 9));
+  all.push_back(unary(
+      "sqrt", tt::sqrt, [](double x) { return std::sqrt(x); }, 1, 0.1, 9));
+  all.push_back(unary(
+      "rsqrt", tt::rsqrt, [](double x) { return 1 / std::sqrt(x); }, 2, 0.1, 9));
+  all.push_back(unary(
+      "reciprocal", tt::reciprocal, [](double x) { return 1 / x; }, 1, 0.2, 3));
+  all.push_back(unary(
+      "sin", tt::sin, [](double x) { return std::sin(x); }, 10, -30, 30));
+  all.push_back(unary(
+      "cos", tt::cos, [](double x) { return std::cos(x); }, 10, -30, 30));
+  all.push_back(unary(
+      "tanh", tt::tanh, [](double x) { return std::tanh(x); }, 12, -4, 4));
   all.push_back(unary("sigmoid", tt::sigmoid, sigmoid_exact, 12, -8, 8));
-  all.push_back(unary("erf", tt::erf, [](double x) { return std::erf(x); }, 12, -4, 4));
-  all.push_back(unary("silu", tt::silu, [](double x) { return x * sigmoid_exact(x); }, 13, -8, 8));
+  all.push_back(unary(
+      "erf", tt::erf, [](double x) { return std::erf(x); }, 12, -4, 4));
+  all.push_back(unary(
+      "silu", tt::silu, [](double x) { return x * sigmoid_exact(x); }, 13, -8, 8));
   // 1 + erf cancels for negative x: errors are relative to x, not to the small result.
-  for (OpCase c : {unary("gelu", tt::gelu, gelu_exact, 16, -4, 4), unary("gelu_tanh", tt::gelu_tanh, gelu_tanh_exact, 20, -4, 4)}) {
+  for (OpCase c : {unary("gelu", tt::gelu, gelu_exact, 16, -4, 4),
+                   unary("gelu_tanh", tt::gelu_tanh, gelu_tanh_exact, 20, -4, 4)}) {
     const auto exact = c.oracle;
     c.oracle = [exact](const std::vector<Array>& in) {
       Array out = exact(in);
@@ -69,18 +89,21 @@ inline std::vector<OpCase> unary_cases() {
     };
     all.push_back(c);
   }
-  OpCase leaky = unary("leaky_relu", tt::relu, [](double x) { return x < 0 ? 0.125 * x : x; }, 1, -3, 3, away_from({0}));
+  OpCase leaky = unary(
+      "leaky_relu", tt::relu, [](double x) { return x < 0 ? 0.125 * x : x; }, 1, -3, 3, away_from({0}));
   leaky.forward = [](const Tensors& in) { return tt::leaky_relu(in[0], 0.125); };
   all.push_back(leaky);
-  OpCase clamp = unary("clamp", tt::relu, [](double x) { return x < -2 ? -2 : (x > 1 ? 1 : x); }, 2, -3, 3, away_from({-2, 1}));
+  OpCase clamp = unary(
+      "clamp", tt::relu, [](double x) { return x < -2 ? -2 : (x > 1 ? 1 : x); }, 2, -3, 3,
+      away_from({-2, 1}));
   clamp.forward = [](const Tensors& in) { return tt::clamp(in[0], -2, 1); };
   clamp.dtypes = kNumbers;
   all.push_back(clamp);
   return all;
 }
 
-inline OpCase binary(std::string name, Tensor (*f)(const Tensor&, const Tensor&, tt::Loc), double (*g)(double, double),
-                     double flops, std::vector<DType> dtypes) {
+inline OpCase binary(std::string name, Tensor (*f)(const Tensor&, const Tensor&, tt::Loc),
+                     double (*g)(double, double), double flops, std::vector<DType> dtypes) {
   OpCase c;
   c.name = std::move(name);
   c.operands = {{.shape = [](int64_t n) { return Shape{2, n, 1}; }}, {.shape = mat()}};  // -> [2, n, 3]
@@ -95,18 +118,26 @@ inline OpCase binary(std::string name, Tensor (*f)(const Tensor&, const Tensor&,
 
 inline std::vector<OpCase> binary_cases() {
   std::vector<OpCase> all;
-  all.push_back(binary("add", tt::add, [](double a, double b) { return a + b; }, 1, kNumbers));
-  all.push_back(binary("sub", tt::sub, [](double a, double b) { return a - b; }, 1, kNumbers));
-  all.push_back(binary("mul", tt::mul, [](double a, double b) { return a * b; }, 1, kNumbers));
-  all.push_back(binary("maximum", tt::maximum, [](double a, double b) { return a > b ? a : b; }, 1, kAnything));
-  all.push_back(binary("minimum", tt::minimum, [](double a, double b) { return a < b ? a : b; }, 1, kAnything));
-  OpCase div = binary("div", tt::div, [](double a, double b) { return a / b; }, 1, kFloating);
+  all.push_back(binary(
+      "add", tt::add, [](double a, double b) { return a + b; }, 1, kNumbers));
+  all.push_back(binary(
+      "sub", tt::sub, [](double a, double b) { return a - b; }, 1, kNumbers));
+  all.push_back(binary(
+      "mul", tt::mul, [](double a, double b) { return a * b; }, 1, kNumbers));
+  all.push_back(binary(
+      "maximum", tt::maximum, [](double a, double b) { return a > b ? a : b; }, 1, kAnything));
+  all.push_back(binary(
+      "minimum", tt::minimum, [](double a, double b) { return a < b ? a : b; }, 1, kAnything));
+  OpCase div = binary(
+      "div", tt::div, [](double a, double b) { return a / b; }, 1, kFloating);
   div.operands[1].low = 0.5;
   all.push_back(div);
-  OpCase pow = binary("pow", tt::pow, [](double a, double b) { return std::pow(a, b); }, 20, kFloating);
+  OpCase pow = binary(
+      "pow", tt::pow, [](double a, double b) { return std::pow(a, b); }, 20, kFloating);
   pow.operands[0].low = 0.2;
   all.push_back(pow);
-  const auto comparison = [&](std::string name, Tensor (*f)(const Tensor&, const Tensor&, tt::Loc), double (*g)(double, double)) {
+  const auto comparison = [&](std::string name, Tensor (*f)(const Tensor&, const Tensor&, tt::Loc),
+                              double (*g)(double, double)) {
     OpCase c = binary(std::move(name), f, g, 1, kAnything);
     c.result = ResultType::boolean;
     c.differentiable = false;
@@ -127,19 +158,29 @@ inline std::vector<OpCase> binary_cases() {
 inline std::vector<OpCase> choice_cases() {
   OpCase where;
   where.name = "where";
-  where.operands = {{.shape = mat(), .dtype = tt::boolean}, {.shape = [](int64_t n) { return Shape{2, n, 1}; }}, {.shape = [](int64_t) { return Shape{3}; }}};
+  where.operands = {{.shape = mat(), .dtype = tt::boolean},
+                    {.shape =
+                         [](int64_t n) {
+                           return Shape{2, n, 1};
+                         }},
+                    {.shape = [](int64_t) { return Shape{3}; }}};
   where.forward = [](const Tensors& in) { return tt::where(in[0], in[1], in[2]); };
   where.oracle = [](const std::vector<Array>& in) {
-    return oracle::tabulate(oracle::broadcast(in[1].shape, oracle::broadcast(in[0].shape, in[2].shape)), [&](const Dims& i) { return in[0](i) != 0 ? in[1](i) : in[2](i); });
+    return oracle::tabulate(oracle::broadcast(in[1].shape, oracle::broadcast(in[0].shape, in[2].shape)),
+                            [&](const Dims& i) { return in[0](i) != 0 ? in[1](i) : in[2](i); });
   };
-  where.flops = [](const std::vector<Array>&, const Array& out) { return static_cast<double>(out.values.size()); };
+  where.flops = [](const std::vector<Array>&, const Array& out) {
+    return static_cast<double>(out.values.size());
+  };
   where.dtypes = kAnything;
 
   OpCase fill;
   fill.name = "masked_fill";
   fill.operands = {{.shape = cube()}, {.shape = mat(), .dtype = tt::boolean}};
   fill.forward = [](const Tensors& in) { return tt::masked_fill(in[0], in[1], 7); };
-  fill.oracle = [](const std::vector<Array>& in) { return oracle::map2(in[0], in[1], [](double x, double m) { return m != 0 ? 7 : x; }); };
+  fill.oracle = [](const std::vector<Array>& in) {
+    return oracle::map2(in[0], in[1], [](double x, double m) { return m != 0 ? 7 : x; });
+  };
   fill.dtypes = kNumbers;
   return {where, fill};
 }

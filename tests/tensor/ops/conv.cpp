@@ -20,11 +20,7 @@ TEST_CASE("conv2d refuses operands that do not fit, and says which") {
   const tt::Tensor x = tt::empty({2, 3, 8, 8}), w = tt::empty({4, 3, 3, 3});
   expect_error("TT-SHAPE-04", "images [N, C, H, W]", [&] { tt::conv2d(tt::empty({3, 8, 8}), w); });
   expect_error("TT-SHAPE-04", "weight [C_out", [&] { tt::conv2d(x, tt::empty({4, 3, 3})); });
-  CHECK(code_of(
-            [&] {
-              tt::conv2d(x, tt::empty({4, 2, 3, 3}));
-            },
-            "reads 2 channels, x has 3") == "TT-SHAPE-02");
+  expect_error("TT-SHAPE-02", "reads 2 channels, x has 3", [&] { tt::conv2d(x, tt::empty({4, 2, 3, 3})); });
   expect_error("TT-SHAPE-02", "bias [C_out]", [&] { tt::conv2d(x, w, tt::empty({3})); });
   expect_error("TT-SHAPE-02", "groups 3", [&] { tt::conv2d(x, w, {}, {.groups = 3}); });
   expect_error("TT-SHAPE-07", "hint: raise padding", [&] { tt::conv2d(x, tt::empty({4, 3, 9, 3})); });

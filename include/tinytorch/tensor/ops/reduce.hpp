@@ -81,10 +81,15 @@ struct Reduce final : Primitive<Reduce> {
                                 ReduceFn::min, ReduceFn::any, ReduceFn::all,  ReduceFn::sum_square};
     const ReducedDims r(name(), in[0].shape(), dims, Loc::current());
     const double scale = kind == ReduceKind::mean ? 1.0 / static_cast<double>(r.count) : 1.0;
-    backend::cpu::reduce(kFn[static_cast<size_t>(kind)], out[0].view_of(), in[0].view_of(), r.flag, scale);
-    if (kind == ReduceKind::norm) {
-      backend::cpu::unary(backend::UnaryFn::sqrt, out[0].view_of(), out[0].view_of());
+    const ReduceFn fn = kFn[static_cast<size_t>(kind)];
+    if (kind != ReduceKind::norm) {
+      return backend::cpu::reduce(fn, out[0].view_of(), in[0].view_of(), r.flag, scale);
     }
+    // Squares of f16 soon leave its range, and rounding them would enter the root.
+    const bool narrow = in[0].dtype() == DType::bf16 || in[0].dtype() == DType::f16;
+    const Tensor squares = narrow ? empty(out[0].shape(), DType::f32) : out[0];
+    backend::cpu::reduce(fn, squares.view_of(), in[0].view_of(), r.flag);
+    backend::cpu::unary(backend::UnaryFn::sqrt, out[0].view_of(), squares.view_of());
   }
   Save saves() const override {
     if (kind == ReduceKind::sum || kind == ReduceKind::mean) return Save::nothing;

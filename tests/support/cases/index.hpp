@@ -1,0 +1,237 @@
+// Cases of rearranging and indexing: backend/cpu/index, tensor/ops/index.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+#include <support/op_case.hpp>
+
+namespace cases {
+
+inline OpCase moving(std::string name, std::vector<Operand> operands,
+                     std::function<Tensor(const Tensors&)> forward,
+                     std::function<Array(const std::vector<Array>&)> oracle_of) {
+  OpCase c;
+  c.name = std::move(name);
+  c.operands = std::move(operands);
+  c.forward = std::move(forward);
+  c.oracle = std::move(oracle_of);
+  c.dtypes = kAnything;
+  c.ulps = 0;
+  c.flops = [](const std::vector<Array>&, const Array&) { return 0.0; };
+  return c;
+}
+
+inline std::vector<OpCase> rearranging_cases() {
+  const auto grid = [](int64_t n) { return Shape{3, n, 2}; };
+  std::vector<OpCase> all;
+  all.push_back(moving(
+      "cat",
+      {{.shape = mat()},
+       {.shape =
+            [](int64_t n) {
+              return Shape{n, 1};
+            }},
+       {.shape = mat(0)}},
+      [](const Tensors& in) { return tt::cat(in, -1); },
+      [](const std::vector<Array>& in) {
+        return oracle::tabulate({in[0].shape[0], 4}, [&](const Dims& i) {
+          return i[1] < 3 ? in[0](i) : in[1]({i[0], 0});
+        });
+      }));
+  all.push_back(moving(
+      "cat of rows",
+      {{.shape = mat()},
+       {.shape =
+            [](int64_t n) {
+              return Shape{n + 1, 3};
+            }}},
+      [](const Tensors& in) { return tt::cat(in); },
+      [](const std::vector<Array>& in) {
+        const int64_t n = in[0].shape[0];
+        return oracle::tabulate({2 * n + 1, 3}, [&](const Dims& i) {
+          return i[0] < n ? in[0](i) : in[1]({i[0] - n, i[1]});
+        });
+      }));
+  all.push_back(moving(
+      "stack", {{.shape = mat()}, {.shape = mat()}}, [](const Tensors& in) { return tt::stack(in, 1); },
+      [](const std::vector<Array>& in) {
+        return oracle::tabulate({in[0].shape[0], 2, 3}, [&](const Dims& i) {
+          return in[static_cast<size_t>(i[1])]({i[0], i[2]});
+        });
+      }));
+  all.back().flops = {};
+  all.push_back(moving(
+      "pad", {{.shape = mat()}},
+      [](const Tensors& in) {
+        return tt::pad(in[0], {{1, 0}, {2, 3}}, 5);
+      },
+      [](const std::vector<Array>& in) {
+        return oracle::tabulate({in[0].shape[0] + 1, 8}, [&](const Dims& i) {
+          const bool inside = i[0] >= 1 && i[1] >= 2 && i[1] < 5;
+          return inside ? in[0]({i[0] - 1, i[1] - 2}) : 5.0;
+        });
+      }));
+  all.back().dtypes = kNumbers;
+  all.push_back(moving(
+      "flip", {{.shape = grid}},
+      [](const Tensors& in) {
+        return tt::flip(in[0], {0, -2});
+      },
+      [](const std::vector<Array>& in) {
+        return oracle::tabulate(in[0].shape, [&](const Dims& i) {
+          return in[0]({2 - i[0], in[0].shape[1] - 1 - i[1], i[2]});
+        });
+      }));
+  for (const int64_t diagonal : {-2, 0, 3}) {
+    const auto square = [](int64_t n) { return Shape{2, n, n + 1}; };
+    all.push_back(moving(
+        "tril", {{.shape = square}}, [=](const Tensors& in) { return tt::tril(in[0], diagonal); },
+        [=](const std::vector<Array>& in) {
+          return oracle::tabulate(in[0].shape,
+                                  [&](const Dims& i) { return i[2] - i[1] <= diagonal ? in[0](i) : 0; });
+        }));
+    all.back().sizes = {0, 1, 2, 5, 33};
+    all.push_back(moving(
+        "triu", {{.shape = square}}, [=](const Tensors& in) { return tt::triu(in[0], diagonal); },
+        [=](const std::vector<Array>& in) {
+          return oracle::tabulate(in[0].shape,
+                                  [&](const Dims& i) { return i[2] - i[1] >= diagonal ? in[0](i) : 0; });
+        }));
+    all.back().sizes = {0, 1, 2, 5, 33};
+  }
+  return all;
+}
+
+inline std::vector<OpCase> indexing_cases() {
+  std::vector<OpCase> all;
+  for (const int dim : {0, 1, 2}) {
+    const auto source = [=](int64_t n) {
+      Shape s{3, 4, 2};
+      s[dim] = n + 1;
+      return s;
+    };
+    const auto index_shape = [=](int64_t n) {  // smaller along the other dimensions, longer along dim
+      Shape s{2, 3, 2};
+      s[dim] = 2 * n;
+      return s;
+    };
+    const Operand index{.shape = index_shape, .dtype = tt::i64, .below = [](int64_t n) { return n + 1; }};
+    const std::string at = " dim " + std::to_string(dim);
+    all.push_back(moving(
+        "index_select" + at,
+        {{.shape = source},
+         {.shape = [](int64_t n) { return Shape{2 * n}; },
+          .dtype = tt::i64,
+          .below = [](int64_t n) { return n + 1; }}},
+        [=](const Tensors& in) { return tt::index_select(in[0], dim, in[1]); },
+        [=](const std::vector<Array>& in) {
+          Shape s = in[0].shape;
+          s[dim] = in[1].shape[0];
+          return oracle::tabulate(s, [&](Dims i) {
+            i[dim] = static_cast<int64_t>(in[1]({i[dim]}));
+            return in[0](i);
+          });
+        }));
+    all.push_back(moving(
+        "gather" + at, {{.shape = source}, index},
+        [=](const Tensors& in) { return tt::gather(in[0], dim - 3, in[1]); },
+        [=](const std::vector<Array>& in) {
+          return oracle::tabulate(in[1].shape, [&](const Dims& i) {
+            Dims from = i;
+            from[dim] = static_cast<int64_t>(in[1](i));
+            return in[0](from);
+          });
+        }));
+    OpCase add = moving(
+        "scatter_add" + at, {{.shape = source}, index, {.shape = index_shape}},
+        [=](const Tensors& in) { return tt::scatter_add(in[0], dim, in[1], in[2]); },
+        [=](const std::vector<Array>& in) {
+          Array out = in[0];
+          for (double v : in[0].values) out.magnitude.push_back(std::abs(v));
+          oracle::for_each_index(in[1].shape, [&](const Dims& i) {
+            Dims to = i;
+            to[dim] = static_cast<int64_t>(in[1](i));
+            out(to) += in[2](i);
+            out.magnitude[out.position(to)] += std::abs(in[2](i));
+          });
+          return out;
+        });
+    add.dtypes = {tt::f32, tt::f64, tt::i8, tt::u8, tt::i32, tt::i64};
+    add.ulps = 8;
+    add.flops = [](const std::vector<Array>& in, const Array&) {
+      return static_cast<double>(in[2].values.size());
+    };
+    all.push_back(add);
+  }
+  for (OpCase& c : all) c.sizes = {0, 1, 2, 7, 33}, c.gradient_sizes = {0, 1, 3};
+  return all;
+}
+
+// Positions that sort one row: stable, so ties keep their order in both directions.
+inline std::vector<size_t> sorted_order(const std::vector<double>& row, bool descending) {
+  std::vector<size_t> order(row.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return descending ? row[a] > row[b] : row[a] < row[b]; });
+  return order;
+}
+
+inline Array sort_oracle(const Array& x, int dim, int64_t k, bool descending, bool indices) {
+  Shape shape = x.shape;
+  shape[dim] = k;
+  return oracle::tabulate(shape, [&](Dims i) {
+    const int64_t rank = i[dim];
+    std::vector<double> row;
+    for (i[dim] = 0; i[dim] < x.shape[dim]; ++i[dim]) row.push_back(x(i));
+    const size_t at = sorted_order(row, descending)[static_cast<size_t>(rank)];
+    return indices ? static_cast<double>(at) : row[at];
+  });
+}
+
+inline std::vector<OpCase> sorting_cases() {
+  std::vector<OpCase> all;
+  for (const int dim : {0, 1}) {
+    for (const bool descending : {false, true}) {
+      const auto shape = [=](int64_t n) { return dim == 0 ? Shape{n, 3} : Shape{2, n}; };
+      const std::string how =
+          std::string(descending ? " descending" : " ascending") + " dim " + std::to_string(dim);
+      OpCase sort = moving(
+          "sort" + how, {{.shape = shape, .distinct = true}},
+          [=](const Tensors& in) { return tt::sort(in[0], dim, descending).values; },
+          [=](const std::vector<Array>& in) {
+            return sort_oracle(in[0], dim, in[0].shape[dim], descending, false);
+          });
+      OpCase order = sort;
+      order.name = "sort indices" + how;
+      order.forward = [=](const Tensors& in) { return tt::sort(in[0], dim, descending).indices; };
+      order.oracle = [=](const std::vector<Array>& in) {
+        return sort_oracle(in[0], dim, in[0].shape[dim], descending, true);
+      };
+      order.result = ResultType::i64;
+      order.differentiable = false;
+      OpCase top = sort;
+      top.name = "topk" + how;
+      top.forward = [=](const Tensors& in) {
+        return tt::topk(in[0], (in[0].shape()[dim] + 1) / 2, dim, descending).values;
+      };
+      top.oracle = [=](const std::vector<Array>& in) {
+        return sort_oracle(in[0], dim, (in[0].shape[dim] + 1) / 2, descending, false);
+      };
+      for (OpCase* c : {&sort, &order, &top}) {
+        c->sizes = {0, 1, 2, 7, 33};
+        c->flops = {};
+        all.push_back(*c);
+      }
+    }
+  }
+  return all;
+}
+
+inline std::vector<OpCase> index_cases() {
+  std::vector<OpCase> all = rearranging_cases();
+  for (const auto& part : {indexing_cases(), sorting_cases()})
+    all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+}  // namespace cases
