@@ -31,9 +31,9 @@ TEST_CASE("integers are read and written in the byte order asked for") {
 }
 
 TEST_CASE("text from a file is printed harmlessly") {
-  CHECK(io::quoted("F32") == "'F32'");
-  CHECK(io::quoted(std::string_view("a\0\x1b[31m'\\\xff", 9)) == "'a\\x00\\x1b[31m\\x27\\x5c'");
-  CHECK(io::quoted(std::string(61, 'x')) == "'" + std::string(60, 'x') + "'...");
+  CHECK(io::in_quotes("F32") == "'F32'");
+  CHECK(io::in_quotes(std::string_view("a\0\x1b[31m'\\\xff", 9)) == "'a\\x00\\x1b[31m\\x27\\x5c'");
+  CHECK(io::in_quotes(std::string(61, 'x')) == "'" + std::string(60, 'x') + "'...");
 }
 
 TEST_CASE("a refusal names file, format, what was expected and found, and the caller") {

@@ -155,6 +155,7 @@ TEST_CASE("numbers survive as text exactly, and damage is not read as 0") {
                        {"huge", "99999999999999999999"}};
   const tt::Loc loc = tt::Loc::current();
   CHECK(tt::checkpoint::real(m, "x", "f", loc) == 0.1);
+  CHECK(tt::checkpoint::real(m, "tiny", "f", loc) == 4.9e-324);
   CHECK(tt::checkpoint::natural(m, "big", "f", loc) == ~uint64_t{0});
   for (const char* key : {"bad", "empty", "huge", "absent"}) {
     CHECK(message_of([&] { tt::checkpoint::integer(m, key, "f", loc); }).rfind("TT-CKPT-01: f: ", 0) == 0);

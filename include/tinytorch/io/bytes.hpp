@@ -34,7 +34,7 @@ inline std::string_view as_text(Bytes bytes) {
 namespace tinytorch::inline TT_BUILD::io {
 
 // Text from a file, safe to print: quoted, other than plain ASCII as \xNN, at most 60 characters of it.
-inline std::string quoted(std::string_view text) {
+inline std::string in_quotes(std::string_view text) {
   constexpr size_t kShown = 60;
   constexpr char kHex[] = "0123456789abcdef";
   std::string out = "'";

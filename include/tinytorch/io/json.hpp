@@ -87,7 +87,7 @@ class JsonParser {
 
  private:
   [[noreturn]] void reject(const std::string& expected, const char* code = "TT-IO-03") const {
-    const std::string found = at_ < text_.size() ? quoted(text_.substr(at_, 12)) : "the end of the text";
+    const std::string found = at_ < text_.size() ? in_quotes(text_.substr(at_, 12)) : "the end of the text";
     source_.reject(expected, found + " at byte " + std::to_string(at_) + " of the JSON text", code);
   }
   void skip_space() {
@@ -103,7 +103,8 @@ class JsonParser {
   }
 
   Json parse_value(int depth) {
-    if (depth > limits_.depth) reject("at most " + count_of(limits_.depth, "nested levels"), "TT-IO-06");
+    if (depth > limits_.depth)
+      reject("at most " + std::to_string(limits_.depth) + " nested levels", "TT-IO-06");
     if (++values_ > limits_.values)
       reject("at most " + count_of(limits_.values, "values in JSON text"), "TT-IO-06");
     skip_space();
@@ -162,7 +163,7 @@ class JsonParser {
     for (const auto& [name, value] : members) names.push_back(name);
     std::sort(names.begin(), names.end());
     const auto twice = std::adjacent_find(names.begin(), names.end());
-    if (twice != names.end()) source_.reject("each name once", quoted(*twice) + " twice");
+    if (twice != names.end()) source_.reject("each name once", in_quotes(*twice) + " twice");
   }
 
   std::string parse_string() {

@@ -46,7 +46,7 @@ class NpyHeaderParser {
       require(':');
       const int which = key == "descr" ? 0 : key == "fortran_order" ? 1 : key == "shape" ? 2 : -1;
       if (which < 0 || seen[which]) {
-        source_.reject("the keys descr, fortran_order and shape, once each", "key " + quoted(key));
+        source_.reject("the keys descr, fortran_order and shape, once each", "key " + in_quotes(key));
       }
       seen[which] = true;
       parse_member(which);
@@ -65,7 +65,7 @@ class NpyHeaderParser {
 
  private:
   [[noreturn]] void reject(const std::string& expected) const {
-    source_.reject(expected, at_ < text_.size() ? quoted(text_.substr(at_, 12)) + " in the header"
+    source_.reject(expected, at_ < text_.size() ? in_quotes(text_.substr(at_, 12)) + " in the header"
                                                 : std::string("the end of the header"));
   }
   void skip_space() {
@@ -122,7 +122,7 @@ class NpyHeaderParser {
       header_.order = order == '>' ? std::endian::big : std::endian::little;
       return;
     }
-    source_.reject("descr f2 f4 f8 i1 i4 i8 u1 b1 or V2 with a byte order", quoted(descr), "TT-IO-04",
+    source_.reject("descr f2 f4 f8 i1 i4 i8 u1 b1 or V2 with a byte order", in_quotes(descr), "TT-IO-04",
                    "convert the array with .astype(...) before saving");
   }
   void parse_shape() {

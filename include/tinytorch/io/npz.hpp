@@ -64,7 +64,7 @@ struct CloseZipFile {
 inline std::vector<std::byte> read_zip_entry(ZipArchive& archive, uint64_t index, const zip_stat_t& info,
                                              const Source& source) {
   constexpr uint64_t kDeflateRatio = 1032;
-  const std::string entry = quoted(info.name);
+  const std::string entry = in_quotes(info.name);
   if (info.comp_method != ZIP_CM_STORE && info.comp_method != ZIP_CM_DEFLATE) {
     source.reject("entries stored or deflated", entry + " with method " + std::to_string(info.comp_method),
                   "TT-IO-04");
@@ -102,6 +102,7 @@ inline std::map<std::string, Tensor> parse_npz(Bytes bytes, const std::string& n
   if (!archive.open(bytes.data(), bytes.size(), ZIP_RDONLY | ZIP_CHECKCONS))
     source.reject("a zip archive", archive.message());
   std::map<std::string, Tensor> out;
+  uint64_t compressed_left = bytes.size();  // entries that share bytes would multiply the bound on memory
   const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
   for (zip_int64_t i = 0; i < count; ++i) {
     zip_stat_t info;
@@ -110,12 +111,17 @@ inline std::map<std::string, Tensor> parse_npz(Bytes bytes, const std::string& n
     const auto index = static_cast<zip_uint64_t>(i);
     if (zip_stat_index(archive.get(), index, 0, &info) != 0 || (info.valid & kNeeded) != kNeeded)
       source.reject("a complete archive entry", archive.message());
+    if (info.comp_size > compressed_left) {
+      source.reject("entries that fit the archive beside each other",
+                    io::in_quotes(info.name) + " with " + io::count_of(info.comp_size, "compressed bytes"));
+    }
+    compressed_left -= info.comp_size;
     std::string key = info.name;
-    if (!key.ends_with(".npy")) source.reject("only entries named *.npy", io::quoted(key));
+    if (!key.ends_with(".npy")) source.reject("only entries named *.npy", io::in_quotes(key));
     const std::vector<std::byte> array = io::read_zip_entry(archive, index, info, source);
     const Tensor t = parse_npy(array, name + ":" + key, loc);
     key.resize(key.size() - 4);
-    if (!out.emplace(key, t).second) source.reject("each name once", io::quoted(key) + " twice");
+    if (!out.emplace(key, t).second) source.reject("each name once", io::in_quotes(key) + " twice");
   }
   return out;
 }

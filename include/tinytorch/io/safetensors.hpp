@@ -85,7 +85,7 @@ class SafetensorsReader {
   void read_metadata(const Json& value, Metadata* metadata) const {
     if (!value.object()) source_.reject("__metadata__ as an object", value.kind());
     for (const auto& [key, text] : *value.object()) {
-      if (!text.string()) source_.reject("texts in __metadata__", quoted(key) + " is " + text.kind());
+      if (!text.string()) source_.reject("texts in __metadata__", in_quotes(key) + " is " + text.kind());
       if (metadata) metadata->emplace(key, *text.string());
     }
   }
@@ -93,14 +93,14 @@ class SafetensorsReader {
   const Json& member(const std::string& name, const Json& value, const char* key) const {
     const Json* found = value.find(key);
     if (!found)
-      source_.reject(std::string("'") + key + "' in the entry of every tensor", quoted(name) + " without it");
+      source_.reject(std::string("'") + key + "' in the entry of every tensor", in_quotes(name) + " without it");
     return *found;
   }
   uint64_t size_in(const std::string& name, const Json& value) const {
     const std::optional<int64_t> n = value.integer();
     if (!n || *n < 0) {
       source_.reject("sizes and offsets that are integers from 0",
-                     n ? std::to_string(*n) : value.kind() + std::string(" in the entry of ") + quoted(name));
+                     n ? std::to_string(*n) : value.kind() + std::string(" in the entry of ") + in_quotes(name));
     }
     return static_cast<uint64_t>(*n);
   }
@@ -108,34 +108,34 @@ class SafetensorsReader {
   SafetensorsEntry read_entry(const std::string& name, const Json& value) const {
     if (!value.object() || value.object()->size() != 3) {
       source_.reject("dtype, shape and data_offsets for every tensor",
-                     quoted(name) + " with " +
+                     in_quotes(name) + " with " +
                          (value.object() ? count_of(value.object()->size(), "members") : value.kind()));
     }
     SafetensorsEntry e{name, read_dtype(name, member(name, value, "dtype")), {}, 0, 0};
     const Json& shape = member(name, value, "shape");
     const Json& offsets = member(name, value, "data_offsets");
-    if (!shape.array()) source_.reject("an array as the shape of " + quoted(name), shape.kind());
+    if (!shape.array()) source_.reject("an array as the shape of " + in_quotes(name), shape.kind());
     for (const Json& n : *shape.array()) append_size(e.shape, size_in(name, n), source_);
     if (!offsets.array() || offsets.array()->size() != 2) {
-      source_.reject("two numbers as data_offsets of " + quoted(name), offsets.kind());
+      source_.reject("two numbers as data_offsets of " + in_quotes(name), offsets.kind());
     }
     e.begin = size_in(name, (*offsets.array())[0]);
     e.end = size_in(name, (*offsets.array())[1]);
     const uint64_t needed = checked_bytes(e.shape, size_of(e.dtype), source_);
     if (e.end < e.begin || e.end - e.begin != needed) {
       source_.reject(
-          count_of(needed, "bytes") + " for " + quoted(name) + ", " + name_of(e.dtype) + " " + e.shape.str(),
+          count_of(needed, "bytes") + " for " + in_quotes(name) + ", " + name_of(e.dtype) + " " + e.shape.str(),
           "data_offsets [" + std::to_string(e.begin) + ", " + std::to_string(e.end) + "]");
     }
     return e;
   }
   DType read_dtype(const std::string& name, const Json& value) const {
-    if (!value.string()) source_.reject("the dtype of " + quoted(name) + " as a string", value.kind());
+    if (!value.string()) source_.reject("the dtype of " + in_quotes(name) + " as a string", value.kind());
     for (const auto& known : kSafetensorsTypes) {
       if (*value.string() == known.name) return known.dtype;
     }
     source_.reject("one of the dtypes I64 F64 F32 I32 BF16 F16 I8 U8 BOOL",
-                   "dtype " + quoted(*value.string()) + " of tensor " + quoted(name), "TT-IO-04",
+                   "dtype " + in_quotes(*value.string()) + " of tensor " + in_quotes(name), "TT-IO-04",
                    "convert the tensor before saving it");
   }
 
@@ -147,7 +147,7 @@ class SafetensorsReader {
     uint64_t at = 0;
     for (const SafetensorsEntry& e : entries) {
       if (e.begin != at) {
-        source_.reject("values of " + quoted(e.name) + " from byte " + std::to_string(at),
+        source_.reject("values of " + in_quotes(e.name) + " from byte " + std::to_string(at),
                        "from byte " + std::to_string(e.begin) + (e.begin < at ? ", an overlap" : ", a gap"));
       }
       at = e.end;
@@ -199,7 +199,7 @@ inline void check_saved_names(const TensorMap& tensors, const Metadata& metadata
   const auto check = [&](const std::string& text, const char* what, bool reserved = false) {
     if (find_invalid_utf8(text) != text.size() || reserved) {
       fail("TT-IO-02",
-           std::string("save_safetensors: ") + what + " " + quoted(text) +
+           std::string("save_safetensors: ") + what + " " + in_quotes(text) +
                (reserved ? " is reserved by the format" : " is not UTF-8") + "\n  hint: choose another",
            loc);
     }

@@ -57,7 +57,7 @@ inline std::string parse_text(Bytes bytes, const std::string& name = "text", TT_
     const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n') + 1;
     const io::Source source{name, "text", loc};
     source.reject("UTF-8",
-                  io::quoted(text.substr(bad, 4)) + " at byte " + std::to_string(bad) + ", line " +
+                  io::in_quotes(text.substr(bad, 4)) + " at byte " + std::to_string(bad) + ", line " +
                       std::to_string(line),
                   "TT-IO-03", "convert it first, for example with iconv -t UTF-8");
   }

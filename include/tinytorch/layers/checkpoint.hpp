@@ -53,7 +53,8 @@ T number(const Metadata& metadata, const std::string& key, const std::string& pa
   char* end = nullptr;
   errno = 0;
   const T value = static_cast<T>(parse(text.c_str(), &end));
-  if (text.empty() || *end != '\0' || errno == ERANGE) {
+  const bool outside = std::is_integral_v<T> && errno == ERANGE;  // strtod sets it for subnormals too
+  if (text.empty() || *end != '\0' || outside) {
     fail("TT-CKPT-01", path + ": the field '" + key + "' should be a number, found '" + text + "'", loc);
   }
   return value;
@@ -106,11 +107,11 @@ inline RunState load_checkpoint(const std::string& path, Module& model, Optimize
                                 DataLoader& loader, TT_LOC) {
   Metadata m;
   const TensorMap tensors = load_safetensors(path, &m, loc);
-  const std::string& format = checkpoint::field(m, "format", path, loc);
+  const std::string format = checkpoint::field(m, "format", path, loc);
   if (format != kCheckpointFormat) {
     fail("TT-CKPT-01", path + ": expected the format " + kCheckpointFormat + ", found '" + format + "'", loc);
   }
-  const std::string& signature = checkpoint::field(m, "loader", path, loc);
+  const std::string signature = checkpoint::field(m, "loader", path, loc);
   if (signature != checkpoint::loader_signature(loader)) {
     fail("TT-CKPT-02",
          path + ": the data loader differs\n  saved: " + signature + "\n  here:  " +
