@@ -1,4 +1,4 @@
-// expect_error: that a call is refused with the right code, says what it should, and names the caller's file.
+// Golden tests of error messages: code, whole text, and the file of the caller.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -7,19 +7,55 @@
 #include <string>
 #include <tinytorch/core/error.hpp>
 
+namespace errors {
+
+// What f throws, split at the last line "  at FILE:LINE".
+struct Thrown {
+  std::string code, text, file;
+  int line = 0;
+  bool without_cuda = false;
+};
+
+inline Thrown thrown_by(const std::function<void()>& f) {
+  Thrown t;
+  try {
+    f();
+  } catch (const tinytorch::Error& e) {
+    t.code = e.code();
+    t.text = e.what();
+    t.without_cuda = dynamic_cast<const tinytorch::BuiltWithoutCuda*>(&e) != nullptr;
+    const size_t at = t.text.rfind("\n  at "), colon = t.text.rfind(':');
+    if (at != std::string::npos && colon > at) {
+      t.file = t.text.substr(at + 6, colon - at - 6);
+      t.line = std::stoi(t.text.substr(colon + 1));
+      t.text.resize(at);
+    }
+  }
+  return t;
+}
+
+// f throws exactly `text` ("CODE: what ..."), and blames a line of `file` (the calling test).
+inline void check_error(const std::string& text, const std::function<void()>& f,
+                        const std::string& file = __builtin_FILE(), int line = __builtin_LINE()) {
+  const Thrown t = thrown_by(f);
+  INFO("called from line ", line);
+  CHECK(t.text == text);
+  CHECK(t.code == text.substr(0, text.find(':')));
+  CHECK(t.file == file);
+}
+
+}  // namespace errors
+
 namespace test {
 
-inline void expect_error(const std::string& code, const std::string& text, const std::function<void()>& call,
-                         const char* file = __builtin_FILE()) {
-  try {
-    call();
-  } catch (const tinytorch::Error& e) {
-    CHECK_MESSAGE(e.code() == code, e.what());
-    CHECK_MESSAGE(std::string(e.what()).find(text) != std::string::npos, e.what());
-    CHECK_MESSAGE(std::string(e.what()).find(file) != std::string::npos, e.what());
-    return;
-  }
-  FAIL_CHECK("expected ", code, ", but nothing was thrown");
+// f is refused with `code`, its message contains `text`, and it blames a line of the calling test.
+inline void expect_error(const std::string& code, const std::string& text, const std::function<void()>& f,
+                         const std::string& file = __builtin_FILE()) {
+  const errors::Thrown t = errors::thrown_by(f);
+  INFO(t.text);
+  CHECK(t.code == code);
+  CHECK(t.text.find(text) != std::string::npos);
+  CHECK(t.file == file);
 }
 
 }  // namespace test

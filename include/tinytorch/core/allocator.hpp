@@ -40,8 +40,10 @@ class HostAllocator {
 
   void* allocate(size_t bytes, Loc loc = Loc::current()) {
     const auto [index, capacity] = size_class(bytes);
+    size_t peak_before;
     {
       const std::lock_guard lock(mutex_);
+      peak_before = stats_.peak;
       stats_.current += bytes;
       stats_.allocations += 1;
       if (stats_.current > stats_.peak) stats_.peak = stats_.current;
@@ -58,7 +60,7 @@ class HostAllocator {
       release_cached();
       block = std::aligned_alloc(kAlignment, capacity);
     }
-    if (!block) report_exhaustion(bytes, loc);
+    if (!block) report_exhaustion(bytes, peak_before, loc);
     return block;
   }
 
@@ -110,19 +112,21 @@ class HostAllocator {
     const size_t capacity = base + quarter * step;
     return {log * 4 + quarter, (capacity + kAlignment - 1) / kAlignment * kAlignment};
   }
-  [[noreturn]] void report_exhaustion(size_t bytes, Loc loc) {
+  [[noreturn]] void report_exhaustion(size_t bytes, size_t peak_before, Loc loc) {
     const AllocatorStats s = stats();
     const std::string live = std::to_string(s.current - bytes);
-    deallocate_count_only(bytes);
+    uncount(bytes, peak_before);
     fail("TT-MEM-01",
          "out of host memory: " + std::to_string(bytes) + " bytes requested, " + live +
              " bytes in use by tensors\n  hint: use a smaller batch, or free tensors that are no longer "
              "needed",
          loc);
   }
-  void deallocate_count_only(size_t bytes) {
+  // A request that failed was never in use.
+  void uncount(size_t bytes, size_t peak_before) {
     const std::lock_guard lock(mutex_);
     stats_.current -= bytes;
+    stats_.peak = stats_.current > peak_before ? stats_.current : peak_before;
   }
 
   mutable std::mutex mutex_;

@@ -63,6 +63,6 @@
 #endif
 
 // Last parameter of every public function: the caller's file and line, for error messages.
-#define TT_LOC Loc loc = Loc::current()
+#define TT_LOC ::tinytorch::Loc loc = ::tinytorch::Loc::current()
 
 #define TINYTORCH_VERSION "0.1.0"

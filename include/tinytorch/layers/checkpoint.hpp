@@ -107,11 +107,11 @@ inline RunState load_checkpoint(const std::string& path, Module& model, Optimize
                                 DataLoader& loader, TT_LOC) {
   Metadata m;
   const TensorMap tensors = load_safetensors(path, &m, loc);
-  const std::string& format = checkpoint::field(m, "format", path, loc);
+  const std::string format = checkpoint::field(m, "format", path, loc);
   if (format != kCheckpointFormat) {
     fail("TT-CKPT-01", path + ": expected the format " + kCheckpointFormat + ", found '" + format + "'", loc);
   }
-  const std::string& signature = checkpoint::field(m, "loader", path, loc);
+  const std::string signature = checkpoint::field(m, "loader", path, loc);
   if (signature != checkpoint::loader_signature(loader)) {
     fail("TT-CKPT-02",
          path + ": the data loader differs\n  saved: " + signature + "\n  here:  " +

@@ -29,7 +29,7 @@ struct DataLoaderOptions {
   bool drop_last = false;  // leave out a last batch that is not full
   int workers = 0;         // threads that prepare batches ahead; 0 prepares them when asked
   int64_t prefetch = 4;    // batches that may wait
-  Augmentation augment;    // for f32 inputs [N, C, H, W]; may change H and W, the same for all
+  Augmentation augment{};  // for f32 inputs [N, C, H, W]; may change H and W, the same for all
 };
 
 // The next batch to be served.

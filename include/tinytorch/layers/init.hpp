@@ -72,17 +72,18 @@ inline void kaiming_uniform(Tensor t, double gain = relu_gain(), Generator& gene
   uniform(t, -bound, bound, generator);
 }
 
-// Quantile function of the standard normal distribution, relative error below 1.2e-9, then one Newton step
-// (Acklam's rational approximation would do; bisection-free Newton on erfc from a logistic start is shorter).
+// Quantile function of the standard normal distribution: Newton's method on the logarithm of the smaller
+// tail, started from Polya's approximation (1945).
 inline double normal_quantile(double p) {
-  double x = (p < 0.5 ? -1 : 1) * std::sqrt(-1.5707963267948966 * std::log(1 - (2 * p - 1) * (2 * p - 1)));
-  for (int i = 0; i < 6; ++i) {
+  const double tail = p > 0.5 ? 1 - p : p;
+  double x = -std::sqrt(-1.5707963267948966 * std::log(4 * tail * (1 - tail)));
+  for (int i = 0; i < 6; ++i) {  // Newton on log(cdf), which is nearly straight far out
     const double cdf = 0.5 * std::erfc(-x * 0.7071067811865476);
     const double density = 0.3989422804014327 * std::exp(-0.5 * x * x);
     if (density < 1e-300) break;
-    x -= (cdf - p) / density;
+    x -= std::log(cdf / tail) * cdf / density;
   }
-  return x;
+  return p > 0.5 ? -x : x;
 }
 
 // Normal, cut to [low, high] by inverting its distribution function; low and high are values, not deviations.

@@ -34,15 +34,15 @@ struct EpochReport {
 
 struct TrainerOptions {
   int64_t epochs = 1;
-  Schedule schedule;         // rate by optimizer step; without one the optimizer's rate stays
+  Schedule schedule{};       // rate by optimizer step; without one the optimizer's rate stays
   int64_t accumulate = 1;    // batches per optimizer step
   double clip_norm = 0;      // largest gradient norm; 0 does not clip
   Metric metric = accuracy;  // reported beside the loss
   std::string metric_name = "accuracy";
-  std::function<bool(const EpochReport&)> stop_when;  // early exit after an epoch
-  int64_t max_steps = 0;                              // stop after this many optimizer steps; 0: no limit
-  std::string log_path;                               // JSON lines, one per epoch
-  std::string checkpoint_path;
+  std::function<bool(const EpochReport&)> stop_when{};  // early exit after an epoch
+  int64_t max_steps = 0;                                // stop after this many optimizer steps; 0: no limit
+  std::string log_path{};                               // JSON lines, one per epoch
+  std::string checkpoint_path{};
   int64_t checkpoint_every = 0;  // in optimizer steps; 0: after each epoch
   std::FILE* progress = stdout;  // null: silent
 };

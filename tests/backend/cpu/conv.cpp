@@ -1,6 +1,7 @@
 #include "support/array.hpp"
 
 #include <tinytorch/backend/cpu/conv.hpp>
+#include <tinytorch/core/parallel.hpp>
 
 using namespace test;
 using tinytorch::backend::View;

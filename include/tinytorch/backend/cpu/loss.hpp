@@ -44,9 +44,9 @@ TT_API void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dt
 
 #if TT_BACKEND_BODIES
 #include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/runs.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/scalar_math.hpp>
-#include <tinytorch/core/simd.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
@@ -57,45 +57,18 @@ struct LogitRow {
   T largest, sum, sum_exp;
 };
 
-// Adds n values at x, at most kLossChunk, into the running row. Lanes are folded at the end of each chunk.
 inline constexpr int64_t kLossChunk = 512;
-template <class T>
-T fold_lanes(const T* x, int64_t n) {
-  constexpr int64_t kL = kLanes<T>;
-  Simd<T> lanes{};
-  int64_t i = 0;
-  for (; i + kL <= n; i += kL) lanes += simd_load(x + i);
-  T sum = 0;
-  for (int64_t k = 0; k < kL; ++k) sum += lanes[k];
-  for (; i < n; ++i) sum += x[i];
-  return sum;
-}
-template <class T>
-T largest_of(const T* x, int64_t n) {
-  constexpr int64_t kL = kLanes<T>;
-  T best = x[0];
-  int64_t i = 0;
-  if (n >= kL) {
-    Simd<T> lanes = simd_load(x);
-    for (i = kL; i + kL <= n; i += kL) {
-      const Simd<T> v = simd_load(x + i);
-      lanes = (v > lanes) | (v != v) ? v : lanes;
-    }
-    for (int64_t k = 0; k < kL; ++k) best = lanes[k] > best || lanes[k] != lanes[k] ? lanes[k] : best;
-  }
-  for (; i < n; ++i) best = x[i] > best || x[i] != x[i] ? x[i] : best;
-  return best;
-}
+
 template <class T>
 LogitRow<T> measure_row(const T* x, int64_t n, bool with_sum) {
-  LogitRow<T> row{largest_of(x, n), 0, 0};
+  LogitRow<T> row{max_run(x, n), 0, 0};
   T terms[kLossChunk];
   for (int64_t i = 0; i < n; i += kLossChunk) {
     const int64_t m = std::min(kLossChunk, n - i);
     TT_SIMD
     for (int64_t k = 0; k < m; ++k) terms[k] = math::exp(x[i + k] - row.largest);
-    row.sum_exp += fold_lanes(terms, m);
-    if (with_sum) row.sum += fold_lanes(x + i, m);
+    row.sum_exp += sum_run(terms, m);
+    if (with_sum) row.sum += sum_run(x + i, m);
   }
   return row;
 }
@@ -255,7 +228,7 @@ void pointwise_loss_as(LossLoop<T> loop, const View& loss, const View& x, const 
     for (int64_t c = begin; c < end; ++c) {
       const int64_t i = c * kLossChunk, m = std::min(kLossChunk, n - i);
       loop(values, a.data() + i, b.data() + i, m);
-      partial[static_cast<size_t>(c)] = static_cast<double>(fold_lanes(values, m));
+      partial[static_cast<size_t>(c)] = static_cast<double>(sum_run(values, m));
     }
   });
   double total = 0;

@@ -25,8 +25,8 @@ TT_API void adaptive_avg_pool2d_grad(const View& dx, const View& dy);
 #if TT_BACKEND_BODIES
 #include <limits>
 #include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/runs.hpp>
 #include <tinytorch/core/parallel.hpp>
-#include <tinytorch/core/simd.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -140,18 +140,6 @@ void avg_pool2d_grad_as(T* dx, const T* dy, const PoolShape& s) {
       });
     }
   });
-}
-
-// Sum of n contiguous values.
-template <class T>
-T sum_run(const T* x, int64_t n) {
-  Simd<T> lanes{};
-  int64_t i = 0;
-  for (; i + kLanes<T> <= n; i += kLanes<T>) lanes += simd_load(x + i);
-  T sum = 0;
-  for (int64_t k = 0; k < kLanes<T>; ++k) sum += lanes[k];
-  for (; i < n; ++i) sum += x[i];
-  return sum;
 }
 
 // Input rows (or columns) [first, last) under output i.

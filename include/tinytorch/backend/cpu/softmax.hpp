@@ -24,57 +24,13 @@ TT_API void logsumexp(const View& out, const View& x, const bool* reduced);
 
 #if TT_BACKEND_BODIES
 #include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/runs.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/scalar_math.hpp>
-#include <tinytorch/core/simd.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int64_t kStripWidth = 64;  // columns that advance together
-
-// --- folds over one row ---
-
-template <class T>
-T row_max(const T* x, int64_t n) {
-  constexpr int64_t kL = kLanes<T>;
-  const T low = -std::numeric_limits<T>::infinity();
-  T best = low;
-  int64_t i = 0;
-  if (n >= 2 * kL) {
-    Simd<T> a = simd_load(x), b = simd_load(x + kL);
-    for (i = 2 * kL; i + 2 * kL <= n; i += 2 * kL) {
-      const Simd<T> u = simd_load(x + i), v = simd_load(x + i + kL);
-      a = (u > a) | (u != u) ? u : a;
-      b = (v > b) | (v != v) ? v : b;
-    }
-    a = (b > a) | (b != b) ? b : a;
-    for (int64_t k = 0; k < kL; ++k) best = a[k] > best || a[k] != a[k] ? a[k] : best;
-  }
-  for (; i < n; ++i) best = x[i] > best || x[i] != x[i] ? x[i] : best;
-  return best;
-}
-
-// Sum of a row; with y the sum of products.
-template <class T, bool kProduct>
-T row_sum(const T* x, [[maybe_unused]] const T* y, int64_t n) {
-  constexpr int64_t kL = kLanes<T>;
-  Simd<T> a{}, b{};
-  int64_t i = 0;
-  for (; i + 2 * kL <= n; i += 2 * kL) {
-    if constexpr (kProduct) {
-      a += simd_load(x + i) * simd_load(y + i);
-      b += simd_load(x + i + kL) * simd_load(y + i + kL);
-    } else {
-      a += simd_load(x + i);
-      b += simd_load(x + i + kL);
-    }
-  }
-  a += b;
-  T sum = 0;
-  for (int64_t k = 0; k < kL; ++k) sum += a[k];
-  for (; i < n; ++i) sum += kProduct ? x[i] * y[i] : x[i];
-  return sum;
-}
 
 // Sum of exp(x - shift) without storing the terms.
 template <class T>
@@ -86,7 +42,7 @@ T row_sum_exp(const T* x, T shift, int64_t n) {
     const int64_t m = std::min(kChunk, n - i);
     TT_SIMD
     for (int64_t k = 0; k < m; ++k) terms[k] = math::exp(x[i + k] - shift);
-    sum += row_sum<T, false>(terms, nullptr, m);
+    sum += sum_run(terms, m);
   }
   return sum;
 }
@@ -97,29 +53,29 @@ T row_sum_exp(const T* x, T shift, int64_t n) {
 
 template <class T>
 void softmax_row(T* out, const T* x, const T*, int64_t n) {
-  const T shift = row_max(x, n);
+  const T shift = max_run(x, n);
   TT_SIMD
   for (int64_t i = 0; i < n; ++i) out[i] = math::exp(x[i] - shift);
-  const T scale = T(1) / row_sum<T, false>(out, nullptr, n);
+  const T scale = T(1) / sum_run(out, n);
   TT_SIMD
   for (int64_t i = 0; i < n; ++i) out[i] *= scale;
 }
 template <class T>
 void log_softmax_row(T* out, const T* x, const T*, int64_t n) {
-  const T shift = row_max(x, n);
+  const T shift = max_run(x, n);
   const T log_sum = std::log(row_sum_exp(x, shift, n));
   TT_SIMD
   for (int64_t i = 0; i < n; ++i) out[i] = x[i] - shift - log_sum;
 }
 template <class T>
 void softmax_grad_row(T* dx, const T* dy, const T* y, int64_t n) {
-  const T dot = row_sum<T, true>(dy, y, n);
+  const T dot = dot_run(dy, y, n);
   TT_SIMD
   for (int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - dot);
 }
 template <class T>
 void log_softmax_grad_row(T* dx, const T* dy, const T* y, int64_t n) {
-  const T sum = row_sum<T, false>(dy, nullptr, n);
+  const T sum = sum_run(dy, n);
   TT_SIMD
   for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - math::exp(y[i]) * sum;
 }
@@ -286,7 +242,7 @@ TT_API void log_softmax_grad(const View& dx, const View& dy, const View& y, int 
 // log(sum(exp(row))). An infinite maximum is not subtracted: inf - inf would be NaN.
 template <class T>
 T row_logsumexp(const T* x, int64_t n) {
-  const T best = n > 0 ? row_max(x, n) : -std::numeric_limits<T>::infinity();
+  const T best = n > 0 ? max_run(x, n) : -std::numeric_limits<T>::infinity();
   const T shift = std::abs(best) == std::numeric_limits<T>::infinity() ? T(0) : best;
   return shift + std::log(row_sum_exp(x, shift, n));
 }

@@ -12,10 +12,10 @@
 namespace tinytorch::inline TT_BUILD {
 
 // x [N, C, H, W], weight [M, C / groups, KH, KW], bias [M] or undefined -> [N, M, OH, OW]
-struct Conv2d final : Primitive<Conv2d> {
+struct Conv2dOp final : Primitive<Conv2dOp> {
   static constexpr const char* kName = "conv2d";
   Conv2dOptions options;
-  explicit Conv2d(Conv2dOptions o) : options(o) {}
+  explicit Conv2dOp(Conv2dOptions o) : options(o) {}
 
   Specs infer(const Tensors& in, Loc loc) const override {
     require_same_dtype(kName, in, loc);
@@ -74,7 +74,7 @@ struct Conv2d final : Primitive<Conv2d> {
 
 TT_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dOptions options,
                      Loc loc) {
-  return apply(Conv2d(options), {x, weight, bias}, loc);
+  return apply(Conv2dOp(options), {x, weight, bias}, loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -38,10 +38,10 @@ inline Shape pooled_shape(const char* op, const Tensor& x, const Pool2dOptions& 
 }
 
 // x -> maxima, and their positions i32 for the derivative
-struct MaxPool2d final : Primitive<MaxPool2d> {
+struct MaxPool2dOp final : Primitive<MaxPool2dOp> {
   static constexpr const char* kName = "max_pool2d";
   Pool2dOptions options;
-  explicit MaxPool2d(Pool2dOptions o) : options(o) {}
+  explicit MaxPool2dOp(Pool2dOptions o) : options(o) {}
   Specs infer(const Tensors& in, Loc loc) const override {
     const Shape shape = pooled_shape(kName, in[0], options, loc);
     if (in[0].shape()[2] * in[0].shape()[3] > std::numeric_limits<int32_t>::max()) {
@@ -60,10 +60,10 @@ struct MaxPool2d final : Primitive<MaxPool2d> {
   Tensors vjp(const Saved& s, const Tensors& g) const override { return {vjp::max_pool2d(g[0], s)}; }
 };
 
-struct AvgPool2d final : Primitive<AvgPool2d> {
+struct AvgPool2dOp final : Primitive<AvgPool2dOp> {
   static constexpr const char* kName = "avg_pool2d";
   Pool2dOptions options;
-  explicit AvgPool2d(Pool2dOptions o) : options(o) {}
+  explicit AvgPool2dOp(Pool2dOptions o) : options(o) {}
   Specs infer(const Tensors& in, Loc loc) const override {
     return {{pooled_shape(kName, in[0], options, loc), in[0].dtype()}};
   }
@@ -76,10 +76,10 @@ struct AvgPool2d final : Primitive<AvgPool2d> {
   Tensors vjp(const Saved& s, const Tensors& g) const override { return {vjp::avg_pool2d(g[0], s, options)}; }
 };
 
-struct AdaptiveAvgPool2d final : Primitive<AdaptiveAvgPool2d> {
+struct AdaptiveAvgPool2dOp final : Primitive<AdaptiveAvgPool2dOp> {
   static constexpr const char* kName = "adaptive_avg_pool2d";
   int64_t out_h, out_w;
-  AdaptiveAvgPool2d(int64_t h, int64_t w) : out_h(h), out_w(w) {}
+  AdaptiveAvgPool2dOp(int64_t h, int64_t w) : out_h(h), out_w(w) {}
   Specs infer(const Tensors& in, Loc loc) const override {
     require_floating(kName, in[0], loc);
     require_rank(kName, in[0], 4, "images [N, C, H, W]", loc);
@@ -102,13 +102,13 @@ struct AdaptiveAvgPool2d final : Primitive<AdaptiveAvgPool2d> {
 };
 
 TT_API Tensor max_pool2d(const Tensor& x, Pool2dOptions options, Loc loc) {
-  return apply(MaxPool2d(options), {x}, loc);
+  return apply(MaxPool2dOp(options), {x}, loc);
 }
 TT_API Tensor avg_pool2d(const Tensor& x, Pool2dOptions options, Loc loc) {
-  return apply(AvgPool2d(options), {x}, loc);
+  return apply(AvgPool2dOp(options), {x}, loc);
 }
 TT_API Tensor adaptive_avg_pool2d(const Tensor& x, int64_t out_h, int64_t out_w, Loc loc) {
-  return apply(AdaptiveAvgPool2d(out_h, out_w), {x}, loc);
+  return apply(AdaptiveAvgPool2dOp(out_h, out_w), {x}, loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -12,11 +12,11 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-struct Softmax final : Primitive<Softmax> {
+struct SoftmaxOp final : Primitive<SoftmaxOp> {
   static constexpr const char* kName = "softmax";
   int dim;  // not negative
   bool logarithm;
-  Softmax(int d, bool l) : dim(d), logarithm(l) {}
+  SoftmaxOp(int d, bool l) : dim(d), logarithm(l) {}
 
   const char* name() const override { return logarithm ? "log_softmax" : kName; }
   Specs infer(const Tensors& in, Loc loc) const override {
@@ -66,8 +66,8 @@ struct LogSumExp final : Primitive<LogSumExp> {
 inline Tensor apply_softmax(const Tensor& x, int dim, bool logarithm, Loc loc) {
   const char* op = logarithm ? "log_softmax" : "softmax";
   const int d = normalize_dim(dim, x.rank(), op, loc);
-  if (x.rank() == 0) return reshape(apply(Softmax(0, logarithm), {reshape(x, {1}, loc)}, loc), {}, loc);
-  return apply(Softmax(d, logarithm), {x}, loc);
+  if (x.rank() == 0) return reshape(apply(SoftmaxOp(0, logarithm), {reshape(x, {1}, loc)}, loc), {}, loc);
+  return apply(SoftmaxOp(d, logarithm), {x}, loc);
 }
 
 TT_API Tensor softmax(const Tensor& x, int dim, Loc loc) { return apply_softmax(x, dim, false, loc); }

@@ -1,0 +1,101 @@
+// The allocator: alignment, counts, reuse, exhaustion.
+#include <cstdint>
+#include <cstring>
+#include <support/errors.hpp>
+#include <thread>
+#include <tinytorch/core/allocator.hpp>
+#include <vector>
+
+namespace tt = tinytorch;
+
+namespace {
+tt::HostAllocator& host() { return tt::HostAllocator::instance(); }
+}  // namespace
+
+TEST_CASE("blocks are aligned, writable to their end and apart from each other") {
+  std::vector<std::pair<unsigned char*, size_t>> blocks;
+  for (const size_t bytes :
+       {0u, 1u, 63u, 64u, 65u, 80u, 81u, 127u, 128u, 129u, 1000u, 4097u, 1u << 20, (1u << 20) + 1}) {
+    for (int copy = 0; copy < 2; ++copy) {
+      auto* p = static_cast<unsigned char*>(host().allocate(bytes));
+      CHECK(reinterpret_cast<uintptr_t>(p) % tt::HostAllocator::kAlignment == 0);
+      std::memset(p, static_cast<int>(blocks.size()), bytes);
+      blocks.emplace_back(p, bytes);
+    }
+  }
+  int damaged = 0;
+  for (size_t k = 0; k < blocks.size(); ++k) {
+    for (size_t i = 0; i < blocks[k].second; ++i) damaged += blocks[k].first[i] != k;
+  }
+  CHECK(damaged == 0);
+  for (const auto& [p, bytes] : blocks) host().deallocate(p, bytes);
+}
+
+TEST_CASE("current and peak count requested bytes in use") {
+  const size_t before = tt::allocator_stats().current;
+  tt::reset_peak();
+  CHECK(tt::allocator_stats().peak == before);
+  const size_t calls = tt::allocator_stats().allocations;
+  void* a = host().allocate(1000);
+  void* b = host().allocate(500);
+  CHECK(tt::allocator_stats().current == before + 1500);
+  host().deallocate(a, 1000);
+  CHECK(tt::allocator_stats().current == before + 500);
+  CHECK(tt::allocator_stats().peak == before + 1500);
+  CHECK(tt::allocator_stats().allocations == calls + 2);
+  host().deallocate(b, 500);
+  CHECK(tt::allocator_stats().current == before);
+  tt::reset_peak();
+  CHECK(tt::allocator_stats().peak == before);
+}
+
+TEST_CASE("a freed block is used again for its size class, and given back on demand") {
+  host().release_cached();
+  CHECK(tt::allocator_stats().cached == 0);
+  void* a = host().allocate(10'000);
+  host().deallocate(a, 10'000);
+  if (tt::HostAllocator::kReuse) {
+    CHECK(tt::allocator_stats().cached >= 10'000);
+    CHECK(tt::allocator_stats().cached <= 12'500);  // classes are quarter steps
+    void* b = host().allocate(9'900);
+    CHECK(b == a);
+    CHECK(tt::allocator_stats().cached == 0);
+    host().deallocate(b, 9'900);
+    host().release_cached();
+  }
+  CHECK(tt::allocator_stats().cached == 0);
+  host().deallocate(nullptr, 5);  // nothing to do
+}
+
+#if !defined(__SANITIZE_ADDRESS__)  // which ends the program at such a request
+TEST_CASE("a request that cannot be met names its size and leaves the counts as they were") {
+  tt::reset_peak();
+  const tt::AllocatorStats before = tt::allocator_stats();
+  const size_t huge = size_t{1} << 60;
+  errors::check_error(
+      "TT-MEM-01: out of host memory: 1152921504606846976 bytes requested, " +
+          std::to_string(before.current) +
+          " bytes in use by tensors\n  hint: use a smaller batch, or free tensors that are no longer "
+          "needed",
+      [&] { host().allocate(huge); });
+  CHECK(tt::allocator_stats().current == before.current);
+  CHECK(tt::allocator_stats().peak == before.peak);
+}
+#endif
+
+TEST_CASE("threads share the allocator") {
+  const size_t before = tt::allocator_stats().current;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([t] {
+      for (size_t i = 0; i < 2000; ++i) {
+        const size_t bytes = 64 + (i * 37 + static_cast<size_t>(t)) % 3000;
+        void* p = host().allocate(bytes);
+        std::memset(p, t, bytes);
+        host().deallocate(p, bytes);
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  CHECK(tt::allocator_stats().current == before);
+}

@@ -1,0 +1,35 @@
+// The switches: what they are in this build, and that the macros mean what the comments say.
+#include <doctest/doctest.h>
+
+#include <tinytorch/core/config.hpp>
+#include <tinytorch/core/error.hpp>
+#include <typeinfo>
+
+namespace tinytorch::inline TT_BUILD {
+struct Probe {};
+}  // namespace tinytorch::inline TT_BUILD
+
+TEST_CASE("the CUDA switch is part of every name") {
+  const std::string name = typeid(tinytorch::Probe).name();
+  const std::string expected = TINYTORCH_WITH_CUDA ? "with_cuda" : "cpu_only";
+  CHECK(name.find(expected) != std::string::npos);
+}
+
+TEST_CASE("bodies are seen exactly when nothing compiled them before") {
+#ifdef TINYTORCH_COMPILED
+  CHECK(TT_BACKEND_BODIES == 0);
+  CHECK(TT_TENSOR_BODIES == 0);
+#else
+  CHECK(TT_BACKEND_BODIES == 1);
+  CHECK(TT_TENSOR_BODIES == 1);
+#endif
+}
+
+TEST_CASE("version is major.minor.patch") {
+  int dots = 0;
+  for (char c : std::string(TINYTORCH_VERSION)) {
+    CHECK((c == '.' || (c >= '0' && c <= '9')));
+    dots += c == '.';
+  }
+  CHECK(dots == 2);
+}

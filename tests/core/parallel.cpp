@@ -1,0 +1,70 @@
+// parallel_for: every index once, pieces at multiples of the grain, exceptions, nesting.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <mutex>
+#include <stdexcept>
+#include <tinytorch/core/parallel.hpp>
+#include <vector>
+
+namespace tt = tinytorch;
+
+TEST_CASE("every index is visited once, in pieces that start at multiples of the grain") {
+  for (const int threads : {1, 2, 3}) {
+    tt::set_thread_count(threads);
+    for (const int64_t n : {0, 1, 2, 3, 7, 64, 1000, 1001}) {
+      for (const int64_t grain : {-1, 0, 1, 3, 64, 5000}) {
+        std::vector<std::atomic<int>> hits(static_cast<size_t>(n));
+        std::atomic<bool> aligned{true};
+        tt::parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+          if (begin % std::max<int64_t>(grain, 1) != 0 || begin >= end || end > n) aligned = false;
+          for (int64_t i = begin; i < end; ++i) hits[static_cast<size_t>(i)]++;
+        });
+        CHECK(aligned);
+        int wrong = 0;
+        for (const auto& h : hits) wrong += h != 1;
+        CHECK(wrong == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("work is shared when there are threads") {
+  tt::set_thread_count(2);
+  if (tt::thread_count() < 2) return;  // built without OpenMP: one piece
+  std::atomic<int> pieces{0};
+  tt::parallel_for(1000, 1, [&](int64_t, int64_t) { ++pieces; });
+  CHECK(pieces == 2);
+  tt::set_thread_count(1);
+  CHECK(tt::thread_count() == 1);
+  pieces = 0;
+  tt::parallel_for(1000, 1, [&](int64_t, int64_t) { ++pieces; });
+  CHECK(pieces == 1);
+  tt::set_thread_count(0);  // at least one
+  CHECK(tt::thread_count() == 1);
+}
+
+TEST_CASE("an exception of any piece reaches the caller") {
+  for (const int threads : {1, 2}) {
+    tt::set_thread_count(threads);
+    for (const int64_t bad : {0, 999}) {
+      CHECK_THROWS_WITH_AS(tt::parallel_for(1000, 1,
+                                            [&](int64_t begin, int64_t end) {
+                                              if (begin <= bad && bad < end)
+                                                throw std::runtime_error("piece");
+                                            }),
+                           "piece", std::runtime_error);
+    }
+  }
+}
+
+TEST_CASE("inside a parallel loop a second one runs serially and completely") {
+  tt::set_thread_count(2);
+  std::atomic<int64_t> sum{0};
+  tt::parallel_for(8, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      tt::parallel_for(10, 1, [&](int64_t b, int64_t e) { sum += e - b; });
+    }
+  });
+  CHECK(sum == 80);
+}

@@ -1,0 +1,120 @@
+// The vectorizable elementary functions against libm in the next wider type, over the whole range of floats.
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <tinytorch/core/random.hpp>
+#include <tinytorch/core/scalar_math.hpp>
+
+namespace tt = tinytorch;
+namespace math = tinytorch::math;
+
+namespace {
+
+// Distance in units of the last place of the exact value (of the smallest normal, below it).
+template <class T, class Wide>
+double ulps(T got, Wide exact) {
+  if (std::isnan(exact)) return std::isnan(got) ? 0 : INFINITY;
+  const T rounded = static_cast<T>(exact);
+  if (std::isinf(rounded) || std::isinf(got)) return got == rounded ? 0 : INFINITY;
+  const T a = std::max(std::abs(rounded), std::numeric_limits<T>::min());
+  const T unit = std::nextafter(a, std::numeric_limits<T>::infinity()) - a;
+  return std::abs(static_cast<double>((static_cast<Wide>(got) - exact) / static_cast<Wide>(unit)));
+}
+
+// Worst error over every 1,021st float with |x| <= limit.
+template <class F, class G>
+double worst_float(F f, G exact, float limit = INFINITY) {
+  double worst = 0;
+  for (uint64_t bits = 0; bits < 0x1'0000'0000; bits += 1021) {
+    const float x = std::bit_cast<float>(static_cast<uint32_t>(bits));
+    if (!(std::abs(x) <= limit)) continue;
+    worst = std::max(worst, ulps(f(x), exact(static_cast<double>(x))));
+  }
+  return worst;
+}
+
+template <class F, class G>
+double worst_double(F f, G exact, double low, double high) {
+  tt::Generator g(11);
+  double worst = 0;
+  for (int i = 0; i < 300'000; ++i) {
+    const double x = g.uniform(low, high);
+    worst = std::max(worst, ulps(f(x), exact(static_cast<long double>(x))));
+  }
+  return worst;
+}
+
+const float kInf = INFINITY, kNaN = NAN;
+
+}  // namespace
+
+TEST_CASE("exp") {
+  CHECK(worst_float([](float x) { return math::exp(x); }, [](double x) { return std::exp(x); }) <= 1.01);
+  CHECK(worst_double([](double x) { return math::exp(x); }, [](long double x) { return std::exp(x); }, -740,
+                     709) <= 1.5);
+  CHECK(math::exp(0.0f) == 1);
+  CHECK(math::exp(-kInf) == 0);
+  CHECK(math::exp(kInf) == kInf);
+  CHECK(std::isnan(math::exp(kNaN)));
+  CHECK(std::isnan(math::exp(static_cast<double>(kNaN))));
+  CHECK(math::exp(710.0) == INFINITY);
+  CHECK(math::exp(-800.0) == 0);
+}
+
+TEST_CASE("log") {
+  CHECK(worst_float([](float x) { return math::log(x); }, [](double x) { return std::log(x); }) <= 2);
+  CHECK(worst_double([](double x) { return math::log(x); }, [](long double x) { return std::log(x); }, 0,
+                     10) <= 2);
+  CHECK(worst_double([](double x) { return math::log(x); }, [](long double x) { return std::log(x); }, 0.9,
+                     1.1) <= 2);
+  CHECK(math::log(1.0f) == 0);
+  CHECK(math::log(0.0f) == -kInf);
+  CHECK(math::log(-0.0f) == -kInf);
+  CHECK(math::log(kInf) == kInf);
+  CHECK(std::isnan(math::log(-1.0f)));
+  CHECK(std::isnan(math::log(-kInf)));
+  CHECK(std::isnan(math::log(kNaN)));
+  CHECK(math::log(0x1p-149f) == doctest::Approx(-149 * std::log(2.0)));
+  CHECK(math::log(0x1p-1074) == doctest::Approx(-1074 * std::log(2.0)));
+}
+
+TEST_CASE("tanh, erf, sigmoid") {
+  CHECK(worst_float([](float x) { return math::tanh(x); }, [](double x) { return std::tanh(x); }) <= 3);
+  CHECK(worst_float([](float x) { return math::erf(x); }, [](double x) { return std::erf(x); }) <= 3);
+  CHECK(worst_float([](float x) { return math::sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); },
+                    87) <= 3);
+  for (const float sign : {1.0f, -1.0f}) {
+    CHECK(math::tanh(sign * kInf) == sign);
+    CHECK(math::erf(sign * kInf) == sign);
+  }
+  CHECK(std::isnan(math::tanh(kNaN)));
+  CHECK(std::isnan(math::erf(kNaN)));
+  CHECK(std::isnan(math::sigmoid(kNaN)));
+  CHECK(math::sigmoid(kInf) == 1);
+  CHECK(math::sigmoid(-kInf) == 0);
+  CHECK(math::sigmoid(0.0) == 0.5);
+}
+
+TEST_CASE("sin and cos") {
+  const float limit = math::kMaxTrigArgument;
+  CHECK(worst_float([](float x) { return math::sin(x); }, [](double x) { return std::sin(x); }, limit) <= 1);
+  CHECK(worst_float([](float x) { return math::cos(x); }, [](double x) { return std::cos(x); }, limit) <= 1);
+  CHECK(math::sin(0.0f) == 0);
+  CHECK(math::cos(0.0f) == 1);
+  CHECK(std::isnan(math::sin(kNaN)));
+  // Near multiples of pi the result is all reduction error.
+  for (int k = 1; k < 300'000; k += 997) {
+    const float x = static_cast<float>(k * 3.14159265358979323846);
+    CHECK(ulps(math::sin(x), std::sin(static_cast<double>(x))) <= 1);
+  }
+}
+
+TEST_CASE("expm1_bounded does not cancel near zero") {
+  double worst = 0;
+  for (float x = -79; x < 79; x += 0.0137f)
+    worst = std::max(worst, ulps(math::expm1_bounded(x), std::expm1(static_cast<double>(x))));
+  for (float x = 1e-30f; x < 1; x *= 1.01f)
+    worst = std::max(worst, ulps(math::expm1_bounded(x), std::expm1(static_cast<double>(x))));
+  CHECK(worst <= 3);
+}
