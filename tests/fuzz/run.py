@@ -1,9 +1,9 @@
 """Runs the fuzz targets one after the other on their corpora, and counts executions.
 
   cmake -B build-fuzz -DCMAKE_CXX_COMPILER=clang++ -DTINYTORCH_FUZZ=ON && cmake --build build-fuzz --target all_fuzzers
-  python3 tests/fuzz/run.py build-fuzz/bin --seconds 15            every target, 15 seconds each
-  python3 tests/fuzz/run.py build-fuzz/bin --runs 10000000 npy     one target, by executions
-  python3 tests/fuzz/run.py build-fuzz/bin --merge                 put what was found (--keep) into the corpora
+  python3 tests/fuzz/run.py build-fuzz/bin/fuzz --seconds 15            every target, 15 seconds each
+  python3 tests/fuzz/run.py build-fuzz/bin/fuzz --runs 10000000 npy     one target, by executions
+  python3 tests/fuzz/run.py build-fuzz/bin/fuzz --merge                 put what was found (--keep) into the corpora
 
 Prints `ok - name` or `not ok - name` with the end of the fuzzer's log; exit code 1 when a target fails or is missing.
 Inputs that fail stay in the folder named by --keep, else in the working folder.
@@ -32,7 +32,7 @@ def command(options, name, found):
     limit = [f"-runs={options.runs}"] if options.runs else [f"-max_total_time={options.seconds}"]
     return [str(Path(options.bin) / f"fuzz_{name}"), *limit, f"-max_len={MAX_LENGTH[name]}", "-entropic=0",
             "-rss_limit_mb=1024", "-malloc_limit_mb=256", "-timeout=10", "-print_final_stats=1",
-            f"-artifact_prefix={Path(options.keep or '.')}/{name}-", str(found), str(HERE / "corpus" / name)]
+            f"-artifact_prefix={Path(options.keep or '.')}/{name}-", str(found), str(HERE / "corpus" / f"fuzz_{name}")]
 
 
 def run(options, name):
@@ -53,7 +53,7 @@ def run(options, name):
 def merge(options, name):
     """Adds to the corpus the inputs that reach code no input there reaches; counts of loops do not matter."""
     done = subprocess.run([str(Path(options.bin) / f"fuzz_{name}"), "-merge=1", "-use_counters=0",
-                           str(HERE / "corpus" / name), str(Path(options.keep) / name)], capture_output=True, text=True,
+                           str(HERE / "corpus" / f"fuzz_{name}"), str(Path(options.keep) / name)], capture_output=True, text=True,
                           errors="replace")
     print(f"{'ok' if done.returncode == 0 else 'not ok'} - merge {name}", flush=True)
     return done.returncode == 0
@@ -67,7 +67,7 @@ def main():
     parser.add_argument("--runs", type=int, help="executions instead of seconds")
     parser.add_argument("--keep", help="folder for new inputs; left out, they are dropped")
     parser.add_argument("--merge", action="store_true", help="run nothing; merge --keep into the corpora")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.merge and not options.keep:
         parser.error("--merge needs --keep")
     unknown = set(options.names) - set(targets())

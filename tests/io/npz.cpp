@@ -65,6 +65,18 @@ TEST_CASE("round trips: every dtype, empty, rank 0, strided; the same bytes each
   CHECK(tt::to_npz(tensors, true).size() < tt::to_npz(tensors, false).size() / 4);
 }
 
+TEST_CASE("no array at all") {
+  CHECK(tt::to_npz({}) == files::golden_bytes("none.npz"));
+  CHECK(tt::load_npz(files::golden("none.npz")).empty());
+}
+
+TEST_CASE("names that zip cannot hold") {
+  CHECK(refusal_of([] { tt::to_npz({{"\xff", files::ramp({1}, tt::f32)}}); }).code == "TT-IO-02");
+  CHECK(refusal_of([] {
+          tt::to_npz({{std::string("a\0b", 3), files::ramp({1}, tt::f32)}});
+        }).code == "TT-IO-02");
+}
+
 TEST_CASE("archives that are not npz") {
   const files::TempFolder folder;
   const auto refused = [&](const std::vector<std::pair<std::string, std::vector<std::byte>>>& entries) {

@@ -129,13 +129,19 @@ inline std::map<std::string, Tensor> parse_npz(Bytes bytes, const std::string& n
 // The bytes that save_npz writes.
 inline std::vector<std::byte> to_npz(const std::map<std::string, Tensor>& tensors, bool compress = false,
                                      TT_LOC) {
+  if (tensors.empty()) {  // libzip writes no archive without entries; this is its end record
+    std::vector<std::byte> none(22);
+    std::memcpy(none.data(), "PK\x05\x06", 4);
+    return none;
+  }
   io::ZipArchive archive;
-  const auto check = [&](bool holds) {
-    if (!holds) fail("TT-IO-02", "cannot build the npz archive: " + archive.message(), loc);
+  const auto check = [&](bool holds, const std::string& reason = {}) {
+    if (!holds) fail("TT-IO-02", "npz: " + (reason.empty() ? archive.message() : reason), loc);
   };
   std::vector<std::vector<std::byte>> arrays;  // libzip reads them at close()
   check(archive.open(nullptr, 0, ZIP_TRUNCATE));
   for (const auto& [name, t] : tensors) {
+    check(name.find('\0') == std::string::npos, "a name holds a zero byte: " + io::in_quotes(name));
     arrays.push_back(to_npy(t, loc));
     zip_source_t* data = zip_source_buffer(archive.get(), arrays.back().data(), arrays.back().size(), 0);
     check(data);

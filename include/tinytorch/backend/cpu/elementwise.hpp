@@ -112,12 +112,19 @@ void unary_kernel(T* out, const T* const* in, int64_t n, const double* parameter
       TT_SIMD
       for (int64_t i = 0; i < n; ++i) largest = std::abs(x[i]) > largest ? std::abs(x[i]) : largest;
       if (largest > math::kMaxTrigArgument) {  // rare: libm reduces huge arguments exactly
-        for (int64_t i = 0; i < n; ++i) out[i] = fn == UnaryFn::sin ? std::sin(x[i]) : std::cos(x[i]);
+        // Chosen by element, not by run: runs are cut differently at different thread counts.
+        for (int64_t i = 0; i < n; ++i) {
+          if (std::abs(x[i]) > math::kMaxTrigArgument) {
+            out[i] = fn == UnaryFn::sin ? std::sin(x[i]) : std::cos(x[i]);
+          } else {
+            out[i] = unary_value<fn, T>(x[i], T(0), T(0));
+          }
+        }
         return;
       }
     }
   }
-  const T p0 = static_cast<T>(parameters[0]), p1 = static_cast<T>(parameters[1]);
+  const T p0 = convert<T>(parameters[0]), p1 = convert<T>(parameters[1]);  // saturates: clamp to +-infinity
   TT_SIMD
   for (int64_t i = 0; i < n; ++i) out[i] = unary_value<fn, T>(x[i], p0, p1);
 }
