@@ -1,7 +1,7 @@
 // What every fuzz target does with one input: run the reader, and accept a result or a refusal.
 //
 // A refusal is an Error with a TT-IO code. Any other exception, a crash, a sanitizer report, or memory beyond
-// libFuzzer's limits stops the run. tests/fuzz/run builds nothing; it runs all targets with their corpora.
+// libFuzzer's limits stops the run. tests/fuzz/run.py runs all targets on their corpora.
 #pragma once
 
 #include <cstdint>

@@ -53,6 +53,7 @@ def write_npz():
     arrays = {"weight": ramp((3, 4), "f4"), "bias": ramp((4,), "f8"), "step": np.int64(12)}
     np.savez(FOLDER / "stored.npz", **arrays)
     np.savez_compressed(FOLDER / "deflated.npz", **arrays)
+    np.savez(FOLDER / "none.npz")
 
 
 def write_safetensors():

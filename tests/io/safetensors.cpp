@@ -31,10 +31,10 @@ std::string two(const char* first, const char* second) {
 }
 void check_same(const tt::TensorMap& a, const tt::TensorMap& b) {
   REQUIRE(a.size() == b.size());
-  for (const auto& [name, t] : a) {
-    CAPTURE(name);
-    REQUIRE(b.contains(name));
-    CHECK(files::same(t, b.at(name)));
+  for (const auto& item : a) {
+    CAPTURE(item.first);
+    REQUIRE(b.contains(item.first));
+    CHECK(files::same(item.second, b.at(item.first)));
   }
 }
 

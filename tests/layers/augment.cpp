@@ -97,7 +97,7 @@ TEST_CASE("a rotation of a disc changes little, and does change a bar") {
     disc_change = std::max(disc_change, std::abs(disc.values[i] - disc_before.values[i]));
     bar_change = std::max(bar_change, std::abs(bar.values[i] - bar_before.values[i]));
   }
-  CHECK(disc_change < 0.02);
+  CHECK(disc_change < 1.0f / 36);  // bilinear error: second derivatives of 1/9 along both axes, over 8
   CHECK(bar_change > 0.5);
 }
 

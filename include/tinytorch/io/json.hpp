@@ -103,7 +103,8 @@ class JsonParser {
   }
 
   Json parse_value(int depth) {
-    if (depth > limits_.depth) reject("at most " + count_of(limits_.depth, "nested levels"), "TT-IO-06");
+    if (depth > limits_.depth)
+      reject("at most " + std::to_string(limits_.depth) + " nested levels", "TT-IO-06");
     if (++values_ > limits_.values)
       reject("at most " + count_of(limits_.values, "values in JSON text"), "TT-IO-06");
     skip_space();

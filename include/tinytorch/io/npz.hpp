@@ -102,6 +102,7 @@ inline std::map<std::string, Tensor> parse_npz(Bytes bytes, const std::string& n
   if (!archive.open(bytes.data(), bytes.size(), ZIP_RDONLY | ZIP_CHECKCONS))
     source.reject("a zip archive", archive.message());
   std::map<std::string, Tensor> out;
+  uint64_t compressed_left = bytes.size();  // entries that share bytes would multiply the bound on memory
   const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
   for (zip_int64_t i = 0; i < count; ++i) {
     zip_stat_t info;
@@ -110,6 +111,11 @@ inline std::map<std::string, Tensor> parse_npz(Bytes bytes, const std::string& n
     const auto index = static_cast<zip_uint64_t>(i);
     if (zip_stat_index(archive.get(), index, 0, &info) != 0 || (info.valid & kNeeded) != kNeeded)
       source.reject("a complete archive entry", archive.message());
+    if (info.comp_size > compressed_left) {
+      source.reject("entries that fit the archive beside each other",
+                    io::in_quotes(info.name) + " with " + io::count_of(info.comp_size, "compressed bytes"));
+    }
+    compressed_left -= info.comp_size;
     std::string key = info.name;
     if (!key.ends_with(".npy")) source.reject("only entries named *.npy", io::in_quotes(key));
     const std::vector<std::byte> array = io::read_zip_entry(archive, index, info, source);
@@ -123,13 +129,19 @@ inline std::map<std::string, Tensor> parse_npz(Bytes bytes, const std::string& n
 // The bytes that save_npz writes.
 inline std::vector<std::byte> to_npz(const std::map<std::string, Tensor>& tensors, bool compress = false,
                                      TT_LOC) {
+  if (tensors.empty()) {  // libzip writes no archive without entries; this is its end record
+    std::vector<std::byte> none(22);
+    std::memcpy(none.data(), "PK\x05\x06", 4);
+    return none;
+  }
   io::ZipArchive archive;
-  const auto check = [&](bool holds) {
-    if (!holds) fail("TT-IO-02", "cannot build the npz archive: " + archive.message(), loc);
+  const auto check = [&](bool holds, const std::string& reason = {}) {
+    if (!holds) fail("TT-IO-02", "npz: " + (reason.empty() ? archive.message() : reason), loc);
   };
   std::vector<std::vector<std::byte>> arrays;  // libzip reads them at close()
   check(archive.open(nullptr, 0, ZIP_TRUNCATE));
   for (const auto& [name, t] : tensors) {
+    check(name.find('\0') == std::string::npos, "a name holds a zero byte: " + io::in_quotes(name));
     arrays.push_back(to_npy(t, loc));
     zip_source_t* data = zip_source_buffer(archive.get(), arrays.back().data(), arrays.back().size(), 0);
     check(data);

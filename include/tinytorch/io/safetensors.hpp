@@ -93,14 +93,16 @@ class SafetensorsReader {
   const Json& member(const std::string& name, const Json& value, const char* key) const {
     const Json* found = value.find(key);
     if (!found)
-      source_.reject(std::string("'") + key + "' in the entry of every tensor", in_quotes(name) + " without it");
+      source_.reject(std::string("'") + key + "' in the entry of every tensor",
+                     in_quotes(name) + " without it");
     return *found;
   }
   uint64_t size_in(const std::string& name, const Json& value) const {
     const std::optional<int64_t> n = value.integer();
     if (!n || *n < 0) {
-      source_.reject("sizes and offsets that are integers from 0",
-                     n ? std::to_string(*n) : value.kind() + std::string(" in the entry of ") + in_quotes(name));
+      source_.reject(
+          "sizes and offsets that are integers from 0",
+          n ? std::to_string(*n) : value.kind() + std::string(" in the entry of ") + in_quotes(name));
     }
     return static_cast<uint64_t>(*n);
   }
@@ -123,9 +125,9 @@ class SafetensorsReader {
     e.end = size_in(name, (*offsets.array())[1]);
     const uint64_t needed = checked_bytes(e.shape, size_of(e.dtype), source_);
     if (e.end < e.begin || e.end - e.begin != needed) {
-      source_.reject(
-          count_of(needed, "bytes") + " for " + in_quotes(name) + ", " + name_of(e.dtype) + " " + e.shape.str(),
-          "data_offsets [" + std::to_string(e.begin) + ", " + std::to_string(e.end) + "]");
+      source_.reject(count_of(needed, "bytes") + " for " + in_quotes(name) + ", " + name_of(e.dtype) + " " +
+                         e.shape.str(),
+                     "data_offsets [" + std::to_string(e.begin) + ", " + std::to_string(e.end) + "]");
     }
     return e;
   }

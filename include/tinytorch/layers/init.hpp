@@ -72,8 +72,8 @@ inline void kaiming_uniform(Tensor t, double gain = relu_gain(), Generator& gene
   uniform(t, -bound, bound, generator);
 }
 
-// Quantile function of the standard normal distribution, relative error below 1.2e-9, then one Newton step
-// (Acklam's rational approximation would do; bisection-free Newton on erfc from a logistic start is shorter).
+// Quantile function of the standard normal distribution: Newton's method on the logarithm of the smaller
+// tail, started from Polya's approximation (1945).
 inline double normal_quantile(double p) {
   const double tail = p > 0.5 ? 1 - p : p;
   double x = -std::sqrt(-1.5707963267948966 * std::log(4 * tail * (1 - tail)));

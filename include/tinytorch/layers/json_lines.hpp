@@ -42,10 +42,9 @@ class JsonLines {
     if (path.empty()) return;
     file_ = std::fopen(path.c_str(), "a+b");
     if (!file_) io::fail_system("TT-IO-02", "open the log", path, loc);
-    if (std::fseek(file_, -1, SEEK_END) == 0 && std::fgetc(file_) != '\n') {
-      std::fseek(file_, 0, SEEK_END);
-      std::fputc('\n', file_);
-    }
+    const bool cut_off = std::fseek(file_, -1, SEEK_END) == 0 && std::fgetc(file_) != '\n';
+    std::fseek(file_, 0, SEEK_END);  // between reading and writing a stream must be positioned
+    if (cut_off) std::fputc('\n', file_);
   }
   ~JsonLines() {
     if (file_) std::fclose(file_);

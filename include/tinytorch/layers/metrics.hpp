@@ -5,6 +5,7 @@
 #include <limits>
 #include <tinytorch/layers/data_loader.hpp>
 #include <tinytorch/layers/module.hpp>
+#include <tinytorch/tensor/ops/loss.hpp>
 #include <tinytorch/tensor/ops/reduce.hpp>
 
 namespace tinytorch::inline TT_BUILD {

@@ -40,8 +40,8 @@ struct TrainerOptions {
   Metric metric = accuracy;  // reported beside the loss
   std::string metric_name = "accuracy";
   std::function<bool(const EpochReport&)> stop_when{};  // early exit after an epoch
-  int64_t max_steps = 0;                              // stop after this many optimizer steps; 0: no limit
-  std::string log_path{};                             // JSON lines, one per epoch
+  int64_t max_steps = 0;                                // stop after this many optimizer steps; 0: no limit
+  std::string log_path{};                               // JSON lines, one per epoch
   std::string checkpoint_path{};
   int64_t checkpoint_every = 0;  // in optimizer steps; 0: after each epoch
   std::FILE* progress = stdout;  // null: silent
