@@ -119,8 +119,8 @@ class Fields {
   std::string where_;
 };
 
-// A file's bytes; refuses what is absent, not a plain file, or larger than `limit`.
-inline std::string read_limited(const std::filesystem::path& path, int64_t limit) {
+// Size of a file; refuses what is absent, not a plain file, or larger than `limit`.
+inline int64_t require_size(const std::filesystem::path& path, int64_t limit) {
   const std::string name = path.filename().string();
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error))
@@ -128,10 +128,15 @@ inline std::string read_limited(const std::filesystem::path& path, int64_t limit
   const auto bytes = std::filesystem::file_size(path, error);
   if (error || bytes > static_cast<uintmax_t>(limit))
     throw Refusal(name, "", "at most " + std::to_string(limit) + " bytes", std::to_string(bytes) + " bytes");
+  return static_cast<int64_t>(bytes);
+}
+
+inline std::string read_limited(const std::filesystem::path& path, int64_t limit) {
+  require_size(path, limit);
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
-  if (!file) throw Refusal(name, "", "a readable file", "a read error");
+  if (!file) throw Refusal(path.filename().string(), "", "a readable file", "a read error");
   return text.str();
 }
 

@@ -44,6 +44,18 @@ inline std::vector<std::filesystem::path> find_entries(const std::vector<std::fi
   return found;
 }
 
+// An exception's text on one line, without the caller's place and the advice for programmers that follow it.
+inline std::string reason_of(const std::exception& error) {
+  std::string text = error.what();
+  for (const char* tail : {"\n  at ", "\n  hint: "}) text = text.substr(0, text.find(tail));
+  std::string out;
+  for (const char c : text) {
+    if (c == '\n') out += ';';
+    if (c != '\n' && (c != ' ' || (!out.empty() && out.back() != ' '))) out += c;
+  }
+  return out;
+}
+
 // Calls `admit(folder)` for each entry; it returns the contestant or throws. `name_of` reads a contestant's
 // name.
 template <class Contestant, class Admit, class NameOf>
@@ -60,7 +72,7 @@ std::vector<Contestant> admit_all(const std::vector<std::filesystem::path>& fold
     } catch (const std::bad_alloc&) {
       refused.push_back({folder.string(), "the entry needs more memory than this machine gives"});
     } catch (const std::exception& e) {
-      refused.push_back({folder.string(), e.what()});
+      refused.push_back({folder.string(), reason_of(e)});
     }
   }
   return contestants;

@@ -6,10 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <stdexcept>
+#include <algorithm>
 #include <string>
 #include <tinymlperf/race.hpp>
 #include <tinytorch/benchmarking/svg.hpp>
@@ -230,21 +227,6 @@ inline std::string html_page(const Race& race) {
       "trademark MLPerf is."
       "</p>\n</body></html>\n";
   return out;
-}
-
-// Writes under a temporary name in the same folder and renames, so that a reader never sees half a file.
-inline void write_whole(const std::filesystem::path& path, const std::string& text) {
-  std::filesystem::path temporary = path;
-  temporary += ".tmp";
-  {
-    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    file << text;
-    file.flush();
-    if (!file)
-      throw std::runtime_error("cannot write " + temporary.string() +
-                               "; is the folder writable and the disk not full?");
-  }
-  std::filesystem::rename(temporary, path);
 }
 
 }  // namespace tinymlperf

@@ -16,8 +16,7 @@ namespace {
 
 const nlohmann::json& golden() {
   static const nlohmann::json document = [] {
-    const auto path =
-        std::filesystem::path(__FILE__).parent_path().parent_path() / "golden" / "statistics.json";
+    const auto path = std::filesystem::path(TINYTORCH_SOURCE_DIR) / "tests/golden/statistics.json";
     std::ifstream file(path);
     REQUIRE_MESSAGE(file, "cannot open ", path.string());
     return nlohmann::json::parse(file);

@@ -45,3 +45,17 @@ inline void check_error(const std::string& text, const std::function<void()>& f,
 }
 
 }  // namespace errors
+
+namespace test {
+
+// f is refused with `code`, its message contains `text`, and it blames a line of the calling test.
+inline void expect_error(const std::string& code, const std::string& text, const std::function<void()>& f,
+                         const std::string& file = __builtin_FILE()) {
+  const errors::Thrown t = errors::thrown_by(f);
+  INFO(t.text);
+  CHECK(t.code == code);
+  CHECK(t.text.find(text) != std::string::npos);
+  CHECK(t.file == file);
+}
+
+}  // namespace test

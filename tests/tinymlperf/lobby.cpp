@@ -70,3 +70,11 @@ TEST_CASE("one entry's failure of any kind leaves the others in, in order") {
   CHECK(refused[2].reason.find("name") != std::string::npos);
   CHECK(refused[3].reason == "out of range");
 }
+
+TEST_CASE("a reason is one line and keeps what was expected and found") {
+  const std::runtime_error e(
+      "TT-IO-03: cannot read 'w' as safetensors\n  expected: 8 bytes\n  found:    0 bytes\n"
+      "  hint: x\n  at file.cpp:3");
+  CHECK(reason_of(e) == "TT-IO-03: cannot read 'w' as safetensors; expected: 8 bytes; found: 0 bytes");
+  CHECK(reason_of(std::runtime_error("plain")) == "plain");
+}

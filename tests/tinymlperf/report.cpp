@@ -1,8 +1,6 @@
 // A made-up race is written as JSON, text and HTML and read back.
 #include <doctest/doctest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <tinymlperf/report.hpp>
 
@@ -158,18 +156,4 @@ TEST_CASE("numbers as text") {
   shared[0].rank = shared[1].rank = 1;
   CHECK(show_rank(shared[0], shared) == "1=");
   CHECK(show_rank(shared[2], shared) == "-");
-}
-
-TEST_CASE("files appear whole and leave nothing behind") {
-  const auto folder = std::filesystem::temp_directory_path() / "tinymlperf_report_test";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  write_whole(folder / "a.txt", "first, longer");
-  write_whole(folder / "a.txt", "second");
-  std::ostringstream text;
-  text << std::ifstream(folder / "a.txt").rdbuf();
-  CHECK(text.str() == "second");
-  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 1);
-  CHECK_THROWS(write_whole(folder / "absent" / "a.txt", "x"));
-  std::filesystem::remove_all(folder);
 }

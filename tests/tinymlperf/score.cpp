@@ -64,7 +64,7 @@ TEST_CASE("the single-stream half of the score reads p90, not the median") {
     for (int i = 0; i < 3; ++i) b.single[static_cast<size_t>(i)] = 4e-3;  // 15 % of the calls
   const std::vector<Measurement> all{base, tail};
   const auto results = score_race(all, kRules);
-  const Result& r = find(results, all, "tail");
+  const Result r = find(results, all, "tail");
   CHECK(r.p50.estimate == doctest::Approx(1e-3));
   CHECK(r.p90.estimate == doctest::Approx(4e-3));
   CHECK(r.score.estimate == doctest::Approx(50));
@@ -133,7 +133,7 @@ TEST_CASE("a slow stretch that hits both entries widens neither score") {
       for (auto* samples : {&m.blocks[b].single, &m.blocks[b].batch})
         for (double& x : *samples) x *= 3;
   const auto results = score_race(all, kRules);
-  const Result& r = find(results, all, "other");
+  const Result r = find(results, all, "other");
   CHECK(r.p50.high > 2.5 * r.p50.low);
   CHECK(r.score.low == doctest::Approx(50));
   CHECK(r.score.high == doctest::Approx(50));

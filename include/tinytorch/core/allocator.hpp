@@ -134,6 +134,23 @@ class HostAllocator {
   std::array<std::vector<void*>, 64 * 4 + 8> free_;
 };
 
+// Scratch memory from the library's allocator, so that it is reused and counted.
+template <class T>
+class Scratch {
+ public:
+  explicit Scratch(int64_t n) : bytes_(static_cast<size_t>(n) * sizeof(T)) {
+    data_ = static_cast<T*>(HostAllocator::instance().allocate(bytes_));
+  }
+  ~Scratch() { HostAllocator::instance().deallocate(data_, bytes_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  T* data() { return data_; }
+
+ private:
+  size_t bytes_;
+  T* data_;
+};
+
 inline AllocatorStats allocator_stats() { return HostAllocator::instance().stats(); }
 inline void reset_peak() { HostAllocator::instance().reset_peak(); }
 

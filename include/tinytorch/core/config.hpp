@@ -53,7 +53,16 @@
 #define TT_SIMD
 #endif
 
+// Unrolls a loop of constant length completely: register tiles must not become arrays in memory.
+#if defined(__CUDACC__)
+#define TT_UNROLL
+#elif defined(__clang__)
+#define TT_UNROLL _Pragma("unroll")
+#else
+#define TT_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 // Last parameter of every public function: the caller's file and line, for error messages.
-#define TT_LOC Loc loc = Loc::current()
+#define TT_LOC ::tinytorch::Loc loc = ::tinytorch::Loc::current()
 
 #define TINYTORCH_VERSION "0.1.0"

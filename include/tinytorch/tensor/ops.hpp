@@ -2,9 +2,15 @@
 #pragma once
 
 #include <tinytorch/tensor/members.hpp>
+#include <tinytorch/tensor/ops/batch_norm.hpp>
+#include <tinytorch/tensor/ops/conv.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
 #include <tinytorch/tensor/ops/elementwise.hpp>
 #include <tinytorch/tensor/ops/index.hpp>
+#include <tinytorch/tensor/ops/loss.hpp>
 #include <tinytorch/tensor/ops/matmul.hpp>
+#include <tinytorch/tensor/ops/norm.hpp>
+#include <tinytorch/tensor/ops/pool.hpp>
 #include <tinytorch/tensor/ops/reduce.hpp>
 #include <tinytorch/tensor/ops/shape.hpp>
+#include <tinytorch/tensor/ops/softmax.hpp>

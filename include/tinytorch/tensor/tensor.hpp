@@ -55,6 +55,25 @@ struct TensorImpl {
   std::string name;                       // shown in error messages
 };
 
+// Calls f(element) over a strided view in row-major order.
+template <class T, class F>
+void for_each_element(const backend::View& v, F&& f) {
+  if (v.numel() == 0) return;
+  int64_t index[kMaxRank] = {};
+  int64_t offset = 0;
+  while (true) {
+    f(v.as<T>()[offset]);
+    int d = v.rank() - 1;
+    for (; d >= 0; --d) {
+      offset += v.strides[d];
+      if (++index[d] < v.shape[d]) break;
+      offset -= v.strides[d] * v.shape[d];
+      index[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
 class Tensor {
  public:
   Tensor() = default;  // undefined: no storage, converts to false
@@ -99,7 +118,19 @@ class Tensor {
   }
   // All elements in row-major order, converted to T.
   template <class T = float>
-  std::vector<T> to_vector() const;
+  std::vector<T> to_vector() const {
+    std::vector<T> out;
+    out.reserve(static_cast<size_t>(numel()));
+    raw();
+    tinytorch::dispatch(dtype(), [&]<class U>(U*) {
+      constexpr bool k16 = std::is_same_v<U, BFloat16> || std::is_same_v<U, Half>;
+      using Wide =
+          std::conditional_t<k16 && !std::is_same_v<T, U>, float, U>;  // 16-bit floats go by way of float
+      for_each_element<U>(view_of(),
+                          [&](U value) { out.push_back(static_cast<T>(static_cast<Wide>(value))); });
+    });
+    return out;
+  }
 
   // --- copies ---
   Tensor to(DType dtype, TT_LOC) const;
@@ -285,39 +316,6 @@ Tensor from_data(const std::vector<T>& values, const Shape& shape, Device device
   T* out = t.data<T>();
   for (size_t i = 0; i < values.size(); ++i) out[i] = values[i];
   return device.is_cpu() ? t : t.to(device, loc);
-}
-
-// Calls f(element) over a strided view in row-major order.
-template <class T, class F>
-void for_each_element(const backend::View& v, F&& f) {
-  if (v.numel() == 0) return;
-  int64_t index[kMaxRank] = {};
-  int64_t offset = 0;
-  while (true) {
-    f(v.as<T>()[offset]);
-    int d = v.rank() - 1;
-    for (; d >= 0; --d) {
-      offset += v.strides[d];
-      if (++index[d] < v.shape[d]) break;
-      offset -= v.strides[d] * v.shape[d];
-      index[d] = 0;
-    }
-    if (d < 0) return;
-  }
-}
-
-template <class T>
-std::vector<T> Tensor::to_vector() const {
-  std::vector<T> out;
-  out.reserve(static_cast<size_t>(numel()));
-  raw();
-  dispatch(dtype(), [&]<class U>(U*) {
-    constexpr bool k16 = std::is_same_v<U, BFloat16> || std::is_same_v<U, Half>;
-    using Wide =
-        std::conditional_t<k16 && !std::is_same_v<T, U>, float, U>;  // 16-bit floats convert by way of float
-    for_each_element<U>(view_of(), [&](U value) { out.push_back(static_cast<T>(static_cast<Wide>(value))); });
-  });
-  return out;
 }
 
 inline double Tensor::item_as_double(Loc loc) const {

@@ -32,23 +32,6 @@ inline constexpr int64_t kTileCols = 2 * kLanes<T>;
 inline constexpr int64_t kBlockK = 256;   // depth of a packed slice
 inline constexpr int64_t kBlockN = 3072;  // columns of B packed at a time
 
-// Scratch memory from the library's allocator, so that it is reused and counted.
-template <class T>
-class Scratch {
- public:
-  explicit Scratch(int64_t n) : bytes_(static_cast<size_t>(n) * sizeof(T)) {
-    data_ = static_cast<T*>(HostAllocator::instance().allocate(bytes_));
-  }
-  ~Scratch() { HostAllocator::instance().deallocate(data_, bytes_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  T* data() { return data_; }
-
- private:
-  size_t bytes_;
-  T* data_;
-};
-
 // acc [kTileRows, kTileCols] = sum over k of a column of A (packed [K, kTileRows]) times a row of B ([K,
 // kTileCols]).
 template <class T>
@@ -58,7 +41,7 @@ template <class T>
   Simd<T> left[kRows] = {}, right[kRows] = {};
   for (int64_t k = 0; k < depth; ++k) {
     const Simd<T> b0 = simd_load(b), b1 = simd_load(b + kL);
-#pragma GCC unroll 16
+    TT_UNROLL
     for (int64_t i = 0; i < kRows; ++i) {
       left[i] += a[i] * b0;
       right[i] += a[i] * b1;
@@ -66,7 +49,7 @@ template <class T>
     a += kRows;
     b += 2 * kL;
   }
-#pragma GCC unroll 16
+  TT_UNROLL
   for (int64_t i = 0; i < kRows; ++i) {
     T* row = c + i * c_row;
     simd_store(row, accumulate ? simd_load(row) + left[i] : left[i]);

@@ -62,7 +62,7 @@ template <class T, class MakeBlock, class Finish>
 void fill_blocks(T* out, int64_t n, int64_t per_block, MakeBlock&& make_block, Finish&& finish) {
   const int64_t blocks = (n + per_block - 1) / per_block;
   parallel_for(blocks, 2048, [&](int64_t begin, int64_t end) {
-    T values[4];
+    T values[4] = {};
     for (int64_t k = begin; k < end; ++k) {
       make_block(static_cast<uint64_t>(k), values);
       const int64_t count = n - k * per_block < per_block ? n - k * per_block : per_block;

@@ -1,0 +1,188 @@
+// Times every operation at several sizes: seconds, GB/s, GFLOP/s and the share of what the machine can do.
+//
+//   bench_ops                          table of all cases at 1k, 1M and 16M elements
+//   bench_ops --sizes 1048576 --only softmax --json out.json
+//   bench_ops --serve                  answers "case n seconds" lines on stdin: the driver bench/compare_ops.py
+//                                      alternates it with PyTorch
+// The limit of a case is the larger of bytes / copy bandwidth (a copy of n floats in this run) and FLOPs / peak
+// (independent multiply-adds in this run, all threads); bytes and FLOPs are what the primitives state themselves.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <op_cases.hpp>
+#include <tinytorch/benchmarking/measure.hpp>
+#include <tinytorch/core/parallel.hpp>
+#include <tinytorch/core/simd.hpp>
+#include <tinytorch/tensor/apply.hpp>
+
+using nlohmann::json;
+namespace tt = tinytorch;
+using tt::benchmarking::SteadyClock;
+namespace statistics = tt::statistics;
+
+namespace {
+
+// Sums the cost that the primitives of one call state.
+class CostCounter final : public tt::OpObserver {
+ public:
+  CostCounter() { tt::op_observer() = this; }
+  ~CostCounter() override { tt::op_observer() = nullptr; }
+  void after(const tt::PrimitiveBase&, const tt::Tensors&, const tt::Tensors&, tt::Cost cost) override {
+    total.flops += cost.flops;
+    total.bytes += cost.bytes;
+  }
+  tt::Cost total;
+};
+
+// Seconds per call: samples of enough calls to last 50 microseconds each, within `budget` seconds in all.
+std::vector<double> sample(const bench::Work& work, double budget) {
+  const SteadyClock clock;
+  double start = clock();
+  work();
+  const double once = std::max(clock() - start, 1e-9);
+  const auto calls = static_cast<int64_t>(std::max(1.0, 5e-5 / once));
+  std::vector<double> samples;
+  const double deadline = clock() + budget;
+  do {
+    start = clock();
+    for (int64_t i = 0; i < calls; ++i) work();
+    samples.push_back((clock() - start) / static_cast<double>(calls));
+  } while (clock() < deadline && samples.size() < 1000);
+  return samples;
+}
+
+// GFLOP/s of ten independent chains of vector multiply-adds on every thread.
+double measure_fma_peak() {
+  using V = tt::Simd<float>;
+  constexpr int64_t kRounds = 2'000'000;
+  std::vector<double> rates;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    std::vector<float> sink(static_cast<size_t>(tt::thread_count()));
+    const double start = SteadyClock{}();
+    tt::parallel_for(tt::thread_count(), 1, [&](int64_t begin, int64_t) {
+      V a{}, b{}, c{}, d{}, e{}, f{}, g{}, h{}, i{}, j{};
+      V x = tt::simd_broadcast(1.0f + static_cast<float>(begin) * 1e-9f);
+      for (int64_t r = 0; r < kRounds; ++r) {
+        a = a * x + x, b = b * x + x, c = c * x + x, d = d * x + x, e = e * x + x;
+        f = f * x + x, g = g * x + x, h = h * x + x, i = i * x + x, j = j * x + x;
+      }
+      sink[static_cast<size_t>(begin)] = (a + b + c + d + e + f + g + h + i + j)[0];
+    });
+    const double seconds = SteadyClock{}() - start;
+    rates.push_back(2.0 * 10 * tt::kLanes<float> * kRounds * tt::thread_count() / seconds * 1e-9);
+  }
+  return statistics::median(rates);
+}
+
+// GB/s, read plus written, of copying n floats.
+double measure_copy(int64_t n) {
+  const tt::Tensor from = tt::ones({n}), to = tt::zeros({n});
+  const auto copy = [&] {
+    tt::parallel_for(n, 65536, [&](int64_t begin, int64_t end) {
+      std::memcpy(to.data<float>() + begin, from.data<float>() + begin, static_cast<size_t>(end - begin) * 4);
+    });
+  };
+  return 8.0 * static_cast<double>(n) / statistics::median(sample(copy, 0.2)) * 1e-9;
+}
+
+// One size at a time: the inputs of 16M elements are a gigabyte.
+class Bench {
+ public:
+  const bench::Case* find(const std::string& name) const {
+    for (const bench::Case& c : cases_)
+      if (c.name == name) return &c;
+    return nullptr;
+  }
+  const std::vector<bench::Case>& cases() const { return cases_; }
+  double peak() const { return peak_; }
+  double copy() const { return copy_; }
+
+  json measure(const bench::Case& c, int64_t n, double budget) {
+    if (!inputs_ || inputs_->n != n) {
+      inputs_.reset();
+      inputs_ = std::make_unique<bench::Inputs>(n);
+      copy_ = measure_copy(n);
+    }
+    if (peak_ == 0) peak_ = measure_fma_peak();
+    const bench::Work work = c.prepare(*inputs_);
+    tt::Cost cost;
+    {
+      CostCounter counter;
+      work();
+      cost = counter.total;
+    }
+    const std::vector<double> samples = sample(work, budget);
+    const double seconds = statistics::median(samples);
+    const double limit = std::max(cost.bytes / (copy_ * 1e9), cost.flops / (peak_ * 1e9));
+    return {{"name", c.name},           {"n", n},
+            {"seconds", seconds},       {"best", *std::min_element(samples.begin(), samples.end())},
+            {"samples", samples.size()},
+            {"bytes", cost.bytes},      {"flops", cost.flops},
+            {"gb_per_s", cost.bytes / seconds * 1e-9}, {"gflop_per_s", cost.flops / seconds * 1e-9},
+            {"share_of_limit", limit / seconds}};
+  }
+
+ private:
+  std::vector<bench::Case> cases_ = bench::op_cases();
+  std::unique_ptr<bench::Inputs> inputs_;
+  double copy_ = 0, peak_ = 0;
+};
+
+// One JSON request a line: {"name", "n", "seconds"}; or "list". One JSON answer a line.
+int serve(Bench& bench) {
+  for (std::string line; std::getline(std::cin, line);) {
+    json answer;
+    if (line == "list") {
+      for (const bench::Case& c : bench.cases()) answer.push_back(c.name);
+    } else {
+      const json request = json::parse(line);
+      const bench::Case* found = bench.find(request.at("name"));
+      answer = found ? bench.measure(*found, request.at("n"), request.at("seconds"))
+                     : json{{"error", "no case " + request.at("name").get<std::string>()}};
+      answer["fma_peak_gflop_per_s"] = bench.peak();
+      answer["copy_gb_per_s"] = bench.copy();
+    }
+    std::cout << answer.dump() << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Times every operation of the library"};
+  std::vector<int64_t> sizes = {1 << 10, 1 << 20, 1 << 24};
+  std::string only, json_path;
+  double budget = 0.1;
+  bool serving = false;
+  int threads = 0;
+  app.add_option("--sizes", sizes, "elements per operand")->check(CLI::Range(int64_t{1024}, int64_t{1} << 28));
+  app.add_option("--only", only, "cases whose name contains this");
+  app.add_option("--seconds", budget, "time per case");
+  app.add_option("--threads", threads, "default: all");
+  app.add_option("--json", json_path, "also write the numbers here");
+  app.add_flag("--serve", serving, "answer requests on standard input");
+  CLI11_PARSE(app, argc, argv);
+  if (threads > 0) tt::set_thread_count(threads);
+  Bench bench;
+  if (serving) return serve(bench);
+  json results = json::array();
+  std::printf("%-24s %10s %12s %9s %9s %7s\n", "case", "elements", "microseconds", "GB/s", "GFLOP/s", "limit");
+  for (int64_t n : sizes) {
+    for (const bench::Case& c : bench.cases()) {
+      if (c.name.find(only) == std::string::npos) continue;
+      const json r = bench.measure(c, n, budget);
+      std::printf("%-24s %10lld %12.2f %9.2f %9.2f %6.0f%%\n", c.name.c_str(), static_cast<long long>(n),
+                  r["seconds"].get<double>() * 1e6, r["gb_per_s"].get<double>(), r["gflop_per_s"].get<double>(),
+                  r["share_of_limit"].get<double>() * 100);
+      results.push_back(r);
+    }
+  }
+  if (!json_path.empty()) {
+    std::ofstream(json_path) << json{{"fma_peak_gflop_per_s", bench.peak()}, {"cases", results}}.dump(1) << "\n";
+  }
+  return 0;
+}

@@ -1,0 +1,122 @@
+"""Times every operation of the library against PyTorch on the CPU, taking turns: A B A B ...
+
+    bench/compare_ops.py --bench build/bin/bench_ops --python <a python with torch>
+
+Both programs stay alive and answer one request at a time, so neighbours, clock and cache treat them alike. A round
+is one request to each; its ratio is ours / PyTorch's (below 1: ours is faster). The table shows the median ratio
+and its interquartile range (with --best: the ratio of the fastest samples, for a machine that others use too), and goes to bench/results/ops_cpu.json with machine, date, commit and versions.
+"""
+
+import argparse
+import datetime
+import json
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+SIZES = [1 << 10, 1 << 20, 1 << 24]
+SECONDS = {1 << 10: 0.01, 1 << 20: 0.03, 1 << 24: 0.1}
+
+
+class Contender:
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            sys.exit(f"{self.process.args} ended while answering {line}")
+        return json.loads(answer)
+
+
+def first_line(command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE).stdout.splitlines()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        return "unknown"
+
+
+def processor():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor()
+
+
+def compare(ours, peer, name, n, rounds, best):
+    request = json.dumps({"name": name, "n": n, "seconds": SECONDS.get(n, 0.1)})
+    ratios, a_times, b_times, a_best, b_best = [], [], [], [], []
+    for round_number in range(rounds):
+        pair = [ours, peer] if round_number % 2 == 0 else [peer, ours]
+        answers = {}
+        for contender in pair:
+            time.sleep(0.002)  # the other program's worker threads stop spinning
+            answers[contender] = contender.ask(request)
+        a, b = answers[ours]["seconds"], answers[peer]["seconds"]
+        ratios.append(a / b)
+        a_times.append(a)
+        b_times.append(b)
+        a_best.append(answers[ours]["best"])
+        b_best.append(answers[peer]["best"])
+    low, _, high = statistics.quantiles(ratios, n=4) if rounds > 1 else (ratios[0],) * 3
+    kept = {k: answers[ours][k] for k in ("bytes", "flops", "copy_gb_per_s", "fma_peak_gflop_per_s", "share_of_limit")}
+    a, b = (min(a_best), min(b_best)) if best else (statistics.median(a_times), statistics.median(b_times))
+    return {"name": name, "n": n, "ratio": a / b if best else statistics.median(ratios), "ratio_quartiles": [low, high],
+            "best_ratio": min(a_best) / min(b_best), "seconds": a, "peer_seconds": b, "rounds": rounds, **kept}  # fmt: skip
+
+
+def summarize(rows):
+    for n in sorted({r["n"] for r in rows}):
+        ratios = sorted((r["ratio"], r["name"]) for r in rows if r["n"] == n)
+        slow = [f"{name} {ratio:.2f}" for ratio, name in reversed(ratios) if ratio > 3]
+        print(f"{n} elements: {len(ratios)} cases, median ratio {statistics.median(r for r, _ in ratios):.2f}, "
+              f"slowest {ratios[-1][1]} {ratios[-1][0]:.2f}; above 3: {', '.join(slow) or 'none'}")  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bench", default="build/bin/bench_ops")
+    parser.add_argument("--python", default=sys.executable, help="a Python that can import torch")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--only", nargs="+", default=[""], help="cases whose name contains one of these")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--best", action="store_true", help="compare fastest samples, not medians")
+    parser.add_argument("--threads", default="2")
+    parser.add_argument("--out", type=pathlib.Path, help="default: bench/results/ops_cpu.json when all cases run")
+    args = parser.parse_args()
+    ours = Contender([args.bench, "--serve", "--threads", args.threads])
+    peer = Contender([args.python, str(HERE / "peers/ops_torch.py"), "--threads", args.threads])
+    known = set(peer.ask("list"))
+    names = [name for name in ours.ask("list") if any(part in name for part in args.only)]
+    missing = [name for name in names if name not in known]
+    if missing:
+        sys.exit(f"peers/ops_torch.py lacks {', '.join(missing)}")
+    rows = []
+    print(f"{'case':<24} {'elements':>9} {'ours us':>12} {'torch us':>12} {'ratio':>7}  quartiles   of limit")
+    for n in args.sizes:
+        for name in names:
+            r = compare(ours, peer, name, n, args.rounds if n < 1 << 24 else max(3, args.rounds // 2), args.best)
+            rows.append(r)
+            low, high = r["ratio_quartiles"]
+            print(f"{name:<24} {n:>9} {r['seconds'] * 1e6:>12.2f} {r['peer_seconds'] * 1e6:>12.2f} {r['ratio']:>7.2f}"
+                  f"  {low:.2f}-{high:.2f} {r['share_of_limit'] * 100:>9.0f}%", flush=True)  # fmt: skip
+    summarize(rows)
+    out = args.out or (HERE / "results/ops_cpu.json" if args.only == [""] else None)
+    if out:
+        about = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                 "commit": first_line(["git", "rev-parse", "HEAD"]), "processor": processor(), "threads": int(args.threads), "statistic": "best" if args.best else "median",
+                 "compiler": first_line(["g++", "--version"]), "peer": peer.ask("version")}  # fmt: skip
+        text = json.dumps(about, indent=1)[:-2] + ',\n "cases": [\n  ' + ",\n  ".join(map(json.dumps, rows)) + "\n ]\n}\n"
+        partial = out.with_suffix(".partial")
+        partial.write_text(text)
+        partial.replace(out)
+
+
+if __name__ == "__main__":
+    main()

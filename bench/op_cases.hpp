@@ -1,0 +1,166 @@
+// The calls that bench_ops times, each under the name that bench/peers/ops_torch.py uses for the same work.
+//
+// A size n stands for n elements: vectors [n], and matrices [R, C] with R C = n and C at most 1024; n is a power of
+// four times 1024 at best, so that square matrices [S, S] exist too. Images are [n / (channels 32 32), channels,
+// 32, 32]. "+grad" is forward and backward, with the gradient of the result given.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <tinytorch/tinytorch.hpp>
+#include <vector>
+
+namespace bench {
+
+namespace tt = tinytorch;
+using tt::Tensor;
+
+struct Inputs {
+  int64_t n, cols, rows, side, channels, images;
+  Tensor x, y, positive;          // [n]: normal, normal, 0.5 to 1.5
+  Tensor m, k, flags, integers;   // [R, C]: normal, normal, bool, i64 in [0, C)
+  Tensor row, column, row_index;  // [C], [R, 1], i64 [R] in [0, R)
+  Tensor column_index;            // i64 [R, C] in [0, R)
+  Tensor square, other;           // [S, S]
+  Tensor weight, class_of;        // [C, C]; i64 [R] in [0, C)
+  Tensor image, filter, filter_bias, channel, channel_positive;
+  Tensor half;  // bf16 [n]
+
+  explicit Inputs(int64_t count) : n(count) {
+    side = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(n))));
+    cols = std::min<int64_t>(1024, side);
+    rows = n / cols;
+    channels = n >= 16 * 1024 ? 16 : 1;
+    images = std::max<int64_t>(1, n / (channels * 1024));
+    x = tt::randn({n}), y = tt::randn({n}), positive = tt::rand({n}) + 0.5;
+    m = tt::randn({rows, cols}), k = tt::randn({rows, cols}), flags = tt::randn({rows, cols}) > 0;
+    integers = tt::randint(0, cols, {rows, cols}), row = tt::randn({cols}), column = tt::randn({rows, 1});
+    row_index = tt::randint(0, rows, {rows}), column_index = tt::randint(0, rows, {rows, cols});
+    square = tt::randn({side, side}), other = tt::randn({side, side});
+    weight = tt::randn({cols, cols}), class_of = tt::randint(0, cols, {rows});
+    image = tt::randn({images, channels, 32, 32}), filter = tt::randn({channels, channels, 3, 3});
+    filter_bias = tt::randn({channels}), channel = tt::randn({channels}), channel_positive = tt::rand({channels}) + 0.5;
+    half = x.to(tt::bf16);
+  }
+};
+
+using Work = std::function<void()>;
+struct Case {
+  std::string name;
+  std::function<Work(const Inputs&)> prepare;
+};
+
+// A forward call; the result is dropped at once, as an expression's temporary would be.
+template <class F>
+Case forward(const char* name, F f) {
+  return {name, [f](const Inputs& in) -> Work { return [f, &in] { (void)f(in); }; }};
+}
+
+// Forward and backward through f(operands).
+template <class F>
+Case with_grad(const char* name, tt::Tensors (*operands)(const Inputs&), F f) {
+  return {std::string(name) + "+grad", [operands, f](const Inputs& in) -> Work {
+            tt::Tensors leaves;
+            for (const Tensor& t : operands(in)) {
+              leaves.push_back(t.detach());
+              if (tt::is_floating(t.dtype())) leaves.back().requires_grad_();
+            }
+            const Tensor g = tt::ones_like(f(leaves).detach());
+            return [leaves, g, f]() mutable {
+              f(leaves).backward(g);
+              for (Tensor& t : leaves) t.zero_grad();
+            };
+          }};
+}
+
+// clang-format off
+#define FORWARD(name, ...) forward(name, [](const Inputs& in) { return __VA_ARGS__; })
+#define WITH_GRAD(name, operands, ...) with_grad(name, [](const Inputs& in) -> tt::Tensors { return operands; }, [](const tt::Tensors& v) { return __VA_ARGS__; })
+#define LIST(...) {__VA_ARGS__}
+inline std::vector<Case> op_cases() {
+  return {
+      FORWARD("full", tt::full({in.n}, 1.5)), FORWARD("arange", tt::arange(0, in.n)), FORWARD("linspace", tt::linspace(0, 1, in.n)),
+      FORWARD("eye", tt::eye(in.side)), FORWARD("rand", tt::rand({in.n})), FORWARD("randn", tt::randn({in.n})),
+      FORWARD("randint", tt::randint(0, 100, {in.n})), FORWARD("bernoulli", tt::bernoulli(0.3, {in.n})),
+
+      FORWARD("neg", tt::neg(in.x)), FORWARD("abs", tt::abs(in.x)), FORWARD("sign", tt::sign(in.x)),
+      FORWARD("square", tt::square(in.x)), FORWARD("clamp", tt::clamp(in.x, -0.5, 0.5)), FORWARD("floor", tt::floor(in.x)),
+      FORWARD("ceil", tt::ceil(in.x)), FORWARD("round", tt::round(in.x)), FORWARD("logical_not", tt::logical_not(in.flags)),
+      FORWARD("exp", tt::exp(in.x)), FORWARD("log", tt::log(in.positive)), FORWARD("sqrt", tt::sqrt(in.positive)),
+      FORWARD("rsqrt", tt::rsqrt(in.positive)), FORWARD("reciprocal", tt::reciprocal(in.positive)), FORWARD("sin", tt::sin(in.x)),
+      FORWARD("cos", tt::cos(in.x)), FORWARD("tanh", tt::tanh(in.x)), FORWARD("sigmoid", tt::sigmoid(in.x)),
+      FORWARD("erf", tt::erf(in.x)), FORWARD("relu", tt::relu(in.x)), FORWARD("leaky_relu", tt::leaky_relu(in.x)),
+      FORWARD("silu", tt::silu(in.x)), FORWARD("gelu", tt::gelu(in.x)), FORWARD("gelu_tanh", tt::gelu_tanh(in.x)),
+      FORWARD("exp bf16", tt::exp(in.half)), FORWARD("relu bf16", tt::relu(in.half)),
+
+      FORWARD("add", tt::add(in.x, in.y)), FORWARD("sub", tt::sub(in.x, in.y)), FORWARD("mul", tt::mul(in.x, in.y)),
+      FORWARD("div", tt::div(in.x, in.y)), FORWARD("pow", tt::pow(in.positive, in.y)), FORWARD("maximum", tt::maximum(in.x, in.y)),
+      FORWARD("minimum", tt::minimum(in.x, in.y)), FORWARD("eq", tt::eq(in.x, in.y)), FORWARD("ne", tt::ne(in.x, in.y)),
+      FORWARD("lt", tt::lt(in.x, in.y)), FORWARD("le", tt::le(in.x, in.y)), FORWARD("gt", tt::gt(in.x, in.y)),
+      FORWARD("ge", tt::ge(in.x, in.y)), FORWARD("logical_and", tt::logical_and(in.flags, in.flags)),
+      FORWARD("logical_or", tt::logical_or(in.flags, in.flags)), FORWARD("add scalar", in.x + 1.5),
+      FORWARD("add row", tt::add(in.m, in.row)), FORWARD("add column", tt::add(in.m, in.column)),
+      FORWARD("add transposed", tt::add(in.square, in.other.t())), FORWARD("add bf16", tt::add(in.half, in.half)),
+      FORWARD("where", tt::where(in.flags, in.m, in.k)), FORWARD("masked_fill", tt::masked_fill(in.m, in.flags, 0)),
+
+      FORWARD("sum", tt::sum(in.x)), FORWARD("sum rows", tt::sum(in.m, {1})), FORWARD("sum columns", tt::sum(in.m, {0})),
+      FORWARD("mean", tt::mean(in.x)), FORWARD("mean rows", tt::mean(in.m, {1})), FORWARD("prod", tt::prod(in.positive)),
+      FORWARD("max", tt::max(in.x)), FORWARD("max rows", tt::max(in.m, {1})), FORWARD("max columns", tt::max(in.m, {0})),
+      FORWARD("min", tt::min(in.x)), FORWARD("any", tt::any(in.flags)), FORWARD("all", tt::all(in.flags)),
+      FORWARD("any rows", tt::any(in.flags, {1})), FORWARD("var", tt::var(in.x)), FORWARD("var rows", tt::var(in.m, {1})),
+      FORWARD("var columns", tt::var(in.m, {0})), FORWARD("stddev rows", tt::stddev(in.m, {1})), FORWARD("norm", tt::norm(in.x)),
+      FORWARD("norm rows", tt::norm(in.m, {1})), FORWARD("argmax rows", tt::argmax(in.m, 1)),
+      FORWARD("argmax columns", tt::argmax(in.m, 0)), FORWARD("argmin rows", tt::argmin(in.m, 1)),
+      FORWARD("cumsum rows", tt::cumsum(in.m, 1)), FORWARD("cumsum columns", tt::cumsum(in.m, 0)),
+      FORWARD("cumsum", tt::cumsum(in.x, 0)), FORWARD("sum_to", tt::sum_to(in.m, in.row.shape())),
+
+      FORWARD("reshape", tt::reshape(in.x, {in.rows, in.cols})), FORWARD("transpose", tt::transpose(in.m, 0, 1)),
+      FORWARD("slice", tt::slice(in.x, 0, 1, -1)), FORWARD("clone", tt::clone(in.x)),
+      FORWARD("contiguous transposed", tt::contiguous(in.square.t())),
+      FORWARD("contiguous permuted", tt::contiguous(tt::permute(in.image, {0, 2, 3, 1}))),
+      FORWARD("cast bf16", tt::cast(in.x, tt::bf16)), FORWARD("cast f32", tt::cast(in.half, tt::f32)),
+      FORWARD("cast i64", tt::cast(in.x, tt::i64)), FORWARD("cat", tt::cat({in.x, in.y})),
+      FORWARD("cat columns", tt::cat({in.m, in.k}, 1)), FORWARD("stack", tt::stack({in.x, in.y}, 1)),
+      FORWARD("pad", tt::pad(in.m, {{1, 1}, {2, 2}})), FORWARD("flip", tt::flip(in.m, {0})), FORWARD("flip rows", tt::flip(in.m, {1})),
+      FORWARD("tril", tt::tril(in.square)), FORWARD("triu", tt::triu(in.square)),
+      FORWARD("index_select", tt::index_select(in.m, 0, in.row_index)), FORWARD("gather rows", tt::gather(in.m, 1, in.integers)),
+      FORWARD("gather columns", tt::gather(in.m, 0, in.column_index)),
+      FORWARD("scatter_add rows", tt::scatter_add(in.m, 1, in.integers, in.k)),
+      FORWARD("scatter_add columns", tt::scatter_add(in.m, 0, in.column_index, in.k)),
+      FORWARD("sort rows", tt::sort(in.m)), FORWARD("sort", tt::sort(in.x)), FORWARD("sort i64", tt::sort(in.integers)),
+      FORWARD("topk rows", tt::topk(in.m, 10)), FORWARD("topk", tt::topk(in.x, 10)),
+
+      FORWARD("matmul", tt::matmul(in.square, in.other)), FORWARD("matmul transposed", tt::matmul(in.square, in.other.t())),
+      FORWARD("matmul vector", tt::matmul(in.square, in.other[0])), FORWARD("linear", tt::linear(in.m, in.weight, in.row)),
+      // nn-begin
+      FORWARD("logsumexp rows", tt::logsumexp(in.m, {1})),
+      FORWARD("conv2d", tt::conv2d(in.image, in.filter, in.filter_bias, {1, 1})), FORWARD("max_pool2d", tt::max_pool2d(in.image)),
+      FORWARD("avg_pool2d", tt::avg_pool2d(in.image)), FORWARD("adaptive_avg_pool2d", tt::adaptive_avg_pool2d(in.image, 4, 4)),
+      FORWARD("softmax", tt::softmax(in.m)), FORWARD("log_softmax", tt::log_softmax(in.m)), FORWARD("softmax columns", tt::softmax(in.m, 0)),
+      FORWARD("layer_norm", tt::layer_norm(in.m, in.row, in.row)), FORWARD("rms_norm", tt::rms_norm(in.m, in.row)),
+      FORWARD("batch_norm_train", tt::batch_norm_train(in.image, in.channel, in.channel)),
+      FORWARD("batch_norm_infer", tt::batch_norm_infer(in.image, in.channel, in.channel_positive, in.channel, in.channel)),
+      FORWARD("group_norm", tt::group_norm(in.image, in.channels, in.channel, in.channel)),
+      FORWARD("embedding", tt::embedding(in.m, in.row_index)), FORWARD("dropout", tt::dropout(in.x, 0.1)),
+      FORWARD("cross_entropy", tt::cross_entropy(in.m, in.class_of)), FORWARD("mse_loss", tt::mse_loss(in.x, in.y)),
+      FORWARD("bce_with_logits", tt::bce_with_logits(in.x, in.positive)),
+      WITH_GRAD("conv2d", LIST(in.image, in.filter, in.filter_bias), tt::conv2d(v[0], v[1], v[2], {1, 1})),
+      WITH_GRAD("max_pool2d", LIST(in.image), tt::max_pool2d(v[0])), WITH_GRAD("softmax", LIST(in.m), tt::softmax(v[0])),
+      WITH_GRAD("layer_norm", LIST(in.m, in.row, in.row), tt::layer_norm(v[0], v[1], v[2])),
+      WITH_GRAD("cross_entropy", LIST(in.m, in.class_of), tt::cross_entropy(v[0], v[1])),
+      WITH_GRAD("embedding", LIST(in.m, in.row_index), tt::embedding(v[0], v[1])),
+      // nn-end
+      WITH_GRAD("gelu", LIST(in.x), tt::gelu(v[0])), WITH_GRAD("relu", LIST(in.x), tt::relu(v[0])),
+      WITH_GRAD("mul", LIST(in.x, in.y), tt::mul(v[0], v[1])), WITH_GRAD("add row", LIST(in.m, in.row), tt::add(v[0], v[1])),
+      WITH_GRAD("sum rows", LIST(in.m), tt::sum(v[0], {1})), WITH_GRAD("matmul", LIST(in.square, in.other), tt::matmul(v[0], v[1])),
+      WITH_GRAD("linear", LIST(in.m, in.weight, in.row), tt::linear(v[0], v[1], v[2])),
+      WITH_GRAD("gather rows", LIST(in.m, in.integers), tt::gather(v[0], 1, v[1])),
+  };
+}
+#undef LIST
+#undef WITH_GRAD
+#undef FORWARD
+// clang-format on
+
+}  // namespace bench

@@ -1,0 +1,160 @@
+"""The cases of bench/op_cases.hpp in PyTorch on the CPU, timed the same way.
+
+Answers one JSON request a line, {"name", "n", "seconds"}, with {"name", "n", "seconds", "samples"}; "list" names
+the cases, "version" the peer. Started by bench/compare_ops.py; needs torch.
+"""
+
+import argparse
+import json
+import math
+import statistics
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+
+class Inputs:
+    def __init__(self, n):
+        self.n, self.side = n, round(math.sqrt(n))
+        self.cols = min(1024, self.side)
+        self.rows = n // self.cols
+        self.channels = 16 if n >= 16 * 1024 else 1
+        self.images = max(1, n // (self.channels * 1024))
+        rows, cols, ch = self.rows, self.cols, self.channels
+        self.x, self.y, self.positive = torch.randn(n), torch.randn(n), torch.rand(n) + 0.5
+        self.m, self.k, self.flags = torch.randn(rows, cols), torch.randn(rows, cols), torch.randn(rows, cols) > 0
+        self.integers, self.row, self.column = torch.randint(cols, (rows, cols)), torch.randn(cols), torch.randn(rows, 1)
+        self.row_index, self.column_index = torch.randint(rows, (rows,)), torch.randint(rows, (rows, cols))
+        self.square, self.other = torch.randn(self.side, self.side), torch.randn(self.side, self.side)
+        self.weight, self.class_of = torch.randn(cols, cols), torch.randint(cols, (rows,))
+        self.image, self.filter = torch.randn(self.images, ch, 32, 32), torch.randn(ch, ch, 3, 3)
+        self.filter_bias, self.channel, self.channel_positive = torch.randn(ch), torch.randn(ch), torch.rand(ch) + 0.5
+        self.half = self.x.bfloat16()
+
+
+FORWARD = {
+    "full": lambda i: torch.full((i.n,), 1.5), "arange": lambda i: torch.arange(0, i.n), "linspace": lambda i: torch.linspace(0, 1, i.n),
+    "eye": lambda i: torch.eye(i.side), "rand": lambda i: torch.rand(i.n), "randn": lambda i: torch.randn(i.n),
+    "randint": lambda i: torch.randint(0, 100, (i.n,)), "bernoulli": lambda i: torch.empty(i.n).bernoulli_(0.3),
+    "neg": lambda i: torch.neg(i.x), "abs": lambda i: torch.abs(i.x), "sign": lambda i: torch.sign(i.x), "square": lambda i: torch.square(i.x),
+    "clamp": lambda i: torch.clamp(i.x, -0.5, 0.5), "floor": lambda i: torch.floor(i.x), "ceil": lambda i: torch.ceil(i.x),
+    "round": lambda i: torch.round(i.x), "logical_not": lambda i: torch.logical_not(i.flags), "exp": lambda i: torch.exp(i.x),
+    "log": lambda i: torch.log(i.positive), "sqrt": lambda i: torch.sqrt(i.positive), "rsqrt": lambda i: torch.rsqrt(i.positive),
+    "reciprocal": lambda i: torch.reciprocal(i.positive), "sin": lambda i: torch.sin(i.x), "cos": lambda i: torch.cos(i.x),
+    "tanh": lambda i: torch.tanh(i.x), "sigmoid": lambda i: torch.sigmoid(i.x), "erf": lambda i: torch.erf(i.x), "relu": lambda i: torch.relu(i.x),
+    "leaky_relu": lambda i: F.leaky_relu(i.x), "silu": lambda i: F.silu(i.x), "gelu": lambda i: F.gelu(i.x),
+    "gelu_tanh": lambda i: F.gelu(i.x, approximate="tanh"), "exp bf16": lambda i: torch.exp(i.half), "relu bf16": lambda i: torch.relu(i.half),
+    "add": lambda i: torch.add(i.x, i.y), "sub": lambda i: torch.sub(i.x, i.y), "mul": lambda i: torch.mul(i.x, i.y), "div": lambda i: torch.div(i.x, i.y),
+    "pow": lambda i: torch.pow(i.positive, i.y), "maximum": lambda i: torch.maximum(i.x, i.y), "minimum": lambda i: torch.minimum(i.x, i.y),
+    "eq": lambda i: torch.eq(i.x, i.y), "ne": lambda i: torch.ne(i.x, i.y), "lt": lambda i: torch.lt(i.x, i.y), "le": lambda i: torch.le(i.x, i.y),
+    "gt": lambda i: torch.gt(i.x, i.y), "ge": lambda i: torch.ge(i.x, i.y), "logical_and": lambda i: torch.logical_and(i.flags, i.flags),
+    "logical_or": lambda i: torch.logical_or(i.flags, i.flags), "add scalar": lambda i: i.x + 1.5, "add row": lambda i: i.m + i.row,
+    "add column": lambda i: i.m + i.column, "add transposed": lambda i: i.square + i.other.T, "add bf16": lambda i: i.half + i.half,
+    "where": lambda i: torch.where(i.flags, i.m, i.k), "masked_fill": lambda i: i.m.masked_fill(i.flags, 0),
+    "sum": lambda i: i.x.sum(), "sum rows": lambda i: i.m.sum(1), "sum columns": lambda i: i.m.sum(0), "mean": lambda i: i.x.mean(),
+    "mean rows": lambda i: i.m.mean(1), "prod": lambda i: i.positive.prod(), "max": lambda i: i.x.amax(), "max rows": lambda i: i.m.amax(1),
+    "max columns": lambda i: i.m.amax(0), "min": lambda i: i.x.amin(), "any": lambda i: i.flags.any(), "all": lambda i: i.flags.all(),
+    "any rows": lambda i: i.flags.any(1), "var": lambda i: i.x.var(), "var rows": lambda i: i.m.var(1), "var columns": lambda i: i.m.var(0),
+    "stddev rows": lambda i: i.m.std(1), "norm": lambda i: torch.linalg.vector_norm(i.x), "norm rows": lambda i: torch.linalg.vector_norm(i.m, dim=1),
+    "argmax rows": lambda i: i.m.argmax(1), "argmax columns": lambda i: i.m.argmax(0), "argmin rows": lambda i: i.m.argmin(1),
+    "cumsum rows": lambda i: i.m.cumsum(1), "cumsum columns": lambda i: i.m.cumsum(0), "cumsum": lambda i: i.x.cumsum(0),
+    "sum_to": lambda i: i.m.sum_to_size(i.row.shape), "logsumexp rows": lambda i: i.m.logsumexp(1),
+    "reshape": lambda i: i.x.reshape(i.rows, i.cols), "transpose": lambda i: i.m.transpose(0, 1), "slice": lambda i: i.x[1:-1],
+    "clone": lambda i: i.x.clone(), "contiguous transposed": lambda i: i.square.T.contiguous(),
+    "contiguous permuted": lambda i: i.image.permute(0, 2, 3, 1).contiguous(), "cast bf16": lambda i: i.x.bfloat16(),
+    "cast f32": lambda i: i.half.float(), "cast i64": lambda i: i.x.long(), "cat": lambda i: torch.cat((i.x, i.y)),
+    "cat columns": lambda i: torch.cat((i.m, i.k), 1), "stack": lambda i: torch.stack((i.x, i.y), 1), "pad": lambda i: F.pad(i.m, (2, 2, 1, 1)),
+    "flip": lambda i: i.m.flip(0), "flip rows": lambda i: i.m.flip(1), "tril": lambda i: i.square.tril(), "triu": lambda i: i.square.triu(),
+    "index_select": lambda i: i.m.index_select(0, i.row_index), "gather rows": lambda i: i.m.gather(1, i.integers),
+    "gather columns": lambda i: i.m.gather(0, i.column_index), "scatter_add rows": lambda i: i.m.scatter_add(1, i.integers, i.k),
+    "scatter_add columns": lambda i: i.m.scatter_add(0, i.column_index, i.k), "sort rows": lambda i: torch.sort(i.m, stable=True),
+    "sort": lambda i: torch.sort(i.x, stable=True), "sort i64": lambda i: torch.sort(i.integers, stable=True),
+    "topk rows": lambda i: i.m.topk(10), "topk": lambda i: i.x.topk(10),
+    "matmul": lambda i: i.square @ i.other, "matmul transposed": lambda i: i.square @ i.other.T, "matmul vector": lambda i: i.square @ i.other[0],
+    "linear": lambda i: F.linear(i.m, i.weight, i.row), "conv2d": lambda i: F.conv2d(i.image, i.filter, i.filter_bias, padding=1),
+    "max_pool2d": lambda i: F.max_pool2d(i.image, 2), "avg_pool2d": lambda i: F.avg_pool2d(i.image, 2),
+    "adaptive_avg_pool2d": lambda i: F.adaptive_avg_pool2d(i.image, 4), "softmax": lambda i: i.m.softmax(-1),
+    "log_softmax": lambda i: i.m.log_softmax(-1), "softmax columns": lambda i: i.m.softmax(0),
+    "layer_norm": lambda i: F.layer_norm(i.m, (i.cols,), i.row, i.row), "rms_norm": lambda i: F.rms_norm(i.m, (i.cols,), i.row),
+    "batch_norm_train": lambda i: F.batch_norm(i.image, None, None, i.channel, i.channel, training=True),
+    "batch_norm_infer": lambda i: F.batch_norm(i.image, i.channel, i.channel_positive, i.channel, i.channel),
+    "group_norm": lambda i: F.group_norm(i.image, i.channels, i.channel, i.channel), "embedding": lambda i: F.embedding(i.row_index, i.m),
+    "dropout": lambda i: F.dropout(i.x, 0.1), "cross_entropy": lambda i: F.cross_entropy(i.m, i.class_of), "mse_loss": lambda i: F.mse_loss(i.x, i.y),
+    "bce_with_logits": lambda i: F.binary_cross_entropy_with_logits(i.x, i.positive),
+}  # fmt: skip
+
+# name: operands, call
+WITH_GRAD = {
+    "conv2d": (lambda i: (i.image, i.filter, i.filter_bias), lambda x, w, b: F.conv2d(x, w, b, padding=1)),
+    "max_pool2d": (lambda i: (i.image,), lambda x: F.max_pool2d(x, 2)), "softmax": (lambda i: (i.m,), lambda x: x.softmax(-1)),
+    "layer_norm": (lambda i: (i.m, i.row, i.row), lambda x, w, b: F.layer_norm(x, w.shape, w, b)),
+    "cross_entropy": (lambda i: (i.m, i.class_of), F.cross_entropy), "embedding": (lambda i: (i.m, i.row_index), lambda w, index: F.embedding(index, w)),
+    "gelu": (lambda i: (i.x,), F.gelu), "relu": (lambda i: (i.x,), torch.relu), "mul": (lambda i: (i.x, i.y), torch.mul),
+    "add row": (lambda i: (i.m, i.row), torch.add), "sum rows": (lambda i: (i.m,), lambda x: x.sum(1)),
+    "matmul": (lambda i: (i.square, i.other), torch.matmul), "linear": (lambda i: (i.m, i.weight, i.row), F.linear),
+    "gather rows": (lambda i: (i.m, i.integers), lambda x, index: x.gather(1, index)),
+}  # fmt: skip
+
+
+def prepare(name, inputs):
+    if name in FORWARD:
+        call = FORWARD[name]
+        return lambda: call(inputs)
+    operands, call = WITH_GRAD[name.removesuffix("+grad")]
+    leaves = [t.detach().requires_grad_() if t.is_floating_point() else t for t in operands(inputs)]
+    g = torch.ones_like(call(*leaves))
+
+    def work():
+        call(*leaves).backward(g)
+        for t in leaves:
+            t.grad = None
+
+    return work
+
+
+def sample(work, budget):
+    """Seconds per call: samples of enough calls to last 50 microseconds each, within `budget` seconds in all."""
+    clock = time.perf_counter
+    start = clock()
+    work()
+    calls = max(1, int(5e-5 / max(clock() - start, 1e-9)))
+    repeats = range(calls)
+    samples = []
+    deadline = clock() + budget
+    while True:
+        start = clock()
+        for _ in repeats:
+            work()
+        end = clock()
+        samples.append((end - start) / calls)
+        if end >= deadline or len(samples) >= 1000:
+            return samples
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--threads", type=int, default=2)
+    torch.set_num_threads(parser.parse_args().threads)
+    inputs = None
+    for line in sys.stdin:
+        line = line.strip()
+        if line == "list":
+            answer = [*FORWARD, *(f"{name}+grad" for name in WITH_GRAD)]
+        elif line == "version":
+            answer = {"torch": torch.__version__, "threads": torch.get_num_threads()}
+        else:
+            request = json.loads(line)
+            if inputs is None or inputs.n != request["n"]:
+                inputs = None
+                inputs = Inputs(request["n"])
+            work = prepare(request["name"], inputs)
+            work()
+            samples = sample(work, request["seconds"])
+            answer = {**request, "seconds": statistics.median(samples), "best": min(samples), "samples": len(samples)}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

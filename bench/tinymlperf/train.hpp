@@ -1,0 +1,113 @@
+// Training of the bundled models: AdamW, a one-cycle learning rate, cross-entropy, batches in a seeded order.
+//
+// A function of (recipe, data, options) alone, so every race on one machine starts from the same bundled
+// entries. Loss is the mean over an epoch's batches in nats; accuracy is measured on samples that are never
+// trained on.
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <tinymlperf/bundled.hpp>
+#include <tinymlperf/contest.hpp>
+#include <tinytorch/autograd/engine.hpp>
+#include <tinytorch/data/digits.hpp>
+#include <tinytorch/layers/adam.hpp>
+#include <tinytorch/layers/schedule.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinymlperf {
+
+struct TrainOptions {
+  int64_t batch = 64;
+  double weight_decay = 0.01;
+  uint64_t seed = 0;  // of the initial weights and of the order
+};
+
+struct Trained {
+  EntrySpec spec;
+  std::shared_ptr<tt::Sequential> layers;
+  TrainingCurve curve;
+};
+
+inline LabelledImages draw_digits(int64_t count, uint64_t seed) {
+  const tt::Digits d = tt::digits(count, seed);
+  return {d.images, d.labels.to_vector<int64_t>()};
+}
+
+namespace detail {
+
+// 0 .. n-1 in a random order.
+inline std::vector<int64_t> shuffled(int64_t n, tt::Generator& random) {
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+  return order;
+}
+
+// Mean loss over one epoch; advances `step`. Samples that do not fill a last batch wait for the next epoch.
+inline double train_epoch(tt::Sequential& net, tt::AdamW& optimizer, const tt::Schedule& schedule,
+                          int64_t& step, const LabelledImages& data, int64_t batch, tt::Generator& random) {
+  net.train();
+  const auto order = shuffled(data.size(), random);
+  double loss_sum = 0;
+  int64_t batches = 0;
+  for (int64_t start = 0; start + batch <= data.size(); start += batch, ++step, ++batches) {
+    const std::vector<int64_t> picks(order.begin() + start, order.begin() + start + batch);
+    std::vector<int64_t> labels;
+    for (const int64_t i : picks) labels.push_back(data.labels[static_cast<size_t>(i)]);
+    optimizer.set_lr(schedule(step));
+    optimizer.zero_grad();
+    const tt::Tensor scores = net(tt::index_select(data.images, 0, tt::from_data(picks)));  // [B, classes]
+    const tt::Tensor loss = tt::cross_entropy(scores, tt::from_data(labels));
+    loss.backward();
+    optimizer.step();
+    loss_sum += loss.item<double>();
+  }
+  return loss_sum / static_cast<double>(batches);
+}
+
+}  // namespace detail
+
+// Share of right answers in evaluation mode.
+inline double accuracy_of(tt::Sequential& net, const LabelledImages& data, int64_t batch = 256) {
+  const tt::NoGrad no_grad;
+  net.eval();
+  int64_t right = 0;
+  for (int64_t start = 0; start < data.size(); start += batch) {
+    const auto answers = classes_of(net(data.batch(start, batch)));
+    for (size_t i = 0; i < answers.size(); ++i)
+      right += answers[i] == data.labels[static_cast<size_t>(start) + i];
+  }
+  return static_cast<double>(right) / static_cast<double>(data.size());
+}
+
+// Calls progress(curve) after every epoch.
+template <class Progress>
+Trained train(const Recipe& recipe, const LabelledImages& data, const LabelledImages& validation,
+              const TrainOptions& options, Progress&& progress) {
+  tt::Generator random(options.seed);
+  Trained result{recipe.spec, build_layers(recipe.spec, random), {}};
+  tt::AdamW optimizer(result.layers->named_parameters(),
+                      {.lr = recipe.learning_rate, .weight_decay = options.weight_decay});
+  optimizer.exclude_from_weight_decay([](const tt::NamedTensor& p) { return p.tensor.rank() < 2; });
+  const int64_t steps = recipe.epochs * (data.size() / options.batch);
+  const tt::Schedule schedule = tt::one_cycle(recipe.learning_rate, steps);
+  TrainingCurve& curve = result.curve;
+  curve.name = recipe.spec.name;
+  const benchmarking::SteadyClock clock;
+  const double start = clock();
+  int64_t step = 0;
+  for (int64_t epoch = 1; epoch <= recipe.epochs; ++epoch) {
+    const double loss =
+        detail::train_epoch(*result.layers, optimizer, schedule, step, data, options.batch, random);
+    curve.epoch.push_back(static_cast<double>(epoch));
+    curve.loss.push_back(loss);
+    curve.validation_accuracy.push_back(accuracy_of(*result.layers, validation));
+    curve.seconds = clock() - start;
+    progress(curve);
+  }
+  return result;
+}
+
+}  // namespace tinymlperf

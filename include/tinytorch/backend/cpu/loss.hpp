@@ -1,0 +1,282 @@
+// Losses on the CPU, each fused with what precedes it, and their gradients.
+//
+//   cross_entropy    l = (1 - s) (lse - x_t) + s (lse - mean(x)),  lse = log sum exp(x),  s label smoothing
+//                    dl/dx_j = exp(x_j - lse) - (1 - s) [j = t] - s / V
+//   mse              l = (x - t)^2
+//   bce_with_logits  l = max(x, 0) - x t + log(1 + exp(-|x|)),  dl/dx = sigmoid(x) - t
+//
+// The softmax of cross_entropy is never stored: the gradient recomputes it from the logits and lse. Sums are
+// taken over blocks of fixed size, in double, so they do not depend on the number of threads.
+#pragma once
+
+#include <tinytorch/backend/view.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend {
+
+enum class LossReduction : uint8_t { mean, sum, none };
+enum class PointwiseLoss : uint8_t { mse, bce_with_logits };
+
+namespace cpu {
+
+struct CrossEntropyParameters {
+  int64_t ignore_index = -100;
+  double label_smoothing = 0;
+  LossReduction reduction = LossReduction::mean;
+};
+
+// logits [N, V], target i64 [N] with values in [0, V) or ignore_index (not checked here)
+// -> loss [] or [N] (reduction none); lse [N] in the compute type. The mean is over targets not ignored.
+TT_API void cross_entropy(const View& loss, const View& lse, const View& logits, const View& target,
+                          const CrossEntropyParameters& parameters);
+// dx [N, V] from grad [] or [N], the gradient of the loss.
+TT_API void cross_entropy_grad(const View& dx, const View& grad, const View& logits, const View& target,
+                               const View& lse, const CrossEntropyParameters& parameters);
+
+// loss [] or of x's shape.
+TT_API void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const View& target,
+                           LossReduction reduction);
+// dx and dtarget, either of which may be without data; grad as loss.
+TT_API void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, const View& grad,
+                                const View& x, const View& target, LossReduction reduction);
+
+}  // namespace cpu
+}  // namespace tinytorch::inline TT_BUILD::backend
+
+#if TT_BACKEND_BODIES
+#include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/runs.hpp>
+#include <tinytorch/core/parallel.hpp>
+#include <tinytorch/core/scalar_math.hpp>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// Largest value and sum of a row, and the sum of exp(x - largest).
+template <class T>
+struct LogitRow {
+  T largest, sum, sum_exp;
+};
+
+inline constexpr int64_t kLossChunk = 512;
+
+template <class T>
+LogitRow<T> measure_row(const T* x, int64_t n, bool with_sum) {
+  LogitRow<T> row{max_run(x, n), 0, 0};
+  T terms[kLossChunk];
+  for (int64_t i = 0; i < n; i += kLossChunk) {
+    const int64_t m = std::min(kLossChunk, n - i);
+    TT_SIMD
+    for (int64_t k = 0; k < m; ++k) terms[k] = math::exp(x[i + k] - row.largest);
+    row.sum_exp += sum_run(terms, m);
+    if (with_sum) row.sum += sum_run(x + i, m);
+  }
+  return row;
+}
+
+inline std::vector<int64_t> read_targets(const View& target) {
+  std::vector<int64_t> out(static_cast<size_t>(target.numel()));
+  for (int64_t i = 0; i < target.numel(); ++i) {
+    out[static_cast<size_t>(i)] = target.as<const int64_t>()[i * target.strides[0]];
+  }
+  return out;
+}
+inline int64_t count_targets(const std::vector<int64_t>& targets, int64_t ignored) {
+  int64_t count = 0;
+  for (int64_t t : targets) count += t != ignored;
+  return count;
+}
+
+template <class T>
+void cross_entropy_as(const View& loss, T* lse, const View& logits, const std::vector<int64_t>& targets,
+                      const CrossEntropyParameters& p) {
+  const int64_t N = logits.shape[0], V = logits.shape[1];
+  const DenseInput<T> in(logits);
+  Scratch<T> losses(N);
+  const T smoothing = static_cast<T>(p.label_smoothing);
+  parallel_for(N, std::max<int64_t>(1, 8192 / V), [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) {
+      const T* x = in.data() + n * V;
+      const int64_t t = targets[static_cast<size_t>(n)];
+      const LogitRow<T> row = measure_row(x, V, smoothing != 0);
+      lse[n] = row.largest + std::log(row.sum_exp);
+      losses.data()[n] = 0;
+      if (t == p.ignore_index) continue;
+      // Differences from the largest logit, so that a common offset of the row costs no precision.
+      const T log_sum = std::log(row.sum_exp);
+      T value = log_sum - (x[t] - row.largest);
+      if (smoothing != 0) {
+        const T mean = row.sum / static_cast<T>(V);
+        value = (T(1) - smoothing) * value + smoothing * (log_sum - (mean - row.largest));
+      }
+      losses.data()[n] = value;
+    }
+  });
+  if (p.reduction == LossReduction::none) return copy(loss, {losses.data(), dtype_of<T>, {N}, {1}});
+  double total = 0;
+  for (int64_t n = 0; n < N; ++n) total += static_cast<double>(losses.data()[n]);
+  if (p.reduction == LossReduction::mean)
+    total /= static_cast<double>(count_targets(targets, p.ignore_index));
+  fill(loss, total);
+}
+
+TT_API void cross_entropy(const View& loss, const View& lse, const View& logits, const View& target,
+                          const CrossEntropyParameters& parameters) {
+  dispatch_floating(logits.dtype, [&]<class T>(T*) {
+    cross_entropy_as<T>(loss, lse.as<T>(), logits, read_targets(target), parameters);
+  });
+}
+
+template <class T>
+void cross_entropy_grad_as(const View& dx, const View& grad, const View& logits,
+                           const std::vector<int64_t>& targets, const T* lse,
+                           const CrossEntropyParameters& p) {
+  const int64_t N = logits.shape[0], V = logits.shape[1];
+  const DenseInput<T> in(logits), g(grad);
+  DenseOutput<T> out(dx);
+  T scale = 1;
+  if (p.reduction == LossReduction::mean) {
+    scale = T(1) / static_cast<T>(std::max<int64_t>(1, count_targets(targets, p.ignore_index)));
+  }
+  const T smoothing = static_cast<T>(p.label_smoothing);
+  parallel_for(N, std::max<int64_t>(1, 8192 / V), [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) {
+      const T* x = in.data() + n * V;
+      T* to = out.data() + n * V;
+      const int64_t t = targets[static_cast<size_t>(n)];
+      if (t == p.ignore_index) {
+        std::fill_n(to, V, T(0));
+        continue;
+      }
+      const T weight = scale * g.data()[p.reduction == LossReduction::none ? n : 0];
+      const T shift = lse[n], uniform = smoothing / static_cast<T>(V);
+      TT_SIMD
+      for (int64_t j = 0; j < V; ++j) to[j] = weight * (math::exp(x[j] - shift) - uniform);
+      to[t] -= weight * (T(1) - smoothing);
+    }
+  });
+  out.finish();
+}
+
+TT_API void cross_entropy_grad(const View& dx, const View& grad, const View& logits, const View& target,
+                               const View& lse, const CrossEntropyParameters& parameters) {
+  if (dx.numel() == 0) return;
+  dispatch_floating(dx.dtype, [&]<class T>(T*) {
+    cross_entropy_grad_as<T>(dx, grad, logits, read_targets(target), lse.as<const T>(), parameters);
+  });
+}
+
+// --- losses of one element each ---
+
+template <PointwiseLoss fn, class T>
+T loss_value(T x, T t) {
+  if constexpr (fn == PointwiseLoss::mse) return (x - t) * (x - t);
+  if constexpr (fn == PointwiseLoss::bce_with_logits) {
+    // log(1 + e) without losing a small e: the rounding of u = 1 + e is undone by e / (u - 1).
+    const T e = math::exp(x < T(0) ? x : -x), u = T(1) + e;
+    const T log1p = u == T(1) ? e : math::log(u) * (e / (u - T(1)));
+    return (x < T(0) ? T(0) : x) - x * t + log1p;
+  }
+}
+template <PointwiseLoss fn, class T>
+T loss_derivative(T x, T t) {
+  if constexpr (fn == PointwiseLoss::mse) return T(2) * (x - t);
+  if constexpr (fn == PointwiseLoss::bce_with_logits) return math::sigmoid(x) - t;
+}
+// By the target.
+template <PointwiseLoss fn, class T>
+T loss_target_derivative(T x, T t) {
+  if constexpr (fn == PointwiseLoss::mse) return T(2) * (t - x);
+  if constexpr (fn == PointwiseLoss::bce_with_logits) return -x;
+}
+
+template <class T>
+using LossLoop = void (*)(T* out, const T* x, const T* t, int64_t n);
+template <PointwiseLoss fn, class T>
+void loss_loop(T* out, const T* x, const T* t, int64_t n) {
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) out[i] = loss_value<fn, T>(x[i], t[i]);
+}
+template <PointwiseLoss fn, class T>
+void loss_grad_loop(T* out, const T* x, const T* t, int64_t n) {
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) out[i] = loss_derivative<fn, T>(x[i], t[i]);
+}
+template <PointwiseLoss fn, class T>
+void loss_target_grad_loop(T* out, const T* x, const T* t, int64_t n) {
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) out[i] = loss_target_derivative<fn, T>(x[i], t[i]);
+}
+
+inline constexpr int64_t kLossGrain = 16384;
+
+template <class T>
+void pointwise_loss_as(LossLoop<T> loop, const View& loss, const View& x, const View& target,
+                       LossReduction reduction) {
+  const DenseInput<T> a(x), b(target);
+  const int64_t n = x.numel();
+  if (reduction == LossReduction::none) {
+    DenseOutput<T> out(loss);
+    parallel_for(n, kLossGrain, [&](int64_t begin, int64_t end) {
+      loop(out.data() + begin, a.data() + begin, b.data() + begin, end - begin);
+    });
+    return out.finish();
+  }
+  const int64_t chunks = (n + kLossChunk - 1) / kLossChunk;
+  std::vector<double> partial(static_cast<size_t>(chunks));
+  parallel_for(chunks, kLossGrain / kLossChunk, [&](int64_t begin, int64_t end) {
+    T values[kLossChunk];
+    for (int64_t c = begin; c < end; ++c) {
+      const int64_t i = c * kLossChunk, m = std::min(kLossChunk, n - i);
+      loop(values, a.data() + i, b.data() + i, m);
+      partial[static_cast<size_t>(c)] = static_cast<double>(sum_run(values, m));
+    }
+  });
+  double total = 0;
+  for (double v : partial) total += v;
+  fill(loss, reduction == LossReduction::mean ? total / static_cast<double>(n) : total);
+}
+
+template <class T>
+void pointwise_loss_grad_as(LossLoop<T> loop, const View& out, const View& grad, const View& x,
+                            const View& target, LossReduction reduction) {
+  if (!out.data || out.numel() == 0) return;
+  const DenseInput<T> a(x), b(target), g(grad);
+  DenseOutput<T> to(out);
+  const T scale = reduction == LossReduction::mean ? T(1) / static_cast<T>(x.numel()) : T(1);
+  parallel_for(x.numel(), kLossGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i += kLossChunk) {
+      const int64_t n = std::min(kLossChunk, end - i);
+      T* values = to.data() + i;
+      loop(values, a.data() + i, b.data() + i, n);
+      const T common = reduction == LossReduction::none ? T(1) : scale * g.data()[0];
+      const T* each = reduction == LossReduction::none ? g.data() + i : nullptr;
+      TT_SIMD
+      for (int64_t k = 0; k < n; ++k) values[k] *= each ? each[k] : common;
+    }
+  });
+  to.finish();
+}
+
+TT_API void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const View& target,
+                           LossReduction reduction) {
+  using enum PointwiseLoss;
+  dispatch_floating(x.dtype, [&]<class T>(T*) {
+    pointwise_loss_as<T>(fn == mse ? loss_loop<mse, T> : loss_loop<bce_with_logits, T>, loss, x, target,
+                         reduction);
+  });
+}
+
+TT_API void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, const View& grad,
+                                const View& x, const View& target, LossReduction reduction) {
+  using enum PointwiseLoss;
+  dispatch_floating(x.dtype, [&]<class T>(T*) {
+    pointwise_loss_grad_as<T>(fn == mse ? loss_grad_loop<mse, T> : loss_grad_loop<bce_with_logits, T>, dx,
+                              grad, x, target, reduction);
+    pointwise_loss_grad_as<T>(
+        fn == mse ? loss_target_grad_loop<mse, T> : loss_target_grad_loop<bce_with_logits, T>, dtarget, grad,
+        x, target, reduction);
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#endif

@@ -1,0 +1,126 @@
+// Optimizer steps on the CPU: one pass over parameter, gradient and state, each element read and written
+// once.
+//
+// Contract: all views are contiguous, of one size and one dtype, f32 or f64; the parameter and the state are
+// updated in place, the gradient is only read. Written as tensor ops, an Adam step would visit memory about
+// ten times as often; these steps are bound by memory, so that factor is the whole cost. Sources: Sutskever
+// et al., 2013 (momentum, Nesterov); Kingma and Ba, 2015 (Adam); Loshchilov and Hutter, 2019 (AdamW).
+#pragma once
+
+#include <tinytorch/backend/view.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+struct SgdStep {
+  double lr = 0;
+  double momentum = 0;
+  double weight_decay = 0;  // g += weight_decay p
+  bool nesterov = false;
+};
+struct AdamStep {
+  double lr = 0;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double weight_decay = 0;
+  bool decoupled = false;  // AdamW: the parameter shrinks by lr weight_decay, the gradient stays as it is
+  int64_t step = 1;        // counts from 1; corrects the moments' bias towards their start at zero
+};
+
+// v = momentum v + g;  p -= lr (nesterov ? g + momentum v : v).  velocity.data is null when momentum is 0.
+TT_API void sgd_step(const View& parameter, const View& gradient, const View& velocity, const SgdStep& step);
+// m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p -= lr m^ / (sqrt(v^) + eps), ^ = divided by 1 - b^step
+TT_API void adam_step(const View& parameter, const View& gradient, const View& m, const View& v,
+                      const AdamStep& step);
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+
+#if TT_BACKEND_BODIES
+#include <cmath>
+#include <tinytorch/core/parallel.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+inline constexpr int64_t kOptimizerGrain = 16384;  // elements that repay waking a thread
+
+inline void require_same(const char* op, const View& parameter, const View& other) {
+  if (parameter.numel() == other.numel() && parameter.dtype == other.dtype && other.contiguous() &&
+      parameter.contiguous()) {
+    return;
+  }
+  fail("TT-OPT-01", std::string(op) + ": a view of " + name_of(other.dtype) + " " + other.shape.str() +
+                        " does not match the parameter " + name_of(parameter.dtype) + " " +
+                        parameter.shape.str() + "\n  hint: both must be contiguous and of one dtype");
+}
+
+// Calls f with a null pointer of the parameter's type.
+template <class F>
+void dispatch_optimizer(const char* op, DType t, F&& f) {
+  if (t == DType::f32) return f(static_cast<float*>(nullptr));
+  if (t == DType::f64) return f(static_cast<double*>(nullptr));
+  fail("TT-OPT-02", std::string(op) + ": parameters must be f32 or f64, got " + name_of(t) +
+                        "\n  hint: keep an f32 copy of 16-bit parameters and step that");
+}
+
+template <class T>
+void sgd_loop(T* p, const T* g, T* velocity, int64_t n, const SgdStep& step) {
+  const T lr = static_cast<T>(step.lr), momentum = static_cast<T>(step.momentum);
+  const T decay = static_cast<T>(step.weight_decay);
+  if (!velocity) {
+    TT_SIMD
+    for (int64_t i = 0; i < n; ++i) p[i] -= lr * (g[i] + decay * p[i]);
+    return;
+  }
+  // 1 selects the look-ahead without a branch in the loop.
+  const T own = step.nesterov ? T(1) : T(0), past = step.nesterov ? momentum : T(1);
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) {
+    const T gradient = g[i] + decay * p[i];
+    velocity[i] = momentum * velocity[i] + gradient;
+    p[i] -= lr * (own * gradient + past * velocity[i]);
+  }
+}
+
+template <class T>
+void adam_loop(T* p, const T* g, T* m, T* v, int64_t n, const AdamStep& step) {
+  const double correction1 = 1 - std::pow(step.beta1, static_cast<double>(step.step));
+  const double correction2 = 1 - std::pow(step.beta2, static_cast<double>(step.step));
+  const T beta1 = static_cast<T>(step.beta1), rest1 = static_cast<T>(1 - step.beta1);
+  const T beta2 = static_cast<T>(step.beta2), rest2 = static_cast<T>(1 - step.beta2);
+  const T rate = static_cast<T>(step.lr / correction1), eps = static_cast<T>(step.eps);
+  const T scale = static_cast<T>(1 / std::sqrt(correction2));
+  const T keep = static_cast<T>(step.decoupled ? 1 - step.lr * step.weight_decay : 1.0);
+  const T decay = static_cast<T>(step.decoupled ? 0.0 : step.weight_decay);
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) {
+    const T gradient = g[i] + decay * p[i];
+    m[i] = beta1 * m[i] + rest1 * gradient;
+    v[i] = beta2 * v[i] + rest2 * gradient * gradient;
+    p[i] = keep * p[i] - rate * m[i] / (std::sqrt(v[i]) * scale + eps);
+  }
+}
+
+TT_API void sgd_step(const View& parameter, const View& gradient, const View& velocity, const SgdStep& step) {
+  require_same("sgd_step", parameter, gradient);
+  if (velocity.data) require_same("sgd_step", parameter, velocity);
+  dispatch_optimizer("sgd_step", parameter.dtype, [&]<class T>(T*) {
+    parallel_for(parameter.numel(), kOptimizerGrain, [&](int64_t begin, int64_t end) {
+      T* state = velocity.data ? velocity.as<T>() + begin : nullptr;
+      sgd_loop(parameter.as<T>() + begin, gradient.as<const T>() + begin, state, end - begin, step);
+    });
+  });
+}
+
+TT_API void adam_step(const View& parameter, const View& gradient, const View& m, const View& v,
+                      const AdamStep& step) {
+  require_same("adam_step", parameter, gradient);
+  require_same("adam_step", parameter, m);
+  require_same("adam_step", parameter, v);
+  dispatch_optimizer("adam_step", parameter.dtype, [&]<class T>(T*) {
+    parallel_for(parameter.numel(), kOptimizerGrain, [&](int64_t begin, int64_t end) {
+      adam_loop(parameter.as<T>() + begin, gradient.as<const T>() + begin, m.as<T>() + begin,
+                v.as<T>() + begin, end - begin, step);
+    });
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#endif

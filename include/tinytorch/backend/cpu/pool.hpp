@@ -1,0 +1,259 @@
+// Pooling of images on the CPU: maximum with saved positions, average, adaptive average, and their gradients.
+//
+// Planes (one channel of one sample) are independent and shared out among threads. Within a plane one tap of
+// the window at a time is combined with a whole output row, which vectorizes.
+#pragma once
+
+#include <tinytorch/backend/window.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// x [N, C, H, W] -> out [N, C, OH, OW]; index (i32, contiguous) = h * W + w of each maximum within its plane.
+// Padding never wins; NaN does.
+TT_API void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window);
+// dx = dy added at the saved positions.
+TT_API void max_pool2d_grad(const View& dx, const View& dy, const View& index);
+// Sum of the window, padding counted as zeros, over KH * KW.
+TT_API void avg_pool2d(const View& out, const View& x, const Window2d& window);
+TT_API void avg_pool2d_grad(const View& dx, const View& dy, const Window2d& window);
+// Output (i, j) is the mean of rows floor(i H / OH) to ceil((i + 1) H / OH) and the like columns.
+TT_API void adaptive_avg_pool2d(const View& out, const View& x);
+TT_API void adaptive_avg_pool2d_grad(const View& dx, const View& dy);
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+
+#if TT_BACKEND_BODIES
+#include <limits>
+#include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/runs.hpp>
+#include <tinytorch/core/parallel.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+struct PoolShape {
+  Window2d window;
+  int64_t planes, H, W, OH, OW;
+  PoolShape(const View& x, const View& y, const Window2d& w)
+      : window(w),
+        planes(x.shape[0] * x.shape[1]),
+        H(x.shape[2]),
+        W(x.shape[3]),
+        OH(y.shape[2]),
+        OW(y.shape[3]) {}
+  int64_t grain() const { return std::max<int64_t>(1, 16384 / (H * W + OH * OW)); }
+};
+
+// Calls f(oh, first, last, source) for each output row and tap: its outputs [first, last) read the input
+// plane from `source` on, in steps of the stride.
+template <class F>
+void for_each_pool_tap(const PoolShape& s, F&& f) {
+  const Window2d& w = s.window;
+  for (int64_t oh = 0; oh < s.OH; ++oh) {
+    for (int64_t kh = 0; kh < w.kernel_h; ++kh) {
+      const int64_t ih = oh * w.stride - w.padding + kh;
+      if (ih < 0 || ih >= s.H) continue;
+      for (int64_t kw = 0; kw < w.kernel_w; ++kw) {
+        const int64_t shift = kw - w.padding;
+        const TapRange inside = taps_inside(shift, s.W, s.OW, w.stride);
+        f(oh, inside.first, inside.last, ih * s.W + shift + inside.first * w.stride);
+      }
+    }
+  }
+}
+
+// best[i], at[i] = the larger of themselves and in[i * stride] at position start + i * stride.
+template <class T>
+void take_larger(T* best, int32_t* at, const T* in, int64_t n, int64_t stride, int32_t start) {
+  const auto step = static_cast<int32_t>(stride);
+  TT_SIMD
+  for (int32_t i = 0; i < static_cast<int32_t>(n); ++i) {
+    const T v = in[i * step];
+    const bool wins = (v > best[i]) | (v != v);
+    best[i] = wins ? v : best[i];
+    at[i] = wins ? start + i * step : at[i];
+  }
+}
+
+template <class T>
+void max_pool2d_as(T* out, int32_t* index, const T* x, const PoolShape& s) {
+  parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      const T* in = x + plane * s.H * s.W;
+      T* best = out + plane * s.OH * s.OW;
+      int32_t* at = index + plane * s.OH * s.OW;
+      std::fill_n(best, s.OH * s.OW, -std::numeric_limits<T>::infinity());
+      for (int64_t oh = 0; oh < s.OH; ++oh) {  // a window of -inf alone points at its first element
+        for (int64_t ow = 0; ow < s.OW; ++ow) {
+          const int64_t ih = std::max<int64_t>(0, oh * s.window.stride - s.window.padding);
+          const int64_t iw = std::max<int64_t>(0, ow * s.window.stride - s.window.padding);
+          at[oh * s.OW + ow] = static_cast<int32_t>(ih * s.W + iw);
+        }
+      }
+      for_each_pool_tap(s, [&](int64_t oh, int64_t first, int64_t last, int64_t source) {
+        const int64_t row = oh * s.OW + first;
+        if (s.window.stride == 2) {  // a constant step lets the loop vectorize
+          take_larger(best + row, at + row, in + source, last - first, 2, static_cast<int32_t>(source));
+        } else {
+          take_larger(best + row, at + row, in + source, last - first, s.window.stride,
+                      static_cast<int32_t>(source));
+        }
+      });
+    }
+  });
+}
+
+template <class T>
+void avg_pool2d_as(T* out, const T* x, const PoolShape& s) {
+  const T scale = T(1) / static_cast<T>(s.window.kernel_h * s.window.kernel_w);
+  const int64_t stride = s.window.stride;
+  parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      const T* in = x + plane * s.H * s.W;
+      T* to = out + plane * s.OH * s.OW;
+      std::fill_n(to, s.OH * s.OW, T(0));
+      for_each_pool_tap(s, [&](int64_t oh, int64_t first, int64_t last, int64_t source) {
+        T* row = to + oh * s.OW;
+        const T* from = in + source;
+        TT_SIMD
+        for (int64_t i = first; i < last; ++i) row[i] += from[(i - first) * stride];
+      });
+      TT_SIMD
+      for (int64_t i = 0; i < s.OH * s.OW; ++i) to[i] *= scale;
+    }
+  });
+}
+
+template <class T>
+void avg_pool2d_grad_as(T* dx, const T* dy, const PoolShape& s) {
+  const T scale = T(1) / static_cast<T>(s.window.kernel_h * s.window.kernel_w);
+  const int64_t stride = s.window.stride;
+  parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      T* to = dx + plane * s.H * s.W;
+      const T* grad = dy + plane * s.OH * s.OW;
+      std::fill_n(to, s.H * s.W, T(0));
+      for_each_pool_tap(s, [&](int64_t oh, int64_t first, int64_t last, int64_t source) {
+        const T* row = grad + oh * s.OW;
+        T* out = to + source;
+        TT_SIMD  // outputs of one tap are `stride` apart: they never meet
+            for (int64_t i = first; i < last; ++i) out[(i - first) * stride] += scale * row[i];
+      });
+    }
+  });
+}
+
+// Input rows (or columns) [first, last) under output i.
+inline TapRange adaptive_window(int64_t i, int64_t input, int64_t outputs) {
+  return {i * input / outputs, ((i + 1) * input + outputs - 1) / outputs};
+}
+
+template <class T>
+void adaptive_avg_pool2d_as(T* out, const T* x, const PoolShape& s) {
+  parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      const T* in = x + plane * s.H * s.W;
+      for (int64_t oh = 0; oh < s.OH; ++oh) {
+        const TapRange rows = adaptive_window(oh, s.H, s.OH);
+        for (int64_t ow = 0; ow < s.OW; ++ow) {
+          const TapRange cols = adaptive_window(ow, s.W, s.OW);
+          const int64_t width = cols.last - cols.first;
+          T sum = 0;
+          if (width == s.W) {  // whole rows lie side by side
+            sum = sum_run(in + rows.first * s.W, (rows.last - rows.first) * s.W);
+          } else {
+            for (int64_t h = rows.first; h < rows.last; ++h) sum += sum_run(in + h * s.W + cols.first, width);
+          }
+          out[(plane * s.OH + oh) * s.OW + ow] = sum / static_cast<T>((rows.last - rows.first) * width);
+        }
+      }
+    }
+  });
+}
+
+template <class T>
+void adaptive_avg_pool2d_grad_as(T* dx, const T* dy, const PoolShape& s) {
+  parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      T* to = dx + plane * s.H * s.W;
+      std::fill_n(to, s.H * s.W, T(0));
+      for (int64_t oh = 0; oh < s.OH; ++oh) {
+        const TapRange rows = adaptive_window(oh, s.H, s.OH);
+        for (int64_t ow = 0; ow < s.OW; ++ow) {
+          const TapRange cols = adaptive_window(ow, s.W, s.OW);
+          const T share = dy[(plane * s.OH + oh) * s.OW + ow] /
+                          static_cast<T>((rows.last - rows.first) * (cols.last - cols.first));
+          for (int64_t h = rows.first; h < rows.last; ++h) {
+            T* row = to + h * s.W;
+            TT_SIMD
+            for (int64_t w = cols.first; w < cols.last; ++w) row[w] += share;
+          }
+        }
+      }
+    }
+  });
+}
+
+TT_API void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window) {
+  if (out.numel() == 0) return;
+  dispatch_floating(x.dtype, [&]<class T>(T*) {
+    const DenseInput<T> in(x);
+    DenseOutput<T> to(out);
+    max_pool2d_as<T>(to.data(), index.as<int32_t>(), in.data(), PoolShape(x, out, window));
+    to.finish();
+  });
+}
+
+TT_API void max_pool2d_grad(const View& dx, const View& dy, const View& index) {
+  if (dx.numel() == 0) return;
+  dispatch_floating(dx.dtype, [&]<class T>(T*) {
+    const DenseInput<T> grad(dy);
+    DenseOutput<T> to(dx);
+    const PoolShape s(dx, dy, {});
+    parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
+      for (int64_t plane = begin; plane < end; ++plane) {
+        T* out = to.data() + plane * s.H * s.W;
+        std::fill_n(out, s.H * s.W, T(0));
+        for (int64_t i = plane * s.OH * s.OW; i < (plane + 1) * s.OH * s.OW; ++i) {
+          out[index.as<const int32_t>()[i]] += grad.data()[i];
+        }
+      }
+    });
+    to.finish();
+  });
+}
+
+// The four averages differ only in their loops.
+template <class T>
+using PoolLoop = void (*)(T* out, const T* in, const PoolShape& s);
+template <class T>
+void run_pool(PoolLoop<T> loop, const View& out, const View& in, const PoolShape& s) {
+  const DenseInput<T> from(in);
+  DenseOutput<T> to(out);
+  loop(to.data(), from.data(), s);
+  to.finish();
+}
+
+TT_API void avg_pool2d(const View& out, const View& x, const Window2d& window) {
+  if (out.numel() == 0) return;
+  dispatch_floating(x.dtype,
+                    [&]<class T>(T*) { run_pool<T>(avg_pool2d_as<T>, out, x, PoolShape(x, out, window)); });
+}
+TT_API void avg_pool2d_grad(const View& dx, const View& dy, const Window2d& window) {
+  if (dx.numel() == 0) return;
+  dispatch_floating(
+      dx.dtype, [&]<class T>(T*) { run_pool<T>(avg_pool2d_grad_as<T>, dx, dy, PoolShape(dx, dy, window)); });
+}
+TT_API void adaptive_avg_pool2d(const View& out, const View& x) {
+  if (out.numel() == 0) return;
+  dispatch_floating(
+      x.dtype, [&]<class T>(T*) { run_pool<T>(adaptive_avg_pool2d_as<T>, out, x, PoolShape(x, out, {})); });
+}
+TT_API void adaptive_avg_pool2d_grad(const View& dx, const View& dy) {
+  if (dx.numel() == 0) return;
+  dispatch_floating(dx.dtype, [&]<class T>(T*) {
+    run_pool<T>(adaptive_avg_pool2d_grad_as<T>, dx, dy, PoolShape(dx, dy, {}));
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#endif

@@ -1,0 +1,85 @@
+// Folds over one contiguous run of float or double: sum, dot product, maximum.
+//
+// Kept in vector lanes with two independent chains, which a plain loop would not be: the compiler must not
+// reorder additions by itself. The order depends on the length alone. For sums longer than kRunLength, fold
+// pieces of that length and add the results in double.
+#pragma once
+
+#include <cstdint>
+#include <tinytorch/core/simd.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+inline constexpr int64_t kRunLength = 1024;
+
+template <class T, class F>
+T fold_sum(int64_t n, F&& lanes_at) {
+  constexpr int64_t kL = kLanes<T>;
+  Simd<T> a{}, b{};
+  int64_t i = 0;
+  for (; i + 2 * kL <= n; i += 2 * kL) {
+    a += lanes_at.template operator()<Simd<T>>(i);
+    b += lanes_at.template operator()<Simd<T>>(i + kL);
+  }
+  for (; i + kL <= n; i += kL) a += lanes_at.template operator()<Simd<T>>(i);
+  a += b;
+  T sum = 0;
+  for (int64_t k = 0; k < kL; ++k) sum += a[k];
+  for (; i < n; ++i) sum += lanes_at.template operator()<T>(i);
+  return sum;
+}
+
+// One value, or one vector of lanes.
+template <class V, class T>
+V load_as(const T* p) {
+  if constexpr (sizeof(V) == sizeof(T)) {
+    return *p;
+  } else {
+    return simd_load(p);
+  }
+}
+
+template <class T>
+T sum_run(const T* x, int64_t n) {
+  return fold_sum<T>(n, [x]<class V>(int64_t i) { return load_as<V>(x + i); });
+}
+template <class T>
+T dot_run(const T* x, const T* y, int64_t n) {
+  return fold_sum<T>(n, [x, y]<class V>(int64_t i) { return load_as<V>(x + i) * load_as<V>(y + i); });
+}
+// Sum of (x - center)^2.
+template <class T>
+T square_run(const T* x, T center, int64_t n) {
+  return fold_sum<T>(n, [x, center]<class V>(int64_t i) {
+    const V d = load_as<V>(x + i) - center;
+    return d * d;
+  });
+}
+// Sum of y (x - center).
+template <class T>
+T centered_dot_run(const T* x, T center, const T* y, int64_t n) {
+  return fold_sum<T>(
+      n, [x, center, y]<class V>(int64_t i) { return load_as<V>(y + i) * (load_as<V>(x + i) - center); });
+}
+
+// Largest of n >= 1 values; NaN wins.
+template <class T>
+T max_run(const T* x, int64_t n) {
+  constexpr int64_t kL = kLanes<T>;
+  T best = x[0];
+  int64_t i = 0;
+  if (n >= 2 * kL) {
+    Simd<T> a = simd_load(x), b = simd_load(x + kL);
+    for (i = 2 * kL; i + 2 * kL <= n; i += 2 * kL) {
+      const Simd<T> u = simd_load(x + i), v = simd_load(x + i + kL);
+      a = (u > a) | (u != u) ? u : a;
+      b = (v > b) | (v != v) ? v : b;
+    }
+    a = (b > a) | (b != b) ? b : a;
+    for (int64_t k = 0; k < kL; ++k) best = a[k] > best || a[k] != a[k] ? a[k] : best;
+  }
+  for (; i < n; ++i) best = x[i] > best || x[i] != x[i] ? x[i] : best;
+  return best;
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu

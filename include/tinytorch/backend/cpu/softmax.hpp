@@ -1,0 +1,274 @@
+// Softmax, its logarithm and log-sum-exp on the CPU, with gradients, along any dimension.
+//
+//   softmax(x)_i = exp(x_i - max) / sum_j exp(x_j - max)      log_softmax(x)_i = x_i - max - log(sum)
+//   gradients:  softmax   dx = y (dy - sum(dy y))             log_softmax   dx = dy - exp(y) sum(dy)
+//
+// Subtracting the maximum keeps exp from overflowing. A row of -inf alone gives NaN, as its softmax is 0/0;
+// its log-sum-exp is -inf. Two loop nests: along a row where the dimension is contiguous, and down a strip of
+// columns where neighbours belong to different rows. Short rows are transposed into such a strip.
+#pragma once
+
+#include <tinytorch/backend/view.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// All operands of one shape and floating dtype; out, y and dx, dy may be the same memory.
+TT_API void softmax(const View& out, const View& x, int dim);
+TT_API void log_softmax(const View& out, const View& x, int dim);
+TT_API void softmax_grad(const View& dx, const View& dy, const View& y, int dim);
+TT_API void log_softmax_grad(const View& dx, const View& dy, const View& y, int dim);
+// out = log(sum(exp(x))) over the dimensions d with reduced[d]; out holds the others in order.
+TT_API void logsumexp(const View& out, const View& x, const bool* reduced);
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+
+#if TT_BACKEND_BODIES
+#include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/runs.hpp>
+#include <tinytorch/core/parallel.hpp>
+#include <tinytorch/core/scalar_math.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+inline constexpr int64_t kStripWidth = 64;  // columns that advance together
+
+// Sum of exp(x - shift) without storing the terms.
+template <class T>
+T row_sum_exp(const T* x, T shift, int64_t n) {
+  constexpr int64_t kChunk = 256;
+  T terms[kChunk];
+  T sum = 0;
+  for (int64_t i = 0; i < n; i += kChunk) {
+    const int64_t m = std::min(kChunk, n - i);
+    TT_SIMD
+    for (int64_t k = 0; k < m; ++k) terms[k] = math::exp(x[i + k] - shift);
+    sum += sum_run(terms, m);
+  }
+  return sum;
+}
+
+// --- the four functions, along a row and down a strip ---
+// row(out, a, b, n): n contiguous values. strip(out, a, b, n, step, width): `width` neighbouring columns of n
+// values, `step` apart. a is x or dy, b is y (gradients only).
+
+template <class T>
+void softmax_row(T* out, const T* x, const T*, int64_t n) {
+  const T shift = max_run(x, n);
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) out[i] = math::exp(x[i] - shift);
+  const T scale = T(1) / sum_run(out, n);
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) out[i] *= scale;
+}
+template <class T>
+void log_softmax_row(T* out, const T* x, const T*, int64_t n) {
+  const T shift = max_run(x, n);
+  const T log_sum = std::log(row_sum_exp(x, shift, n));
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i] - shift - log_sum;
+}
+template <class T>
+void softmax_grad_row(T* dx, const T* dy, const T* y, int64_t n) {
+  const T dot = dot_run(dy, y, n);
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - dot);
+}
+template <class T>
+void log_softmax_grad_row(T* dx, const T* dy, const T* y, int64_t n) {
+  const T sum = sum_run(dy, n);
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - math::exp(y[i]) * sum;
+}
+
+template <class T>
+void strip_max(T* best, const T* x, int64_t n, int64_t step, int64_t width) {
+  for (int64_t j = 0; j < width; ++j) best[j] = x[j];
+  for (int64_t i = 1; i < n; ++i) {
+    const T* row = x + i * step;
+    TT_SIMD
+    for (int64_t j = 0; j < width; ++j) best[j] = (row[j] > best[j]) | (row[j] != row[j]) ? row[j] : best[j];
+  }
+}
+
+template <class T>
+void softmax_strip(T* out, const T* x, const T*, int64_t n, int64_t step, int64_t width) {
+  T shift[kStripWidth], sum[kStripWidth] = {};
+  strip_max(shift, x, n, step, width);
+  for (int64_t i = 0; i < n; ++i) {
+    const T* from = x + i * step;
+    T* to = out + i * step;
+    TT_SIMD
+    for (int64_t j = 0; j < width; ++j) {
+      const T e = math::exp(from[j] - shift[j]);
+      to[j] = e;
+      sum[j] += e;
+    }
+  }
+  for (int64_t j = 0; j < width; ++j) sum[j] = T(1) / sum[j];
+  for (int64_t i = 0; i < n; ++i) {
+    T* to = out + i * step;
+    TT_SIMD
+    for (int64_t j = 0; j < width; ++j) to[j] *= sum[j];
+  }
+}
+template <class T>
+void log_softmax_strip(T* out, const T* x, const T*, int64_t n, int64_t step, int64_t width) {
+  T shift[kStripWidth], sum[kStripWidth] = {};
+  strip_max(shift, x, n, step, width);
+  for (int64_t i = 0; i < n; ++i) {
+    const T* from = x + i * step;
+    TT_SIMD
+    for (int64_t j = 0; j < width; ++j) sum[j] += math::exp(from[j] - shift[j]);
+  }
+  TT_SIMD
+  for (int64_t j = 0; j < width; ++j) sum[j] = math::log(sum[j]);
+  for (int64_t i = 0; i < n; ++i) {
+    const T* from = x + i * step;
+    T* to = out + i * step;
+    TT_SIMD
+    for (int64_t j = 0; j < width; ++j) to[j] = from[j] - shift[j] - sum[j];
+  }
+}
+template <class T>
+void softmax_grad_strip(T* dx, const T* dy, const T* y, int64_t n, int64_t step, int64_t width) {
+  T dot[kStripWidth] = {};
+  for (int64_t i = 0; i < n; ++i) {
+    TT_SIMD
+    for (int64_t j = 0; j < width; ++j) dot[j] += dy[i * step + j] * y[i * step + j];
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    TT_SIMD
+    for (int64_t j = 0; j < width; ++j) dx[i * step + j] = y[i * step + j] * (dy[i * step + j] - dot[j]);
+  }
+}
+template <class T>
+void log_softmax_grad_strip(T* dx, const T* dy, const T* y, int64_t n, int64_t step, int64_t width) {
+  T sum[kStripWidth] = {};
+  for (int64_t i = 0; i < n; ++i) {
+    TT_SIMD
+    for (int64_t j = 0; j < width; ++j) sum[j] += dy[i * step + j];
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    TT_SIMD
+    for (int64_t j = 0; j < width; ++j) {
+      dx[i * step + j] = dy[i * step + j] - math::exp(y[i * step + j]) * sum[j];
+    }
+  }
+}
+
+// --- drivers ---
+
+template <class T>
+struct SoftmaxLoops {
+  void (*row)(T* out, const T* a, const T* b, int64_t n);
+  void (*strip)(T* out, const T* a, const T* b, int64_t n, int64_t step, int64_t width);
+};
+
+// Short contiguous rows [rows, n]: kStripWidth of them at a time, transposed.
+template <class T>
+void run_short_rows(const SoftmaxLoops<T>& loops, T* out, const T* a, const T* b, int64_t rows, int64_t n) {
+  parallel_for(rows, std::max(kStripWidth, 8192 / n / kStripWidth * kStripWidth),
+               [&](int64_t begin, int64_t end) {
+                 alignas(64) T tile[3][32 * kStripWidth];
+                 for (int64_t r = begin; r < end; r += kStripWidth) {
+                   const int64_t width = std::min(kStripWidth, end - r);
+                   for (int64_t j = 0; j < width; ++j) {
+                     for (int64_t i = 0; i < n; ++i) tile[0][i * kStripWidth + j] = a[(r + j) * n + i];
+                     for (int64_t i = 0; b && i < n; ++i) tile[1][i * kStripWidth + j] = b[(r + j) * n + i];
+                   }
+                   loops.strip(tile[2], tile[0], tile[1], n, kStripWidth, width);
+                   for (int64_t j = 0; j < width; ++j) {
+                     for (int64_t i = 0; i < n; ++i) out[(r + j) * n + i] = tile[2][i * kStripWidth + j];
+                   }
+                 }
+               });
+}
+
+template <class T>
+void run_softmax(const SoftmaxLoops<T>& loops, const View& out, const View& a, const View& b, int dim) {
+  const DenseInput<T> in_a(a), in_b(b);
+  DenseOutput<T> to(out);
+  const int64_t n = out.shape[dim];
+  int64_t outer = 1, inner = 1;
+  for (int d = 0; d < dim; ++d) outer *= out.shape[d];
+  for (int d = dim + 1; d < out.rank(); ++d) inner *= out.shape[d];
+  T* const result = to.data();
+  const T *const x = in_a.data(), *const y = in_b.data();
+  if (inner == 1 && n <= 32) {
+    run_short_rows(loops, result, x, y, outer, n);
+  } else if (inner == 1) {
+    parallel_for(outer, std::max<int64_t>(1, 8192 / n), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) loops.row(result + r * n, x + r * n, y ? y + r * n : nullptr, n);
+    });
+  } else {
+    const int64_t strips = (inner + kStripWidth - 1) / kStripWidth;
+    parallel_for(
+        outer * strips, std::max<int64_t>(1, 8192 / (n * kStripWidth)), [&](int64_t begin, int64_t end) {
+          for (int64_t task = begin; task < end; ++task) {
+            const int64_t column = task % strips * kStripWidth, at = task / strips * n * inner + column;
+            loops.strip(result + at, x + at, y ? y + at : nullptr, n, inner,
+                        std::min(kStripWidth, inner - column));
+          }
+        });
+  }
+  to.finish();
+}
+
+TT_API void softmax(const View& out, const View& x, int dim) {
+  if (out.numel() == 0) return;
+  dispatch_floating(x.dtype, [&]<class T>(T*) {
+    run_softmax<T>({softmax_row<T>, softmax_strip<T>}, out, x, {}, dim);
+  });
+}
+TT_API void log_softmax(const View& out, const View& x, int dim) {
+  if (out.numel() == 0) return;
+  dispatch_floating(x.dtype, [&]<class T>(T*) {
+    run_softmax<T>({log_softmax_row<T>, log_softmax_strip<T>}, out, x, {}, dim);
+  });
+}
+TT_API void softmax_grad(const View& dx, const View& dy, const View& y, int dim) {
+  if (dx.numel() == 0) return;
+  dispatch_floating(dx.dtype, [&]<class T>(T*) {
+    run_softmax<T>({softmax_grad_row<T>, softmax_grad_strip<T>}, dx, dy, y, dim);
+  });
+}
+TT_API void log_softmax_grad(const View& dx, const View& dy, const View& y, int dim) {
+  if (dx.numel() == 0) return;
+  dispatch_floating(dx.dtype, [&]<class T>(T*) {
+    run_softmax<T>({log_softmax_grad_row<T>, log_softmax_grad_strip<T>}, dx, dy, y, dim);
+  });
+}
+
+// log(sum(exp(row))). An infinite maximum is not subtracted: inf - inf would be NaN.
+template <class T>
+T row_logsumexp(const T* x, int64_t n) {
+  const T best = n > 0 ? max_run(x, n) : -std::numeric_limits<T>::infinity();
+  const T shift = std::abs(best) == std::numeric_limits<T>::infinity() ? T(0) : best;
+  return shift + std::log(row_sum_exp(x, shift, n));
+}
+
+TT_API void logsumexp(const View& out, const View& x, const bool* reduced) {
+  if (out.numel() == 0) return;
+  View rows{x.data, x.dtype, {}, {}};  // x with the reduced dimensions last
+  int64_t n = 1;
+  for (int pass = 0; pass < 2; ++pass) {
+    for (int d = 0; d < x.rank(); ++d) {
+      if (reduced[d] != (pass == 1)) continue;
+      rows.shape.push_back(x.shape[d]);
+      rows.strides.push_back(x.strides[d]);
+      if (reduced[d]) n *= x.shape[d];
+    }
+  }
+  dispatch_floating(x.dtype, [&]<class T>(T*) {
+    const DenseInput<T> in(rows);
+    DenseOutput<T> to(out);
+    parallel_for(out.numel(), std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t r = begin; r < end; ++r) to.data()[r] = row_logsumexp(in.data() + r * n, n);
+                 });
+    to.finish();
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#endif

@@ -1,0 +1,82 @@
+// Window2d: how a square of an image is visited by convolution and pooling.
+//
+// Output position o reads input positions i = o * stride - padding + k * dilation for taps k = 0 .. kernel-1;
+// those outside [0, input) are padding. Output size: (input + 2 padding - dilation (kernel - 1) - 1) / stride
+// + 1.
+#pragma once
+
+#include <algorithm>
+#include <tinytorch/backend/view.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend {
+
+struct Window2d {
+  int64_t kernel_h = 1, kernel_w = 1, stride = 1, padding = 0, dilation = 1;
+};
+
+// Outputs along one side; 0 or less when the window does not fit.
+TT_HOST_DEVICE constexpr int64_t window_outputs(int64_t input, int64_t kernel, const Window2d& w) {
+  const int64_t span = input + 2 * w.padding - w.dilation * (kernel - 1) - 1;
+  return span < 0 ? 0 : span / w.stride + 1;
+}
+
+// Outputs [first, last) whose tap at `shift` (k * dilation - padding) falls inside [0, input).
+struct TapRange {
+  int64_t first, last;
+};
+constexpr TapRange taps_inside(int64_t shift, int64_t input, int64_t outputs, int64_t stride) {
+  const int64_t first = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
+  const int64_t last = shift >= input ? 0 : (input - 1 - shift) / stride + 1;
+  const int64_t stop = std::min(last, outputs);
+  return {std::min(first, stop), stop};
+}
+
+// All sizes of one convolution.
+struct ConvShape {
+  Window2d window;
+  int64_t N, C, H, W, M, OH, OW, groups;
+  int64_t group_c, group_m, K, outputs;  // channels per group, patch length, OH * OW
+
+  ConvShape(const View& x, const View& y, const Window2d& w, int64_t g)
+      : window(w),
+        N(x.shape[0]),
+        C(x.shape[1]),
+        H(x.shape[2]),
+        W(x.shape[3]),
+        M(y.shape[1]),
+        OH(y.shape[2]),
+        OW(y.shape[3]),
+        groups(g),
+        group_c(C / g),
+        group_m(M / g),
+        K(group_c * w.kernel_h * w.kernel_w),
+        outputs(OH * OW) {}
+  bool depthwise() const { return groups > 1 && group_c == 1; }
+  // Columns handled at once: patches, operand and result together about 768 KiB of float.
+  int64_t block(int64_t columns) const {
+    const int64_t fit = 196608 / std::max<int64_t>(1, K + group_m) / 32 * 32;
+    const int64_t spread = (columns / 4 + 31) / 32 * 32;  // leave work for several threads
+    return std::clamp<int64_t>(std::min(fit, spread), 64, 4096);
+  }
+};
+
+// A run of output positions within one output row, and where it lies in a block of columns.
+struct ColumnRun {
+  int64_t sample, oh, ow, length, column;
+};
+
+// Part of a run whose tap (kh, kw) is inside the image: columns [first, last) of it, and the input under the
+// first.
+struct TapSpan {
+  int64_t first, last, source;
+};
+inline TapSpan tap_span(const ConvShape& s, const ColumnRun& run, int64_t kh, int64_t kw) {
+  const Window2d& w = s.window;
+  const int64_t ih = run.oh * w.stride - w.padding + kh * w.dilation;
+  if (ih < 0 || ih >= s.H) return {0, 0, 0};
+  const int64_t shift = run.ow * w.stride - w.padding + kw * w.dilation;
+  const TapRange inside = taps_inside(shift, s.W, run.length, w.stride);
+  return {inside.first, inside.last, ih * s.W + shift + inside.first * w.stride};
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend

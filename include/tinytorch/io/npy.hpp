@@ -1,0 +1,231 @@
+// npy: one array of NumPy in one file (numpy.save, numpy.load).
+//
+//   "\x93NUMPY"  major minor  length (2 bytes in version 1.0, 4 in 2.0 and 3.0, little-endian)  header values
+//   header       {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }  padded with spaces, ends in \n
+//
+// Read: versions 1.0, 2.0, 3.0; both byte orders; row- and column-major (the tensor is always row-major).
+// NumPy has no bfloat16: it is stored as the raw two-byte type '<V2', as the ml_dtypes package does.
+// Source: NumPy Enhancement Proposal 1, numpy.lib.format.
+#pragma once
+
+#include <charconv>
+#include <tinytorch/io/file.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+namespace io {
+
+inline constexpr size_t kNpyHeaderLimit = 65536;
+inline constexpr std::string_view kNpyMagic = "\x93NUMPY";
+
+struct NpyHeader {
+  DType dtype = DType::f32;
+  std::endian order = std::endian::little;
+  bool fortran_order = false;
+  Shape shape;
+};
+
+struct NpyType {
+  std::string_view letters;  // kind and width, as in '<f4'
+  DType dtype;
+};
+inline constexpr NpyType kNpyTypes[] = {{"f4", DType::f32}, {"f8", DType::f64}, {"V2", DType::bf16},
+                                        {"f2", DType::f16}, {"i1", DType::i8},  {"u1", DType::u8},
+                                        {"i4", DType::i32}, {"i8", DType::i64}, {"b1", DType::boolean}};
+
+// Reads the header's Python literal: a dict with exactly the three keys, nothing computed.
+class NpyHeaderParser {
+ public:
+  NpyHeaderParser(std::string_view text, const Source& source) : text_(text), source_(source) {}
+
+  NpyHeader run() {
+    bool seen[3] = {};
+    require('{');
+    while (!accept('}')) {
+      const std::string_view key = parse_string();
+      require(':');
+      const int which = key == "descr" ? 0 : key == "fortran_order" ? 1 : key == "shape" ? 2 : -1;
+      if (which < 0 || seen[which]) {
+        source_.reject("the keys descr, fortran_order and shape, once each", "key " + in_quotes(key));
+      }
+      seen[which] = true;
+      parse_member(which);
+      if (!accept(',')) {
+        require('}');
+        break;
+      }
+    }
+    skip_space();
+    if (at_ < text_.size()) reject("spaces after the header");
+    if (!seen[0] || !seen[1] || !seen[2]) {
+      source_.reject("the keys descr, fortran_order and shape", "a header without one of them");
+    }
+    return header_;
+  }
+
+ private:
+  [[noreturn]] void reject(const std::string& expected) const {
+    source_.reject(expected, at_ < text_.size() ? in_quotes(text_.substr(at_, 12)) + " in the header"
+                                                : std::string("the end of the header"));
+  }
+  void skip_space() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
+  }
+  bool accept(char c) {
+    skip_space();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void require(char c) {
+    if (!accept(c)) reject(std::string("'") + c + "'");
+  }
+  bool accept_word(std::string_view word) {
+    skip_space();
+    if (text_.substr(at_, word.size()) != word) return false;
+    at_ += word.size();
+    return true;
+  }
+  std::string_view parse_string() {
+    skip_space();
+    const char quote = at_ < text_.size() ? text_[at_] : '\0';
+    if (quote != '\'' && quote != '"') reject("a quoted text");
+    const size_t end = text_.find(quote, at_ + 1);
+    if (end == std::string_view::npos) reject("a quoted text with its end");
+    const std::string_view out = text_.substr(at_ + 1, end - at_ - 1);
+    at_ = end + 1;
+    return out;
+  }
+
+  void parse_member(int which) {
+    if (which == 0) {
+      skip_space();
+      if (at_ < text_.size() && text_[at_] == '[') {
+        source_.reject("one of this library's dtypes", "an array of records", "TT-IO-04",
+                       "save each field as its own array");
+      }
+      set_dtype(parse_string());
+    } else if (which == 1) {
+      header_.fortran_order = accept_word("True");
+      if (!header_.fortran_order && !accept_word("False")) reject("True or False");
+    } else {
+      parse_shape();
+    }
+  }
+  void set_dtype(std::string_view descr) {
+    const char order = descr.empty() ? '\0' : descr[0];
+    const bool known_order = order == '<' || order == '>' || order == '=' || order == '|';
+    for (const NpyType& type : kNpyTypes) {
+      const bool one_byte = size_of(type.dtype) == 1 || type.letters == "V2";
+      if (!known_order || descr.substr(1) != type.letters || (order == '|' && !one_byte)) continue;
+      header_.dtype = type.dtype;
+      header_.order = order == '>' ? std::endian::big : std::endian::little;
+      return;
+    }
+    source_.reject("descr f2 f4 f8 i1 i4 i8 u1 b1 or V2 with a byte order", in_quotes(descr), "TT-IO-04",
+                   "convert the array with .astype(...) before saving");
+  }
+  void parse_shape() {
+    require('(');
+    while (!accept(')')) {
+      skip_space();
+      uint64_t size = 0;
+      const char* begin = text_.data() + at_;
+      const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), size);
+      if (error != std::errc{}) reject("a size");
+      at_ += static_cast<size_t>(end - begin);
+      append_size(header_.shape, size, source_);
+      if (accept(',')) continue;
+      if (header_.shape.size() == 1) reject("',' in a shape with one size");
+      require(')');
+      break;
+    }
+  }
+
+  std::string_view text_;
+  const Source& source_;
+  NpyHeader header_;
+  size_t at_ = 0;
+};
+
+// Column-major values, first index running quickest, as a row-major tensor.
+inline Tensor from_column_major(const NpyHeader& header, Bytes values, const Source& source) {
+  Shape reversed;
+  for (int d = header.shape.size() - 1; d >= 0; --d) reversed.push_back(header.shape[d]);
+  const Tensor stored = tensor_from_bytes(reversed, header.dtype, values, header.order, source);
+  Strides strides;
+  for (int d = header.shape.size() - 1; d >= 0; --d) strides.push_back(stored.strides()[d]);
+  const std::vector<std::byte> rows = bytes_of_tensor(alias(stored, header.shape, strides, 0), source.loc);
+  return tensor_from_bytes(header.shape, header.dtype, rows, std::endian::native, source);
+}
+
+// The file's head, from the magic to the newline, for a row-major tensor.
+inline std::string npy_head(const Tensor& t) {
+  size_t type = 0;
+  while (kNpyTypes[type].dtype != t.dtype()) ++type;
+  std::string shape;
+  for (const int64_t n : t.shape()) shape += (shape.empty() ? "" : ", ") + std::to_string(n);
+  if (t.rank() == 1) shape += ",";
+  std::string head(kNpyMagic);
+  head += {'\x01', '\x00', '\x00', '\x00'};  // version 1.0; the length follows below
+  head += std::string("{'descr': '") + (size_of(t.dtype()) == 1 ? '|' : '<') +
+          std::string(kNpyTypes[type].letters) + "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  while (head.size() % 64 != 63) head += ' ';  // values start at a multiple of 64
+  head += '\n';
+  const size_t length = head.size() - 10;
+  head[8] = static_cast<char>(length & 255);
+  head[9] = static_cast<char>(length >> 8);
+  return head;
+}
+
+}  // namespace io
+
+// The array held in memory, row-major. TT-IO-04 for dtypes that this library lacks (complex, text, records).
+inline Tensor parse_npy(Bytes bytes, const std::string& name = "npy data", TT_LOC) {
+  const io::Source source{name, "npy", loc};
+  const std::string_view text = as_text(bytes);
+  source.expect(text.starts_with(io::kNpyMagic), "a file that begins with \\x93NUMPY", "other bytes");
+  source.expect(bytes.size() >= 8, "two bytes of version", "the end of the file");
+  const int major = std::to_integer<int>(bytes[6]), minor = std::to_integer<int>(bytes[7]);
+  if (major < 1 || major > 3 || minor != 0) {
+    source.reject("version 1.0, 2.0 or 3.0", std::to_string(major) + "." + std::to_string(minor), "TT-IO-04");
+  }
+  const size_t start = major == 1 ? 10 : 12;
+  if (bytes.size() < start) source.reject("the length of the header", "the end of the file");
+  const size_t length = major == 1 ? io::load<uint16_t>(bytes, 8, std::endian::little)
+                                   : io::load<uint32_t>(bytes, 8, std::endian::little);
+  if (length > bytes.size() - start || length > io::kNpyHeaderLimit) {
+    source.reject(
+        "a header of up to " + std::to_string(std::min(bytes.size() - start, io::kNpyHeaderLimit)) + " bytes",
+        io::count_of(length, "bytes"));
+  }
+  const io::NpyHeader header = io::NpyHeaderParser(text.substr(start, length), source).run();
+  const Bytes values = bytes.subspan(start + length);
+  const uint64_t needed = io::checked_bytes(header.shape, size_of(header.dtype), source);
+  if (values.size() != needed) {
+    source.reject(
+        io::count_of(needed, "bytes of values for ") + name_of(header.dtype) + " " + header.shape.str(),
+        io::count_of(values.size(), "bytes"));
+  }
+  return header.fortran_order
+             ? io::from_column_major(header, values, source)
+             : io::tensor_from_bytes(header.shape, header.dtype, values, header.order, source);
+}
+
+// The bytes that save_npy writes.
+inline std::vector<std::byte> to_npy(const Tensor& t, TT_LOC) {
+  std::vector<std::byte> out;
+  io::append(out, as_bytes(io::npy_head(t)));
+  io::append(out, io::bytes_of_tensor(t, loc));
+  return out;
+}
+
+inline Tensor load_npy(const std::string& path, TT_LOC) {
+  return parse_npy(read_file(path, uint64_t{1} << 40, loc), path, loc);
+}
+// Writes t (on the CPU, any strides) row-major, in version 1.0.
+inline void save_npy(const std::string& path, const Tensor& t, TT_LOC) {
+  write_file(path, to_npy(t, loc), loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD

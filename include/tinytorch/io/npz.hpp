@@ -1,0 +1,196 @@
+// npz: named arrays in one zip archive, each as "<name>.npy" (numpy.savez, numpy.savez_compressed).
+//
+// The archive is read and written by libzip; checksums are verified. Sizes that an archive claims are
+// believed only as far as deflate can reach (1032 times the compressed bytes). Written archives carry a fixed
+// date, so the same tensors always give the same bytes. Without TINYTORCH_WITH_LIBZIP every call fails and
+// says what to do.
+#pragma once
+
+#include <map>
+#include <tinytorch/io/npy.hpp>
+
+#if TINYTORCH_WITH_LIBZIP
+#include <zip.h>
+
+#include <memory>
+#endif
+
+namespace tinytorch::inline TT_BUILD {
+
+#if TINYTORCH_WITH_LIBZIP
+
+namespace io {
+
+// Releases what libzip hands out; a zip_error_t lives as long as the message is needed.
+class ZipArchive {
+ public:
+  ZipArchive() { zip_error_init(&error_); }
+  ~ZipArchive() {
+    if (archive_) zip_discard(archive_);
+    if (source_) zip_source_free(source_);
+    zip_error_fini(&error_);
+  }
+  ZipArchive(const ZipArchive&) = delete;
+  ZipArchive& operator=(const ZipArchive&) = delete;
+
+  // False when libzip refuses; message() then says why.
+  bool open(const void* data, size_t size, int flags) {
+    source_ = zip_source_buffer_create(data, size, 0, &error_);
+    if (!source_) return false;
+    zip_source_keep(source_);  // still needed here to read what was written, and freed above
+    archive_ = zip_open_from_source(source_, flags, &error_);
+    if (!archive_) zip_source_free(source_);
+    return archive_ != nullptr;
+  }
+  bool close() {
+    if (zip_close(archive_) != 0) return false;
+    archive_ = nullptr;
+    return true;
+  }
+  zip_t* get() const { return archive_; }
+  zip_source_t* source() const { return source_; }
+  std::string message() { return archive_ ? zip_strerror(archive_) : zip_error_strerror(&error_); }
+
+ private:
+  zip_error_t error_;
+  zip_source_t* source_ = nullptr;
+  zip_t* archive_ = nullptr;
+};
+
+struct CloseZipFile {
+  void operator()(zip_file_t* f) const { zip_fclose(f); }
+};
+
+inline std::vector<std::byte> read_zip_entry(ZipArchive& archive, uint64_t index, const zip_stat_t& info,
+                                             const Source& source) {
+  constexpr uint64_t kDeflateRatio = 1032;
+  const std::string entry = in_quotes(info.name);
+  if (info.comp_method != ZIP_CM_STORE && info.comp_method != ZIP_CM_DEFLATE) {
+    source.reject("entries stored or deflated", entry + " with method " + std::to_string(info.comp_method),
+                  "TT-IO-04");
+  }
+  if (info.encryption_method != ZIP_EM_NONE)
+    source.reject("entries without a password", entry + " encrypted", "TT-IO-04");
+  if (info.size / kDeflateRatio > info.comp_size) {
+    source.reject("at most 1032 times the compressed size",
+                  entry + " with " + count_of(info.size, "bytes from ") + count_of(info.comp_size, "bytes"));
+  }
+  const std::unique_ptr<zip_file_t, CloseZipFile> file(zip_fopen_index(archive.get(), index, 0));
+  if (!file) source.reject("a readable entry", entry + ": " + archive.message());
+  std::vector<std::byte> out(static_cast<size_t>(info.size) + 1);  // one more byte: the checksum is verified
+  size_t used = 0;                                                 // at the end of the entry
+  while (used < out.size()) {
+    const zip_int64_t n = zip_fread(file.get(), out.data() + used, out.size() - used);
+    if (n < 0) source.reject("undamaged data in " + entry, zip_file_strerror(file.get()));
+    if (n == 0) break;
+    used += static_cast<size_t>(n);
+  }
+  if (used != info.size)
+    source.reject(count_of(info.size, "bytes in ") + entry, used > info.size ? "more" : std::to_string(used));
+  out.resize(used);
+  return out;
+}
+
+}  // namespace io
+
+// All arrays of an archive held in memory, by name without ".npy".
+inline std::map<std::string, Tensor> parse_npz(Bytes bytes, const std::string& name = "npz data", TT_LOC) {
+  const io::Source source{name, "npz", loc};
+  io::ZipArchive archive;
+  // libzip takes an empty buffer for an empty archive.
+  source.expect(!bytes.empty(), "a zip archive", "an empty file");
+  if (!archive.open(bytes.data(), bytes.size(), ZIP_RDONLY | ZIP_CHECKCONS))
+    source.reject("a zip archive", archive.message());
+  std::map<std::string, Tensor> out;
+  uint64_t compressed_left = bytes.size();  // entries that share bytes would multiply the bound on memory
+  const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
+  for (zip_int64_t i = 0; i < count; ++i) {
+    zip_stat_t info;
+    constexpr zip_uint64_t kNeeded = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
+                                     ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
+    const auto index = static_cast<zip_uint64_t>(i);
+    if (zip_stat_index(archive.get(), index, 0, &info) != 0 || (info.valid & kNeeded) != kNeeded)
+      source.reject("a complete archive entry", archive.message());
+    if (info.comp_size > compressed_left) {
+      source.reject("entries that fit the archive beside each other",
+                    io::in_quotes(info.name) + " with " + io::count_of(info.comp_size, "compressed bytes"));
+    }
+    compressed_left -= info.comp_size;
+    std::string key = info.name;
+    if (!key.ends_with(".npy")) source.reject("only entries named *.npy", io::in_quotes(key));
+    const std::vector<std::byte> array = io::read_zip_entry(archive, index, info, source);
+    const Tensor t = parse_npy(array, name + ":" + key, loc);
+    key.resize(key.size() - 4);
+    if (!out.emplace(key, t).second) source.reject("each name once", io::in_quotes(key) + " twice");
+  }
+  return out;
+}
+
+// The bytes that save_npz writes.
+inline std::vector<std::byte> to_npz(const std::map<std::string, Tensor>& tensors, bool compress = false,
+                                     TT_LOC) {
+  if (tensors.empty()) {  // libzip writes no archive without entries; this is its end record
+    std::vector<std::byte> none(22);
+    std::memcpy(none.data(), "PK\x05\x06", 4);
+    return none;
+  }
+  io::ZipArchive archive;
+  const auto check = [&](bool holds, const std::string& reason = {}) {
+    if (!holds) fail("TT-IO-02", "npz: " + (reason.empty() ? archive.message() : reason), loc);
+  };
+  std::vector<std::vector<std::byte>> arrays;  // libzip reads them at close()
+  check(archive.open(nullptr, 0, ZIP_TRUNCATE));
+  for (const auto& [name, t] : tensors) {
+    check(name.find('\0') == std::string::npos, "a name holds a zero byte: " + io::in_quotes(name));
+    arrays.push_back(to_npy(t, loc));
+    zip_source_t* data = zip_source_buffer(archive.get(), arrays.back().data(), arrays.back().size(), 0);
+    check(data);
+    const zip_int64_t index = zip_file_add(archive.get(), (name + ".npy").c_str(), data, ZIP_FL_ENC_UTF_8);
+    if (index < 0) zip_source_free(data);
+    check(index >= 0);
+    const auto entry = static_cast<zip_uint64_t>(index);
+    check(zip_set_file_compression(archive.get(), entry, compress ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0) == 0);
+    constexpr zip_uint16_t kDate = (0 << 9) | (1 << 5) | 1;  // 1980-01-01, the first day of zip's calendar
+    check(zip_file_set_dostime(archive.get(), entry, 0, kDate, 0) == 0);
+  }
+  check(archive.close());
+  zip_stat_t info;
+  check(zip_source_stat(archive.source(), &info) == 0 && zip_source_open(archive.source()) == 0);
+  std::vector<std::byte> out(static_cast<size_t>(info.size));
+  const zip_int64_t n = zip_source_read(archive.source(), out.data(), out.size());
+  zip_source_close(archive.source());
+  check(n == static_cast<zip_int64_t>(out.size()));
+  return out;
+}
+
+#else
+
+namespace io {
+[[noreturn]] inline void fail_without_libzip(const std::string& name, Loc loc) {
+  fail("TT-IO-05",
+       "npz: cannot read or write '" + name +
+           "': this program was built without libzip\n  hint: install libzip-dev and build with "
+           "-DTINYTORCH_WITH_LIBZIP=1 -lzip, or store single arrays as npy",
+       loc);
+}
+}  // namespace io
+
+inline std::map<std::string, Tensor> parse_npz(Bytes, const std::string& name = "npz data", TT_LOC) {
+  io::fail_without_libzip(name, loc);
+}
+inline std::vector<std::byte> to_npz(const std::map<std::string, Tensor>&, bool = false, TT_LOC) {
+  io::fail_without_libzip("npz data", loc);
+}
+
+#endif
+
+inline std::map<std::string, Tensor> load_npz(const std::string& path, TT_LOC) {
+  return parse_npz(read_file(path, uint64_t{1} << 40, loc), path, loc);
+}
+// Writes named tensors (on the CPU, any strides); `compress` deflates each.
+inline void save_npz(const std::string& path, const std::map<std::string, Tensor>& tensors,
+                     bool compress = false, TT_LOC) {
+  write_file(path, to_npz(tensors, compress, loc), loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD

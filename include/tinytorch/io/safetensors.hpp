@@ -1,0 +1,264 @@
+// safetensors: named tensors in one file, without code in it.
+//
+//   8 bytes   length n of the header, little-endian, at most 100 MB
+//   n bytes   JSON {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...}, and
+//             optionally "__metadata__": {"key": "text"}; padded with spaces to a multiple of 8
+//   the rest  values, row-major, little-endian; the offsets cover it without gaps or overlaps
+//
+// Written files list tensors by element type, wide ones first (so each stays aligned), then by name: the
+// same tensors always give the same bytes. Source: the format's description, huggingface/safetensors.
+#pragma once
+
+#include <map>
+#include <tinytorch/io/file.hpp>
+#include <tinytorch/io/json.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+using TensorMap = std::map<std::string, Tensor>;
+using Metadata = std::map<std::string, std::string>;
+
+namespace io {
+
+inline constexpr uint64_t kSafetensorsHeaderLimit = 100'000'000;
+
+struct SafetensorsType {
+  const char* name;
+  DType dtype;
+};
+// In the order of writing.
+inline constexpr SafetensorsType kSafetensorsTypes[] = {
+    {"I64", DType::i64}, {"F64", DType::f64},   {"F32", DType::f32},
+    {"I32", DType::i32}, {"BF16", DType::bf16}, {"F16", DType::f16},
+    {"I8", DType::i8},   {"U8", DType::u8},     {"BOOL", DType::boolean}};
+
+struct SafetensorsEntry {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  uint64_t begin, end;
+};
+
+class SafetensorsReader {
+ public:
+  SafetensorsReader(Bytes bytes, const Source& source) : bytes_(bytes), source_(source) {}
+
+  TensorMap run(Metadata* metadata) {
+    const Bytes header = split_header();
+    source_.expect(header[0] == std::byte{'{'}, "a header that begins with '{'", "another character");
+    const Json tree = JsonParser(as_text(header), source_, JsonLimits{}).run();
+    std::vector<SafetensorsEntry> entries;
+    for (const auto& [name, value] : *tree.object()) {
+      if (name == "__metadata__") {
+        read_metadata(value, metadata);
+      } else {
+        entries.push_back(read_entry(name, value));
+      }
+    }
+    check_cover(entries);
+    TensorMap out;
+    for (const SafetensorsEntry& e : entries) {
+      const Bytes values = data_.subspan(static_cast<size_t>(e.begin), static_cast<size_t>(e.end - e.begin));
+      out.emplace(e.name, tensor_from_bytes(e.shape, e.dtype, values, std::endian::little, source_));
+    }
+    return out;
+  }
+
+ private:
+  Bytes split_header() {
+    if (bytes_.size() < 8) {
+      source_.reject("8 bytes with the length of the header", count_of(bytes_.size(), "bytes"));
+    }
+    const auto length = io::load<uint64_t>(bytes_, 0, std::endian::little);
+    if (length > kSafetensorsHeaderLimit) {
+      source_.reject("a header of at most 100000000 bytes", count_of(length, "bytes"), "TT-IO-06");
+    }
+    if (length < 2 || length > bytes_.size() - 8) {
+      source_.reject(
+          "a header of 2 bytes up to the end of the file",
+          "length " + std::to_string(length) + " in a file of " + count_of(bytes_.size(), "bytes"));
+    }
+    data_ = bytes_.subspan(8 + static_cast<size_t>(length));
+    return bytes_.subspan(8, static_cast<size_t>(length));
+  }
+
+  void read_metadata(const Json& value, Metadata* metadata) const {
+    if (!value.object()) source_.reject("__metadata__ as an object", value.kind());
+    for (const auto& [key, text] : *value.object()) {
+      if (!text.string()) source_.reject("texts in __metadata__", in_quotes(key) + " is " + text.kind());
+      if (metadata) metadata->emplace(key, *text.string());
+    }
+  }
+
+  const Json& member(const std::string& name, const Json& value, const char* key) const {
+    const Json* found = value.find(key);
+    if (!found)
+      source_.reject(std::string("'") + key + "' in the entry of every tensor",
+                     in_quotes(name) + " without it");
+    return *found;
+  }
+  uint64_t size_in(const std::string& name, const Json& value) const {
+    const std::optional<int64_t> n = value.integer();
+    if (!n || *n < 0) {
+      source_.reject(
+          "sizes and offsets that are integers from 0",
+          n ? std::to_string(*n) : value.kind() + std::string(" in the entry of ") + in_quotes(name));
+    }
+    return static_cast<uint64_t>(*n);
+  }
+
+  SafetensorsEntry read_entry(const std::string& name, const Json& value) const {
+    if (!value.object() || value.object()->size() != 3) {
+      source_.reject("dtype, shape and data_offsets for every tensor",
+                     in_quotes(name) + " with " +
+                         (value.object() ? count_of(value.object()->size(), "members") : value.kind()));
+    }
+    SafetensorsEntry e{name, read_dtype(name, member(name, value, "dtype")), {}, 0, 0};
+    const Json& shape = member(name, value, "shape");
+    const Json& offsets = member(name, value, "data_offsets");
+    if (!shape.array()) source_.reject("an array as the shape of " + in_quotes(name), shape.kind());
+    for (const Json& n : *shape.array()) append_size(e.shape, size_in(name, n), source_);
+    if (!offsets.array() || offsets.array()->size() != 2) {
+      source_.reject("two numbers as data_offsets of " + in_quotes(name), offsets.kind());
+    }
+    e.begin = size_in(name, (*offsets.array())[0]);
+    e.end = size_in(name, (*offsets.array())[1]);
+    const uint64_t needed = checked_bytes(e.shape, size_of(e.dtype), source_);
+    if (e.end < e.begin || e.end - e.begin != needed) {
+      source_.reject(count_of(needed, "bytes") + " for " + in_quotes(name) + ", " + name_of(e.dtype) + " " +
+                         e.shape.str(),
+                     "data_offsets [" + std::to_string(e.begin) + ", " + std::to_string(e.end) + "]");
+    }
+    return e;
+  }
+  DType read_dtype(const std::string& name, const Json& value) const {
+    if (!value.string()) source_.reject("the dtype of " + in_quotes(name) + " as a string", value.kind());
+    for (const auto& known : kSafetensorsTypes) {
+      if (*value.string() == known.name) return known.dtype;
+    }
+    source_.reject("one of the dtypes I64 F64 F32 I32 BF16 F16 I8 U8 BOOL",
+                   "dtype " + in_quotes(*value.string()) + " of tensor " + in_quotes(name), "TT-IO-04",
+                   "convert the tensor before saving it");
+  }
+
+  // Sorts by position and requires that each tensor begins where the one before ended.
+  void check_cover(std::vector<SafetensorsEntry>& entries) const {
+    std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+      return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+    });
+    uint64_t at = 0;
+    for (const SafetensorsEntry& e : entries) {
+      if (e.begin != at) {
+        source_.reject("values of " + in_quotes(e.name) + " from byte " + std::to_string(at),
+                       "from byte " + std::to_string(e.begin) + (e.begin < at ? ", an overlap" : ", a gap"));
+      }
+      at = e.end;
+    }
+    if (at != data_.size()) {
+      source_.reject(count_of(at, "bytes of values after the header"), count_of(data_.size(), "bytes"));
+    }
+  }
+
+  Bytes bytes_;
+  Bytes data_;
+  const Source& source_;
+};
+
+inline size_t write_rank(DType dtype) {
+  size_t i = 0;
+  while (kSafetensorsTypes[i].dtype != dtype) ++i;
+  return i;
+}
+
+// The tensors in the order of writing, and the header that describes them.
+inline std::string safetensors_header(std::vector<const TensorMap::value_type*>& order,
+                                      const Metadata& metadata) {
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return write_rank(a->second.dtype()) < write_rank(b->second.dtype());
+  });
+  std::string members;
+  if (!metadata.empty()) {
+    for (const auto& [key, text] : metadata)
+      members += (members.empty() ? "" : ",") + to_json_string(key) + ":" + to_json_string(text);
+    members = "\"__metadata__\":{" + members + "}";
+  }
+  size_t at = 0;
+  for (const auto* item : order) {
+    const Tensor& t = item->second;
+    std::string shape;
+    for (const int64_t n : t.shape()) shape += (shape.empty() ? "" : ",") + std::to_string(n);
+    members += (members.empty() ? "" : ",") + to_json_string(item->first) + ":{\"dtype\":\"" +
+               kSafetensorsTypes[write_rank(t.dtype())].name + "\",\"shape\":[" + shape +
+               "],\"data_offsets\":[" + std::to_string(at) + "," + std::to_string(at + t.bytes()) + "]}";
+    at += t.bytes();
+  }
+  std::string header = "{" + members + "}";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  return header;
+}
+
+inline void check_saved_names(const TensorMap& tensors, const Metadata& metadata, Loc loc) {
+  const auto check = [&](const std::string& text, const char* what, bool reserved = false) {
+    if (find_invalid_utf8(text) != text.size() || reserved) {
+      fail("TT-IO-02",
+           std::string("save_safetensors: ") + what + " " + in_quotes(text) +
+               (reserved ? " is reserved by the format" : " is not UTF-8") + "\n  hint: choose another",
+           loc);
+    }
+  };
+  for (const auto& item : tensors) check(item.first, "the tensor name", item.first == "__metadata__");
+  for (const auto& [key, text] : metadata) {
+    check(key, "the metadata key");
+    check(text, "the metadata text");
+  }
+}
+
+}  // namespace io
+
+// All tensors of a file held in memory; `metadata`, when given, receives the file's own texts.
+inline TensorMap parse_safetensors(Bytes bytes, const std::string& name = "safetensors data",
+                                   Metadata* metadata = nullptr, TT_LOC) {
+  const io::Source source{name, "safetensors", loc};
+  return io::SafetensorsReader(bytes, source).run(metadata);
+}
+
+// All tensors of the file, on the CPU, by name. TT-IO-04 names a dtype that this library lacks.
+inline TensorMap load_safetensors(const std::string& path, Metadata* metadata = nullptr, TT_LOC) {
+  return parse_safetensors(read_file(path, uint64_t{1} << 40, loc), path, metadata, loc);
+}
+
+namespace io {
+
+// Hands the file's pieces to write(Bytes), in order.
+template <class Write>
+void write_safetensors(const TensorMap& tensors, const Metadata& metadata, Loc loc, Write&& write) {
+  check_saved_names(tensors, metadata, loc);
+  std::vector<const TensorMap::value_type*> order;
+  for (const auto& item : tensors) order.push_back(&item);
+  const std::string header = safetensors_header(order, metadata);
+  std::vector<std::byte> length;
+  append(length, uint64_t{header.size()}, std::endian::little);
+  write(Bytes(length));
+  write(as_bytes(header));
+  for (const auto* item : order) write(Bytes(bytes_of_tensor(item->second, loc)));
+}
+
+}  // namespace io
+
+// The bytes that save_safetensors writes.
+inline std::vector<std::byte> to_safetensors(const TensorMap& tensors, const Metadata& metadata = {},
+                                             TT_LOC) {
+  std::vector<std::byte> out;
+  io::write_safetensors(tensors, metadata, loc, [&](Bytes piece) { io::append(out, piece); });
+  return out;
+}
+
+// Writes tensors (on the CPU, any strides) and texts. The old file stays whole until the new one is complete.
+inline void save_safetensors(const std::string& path, const TensorMap& tensors, const Metadata& metadata = {},
+                             TT_LOC) {
+  AtomicFile file(path, loc);
+  io::write_safetensors(tensors, metadata, loc, [&](Bytes piece) { file.write(piece); });
+  file.commit();
+}
+
+}  // namespace tinytorch::inline TT_BUILD

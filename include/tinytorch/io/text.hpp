@@ -1,0 +1,88 @@
+// Text files: whole or by lines, checked to be UTF-8 (RFC 3629), so that later code may rely on it.
+//
+// A byte order mark at the start is dropped. Lines end in "\n" or "\r\n"; a last line without an end counts.
+#pragma once
+
+#include <tinytorch/io/file.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// Position of the first byte that is not part of well-formed UTF-8, or text.size(). Overlong forms, halves of
+// surrogate pairs and codes above 10FFFF are refused.
+inline size_t find_invalid_utf8(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  size_t i = 0;
+  while (i < text.size()) {
+    const unsigned lead = byte(i);
+    if (lead < 0x80) {
+      ++i;
+      continue;
+    }
+    const size_t length = lead >= 0xc2 && lead <= 0xdf   ? 2
+                          : lead >= 0xe0 && lead <= 0xef ? 3
+                          : lead >= 0xf0 && lead <= 0xf4 ? 4
+                                                         : 0;
+    if (length == 0 || text.size() - i < length) return i;
+    // Only the second byte's range depends on the first.
+    const unsigned low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+    const unsigned high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+    if (byte(i + 1) < low || byte(i + 1) > high) return i;
+    for (size_t k = 2; k < length; ++k) {
+      if ((byte(i + k) & 0xc0) != 0x80) return i;
+    }
+    i += length;
+  }
+  return i;
+}
+
+// Appends the code point (at most 10FFFF) in UTF-8.
+inline void append_utf8(std::string& out, uint32_t code) {
+  const auto tail = [&](int shift) { return static_cast<char>(0x80 | ((code >> shift) & 0x3f)); };
+  if (code < 0x80) {
+    out += static_cast<char>(code);
+  } else if (code < 0x800) {
+    out += {static_cast<char>(0xc0 | (code >> 6)), tail(0)};
+  } else if (code < 0x10000) {
+    out += {static_cast<char>(0xe0 | (code >> 12)), tail(6), tail(0)};
+  } else {
+    out += {static_cast<char>(0xf0 | (code >> 18)), tail(12), tail(6), tail(0)};
+  }
+}
+
+// The bytes as text. TT-IO-03 with line and byte position where they are not UTF-8.
+inline std::string parse_text(Bytes bytes, const std::string& name = "text", TT_LOC) {
+  std::string_view text = as_text(bytes);
+  const size_t bad = find_invalid_utf8(text);
+  if (bad != text.size()) {
+    const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n') + 1;
+    const io::Source source{name, "text", loc};
+    source.reject("UTF-8",
+                  io::in_quotes(text.substr(bad, 4)) + " at byte " + std::to_string(bad) + ", line " +
+                      std::to_string(line),
+                  "TT-IO-03", "convert it first, for example with iconv -t UTF-8");
+  }
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  return std::string(text);
+}
+
+// The lines without their ends.
+inline std::vector<std::string> split_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.emplace_back(line);
+  }
+  return lines;
+}
+
+inline std::string load_text(const std::string& path, TT_LOC) {
+  return parse_text(read_file(path, uint64_t{1} << 40, loc), path, loc);
+}
+inline std::vector<std::string> load_lines(const std::string& path, TT_LOC) {
+  return split_lines(load_text(path, loc));
+}
+
+}  // namespace tinytorch::inline TT_BUILD

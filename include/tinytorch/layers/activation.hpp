@@ -1,0 +1,48 @@
+// Activations as modules, for Sequential. The functions themselves are tensor ops.
+#pragma once
+
+#include <tinytorch/layers/module.hpp>
+#include <tinytorch/tensor/ops/elementwise.hpp>
+#include <tinytorch/tensor/ops/softmax.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// max(x, 0)
+class ReLU : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return relu(x); }
+};
+// x for x > 0, slope x otherwise
+class LeakyReLU : public Module {
+ public:
+  explicit LeakyReLU(double negative_slope = 0.01) : slope(negative_slope) {}
+  Tensor forward(const Tensor& x) override { return leaky_relu(x, slope); }
+  double slope;
+};
+class Tanh : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return tanh(x); }
+};
+// 1 / (1 + e^-x)
+class Sigmoid : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return sigmoid(x); }
+};
+// x Phi(x), exact (Hendrycks and Gimpel, 2016)
+class GELU : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return gelu(x); }
+};
+// x sigmoid(x)
+class SiLU : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return silu(x); }
+};
+class Softmax : public Module {
+ public:
+  explicit Softmax(int dimension = -1) : dim(dimension) {}
+  Tensor forward(const Tensor& x) override { return softmax(x, dim); }
+  int dim;
+};
+
+}  // namespace tinytorch::inline TT_BUILD

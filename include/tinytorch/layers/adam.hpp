@@ -1,0 +1,64 @@
+// Adam and AdamW: each element gets its own step size from running means of its gradient and squared
+// gradient.
+//
+//   m = b1 m + (1 - b1) g      v = b2 v + (1 - b2) g^2      p -= lr m^ / (sqrt(v^) + eps)
+//   m^ = m / (1 - b1^t), v^ = v / (1 - b2^t) undo the start at zero.
+// Adam adds weight_decay p to g, so decay is divided by sqrt(v) too; AdamW instead shrinks p by lr
+// weight_decay. Sources: Kingma and Ba, 2015; Loshchilov and Hutter, "Decoupled weight decay regularization",
+// 2019.
+#pragma once
+
+#include <tinytorch/backend/cpu/optimizer.hpp>
+#include <tinytorch/layers/optimizer.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+struct AdamOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+};
+
+class Adam : public Optimizer {
+ public:
+  explicit Adam(const NamedTensors& parameters, AdamOptions adam_options = {}, TT_LOC)
+      : Adam(parameters, adam_options, false, loc) {}
+
+  const AdamOptions options;
+
+ protected:
+  Adam(const NamedTensors& parameters, const AdamOptions& adam_options, bool decoupled, Loc loc)
+      : Optimizer(parameters, adam_options.lr, adam_options.weight_decay, {"exp_avg", "exp_avg_sq"}, loc),
+        options(adam_options),
+        decoupled_(decoupled) {
+    const auto is_rate = [](double beta) { return beta >= 0 && beta < 1; };
+    if (!is_rate(options.beta1) || !is_rate(options.beta2) || !(options.eps >= 0)) {
+      fail("TT-OPT-07", "Adam: beta1 and beta2 must be in [0, 1) and eps >= 0", loc);
+    }
+  }
+
+  void update(Slot& slot, const Tensor& gradient, Loc loc) override {
+    if (slot.master.device().is_cuda()) fail_without_cuda("Adam", loc);
+    backend::cpu::adam_step(slot.master.view_of(), gradient.view_of(), slot.state[0].view_of(),
+                            slot.state[1].view_of(),
+                            {.lr = lr(),
+                             .beta1 = options.beta1,
+                             .beta2 = options.beta2,
+                             .eps = options.eps,
+                             .weight_decay = slot.weight_decay,
+                             .decoupled = decoupled_,
+                             .step = slot.step});
+  }
+
+ private:
+  bool decoupled_;
+};
+
+class AdamW : public Adam {
+ public:
+  explicit AdamW(const NamedTensors& parameters, AdamOptions adam_options = {.weight_decay = 0.01}, TT_LOC)
+      : Adam(parameters, adam_options, true, loc) {}
+};
+
+}  // namespace tinytorch::inline TT_BUILD

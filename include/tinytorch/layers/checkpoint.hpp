@@ -1,0 +1,145 @@
+// Checkpoint: everything a training run needs to continue as if it had never stopped, in one safetensors
+// file.
+//
+//   model.<path>       parameters and buffers          optimizer.<path>   its state_dict
+//   metadata           step, loader position and options, random state, sums of the running epoch
+//
+// Schedules are functions of the step, and data order and augmentation of (seed, epoch, sample), so numbers
+// are all that has to be kept of them. Doubles are written in hexadecimal: what is read is what was written,
+// to the last bit. The file is written under another name and renamed: an interrupted save leaves the old one
+// whole.
+#pragma once
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <tinytorch/io/safetensors.hpp>
+#include <tinytorch/layers/data_loader.hpp>
+#include <tinytorch/layers/optimizer.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// Where a run stands, apart from weights and optimizer.
+struct RunState {
+  int64_t step = 0;  // optimizer steps taken
+  LoaderState loader;
+  GeneratorState random;  // of the default generator
+  // Sums over the part of the epoch that is done.
+  int64_t samples = 0;
+  double loss_sum = 0, metric_sum = 0;
+};
+
+inline constexpr const char* kCheckpointFormat = "tinytorch-checkpoint-1";
+
+namespace checkpoint {
+
+inline std::string exact(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%a", value);
+  return text;
+}
+inline const std::string& field(const Metadata& metadata, const std::string& key, const std::string& path,
+                                Loc loc) {
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) {
+    fail("TT-CKPT-01", path + ": not a training checkpoint: the field '" + key + "' is missing", loc);
+  }
+  return found->second;
+}
+// The whole text must be a number: a damaged field is an error, never 0.
+template <class T, class Parse>
+T number(const Metadata& metadata, const std::string& key, const std::string& path, Loc loc, Parse parse) {
+  const std::string& text = field(metadata, key, path, loc);
+  char* end = nullptr;
+  errno = 0;
+  const T value = static_cast<T>(parse(text.c_str(), &end));
+  const bool outside = std::is_integral_v<T> && errno == ERANGE;  // strtod sets it for subnormals too
+  if (text.empty() || *end != '\0' || outside) {
+    fail("TT-CKPT-01", path + ": the field '" + key + "' should be a number, found '" + text + "'", loc);
+  }
+  return value;
+}
+inline int64_t integer(const Metadata& m, const std::string& key, const std::string& path, Loc loc) {
+  return number<int64_t>(m, key, path, loc,
+                         [](const char* s, char** end) { return std::strtoll(s, end, 10); });
+}
+inline uint64_t natural(const Metadata& m, const std::string& key, const std::string& path, Loc loc) {
+  return number<uint64_t>(m, key, path, loc,
+                          [](const char* s, char** end) { return std::strtoull(s, end, 10); });
+}
+inline double real(const Metadata& m, const std::string& key, const std::string& path, Loc loc) {
+  return number<double>(m, key, path, loc, [](const char* s, char** end) { return std::strtod(s, end); });
+}
+
+// What must be the same for the data order to continue.
+inline std::string loader_signature(const DataLoader& loader) {
+  const DataLoaderOptions& o = loader.options();
+  return std::to_string(loader.samples()) + " samples, batches of " + std::to_string(o.batch_size) +
+         (o.drop_last ? ", last dropped" : "") + (o.shuffle ? ", shuffled" : "") + ", seed " +
+         std::to_string(o.seed) + (o.augment ? ", augmented" : "");
+}
+
+}  // namespace checkpoint
+
+inline void save_checkpoint(const std::string& path, const Module& model, const Optimizer& optimizer,
+                            const DataLoader& loader, const RunState& run, TT_LOC) {
+  StateDict tensors;
+  for (const auto& [name, tensor] : model.state_dict()) tensors.emplace("model." + name, tensor);
+  for (const auto& [name, tensor] : optimizer.state_dict()) tensors.emplace("optimizer." + name, tensor);
+  const Metadata metadata{
+      {"format", kCheckpointFormat},
+      {"step", std::to_string(run.step)},
+      {"loader", checkpoint::loader_signature(loader)},
+      {"loader.epoch", std::to_string(run.loader.epoch)},
+      {"loader.batch", std::to_string(run.loader.batch)},
+      {"random.seed", std::to_string(run.random.seed)},
+      {"random.next_block", std::to_string(run.random.next_block)},
+      {"epoch.samples", std::to_string(run.samples)},
+      {"epoch.loss_sum", checkpoint::exact(run.loss_sum)},
+      {"epoch.metric_sum", checkpoint::exact(run.metric_sum)},
+  };
+  save_safetensors(path, tensors, metadata, loc);
+}
+
+// Restores model, optimizer, loader position and the default generator. The model, optimizer and loader must
+// be built as they were; what does not fit is named, and then nothing has been changed.
+inline RunState load_checkpoint(const std::string& path, Module& model, Optimizer& optimizer,
+                                DataLoader& loader, TT_LOC) {
+  Metadata m;
+  const TensorMap tensors = load_safetensors(path, &m, loc);
+  const std::string format = checkpoint::field(m, "format", path, loc);
+  if (format != kCheckpointFormat) {
+    fail("TT-CKPT-01", path + ": expected the format " + kCheckpointFormat + ", found '" + format + "'", loc);
+  }
+  const std::string signature = checkpoint::field(m, "loader", path, loc);
+  if (signature != checkpoint::loader_signature(loader)) {
+    fail("TT-CKPT-02",
+         path + ": the data loader differs\n  saved: " + signature + "\n  here:  " +
+             checkpoint::loader_signature(loader) + "\n  hint: resume with the same data and options",
+         loc);
+  }
+  RunState run;
+  run.step = checkpoint::integer(m, "step", path, loc);
+  run.loader = {checkpoint::integer(m, "loader.epoch", path, loc),
+                checkpoint::integer(m, "loader.batch", path, loc)};
+  run.random = {checkpoint::natural(m, "random.seed", path, loc),
+                checkpoint::natural(m, "random.next_block", path, loc)};
+  run.samples = checkpoint::integer(m, "epoch.samples", path, loc);
+  run.loss_sum = checkpoint::real(m, "epoch.loss_sum", path, loc);
+  run.metric_sum = checkpoint::real(m, "epoch.metric_sum", path, loc);
+
+  StateDict of_model, of_optimizer;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.rfind("model.", 0) == 0) of_model.emplace(name.substr(6), tensor);
+    if (name.rfind("optimizer.", 0) == 0) of_optimizer.emplace(name.substr(10), tensor);
+  }
+  require_same_entries("load_checkpoint", "this model", model.state_dict(), of_model, loc);
+  require_same_entries("load_checkpoint", "this optimizer", optimizer.state_dict(), of_optimizer, loc);
+  loader.set_state(run.loader, loc);
+  model.load_state_dict(of_model, loc);
+  optimizer.load_state_dict(of_optimizer, loc);
+  default_generator().set_state(run.random);
+  return run;
+}
+
+}  // namespace tinytorch::inline TT_BUILD

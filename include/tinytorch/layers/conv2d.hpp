@@ -1,0 +1,41 @@
+// Conv2d: y[n, o] = b[o] + sum over c of x[n, c] (cross-correlated with) W[o, c].
+//
+// x [N, C, H, W], weight [O, C / groups, KH, KW], bias [O] -> y [N, O, H', W'],
+// H' = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1.
+// Starts uniform on [-1/sqrt(fan_in), 1/sqrt(fan_in)], fan_in = C / groups KH KW.
+#pragma once
+
+#include <tinytorch/layers/init.hpp>
+#include <tinytorch/layers/module.hpp>
+#include <tinytorch/tensor/ops/conv.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+class Conv2d : public Module {
+ public:
+  Conv2d(int64_t in_channels, int64_t out_channels, int64_t kernel, Conv2dOptions conv_options = {},
+         bool with_bias = true, Generator& generator = default_generator(), TT_LOC)
+      : options(conv_options) {
+    if (options.groups < 1 || in_channels % options.groups != 0 || out_channels % options.groups != 0) {
+      fail("TT-NN-12",
+           "Conv2d: " + std::to_string(in_channels) + " input and " + std::to_string(out_channels) +
+               " output channels cannot be split into " + std::to_string(options.groups) + " groups",
+           loc);
+    }
+    const int64_t group_channels = in_channels / options.groups;
+    weight = add_parameter("weight", empty({out_channels, group_channels, kernel, kernel}, f32, cpu, loc));
+    const double bound =
+        1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, group_channels * kernel * kernel)));
+    init::uniform(weight, -bound, bound, generator);
+    if (!with_bias) return;
+    bias = add_parameter("bias", empty({out_channels}));
+    init::uniform(bias, -bound, bound, generator);
+  }
+  Tensor forward(const Tensor& x) override { return conv2d(x, weight, bias, options); }
+
+  Conv2dOptions options;
+  Tensor weight;  // [O, C / groups, KH, KW]
+  Tensor bias;    // [O], or undefined
+};
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,24 @@
+// Dropout: in training, zeroes each element with probability p and scales the rest by 1 / (1 - p), so that
+// the expected value is unchanged and evaluation is the identity. Source: Srivastava et al., 2014.
+#pragma once
+
+#include <tinytorch/layers/module.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+class Dropout : public Module {
+ public:
+  // The generator must outlive the layer.
+  explicit Dropout(double probability = 0.5, Generator& source = default_generator(), TT_LOC)
+      : p(probability), generator(&source) {
+    if (!(p >= 0 && p < 1)) {
+      fail("TT-NN-16", "Dropout: the probability must be in [0, 1), got " + std::to_string(p), loc);
+    }
+  }
+  Tensor forward(const Tensor& x) override { return training() && p > 0 ? dropout(x, p, *generator) : x; }
+
+  double p;
+  Generator* generator;
+};
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,20 @@
+// Embedding: one learned row per token. index i64 [...] -> [..., C]; weight [V, C] starts standard normal.
+#pragma once
+
+#include <tinytorch/layers/init.hpp>
+#include <tinytorch/layers/module.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+class Embedding : public Module {
+ public:
+  Embedding(int64_t vocabulary, int64_t features, Generator& generator = default_generator()) {
+    weight = add_parameter("weight", empty({vocabulary, features}));
+    init::normal(weight, 0, 1, generator);
+  }
+  Tensor forward(const Tensor& index) override { return embedding(weight, index); }
+
+  Tensor weight;  // [V, C]
+};
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,108 @@
+// Initializers: fill a tensor in place so that signals neither die nor explode through depth.
+//
+//   Xavier   Var[w] = gain^2 * 2 / (fan_in + fan_out)   for tanh, sigmoid, linear   (Glorot and Bengio, 2010)
+//   Kaiming  Var[w] = gain^2 / fan_in                   gain^2 = 2 for ReLU         (He et al., 2015)
+// A uniform distribution on [-a, a] has variance a^2 / 3, hence a = sqrt(3 Var).
+//
+// Weights are [out, in] or [out, in, KH, KW]: fan_in = in KH KW, fan_out = out KH KW. Every function draws
+// from the generator it is given: the same generator state gives the same weights.
+#pragma once
+
+#include <cmath>
+#include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/tensor/ops/creation.hpp>
+
+namespace tinytorch::inline TT_BUILD::init {
+
+struct Fans {
+  int64_t in = 0, out = 0;
+};
+inline Fans fans_of(const Tensor& weight, TT_LOC) {
+  if (weight.rank() < 2) {
+    fail("TT-NN-10",
+         "this initializer needs a weight of rank 2 or more to count its inputs, got " + weight.describe() +
+             "\n  hint: use init::normal or init::uniform for a vector",
+         loc);
+  }
+  const int64_t receptive = weight.shape().numel() / std::max<int64_t>(1, weight.size(0) * weight.size(1));
+  return {weight.size(1) * receptive, weight.size(0) * receptive};
+}
+
+// Standard deviation that keeps the variance of a signal through `f`, relative to a linear layer.
+inline double relu_gain() { return std::sqrt(2.0); }
+inline double leaky_relu_gain(double slope) { return std::sqrt(2.0 / (1.0 + slope * slope)); }
+inline double tanh_gain() { return 5.0 / 3.0; }
+
+inline void constant(Tensor t, double value) {
+  NoGrad no_grad;
+  t.fill_(value);
+}
+// On [low, high).
+inline void uniform(Tensor t, double low, double high, Generator& generator = default_generator()) {
+  NoGrad no_grad;
+  t.copy_(rand(t.shape(), t.dtype(), t.device(), generator)).mul_(high - low);
+  t.add_(full(Shape{}, low, t.dtype(), t.device()));
+}
+inline void normal(Tensor t, double mean, double deviation, Generator& generator = default_generator()) {
+  NoGrad no_grad;
+  t.copy_(randn(t.shape(), t.dtype(), t.device(), generator)).mul_(deviation);
+  t.add_(full(Shape{}, mean, t.dtype(), t.device()));
+}
+
+inline double xavier_deviation(const Tensor& t, double gain) {
+  const Fans fans = fans_of(t);
+  return gain * std::sqrt(2.0 / static_cast<double>(fans.in + fans.out));
+}
+inline double kaiming_deviation(const Tensor& t, double gain) {
+  return gain / std::sqrt(static_cast<double>(fans_of(t).in));
+}
+
+inline void xavier_normal(Tensor t, double gain = 1, Generator& generator = default_generator()) {
+  normal(t, 0, xavier_deviation(t, gain), generator);
+}
+inline void xavier_uniform(Tensor t, double gain = 1, Generator& generator = default_generator()) {
+  const double bound = std::sqrt(3.0) * xavier_deviation(t, gain);
+  uniform(t, -bound, bound, generator);
+}
+inline void kaiming_normal(Tensor t, double gain = relu_gain(), Generator& generator = default_generator()) {
+  normal(t, 0, kaiming_deviation(t, gain), generator);
+}
+inline void kaiming_uniform(Tensor t, double gain = relu_gain(), Generator& generator = default_generator()) {
+  const double bound = std::sqrt(3.0) * kaiming_deviation(t, gain);
+  uniform(t, -bound, bound, generator);
+}
+
+// Quantile function of the standard normal distribution: Newton's method on the logarithm of the smaller
+// tail, started from Polya's approximation (1945).
+inline double normal_quantile(double p) {
+  const double tail = p > 0.5 ? 1 - p : p;
+  double x = -std::sqrt(-1.5707963267948966 * std::log(4 * tail * (1 - tail)));
+  for (int i = 0; i < 6; ++i) {  // Newton on log(cdf), which is nearly straight far out
+    const double cdf = 0.5 * std::erfc(-x * 0.7071067811865476);
+    const double density = 0.3989422804014327 * std::exp(-0.5 * x * x);
+    if (density < 1e-300) break;
+    x -= std::log(cdf / tail) * cdf / density;
+  }
+  return p > 0.5 ? -x : x;
+}
+
+// Normal, cut to [low, high] by inverting its distribution function; low and high are values, not deviations.
+inline void truncated_normal(Tensor t, double mean, double deviation, double low, double high,
+                             Generator& generator = default_generator(), TT_LOC) {
+  if (!(low < high) || !(deviation > 0)) {
+    fail("TT-NN-11", "truncated_normal: needs low < high and a deviation above 0", loc);
+  }
+  NoGrad no_grad;
+  const auto cdf = [](double x) { return 0.5 * std::erfc(-x * 0.7071067811865476); };
+  const double from = cdf((low - mean) / deviation), to = cdf((high - mean) / deviation);
+  const uint64_t first = generator.reserve(static_cast<uint64_t>(t.numel()));
+  std::vector<double> values(static_cast<size_t>(t.numel()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const PhiloxBlock b = philox(generator.state().seed, first + i);
+    const double p = from + (to - from) * uniform_from_bits(b.v[0], b.v[1]);
+    values[i] = std::clamp(mean + deviation * normal_quantile(p), low, high);
+  }
+  t.copy_(from_data(values, t.shape()).to(t.dtype()).to(t.device()));
+}
+
+}  // namespace tinytorch::inline TT_BUILD::init

@@ -1,0 +1,60 @@
+// Losses and metrics as functions of (output, target), and evaluation of a model over a loader.
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <tinytorch/layers/data_loader.hpp>
+#include <tinytorch/layers/module.hpp>
+#include <tinytorch/tensor/ops/loss.hpp>
+#include <tinytorch/tensor/ops/reduce.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// Mean loss of a batch, a tensor of one element.
+using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;
+// Mean over the samples of a batch.
+using Metric = std::function<double(const Tensor& output, const Tensor& target)>;
+
+// logits [N, V], classes i64 [N]
+inline Tensor classification_loss(const Tensor& logits, const Tensor& classes) {
+  return cross_entropy(logits, classes);
+}
+
+// Share of samples whose largest score is at their class; not a number when the targets are not classes.
+inline double accuracy(const Tensor& scores, const Tensor& classes) {
+  if (scores.rank() != 2 || classes.dtype() != DType::i64) return std::numeric_limits<double>::quiet_NaN();
+  const NoGrad no_grad;
+  const std::vector<int64_t> found = argmax(scores, 1).to_vector<int64_t>();
+  const std::vector<int64_t> expected = classes.to_vector<int64_t>();
+  if (expected.empty()) return 0;
+  int64_t hits = 0;
+  for (size_t i = 0; i < expected.size(); ++i) hits += found[i] == expected[i];
+  return static_cast<double>(hits) / static_cast<double>(expected.size());
+}
+
+struct Evaluation {
+  double loss = 0, metric = 0;
+  int64_t samples = 0;
+};
+
+// Means over one epoch of `loader`, in evaluation mode and without a graph. The model's mode is restored.
+inline Evaluation evaluate(Module& model, DataLoader& loader, const Loss& loss,
+                           const Metric& metric = accuracy) {
+  const NoGrad no_grad;
+  const bool was_training = model.training();
+  model.eval();
+  loader.set_state({});
+  Evaluation sum;
+  for (const Batch& batch : loader) {
+    const int64_t count = batch.inputs.size(0);
+    const Tensor output = model(batch.inputs);
+    sum.loss += loss(output, batch.targets).item<double>() * static_cast<double>(count);
+    if (metric) sum.metric += metric(output, batch.targets) * static_cast<double>(count);
+    sum.samples += count;
+  }
+  model.train(was_training);
+  const auto n = static_cast<double>(sum.samples);
+  return {sum.loss / n, metric ? sum.metric / n : std::numeric_limits<double>::quiet_NaN(), sum.samples};
+}
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,224 @@
+// Module: a named tree of parameters and buffers. Every layer and every model is one.
+//
+//   struct Net : tt::Module {
+//     tt::Linear hidden{784, 128}, out{128, 10};
+//     Net() { add("hidden", hidden), add("out", out); }
+//     tt::Tensor forward(const tt::Tensor& x) override { return out(relu(hidden(x))); }  // [B, 784] -> [B,
+//     10]
+//   };
+//
+// A parameter is trained; a buffer (a running mean) is only stored. Names are paths: "hidden.weight". The
+// tree holds Tensor handles, so change a parameter by copy_, load_state_dict or to(), not by assigning a new
+// Tensor.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <tinytorch/layers/state_dict.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD {
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+using NamedTensors = std::vector<NamedTensor>;  // in order of registration
+
+class Module {
+ public:
+  Module() = default;
+  virtual ~Module() = default;
+  Module(const Module&) = delete;  // two modules would train the same tensors unnoticed
+  Module& operator=(const Module&) = delete;
+  // Layers may be moved; a module whose children are its own members may not (the tree points at them).
+  Module(Module&& other) { take(other); }
+  Module& operator=(Module&& other) {
+    if (this != &other) take(other);
+    return *this;
+  }
+
+  virtual Tensor forward(const Tensor&) {
+    fail("TT-NN-01",
+         "this module has no forward(Tensor)\n  hint: override it, or call the module's own function");
+  }
+  Tensor operator()(const Tensor& x) { return forward(x); }
+
+  // --- building the tree, in a constructor ---
+  Tensor add_parameter(std::string name, Tensor value, TT_LOC) {
+    check_name(name, loc);
+    value.named(name).requires_grad_(true, loc);
+    parameters_.push_back({std::move(name), value});
+    return value;
+  }
+  Tensor add_buffer(std::string name, Tensor value, TT_LOC) {
+    check_name(name, loc);
+    value.named(name);
+    buffers_.push_back({std::move(name), value});
+    return value;
+  }
+  // A child that is a member of this module.
+  template <class M>
+  M& add(std::string name, M& child, TT_LOC) {
+    check_name(name, loc);
+    children_.push_back({std::move(name), std::shared_ptr<Module>(std::shared_ptr<Module>{}, &child), false});
+    return child;
+  }
+  // A child that this module owns, alone or together with others.
+  template <class M>
+  std::shared_ptr<M> add(std::string name, std::shared_ptr<M> child, TT_LOC) {
+    check_name(name, loc);
+    children_.push_back({std::move(name), child, true});
+    return child;
+  }
+
+  // --- the tree, flattened: own tensors first, then the children's in order of registration ---
+  // A parameter that is registered twice (tied weights) appears once here, under its first name.
+  NamedTensors named_parameters() const {
+    NamedTensors all, distinct;
+    collect(&Module::parameters_, "", all);
+    for (NamedTensor& p : all) {
+      const auto same = [&](const NamedTensor& q) { return q.tensor.impl() == p.tensor.impl(); };
+      if (std::none_of(distinct.begin(), distinct.end(), same)) distinct.push_back(std::move(p));
+    }
+    return distinct;
+  }
+  NamedTensors named_buffers() const {
+    NamedTensors all;
+    collect(&Module::buffers_, "", all);
+    return all;
+  }
+  Tensors parameters() const {
+    Tensors all;
+    for (NamedTensor& p : named_parameters()) all.push_back(std::move(p.tensor));
+    return all;
+  }
+  int64_t parameter_count() const {
+    int64_t count = 0;
+    for (const NamedTensor& p : named_parameters()) count += p.tensor.numel();
+    return count;
+  }
+  // Calls f(path, module) for this module (path "") and everything below it.
+  template <class F>
+  void for_each_module(F&& f, const std::string& path = "") {
+    f(path, *this);
+    for (Child& c : children_) c.module->for_each_module(f, join(path, c.name));
+  }
+
+  // --- modes ---
+  void train(bool on = true) {
+    for_each_module([on](const std::string&, Module& m) { m.training_ = on; });
+  }
+  void eval() { train(false); }
+  bool training() const { return training_; }
+
+  void zero_grad() {
+    for (NamedTensor& p : named_parameters()) p.tensor.zero_grad();
+  }
+
+  // --- state ---
+  // Parameters and buffers by path. The tensors are the module's own: clone() what must not change.
+  StateDict state_dict() const {
+    NamedTensors all;
+    collect(&Module::parameters_, "", all);
+    collect(&Module::buffers_, "", all);
+    StateDict state;
+    for (const NamedTensor& t : all) state.emplace(t.name, t.tensor.detach());
+    return state;
+  }
+  // Copies `state` into this module. Names and shapes must agree exactly; one message lists all that do not,
+  // and then nothing has been changed. Floating values are converted to the module's dtype.
+  void load_state_dict(const StateDict& state, TT_LOC);
+  // Converts floating parameters and buffers (or moves all of them) in place; gradients are dropped. Make
+  // optimizers after this, not before.
+  void to(DType dtype, TT_LOC);
+  void to(Device device, TT_LOC);
+
+ private:
+  struct Child {
+    std::string name;
+    std::shared_ptr<Module> module;
+    bool owned;
+  };
+
+  static std::string join(const std::string& path, const std::string& name) {
+    return path.empty() ? name : path + "." + name;
+  }
+  void check_name(const std::string& name, Loc loc) const;
+  void take(Module& other);
+  void collect(NamedTensors Module::*group, const std::string& path, NamedTensors& out) const {
+    for (const NamedTensor& t : this->*group) out.push_back({join(path, t.name), t.tensor});
+    for (const Child& c : children_) c.module->collect(group, join(path, c.name), out);
+  }
+  template <class Convert>
+  void convert_all(Convert&& convert);
+
+  NamedTensors parameters_, buffers_;
+  std::vector<Child> children_;
+  bool training_ = true;
+};
+
+// ---------------------------------------------------------------------------------------------------------
+
+inline void Module::check_name(const std::string& name, Loc loc) const {
+  bool taken = name.empty() || name.find('.') != std::string::npos;
+  for (const NamedTensor& t : parameters_) taken = taken || t.name == name;
+  for (const NamedTensor& t : buffers_) taken = taken || t.name == name;
+  for (const Child& c : children_) taken = taken || c.name == name;
+  if (taken) {
+    fail("TT-NN-02",
+         "cannot register '" + name + "': a name must be new in its module, not empty and without dots", loc);
+  }
+}
+
+inline void Module::take(Module& other) {
+  for (const Child& c : other.children_) {
+    if (c.owned) continue;
+    fail("TT-NN-03", "cannot move a module whose child '" + c.name +
+                         "' is its own member\n  hint: construct it in place, or with std::make_shared");
+  }
+  parameters_ = std::move(other.parameters_);
+  buffers_ = std::move(other.buffers_);
+  children_ = std::move(other.children_);
+  training_ = other.training_;
+}
+
+inline void Module::load_state_dict(const StateDict& state, Loc loc) {
+  StateDict own = state_dict();
+  require_same_entries("load_state_dict", "this module", own, state, loc);
+  copy_entries(own, state, loc);
+}
+
+// Every holder of the handle must see the change, so the new storage is put into the same TensorImpl.
+template <class Convert>
+void Module::convert_all(Convert&& convert) {
+  NoGrad no_grad;
+  for (NamedTensors& group : std::vector<NamedTensors>{named_parameters(), named_buffers()}) {
+    for (NamedTensor& t : group) {
+      const Tensor converted = convert(t.tensor.detach()).contiguous();
+      if (converted.storage() == t.tensor.storage()) continue;
+      t.tensor.zero_grad();
+      TensorImpl& impl = t.tensor.checked();
+      impl.storage = converted.storage();
+      impl.strides = converted.strides();
+      impl.offset = converted.offset();
+      impl.dtype = converted.dtype();
+    }
+  }
+}
+inline void Module::to(DType dtype, Loc loc) {
+  if (!is_floating(dtype)) {
+    fail("TT-NN-05",
+         std::string("a module cannot be converted to ") + name_of(dtype) +
+             "\n  hint: parameters are floating: f32, f64, bf16 or f16",
+         loc);
+  }
+  convert_all([&](const Tensor& t) { return is_floating(t.dtype()) ? t.to(dtype, loc) : t; });
+}
+inline void Module::to(Device device, Loc loc) {
+  convert_all([&](const Tensor& t) { return t.to(device, loc); });
+}
+
+}  // namespace tinytorch::inline TT_BUILD

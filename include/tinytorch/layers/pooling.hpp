@@ -1,0 +1,40 @@
+// Pooling of images [N, C, H, W]: the largest or the mean value of each window; Flatten after it.
+#pragma once
+
+#include <tinytorch/layers/module.hpp>
+#include <tinytorch/tensor/ops/pool.hpp>
+#include <tinytorch/tensor/ops/shape.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+class MaxPool2d : public Module {
+ public:
+  explicit MaxPool2d(int64_t kernel = 2, int64_t stride = 0, int64_t padding = 0)
+      : options{kernel, stride, padding} {}
+  Tensor forward(const Tensor& x) override { return max_pool2d(x, options); }
+  Pool2dOptions options;
+};
+
+class AvgPool2d : public Module {
+ public:
+  explicit AvgPool2d(int64_t kernel = 2, int64_t stride = 0, int64_t padding = 0)
+      : options{kernel, stride, padding} {}
+  Tensor forward(const Tensor& x) override { return avg_pool2d(x, options); }
+  Pool2dOptions options;
+};
+
+// Any H and W to out_h x out_w; 1 x 1 is global average pooling.
+class AdaptiveAvgPool2d : public Module {
+ public:
+  explicit AdaptiveAvgPool2d(int64_t out_h = 1, int64_t out_w = 1) : height(out_h), width(out_w) {}
+  Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, height, width); }
+  int64_t height, width;
+};
+
+// [N, ...] -> [N, product of the rest]
+class Flatten : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return flatten(x, 1); }
+};
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,124 @@
+// batch_norm with the statistics of this batch or with given ones, and group_norm. x is [N, C, ...].
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <tinytorch/backend/cpu/batch_norm.hpp>
+#include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/ops/norm.hpp>
+#include <tinytorch/tensor/rules.hpp>
+#include <tinytorch/tensor/vjp/batch_norm.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// Checks x [N, C, ...] and its parameters; returns C.
+inline int64_t require_channels(const char* op, const Tensors& in, size_t first_parameter, Loc loc) {
+  require_floating(op, in[0], loc);
+  if (in[0].rank() < 2) {
+    fail("TT-SHAPE-04",
+         std::string(op) + ": expected [N, C, ...] (rank 2 or more), got " + in[0].describe() +
+             "\n  hint: insert the sample dimension with unsqueeze(0)",
+         loc);
+  }
+  const int64_t C = in[0].shape()[1];
+  require_parameters(op, in, first_parameter, C, "x [N, C, ...], every parameter [C]", loc);
+  return C;
+}
+
+// x, weight, bias -> y, mean, var
+struct BatchNormTrain final : Primitive<BatchNormTrain> {
+  static constexpr const char* kName = "batch_norm_train";
+  double eps;
+  explicit BatchNormTrain(double e) : eps(e) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_same_dtype(kName, in, loc);
+    const int64_t C = require_channels(kName, in, 1, loc);
+    if (in[0].numel() == 0) {
+      fail("TT-SHAPE-10", "batch_norm_train: an empty batch has no statistics, got " + in[0].describe(), loc);
+    }
+    const DType wide = statistics_dtype(in[0].dtype());
+    return {{in[0].shape(), in[0].dtype()}, {{C}, wide}, {{C}, wide}};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return 7 * static_cast<double>(in[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::channel_moments(out[1].view_of(), out[2].view_of(), in[0].view_of());
+    backend::cpu::batch_norm(out[0].view_of(), in[0].view_of(), out[1].view_of(), out[2].view_of(),
+                             view_or_none(in[1]), view_or_none(in[2]), eps);
+  }
+  Save saves() const override { return Save::both; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::batch_norm_train(g, s, eps); }
+};
+
+// x, mean, var, weight, bias -> y
+struct BatchNormInfer final : Primitive<BatchNormInfer> {
+  static constexpr const char* kName = "batch_norm_infer";
+  double eps;
+  explicit BatchNormInfer(double e) : eps(e) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_same_dtype(kName, {in[0], in[3], in[4]}, loc);
+    require_same_dtype(kName, {in[1], in[2]}, loc);
+    const DType stats = in[1].dtype();
+    if (stats != in[0].dtype() && stats != statistics_dtype(in[0].dtype())) {
+      require_same_dtype(kName, {in[0], in[1]}, loc);
+    }
+    require_channels(kName, in, 1, loc);
+    return {{in[0].shape(), in[0].dtype()}};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return 3 * static_cast<double>(in[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::batch_norm(out[0].view_of(), in[0].view_of(), in[1].view_of(), in[2].view_of(),
+                             view_or_none(in[3]), view_or_none(in[4]), eps);
+  }
+  Save saves() const override { return Save::inputs; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::batch_norm_infer(g[0], s, eps); }
+};
+
+// x, weight, bias -> y, mean, rstd [N, G]
+struct GroupNorm final : Primitive<GroupNorm> {
+  static constexpr const char* kName = "group_norm";
+  int64_t groups;
+  double eps;
+  GroupNorm(int64_t g, double e) : groups(g), eps(e) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_same_dtype(kName, in, loc);
+    const int64_t C = require_channels(kName, in, 1, loc), N = in[0].shape()[0];
+    if (groups < 1 || C % groups != 0 || (N > 0 && in[0].numel() == 0)) {
+      fail("TT-SHAPE-02",
+           "group_norm: " + std::to_string(groups) + " groups do not divide the channels of " +
+               in[0].describe() + "\n  rule: x [N, C, ...], groups divides C, and a group has elements",
+           loc);
+    }
+    const DType wide = statistics_dtype(in[0].dtype());
+    return {{in[0].shape(), in[0].dtype()}, {{N, groups}, wide}, {{N, groups}, wide}};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return 8 * static_cast<double>(in[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::group_norm(out[0].view_of(), out[1].view_of(), out[2].view_of(), in[0].view_of(), groups,
+                             view_or_none(in[1]), view_or_none(in[2]), eps);
+  }
+  Save saves() const override { return Save::both; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::group_norm(g[0], s, groups); }
+};
+
+TT_API Tensors batch_norm_train(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                                Loc loc) {
+  return apply_all(BatchNormTrain(eps), {x, weight, bias}, loc);
+}
+TT_API Tensor batch_norm_infer(const Tensor& x, const Tensor& mean, const Tensor& var, const Tensor& weight,
+                               const Tensor& bias, double eps, Loc loc) {
+  return apply(BatchNormInfer(eps), {x, mean, var, weight, bias}, loc);
+}
+TT_API Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias,
+                         double eps, Loc loc) {
+  return apply(GroupNorm(groups, eps), {x, weight, bias}, loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif

@@ -1,0 +1,81 @@
+// conv2d: convolution of images [N, C, H, W] (cross-correlation, as every deep learning library defines it).
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <tinytorch/backend/cpu/conv.hpp>
+#include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/rules.hpp>
+#include <tinytorch/tensor/vjp/conv.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// x [N, C, H, W], weight [M, C / groups, KH, KW], bias [M] or undefined -> [N, M, OH, OW]
+struct Conv2dOp final : Primitive<Conv2dOp> {
+  static constexpr const char* kName = "conv2d";
+  Conv2dOptions options;
+  explicit Conv2dOp(Conv2dOptions o) : options(o) {}
+
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_same_dtype(kName, in, loc);
+    require_floating(kName, in[0], loc);
+    require_rank(kName, in[0], 4, "images [N, C, H, W]", loc);
+    require_rank(kName, in[1], 4, "a weight [C_out, C_in / groups, KH, KW]", loc);
+    require_options(loc);
+    require_channels(in, loc);
+    const Shape &x = in[0].shape(), &w = in[1].shape();
+    const backend::Window2d window = conv_window(w, options);
+    const int64_t out_h = backend::window_outputs(x[2], w[2], window);
+    const int64_t out_w = backend::window_outputs(x[3], w[3], window);
+    if (out_h < 1 || out_w < 1) {
+      fail("TT-SHAPE-07",
+           "conv2d: the kernel does not fit: " + describe_operands(in) + " with padding " +
+               std::to_string(options.padding) + " and dilation " + std::to_string(options.dilation) +
+               "\n  rule: dilation * (kernel - 1) + 1 <= size + 2 * padding\n  hint: raise padding",
+           loc);
+    }
+    return {{{x[0], w[0], out_h, out_w}, in[0].dtype()}};
+  }
+  double flops(const Tensors& in, const Tensors& out) const override {
+    return conv2d_flops(out[0].shape(), in[1].shape()) + (in[2] ? static_cast<double>(out[0].numel()) : 0.0);
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::conv2d(out[0].view_of(), in[0].view_of(), in[1].view_of(),
+                         in[2] ? in[2].view_of() : backend::View{}, conv_window(in[1].shape(), options),
+                         options.groups);
+  }
+  Save saves() const override { return Save::inputs; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::conv2d(g[0], s, options); }
+
+ private:
+  void require_options(Loc loc) const {
+    if (options.stride >= 1 && options.padding >= 0 && options.dilation >= 1 && options.groups >= 1) return;
+    fail("TT-ARG-01",
+         "conv2d: stride, dilation and groups must be at least 1 and padding at least 0, got stride " +
+             std::to_string(options.stride) + ", padding " + std::to_string(options.padding) + ", dilation " +
+             std::to_string(options.dilation) + ", groups " + std::to_string(options.groups),
+         loc);
+  }
+  void require_channels(const Tensors& in, Loc loc) const {
+    const Shape &x = in[0].shape(), &w = in[1].shape();
+    const int64_t groups = options.groups;
+    const bool bias_fits = !in[2] || in[2].shape() == Shape{w[0]};
+    if (x[1] == w[1] * groups && w[0] % groups == 0 && w[2] > 0 && w[3] > 0 && bias_fits) return;
+    fail("TT-SHAPE-02",
+         "conv2d: sizes differ: " + describe_operands(in) + " with groups " + std::to_string(groups) +
+             "\n  rule: x [N, C_in, H, W], weight [C_out, C_in / groups, KH, KW], bias [C_out], groups "
+             "divides both channel counts"
+             "\n  hint: this weight reads " +
+             std::to_string(w[1] * groups) + " channels, x has " + std::to_string(x[1]),
+         loc);
+  }
+};
+
+TT_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dOptions options,
+                     Loc loc) {
+  return apply(Conv2dOp(options), {x, weight, bias}, loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif

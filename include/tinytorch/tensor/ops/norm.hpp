@@ -1,0 +1,93 @@
+// layer_norm and rms_norm over the last dimension.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <tinytorch/backend/cpu/norm.hpp>
+#include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/rules.hpp>
+#include <tinytorch/tensor/vjp/norm.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// Statistics are kept in f32 for 16-bit data, else in the data's type.
+inline DType statistics_dtype(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
+
+// Each defined parameter must be a vector of C values. `layout` says what C is.
+inline void require_parameters(const char* op, const Tensors& in, size_t first, int64_t C, const char* layout,
+                               Loc loc) {
+  for (size_t k = first; k < in.size(); ++k) {
+    if (!in[k] || in[k].shape() == Shape{C}) continue;
+    fail("TT-SHAPE-02",
+         std::string(op) + ": sizes differ: " + describe_operands(in) + "\n  rule: " + layout +
+             "\n  hint: this x needs parameters of shape [" + std::to_string(C) + "]",
+         loc);
+  }
+}
+
+// The rule that both share: shape of x, and of its rows' statistics.
+inline Shape row_norm_shape(const char* op, const Tensors& in, Loc loc) {
+  require_same_dtype(op, in, loc);
+  require_floating(op, in[0], loc);
+  if (in[0].rank() == 0 || in[0].shape().back() == 0) {
+    fail("TT-SHAPE-04",
+         std::string(op) + ": expected [..., C] with C >= 1, got " + in[0].describe() +
+             "\n  hint: there is nothing to take a mean of",
+         loc);
+  }
+  require_parameters(op, in, 1, in[0].shape().back(), "x [..., C], weight and bias [C]", loc);
+  Shape rows = in[0].shape();
+  rows.pop_back();
+  return rows;
+}
+
+// x, weight, bias -> y, mean, rstd
+struct LayerNorm final : Primitive<LayerNorm> {
+  static constexpr const char* kName = "layer_norm";
+  double eps;
+  explicit LayerNorm(double e) : eps(e) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    const Shape rows = row_norm_shape(kName, in, loc);
+    const DType wide = statistics_dtype(in[0].dtype());
+    return {{in[0].shape(), in[0].dtype()}, {rows, wide}, {rows, wide}};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return 8 * static_cast<double>(in[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::layer_norm(out[0].view_of(), out[1].view_of(), out[2].view_of(), in[0].view_of(),
+                             view_or_none(in[1]), view_or_none(in[2]), eps);
+  }
+  Save saves() const override { return Save::both; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::layer_norm(g[0], s); }
+};
+
+// x, weight -> y, rstd
+struct RmsNorm final : Primitive<RmsNorm> {
+  static constexpr const char* kName = "rms_norm";
+  double eps;
+  explicit RmsNorm(double e) : eps(e) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    const Shape rows = row_norm_shape(kName, in, loc);
+    return {{in[0].shape(), in[0].dtype()}, {rows, statistics_dtype(in[0].dtype())}};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return 4 * static_cast<double>(in[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::rms_norm(out[0].view_of(), out[1].view_of(), in[0].view_of(), view_or_none(in[1]), eps);
+  }
+  Save saves() const override { return Save::both; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::rms_norm(g[0], s); }
+};
+
+TT_API Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Loc loc) {
+  return apply(LayerNorm(eps), {x, weight, bias}, loc);
+}
+TT_API Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, Loc loc) {
+  return apply(RmsNorm(eps), {x, weight}, loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif

@@ -1,0 +1,115 @@
+// Pooling of images [N, C, H, W]: max_pool2d, avg_pool2d, adaptive_avg_pool2d.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <tinytorch/backend/cpu/pool.hpp>
+#include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/rules.hpp>
+#include <tinytorch/tensor/vjp/pool.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// The rule that max_pool2d and avg_pool2d share.
+inline Shape pooled_shape(const char* op, const Tensor& x, const Pool2dOptions& o, Loc loc) {
+  require_floating(op, x, loc);
+  require_rank(op, x, 4, "images [N, C, H, W]", loc);
+  if (o.kernel < 1 || o.stride < 0 || o.padding < 0 || o.padding > o.kernel / 2) {
+    fail("TT-ARG-01",
+         std::string(op) +
+             ": kernel must be at least 1, stride at least 0, padding from 0 to half the kernel, got "
+             "kernel " +
+             std::to_string(o.kernel) + ", stride " + std::to_string(o.stride) + ", padding " +
+             std::to_string(o.padding) + "\n  hint: with more padding some windows would see nothing else",
+         loc);
+  }
+  const backend::Window2d w = pool_window(o);
+  const int64_t out_h = backend::window_outputs(x.shape()[2], o.kernel, w);
+  const int64_t out_w = backend::window_outputs(x.shape()[3], o.kernel, w);
+  if (out_h < 1 || out_w < 1) {
+    fail("TT-SHAPE-07",
+         std::string(op) + ": a window of " + std::to_string(o.kernel) + " x " + std::to_string(o.kernel) +
+             " does not fit " + x.describe() + " with padding " + std::to_string(o.padding) +
+             "\n  hint: use a smaller kernel or more padding",
+         loc);
+  }
+  return {x.shape()[0], x.shape()[1], out_h, out_w};
+}
+
+// x -> maxima, and their positions i32 for the derivative
+struct MaxPool2dOp final : Primitive<MaxPool2dOp> {
+  static constexpr const char* kName = "max_pool2d";
+  Pool2dOptions options;
+  explicit MaxPool2dOp(Pool2dOptions o) : options(o) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    const Shape shape = pooled_shape(kName, in[0], options, loc);
+    if (in[0].shape()[2] * in[0].shape()[3] > std::numeric_limits<int32_t>::max()) {
+      fail("TT-SHAPE-07", "max_pool2d: a plane must have less than 2^31 elements, got " + in[0].describe(),
+           loc);
+    }
+    return {{shape, in[0].dtype()}, {shape, DType::i32}};
+  }
+  double flops(const Tensors&, const Tensors& out) const override {
+    return static_cast<double>(out[0].numel() * options.kernel * options.kernel);
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::max_pool2d(out[0].view_of(), out[1].view_of(), in[0].view_of(), pool_window(options));
+  }
+  Save saves() const override { return Save::outputs; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override { return {vjp::max_pool2d(g[0], s)}; }
+};
+
+struct AvgPool2dOp final : Primitive<AvgPool2dOp> {
+  static constexpr const char* kName = "avg_pool2d";
+  Pool2dOptions options;
+  explicit AvgPool2dOp(Pool2dOptions o) : options(o) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    return {{pooled_shape(kName, in[0], options, loc), in[0].dtype()}};
+  }
+  double flops(const Tensors&, const Tensors& out) const override {
+    return static_cast<double>(out[0].numel() * options.kernel * options.kernel);
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::avg_pool2d(out[0].view_of(), in[0].view_of(), pool_window(options));
+  }
+  Tensors vjp(const Saved& s, const Tensors& g) const override { return {vjp::avg_pool2d(g[0], s, options)}; }
+};
+
+struct AdaptiveAvgPool2dOp final : Primitive<AdaptiveAvgPool2dOp> {
+  static constexpr const char* kName = "adaptive_avg_pool2d";
+  int64_t out_h, out_w;
+  AdaptiveAvgPool2dOp(int64_t h, int64_t w) : out_h(h), out_w(w) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_floating(kName, in[0], loc);
+    require_rank(kName, in[0], 4, "images [N, C, H, W]", loc);
+    const Shape& x = in[0].shape();
+    if (out_h < 1 || out_w < 1 || x[2] < 1 || x[3] < 1) {
+      fail("TT-SHAPE-07",
+           "adaptive_avg_pool2d: image and output must be at least 1 x 1, got " + in[0].describe() + " to " +
+               std::to_string(out_h) + " x " + std::to_string(out_w),
+           loc);
+    }
+    return {{{x[0], x[1], out_h, out_w}, in[0].dtype()}};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return static_cast<double>(in[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::adaptive_avg_pool2d(out[0].view_of(), in[0].view_of());
+  }
+  Tensors vjp(const Saved& s, const Tensors& g) const override { return {vjp::adaptive_avg_pool2d(g[0], s)}; }
+};
+
+TT_API Tensor max_pool2d(const Tensor& x, Pool2dOptions options, Loc loc) {
+  return apply(MaxPool2dOp(options), {x}, loc);
+}
+TT_API Tensor avg_pool2d(const Tensor& x, Pool2dOptions options, Loc loc) {
+  return apply(AvgPool2dOp(options), {x}, loc);
+}
+TT_API Tensor adaptive_avg_pool2d(const Tensor& x, int64_t out_h, int64_t out_w, Loc loc) {
+  return apply(AdaptiveAvgPool2dOp(out_h, out_w), {x}, loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif

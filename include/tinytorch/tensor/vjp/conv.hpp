@@ -1,0 +1,68 @@
+// Derivatives of conv2d, each a primitive of its own: dx spreads dy back through the weights, dW correlates
+// dy with x, db sums dy over samples and positions.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <tinytorch/backend/cpu/conv.hpp>
+#include <tinytorch/tensor/apply.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+inline backend::Window2d conv_window(const Shape& weight, const Conv2dOptions& o) {
+  return {weight[2], weight[3], o.stride, o.padding, o.dilation};
+}
+
+// 2 FLOPs for each output and each weight that reaches it; the same for all three products.
+inline double conv2d_flops(const Shape& out, const Shape& weight) {
+  return 2.0 * static_cast<double>(out.numel()) * static_cast<double>(weight[1] * weight[2] * weight[3]);
+}
+
+// dy, weight -> dx
+struct Conv2dGradInput final : Primitive<Conv2dGradInput> {
+  static constexpr const char* kName = "conv2d_grad_input";
+  Conv2dOptions options;
+  Shape x_shape;
+  Conv2dGradInput(Conv2dOptions o, Shape x) : options(o), x_shape(x) {}
+  Specs infer(const Tensors& in, Loc) const override { return {{x_shape, in[0].dtype()}}; }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return conv2d_flops(in[0].shape(), in[1].shape());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::conv2d_grad_input(out[0].view_of(), in[0].view_of(), in[1].view_of(),
+                                    conv_window(in[1].shape(), options), options.groups);
+  }
+  bool differentiable() const override { return false; }
+};
+
+// dy, x -> dW
+struct Conv2dGradWeight final : Primitive<Conv2dGradWeight> {
+  static constexpr const char* kName = "conv2d_grad_weight";
+  Conv2dOptions options;
+  Shape weight_shape;
+  Conv2dGradWeight(Conv2dOptions o, Shape w) : options(o), weight_shape(w) {}
+  Specs infer(const Tensors& in, Loc) const override { return {{weight_shape, in[0].dtype()}}; }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return conv2d_flops(in[0].shape(), weight_shape);
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::conv2d_grad_weight(out[0].view_of(), in[0].view_of(), in[1].view_of(),
+                                     conv_window(weight_shape, options), options.groups);
+  }
+  bool differentiable() const override { return false; }
+};
+
+namespace vjp {
+
+inline Tensors conv2d(const Tensor& g, const Saved& s, const Conv2dOptions& options) {
+  return {s.needs_grad[0] ? apply(Conv2dGradInput(options, s.input_shapes[0]), {g, s.inputs[1]}) : Tensor(),
+          s.needs_grad[1] ? apply(Conv2dGradWeight(options, s.input_shapes[1]), {g, s.inputs[0]}) : Tensor(),
+          s.needs_grad[2] ? tinytorch::sum(g, {0, 2, 3}) : Tensor()};
+}
+
+}  // namespace vjp
+}  // namespace tinytorch::inline TT_BUILD
+
+#include <tinytorch/tensor/ops/reduce.hpp>
+#endif

@@ -1,0 +1,78 @@
+// Derivatives of layer_norm and rms_norm: one pass over dy and x gives dx, dweight and dbias.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <tinytorch/backend/cpu/norm.hpp>
+#include <tinytorch/tensor/apply.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// Gradients that were asked for, as outputs in order; each is given by position, absent ones as an empty
+// view.
+struct WantedGrads {
+  std::vector<bool> wanted;
+
+  Specs specs(const std::vector<Shape>& shapes, DType dtype) const {
+    Specs out;
+    for (size_t k = 0; k < wanted.size(); ++k) {
+      if (wanted[k]) out.push_back({shapes[k], dtype});
+    }
+    return out;
+  }
+  std::vector<backend::View> views(const Tensors& out) const {
+    std::vector<backend::View> v(wanted.size());
+    for (size_t k = 0, next = 0; k < wanted.size(); ++k) {
+      if (wanted[k]) v[k] = out[next++].view_of();
+    }
+    return v;
+  }
+  // Back to one gradient per input, undefined where none was wanted.
+  Tensors spread(const Tensors& out) const {
+    Tensors t(wanted.size());
+    for (size_t k = 0, next = 0; k < wanted.size(); ++k) {
+      if (wanted[k]) t[k] = out[next++];
+    }
+    return t;
+  }
+};
+
+inline backend::View view_or_none(const Tensor& t) { return t ? t.view_of() : backend::View{}; }
+
+// dy, x, mean (undefined: rms_norm), rstd, weight -> those wanted of dx, dweight, dbias
+struct RowNormGrad final : Primitive<RowNormGrad> {
+  static constexpr const char* kName = "layer_norm_grad";
+  WantedGrads grads;
+  std::vector<Shape> shapes;
+  RowNormGrad(WantedGrads g, std::vector<Shape> s) : grads(std::move(g)), shapes(std::move(s)) {}
+  Specs infer(const Tensors& in, Loc) const override { return grads.specs(shapes, in[1].dtype()); }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return 13 * static_cast<double>(in[1].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    const std::vector<backend::View> to = grads.views(out);
+    backend::cpu::layer_norm_grad(to[0], to[1], to.size() > 2 ? to[2] : backend::View{}, in[0].view_of(),
+                                  in[1].view_of(), view_or_none(in[2]), in[3].view_of(), view_or_none(in[4]));
+  }
+  bool differentiable() const override { return false; }
+};
+
+namespace vjp {
+
+// Inputs x, weight, bias; outputs y, mean, rstd.
+inline Tensors layer_norm(const Tensor& g, const Saved& s) {
+  const WantedGrads wanted{s.needs_grad};
+  return wanted.spread(apply_all(RowNormGrad(wanted, s.input_shapes),
+                                 {g, s.inputs[0], s.outputs[1], s.outputs[2], s.inputs[1]}));
+}
+// Inputs x, weight; outputs y, rstd.
+inline Tensors rms_norm(const Tensor& g, const Saved& s) {
+  const WantedGrads wanted{s.needs_grad};
+  return wanted.spread(
+      apply_all(RowNormGrad(wanted, s.input_shapes), {g, s.inputs[0], Tensor(), s.outputs[1], s.inputs[1]}));
+}
+
+}  // namespace vjp
+}  // namespace tinytorch::inline TT_BUILD
+#endif

@@ -1,0 +1,76 @@
+// Derivatives of pooling: the maximum sends its gradient to the saved position, an average spreads it evenly.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <tinytorch/backend/cpu/pool.hpp>
+#include <tinytorch/tensor/apply.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+inline backend::Window2d pool_window(const Pool2dOptions& o) {
+  return {o.kernel, o.kernel, o.stride == 0 ? o.kernel : o.stride, o.padding, 1};
+}
+
+// dy, index -> dx
+struct MaxPool2dGrad final : Primitive<MaxPool2dGrad> {
+  static constexpr const char* kName = "max_pool2d_grad";
+  Shape x_shape;
+  explicit MaxPool2dGrad(Shape x) : x_shape(x) {}
+  Specs infer(const Tensors& in, Loc) const override { return {{x_shape, in[0].dtype()}}; }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return static_cast<double>(in[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::max_pool2d_grad(out[0].view_of(), in[0].view_of(), in[1].view_of());
+  }
+  bool differentiable() const override { return false; }
+};
+
+// dy -> dx
+struct AvgPool2dGrad final : Primitive<AvgPool2dGrad> {
+  static constexpr const char* kName = "avg_pool2d_grad";
+  Pool2dOptions options;
+  Shape x_shape;
+  AvgPool2dGrad(Pool2dOptions o, Shape x) : options(o), x_shape(x) {}
+  Specs infer(const Tensors& in, Loc) const override { return {{x_shape, in[0].dtype()}}; }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return static_cast<double>(in[0].numel() * options.kernel * options.kernel);
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::avg_pool2d_grad(out[0].view_of(), in[0].view_of(), pool_window(options));
+  }
+  bool differentiable() const override { return false; }
+};
+
+// dy -> dx
+struct AdaptiveAvgPool2dGrad final : Primitive<AdaptiveAvgPool2dGrad> {
+  static constexpr const char* kName = "adaptive_avg_pool2d_grad";
+  Shape x_shape;
+  explicit AdaptiveAvgPool2dGrad(Shape x) : x_shape(x) {}
+  Specs infer(const Tensors& in, Loc) const override { return {{x_shape, in[0].dtype()}}; }
+  double flops(const Tensors&, const Tensors& out) const override {
+    return static_cast<double>(out[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::adaptive_avg_pool2d_grad(out[0].view_of(), in[0].view_of());
+  }
+  bool differentiable() const override { return false; }
+};
+
+namespace vjp {
+
+inline Tensor max_pool2d(const Tensor& g, const Saved& s) {
+  return apply(MaxPool2dGrad(s.input_shapes[0]), {g, s.outputs[1]});
+}
+inline Tensor avg_pool2d(const Tensor& g, const Saved& s, const Pool2dOptions& options) {
+  return apply(AvgPool2dGrad(options, s.input_shapes[0]), {g});
+}
+inline Tensor adaptive_avg_pool2d(const Tensor& g, const Saved& s) {
+  return apply(AdaptiveAvgPool2dGrad(s.input_shapes[0]), {g});
+}
+
+}  // namespace vjp
+}  // namespace tinytorch::inline TT_BUILD
+#endif

@@ -1,0 +1,41 @@
+// Derivatives of softmax and log_softmax, from the output y alone:
+//   softmax   dx = y (dy - sum(dy y))      log_softmax   dx = dy - exp(y) sum(dy)
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <tinytorch/backend/cpu/softmax.hpp>
+#include <tinytorch/tensor/apply.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// dy, y -> dx; dim is not negative
+struct SoftmaxGrad final : Primitive<SoftmaxGrad> {
+  static constexpr const char* kName = "softmax_grad";
+  int dim;
+  bool logarithm;
+  SoftmaxGrad(int d, bool l) : dim(d), logarithm(l) {}
+  const char* name() const override { return logarithm ? "log_softmax_grad" : kName; }
+  Specs infer(const Tensors& in, Loc) const override { return {{in[0].shape(), in[0].dtype()}}; }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return (logarithm ? 13 : 4) * static_cast<double>(in[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    const auto kernel = logarithm ? backend::cpu::log_softmax_grad : backend::cpu::softmax_grad;
+    kernel(out[0].view_of(), in[0].view_of(), in[1].view_of(), dim);
+  }
+  bool differentiable() const override { return false; }
+};
+
+namespace vjp {
+inline Tensor softmax(const Tensor& g, const Tensor& y, int dim) {
+  return apply(SoftmaxGrad(dim, false), {g, y});
+}
+inline Tensor log_softmax(const Tensor& g, const Tensor& y, int dim) {
+  return apply(SoftmaxGrad(dim, true), {g, y});
+}
+}  // namespace vjp
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif

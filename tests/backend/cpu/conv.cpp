@@ -1,0 +1,123 @@
+#include "support/array.hpp"
+
+#include <tinytorch/backend/cpu/conv.hpp>
+#include <tinytorch/core/parallel.hpp>
+
+using namespace test;
+using tinytorch::backend::View;
+using tinytorch::backend::Window2d;
+namespace cpu_kernels = tinytorch::backend::cpu;
+
+namespace {
+
+struct Case {
+  int64_t N, C, H, W, M, KH, KW, stride, padding, dilation, groups;
+};
+
+// The definition, seven loops, adding into whichever of the three operands is asked for.
+enum class Wanted { out, dx, dw };
+std::vector<double> reference(const Case& c, Wanted wanted, const std::vector<double>& x,
+                              const std::vector<double>& w, const std::vector<double>& y, int64_t OH,
+                              int64_t OW) {
+  const int64_t group_c = c.C / c.groups, group_m = c.M / c.groups;
+  std::vector<double> result((wanted == Wanted::out ? y : wanted == Wanted::dx ? x : w).size(), 0.0);
+  for (int64_t n = 0; n < c.N; ++n)
+    for (int64_t m = 0; m < c.M; ++m)
+      for (int64_t oh = 0; oh < OH; ++oh)
+        for (int64_t ow = 0; ow < OW; ++ow)
+          for (int64_t k = 0; k < group_c; ++k)
+            for (int64_t kh = 0; kh < c.KH; ++kh)
+              for (int64_t kw = 0; kw < c.KW; ++kw) {
+                const int64_t ih = oh * c.stride - c.padding + kh * c.dilation;
+                const int64_t iw = ow * c.stride - c.padding + kw * c.dilation;
+                if (ih < 0 || ih >= c.H || iw < 0 || iw >= c.W) continue;
+                const auto xi =
+                    static_cast<size_t>(((n * c.C + m / group_m * group_c + k) * c.H + ih) * c.W + iw);
+                const auto wi = static_cast<size_t>(((m * group_c + k) * c.KH + kh) * c.KW + kw);
+                const auto yi = static_cast<size_t>(((n * c.M + m) * OH + oh) * OW + ow);
+                if (wanted == Wanted::out) result[yi] += x[xi] * w[wi];
+                if (wanted == Wanted::dx) result[xi] += y[yi] * w[wi];
+                if (wanted == Wanted::dw) result[wi] += y[yi] * x[xi];
+              }
+  return result;
+}
+
+void check_case(const Case& c, DType dtype, Layout layout) {
+  const Window2d window{c.KH, c.KW, c.stride, c.padding, c.dilation};
+  const int64_t OH = tinytorch::backend::window_outputs(c.H, c.KH, window);
+  const int64_t OW = tinytorch::backend::window_outputs(c.W, c.KW, window);
+  Array x = Array::random(dtype, {c.N, c.C, c.H, c.W}, 1, -1, 1, layout);
+  Array w = Array::random(dtype, {c.M, c.C / c.groups, c.KH, c.KW}, 2, -1, 1, layout);
+  Array b = Array::random(dtype, {c.M}, 3, -1, 1, layout);
+  Array dy = Array::random(dtype, {c.N, c.M, OH, OW}, 4, -1, 1, layout);
+  Array y(dtype, dy.shape()), dx(dtype, x.shape()), dw(dtype, w.shape());
+  cpu_kernels::conv2d(y.view(), x.view(), w.view(), b.view(), window, c.groups);
+  cpu_kernels::conv2d_grad_input(dx.view(), dy.view(), w.view(), window, c.groups);
+  cpu_kernels::conv2d_grad_weight(dw.view(), dy.view(), x.view(), window, c.groups);
+
+  const double depth = static_cast<double>(c.C / c.groups * c.KH * c.KW);
+  std::vector<double> want = reference(c, Wanted::out, x.values(), w.values(), y.values(), OH, OW);
+  const std::vector<double> bias = b.values();
+  for (size_t i = 0; i < want.size(); ++i)
+    want[i] += bias[i / static_cast<size_t>(OH * OW) % static_cast<size_t>(c.M)];
+  check_close(y.values(), want, dtype, 2 + depth);
+  check_close(dx.values(), reference(c, Wanted::dx, x.values(), w.values(), dy.values(), OH, OW), dtype,
+              2 + static_cast<double>(c.M / c.groups * c.KH * c.KW));
+  check_close(dw.values(), reference(c, Wanted::dw, x.values(), w.values(), dy.values(), OH, OW), dtype,
+              2 + static_cast<double>(c.N * OH * OW));
+}
+
+}  // namespace
+
+TEST_CASE("conv2d and its gradients equal the definition") {
+  const Case cases[] = {
+      {1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1},      // everything 1
+      {2, 3, 7, 5, 4, 3, 3, 1, 1, 1, 1},      // padding
+      {3, 2, 11, 13, 5, 5, 3, 2, 2, 1, 1},    // stride, kernel not square
+      {2, 4, 9, 9, 6, 3, 3, 1, 2, 2, 2},      // dilation and groups
+      {2, 4, 9, 8, 4, 3, 3, 2, 1, 1, 4},      // depthwise, stride
+      {3, 3, 6, 17, 6, 3, 2, 1, 3, 2, 3},     // depthwise, two outputs each, padding beyond the kernel
+      {5, 3, 4, 4, 17, 4, 4, 1, 0, 1, 1},     // one output position: samples share a product
+      {70, 2, 5, 5, 3, 2, 2, 1, 0, 1, 1},     // many small images
+      {1, 2, 40, 67, 15, 3, 3, 1, 1, 1, 1},   // several blocks of one image
+      {2, 33, 12, 12, 31, 1, 1, 1, 0, 1, 1},  // 1 x 1
+  };
+  for (const Case& c : cases) {
+    for (DType dtype : kFloating) check_case(c, dtype, Layout::dense);
+    check_case(c, f32, Layout::gaps);
+  }
+}
+
+TEST_CASE("conv2d without bias, and with an empty batch") {
+  const Case c{2, 2, 4, 4, 3, 3, 3, 1, 0, 1, 1};
+  const Window2d window{3, 3, 1, 0, 1};
+  Array x = Array::random(f32, {2, 2, 4, 4}, 1), w = Array::random(f32, {3, 2, 3, 3}, 2),
+        y(f32, {2, 3, 2, 2});
+  cpu_kernels::conv2d(y.view(), x.view(), w.view(), View{}, window, 1);
+  check_close(y.values(), reference(c, Wanted::out, x.values(), w.values(), y.values(), 2, 2), f32, 20);
+  Array none(f32, {0, 2, 4, 4}), no_dy(f32, {0, 3, 2, 2}), dw(f32, {3, 2, 3, 3});
+  cpu_kernels::conv2d(no_dy.view(), none.view(), w.view(), View{}, window, 1);
+  cpu_kernels::conv2d_grad_weight(dw.view(), no_dy.view(), none.view(), window, 1);
+  check_close(dw.values(), std::vector<double>(54, 0.0), f32, 0);
+}
+
+TEST_CASE("conv2d gives the same bits at any thread count") {
+  const Window2d window{3, 3, 1, 1, 1};
+  Array x = Array::random(f32, {9, 4, 13, 13}, 1), w = Array::random(f32, {8, 4, 3, 3}, 2);
+  Array dy = Array::random(f32, {9, 8, 13, 13}, 3);
+  std::vector<double> first[3];
+  const int before = thread_count();
+  for (int threads : {1, 2, 5}) {
+    set_thread_count(threads);
+    Array y(f32, dy.shape()), dx(f32, x.shape()), dw(f32, w.shape());
+    cpu_kernels::conv2d(y.view(), x.view(), w.view(), View{}, window, 1);
+    cpu_kernels::conv2d_grad_input(dx.view(), dy.view(), w.view(), window, 1);
+    cpu_kernels::conv2d_grad_weight(dw.view(), dy.view(), x.view(), window, 1);
+    const std::vector<double> now[3] = {y.values(), dx.values(), dw.values()};
+    for (int k = 0; k < 3; ++k) {
+      if (threads == 1) first[k] = now[k];
+      CHECK(first[k] == now[k]);
+    }
+  }
+  set_thread_count(before);
+}

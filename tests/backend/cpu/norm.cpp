@@ -1,0 +1,109 @@
+#include "support/array.hpp"
+
+#include <tinytorch/backend/cpu/norm.hpp>
+#include <tinytorch/core/parallel.hpp>
+
+using namespace test;
+using backend::View;
+namespace kernels = tinytorch::backend::cpu;
+
+namespace {
+
+constexpr double kEps = 1e-5;
+
+struct Expected {
+  std::vector<double> y, dx, dw, db;
+};
+Expected reference(const std::vector<double>& x, const std::vector<double>& w, const std::vector<double>& b,
+                   const std::vector<double>& dy, size_t C, bool centered) {
+  Expected e{std::vector<double>(x.size()), std::vector<double>(x.size()), std::vector<double>(C),
+             std::vector<double>(C)};
+  const auto n = static_cast<double>(C);
+  for (size_t r = 0; r < x.size(); r += C) {
+    double mean = 0, var = 0, mean_g = 0, mean_gh = 0;
+    for (size_t i = 0; centered && i < C; ++i) mean += x[r + i] / n;
+    for (size_t i = 0; i < C; ++i) var += (x[r + i] - mean) * (x[r + i] - mean) / n;
+    const double rstd = 1 / std::sqrt(var + kEps);
+    for (size_t i = 0; i < C; ++i) {
+      const double h = (x[r + i] - mean) * rstd;
+      e.y[r + i] = h * w[i] + b[i];
+      e.dw[i] += dy[r + i] * h;
+      e.db[i] += dy[r + i];
+      if (centered) mean_g += dy[r + i] * w[i] / n;
+      mean_gh += dy[r + i] * w[i] * h / n;
+    }
+    for (size_t i = 0; i < C; ++i) {
+      const double h = (x[r + i] - mean) * rstd;
+      e.dx[r + i] = rstd * (dy[r + i] * w[i] - mean_g - h * mean_gh);
+    }
+  }
+  return e;
+}
+
+void check_shape(const Shape& shape, DType dtype, Layout layout, bool with_parameters) {
+  const int64_t C = shape.back();
+  const Shape rows(shape.begin(), shape.end() - 1);
+  const DType wide = dtype == f64 ? f64 : f32;
+  Array x = Array::random(dtype, shape, 1, -2, 6, layout), dy = Array::random(dtype, shape, 2, -1, 1, layout);
+  Array w = Array::random(dtype, {C}, 3, 0.5, 2, layout), b = Array::random(dtype, {C}, 4, -1, 1, layout);
+  const View weight = with_parameters ? w.view() : View{}, bias = with_parameters ? b.view() : View{};
+  const auto count = static_cast<size_t>(C);
+  const std::vector<double> ws = with_parameters ? w.values() : std::vector<double>(count, 1.0);
+  const std::vector<double> bs = with_parameters ? b.values() : std::vector<double>(count, 0.0);
+  for (bool centered : {true, false}) {
+    Array y(dtype, shape), mean(wide, rows), rstd(wide, rows), dx(dtype, shape), dw(dtype, {C}),
+        db(dtype, {C});
+    if (centered) {
+      kernels::layer_norm(y.view(), mean.view(), rstd.view(), x.view(), weight, bias, kEps);
+      kernels::layer_norm_grad(dx.view(), dw.view(), db.view(), dy.view(), x.view(), mean.view(), rstd.view(),
+                               weight);
+    } else {
+      kernels::rms_norm(y.view(), rstd.view(), x.view(), weight, kEps);
+      kernels::rms_norm_grad(dx.view(), dw.view(), dy.view(), x.view(), rstd.view(), weight);
+    }
+    const Expected e = reference(x.values(), ws, centered ? bs : std::vector<double>(count, 0.0), dy.values(),
+                                 count, centered);
+    const double gain = C == 1 ? 1 / std::sqrt(kEps) : 4;  // one value alone: rstd is 1 / sqrt(eps)
+    check_close(y.values(), e.y, dtype, 40, gain);
+    check_close(dx.values(), e.dx, dtype, 100, gain);
+    check_close(dw.values(), e.dw, dtype, 200, gain);
+    if (centered) check_close(db.values(), e.db, dtype, 100);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("layer_norm and rms_norm and their gradients equal the definition") {
+  for (DType dtype : kFloating) {
+    for (int64_t C : {1, 2, 3, 15, 16, 17, 31, 33, 128, 769, 1025}) {
+      for (bool parameters : {true, false}) {
+        check_shape({7, C}, dtype, Layout::dense, parameters);
+        check_shape({3, 2, C}, dtype, Layout::gaps, parameters);
+      }
+    }
+    check_shape({403, 5}, dtype, Layout::dense, true);  // many blocks of rows
+  }
+}
+
+TEST_CASE("layer_norm keeps its precision far from zero") {
+  std::vector<double> values;
+  for (int i = 0; i < 64; ++i) values.push_back(4096 + i % 2);  // variance 1/4; the mean square is 1.7e7
+  Array x = Array::from(f32, {1, 64}, values), y(f32, {1, 64}), mean(f32, {1}), rstd(f32, {1});
+  kernels::layer_norm(y.view(), mean.view(), rstd.view(), x.view(), {}, {}, 0);
+  for (size_t i = 0; i < 64; ++i) CHECK(y.values()[i] == doctest::Approx(i % 2 == 1 ? 1 : -1));
+}
+
+TEST_CASE("layer_norm gives the same bits at any thread count") {
+  Array x = Array::random(f32, {301, 40}, 1), dy = Array::random(f32, {301, 40}, 2);
+  std::vector<double> first;
+  const int before = thread_count();
+  for (int threads : {1, 2, 5}) {
+    set_thread_count(threads);
+    Array y(f32, {301, 40}), mean(f32, {301}), rstd(f32, {301}), dw(f32, {40}), db(f32, {40});
+    kernels::layer_norm(y.view(), mean.view(), rstd.view(), x.view(), {}, {}, kEps);
+    kernels::layer_norm_grad({}, dw.view(), db.view(), dy.view(), x.view(), mean.view(), rstd.view(), {});
+    if (threads == 1) first = dw.values();
+    CHECK(dw.values() == first);
+  }
+  set_thread_count(before);
+}

@@ -1,0 +1,131 @@
+#include "support/array.hpp"
+
+#include <functional>
+#include <tinytorch/backend/cpu/pool.hpp>
+
+using namespace test;
+using tinytorch::backend::Window2d;
+namespace kernels = tinytorch::backend::cpu;
+
+namespace {
+
+struct Case {
+  int64_t N, C, H, W, kernel, stride, padding;
+};
+
+// Calls f(output, input or -1 for padding) for every element of every window.
+void visit(const Case& c, int64_t OH, int64_t OW, const std::function<void(size_t, int64_t)>& f) {
+  for (int64_t p = 0; p < c.N * c.C; ++p)
+    for (int64_t oh = 0; oh < OH; ++oh)
+      for (int64_t ow = 0; ow < OW; ++ow)
+        for (int64_t kh = 0; kh < c.kernel; ++kh)
+          for (int64_t kw = 0; kw < c.kernel; ++kw) {
+            const int64_t ih = oh * c.stride - c.padding + kh, iw = ow * c.stride - c.padding + kw;
+            const bool inside = ih >= 0 && ih < c.H && iw >= 0 && iw < c.W;
+            f(static_cast<size_t>((p * OH + oh) * OW + ow), inside ? (p * c.H + ih) * c.W + iw : -1);
+          }
+}
+
+const Case kCases[] = {{1, 1, 1, 1, 1, 1, 0},   {2, 3, 8, 8, 2, 2, 0},  {2, 3, 9, 7, 3, 2, 1},
+                       {1, 2, 37, 35, 2, 2, 0}, {3, 1, 5, 6, 3, 1, 1},  {2, 2, 11, 13, 5, 3, 2},
+                       {1, 5, 17, 70, 3, 1, 0}, {2, 2, 10, 10, 2, 4, 0}};
+
+}  // namespace
+
+TEST_CASE("max_pool2d and its gradient equal the definition") {
+  for (const Case& c : kCases) {
+    const Window2d window{c.kernel, c.kernel, c.stride, c.padding, 1};
+    const int64_t OH = backend::window_outputs(c.H, c.kernel, window);
+    const int64_t OW = backend::window_outputs(c.W, c.kernel, window);
+    for (DType dtype : kFloating) {
+      for (Layout layout : {Layout::dense, Layout::gaps}) {
+        Array x = Array::random(dtype, {c.N, c.C, c.H, c.W}, 1, -9, -1, layout);  // padding is not a zero
+        Array y(dtype, {c.N, c.C, OH, OW}), index(i32, {c.N, c.C, OH, OW}), dx(dtype, x.shape());
+        Array dy = Array::random(dtype, y.shape(), 2, -1, 1, layout);
+        kernels::max_pool2d(y.view(), index.view(), x.view(), window);
+        kernels::max_pool2d_grad(dx.view(), dy.view(), index.view());
+        const std::vector<double> in = x.values(), grad = dy.values();
+        std::vector<double> best(grad.size(), -INFINITY), want_dx(in.size(), 0.0);
+        std::vector<int64_t> at(grad.size(), -1);
+        visit(c, OH, OW, [&](size_t o, int64_t i) {
+          if (i < 0 || in[static_cast<size_t>(i)] <= best[o]) return;
+          best[o] = in[static_cast<size_t>(i)];
+          at[o] = i;
+        });
+        for (size_t o = 0; o < grad.size(); ++o) want_dx[static_cast<size_t>(at[o])] += grad[o];
+        CHECK(y.values() == best);
+        check_close(dx.values(), want_dx, dtype, 16);
+      }
+    }
+  }
+}
+
+TEST_CASE("in max_pool2d NaN wins, and a window of minus infinity points inside the image") {
+  Array x = Array::from(f32, {1, 1, 2, 4}, {1, NAN, -INFINITY, -INFINITY, 5, 2, -INFINITY, -INFINITY});
+  Array y(f32, {1, 1, 1, 2}), index(i32, {1, 1, 1, 2});
+  kernels::max_pool2d(y.view(), index.view(), x.view(), {2, 2, 2, 0, 1});
+  CHECK(std::isnan(y.values()[0]));
+  CHECK(y.values()[1] == -INFINITY);
+  CHECK(index.values() == std::vector<double>{1, 2});
+}
+
+TEST_CASE("avg_pool2d and its gradient equal the definition") {
+  for (const Case& c : kCases) {
+    const Window2d window{c.kernel, c.kernel, c.stride, c.padding, 1};
+    const int64_t OH = backend::window_outputs(c.H, c.kernel, window);
+    const int64_t OW = backend::window_outputs(c.W, c.kernel, window);
+    for (DType dtype : kFloating) {
+      for (Layout layout : {Layout::dense, Layout::gaps}) {
+        Array x = Array::random(dtype, {c.N, c.C, c.H, c.W}, 1, -1, 1, layout);
+        Array y(dtype, {c.N, c.C, OH, OW}), dx(dtype, x.shape());
+        Array dy = Array::random(dtype, y.shape(), 2, -1, 1, layout);
+        kernels::avg_pool2d(y.view(), x.view(), window);
+        kernels::avg_pool2d_grad(dx.view(), dy.view(), window);
+        const std::vector<double> in = x.values(), grad = dy.values();
+        std::vector<double> want(grad.size(), 0.0), want_dx(in.size(), 0.0);
+        const double count = static_cast<double>(c.kernel * c.kernel);
+        visit(c, OH, OW, [&](size_t o, int64_t i) {
+          if (i < 0) return;
+          want[o] += in[static_cast<size_t>(i)] / count;
+          want_dx[static_cast<size_t>(i)] += grad[o] / count;
+        });
+        check_close(y.values(), want, dtype, 30);
+        check_close(dx.values(), want_dx, dtype, 30);
+      }
+    }
+  }
+}
+
+TEST_CASE("adaptive_avg_pool2d and its gradient equal the definition") {
+  const int64_t sizes[][4] = {{1, 1, 1, 1},  {7, 5, 1, 1}, {8, 8, 4, 4},
+                              {7, 11, 3, 4}, {3, 3, 5, 7}, {33, 65, 2, 3}};
+  for (const auto& [H, W, OH, OW] : sizes) {
+    for (DType dtype : kFloating) {
+      Array x = Array::random(dtype, {2, 3, H, W}, 1, -1, 1, Layout::gaps);
+      Array y(dtype, {2, 3, OH, OW}), dx(dtype, x.shape());
+      Array dy = Array::random(dtype, y.shape(), 2);
+      kernels::adaptive_avg_pool2d(y.view(), x.view());
+      kernels::adaptive_avg_pool2d_grad(dx.view(), dy.view());
+      const std::vector<double> in = x.values(), grad = dy.values();
+      std::vector<double> want(grad.size(), 0.0), want_dx(in.size(), 0.0);
+      for (size_t o = 0; o < grad.size(); ++o) {
+        const auto p = static_cast<int64_t>(o) / (OH * OW), i = static_cast<int64_t>(o) / OW % OH,
+                   j = static_cast<int64_t>(o) % OW;
+        std::vector<size_t> members;
+        for (int64_t h = 0; h < H; ++h)
+          for (int64_t w = 0; w < W; ++w) {
+            // Row h belongs to output i when [h, h + 1) overlaps [i H / OH, (i + 1) H / OH).
+            const bool row = h * OH < (i + 1) * H && (h + 1) * OH > i * H;
+            const bool col = w * OW < (j + 1) * W && (w + 1) * OW > j * W;
+            if (row && col) members.push_back(static_cast<size_t>((p * H + h) * W + w));
+          }
+        for (size_t m : members) {
+          want[o] += in[m] / static_cast<double>(members.size());
+          want_dx[m] += grad[o] / static_cast<double>(members.size());
+        }
+      }
+      check_close(y.values(), want, dtype, 100);
+      check_close(dx.values(), want_dx, dtype, 30);
+    }
+  }
+}

@@ -1,0 +1,11 @@
+// gzip: any bytes; the output keeps to its limit.
+#include <tinytorch/io/gzip.hpp>
+
+#include "fuzz.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  return fuzz::run(data, size, [](tt::Bytes bytes) {
+    constexpr uint64_t kLimit = 1 << 16;
+    fuzz::require(tt::gunzip(bytes, "input", kLimit).size() <= kLimit);
+  });
+}

@@ -1,0 +1,11 @@
+// npy: any bytes; accepted arrays survive writing and reading again.
+#include <tinytorch/io/npy.hpp>
+
+#include "fuzz.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  return fuzz::run(data, size, [](tt::Bytes bytes) {
+    const tt::Tensor t = tt::parse_npy(bytes, "input");
+    fuzz::require(fuzz::same(t, tt::parse_npy(tt::to_npy(t), "written")));
+  });
+}

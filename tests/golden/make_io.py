@@ -1,0 +1,92 @@
+"""Writes tests/golden/io/: small files from other tools, read by tests/io/*.cpp.
+
+Run with numpy and safetensors installed:  python tests/golden/make_io.py
+Values are formulas that the tests repeat, so nothing but the files is stored. `ramp(n)` is k -> (k * 7) % 23 - 5.
+"""
+
+import gzip
+import json
+import pathlib
+import struct
+
+import numpy as np
+from safetensors.numpy import save_file
+
+FOLDER = pathlib.Path(__file__).parent / "io"
+DTYPES = {"f32": "f4", "f64": "f8", "f16": "f2", "i8": "i1", "u8": "u1", "i32": "i4", "i64": "i8", "bool": "?"}
+
+
+def ramp(shape, dtype):
+    n = int(np.prod(shape, dtype=int))
+    values = (np.arange(n) * 7) % 23 - 5
+    if dtype == "u1":
+        values = values + 5
+    if dtype == "?":
+        values = values % 2
+    return values.reshape(shape).astype(dtype)
+
+
+def to_bf16(values):
+    """The upper half of each float; the ramp's integers fit exactly."""
+    return (values.astype("<f4").view("<u4") >> 16).astype("<u2")
+
+
+def write_npy():
+    for name, dtype in DTYPES.items():
+        np.save(FOLDER / f"{name}.npy", ramp((2, 3, 5), dtype))
+    np.save(FOLDER / "bf16.npy", to_bf16(ramp((2, 3, 5), "f4")).view("V2"))
+    np.save(FOLDER / "big_endian.npy", ramp((2, 3, 5), ">f4"))
+    np.save(FOLDER / "big_endian_i64.npy", ramp((2, 3, 5), ">i8"))
+    np.save(FOLDER / "fortran.npy", np.asfortranarray(ramp((2, 3, 5), "f8")))
+    np.save(FOLDER / "fortran_big_endian.npy", np.asfortranarray(ramp((2, 3, 5), ">i4")))
+    np.save(FOLDER / "rank0.npy", np.float32(2.5))
+    np.save(FOLDER / "empty.npy", np.zeros((3, 0, 2), "f4"))
+    np.save(FOLDER / "vector.npy", ramp((7,), "i4"))
+    np.save(FOLDER / "complex.npy", np.zeros(2, "c8"))
+    np.save(FOLDER / "records.npy", np.zeros(2, [("a", "f4"), ("b", "i4")]))
+    for version in ((2, 0), (3, 0)):
+        with open(FOLDER / f"version{version[0]}.npy", "wb") as f:
+            np.lib.format.write_array(f, ramp((2, 3, 5), "f4"), version=version)
+
+
+def write_npz():
+    arrays = {"weight": ramp((3, 4), "f4"), "bias": ramp((4,), "f8"), "step": np.int64(12)}
+    np.savez(FOLDER / "stored.npz", **arrays)
+    np.savez_compressed(FOLDER / "deflated.npz", **arrays)
+    np.savez(FOLDER / "none.npz")
+
+
+def write_safetensors():
+    tensors = {name: ramp((2, 3, 5), dtype) for name, dtype in DTYPES.items()}
+    tensors |= {"rank0": np.array(2.5, "f4"), "empty": np.zeros((3, 0, 2), "f4"), 'a "b" \\ c': ramp((3,), "f4")}
+    save_file(tensors, FOLDER / "all.safetensors", metadata={"format": "np"})
+    save_file({}, FOLDER / "none.safetensors")
+    save_file({"x": ramp((3,), "u4")}, FOLDER / "u32.safetensors")
+    # numpy has no bfloat16; the same layout by hand.
+    values = to_bf16(ramp((2, 3), "f4")).tobytes()
+    header = json.dumps({"x": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, len(values)]}}).encode()
+    (FOLDER / "bf16.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + values)
+
+
+def write_idx():
+    codes = {"u1": 8, "i1": 9, ">i2": 11, ">i4": 12, ">f4": 13, ">f8": 14}
+    for dtype, code in codes.items():
+        head = bytes([0, 0, code, 3]) + struct.pack(">III", 2, 3, 5)
+        (FOLDER / f"type{code:02x}.idx").write_bytes(head + ramp((2, 3, 5), dtype).tobytes())
+    plain = (FOLDER / "type08.idx").read_bytes()
+    (FOLDER / "type08.idx.gz").write_bytes(gzip.compress(plain, mtime=0))
+
+
+def write_gzip():
+    text = b"".join(b"line %d\n" % i for i in range(200))
+    (FOLDER / "lines.gz").write_bytes(gzip.compress(text, mtime=0))
+    (FOLDER / "members.gz").write_bytes(gzip.compress(text[:700], mtime=0) + gzip.compress(text[700:], mtime=0))
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    write_npy()
+    write_npz()
+    write_safetensors()
+    write_idx()
+    write_gzip()

@@ -1,0 +1,118 @@
+"""Writes layers.json: optimizer trajectories, schedules, clipping and batch norm statistics from PyTorch.
+
+Run: python tests/golden/make_layers.py   (needs torch; rewrites the file next to this script)
+All in f64, so that the comparison can be tight.
+"""
+
+import json
+import math
+import pathlib
+
+import torch
+
+STEPS = 10
+START = [0.5, -1.25, 2.0, 0.0, -0.03]
+
+
+def gradient(step):
+    return [math.sin(1.0 + 0.7 * step + 1.3 * i) * (10.0 ** (i - 2)) for i in range(len(START))]
+
+
+def trajectory(make):
+    p = torch.tensor(START, dtype=torch.float64, requires_grad=True)
+    optimizer = make([p])
+    values = []
+    for step in range(STEPS):
+        p.grad = torch.tensor(gradient(step), dtype=torch.float64)
+        optimizer.step()
+        values.append(p.detach().tolist())
+    return values
+
+
+def sgd_cases():
+    cases = []
+    for momentum, nesterov in [(0.0, False), (0.9, False), (0.9, True)]:
+        for decay in [0.0, 0.1]:
+            options = {"lr": 0.05, "momentum": momentum, "weight_decay": decay, "nesterov": nesterov}
+            cases.append({**options, "values": trajectory(lambda p: torch.optim.SGD(p, **options))})
+    return cases
+
+
+def adam_cases():
+    cases = []
+    for name, kind in [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)]:
+        for beta1, beta2, eps, decay in [(0.9, 0.999, 1e-8, 0.0), (0.9, 0.999, 1e-8, 0.1), (0.5, 0.9, 1e-2, 0.01)]:
+            values = trajectory(
+                lambda p: kind(p, lr=0.05, betas=(beta1, beta2), eps=eps, weight_decay=decay))
+            cases.append({"kind": name, "lr": 0.05, "beta1": beta1, "beta2": beta2, "eps": eps,
+                          "weight_decay": decay, "values": values})
+    return cases
+
+
+def rates(make, lr, steps):
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=lr)
+    scheduler = make(optimizer)
+    values = []
+    for _ in range(steps):
+        values.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    return values
+
+
+def warm_cosine(optimizer):
+    schedule = torch.optim.lr_scheduler
+    rise = schedule.LinearLR(optimizer, start_factor=1 / 5, total_iters=4)
+    fall = schedule.CosineAnnealingLR(optimizer, T_max=15, eta_min=0.01)
+    return schedule.SequentialLR(optimizer, [rise, fall], milestones=[5])
+
+
+def schedules():
+    schedule = torch.optim.lr_scheduler
+    return {
+        "step": rates(lambda o: schedule.StepLR(o, step_size=4, gamma=0.3), 0.2, 14),
+        "cosine": rates(lambda o: schedule.CosineAnnealingLR(o, T_max=12, eta_min=0.01), 0.2, 13),
+        "warm_cosine": rates(warm_cosine, 0.2, 20),
+        "one_cycle": rates(lambda o: schedule.OneCycleLR(o, max_lr=0.2, total_steps=25, pct_start=0.3,
+                                                         cycle_momentum=False), 0.2, 24),
+        "one_cycle_options": rates(lambda o: schedule.OneCycleLR(o, max_lr=0.2, total_steps=17, pct_start=0.45,
+                                                                 div_factor=7, final_div_factor=30,
+                                                                 cycle_momentum=False), 0.2, 16),
+    }
+
+
+def clipping():
+    a = torch.tensor([3.0, -4.0], dtype=torch.float64, requires_grad=True)
+    b = torch.tensor([[12.0]], dtype=torch.float64, requires_grad=True)
+    a.grad, b.grad = a.detach().clone(), b.detach().clone()
+    norm = torch.nn.utils.clip_grad_norm_([a, b], 2.0)
+    return {"norm": norm.item(), "a": a.grad.tolist(), "b": b.grad.flatten().tolist()}
+
+
+def batch_norm():
+    layer = torch.nn.BatchNorm2d(3, momentum=0.3).double()
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([1.5, 0.5, -2.0]))
+        layer.bias.copy_(torch.tensor([0.1, 0.0, 1.0]))
+    batches, outputs = [], []
+    for k in range(3):
+        x = torch.tensor([math.sin(0.37 * i + k) * (1 + i % 5) for i in range(2 * 3 * 2 * 3)],
+                         dtype=torch.float64).reshape(2, 3, 2, 3)
+        batches.append(x.flatten().tolist())
+        outputs.append(layer(x).flatten().tolist())
+    layer.eval()
+    final = layer(torch.tensor(batches[0], dtype=torch.float64).reshape(2, 3, 2, 3))
+    return {"batches": batches, "outputs": outputs, "running_mean": layer.running_mean.tolist(),
+            "running_var": layer.running_var.tolist(), "evaluated": final.flatten().tolist()}
+
+
+def main():
+    data = {"torch": torch.__version__.split("+")[0], "start": START,
+            "gradients": [gradient(s) for s in range(STEPS)], "sgd": sgd_cases(), "adam": adam_cases(),
+            "schedules": schedules(), "clipping": clipping(), "batch_norm": batch_norm()}
+    path = pathlib.Path(__file__).with_name("layers.json")
+    path.write_text(json.dumps(data, indent=None, separators=(",", ":")).replace('],"', '],\n"') + "\n")
+
+
+if __name__ == "__main__":
+    main()

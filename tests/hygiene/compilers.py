@@ -1,0 +1,110 @@
+"""Checks that call a compiler. Each returns (good, why)."""
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+
+STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
+
+# Seconds of processor time to include one header with g++, and what noise of a shared machine may add to it.
+NARROW_SECONDS, UMBRELLA_SECONDS, NOISE_FACTOR = 1.0, 2.5, 1.5
+NARROW = ("core/shape.hpp", "core/dtype.hpp", "backend/cpu/elementwise.hpp", "backend/cpu/reduce.hpp",
+          "tensor/strides.hpp", "tensor/tensor.hpp", "benchmarking/statistics.hpp")
+
+
+def run(command, text=None):
+    done = subprocess.run([str(c) for c in command], input=text.encode() if text is not None else None,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
+    return done.returncode == 0, done.stdout.decode("utf-8", "replace")
+
+
+def header_compilers():
+    """Name and command of every compiler that must accept each header alone."""
+    host = [(name, [name, *STRICT, "-fopenmp", "-fsyntax-only", "-x", "c++", "-"]) for name in ("g++", "clang++")]
+    if shutil.which("nvcc"):
+        # Declarations only: a .cu file sees the compiled library, and bodies are the host compiler's work.
+        host.append(("nvcc", ["nvcc", "-std=c++20", "-x", "cu", "--expt-relaxed-constexpr", "-arch=sm_75",
+                              "-DTINYTORCH_COMPILED", "-Werror", "all-warnings", "-c", "-o", os.devnull]))
+    return host
+
+
+def header_alone(tree, compiler, header):
+    name, command = compiler
+    text = f"#include <{header}>\n"
+    if name != "nvcc":
+        return run([*command, "-I", tree.include], text)
+    with tempfile.TemporaryDirectory() as folder:  # nvcc reads no standard input
+        source = Path(folder) / "alone.cu"
+        source.write_text(text)
+        return run([*command, "-I", tree.include, source])
+
+
+def two_files_link(tree, header, expression):
+    """Two files that both include the header and use it, compiled apart, header-only, linked into one program."""
+    with tempfile.TemporaryDirectory() as folder:
+        objects = []
+        for number in (1, 2):
+            source = Path(folder) / f"{number}.cpp"
+            main = "int other();\nint main() { return use() - other(); }\n" if number == 1 else "int other() { return use(); }\n"
+            source.write_text(f"#include <{header}>\nstatic int use() {{ return static_cast<int>({expression}); }}\n{main}")
+            objects.append(source.with_suffix(".o"))
+            good, why = run(["g++", *STRICT, "-I", tree.include, "-c", source, "-o", objects[-1]])
+            if not good:
+                return good, why
+        good, why = run(["g++", *objects, "-o", Path(folder) / "both"])
+        return run([Path(folder) / "both"]) if good else (good, why)
+
+
+def cuda_answers_do_not_mix(tree):
+    """An object built with CUDA and one without name different types, so the linker refuses to join them."""
+    with tempfile.TemporaryDirectory() as folder:
+        objects = []
+        for number, body in ((0, "int count(const tinytorch::Shape& s) { return static_cast<int>(s.size()); }"),
+                             (1, "int count(const tinytorch::Shape&);\nint main() { return count({}); }")):
+            source = Path(folder) / f"{number}.cpp"
+            source.write_text(f"#include <tinytorch/core/shape.hpp>\n{body}\n")
+            objects.append(source.with_suffix(".o"))
+            good, why = run(["g++", *STRICT, f"-DTINYTORCH_WITH_CUDA={number}", "-I", tree.include, "-c", source, "-o",
+                             objects[-1]])
+            if not good:
+                return good, why
+        linked, text = run(["g++", *objects, "-o", Path(folder) / "both"])
+        return not linked and "with_cuda" in text, "it linked\n" if linked else text
+
+
+def must_not_compile(tree, path):
+    """The file does not compile, and the compiler's message matches the sentence after `// expect:`."""
+    expected = re.search(r"^// expect: (.+)$", path.read_text(), re.M)
+    if not expected:
+        return False, "no line `// expect: <regular expression>`"
+    good, text = run(["g++", *STRICT, "-fsyntax-only", "-I", tree.include, path])
+    if good:
+        return False, "it compiles"
+    return bool(re.search(expected.group(1), text)), f"the message lacks: {expected.group(1)}\n{text[:2000]}"
+
+
+def include_seconds(tree, header, repeats=3):
+    """Median processor seconds that g++ takes for a file with this one include."""
+    def once():
+        before = os.times()
+        good, why = run(["g++", "-std=c++20", "-c", "-x", "c++", "-", "-o", os.devnull, "-I", tree.include],
+                        f"#include <{header}>\n")
+        after = os.times()
+        if not good:
+            raise RuntimeError(why[:2000])
+        return after.children_user + after.children_system - before.children_user - before.children_system
+    return statistics.median(once() for _ in range(repeats))
+
+
+def student_header_is_seen(tree, header, entry):
+    """With a student's copy of `header` on the path, a file that includes `entry` reads the student's."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / header
+        copy.parent.mkdir(parents=True)
+        copy.write_text("#error the student's header was read\n")
+        good, text = run(["g++", "-std=c++20", "-E", "-I", folder, "-I", tree.include, "-x", "c++", "-", "-o", os.devnull],
+                         f"#include <{entry}>\n")
+        return not good and "the student's header was read" in text, f"<{entry}> did not read it\n"

@@ -1,0 +1,289 @@
+"""Lints that read the tree and compile nothing. Each takes a Tree and returns complaints; none means clean.
+
+self_test.py feeds every one of them a bad sample.
+"""
+import json
+import re
+import subprocess
+from pathlib import Path
+
+# The one table of the layer order: a header includes its own folder and lower numbers, never its equals or above.
+LAYERS = {"core": 0, "backend": 1, "tensor": 2, "autograd": 3, "io": 4, "data": 5, "layers": 6, "transformer": 7,
+          "profiling": 8, "acceleration": 8, "quantization": 8, "pruning": 8, "kv_cache": 8, "benchmarking": 9}
+TOP = 99  # tinytorch.hpp and cuda_impl.cuh see everything
+
+TOP_LEVEL = {"CMakeLists.txt", "include", "modules", "examples", "tests", "bench", "notebooks", "README.md", "LICENSE"}
+HEADER_LINES, FUNCTION_LINES, MACROS = 400, 60, 10
+TOOLS_ONLY = ("nlohmann/", "CLI/", "doctest/", "rapidcheck", "benchmark/", "sqlite3", "httplib")
+
+
+class Tree:
+    def __init__(self, root):
+        self.root = Path(root)
+        self.include = self.root / "include"
+
+    def headers(self):
+        return sorted(p for p in (self.include / "tinytorch").rglob("*") if p.suffix in (".hpp", ".cuh"))
+
+    def name(self, path):
+        return str(Path(path).relative_to(self.root))
+
+    def files(self):
+        """Tracked files, or all that is not a build when this is not a repository."""
+        listed = subprocess.run(["git", "-C", str(self.root), "ls-files", "-z"], stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL)
+        if listed.returncode == 0 and listed.stdout and (self.root / ".git").exists():
+            names = listed.stdout.decode().split("\0")
+            return [self.root / n for n in names if n and (self.root / n).exists()]
+        return [p for p in self.root.rglob("*") if p.is_file() and p.relative_to(self.root).parts[0] != "build"
+                and ".git" not in p.parts and "__pycache__" not in p.parts]
+
+    def sources(self):
+        return [p for p in self.files() if p.suffix in (".hpp", ".cpp", ".cuh", ".cu")]
+
+
+def includes(text):
+    """(line number, kind of bracket, path) of every #include."""
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)
+        if match:
+            yield number, match.group(1), match.group(2)
+
+
+def layer_of(path):
+    """Layer of a path such as tinytorch/tensor/tensor.hpp; None for a folder that the table lacks."""
+    parts = Path(path).parts
+    return TOP if len(parts) == 2 else LAYERS.get(parts[1])
+
+
+def lint_includes(tree):
+    """Library headers are included as <tinytorch/...>; nothing is included by a relative path."""
+    out = []
+    for path in tree.sources():
+        in_library = tree.include in path.parents
+        for line, bracket, name in includes(path.read_text()):
+            if ".." in Path(name).parts or (in_library and bracket == '"'):
+                out.append(f"{tree.name(path)}:{line}: {name} is relative; write <tinytorch/...>, so that a student's "
+                           "header can stand before ours")
+            elif bracket == '"' and name.startswith("tinytorch/"):
+                out.append(f'{tree.name(path)}:{line}: write <{name}>')
+            elif name.startswith("tinytorch/") and not (tree.include / name).exists():
+                out.append(f"{tree.name(path)}:{line}: there is no include/{name}")
+    return out
+
+
+def lint_dependencies(tree):
+    """fmt never in core/, backend/ or kernels; Eigen only in *-inl.hpp; libraries of tools nowhere."""
+    out = []
+    for path in tree.headers():
+        folder = path.relative_to(tree.include / "tinytorch").parts[0]
+        for line, _, name in includes(path.read_text()):
+            if name.startswith("fmt/") and (folder in ("core", "backend") or path.suffix == ".cuh"):
+                why = "fmt stays out of core/, backend/ and kernels"
+            elif name.startswith(("Eigen/", "eigen3/", "unsupported/")) and not path.stem.endswith("-inl"):
+                why = "Eigen belongs in one -inl.hpp"
+            elif name.startswith(TOOLS_ONLY):
+                why = "only programs (tests, bench) may use it"
+            else:
+                continue
+            out.append(f"{tree.name(path)}:{line}: <{name}>: {why}")
+    return out
+
+
+def lint_layers(tree):
+    """Layer order, and kernels of the GPU seen through backend/cuda/launch.hpp alone."""
+    out = []
+    for path in tree.headers():
+        inner = path.relative_to(tree.include)
+        own = layer_of(inner)
+        if own is None:
+            out.append(f"{tree.name(path)}: folder {inner.parts[1]} is missing in LAYERS (tests/hygiene/lints.py)")
+            continue
+        for line, _, name in includes(path.read_text()):
+            if not name.startswith("tinytorch/"):
+                continue
+            other = layer_of(name)
+            same_folder = Path(name).parts[1] == inner.parts[1]
+            if other is not None and other >= own and not same_folder and own != TOP:
+                out.append(f"{tree.name(path)}:{line}: {inner.parts[1]} includes {name}, which is not below it")
+            if name.startswith("tinytorch/backend/cuda/") and not name.endswith("/launch.hpp") and own != TOP \
+                    and "cuda" not in inner.parts:
+                out.append(f"{tree.name(path)}:{line}: {name}: only backend/cuda/launch.hpp is seen from outside")
+    return out
+
+
+def lint_mirrored_tests(tree):
+    """include/tinytorch/<path>.hpp is tested by tests/<path>.cpp."""
+    out = []
+    for path in tree.headers():
+        if path.suffix == ".hpp":
+            test = tree.root / "tests" / path.relative_to(tree.include / "tinytorch").with_suffix(".cpp")
+            if not test.exists():
+                out.append(f"{tree.name(path)}: {tree.name(test)} is missing")
+            elif "TEST_CASE" not in test.read_text():
+                out.append(f"{tree.name(test)}: no TEST_CASE")
+    return out
+
+
+def lint_header_length(tree):
+    """Headers are at most 400 lines, and so are the headers of tests and tools."""
+    out = []
+    for path in tree.sources():
+        lines = path.read_text().count("\n")
+        if path.suffix in (".hpp", ".cuh") and lines > HEADER_LINES:
+            out.append(f"{tree.name(path)}: {lines} lines, at most {HEADER_LINES}")
+    return out
+
+
+def blank_out(text):
+    """The text with comments, literals and preprocessor lines turned to blanks; line breaks stay."""
+    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|R"([^()\\ ]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-zA-Z_])\'(?:\\.|[^\'\\\n])+\''
+                         r'|^[ \t]*#(?:\\\n|[^\n])*', re.S | re.M)
+    return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), text)
+
+
+CONTROL = re.compile(r"\b(if|for|while|switch|catch|do|else|try|return|requires)\b")
+
+
+def functions(text):
+    """(name, first line, lines) of every function body at namespace or class scope; lambdas count to their owner."""
+    code, stack, head, line = blank_out(text), [], "", 1
+    head_line = None
+    found = []
+    for ch in code:
+        if ch == "\n":
+            line += 1
+        inside = any(kind == "function" for kind, _, _ in stack)
+        if ch == "{":
+            kind, name = ("block", "") if inside else classify(head)
+            stack.append((kind, name, head_line or line))
+            if kind != "initializer":
+                head, head_line = "", None
+            continue
+        if ch == "}":
+            if not stack:
+                continue
+            kind, name, began = stack.pop()
+            if kind == "function":
+                found.append((name, began, line - began + 1))
+            if kind != "initializer":
+                head, head_line = "", None
+            continue
+        if any(kind == "initializer" for kind, _, _ in stack):
+            continue
+        if ch == ";" and head.count("(") <= head.count(")"):
+            head, head_line = "", None
+        else:
+            head += ch
+            if head_line is None and not ch.isspace():
+                head_line = line
+    return found
+
+
+def classify(head):
+    """What a `{` after this text opens: function, scope (namespace, class) or initializer."""
+    text = " ".join(head.split())
+    text = re.sub(r"^(public|private|protected)\s*:\s*", "", text)
+    without_template = re.sub(r"^(template\s*<.*?>\s*)+(?=\S)", "", text) if text.startswith("template") else text
+    without_template = re.sub(r"^requires\s*\((?:[^()]|\([^()]*\))*\)\s+", "", without_template)
+    if re.match(r"(inline\s+)?namespace\b|extern\b\s*$", without_template):
+        return "scope", ""
+    lambda_name = re.match(r"[^=(]*?(\w+)\s*=\s*\[", without_template)
+    if lambda_name:
+        return "function", lambda_name.group(1)
+    name = re.search(r"(operator\s*\(\s*\)|operator\s*[^\s\w(]{1,3}|operator\s+[\w:<> ]+|[~\w]+)\s*\(", without_template)
+    if re.match(r"(class|struct|union|enum)\b", without_template) and not (name and re.search(r"\)[\w\s&>:-]*$", text)):
+        return "scope", ""
+    if not name:
+        return "initializer", ""
+    after = text[text.index("(") + 1:]
+    init_list = re.search(r"\)\s*(?:noexcept\s*)?:(?!:)(.*)$", after)
+    if init_list and not init_list.group(1).rstrip().endswith(")"):
+        return "initializer", ""  # `: a_{` of a constructor
+    if re.search(r"[=,(]\s*[\w:<>]*$|\breturn$", text):
+        return "initializer", ""
+    if re.search(r"\)\s*(const|noexcept|override|final|mutable|&&?|->\s*[\w:<>,&*\s]+|requires\b.*|try|\s)*$", text) or init_list:
+        return "function", name.group(1)
+    return "initializer", ""
+
+
+def lint_function_length(tree):
+    """Functions are at most 60 lines, signature included."""
+    return [f"{tree.name(path)}:{first}: {name} has {lines} lines, at most {FUNCTION_LINES}"
+            for path in tree.sources() for name, first, lines in functions(path.read_text())
+            if lines > FUNCTION_LINES and not name.startswith(("TEST_CASE", "SUBCASE"))]
+
+
+def lint_macros(tree):
+    """At most ten TT_ macros, all defined in core/config.hpp; no other header defines a macro."""
+    out, names = [], set()
+    config = tree.include / "tinytorch" / "core" / "config.hpp"
+    for path in tree.headers():
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            match = re.match(r"\s*#\s*define\s+(\w+)", line)
+            if match and path != config:
+                out.append(f"{tree.name(path)}:{number}: {match.group(1)} is defined outside core/config.hpp")
+            elif match and not match.group(1).startswith(("TT_", "TINYTORCH_")):
+                out.append(f"{tree.name(path)}:{number}: {match.group(1)} has no TT_ before it")
+            elif match and match.group(1).startswith("TT_"):
+                names.add(match.group(1))
+    if len(names) > MACROS:
+        out.append(f"{len(names)} TT_ macros, at most {MACROS}: {', '.join(sorted(names))}")
+    return out
+
+
+def lint_top_level(tree):
+    """The top level holds what it shall hold and nothing else; dot files are free."""
+    present = {p.relative_to(tree.root).parts[0] for p in tree.files()}
+    shown = {name for name in present if not name.startswith(".")}
+    return ([f"{name} does not belong at the top level" for name in sorted(shown - TOP_LEVEL)] +
+            [f"{name} is missing at the top level" for name in sorted(TOP_LEVEL - shown)])
+
+
+# Folders of one person's machine. Split, so that this file does not find itself.
+MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:w" + r"ork|r" + r"oot|h" + r"ome|U" + r"sers|m" + r"nt)/\w")
+UNFINISHED = re.compile(r"\b(?:FIX" + r"ME|X" + r"XX|HA" + r"CK|place" + r"holder|dum" + r"my)\b", re.I)
+
+
+def lint_machine_paths(tree):
+    """No file names a folder of the machine that it was written on."""
+    out = []
+    for path in tree.files():
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        out += [f"{tree.name(path)}:{number}: {line.strip()[:100]}"
+                for number, line in enumerate(text.splitlines(), 1) if MACHINE_PATH.search(line)]
+    return out
+
+
+def lint_unfinished(tree):
+    """No words that mark unfinished work."""
+    out = []
+    for path in tree.sources() + [tree.root / "modules" / "tt"]:
+        if path.exists():
+            out += [f"{tree.name(path)}:{number}: {line.strip()[:100]}"
+                    for number, line in enumerate(path.read_text().splitlines(), 1) if UNFINISHED.search(line)]
+    return out
+
+
+def lint_file_size(tree):
+    """No tracked file is larger than a megabyte."""
+    return [f"{tree.name(p)}: {p.stat().st_size} bytes" for p in tree.files() if p.stat().st_size > 1_000_000]
+
+
+def lint_modules(tree):
+    """The README's table of modules says what modules/course.json says."""
+    course = json.loads((tree.root / "modules" / "course.json").read_text())
+    readme = (tree.root / "README.md").read_text()
+    rows = {m["id"]: f"| {m['id']} | {m['title']} | {m['status']} |" for m in course["modules"]}
+    out = [f"README.md lacks the row {row}" for row in rows.values() if row not in readme]
+    for module in course["modules"]:
+        out += [f"course.json: {module['id']} names include/tinytorch/{folder}, which does not exist"
+                for folder in module["headers"] if not (tree.include / "tinytorch" / folder).exists()]
+    return out
+
+
+LINTS = [lint_includes, lint_dependencies, lint_layers, lint_mirrored_tests, lint_header_length, lint_function_length,
+         lint_macros, lint_top_level, lint_machine_paths, lint_unfinished, lint_file_size, lint_modules]

@@ -1,0 +1,109 @@
+"""All hygiene checks: prints `ok - name` or `not ok - name` with reasons below; exit code 1 when one fails.
+
+  python3 tests/hygiene/run.py [--only WORD]
+"""
+import argparse
+import os
+import sys
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import compilers
+import lints
+import self_test
+
+failed = 0
+
+
+def report(name, good, why=""):
+    global failed
+    failed += 0 if good else 1
+    print(("ok - " if good else "not ok - ") + name)
+    if not good:
+        print("\n".join("  " + line for line in str(why).strip().splitlines()[:60]))
+    sys.stdout.flush()
+
+
+def self_tests():
+    for suite in unittest.defaultTestLoader.loadTestsFromModule(self_test):
+        for case in suite:
+            result = unittest.TestResult()
+            case.run(result)
+            report(f"self-test: {case._testMethodName}", result.wasSuccessful() and result.testsRun == 1,
+                   "".join(text for _, text in result.failures + result.errors))
+
+
+def headers_alone(tree, pool):
+    jobs = [(f"{compiler[0]} alone: {path.relative_to(tree.include / 'tinytorch')}",
+             pool.submit(compilers.header_alone, tree, compiler, str(path.relative_to(tree.include))))
+            for compiler in compilers.header_compilers() for path in tree.headers()
+            if path.suffix == ".hpp" or compiler[0] == "nvcc"]
+    for name, job in jobs:
+        report(name, *job.result())
+    if not any(c[0] == "nvcc" for c in compilers.header_compilers()):
+        print("# nvcc is not on the PATH: headers were not tried with it")
+
+
+def student_headers(tree, pool):
+    """Every public header but core's can be replaced, and who includes it reads the replacement."""
+    jobs = []
+    for path in tree.headers():
+        header = path.relative_to(tree.include)
+        if path.suffix == ".hpp" and header.parts[1] != "core" and len(header.parts) > 2:
+            users = sorted(str(p.relative_to(tree.include)) for p in tree.headers()
+                           if f"<{header}>" in p.read_text() and p.suffix == ".hpp")
+            jobs.append((f"student header: {header}", pool.submit(
+                compilers.student_header_is_seen, tree, header, users[0] if users else str(header))))
+    for name, job in jobs:
+        report(name, *job.result())
+
+
+def include_budgets(tree):
+    """One at a time, so that the processor's other work disturbs the measurement least."""
+    umbrella = [("tinytorch.hpp", compilers.UMBRELLA_SECONDS)]
+    for name, budget in [(n, compilers.NARROW_SECONDS) for n in compilers.NARROW] + umbrella:
+        seconds = compilers.include_seconds(tree, f"tinytorch/{name}")
+        print(f"# include {name}: {seconds:.2f} s of processor time (budget {budget:.1f} s)")
+        report(f"include time: {name}", seconds <= budget * compilers.NOISE_FACTOR,
+               f"{seconds:.2f} s, budget {budget} s with a factor {compilers.NOISE_FACTOR} for noise")
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--only", default="", help="self, lint, link, must, time, alone or student")
+    only = options.parse_args().only
+    tree = lints.Tree(Path(__file__).resolve().parents[2])
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    pool = ThreadPoolExecutor(max_workers=cores)
+
+    def wanted(word):
+        return only in ("", word)
+
+    if wanted("self"):
+        self_tests()
+    if wanted("lint"):
+        for lint in lints.LINTS:
+            complaints = lint(tree)
+            report(lint.__doc__.strip().splitlines()[0].rstrip("."), not complaints, "\n".join(complaints))
+    if wanted("link"):
+        report("two files link, header-only", *compilers.two_files_link(
+            tree, "tinytorch/tinytorch.hpp", "tinytorch::matmul(tinytorch::ones({2, 3}), tinytorch::ones({3, 2})).sum().item<float>()"))
+        report("objects with and without CUDA do not link", *compilers.cuda_answers_do_not_mix(tree))
+    if wanted("must"):
+        cases = sorted((Path(__file__).parent / "must_not_compile").glob("*.cpp"))
+        report("there are must-not-compile cases", bool(cases))
+        for path in cases:
+            report(f"must not compile: {path.stem}", *compilers.must_not_compile(tree, path))
+    if wanted("time"):
+        include_budgets(tree)
+    if wanted("alone"):
+        headers_alone(tree, pool)
+    if wanted("student"):
+        student_headers(tree, pool)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

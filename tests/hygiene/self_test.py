@@ -1,0 +1,157 @@
+"""A lint that never complains proves nothing: each gets a tree with one fault, and one without."""
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import compilers
+import lints
+
+ROOT = Path(__file__).resolve().parents[2]
+LONG_BODY = "\n".join("  x += 1;" for _ in range(60))
+FAULTS = [  # lint, file, text with the fault, part of the complaint
+    (lints.lint_includes, "include/tinytorch/tensor/a.hpp", '#include "b.hpp"\n', "relative"),
+    (lints.lint_includes, "tests/a.cpp", '#include "../include/b.hpp"\n', "relative"),
+    (lints.lint_includes, "tests/a.cpp", "#include <tinytorch/no/such.hpp>\n", "there is no"),
+    (lints.lint_dependencies, "include/tinytorch/core/a.hpp", "#include <fmt/format.h>\n", "fmt"),
+    (lints.lint_dependencies, "include/tinytorch/backend/cpu/a.hpp", "#include <Eigen/Core>\n", "Eigen"),
+    (lints.lint_dependencies, "include/tinytorch/layers/a.hpp", "#include <nlohmann/json.hpp>\n", "only programs"),
+    (lints.lint_layers, "include/tinytorch/core/a.hpp", "#include <tinytorch/tensor/b.hpp>\n", "not below"),
+    (lints.lint_layers, "include/tinytorch/io/a.hpp", "#include <tinytorch/data/b.hpp>\n", "not below"),
+    (lints.lint_layers, "include/tinytorch/pruning/a.hpp", "#include <tinytorch/quantization/b.hpp>\n", "not below"),
+    (lints.lint_layers, "include/tinytorch/nowhere/a.hpp", "", "missing in LAYERS"),
+    (lints.lint_layers, "include/tinytorch/tensor/a.hpp", "#include <tinytorch/backend/cuda/kernels/b.cuh>\n", "launch.hpp"),
+    (lints.lint_mirrored_tests, "include/tinytorch/core/a.hpp", "", "missing"),
+    (lints.lint_header_length, "include/tinytorch/core/a.hpp", "\n" * 401, "401 lines"),
+    (lints.lint_function_length, "include/tinytorch/core/a.hpp", f"int f(int x) {{\n{LONG_BODY}\n}}\n", "62 lines"),
+    (lints.lint_macros, "include/tinytorch/tensor/a.hpp", "#define TT_MORE 1\n", "outside core/config.hpp"),
+    (lints.lint_macros, "include/tinytorch/core/config.hpp", "".join(f"#define TT_A{i} 1\n" for i in range(11)), "11 TT_"),
+    (lints.lint_macros, "include/tinytorch/core/config.hpp", "#define ASSERT(x)\n", "no TT_"),
+    (lints.lint_top_level, "extra/a.txt", "", "does not belong"),
+    (lints.lint_machine_paths, "tests/a.cpp", "// see /ro" + "ot/notes\n", "tests/a.cpp:1"),
+    (lints.lint_unfinished, "include/tinytorch/core/a.hpp", "// FIX" + "ME later\n", "a.hpp:1"),
+    (lints.lint_file_size, "tests/golden/a.bin", "x" * 1_000_001, "1000001 bytes"),
+]
+FUNCTIONS = '''
+namespace a {  // a comment with { a brace
+struct B : C<int> {
+  explicit B(int x) : x_{x}, y_(x) { z(); }
+  B() = default;
+  int x_{3};
+  auto operator()(int i) const -> int {
+    if (i) { return '{'; }
+    auto f = [&](int k) { return k; };
+    return f(i);
+  }
+  bool operator==(const B& o) const noexcept { return true; }
+};
+inline constexpr int table[] = {1, 2, 3};
+enum class E { one, two };
+template <class T>
+requires(sizeof(T) > 2)
+void g(const T& x,
+       int y = 3) {
+  const char* s = R"({{{)";
+}
+inline Loc h(Loc l = Loc::current()) { return Loc{l}; }
+inline const auto lambda = [](int x) {
+  return x;
+};
+struct D h2(int a) { return D{a}; }
+}
+'''
+
+
+class Lints(unittest.TestCase):
+    def tree(self, files):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for name, text in files.items():
+            path = Path(folder.name) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return lints.Tree(folder.name)
+
+    def test_every_lint_complains_of_its_fault_and_only_of_faults(self):
+        for lint, name, text, complaint in FAULTS:
+            with self.subTest(lint=lint.__name__, name=name):
+                found = lint(self.tree({name: text}))
+                self.assertTrue(any(complaint in c for c in found), f"{complaint!r} not in {found}")
+        tested = {fault[0] for fault in FAULTS} | {lints.lint_modules}
+        self.assertEqual(tested, set(lints.LINTS))
+        clean = {"include/tinytorch/core/a.hpp": "#include <vector>\nint f() { return 1; }\n",
+                 "include/tinytorch/tensor/b.hpp": "#include <tinytorch/core/a.hpp>\n",
+                 "include/tinytorch/tinytorch.hpp": "#include <tinytorch/tensor/b.hpp>\n",
+                 "tests/core/a.cpp": "TEST_CASE", "tests/tensor/b.cpp": "TEST_CASE", "tests/tinytorch.cpp": "TEST_CASE"}
+        for lint in lints.LINTS:
+            if lint not in (lints.lint_top_level, lints.lint_modules):
+                with self.subTest(clean=lint.__name__):
+                    self.assertEqual(lint(self.tree(clean)), [])
+
+    def test_a_test_file_without_a_case_is_no_test(self):
+        tree = self.tree({"include/tinytorch/core/a.hpp": "", "tests/core/a.cpp": "int main() {}"})
+        self.assertEqual(len(lints.lint_mirrored_tests(tree)), 1)
+
+    def test_the_readme_must_agree_with_the_manifest(self):
+        course = {"modules": [{"id": "01_tensor", "title": "T", "status": "s", "headers": ["tensor"]}]}
+        files = {"modules/course.json": json.dumps(course), "README.md": "| 01_tensor | T | other |",
+                 "include/tinytorch/tensor/a.hpp": ""}
+        self.assertEqual(len(lints.lint_modules(self.tree(files))), 1)
+        files["README.md"] = "| 01_tensor | T | s |"
+        self.assertEqual(lints.lint_modules(self.tree(files)), [])
+
+    def test_functions_are_found_with_their_length(self):
+        found = {name: lines for name, _, lines in lints.functions(FUNCTIONS)}
+        self.assertEqual(found, {"B": 1, "operator()": 5, "operator==": 1, "g": 6, "h": 1, "lambda": 3, "h2": 1})
+
+    def test_top_level_says_what_is_missing(self):
+        self.assertIn("README.md is missing at the top level", lints.lint_top_level(self.tree({"LICENSE": ""})))
+
+
+class Compilers(unittest.TestCase):
+    def tree(self, text):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = Path(folder.name) / "include" / "tinytorch" / "a.hpp"
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+        return lints.Tree(folder.name)
+
+    def test_a_header_that_needs_another_first_is_caught(self):
+        tree = self.tree("#pragma once\ninline std::string f() { return {}; }\n")
+        for compiler in compilers.header_compilers():
+            with self.subTest(compiler=compiler[0]):
+                self.assertFalse(compilers.header_alone(tree, compiler, "tinytorch/a.hpp")[0])
+
+    def test_a_warning_is_caught(self):
+        tree = self.tree("#pragma once\ninline int f(double x) { int y = x; return y; }\n")
+        for compiler in compilers.header_compilers():
+            if "nvcc" not in compiler[0]:
+                with self.subTest(compiler=compiler[0]):
+                    self.assertFalse(compilers.header_alone(tree, compiler, "tinytorch/a.hpp")[0])
+
+    def test_a_function_that_is_not_inline_fails_the_link(self):
+        tree = self.tree("#pragma once\nint f() { return 1; }\n")
+        good, why = compilers.two_files_link(tree, "tinytorch/a.hpp", "f()")
+        self.assertFalse(good)
+        self.assertIn("multiple definition", why)
+
+    def test_code_that_compiles_is_no_must_not_compile_case(self):
+        tree = self.tree("")
+        case = tree.root / "case.cpp"
+        case.write_text("// expect: anything\nint main() {}\n")
+        self.assertFalse(compilers.must_not_compile(tree, case)[0])
+        case.write_text("// expect: some other sentence\nint main() { return x; }\n")
+        self.assertFalse(compilers.must_not_compile(tree, case)[0])
+        case.write_text("// expect: not declared\nint main() { return x; }\n")
+        self.assertTrue(compilers.must_not_compile(tree, case)[0])
+
+    def test_a_heavy_header_is_over_budget(self):
+        tree = self.tree("#include <regex>\n#include <iostream>\n#include <filesystem>\n")
+        self.assertGreater(compilers.include_seconds(tree, "tinytorch/a.hpp", 1), 0.1)
+
+
+if __name__ == "__main__":
+    unittest.main()

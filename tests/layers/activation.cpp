@@ -1,0 +1,31 @@
+#include <tinytorch/layers/activation.hpp>
+
+#include <tinytorch/tinytorch.hpp>
+
+#include "support/golden_file.hpp"
+
+namespace tt = tinytorch;
+
+TEST_CASE("each module computes its formula") {
+  const std::vector<double> x{-3, -0.5, 0, 0.25, 2};
+  const auto check = [&](tt::Module&& m, auto f) {
+    std::vector<double> expected;
+    for (double v : x) expected.push_back(f(v));
+    check_values(m(tt::from_data(x)).to_vector<double>(), expected, 1e-12);
+    CHECK(m.named_parameters().empty());
+  };
+  check(tt::ReLU(), [](double v) { return v > 0 ? v : 0; });
+  check(tt::LeakyReLU(0.2), [](double v) { return v > 0 ? v : 0.2 * v; });
+  check(tt::Tanh(), [](double v) { return std::tanh(v); });
+  check(tt::Sigmoid(), [](double v) { return 1 / (1 + std::exp(-v)); });
+  check(tt::GELU(), [](double v) { return v * 0.5 * std::erfc(-v / std::sqrt(2.0)); });
+  check(tt::SiLU(), [](double v) { return v / (1 + std::exp(-v)); });
+  double total = 0;
+  for (double v : x) total += std::exp(v);
+  check(tt::Softmax(), [=](double v) { return std::exp(v) / total; });
+}
+
+TEST_CASE("Softmax takes its dimension") {
+  const tt::Tensor y = tt::Softmax(0)(tt::zeros({4, 2}));
+  check_values(y.to_vector<double>(), std::vector<double>(8, 0.25), 1e-7);
+}

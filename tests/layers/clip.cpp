@@ -1,0 +1,45 @@
+#include <tinytorch/layers/clip.hpp>
+
+#include <tinytorch/tinytorch.hpp>
+
+#include "support/golden_file.hpp"
+
+namespace tt = tinytorch;
+
+namespace {
+tt::Tensor with_grad(const std::vector<double>& values, const tt::Shape& shape) {
+  tt::Tensor t = tt::zeros(shape, tt::f64);
+  t.requires_grad_();
+  t.set_grad(tt::from_data(values, shape));
+  return t;
+}
+}  // namespace
+
+TEST_CASE("the norm is common to all gradients, and so is the factor") {
+  const nlohmann::json golden = read_golden("layers")["clipping"];
+  const tt::Tensor a = with_grad({3, -4}, {2}), b = with_grad({12}, {1, 1});
+  tt::Tensor without = tt::zeros({3});
+  without.requires_grad_();
+  CHECK(tt::gradient_norm({a, without, b}) == doctest::Approx(13));
+  CHECK(tt::clip_gradient_norm({a, without, b}, 2) == doctest::Approx(golden["norm"].get<double>()));
+  check_values(a.grad().to_vector<double>(), golden["a"], 1e-6);  // PyTorch adds 1e-6 to the norm
+  check_values(b.grad().to_vector<double>(), golden["b"], 1e-6);
+  CHECK(tt::gradient_norm({a, b}) == doctest::Approx(2));
+}
+
+TEST_CASE("a norm below the limit leaves every bit, one that is not finite too") {
+  const tt::Tensor a = with_grad({0.1, -0.7}, {2});
+  CHECK(tt::clip_gradient_norm({a}, 5) == doctest::Approx(std::sqrt(0.5)));
+  CHECK(a.grad().to_vector<double>() == std::vector<double>{0.1, -0.7});
+  const tt::Tensor b = with_grad({HUGE_VAL, 1}, {2});
+  CHECK(std::isinf(tt::clip_gradient_norm({b}, 5)));
+  CHECK(b.grad().to_vector<double>()[1] == 1);
+}
+
+TEST_CASE("by value: each element is cut") {
+  const tt::Tensor a = with_grad({-3, -0.5, 0.25, 9}, {2, 2});
+  tt::clip_gradient_value({a}, 0.5);
+  CHECK(a.grad().to_vector<double>() == std::vector<double>{-0.5, -0.5, 0.25, 0.5});
+  CHECK(message_of([&] { tt::clip_gradient_value({a}, 0); }).rfind("TT-OPT-09", 0) == 0);
+  CHECK(message_of([&] { tt::clip_gradient_norm({a}, -1); }).rfind("TT-OPT-09", 0) == 0);
+}

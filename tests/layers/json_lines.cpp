@@ -1,0 +1,62 @@
+#include <tinytorch/layers/json_lines.hpp>
+
+#include <unistd.h>
+
+#include "support/golden_file.hpp"
+
+namespace tt = tinytorch;
+
+namespace {
+std::string temporary_name() {
+  return (std::filesystem::temp_directory_path() / ("tinytorch-log-" + std::to_string(::getpid()))).string();
+}
+std::vector<std::string> lines_of(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+}  // namespace
+
+TEST_CASE("a foreign parser reads back every value, quotes and control characters included") {
+  tt::JsonObject object;
+  object.add("tenth", 0.1).add("n", int64_t{-5}).add("text", std::string("a\"b\\c\n\x01\t"));
+  object.add("nothing", std::nan("")).add("tiny", 4.9e-324);
+  const auto parsed = nlohmann::json::parse(object.str());
+  CHECK(parsed["tenth"].get<double>() == 0.1);
+  CHECK(parsed["n"].get<int64_t>() == -5);
+  CHECK(parsed["text"].get<std::string>() == "a\"b\\c\n\x01\t");
+  CHECK(parsed["nothing"].is_null());
+  CHECK(parsed["tiny"].get<double>() == 4.9e-324);
+}
+
+TEST_CASE("lines are appended, and a cut-off last line does not spoil the next") {
+  const std::string path = temporary_name();
+  std::filesystem::remove(path);
+  { tt::JsonLines(path).write(tt::JsonObject().add("a", int64_t{1})); }
+  { std::ofstream(path, std::ios::app) << "{\"a\": 2, \"b"; }
+  {
+    tt::JsonLines log(path);
+    log.write(tt::JsonObject().add("a", int64_t{3}));
+    CHECK(lines_of(path).size() == 3);  // flushed before the file is closed
+    log.write(tt::JsonObject().add("a", int64_t{4}));
+  }
+  const auto lines = lines_of(path);
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[0] == "{\"a\": 1}");
+  CHECK(lines[2] == "{\"a\": 3}");
+  CHECK(lines[3] == "{\"a\": 4}");
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a path that cannot be opened is an error; an empty one writes nothing") {
+  CHECK(message_of([] { tt::JsonLines log("/nonexistent/folder/log"); }).rfind("TT-IO-02", 0) == 0);
+  tt::JsonLines("").write(tt::JsonObject());
+}
+
+TEST_CASE("a full disk is reported") {
+  if (!std::filesystem::exists("/dev/full")) return;
+  CHECK(message_of([] {
+          tt::JsonLines("/dev/full").write(tt::JsonObject().add("a", 1.0));
+        }).rfind("TT-IO-02", 0) == 0);
+}

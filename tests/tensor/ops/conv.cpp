@@ -1,0 +1,30 @@
+#include "support/errors.hpp"
+
+#include <tinytorch/tinytorch.hpp>
+
+namespace tt = tinytorch;
+using test::expect_error;
+
+TEST_CASE("conv2d of a known image") {
+  const tt::Tensor x = tt::from_data<float>({1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 1, 3, 3});
+  const tt::Tensor w = tt::from_data<float>({1, 10, 100, 1000}, {1, 1, 2, 2});
+  const tt::Tensor b = tt::from_data<float>({0.5F});
+  const tt::Tensor y = tt::conv2d(x, w, b);
+  CHECK(y.shape() == tt::Shape{1, 1, 2, 2});
+  CHECK(y.to_vector<double>() == std::vector<double>{5421.5, 6532.5, 8754.5, 9865.5});
+  const tt::Tensor padded = tt::conv2d(x, w, {}, {.stride = 3, .padding = 1});
+  CHECK(padded.to_vector<double>() == std::vector<double>{1000, 300, 70, 9});
+}
+
+TEST_CASE("conv2d refuses operands that do not fit, and says which") {
+  const tt::Tensor x = tt::empty({2, 3, 8, 8}), w = tt::empty({4, 3, 3, 3});
+  expect_error("TT-SHAPE-04", "images [N, C, H, W]", [&] { tt::conv2d(tt::empty({3, 8, 8}), w); });
+  expect_error("TT-SHAPE-04", "weight [C_out", [&] { tt::conv2d(x, tt::empty({4, 3, 3})); });
+  expect_error("TT-SHAPE-02", "reads 2 channels, x has 3", [&] { tt::conv2d(x, tt::empty({4, 2, 3, 3})); });
+  expect_error("TT-SHAPE-02", "bias [C_out]", [&] { tt::conv2d(x, w, tt::empty({3})); });
+  expect_error("TT-SHAPE-02", "groups 3", [&] { tt::conv2d(x, w, {}, {.groups = 3}); });
+  expect_error("TT-SHAPE-07", "hint: raise padding", [&] { tt::conv2d(x, tt::empty({4, 3, 9, 3})); });
+  expect_error("TT-ARG-01", "stride 0", [&] { tt::conv2d(x, w, {}, {.stride = 0}); });
+  expect_error("TT-DTYPE-03", "differ in dtype", [&] { tt::conv2d(x, w.to(tt::f64)); });
+  expect_error("TT-DTYPE-02", "floating dtype", [&] { tt::conv2d(x.to(tt::i32), w.to(tt::i32)); });
+}

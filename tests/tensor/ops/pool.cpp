@@ -1,0 +1,25 @@
+#include "support/errors.hpp"
+
+#include <tinytorch/tinytorch.hpp>
+
+namespace tt = tinytorch;
+using test::expect_error;
+
+TEST_CASE("pooling of a known image") {
+  const tt::Tensor x = tt::arange(0, 16, 1, tt::f32).reshape({1, 1, 4, 4});
+  CHECK(tt::max_pool2d(x).to_vector<double>() == std::vector<double>{5, 7, 13, 15});
+  CHECK(tt::avg_pool2d(x).to_vector<double>() == std::vector<double>{2.5, 4.5, 10.5, 12.5});
+  CHECK(tt::avg_pool2d(x, {.kernel = 2, .stride = 4, .padding = 1}).to_vector<double>() ==
+        std::vector<double>{0, 0.75, 3, 3.75});
+  CHECK(tt::adaptive_avg_pool2d(x, 1, 2).to_vector<double>() == std::vector<double>{6.5, 8.5});
+}
+
+TEST_CASE("pooling refuses what it cannot do") {
+  const tt::Tensor x = tt::zeros({1, 2, 4, 4});
+  expect_error("TT-SHAPE-04", "images [N, C, H, W]", [&] { tt::max_pool2d(tt::zeros({4, 4})); });
+  expect_error("TT-SHAPE-07", "5 x 5 does not fit", [&] { tt::max_pool2d(x, {.kernel = 5}); });
+  expect_error("TT-SHAPE-07", "avg_pool2d", [&] { tt::avg_pool2d(x, {.kernel = 5}); });
+  expect_error("TT-ARG-01", "padding 2", [&] { tt::avg_pool2d(x, {.kernel = 2, .padding = 2}); });
+  expect_error("TT-DTYPE-02", "floating", [&] { tt::max_pool2d(tt::zeros({1, 2, 4, 4}, tt::i32)); });
+  expect_error("TT-SHAPE-07", "0 x 1", [&] { tt::adaptive_avg_pool2d(x, 0, 1); });
+}

@@ -1,0 +1,258 @@
+"""modules/tt: set-up without compilers, counting, plain consoles, interruption."""
+import importlib.machinery
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TT = ROOT / "modules" / "tt"
+
+
+def load_tt():
+    loader = importlib.machinery.SourceFileLoader("tt", str(TT))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("tt", loader))
+    sys.dont_write_bytecode = True
+    loader.exec_module(module)
+    return module
+
+
+tt = load_tt()
+
+
+def run_tt(*arguments, path=None, **variables):
+    env = dict(os.environ, **variables)
+    if path is not None:
+        env["PATH"] = str(path)
+    return subprocess.run([sys.executable, str(TT), *arguments], env=env, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+
+
+class WithFolder(unittest.TestCase):
+    def setUp(self):
+        held = tempfile.TemporaryDirectory()
+        self.addCleanup(held.cleanup)
+        self.folder = Path(held.name)
+
+    def program(self, name, script):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!{sys.executable}\n{script}")
+        path.chmod(0o755)
+        return path
+
+
+class SetUp(WithFolder):
+    def test_without_compilers_it_prints_the_exact_line_and_exits_2(self):
+        for arguments in (["run"], ["test"], ["run", "--no-install"]):
+            with self.subTest(arguments):
+                done = run_tt(*arguments, path=self.folder)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                lines = done.stdout.decode().splitlines()
+                line = next(l for l in lines if "apt-get install" in l)
+                self.assertTrue(line.strip().startswith("sudo apt-get install -y g++ cmake make"), line)
+                self.assertEqual("clang" in line.split(), arguments[0] == "test")
+                self.assertFalse(any("passed," in l for l in lines))
+
+    def test_every_need_is_in_the_line(self):
+        line = tt.install_line(tt.NEEDS)
+        for package in ("libeigen3-dev", "doctest-dev", "libfmt-dev", "librapidcheck-dev", "nlohmann-json3-dev",
+                        "libcli11-dev", "zlib1g-dev", "libzip-dev", "clang-format", "libomp-dev"):
+            self.assertIn(package, line.split())
+
+    def test_it_installs_with_apt_when_it_may_and_says_so_when_that_does_not_help(self):
+        log = self.folder / "log"
+        self.program("bin/apt-get", f"import sys\nopen({str(log)!r}, 'a').write(' '.join(sys.argv[1:]) + '\\n')\n")
+        self.program("bin/sudo", "import os, sys\na = [x for x in sys.argv[1:] if x != '-n']\nos.execvp(a[0], a)\n")
+        for name in ("env", "true"):
+            (self.folder / "bin" / name).symlink_to(shutil.which(name))
+        done = run_tt("run", path=self.folder / "bin")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("install -y --no-install-recommends g++ cmake make", log.read_text())
+        self.assertIn(b"could not be installed", done.stdout)
+
+    def test_an_old_compiler_is_as_good_as_none(self):
+        self.program("g++", "print('g++ (Debian) 10.2.1')\n")
+        need = next(n for n in tt.NEEDS if n.name == "g++")
+        before = os.environ["PATH"]
+        os.environ["PATH"] = str(self.folder)
+        try:
+            found, why = need.check()
+        finally:
+            os.environ["PATH"] = before
+        self.assertIsNone(found)
+        self.assertIn("10.2.1 is too old, 12.0 needed", why)
+
+
+class Doctor(WithFolder):
+    def test_json_names_what_is_missing_and_exits_2_when_blocked(self):
+        done = run_tt("doctor", "--json", path=self.folder)
+        self.assertEqual(done.returncode, 2)
+        document = json.loads(done.stdout)
+        self.assertTrue(document["blocked"])
+        needs = {n["name"]: n for n in document["needs"]}
+        self.assertFalse(needs["g++"]["found"])
+        self.assertEqual(needs["g++"]["package"], "g++")
+        self.assertEqual(needs["clang++"]["used_by"], ["test"])
+        self.assertIn("apt-get install -y g++", document["install"])
+
+    def test_flag_before_or_after_the_command(self):
+        for arguments in (["--json", "doctor"], ["doctor", "--json"]):
+            self.assertIn("needs", json.loads(run_tt(*arguments).stdout))
+
+    def test_table(self):
+        done = run_tt("doctor", PYTHONIOENCODING="utf-8")
+        self.assertIn("cmake", done.stdout.decode())
+
+
+class CommandLine(unittest.TestCase):
+    def test_commands_of_later_versions_say_so_and_fail(self):
+        for command in tt.LATER:
+            with self.subTest(command):
+                done = run_tt(command, "1.4")
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(b"is not in this version", done.stdout)
+                self.assertIn(command.encode(), run_tt("--help").stdout if command == "grade" else command.encode())
+
+    def test_bare_and_unknown(self):
+        self.assertEqual(run_tt().returncode, 2)
+        self.assertEqual(run_tt("nonsense").returncode, 2)
+
+    def test_unknown_stage(self):
+        done = run_tt("test", "--only", "nonsense")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"no stage named nonsense", done.stdout)
+
+    def test_plain_ascii_when_the_console_is_not_utf8(self):
+        for arguments in (["doctor"], ["test", "--only", "format"]):
+            done = run_tt(*arguments, PYTHONIOENCODING="latin-1", PYTHONUTF8="0")
+            done.stdout.decode("ascii")
+            self.assertRegex(done.stdout, b"ok|FAIL")
+        self.assertIn("\u2713", run_tt("doctor", PYTHONIOENCODING="utf-8").stdout.decode("utf-8"))
+
+
+def summary(total, passed, failed, skipped=0):
+    return (f"[doctest] doctest version is \"2.4.9\"\n[doctest] test cases: {total:3} | {passed:3} passed | {failed} failed | "
+            f"{skipped} skipped\n[doctest] assertions: 9 | 9 passed | 0 failed |\n[doctest] Status: SUCCESS!\n")
+
+
+class Counting(WithFolder):
+    def test_doctest(self):
+        for text, code, passed, failed in (
+                (summary(12, 12, 0), 0, 12, 0), (summary(12, 10, 2), 1, 10, 2),
+                ("\x1b[0;36m[doctest] \x1b[0mtest cases: 1 | 1 passed | 0 failed | 0 skipped\n", 0, 1, 0),
+                (summary(0, 0, 0), 0, 0, 1),                # nothing was run
+                ("Segmentation fault", -11, 0, 1),          # died before the summary
+                (summary(3, 3, 0), -6, 3, 1),               # died after it, for instance by a leak
+                (summary(5, 4, 0, 1), 0, 4, 1),             # a skipped case proves nothing
+                ("", 0, 0, 1)):
+            with self.subTest(text=text, code=code):
+                self.assertEqual(tt.count_doctest(text, code)[:2], (passed, failed))
+        self.assertEqual(tt.count_doctest(summary(1, 1, 0), 0, timed_out=True)[:2], (0, 1))
+
+    def test_checker_lines(self):
+        good, bad, why = tt.count_lines("ok - a\nnot ok - b\n  because\nok - c\n# measured\n", 1)
+        self.assertEqual((good, bad), (2, 1))
+        self.assertIn("because", why)
+        self.assertNotIn("ok - c", why)
+        self.assertEqual(tt.count_lines("Traceback", 1)[:2], (0, 1))
+        self.assertEqual(tt.count_lines("ok - a\nTraceback", 1)[:2], (1, 1))
+
+    def test_unittest(self):
+        self.assertEqual(tt.count_unittest("Ran 7 tests in 1s\n\nOK\n", 0)[:2], (7, 0))
+        self.assertEqual(tt.count_unittest("Ran 7 tests in 1s\n\nFAILED (failures=1, errors=2)\n", 1)[:2], (4, 3))
+        self.assertEqual(tt.count_unittest("Ran 0 tests in 0s\n\nOK\n", 0)[:2], (0, 1))
+        self.assertEqual(tt.count_unittest("ImportError", 1)[:2], (0, 1))
+
+    def test_executables_that_pass_fail_crash_and_run_nothing(self):
+        build = tt.Build("gone")
+        build.folder = ROOT / "build"
+        tests = [("good", f"print({summary(4, 4, 0)!r})"), ("bad", f"print({summary(4, 3, 1)!r})\nraise SystemExit(1)"),
+                 ("crash", "import os\nos.kill(os.getpid(), 11)"), ("empty", f"print({summary(0, 0, 0)!r})")]
+        paths = [(name, str(self.program(name, script))) for name, script in tests] + [("unbuilt", "/nowhere/unbuilt")]
+        build.make = lambda *targets: True
+        build.tests = lambda: paths
+        (self.folder / "CMakeCache.txt").touch()
+        build.folder = self.folder
+        tally = tt.Tally(tt.Console(True))
+        root, tt.ROOT = tt.ROOT, self.folder
+        (self.folder / "tests").mkdir()
+        for name, _ in paths:
+            (self.folder / "tests" / f"{name}.cpp").touch()
+        try:
+            tt.build_and_run(tally, build, 2, dict(os.environ), 60)
+        finally:
+            tt.ROOT = root
+        # Cases: 4 + 3 passed; 1 failed, 1 crash, 1 without cases, 1 not built. Checks: build, silence, one test a file.
+        self.assertEqual((tally.passed, tally.failed), (4 + 3 + 3, 4))
+        self.assertEqual(tally.line(), "10 passed, 4 failed")
+
+    def test_a_program_that_hangs_is_stopped(self):
+        hang = self.program("hang", "import time\ntime.sleep(60)\n")
+        began = time.monotonic()
+        done = tt.call([hang], 1)
+        self.assertTrue(done.timed_out)
+        self.assertLess(time.monotonic() - began, 20)
+
+
+class Test(WithFolder):
+    def copy(self, stage):
+        """modules/tt in a tree of its own, with one stage replaced."""
+        (self.folder / "modules").mkdir()
+        text = TT.read_text(encoding="utf-8")
+        text = text.replace('    "python": stage_python,', f'    "sample": (lambda tally: {stage}),\n    "python": stage_python,')
+        text = text.replace("    set_up(console, \"test\"", "    0 and set_up(console, \"test\"")
+        path = self.folder / "modules" / "tt"
+        path.write_text(text, encoding="utf-8")
+        return [sys.executable, str(path), "test", "--only", "sample"]
+
+    def last_line(self, command):
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        return done.returncode, done.stdout.decode().splitlines()[-1]
+
+    def test_the_last_line_is_the_count(self):
+        self.assertEqual(self.last_line(self.copy("tally.add(3, 0, 'x')")), (0, "3 passed, 0 failed"))
+
+    def test_failures_exit_1(self):
+        self.assertEqual(self.last_line(self.copy("tally.add(3, 2, 'x')")), (1, "3 passed, 2 failed"))
+
+    def test_a_stage_that_checks_nothing_fails(self):
+        self.assertEqual(self.last_line(self.copy("None")), (1, "0 passed, 1 failed"))
+
+    def test_a_stage_that_breaks_fails(self):
+        self.assertEqual(self.last_line(self.copy("{}['gone']")), (1, "0 passed, 1 failed"))
+
+    def test_interrupted_it_counts_stops_its_children_and_exits_1(self):
+        pid = self.folder / "pid"
+        child = self.program("child", f"import os, time\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)\n")
+        command = self.copy(f"(tally.add(1, 0, 'x'), call([{str(child)!r}], 60))")
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 30
+        while not (pid.exists() and pid.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 1)
+        lines = out.decode().splitlines()
+        self.assertEqual(lines[-1], "1 passed, 0 failed")
+        self.assertTrue(any("interrupted" in l for l in lines))
+        time.sleep(0.2)
+        state = Path(f"/proc/{pid.read_text()}/stat")
+        self.assertTrue(not state.exists() or state.read_text().split()[2] == "Z")
+
+
+class Manifest(unittest.TestCase):
+    def test_ten_modules_with_frozen_numbers(self):
+        course = json.loads((ROOT / "modules" / "course.json").read_text())
+        self.assertEqual([m["id"][:2] for m in course["modules"]], [f"{i:02}" for i in range(1, 11)])
+
+
+if __name__ == "__main__":
+    unittest.main()
