@@ -74,8 +74,9 @@ inline constexpr double kInvSqrtTwoPi = 0.39894228040143267794;   // 1 / sqrt(2 
 inline constexpr double kSqrtTwoOverPi = 0.79788456080286535588;  // sqrt(2 / pi)
 inline constexpr double kGeluCubic = 0.044715;
 
-// a^b. Positive a: exp(b log a) in double; otherwise the rules of C's pow, branch-free.
-TT_HOST_DEVICE inline float power(float a, float b) {
+// a^b. Positive a: exp(b log a) in double; otherwise the rules of C's pow, branch-free. Inlined by order: a
+// loop with a call in it does not vectorize, and this is long enough for the compiler to prefer the call.
+TT_HOST_DEVICE [[gnu::always_inline]] inline float power(float a, float b) {
   const double x = a < 0 ? -static_cast<double>(a) : static_cast<double>(a);
   const double y = static_cast<double>(b);
   const double magnitude = math::exp(y * math::log(x));

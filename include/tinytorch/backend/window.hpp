@@ -25,8 +25,11 @@ struct TapRange {
   int64_t first, last;
 };
 constexpr TapRange taps_inside(int64_t shift, int64_t input, int64_t outputs, int64_t stride) {
-  const int64_t first = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
-  const int64_t last = shift >= input ? 0 : (input - 1 - shift) / stride + 1;
+  int64_t first = std::max<int64_t>(0, -shift), last = std::max<int64_t>(0, input - shift);
+  if (stride != 1) {  // two divisions, which would cost as much as a short row of arithmetic
+    first = (first + stride - 1) / stride;
+    last = (last + stride - 1) / stride;
+  }
   const int64_t stop = std::min(last, outputs);
   return {std::min(first, stop), stop};
 }

@@ -5,7 +5,9 @@
 #include <tinytorch/tensor/ops/batch_norm.hpp>
 #include <tinytorch/tensor/ops/conv.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops/dropout.hpp>
 #include <tinytorch/tensor/ops/elementwise.hpp>
+#include <tinytorch/tensor/ops/embedding.hpp>
 #include <tinytorch/tensor/ops/index.hpp>
 #include <tinytorch/tensor/ops/loss.hpp>
 #include <tinytorch/tensor/ops/matmul.hpp>

@@ -29,7 +29,7 @@ struct Conv2dOp final : Primitive<Conv2dOp> {
     const int64_t out_h = backend::window_outputs(x[2], w[2], window);
     const int64_t out_w = backend::window_outputs(x[3], w[3], window);
     if (out_h < 1 || out_w < 1) {
-      fail("TT-SHAPE-07",
+      fail("TT-SHAPE-20",
            "conv2d: the kernel does not fit: " + describe_operands(in) + " with padding " +
                std::to_string(options.padding) + " and dilation " + std::to_string(options.dilation) +
                "\n  rule: dilation * (kernel - 1) + 1 <= size + 2 * padding\n  hint: raise padding",
@@ -51,7 +51,7 @@ struct Conv2dOp final : Primitive<Conv2dOp> {
  private:
   void require_options(Loc loc) const {
     if (options.stride >= 1 && options.padding >= 0 && options.dilation >= 1 && options.groups >= 1) return;
-    fail("TT-ARG-01",
+    fail("TT-RANGE-08",
          "conv2d: stride, dilation and groups must be at least 1 and padding at least 0, got stride " +
              std::to_string(options.stride) + ", padding " + std::to_string(options.padding) + ", dilation " +
              std::to_string(options.dilation) + ", groups " + std::to_string(options.groups),

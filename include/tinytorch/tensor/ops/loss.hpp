@@ -30,7 +30,7 @@ struct CrossEntropy final : Primitive<CrossEntropy> {
            loc);
     }
     if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
-      fail("TT-ARG-01",
+      fail("TT-RANGE-08",
            "cross_entropy: label_smoothing must be from 0 to 1, got " +
                std::to_string(options.label_smoothing),
            loc);
@@ -58,7 +58,7 @@ struct CrossEntropy final : Primitive<CrossEntropy> {
     for (int64_t n = 0; n < target.numel(); ++n) {
       const int64_t value = t[n * target.strides()[0]];
       if ((value >= 0 && value < V) || value == options.ignore_index) continue;
-      fail("TT-INDEX-01",
+      fail("TT-RANGE-05",
            "cross_entropy: target " + std::to_string(value) + " of sample " + std::to_string(n) +
                " is outside [0, " + std::to_string(V) +
                ")\n  hint: classes count from 0; to leave a sample out give it "

@@ -16,7 +16,7 @@ inline Shape pooled_shape(const char* op, const Tensor& x, const Pool2dOptions& 
   require_floating(op, x, loc);
   require_rank(op, x, 4, "images [N, C, H, W]", loc);
   if (o.kernel < 1 || o.stride < 0 || o.padding < 0 || o.padding > o.kernel / 2) {
-    fail("TT-ARG-01",
+    fail("TT-RANGE-08",
          std::string(op) +
              ": kernel must be at least 1, stride at least 0, padding from 0 to half the kernel, got "
              "kernel " +
@@ -28,7 +28,7 @@ inline Shape pooled_shape(const char* op, const Tensor& x, const Pool2dOptions& 
   const int64_t out_h = backend::window_outputs(x.shape()[2], o.kernel, w);
   const int64_t out_w = backend::window_outputs(x.shape()[3], o.kernel, w);
   if (out_h < 1 || out_w < 1) {
-    fail("TT-SHAPE-07",
+    fail("TT-SHAPE-20",
          std::string(op) + ": a window of " + std::to_string(o.kernel) + " x " + std::to_string(o.kernel) +
              " does not fit " + x.describe() + " with padding " + std::to_string(o.padding) +
              "\n  hint: use a smaller kernel or more padding",
@@ -45,7 +45,7 @@ struct MaxPool2dOp final : Primitive<MaxPool2dOp> {
   Specs infer(const Tensors& in, Loc loc) const override {
     const Shape shape = pooled_shape(kName, in[0], options, loc);
     if (in[0].shape()[2] * in[0].shape()[3] > std::numeric_limits<int32_t>::max()) {
-      fail("TT-SHAPE-07", "max_pool2d: a plane must have less than 2^31 elements, got " + in[0].describe(),
+      fail("TT-SHAPE-20", "max_pool2d: a plane must have less than 2^31 elements, got " + in[0].describe(),
            loc);
     }
     return {{shape, in[0].dtype()}, {shape, DType::i32}};
@@ -85,7 +85,7 @@ struct AdaptiveAvgPool2dOp final : Primitive<AdaptiveAvgPool2dOp> {
     require_rank(kName, in[0], 4, "images [N, C, H, W]", loc);
     const Shape& x = in[0].shape();
     if (out_h < 1 || out_w < 1 || x[2] < 1 || x[3] < 1) {
-      fail("TT-SHAPE-07",
+      fail("TT-SHAPE-20",
            "adaptive_avg_pool2d: image and output must be at least 1 x 1, got " + in[0].describe() + " to " +
                std::to_string(out_h) + " x " + std::to_string(out_w),
            loc);

@@ -1,0 +1,44 @@
+// dropout: zeroes elements with probability p and scales the rest so that the mean stays.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <tinytorch/backend/cpu/dropout.hpp>
+#include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/rules.hpp>
+#include <tinytorch/tensor/vjp/dropout.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// Holds the place in the random stream, which is all that the mask is made of.
+struct DropoutOp final : Primitive<DropoutOp> {
+  static constexpr const char* kName = "dropout";
+  double p;
+  uint64_t seed, first_block;
+  DropoutOp(double probability, uint64_t s, uint64_t first) : p(probability), seed(s), first_block(first) {}
+
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_floating(kName, in[0], loc);
+    return {{in[0].shape(), in[0].dtype()}};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return static_cast<double>(in[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::dropout(out[0].view_of(), in[0].view_of(), p, seed, first_block);
+  }
+  Tensors vjp(const Saved&, const Tensors& g) const override { return {vjp::dropout(g[0], *this)}; }
+};
+
+TT_API Tensor dropout(const Tensor& x, double p, Generator& generator, Loc loc) {
+  if (!(p >= 0 && p <= 1)) {
+    fail("TT-RANGE-02", "dropout: p must be from 0 to 1, got " + std::to_string(p), loc);
+  }
+  const uint64_t blocks = (static_cast<uint64_t>(x.numel()) + 3) / 4;
+  const uint64_t seed = generator.state().seed;
+  return apply(DropoutOp(p, seed, generator.reserve(blocks)), {x}, loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif

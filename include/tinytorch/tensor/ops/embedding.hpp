@@ -1,0 +1,54 @@
+// embedding: rows of a table [V, C] picked by an index tensor of any shape.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <tinytorch/backend/cpu/embedding.hpp>
+#include <tinytorch/backend/cpu/pack.hpp>
+#include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/rules.hpp>
+#include <tinytorch/tensor/vjp/embedding.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+struct EmbeddingOp final : Primitive<EmbeddingOp> {
+  static constexpr const char* kName = "embedding";
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_floating(kName, in[0], loc);
+    require_rank(kName, in[0], 2, "a table [V, C]", loc);
+    require_index(kName, in[1], loc);
+    if (in[1].device().is_cpu()) require_rows(in, loc);
+    Shape shape = in[1].shape();
+    shape.push_back(in[0].shape()[1]);
+    return {{shape, in[0].dtype()}};
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::embedding(out[0].view_of(), in[0].view_of(), in[1].view_of());
+  }
+  Save saves() const override { return Save::inputs; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    return {s.needs_grad[0] ? vjp::embedding(g[0], s.inputs[1], s.input_shapes[0]) : Tensor(), Tensor()};
+  }
+
+ private:
+  void require_rows(const Tensors& in, Loc loc) const {
+    const int64_t V = in[0].shape()[0], at = backend::cpu::first_outside(in[1].view_of(), V);
+    if (at < 0) return;
+    int64_t position[kMaxRank];
+    const int64_t offset = backend::locate(in[1].shape(), in[1].strides(), at, position);
+    fail("TT-RANGE-05",
+         "embedding: index " + std::to_string(in[1].data<int64_t>()[offset]) + " at position " +
+             Dims(position, position + in[1].rank()).str() + " is outside [0, " + std::to_string(V) +
+             "), the rows of " + in[0].describe() +
+             "\n  hint: is the vocabulary of the table as large as the tokenizer's?",
+         loc);
+  }
+};
+
+TT_API Tensor embedding(const Tensor& weight, const Tensor& index, Loc loc) {
+  return apply(EmbeddingOp(), {weight, index}, loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif

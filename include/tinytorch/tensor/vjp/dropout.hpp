@@ -1,0 +1,14 @@
+// Derivative of dropout: the same mask and scale, recomputed from the counter, applied to dy.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <tinytorch/tensor/apply.hpp>
+
+namespace tinytorch::inline TT_BUILD::vjp {
+
+inline Tensor dropout(const Tensor& g, const PrimitiveBase& same) { return apply(same, {g}); }
+
+}  // namespace tinytorch::inline TT_BUILD::vjp
+#endif

@@ -1,0 +1,34 @@
+// Derivative of embedding: each row of dy is added to the row of the table it was read from.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <tinytorch/backend/cpu/embedding.hpp>
+#include <tinytorch/tensor/apply.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// dy, index -> dweight
+struct EmbeddingGrad final : Primitive<EmbeddingGrad> {
+  static constexpr const char* kName = "embedding_grad";
+  Shape weight_shape;
+  explicit EmbeddingGrad(Shape w) : weight_shape(w) {}
+  Specs infer(const Tensors& in, Loc) const override { return {{weight_shape, in[0].dtype()}}; }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return static_cast<double>(in[0].numel());
+  }
+  void run_cpu(const Tensors& in, Tensors& out) const override {
+    backend::cpu::embedding_grad(out[0].view_of(), in[0].view_of(), in[1].view_of());
+  }
+  bool differentiable() const override { return false; }
+};
+
+namespace vjp {
+inline Tensor embedding(const Tensor& g, const Tensor& index, const Shape& weight_shape) {
+  return apply(EmbeddingGrad(weight_shape), {g, index});
+}
+}  // namespace vjp
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif
