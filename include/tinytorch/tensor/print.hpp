@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <tinytorch/tensor/operators.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
