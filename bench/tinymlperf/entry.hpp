@@ -179,7 +179,7 @@ class ShapeWalk {
       fields.refuse("in", std::to_string(shape_[0]) + " channels", std::to_string(channels));
   }
 
-  void own(Shape weight, bool bias) {
+  void own(const Shape& weight, bool bias) {
     int64_t n = 1;
     for (const int64_t d : weight) {
       n *= d;
@@ -189,8 +189,8 @@ class ShapeWalk {
     if (spec_.parameters > limits::kParameters)
       throw Refusal(kFile, where_, "at most " + std::to_string(limits::kParameters) + " parameters in all",
                     "a weight of shape " + to_text(weight));
+    spec_.tensors.push_back({prefix_ + ".weight", weight});
     if (bias) spec_.tensors.push_back({prefix_ + ".bias", {weight[0]}});
-    spec_.tensors.push_back({prefix_ + ".weight", std::move(weight)});
   }
 
   void spend(int64_t multiply_adds) {

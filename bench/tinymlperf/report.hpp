@@ -70,12 +70,14 @@ inline std::vector<Row> table_rows(const Race& race) {
 inline std::vector<std::string> conditions(const Race& race) {
   const Rules& r = race.rules;
   const size_t blocks = race.measurements.empty() ? 0 : race.measurements[0].blocks.size();
+  const std::string training =
+      race.training_samples == 0
+          ? "no model was trained in this race"
+          : fmt::format("trained on {} (seed {}), validated on {} others (seed {})", race.training_samples,
+                        race.seeds.training, race.validation_samples, race.seeds.validation);
   std::vector<std::string> lines{
-      fmt::format(
-          "Accuracy: {} hidden samples, seed {} chosen when the race started; trained on {} (seed {}), "
-          "validated on {} others (seed {}).",
-          race.hidden_samples, race.seeds.hidden, race.training_samples, race.seeds.training,
-          race.validation_samples, race.seeds.validation),
+      fmt::format("Accuracy: {} hidden samples, seed {} chosen when the race started; {}.",
+                  race.hidden_samples, race.seeds.hidden, training),
       fmt::format(
           "Score: 100 x geometric mean of baseline/result for p90 of one sample and time of a batch of {}; "
           "baseline {} = 100.",

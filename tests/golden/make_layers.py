@@ -92,8 +92,8 @@ def clipping():
 def batch_norm():
     layer = torch.nn.BatchNorm2d(3, momentum=0.3).double()
     with torch.no_grad():
-        layer.weight.copy_(torch.tensor([1.5, 0.5, -2.0]))
-        layer.bias.copy_(torch.tensor([0.1, 0.0, 1.0]))
+        layer.weight.copy_(torch.tensor([1.5, 0.5, -2.0], dtype=torch.float64))
+        layer.bias.copy_(torch.tensor([0.1, 0.0, 1.0], dtype=torch.float64))
     batches, outputs = [], []
     for k in range(3):
         x = torch.tensor([math.sin(0.37 * i + k) * (1 + i % 5) for i in range(2 * 3 * 2 * 3)],

@@ -89,7 +89,7 @@ TEST_CASE("MNIST: a convolution net reaches 98 % within 90 s of training") {
                        tt::BatchNorm2d(32), tt::ReLU(), tt::MaxPool2d(2), tt::Flatten(),
                        tt::Linear(32 * 3 * 3, 10));
   const Result result =
-      train(model, 6, 1e-2, 0.02, tt::random_affine({.degrees = 10, .shift = 2, .scale = 0.1, .shear = 0.1}));
+      train(model, 4, 1e-2, 0.02, tt::random_affine({.degrees = 10, .shift = 2, .scale = 0.1, .shear = 0.1}));
   CHECK(result.accuracy >= 0.98);
 #if !defined(__SANITIZE_ADDRESS__)
   CHECK(result.seconds <= 90);

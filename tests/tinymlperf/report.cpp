@@ -114,8 +114,9 @@ TEST_CASE(
   CHECK(holds(lines[4], "   -  linear"));
   CHECK(lines[0].find("entry") == lines[2].find("mlp"));
   CHECK(lines[0].find("entry") == lines[4].find("linear"));
-  for (const char* wanted : {"2000 hidden samples", "seed 18446744073709551615", "87.5 %", "baseline lenet",
-                             "6 blocks", "refused  entries/bad: model.json", "A note & more."})
+  for (const char* wanted :
+       {"2000 hidden samples", "trained on 8000", "seed 18446744073709551615", "87.5 %", "baseline lenet",
+        "6 blocks", "refused  entries/bad: model.json", "A note & more."})
     CHECK(holds(text, wanted));
 }
 
@@ -142,6 +143,8 @@ TEST_CASE("a race in which nothing was trained and nothing refused still makes a
   r.refused.clear();
   const std::string page = html_page(r);
   CHECK(holds(page, "No model was trained"));
+  r.training_samples = 0;
+  CHECK(holds(text_table(r), "no model was trained in this race"));
   CHECK_FALSE(holds(page, "Refused entries"));
 }
 

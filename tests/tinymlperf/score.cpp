@@ -37,7 +37,7 @@ const Result& find(const std::vector<Result>& results, const std::vector<Measure
   throw std::runtime_error("no " + name);
 }
 
-const Rules kRules{.baseline = "base", .draws = 1000};
+const Rules kRules{.baseline = "base", .floor = 0.9, .draws = 1000};
 
 }  // namespace
 

@@ -57,15 +57,18 @@ inline Tensor run_hooks(const std::vector<GradHook>& hooks, Tensor g) {
   return g;
 }
 
-// A leaf keeps its gradient between backward passes: it must own its memory.
-inline void accumulate_leaf(GradState& leaf, Tensor g) {
-  g = run_hooks(leaf.hooks, std::move(g));
-  if (leaf.grad) {
-    leaf.grad = add(leaf.grad, g);
+// A kept gradient outlives the pass: it must own its memory, and shares it with no tensor of a hook or
+// caller.
+inline void keep_grad(GradState& owner, Tensor g) {
+  if (owner.grad) {
+    owner.grad = add(owner.grad, g);
   } else {
-    const bool sole_owner = g.storage().use_count() == 1 && g.is_contiguous();
-    leaf.grad = sole_owner ? g.detach() : g.detach().clone();
+    const bool sole_owner = g.handle_count() == 1 && g.storage().use_count() == 1 && g.is_contiguous();
+    owner.grad = sole_owner ? g.detach() : g.detach().clone();
   }
+}
+inline void accumulate_leaf(GradState& leaf, Tensor g) {
+  keep_grad(leaf, run_hooks(leaf.hooks, std::move(g)));
 }
 
 // Saved tensors as the derivative receives them, refused if written to since the forward pass.
@@ -90,7 +93,7 @@ inline Tensors node_vjp(Node& node, Tensors& grads) {
     OutputHooks& extra = node.output_hooks[i];
     if (!grads[i]) continue;
     grads[i] = run_hooks(extra.hooks, grads[i]);
-    if (const auto state = extra.retain.lock()) state->grad = grads[i].detach();
+    if (const auto state = extra.retain.lock()) keep_grad(*state, grads[i]);
   }
   // Ops with one real result read only its gradient; give them zeros where several outputs carry one.
   if (!grads[0]) grads[0] = zeros(node.output_specs[0].shape, node.output_specs[0].dtype);

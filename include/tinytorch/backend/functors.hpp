@@ -74,8 +74,9 @@ inline constexpr double kInvSqrtTwoPi = 0.39894228040143267794;   // 1 / sqrt(2 
 inline constexpr double kSqrtTwoOverPi = 0.79788456080286535588;  // sqrt(2 / pi)
 inline constexpr double kGeluCubic = 0.044715;
 
-// a^b. Positive a: exp(b log a) in double; otherwise the rules of C's pow, branch-free.
-TT_HOST_DEVICE inline float power(float a, float b) {
+// a^b. Positive a: exp(b log a) in double; otherwise the rules of C's pow, branch-free. Inlined by order: a
+// loop with a call in it does not vectorize, and this is long enough for the compiler to prefer the call.
+TT_HOST_DEVICE [[gnu::always_inline]] inline float power(float a, float b) {
   const double x = a < 0 ? -static_cast<double>(a) : static_cast<double>(a);
   const double y = static_cast<double>(b);
   const double magnitude = math::exp(y * math::log(x));
@@ -85,10 +86,10 @@ TT_HOST_DEVICE inline float power(float a, float b) {
   const double half = 0.5 * y;
   const bool is_odd =
       is_integer && !is_big && half + math::Format<double>::kRound - math::Format<double>::kRound != half;
-  double r = a < 0 && is_odd ? -magnitude : magnitude;
-  r = a < 0 && !is_integer && x <= std::numeric_limits<float>::max()
-          ? std::numeric_limits<double>::quiet_NaN()
-          : r;
+  const bool negative = std::bit_cast<uint32_t>(a) >> 31 != 0;  // also -0, whose odd powers keep the sign
+  double r = negative && is_odd ? -magnitude : magnitude;
+  const bool has_no_root = a < 0 && !is_integer && x < std::numeric_limits<double>::infinity();
+  r = has_no_root ? std::numeric_limits<double>::quiet_NaN() : r;
   r = x == 1 && (a > 0 || is_big) ? 1.0 : r;  // also 1^NaN, (-1)^inf
   return y == 0 ? 1.0f : static_cast<float>(r);
 }

@@ -97,8 +97,8 @@ inline const std::array<std::vector<Glyph>, 10>& glyphs() {
 }
 
 // How far a writer, a pen and a scanner stray. Lengths in pixels unless said otherwise. Chosen so that, after
-// 8,000 samples, a linear map reads about 65 % of new digits, two layers 92 to 95 %, LeNet 98 %. Two layers
-// of 512 units pass 99.5 % only after 200,000 samples.
+// 8,000 samples, a linear map reads about 65 % of new digits, two layers 92 to 95 %, LeNet 98 %. It takes two
+// layers of 512 units and 200,000 samples to pass 99.5 %.
 inline constexpr double kPixelsPerUnit = 0.2;  // a glyph is 20 pixels high before jitter
 inline constexpr double kPointJitter = 4.5;    // glyph units, standard deviation per control point
 inline constexpr double kRotation = 0.16;      // radians, standard deviation

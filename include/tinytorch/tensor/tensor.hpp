@@ -25,6 +25,15 @@ using Tensors = std::vector<Tensor>;
 // Open end of a slice: x.slice(0, 2, kEnd).
 inline constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 
+// A position together with the line that used it, so that x[9] can report its caller.
+struct IndexArg {
+  int64_t index;
+  Loc loc;
+  template <class T>
+  requires std::is_integral_v<T> IndexArg(T i, Loc l = Loc::current())
+      : index(static_cast<int64_t>(i)), loc(l) {}
+};
+
 // A C++ number used as an operand. It takes the tensor's dtype; a fraction with an integer tensor is an
 // error.
 struct Scalar {
@@ -71,6 +80,8 @@ class Tensor {
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
   explicit operator bool() const { return impl_ != nullptr; }
   TensorImpl* impl() const { return impl_.get(); }
+  // Handles that are this very tensor; views are other tensors.
+  long handle_count() const { return impl_.use_count(); }
 
   // --- what it is ---
   const Shape& shape() const { return checked().shape; }
@@ -164,7 +175,7 @@ class Tensor {
   Tensor slice(int dim, int64_t start, int64_t stop = kEnd, int64_t step = 1, TT_LOC) const;
   // One position along dim; the dimension disappears.
   Tensor select(int dim, int64_t index, TT_LOC) const;
-  Tensor operator[](int64_t index) const { return select(0, index); }
+  Tensor operator[](IndexArg at) const { return select(0, at.index, at.loc); }
 
   // --- the most used reductions ---
   Tensor sum(const Dims& dims = {}, bool keepdim = false, TT_LOC) const;

@@ -1,6 +1,7 @@
 #include "support/array.hpp"
 
 #include <tinytorch/backend/cpu/norm.hpp>
+#include <tinytorch/core/parallel.hpp>
 
 using namespace test;
 using backend::View;

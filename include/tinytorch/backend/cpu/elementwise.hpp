@@ -112,12 +112,19 @@ void unary_kernel(T* out, const T* const* in, int64_t n, const double* parameter
       TT_SIMD
       for (int64_t i = 0; i < n; ++i) largest = std::abs(x[i]) > largest ? std::abs(x[i]) : largest;
       if (largest > math::kMaxTrigArgument) {  // rare: libm reduces huge arguments exactly
-        for (int64_t i = 0; i < n; ++i) out[i] = fn == UnaryFn::sin ? std::sin(x[i]) : std::cos(x[i]);
+        // Chosen by element, not by run: runs are cut differently at different thread counts.
+        for (int64_t i = 0; i < n; ++i) {
+          if (std::abs(x[i]) > math::kMaxTrigArgument) {
+            out[i] = fn == UnaryFn::sin ? std::sin(x[i]) : std::cos(x[i]);
+          } else {
+            out[i] = unary_value<fn, T>(x[i], T(0), T(0));
+          }
+        }
         return;
       }
     }
   }
-  const T p0 = static_cast<T>(parameters[0]), p1 = static_cast<T>(parameters[1]);
+  const T p0 = convert<T>(parameters[0]), p1 = convert<T>(parameters[1]);  // saturates: clamp to +-infinity
   TT_SIMD
   for (int64_t i = 0; i < n; ++i) out[i] = unary_value<fn, T>(x[i], p0, p1);
 }
@@ -166,8 +173,18 @@ void dispatch_compute(DType t, F&& f) {
   }
 }
 
+// Bools are stored as bytes 0 and 1; functions from bool to bool run on those bytes, 64 to a vector.
+inline View as_bytes(View v) {
+  v.dtype = DType::u8;
+  return v;
+}
+
 TT_API void unary(UnaryFn fn, const View& out, const View& x, double p0, double p1) {
   const double parameters[] = {p0, p1};
+  if (fn == UnaryFn::logical_not && x.dtype == DType::boolean && out.dtype == DType::boolean) {
+    return run_packed<uint8_t>(unary_kernel<UnaryFn::logical_not, uint8_t>, as_bytes(out), {as_bytes(x)},
+                               parameters);
+  }
   dispatch_compute(x.dtype, [&]<class T>(T*) {
     constexpr int kCount = std::is_integral_v<T> ? kLastIntegerUnary + 1 : kUnaryCount;
     if (static_cast<int>(fn) >= kCount) fail("TT-DTYPE-02", "unary: this function needs a floating dtype");
@@ -177,6 +194,12 @@ TT_API void unary(UnaryFn fn, const View& out, const View& x, double p0, double 
 
 TT_API void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p0) {
   const double parameters[] = {p0};
+  if (a.dtype == DType::boolean && out.dtype == DType::boolean && fn >= BinaryFn::maximum &&
+      fn <= BinaryFn::logical_or) {
+    constexpr int kCount = kLastIntegerBinary + 1;
+    return run_packed<uint8_t>(find_binary<uint8_t>(fn, std::make_integer_sequence<int, kCount>{}),
+                               as_bytes(out), {as_bytes(a), as_bytes(b)}, parameters);
+  }
   dispatch_compute(a.dtype, [&]<class T>(T*) {
     constexpr int kCount = std::is_integral_v<T> ? kLastIntegerBinary + 1 : kBinaryCount;
     if (static_cast<int>(fn) >= kCount) fail("TT-DTYPE-02", "binary: this function needs a floating dtype");
@@ -190,27 +213,50 @@ TT_API void where(const View& out, const View& condition, const View& a, const V
   });
 }
 
-// 2-D transposes, the one copy whose walk in output order would miss the cache at every element: 32 x 32
-// tiles.
+// to [rows, cols] from columns that lie contiguously: whole cache lines of both sides pass through a tile,
+// because walking either side's rows would touch a new line of the other at every element.
 template <class T>
-void copy_transposed(const View& out, const View& x) {
-  constexpr int64_t kTile = 32;
-  const int64_t rows = out.shape[0], cols = out.shape[1];
-  T* to = out.as<T>();
-  const T* from = x.as<const T>();
-  const int64_t to_row = out.strides[0], from_col = x.strides[1];
-  parallel_for((rows + kTile - 1) / kTile, std::max<int64_t>(1, kElementwiseGrain / (cols * kTile + 1)),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t r0 = begin * kTile; r0 < std::min(rows, end * kTile); r0 += kTile) {
-                   for (int64_t c0 = 0; c0 < cols; c0 += kTile) {
-                     for (int64_t r = r0; r < std::min(rows, r0 + kTile); ++r) {
-                       for (int64_t c = c0; c < std::min(cols, c0 + kTile); ++c) {
-                         to[r * to_row + c] = from[r + c * from_col];
-                       }
-                     }
-                   }
-                 }
-               });
+void copy_transposed(T* to, int64_t to_row, const T* from, int64_t from_col, int64_t rows, int64_t cols) {
+  constexpr int64_t kTile = 64 / static_cast<int64_t>(sizeof(T));
+  alignas(64) T tile[kTile][kTile];
+  for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
+    for (int64_t c0 = 0; c0 < cols; c0 += kTile) {
+      const int64_t height = std::min(kTile, rows - r0), width = std::min(kTile, cols - c0);
+      for (int64_t c = 0; c < width; ++c) {
+        const T* line = from + (c0 + c) * from_col + r0;
+        for (int64_t r = 0; r < height; ++r) tile[r][c] = line[r];
+      }
+      for (int64_t r = 0; r < height; ++r)
+        std::memcpy(to + (r0 + r) * to_row + c0, tile[r], static_cast<size_t>(width) * sizeof(T));
+    }
+  }
+}
+
+// out = x, one dtype: no buffer between. shape and strides are collapsed.
+template <class T>
+void copy_same(T* out, const T* x, const Shape& shape, const Strides& to, const Strides& from) {
+  const int last = shape.size() - 1;
+  if (last > 0 && to[last] == 1 && from[last - 1] == 1 && from[last] != 1) {
+    constexpr int64_t kBand = 64;  // rows of one matrix that a thread moves at a time
+    const int64_t rows = shape[last - 1], cols = shape[last], bands = (rows + kBand - 1) / kBand;
+    Shape outer = shape;
+    outer[last - 1] = outer[last] = 1;
+    return parallel_for(outer.numel() * bands, std::max<int64_t>(1, kElementwiseGrain / (kBand * cols)),
+                        [&](int64_t begin, int64_t end) {
+                          int64_t index[kMaxRank];
+                          for (int64_t task = begin; task < end; ++task) {
+                            const int64_t matrix = task / bands, row = task % bands * kBand;
+                            copy_transposed(out + locate(outer, to, matrix, index) + row * to[last - 1],
+                                            to[last - 1], x + locate(outer, from, matrix, index) + row,
+                                            from[last], std::min(kBand, rows - row), cols);
+                          }
+                        });
+  }
+  parallel_for(shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
+    for_each_run_of_both(shape, to, from, begin, end - begin, [&](int64_t a, int64_t b, int64_t length) {
+      convert_run(out + a, to[last], x + b, from[last], length);
+    });
+  });
 }
 
 TT_API void copy(const View& out, const View& x) {
@@ -221,9 +267,13 @@ TT_API void copy(const View& out, const View& x) {
       std::memcpy(out.as<char>() + begin, x.as<const char>() + begin, static_cast<size_t>(end - begin));
     });
   }
-  if (out.dtype == x.dtype && out.shape == x.shape && out.rank() == 2 && out.strides[1] == 1 &&
-      x.strides[0] == 1) {
-    return dispatch(out.dtype, [&]<class T>(T*) { copy_transposed<T>(out, x); });
+  if (out.dtype == x.dtype) {
+    Shape shape = out.shape;
+    Strides strides[] = {out.strides, stretch(x, out.shape)};
+    collapse(shape, strides, 2);
+    return dispatch(out.dtype, [&]<class T>(T*) {
+      copy_same(out.as<T>(), x.as<const T>(), shape, strides[0], strides[1]);
+    });
   }
   const double parameters[] = {0, 0};
   // The compute type must hold both ends exactly: integers to 16-bit floats go through double, so as to round
@@ -236,14 +286,15 @@ TT_API void copy(const View& out, const View& x) {
       via, [&]<class T>(T*) { run_packed<T>(unary_kernel<UnaryFn::identity, T>, out, {x}, parameters); });
 }
 
-TT_API void fill(const View& out, double value) {
-  Strides strides = Strides::filled(out.rank(), 0);
-  copy(out, {&value, DType::f64, out.shape, strides});
+template <class V>
+void fill_with(const View& out, V value) {
+  dispatch(out.dtype, [&]<class T>(T*) {
+    T element = convert<T>(value);
+    copy(out, {&element, out.dtype, out.shape, Strides::filled(out.rank(), 0)});
+  });
 }
-TT_API void fill(const View& out, int64_t value) {
-  Strides strides = Strides::filled(out.rank(), 0);
-  copy(out, {&value, DType::i64, out.shape, strides});
-}
+TT_API void fill(const View& out, double value) { fill_with(out, value); }
+TT_API void fill(const View& out, int64_t value) { fill_with(out, value); }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 #endif

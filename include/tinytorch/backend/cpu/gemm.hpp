@@ -238,6 +238,10 @@ void gemm_as(T* c, int64_t c_row, const View& a, const View& b, bool accumulate,
       if (M == 1 && left.col == 1 && (right.row == 1 || right.col == 1)) {
         return vector_times_matrix(c, left.data, right, N, K, accumulate, parallel);
       }
+      if (N == 1 && c_row == 1 && right.row == 1 && (left.row == 1 || left.col == 1)) {  // c^T = b^T A^T
+        return vector_times_matrix(c, right.data, Matrix<T>{left.data, left.col, left.row}, M, K, accumulate,
+                                   parallel);
+      }
     }
     gemm_blocked<T, S>(c, c_row, left, right, M, N, K, accumulate, parallel);
   });

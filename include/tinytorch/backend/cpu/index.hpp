@@ -89,50 +89,78 @@ void dispatch_size(DType t, F&& f) {
   }
 }
 
-// Walks index (any strides) in row-major order: f(number, value, offset into x's other dimensions).
-template <class F>
-void walk_index(const View& index, const Strides& x_strides, int dim, F&& f) {
-  Strides others = x_strides;
+// Strides of x with dimension dim left out: what the coordinates other than the indexed one contribute.
+inline Strides strides_without(const Strides& strides, int dim) {
+  Strides others = strides;
   others[dim] = 0;
-  int64_t position[kMaxRank] = {};
-  int64_t at = 0, rest = 0;
-  const int64_t n = index.numel();
-  for (int64_t i = 0; i < n; ++i) {
-    f(i, index.as<const int64_t>()[at], rest);
-    for (int d = index.rank() - 1; d >= 0; --d) {
-      at += index.strides[d];
-      rest += others[d];
-      if (++position[d] < index.shape[d]) break;
-      at -= index.strides[d] * index.shape[d];
-      rest -= others[d] * index.shape[d];
-      position[d] = 0;
-    }
-  }
+  return others;
 }
 
 TT_API void gather(const View& out, const View& x, const View& index, int dim) {
-  const int64_t step = x.strides[dim];
+  const Strides others = strides_without(x.strides, dim);
+  const int64_t step = x.strides[dim], next = others.back(), index_step = index.strides.back();
   dispatch_size(x.dtype, [&]<class U>(U*) {
-    walk_index(index, x.strides, dim, [&](int64_t i, int64_t value, int64_t rest) {
-      out.as<U>()[i] = x.as<const U>()[rest + value * step];
+    parallel_for(index.numel(), kElementwiseGrain / 4, [&](int64_t begin, int64_t end) {
+      U* to = out.as<U>() + begin;
+      for_each_run_of_both(index.shape, index.strides, others, begin, end - begin,
+                           [&](int64_t at, int64_t rest, int64_t n) {
+                             const int64_t* position = index.as<const int64_t>() + at;
+                             const U* from = x.as<const U>() + rest;
+                             for (int64_t j = 0; j < n; ++j)
+                               to[j] = from[j * next + position[j * index_step] * step];
+                             to += n;
+                           });
     });
   });
 }
 
+// Elements [begin, begin + n) of the source, in order.
+template <class T>
+void scatter_add_range(const View& out, const View& index, const View& source, int dim, int64_t begin,
+                       int64_t n) {
+  using A = std::conditional_t<std::is_same_v<T, BFloat16> || std::is_same_v<T, Half>, float, T>;
+  const Strides others = strides_without(out.strides, dim);
+  const int64_t step = out.strides[dim], next = others.back();
+  const int64_t index_step = index.strides.back(), source_step = source.strides.back();
+  int64_t coordinates[kMaxRank];
+  for_each_run_of_both(
+      index.shape, index.strides, others, begin, n, [&](int64_t at, int64_t rest, int64_t length) {
+        const int64_t* position = index.as<const int64_t>() + at;
+        const T* from = source.as<const T>() + locate(source.shape, source.strides, begin, coordinates);
+        T* to = out.as<T>() + rest;
+        for (int64_t j = 0; j < length; ++j) {
+          T& sum = to[j * next + position[j * index_step] * step];
+          sum = convert<T>(static_cast<A>(static_cast<A>(sum) + static_cast<A>(from[j * source_step])));
+        }
+        begin += length;
+      });
+}
+
 TT_API void scatter_add(const View& out, const View& index, const View& source, int dim) {
-  const int64_t step = out.strides[dim];
+  const int last = index.rank() - 1;
+  int64_t outer =
+      1;  // leading coordinates never collide, nor do columns when an earlier dimension is indexed
+  for (int d = 0; d < dim; ++d) outer *= index.shape[d];
+  const int64_t inner = index.numel() / outer, columns = index.shape[last];
   dispatch(out.dtype, [&]<class T>(T*) {
-    using A = std::conditional_t<std::is_same_v<T, BFloat16> || std::is_same_v<T, Half>, float, T>;
     if constexpr (!std::is_same_v<T, bool>) {
-      std::vector<T> values;
-      for_each_run(source.shape, source.strides, 0, source.numel(), [&](int64_t offset, int64_t length) {
-        for (int64_t k = 0; k < length; ++k)
-          values.push_back(source.as<const T>()[offset + k * source.strides.back()]);
-      });
-      walk_index(index, out.strides, dim, [&](int64_t i, int64_t value, int64_t rest) {
-        T& to = out.as<T>()[rest + value * step];
-        to = convert<T>(static_cast<A>(static_cast<A>(to) + static_cast<A>(values[static_cast<size_t>(i)])));
-      });
+      if (dim > 0 || last == 0) {
+        return parallel_for(outer, kElementwiseGrain / 4 / inner + 1, [&](int64_t begin, int64_t end) {
+          scatter_add_range<T>(out, index, source, dim, begin * inner, (end - begin) * inner);
+        });
+      }
+      parallel_for(columns, std::max<int64_t>(64, kElementwiseGrain / (inner / columns + 1)),
+                   [&](int64_t begin, int64_t end) {
+                     const auto from_column = [&](View v, int64_t size) {
+                       v.data =
+                           v.as<char>() + begin * v.strides[last] * static_cast<int64_t>(size_of(v.dtype));
+                       v.shape[last] = size;
+                       return v;
+                     };
+                     const int64_t width = end - begin;
+                     scatter_add_range<T>(from_column(out, width), from_column(index, width),
+                                          from_column(source, width), dim, 0, inner / columns * width);
+                   });
     }
   });
 }
@@ -155,6 +183,37 @@ TT_API void zero_triangle(const View& out, int64_t diagonal, bool keep_lower) {
       });
 }
 
+// The first k of a much longer row: keeps the best k seen so far, in order. Most values lose against the k-th
+// best, and whole blocks of them are dismissed by one comparison of vectors. False: the row holds a NaN.
+template <class T>
+bool keep_best(const T* row, int64_t n, int64_t k, bool descending, std::vector<int64_t>& order) {
+  constexpr int64_t kBlock = 64;
+  const auto better = [&](T a, T b) { return descending ? a > b : a < b; };
+  order.clear();
+  for (int64_t i = 0; i < n;) {
+    const int64_t end = std::min(n, i + kBlock);
+    const bool full = static_cast<int64_t>(order.size()) == k;
+    if (full) {
+      const T worst = row[order.back()];
+      int candidates = 0;  // a count, because a loop that stops early would not vectorize
+      for (int64_t j = i; j < end; ++j) candidates += (better(row[j], worst) || row[j] != row[j]) ? 1 : 0;
+      if (candidates == 0) {
+        i = end;
+        continue;
+      }
+    }
+    for (; i < end; ++i) {
+      if (row[i] != row[i]) return false;
+      const bool room = static_cast<int64_t>(order.size()) < k;
+      if (!room && !better(row[i], row[order.back()])) continue;
+      if (!room) order.pop_back();
+      const auto later = [&](T value, int64_t other) { return better(value, row[other]); };
+      order.insert(std::upper_bound(order.begin(), order.end(), row[i], later), i);
+    }
+  }
+  return true;
+}
+
 template <class T>
 void sort_one_row(const T* row, int64_t n, int64_t k, bool descending, std::vector<int64_t>& order) {
   const auto is_nan = [](T v) { return v != v; };
@@ -164,6 +223,7 @@ void sort_one_row(const T* row, int64_t n, int64_t k, bool descending, std::vect
     const bool second = descending ? less(row[i], row[j]) : less(row[j], row[i]);
     return first != second ? first : i < j;  // ties keep their order
   };
+  if (k <= 128 && k * 8 <= n && keep_best(row, n, k, descending, order)) return;
   order.resize(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) order[static_cast<size_t>(i)] = i;
   if (k < n) std::nth_element(order.begin(), order.begin() + k, order.end(), before);

@@ -102,6 +102,32 @@ void for_each_run(const Shape& shape, const Strides& strides, int64_t linear, in
   }
 }
 
+// The same through two layouts at once: f(offset in a, offset in b, length).
+template <class F>
+void for_each_run_of_both(const Shape& shape, const Strides& a, const Strides& b, int64_t linear, int64_t n,
+                          F&& f) {
+  int64_t index[kMaxRank];
+  int64_t at_b = locate(shape, b, linear, index), at_a = locate(shape, a, linear, index);
+  const int last = shape.size() - 1;
+  while (n > 0) {
+    const int64_t length = std::min(n, shape[last] - index[last]);
+    f(at_a, at_b, length);
+    n -= length;
+    if (n <= 0) return;
+    at_a -= index[last] * a[last];
+    at_b -= index[last] * b[last];
+    index[last] = 0;
+    for (int d = last - 1; d >= 0; --d) {
+      at_a += a[d];
+      at_b += b[d];
+      if (++index[d] < shape[d]) break;
+      at_a -= a[d] * shape[d];
+      at_b -= b[d] * shape[d];
+      index[d] = 0;
+    }
+  }
+}
+
 template <class To, class From>
 void convert_run(To* out, int64_t out_stride, const From* in, int64_t in_stride, int64_t n) {
   if (out_stride == 1 && in_stride == 1) {
@@ -111,6 +137,9 @@ void convert_run(To* out, int64_t out_stride, const From* in, int64_t in_stride,
     const To value = convert<To>(*in);
     TT_SIMD
     for (int64_t i = 0; i < n; ++i) out[i] = value;
+  } else if (out_stride == 1 && in_stride == -1) {
+    TT_SIMD
+    for (int64_t i = 0; i < n; ++i) out[i] = convert<To>(in[-i]);
   } else {
     for (int64_t i = 0; i < n; ++i) out[i * out_stride] = convert<To>(in[i * in_stride]);
   }

@@ -21,6 +21,7 @@ TT_API void random(Distribution kind, const View& out, uint64_t seed, uint64_t f
 }  // namespace tinytorch::inline TT_BUILD::backend
 
 #if TT_BACKEND_BODIES
+#include <cstring>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/random.hpp>
 #include <tinytorch/core/scalar_math.hpp>
@@ -29,62 +30,92 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr double kTwoPi = 6.28318530717958647692;
 
-// values[0..4) of block `counter` as f32, before scaling.
-inline void normal_block(uint64_t seed, uint64_t counter, float* values) {
-  const PhiloxBlock block = philox(seed, counter);
-  for (int pair = 0; pair < 2; ++pair) {
-    const float u = 1.0f - uniform_from_bits(block.v[2 * pair]);  // (0, 1]: its logarithm is finite
-    const float angle = static_cast<float>(kTwoPi) * uniform_from_bits(block.v[2 * pair + 1]);
-    const float r = std::sqrt(-2.0f * math::log(u));
-    values[2 * pair] = r * math::cos(angle);
-    values[2 * pair + 1] = r * math::sin(angle);
+// Blocks are made kBatch at a time, word by word: loops over the blocks of a batch vectorize, one block does
+// not.
+inline constexpr int64_t kBatch = 64;
+template <class T>
+inline constexpr int kPerBlock = sizeof(T) == 4 ? 4 : 2;  // elements made from one block
+template <class T>
+using Batch = T[kPerBlock<T>][kBatch];  // element e of the batch's block k at [e][k]
+using WordBatch = uint32_t[4][kBatch];
+
+inline void philox_batch(uint64_t seed, uint64_t first, WordBatch& words) {
+  TT_SIMD
+  for (int64_t k = 0; k < kBatch; ++k) {
+    const PhiloxBlock block = philox(seed, first + static_cast<uint64_t>(k));
+    words[0][k] = block.v[0];
+    words[1][k] = block.v[1];
+    words[2][k] = block.v[2];
+    words[3][k] = block.v[3];
   }
 }
-inline void normal_block(uint64_t seed, uint64_t counter, double* values) {
-  const PhiloxBlock block = philox(seed, counter);
-  const double u = 1.0 - uniform_from_bits(block.v[0], block.v[1]);
-  const double angle = kTwoPi * uniform_from_bits(block.v[2], block.v[3]);
-  const double r = std::sqrt(-2.0 * std::log(u));
-  values[0] = r * std::cos(angle);
-  values[1] = r * std::sin(angle);
+
+inline void uniform_batch(const WordBatch& words, Batch<float>& values) {
+  for (int e = 0; e < 4; ++e) {
+    for (int64_t k = 0; k < kBatch; ++k) values[e][k] = uniform_from_bits(words[e][k]);
+  }
 }
-inline void uniform_block(uint64_t seed, uint64_t counter, float* values) {
-  const PhiloxBlock block = philox(seed, counter);
-  for (int k = 0; k < 4; ++k) values[k] = uniform_from_bits(block.v[k]);
-}
-inline void uniform_block(uint64_t seed, uint64_t counter, double* values) {
-  const PhiloxBlock block = philox(seed, counter);
-  for (int k = 0; k < 2; ++k) values[k] = uniform_from_bits(block.v[2 * k], block.v[2 * k + 1]);
+inline void uniform_batch(const WordBatch& words, Batch<double>& values) {
+  for (int e = 0; e < 2; ++e) {
+    for (int64_t k = 0; k < kBatch; ++k)
+      values[e][k] = uniform_from_bits(words[2 * e][k], words[2 * e + 1][k]);
+  }
 }
 
-// Calls make_block(counter, values) for each block, and writes finish(value) for each element.
-template <class T, class MakeBlock, class Finish>
-void fill_blocks(T* out, int64_t n, int64_t per_block, MakeBlock&& make_block, Finish&& finish) {
-  const int64_t blocks = (n + per_block - 1) / per_block;
-  parallel_for(blocks, 2048, [&](int64_t begin, int64_t end) {
-    T values[4] = {};
-    for (int64_t k = begin; k < end; ++k) {
-      make_block(static_cast<uint64_t>(k), values);
-      const int64_t count = n - k * per_block < per_block ? n - k * per_block : per_block;
-      for (int64_t i = 0; i < count; ++i) out[k * per_block + i] = finish(values[i]);
+inline void normal_batch(const WordBatch& words, Batch<float>& values) {
+  for (int pair = 0; pair < 4; pair += 2) {
+    for (int64_t k = 0; k < kBatch; ++k) {
+      const float u = 1.0f - uniform_from_bits(words[pair][k]);  // (0, 1]: its logarithm is finite
+      const float angle = static_cast<float>(kTwoPi) * uniform_from_bits(words[pair + 1][k]);
+      const float r = std::sqrt(-2.0f * math::log(u));
+      values[pair][k] = r * math::cos(angle);
+      values[pair + 1][k] = r * math::sin(angle);
+    }
+  }
+}
+inline void normal_batch(const WordBatch& words, Batch<double>& values) {
+  for (int64_t k = 0; k < kBatch; ++k) {
+    const double u = 1.0 - uniform_from_bits(words[0][k], words[1][k]);
+    const double angle = kTwoPi * uniform_from_bits(words[2][k], words[3][k]);
+    const double r = std::sqrt(-2.0 * std::log(u));
+    values[0][k] = r * std::cos(angle);
+    values[1][k] = r * std::sin(angle);
+  }
+}
+
+// Calls make(words, values) for each batch of blocks, and writes finish(value) for each element, block by
+// block.
+template <class T, class Make, class Finish>
+void fill_batches(T* out, int64_t n, uint64_t seed, uint64_t first, Make&& make, Finish&& finish) {
+  constexpr int64_t kElements = kBatch * kPerBlock<T>;
+  parallel_for((n + kElements - 1) / kElements, 32, [&](int64_t begin, int64_t end) {
+    WordBatch words;
+    Batch<T> values;
+    T ordered[kElements];
+    for (int64_t batch = begin; batch < end; ++batch) {
+      philox_batch(seed, first + static_cast<uint64_t>(batch * kBatch), words);
+      make(words, values);
+      for (int64_t k = 0; k < kBatch; ++k) {
+        for (int e = 0; e < kPerBlock<T>; ++e) ordered[k * kPerBlock<T> + e] = finish(values[e][k]);
+      }
+      const int64_t count = std::min(kElements, n - batch * kElements);
+      std::memcpy(out + batch * kElements, ordered, static_cast<size_t>(count) * sizeof(T));
     }
   });
 }
 
 template <class T>
 void random_real(Distribution kind, T* out, int64_t n, uint64_t seed, uint64_t first, double a, double b) {
-  constexpr int64_t kPerBlock = sizeof(T) == 4 ? 4 : 2;
   const T low = static_cast<T>(a), scale = static_cast<T>(kind == Distribution::uniform ? b - a : b);
-  const auto uniform = [&](uint64_t k, T* v) { uniform_block(seed, first + k, v); };
+  const auto uniform = [](const WordBatch& words, Batch<T>& values) { uniform_batch(words, values); };
+  const auto normal = [](const WordBatch& words, Batch<T>& values) { normal_batch(words, values); };
   switch (kind) {
     case Distribution::uniform:
-      return fill_blocks(out, n, kPerBlock, uniform, [&](T u) { return low + scale * u; });
+      return fill_batches(out, n, seed, first, uniform, [&](T u) { return low + scale * u; });
     case Distribution::bernoulli:
-      return fill_blocks(out, n, kPerBlock, uniform, [&](T u) { return u < low ? T(1) : T(0); });
+      return fill_batches(out, n, seed, first, uniform, [&](T u) { return u < low ? T(1) : T(0); });
     default:
-      return fill_blocks(
-          out, n, kPerBlock, [&](uint64_t k, T* v) { normal_block(seed, first + k, v); },
-          [&](T z) { return low + scale * z; });
+      return fill_batches(out, n, seed, first, normal, [&](T z) { return low + scale * z; });
   }
 }
 
@@ -94,15 +125,13 @@ TT_API void random(Distribution kind, const View& out, uint64_t seed, uint64_t f
   if (kind == Distribution::integer) {
     const auto low = static_cast<int64_t>(a);
     const auto span = static_cast<uint64_t>(static_cast<int64_t>(b) - low);
-    return fill_blocks(
-        out.as<int64_t>(), n, 2,
-        [&](uint64_t k, int64_t* v) {
-          const PhiloxBlock block = philox(seed, first_block + k);
-          for (int i = 0; i < 2; ++i) {
-            v[i] = static_cast<int64_t>(below_from_bits(block.v[2 * i], block.v[2 * i + 1], span));
-          }
-        },
-        [&](int64_t v) { return low + v; });
+    const auto below = [&](const WordBatch& words, Batch<int64_t>& values) {
+      for (int e = 0; e < 2; ++e) {
+        for (int64_t k = 0; k < kBatch; ++k)
+          values[e][k] = static_cast<int64_t>(below_from_bits(words[2 * e][k], words[2 * e + 1][k], span));
+      }
+    };
+    return fill_batches(out.as<int64_t>(), n, seed, first_block, below, [&](int64_t v) { return low + v; });
   }
   if (out.dtype == DType::f64) return random_real(kind, out.as<double>(), n, seed, first_block, a, b);
   random_real(kind, out.as<float>(), n, seed, first_block, a, b);

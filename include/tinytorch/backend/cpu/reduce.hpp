@@ -55,8 +55,10 @@ struct Fold {
     if constexpr (fn == ReduceFn::sum) return a + x;
     if constexpr (fn == ReduceFn::sum_square) return a + x * x;
     if constexpr (fn == ReduceFn::prod) return a * x;
-    if constexpr (fn == ReduceFn::max) return ((x > a) | (x != x)) ? x : a;
-    if constexpr (fn == ReduceFn::min) return ((x < a) | (x != x)) ? x : a;
+    if constexpr (fn == ReduceFn::max || fn == ReduceFn::min) {
+      const V held = x != x ? x : a;  // NaN enters here, and no comparison removes it
+      return (fn == ReduceFn::max ? x > held : x < held) ? x : held;
+    }
     if constexpr (fn == ReduceFn::any) return x != V{} ? V{} + T(1) : a;
     if constexpr (fn == ReduceFn::all) return x != V{} ? a : V{};
   }
@@ -88,14 +90,12 @@ Accumulator<T> fold_run(const T* x, int64_t n) {
     d = F::join(d, simd_load(x + i + 3 * kL));
   }
   for (; i + kL <= n; i += kL) a = F::join(a, simd_load(x + i));
-  T lanes[4 * kL];
-  simd_store(lanes, a);
-  simd_store(lanes + kL, b);
-  simd_store(lanes + 2 * kL, c);
-  simd_store(lanes + 3 * kL, d);
+  T lanes[kL];
+  const auto both = [](Simd<T> p, Simd<T> q) { return fn == ReduceFn::sum_square ? p + q : F::join(p, q); };
+  simd_store(lanes, both(both(a, b), both(c, d)));
   using A = Accumulator<T>;
   A result = static_cast<A>(F::neutral());
-  for (int64_t k = 0; k < 4 * kL; ++k) result = F::merge(result, static_cast<A>(lanes[k]));
+  for (int64_t k = 0; k < kL; ++k) result = F::merge(result, static_cast<A>(lanes[k]));
   T tail = F::neutral();
   for (; i < n; ++i) tail = F::join(tail, x[i]);
   return F::merge(result, static_cast<A>(tail));
@@ -295,12 +295,50 @@ void arg_extreme_rows(const View& out, const ReducePlan& plan, bool largest) {
   });
 }
 
+// The same where neighbours belong to different results: a strip of columns advances together, row by row.
+template <class T>
+void arg_extreme_columns(const View& out, const ReducePlan& plan, bool largest) {
+  using Position = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as wide as T: one vector shape
+  constexpr int64_t kColumns = 512;
+  const int64_t row = plan.kept.shape.back(), strips = (row + kColumns - 1) / kColumns;
+  const bool direct = plan.reduced.dtype == dtype_of<T>;
+  parallel_for(plan.results / row * strips, 1, [&](int64_t begin, int64_t end) {
+    T buffer[kColumns], best[kColumns];
+    Position position[kColumns];
+    int64_t index[kMaxRank];
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t first = task / strips * row + task % strips * kColumns;
+      const int64_t n = std::min(kColumns, row - task % strips * kColumns);
+      const View column = plan.values_of(first, index);
+      pack(best, row_at(column, 0, n), 0, n);
+      std::fill(position, position + n, Position(0));
+      for (int64_t i = 1; i < plan.length; ++i) {
+        const int64_t offset = i * column.strides.back();
+        if (!direct) pack(buffer, row_at(column, offset, n), 0, n);
+        const T* x = direct ? column.as<const T>() + offset : buffer;
+        TT_SIMD
+        for (int64_t j = 0; j < n; ++j) {
+          const bool beats = largest ? x[j] > best[j] : x[j] < best[j];
+          const bool wins = beats || (x[j] != x[j] && best[j] == best[j]);
+          best[j] = wins ? x[j] : best[j];
+          position[j] = wins ? static_cast<Position>(i) : position[j];
+        }
+      }
+      for (int64_t j = 0; j < n; ++j) out.as<int64_t>()[first + j] = position[j];
+    }
+  });
+}
+
 TT_API void arg_extreme(const View& out, const View& x, int dim, bool largest) {
   bool reduced[kMaxRank] = {};
   reduced[dim] = true;
   if (out.numel() == 0) return;
   const ReducePlan plan(x, reduced);
-  dispatch_compute(x.dtype, [&]<class T>(T*) { arg_extreme_rows<T>(out, plan, largest); });
+  const bool by_columns = plan.by_columns && plan.length <= std::numeric_limits<int32_t>::max();
+  dispatch_compute(x.dtype, [&]<class T>(T*) {
+    if (by_columns) return arg_extreme_columns<T>(out, plan, largest);
+    arg_extreme_rows<T>(out, plan, largest);
+  });
 }
 
 TT_API void cumsum(const View& out, const View& x, int dim) {

@@ -79,11 +79,11 @@ struct BatchNormInfer final : Primitive<BatchNormInfer> {
 };
 
 // x, weight, bias -> y, mean, rstd [N, G]
-struct GroupNorm final : Primitive<GroupNorm> {
+struct GroupNormOp final : Primitive<GroupNormOp> {
   static constexpr const char* kName = "group_norm";
   int64_t groups;
   double eps;
-  GroupNorm(int64_t g, double e) : groups(g), eps(e) {}
+  GroupNormOp(int64_t g, double e) : groups(g), eps(e) {}
   Specs infer(const Tensors& in, Loc loc) const override {
     require_same_dtype(kName, in, loc);
     const int64_t C = require_channels(kName, in, 1, loc), N = in[0].shape()[0];
@@ -117,7 +117,7 @@ TT_API Tensor batch_norm_infer(const Tensor& x, const Tensor& mean, const Tensor
 }
 TT_API Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias,
                          double eps, Loc loc) {
-  return apply(GroupNorm(groups, eps), {x, weight, bias}, loc);
+  return apply(GroupNormOp(groups, eps), {x, weight, bias}, loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -133,8 +133,15 @@ TT_API Tensor bernoulli(double p, const Shape& shape, DType dtype, Device device
 
 // --- in place ---
 
-// A write must not happen behind autograd's back.
+// A write must not happen behind autograd's back, nor hit one element through several.
 inline void require_writable(const char* op, const Tensor& t, const Tensor& source, Loc loc) {
+  for (int d = 0; d < t.rank(); ++d) {
+    if (t.strides()[d] != 0 || t.shape()[d] < 2) continue;
+    fail("TT-SHAPE-14",
+         std::string(op) + ": " + t.describe() +
+             " is expanded, so several of its elements are one in memory\n  hint: write to a clone()",
+         loc);
+  }
   if (!grad_enabled()) return;
   if (tracks_grad(t)) {
     fail("TT-GRAD-04",
@@ -160,6 +167,14 @@ inline void require_expandable(const char* op, const Tensor& t, const Tensor& so
   }
 }
 
+// Another view of the written memory is read completely before any write; the same view may be read on the
+// way.
+inline Tensor apart_from(const Tensor& t, const Tensor& source, Loc loc) {
+  const bool same =
+      source.offset() == t.offset() && source.strides() == t.strides() && source.shape() == t.shape();
+  return source.storage() != t.storage() || same ? source.detach() : source.detach().clone(loc);
+}
+
 TT_API Tensor& Tensor::fill_(Scalar value, Loc loc) {
   require_writable("fill_", *this, {}, loc);
   fill_values(*this, value);
@@ -169,9 +184,7 @@ TT_API Tensor& Tensor::fill_(Scalar value, Loc loc) {
 TT_API Tensor& Tensor::copy_(const Tensor& source, Loc loc) {
   require_writable("copy_", *this, source, loc);
   require_expandable("copy_", *this, source, loc);
-  // Overlapping views are read completely before any write.
-  const Tensor& from = source.storage() == storage() ? source.detach().clone(loc) : source;
-  backend::cpu::copy(view_of(), from.view_of());
+  backend::cpu::copy(view_of(), apart_from(*this, source, loc).view_of());
   storage()->bump_version();
   return *this;
 }
@@ -180,7 +193,8 @@ TT_API Tensor& Tensor::add_(const Tensor& other, Scalar alpha, Loc loc) {
   require_same_dtype("add_", {*this, other}, loc);
   require_expandable("add_", *this, other, loc);
   const bool plain = alpha.real == 1;
-  const Tensor scaled = plain ? other : mul(other.detach(), scalar_like(alpha, other, loc), loc);
+  const Tensor scaled =
+      plain ? apart_from(*this, other, loc) : mul(other.detach(), scalar_like(alpha, other, loc), loc);
   backend::cpu::binary(backend::BinaryFn::add, view_of(), view_of(), scaled.view_of());
   storage()->bump_version();
   return *this;

@@ -12,11 +12,11 @@
 namespace tinytorch::inline TT_BUILD {
 
 // Holds the place in the random stream, which is all that the mask is made of.
-struct Dropout final : Primitive<Dropout> {
+struct DropoutOp final : Primitive<DropoutOp> {
   static constexpr const char* kName = "dropout";
   double p;
   uint64_t seed, first_block;
-  Dropout(double probability, uint64_t s, uint64_t first) : p(probability), seed(s), first_block(first) {}
+  DropoutOp(double probability, uint64_t s, uint64_t first) : p(probability), seed(s), first_block(first) {}
 
   Specs infer(const Tensors& in, Loc loc) const override {
     require_floating(kName, in[0], loc);
@@ -37,7 +37,7 @@ TT_API Tensor dropout(const Tensor& x, double p, Generator& generator, Loc loc) 
   }
   const uint64_t blocks = (static_cast<uint64_t>(x.numel()) + 3) / 4;
   const uint64_t seed = generator.state().seed;
-  return apply(Dropout(p, seed, generator.reserve(blocks)), {x}, loc);
+  return apply(DropoutOp(p, seed, generator.reserve(blocks)), {x}, loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -12,7 +12,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-struct Embedding final : Primitive<Embedding> {
+struct EmbeddingOp final : Primitive<EmbeddingOp> {
   static constexpr const char* kName = "embedding";
   Specs infer(const Tensors& in, Loc loc) const override {
     require_floating(kName, in[0], loc);
@@ -47,7 +47,7 @@ struct Embedding final : Primitive<Embedding> {
 };
 
 TT_API Tensor embedding(const Tensor& weight, const Tensor& index, Loc loc) {
-  return apply(Embedding(), {weight, index}, loc);
+  return apply(EmbeddingOp(), {weight, index}, loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -4,8 +4,10 @@
 #include <tinytorch/tensor/operators.hpp>
 
 #if TT_TENSOR_BODIES
+#include <atomic>
 #include <cmath>
 #include <tinytorch/backend/cpu/index.hpp>
+#include <tinytorch/core/parallel.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/index.hpp>
@@ -22,6 +24,17 @@ inline backend::View part(const Tensor& t, int dim, int64_t start, int64_t lengt
 
 // All indices lie in [0, size), or an error names the first that does not.
 inline void require_in_range(const char* op, const Tensor& index, int64_t size, Loc loc) {
+  if (index.is_contiguous()) {  // the usual case, and all are usually inside: no branch per element
+    const int64_t* values = index.data<int64_t>();
+    std::atomic<bool> inside{true};
+    parallel_for(index.numel(), 65536, [&](int64_t begin, int64_t end) {
+      uint64_t largest = 0;  // negative indices become huge
+      TT_SIMD
+      for (int64_t i = begin; i < end; ++i) largest = std::max(largest, static_cast<uint64_t>(values[i]));
+      if (largest >= static_cast<uint64_t>(size)) inside = false;
+    });
+    if (inside) return;
+  }
   int64_t at = 0;
   for_each_element<int64_t>(index.view_of(), [&](int64_t v) {
     if (v < 0 || v >= size) {

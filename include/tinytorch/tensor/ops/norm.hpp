@@ -43,10 +43,10 @@ inline Shape row_norm_shape(const char* op, const Tensors& in, Loc loc) {
 }
 
 // x, weight, bias -> y, mean, rstd
-struct LayerNorm final : Primitive<LayerNorm> {
+struct LayerNormOp final : Primitive<LayerNormOp> {
   static constexpr const char* kName = "layer_norm";
   double eps;
-  explicit LayerNorm(double e) : eps(e) {}
+  explicit LayerNormOp(double e) : eps(e) {}
   Specs infer(const Tensors& in, Loc loc) const override {
     const Shape rows = row_norm_shape(kName, in, loc);
     const DType wide = statistics_dtype(in[0].dtype());
@@ -83,7 +83,7 @@ struct RmsNorm final : Primitive<RmsNorm> {
 };
 
 TT_API Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Loc loc) {
-  return apply(LayerNorm(eps), {x, weight, bias}, loc);
+  return apply(LayerNormOp(eps), {x, weight, bias}, loc);
 }
 TT_API Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, Loc loc) {
   return apply(RmsNorm(eps), {x, weight}, loc);

@@ -220,12 +220,17 @@ TT_API Tensors split(const Tensor& x, int64_t size, int dim, Loc loc) {
   if (size < 1) fail("TT-RANGE-03", "split: the size of a part must be at least 1", loc);
   const int d = normalize_dim(dim, x.rank(), "split", loc);
   Tensors parts;
-  for (int64_t at = 0; at < x.size(d); at += size) parts.push_back(slice(x, d, at, at + size, 1, loc));
+  int64_t at = 0;
+  do {  // of nothing, one empty part
+    parts.push_back(slice(x, d, at, at + size, 1, loc));
+    at += size;
+  } while (at < x.size(d));
   return parts;
 }
 TT_API Tensors chunk(const Tensor& x, int64_t count, int dim, Loc loc) {
   if (count < 1) fail("TT-RANGE-03", "chunk: the number of parts must be at least 1", loc);
-  return split(x, std::max<int64_t>(1, (x.size(dim) + count - 1) / count), dim, loc);
+  const int d = normalize_dim(dim, x.rank(), "chunk", loc);
+  return split(x, std::max<int64_t>(1, (x.size(d) + count - 1) / count), d, loc);
 }
 
 // clang-format off

@@ -1,0 +1,160 @@
+// Elementwise kernels called directly: in-place use, runs longer than a buffer, and the same bits at any
+// number of threads.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <initializer_list>
+#include <tinytorch/backend/cpu/elementwise.hpp>
+#include <tinytorch/core/error.hpp>
+#include <tinytorch/core/parallel.hpp>
+#include <tinytorch/core/random.hpp>
+#include <vector>
+
+namespace tt = tinytorch;
+using namespace tinytorch::backend;
+
+namespace {
+std::vector<float> uniform(size_t n, double low, double high, uint64_t seed = 1) {
+  tt::Generator g(seed);
+  std::vector<float> v(n);
+  for (float& x : v) x = static_cast<float>(g.uniform(low, high));
+  return v;
+}
+View view(std::vector<float>& v) { return {v.data(), tt::f32, {static_cast<int64_t>(v.size())}, {1}}; }
+}  // namespace
+
+TEST_CASE("out may be an input") {
+  std::vector<float> x = uniform(5000, -2, 2), before = x;
+  cpu::unary(UnaryFn::square, view(x), view(x));
+  for (size_t i = 0; i < x.size(); ++i) CHECK(x[i] == before[i] * before[i]);
+  std::vector<float> y = uniform(5000, -2, 2, 2), start = y;
+  cpu::binary(BinaryFn::sub, view(y), view(x), view(y));
+  int wrong = 0;
+  for (size_t i = 0; i < y.size(); ++i) wrong += y[i] != x[i] - start[i];
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("strided and broadcast operands around the lengths where paths change") {
+  for (const int64_t row : {1, 3, 255, 256, 257, 1023, 1024, 1025, 3000}) {
+    const int64_t rows = 5;
+    std::vector<float> a = uniform(static_cast<size_t>(2 * rows * row), -1, 1),
+                       b = uniform(static_cast<size_t>(row), -1, 1, 2);
+    std::vector<float> c = uniform(static_cast<size_t>(rows), -1, 1, 3),
+                       out(static_cast<size_t>(3 * rows * row), 9);
+    const View stepped{a.data(), tt::f32, {rows, row}, {2 * row, 2}};
+    const View target{out.data(), tt::f32, {rows, row}, {3 * row, 3}};
+    const View right{b.data(), tt::f32, {row}, {1}}, column{c.data(), tt::f32, {rows, 1}, {1, 1}};
+    cpu::binary(BinaryFn::sub, target, stepped, right);
+    cpu::binary(BinaryFn::mul, target, target, column);
+    int wrong = 0;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < 3 * row; ++j) {
+        const float got = out[static_cast<size_t>(3 * row * i + j)];
+        const float want =
+            j % 3 == 0 ? (a[static_cast<size_t>(2 * row * i + 2 * (j / 3))] - b[static_cast<size_t>(j / 3)]) *
+                             c[static_cast<size_t>(i)]
+                       : 9;
+        wrong += got != want;
+      }
+    }
+    INFO("row ", row);
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("copies: transposes of every size, and all pairs of types") {
+  for (const int64_t n : {1, 2, 31, 32, 33, 65}) {
+    std::vector<float> x = uniform(static_cast<size_t>(n * (n + 3)), -1, 1), out(x.size());
+    cpu::copy({out.data(), tt::f32, {n, n + 3}, {n + 3, 1}}, {x.data(), tt::f32, {n, n + 3}, {1, n}});
+    int wrong = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < n + 3; ++j)
+        wrong += out[static_cast<size_t>(i * (n + 3) + j)] != x[static_cast<size_t>(i + j * n)];
+    }
+    CHECK(wrong == 0);
+  }
+  for (int from = 0; from < tt::kDTypeCount; ++from) {
+    for (int to = 0; to < tt::kDTypeCount; ++to) {
+      const auto source = static_cast<tt::DType>(from), target = static_cast<tt::DType>(to);
+      alignas(64) char a[64] = {}, b[64] = {};
+      double back[4] = {};
+      const double start[] = {0, 1, 2, 100};
+      cpu::copy({a, source, {4}, {1}}, {const_cast<double*>(start), tt::f64, {4}, {1}});
+      cpu::copy({b, target, {4}, {1}}, {a, source, {4}, {1}});
+      cpu::copy({back, tt::f64, {4}, {1}}, {b, target, {4}, {1}});
+      const bool truth = source == tt::boolean || target == tt::boolean;
+      INFO(tt::name_of(source), " to ", tt::name_of(target));
+      for (int i = 0; i < 4; ++i) CHECK(back[i] == (truth ? double(start[i] != 0) : start[i]));
+    }
+  }
+  // Through the widest type: nothing is lost on the way.
+  int64_t big = (int64_t{1} << 62) + 1, same = 0;
+  cpu::copy({&same, tt::i64, {}, {}}, {&big, tt::i64, {1}, {5}});
+  CHECK(same == big);
+  int32_t low = 0;
+  cpu::copy({&low, tt::i32, {}, {}}, {&big, tt::i64, {}, {}});
+  CHECK(low == 1);
+}
+
+TEST_CASE("fill reaches strided elements only") {
+  std::vector<float> v(10, 1);
+  cpu::fill({v.data() + 1, tt::f32, {3}, {3}}, 2.5);
+  CHECK(v == std::vector<float>{1, 2.5, 1, 1, 2.5, 1, 1, 2.5, 1, 1});
+  int64_t n = 0;
+  cpu::fill({&n, tt::i64, {}, {}}, (int64_t{1} << 60) + 1);
+  CHECK(n == (int64_t{1} << 60) + 1);
+}
+
+TEST_CASE("where picks by condition") {
+  bool condition[] = {true, false, true};
+  float a[] = {1, 2, 3}, b[] = {NAN, 20, NAN}, out[3];
+  cpu::where({out, tt::f32, {3}, {1}}, {condition, tt::boolean, {3}, {1}}, {a, tt::f32, {3}, {1}},
+             {b, tt::f32, {3}, {1}});
+  CHECK(out[0] == 1);
+  CHECK(out[1] == 20);  // and the NaN not chosen leaves no trace
+  CHECK(out[2] == 3);
+}
+
+TEST_CASE("every function gives the same bits at one and two threads, aligned or not") {
+  const int64_t n = 100'003;
+  std::vector<float> x = uniform(static_cast<size_t>(2 * n + 1), 0.01, 3),
+                     y = uniform(static_cast<size_t>(2 * n + 1), -3, 3, 2);
+  for (int64_t i = 0; i < n; i += 1000)
+    x[static_cast<size_t>(i)] = 1e10f;  // sin and cos of huge arguments among others
+  std::vector<float> out[2];
+  const auto compare = [&](const std::function<void(const View&, const View&, const View&)>& run) {
+    for (const int64_t step : {1, 2}) {
+      for (int threads = 1; threads <= 2; ++threads) {
+        tt::set_thread_count(threads);
+        auto& o = out[threads - 1];
+        o.assign(static_cast<size_t>(2 * n + 1), 0);
+        run({o.data() + 1, tt::f32, {n}, {1}}, {x.data() + 1, tt::f32, {n}, {step}},
+            {y.data() + 1, tt::f32, {n}, {step}});
+      }
+      CHECK(std::memcmp(out[0].data(), out[1].data(), out[0].size() * sizeof(float)) == 0);
+    }
+  };
+  for (int fn = 0; fn < kUnaryCount; ++fn) {
+    INFO("unary ", fn);
+    compare([&](const View& o, const View& a, const View&) {
+      cpu::unary(static_cast<UnaryFn>(fn), o, a, 0.1, 2);
+    });
+  }
+  for (int fn = 0; fn < kBinaryCount; ++fn) {
+    INFO("binary ", fn);
+    compare([&](const View& o, const View& a, const View& b) {
+      cpu::binary(static_cast<BinaryFn>(fn), o, a, b, 0.1);
+    });
+  }
+}
+
+TEST_CASE("a float function on integers is refused by the kernel too") {
+  int32_t n = 1;
+  const View v{&n, tt::i32, {}, {}};
+  CHECK_THROWS_WITH(cpu::unary(UnaryFn::exp, v, v),
+                    doctest::Contains("TT-DTYPE-02: unary: this function needs a floating dtype"));
+  CHECK_THROWS_WITH(cpu::binary(BinaryFn::div, v, v, v),
+                    doctest::Contains("TT-DTYPE-02: binary: this function needs a floating dtype"));
+}

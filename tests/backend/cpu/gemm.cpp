@@ -1,0 +1,140 @@
+// The matrix product at sizes around its tiles and blocks, in every stride order, accumulating, and at any
+// number of threads.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <initializer_list>
+#include <tinytorch/backend/cpu/gemm.hpp>
+#include <tinytorch/core/parallel.hpp>
+#include <tinytorch/core/random.hpp>
+#include <tuple>
+#include <vector>
+
+namespace tt = tinytorch;
+using namespace tinytorch::backend;
+
+namespace {
+
+struct Problem {
+  int64_t M, N, K;
+  std::vector<float> a, b, c;
+  Problem(int64_t m, int64_t n, int64_t k) : M(m), N(n), K(k) {
+    tt::Generator g(static_cast<uint64_t>(m * 1000 + n * 10 + k));
+    for (auto [v, size] : {std::pair{&a, m * k}, {&b, k * n}, {&c, m * n}}) {
+      for (int64_t i = 0; i < size; ++i) v->push_back(static_cast<float>(g.uniform(-1, 1)));
+    }
+  }
+};
+
+// Largest error in units of what rounding allows, of c (strides c_row, c_col) against plain loops.
+double worst(const Problem& p, const float* got, int64_t c_row, int64_t c_col, bool left_t, bool right_t,
+             bool accumulate) {
+  double worst_error = 0;
+  for (int64_t i = 0; i < p.M; ++i) {
+    for (int64_t j = 0; j < p.N; ++j) {
+      double sum = accumulate ? p.c[static_cast<size_t>(i * p.N + j)] : 0, size = std::abs(sum);
+      for (int64_t k = 0; k < p.K; ++k) {
+        const double x = p.a[static_cast<size_t>(left_t ? k * p.M + i : i * p.K + k)];
+        const double y = p.b[static_cast<size_t>(right_t ? j * p.K + k : k * p.N + j)];
+        sum += x * y;
+        size += std::abs(x * y);
+      }
+      const double allowed = 8 * 0x1p-23 * size + 1e-30;
+      worst_error = std::max(worst_error, std::abs(got[i * c_row + j * c_col] - sum) / allowed);
+    }
+  }
+  return worst_error;
+}
+
+}  // namespace
+
+TEST_CASE("sizes around tiles and blocks, both operands straight and transposed") {
+  for (const auto& [M, N, K] : {std::tuple{1, 1, 1},
+                                {1, 300, 70},
+                                {300, 1, 70},
+                                {5, 15, 3},
+                                {6, 16, 255},
+                                {7, 17, 256},
+                                {13, 31, 257},
+                                {14, 32, 513},
+                                {15, 33, 2},
+                                {64, 65, 66},
+                                {97, 101, 103}}) {
+    for (const bool left_t : {false, true}) {
+      for (const bool right_t : {false, true}) {
+        for (const bool accumulate : {false, true}) {
+          Problem p(M, N, K);
+          std::vector<float> out = p.c;
+          const View a{p.a.data(), tt::f32, {M, K}, left_t ? tt::Strides{1, M} : tt::Strides{K, 1}};
+          const View b{p.b.data(), tt::f32, {K, N}, right_t ? tt::Strides{1, K} : tt::Strides{N, 1}};
+          cpu::gemm({out.data(), tt::f32, {M, N}, {N, 1}}, a, b, accumulate);
+          INFO(M, " ", N, " ", K, " transposed ", left_t, right_t, " accumulate ", accumulate);
+          CHECK(worst(p, out.data(), N, 1, left_t, right_t, accumulate) <= 1);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the result may be strided, or wider than a block") {
+  Problem p(9, 11, 40);
+  std::vector<float> out(2 * 9 * 11 + 200, 7);
+  cpu::gemm({out.data(), tt::f32, {9, 11}, {1, 9}}, {p.a.data(), tt::f32, {9, 40}, {40, 1}},
+            {p.b.data(), tt::f32, {40, 11}, {11, 1}});
+  CHECK(worst(p, out.data(), 1, 9, false, false, false) <= 1);
+  std::fill(out.begin(), out.end(), 7.0f);
+  cpu::gemm({out.data(), tt::f32, {9, 11}, {13, 1}}, {p.a.data(), tt::f32, {9, 40}, {40, 1}},
+            {p.b.data(), tt::f32, {40, 11}, {11, 1}});
+  CHECK(worst(p, out.data(), 13, 1, false, false, false) <= 1);
+  for (int i = 0; i < 9; ++i) CHECK(out[static_cast<size_t>(13 * i + 12)] == 7);  // gaps stay
+  Problem wide(3, 3100, 5);
+  std::vector<float> w(3 * 3100);
+  cpu::gemm({w.data(), tt::f32, {3, 3100}, {3100, 1}}, {wide.a.data(), tt::f32, {3, 5}, {5, 1}},
+            {wide.b.data(), tt::f32, {5, 3100}, {3100, 1}});
+  CHECK(worst(wide, w.data(), 3100, 1, false, false, false) <= 1);
+}
+
+TEST_CASE("depth 0 gives zeros, or leaves what is accumulated onto") {
+  float c[] = {1, 2, 3, 4}, none = 0;
+  const View a{&none, tt::f32, {2, 0}, {0, 1}}, b{&none, tt::f32, {0, 2}, {2, 1}},
+      out{c, tt::f32, {2, 2}, {2, 1}};
+  cpu::gemm(out, a, b, true);
+  CHECK(c[3] == 4);
+  cpu::gemm(out, a, b);
+  for (float v : c) CHECK(v == 0);
+}
+
+TEST_CASE("integers are exact and wrap") {
+  std::vector<int32_t> a(3 * 5, 1'000'000), b(5 * 2, 1'000), c(6);
+  cpu::gemm({c.data(), tt::i32, {3, 2}, {2, 1}}, {a.data(), tt::i32, {3, 5}, {5, 1}},
+            {b.data(), tt::i32, {5, 2}, {2, 1}});
+  for (int32_t v : c) CHECK(v == static_cast<int32_t>(uint32_t{5'000'000'000u & 0xffffffffu}));
+  std::vector<int64_t> x(7, 3'000'000'000), y(7, 2), z(1);
+  cpu::gemm({z.data(), tt::i64, {1, 1}, {1, 1}}, {x.data(), tt::i64, {1, 7}, {7, 1}},
+            {y.data(), tt::i64, {7, 1}, {1, 1}});
+  CHECK(z[0] == 42'000'000'000);
+  std::vector<int8_t> s(200, 100), out(1);
+  cpu::gemm({out.data(), tt::i8, {1, 1}, {1, 1}}, {s.data(), tt::i8, {1, 200}, {200, 1}},
+            {s.data(), tt::i8, {200, 1}, {1, 1}});
+  CHECK(out[0] == static_cast<int8_t>(2'000'000 & 0xff));
+  int32_t wide = 0;  // into i32 the product of i8 does not wrap
+  cpu::gemm({&wide, tt::i32, {1, 1}, {1, 1}}, {s.data(), tt::i8, {1, 200}, {200, 1}},
+            {s.data(), tt::i8, {200, 1}, {1, 1}});
+  CHECK(wide == 2'000'000);
+}
+
+TEST_CASE("the same bits at one, two and three threads") {
+  for (const auto& [M, N, K] : {std::tuple{150, 170, 300}, {1, 4000, 333}, {400, 3, 200}}) {
+    Problem p(M, N, K);
+    std::vector<float> reference;
+    for (const int threads : {1, 2, 3}) {
+      tt::set_thread_count(threads);
+      std::vector<float> out(static_cast<size_t>(M * N));
+      cpu::gemm({out.data(), tt::f32, {M, N}, {N, 1}}, {p.a.data(), tt::f32, {M, K}, {K, 1}},
+                {p.b.data(), tt::f32, {K, N}, {N, 1}});
+      if (threads == 1) reference = out;
+      CHECK(std::memcmp(out.data(), reference.data(), out.size() * sizeof(float)) == 0);
+    }
+  }
+}

@@ -1,0 +1,107 @@
+// Packing: conversions between all element types, and the walks over strided views.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <initializer_list>
+#include <tinytorch/backend/cpu/pack.hpp>
+#include <tuple>
+#include <vector>
+
+namespace tt = tinytorch;
+using namespace tinytorch::backend;
+
+TEST_CASE("floats to integers: toward zero, saturating, NaN is 0") {
+  CHECK(convert<int32_t>(2.9f) == 2);
+  CHECK(convert<int32_t>(-2.9f) == -2);
+  CHECK(convert<int8_t>(1000.0f) == 127);
+  CHECK(convert<int8_t>(-1000.0) == -128);
+  CHECK(convert<uint8_t>(-1.0f) == 0);
+  CHECK(convert<uint8_t>(255.9f) == 255);
+  CHECK(convert<int64_t>(1e30) == std::numeric_limits<int64_t>::max());
+  CHECK(convert<int64_t>(-1e30f) == std::numeric_limits<int64_t>::min());
+  CHECK(convert<int64_t>(0x1p62) == int64_t{1} << 62);
+  CHECK(convert<int32_t>(static_cast<float>(NAN)) == 0);
+  CHECK(convert<int32_t>(2147483647.0) == 2147483647);
+  CHECK(convert<int32_t>(-INFINITY) == std::numeric_limits<int32_t>::min());
+}
+
+TEST_CASE("integers wrap, bool asks for not zero, 16-bit floats round once") {
+  CHECK(convert<int8_t>(int32_t{300}) == 44);
+  CHECK(convert<uint8_t>(int32_t{-1}) == 255);
+  CHECK(convert<int32_t>((int64_t{1} << 32) + 5) == 5);
+  CHECK(convert<bool>(0.1f));
+  CHECK(convert<bool>(static_cast<float>(NAN)));
+  CHECK_FALSE(convert<bool>(-0.0));
+  CHECK(convert<bool>(tt::Half(0.5f)));
+  CHECK(convert<tt::BFloat16>(1 + 0x1p-8 + 0x1p-40).bits == 0x3f81);
+  CHECK(convert<float>(tt::BFloat16(1.5f)) == 1.5f);
+  CHECK(convert<double>(tt::Half(1.5f)) == 1.5);
+  CHECK(convert<int32_t>(tt::Half(-7.9f)) == -7);
+  CHECK(static_cast<float>(convert<tt::Half>(int32_t{2049})) == 2048);
+}
+
+TEST_CASE("collapse merges what can be walked as one and nothing else") {
+  const auto collapsed = [](tt::Shape shape, tt::Strides a, tt::Strides b) {
+    tt::Strides strides[] = {a, b};
+    collapse(shape, strides, 2);
+    return std::tuple{shape, strides[0], strides[1]};
+  };
+  CHECK(collapsed({2, 3, 4}, {12, 4, 1}, {12, 4, 1}) ==
+        std::tuple{tt::Shape{24}, tt::Strides{1}, tt::Strides{1}});
+  CHECK(collapsed({2, 3, 4}, {12, 4, 1}, {0, 4, 1}) ==
+        std::tuple{tt::Shape{2, 12}, tt::Strides{12, 1}, tt::Strides{0, 1}});
+  CHECK(collapsed({2, 1, 4}, {4, 9, 1}, {8, 5, 2}) ==
+        std::tuple{tt::Shape{8}, tt::Strides{1}, tt::Strides{2}});
+  CHECK(collapsed({3, 2}, {1, 3}, {2, 1}) ==
+        std::tuple{tt::Shape{3, 2}, tt::Strides{1, 3}, tt::Strides{2, 1}});
+  CHECK(collapsed({1, 1}, {7, 7}, {7, 7}) == std::tuple{tt::Shape{1}, tt::Strides{1}, tt::Strides{1}});
+  CHECK(collapsed({5, 4}, {0, 0}, {0, 0}) == std::tuple{tt::Shape{20}, tt::Strides{0}, tt::Strides{0}});
+}
+
+TEST_CASE("locate and for_each_run visit elements in row-major order") {
+  const tt::Shape shape{3, 4, 5};
+  const tt::Strides strides{7, -2, 30};
+  std::vector<int64_t> expected;
+  for (int64_t i = 0; i < 3; ++i) {
+    for (int64_t j = 0; j < 4; ++j) {
+      for (int64_t k = 0; k < 5; ++k) expected.push_back(7 * i - 2 * j + 30 * k);
+    }
+  }
+  int64_t index[tt::kMaxRank];
+  for (int64_t n = 0; n < 60; ++n)
+    CHECK(locate(shape, strides, n, index) == expected[static_cast<size_t>(n)]);
+  for (const int64_t first : {0, 1, 4, 5, 19, 59}) {
+    for (const int64_t count : {0, 1, 3, 5, 6, 40}) {
+      if (first + count > 60) continue;
+      std::vector<int64_t> seen;
+      for_each_run(shape, strides, first, count, [&](int64_t offset, int64_t length) {
+        for (int64_t k = 0; k < length; ++k) seen.push_back(offset + 30 * k);
+      });
+      CHECK(seen == std::vector<int64_t>(expected.begin() + first, expected.begin() + first + count));
+    }
+  }
+  bool called = false;
+  for_each_run({0, 3}, {3, 1}, 0, 0, [&](int64_t, int64_t) { called = true; });
+  CHECK_FALSE(called);
+}
+
+TEST_CASE("pack and unpack carry values across types and strides") {
+  std::vector<tt::Half> half(12);
+  for (size_t i = 0; i < half.size(); ++i) half[i] = tt::Half(static_cast<float>(i) * 0.5f);
+  const View transposed{half.data(), tt::f16, {3, 4}, {1, 3}};
+  float buffer[7] = {};
+  pack(buffer, transposed, 2, 6);
+  for (int64_t n = 0; n < 6; ++n) {
+    const int64_t i = (n + 2) / 4, j = (n + 2) % 4;
+    CHECK(buffer[n] == static_cast<float>(i + 3 * j) * 0.5f);
+  }
+  CHECK(buffer[6] == 0);
+  std::vector<int64_t> out(12, -1);
+  const View target{out.data(), tt::i64, {3, 2}, {4, 2}};  // every second column
+  const float values[] = {10.9f, 20, 30, 40, 50, 60};
+  unpack(target, 0, values, 6);
+  CHECK(out == std::vector<int64_t>{10, -1, 20, -1, 30, -1, 40, -1, 50, -1, 60, -1});
+  const View repeated{half.data() + 4, tt::f16, {5}, {0}};
+  pack(buffer, repeated, 0, 5);
+  for (int i = 0; i < 5; ++i) CHECK(buffer[i] == 2);
+}

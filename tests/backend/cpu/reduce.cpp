@@ -1,0 +1,155 @@
+// Reduction kernels called directly: long inputs, strided outputs, NaN, wide integer sums, thread
+// independence.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <initializer_list>
+#include <tinytorch/backend/cpu/reduce.hpp>
+#include <tinytorch/core/parallel.hpp>
+#include <tinytorch/core/random.hpp>
+#include <vector>
+
+namespace tt = tinytorch;
+using namespace tinytorch::backend;
+
+namespace {
+std::vector<float> uniform(int64_t n, double low, double high) {
+  tt::Generator g(1);
+  std::vector<float> v(static_cast<size_t>(n));
+  for (float& x : v) x = static_cast<float>(g.uniform(low, high));
+  return v;
+}
+}  // namespace
+
+TEST_CASE("a long sum stays accurate to an epsilon of the terms") {
+  std::vector<float> x = uniform(1'000'003, 0, 1);
+  double exact = 0, squares = 0;
+  for (float v : x) exact += v, squares += static_cast<double>(v) * v;
+  float out = 0;
+  const bool all[] = {true};
+  const View in{x.data(), tt::f32, {static_cast<int64_t>(x.size())}, {1}}, result{&out, tt::f32, {}, {}};
+  cpu::reduce(ReduceFn::sum, result, in, all);
+  CHECK(std::abs(out - exact) <= exact * 3e-7);
+  cpu::reduce(ReduceFn::sum, result, in, all, 1e-6);
+  CHECK(std::abs(out - exact * 1e-6) <= exact * 1e-6 * 3e-7);
+  cpu::reduce(ReduceFn::sum_square, result, in, all);
+  CHECK(std::abs(out - squares) <= squares * 3e-7);
+}
+
+TEST_CASE("integers are summed in 64 bits") {
+  std::vector<int32_t> x(1000, 2'000'000'000);
+  int64_t out = 0;
+  const bool all[] = {true};
+  cpu::reduce(ReduceFn::sum, {&out, tt::i64, {}, {}}, {x.data(), tt::i32, {1000}, {1}}, all);
+  CHECK(out == 2'000'000'000'000);
+  cpu::reduce(ReduceFn::sum, {&out, tt::i64, {}, {}}, {x.data(), tt::i32, {500}, {2}}, all);
+  CHECK(out == 1'000'000'000'000);
+  std::vector<int32_t> tens(12, 10);
+  cpu::reduce(ReduceFn::prod, {&out, tt::i64, {}, {}}, {tens.data(), tt::i32, {12}, {1}}, all);
+  CHECK(out == 1'000'000'000'000);
+  int64_t columns[2];
+  const bool rows[] = {true, false};
+  cpu::reduce(ReduceFn::sum, {columns, tt::i64, {2}, {1}}, {x.data(), tt::i32, {500, 2}, {2, 1}}, rows);
+  CHECK(columns[0] == 1'000'000'000'000);
+  CHECK(columns[1] == 1'000'000'000'000);
+}
+
+TEST_CASE("nothing reduces to the neutral element, as one number or as columns") {
+  double none = 0;
+  for (const bool by_columns : {false, true}) {
+    double out[4] = {5, 5, 5, 5};
+    const bool first[] = {true, false};
+    const View in = by_columns ? View{&none, tt::f64, {0, 4}, {4, 1}} : View{&none, tt::f64, {0, 4}, {1, 9}};
+    cpu::reduce(ReduceFn::sum, {out, tt::f64, {4}, {1}}, in, first);
+    for (double v : out) CHECK(v == 0);
+    cpu::reduce(ReduceFn::prod, {out, tt::f64, {4}, {1}}, in, first);
+    for (double v : out) CHECK(v == 1);
+  }
+}
+
+TEST_CASE("NaN wins in max and min wherever it stands; infinities are values") {
+  for (const int64_t n : {1, 5, 64, 65, 1025, 40'000}) {
+    for (const int64_t at : {int64_t{0}, n / 2, n - 1}) {
+      std::vector<float> x = uniform(n, -1, 1);
+      x[static_cast<size_t>(at)] = NAN;
+      float out = 0;
+      const bool all[] = {true};
+      const View in{x.data(), tt::f32, {n}, {1}}, result{&out, tt::f32, {}, {}};
+      cpu::reduce(ReduceFn::max, result, in, all);
+      CHECK(std::isnan(out));
+      cpu::reduce(ReduceFn::min, result, in, all);
+      CHECK(std::isnan(out));
+      int64_t where = -1;
+      cpu::arg_extreme({&where, tt::i64, {}, {}}, in, 0, true);
+      CHECK(where == at);
+      x[static_cast<size_t>(at)] = -INFINITY;
+      cpu::reduce(ReduceFn::min, result, in, all);
+      CHECK(out == -INFINITY);
+      cpu::arg_extreme({&where, tt::i64, {}, {}}, in, 0, false);
+      CHECK(where == at);
+    }
+  }
+  float low[] = {-INFINITY, -INFINITY}, out = 0;
+  const bool all[] = {true};
+  cpu::reduce(ReduceFn::max, {&out, tt::f32, {}, {}}, {low, tt::f32, {2}, {1}}, all);
+  CHECK(out == -INFINITY);
+}
+
+TEST_CASE("arg-extrema name the first of equals") {
+  std::vector<int32_t> x(3000, 4);
+  x[1500] = x[2900] = 9;
+  x[700] = x[800] = -9;
+  int64_t where = -1;
+  const View in{x.data(), tt::i32, {3000}, {1}}, result{&where, tt::i64, {}, {}};
+  cpu::arg_extreme(result, in, 0, true);
+  CHECK(where == 1500);
+  cpu::arg_extreme(result, in, 0, false);
+  CHECK(where == 700);
+}
+
+TEST_CASE("any and all") {
+  std::vector<uint8_t> x(2000, 0);
+  bool out = true;
+  const bool all[] = {true};
+  const View in{x.data(), tt::u8, {2000}, {1}}, result{&out, tt::boolean, {}, {}};
+  cpu::reduce(ReduceFn::any, result, in, all);
+  CHECK_FALSE(out);
+  x[1999] = 255;
+  cpu::reduce(ReduceFn::any, result, in, all);
+  CHECK(out);
+  cpu::reduce(ReduceFn::all, result, in, all);
+  CHECK_FALSE(out);
+  std::fill(x.begin(), x.end(), uint8_t{2});
+  cpu::reduce(ReduceFn::all, result, in, all);
+  CHECK(out);
+  x[0] = 0;
+  cpu::reduce(ReduceFn::all, result, in, all);
+  CHECK_FALSE(out);
+}
+
+TEST_CASE("the same bits at one, two and three threads") {
+  std::vector<float> x = uniform(700 * 901, -1, 1);
+  const View in{x.data(), tt::f32, {700, 901}, {901, 1}};
+  for (const bool first : {false, true}) {
+    for (const bool second : {false, true}) {
+      const bool reduced[] = {first, second};
+      std::vector<float> reference;
+      for (const int threads : {1, 2, 3}) {
+        tt::set_thread_count(threads);
+        std::vector<float> out(700 * 901, 0);
+        tt::Shape shape{first ? 1 : 700, second ? 1 : 901};
+        cpu::reduce(ReduceFn::sum, {out.data(), tt::f32, shape, {shape[1], 1}}, in, reduced);
+        if (threads == 1) reference = out;
+        CHECK(std::memcmp(out.data(), reference.data(), out.size() * sizeof(float)) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("cumsum along a strided dimension") {
+  std::vector<int32_t> x{1, 2, 3, 4, 5, 6};
+  std::vector<int64_t> out(6);
+  cpu::cumsum({out.data(), tt::i64, {2, 3}, {3, 1}}, {x.data(), tt::i32, {2, 3}, {1, 2}}, 0);
+  CHECK(out == std::vector<int64_t>{1, 3, 5, 3, 7, 11});
+}
