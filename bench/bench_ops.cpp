@@ -2,12 +2,15 @@
 //
 //   bench_ops                          table of all cases at 1k, 1M and 16M elements
 //   bench_ops --sizes 1048576 --only softmax --json out.json
-//   bench_ops --serve                  answers "case n seconds" lines on stdin: the driver bench/compare_ops.py
+//   bench_ops --serve                  answers "case n seconds" lines on stdin: the driver
+//   bench/compare_ops.py
 //                                      alternates it with PyTorch
-// The limit of a case is the larger of bytes / copy bandwidth (a copy of n floats in this run) and FLOPs / peak
-// (independent multiply-adds in this run, all threads); bytes and FLOPs are what the primitives state themselves.
+// The limit of a case is the larger of bytes / copy bandwidth (a copy of n floats in this run) and FLOPs /
+// peak (independent multiply-adds in this run, all threads); bytes and FLOPs are what the primitives state
+// themselves.
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -37,20 +40,33 @@ class CostCounter final : public tt::OpObserver {
   tt::Cost total;
 };
 
-// Seconds per call: samples of enough calls to last 50 microseconds each, within `budget` seconds in all.
-std::vector<double> sample(const bench::Work& work, double budget) {
+// Processor time of this process, all threads: what a shared machine's other users do not change.
+double processor_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+struct Samples {
+  std::vector<double> wall, processor;  // seconds per call
+};
+
+// Samples of enough calls to last 50 microseconds each, within `budget` seconds in all.
+Samples sample(const bench::Work& work, double budget) {
   const SteadyClock clock;
   double start = clock();
   work();
   const double once = std::max(clock() - start, 1e-9);
   const auto calls = static_cast<int64_t>(std::max(1.0, 5e-5 / once));
-  std::vector<double> samples;
+  Samples samples;
   const double deadline = clock() + budget;
   do {
+    const double processor_start = processor_seconds();
     start = clock();
     for (int64_t i = 0; i < calls; ++i) work();
-    samples.push_back((clock() - start) / static_cast<double>(calls));
-  } while (clock() < deadline && samples.size() < 1000);
+    samples.wall.push_back((clock() - start) / static_cast<double>(calls));
+    samples.processor.push_back((processor_seconds() - processor_start) / static_cast<double>(calls));
+  } while (clock() < deadline && samples.wall.size() < 1000);
   return samples;
 }
 
@@ -85,7 +101,7 @@ double measure_copy(int64_t n) {
       std::memcpy(to.data<float>() + begin, from.data<float>() + begin, static_cast<size_t>(end - begin) * 4);
     });
   };
-  return 8.0 * static_cast<double>(n) / statistics::median(sample(copy, 0.2)) * 1e-9;
+  return 8.0 * static_cast<double>(n) / statistics::median(sample(copy, 0.2).wall) * 1e-9;
 }
 
 // One size at a time: the inputs of 16M elements are a gigabyte.
@@ -114,14 +130,19 @@ class Bench {
       work();
       cost = counter.total;
     }
-    const std::vector<double> samples = sample(work, budget);
-    const double seconds = statistics::median(samples);
+    const Samples samples = sample(work, budget);
+    const double seconds = statistics::median(samples.wall);
     const double limit = std::max(cost.bytes / (copy_ * 1e9), cost.flops / (peak_ * 1e9));
-    return {{"name", c.name},           {"n", n},
-            {"seconds", seconds},       {"best", *std::min_element(samples.begin(), samples.end())},
-            {"samples", samples.size()},
-            {"bytes", cost.bytes},      {"flops", cost.flops},
-            {"gb_per_s", cost.bytes / seconds * 1e-9}, {"gflop_per_s", cost.flops / seconds * 1e-9},
+    return {{"name", c.name},
+            {"n", n},
+            {"seconds", seconds},
+            {"best", *std::min_element(samples.wall.begin(), samples.wall.end())},
+            {"processor", statistics::median(samples.processor)},
+            {"samples", samples.wall.size()},
+            {"bytes", cost.bytes},
+            {"flops", cost.flops},
+            {"gb_per_s", cost.bytes / seconds * 1e-9},
+            {"gflop_per_s", cost.flops / seconds * 1e-9},
             {"share_of_limit", limit / seconds}};
   }
 
@@ -159,7 +180,8 @@ int main(int argc, char** argv) {
   double budget = 0.1;
   bool serving = false;
   int threads = 0;
-  app.add_option("--sizes", sizes, "elements per operand")->check(CLI::Range(int64_t{1024}, int64_t{1} << 28));
+  app.add_option("--sizes", sizes, "elements per operand")
+      ->check(CLI::Range(int64_t{1024}, int64_t{1} << 28));
   app.add_option("--only", only, "cases whose name contains this");
   app.add_option("--seconds", budget, "time per case");
   app.add_option("--threads", threads, "default: all");
@@ -170,19 +192,21 @@ int main(int argc, char** argv) {
   Bench bench;
   if (serving) return serve(bench);
   json results = json::array();
-  std::printf("%-24s %10s %12s %9s %9s %7s\n", "case", "elements", "microseconds", "GB/s", "GFLOP/s", "limit");
+  std::printf("%-24s %10s %12s %9s %9s %7s\n", "case", "elements", "microseconds", "GB/s", "GFLOP/s",
+              "limit");
   for (int64_t n : sizes) {
     for (const bench::Case& c : bench.cases()) {
       if (c.name.find(only) == std::string::npos) continue;
       const json r = bench.measure(c, n, budget);
       std::printf("%-24s %10lld %12.2f %9.2f %9.2f %6.0f%%\n", c.name.c_str(), static_cast<long long>(n),
-                  r["seconds"].get<double>() * 1e6, r["gb_per_s"].get<double>(), r["gflop_per_s"].get<double>(),
-                  r["share_of_limit"].get<double>() * 100);
+                  r["seconds"].get<double>() * 1e6, r["gb_per_s"].get<double>(),
+                  r["gflop_per_s"].get<double>(), r["share_of_limit"].get<double>() * 100);
       results.push_back(r);
     }
   }
   if (!json_path.empty()) {
-    std::ofstream(json_path) << json{{"fma_peak_gflop_per_s", bench.peak()}, {"cases", results}}.dump(1) << "\n";
+    std::ofstream(json_path) << json{{"fma_peak_gflop_per_s", bench.peak()}, {"cases", results}}.dump(1)
+                             << "\n";
   }
   return 0;
 }

@@ -4,12 +4,15 @@
 
 Both programs stay alive and answer one request at a time, so neighbours, clock and cache treat them alike. A round
 is one request to each; its ratio is ours / PyTorch's (below 1: ours is faster). The table shows the median ratio
-and its interquartile range (with --best: the ratio of the fastest samples, for a machine that others use too), and goes to bench/results/ops_cpu.json with machine, date, commit and versions.
+and its quartiles, and goes to bench/results/ops_cpu.json with machine, date, commit and versions. On a machine that
+others use at the same time, --statistic best compares the fastest samples, and --statistic processor with
+--threads 1 the processor time, which waiting for a turn does not lengthen.
 """
 
 import argparse
 import datetime
 import json
+import os
 import pathlib
 import platform
 import statistics
@@ -49,26 +52,27 @@ def processor():
     return platform.processor()
 
 
-def compare(ours, peer, name, n, rounds, best):
+def compare(ours, peer, name, n, rounds, statistic):
     request = json.dumps({"name": name, "n": n, "seconds": SECONDS.get(n, 0.1)})
-    ratios, a_times, b_times, a_best, b_best = [], [], [], [], []
+    answers = {ours: [], peer: []}
     for round_number in range(rounds):
-        pair = [ours, peer] if round_number % 2 == 0 else [peer, ours]
-        answers = {}
-        for contender in pair:
+        for contender in [ours, peer] if round_number % 2 == 0 else [peer, ours]:
             time.sleep(0.002)  # the other program's worker threads stop spinning
-            answers[contender] = contender.ask(request)
-        a, b = answers[ours]["seconds"], answers[peer]["seconds"]
-        ratios.append(a / b)
-        a_times.append(a)
-        b_times.append(b)
-        a_best.append(answers[ours]["best"])
-        b_best.append(answers[peer]["best"])
+            answers[contender].append(contender.ask(request))
+    key = {"median": "seconds"}.get(statistic, statistic)
+    a, b = ([answer[key] for answer in answers[c]] for c in (ours, peer))
+    ratios = [x / y for x, y in zip(a, b)]
     low, _, high = statistics.quantiles(ratios, n=4) if rounds > 1 else (ratios[0],) * 3
-    kept = {k: answers[ours][k] for k in ("bytes", "flops", "copy_gb_per_s", "fma_peak_gflop_per_s", "share_of_limit")}
-    a, b = (min(a_best), min(b_best)) if best else (statistics.median(a_times), statistics.median(b_times))
-    return {"name": name, "n": n, "ratio": a / b if best else statistics.median(ratios), "ratio_quartiles": [low, high],
-            "best_ratio": min(a_best) / min(b_best), "seconds": a, "peer_seconds": b, "rounds": rounds, **kept}  # fmt: skip
+    if statistic == "best":
+        seconds, peer_seconds = min(a), min(b)
+        ratio = seconds / peer_seconds
+    else:
+        seconds, peer_seconds, ratio = statistics.median(a), statistics.median(b), statistics.median(ratios)
+    last = answers[ours][-1]
+    limit = max(last["bytes"] / last["copy_gb_per_s"], last["flops"] / last["fma_peak_gflop_per_s"]) * 1e-9
+    return {"name": name, "n": n, "ratio": round(ratio, 4), "quartiles": [round(low, 4), round(high, 4)],
+            "seconds": seconds, "peer_seconds": peer_seconds, "rounds": rounds, "bytes": last["bytes"],
+            "flops": last["flops"], "share_of_limit": round(limit / seconds, 4)}  # fmt: skip
 
 
 def summarize(rows):
@@ -86,7 +90,7 @@ def main():
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--only", nargs="+", default=[""], help="cases whose name contains one of these")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--best", action="store_true", help="compare fastest samples, not medians")
+    parser.add_argument("--statistic", choices=["median", "best", "processor"], default="median")
     parser.add_argument("--threads", default="2")
     parser.add_argument("--out", type=pathlib.Path, help="default: bench/results/ops_cpu.json when all cases run")
     args = parser.parse_args()
@@ -101,18 +105,26 @@ def main():
     print(f"{'case':<24} {'elements':>9} {'ours us':>12} {'torch us':>12} {'ratio':>7}  quartiles   of limit")
     for n in args.sizes:
         for name in names:
-            r = compare(ours, peer, name, n, args.rounds if n < 1 << 24 else max(3, args.rounds // 2), args.best)
+            r = compare(ours, peer, name, n, args.rounds if n < 1 << 24 else max(3, args.rounds // 2), args.statistic)
             rows.append(r)
-            low, high = r["ratio_quartiles"]
+            low, high = r["quartiles"]
             print(f"{name:<24} {n:>9} {r['seconds'] * 1e6:>12.2f} {r['peer_seconds'] * 1e6:>12.2f} {r['ratio']:>7.2f}"
                   f"  {low:.2f}-{high:.2f} {r['share_of_limit'] * 100:>9.0f}%", flush=True)  # fmt: skip
     summarize(rows)
     out = args.out or (HERE / "results/ops_cpu.json" if args.only == [""] else None)
     if out:
-        about = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-                 "commit": first_line(["git", "rev-parse", "HEAD"]), "processor": processor(), "threads": int(args.threads), "statistic": "best" if args.best else "median",
-                 "compiler": first_line(["g++", "--version"]), "peer": peer.ask("version")}  # fmt: skip
-        text = json.dumps(about, indent=1)[:-2] + ',\n "cases": [\n  ' + ",\n  ".join(map(json.dumps, rows)) + "\n ]\n}\n"
+        about = {
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "commit": first_line(["git", "rev-parse", "HEAD"]),
+            "processor": processor(),
+            "threads": int(args.threads),
+            "statistic": args.statistic,
+            "load_average": os.getloadavg()[0],
+            "compiler": first_line(["g++", "--version"]),
+            "peer": peer.ask("version"),
+        }
+        rows_text = ",\n  ".join(map(json.dumps, rows))
+        text = json.dumps(about, indent=1)[:-2] + ',\n "cases": [\n  ' + rows_text + "\n ]\n}\n"
         partial = out.with_suffix(".partial")
         partial.write_text(text)
         partial.replace(out)

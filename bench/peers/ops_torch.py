@@ -1,7 +1,8 @@
 """The cases of bench/op_cases.hpp in PyTorch on the CPU, timed the same way.
 
-Answers one JSON request a line, {"name", "n", "seconds"}, with {"name", "n", "seconds", "samples"}; "list" names
-the cases, "version" the peer. Started by bench/compare_ops.py; needs torch.
+Answers one JSON request a line, {"name", "n", "seconds"}, with the same plus the median
+"seconds", the "best", the median "processor" time and the number of "samples"; "list" names the cases, "version" the
+peer. Started by bench/compare_ops.py; needs torch.
 """
 
 import argparse
@@ -115,22 +116,24 @@ def prepare(name, inputs):
 
 
 def sample(work, budget):
-    """Seconds per call: samples of enough calls to last 50 microseconds each, within `budget` seconds in all."""
-    clock = time.perf_counter
+    """Seconds and processor seconds per call: samples of at least 50 microseconds, within `budget` seconds in all."""
+    clock, processor = time.perf_counter, time.process_time
     start = clock()
     work()
     calls = max(1, int(5e-5 / max(clock() - start, 1e-9)))
     repeats = range(calls)
-    samples = []
+    samples, processor_samples = [], []
     deadline = clock() + budget
     while True:
+        processor_start = processor()
         start = clock()
         for _ in repeats:
             work()
         end = clock()
+        processor_samples.append((processor() - processor_start) / calls)
         samples.append((end - start) / calls)
         if end >= deadline or len(samples) >= 1000:
-            return samples
+            return samples, processor_samples
 
 
 def main():
@@ -151,8 +154,9 @@ def main():
                 inputs = Inputs(request["n"])
             work = prepare(request["name"], inputs)
             work()
-            samples = sample(work, request["seconds"])
-            answer = {**request, "seconds": statistics.median(samples), "best": min(samples), "samples": len(samples)}
+            samples, processor_samples = sample(work, request["seconds"])
+            answer = {**request, "seconds": statistics.median(samples), "best": min(samples),
+                      "processor": statistics.median(processor_samples), "samples": len(samples)}  # fmt: skip
         print(json.dumps(answer), flush=True)
 
 

@@ -42,6 +42,12 @@ def header_alone(tree, compiler, header):
         return run([*command, "-I", tree.include, source])
 
 
+def headers_together(tree, headers):
+    """One file that includes every header, header-only: two of them must not define one name."""
+    return run(["g++", *STRICT, "-fopenmp", "-fsyntax-only", "-I", tree.include, "-x", "c++", "-"],
+               "".join(f"#include <{header}>\n" for header in headers))
+
+
 def two_files_link(tree, header, expression):
     """Two files that both include the header and use it, compiled apart, header-only, linked into one program."""
     with tempfile.TemporaryDirectory() as folder:

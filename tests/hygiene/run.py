@@ -90,6 +90,8 @@ def main():
     if wanted("link"):
         report("two files link, header-only", *compilers.two_files_link(
             tree, "tinytorch/tinytorch.hpp", "tinytorch::matmul(tinytorch::ones({2, 3}), tinytorch::ones({3, 2})).sum().item<float>()"))
+        report("all headers in one file", *compilers.headers_together(
+            tree, [path.relative_to(tree.include) for path in tree.headers() if path.suffix == ".hpp"]))
         report("objects with and without CUDA do not link", *compilers.cuda_answers_do_not_mix(tree))
     if wanted("must"):
         cases = sorted((Path(__file__).parent / "must_not_compile").glob("*.cpp"))
