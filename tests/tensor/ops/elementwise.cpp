@@ -62,9 +62,12 @@ TEST_CASE("every bf16 and f16 value goes through every unary op rounded once") {
     for (const OpCase& c : unary_cases()) {
       if (c.name == "sin" || c.name == "cos" || c.name == "sign") continue;  // reduction and NaN: below
       Array want = c.oracle({values});
+      if (c.name == "silu") {  // e^-x overflows f32 below -88.7, where the result is under 1e-36
+        for (double w : want.values) want.magnitude.push_back(std::abs(w) + 1e-29);
+      }
       for (size_t i = 0; i < want.values.size(); ++i) {
         const double v = values.values[i];
-        if (!want.magnitude.empty() && std::isinf(v))
+        if (c.name != "silu" && !want.magnitude.empty() && std::isinf(v))
           want.values[i] = c.forward({tt::full({1}, v, tt::f64)}).item<double>();
         if (std::isnan(v) && c.result == ResultType::same) want.values[i] = NAN;
         // What the dtype cannot hold becomes infinite there, by its own rounding.
