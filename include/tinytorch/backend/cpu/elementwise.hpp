@@ -236,7 +236,7 @@ void copy_transposed(T* to, int64_t to_row, const T* from, int64_t from_col, int
 template <class T>
 void copy_same(T* out, const T* x, const Shape& shape, const Strides& to, const Strides& from) {
   const int last = shape.size() - 1;
-  if (last > 0 && to[last] == 1 && from[last - 1] == 1 && from[last] != 1) {
+  if (last > 0 && to[last] == 1 && from[last - 1] == 1 && from[last] > 1) {
     constexpr int64_t kBand = 64;  // rows of one matrix that a thread moves at a time
     const int64_t rows = shape[last - 1], cols = shape[last], bands = (rows + kBand - 1) / kBand;
     Shape outer = shape;
