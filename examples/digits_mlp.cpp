@@ -15,9 +15,9 @@
 namespace tt = tinytorch;
 
 int main(int argc, char** argv) {
-  int64_t samples = 4000, epochs = 5;
+  int64_t samples = 8000, epochs = 5;
   uint64_t seed = 1;
-  double required = 0.85;
+  double required = 0.88;
   CLI::App app("Train a multilayer perceptron on generated digits");
   app.add_option("--samples", samples, "Training images")
       ->capture_default_str()

@@ -1,7 +1,7 @@
 // XOR, the four points that no line can separate (Minsky and Papert, "Perceptrons", 1969).
 //
-// The same training loop runs twice: a single linear layer stays at three of four points, whatever the seed;
-// one hidden layer bends the plane and gets all four (Rumelhart, Hinton, Williams, 1986).
+// The same training loop runs twice: a single linear layer gets at most three of four points, whatever the
+// seed; one hidden layer bends the plane and gets all four (Rumelhart, Hinton, Williams, 1986).
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <tinytorch/layers/activation.hpp>

@@ -130,10 +130,12 @@ inline std::string ranking_chart(const Race& race) {
   for (const Result& r : race.results) {
     const std::string place = r.rank ? "rank " + show_rank(r, race.results) : "below the floor, not ranked";
     bars.push_back({race.measurements[r.index].name, r.score.estimate, r.score.low, r.score.high,
-                    fmt::format("{:.0f}, {}", r.score.estimate, place), r.rank == 0});
+                    fmt::format("{:.1f}, {}", r.score.estimate, place), r.rank == 0});
   }
-  return svg::bar_chart("Score with 95 % interval",
-                        {.title = fmt::format("score ({} = 100)", race.rules.baseline)}, bars, 100.0);
+  return svg::bar_chart(
+      "Score with 95 % interval",
+      {.title = fmt::format("score ({} = 100, logarithmic)", race.rules.baseline), .scale = svg::Scale::kLog},
+      bars, 100.0);
 }
 
 inline std::string pareto_chart(const Race& race) {

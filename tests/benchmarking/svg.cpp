@@ -107,6 +107,20 @@ TEST_CASE(
     CHECK(text.find(wanted) != std::string::npos);
 }
 
+TEST_CASE("bar chart on a logarithmic axis: bars leave the reference, as far for twice as for half") {
+  const auto all = parse(
+      svg::bar_chart("Score", {.title = "score", .scale = svg::Scale::kLog},
+                     {{"double", 200, 200, 200}, {"half", 50, 50, 50}, {"same", 100, 100, 100}}, 100.0));
+  const auto bars = with_class(all, "rect", "mark");
+  const double reference = with_class(all, "line", "reference").at(0).at("x1");
+  REQUIRE(bars.size() == 3);
+  CHECK(bars[0].at("x") == doctest::Approx(reference));
+  CHECK(bars[1].at("x") + bars[1].at("width") == doctest::Approx(reference).epsilon(0.001));
+  CHECK(bars[0].at("width") == doctest::Approx(bars[1].at("width")).epsilon(0.001));
+  CHECK(bars[0].at("width") > 50);
+  CHECK(bars[2].at("width") == 2);  // still to be seen
+}
+
 TEST_CASE(
     "scatter: a logarithmic axis spaces ratios evenly, up is more, the front is one line in order of x") {
   const auto all =

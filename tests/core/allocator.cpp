@@ -67,7 +67,7 @@ TEST_CASE("a freed block is used again for its size class, and given back on dem
   host().deallocate(nullptr, 5);  // nothing to do
 }
 
-#if !defined(__SANITIZE_ADDRESS__)  // which ends the program at such a request
+#if !TT_ASAN  // which ends the program at such a request
 TEST_CASE("a request that cannot be met names its size and leaves the counts as they were") {
   tt::reset_peak();
   const tt::AllocatorStats before = tt::allocator_stats();

@@ -4,6 +4,7 @@
 """
 import argparse
 import os
+import subprocess
 import sys
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -60,6 +61,17 @@ def student_headers(tree, pool):
         report(name, *job.result())
 
 
+def canaries():
+    """A changed op-family header changes the result of a program above it (canary.py)."""
+    run = subprocess.run([sys.executable, str(Path(__file__).parent / "canary.py")], capture_output=True, text=True)
+    lines = [line for line in run.stdout.splitlines() if line.startswith("canary ")]
+    for line in lines:
+        name, verdict = line.split(": ", 1)
+        report(name, verdict == "ok", verdict)
+    if not lines:
+        report("canaries", False, run.stderr or run.stdout)
+
+
 def include_budgets(tree):
     """One at a time, so that the processor's other work disturbs the measurement least."""
     umbrella = [("tinytorch.hpp", compilers.UMBRELLA_SECONDS)]
@@ -72,7 +84,7 @@ def include_budgets(tree):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--only", default="", help="self, lint, link, must, time, alone or student")
+    options.add_argument("--only", default="", help="self, lint, link, must, time, alone, student or canary")
     only = options.parse_args().only
     tree = lints.Tree(Path(__file__).resolve().parents[2])
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -90,6 +102,8 @@ def main():
     if wanted("link"):
         report("two files link, header-only", *compilers.two_files_link(
             tree, "tinytorch/tinytorch.hpp", "tinytorch::matmul(tinytorch::ones({2, 3}), tinytorch::ones({3, 2})).sum().item<float>()"))
+        report("all headers in one file", *compilers.headers_together(
+            tree, [path.relative_to(tree.include) for path in tree.headers() if path.suffix == ".hpp"]))
         report("objects with and without CUDA do not link", *compilers.cuda_answers_do_not_mix(tree))
     if wanted("must"):
         cases = sorted((Path(__file__).parent / "must_not_compile").glob("*.cpp"))
@@ -102,6 +116,8 @@ def main():
         headers_alone(tree, pool)
     if wanted("student"):
         student_headers(tree, pool)
+    if wanted("canary"):
+        canaries()
     return 1 if failed else 0
 
 

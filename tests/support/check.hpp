@@ -56,7 +56,7 @@ inline void check_close(const Tensor& got, const Array& want, double ulps, const
   const std::vector<double> values = got.to_vector<double>();
   const double eps = tt::epsilon_of(got.dtype());
   const double compute_eps = std::min(eps, tt::epsilon_of(tt::f32));
-  const double tiny = got.dtype() == tt::f16 ? 0x1p-25 : (got.dtype() == tt::f64 ? 1e-300 : 0x1p-126);
+  const double tiny = got.dtype() == tt::f16 ? 0x1p-24 : (got.dtype() == tt::f64 ? 1e-300 : 0x1p-126);
   size_t wrong = values.size();
   for (size_t i = 0; i < values.size() && wrong == values.size(); ++i) {
     const double size = want.magnitude.empty() ? std::abs(want.values[i]) : want.magnitude[i];

@@ -7,7 +7,6 @@ namespace tt = tinytorch;
 using tt::Tensor;
 using Values = std::vector<float>;
 
-
 TEST_CASE("one call of each family") {
   const tt::Tensor x = tt::arange(0, 4, 1, tt::f32).reshape({2, 2});       // creation, shape
   CHECK(tt::sum(tt::square(x)).item() == 14);                              // elementwise, reduce

@@ -245,25 +245,28 @@ inline std::string place_label(double px, double py, const std::string& label, c
 // ---- charts
 // -------------------------------------------------------------------------------------------------
 
-// Horizontal bars from zero, one row each in the order given, whiskers for [low, high], a dashed line at
-// `reference`.
+// Horizontal bars, one row each in the order given, whiskers for [low, high], a dashed line at `reference`.
+// Bars start at zero; on a logarithmic axis, which has no zero, at the reference: right of it is that much
+// more.
 inline std::string bar_chart(const std::string& title, const Axis& axis, const std::vector<Bar>& bars,
                              std::optional<double> reference = {}) {
   using namespace detail;
   const double width = 760, row = 30, top = 40, bottom = top + row * static_cast<double>(bars.size());
   size_t longest_label = 4, longest_note = 4;
-  std::vector<double> values{0};
+  const bool log = axis.scale == Scale::kLog;
+  std::vector<double> values{log ? reference.value_or(1) : 0};
   if (reference) values.push_back(*reference);
   for (const Bar& b : bars) {
     longest_label = std::max(longest_label, b.label.size());
     longest_note = std::max(longest_note, b.note.size());
-    for (const double v : {b.value, b.high}) values.push_back(v);
+    for (const double v : {b.value, b.low, b.high}) values.push_back(v);
   }
   const double left = std::min(20 + kTextWidth * static_cast<double>(longest_label), width * 0.4);
   const double right = width - std::min(20 + kTextWidth * static_cast<double>(longest_note), width * 0.4);
-  Axis from_zero = axis;
-  from_zero.low = 0;
-  const Mapping x = fit(from_zero, values, left, right, 0.02);
+  Axis fitted = axis;
+  if (!log) fitted.low = 0;
+  const Mapping x = fit(fitted, values, left, right, log ? 0.05 : 0.02);
+  const double origin = x(values[0]);
   std::string out = open(width, bottom + 48, title);
   for (const double t : x.ticks()) {
     out += line(x(t), top, x(t), bottom, "grid");
@@ -275,12 +278,13 @@ inline std::string bar_chart(const std::string& title, const Axis& axis, const s
     const double middle = top + row * (static_cast<double>(i) + 0.5);
     out += text(left - 8, middle + 4, "end", b.label);
     if (!x.drawable(b.value)) continue;
+    const double start = std::min(origin, x(b.value)), stop = std::max(origin, x(b.value));
     out += fmt::format(
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"14\" rx=\"2\" class=\"{}\">"
         "<title>{}: {} [{}, {}]</title></rect>\n",
-        left, middle - 7, std::max(x(b.value) - left, 0.0), b.muted ? "muted" : "mark", escape(b.label),
+        start, middle - 7, std::max(stop - start, 2.0), b.muted ? "muted" : "mark", escape(b.label),
         number(b.value), number(b.low), number(b.high));
-    double end = x(b.value);
+    double end = stop;
     if (b.high > b.low && x.drawable(b.low) && x.drawable(b.high)) {
       out += line(x(b.low), middle, x(b.high), middle, "whisker");
       for (const double v : {b.low, b.high}) out += line(x(v), middle - 4, x(v), middle + 4, "whisker");

@@ -27,11 +27,7 @@ class HostAllocator {
  public:
   static constexpr size_t kAlignment = 64;                // one cache line, one AVX-512 vector
   static constexpr size_t kCacheLimit = size_t{1} << 30;  // most bytes kept for reuse
-#if defined(__SANITIZE_ADDRESS__)
-  static constexpr bool kReuse = false;  // so that AddressSanitizer sees a use after free
-#else
-  static constexpr bool kReuse = true;
-#endif
+  static constexpr bool kReuse = !TT_ASAN;                // so that AddressSanitizer sees a use after free
 
   static HostAllocator& instance() {
     static auto* the_allocator = new HostAllocator;  // never destroyed: static tensors may outlive main

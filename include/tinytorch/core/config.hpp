@@ -62,6 +62,15 @@
 #define TT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
+// Whether AddressSanitizer watches this build; g++ and clang say so differently.
+#if defined(__SANITIZE_ADDRESS__)
+#define TT_ASAN 1
+#elif defined(__has_feature)
+#define TT_ASAN __has_feature(address_sanitizer)
+#else
+#define TT_ASAN 0
+#endif
+
 // Last parameter of every public function: the caller's file and line, for error messages.
 #define TT_LOC ::tinytorch::Loc loc = ::tinytorch::Loc::current()
 

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <tinytorch/tensor/operators.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -116,7 +116,7 @@ class Writer {
     size_t column = indent + 1;
     bool first = true;
     for (int64_t i : positions(t.shape()[0])) {
-      const std::string item = i < 0 ? "..." : fmt::format("{:>{}}", element(t[i]), format_.width);
+      const std::string item = i < 0 ? " ..." : fmt::format("{:>{}}", element(t[i]), format_.width);
       if (!first) {
         line += ",";
         if (column + item.size() + 2 > static_cast<size_t>(options_.line_width)) {

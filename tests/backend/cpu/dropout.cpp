@@ -1,6 +1,7 @@
 #include "support/array.hpp"
 
 #include <tinytorch/backend/cpu/dropout.hpp>
+#include <tinytorch/core/parallel.hpp>
 
 using namespace test;
 namespace kernels = tinytorch::backend::cpu;

@@ -1,6 +1,7 @@
 // The reduce family: every case in every dtype and layout.
 #include <support/cases/reduce.hpp>
 #include <support/check.hpp>
+#include <support/errors.hpp>
 
 using namespace cases;
 
@@ -17,4 +18,61 @@ TEST_CASE("reduce ops report their FLOPs and bytes") {
   for (const OpCase& c : reduce_cases()) check_cost(c);
   for (const OpCase& c : arg_cases()) check_cost(c);
   for (const OpCase& c : cumsum_cases()) check_cost(c);
+}
+
+using errors::check_error;
+
+TEST_CASE("what reductions refuse, word for word") {
+  const Tensor x = tt::zeros({2, 0}).named("x"), n = tt::zeros({3}, tt::i64);
+  check_error("TT-SHAPE-10: max: there is no extreme value of nothing, got 'x' f32 [2, 0] on cpu",
+              [&] { tt::max(x); });
+  check_error("TT-SHAPE-10: argmin: there is no extreme value of nothing, got 'x' f32 [2, 0] on cpu",
+              [&] { tt::argmin(x, 1); });
+  check_error("TT-SHAPE-08: sum: dimension -1 is named twice in [1, -1]", [&] { tt::sum(x, {1, -1}); });
+  check_error("TT-SHAPE-03: mean: dimension 2 is outside [-2, 1] of a tensor of rank 2",
+              [&] { tt::mean(x, {2}); });
+  check_error("TT-SHAPE-03: cumsum: dimension 2 is outside [-2, 1] of a tensor of rank 2",
+              [&] { tt::cumsum(x, 2); });
+  check_error(
+      "TT-DTYPE-02: mean: needs a floating dtype, got i64 [3] on cpu\n  hint: convert first with .to(f32)",
+      [&] { tt::mean(n); });
+  check_error(
+      "TT-DTYPE-02: var: needs a floating dtype, got i64 [3] on cpu\n  hint: convert first with .to(f32)",
+      [&] { tt::var(n); });
+}
+
+TEST_CASE("of nothing and of one") {
+  const Tensor none = tt::zeros({0, 3}), one = tt::full({1}, 5);
+  CHECK(tt::sum(none).item() == 0);
+  CHECK(tt::prod(none).item() == 1);
+  CHECK(std::isnan(tt::mean(none).item()));
+  CHECK(std::isnan(tt::var(none).item()));
+  CHECK(std::isnan(tt::var(one).item()));  // 0 / 0
+  CHECK(tt::var(one, {}, 0).item() == 0);
+  CHECK(tt::sum(none, {0}).to_vector() == std::vector<float>{0, 0, 0});
+  CHECK(tt::max(none, {1}).numel() == 0);
+  CHECK(tt::argmax(tt::full({}, 3), 0).item<int>() == 0);
+  CHECK(tt::all(none).item<bool>());
+  CHECK_FALSE(tt::any(none).item<bool>());
+}
+
+TEST_CASE("NaN propagates; large values do not overflow on the way") {
+  const Tensor x = tt::from_data({1.0f, NAN, 3.0f});
+  for (const Tensor& r :
+       {tt::sum(x), tt::mean(x), tt::max(x), tt::min(x), tt::prod(x), tt::norm(x), tt::var(x)})
+    CHECK(std::isnan(r.item()));
+  CHECK(tt::argmax(x, 0).item<int>() == 1);
+  CHECK(tt::argmin(x, 0).item<int>() == 1);
+  CHECK(tt::any(x).item<bool>());
+  // The sum passes f16's range, the mean does not.
+  CHECK(tt::mean(tt::full({100}, 60000, tt::f16)).item() == 59968.0f + 32);
+  CHECK(tt::norm(tt::full({4}, 300, tt::f16)).item() == 600);
+  CHECK(tt::sum(tt::full({1000}, 100, tt::i8)).item<int>() == 100'000);
+}
+
+TEST_CASE("extremes that tie share the gradient") {
+  Tensor x = tt::from_data({1.0, 5.0, 5.0, 2.0});
+  x.requires_grad_();
+  tt::max(x).backward();
+  CHECK(x.grad().to_vector<double>() == std::vector<double>{0, 0.5, 0.5, 0});
 }

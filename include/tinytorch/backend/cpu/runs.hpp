@@ -72,10 +72,10 @@ T max_run(const T* x, int64_t n) {
     Simd<T> a = simd_load(x), b = simd_load(x + kL);
     for (i = 2 * kL; i + 2 * kL <= n; i += 2 * kL) {
       const Simd<T> u = simd_load(x + i), v = simd_load(x + i + kL);
-      a = (u > a) | (u != u) ? u : a;
-      b = (v > b) | (v != v) ? v : b;
+      a = ((u > a) | (u != u)) ? u : a;
+      b = ((v > b) | (v != v)) ? v : b;
     }
-    a = (b > a) | (b != b) ? b : a;
+    a = ((b > a) | (b != b)) ? b : a;
     for (int64_t k = 0; k < kL; ++k) best = a[k] > best || a[k] != a[k] ? a[k] : best;
   }
   for (; i < n; ++i) best = x[i] > best || x[i] != x[i] ? x[i] : best;

@@ -86,7 +86,8 @@ void strip_max(T* best, const T* x, int64_t n, int64_t step, int64_t width) {
   for (int64_t i = 1; i < n; ++i) {
     const T* row = x + i * step;
     TT_SIMD
-    for (int64_t j = 0; j < width; ++j) best[j] = (row[j] > best[j]) | (row[j] != row[j]) ? row[j] : best[j];
+    for (int64_t j = 0; j < width; ++j)
+      best[j] = ((row[j] > best[j]) | (row[j] != row[j])) ? row[j] : best[j];
   }
 }
 

@@ -97,4 +97,6 @@ inline Tensors group_norm(const Tensor& g, const Saved& s, int64_t groups) {
 
 }  // namespace vjp
 }  // namespace tinytorch::inline TT_BUILD
+
+#include <tinytorch/tensor/ops/elementwise.hpp>
 #endif

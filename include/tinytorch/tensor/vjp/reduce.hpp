@@ -15,13 +15,13 @@ struct ReduceContext {
 };
 using ReduceVjp = Tensor (*)(const ReduceContext&);
 
-inline Tensor sum(const ReduceContext& c) { return expand(c.g, c.shape); }
-inline Tensor mean(const ReduceContext& c) { return expand(c.g * (1.0 / c.count), c.shape); }
+inline Tensor sum(const ReduceContext& c) { return tinytorch::expand(c.g, c.shape); }
+inline Tensor mean(const ReduceContext& c) { return tinytorch::expand(c.g * (1.0 / c.count), c.shape); }
 // Elements that tie for the extreme value share its gradient equally.
 inline Tensor extreme(const ReduceContext& c, const Dims& dims) {
   const Tensor hit = c.x == c.y;
   const Tensor hits = tinytorch::sum(hit.to(c.g.dtype()), dims, true);
-  return where(hit, expand(c.g / hits, c.shape), scalar_like(0, c.g));
+  return where(hit, tinytorch::expand(c.g / hits, c.shape), scalar_like(0, c.g));
 }
 inline Tensor norm(const ReduceContext& c) {  // x / |x|, and 0 at the origin
   return where(c.y == 0, scalar_like(0, c.g), c.g / c.y) * c.x;
@@ -41,7 +41,9 @@ inline Tensor prod(const ReduceContext& c, const Dims& dims) {
 inline Tensor var(const ReduceContext& c, const Tensor& mean) {
   return c.g * (c.x - mean) * (2.0 / (c.count - c.correction));
 }
-inline Tensor cumsum(const Tensor& g, int dim) { return flip(tinytorch::cumsum(flip(g, {dim}), dim), {dim}); }
+inline Tensor cumsum(const Tensor& g, int dim) {
+  return tinytorch::flip(tinytorch::cumsum(tinytorch::flip(g, {dim}), dim), {dim});
+}
 
 }  // namespace tinytorch::inline TT_BUILD::vjp
 
