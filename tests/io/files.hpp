@@ -127,11 +127,4 @@ int check_damaged_files(const std::vector<std::byte>& valid, Parse&& parse) {
   return refused;
 }
 
-// Folder with real data sets, or an empty string.
-inline std::string data_folder() {
-  const char* named = std::getenv("TINYTORCH_DATA");
-  const std::string folder = named ? named : std::string(TINYTORCH_SOURCE_DIR) + "/../shared/data";
-  return std::filesystem::is_directory(folder) ? folder : "";
-}
-
 }  // namespace files

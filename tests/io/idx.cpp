@@ -2,6 +2,7 @@
 #include <tinytorch/io/idx.hpp>
 
 #include "io/files.hpp"
+#include "support/data.hpp"
 
 namespace tt = tinytorch;
 using files::refusal_of;
@@ -83,14 +84,10 @@ TEST_CASE("cut and damaged files") {
 }
 
 #if TINYTORCH_WITH_ZLIB
-TEST_CASE("MNIST, where the data folder is present") {
-  const std::string folder = files::data_folder();
-  if (folder.empty()) {
-    MESSAGE("not run: no data folder (set TINYTORCH_DATA)");
-    return;
-  }
-  const tt::Tensor images = tt::load_idx(folder + "/mnist/t10k-images-idx3-ubyte.gz");
-  const tt::Tensor labels = tt::load_idx(folder + "/mnist/t10k-labels-idx1-ubyte.gz");
+TEST_CASE("MNIST, where the data folder is present" * test::needs_data("mnist/t10k-images-idx3-ubyte.gz")) {
+  const std::string folder = test::data_file("mnist");
+  const tt::Tensor images = tt::load_idx(folder + "/t10k-images-idx3-ubyte.gz");
+  const tt::Tensor labels = tt::load_idx(folder + "/t10k-labels-idx1-ubyte.gz");
   CHECK(images.shape() == tt::Shape{10000, 28, 28});
   CHECK(labels.shape() == tt::Shape{10000});
   CHECK(images.dtype() == tt::u8);

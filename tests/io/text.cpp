@@ -2,6 +2,7 @@
 #include <tinytorch/io/text.hpp>
 
 #include "io/files.hpp"
+#include "support/data.hpp"
 
 namespace tt = tinytorch;
 using files::refusal_of;
@@ -69,13 +70,9 @@ TEST_CASE("files") {
   CHECK(refusal_of([&] { tt::load_lines(folder / "g"); }).code == "TT-IO-01");
 }
 
-TEST_CASE("Tiny Shakespeare, where the data folder is present") {
-  const std::string folder = files::data_folder();
-  if (folder.empty()) {
-    MESSAGE("not run: no data folder (set TINYTORCH_DATA)");
-    return;
-  }
-  const std::string text = tt::load_text(folder + "/tinyshakespeare/input.txt");
+TEST_CASE("Tiny Shakespeare, where the data folder is present" *
+          test::needs_data("tinyshakespeare/input.txt")) {
+  const std::string text = tt::load_text(test::data_file("tinyshakespeare/input.txt"));
   CHECK(text.size() == 1'115'394);
   CHECK(tt::split_lines(text).size() == 40'000);
   CHECK(text.starts_with("First Citizen:\n"));

@@ -1,12 +1,9 @@
 // Real handwriting: 8,000 images of MNIST's test file train, the other 2,000 test. Fixed seeds.
 //
-// The data are not part of the repository. They are looked for in $TINYTORCH_DATA/mnist, else in
-// ../shared/data/mnist beside the sources; without them this test fails and says what to put where.
+// The data are not part of the repository (tests/support/data.hpp says where they are looked for).
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <tinytorch/io/idx.hpp>
 #include <tinytorch/layers/activation.hpp>
 #include <tinytorch/layers/adam.hpp>
@@ -18,6 +15,8 @@
 #include <tinytorch/layers/trainer.hpp>
 #include <tinytorch/tinytorch.hpp>
 
+#include "support/data.hpp"
+
 namespace tt = tinytorch;
 
 namespace {
@@ -26,17 +25,11 @@ struct Split {
   tt::Tensor images, labels;  // f32 [N, 1, 28, 28] in [0, 1], i64 [N]
 };
 
-std::string data_folder() {
-  const char* set = std::getenv("TINYTORCH_DATA");
-  return std::string(set ? set : TINYTORCH_SOURCE_DIR "/../shared/data") + "/mnist";
-}
+const char* const kImages = "mnist/t10k-images-idx3-ubyte.gz";
 
 Split load(int64_t from, int64_t to) {
-  const std::string images = data_folder() + "/t10k-images-idx3-ubyte.gz";
-  const std::string labels = data_folder() + "/t10k-labels-idx1-ubyte.gz";
-  REQUIRE_MESSAGE(std::filesystem::exists(images),
-                  "MNIST is missing: put t10k-images-idx3-ubyte.gz and t10k-labels-idx1-ubyte.gz into ",
-                  data_folder(), " or set TINYTORCH_DATA to the folder that holds mnist/");
+  const std::string images = test::data_file(kImages);
+  const std::string labels = test::data_file("mnist/t10k-labels-idx1-ubyte.gz");
   const tt::Tensor x = tt::load_idx(images), y = tt::load_idx(labels);
   REQUIRE(x.shape() == tt::Shape{10000, 28, 28});
   REQUIRE(y.shape() == tt::Shape{10000});
@@ -73,7 +66,7 @@ Result train(tt::Module& model, int64_t epochs, double lr, double weight_decay,
 
 }  // namespace
 
-TEST_CASE("MNIST: a multilayer perceptron reaches 95 %") {
+TEST_CASE("MNIST: a multilayer perceptron reaches 95 %" * test::needs_data(kImages)) {
   tt::manual_seed(1);
   tt::Sequential model(tt::Flatten(), tt::Linear(784, 128), tt::ReLU(), tt::Linear(128, 10));
   const Result result =
@@ -81,7 +74,7 @@ TEST_CASE("MNIST: a multilayer perceptron reaches 95 %") {
   CHECK(result.accuracy >= 0.95);
 }
 
-TEST_CASE("MNIST: a convolution net reaches 98 % within 90 s of training") {
+TEST_CASE("MNIST: a convolution net reaches 98 % within 90 s of training" * test::needs_data(kImages)) {
   tt::manual_seed(1);
   tt::Sequential model(tt::Conv2d(1, 8, 3, {.padding = 1}, false), tt::BatchNorm2d(8), tt::ReLU(),
                        tt::MaxPool2d(2), tt::Conv2d(8, 16, 3, {.padding = 1}, false), tt::BatchNorm2d(16),
