@@ -36,11 +36,16 @@ def self_tests():
                    "".join(text for _, text in result.failures + result.errors))
 
 
+def host_only(path):
+    """fmt 9 does not compile inside a .cu file at C++20: headers that use it are for host files."""
+    return "#include <fmt/" in path.read_text()
+
+
 def headers_alone(tree, pool):
     jobs = [(f"{compiler[0]} alone: {path.relative_to(tree.include / 'tinytorch')}",
              pool.submit(compilers.header_alone, tree, compiler, str(path.relative_to(tree.include))))
             for compiler in compilers.header_compilers() for path in tree.headers()
-            if path.suffix == ".hpp" or compiler[0] == "nvcc"]
+            if compiler[0] != "nvcc" and path.suffix == ".hpp" or compiler[0] == "nvcc" and not host_only(path)]
     for name, job in jobs:
         report(name, *job.result())
     if not any(c[0] == "nvcc" for c in compilers.header_compilers()):
