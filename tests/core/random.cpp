@@ -36,7 +36,6 @@ TEST_CASE("bits to numbers: ends and middle") {
   CHECK(tt::below_from_bits(0, 0, 10) == 0);
   CHECK(tt::below_from_bits(0xffffffff, 0xffffffff, 10) == 9);
   CHECK(tt::below_from_bits(0xffffffff, 0xffffffff, ~uint64_t{0}) == ~uint64_t{0} - 1);
-  tt::Generator g(9);
   for (int i = 0; i < 10'000; ++i) {  // the high half of a 128-bit product
     const auto b = tt::philox(5, static_cast<uint64_t>(i));
     const uint64_t x = (uint64_t{b.v[0]} << 32) | b.v[1], n = (uint64_t{b.v[2]} << 32) | b.v[3];

@@ -31,8 +31,8 @@ TEST_CASE("counts, texts, comparisons") {
 
 TEST_CASE("insert, erase, push and pop behave like a vector's") {
   const bool ok = rc::check([] {
-    const auto start =
-        *rc::gen::container<std::vector<int64_t>>(*rc::gen::inRange(1, 8), rc::gen::inRange<int64_t>(0, 9));
+    const auto start = *rc::gen::container<std::vector<int64_t>>(*rc::gen::inRange<size_t>(1, 8),
+                                                                 rc::gen::inRange<int64_t>(0, 9));
     tt::Dims d(start.begin(), start.end());
     std::vector<int64_t> model = start;
     const int at = *rc::gen::inRange(0, static_cast<int>(model.size()));

@@ -38,11 +38,13 @@ struct IndexArg {
 // error.
 struct Scalar {
   double real = 0;
-  int64_t integer = 0;
+  int64_t integer = 0;  // the value when integral, else 0
   bool integral = false;
   template <class T>
   requires std::is_arithmetic_v<T> Scalar(T v)
-      : real(static_cast<double>(v)), integer(static_cast<int64_t>(v)), integral(std::is_integral_v<T>) {}
+      : real(static_cast<double>(v)), integral(std::is_integral_v<T>) {
+    if constexpr (std::is_integral_v<T>) integer = static_cast<int64_t>(v);
+  }
 };
 
 struct TensorImpl {

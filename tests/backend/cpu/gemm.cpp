@@ -1,6 +1,7 @@
 // The matrix product at sizes around its tiles and blocks, in every stride order, accumulating, and at any
 // number of threads.
 #include <doctest/doctest.h>
+#include <array>
 
 #include <cmath>
 #include <cstring>
@@ -69,7 +70,9 @@ TEST_CASE("sizes around tiles and blocks, both operands straight and transposed"
           const View a{p.a.data(), tt::f32, {M, K}, left_t ? tt::Strides{1, M} : tt::Strides{K, 1}};
           const View b{p.b.data(), tt::f32, {K, N}, right_t ? tt::Strides{1, K} : tt::Strides{N, 1}};
           cpu::gemm({out.data(), tt::f32, {M, N}, {N, 1}}, a, b, accumulate);
-          INFO(M, " ", N, " ", K, " transposed ", left_t, right_t, " accumulate ", accumulate);
+          const std::array<int64_t, 3> sizes{M, N, K};
+          INFO(sizes[0], " ", sizes[1], " ", sizes[2], " transposed ", left_t, right_t, " accumulate ",
+               accumulate);
           CHECK(worst(p, out.data(), N, 1, left_t, right_t, accumulate) <= 1);
         }
       }

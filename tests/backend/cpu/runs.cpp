@@ -37,7 +37,7 @@ TEST_CASE("folds over runs of any length") {
 }
 
 TEST_CASE("the maximum is found at every position, NaN too") {
-  for (size_t n : {1, 15, 16, 31, 32, 33, 64, 70}) {
+  for (size_t n : {1u, 15u, 16u, 31u, 32u, 33u, 64u, 70u}) {
     for (size_t i = 0; i < n; ++i) {
       std::vector<float> x(n, -2.0F);
       x[i] = -1.0F;

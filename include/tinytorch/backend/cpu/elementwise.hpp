@@ -37,11 +37,11 @@ inline constexpr int64_t kShortRow = 256;            // rows below this are pack
 template <class T>
 using Kernel = void (*)(T* out, const T* const* in, int64_t n, const double* parameters);
 
-// Strides of v seen as `shape`.
+// Strides of v seen as `shape`. Leading dimensions of size 1 that `shape` lacks are dropped.
 inline Strides stretch(const View& v, const Shape& shape) {
   Strides s = Strides::filled(shape.size(), 0);
   const int shift = shape.size() - v.rank();
-  for (int d = 0; d < v.rank(); ++d) s[d + shift] = v.shape[d] == 1 ? 0 : v.strides[d];
+  for (int d = std::max(0, -shift); d < v.rank(); ++d) s[d + shift] = v.shape[d] == 1 ? 0 : v.strides[d];
   return s;
 }
 
