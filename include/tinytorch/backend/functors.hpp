@@ -81,16 +81,18 @@ TT_HOST_DEVICE [[gnu::always_inline]] inline float power(float a, float b) {
   const double y = static_cast<double>(b);
   const double magnitude = math::exp(y * math::log(x));
   const double nearest = y + math::Format<double>::kRound - math::Format<double>::kRound;
-  const bool is_big = y > 0x1p51 || y < -0x1p51;  // then an even integer or infinite
-  const bool is_integer = is_big || nearest == y;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  // & and | instead of && and ||: the latter are branches, and g++ 13 keeps them.
+  const bool is_big = (y > 0x1p51) | (y < -0x1p51);  // then an even integer or infinite
+  const bool is_integer = is_big | (nearest == y);
   const double half = 0.5 * y;
-  const bool is_odd =
-      is_integer && !is_big && half + math::Format<double>::kRound - math::Format<double>::kRound != half;
+  const double nearest_half = half + math::Format<double>::kRound - math::Format<double>::kRound;
+  const bool is_odd = is_integer & !is_big & (nearest_half != half);
   const bool negative = std::bit_cast<uint32_t>(a) >> 31 != 0;  // also -0, whose odd powers keep the sign
-  double r = negative && is_odd ? -magnitude : magnitude;
-  const bool has_no_root = a < 0 && !is_integer && x < std::numeric_limits<double>::infinity();
+  double r = (negative & is_odd) ? -magnitude : magnitude;
+  const bool has_no_root = (a < 0) & !is_integer & (x < kInfinity);
   r = has_no_root ? std::numeric_limits<double>::quiet_NaN() : r;
-  r = x == 1 && (a > 0 || is_big) ? 1.0 : r;  // also 1^NaN, (-1)^inf
+  r = ((x == 1) & ((a > 0) | is_big)) ? 1.0 : r;  // also 1^NaN, (-1)^inf
   return y == 0 ? 1.0f : static_cast<float>(r);
 }
 TT_HOST_DEVICE inline double power(double a, double b) { return std::pow(a, b); }
