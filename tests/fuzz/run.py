@@ -18,7 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 # Longest input tried: enough for every part of the format, short enough for many executions a second.
-MAX_LENGTH = {"cifar10": 3200, "gzip": 200, "idx": 128, "json": 96, "npy": 300, "npz": 500, "safetensors": 400,
+MAX_LENGTH = {"cifar10": 3200, "entry": 800, "gzip": 200, "idx": 128, "json": 96, "npy": 300, "npz": 500, "safetensors": 400,
               "text": 64}
 # Most of a short execution is the sanitizer's bookkeeping for exceptions and allocations; no check is given up here.
 SANITIZER = "malloc_context_size=0:quarantine_size_mb=16:use_sigaltstack=0:max_malloc_fill_size=0"
@@ -30,7 +30,7 @@ def targets():
 
 def command(options, name, found):
     limit = [f"-runs={options.runs}"] if options.runs else [f"-max_total_time={options.seconds}"]
-    return [str(Path(options.bin) / f"fuzz_{name}"), *limit, f"-max_len={MAX_LENGTH[name]}", "-entropic=0",
+    return [str(Path(options.bin) / f"fuzz_{name}"), *limit, f"-max_len={MAX_LENGTH.get(name, 4096)}", "-entropic=0",
             "-rss_limit_mb=1024", "-malloc_limit_mb=256", "-timeout=10", "-print_final_stats=1",
             f"-artifact_prefix={Path(options.keep or '.')}/{name}-", str(found), str(HERE / "corpus" / f"fuzz_{name}")]
 
