@@ -27,7 +27,7 @@ struct Softsign : tt::Primitive<Softsign> {
     return 3 * static_cast<double>(in[0].numel());
   }
   // The output arrives allocated and contiguous; the input may have any strides.
-  void run_cpu(const tt::Tensors& in, tt::Tensors& out) const override {
+  void run(const tt::Tensors& in, tt::Tensors& out) const override {
     const tt::Tensor x = in[0].contiguous();
     tt::dispatch(x.dtype(), [&]<class T>(T*) {
       if constexpr (std::is_floating_point_v<T>) {

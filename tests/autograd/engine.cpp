@@ -12,13 +12,13 @@ namespace {
 struct Broken final : tt::Primitive<Broken> {
   static constexpr const char* kName = "broken";
   tt::Specs infer(const tt::Tensors& in, tt::Loc) const override { return {{in[0].shape(), in[0].dtype()}}; }
-  void run_cpu(const tt::Tensors&, tt::Tensors& out) const override { out[0].fill_(1); }
+  void run(const tt::Tensors&, tt::Tensors& out) const override { out[0].fill_(1); }
   tt::Tensors vjp(const tt::Saved&, const tt::Tensors&) const override { return {tt::ones({5})}; }
 };
 struct Opaque final : tt::Primitive<Opaque> {
   static constexpr const char* kName = "opaque";
   tt::Specs infer(const tt::Tensors& in, tt::Loc) const override { return {{in[0].shape(), in[0].dtype()}}; }
-  void run_cpu(const tt::Tensors&, tt::Tensors& out) const override { out[0].fill_(1); }
+  void run(const tt::Tensors&, tt::Tensors& out) const override { out[0].fill_(1); }
 };
 
 Tensor leaf(std::vector<float> v) {

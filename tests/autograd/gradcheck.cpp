@@ -18,7 +18,7 @@ struct Square final : tt::Primitive<Square> {
   std::function<Tensor(const Tensor& right)> change;
   explicit Square(std::function<Tensor(const Tensor&)> f) : change(std::move(f)) {}
   tt::Specs infer(const Tensors& in, tt::Loc) const override { return {{in[0].shape(), in[0].dtype()}}; }
-  void run_cpu(const Tensors& in, Tensors& out) const override { out[0].copy_(tt::square(in[0].detach())); }
+  void run(const Tensors& in, Tensors& out) const override { out[0].copy_(tt::square(in[0].detach())); }
   tt::Save saves() const override { return tt::Save::inputs; }
   Tensors vjp(const tt::Saved& s, const Tensors& g) const override {
     return {change(g[0] * s.inputs[0] * 2)};

@@ -10,7 +10,7 @@ struct Scale final : tt::Primitive<Scale> {
   double factor;
   explicit Scale(double f) : factor(f) {}
   tt::Specs infer(const tt::Tensors& in, tt::Loc) const override { return {{in[0].shape(), in[0].dtype()}}; }
-  void run_cpu(const tt::Tensors&, tt::Tensors&) const override {}
+  void run(const tt::Tensors&, tt::Tensors&) const override {}
 };
 }  // namespace
 

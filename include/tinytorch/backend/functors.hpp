@@ -5,6 +5,7 @@
 // double, int32_t (also for the narrow integers and bool) or int64_t. Integer arithmetic wraps.
 #pragma once
 
+#include <tinytorch/core/dtype.hpp>
 #include <tinytorch/core/scalar_math.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend {
@@ -68,6 +69,32 @@ enum class BinaryFn : uint8_t {
 };
 inline constexpr int kBinaryCount = static_cast<int>(BinaryFn::gelu_tanh_grad) + 1;
 inline constexpr int kLastIntegerBinary = static_cast<int>(BinaryFn::logical_or);
+
+// One value to another type. Floats to integers saturate and NaN becomes 0; integers to narrower ones wrap;
+// anything to bool asks "is it not zero".
+template <class To, class From>
+TT_HOST_DEVICE inline To convert(From x) {
+  constexpr bool kFrom16 = std::is_same_v<From, BFloat16> || std::is_same_v<From, Half>;
+  constexpr bool kTo16 = std::is_same_v<To, BFloat16> || std::is_same_v<To, Half>;
+  if constexpr (std::is_same_v<To, From>) {
+    return x;
+  } else if constexpr (kFrom16) {
+    return convert<To>(static_cast<float>(x));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return x != From(0);
+  } else if constexpr (kTo16) {
+    if constexpr (std::is_same_v<From, float>) return To(x);
+    return To(static_cast<double>(x));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
+    constexpr From kHigh =
+        static_cast<From>(std::numeric_limits<To>::max());  // may round up: compare with >=
+    if (x >= kHigh) return std::numeric_limits<To>::max();
+    return x > kLow ? static_cast<To>(x) : (x == x ? std::numeric_limits<To>::min() : To(0));
+  } else {
+    return static_cast<To>(x);
+  }
+}
 
 inline constexpr double kSqrtHalf = 0.70710678118654752440;       // 1 / sqrt(2)
 inline constexpr double kInvSqrtTwoPi = 0.39894228040143267794;   // 1 / sqrt(2 pi)

@@ -13,7 +13,15 @@
 #define TINYTORCH_WITH_CUDA 0
 #endif
 
-#if TINYTORCH_WITH_CUDA
+// 1 together with TINYTORCH_WITH_CUDA: the CUDA kernels are compiled for, and run by, the emulator in
+// backend/cuda/sim/.
+#ifndef TINYTORCH_CUDA_SIM
+#define TINYTORCH_CUDA_SIM 0
+#endif
+
+#if TINYTORCH_CUDA_SIM
+#define TT_BUILD with_cuda_sim
+#elif TINYTORCH_WITH_CUDA
 #define TT_BUILD with_cuda
 #else
 #define TT_BUILD cpu_only
@@ -73,5 +81,16 @@
 
 // Last parameter of every public function: the caller's file and line, for error messages.
 #define TT_LOC ::tinytorch::Loc loc = ::tinytorch::Loc::current()
+
+// Calls a kernel of the backend that holds `tensor`: TT_KERNEL(x, relu(x.view_of())) is backend::cpu::relu or
+// backend::cuda::relu. A build without CUDA has no CUDA tensors, and must not name what it cannot link.
+#define TT_KERNEL(tensor, ...)                  \
+  do {                                          \
+    if ((tensor).device().is_cpu()) {           \
+      ::tinytorch::backend::cpu::__VA_ARGS__;   \
+    } else if constexpr (TINYTORCH_WITH_CUDA) { \
+      ::tinytorch::backend::cuda::__VA_ARGS__;  \
+    }                                           \
+  } while (false)
 
 #define TINYTORCH_VERSION "0.1.0"

@@ -38,17 +38,16 @@ class Adam : public Optimizer {
     }
   }
 
-  void update(Slot& slot, const Tensor& gradient, Loc loc) override {
-    if (slot.master.device().is_cuda()) fail_without_cuda("Adam", loc);
-    backend::cpu::adam_step(slot.master.view_of(), gradient.view_of(), slot.state[0].view_of(),
-                            slot.state[1].view_of(),
-                            {.lr = lr(),
-                             .beta1 = options.beta1,
-                             .beta2 = options.beta2,
-                             .eps = options.eps,
-                             .weight_decay = slot.weight_decay,
-                             .decoupled = decoupled_,
-                             .step = slot.step});
+  void update(Slot& slot, const Tensor& gradient) override {
+    TT_KERNEL(slot.master, adam_step(slot.master.view_of(), gradient.view_of(), slot.state[0].view_of(),
+                                     slot.state[1].view_of(),
+                                     {.lr = lr(),
+                                      .beta1 = options.beta1,
+                                      .beta2 = options.beta2,
+                                      .eps = options.eps,
+                                      .weight_decay = slot.weight_decay,
+                                      .decoupled = decoupled_,
+                                      .step = slot.step}));
   }
 
  private:

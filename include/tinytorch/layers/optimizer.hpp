@@ -27,7 +27,7 @@ class Optimizer {
       if (!gradient) continue;
       if (gradient.dtype() != slot.master.dtype()) gradient = gradient.to(slot.master.dtype(), loc);
       slot.step += 1;
-      update(slot, gradient.contiguous(loc), loc);
+      update(slot, gradient.contiguous(loc));
       slot.master.storage()->bump_version();
       if (slot.master.storage() != slot.parameter.storage()) slot.parameter.copy_(slot.master, loc);
     }
@@ -109,7 +109,7 @@ class Optimizer {
   }
 
   // Updates slot.master and slot.state by a contiguous gradient of master's dtype. slot.step counts this one.
-  virtual void update(Slot& slot, const Tensor& gradient, Loc loc) = 0;
+  virtual void update(Slot& slot, const Tensor& gradient) = 0;
 
  private:
   double lr_ = 0;

@@ -33,14 +33,13 @@ class SGD : public Optimizer {
   const SgdOptions options;
 
  protected:
-  void update(Slot& slot, const Tensor& gradient, Loc loc) override {
-    if (slot.master.device().is_cuda()) fail_without_cuda("SGD", loc);
+  void update(Slot& slot, const Tensor& gradient) override {
     const backend::View velocity = slot.state.empty() ? backend::View{} : slot.state[0].view_of();
-    backend::cpu::sgd_step(slot.master.view_of(), gradient.view_of(), velocity,
-                           {.lr = lr(),
-                            .momentum = options.momentum,
-                            .weight_decay = slot.weight_decay,
-                            .nesterov = options.nesterov});
+    TT_KERNEL(slot.master, sgd_step(slot.master.view_of(), gradient.view_of(), velocity,
+                                    {.lr = lr(),
+                                     .momentum = options.momentum,
+                                     .weight_decay = slot.weight_decay,
+                                     .nesterov = options.nesterov}));
   }
 
  private:

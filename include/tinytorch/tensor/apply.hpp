@@ -41,25 +41,21 @@ inline Device common_device(const char* op, const Tensors& inputs, Loc loc) {
   return first ? first->device() : cpu;
 }
 
-inline Tensors run(const PrimitiveBase& op, const Tensors& inputs, Loc loc) {
+inline Tensors execute(const PrimitiveBase& op, const Tensors& inputs, Loc loc) {
   const Specs specs = op.infer(inputs, loc);
-  const Device device = common_device(op.name(), inputs, loc);
+  const Device device = op.output_device(common_device(op.name(), inputs, loc));
   if (op.is_view()) return {op.view(inputs[0])};
   Tensors outputs;
   outputs.reserve(specs.size());
   for (const Spec& s : specs) outputs.push_back(empty(s.shape, s.dtype, device, loc));
-  if (device.is_cuda()) {
-    op.run_cuda(inputs, outputs, loc);
-  } else {
-    op.run_cpu(inputs, outputs);
-  }
+  op.run(inputs, outputs);
   return outputs;
 }
 
 inline Tensors apply_all(const PrimitiveBase& op, const Tensors& inputs, TT_LOC) {
   OpObserver* const observer = op_observer();
   if (observer) observer->before(op, inputs);
-  Tensors outputs = run(op, inputs, loc);
+  Tensors outputs = execute(op, inputs, loc);
   if (grad_enabled() && op.differentiable()) {
     for (const Tensor& t : inputs) {
       if (tracks_grad(t)) {

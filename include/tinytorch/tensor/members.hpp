@@ -4,6 +4,7 @@
 #include <tinytorch/tensor/operators.hpp>
 
 #if TT_TENSOR_BODIES
+#include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/graph.hpp>
 #include <tinytorch/tensor/ops/elementwise.hpp>
 #include <tinytorch/tensor/ops/reduce.hpp>
@@ -11,10 +12,27 @@
 
 namespace tinytorch::inline TT_BUILD {
 
+// The same values on another device.
+struct Transfer final : Primitive<Transfer> {
+  static constexpr const char* kName = "to_device";
+  Device from, target;
+  Transfer(Device f, Device t) : from(f), target(t) {}
+  Specs infer(const Tensors& in, Loc) const override { return {{in[0].shape(), in[0].dtype()}}; }
+  Device output_device(Device) const override { return target; }
+  void run(const Tensors& in, Tensors& out) const override {
+    const Tensor source = in[0].detach().contiguous();
+    if constexpr (backend::cuda::is_built()) {
+      backend::cuda::copy_bytes(out[0].view_of().data, target, source.view_of().data, from, source.bytes());
+    }
+  }
+  Tensors vjp(const Saved&, const Tensors& g) const override { return {g[0].to(from)}; }
+};
+
 TT_API Tensor Tensor::to(DType dtype, Loc loc) const { return cast(*this, dtype, loc); }
 TT_API Tensor Tensor::to(Device device, Loc loc) const {
   if (device == this->device()) return *this;
-  fail_without_cuda("to(" + device.str() + ")", loc);
+  if (device.is_cuda() && !backend::cuda::is_built()) fail_without_cuda("to(" + device.str() + ")", loc);
+  return apply(Transfer(this->device(), device), {*this}, loc);
 }
 TT_API Tensor Tensor::contiguous(Loc loc) const { return tinytorch::contiguous(*this, loc); }
 TT_API Tensor Tensor::clone(Loc loc) const { return tinytorch::clone(*this, loc); }

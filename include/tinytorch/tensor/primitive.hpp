@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/tensor/tensor.hpp>
 #include <vector>
 
@@ -42,10 +43,12 @@ class PrimitiveBase {
   virtual const char* name() const = 0;
   // Shape and dtype rule. Throws an Error that names the op, the operands and the caller.
   virtual Specs infer(const Tensors& inputs, Loc loc) const = 0;
+  // Where the results live, given where the operands do.
+  virtual Device output_device(Device inputs) const { return inputs; }
   virtual double flops(const Tensors& inputs, const Tensors& outputs) const = 0;
-  // Kernels write outputs that are allocated as infer() said, contiguous.
-  virtual void run_cpu(const Tensors& inputs, Tensors& outputs) const = 0;
-  virtual void run_cuda(const Tensors&, Tensors&, Loc loc) const { fail_without_cuda(name(), loc); }
+  // Writes outputs, which are allocated as infer() said, contiguous, on the inputs' device. A library op
+  // calls TT_KERNEL, which picks the kernel of that device.
+  virtual void run(const Tensors& inputs, Tensors& outputs) const = 0;
   // A view shares its input's storage instead of running a kernel.
   virtual bool is_view() const { return false; }
   virtual Tensor view(const Tensor&) const { return {}; }
@@ -72,6 +75,9 @@ class Primitive : public PrimitiveBase {
     return std::make_unique<Self>(static_cast<const Self&>(*this));
   }
 };
+
+// What a kernel sees of an operand that may be left out.
+inline backend::View view_or_none(const Tensor& t) { return t ? t.view_of() : backend::View{}; }
 
 // Total bytes an op moves: the inputs' and outputs' elements, each once; a broadcast operand counts its own
 // size.

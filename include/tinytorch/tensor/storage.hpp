@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <tinytorch/backend/cuda/runtime.hpp>
 #include <tinytorch/core/allocator.hpp>
 #include <tinytorch/core/device.hpp>
 
@@ -14,10 +15,21 @@ namespace tinytorch::inline TT_BUILD {
 class Storage {
  public:
   Storage(size_t bytes, Device device, Loc loc) : bytes_(bytes), device_(device) {
-    if (device.is_cuda()) fail_without_cuda("allocating a tensor on " + device.str(), loc);
-    data_ = HostAllocator::instance().allocate(bytes, loc);
+    if (device.is_cpu()) {
+      data_ = HostAllocator::instance().allocate(bytes, loc);
+    } else if constexpr (backend::cuda::is_built()) {
+      data_ = backend::cuda::allocate(bytes, device.index, loc);
+    } else {
+      fail_without_cuda("allocating a tensor on " + device.str(), loc);
+    }
   }
-  ~Storage() { HostAllocator::instance().deallocate(data_, bytes_); }
+  ~Storage() {
+    if (device_.is_cpu()) {
+      HostAllocator::instance().deallocate(data_, bytes_);
+    } else if constexpr (backend::cuda::is_built()) {
+      backend::cuda::deallocate(data_, bytes_, device_.index);
+    }
+  }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 

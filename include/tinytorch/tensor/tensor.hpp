@@ -113,7 +113,7 @@ class Tensor {
   }
   void* raw(TT_LOC) const;
   backend::View view_of() const;
-  // The only element, converted to T.
+  // The only element, converted to T. From another device than the CPU, this waits for the values.
   template <class T = float>
   T item(TT_LOC) const {
     return static_cast<T>(item_as_double(loc));
@@ -121,9 +121,9 @@ class Tensor {
   // All elements in row-major order, converted to T.
   template <class T = float>
   std::vector<T> to_vector() const {
+    if (!device().is_cpu()) return detach().to(cpu).to_vector<T>();
     std::vector<T> out;
     out.reserve(static_cast<size_t>(numel()));
-    raw();
     tinytorch::dispatch(dtype(), [&]<class U>(U*) {
       constexpr bool k16 = std::is_same_v<U, BFloat16> || std::is_same_v<U, Half>;
       using Wide =
@@ -327,7 +327,7 @@ inline double Tensor::item_as_double(Loc loc) const {
              "\n  hint: reduce it first, for example with .mean()",
          loc);
   }
-  raw(loc);
+  if (!device().is_cpu()) return detach().to(cpu, loc).item_as_double(loc);
   return dispatch(dtype(), [&]<class U>(U*) { return static_cast<double>(*view_of().as<U>()); });
 }
 

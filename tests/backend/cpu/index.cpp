@@ -12,7 +12,8 @@ using namespace tinytorch::backend;
 
 TEST_CASE("take_rows copies whole rows, any element size") {
   const int64_t index[] = {2, 0, 2};
-  const auto check = []<class T>(const int64_t* at, T) {
+  const View at{const_cast<int64_t*>(index), tt::i64, {3}, {1}};
+  const auto check = [&]<class T>(T) {
     std::vector<T> x(2 * 3 * 2), out(2 * 3 * 2);
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(i);
     const auto t = tt::dtype_of<T>;
@@ -20,9 +21,9 @@ TEST_CASE("take_rows copies whole rows, any element size") {
                    2);
     CHECK(out == std::vector<T>{4, 5, 0, 1, 4, 5, 10, 11, 6, 7, 10, 11});
   };
-  check(index, int8_t{});
-  check(index, float{});
-  check(index, double{});
+  check(int8_t{});
+  check(float{});
+  check(double{});
 }
 
 TEST_CASE("add_rows adds in index order, duplicates included, at any number of threads") {
@@ -41,7 +42,8 @@ TEST_CASE("add_rows adds in index order, duplicates included, at any number of t
     tt::set_thread_count(threads);
     std::vector<float> out(expected.size(), 1);
     cpu::add_rows({out.data(), tt::f32, {size, inner}, {inner, 1}},
-                  {source.data(), tt::f32, {n, inner}, {inner, 1}}, index.data(), 1, n, size, inner);
+                  {source.data(), tt::f32, {n, inner}, {inner, 1}}, {index.data(), tt::i64, {n}, {1}}, 1, n,
+                  size, inner);
     CHECK(out == expected);
   }
 }

@@ -34,7 +34,7 @@ void check_close(const std::vector<T>& got, const std::vector<double>& expected)
 }
 
 template <class T>
-void check_sgd(const cpu_kernels::SgdStep& step) {
+void check_sgd(const tt::backend::SgdStep& step) {
   for (int64_t n : kSizes) {
     std::vector<T> p = values<T>(n, 1, -1, 1), g = values<T>(n, 2, -1, 1), v = values<T>(n, 3, -1, 1);
     std::vector<double> p_ref(p.begin(), p.end()), v_ref(v.begin(), v.end());
@@ -57,7 +57,7 @@ void check_sgd(const cpu_kernels::SgdStep& step) {
 }
 
 template <class T>
-void check_adam(const cpu_kernels::AdamStep& step) {
+void check_adam(const tt::backend::AdamStep& step) {
   for (int64_t n : kSizes) {
     std::vector<T> p = values<T>(n, 1, -1, 1), g = values<T>(n, 2, -1, 1);
     std::vector<T> m = values<T>(n, 3, -1, 1), v = values<T>(n, 4, 0.01, 1);
@@ -97,7 +97,7 @@ TEST_CASE("adam_step: coupled and decoupled weight decay, early and late steps, 
   for (bool decoupled : {false, true}) {
     for (double decay : {0.0, 0.1}) {
       for (int64_t step : {1, 2, 1000}) {
-        const cpu_kernels::AdamStep options{.lr = 0.05,
+        const tt::backend::AdamStep options{.lr = 0.05,
                                             .beta1 = 0.8,
                                             .beta2 = 0.95,
                                             .eps = 1e-3,

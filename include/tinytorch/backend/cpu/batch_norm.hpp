@@ -9,7 +9,7 @@
 // Sources: Ioffe and Szegedy, "Batch normalization", 2015; Wu and He, "Group normalization", 2018.
 #pragma once
 
-#include <tinytorch/backend/view.hpp>
+#include <tinytorch/backend/parameters.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -18,10 +18,6 @@ TT_API void channel_moments(const View& mean, const View& var, const View& x);
 // out = (x - mean) / sqrt(var + eps) w + b; weight, bias [C] or without data.
 TT_API void batch_norm(const View& out, const View& x, const View& mean, const View& var, const View& weight,
                        const View& bias, double eps);
-// What batch_norm_grad fills; any may be without data. dmean, dvar: of given statistics only.
-struct BatchNormGrads {
-  View dx, dweight, dbias, dmean, dvar;
-};
 // of_batch: mean and var were computed from x; then gmean, gvar are gradients flowing into them (or without
 // data).
 TT_API void batch_norm_grad(const BatchNormGrads& out, const View& dy, const View& x, const View& mean,

@@ -8,11 +8,12 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out [outer, n, inner] = x [outer, size, inner] at rows index [n]; all contiguous. Indices lie in [0, size).
-TT_API void take_rows(const View& out, const View& x, const int64_t* index, int64_t outer, int64_t n,
+// out [outer, n, inner] = x [outer, size, inner] at rows index [n] (i64); all contiguous. Indices lie in [0,
+// size).
+TT_API void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n,
                       int64_t size, int64_t inner);
 // out [outer, size, inner] += source [outer, n, inner] at rows index [n]. Floating dtypes and integers.
-TT_API void add_rows(const View& out, const View& source, const int64_t* index, int64_t outer, int64_t n,
+TT_API void add_rows(const View& out, const View& source, const View& index, int64_t outer, int64_t n,
                      int64_t size, int64_t inner);
 // out[..., j, ...] = x[..., index[..., j, ...], ...] along dim; out and index have one shape and are
 // contiguous.
@@ -32,24 +33,26 @@ TT_API void sort_rows(const View& values, const View& indices, const View& x, in
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-TT_API void take_rows(const View& out, const View& x, const int64_t* index, int64_t outer, int64_t n,
+TT_API void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n,
                       int64_t size, int64_t inner) {
   const auto bytes = inner * static_cast<int64_t>(size_of(x.dtype));
   const char* from = x.as<const char>();
   char* to = out.as<char>();
+  const int64_t* row_of = index.as<const int64_t>();
   parallel_for(outer * n, std::max<int64_t>(1, 65536 / std::max<int64_t>(bytes, 1)),
                [&](int64_t begin, int64_t end) {
                  for (int64_t r = begin; r < end; ++r) {
-                   const char* row = from + (r / n * size + index[r % n]) * bytes;
+                   const char* row = from + (r / n * size + row_of[r % n]) * bytes;
                    std::memcpy(to + r * bytes, row, static_cast<size_t>(bytes));
                  }
                });
 }
 
-TT_API void add_rows(const View& out, const View& source, const int64_t* index, int64_t outer, int64_t n,
+TT_API void add_rows(const View& out, const View& source, const View& index, int64_t outer, int64_t n,
                      int64_t size, int64_t inner) {
   // Threads own columns, so every row of out receives its terms in index order.
   const int64_t columns = outer * inner;
+  const int64_t* row_of = index.as<const int64_t>();
   const int64_t grain = std::max<int64_t>(64, kElementwiseGrain / std::max<int64_t>(n, 1));
   dispatch(out.dtype, [&]<class T>(T*) {
     using A = std::conditional_t<std::is_same_v<T, BFloat16> || std::is_same_v<T, Half>, float, T>;
@@ -61,7 +64,7 @@ TT_API void add_rows(const View& out, const View& source, const int64_t* index, 
           const int64_t first = std::max<int64_t>(begin - o * inner, 0),
                         last = std::min(end - o * inner, inner);
           for (int64_t i = 0; i < n; ++i) {
-            T* row = to + (o * size + index[i]) * inner;
+            T* row = to + (o * size + row_of[i]) * inner;
             const T* add = from + (o * n + i) * inner;
             TT_SIMD
             for (int64_t c = first; c < last; ++c) {

@@ -9,20 +9,9 @@
 // taken over blocks of fixed size, in double, so they do not depend on the number of threads.
 #pragma once
 
-#include <tinytorch/backend/view.hpp>
+#include <tinytorch/backend/parameters.hpp>
 
-namespace tinytorch::inline TT_BUILD::backend {
-
-enum class LossReduction : uint8_t { mean, sum, none };
-enum class PointwiseLoss : uint8_t { mse, bce_with_logits };
-
-namespace cpu {
-
-struct CrossEntropyParameters {
-  int64_t ignore_index = -100;
-  double label_smoothing = 0;
-  LossReduction reduction = LossReduction::mean;
-};
+namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // logits [N, V], target i64 [N] with values in [0, V) or ignore_index (not checked here)
 // -> loss [] or [N] (reduction none); lse [N] in the compute type. The mean is over targets not ignored.
@@ -39,8 +28,7 @@ TT_API void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, co
 TT_API void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, const View& grad,
                                 const View& x, const View& target, LossReduction reduction);
 
-}  // namespace cpu
-}  // namespace tinytorch::inline TT_BUILD::backend
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BACKEND_BODIES
 #include <tinytorch/backend/cpu/dense.hpp>

@@ -7,23 +7,9 @@
 // et al., 2013 (momentum, Nesterov); Kingma and Ba, 2015 (Adam); Loshchilov and Hutter, 2019 (AdamW).
 #pragma once
 
-#include <tinytorch/backend/view.hpp>
+#include <tinytorch/backend/parameters.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
-
-struct SgdStep {
-  double lr = 0;
-  double momentum = 0;
-  double weight_decay = 0;  // g += weight_decay p
-  bool nesterov = false;
-};
-struct AdamStep {
-  double lr = 0;
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  double weight_decay = 0;
-  bool decoupled = false;  // AdamW: the parameter shrinks by lr weight_decay, the gradient stays as it is
-  int64_t step = 1;        // counts from 1; corrects the moments' bias towards their start at zero
-};
 
 // v = momentum v + g;  p -= lr (nesterov ? g + momentum v : v).  velocity.data is null when momentum is 0.
 TT_API void sgd_step(const View& parameter, const View& gradient, const View& velocity, const SgdStep& step);

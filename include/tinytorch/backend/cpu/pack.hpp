@@ -6,78 +6,14 @@
 #pragma once
 
 #include <algorithm>
-#include <limits>
-#include <tinytorch/backend/view.hpp>
-#include <type_traits>
+#include <tinytorch/backend/functors.hpp>
+#include <tinytorch/backend/layout.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend {
 
 inline constexpr int64_t kPackBytes = 4096;
 template <class T>
 inline constexpr int64_t kPackLength = kPackBytes / static_cast<int64_t>(sizeof(T));
-
-// One value to another type. Floats to integers saturate and NaN becomes 0; integers to narrower ones wrap;
-// anything to bool asks "is it not zero".
-template <class To, class From>
-inline To convert(From x) {
-  constexpr bool kFrom16 = std::is_same_v<From, BFloat16> || std::is_same_v<From, Half>;
-  constexpr bool kTo16 = std::is_same_v<To, BFloat16> || std::is_same_v<To, Half>;
-  if constexpr (std::is_same_v<To, From>) {
-    return x;
-  } else if constexpr (kFrom16) {
-    return convert<To>(static_cast<float>(x));
-  } else if constexpr (std::is_same_v<To, bool>) {
-    return x != From(0);
-  } else if constexpr (kTo16) {
-    if constexpr (std::is_same_v<From, float>) return To(x);
-    return To(static_cast<double>(x));
-  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
-    constexpr From kHigh =
-        static_cast<From>(std::numeric_limits<To>::max());  // may round up: compare with >=
-    if (x >= kHigh) return std::numeric_limits<To>::max();
-    return x > kLow ? static_cast<To>(x) : (x == x ? std::numeric_limits<To>::min() : To(0));
-  } else {
-    return static_cast<To>(x);
-  }
-}
-
-// Drops dimensions of size 1 and merges neighbours wherever every view can be walked as one longer dimension.
-// All views must have the same rank; `shape` is theirs.
-template <size_t kCount>
-void collapse(Shape& shape, Strides (&strides)[kCount], size_t count) {
-  Shape merged;
-  Strides out[kCount];
-  for (int d = 0; d < shape.size(); ++d) {
-    if (shape[d] == 1) continue;
-    bool joins = !merged.empty();
-    for (size_t k = 0; joins && k < count; ++k) joins = out[k].back() == strides[k][d] * shape[d];
-    if (joins) {
-      merged.back() *= shape[d];
-      for (size_t k = 0; k < count; ++k) out[k].back() = strides[k][d];
-    } else {
-      merged.push_back(shape[d]);
-      for (size_t k = 0; k < count; ++k) out[k].push_back(strides[k][d]);
-    }
-  }
-  if (merged.empty()) {
-    merged.push_back(1);
-    for (size_t k = 0; k < count; ++k) out[k].push_back(1);
-  }
-  shape = merged;
-  for (size_t k = 0; k < count; ++k) strides[k] = out[k];
-}
-
-// Offset in elements of the element with row-major number `linear`; index[] receives its coordinates.
-inline int64_t locate(const Shape& shape, const Strides& strides, int64_t linear, int64_t* index) {
-  int64_t offset = 0;
-  for (int d = shape.size() - 1; d >= 0; --d) {
-    index[d] = linear % shape[d];
-    linear /= shape[d];
-    offset += index[d] * strides[d];
-  }
-  return offset;
-}
 
 // Calls f(offset, length) for the runs along the last dimension that make up [linear, linear + n).
 template <class F>

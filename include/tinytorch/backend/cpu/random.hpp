@@ -4,21 +4,16 @@
 // Box-Muller: r = sqrt(-2 log u), r cos(2 pi v), r sin(2 pi v).
 #pragma once
 
-#include <tinytorch/backend/view.hpp>
+#include <tinytorch/backend/parameters.hpp>
 
-namespace tinytorch::inline TT_BUILD::backend {
-
-enum class Distribution : uint8_t { uniform, normal, integer, bernoulli };
-
-namespace cpu {
+namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // out: contiguous. uniform on [a, b); normal with mean a and deviation b; integer in [a, b) (i64);
 // bernoulli: 1 with probability a. dtype f32 or f64 (integer: i64).
 TT_API void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a,
                    double b);
 
-}  // namespace cpu
-}  // namespace tinytorch::inline TT_BUILD::backend
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BACKEND_BODIES
 #include <cstring>

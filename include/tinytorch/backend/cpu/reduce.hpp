@@ -6,13 +6,9 @@
 // Algorithms", 4.2: blocked sums).
 #pragma once
 
-#include <tinytorch/backend/view.hpp>
+#include <tinytorch/backend/parameters.hpp>
 
-namespace tinytorch::inline TT_BUILD::backend {
-
-enum class ReduceFn : uint8_t { sum, sum_square, prod, max, min, any, all };
-
-namespace cpu {
+namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // out = fn over the dimensions d of x with reduced[d], times `scale` for sum and sum_square. out has the
 // remaining dimensions in order (those reduced may also be present with size 1). NaN wins in max and min.
@@ -22,8 +18,7 @@ TT_API void arg_extreme(const View& out, const View& x, int dim, bool largest);
 // out = running sum along dim.
 TT_API void cumsum(const View& out, const View& x, int dim);
 
-}  // namespace cpu
-}  // namespace tinytorch::inline TT_BUILD::backend
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BACKEND_BODIES
 #include <tinytorch/backend/cpu/elementwise.hpp>

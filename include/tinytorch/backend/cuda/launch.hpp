@@ -1,21 +1,111 @@
-// What the rest of the library knows of CUDA: plain C++ declarations of kernel launchers, and an opaque
-// stream.
+// Every CUDA kernel as the rest of the library knows it: plain C++, one function each.
 //
-// Launchers mirror backend/cpu one for one (same stems, same Views) and take the stream last. They are
-// declared here and defined by cuda_impl.cuh, which exactly one .cu file includes; so everything above
-// compiles with any C++ compiler. This version has no launchers: every op on a CUDA tensor throws
-// BuiltWithoutCuda (core/error.hpp).
+// They mirror backend/cpu one for one: same names, same operands, same results; each is documented at the
+// function of that name there. They queue work on the current stream and return (runtime.hpp). cuda_impl.cuh,
+// which exactly one .cu file includes, defines them, so everything above compiles with any C++ compiler.
 #pragma once
 
-#include <tinytorch/backend/view.hpp>
+#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/backend/functors.hpp>
+#include <tinytorch/backend/parameters.hpp>
+#include <tinytorch/backend/window.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// A cudaStream_t in disguise; null is the default stream.
-struct StreamHandle;
-using Stream = StreamHandle*;
+// elementwise
+void unary(UnaryFn fn, const View& out, const View& x, double p0 = 0, double p1 = 0);
+void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p0 = 0);
+void where(const View& out, const View& condition, const View& a, const View& b);
+void copy(const View& out, const View& x);
+void fill(const View& out, double value);
+void fill(const View& out, int64_t value);
 
-// Whether this program can run kernels on a GPU.
-constexpr bool is_built() { return TINYTORCH_WITH_CUDA != 0; }
+// reduce
+void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale = 1);
+void arg_extreme(const View& out, const View& x, int dim, bool largest);
+void cumsum(const View& out, const View& x, int dim);
+
+// index
+void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n, int64_t size,
+               int64_t inner);
+void add_rows(const View& out, const View& source, const View& index, int64_t outer, int64_t n, int64_t size,
+              int64_t inner);
+void gather(const View& out, const View& x, const View& index, int dim);
+void scatter_add(const View& out, const View& index, const View& source, int dim);
+void zero_triangle(const View& out, int64_t diagonal, bool keep_lower);
+void sort_rows(const View& values, const View& indices, const View& x, int64_t k, bool descending);
+
+// random
+void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a, double b);
+
+// matmul
+void matmul(const View& out, const View& a, const View& b);
+void linear(const View& out, const View& x, const View& weight, const View& bias);
+
+// conv
+void conv2d(const View& out, const View& x, const View& weight, const View& bias, const Window2d& window,
+            int64_t groups);
+void conv2d_grad_input(const View& dx, const View& dy, const View& weight, const Window2d& window,
+                       int64_t groups);
+void conv2d_grad_weight(const View& dw, const View& dy, const View& x, const Window2d& window,
+                        int64_t groups);
+
+// pool
+void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window);
+void max_pool2d_grad(const View& dx, const View& dy, const View& index);
+void avg_pool2d(const View& out, const View& x, const Window2d& window);
+void avg_pool2d_grad(const View& dx, const View& dy, const Window2d& window);
+void adaptive_avg_pool2d(const View& out, const View& x);
+void adaptive_avg_pool2d_grad(const View& dx, const View& dy);
+
+// softmax
+void softmax(const View& out, const View& x, int dim);
+void log_softmax(const View& out, const View& x, int dim);
+void softmax_grad(const View& dx, const View& dy, const View& y, int dim);
+void log_softmax_grad(const View& dx, const View& dy, const View& y, int dim);
+void logsumexp(const View& out, const View& x, const bool* reduced);
+
+// norm
+void layer_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
+                const View& bias, double eps);
+void rms_norm(const View& out, const View& rstd, const View& x, const View& weight, double eps);
+void layer_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy, const View& x,
+                     const View& mean, const View& rstd, const View& weight);
+void rms_norm_grad(const View& dx, const View& dweight, const View& dy, const View& x, const View& rstd,
+                   const View& weight);
+
+// batch_norm
+void channel_moments(const View& mean, const View& var, const View& x);
+void batch_norm(const View& out, const View& x, const View& mean, const View& var, const View& weight,
+                const View& bias, double eps);
+void batch_norm_grad(const BatchNormGrads& out, const View& dy, const View& x, const View& mean,
+                     const View& var, const View& weight, double eps, bool of_batch, const View& gmean,
+                     const View& gvar);
+void group_norm(const View& out, const View& mean, const View& rstd, const View& x, int64_t groups,
+                const View& weight, const View& bias, double eps);
+void group_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy, const View& x,
+                     const View& mean, const View& rstd, int64_t groups, const View& weight);
+
+// loss
+void cross_entropy(const View& loss, const View& lse, const View& logits, const View& target,
+                   const CrossEntropyParameters& parameters);
+void cross_entropy_grad(const View& dx, const View& grad, const View& logits, const View& target,
+                        const View& lse, const CrossEntropyParameters& parameters);
+void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const View& target,
+                    LossReduction reduction);
+void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, const View& grad,
+                         const View& x, const View& target, LossReduction reduction);
+
+// embedding
+void embedding(const View& out, const View& weight, const View& index);
+void embedding_grad(const View& dw, const View& dy, const View& index);
+
+// dropout
+void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t first_block);
+
+// optimizer
+void sgd_step(const View& parameter, const View& gradient, const View& velocity, const SgdStep& step);
+void adam_step(const View& parameter, const View& gradient, const View& m, const View& v,
+               const AdamStep& step);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -43,10 +43,10 @@ struct BatchNormTrain final : Primitive<BatchNormTrain> {
   double flops(const Tensors& in, const Tensors&) const override {
     return 7 * static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::channel_moments(out[1].view_of(), out[2].view_of(), in[0].view_of());
-    backend::cpu::batch_norm(out[0].view_of(), in[0].view_of(), out[1].view_of(), out[2].view_of(),
-                             view_or_none(in[1]), view_or_none(in[2]), eps);
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[1], channel_moments(out[1].view_of(), out[2].view_of(), in[0].view_of()));
+    TT_KERNEL(out[0], batch_norm(out[0].view_of(), in[0].view_of(), out[1].view_of(), out[2].view_of(),
+                                 view_or_none(in[1]), view_or_none(in[2]), eps));
   }
   Save saves() const override { return Save::both; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::batch_norm_train(g, s, eps); }
@@ -70,9 +70,9 @@ struct BatchNormInfer final : Primitive<BatchNormInfer> {
   double flops(const Tensors& in, const Tensors&) const override {
     return 3 * static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::batch_norm(out[0].view_of(), in[0].view_of(), in[1].view_of(), in[2].view_of(),
-                             view_or_none(in[3]), view_or_none(in[4]), eps);
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], batch_norm(out[0].view_of(), in[0].view_of(), in[1].view_of(), in[2].view_of(),
+                                 view_or_none(in[3]), view_or_none(in[4]), eps));
   }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::batch_norm_infer(g[0], s, eps); }
@@ -99,9 +99,9 @@ struct GroupNormOp final : Primitive<GroupNormOp> {
   double flops(const Tensors& in, const Tensors&) const override {
     return 8 * static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::group_norm(out[0].view_of(), out[1].view_of(), out[2].view_of(), in[0].view_of(), groups,
-                             view_or_none(in[1]), view_or_none(in[2]), eps);
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], group_norm(out[0].view_of(), out[1].view_of(), out[2].view_of(), in[0].view_of(),
+                                 groups, view_or_none(in[1]), view_or_none(in[2]), eps));
   }
   Save saves() const override { return Save::both; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::group_norm(g[0], s, groups); }

@@ -40,10 +40,10 @@ struct Conv2dOp final : Primitive<Conv2dOp> {
   double flops(const Tensors& in, const Tensors& out) const override {
     return conv2d_flops(out[0].shape(), in[1].shape()) + (in[2] ? static_cast<double>(out[0].numel()) : 0.0);
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::conv2d(out[0].view_of(), in[0].view_of(), in[1].view_of(),
-                         in[2] ? in[2].view_of() : backend::View{}, conv_window(in[1].shape(), options),
-                         options.groups);
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], conv2d(out[0].view_of(), in[0].view_of(), in[1].view_of(),
+                             in[2] ? in[2].view_of() : backend::View{}, conv_window(in[1].shape(), options),
+                             options.groups));
   }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::conv2d(g[0], s, options); }

@@ -17,9 +17,9 @@ namespace tinytorch::inline TT_BUILD {
 
 inline void fill_values(Tensor& t, Scalar value) {
   if (value.integral) {
-    backend::cpu::fill(t.view_of(), value.integer);
+    TT_KERNEL(t, fill(t.view_of(), value.integer));
   } else {
-    backend::cpu::fill(t.view_of(), value.real);
+    TT_KERNEL(t, fill(t.view_of(), value.real));
   }
 }
 
@@ -96,7 +96,8 @@ inline Tensor draw(backend::Distribution kind, double a, double b, const Shape& 
   const auto per_block = static_cast<uint64_t>(exact ? 2 : 4);
   const uint64_t blocks = (static_cast<uint64_t>(t.numel()) + per_block - 1) / per_block;
   const uint64_t seed = generator.state().seed;
-  backend::cpu::random(kind, t.view_of(), seed, generator.reserve(blocks), a, b);
+  const uint64_t first_block = generator.reserve(blocks);
+  TT_KERNEL(t, random(kind, t.view_of(), seed, first_block, a, b));
   return t.to(dtype, loc);
 }
 
@@ -184,7 +185,8 @@ TT_API Tensor& Tensor::fill_(Scalar value, Loc loc) {
 TT_API Tensor& Tensor::copy_(const Tensor& source, Loc loc) {
   require_writable("copy_", *this, source, loc);
   require_expandable("copy_", *this, source, loc);
-  backend::cpu::copy(view_of(), apart_from(*this, source, loc).view_of());
+  const Tensor near = apart_from(*this, source.detach().to(device(), loc), loc);
+  TT_KERNEL(*this, copy(view_of(), near.view_of()));
   storage()->bump_version();
   return *this;
 }
@@ -195,14 +197,14 @@ TT_API Tensor& Tensor::add_(const Tensor& other, Scalar alpha, Loc loc) {
   const bool plain = alpha.real == 1;
   const Tensor scaled =
       plain ? apart_from(*this, other, loc) : mul(other.detach(), scalar_like(alpha, other, loc), loc);
-  backend::cpu::binary(backend::BinaryFn::add, view_of(), view_of(), scaled.view_of());
+  TT_KERNEL(*this, binary(backend::BinaryFn::add, view_of(), view_of(), scaled.view_of()));
   storage()->bump_version();
   return *this;
 }
 TT_API Tensor& Tensor::mul_(Scalar factor, Loc loc) {
   require_writable("mul_", *this, {}, loc);
   const Tensor f = scalar_like(factor, *this, loc);
-  backend::cpu::binary(backend::BinaryFn::mul, view_of(), view_of(), f.view_of());
+  TT_KERNEL(*this, binary(backend::BinaryFn::mul, view_of(), view_of(), f.view_of()));
   storage()->bump_version();
   return *this;
 }

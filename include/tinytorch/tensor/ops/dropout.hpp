@@ -25,8 +25,8 @@ struct DropoutOp final : Primitive<DropoutOp> {
   double flops(const Tensors& in, const Tensors&) const override {
     return static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::dropout(out[0].view_of(), in[0].view_of(), p, seed, first_block);
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], dropout(out[0].view_of(), in[0].view_of(), p, seed, first_block));
   }
   Tensors vjp(const Saved&, const Tensors& g) const override { return {vjp::dropout(g[0], *this)}; }
 };

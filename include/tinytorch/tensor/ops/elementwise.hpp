@@ -72,8 +72,8 @@ struct Unary final : Primitive<Unary> {
   double flops(const Tensors& in, const Tensors&) const override {
     return rule().flops * static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::unary(fn, out[0].view_of(), in[0].view_of(), p0, p1);
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], unary(fn, out[0].view_of(), in[0].view_of(), p0, p1));
   }
   Save saves() const override { return rule().saves; }
   bool differentiable() const override { return rule().vjp != nullptr; }
@@ -138,8 +138,8 @@ struct Binary final : Primitive<Binary> {
   double flops(const Tensors&, const Tensors& out) const override {
     return rule().flops * static_cast<double>(out[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::binary(fn, out[0].view_of(), in[0].view_of(), in[1].view_of(), p0);
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], binary(fn, out[0].view_of(), in[0].view_of(), in[1].view_of(), p0));
   }
   Save saves() const override { return rule().saves; }
   bool differentiable() const override { return rule().vjp != nullptr; }
@@ -171,8 +171,8 @@ struct Where final : Primitive<Where> {
   double flops(const Tensors&, const Tensors& out) const override {
     return static_cast<double>(out[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::where(out[0].view_of(), in[0].view_of(), in[1].view_of(), in[2].view_of());
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], where(out[0].view_of(), in[0].view_of(), in[1].view_of(), in[2].view_of()));
   }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -188,8 +188,8 @@ struct Cast final : Primitive<Cast> {
   DType from, to;
   Cast(DType f, DType t) : from(f), to(t) {}
   Specs infer(const Tensors& in, Loc) const override { return {{in[0].shape(), to}}; }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::copy(out[0].view_of(), in[0].view_of());
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], copy(out[0].view_of(), in[0].view_of()));
   }
   bool differentiable() const override { return is_floating(from) && is_floating(to); }
   Tensors vjp(const Saved&, const Tensors& g) const override { return {g[0].to(from)}; }

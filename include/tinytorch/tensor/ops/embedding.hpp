@@ -23,8 +23,8 @@ struct EmbeddingOp final : Primitive<EmbeddingOp> {
     shape.push_back(in[0].shape()[1]);
     return {{shape, in[0].dtype()}};
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::embedding(out[0].view_of(), in[0].view_of(), in[1].view_of());
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], embedding(out[0].view_of(), in[0].view_of(), in[1].view_of()));
   }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {

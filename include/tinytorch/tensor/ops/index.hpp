@@ -73,10 +73,10 @@ struct Cat final : Primitive<Cat> {
     shape[dim] = total;
     return {{shape, in[0].dtype()}};
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
+  void run(const Tensors& in, Tensors& out) const override {
     int64_t at = 0;
     for (const Tensor& t : in) {
-      backend::cpu::copy(part(out[0], dim, at, t.shape()[dim]), t.view_of());
+      TT_KERNEL(out[0], copy(part(out[0], dim, at, t.shape()[dim]), t.view_of()));
       at += t.shape()[dim];
     }
   }
@@ -104,15 +104,15 @@ struct Pad final : Primitive<Pad> {
     }
     return {{shape, in[0].dtype()}};
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::fill(out[0].view_of(), value);
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], fill(out[0].view_of(), value));
     backend::View inner = out[0].view_of();
     for (int d = 0; d < inner.rank(); ++d) {
       const int64_t before = widths[static_cast<size_t>(d)].first;
       inner.data = inner.as<char>() + before * inner.strides[d] * static_cast<int64_t>(size_of(inner.dtype));
     }
     inner.shape = in[0].shape();
-    backend::cpu::copy(inner, in[0].view_of());
+    TT_KERNEL(in[0], copy(inner, in[0].view_of()));
   }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     return {vjp::pad(g[0], s.input_shapes[0], widths)};
@@ -124,7 +124,7 @@ struct Flip final : Primitive<Flip> {
   Dims dims;  // normalized
   explicit Flip(const Dims& d) : dims(d) {}
   Specs infer(const Tensors& in, Loc) const override { return {{in[0].shape(), in[0].dtype()}}; }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
+  void run(const Tensors& in, Tensors& out) const override {
     backend::View x = in[0].view_of();
     if (x.numel() == 0) return;
     for (int64_t d : dims) {
@@ -132,7 +132,7 @@ struct Flip final : Primitive<Flip> {
       x.data = x.as<char>() + (x.shape[k] - 1) * x.strides[k] * static_cast<int64_t>(size_of(x.dtype));
       x.strides[k] = -x.strides[k];
     }
-    backend::cpu::copy(out[0].view_of(), x);
+    TT_KERNEL(out[0], copy(out[0].view_of(), x));
   }
   Tensors vjp(const Saved&, const Tensors& g) const override { return {vjp::flip(g[0], dims)}; }
 };
@@ -150,9 +150,9 @@ struct Triangle final : Primitive<Triangle> {
     }
     return {{in[0].shape(), in[0].dtype()}};
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::copy(out[0].view_of(), in[0].view_of());
-    backend::cpu::zero_triangle(out[0].view_of(), diagonal, lower);
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], copy(out[0].view_of(), in[0].view_of()));
+    TT_KERNEL(out[0], zero_triangle(out[0].view_of(), diagonal, lower));
   }
   Tensors vjp(const Saved&, const Tensors& g) const override {
     return {vjp::triangle(g[0], diagonal, lower)};
@@ -180,11 +180,11 @@ struct IndexSelect final : Primitive<IndexSelect> {
     shape[dim] = in[1].numel();
     return {{shape, in[0].dtype()}};
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
+  void run(const Tensors& in, Tensors& out) const override {
     const Tensor x = in[0].detach().contiguous(), index = in[1].contiguous();
     const RowLayout l(x.shape(), dim);
-    backend::cpu::take_rows(out[0].view_of(), x.view_of(), index.data<int64_t>(), l.outer, index.numel(),
-                            l.size, l.inner);
+    TT_KERNEL(out[0], take_rows(out[0].view_of(), x.view_of(), index.view_of(), l.outer, index.numel(),
+                                l.size, l.inner));
   }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -196,8 +196,8 @@ TT_API Tensor scatter_rows(const Tensor& g, const Shape& shape, int dim, const T
   Tensor out = zeros(shape, g.dtype(), g.device());
   const RowLayout l(shape, dim);
   const Tensor source = g.contiguous(), at = index.contiguous();
-  backend::cpu::add_rows(out.view_of(), source.view_of(), at.data<int64_t>(), l.outer, at.numel(), l.size,
-                         l.inner);
+  TT_KERNEL(out,
+            add_rows(out.view_of(), source.view_of(), at.view_of(), l.outer, at.numel(), l.size, l.inner));
   return out;
 }
 
@@ -223,8 +223,8 @@ struct Gather final : Primitive<Gather> {
     require_gatherable(kName, in[0], in[1], dim, loc);
     return {{in[1].shape(), in[0].dtype()}};
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::gather(out[0].view_of(), in[0].view_of(), in[1].view_of(), dim);
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], gather(out[0].view_of(), in[0].view_of(), in[1].view_of(), dim));
   }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -249,9 +249,10 @@ struct ScatterAdd final : Primitive<ScatterAdd> {
   double flops(const Tensors& in, const Tensors&) const override {
     return static_cast<double>(in[2].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::copy(out[0].view_of(), in[0].view_of());
-    if (in[1].numel() > 0) backend::cpu::scatter_add(out[0].view_of(), in[1].view_of(), in[2].view_of(), dim);
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], copy(out[0].view_of(), in[0].view_of()));
+    if (in[1].numel() > 0)
+      TT_KERNEL(out[0], scatter_add(out[0].view_of(), in[1].view_of(), in[2].view_of(), dim));
   }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -274,11 +275,11 @@ struct SortRows final : Primitive<SortRows> {
     const auto n = static_cast<double>(in[0].shape().back());
     return static_cast<double>(in[0].numel()) * std::log2(std::max(n, 2.0));  // comparisons
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
+  void run(const Tensors& in, Tensors& out) const override {
     const int64_t n = in[0].shape().back(), rows = n == 0 ? 0 : in[0].numel() / n;
     const Tensor x = in[0].detach().contiguous();
-    backend::cpu::sort_rows(out[0].reshape({rows, k}).view_of(), out[1].reshape({rows, k}).view_of(),
-                            x.reshape({rows, n}).view_of(), k, descending);
+    TT_KERNEL(out[0], sort_rows(out[0].reshape({rows, k}).view_of(), out[1].reshape({rows, k}).view_of(),
+                                x.reshape({rows, n}).view_of(), k, descending));
   }
   Save saves() const override { return Save::outputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {

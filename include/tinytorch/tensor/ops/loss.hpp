@@ -43,9 +43,9 @@ struct CrossEntropy final : Primitive<CrossEntropy> {
   double flops(const Tensors& in, const Tensors&) const override {
     return 13 * static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::cross_entropy(out[0].view_of(), out[1].view_of(), in[0].view_of(), in[1].view_of(),
-                                cross_entropy_parameters(options));
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], cross_entropy(out[0].view_of(), out[1].view_of(), in[0].view_of(), in[1].view_of(),
+                                    cross_entropy_parameters(options)));
   }
   Save saves() const override { return Save::both; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -91,9 +91,9 @@ struct ElementLoss final : Primitive<ElementLoss> {
   double flops(const Tensors& in, const Tensors&) const override {
     return (fn == PointwiseLoss::mse ? 3 : 26) * static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::pointwise_loss(fn, out[0].view_of(), in[0].view_of(), in[1].view_of(),
-                                 loss_reduction(reduction));
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], pointwise_loss(fn, out[0].view_of(), in[0].view_of(), in[1].view_of(),
+                                     loss_reduction(reduction)));
   }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {

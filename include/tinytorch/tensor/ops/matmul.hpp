@@ -4,9 +4,7 @@
 #include <tinytorch/tensor/operators.hpp>
 
 #if TT_TENSOR_BODIES
-#include <tinytorch/backend/cpu/gemm.hpp>
-#include <tinytorch/backend/cpu/pack.hpp>
-#include <tinytorch/core/parallel.hpp>
+#include <tinytorch/backend/cpu/matmul.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/matmul.hpp>
@@ -41,22 +39,9 @@ struct MatMul final : Primitive<MatMul> {
   double flops(const Tensors& in, const Tensors& out) const override {
     return 2.0 * static_cast<double>(out[0].numel()) * static_cast<double>(in[0].shape().back());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
+  void run(const Tensors& in, Tensors& out) const override {
     const Shape batch = batch_of(out[0].shape());
-    const int64_t count = batch.numel();
-    const Strides a_batch = batch_strides(in[0], batch), b_batch = batch_strides(in[1], batch);
-    const backend::View a = last_two(in[0]), b = last_two(in[1]), c = last_two(out[0]);
-    const bool by_batch = count >= thread_count();
-    const auto products = [&](int64_t begin, int64_t end) {
-      int64_t index[kMaxRank];
-      for (int64_t i = begin; i < end; ++i) {
-        backend::cpu::gemm(shifted(c, i * c.shape.numel()),
-                           shifted(a, backend::locate(batch, a_batch, i, index)),
-                           shifted(b, backend::locate(batch, b_batch, i, index)), false, !by_batch);
-      }
-    };
-    if (by_batch) return parallel_for(count, 1, products);
-    products(0, count);
+    TT_KERNEL(out[0], matmul(out[0].view_of(), batched(in[0], batch), batched(in[1], batch)));
   }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -65,16 +50,13 @@ struct MatMul final : Primitive<MatMul> {
   }
 
  private:
-  static backend::View last_two(const Tensor& t) {
-    const Shape& s = t.shape();
-    const Strides& d = t.strides();
-    return {t.view_of().data, t.dtype(), {s[s.size() - 2], s.back()}, {d[d.size() - 2], d.back()}};
-  }
-  static Strides batch_strides(const Tensor& t, const Shape& batch) {
-    return broadcast_strides(batch_of(t.shape()), Strides(t.strides().begin(), t.strides().end() - 2), batch);
-  }
-  static backend::View shifted(backend::View v, int64_t elements) {
-    v.data = v.as<char>() + elements * static_cast<int64_t>(size_of(v.dtype));
+  // t with the batch dimensions of the result.
+  static backend::View batched(const Tensor& t, const Shape& batch) {
+    Shape shape = batch;
+    for (int d : {t.rank() - 2, t.rank() - 1}) shape.push_back(t.shape()[d]);
+    backend::View v = t.view_of();
+    v.strides = broadcast_strides(t.shape(), t.strides(), shape);
+    v.shape = shape;
     return v;
   }
 };
@@ -98,12 +80,8 @@ struct Linear2d final : Primitive<Linear2d> {
   double flops(const Tensors& in, const Tensors& out) const override {
     return 2.0 * static_cast<double>(out[0].numel()) * static_cast<double>(in[0].shape().back());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    if (in[2]) backend::cpu::copy(out[0].view_of(), in[2].view_of());
-    backend::View weight_t = in[1].view_of();
-    std::swap(weight_t.shape[0], weight_t.shape[1]);
-    std::swap(weight_t.strides[0], weight_t.strides[1]);
-    backend::cpu::gemm(out[0].view_of(), in[0].view_of(), weight_t, static_cast<bool>(in[2]));
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], linear(out[0].view_of(), in[0].view_of(), in[1].view_of(), view_or_none(in[2])));
   }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {

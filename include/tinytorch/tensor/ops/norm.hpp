@@ -55,9 +55,9 @@ struct LayerNormOp final : Primitive<LayerNormOp> {
   double flops(const Tensors& in, const Tensors&) const override {
     return 8 * static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::layer_norm(out[0].view_of(), out[1].view_of(), out[2].view_of(), in[0].view_of(),
-                             view_or_none(in[1]), view_or_none(in[2]), eps);
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], layer_norm(out[0].view_of(), out[1].view_of(), out[2].view_of(), in[0].view_of(),
+                                 view_or_none(in[1]), view_or_none(in[2]), eps));
   }
   Save saves() const override { return Save::both; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::layer_norm(g[0], s); }
@@ -75,8 +75,9 @@ struct RmsNorm final : Primitive<RmsNorm> {
   double flops(const Tensors& in, const Tensors&) const override {
     return 4 * static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::rms_norm(out[0].view_of(), out[1].view_of(), in[0].view_of(), view_or_none(in[1]), eps);
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0],
+              rms_norm(out[0].view_of(), out[1].view_of(), in[0].view_of(), view_or_none(in[1]), eps));
   }
   Save saves() const override { return Save::both; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::rms_norm(g[0], s); }

@@ -53,8 +53,8 @@ struct MaxPool2dOp final : Primitive<MaxPool2dOp> {
   double flops(const Tensors&, const Tensors& out) const override {
     return static_cast<double>(out[0].numel() * options.kernel * options.kernel);
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::max_pool2d(out[0].view_of(), out[1].view_of(), in[0].view_of(), pool_window(options));
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], max_pool2d(out[0].view_of(), out[1].view_of(), in[0].view_of(), pool_window(options)));
   }
   Save saves() const override { return Save::outputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return {vjp::max_pool2d(g[0], s)}; }
@@ -70,8 +70,8 @@ struct AvgPool2dOp final : Primitive<AvgPool2dOp> {
   double flops(const Tensors&, const Tensors& out) const override {
     return static_cast<double>(out[0].numel() * options.kernel * options.kernel);
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::avg_pool2d(out[0].view_of(), in[0].view_of(), pool_window(options));
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], avg_pool2d(out[0].view_of(), in[0].view_of(), pool_window(options)));
   }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return {vjp::avg_pool2d(g[0], s, options)}; }
 };
@@ -95,8 +95,8 @@ struct AdaptiveAvgPool2dOp final : Primitive<AdaptiveAvgPool2dOp> {
   double flops(const Tensors& in, const Tensors&) const override {
     return static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::adaptive_avg_pool2d(out[0].view_of(), in[0].view_of());
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], adaptive_avg_pool2d(out[0].view_of(), in[0].view_of()));
   }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return {vjp::adaptive_avg_pool2d(g[0], s)}; }
 };

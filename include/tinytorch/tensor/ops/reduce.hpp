@@ -76,20 +76,21 @@ struct Reduce final : Primitive<Reduce> {
   double flops(const Tensors& in, const Tensors&) const override {
     return static_cast<double>(in[0].numel()) * (kind == ReduceKind::norm ? 2 : 1);
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
+  void run(const Tensors& in, Tensors& out) const override {
     constexpr ReduceFn kFn[] = {ReduceFn::sum, ReduceFn::sum, ReduceFn::prod, ReduceFn::max,
                                 ReduceFn::min, ReduceFn::any, ReduceFn::all,  ReduceFn::sum_square};
     const ReducedDims r(name(), in[0].shape(), dims, Loc::current());
     const double scale = kind == ReduceKind::mean ? 1.0 / static_cast<double>(r.count) : 1.0;
     const ReduceFn fn = kFn[static_cast<size_t>(kind)];
     if (kind != ReduceKind::norm) {
-      return backend::cpu::reduce(fn, out[0].view_of(), in[0].view_of(), r.flag, scale);
+      TT_KERNEL(out[0], reduce(fn, out[0].view_of(), in[0].view_of(), r.flag, scale));
+      return;
     }
     // Squares of f16 soon leave its range, and rounding them would enter the root.
     const bool narrow = in[0].dtype() == DType::bf16 || in[0].dtype() == DType::f16;
-    const Tensor squares = narrow ? empty(out[0].shape(), DType::f32) : out[0];
-    backend::cpu::reduce(fn, squares.view_of(), in[0].view_of(), r.flag);
-    backend::cpu::unary(backend::UnaryFn::sqrt, out[0].view_of(), squares.view_of());
+    const Tensor squares = narrow ? empty(out[0].shape(), DType::f32, in[0].device()) : out[0];
+    TT_KERNEL(squares, reduce(fn, squares.view_of(), in[0].view_of(), r.flag));
+    TT_KERNEL(out[0], unary(backend::UnaryFn::sqrt, out[0].view_of(), squares.view_of()));
   }
   Save saves() const override {
     if (kind == ReduceKind::sum || kind == ReduceKind::mean) return Save::nothing;
@@ -132,20 +133,22 @@ struct Var final : Primitive<Var> {
   double flops(const Tensors& in, const Tensors&) const override {
     return 4 * static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
+  void run(const Tensors& in, Tensors& out) const override {
     const ReducedDims r(kName, in[0].shape(), dims, Loc::current());
     const double n = static_cast<double>(r.count);
     // bf16 and f16 data: mean and distances in f32, so that the mean's rounding does not enter the variance.
     const bool narrow = in[0].dtype() == DType::bf16 || in[0].dtype() == DType::f16;
     const DType wide = narrow ? DType::f32 : in[0].dtype();
-    Tensor mean = empty(r.kept_dims, wide), distance = empty(in[0].shape(), wide);
-    backend::cpu::reduce(ReduceFn::sum, mean.view_of(), in[0].view_of(), r.flag, 1.0 / n);
-    backend::cpu::copy(distance.view_of(), in[0].view_of());
-    backend::cpu::binary(backend::BinaryFn::sub, distance.view_of(), distance.view_of(), mean.view_of());
+    const Device device = in[0].device();
+    const Tensor mean = empty(r.kept_dims, wide, device), distance = empty(in[0].shape(), wide, device);
+    TT_KERNEL(mean, reduce(ReduceFn::sum, mean.view_of(), in[0].view_of(), r.flag, 1.0 / n));
+    TT_KERNEL(distance, copy(distance.view_of(), in[0].view_of()));
+    TT_KERNEL(distance,
+              binary(backend::BinaryFn::sub, distance.view_of(), distance.view_of(), mean.view_of()));
     const double divisor = n - static_cast<double>(correction);
-    backend::cpu::reduce(ReduceFn::sum_square, out[0].view_of(), distance.view_of(), r.flag,
-                         1.0 / std::max(divisor, 0.0));
-    backend::cpu::copy(out[1].view_of(), mean.view_of());
+    TT_KERNEL(out[0], reduce(ReduceFn::sum_square, out[0].view_of(), distance.view_of(), r.flag,
+                             1.0 / std::max(divisor, 0.0)));
+    TT_KERNEL(out[1], copy(out[1].view_of(), mean.view_of()));
   }
   Save saves() const override { return Save::both; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -178,9 +181,9 @@ struct ArgExtreme final : Primitive<ArgExtreme> {
   double flops(const Tensors& in, const Tensors&) const override {
     return static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
+  void run(const Tensors& in, Tensors& out) const override {
     const Tensor x = in[0].rank() == 0 ? in[0].detach().reshape({1}) : in[0];
-    backend::cpu::arg_extreme(out[0].view_of(), x.view_of(), dim < 0 ? dim + x.rank() : dim, largest);
+    TT_KERNEL(out[0], arg_extreme(out[0].view_of(), x.view_of(), dim < 0 ? dim + x.rank() : dim, largest));
   }
   bool differentiable() const override { return false; }
 };
@@ -196,9 +199,9 @@ struct CumSum final : Primitive<CumSum> {
   double flops(const Tensors& in, const Tensors&) const override {
     return static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
+  void run(const Tensors& in, Tensors& out) const override {
     if (in[0].rank() == 0) return backend::cpu::copy(out[0].view_of(), in[0].view_of());
-    backend::cpu::cumsum(out[0].view_of(), in[0].view_of(), dim < 0 ? dim + in[0].rank() : dim);
+    TT_KERNEL(out[0], cumsum(out[0].view_of(), in[0].view_of(), dim < 0 ? dim + in[0].rank() : dim));
   }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     return {s.input_shapes[0].empty() ? g[0] : vjp::cumsum(g[0], dim)};

@@ -14,7 +14,7 @@ namespace tinytorch::inline TT_BUILD {
 template <class Self>
 struct ViewPrimitive : Primitive<Self> {
   bool is_view() const override { return true; }
-  void run_cpu(const Tensors&, Tensors&) const override {}
+  void run(const Tensors&, Tensors&) const override {}
 };
 
 // The target shape is complete (no -1) and viewable: the public function saw to both.

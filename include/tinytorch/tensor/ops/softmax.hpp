@@ -27,9 +27,12 @@ struct SoftmaxOp final : Primitive<SoftmaxOp> {
   double flops(const Tensors& in, const Tensors&) const override {
     return 14 * static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    const auto kernel = logarithm ? backend::cpu::log_softmax : backend::cpu::softmax;
-    kernel(out[0].view_of(), in[0].view_of(), dim);
+  void run(const Tensors& in, Tensors& out) const override {
+    if (logarithm) {
+      TT_KERNEL(out[0], log_softmax(out[0].view_of(), in[0].view_of(), dim));
+    } else {
+      TT_KERNEL(out[0], softmax(out[0].view_of(), in[0].view_of(), dim));
+    }
   }
   Save saves() const override { return Save::outputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -50,9 +53,9 @@ struct LogSumExp final : Primitive<LogSumExp> {
   double flops(const Tensors& in, const Tensors&) const override {
     return 13 * static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
+  void run(const Tensors& in, Tensors& out) const override {
     const ReducedDims r(kName, in[0].shape(), dims, Loc::current());
-    backend::cpu::logsumexp(out[0].view_of(), in[0].view_of(), r.flag);
+    TT_KERNEL(out[0], logsumexp(out[0].view_of(), in[0].view_of(), r.flag));
   }
   Save saves() const override { return Save::both; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {

@@ -24,11 +24,11 @@ struct BatchNormGrad final : Primitive<BatchNormGrad> {
   double flops(const Tensors& in, const Tensors&) const override {
     return 10 * static_cast<double>(in[1].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
+  void run(const Tensors& in, Tensors& out) const override {
     const std::vector<backend::View> v = grads.views(out);
-    backend::cpu::batch_norm_grad({v[0], v[1], v[2], v[3], v[4]}, in[0].view_of(), in[1].view_of(),
-                                  in[2].view_of(), in[3].view_of(), view_or_none(in[4]), eps, of_batch,
-                                  view_or_none(in[5]), view_or_none(in[6]));
+    TT_KERNEL(in[0], batch_norm_grad({v[0], v[1], v[2], v[3], v[4]}, in[0].view_of(), in[1].view_of(),
+                                     in[2].view_of(), in[3].view_of(), view_or_none(in[4]), eps, of_batch,
+                                     view_or_none(in[5]), view_or_none(in[6])));
   }
   bool differentiable() const override { return false; }
 };
@@ -45,10 +45,10 @@ struct GroupNormGrad final : Primitive<GroupNormGrad> {
   double flops(const Tensors& in, const Tensors&) const override {
     return 10 * static_cast<double>(in[1].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
+  void run(const Tensors& in, Tensors& out) const override {
     const std::vector<backend::View> v = grads.views(out);
-    backend::cpu::group_norm_grad(v[0], v[1], v[2], in[0].view_of(), in[1].view_of(), in[2].view_of(),
-                                  in[3].view_of(), groups, view_or_none(in[4]));
+    TT_KERNEL(in[0], group_norm_grad(v[0], v[1], v[2], in[0].view_of(), in[1].view_of(), in[2].view_of(),
+                                     in[3].view_of(), groups, view_or_none(in[4])));
   }
   bool differentiable() const override { return false; }
 };

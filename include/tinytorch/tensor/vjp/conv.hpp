@@ -29,9 +29,9 @@ struct Conv2dGradInput final : Primitive<Conv2dGradInput> {
   double flops(const Tensors& in, const Tensors&) const override {
     return conv2d_flops(in[0].shape(), in[1].shape());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::conv2d_grad_input(out[0].view_of(), in[0].view_of(), in[1].view_of(),
-                                    conv_window(in[1].shape(), options), options.groups);
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], conv2d_grad_input(out[0].view_of(), in[0].view_of(), in[1].view_of(),
+                                        conv_window(in[1].shape(), options), options.groups));
   }
   bool differentiable() const override { return false; }
 };
@@ -46,9 +46,9 @@ struct Conv2dGradWeight final : Primitive<Conv2dGradWeight> {
   double flops(const Tensors& in, const Tensors&) const override {
     return conv2d_flops(in[0].shape(), weight_shape);
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::conv2d_grad_weight(out[0].view_of(), in[0].view_of(), in[1].view_of(),
-                                     conv_window(weight_shape, options), options.groups);
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], conv2d_grad_weight(out[0].view_of(), in[0].view_of(), in[1].view_of(),
+                                         conv_window(weight_shape, options), options.groups));
   }
   bool differentiable() const override { return false; }
 };

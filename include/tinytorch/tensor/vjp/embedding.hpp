@@ -18,8 +18,8 @@ struct EmbeddingGrad final : Primitive<EmbeddingGrad> {
   double flops(const Tensors& in, const Tensors&) const override {
     return static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::embedding_grad(out[0].view_of(), in[0].view_of(), in[1].view_of());
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], embedding_grad(out[0].view_of(), in[0].view_of(), in[1].view_of()));
   }
   bool differentiable() const override { return false; }
 };

@@ -17,7 +17,7 @@ inline backend::LossReduction loss_reduction(Reduction r) {
                                               backend::LossReduction::none};
   return kSame[static_cast<size_t>(r)];
 }
-inline backend::cpu::CrossEntropyParameters cross_entropy_parameters(const CrossEntropyOptions& o) {
+inline backend::CrossEntropyParameters cross_entropy_parameters(const CrossEntropyOptions& o) {
   return {o.ignore_index, o.label_smoothing, loss_reduction(o.reduction)};
 }
 
@@ -30,9 +30,9 @@ struct CrossEntropyGrad final : Primitive<CrossEntropyGrad> {
   double flops(const Tensors& in, const Tensors&) const override {
     return 13 * static_cast<double>(in[1].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::cross_entropy_grad(out[0].view_of(), in[0].view_of(), in[1].view_of(), in[2].view_of(),
-                                     in[3].view_of(), cross_entropy_parameters(options));
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], cross_entropy_grad(out[0].view_of(), in[0].view_of(), in[1].view_of(), in[2].view_of(),
+                                         in[3].view_of(), cross_entropy_parameters(options)));
   }
   bool differentiable() const override { return false; }
 };
@@ -51,10 +51,10 @@ struct PointwiseLossGrad final : Primitive<PointwiseLossGrad> {
   double flops(const Tensors& in, const Tensors&) const override {
     return (fn == PointwiseLoss::mse ? 3 : 14) * static_cast<double>(in[1].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
+  void run(const Tensors& in, Tensors& out) const override {
     const backend::View to = out[0].view_of(), none;
-    backend::cpu::pointwise_loss_grad(fn, by_target ? none : to, by_target ? to : none, in[0].view_of(),
-                                      in[1].view_of(), in[2].view_of(), loss_reduction(reduction));
+    TT_KERNEL(in[0], pointwise_loss_grad(fn, by_target ? none : to, by_target ? to : none, in[0].view_of(),
+                                         in[1].view_of(), in[2].view_of(), loss_reduction(reduction)));
   }
   bool differentiable() const override { return false; }
 };

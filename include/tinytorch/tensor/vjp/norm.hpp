@@ -38,8 +38,6 @@ struct WantedGrads {
   }
 };
 
-inline backend::View view_or_none(const Tensor& t) { return t ? t.view_of() : backend::View{}; }
-
 // dy, x, mean (undefined: rms_norm), rstd, weight -> those wanted of dx, dweight, dbias
 struct RowNormGrad final : Primitive<RowNormGrad> {
   static constexpr const char* kName = "layer_norm_grad";
@@ -50,10 +48,11 @@ struct RowNormGrad final : Primitive<RowNormGrad> {
   double flops(const Tensors& in, const Tensors&) const override {
     return 13 * static_cast<double>(in[1].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
+  void run(const Tensors& in, Tensors& out) const override {
     const std::vector<backend::View> to = grads.views(out);
-    backend::cpu::layer_norm_grad(to[0], to[1], to.size() > 2 ? to[2] : backend::View{}, in[0].view_of(),
-                                  in[1].view_of(), view_or_none(in[2]), in[3].view_of(), view_or_none(in[4]));
+    TT_KERNEL(in[0],
+              layer_norm_grad(to[0], to[1], to.size() > 2 ? to[2] : backend::View{}, in[0].view_of(),
+                              in[1].view_of(), view_or_none(in[2]), in[3].view_of(), view_or_none(in[4])));
   }
   bool differentiable() const override { return false; }
 };

@@ -22,8 +22,8 @@ struct MaxPool2dGrad final : Primitive<MaxPool2dGrad> {
   double flops(const Tensors& in, const Tensors&) const override {
     return static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::max_pool2d_grad(out[0].view_of(), in[0].view_of(), in[1].view_of());
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], max_pool2d_grad(out[0].view_of(), in[0].view_of(), in[1].view_of()));
   }
   bool differentiable() const override { return false; }
 };
@@ -38,8 +38,8 @@ struct AvgPool2dGrad final : Primitive<AvgPool2dGrad> {
   double flops(const Tensors& in, const Tensors&) const override {
     return static_cast<double>(in[0].numel() * options.kernel * options.kernel);
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::avg_pool2d_grad(out[0].view_of(), in[0].view_of(), pool_window(options));
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], avg_pool2d_grad(out[0].view_of(), in[0].view_of(), pool_window(options)));
   }
   bool differentiable() const override { return false; }
 };
@@ -53,8 +53,8 @@ struct AdaptiveAvgPool2dGrad final : Primitive<AdaptiveAvgPool2dGrad> {
   double flops(const Tensors&, const Tensors& out) const override {
     return static_cast<double>(out[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    backend::cpu::adaptive_avg_pool2d_grad(out[0].view_of(), in[0].view_of());
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], adaptive_avg_pool2d_grad(out[0].view_of(), in[0].view_of()));
   }
   bool differentiable() const override { return false; }
 };

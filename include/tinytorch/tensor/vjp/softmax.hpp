@@ -21,9 +21,12 @@ struct SoftmaxGrad final : Primitive<SoftmaxGrad> {
   double flops(const Tensors& in, const Tensors&) const override {
     return (logarithm ? 13 : 4) * static_cast<double>(in[0].numel());
   }
-  void run_cpu(const Tensors& in, Tensors& out) const override {
-    const auto kernel = logarithm ? backend::cpu::log_softmax_grad : backend::cpu::softmax_grad;
-    kernel(out[0].view_of(), in[0].view_of(), in[1].view_of(), dim);
+  void run(const Tensors& in, Tensors& out) const override {
+    if (logarithm) {
+      TT_KERNEL(out[0], log_softmax_grad(out[0].view_of(), in[0].view_of(), in[1].view_of(), dim));
+    } else {
+      TT_KERNEL(out[0], softmax_grad(out[0].view_of(), in[0].view_of(), in[1].view_of(), dim));
+    }
   }
   bool differentiable() const override { return false; }
 };

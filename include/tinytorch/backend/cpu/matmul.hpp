@@ -1,0 +1,58 @@
+// Batched matrix products on the CPU, and x W^T + b. Each product is one gemm (backend/cpu/gemm.hpp); many
+// small ones are shared out among threads, a few large ones are each computed by all.
+#pragma once
+
+#include <tinytorch/backend/view.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// out [..., M, N] = a [..., M, K] b [..., K, N], one dtype (bool: out is i32). The batch dimensions of a and
+// b are those of out, with stride 0 where one matrix serves many.
+TT_API void matmul(const View& out, const View& a, const View& b);
+// out [M, N] = x [M, K] weight [N, K]^T + bias [N]; bias may be without data.
+TT_API void linear(const View& out, const View& x, const View& weight, const View& bias);
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+
+#if TT_BACKEND_BODIES
+#include <tinytorch/backend/cpu/elementwise.hpp>
+#include <tinytorch/backend/cpu/gemm.hpp>
+#include <tinytorch/backend/layout.hpp>
+#include <tinytorch/core/parallel.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// Matrix number `batch` of v [..., R, C].
+inline View matrix_of(const View& v, const Shape& batches, int64_t batch) {
+  const int r = v.rank();
+  int64_t index[kMaxRank];
+  const int64_t offset = locate(batches, Strides(v.strides.begin(), v.strides.end() - 2), batch, index);
+  return {v.as<char>() + offset * static_cast<int64_t>(size_of(v.dtype)),
+          v.dtype,
+          {v.shape[r - 2], v.shape[r - 1]},
+          {v.strides[r - 2], v.strides[r - 1]}};
+}
+
+TT_API void matmul(const View& out, const View& a, const View& b) {
+  const Shape batches(out.shape.begin(), out.shape.end() - 2);
+  const int64_t count = batches.numel();
+  const bool one_per_thread = count >= thread_count();
+  const auto products = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      gemm(matrix_of(out, batches, i), matrix_of(a, batches, i), matrix_of(b, batches, i), false,
+           !one_per_thread);
+    }
+  };
+  if (one_per_thread) return parallel_for(count, 1, products);
+  products(0, count);
+}
+
+TT_API void linear(const View& out, const View& x, const View& weight, const View& bias) {
+  if (bias.data) copy(out, bias);
+  const View transposed{
+      weight.data, weight.dtype, {weight.shape[1], weight.shape[0]}, {weight.strides[1], weight.strides[0]}};
+  gemm(out, x, transposed, bias.data != nullptr);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#endif

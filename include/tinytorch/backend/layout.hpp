@@ -1,0 +1,45 @@
+// Layout: how the elements of strided views are walked, the same on every device.
+#pragma once
+
+#include <tinytorch/backend/view.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend {
+
+// Drops dimensions of size 1 and merges neighbours wherever every view can be walked as one longer dimension.
+// All views must have the same rank; `shape` is theirs.
+template <size_t kCount>
+void collapse(Shape& shape, Strides (&strides)[kCount], size_t count) {
+  Shape merged;
+  Strides out[kCount];
+  for (int d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    bool joins = !merged.empty();
+    for (size_t k = 0; joins && k < count; ++k) joins = out[k].back() == strides[k][d] * shape[d];
+    if (joins) {
+      merged.back() *= shape[d];
+      for (size_t k = 0; k < count; ++k) out[k].back() = strides[k][d];
+    } else {
+      merged.push_back(shape[d]);
+      for (size_t k = 0; k < count; ++k) out[k].push_back(strides[k][d]);
+    }
+  }
+  if (merged.empty()) {
+    merged.push_back(1);
+    for (size_t k = 0; k < count; ++k) out[k].push_back(1);
+  }
+  shape = merged;
+  for (size_t k = 0; k < count; ++k) strides[k] = out[k];
+}
+
+// Offset in elements of the element with row-major number `linear`; index[] receives its coordinates.
+inline int64_t locate(const Shape& shape, const Strides& strides, int64_t linear, int64_t* index) {
+  int64_t offset = 0;
+  for (int d = shape.size() - 1; d >= 0; --d) {
+    index[d] = linear % shape[d];
+    linear /= shape[d];
+    offset += index[d] * strides[d];
+  }
+  return offset;
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend

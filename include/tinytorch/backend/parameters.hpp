@@ -1,0 +1,38 @@
+// Names and numbers that kernels take besides tensors; the same for every backend.
+#pragma once
+
+#include <tinytorch/backend/view.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend {
+
+enum class ReduceFn : uint8_t { sum, sum_square, prod, max, min, any, all };
+enum class Distribution : uint8_t { uniform, normal, integer, bernoulli };
+enum class LossReduction : uint8_t { mean, sum, none };
+enum class PointwiseLoss : uint8_t { mse, bce_with_logits };
+
+struct CrossEntropyParameters {
+  int64_t ignore_index = -100;
+  double label_smoothing = 0;
+  LossReduction reduction = LossReduction::mean;
+};
+
+// What batch_norm_grad fills; any may be without data. dmean, dvar: of given statistics only.
+struct BatchNormGrads {
+  View dx, dweight, dbias, dmean, dvar;
+};
+
+struct SgdStep {
+  double lr = 0;
+  double momentum = 0;
+  double weight_decay = 0;  // g += weight_decay p
+  bool nesterov = false;
+};
+struct AdamStep {
+  double lr = 0;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double weight_decay = 0;
+  bool decoupled = false;  // AdamW: the parameter shrinks by lr weight_decay, the gradient stays as it is
+  int64_t step = 1;        // counts from 1; corrects the moments' bias towards their start at zero
+};
+
+}  // namespace tinytorch::inline TT_BUILD::backend
