@@ -1,9 +1,36 @@
-// Layout: how the elements of strided views are walked, the same on every device.
+// Layout: how the elements of strided views are walked, and in which type they are computed; the same on
+// every device.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend {
+
+// Calls f with a null pointer of the type in which elements of dtype t are computed.
+template <class F>
+void dispatch_compute(DType t, F&& f) {
+  switch (t) {
+    case DType::f32:
+    case DType::bf16:
+    case DType::f16:
+      return f(static_cast<float*>(nullptr));
+    case DType::f64:
+      return f(static_cast<double*>(nullptr));
+    case DType::i64:
+      return f(static_cast<int64_t*>(nullptr));
+    default:
+      return f(static_cast<int32_t*>(nullptr));
+  }
+}
+
+// Strides of v seen as `shape`. Leading dimensions of size 1 that `shape` lacks are dropped.
+inline Strides stretch(const View& v, const Shape& shape) {
+  Strides s = Strides::filled(shape.size(), 0);
+  const int shift = shape.size() - v.rank();
+  for (int d = std::max(0, -shift); d < v.rank(); ++d) s[d + shift] = v.shape[d] == 1 ? 0 : v.strides[d];
+  return s;
+}
 
 // Drops dimensions of size 1 and merges neighbours wherever every view can be walked as one longer dimension.
 // All views must have the same rank; `shape` is theirs.

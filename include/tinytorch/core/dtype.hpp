@@ -33,7 +33,7 @@ constexpr bool is_floating(DType t) { return t <= DType::f16; }
 constexpr bool is_integral(DType t) { return t >= DType::i8 && t <= DType::i64; }
 
 // Rounds so that any inexact result has an odd last bit: a later rounding to fewer bits is then exact.
-inline float to_float_round_to_odd(double x) {
+TT_HOST_DEVICE inline float to_float_round_to_odd(double x) {
   const float nearest = static_cast<float>(x);
   if (static_cast<double>(nearest) == x || nearest != nearest) return nearest;
   uint32_t bits = std::bit_cast<uint32_t>(nearest);
@@ -83,7 +83,7 @@ struct BFloat16 {
   uint16_t bits = 0;
   BFloat16() = default;
   constexpr explicit BFloat16(float x) : bits(float_to_bf16_bits(x)) {}
-  explicit BFloat16(double x) : bits(float_to_bf16_bits(to_float_round_to_odd(x))) {}
+  TT_HOST_DEVICE explicit BFloat16(double x) : bits(float_to_bf16_bits(to_float_round_to_odd(x))) {}
   constexpr explicit operator float() const { return bf16_bits_to_float(bits); }
   constexpr explicit operator double() const { return static_cast<double>(bf16_bits_to_float(bits)); }
 };
@@ -92,7 +92,7 @@ struct Half {
   uint16_t bits = 0;
   Half() = default;
   constexpr explicit Half(float x) : bits(float_to_f16_bits(x)) {}
-  explicit Half(double x) : bits(float_to_f16_bits(to_float_round_to_odd(x))) {}
+  TT_HOST_DEVICE explicit Half(double x) : bits(float_to_f16_bits(to_float_round_to_odd(x))) {}
   constexpr explicit operator float() const { return f16_bits_to_float(bits); }
   constexpr explicit operator double() const { return static_cast<double>(f16_bits_to_float(bits)); }
 };

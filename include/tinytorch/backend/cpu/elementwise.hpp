@@ -37,14 +37,6 @@ inline constexpr int64_t kShortRow = 256;            // rows below this are pack
 template <class T>
 using Kernel = void (*)(T* out, const T* const* in, int64_t n, const double* parameters);
 
-// Strides of v seen as `shape`. Leading dimensions of size 1 that `shape` lacks are dropped.
-inline Strides stretch(const View& v, const Shape& shape) {
-  Strides s = Strides::filled(shape.size(), 0);
-  const int shift = shape.size() - v.rank();
-  for (int d = std::max(0, -shift); d < v.rank(); ++d) s[d + shift] = v.shape[d] == 1 ? 0 : v.strides[d];
-  return s;
-}
-
 // Applies `kernel` to all elements of out; operand 0 is out, the others are inputs.
 template <class T, size_t kInputs>
 void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters) {
@@ -154,23 +146,6 @@ template <class T, int... kFn>
 Kernel<T> find_binary(BinaryFn fn, std::integer_sequence<int, kFn...>) {
   static constexpr Kernel<T> kTable[] = {binary_kernel<static_cast<BinaryFn>(kFn), T>...};
   return kTable[static_cast<int>(fn)];
-}
-
-// Calls f with a null pointer of the type in which elements of dtype t are computed.
-template <class F>
-void dispatch_compute(DType t, F&& f) {
-  switch (t) {
-    case DType::f32:
-    case DType::bf16:
-    case DType::f16:
-      return f(static_cast<float*>(nullptr));
-    case DType::f64:
-      return f(static_cast<double*>(nullptr));
-    case DType::i64:
-      return f(static_cast<int64_t*>(nullptr));
-    default:
-      return f(static_cast<int32_t*>(nullptr));
-  }
 }
 
 // Bools are stored as bytes 0 and 1; functions from bool to bool run on those bytes, 64 to a vector.

@@ -1,0 +1,82 @@
+// What every CUDA kernel starts from: the language (nvcc's, or the emulator's), launch(), and the arithmetic
+// of grids.
+//
+//   static __global__ void scale(float* x, int64_t n, float by) { ... }
+//   launch(scale, over(n, 256), x, n, 2.0f);
+//
+// launch() queues the kernel on the current stream (runtime.hpp). Kernels are static, are launched by it
+// alone, and take dynamic shared memory through dynamic_shared<T>(), so that one source serves both
+// compilers.
+#pragma once
+
+#if TINYTORCH_CUDA_SIM
+#include <tinytorch/backend/cuda/sim/cuda.hpp>
+#else
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#endif
+#include <tinytorch/backend/cuda/launch.hpp>
+#include <tinytorch/backend/cuda/runtime.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+inline constexpr int kWarp = 32;                   // threads that execute together
+inline constexpr size_t kSharedByDefault = 49152;  // bytes a block gets without asking
+
+struct LaunchConfig {
+  dim3 grid, block;
+  size_t shared_bytes = 0;  // of dynamic shared memory
+};
+
+// One thread per element, in blocks of `block`.
+inline LaunchConfig over(int64_t elements, unsigned block) {
+  return {dim3(static_cast<unsigned>((elements + block - 1) / block)), dim3(block), 0};
+}
+
+// Queues a kernel. A grid without blocks is no work.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), const LaunchConfig& config, Arguments&&... arguments) {
+  if (config.grid.x == 0 || config.grid.y == 0 || config.grid.z == 0) return;
+  const void* const entry = reinterpret_cast<const void*>(kernel);
+#if TINYTORCH_CUDA_SIM
+  sim::run_grid(entry, config.grid, config.block, config.shared_bytes, native_stream(),
+                [=] { kernel(static_cast<Parameters>(arguments)...); });
+#else
+  if (config.shared_bytes > kSharedByDefault) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(config.shared_bytes)),
+          "asking for more shared memory");
+  }
+  kernel<<<config.grid, config.block, config.shared_bytes, native_stream()>>>(
+      static_cast<Parameters>(arguments)...);
+#endif
+  check_launch(entry);
+}
+
+// The block's dynamic shared memory, aligned to 16 bytes.
+template <class T>
+__device__ __forceinline__ T* dynamic_shared() {
+#if TINYTORCH_CUDA_SIM
+  return static_cast<T*>(sim::dynamic_shared());
+#else
+  extern __shared__ __align__(16) unsigned char shared_bytes[];
+  return reinterpret_cast<T*>(shared_bytes);
+#endif
+}
+
+// Quotient and remainder by a divisor known at launch: a multiplication, where a division costs about 20
+// instructions. Source: Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.
+struct FastDivide {
+  uint32_t divisor = 1, multiplier = 0, shift = 0;
+  FastDivide() = default;
+  explicit FastDivide(uint32_t d) : divisor(d) {
+    while (shift < 32 && (uint64_t{1} << shift) < d) ++shift;
+    multiplier = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - d)) / d + 1);
+  }
+  __device__ __forceinline__ uint32_t quotient(uint32_t n) const {
+    return static_cast<uint32_t>((static_cast<uint64_t>(__umulhi(n, multiplier)) + n) >> shift);
+  }
+};
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

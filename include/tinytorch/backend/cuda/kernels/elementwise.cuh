@@ -1,0 +1,263 @@
+// Elementwise kernels: unary, binary, where, casts, copies and fills, for every dtype and layout.
+//
+// A thread loads its elements (walk.cuh), converts them to the compute type, applies the function, converts
+// back and stores. Which dtype and which function is decided at run time: all threads take the same branch,
+// once per 8 elements, so one kernel per compute type serves every case, as packing does on the CPU. Limit:
+// memory, each element once.
+#pragma once
+
+#include <cstring>
+#include <tinytorch/backend/cuda/walk.cuh>
+#include <tinytorch/backend/functors.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// Calls f.operator()<fn>() for the function number `fn` among the kCount from kFirst on.
+template <auto kFirst, int kCount, class F>
+__device__ __forceinline__ void select(int fn, F&& f) {
+  using Fn = decltype(kFirst);
+  if constexpr (kCount == 1) {
+    f.template operator()<kFirst>();
+  } else {
+    constexpr int kHalf = kCount / 2;
+    constexpr auto kMiddle = static_cast<Fn>(static_cast<int>(kFirst) + kHalf);
+    if (fn < static_cast<int>(kMiddle)) {
+      select<kFirst, kHalf>(fn, f);
+    } else {
+      select<kMiddle, kCount - kHalf>(fn, f);
+    }
+  }
+}
+
+// Long functions are called, not inlined into every element of every kernel: f64 is rare, pow is long.
+template <UnaryFn fn>
+static __device__ __noinline__ double unary_f64(double x, double p0, double p1) {
+  return unary_value<fn, double>(x, p0, p1);
+}
+template <BinaryFn fn, class C>
+static __device__ __noinline__ C long_binary(C a, C b, C p0) {
+  return binary_value<fn, C>(a, b, p0);
+}
+
+template <UnaryFn fn, class C>
+__device__ __forceinline__ C unary_of(C x, C p0, C p1) {
+  // CUDA's sinf and cosf reduce huge arguments exactly, and a branch costs little here.
+  if constexpr (fn == UnaryFn::sin && std::is_same_v<C, float>) return sinf(x);
+  if constexpr (fn == UnaryFn::cos && std::is_same_v<C, float>) return cosf(x);
+  if constexpr (std::is_same_v<C, double> && fn >= UnaryFn::exp) return unary_f64<fn>(x, p0, p1);
+  return unary_value<fn, C>(x, p0, p1);
+}
+template <BinaryFn fn, class C>
+__device__ __forceinline__ C binary_of(C a, C b, C p0) {
+  constexpr bool kLong = fn == BinaryFn::pow || (std::is_same_v<C, double> && fn >= BinaryFn::tanh_grad);
+  if constexpr (kLong && std::is_floating_point_v<C>) return long_binary<fn, C>(a, b, p0);
+  return binary_value<fn, C>(a, b, p0);
+}
+
+template <class C, bool kNeighbours>
+static __global__ void __launch_bounds__(kElementwiseBlock)
+    unary_kernel(const __grid_constant__ Operands<2> o, UnaryFn fn, C p0, C p1) {
+  constexpr int kFunctions = std::is_integral_v<C> ? kLastIntegerUnary + 1 : kUnaryCount;
+  const Share<C, kNeighbours> share;
+  if (share.first >= o.count) return;
+  C v[kPerThread<C, kNeighbours>];
+  read(v, o, 1, share);
+  select<UnaryFn::identity, kFunctions>(static_cast<int>(fn), [&]<UnaryFn kFn>() {
+#pragma unroll
+    for (C& value : v) value = unary_of<kFn>(value, p0, p1);
+  });
+  write(v, o, share);
+}
+
+template <class C, bool kNeighbours>
+static __global__ void __launch_bounds__(kElementwiseBlock)
+    binary_kernel(const __grid_constant__ Operands<3> o, BinaryFn fn, C p0) {
+  constexpr int kFunctions = std::is_integral_v<C> ? kLastIntegerBinary + 1 : kBinaryCount;
+  const Share<C, kNeighbours> share;
+  if (share.first >= o.count) return;
+  C u[kPerThread<C, kNeighbours>], v[kPerThread<C, kNeighbours>];
+  read(u, o, 1, share);
+  read(v, o, 2, share);
+  select<BinaryFn::add, kFunctions>(static_cast<int>(fn), [&]<BinaryFn kFn>() {
+#pragma unroll
+    for (int k = 0; k < kPerThread<C, kNeighbours>; ++k) u[k] = binary_of<kFn>(u[k], v[k], p0);
+  });
+  write(u, o, share);
+}
+
+template <class C, bool kNeighbours>
+static __global__ void __launch_bounds__(kElementwiseBlock)
+    where_kernel(const __grid_constant__ Operands<4> o) {
+  const Share<C, kNeighbours> share;
+  if (share.first >= o.count) return;
+  C condition[kPerThread<C, kNeighbours>], u[kPerThread<C, kNeighbours>], v[kPerThread<C, kNeighbours>];
+  read(condition, o, 1, share);
+  read(u, o, 2, share);
+  read(v, o, 3, share);
+#pragma unroll
+  for (int k = 0; k < kPerThread<C, kNeighbours>; ++k) u[k] = condition[k] != C(0) ? u[k] : v[k];
+  write(u, o, share);
+}
+
+// Moves of whole words: the bits stay as they are.
+template <class Word, bool kNeighbours>
+static __global__ void __launch_bounds__(kElementwiseBlock)
+    copy_kernel(const __grid_constant__ Operands<2> o) {
+  const Share<Word, kNeighbours> share;
+  if (share.first >= o.count) return;
+  Word v[kPerThread<Word, kNeighbours>];
+  read_as<Word>(v, o, 1, share);
+  write_as<Word>(v, o, share);
+}
+
+template <class Word, bool kNeighbours>
+static __global__ void __launch_bounds__(kElementwiseBlock)
+    fill_kernel(const __grid_constant__ Operands<1> o, Word value) {
+  const Share<Word, kNeighbours> share;
+  if (share.first >= o.count) return;
+  Word v[kPerThread<Word, kNeighbours>];
+#pragma unroll
+  for (Word& word : v) word = value;
+  write_as<Word>(v, o, share);
+}
+
+// Between types that no compute type holds together: one element a thread.
+template <class To>
+static __global__ void __launch_bounds__(kElementwiseBlock)
+    cast_kernel(const __grid_constant__ Operands<2> o) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kElementwiseBlock + threadIdx.x;
+  if (i >= o.count) return;
+  const auto from = [&]<class From>(From*) {
+    const From x = static_cast<const From*>(o.operand[1].data)[o.offset(1, i)];
+    static_cast<To*>(o.operand[0].data)[o.offset(0, i)] = to<To>(x);
+  };
+  const DType t = o.operand[1].dtype;
+  if (is_floating(t)) {
+    return t == DType::f64 ? from(static_cast<double*>(nullptr)) : for_stored<float>(t, from);
+  }
+  t == DType::i64 ? from(static_cast<int64_t*>(nullptr)) : for_stored<int32_t>(t, from);
+}
+
+// Matrices whose columns lie contiguously in x and whose rows do in out: through a tile in shared memory, so
+// that both sides are walked along their lines. The odd width spreads a column over all banks. The operands
+// walk over the first elements of the matrices.
+inline constexpr int kTile = 32, kTileLines = 8;
+template <class Word>
+static __global__ void __launch_bounds__(kTile* kTileLines)
+    transpose_kernel(const __grid_constant__ Operands<2> matrices, int64_t rows, int64_t cols,
+                     int64_t out_row, int64_t x_col) {
+  __shared__ Word tile[kTile][kTile + 1];
+  Word* out = static_cast<Word*>(matrices.operand[0].data) + matrices.offset(0, blockIdx.z);
+  const Word* x = static_cast<const Word*>(matrices.operand[1].data) + matrices.offset(1, blockIdx.z);
+  const int64_t r0 = static_cast<int64_t>(blockIdx.x) * kTile, c0 = static_cast<int64_t>(blockIdx.y) * kTile;
+  const int lane = static_cast<int>(threadIdx.x), line = static_cast<int>(threadIdx.y);
+  for (int c = line; c < kTile; c += kTileLines) {
+    if (r0 + lane < rows && c0 + c < cols) tile[c][lane] = x[(c0 + c) * x_col + r0 + lane];
+  }
+  __syncthreads();
+  for (int r = line; r < kTile; r += kTileLines) {
+    if (r0 + r < rows && c0 + lane < cols) out[(r0 + r) * out_row + c0 + lane] = tile[lane][r];
+  }
+}
+
+// --- launchers ---
+
+void unary(UnaryFn fn, const View& out, const View& x, double p0, double p1) {
+  if (out.numel() == 0) return;
+  dispatch_compute(x.dtype, [&]<class C>(C*) {
+    if (std::is_integral_v<C> && static_cast<int>(fn) > kLastIntegerUnary) {
+      fail("TT-DTYPE-02", "unary: this function needs a floating dtype");
+    }
+    launch_over<C>(Plan<2>({out, x}, kPerThread<C>), unary_kernel<C, true>, unary_kernel<C, false>, fn,
+                   convert<C>(p0), convert<C>(p1));
+  });
+}
+
+void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p0) {
+  if (out.numel() == 0) return;
+  dispatch_compute(a.dtype, [&]<class C>(C*) {
+    if (std::is_integral_v<C> && static_cast<int>(fn) > kLastIntegerBinary) {
+      fail("TT-DTYPE-02", "binary: this function needs a floating dtype");
+    }
+    launch_over<C>(Plan<3>({out, a, b}, kPerThread<C>), binary_kernel<C, true>, binary_kernel<C, false>, fn,
+                   convert<C>(p0));
+  });
+}
+
+void where(const View& out, const View& condition, const View& a, const View& b) {
+  if (out.numel() == 0) return;
+  dispatch_compute(out.dtype, [&]<class C>(C*) {
+    launch_over<C>(Plan<4>({out, condition, a, b}, kPerThread<C>), where_kernel<C, true>,
+                   where_kernel<C, false>);
+  });
+}
+
+// Calls f with a null pointer of an unsigned type as wide as the element: moves need no more.
+template <class F>
+void dispatch_word(DType t, F&& f) {
+  if (size_of(t) == 1) return f(static_cast<uint8_t*>(nullptr));
+  if (size_of(t) == 2) return f(static_cast<uint16_t*>(nullptr));
+  if (size_of(t) == 4) return f(static_cast<uint32_t*>(nullptr));
+  f(static_cast<uint64_t*>(nullptr));
+}
+
+// Whether the copy is a transposition of matrices, which then is under way.
+template <class Word>
+bool transpose(const Plan<2>& plan) {
+  const int last = plan.shape.size() - 1;
+  if (last == 0 || plan.strides[0][last] != 1 || plan.strides[1][last - 1] != 1 ||
+      plan.strides[1][last] <= 1) {
+    return false;
+  }
+  const int64_t rows = plan.shape[last - 1], cols = plan.shape[last],
+                matrices = plan.shape.numel() / (rows * cols);
+  const dim3 grid(static_cast<unsigned>((rows + kTile - 1) / kTile),
+                  static_cast<unsigned>((cols + kTile - 1) / kTile), static_cast<unsigned>(matrices));
+  if (grid.y > 65535 || matrices > 65535) return false;  // CUDA's limits
+  Operands<2> walk = plan.operands;
+  walk.rank = last - 1;
+  if (last == 1) {  // one matrix
+    walk.rank = 1;
+    walk.operand[0].stride[0] = walk.operand[1].stride[0] = 0;
+  }
+  launch(transpose_kernel<Word>, {grid, dim3(kTile, kTileLines)}, walk, rows, cols, plan.strides[0][last - 1],
+         plan.strides[1][last]);
+  return true;
+}
+
+void copy(const View& out, const View& x) {
+  if (out.numel() == 0) return;
+  if (out.dtype == x.dtype) {
+    return dispatch_word(out.dtype, [&]<class Word>(Word*) {
+      const Plan<2> plan({out, x}, kPerThread<Word>);
+      if (transpose<Word>(plan)) return;
+      launch_over<Word>(plan, copy_kernel<Word, true>, copy_kernel<Word, false>);
+    });
+  }
+  if (is_floating(out.dtype) && is_floating(x.dtype) && size_of(out.dtype) < 8 && size_of(x.dtype) < 8) {
+    return unary(UnaryFn::identity, out, x, 0, 0);  // float holds both
+  }
+  dispatch(out.dtype, [&]<class To>(To*) {
+    const Plan<2> plan({out, x}, 1);
+    launch(cast_kernel<To>, over(plan.operands.count, kElementwiseBlock), plan.operands);
+  });
+}
+
+template <class V>
+void fill_with(const View& out, V value) {
+  if (out.numel() == 0) return;
+  dispatch(out.dtype, [&]<class T>(T*) {
+    using Word = std::conditional_t<
+        sizeof(T) == 1, uint8_t,
+        std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
+    const T element = convert<T>(value);
+    Word word;
+    std::memcpy(&word, &element, sizeof(word));
+    launch_over<Word>(Plan<1>({out}, kPerThread<Word>), fill_kernel<Word, true>, fill_kernel<Word, false>,
+                      word);
+  });
+}
+void fill(const View& out, double value) { fill_with(out, value); }
+void fill(const View& out, int64_t value) { fill_with(out, value); }
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,0 +1,200 @@
+// Walk: how the threads of a grid share out the elements of strided, broadcast operands.
+//
+// A thread holds a few neighbouring elements in registers, in the compute type. Where an operand's neighbours
+// lie side by side and aligned, they are moved 16 bytes at a time; where they are all one element (a
+// broadcast row), it is read once. Where that fits some operand badly, a thread's elements lie a block apart
+// instead, so that the warp still reads side by side.
+#pragma once
+
+#include <tinytorch/backend/cuda/vector.cuh>
+#include <tinytorch/backend/layout.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+inline constexpr int kElementwiseBlock = 256;
+// Elements a thread computes. Neighbours fill one 16-byte access of a 16-bit type, or two of a wider one.
+template <class C, bool kNeighbours = true>
+inline constexpr int kPerThread = !kNeighbours ? 2 : (sizeof(C) == 8 ? 4 : 8);
+
+// How a thread reaches its elements of one operand.
+enum class Access : uint8_t { vector, same, scattered };
+
+struct Operand {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  Access access = Access::scattered;
+  int64_t stride[kMaxRank] = {};
+};
+
+// kCount operands on one walk; the first is the output.
+template <int kCount>
+struct Operands {
+  int rank = 0;
+  bool narrow = true;  // positions fit 31 bits
+  int64_t count = 0;
+  int64_t size[kMaxRank] = {};
+  FastDivide divide[kMaxRank];
+  Operand operand[kCount];
+
+  // Offset in elements of the element with row-major number `linear`.
+  __device__ __forceinline__ int64_t offset(int which, int64_t linear) const {
+    const int64_t* stride = operand[which].stride;
+    if (rank == 1) return linear * stride[0];
+    int64_t at = 0;
+    if (narrow) {
+      auto rest = static_cast<uint32_t>(linear);
+      for (int d = rank - 1; d > 0; --d) {
+        const uint32_t quotient = divide[d].quotient(rest);
+        at += static_cast<int64_t>(rest - quotient * divide[d].divisor) * stride[d];
+        rest = quotient;
+      }
+      return at + static_cast<int64_t>(rest) * stride[0];
+    }
+    for (int d = rank - 1; d > 0; --d) {
+      const int64_t quotient = linear / size[d];
+      at += (linear - quotient * size[d]) * stride[d];
+      linear = quotient;
+    }
+    return at + linear * stride[0];
+  }
+};
+
+// A thread's elements: neighbours from `first` on, or a block apart.
+template <class C, bool kNeighbours>
+struct Share {
+  static constexpr int kCount = kPerThread<C, kNeighbours>;
+  int64_t first;
+  __device__ __forceinline__ Share()
+      : first(static_cast<int64_t>(blockIdx.x) * (kElementwiseBlock * kCount) +
+              static_cast<int64_t>(threadIdx.x) * (kNeighbours ? kCount : 1)) {}
+  __device__ __forceinline__ int64_t element(int k) const {
+    return first + (kNeighbours ? k : k * kElementwiseBlock);
+  }
+};
+
+// out = the thread's elements of operand `which`, which stores T.
+template <class T, class C, bool kNeighbours, int kOperands>
+__device__ __forceinline__ void read_as(C (&out)[kPerThread<C, kNeighbours>], const Operands<kOperands>& o,
+                                        int which, const Share<C, kNeighbours>& share) {
+  constexpr int kCount = kPerThread<C, kNeighbours>;
+  const Operand& operand = o.operand[which];
+  const T* data = static_cast<const T*>(operand.data);
+  if constexpr (kNeighbours) {
+    if (share.first + kCount <= o.count && operand.access != Access::scattered) {
+      const T* p = data + o.offset(which, share.first);
+      if (operand.access == Access::vector) return load(out, p);
+      const C value = to<C>(*p);
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) out[k] = value;
+      return;
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    const int64_t i = share.element(k);
+    out[k] = i < o.count ? to<C>(data[o.offset(which, i)]) : C{};
+  }
+}
+
+// The reverse, to operand 0.
+template <class T, class C, bool kNeighbours, int kOperands>
+__device__ __forceinline__ void write_as(const C (&in)[kPerThread<C, kNeighbours>],
+                                         const Operands<kOperands>& o, const Share<C, kNeighbours>& share) {
+  constexpr int kCount = kPerThread<C, kNeighbours>;
+  T* data = static_cast<T*>(o.operand[0].data);
+  if constexpr (kNeighbours) {
+    if (share.first + kCount <= o.count && o.operand[0].access == Access::vector) {
+      return store(data + o.offset(0, share.first), in);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    const int64_t i = share.element(k);
+    if (i < o.count) data[o.offset(0, i)] = to<T>(in[k]);
+  }
+}
+
+// Calls f with a null pointer of the stored type, among those that compute type C serves.
+template <class C, class F>
+__device__ __forceinline__ void for_stored(DType t, F&& f) {
+  if constexpr (std::is_same_v<C, float>) {
+    if (t == DType::f32) return f(static_cast<float*>(nullptr));
+    if (t == DType::bf16) return f(static_cast<BFloat16*>(nullptr));
+    if (t == DType::f16) return f(static_cast<Half*>(nullptr));
+  } else if constexpr (std::is_same_v<C, int32_t>) {
+    if (t == DType::i32) return f(static_cast<int32_t*>(nullptr));
+    if (t == DType::i8) return f(static_cast<int8_t*>(nullptr));
+    if (t == DType::u8) return f(static_cast<uint8_t*>(nullptr));
+  } else {
+    if (t == dtype_of<C>) return f(static_cast<C*>(nullptr));
+  }
+  f(static_cast<bool*>(nullptr));  // comparisons give bool from any type
+}
+
+// The same for operands whose type is known only at run time.
+template <class C, bool kNeighbours, int kOperands>
+__device__ __forceinline__ void read(C (&out)[kPerThread<C, kNeighbours>], const Operands<kOperands>& o,
+                                     int which, const Share<C, kNeighbours>& share) {
+  for_stored<C>(o.operand[which].dtype, [&]<class T>(T*) { read_as<T>(out, o, which, share); });
+}
+template <class C, bool kNeighbours, int kOperands>
+__device__ __forceinline__ void write(const C (&in)[kPerThread<C, kNeighbours>], const Operands<kOperands>& o,
+                                      const Share<C, kNeighbours>& share) {
+  for_stored<C>(o.operand[0].dtype, [&]<class T>(T*) { write_as<T>(in, o, share); });
+}
+
+// --- on the host ---
+
+template <int kCount>
+struct Plan {
+  Operands<kCount> operands;
+  Shape shape;              // collapsed
+  Strides strides[kCount];  // of each operand on it
+  bool neighbours = true;
+
+  // views[0] is the output; the others stretch to its shape. per_thread: elements a thread wants side by
+  // side.
+  Plan(const View (&views)[kCount], int per_thread) : shape(views[0].shape) {
+    for (int k = 0; k < kCount; ++k) strides[k] = stretch(views[k], views[0].shape);
+    collapse(shape, strides, kCount);
+    operands.rank = shape.size();
+    operands.count = shape.numel();
+    operands.narrow = operands.count < (int64_t{1} << 31);
+    for (int d = 0; d < operands.rank; ++d) {
+      operands.size[d] = shape[d];
+      if (operands.narrow) operands.divide[d] = FastDivide(static_cast<uint32_t>(shape[d]));
+    }
+    for (int k = 0; k < kCount; ++k) {
+      Operand& operand = operands.operand[k];
+      operand.data = views[k].data;
+      operand.dtype = views[k].dtype;
+      for (int d = 0; d < operands.rank; ++d) operand.stride[d] = strides[k][d];
+      operand.access = access(views[k], strides[k], per_thread);
+      neighbours = neighbours && operand.access != Access::scattered;
+    }
+  }
+
+ private:
+  Access access(const View& v, const Strides& s, int per_thread) const {
+    const int last = shape.size() - 1;
+    if (last > 0 && shape[last] % per_thread != 0) return Access::scattered;  // a share would leave its row
+    if (s[last] == 0) return Access::same;
+    const auto size = static_cast<int64_t>(size_of(v.dtype));
+    const int64_t align = std::min<int64_t>(16, size * per_thread);
+    bool fits = s[last] == 1 && reinterpret_cast<uintptr_t>(v.data) % static_cast<uintptr_t>(align) == 0;
+    for (int d = 0; d < last; ++d) fits = fits && s[d] * size % align == 0;
+    return fits ? Access::vector : Access::scattered;
+  }
+};
+
+// Launches neighbours<> or scattered<>, whichever the plan asks for, over all elements of compute type C.
+template <class C, int kCount, class Kernel, class... Arguments>
+void launch_over(const Plan<kCount>& plan, Kernel neighbours, Kernel scattered,
+                 const Arguments&... arguments) {
+  const int64_t per_thread = plan.neighbours ? kPerThread<C> : kPerThread<C, false>;
+  launch(plan.neighbours ? neighbours : scattered,
+         over((plan.operands.count + per_thread - 1) / per_thread, kElementwiseBlock), plan.operands,
+         arguments...);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,0 +1,13 @@
+// Every CUDA kernel and launcher, defined. Exactly one .cu of a program includes this file:
+//
+//   echo '#include <tinytorch/cuda_impl.cuh>' > kernels.cu
+//   nvcc -std=c++20 -O3 --expt-relaxed-constexpr -arch=native -DTINYTORCH_WITH_CUDA=1 -I include -c
+//   kernels.cu
+//
+// All other files are compiled by any C++20 compiler with the same -DTINYTORCH_WITH_CUDA=1. With CMake, link
+// tinytorch::cuda instead; tinytorch::cuda_sim is the same file compiled for the emulator
+// (backend/cuda/sim/).
+#pragma once
+
+#include <tinytorch/backend/cuda/kernels/elementwise.cuh>
+#include <tinytorch/backend/cuda/runtime.cuh>
