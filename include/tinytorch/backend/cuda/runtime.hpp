@@ -1,14 +1,269 @@
-// PLACE OF runtime.hpp (branch rt)
+// The CUDA device as the rest of the library knows it: plain C++, for any compiler.
+//
+//   queries     is_available(), device_count(), properties(device)
+//   memory      allocate() and deallocate() behind every CUDA tensor, memory_stats(), pinned host memory
+//   order       streams, events, synchronize(); work goes to the calling thread's current stream
+//   graphs      Graph captures a sequence of kernels once and replays it without the host's work
+//   profiling   RangeGuard marks a span of time for Nsight (NVTX)
+// Handles are opaque pointers. runtime.cuh defines the functions over the CUDA runtime API. In a build
+// without CUDA the queries answer "no device" and everything else throws BuiltWithoutCuda (without_cuda.hpp).
 #pragma once
 
-#include <tinytorch/backend/view.hpp>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
 #include <tinytorch/core/device.hpp>
+#include <tinytorch/core/error.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
+// Whether this program contains the CUDA backend. Whether it can run is is_available().
 constexpr bool is_built() { return TINYTORCH_WITH_CUDA != 0; }
-void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes);
-void* allocate(size_t bytes, int device, Loc loc);
-void deallocate(void* block, size_t bytes, int device);
+
+// ---- devices
+
+bool is_available();  // built with CUDA, and a device and its driver answer; never throws
+int device_count();   // 0 without a device or driver; never throws
+
+struct DeviceProperties {
+  std::string name;
+  int major = 0, minor = 0;            // compute capability, 9.0 for Hopper
+  int multiprocessors = 0;             // streaming multiprocessors (SMs)
+  int threads_per_multiprocessor = 0;  // most resident threads
+  size_t shared_per_block = 0;         // bytes of shared memory a block gets without asking
+  size_t shared_per_block_optin = 0;   // bytes a block gets when it asks (launch() asks)
+  size_t shared_per_multiprocessor = 0;
+  size_t l2_bytes = 0;
+  size_t memory_bytes = 0;
+};
+const DeviceProperties& properties(int device, TT_LOC);  // read once, then remembered
+
+struct DeviceMemory {
+  size_t free = 0, total = 0;  // bytes of the whole device, all programs together
+};
+DeviceMemory device_memory(int device, TT_LOC);
+
+int driver_version();   // 13000 means CUDA 13.0; 0 without a driver
+int runtime_version();  // of the library this program was linked with
+
+int current_device();  // of the calling thread; 0 until set
+void set_device(int device, TT_LOC);
+
+// Makes `device` the calling thread's device until the end of the scope.
+class DeviceGuard {
+ public:
+  explicit DeviceGuard(int device, TT_LOC) : before_(current_device()) {
+    if (device != before_) set_device(device, loc);
+    changed_ = device != before_;
+  }
+  ~DeviceGuard();
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+
+ private:
+  int before_;
+  bool changed_ = false;
+};
+
+// ---- order
+
+struct StreamHandle;  // a cudaStream_t is a StreamHandle*; null is the default stream
+struct EventHandle;   // a cudaEvent_t is an EventHandle*
+
+// The stream that kernels, copies and allocations of the calling thread use. Each thread starts with the
+// default stream of each device.
+StreamHandle* current_stream(int device);
+StreamHandle* current_stream();  // of the current device
+
+class Event;
+
+// A queue of work beside the default stream ("non-blocking": neither waits for the other).
+class Stream {
+ public:
+  // Lower numbers are served first; a device has few levels (0 and -5 to -1 on current ones), others are
+  // clamped.
+  explicit Stream(int device = current_device(), int priority = 0, TT_LOC);
+  ~Stream();
+  Stream(Stream&& other) noexcept;
+  Stream& operator=(Stream&& other) noexcept;
+
+  StreamHandle* handle() const { return handle_; }
+  int device() const { return device_; }
+  bool is_idle(TT_LOC) const;                   // all queued work is done
+  void synchronize(TT_LOC) const;               // waits for it
+  void wait(const Event& event, TT_LOC) const;  // work queued from now on starts after the event
+
+ private:
+  StreamHandle* handle_ = nullptr;
+  int device_ = 0, priority_ = 0;
+};
+
+// Makes `stream` the current stream of its device, and its device the current one, until the end of the
+// scope.
+class StreamGuard {
+ public:
+  explicit StreamGuard(const Stream& stream, TT_LOC) : StreamGuard(stream.handle(), stream.device(), loc) {}
+  StreamGuard(StreamHandle* stream, int device, TT_LOC);
+  ~StreamGuard();
+  StreamGuard(const StreamGuard&) = delete;
+  StreamGuard& operator=(const StreamGuard&) = delete;
+
+ private:
+  StreamHandle* before_;
+  int device_;
+  DeviceGuard device_guard_;
+};
+
+// A mark in a stream: reached when all work queued before it is done.
+class Event {
+ public:
+  explicit Event(bool timed = true, int device = current_device(), TT_LOC);
+  ~Event();
+  Event(Event&& other) noexcept;
+  Event& operator=(Event&& other) noexcept;
+
+  EventHandle* handle() const { return handle_; }
+  void record(TT_LOC);  // into the current stream of the event's device
+  void record(const Stream& stream, TT_LOC);
+  bool is_reached(TT_LOC) const;
+  void synchronize(TT_LOC) const;
+  double milliseconds_since(const Event& earlier, TT_LOC) const;  // waits for this event; both must be timed
+
+ private:
+  EventHandle* handle_ = nullptr;
+  int device_ = 0;
+  bool timed_ = true;
+};
+
+// Wait for all work of the current stream, of a stream, or of every stream of a device. Errors of kernels
+// that ran in the meantime are reported here, with the names of the last kernels launched.
+void synchronize(TT_LOC);
+void synchronize(StreamHandle* stream, TT_LOC);
+void synchronize_device(int device, TT_LOC);
+
+// ---- memory
+
+// Memory of `device`, aligned to 512 bytes, for the current stream: a freed block is reused by later work of
+// the same stream without waiting. Throws TT-MEM-02 when the device is full.
+void* allocate(size_t bytes, int device, TT_LOC);
+void deallocate(void* block, size_t bytes, int device) noexcept;
+// Says that work queued on `stream` uses the block, so that it is not reused before that work is done. Needed
+// when a tensor made on one stream is used on another.
+void record_stream(void* block, int device, StreamHandle* stream, TT_LOC);
+
+struct MemoryStats {
+  size_t current = 0;        // bytes in use by live tensors
+  size_t peak = 0;           // largest value of current since the last reset_peak()
+  size_t reserved = 0;       // bytes taken from the device: in use, lost to rounding, or kept for reuse
+  size_t peak_reserved = 0;  // since the last reset_peak()
+  size_t cached = 0;         // free bytes kept for reuse
+  size_t largest_free = 0;   // largest single block of them
+  size_t allocations = 0;    // number of requests so far
+  size_t device_calls = 0;   // how many of them had to ask the driver
+  // Share of the cache that a request of its whole size could not use: 0 when it is one block.
+  double fragmentation() const {
+    return cached == 0 ? 0.0 : 1.0 - static_cast<double>(largest_free) / static_cast<double>(cached);
+  }
+};
+MemoryStats memory_stats(int device);
+void reset_peak(int device);
+// Gives every segment without a live block back to the device; waits for the device. Not during a capture.
+void release_cached(int device, TT_LOC);
+
+// Page-locked host memory, which the device copies from and to while the program goes on. Kept for reuse.
+void* allocate_pinned(size_t bytes, TT_LOC);
+void deallocate_pinned(void* block) noexcept;
+bool is_pinned(const void* block);  // inside a live block of allocate_pinned()
+MemoryStats pinned_stats();
+void release_pinned();
+
+// ---- copies
+
+// Copies in the order of the current stream. When it returns, `from` may be changed, and a `to` on the CPU is
+// complete; the program waits for the device only where that needs it. CPU to CPU is a plain copy. Refused
+// with TT-CUDA-05 during a capture unless both sides are on devices.
+void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes, TT_LOC);
+// The same without waiting; a side on the CPU must be pinned, and left alone until the stream has come by.
+// Allowed during a capture: a replay copies again, from and to the same addresses.
+void copy_bytes_async(void* to, Device to_device, const void* from, Device from_device, size_t bytes, TT_LOC);
+void fill_bytes(void* to, int value, size_t bytes, int device, TT_LOC);  // each byte, in stream order
+
+// ---- graphs
+
+// Whether the calling thread is capturing a graph.
+bool is_capturing();
+// Throws TT-CUDA-05 during a capture: `what` needs the host to see the device's results.
+void refuse_in_capture(const char* what, TT_LOC);
+
+// A recorded sequence of device work. Everything `step` queues on the current stream is recorded, not run:
+//   Graph graph;
+//   step();                  // once before, so that lazily created things exist
+//   graph.capture([&] { step(); });
+//   graph.replay();          // as often as wanted
+// A replay reads and writes the same addresses as the capture; so inputs are written into the same tensors,
+// and results are read from the tensors the captured step made. Memory allocated in the capture belongs to
+// the graph and is not reused before the graph is destroyed. The host's code runs once, in the capture:
+// numbers that change per step must be on the device.
+class Graph {
+ public:
+  explicit Graph(int device = current_device()) : device_(device) {}
+  ~Graph();
+  Graph(Graph&& other) noexcept;
+  Graph& operator=(Graph&& other) noexcept;
+
+  template <class Step>
+  void capture(Step&& step, TT_LOC) {
+    begin(loc);
+    try {
+      step();
+    } catch (...) {
+      abandon();
+      throw;
+    }
+    end(loc);
+  }
+  void replay(TT_LOC);  // on the current stream
+  bool is_captured() const;
+  size_t nodes() const;           // kernels, copies and fills of one replay
+  size_t reserved_bytes() const;  // memory that the graph keeps
+
+ private:
+  struct State;
+  void begin(Loc loc);
+  void end(Loc loc);
+  void abandon() noexcept;
+  int device_ = 0;
+  State* state_ = nullptr;
+};
+
+// ---- profiling
+
+// Off, a range costs one load. On by show_ranges(true) or by the environment variable TINYTORCH_RANGES=1.
+bool ranges_shown();
+void show_ranges(bool on);
+void push_range(const char* name);
+void pop_range();
+class RangeGuard {
+ public:
+  explicit RangeGuard(const char* name) : on_(ranges_shown()) {
+    if (on_) push_range(name);
+  }
+  ~RangeGuard() {
+    if (on_) pop_range();
+  }
+  RangeGuard(const RangeGuard&) = delete;
+  RangeGuard& operator=(const RangeGuard&) = delete;
+
+ private:
+  bool on_;
+};
+
+// ---- launches
+
+// Called after each launch with the name of what was launched. A build with assertions waits for the kernel
+// and reports its error at once; others remember the last 8 names for the report at the next synchronization.
+void note_launch(const char* kernel);
+void check_after_launch(const char* kernel);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,0 +1,84 @@
+// Copies and fills in stream order.
+//
+// From the CPU: small copies go through pinned memory, so that the program need not wait until the device has
+// come to them; large ones wait, which costs little beside the transfer. To the CPU: always waits. Between
+// devices: on the stream of the source, with an event on either side.
+#pragma once
+
+#include <cstring>
+#include <tinytorch/backend/cuda/stream.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// Makes the current stream of `later` wait for what the current stream of `first` has been given so far.
+inline void order_streams(int first, int later, Loc loc) {
+  Event event(false, first, loc);
+  event.record(loc);
+  const DeviceGuard guard(later, loc);
+  check(cudaStreamWaitEvent(native(current_stream(later)), native(event.handle()), 0), "ordering two devices",
+        loc);
+}
+
+inline void copy_between_devices(void* to, int to_device, const void* from, int from_device, size_t bytes,
+                                 Loc loc) {
+  if (to_device == from_device) {
+    const DeviceGuard guard(from_device, loc);
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, native(current_stream(from_device))),
+          "copying on the device", loc);
+    return;
+  }
+  order_streams(to_device, from_device, loc);  // the target may still be in use
+  {
+    const DeviceGuard guard(from_device, loc);
+    check(cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, native(current_stream(from_device))),
+          "copying between devices", loc);
+  }
+  order_streams(from_device, to_device, loc);
+}
+
+inline void queue_host_copy(void* to, const void* from, size_t bytes, bool to_device, int device, Loc loc) {
+  const DeviceGuard guard(device, loc);
+  check(cudaMemcpyAsync(to, from, bytes, to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost,
+                        native(current_stream(device))),
+        to_device ? "copying to the device" : "copying from the device", loc);
+}
+
+void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes, Loc loc) {
+  if (bytes == 0) return;
+  if (to_device.is_cpu() && from_device.is_cpu()) {
+    std::memmove(to, from, bytes);
+    return;
+  }
+  if (to_device.is_cuda() && from_device.is_cuda()) {
+    return copy_between_devices(to, to_device.index, from, from_device.index, bytes, loc);
+  }
+  const int device = to_device.is_cuda() ? to_device.index : from_device.index;
+  refuse_in_capture(to_device.is_cuda() ? "a copy from the CPU" : "a copy to the CPU", loc);
+  queue_host_copy(to, from, bytes, to_device.is_cuda(), device, loc);
+  const DeviceGuard guard(device, loc);
+  synchronize(current_stream(device), loc);
+}
+
+void copy_bytes_async(void* to, Device to_device, const void* from, Device from_device, size_t bytes,
+                      Loc loc) {
+  if (bytes == 0) return;
+  if (to_device.type == from_device.type) return copy_bytes(to, to_device, from, from_device, bytes, loc);
+  const void* const host = to_device.is_cpu() ? to : from;
+  if (!is_pinned(host)) {
+    fail("TT-CUDA-03",
+         "copy_bytes_async: the memory on the CPU is not pinned\n  hint: take it from allocate_pinned(), or "
+         "use "
+         "copy_bytes()",
+         loc);
+  }
+  queue_host_copy(to, from, bytes, to_device.is_cuda(),
+                  to_device.is_cuda() ? to_device.index : from_device.index, loc);
+}
+
+void fill_bytes(void* to, int value, size_t bytes, int device, Loc loc) {
+  if (bytes == 0) return;
+  const DeviceGuard guard(device, loc);
+  check(cudaMemsetAsync(to, value, bytes, native(current_stream(device))), "filling device memory", loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

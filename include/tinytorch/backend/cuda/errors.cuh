@@ -1,0 +1,139 @@
+// Errors of the CUDA API and of kernels, as Errors with a code and a hint (native.cuh says when they show).
+//
+//   TT-CUDA-03   a call failed               TT-CUDA-05   not allowed while a graph is captured
+//   TT-CUDA-04   no usable device or driver  TT-CUDA-06   a kernel failed; its device cannot be used any more
+#pragma once
+
+#include <cxxabi.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <tinytorch/backend/cuda/native.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// The last launches of the program, oldest overwritten first. Relaxed: it is a hint for a message.
+struct LaunchLog {
+  static constexpr size_t kNames = 8;
+  std::array<std::atomic<const char*>, kNames> names{};
+  std::atomic<size_t> next{0};
+
+  void add(const char* name) {
+    names[next.fetch_add(1, std::memory_order_relaxed) % kNames].store(name, std::memory_order_relaxed);
+  }
+  // "c, b, a", newest first; empty when nothing was launched.
+  std::string list() const;
+};
+inline LaunchLog launch_log;
+
+// "tinytorch::scale" of "_ZN9tinytorch5scaleEPfl": without the parameters, which would fill the line.
+inline std::string readable_name(const char* name) {
+  int status = 0;
+  char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+  std::string out = text ? text : name;
+  std::free(text);
+  const size_t anonymous = out.find("(anonymous namespace)");
+  const size_t from = anonymous == std::string::npos ? 0 : anonymous + std::strlen("(anonymous namespace)");
+  out.resize(std::min(out.find('(', from), out.size()));
+  return out;
+}
+
+inline std::string LaunchLog::list() const {
+  std::string out;
+  const size_t end = next.load(std::memory_order_relaxed);
+  for (size_t k = 0; k < kNames && k < end; ++k) {
+    const char* const name = names[(end - 1 - k) % kNames].load(std::memory_order_relaxed);
+    if (name) out += (out.empty() ? "" : ", ") + readable_name(name);
+  }
+  return out;
+}
+
+// Code and advice for an error, by its name: the list of errors grows with every CUDA version.
+struct ErrorAdvice {
+  const char* code;
+  const char* hint;
+};
+inline ErrorAdvice advice_for(const std::string& name) {
+  const auto any_of = [&](std::initializer_list<const char*> parts) {
+    for (const char* part : parts) {
+      if (name.find(part) != std::string::npos) return true;
+    }
+    return false;
+  };
+  if (any_of({"StreamCapture"})) {
+    return {
+        "TT-CUDA-05",
+        "a captured step may only queue device work: no .item(), .to(cpu) or printing, no synchronize(), no "
+        "stream that the capture did not start from; run the step once before capturing it"};
+  }
+  if (any_of({"NoDevice", "InsufficientDriver", "InitializationError", "SystemDriverMismatch",
+              "DevicesUnavailable", "SystemNotReady"})) {
+    return {"TT-CUDA-04",
+            "check nvidia-smi: a CUDA tensor needs a GPU and a driver at least as new as this program"};
+  }
+  if (any_of({"NoKernelImageForDevice", "UnsupportedPtx", "InvalidPtx"})) {
+    return {
+        "TT-CUDA-04",
+        "the kernels were not compiled for this device: add its architecture (CMAKE_CUDA_ARCHITECTURES, or "
+        "nvcc -gencode)"};
+  }
+  if (any_of({"IllegalAddress", "MisalignedAddress", "LaunchFailure", "LaunchTimeout", "Assert",
+              "IllegalInstruction", "InvalidAddressSpace", "InvalidPc", "HardwareStackError"})) {
+    return {"TT-CUDA-06",
+            "the device cannot be used any more by this program; compute-sanitizer names the faulty access, "
+            "and a "
+            "build with assertions (Debug) the kernel"};
+  }
+  if (any_of({"MemoryAllocation"}))
+    return {"TT-MEM-02", "use a smaller batch, or free tensors no longer needed"};
+  return {"TT-CUDA-03", nullptr};
+}
+
+void fail_cuda(cudaError_t error, const std::string& what, Loc loc) {
+  (void)cudaGetLastError();  // an error that is not fatal must not show again at the next launch
+  const std::string name = cudaGetErrorName(error);
+  const ErrorAdvice advice = advice_for(name);
+  std::string text = what + ": " + cudaGetErrorString(error) + " (" + name + ")";
+  const std::string last = launch_log.list();
+  if (!last.empty()) text += "\n  last kernels launched, newest first: " + last;
+  if (advice.hint) text += std::string("\n  hint: ") + advice.hint;
+  fail(advice.code, text, loc);
+}
+
+// Name of a kernel by its address, looked up once per thread: asking the runtime costs more than a launch.
+inline const char* kernel_name(const void* kernel) {
+  struct Known {
+    const void* kernel = nullptr;
+    const char* name = nullptr;
+  };
+  thread_local std::array<Known, 512> known;
+  Known& slot = known[(reinterpret_cast<uintptr_t>(kernel) >> 4) % known.size()];
+  if (slot.kernel != kernel) {
+    const char* name = nullptr;
+    if (cudaFuncGetName(&name, kernel) != cudaSuccess) name = "a kernel";
+    slot = {kernel, name};
+  }
+  return slot.name;
+}
+
+void note_launch(const char* kernel) { launch_log.add(kernel); }
+
+void check_after_launch(const char* kernel) {
+  note_launch(kernel);
+  cudaError_t error = cudaGetLastError();
+#ifndef NDEBUG
+  if (error == cudaSuccess && !is_capturing()) error = cudaStreamSynchronize(native_stream());
+#endif
+  if (error != cudaSuccess) fail_cuda(error, "kernel " + readable_name(kernel), Loc::current());
+}
+
+void check_launch(const void* kernel, Loc loc) {
+  const cudaError_t error = cudaGetLastError();  // before the name is asked for, which sets it anew
+  const char* const name = kernel_name(kernel);
+  if (error != cudaSuccess) fail_cuda(error, "launching kernel " + readable_name(name), loc);
+  check_after_launch(name);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

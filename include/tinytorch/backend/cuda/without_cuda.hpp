@@ -1,0 +1,54 @@
+// runtime.hpp in a program built without CUDA: the queries say that there is no device, whatever would need one
+// throws BuiltWithoutCuda and names what was asked for. So one program text serves both builds.
+#pragma once
+
+#include <tinytorch/backend/cuda/runtime.hpp>
+
+#if !TINYTORCH_WITH_CUDA
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+inline bool is_available() { return false; }
+inline int device_count() { return 0; }
+inline int driver_version() { return 0; }
+inline int runtime_version() { return 0; }
+inline int current_device() { return 0; }
+inline StreamHandle* current_stream(int) { return nullptr; }
+inline StreamHandle* current_stream() { return nullptr; }
+inline bool is_capturing() { return false; }
+inline void refuse_in_capture(const char*, Loc) {}
+inline bool is_pinned(const void*) { return false; }
+inline MemoryStats memory_stats(int) { return {}; }
+inline MemoryStats pinned_stats() { return {}; }
+inline void reset_peak(int) {}
+inline void release_cached(int, Loc) {}
+inline void release_pinned() {}
+inline void synchronize(Loc) {}  // nothing is ever queued
+inline bool ranges_shown() { return false; }
+inline void show_ranges(bool) {}
+inline void push_range(const char*) {}
+inline void pop_range() {}
+
+inline const DeviceProperties& properties(int, Loc loc) { fail_without_cuda("cuda properties", loc); }
+inline DeviceMemory device_memory(int, Loc loc) { fail_without_cuda("cuda device_memory", loc); }
+inline void set_device(int, Loc loc) { fail_without_cuda("cuda set_device", loc); }
+inline void synchronize_device(int, Loc loc) { fail_without_cuda("cuda synchronize_device", loc); }
+inline void* allocate_pinned(size_t, Loc loc) { fail_without_cuda("cuda allocate_pinned", loc); }
+inline void deallocate_pinned(void*) noexcept {}
+inline DeviceGuard::~DeviceGuard() = default;
+
+// A Stream, an Event or a captured Graph cannot come into being, so their other members are never reached.
+inline Stream::Stream(int, int, Loc loc) { fail_without_cuda("cuda Stream", loc); }
+inline Stream::~Stream() = default;
+inline Event::Event(bool, int, Loc loc) { fail_without_cuda("cuda Event", loc); }
+inline Event::~Event() = default;
+inline Graph::~Graph() = default;
+inline void Graph::begin(Loc loc) { fail_without_cuda("cuda Graph", loc); }
+inline void Graph::replay(Loc loc) { fail_without_cuda("cuda Graph", loc); }
+inline bool Graph::is_captured() const { return false; }
+inline size_t Graph::nodes() const { return 0; }
+inline size_t Graph::reserved_bytes() const { return 0; }
+inline void Graph::end(Loc) {}
+inline void Graph::abandon() noexcept {}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
+#endif
