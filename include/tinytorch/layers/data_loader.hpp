@@ -20,6 +20,7 @@ namespace tinytorch::inline TT_BUILD {
 struct Batch {
   Tensor inputs;   // [B, ...]
   Tensor targets;  // [B, ...]
+  Batch to(Device device) const { return {inputs.to(device), targets.to(device)}; }
 };
 
 struct DataLoaderOptions {
