@@ -11,7 +11,8 @@
 namespace tinytorch::inline TT_BUILD {
 
 // --- creation ---
-TT_API Tensor full(const Shape& shape, Scalar value, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
+TT_API Tensor full(const Shape& shape, Scalar value, DType dtype = DType::f32,
+                   Device device = default_device(), TT_LOC);
 TT_API Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
 TT_API Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
 TT_API Tensor zeros_like(const Tensor& x, TT_LOC);
@@ -33,8 +34,8 @@ TT_API Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device 
 TT_API Tensor randint(int64_t low, int64_t high, const Shape& shape, DType dtype = DType::i64,
                       Device device = default_device(), Generator& generator = default_generator(), TT_LOC);
 // 1 with probability p, else 0.
-TT_API Tensor bernoulli(double p, const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
-                        Generator& generator = default_generator(), TT_LOC);
+TT_API Tensor bernoulli(double p, const Shape& shape, DType dtype = DType::f32,
+                        Device device = default_device(), Generator& generator = default_generator(), TT_LOC);
 
 // --- unary, element by element ---
 TT_API Tensor neg(const Tensor& x, TT_LOC);

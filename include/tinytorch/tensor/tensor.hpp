@@ -227,7 +227,8 @@ Tensor from_data(const std::vector<T>& values, TT_LOC) {
   return from_data(values, Shape{static_cast<int64_t>(values.size())}, default_device(), loc);
 }
 template <class T>
-Tensor from_data(std::initializer_list<T> values, const Shape& shape, Device device = default_device(), TT_LOC) {
+Tensor from_data(std::initializer_list<T> values, const Shape& shape, Device device = default_device(),
+                 TT_LOC) {
   return from_data(std::vector<T>(values), shape, device, loc);
 }
 template <class T>
