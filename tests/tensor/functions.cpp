@@ -49,18 +49,19 @@ Tensor first(const Tensors& ts) { return ts[0]; }
 
 // clang-format off
 #define ROW(...) {#__VA_ARGS__, []([[maybe_unused]] const Tensor& x, [[maybe_unused]] const Tensor& y, \
-    [[maybe_unused]] const Tensor& z, [[maybe_unused]] const Tensor& u, [[maybe_unused]] const Tensor& v) -> Outputs { return __VA_ARGS__; }}
+    [[maybe_unused]] const Tensor& z, [[maybe_unused]] const Tensor& u, [[maybe_unused]] const Tensor& v) -> Outputs { \
+    [[maybe_unused]] const Device cpu = default_device(); return __VA_ARGS__; }}
 const std::pair<const char*, Call> kRows[] = {
     ROW(full({2, 3}, 1.5)), ROW(full({3}, 7, i64)), ROW(zeros({2, 2})), ROW(ones({1, 3}, f64)),
     ROW(zeros_like(x)), ROW(ones_like(x)), ROW(arange(2, 11, 3)), ROW(arange(5, -4, -2)),
     ROW(arange(0, 1, 0.3, f32)), ROW(linspace(-1, 2, 7)), ROW(linspace(3, 3.5, 1, f64)), ROW(eye(3)),
-    ROW(share_up_to(x, rand({200000}, f32, default_device(), seeded(1)))),
-    ROW(share_up_to(x, rand({200000}, f64, default_device(), seeded(2)))),
-    ROW(share_up_to(x, randn({200000}, f32, default_device(), seeded(3)))),
-    ROW(share_up_to(x, randn({200000}, f64, default_device(), seeded(4)))),
-    ROW(share_up_to(x, randn({200000}, bf16, default_device(), seeded(5)))),
-    ROW(share_up_to(x, randint(-1, 4, {200000}, i64, default_device(), seeded(6)))),
-    ROW(share_up_to(x, bernoulli(0.3, {200000}, f32, default_device(), seeded(7)))),
+    ROW(share_up_to(x, rand({200000}, f32, cpu, seeded(1)))),
+    ROW(share_up_to(x, rand({200000}, f64, cpu, seeded(2)))),
+    ROW(share_up_to(x, randn({200000}, f32, cpu, seeded(3)))),
+    ROW(share_up_to(x, randn({200000}, f64, cpu, seeded(4)))),
+    ROW(share_up_to(x, randn({200000}, bf16, cpu, seeded(5)))),
+    ROW(share_up_to(x, randint(-1, 4, {200000}, i64, cpu, seeded(6)))),
+    ROW(share_up_to(x, bernoulli(0.3, {200000}, f32, cpu, seeded(7)))),
 
     ROW(neg(x)), ROW(abs(x)), ROW(sign(x)), ROW(square(x)), ROW(clamp(x, -0.5, 1.25)), ROW(floor(x)), ROW(ceil(x)),
     ROW(round(x)), ROW(logical_not(x)), ROW(exp(x)), ROW(log(x)), ROW(sqrt(x)), ROW(rsqrt(x)), ROW(reciprocal(x)),
