@@ -5,6 +5,7 @@
 // double, int32_t (also for the narrow integers and bool) or int64_t. Integer arithmetic wraps.
 #pragma once
 
+#include <tinytorch/backend/parameters.hpp>
 #include <tinytorch/core/dtype.hpp>
 #include <tinytorch/core/scalar_math.hpp>
 
@@ -69,6 +70,19 @@ enum class BinaryFn : uint8_t {
 };
 inline constexpr int kBinaryCount = static_cast<int>(BinaryFn::gelu_tanh_grad) + 1;
 inline constexpr int kLastIntegerBinary = static_cast<int>(BinaryFn::logical_or);
+
+// The function of an activation, and g times its derivative from the input (relu's is the same from either).
+constexpr UnaryFn activation_fn(Activation a) {
+  constexpr UnaryFn kFn[] = {UnaryFn::identity, UnaryFn::relu, UnaryFn::silu, UnaryFn::gelu,
+                             UnaryFn::gelu_tanh};
+  return kFn[static_cast<int>(a)];
+}
+// Activation::none has no such function: its derivative is g.
+constexpr BinaryFn activation_grad_fn(Activation a) {
+  constexpr BinaryFn kFn[] = {BinaryFn::add, BinaryFn::relu_grad, BinaryFn::silu_grad, BinaryFn::gelu_grad,
+                              BinaryFn::gelu_tanh_grad};
+  return kFn[static_cast<int>(a)];
+}
 
 // One value to another type. Floats to integers saturate and NaN becomes 0; integers to narrower ones wrap;
 // anything to bool asks "is it not zero".

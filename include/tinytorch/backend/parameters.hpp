@@ -10,6 +10,16 @@ enum class Distribution : uint8_t { uniform, normal, integer, bernoulli };
 enum class LossReduction : uint8_t { mean, sum, none };
 enum class PointwiseLoss : uint8_t { mse, bce_with_logits };
 
+// Activations that are fused into what precedes them.
+enum class Activation : uint8_t { none, relu, silu, gelu, gelu_tanh };
+
+// Of residual_norm: dropout with probability p (0: none) by the words from first_block of stream `seed` on.
+struct ResidualNorm {
+  double eps = 1e-5;
+  double p = 0;
+  uint64_t seed = 0, first_block = 0;
+};
+
 struct CrossEntropyParameters {
   int64_t ignore_index = -100;
   double label_smoothing = 0;

@@ -6,6 +6,7 @@
 // tensors except where "view" is said; errors name the op, the operands and the caller's line.
 #pragma once
 
+#include <tinytorch/backend/parameters.hpp>
 #include <tinytorch/tensor/tensor.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -181,6 +182,24 @@ TT_API Tensor batch_norm_infer(const Tensor& x, const Tensor& mean, const Tensor
                                const Tensor& bias, double eps = 1e-5, TT_LOC);
 TT_API Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {}, const Tensor& bias = {},
                          double eps = 1e-5, TT_LOC);
+
+// --- fused: the same as a composition, with fewer trips to memory (on a GPU) ---
+using backend::Activation;  // none, relu, silu, gelu, gelu_tanh
+// x [..., C], bias [C] -> f(x + bias)
+TT_API Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation fn, TT_LOC);
+// f(linear(x, weight, bias))
+TT_API Tensor linear_activation(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation fn,
+                                TT_LOC);
+// sum = residual + dropout(x), normalized = layer_norm(sum): the way from one transformer block to the next.
+struct NormalizedSum {
+  Tensor normalized, sum;
+};
+TT_API NormalizedSum residual_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight = {},
+                                         const Tensor& bias = {}, double eps = 1e-5, double dropout = 0,
+                                         Generator& generator = default_generator(), TT_LOC);
+TT_API NormalizedSum residual_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight = {},
+                                       double eps = 1e-6, double dropout = 0,
+                                       Generator& generator = default_generator(), TT_LOC);
 
 // --- embedding and dropout ---
 // weight [V, C], index i64 of any shape -> [..., C]

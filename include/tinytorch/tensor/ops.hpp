@@ -8,6 +8,7 @@
 #include <tinytorch/tensor/ops/dropout.hpp>
 #include <tinytorch/tensor/ops/elementwise.hpp>
 #include <tinytorch/tensor/ops/embedding.hpp>
+#include <tinytorch/tensor/ops/fused.hpp>
 #include <tinytorch/tensor/ops/index.hpp>
 #include <tinytorch/tensor/ops/loss.hpp>
 #include <tinytorch/tensor/ops/matmul.hpp>

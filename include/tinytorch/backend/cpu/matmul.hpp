@@ -2,7 +2,7 @@
 // small ones are shared out among threads, a few large ones are each computed by all.
 #pragma once
 
-#include <tinytorch/backend/view.hpp>
+#include <tinytorch/backend/parameters.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -11,6 +11,9 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 TT_API void matmul(const View& out, const View& a, const View& b);
 // out [M, N] = x [M, K] weight [N, K]^T + bias [N]; bias may be without data.
 TT_API void linear(const View& out, const View& x, const View& weight, const View& bias);
+// z = x weight^T + bias as in linear, out = fn(z); z may be without data.
+TT_API void linear_activation(Activation fn, const View& out, const View& z, const View& x,
+                              const View& weight, const View& bias);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
@@ -52,6 +55,13 @@ TT_API void linear(const View& out, const View& x, const View& weight, const Vie
   const View transposed{
       weight.data, weight.dtype, {weight.shape[1], weight.shape[0]}, {weight.strides[1], weight.strides[0]}};
   gemm(out, x, transposed, bias.data != nullptr);
+}
+
+TT_API void linear_activation(Activation fn, const View& out, const View& z, const View& x,
+                              const View& weight, const View& bias) {
+  const View& before = z.data ? z : out;
+  linear(before, x, weight, bias);
+  unary(activation_fn(fn), out, before);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -41,6 +41,19 @@ void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_bl
 // matmul
 void matmul(const View& out, const View& a, const View& b);
 void linear(const View& out, const View& x, const View& weight, const View& bias);
+void linear_activation(Activation fn, const View& out, const View& z, const View& x, const View& weight,
+                       const View& bias);
+
+// fused
+void bias_activation(Activation fn, const View& out, const View& x, const View& bias);
+void bias_activation_grad(Activation fn, const View& dx, const View& dbias, const View& dy, const View& x,
+                          const View& bias);
+void residual_norm(const View& out, const View& sum, const View& mean, const View& rstd, const View& x,
+                   const View& residual, const View& weight, const View& bias,
+                   const ResidualNorm& parameters);
+void residual_norm_grad(const View& dx, const View& dresidual, const View& dweight, const View& dbias,
+                        const View& dout, const View& dsum, const View& sum, const View& mean,
+                        const View& rstd, const View& weight, const ResidualNorm& parameters);
 
 // conv
 void conv2d(const View& out, const View& x, const View& weight, const View& bias, const Window2d& window,

@@ -1,0 +1,105 @@
+// Fused kernels on the CPU: what a network does between its matrix products, as one call.
+//
+//   bias_activation   y = f(x + b)                                     b [C] along the last dimension
+//   residual_norm     s = r + dropout(x),  y = norm(s) w + b           layer or RMS normalization of rows
+//
+// On a GPU, fusing saves trips to memory, which is all these cost. Here they are compositions of the kernels
+// they name, and the reference for the fused ones. s is rounded to the operands' dtype before it is
+// normalized, because it is stored and the derivative reads it back.
+#pragma once
+
+#include <tinytorch/backend/parameters.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// out, x [..., C] and bias [C] of one floating dtype.
+TT_API void bias_activation(Activation fn, const View& out, const View& x, const View& bias);
+// dx = dy f'(x + b); dbias [C] = its sum over all rows. Either may be without data.
+TT_API void bias_activation_grad(Activation fn, const View& dx, const View& dbias, const View& dy,
+                                 const View& x, const View& bias);
+
+// out and sum [..., C]; x, residual of their shape; weight, bias [C] or without data; mean, rstd [...] in the
+// compute type. mean without data: RMS normalization, and no bias.
+TT_API void residual_norm(const View& out, const View& sum, const View& mean, const View& rstd, const View& x,
+                          const View& residual, const View& weight, const View& bias,
+                          const ResidualNorm& parameters);
+// From the gradients dout and dsum (without data: zero) of both results: dx, dresidual (may be one memory
+// when p is 0), dweight and dbias, of which any but dresidual may be without data.
+TT_API void residual_norm_grad(const View& dx, const View& dresidual, const View& dweight, const View& dbias,
+                               const View& dout, const View& dsum, const View& sum, const View& mean,
+                               const View& rstd, const View& weight, const ResidualNorm& parameters);
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+
+#if TT_BACKEND_BODIES
+#include <tinytorch/backend/cpu/dropout.hpp>
+#include <tinytorch/backend/cpu/elementwise.hpp>
+#include <tinytorch/backend/cpu/norm.hpp>
+#include <tinytorch/backend/cpu/reduce.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// A row-major array of out's shape and type in scratch memory.
+class ScratchLike {
+ public:
+  explicit ScratchLike(const View& v) : bytes_(v.numel() * static_cast<int64_t>(size_of(v.dtype))), view_(v) {
+    view_.data = bytes_.data();
+    view_.strides = Strides::filled(v.rank(), 1);
+    for (int d = v.rank() - 2; d >= 0; --d) view_.strides[d] = view_.strides[d + 1] * v.shape[d + 1];
+  }
+  const View& view() const { return view_; }
+
+ private:
+  Scratch<char> bytes_;
+  View view_;
+};
+
+TT_API void bias_activation(Activation fn, const View& out, const View& x, const View& bias) {
+  binary(BinaryFn::add, out, x, bias);
+  unary(activation_fn(fn), out, out);
+}
+
+TT_API void bias_activation_grad(Activation fn, const View& dx, const View& dbias, const View& dy,
+                                 const View& x, const View& bias) {
+  const ScratchLike slope(dy);
+  if (fn == Activation::none) {
+    copy(slope.view(), dy);
+  } else {
+    binary(BinaryFn::add, slope.view(), x, bias);
+    binary(activation_grad_fn(fn), slope.view(), dy, slope.view());
+  }
+  if (dx.data) copy(dx, slope.view());
+  if (!dbias.data) return;
+  bool rows[kMaxRank];
+  for (int d = 0; d < dy.rank(); ++d) rows[d] = d + 1 < dy.rank();
+  reduce(ReduceFn::sum, dbias, slope.view(), rows);
+}
+
+TT_API void residual_norm(const View& out, const View& sum, const View& mean, const View& rstd, const View& x,
+                          const View& residual, const View& weight, const View& bias,
+                          const ResidualNorm& parameters) {
+  if (parameters.p > 0) {
+    dropout(sum, x, parameters.p, parameters.seed, parameters.first_block);
+    binary(BinaryFn::add, sum, sum, residual);
+  } else {
+    binary(BinaryFn::add, sum, x, residual);
+  }
+  if (mean.data) return layer_norm(out, mean, rstd, sum, weight, bias, parameters.eps);
+  rms_norm(out, rstd, sum, weight, parameters.eps);
+}
+
+TT_API void residual_norm_grad(const View& dx, const View& dresidual, const View& dweight, const View& dbias,
+                               const View& dout, const View& dsum, const View& sum, const View& mean,
+                               const View& rstd, const View& weight, const ResidualNorm& parameters) {
+  layer_norm_grad(dresidual, dweight, dbias, dout, sum, mean, rstd, weight);
+  if (dsum.data) binary(BinaryFn::add, dresidual, dresidual, dsum);
+  if (!dx.data || dx.data == dresidual.data) return;
+  if (parameters.p > 0) {
+    dropout(dx, dresidual, parameters.p, parameters.seed, parameters.first_block);
+  } else {
+    copy(dx, dresidual);
+  }
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#endif

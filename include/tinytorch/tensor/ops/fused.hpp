@@ -1,0 +1,141 @@
+// Fused ops: bias_activation, linear_activation, residual_layer_norm, residual_rms_norm. Each equals a
+// composition of other ops, with fewer trips to memory.
+#pragma once
+
+#include <tinytorch/tensor/operators.hpp>
+
+#if TT_TENSOR_BODIES
+#include <tinytorch/backend/cpu/fused.hpp>
+#include <tinytorch/backend/cpu/matmul.hpp>
+#include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/ops/norm.hpp>
+#include <tinytorch/tensor/rules.hpp>
+#include <tinytorch/tensor/vjp/fused.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// FLOPs of one activation, as in the table of unary ops.
+inline double activation_flops(Activation fn) {
+  constexpr double kFlops[] = {0, 1, 13, 16, 20};
+  return kFlops[static_cast<size_t>(fn)];
+}
+
+// x [..., C], bias [C] -> f(x + bias)
+struct BiasActivation final : Primitive<BiasActivation> {
+  static constexpr const char* kName = "bias_activation";
+  Activation fn;
+  explicit BiasActivation(Activation f) : fn(f) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_same_dtype(kName, in, loc);
+    require_floating(kName, in[0], loc);
+    if (in[0].rank() == 0 || !(in[1].shape() == Shape{in[0].shape().back()})) {
+      fail("TT-SHAPE-02",
+           "bias_activation: sizes differ: " + describe_operands(in) + "\n  rule: x [..., C], bias [C]", loc);
+    }
+    return {{in[0].shape(), in[0].dtype()}};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return (1 + activation_flops(fn)) * static_cast<double>(in[0].numel());
+  }
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], bias_activation(fn, out[0].view_of(), in[0].view_of(), in[1].view_of()));
+  }
+  Save saves() const override { return Save::inputs; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::bias_activation(g[0], s, fn); }
+};
+
+// x [M, K], weight [N, K], bias [N] or undefined -> y = f(z) [M, N] and z = x weight^T + bias, which only the
+// derivative needs: without it, one result.
+struct LinearActivation final : Primitive<LinearActivation> {
+  static constexpr const char* kName = "linear_activation";
+  Activation fn;
+  bool keeps_z;
+  LinearActivation(Activation f, bool keeps) : fn(f), keeps_z(keeps) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    const Specs y = Linear2d().infer(in, loc);
+    return keeps_z ? Specs{y[0], y[0]} : y;
+  }
+  double flops(const Tensors& in, const Tensors& out) const override {
+    return (2.0 * static_cast<double>(in[0].shape().back()) + activation_flops(fn)) *
+           static_cast<double>(out[0].numel());
+  }
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], linear_activation(fn, out[0].view_of(), keeps_z ? out[1].view_of() : backend::View{},
+                                        in[0].view_of(), in[1].view_of(), view_or_none(in[2])));
+  }
+  Save saves() const override { return Save::both; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::linear_activation(g, s, fn); }
+};
+
+// x, residual, weight, bias -> y, s, mean, rstd       RMS: y, s, rstd
+struct ResidualNormOp final : Primitive<ResidualNormOp> {
+  static constexpr const char* kName = "residual_layer_norm";
+  backend::ResidualNorm parameters;
+  bool rms;
+  ResidualNormOp(backend::ResidualNorm p, bool is_rms) : parameters(p), rms(is_rms) {}
+  const char* name() const override { return rms ? "residual_rms_norm" : kName; }
+  Specs infer(const Tensors& in, Loc loc) const override {
+    if (!(in[0].shape() == in[1].shape())) {
+      fail("TT-SHAPE-02",
+           std::string(name()) + ": x and residual must have one shape: " + describe_operands(in), loc);
+    }
+    const Shape rows = row_norm_shape(name(), {in[0], in[2], in[3]}, loc);
+    require_same_dtype(name(), {in[0], in[1]}, loc);
+    const Spec whole{in[0].shape(), in[0].dtype()}, statistic{rows, statistics_dtype(in[0].dtype())};
+    return rms ? Specs{whole, whole, statistic} : Specs{whole, whole, statistic, statistic};
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return ((rms ? 5 : 9) + (parameters.p > 0 ? 1 : 0)) * static_cast<double>(in[0].numel());
+  }
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0],
+              residual_norm(out[0].view_of(), out[1].view_of(), rms ? backend::View{} : out[2].view_of(),
+                            out.back().view_of(), in[0].view_of(), in[1].view_of(), view_or_none(in[2]),
+                            view_or_none(in[3]), parameters));
+  }
+  Save saves() const override { return Save::both; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    return vjp::residual_norm(g, s, parameters, rms);
+  }
+};
+
+TT_API Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation fn, Loc loc) {
+  return apply(BiasActivation(fn), {x, bias}, loc);
+}
+TT_API Tensor linear_activation(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation fn,
+                                Loc loc) {
+  if (x.rank() == 0)
+    fail("TT-SHAPE-04", "linear_activation: x needs at least rank 1, got " + x.describe(), loc);
+  Shape shape = x.shape();
+  const int64_t K = shape.back();
+  shape.pop_back();
+  const bool keeps_z =
+      grad_enabled() && (tracks_grad(x) || tracks_grad(weight) || (bias && tracks_grad(bias)));
+  const Tensor rows = x.rank() == 2 ? x : reshape(x, {shape.numel(), K}, loc);
+  const Tensor y = apply(LinearActivation(fn, keeps_z), {rows, weight, bias}, loc);
+  shape.push_back(weight.shape()[0]);
+  return x.rank() == 2 ? y : reshape(y, shape, loc);
+}
+
+inline NormalizedSum residual_norm(const Tensors& in, double eps, double p, Generator& generator, bool rms,
+                                   Loc loc) {
+  if (!(p >= 0 && p <= 1)) {
+    fail("TT-RANGE-02", "residual norm: the dropout must be from 0 to 1, got " + std::to_string(p), loc);
+  }
+  backend::ResidualNorm parameters{eps, p, generator.state().seed, 0};
+  if (p > 0) parameters.first_block = generator.reserve((static_cast<uint64_t>(in[0].numel()) + 3) / 4);
+  const Tensors out = apply_all(ResidualNormOp(parameters, rms), in, loc);
+  return {out[0], out[1]};
+}
+TT_API NormalizedSum residual_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight,
+                                         const Tensor& bias, double eps, double dropout, Generator& generator,
+                                         Loc loc) {
+  return residual_norm({x, residual, weight, bias}, eps, dropout, generator, false, loc);
+}
+TT_API NormalizedSum residual_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight,
+                                       double eps, double dropout, Generator& generator, Loc loc) {
+  return residual_norm({x, residual, weight, Tensor()}, eps, dropout, generator, true, loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif
