@@ -32,6 +32,7 @@ TT_API void residual_norm_grad(const View& dx, const View& dresidual, const View
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BACKEND_BODIES
+#include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/dropout.hpp>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/norm.hpp>
@@ -39,40 +40,45 @@ TT_API void residual_norm_grad(const View& dx, const View& dresidual, const View
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// A row-major array of out's shape and type in scratch memory.
-class ScratchLike {
- public:
-  explicit ScratchLike(const View& v) : bytes_(v.numel() * static_cast<int64_t>(size_of(v.dtype))), view_(v) {
-    view_.data = bytes_.data();
-    view_.strides = Strides::filled(v.rank(), 1);
-    for (int d = v.rank() - 2; d >= 0; --d) view_.strides[d] = view_.strides[d + 1] * v.shape[d + 1];
-  }
-  const View& view() const { return view_; }
-
- private:
-  Scratch<char> bytes_;
-  View view_;
-};
+// A dense array of T in the shape of `like`.
+template <class T>
+View dense_view(const T* data, const View& like) {
+  View v{const_cast<T*>(data), dtype_of<T>, like.shape, Strides::filled(like.rank(), 1)};
+  for (int d = v.rank() - 2; d >= 0; --d) v.strides[d] = v.strides[d + 1] * v.shape[d + 1];
+  return v;
+}
 
 TT_API void bias_activation(Activation fn, const View& out, const View& x, const View& bias) {
-  binary(BinaryFn::add, out, x, bias);
-  unary(activation_fn(fn), out, out);
+  dispatch_floating(out.dtype, [&]<class T>(T*) {  // 16-bit floats in float between the two steps
+    const DenseInput<T> from(x), add(bias);
+    DenseOutput<T> to(out);
+    const View result = dense_view(to.data(), out);
+    binary(BinaryFn::add, result, dense_view(from.data(), x), dense_view(add.data(), bias));
+    unary(activation_fn(fn), result, result);
+    to.finish();
+  });
 }
 
 TT_API void bias_activation_grad(Activation fn, const View& dx, const View& dbias, const View& dy,
                                  const View& x, const View& bias) {
-  const ScratchLike slope(dy);
-  if (fn == Activation::none) {
-    copy(slope.view(), dy);
-  } else {
-    binary(BinaryFn::add, slope.view(), x, bias);
-    binary(activation_grad_fn(fn), slope.view(), dy, slope.view());
-  }
-  if (dx.data) copy(dx, slope.view());
-  if (!dbias.data) return;
-  bool rows[kMaxRank];
-  for (int d = 0; d < dy.rank(); ++d) rows[d] = d + 1 < dy.rank();
-  reduce(ReduceFn::sum, dbias, slope.view(), rows);
+  dispatch_floating(dy.dtype, [&]<class T>(T*) {
+    const DenseInput<T> gradient(dy), from(x), add(bias);
+    Scratch<T> scratch(dy.numel());
+    const View slope = dense_view(scratch.data(), dy), g = dense_view(gradient.data(), dy);
+    if (fn == Activation::none) {
+      copy(slope, g);
+    } else {
+      binary(BinaryFn::add, slope, dense_view(from.data(), x), dense_view(add.data(), bias));
+      binary(activation_grad_fn(fn), slope, g, slope);
+    }
+    if (dx.data) copy(dx, slope);
+    if (!dbias.data) return;
+    DenseOutput<T> sums(dbias);
+    bool rows[kMaxRank];
+    for (int d = 0; d < dy.rank(); ++d) rows[d] = d + 1 < dy.rank();
+    reduce(ReduceFn::sum, dense_view(sums.data(), dbias), slope, rows);
+    sums.finish();
+  });
 }
 
 TT_API void residual_norm(const View& out, const View& sum, const View& mean, const View& rstd, const View& x,
