@@ -3,7 +3,7 @@
 // A libm call costs 12 to 40 times a fused vector evaluation. Each function here is range reduction, a
 // polynomial, and bit arithmetic. Polynomials are Taylor series (their interval is small enough) except erf,
 // which is a Chebyshev fit. Errors against the exact value, float: exp 1.1 ulp, log 2, tanh 3, erf 3, sin and
-// cos 1 while |x| <= kMaxTrigArgument. Special values as in C: exp(-inf) = 0, log(0) = -inf, log(-1) = NaN,
+// cos 1.6 while |x| <= kMaxTrigArgument. Special values as in C: exp(-inf) = 0, log(0) = -inf, log(-1) = NaN,
 // NaN in NaN out. double: exp and log here, the rest from libm.
 #pragma once
 
@@ -183,31 +183,25 @@ TT_HOST_DEVICE inline double erf(double x) { return std::erf(x); }
 // Up to here the reduction by multiples of pi/2, done in double, leaves a float's worth of correct bits.
 inline constexpr float kMaxTrigArgument = 0x1p20f;
 
-// sin(x + quarter * pi/2). Reduction and Taylor series run in double, so the result is correctly rounded
-// nearly always.
-TT_HOST_DEVICE inline float sin_shifted(float x, uint64_t quarter) {
-  const double d = static_cast<double>(x);
-  const double t = d * 0.63661977236758134 + Format<double>::kRound;
-  const double n = t - Format<double>::kRound;
-  const double r = (d - n * 0x1.921fb544p+0) - n * 0x1.0b4611a626331p-34;  // pi/2 in 33 + 53 bits
-  const uint64_t q = std::bit_cast<uint64_t>(t) + quarter;                 // low bits of t hold n
-  const double z = r * r;
-  double s = 1.0 / 6227020800.0;
-  s = s * z - 1.0 / 39916800.0;
-  s = s * z + 1.0 / 362880.0;
-  s = s * z - 1.0 / 5040.0;
-  s = s * z + 1.0 / 120.0;
-  s = s * z - 1.0 / 6.0;
+// sin(x + quarter * pi/2). The multiple of pi/2 is taken off in double, the rest is float: minimax polynomials
+// on [-pi/4, pi/4] (Moshier, Cephes).
+TT_HOST_DEVICE inline float sin_shifted(float x, uint32_t quarter) {
+  const float t = x * 0.636619772f + Format<float>::kRound;
+  const auto n = static_cast<double>(t - Format<float>::kRound);
+  // pi/2 in 33 + 53 bits
+  const auto r = static_cast<float>((static_cast<double>(x) - n * 0x1.921fb544p+0) - n * 0x1.0b4611a626331p-34);
+  const uint32_t q = std::bit_cast<uint32_t>(t) + quarter;  // low bits of t hold n
+  const float z = r * r;
+  float s = -1.9515295891e-4f;
+  s = s * z + 8.3321608736e-3f;
+  s = s * z - 1.6666654611e-1f;
   s = s * z * r + r;
-  double c = 1.0 / 479001600.0;
-  c = c * z - 1.0 / 3628800.0;
-  c = c * z + 1.0 / 40320.0;
-  c = c * z - 1.0 / 720.0;
-  c = c * z + 1.0 / 24.0;
-  c = c * z - 0.5;
-  c = c * z + 1.0;
-  const double y = (q & 1) != 0 ? c : s;
-  return static_cast<float>((q & 2) != 0 ? -y : y);
+  float c = 2.443315711809948e-5f;
+  c = c * z - 1.388731625493765e-3f;
+  c = c * z + 4.166664568298827e-2f;
+  c = c * z * z + (1.0f - 0.5f * z);
+  const float y = (q & 1) != 0 ? c : s;
+  return (q & 2) != 0 ? -y : y;
 }
 TT_HOST_DEVICE inline float sin(float x) { return sin_shifted(x, 0); }
 TT_HOST_DEVICE inline float cos(float x) { return sin_shifted(x, 1); }
