@@ -9,7 +9,6 @@
 // without CUDA the queries answer "no device" and everything else throws BuiltWithoutCuda (without_cuda.hpp).
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -267,3 +266,7 @@ void note_launch(const char* kernel);
 void check_after_launch(const char* kernel);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda
+
+#if !TINYTORCH_WITH_CUDA
+#include <tinytorch/backend/cuda/without_cuda.hpp>
+#endif

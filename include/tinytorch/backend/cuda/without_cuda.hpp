@@ -1,5 +1,5 @@
-// runtime.hpp in a program built without CUDA: the queries say that there is no device, whatever would need one
-// throws BuiltWithoutCuda and names what was asked for. So one program text serves both builds.
+// runtime.hpp in a program built without CUDA: the queries say that there is no device, whatever would need
+// one throws BuiltWithoutCuda and names what was asked for. So one program text serves both builds.
 #pragma once
 
 #include <tinytorch/backend/cuda/runtime.hpp>
