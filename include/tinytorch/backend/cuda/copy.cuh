@@ -66,13 +66,13 @@ void copy_bytes_async(void* to, Device to_device, const void* from, Device from_
   const void* const host = to_device.is_cpu() ? to : from;
   if (!is_pinned(host)) {
     fail("TT-CUDA-03",
-         "copy_bytes_async: the memory on the CPU is not pinned\n  hint: take it from allocate_pinned(), or "
-         "use "
-         "copy_bytes()",
+         "copy_bytes_async: the memory on the CPU is not pinned\n  hint: take it from allocate_pinned(), "
+         "or use copy_bytes()",
          loc);
   }
-  queue_host_copy(to, from, bytes, to_device.is_cuda(),
-                  to_device.is_cuda() ? to_device.index : from_device.index, loc);
+  const int device = to_device.is_cuda() ? to_device.index : from_device.index;
+  queue_host_copy(to, from, bytes, to_device.is_cuda(), device, loc);
+  PinnedAllocator::instance().note_use(host, device, current_stream(device));
 }
 
 void fill_bytes(void* to, int value, size_t bytes, int device, Loc loc) {
