@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstring>
+#include <tinytorch/backend/cuda/pinned.cuh>
 #include <tinytorch/backend/cuda/stream.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -43,6 +44,22 @@ inline void queue_host_copy(void* to, const void* from, size_t bytes, bool to_de
         to_device ? "copying to the device" : "copying from the device", loc);
 }
 
+// Most bytes that are copied twice on the host, at its memory's speed, rather than waited for.
+inline constexpr size_t kStaged = size_t{1} << 20;
+
+inline void copy_through_pinned(void* to, const void* from, size_t bytes, int device, Loc loc) {
+  void* const staged = allocate_pinned(bytes, loc);
+  std::memcpy(staged, from, bytes);
+  try {
+    queue_host_copy(to, staged, bytes, true, device, loc);
+  } catch (...) {
+    deallocate_pinned(staged);
+    throw;
+  }
+  PinnedAllocator::instance().note_use(staged, device, current_stream(device));
+  deallocate_pinned(staged);
+}
+
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes, Loc loc) {
   if (bytes == 0) return;
   if (to_device.is_cpu() && from_device.is_cpu()) {
@@ -54,6 +71,7 @@ void copy_bytes(void* to, Device to_device, const void* from, Device from_device
   }
   const int device = to_device.is_cuda() ? to_device.index : from_device.index;
   refuse_in_capture(to_device.is_cuda() ? "a copy from the CPU" : "a copy to the CPU", loc);
+  if (to_device.is_cuda() && bytes <= kStaged) return copy_through_pinned(to, from, bytes, device, loc);
   queue_host_copy(to, from, bytes, to_device.is_cuda(), device, loc);
   const DeviceGuard guard(device, loc);
   synchronize(current_stream(device), loc);
