@@ -60,7 +60,8 @@ struct Run {
     std::map<std::string, std::vector<char>> all;
     const auto add = [&](const std::string& prefix, const tt::StateDict& state) {
       for (const auto& [name, t] : state) {
-        const char* data = static_cast<const char*>(t.contiguous().raw());
+        const tt::Tensor host = t.to(tt::cpu).contiguous();
+        const char* data = static_cast<const char*>(host.raw());
         all[prefix + name] = std::vector<char>(data, data + t.bytes());
       }
     };

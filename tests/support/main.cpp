@@ -1,10 +1,12 @@
 // main() of every test executable: doctest, plus what doctest lets pass. A run without a single case is a
-// failure.
+// failure. TINYTORCH_TEST_DEVICE=cuda runs the cases on the GPU, or on the emulator.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <iostream>
 #include <string_view>
+#include <tinytorch/core/device.hpp>
 
 namespace {
 
@@ -35,6 +37,10 @@ REGISTER_LISTENER("case_counter", 1, CaseCounter);
 int main(int argc, char** argv) {
   const std::string_view student = TINYTORCH_STUDENT_HEADERS;
   if (!student.empty()) std::cout << "student headers in this build: " << student << std::endl;
+
+  // New tensors live there, so the tests of ops and layers are run by each backend unchanged.
+  const char* device = std::getenv("TINYTORCH_TEST_DEVICE");
+  if (device && std::string_view(device) == "cuda") tinytorch::set_default_device(tinytorch::cuda);
 
   doctest::Context context(argc, argv);
   const int result = context.run();

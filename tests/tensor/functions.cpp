@@ -49,7 +49,8 @@ Tensor first(const Tensors& ts) { return ts[0]; }
 
 // clang-format off
 #define ROW(...) {#__VA_ARGS__, []([[maybe_unused]] const Tensor& x, [[maybe_unused]] const Tensor& y, \
-    [[maybe_unused]] const Tensor& z, [[maybe_unused]] const Tensor& u, [[maybe_unused]] const Tensor& v) -> Outputs { return __VA_ARGS__; }}
+    [[maybe_unused]] const Tensor& z, [[maybe_unused]] const Tensor& u, [[maybe_unused]] const Tensor& v) -> Outputs { \
+    [[maybe_unused]] const Device cpu = default_device(); return __VA_ARGS__; }}
 const std::pair<const char*, Call> kRows[] = {
     ROW(full({2, 3}, 1.5)), ROW(full({3}, 7, i64)), ROW(zeros({2, 2})), ROW(ones({1, 3}, f64)),
     ROW(zeros_like(x)), ROW(ones_like(x)), ROW(arange(2, 11, 3)), ROW(arange(5, -4, -2)),
@@ -151,11 +152,11 @@ Cases load_cases() {
     if (key == "__metadata__") continue;
     Shape shape;
     for (int64_t size : entry.at("shape")) shape.push_back(size);
-    Tensor t = empty(shape, types.at(entry.at("dtype")));
+    Tensor t = empty(shape, types.at(entry.at("dtype")), cpu);
     std::memcpy(t.raw(), bytes.data() + 8 + header + entry.at("data_offsets")[0].get<size_t>(), t.bytes());
     const size_t bar = key.find('|'), second = key.find('|', bar + 1);
     cases[without_spaces(key.substr(0, bar))][key.substr(bar + 1, second - bar - 1)][key.substr(second + 1)] =
-        t;
+        t.to(default_device());
   }
   return cases;
 }

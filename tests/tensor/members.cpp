@@ -11,7 +11,7 @@ TEST_CASE("conversions and copies") {
   Tensor x = tt::from_data({1.5f, -2.5f});
   CHECK(x.to(tt::i32).to_vector<int>() == std::vector<int>{1, -2});
   CHECK(x.to(tt::f32).impl() == x.impl());
-  CHECK(x.to(tt::cpu).impl() == x.impl());
+  CHECK(x.to(x.device()).impl() == x.impl());
   const Tensor c = x.clone();
   CHECK(c.storage() != x.storage());
   CHECK(c.to_vector() == x.to_vector());

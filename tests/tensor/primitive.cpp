@@ -32,14 +32,6 @@ TEST_CASE("a clone is the whole op, attributes included") {
   CHECK(scale->factor == 2.5);
 }
 
-TEST_CASE("without a launcher an op on CUDA is refused by its name and at the caller's line") {
-  tt::Tensors out;
-  const auto t = errors::thrown_by([&] { Scale(1).run_cuda({}, out, tt::Loc::current()); });
-  CHECK(t.without_cuda);
-  CHECK(t.text.find("TT-CUDA-01: scale: this program was built without CUDA") == 0);
-  CHECK(t.file == __FILE__);
-}
-
 TEST_CASE("bytes: each operand once at its own size, undefined ones not at all") {
   const tt::Tensor a = tt::empty({2, 3}), row = tt::empty({3}, tt::f16), out = tt::empty({2, 3}, tt::f64);
   CHECK(tt::bytes_moved({a, row, tt::Tensor()}, {out}) == 24 + 6 + 48);

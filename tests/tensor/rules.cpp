@@ -13,7 +13,7 @@ const tt::Loc kHere{__FILE__, 1};
 
 TEST_CASE("operands are described in order, undefined ones left out") {
   const Tensor a = tt::empty({2}).named("a"), b = tt::empty({3}, tt::i64);
-  CHECK(tt::describe_operands({a, Tensor(), b}) == "'a' f32 [2] on cpu and i64 [3] on cpu");
+  CHECK(tt::describe_operands({a, Tensor(), b}) == errors::here("'a' f32 [2] on cpu and i64 [3] on cpu"));
   CHECK(tt::describe_operands({}).empty());
 }
 

@@ -21,4 +21,12 @@ struct Device {
 inline constexpr Device cpu{DeviceType::cpu, 0};
 inline constexpr Device cuda{DeviceType::cuda, 0};
 
+// Where new tensors live when nothing else is said: the CPU, until set. Per thread.
+inline Device& default_device_setting() {
+  thread_local Device device = cpu;
+  return device;
+}
+inline Device default_device() { return default_device_setting(); }
+inline void set_default_device(Device device) { default_device_setting() = device; }
+
 }  // namespace tinytorch::inline TT_BUILD

@@ -23,7 +23,8 @@ class Conv2d : public Module {
            loc);
     }
     const int64_t group_channels = in_channels / options.groups;
-    weight = add_parameter("weight", empty({out_channels, group_channels, kernel, kernel}, f32, cpu, loc));
+    weight = add_parameter("weight",
+                           empty({out_channels, group_channels, kernel, kernel}, f32, default_device(), loc));
     const double bound =
         1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, group_channels * kernel * kernel)));
     init::uniform(weight, -bound, bound, generator);

@@ -20,6 +20,7 @@ namespace tinytorch::inline TT_BUILD {
 struct Batch {
   Tensor inputs;   // [B, ...]
   Tensor targets;  // [B, ...]
+  Batch to(Device device) const { return {inputs.to(device), targets.to(device)}; }
 };
 
 struct DataLoaderOptions {
@@ -142,7 +143,7 @@ inline std::vector<int64_t> DataLoader::order(int64_t epoch) const {
 inline Tensor copy_rows(const Tensor& from, const int64_t* rows, int64_t count) {
   Shape shape = from.shape();
   shape[0] = count;
-  Tensor out = empty(shape, from.dtype());
+  Tensor out = empty(shape, from.dtype(), cpu);
   const size_t row_bytes = from.size(0) > 0 ? from.bytes() / static_cast<size_t>(from.size(0)) : 0;
   const char* source = static_cast<const char*>(from.raw());
   char* target = static_cast<char*>(out.raw());
@@ -166,7 +167,7 @@ inline Tensor DataLoader::augmented_rows(const Epoch& epoch, int64_t first, int6
     Image image = shape;
     image.values.assign(pixel, pixel + pixels);
     options_.augment(image, generator);
-    if (!out) out = empty({count, image.channels, image.height, image.width});
+    if (!out) out = empty({count, image.channels, image.height, image.width}, f32, cpu);
     if (static_cast<int64_t>(image.values.size()) * count != out.numel()) {
       fail("TT-DATA-12", "DataLoader: the augmentation gave images of different sizes in one batch");
     }

@@ -45,7 +45,9 @@ inline Evaluation evaluate(Module& model, DataLoader& loader, const Loss& loss,
   model.eval();
   loader.set_state({});
   Evaluation sum;
-  for (const Batch& batch : loader) {
+  const Device device = model.device();
+  for (const Batch& loaded : loader) {
+    const Batch batch = loaded.to(device);
     const int64_t count = batch.inputs.size(0);
     const Tensor output = model(batch.inputs);
     sum.loss += loss(output, batch.targets).item<double>() * static_cast<double>(count);

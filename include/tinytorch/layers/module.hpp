@@ -135,6 +135,11 @@ class Module {
   // optimizers after this, not before.
   void to(DType dtype, TT_LOC);
   void to(Device device, TT_LOC);
+  // Where the first parameter lives; the default device when there is none.
+  Device device() const {
+    const Tensors all = parameters();
+    return all.empty() ? default_device() : all[0].device();
+  }
 
  private:
   struct Child {

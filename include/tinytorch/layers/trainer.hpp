@@ -135,8 +135,9 @@ class Trainer {
   double train_step() {
     optimizer_.zero_grad();
     const int64_t total = samples_of_step();
+    const Device device = model_.device();
     for (int64_t done = 0; done < total;) {
-      const Batch batch = *loader_.next();
+      const Batch batch = loader_.next()->to(device);
       const int64_t count = batch.inputs.size(0);
       const Tensor output = model_(batch.inputs);
       const Tensor loss = loss_(output, batch.targets);

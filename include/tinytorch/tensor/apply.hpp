@@ -48,6 +48,14 @@ inline Tensors execute(const PrimitiveBase& op, const Tensors& inputs, Loc loc) 
   Tensors outputs;
   outputs.reserve(specs.size());
   for (const Spec& s : specs) outputs.push_back(empty(s.shape, s.dtype, device, loc));
+  if constexpr (backend::cuda::is_built()) {
+    if (device.is_cuda()) {
+      const backend::cuda::DeviceGuard on_device(device.index, loc);
+      const backend::cuda::RangeGuard range(op.name());
+      op.run(inputs, outputs);
+      return outputs;
+    }
+  }
   op.run(inputs, outputs);
   return outputs;
 }

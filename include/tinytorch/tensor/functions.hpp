@@ -11,30 +11,31 @@
 namespace tinytorch::inline TT_BUILD {
 
 // --- creation ---
-TT_API Tensor full(const Shape& shape, Scalar value, DType dtype = DType::f32, Device device = cpu, TT_LOC);
-TT_API Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = cpu, TT_LOC);
-TT_API Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = cpu, TT_LOC);
+TT_API Tensor full(const Shape& shape, Scalar value, DType dtype = DType::f32,
+                   Device device = default_device(), TT_LOC);
+TT_API Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
+TT_API Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
 TT_API Tensor zeros_like(const Tensor& x, TT_LOC);
 TT_API Tensor ones_like(const Tensor& x, TT_LOC);
 // start, start + step, ... below stop.
 TT_API Tensor arange(Scalar start, Scalar stop, Scalar step = 1, DType dtype = DType::i64,
-                     Device device = cpu, TT_LOC);
+                     Device device = default_device(), TT_LOC);
 // `count` evenly spaced values, both ends included.
 TT_API Tensor linspace(double start, double stop, int64_t count, DType dtype = DType::f32,
-                       Device device = cpu, TT_LOC);
-TT_API Tensor eye(int64_t n, DType dtype = DType::f32, Device device = cpu, TT_LOC);
+                       Device device = default_device(), TT_LOC);
+TT_API Tensor eye(int64_t n, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
 // Uniform on [0, 1).
-TT_API Tensor rand(const Shape& shape, DType dtype = DType::f32, Device device = cpu,
+TT_API Tensor rand(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
                    Generator& generator = default_generator(), TT_LOC);
 // Standard normal (Box-Muller).
-TT_API Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device = cpu,
+TT_API Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
                     Generator& generator = default_generator(), TT_LOC);
 // Integers in [low, high).
 TT_API Tensor randint(int64_t low, int64_t high, const Shape& shape, DType dtype = DType::i64,
-                      Device device = cpu, Generator& generator = default_generator(), TT_LOC);
+                      Device device = default_device(), Generator& generator = default_generator(), TT_LOC);
 // 1 with probability p, else 0.
-TT_API Tensor bernoulli(double p, const Shape& shape, DType dtype = DType::f32, Device device = cpu,
-                        Generator& generator = default_generator(), TT_LOC);
+TT_API Tensor bernoulli(double p, const Shape& shape, DType dtype = DType::f32,
+                        Device device = default_device(), Generator& generator = default_generator(), TT_LOC);
 
 // --- unary, element by element ---
 TT_API Tensor neg(const Tensor& x, TT_LOC);

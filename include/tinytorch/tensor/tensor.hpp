@@ -215,19 +215,20 @@ struct TensorArg {
 // --- making tensors without computing (the basis of all others) ---
 
 // Uninitialized memory.
-Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = cpu, TT_LOC);
+Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
 // Another window into t's storage. No graph, no checks: the caller's strides must stay inside the storage.
 Tensor alias(const Tensor& t, const Shape& shape, const Strides& strides, int64_t offset);
 
 // Copies `values` (row-major) into a new tensor of that shape; without a shape, a vector.
 template <class T>
-Tensor from_data(const std::vector<T>& values, const Shape& shape, Device device = cpu, TT_LOC);
+Tensor from_data(const std::vector<T>& values, const Shape& shape, Device device = default_device(), TT_LOC);
 template <class T>
 Tensor from_data(const std::vector<T>& values, TT_LOC) {
-  return from_data(values, Shape{static_cast<int64_t>(values.size())}, cpu, loc);
+  return from_data(values, Shape{static_cast<int64_t>(values.size())}, default_device(), loc);
 }
 template <class T>
-Tensor from_data(std::initializer_list<T> values, const Shape& shape, Device device = cpu, TT_LOC) {
+Tensor from_data(std::initializer_list<T> values, const Shape& shape, Device device = default_device(),
+                 TT_LOC) {
   return from_data(std::vector<T>(values), shape, device, loc);
 }
 template <class T>

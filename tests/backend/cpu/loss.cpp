@@ -44,7 +44,7 @@ TEST_CASE("cross_entropy and its gradient equal the definition") {
           Array target = Array::from(i64, {N}, t, Layout::gaps);
           const Shape shape = reduction == LossReduction::none ? Shape{N} : Shape{};
           Array loss(dtype, shape), lse(wide, {N}), grad = Array::random(dtype, shape, 2);
-          const tt::backend::CrossEntropyParameters p{-7, smoothing, reduction};
+          const tinytorch::backend::CrossEntropyParameters p{-7, smoothing, reduction};
           kernels::cross_entropy(loss.view(), lse.view(), x.view(), target.view(), p);
           kernels::cross_entropy_grad(dx.view(), grad.view(), x.view(), target.view(), lse.view(), p);
           std::vector<double> want, want_dx;

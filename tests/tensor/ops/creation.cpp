@@ -61,13 +61,13 @@ TEST_CASE("random tensors repeat from the seed, move the generator on, and ignor
   for (const auto t : {tt::f32, tt::f64, tt::bf16, tt::f16}) {
     tt::Generator a(5), b(5);
     tt::set_thread_count(1);
-    const Values first = values(tt::randn({70'001}, t, tt::cpu, a)),
-                 second = values(tt::randn({70'001}, t, tt::cpu, a));
+    const Values first = values(tt::randn({70'001}, t, tt::default_device(), a)),
+                 second = values(tt::randn({70'001}, t, tt::default_device(), a));
     tt::set_thread_count(2);
-    CHECK(values(tt::randn({70'001}, t, tt::cpu, b)) == first);
+    CHECK(values(tt::randn({70'001}, t, tt::default_device(), b)) == first);
     CHECK(first != second);
     CHECK(a.state().next_block == 2 * ((70'001 + (t == tt::f64 ? 1 : 3)) / (t == tt::f64 ? 2 : 4)));
-    for (const double u : values(tt::rand({10'000}, t, tt::cpu, a))) REQUIRE((u >= 0 && u <= 1));
+    for (const double u : values(tt::rand({10'000}, t, tt::default_device(), a))) REQUIRE((u >= 0 && u <= 1));
   }
   tt::manual_seed(3);
   const Values x = values(tt::rand({5}));
@@ -75,14 +75,16 @@ TEST_CASE("random tensors repeat from the seed, move the generator on, and ignor
   CHECK(values(tt::rand({5})) == x);
   CHECK(values(tt::rand({5})) != x);
   tt::Generator g(1);
-  for (const double v : values(tt::randint(-2, 3, {1000}, tt::i8, tt::cpu, g))) REQUIRE((v >= -2 && v < 3));
+  for (const double v : values(tt::randint(-2, 3, {1000}, tt::i8, tt::default_device(), g)))
+    REQUIRE((v >= -2 && v < 3));
   CHECK(tt::sum(tt::bernoulli(1, {50})).item() == 50);
   CHECK(tt::randn({0, 3}).numel() == 0);
 }
 
 TEST_CASE("moments of rand and randn") {
   tt::Generator g(11);
-  const Tensor u = tt::rand({200'000}, tt::f64, tt::cpu, g), z = tt::randn({200'000}, tt::f64, tt::cpu, g);
+  const Tensor u = tt::rand({200'000}, tt::f64, tt::default_device(), g),
+               z = tt::randn({200'000}, tt::f64, tt::default_device(), g);
   CHECK(std::abs(tt::mean(u).item<double>() - 0.5) < 3.3 * std::sqrt(1.0 / 12 / 200'000));
   CHECK(std::abs(tt::var(u).item<double>() - 1.0 / 12) < 1e-3);
   CHECK(std::abs(tt::mean(z).item<double>()) < 3.3 / std::sqrt(200'000));

@@ -53,11 +53,17 @@ TEST_CASE("what elementwise ops refuse, word for word") {
       [&] { tt::where(m, y, y); });
 }
 
+// Element i has the bits of the number i.
+static Tensor all_bit_patterns(DType t) {
+  Tensor x = tt::empty({65536}, t, tt::cpu);
+  auto* bits = static_cast<uint16_t*>(x.raw());
+  for (int i = 0; i < 65536; ++i) bits[i] = static_cast<uint16_t>(i);
+  return x.to(tt::default_device());
+}
+
 TEST_CASE("every bf16 and f16 value goes through every unary op rounded once") {
   for (const DType t : {tt::bf16, tt::f16}) {
-    Tensor x = tt::empty({65536}, t);
-    auto* bits = static_cast<uint16_t*>(x.raw());
-    for (int i = 0; i < 65536; ++i) bits[i] = static_cast<uint16_t>(i);
+    const Tensor x = all_bit_patterns(t);
     const Array values = to_array(x);
     for (const OpCase& c : unary_cases()) {
       if (c.name == "sin" || c.name == "cos" || c.name == "sign") continue;  // reduction and NaN: below
@@ -103,17 +109,20 @@ TEST_CASE("clamp: NaN passes, infinite bounds are no bounds, integers included")
 
 TEST_CASE("casts: every 16-bit value to f32 and back, rounding, saturation, wrap, truth") {
   for (const DType t : {tt::bf16, tt::f16}) {
-    Tensor x = tt::empty({65536}, t);
-    auto* bits = static_cast<uint16_t*>(x.raw());
-    for (int i = 0; i < 65536; ++i) bits[i] = static_cast<uint16_t>(i);
+    const Tensor x = all_bit_patterns(t);
     for (const DType wide : {tt::f32, tt::f64}) {
       const Tensor back = x.to(wide).to(t);
-      const auto* out = static_cast<const uint16_t*>(back.raw());
+      const Tensor host = back.to(tt::cpu);
+      const auto* out = static_cast<const uint16_t*>(host.raw());
       int wrong = 0;
       for (int i = 0; i < 65536; ++i) {
         const bool nan = (i & 0x7fff) > (t == tt::bf16 ? 0x7f80 : 0x7c00);
         const int quiet = t == tt::bf16 ? 0x40 : 0x200;
-        wrong += out[i] != (nan ? i | quiet : i);
+        if (nan && back.device().is_cuda()) {  // the processor's conversion has one NaN
+          wrong += (out[i] & 0x7fff) <= (t == tt::bf16 ? 0x7f80 : 0x7c00);
+        } else {
+          wrong += out[i] != (nan ? i | quiet : i);
+        }
       }
       CHECK(wrong == 0);
     }

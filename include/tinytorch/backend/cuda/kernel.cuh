@@ -9,15 +9,12 @@
 // compilers.
 #pragma once
 
-#if TINYTORCH_CUDA_SIM
-#include <tinytorch/backend/cuda/sim/cuda.hpp>
-#else
+#if !TINYTORCH_CUDA_SIM
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <cuda_runtime.h>
 #endif
 #include <tinytorch/backend/cuda/launch.hpp>
-#include <tinytorch/backend/cuda/runtime.cuh>
+#include <tinytorch/backend/cuda/native.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -43,6 +43,7 @@ struct Operands {
     int64_t at = 0;
     if (narrow) {
       auto rest = static_cast<uint32_t>(linear);
+#pragma unroll 1
       for (int d = rank - 1; d > 0; --d) {
         const uint32_t quotient = divide[d].quotient(rest);
         at += static_cast<int64_t>(rest - quotient * divide[d].divisor) * stride[d];
@@ -50,6 +51,7 @@ struct Operands {
       }
       return at + static_cast<int64_t>(rest) * stride[0];
     }
+#pragma unroll 1
     for (int d = rank - 1; d > 0; --d) {
       const int64_t quotient = linear / size[d];
       at += (linear - quotient * size[d]) * stride[d];
@@ -72,7 +74,8 @@ struct Share {
   }
 };
 
-// out = the thread's elements of operand `which`, which stores T.
+// out = the thread's elements of operand `which`, which stores T. Only one dimension leaves a tail: rows of
+// several are whole multiples of a thread's neighbours.
 template <class T, class C, bool kNeighbours, int kOperands>
 __device__ __forceinline__ void read_as(C (&out)[kPerThread<C, kNeighbours>], const Operands<kOperands>& o,
                                         int which, const Share<C, kNeighbours>& share) {
@@ -80,19 +83,23 @@ __device__ __forceinline__ void read_as(C (&out)[kPerThread<C, kNeighbours>], co
   const Operand& operand = o.operand[which];
   const T* data = static_cast<const T*>(operand.data);
   if constexpr (kNeighbours) {
-    if (share.first + kCount <= o.count && operand.access != Access::scattered) {
-      const T* p = data + o.offset(which, share.first);
-      if (operand.access == Access::vector) return load(out, p);
+    const T* p = data + o.offset(which, share.first);
+    if (operand.access == Access::same) {
       const C value = to<C>(*p);
 #pragma unroll
       for (int k = 0; k < kCount; ++k) out[k] = value;
-      return;
-    }
-  }
+    } else if (share.first + kCount <= o.count) {
+      load(out, p);
+    } else {
 #pragma unroll
-  for (int k = 0; k < kCount; ++k) {
-    const int64_t i = share.element(k);
-    out[k] = i < o.count ? to<C>(data[o.offset(which, i)]) : C{};
+      for (int k = 0; k < kCount; ++k) out[k] = share.first + k < o.count ? to<C>(p[k]) : C{};
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      const int64_t i = share.element(k);
+      out[k] = i < o.count ? to<C>(data[o.offset(which, i)]) : C{};
+    }
   }
 }
 
@@ -103,14 +110,18 @@ __device__ __forceinline__ void write_as(const C (&in)[kPerThread<C, kNeighbours
   constexpr int kCount = kPerThread<C, kNeighbours>;
   T* data = static_cast<T*>(o.operand[0].data);
   if constexpr (kNeighbours) {
-    if (share.first + kCount <= o.count && o.operand[0].access == Access::vector) {
-      return store(data + o.offset(0, share.first), in);
-    }
-  }
+    T* p = data + o.offset(0, share.first);
+    if (share.first + kCount <= o.count) return store(p, in);
 #pragma unroll
-  for (int k = 0; k < kCount; ++k) {
-    const int64_t i = share.element(k);
-    if (i < o.count) data[o.offset(0, i)] = to<T>(in[k]);
+    for (int k = 0; k < kCount; ++k) {
+      if (share.first + k < o.count) p[k] = to<T>(in[k]);
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      const int64_t i = share.element(k);
+      if (i < o.count) data[o.offset(0, i)] = to<T>(in[k]);
+    }
   }
 }
 
@@ -170,7 +181,8 @@ struct Plan {
       operand.dtype = views[k].dtype;
       for (int d = 0; d < operands.rank; ++d) operand.stride[d] = strides[k][d];
       operand.access = access(views[k], strides[k], per_thread);
-      neighbours = neighbours && operand.access != Access::scattered;
+      neighbours =
+          neighbours && operand.access != Access::scattered && (k > 0 || operand.access == Access::vector);
     }
   }
 
