@@ -199,7 +199,7 @@ inline void DeviceAllocator::deallocate(void* address) noexcept {
   const Live live = std::move(found->second);
   live_.erase(found);
   counts_.current -= live.requested;
-  const bool own = live.block && capturing && live.pool.first == capturing->id && live.users.empty();
+  const bool own = capturing && live.pool.first == capturing->id && live.users.empty();
   if (capturing && !own) {
     capturing->held.push_back(
         {device_, live.block, live.pool.first, live.pool.second, address, live.requested});
