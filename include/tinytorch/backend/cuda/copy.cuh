@@ -5,9 +5,13 @@
 // devices: on the stream of the source, with an event on either side.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <tinytorch/backend/cuda/pinned.cuh>
 #include <tinytorch/backend/cuda/stream.cuh>
+#include <utility>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -20,6 +24,22 @@ inline void order_streams(int first, int later, Loc loc) {
         loc);
 }
 
+// Lets the devices copy to each other directly instead of through the host's memory, where the machine can.
+inline void connect_devices(int a, int b, Loc loc) {
+  static std::mutex mutex;
+  static auto* const known = new std::set<std::pair<int, int>>;
+  const std::lock_guard lock(mutex);
+  if (!known->insert({a, b}).second) return;
+  for (const auto [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
+    const DeviceGuard guard(from, loc);
+    int possible = 0;
+    if (cudaDeviceCanAccessPeer(&possible, from, to) == cudaSuccess && possible != 0) {
+      (void)cudaDeviceEnablePeerAccess(to, 0);
+    }
+    (void)cudaGetLastError();  // already connected, or not possible: the copy works either way
+  }
+}
+
 inline void copy_between_devices(void* to, int to_device, const void* from, int from_device, size_t bytes,
                                  Loc loc) {
   if (to_device == from_device) {
@@ -28,6 +48,7 @@ inline void copy_between_devices(void* to, int to_device, const void* from, int 
           "copying on the device", loc);
     return;
   }
+  connect_devices(std::min(from_device, to_device), std::max(from_device, to_device), loc);
   order_streams(to_device, from_device, loc);  // the target may still be in use
   {
     const DeviceGuard guard(from_device, loc);
