@@ -30,7 +30,7 @@ inline void connect_devices(int a, int b, Loc loc) {
   static auto* const known = new std::set<std::pair<int, int>>;
   const std::lock_guard lock(mutex);
   if (!known->insert({a, b}).second) return;
-  for (const auto [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
+  for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
     const DeviceGuard guard(from, loc);
     int possible = 0;
     if (cudaDeviceCanAccessPeer(&possible, from, to) == cudaSuccess && possible != 0) {
