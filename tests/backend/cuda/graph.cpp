@@ -158,7 +158,9 @@ TEST_CASE("results outlive their graph" * needs_devices()) {
     CHECK(other.data() != result->data());
     other.fill(1);
     CHECK(result->holds(5));
+    const size_t with_result = reserved();
     result.reset();
+    CHECK(reserved() + kBytes <= with_result);  // nothing else can use it, so it is not kept
     cuda::release_cached(0);
     CHECK(reserved() <= before + other.size() + kMiB);
   }

@@ -153,6 +153,12 @@ TEST_CASE("copies from the CPU take the bytes as they are at the call" * needs_d
     std::memset(source.data(), 0xAB, bytes);
     CHECK(block.read() == expected);
   }
+  const DeviceBytes first(5000), second(5000);  // queued together behind other work
+  busy.queue(20);
+  cuda::copy_bytes(first.data(), test::on_cuda(0), pattern(5000, 1).data(), tt::cpu, 5000);
+  cuda::copy_bytes(second.data(), test::on_cuda(0), pattern(5000, 2).data(), tt::cpu, 5000);
+  CHECK(first.read() == pattern(5000, 1));
+  CHECK(second.read() == pattern(5000, 2));
   std::vector<unsigned char> target(10);
   cuda::copy_bytes(target.data(), tt::cpu, pattern(10, 1).data(), tt::cpu, 10);
   CHECK(target == pattern(10, 1));
