@@ -1,17 +1,319 @@
+// Device memory: one allocator per device, one block_pool.hpp per stream in it.
+//
+// A block goes back to the pool of its stream at once, while kernels may still be using it: the next user of
+// the same stream runs after them. Work on other streams is announced by record_stream(); then the block
+// waits until events of those streams are reached. Memory asked for in a capture comes from pools of that
+// graph, which nobody else takes from, because each replay writes there again. For the same reason a block
+// that dies in a capture without being the graph's own is held until the graph is destroyed. Source: PyTorch,
+// "CUDA semantics: memory management" (the idea of pools per stream and per graph).
 #pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tinytorch/backend/cuda/block_pool.hpp>
+#include <tinytorch/backend/cuda/capture.cuh>
 #include <tinytorch/backend/cuda/stream.cuh>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
 namespace tinytorch::inline TT_BUILD::backend::cuda {
-void* allocate(size_t bytes, int device, Loc loc) {
-  const DeviceGuard guard(device, loc);
-  void* block = nullptr;
-  check(cudaMalloc(&block, bytes == 0 ? 1 : bytes), "allocating device memory", loc);
+
+// Segments from cudaMalloc.
+struct DeviceSegments {
+  int device;
+  void* acquire(size_t bytes) const {
+    const DeviceGuard guard(device);
+    const RelaxedCapture relaxed;
+    void* segment = nullptr;
+    if (cudaMalloc(&segment, bytes) == cudaSuccess) return segment;
+    (void)cudaGetLastError();  // no memory is an answer here
+    return nullptr;
+  }
+  void release(void* segment, size_t) const {
+    const QuietDeviceGuard guard(device);
+    (void)cudaFree(segment);  // waits for the device
+  }
+};
+
+// Whether freed memory is kept. Without, each tensor is an allocation of its own, slow but exactly bounded:
+// for compute-sanitizer, and always so in the emulator, unless asked.
+inline std::atomic<bool>& caching_flag() {
+  static std::atomic<bool> on = [] {
+    const char* const asked = std::getenv("TINYTORCH_CUDA_CACHE");
+    return asked ? std::string(asked) != "0" : TINYTORCH_CUDA_SIM == 0;
+  }();
+  return on;
+}
+
+class DeviceAllocator {
+ public:
+  static DeviceAllocator& of(int device, Loc loc = Loc::current());
+
+  void* allocate(size_t bytes, Loc loc);
+  void deallocate(void* address) noexcept;
+  void record_stream(void* address, StreamHandle* stream);
+  void release_cached();
+  // The graph was destroyed and has run for the last time.
+  void release_graph(uint64_t graph);
+  size_t reserved_by_graph(uint64_t graph);
+  void finish_held(const HeldBlock& held) noexcept;
+
+  MemoryStats stats() {
+    const std::lock_guard lock(mutex_);
+    return stats_now();
+  }
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    counts_.peak = counts_.current;
+    counts_.peak_reserved = reserved_now();
+  }
+
+ private:
+  using Pool = BlockPool<DeviceSegments>;
+  using PoolKey = std::pair<uint64_t, StreamHandle*>;  // graph (0: none), stream
+  struct Live {
+    Block* block = nullptr;  // null: an allocation of its own
+    PoolKey pool;
+    size_t requested = 0;
+    std::vector<StreamHandle*> users;  // other streams that use it
+  };
+  struct Pending {
+    Block* block;
+    PoolKey pool;
+    void* address;
+    size_t bytes;
+    std::vector<Event> events;
+  };
+
+  explicit DeviceAllocator(int device) : device_(device) {}
+  void* take_block(const PoolKey& key, size_t bytes, Live& live);
+  Block* grow(Pool& pool, size_t bytes);
+  void* take_alone(const PoolKey& key, size_t bytes);
+  void give_back(Block* block, const PoolKey& key, void* address, size_t bytes);
+  void wait_for_users(void* address, const Live& live);
+  void collect(bool wait);
+  void release_pool(const PoolKey& key);
+  void release_segments();
+  size_t reserved_now() const;
+  MemoryStats stats_now() const;
+  [[noreturn]] void report_exhaustion(size_t bytes, Loc loc) const;
+
+  const int device_;
+  std::mutex mutex_;
+  std::map<PoolKey, std::unique_ptr<Pool>> pools_;
+  std::unordered_map<void*, Live> live_;
+  std::vector<Pending> pending_;
+  std::map<uint64_t, std::vector<std::pair<void*, size_t>>>
+      dead_of_graph_;   // uncached blocks of living graphs
+  size_t alone_ = 0;    // bytes outside the pools
+  MemoryStats counts_;  // what is counted as it happens
+};
+
+inline DeviceAllocator& DeviceAllocator::of(int device, Loc loc) {
+  static std::array<std::atomic<DeviceAllocator*>, kMostDevices>
+      all{};  // never destroyed, as in HostAllocator
+  static std::mutex mutex;
+  if (device >= 0 && device < kMostDevices) {
+    if (DeviceAllocator* const found = all[static_cast<size_t>(device)].load(std::memory_order_acquire))
+      return *found;
+  }
+  check_device(device, loc);
+  const std::lock_guard lock(mutex);
+  auto& slot = all[static_cast<size_t>(device)];
+  if (!slot.load()) slot.store(new DeviceAllocator(device), std::memory_order_release);
+  return *slot.load();
+}
+
+inline void* DeviceAllocator::allocate(size_t bytes, Loc loc) {
+  const PoolKey key{capturing ? capturing->id : 0, current_stream(device_)};
+  const std::lock_guard lock(mutex_);
+  Live live;
+  live.pool = key;
+  live.requested = bytes;
+  void* const address = caching_flag() ? take_block(key, bytes, live) : take_alone(key, bytes);
+  if (!address) report_exhaustion(bytes, loc);
+  live_[address] = std::move(live);
+  counts_.allocations += 1;
+  counts_.current += bytes;
+  counts_.peak = std::max(counts_.peak, counts_.current);
+  return address;
+}
+
+inline void* DeviceAllocator::take_block(const PoolKey& key, size_t bytes, Live& live) {
+  std::unique_ptr<Pool>& pool = pools_[key];
+  if (!pool) pool = std::make_unique<Pool>(DeviceSegments{device_});
+  Block* block = pool->take(bytes);
+  if (!block && !capturing && !pending_.empty()) {
+    collect(false);
+    block = pool->take(bytes);
+  }
+  if (!block) block = grow(*pool, bytes);
+  live.block = block;
+  return block ? block->address : nullptr;
+}
+
+// Asks the device; when it is full, gives back what is not in use and asks again. In a capture nothing can be
+// waited for or given back.
+inline Block* DeviceAllocator::grow(Pool& pool, size_t bytes) {
+  counts_.device_calls += 1;
+  Block* block = pool.grow(bytes);
+  if (!block && !capturing) {
+    collect(true);
+    block = pool.take(bytes);
+    if (!block) {
+      release_segments();
+      block = pool.grow(bytes);
+    }
+  }
+  counts_.peak_reserved = std::max(counts_.peak_reserved, reserved_now());
   return block;
 }
-void deallocate(void* block, size_t, int device) noexcept {
-  int before = 0;
-  (void)cudaGetDevice(&before);
-  (void)cudaSetDevice(device);
-  (void)cudaFree(block);
-  (void)cudaSetDevice(before);
+
+inline void* DeviceAllocator::take_alone(const PoolKey& key, size_t bytes) {
+  const size_t size = bytes == 0 ? 1 : bytes;
+  const DeviceSegments source{device_};
+  counts_.device_calls += 1;
+  void* address = source.acquire(size);
+  if (!address && !capturing) {
+    collect(true);
+    release_segments();
+    address = source.acquire(size);
+  }
+  if (!address) return nullptr;
+  if (key.first != 0) dead_of_graph_[key.first];  // this graph lives
+  alone_ += size;
+  counts_.peak_reserved = std::max(counts_.peak_reserved, reserved_now());
+  return address;
 }
+
+inline void DeviceAllocator::deallocate(void* address) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = live_.find(address);
+  if (found == live_.end()) return;
+  const Live live = std::move(found->second);
+  live_.erase(found);
+  counts_.current -= live.requested;
+  const bool own = capturing && live.pool.first == capturing->id && live.users.empty();
+  if (capturing && !own) {
+    capturing->held.push_back(
+        {device_, live.block, live.pool.first, live.pool.second, address, live.requested});
+  } else if (!live.users.empty()) {
+    wait_for_users(address, live);
+  } else {
+    give_back(live.block, live.pool, address, live.requested);
+  }
+}
+
+// Back to the pool, or to the device when it is not from one, or when its pool's graph is gone.
+inline void DeviceAllocator::give_back(Block* block, const PoolKey& key, void* address, size_t bytes) {
+  const size_t size = bytes == 0 ? 1 : bytes;
+  if (block) {
+    pools_.at(key)->put(block);
+    if (key.first != 0 && !is_live_graph(key.first)) release_pool(key);
+  } else if (const auto graph = dead_of_graph_.find(key.first); graph != dead_of_graph_.end()) {
+    graph->second.emplace_back(address, size);  // replays still write there
+  } else {
+    const QuietDeviceGuard guard(device_);
+    (void)cudaDeviceSynchronize();
+    (void)cudaFree(address);
+    alone_ -= size;
+  }
+}
+
+inline void DeviceAllocator::wait_for_users(void* address, const Live& live) {
+  Pending pending{live.block, live.pool, address, live.requested, {}};
+  try {
+    for (StreamHandle* user : live.users) {
+      const StreamGuard guard(user, device_);
+      pending.events.emplace_back(false, device_).record();
+    }
+  } catch (const Error&) {
+    return;  // a stream that takes no event, because another thread captures it: never use the block again
+  }
+  pending_.push_back(std::move(pending));
+}
+
+// Returns blocks whose users are done; with `wait`, all of them.
+inline void DeviceAllocator::collect(bool wait) {
+  std::erase_if(pending_, [&](Pending& p) {
+    for (const Event& event : p.events) {
+      const cudaError_t state =
+          wait ? cudaEventSynchronize(native(event.handle())) : cudaEventQuery(native(event.handle()));
+      if (state == cudaErrorNotReady) {
+        (void)cudaGetLastError();
+        return false;
+      }
+    }
+    give_back(p.block, p.pool, p.address, p.bytes);
+    return true;
+  });
+}
+
+inline void DeviceAllocator::record_stream(void* address, StreamHandle* stream) {
+  const std::lock_guard lock(mutex_);
+  const auto found = live_.find(address);
+  if (found == live_.end() || found->second.pool.second == stream) return;
+  auto& users = found->second.users;
+  if (std::find(users.begin(), users.end(), stream) == users.end()) users.push_back(stream);
+}
+
+// What is left of a pool whose graph is gone. A capture that is under way is not disturbed: release_cached()
+// comes by later.
+inline void DeviceAllocator::release_pool(const PoolKey& key) {
+  if (capturing) return;
+  const auto pool = pools_.find(key);
+  pool->second->release_unused();
+  if (pool->second->reserved() == 0) pools_.erase(pool);
+}
+
+// Segments of living graphs stay, even unused ones: their kernels know the addresses.
+inline void DeviceAllocator::release_segments() {
+  for (auto& [key, pool] : pools_) {
+    if (key.first == 0 || !is_live_graph(key.first)) pool->release_unused();
+  }
+}
+
+inline void DeviceAllocator::release_cached() {
+  const std::lock_guard lock(mutex_);
+  collect(true);
+  release_segments();
+}
+
+inline void DeviceAllocator::finish_held(const HeldBlock& held) noexcept {
+  const std::lock_guard lock(mutex_);
+  give_back(held.block, {held.graph, held.stream}, held.address, held.bytes);
+}
+
+inline void DeviceAllocator::release_graph(uint64_t graph) {
+  const std::lock_guard lock(mutex_);
+  if (const auto dead = dead_of_graph_.find(graph); dead != dead_of_graph_.end()) {
+    const auto blocks = std::move(dead->second);
+    dead_of_graph_.erase(dead);
+    for (const auto& [address, bytes] : blocks) give_back(nullptr, {0, nullptr}, address, bytes);
+  }
+  std::vector<PoolKey> keys;
+  for (const auto& [key, pool] : pools_) {
+    if (key.first == graph) keys.push_back(key);
+  }
+  for (const PoolKey& key : keys) release_pool(key);
+}
+
+inline size_t DeviceAllocator::reserved_by_graph(uint64_t graph) {
+  const std::lock_guard lock(mutex_);
+  size_t bytes = 0;
+  for (const auto& [key, pool] : pools_) bytes += key.first == graph ? pool->reserved() : 0;
+  for (const auto& [address, live] : live_)
+    bytes += !live.block && live.pool.first == graph ? live.requested : 0;
+  if (const auto dead = dead_of_graph_.find(graph); dead != dead_of_graph_.end()) {
+    for (const auto& [address, size] : dead->second) bytes += size;
+  }
+  return bytes;
+}
+
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

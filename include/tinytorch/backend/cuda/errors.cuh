@@ -112,7 +112,10 @@ inline const char* kernel_name(const void* kernel) {
   Known& slot = known[(reinterpret_cast<uintptr_t>(kernel) >> 4) % known.size()];
   if (slot.kernel != kernel) {
     const char* name = nullptr;
-    if (cudaFuncGetName(&name, kernel) != cudaSuccess) name = "a kernel";
+    if (cudaFuncGetName(&name, kernel) != cudaSuccess) {
+      (void)cudaGetLastError();
+      name = "a kernel";
+    }
     slot = {kernel, name};
   }
   return slot.name;
@@ -120,20 +123,22 @@ inline const char* kernel_name(const void* kernel) {
 
 void note_launch(const char* kernel) { launch_log.add(kernel); }
 
-void check_after_launch(const char* kernel) {
+// `error` is what the launch itself answered.
+inline void finish_launch(cudaError_t error, const char* kernel, Loc loc) {
   note_launch(kernel);
-  cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess) fail_cuda(error, "launching " + readable_name(kernel), loc);
 #ifndef NDEBUG
-  if (error == cudaSuccess && !is_capturing()) error = cudaStreamSynchronize(native_stream());
+  if (is_capturing()) return;
+  error = cudaStreamSynchronize(native_stream());
+  if (error != cudaSuccess) fail_cuda(error, "running " + readable_name(kernel), loc);
 #endif
-  if (error != cudaSuccess) fail_cuda(error, "kernel " + readable_name(kernel), Loc::current());
 }
 
+void check_after_launch(const char* kernel) { finish_launch(cudaGetLastError(), kernel, Loc::current()); }
+
 void check_launch(const void* kernel, Loc loc) {
-  const cudaError_t error = cudaGetLastError();  // before the name is asked for, which sets it anew
-  const char* const name = kernel_name(kernel);
-  if (error != cudaSuccess) fail_cuda(error, "launching kernel " + readable_name(name), loc);
-  check_after_launch(name);
+  const cudaError_t error = cudaGetLastError();  // before the name is asked for, which may set it anew
+  finish_launch(error, kernel_name(kernel), loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -19,6 +19,18 @@ inline cudaEvent_t native(EventHandle* event) { return reinterpret_cast<cudaEven
 // The stream that work goes to now.
 inline cudaStream_t native_stream() { return native(current_stream()); }
 
+// DeviceGuard for destructors: at the program's end there may be no device left, and then it does not matter.
+struct QuietDeviceGuard {
+  int before = 0;
+  explicit QuietDeviceGuard(int device) {
+    (void)cudaGetDevice(&before);
+    if (device != before) (void)cudaSetDevice(device);
+  }
+  ~QuietDeviceGuard() { (void)cudaSetDevice(before); }
+  QuietDeviceGuard(const QuietDeviceGuard&) = delete;
+  QuietDeviceGuard& operator=(const QuietDeviceGuard&) = delete;
+};
+
 [[noreturn]] void fail_cuda(cudaError_t error, const std::string& what, Loc loc);
 
 // `what` says what was tried: "check: <text> (<name>)".

@@ -3,8 +3,12 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/allocator.cuh>
+#include <tinytorch/backend/cuda/capture.cuh>
 #include <tinytorch/backend/cuda/copy.cuh>
 #include <tinytorch/backend/cuda/device.cuh>
 #include <tinytorch/backend/cuda/errors.cuh>
 #include <tinytorch/backend/cuda/graph.cuh>
+#include <tinytorch/backend/cuda/memory_report.cuh>
+#include <tinytorch/backend/cuda/pinned.cuh>
+#include <tinytorch/backend/cuda/range.cuh>
 #include <tinytorch/backend/cuda/stream.cuh>

@@ -171,6 +171,12 @@ void reset_peak(int device);
 // Gives every segment without a live block back to the device; waits for the device. Not during a capture.
 void release_cached(int device, TT_LOC);
 
+// Whether freed memory is kept for reuse. Without, each tensor is an allocation of its own, so that
+// compute-sanitizer and the emulator see its exact bounds. Also by the environment: TINYTORCH_CUDA_CACHE=0
+// or 1. On by default, off in the emulator.
+bool is_caching();
+void set_caching(bool on);
+
 // Page-locked host memory, which the device copies from and to while the program goes on. Kept for reuse.
 void* allocate_pinned(size_t bytes, TT_LOC);
 void deallocate_pinned(void* block) noexcept;
@@ -239,11 +245,13 @@ class Graph {
 
 // ---- profiling
 
-// Off, a range costs one load. On by show_ranges(true) or by the environment variable TINYTORCH_RANGES=1.
-bool ranges_shown();
-void show_ranges(bool on);
+// Off, a range costs one load. On by show_ranges(true) or by the environment: TINYTORCH_RANGES=1.
+inline std::atomic<bool> ranges_flag{false};
+inline bool ranges_shown() { return ranges_flag.load(std::memory_order_relaxed); }
+inline void show_ranges(bool on) { ranges_flag = on; }
 void push_range(const char* name);
 void pop_range();
+// Spans the life of the object. Names are kept by the profiler, so any string will do.
 class RangeGuard {
  public:
   explicit RangeGuard(const char* name) : on_(ranges_shown()) {
@@ -267,3 +275,7 @@ void note_launch(const char* kernel);
 void check_after_launch(const char* kernel);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda
+
+#if !TINYTORCH_WITH_CUDA
+#include <tinytorch/backend/cuda/without_cuda.hpp>
+#endif

@@ -23,8 +23,8 @@ inline void reset_peak(int) {}
 inline void release_cached(int, Loc) {}
 inline void release_pinned() {}
 inline void synchronize(Loc) {}  // nothing is ever queued
-inline bool ranges_shown() { return false; }
-inline void show_ranges(bool) {}
+inline bool is_caching() { return false; }
+inline void set_caching(bool) {}
 inline void push_range(const char*) {}
 inline void pop_range() {}
 

@@ -1,0 +1,174 @@
+// The bookkeeping of a caching allocator: segments from a source, cut into blocks, merged again when freed.
+//
+//   small   requests up to 1 MiB share segments of 2 MiB
+//   large   each gets a segment of its size rounded up to 2 MiB, or the best fitting part of a free one
+// Asking the source (cudaMalloc) takes as long as many kernels and giving back (cudaFree) waits for the
+// device, so segments are kept until release_unused(). Best fit with merging keeps the waste of a training
+// step, which asks for the same sizes in the same order, near zero. The pool never touches the memory itself,
+// so it is tested on the CPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <tinytorch/core/config.hpp>
+#include <utility>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+inline constexpr size_t kBlockGranule = 512;                   // sizes and addresses are multiples of it
+inline constexpr size_t kSmallRequest = size_t{1} << 20;       // largest request served from shared segments
+inline constexpr size_t kSegmentStep = size_t{2} << 20;        // size of those, and step of the others
+inline constexpr size_t kLeastLargeRemainder = kSmallRequest;  // a smaller rest stays with its block
+
+constexpr size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
+
+// A part of a segment, with its neighbours there. A segment is the chain between two nulls.
+struct Block {
+  char* address = nullptr;
+  size_t size = 0;
+  bool in_use = false;
+  bool large = false;
+  Block* previous = nullptr;
+  Block* next = nullptr;
+  bool is_whole_segment() const { return !previous && !next; }
+};
+
+// Source: void* acquire(size_t bytes), null when there is no more; void release(void*, size_t bytes).
+template <class Source>
+class BlockPool {
+ public:
+  explicit BlockPool(Source source) : source_(std::move(source)) {}
+  // Whoever destroys a pool has put all blocks back.
+  ~BlockPool() { release_unused(); }
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
+
+  // The smallest free block that holds `bytes`, cut to size; null when there is none.
+  Block* take(size_t bytes) {
+    const size_t size = block_size(bytes);
+    FreeBlocks& free = free_[size > kSmallRequest];
+    const auto found = free.lower_bound(Fit{size, 0});
+    if (found == free.end()) return nullptr;
+    Block* const block = *found;
+    remove_free(block);
+    block->in_use = true;
+    split(block, size);
+    return block;
+  }
+
+  // The same from a new segment; null when the source has no more.
+  Block* grow(size_t bytes) {
+    const size_t size = block_size(bytes);
+    const bool large = size > kSmallRequest;
+    const size_t segment = large ? round_up(size, kSegmentStep) : kSegmentStep;
+    void* const address = source_.acquire(segment);
+    if (!address) return nullptr;
+    reserved_ += segment;
+    auto* const block = new Block{static_cast<char*>(address), segment, true, large, nullptr, nullptr};
+    split(block, size);
+    return block;
+  }
+
+  // Makes a block free again, one with its free neighbours.
+  void put(Block* block) {
+    block->in_use = false;
+    if (block->previous && !block->previous->in_use) {
+      Block* const before = block->previous;
+      remove_free(before);
+      absorb_next(before);
+      block = before;
+    }
+    if (block->next && !block->next->in_use) {
+      remove_free(block->next);
+      absorb_next(block);
+    }
+    add_free(block);
+  }
+
+  // Gives every segment without a block in use back to the source. Returns their bytes.
+  size_t release_unused() {
+    size_t released = 0;
+    for (FreeBlocks& free : free_) {
+      for (auto at = free.begin(); at != free.end();) {
+        Block* const block = *at;
+        if (!block->is_whole_segment()) {
+          ++at;
+          continue;
+        }
+        at = free.erase(at);
+        cached_ -= block->size;
+        reserved_ -= block->size;
+        released += block->size;
+        source_.release(block->address, block->size);
+        delete block;
+      }
+    }
+    return released;
+  }
+
+  size_t reserved() const { return reserved_; }  // bytes of all segments
+  size_t cached() const { return cached_; }      // of them in free blocks
+  size_t largest_free() const {
+    size_t largest = 0;
+    for (const FreeBlocks& free : free_) {
+      if (!free.empty() && (*free.rbegin())->size > largest) largest = (*free.rbegin())->size;
+    }
+    return largest;
+  }
+
+  static constexpr size_t block_size(size_t bytes) {
+    return bytes == 0 ? kBlockGranule : round_up(bytes, kBlockGranule);
+  }
+
+ private:
+  struct Fit {
+    size_t size;
+    uintptr_t address;
+  };
+  // By size, then by address: low addresses fill first, which leaves the free space at the end in one piece.
+  struct BySize {
+    using is_transparent = void;
+    static Fit fit_of(const Block* b) { return {b->size, reinterpret_cast<uintptr_t>(b->address)}; }
+    static Fit fit_of(const Fit& f) { return f; }
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const {
+      const Fit x = fit_of(a), y = fit_of(b);
+      return x.size != y.size ? x.size < y.size : x.address < y.address;
+    }
+  };
+  using FreeBlocks = std::set<Block*, BySize>;
+
+  void add_free(Block* block) {
+    free_[block->large].insert(block);
+    cached_ += block->size;
+  }
+  void remove_free(Block* block) {
+    free_[block->large].erase(block);
+    cached_ -= block->size;
+  }
+  // Cuts a block that is in use to `size`, if the rest is worth a block of its own.
+  void split(Block* block, size_t size) {
+    const size_t rest = block->size - size;
+    if (rest < (block->large ? kLeastLargeRemainder : kBlockGranule)) return;
+    auto* const tail = new Block{block->address + size, rest, false, block->large, block, block->next};
+    if (block->next) block->next->previous = tail;
+    block->next = tail;
+    block->size = size;
+    add_free(tail);
+  }
+  void absorb_next(Block* block) {
+    Block* const gone = block->next;
+    block->size += gone->size;
+    block->next = gone->next;
+    if (block->next) block->next->previous = block;
+    delete gone;
+  }
+
+  Source source_;
+  FreeBlocks free_[2];  // small, large
+  size_t reserved_ = 0;
+  size_t cached_ = 0;
+};
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
