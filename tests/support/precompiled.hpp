@@ -1,4 +1,5 @@
-// What most tests include, parsed once for all of them (tests/CMakeLists.txt). Each test still names what it uses.
+// What most tests include, parsed once for all of them (tests/CMakeLists.txt). Each test still names what it
+// uses.
 #pragma once
 
 #include <doctest/doctest.h>
