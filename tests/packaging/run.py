@@ -10,12 +10,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CONSUMER = ROOT / "tests" / "packaging" / "consumer"
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-failed = 0
 
 
 class Failure(Exception):
@@ -146,28 +146,41 @@ def student_header(folder):
     must_say(sh(build / "consumer", expect=1), "WRONG")
 
 
-CHECKS = [("bare g++", bare), ("cmake --install and find_package", find_package), ("pkg-config", pkg_config),
-          ("add_subdirectory", add_subdirectory), ("FetchContent from a local path", fetch_content),
-          ("TINYTORCH_WITH_CUDA", cuda_switch), ("TINYTORCH_STUDENT refuses strays", student_guards),
-          ("TINYTORCH_STUDENT replaces a header", student_header)]
+# Checks of one lane share a folder and follow each other; the lanes run side by side, for most steps use one core.
+LANES = [
+    [("add_subdirectory", add_subdirectory), ("FetchContent from a local path", fetch_content)],
+    [("cmake --install and find_package", find_package), ("pkg-config", pkg_config), ("bare g++", bare)],
+    [("TINYTORCH_WITH_CUDA", cuda_switch), ("TINYTORCH_STUDENT refuses strays", student_guards),
+     ("TINYTORCH_STUDENT replaces a header", student_header)],
+]
+
+
+def run_lane(lane, folder, only):
+    """(title, what went wrong or None) of every check of the lane that is wanted."""
+    outcomes = []
+    folder.mkdir()
+    for title, check in lane:
+        if only and only not in title:
+            continue
+        try:
+            check(folder)
+            outcomes.append((title, None))
+        except (Failure, OSError, subprocess.TimeoutExpired) as problem:
+            outcomes.append((title, str(problem) or type(problem).__name__))
+    return outcomes
 
 
 def main():
-    global failed
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--only", default="")
     only = options.parse_args().only
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for title, check in CHECKS:
-            if only and only not in title:
-                continue
-            try:
-                check(folder)
-                print(f"ok - {title}", flush=True)
-            except (Failure, OSError, subprocess.TimeoutExpired) as problem:
-                failed += 1
-                print(f"not ok - {title}\n" + "\n".join("  " + l for l in str(problem).splitlines()[:60]), flush=True)
+    failed = 0
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(max_workers=CORES) as pool:
+        lanes = [pool.submit(run_lane, lane, Path(name) / str(i), only) for i, lane in enumerate(LANES)]
+        for title, problem in [outcome for lane in lanes for outcome in lane.result()]:
+            failed += problem is not None
+            print(f"ok - {title}" if problem is None else
+                  f"not ok - {title}\n" + "\n".join("  " + l for l in problem.splitlines()[:60]), flush=True)
     return 1 if failed else 0
 
 

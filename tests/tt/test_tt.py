@@ -194,6 +194,21 @@ class Counting(WithFolder):
         self.assertEqual((tally.passed, tally.failed), (4 + 3 + 3, 4))
         self.assertEqual(tally.line(), "10 passed, 4 failed")
 
+    def test_compile_budgets_must_be_printed(self):
+        narrow = "include core/shape.hpp: 0.30 s of processor time (budget 1.0 s)"
+        umbrella = "include tinytorch.hpp: 1.20 s of processor time (budget 2.5 s)"
+        checker = tt.run_checker
+        try:
+            for lines, failed in (([], 1), ([narrow], 1), ([umbrella], 1), (["nvcc is not on the PATH"], 1),
+                                  ([narrow, "include tinytorch.hpp"], 1), ([narrow, umbrella], 0)):
+                with self.subTest(lines=lines):
+                    tt.run_checker = lambda tally, name: lines
+                    tally = tt.Tally(tt.Console(True))
+                    tt.stage_hygiene(tally)
+                    self.assertEqual((tally.passed, tally.failed), (1 - failed, failed))
+        finally:
+            tt.run_checker = checker
+
     def test_a_program_that_hangs_is_stopped(self):
         hang = self.program("hang", "import time\ntime.sleep(60)\n")
         began = time.monotonic()
@@ -219,6 +234,14 @@ class Test(WithFolder):
 
     def test_the_last_line_is_the_count(self):
         self.assertEqual(self.last_line(self.copy("tally.add(3, 0, 'x')")), (0, "3 passed, 0 failed"))
+
+    def test_every_stage_has_a_row_of_times_and_a_record(self):
+        done = subprocess.run(self.copy("tally.add(3, 0, 'x')") + ["--json"], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        stage, = json.loads(done.stdout)["stages"]
+        self.assertEqual({"stage": "sample", "passed": 3, "failed": 0, **stage}, stage)
+        self.assertGreaterEqual(min(stage["seconds"], stage["processor_seconds"]), 0)
+        self.assertRegex(done.stderr.decode(), r"(?m)^stage +passed +failed +seconds +processor$\n^sample +3 +0 +\d+ +\d+$\n^all +3 +0 ")
 
     def test_failures_exit_1(self):
         self.assertEqual(self.last_line(self.copy("tally.add(3, 2, 'x')")), (1, "3 passed, 2 failed"))
