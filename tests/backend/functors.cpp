@@ -26,6 +26,36 @@ T two(T a, T b, T p0 = 0) {
 
 }  // namespace
 
+TEST_CASE("floats to integers: toward zero, saturating, NaN is 0") {
+  CHECK(convert<int32_t>(2.9f) == 2);
+  CHECK(convert<int32_t>(-2.9f) == -2);
+  CHECK(convert<int8_t>(1000.0f) == 127);
+  CHECK(convert<int8_t>(-1000.0) == -128);
+  CHECK(convert<uint8_t>(-1.0f) == 0);
+  CHECK(convert<uint8_t>(255.9f) == 255);
+  CHECK(convert<int64_t>(1e30) == std::numeric_limits<int64_t>::max());
+  CHECK(convert<int64_t>(-1e30f) == std::numeric_limits<int64_t>::min());
+  CHECK(convert<int64_t>(0x1p62) == int64_t{1} << 62);
+  CHECK(convert<int32_t>(static_cast<float>(NAN)) == 0);
+  CHECK(convert<int32_t>(2147483647.0) == 2147483647);
+  CHECK(convert<int32_t>(-INFINITY) == std::numeric_limits<int32_t>::min());
+}
+
+TEST_CASE("integers wrap, bool asks for not zero, 16-bit floats round once") {
+  CHECK(convert<int8_t>(int32_t{300}) == 44);
+  CHECK(convert<uint8_t>(int32_t{-1}) == 255);
+  CHECK(convert<int32_t>((int64_t{1} << 32) + 5) == 5);
+  CHECK(convert<bool>(0.1f));
+  CHECK(convert<bool>(static_cast<float>(NAN)));
+  CHECK_FALSE(convert<bool>(-0.0));
+  CHECK(convert<bool>(tinytorch::Half(0.5f)));
+  CHECK(convert<tinytorch::BFloat16>(1 + 0x1p-8 + 0x1p-40).bits == 0x3f81);
+  CHECK(convert<float>(tinytorch::BFloat16(1.5f)) == 1.5f);
+  CHECK(convert<double>(tinytorch::Half(1.5f)) == 1.5);
+  CHECK(convert<int32_t>(tinytorch::Half(-7.9f)) == -7);
+  CHECK(static_cast<float>(convert<tinytorch::Half>(int32_t{2049})) == 2048);
+}
+
 TEST_CASE("float power agrees with C's pow on every pair of special values") {
   const double values[] = {0.0,    -0.0,       1,       -1,    0.5,    -0.5,    2,  -2,   3,     -3,
                            2.5,    -2.5,       1e30,    -1e30, 4,      5,       -5, kInf, -kInf, kNaN,

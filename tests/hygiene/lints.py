@@ -91,7 +91,7 @@ def lint_dependencies(tree):
 
 
 def lint_layers(tree):
-    """Layer order, and kernels of the GPU seen through backend/cuda/launch.hpp alone."""
+    """Layer order, and the GPU seen through backend/cuda/launch.hpp and runtime.hpp alone."""
     out = []
     for path in tree.headers():
         inner = path.relative_to(tree.include)
@@ -106,9 +106,9 @@ def lint_layers(tree):
             same_folder = Path(name).parts[1] == inner.parts[1]
             if other is not None and other >= own and not same_folder and own != TOP:
                 out.append(f"{tree.name(path)}:{line}: {inner.parts[1]} includes {name}, which is not below it")
-            if name.startswith("tinytorch/backend/cuda/") and not name.endswith("/launch.hpp") and own != TOP \
+            if name.startswith("tinytorch/backend/cuda/") and not name.endswith(("/launch.hpp", "/runtime.hpp")) and own != TOP \
                     and "cuda" not in inner.parts:
-                out.append(f"{tree.name(path)}:{line}: {name}: only backend/cuda/launch.hpp is seen from outside")
+                out.append(f"{tree.name(path)}:{line}: {name}: only backend/cuda/launch.hpp and runtime.hpp are seen from outside")
     return out
 
 

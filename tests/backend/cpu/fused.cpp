@@ -10,8 +10,8 @@ using tinytorch::backend::ResidualNorm;
 
 TEST_CASE("bias_activation against plain loops, forward and backward") {
   for (DType dtype : kFloating) {
-    Array x = Array::random(dtype, {6, 5}, 1, -3, 3, Layout::gaps),
-                b = Array::random(dtype, {5}, 2, -1, 1), g = Array::random(dtype, {6, 5}, 3, -1, 1);
+    Array x = Array::random(dtype, {6, 5}, 1, -3, 3, Layout::gaps), b = Array::random(dtype, {5}, 2, -1, 1),
+          g = Array::random(dtype, {6, 5}, 3, -1, 1);
     Array y(dtype, {6, 5}), dx(dtype, {6, 5}), db(dtype, {5});
     kernels::bias_activation(Activation::silu, y.view(), x.view(), b.view());
     kernels::bias_activation_grad(Activation::silu, dx.view(), db.view(), g.view(), x.view(), b.view());

@@ -10,54 +10,6 @@
 namespace tt = tinytorch;
 using namespace tinytorch::backend;
 
-TEST_CASE("floats to integers: toward zero, saturating, NaN is 0") {
-  CHECK(convert<int32_t>(2.9f) == 2);
-  CHECK(convert<int32_t>(-2.9f) == -2);
-  CHECK(convert<int8_t>(1000.0f) == 127);
-  CHECK(convert<int8_t>(-1000.0) == -128);
-  CHECK(convert<uint8_t>(-1.0f) == 0);
-  CHECK(convert<uint8_t>(255.9f) == 255);
-  CHECK(convert<int64_t>(1e30) == std::numeric_limits<int64_t>::max());
-  CHECK(convert<int64_t>(-1e30f) == std::numeric_limits<int64_t>::min());
-  CHECK(convert<int64_t>(0x1p62) == int64_t{1} << 62);
-  CHECK(convert<int32_t>(static_cast<float>(NAN)) == 0);
-  CHECK(convert<int32_t>(2147483647.0) == 2147483647);
-  CHECK(convert<int32_t>(-INFINITY) == std::numeric_limits<int32_t>::min());
-}
-
-TEST_CASE("integers wrap, bool asks for not zero, 16-bit floats round once") {
-  CHECK(convert<int8_t>(int32_t{300}) == 44);
-  CHECK(convert<uint8_t>(int32_t{-1}) == 255);
-  CHECK(convert<int32_t>((int64_t{1} << 32) + 5) == 5);
-  CHECK(convert<bool>(0.1f));
-  CHECK(convert<bool>(static_cast<float>(NAN)));
-  CHECK_FALSE(convert<bool>(-0.0));
-  CHECK(convert<bool>(tt::Half(0.5f)));
-  CHECK(convert<tt::BFloat16>(1 + 0x1p-8 + 0x1p-40).bits == 0x3f81);
-  CHECK(convert<float>(tt::BFloat16(1.5f)) == 1.5f);
-  CHECK(convert<double>(tt::Half(1.5f)) == 1.5);
-  CHECK(convert<int32_t>(tt::Half(-7.9f)) == -7);
-  CHECK(static_cast<float>(convert<tt::Half>(int32_t{2049})) == 2048);
-}
-
-TEST_CASE("collapse merges what can be walked as one and nothing else") {
-  const auto collapsed = [](tt::Shape shape, tt::Strides a, tt::Strides b) {
-    tt::Strides strides[] = {a, b};
-    collapse(shape, strides, 2);
-    return std::tuple{shape, strides[0], strides[1]};
-  };
-  CHECK(collapsed({2, 3, 4}, {12, 4, 1}, {12, 4, 1}) ==
-        std::tuple{tt::Shape{24}, tt::Strides{1}, tt::Strides{1}});
-  CHECK(collapsed({2, 3, 4}, {12, 4, 1}, {0, 4, 1}) ==
-        std::tuple{tt::Shape{2, 12}, tt::Strides{12, 1}, tt::Strides{0, 1}});
-  CHECK(collapsed({2, 1, 4}, {4, 9, 1}, {8, 5, 2}) ==
-        std::tuple{tt::Shape{8}, tt::Strides{1}, tt::Strides{2}});
-  CHECK(collapsed({3, 2}, {1, 3}, {2, 1}) ==
-        std::tuple{tt::Shape{3, 2}, tt::Strides{1, 3}, tt::Strides{2, 1}});
-  CHECK(collapsed({1, 1}, {7, 7}, {7, 7}) == std::tuple{tt::Shape{1}, tt::Strides{1}, tt::Strides{1}});
-  CHECK(collapsed({5, 4}, {0, 0}, {0, 0}) == std::tuple{tt::Shape{20}, tt::Strides{0}, tt::Strides{0}});
-}
-
 TEST_CASE("locate and for_each_run visit elements in row-major order") {
   const tt::Shape shape{3, 4, 5};
   const tt::Strides strides{7, -2, 30};

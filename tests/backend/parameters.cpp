@@ -1,0 +1,29 @@
+// What kernels do when nothing is said.
+#include <doctest/doctest.h>
+
+#include <tinytorch/backend/functors.hpp>
+
+using namespace tinytorch::backend;
+
+TEST_CASE("parameters left out are the customary ones") {
+  CHECK(CrossEntropyParameters{}.ignore_index == -100);
+  CHECK(CrossEntropyParameters{}.label_smoothing == 0);
+  CHECK(CrossEntropyParameters{}.reduction == LossReduction::mean);
+  CHECK(AdamStep{}.beta1 == 0.9);
+  CHECK(AdamStep{}.beta2 == 0.999);
+  CHECK_FALSE(AdamStep{}.decoupled);
+  CHECK(SgdStep{}.momentum == 0);
+  CHECK(ResidualNorm{}.p == 0);
+}
+
+TEST_CASE("an activation and its derivative are one function's") {
+  CHECK(activation_fn(Activation::none) == UnaryFn::identity);
+  CHECK(activation_fn(Activation::relu) == UnaryFn::relu);
+  CHECK(activation_grad_fn(Activation::relu) == BinaryFn::relu_grad);
+  CHECK(activation_fn(Activation::silu) == UnaryFn::silu);
+  CHECK(activation_grad_fn(Activation::silu) == BinaryFn::silu_grad);
+  CHECK(activation_fn(Activation::gelu) == UnaryFn::gelu);
+  CHECK(activation_grad_fn(Activation::gelu) == BinaryFn::gelu_grad);
+  CHECK(activation_fn(Activation::gelu_tanh) == UnaryFn::gelu_tanh);
+  CHECK(activation_grad_fn(Activation::gelu_tanh) == BinaryFn::gelu_tanh_grad);
+}
