@@ -14,7 +14,7 @@ TEST_CASE("a batch of products, one operand shared, at any number of threads") {
       set_thread_count(threads);
       Array a = Array::random(f64, {batch, 4, 5}, 1, -1, 1), b = Array::random(f64, {5, 3}, 2, -1, 1),
             c(f64, {batch, 4, 3});
-      View shared = b.view();
+      tinytorch::backend::View shared = b.view();
       shared.shape = {batch, 5, 3};
       shared.strides = {0, shared.strides[0], shared.strides[1]};
       kernels::matmul(c.view(), a.view(), shared);
