@@ -10,4 +10,6 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>
+#include <tinytorch/backend/cuda/kernels/reduce.cuh>
+#include <tinytorch/backend/cuda/kernels/scan.cuh>
 #include <tinytorch/backend/cuda/runtime.cuh>
