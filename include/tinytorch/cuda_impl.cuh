@@ -10,4 +10,5 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>
+#include <tinytorch/backend/cuda/kernels/matmul.cuh>
 #include <tinytorch/backend/cuda/runtime.cuh>
