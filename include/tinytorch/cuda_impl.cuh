@@ -12,7 +12,9 @@
 #include <tinytorch/backend/cuda/kernels/dropout.cuh>
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>
 #include <tinytorch/backend/cuda/kernels/embedding.cuh>
+#include <tinytorch/backend/cuda/kernels/gemm.cuh>
 #include <tinytorch/backend/cuda/kernels/index.cuh>
+#include <tinytorch/backend/cuda/kernels/matmul.cuh>
 #include <tinytorch/backend/cuda/kernels/optimizer.cuh>
 #include <tinytorch/backend/cuda/kernels/random.cuh>
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>
