@@ -9,6 +9,7 @@
 // (backend/cuda/sim/).
 #pragma once
 
+#include <tinytorch/backend/cuda/fault.cuh>
 #include <tinytorch/backend/cuda/kernels/dropout.cuh>
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>
 #include <tinytorch/backend/cuda/kernels/embedding.cuh>

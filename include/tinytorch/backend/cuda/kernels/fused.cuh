@@ -7,6 +7,7 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/collective.cuh>
+#include <tinytorch/backend/cuda/dense.cuh>
 #include <tinytorch/backend/cuda/dropout_mask.cuh>
 #include <tinytorch/backend/cuda/walk.cuh>
 
@@ -103,16 +104,6 @@ void bias_activation(Activation fn, const View& out, const View& x, const View& 
   run(static_cast<float*>(nullptr));
 }
 
-// Calls f with a null pointer of the stored floating type.
-template <class F>
-void dispatch_float(DType t, F&& f) {
-  if (t == DType::f32) return f(static_cast<float*>(nullptr));
-  if (t == DType::f64) return f(static_cast<double*>(nullptr));
-  if (t == DType::bf16) return f(static_cast<BFloat16*>(nullptr));
-  if (t == DType::f16) return f(static_cast<Half*>(nullptr));
-  fail("TT-DTYPE-02", "this kernel needs a floating dtype");
-}
-
 inline bool aligned_to_16(std::initializer_list<const void*> pointers) {
   for (const void* p : pointers) {
     if (reinterpret_cast<uintptr_t>(p) % 16 != 0) return false;
@@ -128,7 +119,7 @@ void bias_activation_grad(Activation fn, const View& dx, const View& dbias, cons
     return;
   }
   const Dense g(dy), v(x), b(bias);
-  dispatch_float(dy.dtype, [&]<class T>(T*) {
+  dispatch_stored(dy.dtype, [&]<class T>(T*) {
     using A = Wide<T>;
     constexpr int kWide = 16 / static_cast<int>(sizeof(T));
     const bool wide = C % kWide == 0 && aligned_to_16({dx.data, g.view().data, v.view().data, b.view().data});
@@ -246,7 +237,7 @@ void residual_norm(const View& out, const View& sum, const View& mean, const Vie
   if (out.numel() == 0) return;
   const int64_t C = out.shape.back(), rows = out.numel() / C;
   const Dense a(x), b(residual), w(weight), s(bias);
-  dispatch_float(out.dtype, [&]<class T>(T*) {
+  dispatch_stored(out.dtype, [&]<class T>(T*) {
     using A = Wide<T>;
     constexpr int kWide = 16 / static_cast<int>(sizeof(T));
     const auto row_bytes = static_cast<size_t>(C) * sizeof(A);
