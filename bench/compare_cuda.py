@@ -109,6 +109,28 @@ def gpu_state():
         return {}
 
 
+class ClockLog:
+    """The clock during the run, twice a second, as far as nvidia-smi tells."""
+
+    def __init__(self):
+        command = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits", "--id=0", "-lms", "500"]
+        try:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        except OSError:
+            self.process = None
+
+    def stop(self):
+        if self.process is None:
+            return {}
+        self.process.terminate()
+        rows = [line.split(",") for line in self.process.communicate()[0].splitlines()]
+        pairs = [(float(r[0]), float(r[1])) for r in rows if len(r) == 2 and all(x.strip().replace(".", "").isdigit() for x in r)]
+        if not pairs:
+            return {}
+        clocks, power = zip(*pairs)
+        return {"sm_mhz": [min(clocks), statistics.median(clocks), max(clocks)], "watts_max": max(power), "readings": len(pairs)}
+
+
 def first_line(command):
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE).stdout.splitlines()[0]
@@ -142,7 +164,7 @@ def warm(args, cases, seconds):
 
 def middle(values):
     """Median and quartiles."""
-    low, mid, high = statistics.quantiles(values, n=4) if len(values) > 1 else (values[0],) * 3
+    low, mid, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else (values[0],) * 3
     return mid, [low, high]
 
 
@@ -158,13 +180,16 @@ class Comparison:
         self.failures.append({"case": case["name"], "who": who, "error": message})
         print(f"{case['name']}: {who}: {message}", flush=True)
 
+    def check_mode(self, case, who, said):
+        if "capture_error" in said:
+            self.fail(case, who, "not captured as a graph, timed call by call: " + said["capture_error"])
+
     def prepare(self, case):
         """The contenders that are ready: name, how to ask, what they said."""
         ready = []
         try:
             said = self.ours.ask({"do": "prepare", "name": case["name"]}, 60)
-            if case["graph"] and "capture_error" in said:
-                self.fail(case, "ours", "not captured as a graph, timed call by call: " + said["capture_error"])
+            self.check_mode(case, "ours", said)
             ready.append(("ours", self.ours, {}, said))
         except Failed as error:
             self.fail(case, "ours", str(error))
@@ -172,6 +197,7 @@ class Comparison:
         for variant in case["peers"]:
             try:
                 said = self.peer.ask({"do": "prepare", "case": case, "variant": variant}, 150)
+                self.check_mode(case, variant, said)
                 ready.append((variant, self.peer, {"variant": variant}, said))
             except Failed as error:
                 self.fail(case, variant, str(error))
@@ -216,6 +242,7 @@ class Comparison:
             peer_seconds, _ = middle(times[name])
             ratio, spread = middle([theirs / own for theirs, own in zip(times[name], times["ours"])])
             result["peers"][name] = {"seconds": peer_seconds, "ratio": ratio, "quartiles": spread, "mode": said["mode"]}
+            result["peers"][name]["prepared_in"] = round(said["prepared_in"], 2)
         return result
 
 
@@ -378,6 +405,7 @@ def compare(args):
     }
     report = {"about": about, "copy_gb_per_s": 0, "table": [], "failures": comparison.failures, "cases": []}
     warm(args, cases, args.seconds / 3)
+    clocks = ClockLog()
     for number, case in enumerate(cases, 1):
         result = comparison.run(case)
         if result is None:
@@ -391,6 +419,7 @@ def compare(args):
               f" {result['gb_per_s']:>7.0f} GB/s  {peers}", flush=True)  # fmt: skip
         if args.out and number % 10 == 0:
             finish(args, report, cases)
+    about["clock_min_median_max"] = clocks.stop()
     about["gpu_after"], about["wall_seconds"] = gpu_state(), round(time.monotonic() - start, 1)
     comparison.ours.stop()
     comparison.peer.stop()
@@ -415,7 +444,12 @@ def as_text(report):
 
 def main():
     args = parse(sys.argv[1:])
-    report = json.loads(args.source.read_text()) if args.source else compare(args)
+    if args.readme and not args.readme.is_file():
+        sys.exit(f"compare_cuda: --readme {args.readme}: no such file")
+    try:
+        report = json.loads(args.source.read_text()) if args.source else compare(args)
+    except Failed as error:
+        sys.exit(f"compare_cuda: {error}")
     print_report(report)
     if args.readme:
         write_readme(args.readme, report)

@@ -172,7 +172,8 @@ def works(case, variant, device):
 
 class Prepared:
     def __init__(self, case, variant, device):
-        self.case, self.device, self.graph, self.results = case, device, None, [None] * case["sets"]
+        self.case, self.device, self.results = case, device, [None] * case["sets"]
+        self.graph = self.capture_error = None
         if device.type != "cuda":
             self.works = works(case, variant, device)
             self.call_all()
@@ -186,12 +187,20 @@ class Prepared:
                     work()
         torch.cuda.synchronize()
         if case["graph"]:
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph, stream=self.stream):
-                self.call_all()
-            self.graph.replay()
-            torch.cuda.synchronize()
+            self.capture()
         self.events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(BATCH)]
+
+    def capture(self):
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, stream=self.stream):
+                self.call_all()
+            graph.replay()
+            torch.cuda.synchronize()
+            self.graph = graph
+        except Exception as error:  # noqa: BLE001
+            self.capture_error, self.results = f"{type(error).__name__}: {error}"[:1000], [None] * self.case["sets"]
+            torch.cuda.synchronize()  # raises if the device is lost
 
     def call_all(self):
         sets = self.case["sets"]
@@ -234,7 +243,8 @@ class Server:
             start = time.perf_counter()
             prepared = Prepared(request["case"], request["variant"], self.device)
             self.prepared[request["variant"]] = prepared
-            return {"mode": "graph" if prepared.graph else "stream", "prepared_in": time.perf_counter() - start}
+            answer = {"mode": "graph" if prepared.graph else "stream", "prepared_in": time.perf_counter() - start}
+            return answer | ({"capture_error": prepared.capture_error} if prepared.capture_error else {})
         if what == "measure":
             return self.prepared[request["variant"]].measure(request["seconds"])
         if what == "release":
@@ -254,7 +264,7 @@ class Server:
 
 
 def warm(server):
-    """Compiles the cases on standard input; fails of single cases are left to be reported by the measurement."""
+    """Compiles the cases on standard input; failures are left to be reported by the measurement."""
     for line in sys.stdin:
         case = {**json.loads(line), "sets": 1, "calls": 1, "graph": False}
         try:
