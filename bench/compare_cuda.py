@@ -173,6 +173,7 @@ class Comparison:
         self.args, self.deadline = args, deadline
         device = ["--device", args.device]
         self.ours = Contender([args.bench, "--serve", *device, "--shrink", str(args.shrink)])
+        os.environ.setdefault("TORCHINDUCTOR_MAX_AUTOTUNE_REPORT_CHOICES_STATS", "0")
         self.peer = Contender([args.python, str(HERE / "peers/cuda_torch.py"), *device])
         self.failures = []
 
@@ -329,7 +330,8 @@ def section(report):
         f"{where}, driver {gpu.get('driver_version', 'unknown')}, PyTorch {peer.get('torch', 'unknown')}, "
         f"{about['date'][:10]}, commit `{about['commit'][:12]}`{copy}. Values above 1 mean less time than the peer, or "
         f"the share of the copy's bandwidth; geometric means over the cases of a row, medians of {about['rounds']} "
-        f"interleaved rounds.\n\n{markdown(report)}\n"
+        f"interleaved rounds.{' Only cases with ' + about['only'] + ' in their name.' if about['only'] else ''}"
+        f"\n\n{markdown(report)}\n"
     )
 
 
@@ -398,6 +400,7 @@ def compare(args):
         "commit": args.commit or first_line(["git", "rev-parse", "HEAD"]),
         "arguments": sys.argv[1:],
         "rounds": args.rounds,
+        "only": args.only,
         "ours": comparison.ours.ask({"do": "about"}),
         "peer": comparison.peer.ask({"do": "about"}, 120),
         "nvcc": first_line(["sh", "-c", "nvcc --version | grep release"]),

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# shellcheck disable=SC2317,SC2086,SC2016
 # Everything that needs a GPU, in stages: each has its log and its exit status, and a failed one does not stop
 # the next.
 #
@@ -17,7 +18,7 @@
 # CMAKE_ARGS, TESTS and SANITIZE (regular expressions of test names), TOOLS, COMPARE_ARGS, README (its section
 # is rewritten; default: none).
 set -u -o pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 2
 BUILD=${BUILD:-build-cuda}
 LOGS=${LOGS:-$BUILD/session}
 JOBS=${JOBS:-$(nproc)}
@@ -35,7 +36,6 @@ names_of() { # regular expression -> names of tests, which are also their target
 configure() {
   local generator=()
   command -v ninja >/dev/null && generator=(-G Ninja)
-  # shellcheck disable=SC2086  # several arguments
   cmake -S . -B "$BUILD" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DTINYTORCH_WITH_CUDA=ON ${CMAKE_ARGS:-}
 }
 
@@ -54,6 +54,7 @@ build() {
 # Test programs exist only where the build succeeded; the others fail here by name.
 tests() {
   local status=0
+  [ -n "$(names_of "$TESTS")" ] || { echo "no test is called $TESTS: nothing is proved"; return 1; }
   (cd "$BUILD" && ctest -R "$TESTS" --exclude-regex '^test_(tensor|autograd|layers)_' -j 4 --timeout 300 \
     --no-tests=ignore --output-on-failure) || status=1
   echo "---- tensor, autograd, layers on the GPU"
@@ -65,11 +66,13 @@ tests() {
   return $status
 }
 
-sanitize_one() { # tool name: prints the log only of a failure
+# Tool and test; prints the log of a failure only. Without the allocator's cache, so that each tensor is an allocation
+# that the tool knows.
+sanitize_one() {
   local log status
   log=$(mktemp)
-  TINYTORCH_TEST_DEVICE=cuda timeout 300 compute-sanitizer --tool "$1" --error-exitcode 99 --print-limit 20 \
-    "$BUILD/bin/tests/$2" >"$log" 2>&1
+  TINYTORCH_CUDA_CACHE=0 TINYTORCH_TEST_DEVICE=cuda timeout 300 compute-sanitizer --tool "$1" --error-exitcode 99 \
+    --print-limit 20 "$BUILD/bin/tests/$2" >"$log" 2>&1
   status=$?
   if [ $status -eq 0 ]; then
     echo "ok      $1 $2: $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tail -1)"
@@ -84,6 +87,7 @@ sanitize_one() { # tool name: prints the log only of a failure
 
 sanitize() {
   command -v compute-sanitizer || { echo "compute-sanitizer is not on the PATH"; return 1; }
+  [ -n "$(names_of "$SANITIZE")" ] || { echo "no test is called $SANITIZE: nothing is proved"; return 1; }
   export BUILD
   export -f sanitize_one
   local tool
@@ -95,7 +99,6 @@ sanitize() {
 compare() {
   local readme=()
   [ -n "${README:-}" ] && readme=(--readme "$README")
-  # shellcheck disable=SC2086  # several arguments
   "$PYTHON" bench/compare_cuda.py --bench "$BUILD/bin/bench_cuda" --python "$PYTHON" --commit "$COMMIT" \
     --out "$LOGS/cuda.json" "${readme[@]}" ${COMPARE_ARGS:-}
 }
