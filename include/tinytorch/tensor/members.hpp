@@ -32,6 +32,9 @@ TT_API Tensor Tensor::to(DType dtype, Loc loc) const { return cast(*this, dtype,
 TT_API Tensor Tensor::to(Device device, Loc loc) const {
   if (device == this->device()) return *this;
   if (device.is_cuda() && !backend::cuda::is_built()) fail_without_cuda("to(" + device.str() + ")", loc);
+  if (device.is_cpu() || this->device().is_cpu()) {
+    backend::cuda::refuse_in_capture(("to(" + device.str() + ")").c_str(), loc);
+  }
   return apply(Transfer(this->device(), device), {*this}, loc);
 }
 TT_API Tensor Tensor::contiguous(Loc loc) const { return tinytorch::contiguous(*this, loc); }

@@ -328,7 +328,10 @@ inline double Tensor::item_as_double(Loc loc) const {
              "\n  hint: reduce it first, for example with .mean()",
          loc);
   }
-  if (!device().is_cpu()) return detach().to(cpu, loc).item_as_double(loc);
+  if (!device().is_cpu()) {
+    backend::cuda::refuse_in_capture("item()", loc);
+    return detach().to(cpu, loc).item_as_double(loc);
+  }
   return dispatch(dtype(), [&]<class U>(U*) { return static_cast<double>(*view_of().as<U>()); });
 }
 

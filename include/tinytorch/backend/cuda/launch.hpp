@@ -5,6 +5,9 @@
 // which exactly one .cu file includes, defines them, so everything above compiles with any C++ compiler.
 #pragma once
 
+#include <atomic>
+#include <functional>
+#include <string>
 #include <tinytorch/backend/cuda/runtime.hpp>
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/parameters.hpp>
@@ -25,6 +28,11 @@ void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, do
 void arg_extreme(const View& out, const View& x, int dim, bool largest);
 void cumsum(const View& out, const View& x, int dim);
 
+// Says by an error at the next synchronization that a value of index (i64) is neither in [0, size) nor
+// `except`: TT-RANGE-05 with message(value, row-major position), blaming loc.
+using RangeMessage = std::function<std::string(int64_t value, int64_t position)>;
+void check_range(const View& index, int64_t size, int64_t except, RangeMessage message, Loc loc);
+
 // index
 void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n, int64_t size,
                int64_t inner);
@@ -38,7 +46,17 @@ void sort_rows(const View& values, const View& indices, const View& x, int64_t k
 // random
 void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a, double b);
 
-// matmul
+// matmul: by cuBLASLt where it can, which these switches, for the whole process, forbid or allow.
+// Whether f32 products may round their operands to TF32 (10 bits behind the point) to run on tensor cores:
+// about 8 times the throughput. Off by default: f32 means f32.
+inline std::atomic<bool> tf32_flag{false};
+inline bool allows_tf32() { return tf32_flag.load(std::memory_order_relaxed); }
+inline void allow_tf32(bool on) { tf32_flag = on; }
+// Whether cuBLASLt is used at all; off, every product runs on this library's own kernels. On by default; the
+// emulator has no cuBLASLt.
+inline std::atomic<bool> blas_flag{true};
+inline bool uses_blas() { return blas_flag.load(std::memory_order_relaxed); }
+inline void use_blas(bool on) { blas_flag = on; }
 void matmul(const View& out, const View& a, const View& b);
 void linear(const View& out, const View& x, const View& weight, const View& bias);
 void linear_activation(Activation fn, const View& out, const View& z, const View& x, const View& weight,
