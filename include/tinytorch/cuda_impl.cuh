@@ -18,6 +18,7 @@
 #include <tinytorch/backend/cuda/kernels/embedding.cuh>
 #include <tinytorch/backend/cuda/kernels/fused.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm.cuh>
+#include <tinytorch/backend/cuda/kernels/implicit_gemm.cuh>
 #include <tinytorch/backend/cuda/kernels/index.cuh>
 #include <tinytorch/backend/cuda/kernels/loss.cuh>
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>

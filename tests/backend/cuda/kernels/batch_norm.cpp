@@ -65,6 +65,8 @@ TEST_CASE("group_norm and its gradient equal the definition" * needs_devices()) 
     for (int64_t groups : {1, 2, 3, 4}) {
       if (shape[1] % groups != 0) continue;
       for (DType dtype : kFloating) {
+        if (TINYTORCH_CUDA_SIM && shape.numel() > 1000 && dtype != f32)
+          continue;  // the emulator takes its time
         const DType wide = dtype == f64 ? f64 : f32;
         const int64_t N = shape[0], C = shape[1], inner = shape.numel() / (N * C);
         Operands o(shape, dtype, Layout::gaps);

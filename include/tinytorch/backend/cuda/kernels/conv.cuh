@@ -12,6 +12,7 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/kernels/depthwise.cuh>
+#include <tinytorch/backend/cuda/kernels/implicit_gemm.cuh>
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -167,6 +168,35 @@ void conv2d_grad_weight_columns(Wide<T>* dw, const T* dy, const T* x, const Conv
   }
 }
 
+// By tensor cores without columns in memory (implicit_gemm.cuh): 16-bit floats of one group. False: not
+// taken.
+template <class T>
+bool conv2d_implicit(T* out, const T* x, const T* weight, const T* bias, const ConvShape& s) {
+  if constexpr (kIs16Bit<T>) {
+    if (is_pointwise(s) || s.K == 0 || !fits_implicit_gemm(s)) return false;
+    const Window2d& w = s.window;
+    const Taps taps{static_cast<int>(w.stride), static_cast<int>(-w.padding), static_cast<int>(w.dilation),
+                    1};
+    implicit_gemm<T>(out, x, weight, bias, taps, w, {s.N, s.M, s.OH, s.OW}, {s.N, s.C, s.H, s.W}, s.K,
+                     w.kernel_h * w.kernel_w);
+    return true;
+  }
+  return false;
+}
+template <class T>
+bool conv2d_grad_input_implicit(T* dx, const T* dy, const T* weight, const ConvShape& s) {
+  if constexpr (kIs16Bit<T>) {
+    if (is_pointwise(s) || s.M == 0 || s.outputs == 0 || !fits_implicit_gemm(s)) return false;
+    const Window2d& w = s.window;
+    const Taps taps{1, static_cast<int>(w.padding), static_cast<int>(-w.dilation),
+                    static_cast<int>(w.stride)};
+    implicit_gemm<T>(dx, dy, weight, nullptr, taps, w, {s.N, s.C, s.H, s.W}, {s.N, s.M, s.OH, s.OW},
+                     w.kernel_h * w.kernel_w, s.K);
+    return true;
+  }
+  return false;
+}
+
 void conv2d(const View& out, const View& x, const View& weight, const View& bias, const Window2d& window,
             int64_t groups) {
   if (out.numel() == 0) return;
@@ -174,11 +204,11 @@ void conv2d(const View& out, const View& x, const View& weight, const View& bias
   dispatch_stored(x.dtype, [&]<class T>(T*) {
     const DenseInput<T> in(x), w(weight);
     DenseOutput<T> result(out);
+    const DenseInput<T> b(bias);
     if (s.depthwise()) {
-      const DenseInput<T> b(bias);
       launch(depthwise_kernel<T>, over(out.numel(), kPlaneBlock), result.data(), in.data(), w.data(),
              b.data(), s, Planes(s.N * s.M, s.OH, s.OW));
-    } else {
+    } else if (!conv2d_implicit<T>(result.data(), in.data(), w.data(), b.data(), s)) {
       conv2d_columns<T>(result.data(), in.data(), w.data(), bias, s);
     }
     result.finish();
@@ -195,7 +225,7 @@ void conv2d_grad_input(const View& dx, const View& dy, const View& weight, const
     if (s.depthwise()) {
       launch(depthwise_grad_input_kernel<T>, over(dx.numel(), kPlaneBlock), result.data(), grad.data(),
              w.data(), s, Planes(s.N * s.C, s.H, s.W));
-    } else {
+    } else if (!conv2d_grad_input_implicit<T>(result.data(), grad.data(), w.data(), s)) {
       conv2d_grad_input_columns<T>(result.data(), grad.data(), w.data(), s);
     }
     result.finish();
