@@ -13,6 +13,8 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 #if !TINYTORCH_CUDA_SIM && defined(__CUDA_ARCH__)
 #if __CUDA_ARCH__ >= 800
 #define TT_TENSOR_CORE_PTX 1
+#else
+#define TT_NO_TENSOR_CORES 1  // kernels that need them are empty, and never launched
 #endif
 #endif
 

@@ -37,22 +37,33 @@ struct Columns {
         by_rows(s.groups * s.K, count) {}
 };
 
-template <class T>
+// A thread writes kWide neighbouring positions of a row; outputs is a multiple of kWide.
+template <class T, int kWide>
 static __global__ void __launch_bounds__(kPlaneBlock)
     im2col_kernel(T* cols, const T* x, const __grid_constant__ Columns l) {
-  const int64_t i = thread_number();
+  const int64_t i = thread_number() * kWide;
   if (i >= l.count) return;
   const ConvShape& s = l.shape;
   const int64_t row = l.by_outputs.quotient(i), p = i - row * s.outputs;
   const int64_t n = l.by_rows.quotient(row), k = row - n * (s.groups * s.K);
   const int64_t c = l.by_taps.quotient(k), tap = k - c * (s.window.kernel_h * s.window.kernel_w);
   const int64_t kh = l.by_kernel_w.quotient(tap), kw = tap - kh * s.window.kernel_w;
-  const int64_t oh = l.by_width.quotient(p), ow = p - oh * s.OW;
-  const int64_t h = oh * s.window.stride - s.window.padding + kh * s.window.dilation;
-  const int64_t w = ow * s.window.stride - s.window.padding + kw * s.window.dilation;
-  T value{};
-  if (h >= 0 && h < s.H && w >= 0 && w < s.W) value = x[((n * s.C + c) * s.H + h) * s.W + w];
-  cols[n * l.sample_stride + k * l.row_stride + p] = value;
+  const int64_t oh = l.by_width.quotient(p);
+  int64_t ow = p - oh * s.OW;
+  const int64_t stride = s.window.stride, w0 = kw * s.window.dilation - s.window.padding;
+  int64_t h = oh * stride - s.window.padding + kh * s.window.dilation;
+  const T* const plane = x + (n * s.C + c) * s.H * s.W;
+  T values[kWide];
+#pragma unroll
+  for (int e = 0; e < kWide; ++e) {
+    const int64_t w = ow * stride + w0;
+    values[e] = h >= 0 && h < s.H && w >= 0 && w < s.W ? plane[h * s.W + w] : T{};
+    if (++ow == s.OW) {
+      ow = 0;
+      h += stride;
+    }
+  }
+  store(cols + n * l.sample_stride + k * l.row_stride + p, values);
 }
 
 // dx of the slab's samples; a thread adds up the taps that its pixel was read by.
@@ -80,6 +91,14 @@ static __global__ void __launch_bounds__(kPlaneBlock)
 }
 
 // --- launchers ---
+
+template <class T>
+void im2col(T* cols, const T* x, const Columns& layout) {
+  constexpr int kWide = 16 / static_cast<int>(sizeof(T));
+  const bool wide = layout.shape.outputs % kWide == 0;
+  launch(wide ? im2col_kernel<T, kWide> : im2col_kernel<T, 1>,
+         over(layout.count / (wide ? kWide : 1), kPlaneBlock), cols, x, layout);
+}
 
 // Samples whose columns fill the scratch memory that a convolution may take.
 inline int64_t samples_per_slab(const ConvShape& s, size_t element) {
@@ -117,7 +136,7 @@ void conv2d_columns(T* out, const T* x, const T* weight, const View& bias, const
     const T* columns = x + first * pixels;
     if (!is_pointwise(s)) {
       const Columns layout(s, n, false);
-      launch(im2col_kernel<T>, over(layout.count, kPlaneBlock), cols.data(), columns, layout);
+      im2col(cols.data(), columns, layout);
       columns = cols.data();
     }
     const View w = group_matrices(weight, kType, {n, s.groups, s.group_m, s.K}, {0, s.group_m * s.K, s.K, 1});
@@ -159,8 +178,7 @@ void conv2d_grad_weight_columns(Wide<T>* dw, const T* dy, const T* x, const Conv
   for (int64_t first = 0; first < s.N; first += slab) {
     const int64_t n = std::min(slab, s.N - first), width = n * P;
     const Columns layout(s, n, true);
-    launch(im2col_kernel<T>, over(layout.count, kPlaneBlock), cols.data(), x + first * s.C * s.H * s.W,
-           layout);
+    im2col(cols.data(), x + first * s.C * s.H * s.W, layout);
     const View by_channel = group_matrices(dy + first * s.M * P, kType, {s.M, n, P}, {P, s.M * P, 1});
     copy(dense_view(grads.data(), kType, {s.M, n, P}), by_channel);
     multiply(sum, dense_view(grads.data(), kType, {G, Mg, width}),

@@ -150,6 +150,7 @@ template <class T, int kTileM>
 static __global__ void __launch_bounds__(kImplicitThreads, 2)
     implicit_gemm_kernel(T* out, const T* w, const T* x, const T* bias,
                          const __grid_constant__ ImplicitProduct p) {
+#if !TT_NO_TENSOR_CORES
   constexpr int kSliceM = kTileM * kImplicitDepth, kStage = kSliceM + kImplicitN * kImplicitDepth;
   T* const ring = dynamic_shared<T>();
   PixelRow pixels[kImplicitN / kImplicitLines];
@@ -194,6 +195,7 @@ static __global__ void __launch_bounds__(kImplicitThreads, 2)
   }
   __syncthreads();
   write_tile<kTileM>(out, ring, p);
+#endif
 }
 
 // out [N, pixels, padded] = x [N, channels, pixels] with channels last, zeros behind them.
