@@ -449,6 +449,8 @@ def main():
     args = parse(sys.argv[1:])
     if args.readme and not args.readme.is_file():
         sys.exit(f"compare_cuda: --readme {args.readme}: no such file")
+    if args.readme and not args.source and (args.device != "cuda" or args.shrink != 1):
+        sys.exit("compare_cuda: a dry run is no result: leave out --readme")
     try:
         report = json.loads(args.source.read_text()) if args.source else compare(args)
     except Failed as error:
