@@ -13,6 +13,7 @@ the exit status 1.
 """
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -45,7 +46,8 @@ class Contender:
             self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
         self.lines = queue.Queue()
-        threading.Thread(target=self.read, args=(self.process, self.lines), daemon=True).start()
+        self.reader = threading.Thread(target=self.read, args=(self.process, self.lines), daemon=True)
+        self.reader.start()
 
     @staticmethod
     def read(process, lines):
@@ -56,6 +58,10 @@ class Contender:
     def stop(self):
         self.process.kill()
         self.process.wait()
+        self.reader.join()
+        self.process.stdout.close()
+        with contextlib.suppress(OSError):  # what it did not read is lost
+            self.process.stdin.close()
 
     def ask(self, request, timeout=60):
         try:
@@ -70,6 +76,7 @@ class Contender:
             raise Failed(f"no answer within {timeout} s") from None
         if line is None:
             code = self.process.wait()
+            self.stop()
             self.start()
             raise Failed(f"the program ended with status {code}")
         answer = json.loads(line)
