@@ -6,6 +6,8 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <string>
 #include <tinytorch/backend/cuda/runtime.hpp>
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/parameters.hpp>
@@ -25,6 +27,11 @@ void fill(const View& out, int64_t value);
 void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale = 1);
 void arg_extreme(const View& out, const View& x, int dim, bool largest);
 void cumsum(const View& out, const View& x, int dim);
+
+// Says by an error at the next synchronization that a value of index (i64) is neither in [0, size) nor
+// `except`: TT-RANGE-05 with message(value, row-major position), blaming loc.
+using RangeMessage = std::function<std::string(int64_t value, int64_t position)>;
+void check_range(const View& index, int64_t size, int64_t except, RangeMessage message, Loc loc);
 
 // index
 void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n, int64_t size,
@@ -115,6 +122,10 @@ void cross_entropy(const View& loss, const View& lse, const View& logits, const 
                    const CrossEntropyParameters& parameters);
 void cross_entropy_grad(const View& dx, const View& grad, const View& logits, const View& target,
                         const View& lse, const CrossEntropyParameters& parameters);
+// cross_entropy and cross_entropy_grad in one visit of the logits, for the gradient `grad` of the loss; dx
+// may be the logits themselves.
+void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, const View& logits,
+                             const View& target, const CrossEntropyParameters& parameters, double grad = 1);
 void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const View& target,
                     LossReduction reduction);
 void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, const View& grad,
