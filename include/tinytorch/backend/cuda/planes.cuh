@@ -1,6 +1,7 @@
 // Which thread works on which place of images [N, C, H, W], contiguous: one element each, in order.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/dense.cuh>
 #include <tinytorch/backend/cuda/vector.cuh>
 #include <tinytorch/backend/window.hpp>
@@ -15,8 +16,8 @@ struct Divider {
   int64_t divisor = 1;
   bool narrow = true;
   Divider() = default;
-  Divider(int64_t d, int64_t count) : divisor(d), narrow(count < (int64_t{1} << 31)) {
-    if (narrow) quick = FastDivide(static_cast<uint32_t>(d));
+  Divider(int64_t d, int64_t count) : divisor(std::max<int64_t>(d, 1)), narrow(count < (int64_t{1} << 31)) {
+    if (narrow) quick = FastDivide(static_cast<uint32_t>(divisor));
   }
   __device__ __forceinline__ int64_t quotient(int64_t n) const {
     return narrow ? static_cast<int64_t>(quick.quotient(static_cast<uint32_t>(n))) : n / divisor;

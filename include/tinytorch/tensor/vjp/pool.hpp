@@ -24,7 +24,8 @@ struct MaxPool2dGrad final : Primitive<MaxPool2dGrad> {
     return static_cast<double>(in[0].numel());
   }
   void run(const Tensors& in, Tensors& out) const override {
-    TT_KERNEL(out[0], max_pool2d_grad(out[0].view_of(), in[0].view_of(), in[1].view_of(), pool_window(options)));
+    TT_KERNEL(out[0],
+              max_pool2d_grad(out[0].view_of(), in[0].view_of(), in[1].view_of(), pool_window(options)));
   }
   bool differentiable() const override { return false; }
 };

@@ -61,8 +61,8 @@ template <class A>
 __device__ __forceinline__ Moments<A> merge_warp(Moments<A> m) {
 #pragma unroll
   for (int step = kWarp / 2; step > 0; step /= 2) {
-    const Moments<A> other{__shfl_xor_sync(kAllLanes, m.count, step), __shfl_xor_sync(kAllLanes, m.mean, step),
-                           __shfl_xor_sync(kAllLanes, m.m2, step)};
+    const Moments<A> other{__shfl_xor_sync(kAllLanes, m.count, step),
+                           __shfl_xor_sync(kAllLanes, m.mean, step), __shfl_xor_sync(kAllLanes, m.m2, step)};
     // The lower lane's part comes first for both, so that both get the same.
     m = (threadIdx.x & static_cast<unsigned>(step)) == 0 ? merge(m, other) : merge(other, m);
   }
@@ -94,8 +94,8 @@ static __global__ void __launch_bounds__(kChannelBlock)
     load(v, x + walk.offset(c, e));
     m = merge(m, moments_of(v));
   }
-  Moments<double> all = merge_warp(Moments<double>{static_cast<double>(m.count), static_cast<double>(m.mean),
-                                                   static_cast<double>(m.m2)});
+  Moments<double> all = merge_warp(
+      Moments<double>{static_cast<double>(m.count), static_cast<double>(m.mean), static_cast<double>(m.m2)});
   __shared__ Moments<double> warps[kChannelBlock / kWarp];
   if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = all;
   __syncthreads();
@@ -249,9 +249,9 @@ static __global__ void __launch_bounds__(kPlaneBlock)
 // Coefficients of dx for the runs of one group a warp.
 template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
-    group_norm_grad_coefficients(Wide<T>* a, Wide<T>* b, Wide<T>* c, const double2* sums,
-                                 const Wide<T>* rstd, const T* weight, int64_t groups, int64_t channels,
-                                 int64_t group_c, double length) {
+    group_norm_grad_coefficients(Wide<T>* a, Wide<T>* b, Wide<T>* c, const double2* sums, const Wide<T>* rstd,
+                                 const T* weight, int64_t groups, int64_t channels, int64_t group_c,
+                                 double length) {
   using C = Wide<T>;
   const int64_t thread = thread_number(), group = thread / kWarp, lane = thread % kWarp;
   const bool inside = group < groups;
@@ -370,10 +370,23 @@ void batch_norm_grad_as(const BatchNormGrads& out, const View& dy, const View& x
   const DeviceScratch<C> k(3 * channels);
   C *const a = k.data(), *const b = a + channels, *const c = b + channels;
   products<T>(partial.data(), grad.data(), in.data(), m.data(), 1, shape, parts);
-  const BatchNormGradWork<T> work{
-      a,         b,         c,        dweight.data(),  dbias.data(), dmean.data(),
-      dvar.data(), v.data(), gm.data(), gv.data(),      w.data(),     partial.data(),
-      parts,     channels,  static_cast<double>(shape.N * shape.S),  eps, of_batch};
+  const BatchNormGradWork<T> work{a,
+                                  b,
+                                  c,
+                                  dweight.data(),
+                                  dbias.data(),
+                                  dmean.data(),
+                                  dvar.data(),
+                                  v.data(),
+                                  gm.data(),
+                                  gv.data(),
+                                  w.data(),
+                                  partial.data(),
+                                  parts,
+                                  channels,
+                                  static_cast<double>(shape.N * shape.S),
+                                  eps,
+                                  of_batch};
   launch(batch_norm_grad_coefficients<T>, over(channels, kPlaneBlock), work);
   if (dx.data()) combine<T>(dx.data(), grad.data(), in.data(), {a, b, c, m.data(), false, 1}, shape);
   dx.finish();

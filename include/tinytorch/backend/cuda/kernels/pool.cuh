@@ -122,8 +122,8 @@ static __global__ void __launch_bounds__(kPlaneBlock)
   const T* in = x + at.plane * H * W + rows.first * W + cols.first;
   C sum = 0;
   for (int64_t e = lane; e < size; e += kLanes) {
-    const int64_t row = width == W ? 0 : static_cast<int64_t>(static_cast<uint32_t>(e) /
-                                                              static_cast<uint32_t>(width));
+    const int64_t row =
+        width == W ? 0 : static_cast<int64_t>(static_cast<uint32_t>(e) / static_cast<uint32_t>(width));
     sum += to<C>(in[row * W + e - row * width]);
   }
   if constexpr (kLanes > 1) sum = warp_reduce<kLanes>(sum, Sum());
