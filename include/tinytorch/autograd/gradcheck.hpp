@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <tinytorch/autograd/engine.hpp>
+#include <tinytorch/backend/layout.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
