@@ -45,12 +45,6 @@ inline Graph::State::~State() {
 }
 
 Graph::~Graph() { delete state_; }
-Graph::Graph(Graph&& other) noexcept : device_(other.device_), state_(std::exchange(other.state_, nullptr)) {}
-Graph& Graph::operator=(Graph&& other) noexcept {
-  std::swap(device_, other.device_);
-  std::swap(state_, other.state_);
-  return *this;
-}
 
 void Graph::begin(Loc loc) {
   refuse_in_capture("Graph::capture inside a capture", loc);

@@ -15,6 +15,7 @@
 #include <string>
 #include <tinytorch/core/device.hpp>
 #include <tinytorch/core/error.hpp>
+#include <utility>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -75,6 +76,7 @@ struct EventHandle;   // a cudaEvent_t is an EventHandle*
 // default stream of each device.
 StreamHandle* current_stream(int device);
 StreamHandle* current_stream();  // of the current device
+void set_current_stream(StreamHandle* stream, int device);
 
 class Event;
 
@@ -85,8 +87,14 @@ class Stream {
   // clamped.
   explicit Stream(int device = current_device(), int priority = 0, TT_LOC);
   ~Stream();
-  Stream(Stream&& other) noexcept;
-  Stream& operator=(Stream&& other) noexcept;
+  Stream(Stream&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), device_(other.device_), priority_(other.priority_) {}
+  Stream& operator=(Stream&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(device_, other.device_);
+    std::swap(priority_, other.priority_);
+    return *this;
+  }
 
   StreamHandle* handle() const { return handle_; }
   int device() const { return device_; }
@@ -105,7 +113,7 @@ class StreamGuard {
  public:
   explicit StreamGuard(const Stream& stream, TT_LOC) : StreamGuard(stream.handle(), stream.device(), loc) {}
   StreamGuard(StreamHandle* stream, int device, TT_LOC);
-  ~StreamGuard();
+  ~StreamGuard() { set_current_stream(before_, device_); }
   StreamGuard(const StreamGuard&) = delete;
   StreamGuard& operator=(const StreamGuard&) = delete;
 
@@ -120,8 +128,14 @@ class Event {
  public:
   explicit Event(bool timed = true, int device = current_device(), TT_LOC);
   ~Event();
-  Event(Event&& other) noexcept;
-  Event& operator=(Event&& other) noexcept;
+  Event(Event&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), device_(other.device_), timed_(other.timed_) {}
+  Event& operator=(Event&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(device_, other.device_);
+    std::swap(timed_, other.timed_);
+    return *this;
+  }
 
   EventHandle* handle() const { return handle_; }
   void record(TT_LOC);  // into the current stream of the event's device
@@ -215,8 +229,12 @@ class Graph {
  public:
   explicit Graph(int device = current_device()) : device_(device) {}
   ~Graph();
-  Graph(Graph&& other) noexcept;
-  Graph& operator=(Graph&& other) noexcept;
+  Graph(Graph&& other) noexcept : device_(other.device_), state_(std::exchange(other.state_, nullptr)) {}
+  Graph& operator=(Graph&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(state_, other.state_);
+    return *this;
+  }
 
   template <class Step>
   void capture(Step&& step, TT_LOC) {
