@@ -40,7 +40,7 @@ inline Graph::State::~State() {
   }
   if (executable) (void)cudaGraphExecDestroy(executable);
   end_graph_id(memory.id);
-  for (const HeldBlock& held : memory.held) DeviceAllocator::of(held.device).finish_held(held);
+  for (DeviceBlock& held : memory.held) DeviceAllocator::of(held.device).end_hold(std::move(held));
   for (int d = 0; d < device_count(); ++d) DeviceAllocator::of(d).release_graph(memory.id);
 }
 
