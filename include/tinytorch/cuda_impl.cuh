@@ -9,5 +9,15 @@
 // (backend/cuda/sim/).
 #pragma once
 
+#include <tinytorch/backend/cuda/kernels/dropout.cuh>
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>
+#include <tinytorch/backend/cuda/kernels/embedding.cuh>
+#include <tinytorch/backend/cuda/kernels/gemm.cuh>
+#include <tinytorch/backend/cuda/kernels/index.cuh>
+#include <tinytorch/backend/cuda/kernels/matmul.cuh>
+#include <tinytorch/backend/cuda/kernels/optimizer.cuh>
+#include <tinytorch/backend/cuda/kernels/random.cuh>
+#include <tinytorch/backend/cuda/kernels/reduce.cuh>
+#include <tinytorch/backend/cuda/kernels/scan.cuh>
+#include <tinytorch/backend/cuda/kernels/sort.cuh>
 #include <tinytorch/backend/cuda/runtime.cuh>

@@ -5,6 +5,7 @@
 // which exactly one .cu file includes, defines them, so everything above compiles with any C++ compiler.
 #pragma once
 
+#include <atomic>
 #include <tinytorch/backend/cuda/runtime.hpp>
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/parameters.hpp>
@@ -38,7 +39,17 @@ void sort_rows(const View& values, const View& indices, const View& x, int64_t k
 // random
 void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a, double b);
 
-// matmul
+// matmul: by cuBLASLt where it can, which these switches, for the whole process, forbid or allow.
+// Whether f32 products may round their operands to TF32 (10 bits behind the point) to run on tensor cores:
+// about 8 times the throughput. Off by default: f32 means f32.
+inline std::atomic<bool> tf32_flag{false};
+inline bool allows_tf32() { return tf32_flag.load(std::memory_order_relaxed); }
+inline void allow_tf32(bool on) { tf32_flag = on; }
+// Whether cuBLASLt is used at all; off, every product runs on this library's own kernels. On by default; the
+// emulator has no cuBLASLt.
+inline std::atomic<bool> blas_flag{true};
+inline bool uses_blas() { return blas_flag.load(std::memory_order_relaxed); }
+inline void use_blas(bool on) { blas_flag = on; }
 void matmul(const View& out, const View& a, const View& b);
 void linear(const View& out, const View& x, const View& weight, const View& bias);
 void linear_activation(Activation fn, const View& out, const View& z, const View& x, const View& weight,

@@ -157,6 +157,18 @@ __device__ __forceinline__ void write(const C (&in)[kPerThread<C, kNeighbours>],
 // --- on the host ---
 
 template <int kCount>
+void set_walk(Operands<kCount>& operands, const Shape& shape) {
+  operands.rank = shape.size();
+  operands.count = shape.numel();
+  operands.narrow = operands.count < (int64_t{1} << 31);
+  for (int d = 0; d < operands.rank; ++d) {
+    operands.size[d] = shape[d];
+    if (operands.narrow)
+      operands.divide[d] = FastDivide(static_cast<uint32_t>(std::max<int64_t>(shape[d], 1)));
+  }
+}
+
+template <int kCount>
 struct Plan {
   Operands<kCount> operands;
   Shape shape;              // collapsed
@@ -168,13 +180,7 @@ struct Plan {
   Plan(const View (&views)[kCount], int per_thread) : shape(views[0].shape) {
     for (int k = 0; k < kCount; ++k) strides[k] = stretch(views[k], views[0].shape);
     collapse(shape, strides, kCount);
-    operands.rank = shape.size();
-    operands.count = shape.numel();
-    operands.narrow = operands.count < (int64_t{1} << 31);
-    for (int d = 0; d < operands.rank; ++d) {
-      operands.size[d] = shape[d];
-      if (operands.narrow) operands.divide[d] = FastDivide(static_cast<uint32_t>(shape[d]));
-    }
+    set_walk(operands, shape);
     for (int k = 0; k < kCount; ++k) {
       Operand& operand = operands.operand[k];
       operand.data = views[k].data;

@@ -1,0 +1,34 @@
+// Which elements dropout keeps: a pure function of the counter, so no mask is ever stored.
+//
+// Element i is decided by word i % 4 of Philox block first_block + i / 4 and kept when that word is at least
+// p 2^32 (backend/cpu/dropout.hpp).
+#pragma once
+
+#include <tinytorch/backend/cuda/kernel.cuh>
+#include <tinytorch/core/random.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+struct DropoutMask {
+  uint64_t seed = 0, first_block = 0;
+  uint32_t limit = 0;    // words from here on keep
+  bool nothing = false;  // p = 1
+  double scale = 1;      // of what is kept
+
+  DropoutMask() = default;
+  DropoutMask(double p, uint64_t s, uint64_t first) : seed(s), first_block(first) {
+    const auto threshold = static_cast<uint64_t>(p * 0x1p32);
+    nothing = threshold > 0xffffffffu;
+    limit = nothing ? 0xffffffffu : static_cast<uint32_t>(threshold);
+    scale = p < 1 ? 1 / (1 - p) : 0;
+  }
+  __device__ __forceinline__ PhiloxBlock block(int64_t element) const {
+    return philox(seed, first_block + static_cast<uint64_t>(element / 4));
+  }
+  template <class C>
+  __device__ __forceinline__ C factor(uint32_t word) const {
+    return nothing || word < limit ? C(0) : static_cast<C>(scale);
+  }
+};
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,0 +1,21 @@
+// Embedding: rows of a table picked by index, and the gradient that adds rows back, in the order of the
+// indices (kernels/index.cuh). An index outside the table gives a row of zeros.
+#pragma once
+
+#include <tinytorch/backend/cuda/kernels/index.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+void embedding(const View& out, const View& weight, const View& index) {
+  if (out.numel() == 0) return;
+  const Dense table(weight), at(index);
+  take_rows(out, table.view(), at.view(), 1, index.numel(), weight.shape[0], weight.shape[1]);
+}
+
+void embedding_grad(const View& dw, const View& dy, const View& index) {
+  if (dw.numel() == 0) return;
+  const Dense gradient(dy), at(index);
+  sum_groups<false>(dw, gradient.view(), at.as<const int64_t>(), 1, index.numel(), dw.shape[0], dw.shape[1]);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

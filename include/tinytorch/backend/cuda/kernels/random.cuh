@@ -1,0 +1,89 @@
+// Random tensors: the same numbers as on the CPU, each a pure function of (seed, first block, position).
+//
+// A thread makes one Philox block and the elements that come from it: four of f32, two of f64 and i64.
+// Normals come in pairs from Box-Muller (backend/cpu/random.hpp); they differ from the CPU's by rounding
+// only. Limit: memory, each element written once.
+#pragma once
+
+#include <tinytorch/backend/cuda/kernel.cuh>
+#include <tinytorch/core/random.hpp>
+#include <tinytorch/core/scalar_math.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+inline constexpr int kRandomThreads = 256;
+
+// The elements of one block before scaling: uniform on [0, 1), or standard normal.
+__device__ __forceinline__ void draw(const PhiloxBlock& b, bool normal, float (&v)[4]) {
+  constexpr float kTwoPi = 6.28318530717958647692f;
+#pragma unroll
+  for (int e = 0; e < 4; e += 2) {
+    if (normal) {
+      const float u = 1.0f - uniform_from_bits(b.v[e]);  // (0, 1]: its logarithm is finite
+      const float angle = kTwoPi * uniform_from_bits(b.v[e + 1]), r = sqrtf(-2.0f * math::log(u));
+      v[e] = r * math::cos(angle);
+      v[e + 1] = r * math::sin(angle);
+    } else {
+      v[e] = uniform_from_bits(b.v[e]);
+      v[e + 1] = uniform_from_bits(b.v[e + 1]);
+    }
+  }
+}
+__device__ __forceinline__ void draw(const PhiloxBlock& b, bool normal, double (&v)[2]) {
+  constexpr double kTwoPi = 6.28318530717958647692;
+  const double first = uniform_from_bits(b.v[0], b.v[1]), second = uniform_from_bits(b.v[2], b.v[3]);
+  const double r = normal ? sqrt(-2.0 * log(1.0 - first)) : 0.0;
+  v[0] = normal ? r * cos(kTwoPi * second) : first;
+  v[1] = normal ? r * sin(kTwoPi * second) : second;
+}
+
+template <class T>
+static __global__ void __launch_bounds__(kRandomThreads)
+    random_kernel(Distribution kind, T* out, int64_t n, uint64_t seed, uint64_t first_block, T low, T scale) {
+  constexpr int kEach = sizeof(T) == 4 ? 4 : 2;
+  const int64_t block = static_cast<int64_t>(blockIdx.x) * kRandomThreads + threadIdx.x;
+  if (block * kEach >= n) return;
+  T v[kEach];
+  draw(philox(seed, first_block + static_cast<uint64_t>(block)), kind == Distribution::normal, v);
+#pragma unroll
+  for (int e = 0; e < kEach; ++e) {
+    const int64_t i = block * kEach + e;
+    const T value = kind == Distribution::bernoulli ? (v[e] < low ? T(1) : T(0)) : low + scale * v[e];
+    if (i < n) out[i] = value;
+  }
+}
+
+static __global__ void __launch_bounds__(kRandomThreads)
+    random_integer_kernel(int64_t* out, int64_t n, uint64_t seed, uint64_t first_block, int64_t low,
+                          uint64_t span) {
+  const int64_t block = static_cast<int64_t>(blockIdx.x) * kRandomThreads + threadIdx.x;
+  if (block * 2 >= n) return;
+  const PhiloxBlock b = philox(seed, first_block + static_cast<uint64_t>(block));
+  out[block * 2] = low + static_cast<int64_t>(below_from_bits(b.v[0], b.v[1], span));
+  if (block * 2 + 1 < n)
+    out[block * 2 + 1] = low + static_cast<int64_t>(below_from_bits(b.v[2], b.v[3], span));
+}
+
+template <class T>
+void random_real(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a,
+                 double b) {
+  constexpr int64_t kEach = sizeof(T) == 4 ? 4 : 2;
+  launch(random_kernel<T>, over((out.numel() + kEach - 1) / kEach, kRandomThreads), kind, out.as<T>(),
+         out.numel(), seed, first_block, static_cast<T>(a),
+         static_cast<T>(kind == Distribution::uniform ? b - a : b));
+}
+
+void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a, double b) {
+  if (kind == Distribution::integer) {
+    const auto low = static_cast<int64_t>(a);
+    const auto span = static_cast<uint64_t>(static_cast<int64_t>(b) - low);
+    launch(random_integer_kernel, over((out.numel() + 1) / 2, kRandomThreads), out.as<int64_t>(), out.numel(),
+           seed, first_block, low, span);
+  } else if (out.dtype == DType::f64) {
+    random_real<double>(kind, out, seed, first_block, a, b);
+  } else {
+    random_real<float>(kind, out, seed, first_block, a, b);
+  }
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,0 +1,327 @@
+// Reductions: sum, product, extrema, any, all, sums of squares, arg-extrema, cumulative sum.
+//
+// Deterministic: the reduced elements are cut into chunks whose size depends on the shape alone; each chunk
+// is folded by the same threads in the same order, and a second kernel folds the chunks' results in their
+// order. Sums of float are formed of 8 neighbours at a time and then kept in double (f32 data: error of a few
+// roundings whatever the length). Two ways through memory: along rows (a warp or a block folds neighbours)
+// and down columns (neighbouring threads belong to neighbouring results). Limit: memory, each element once.
+#pragma once
+
+#include <limits>
+#include <tinytorch/backend/cuda/collective.cuh>
+#include <tinytorch/backend/cuda/walk.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// --- what is folded: value -> accumulator, and two accumulators into one ---
+
+template <class C>
+using SumType = std::conditional_t<std::is_integral_v<C>, int64_t, double>;
+
+template <class C>
+struct FoldSum {
+  using A = SumType<C>;
+  bool squares;
+  static __device__ A neutral() { return 0; }
+  __device__ __forceinline__ A of(const C (&v)[8], int count) const {
+    if constexpr (std::is_same_v<C, float>) {
+      if (!squares) {  // 8 in float, then one step of the double sum
+        return static_cast<double>(((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])));
+      }
+    }
+    A sum = 0;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) sum += k < count ? (squares ? A(v[k]) * A(v[k]) : A(v[k])) : A(0);
+    return sum;
+  }
+  __device__ __forceinline__ A operator()(A a, A b) const { return a + b; }
+};
+template <class C>
+struct FoldProduct {
+  using A = SumType<C>;
+  static __device__ A neutral() { return 1; }
+  __device__ __forceinline__ A of(const C (&v)[8], int count) const {
+    A product = 1;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) product *= k < count ? A(v[k]) : A(1);
+    return product;
+  }
+  __device__ __forceinline__ A operator()(A a, A b) const { return a * b; }
+};
+template <class C>
+struct FoldExtreme {
+  using A = C;
+  bool largest;
+  C first;  // below, or above, all others
+  __device__ C neutral() const { return first; }
+  __device__ __forceinline__ A of(const C (&v)[8], int count) const {
+    A best = v[0];
+#pragma unroll
+    for (int k = 1; k < 8; ++k) {
+      if (k < count) best = (*this)(best, v[k]);
+    }
+    return best;
+  }
+  __device__ __forceinline__ A operator()(A a, A b) const {
+    return largest ? Maximum()(a, b) : Minimum()(a, b);
+  }
+};
+template <class C>
+struct FoldTruth {
+  using A = int32_t;
+  bool every;
+  __device__ A neutral() const { return every; }
+  __device__ __forceinline__ A of(const C (&v)[8], int count) const {
+    A truth = every;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      if (k < count) truth = (*this)(truth, v[k] != C(0));
+    }
+    return truth;
+  }
+  __device__ __forceinline__ A operator()(A a, A b) const { return every ? a & b : a | b; }
+};
+
+// --- kernels ---
+
+inline constexpr int kReduceThreads = 256;
+
+// x as [results][length]: `kept` finds a result's first element, `reduced` the others from there.
+struct ReduceLayout {
+  Operands<1> kept, reduced;
+  const void* data;
+  DType dtype;
+  bool vector;     // neighbours of a result lie side by side, aligned
+  int64_t chunk;   // elements one group of threads folds
+  int64_t chunks;  // of each result
+};
+
+// kGroup threads (32 or 256) fold one chunk of one result.
+template <class C, class Fold, int kGroup>
+static __global__ void __launch_bounds__(kReduceThreads)
+    reduce_rows(const __grid_constant__ ReduceLayout x, typename Fold::A* out, Fold fold) {
+  using A = typename Fold::A;
+  const int lane = static_cast<int>(threadIdx.x) % kGroup;
+  const int64_t task = static_cast<int64_t>(blockIdx.x) * (kReduceThreads / kGroup) + threadIdx.x / kGroup;
+  A sum = fold.neutral();
+  if (task < x.kept.count * x.chunks) {
+    const int64_t first = task % x.chunks * x.chunk;
+    const int64_t last = min(first + x.chunk, x.reduced.count);
+    const int64_t start = x.kept.offset(0, task / x.chunks);
+    for_stored<C>(x.dtype, [&]<class T>(T*) {
+      const T* data = static_cast<const T*>(x.data) + start;
+      C v[8] = {};
+      if (x.vector) {
+        int64_t i = first + lane * 8;
+        for (; i + 8 <= last; i += kGroup * 8) {
+          load(v, data + i);
+          sum = fold(sum, fold.of(v, 8));
+        }
+        if (i < last) {
+          C tail[8] = {};
+          for (int k = 0; k < 8; ++k) tail[k] = i + k < last ? to<C>(data[i + k]) : C{};
+          sum = fold(sum, fold.of(tail, static_cast<int>(last - i)));
+        }
+      } else {
+        for (int64_t i = first + lane; i < last; i += kGroup * 8) {
+          int count = 0;
+#pragma unroll
+          for (int k = 0; k < 8; ++k) {
+            const int64_t at = i + k * kGroup;
+            v[k] = at < last ? to<C>(data[x.reduced.offset(0, at)]) : C{};
+            count += at < last;
+          }
+          sum = fold(sum, fold.of(v, count));
+        }
+      }
+    });
+  }
+  if constexpr (kGroup == kWarp) {
+    sum = warp_reduce(sum, fold);
+  } else {
+    sum = block_reduce<kReduceThreads>(sum, fold, static_cast<A>(fold.neutral()));
+  }
+  if (lane == 0 && task < x.kept.count * x.chunks) out[task] = sum;
+}
+
+// Neighbouring results are neighbours in memory: a warp walks 32 of them (256 with vectors of 8) down its
+// rows, eight warps of a block take turns at the rows of a chunk.
+inline constexpr int kColumnLines = kReduceThreads / kWarp;
+template <class C, class Fold, int kWide>
+static __global__ void __launch_bounds__(kReduceThreads)
+    reduce_columns(const __grid_constant__ ReduceLayout x, typename Fold::A* out, Fold fold, int64_t row) {
+  using A = typename Fold::A;
+  __shared__ A partial[kColumnLines][kWarp * kWide];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, line = static_cast<int>(threadIdx.x) / kWarp;
+  const int64_t column = (static_cast<int64_t>(blockIdx.x) * kWarp + lane) * kWide;
+  const int64_t outer = blockIdx.z, chunk = blockIdx.y;
+  const int64_t last = min((chunk + 1) * x.chunk, x.reduced.count);
+  A sum[kWide];
+  for (int w = 0; w < kWide; ++w) sum[w] = fold.neutral();
+  if (column < row) {
+    const int64_t start = x.kept.offset(0, outer * row + column);
+    for_stored<C>(x.dtype, [&]<class T>(T*) {
+      const T* data = static_cast<const T*>(x.data) + start;
+      for (int64_t i = chunk * x.chunk + line; i < last; i += kColumnLines * 8) {
+        C v[8][kWide];  // eight rows in flight
+        int count = 0;
+#pragma unroll
+        for (int k = 0; k < 8; ++k) {
+          const int64_t at = i + k * kColumnLines;
+          for (int w = 0; w < kWide; ++w) v[k][w] = C{};
+          if (at >= last) continue;
+          ++count;
+          const T* p = data + x.reduced.offset(0, at);
+          if constexpr (kWide == 1) {
+            v[k][0] = to<C>(*p);
+          } else {
+            load(v[k], p);
+          }
+        }
+#pragma unroll
+        for (int w = 0; w < kWide; ++w) {
+          const C down[8] = {v[0][w], v[1][w], v[2][w], v[3][w], v[4][w], v[5][w], v[6][w], v[7][w]};
+          sum[w] = fold(sum[w], fold.of(down, count));
+        }
+      }
+    });
+  }
+#pragma unroll
+  for (int w = 0; w < kWide; ++w) partial[line][w * kWarp + lane] = sum[w];
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < kWarp * kWide; i += kReduceThreads) {
+    const int64_t at = (static_cast<int64_t>(blockIdx.x) * kWarp + i % kWarp) * kWide + i / kWarp;
+    A total = partial[0][i];
+    for (int k = 1; k < kColumnLines; ++k) total = fold(total, partial[k][i]);
+    if (at < row) out[(outer * row + at) * x.chunks + chunk] = total;
+  }
+}
+
+// Folds the chunks of each result in order, and writes it in its own type.
+template <class Fold>
+static __global__ void __launch_bounds__(kReduceThreads)
+    finish_reduce(const __grid_constant__ Operands<1> out, const typename Fold::A* partial, int64_t chunks,
+                  Fold fold, double scale) {
+  const int64_t r = static_cast<int64_t>(blockIdx.x) * kReduceThreads + threadIdx.x;
+  if (r >= out.count) return;
+  typename Fold::A sum = partial[r * chunks];
+  for (int64_t k = 1; k < chunks; ++k) sum = fold(sum, partial[r * chunks + k]);
+  const auto write = [&]<class T>(T*) {
+    T* to_ = static_cast<T*>(out.operand[0].data) + out.offset(0, r);
+    *to_ = scale == 1 ? to<T>(sum) : to<T>(static_cast<double>(sum) * scale);
+  };
+  const DType t = out.operand[0].dtype;
+  if (t == DType::f64) return write(static_cast<double*>(nullptr));
+  if (t == DType::i64) return write(static_cast<int64_t*>(nullptr));
+  is_floating(t) ? for_stored<float>(t, write) : for_stored<int32_t>(t, write);
+}
+
+// --- launchers ---
+
+// Shape and strides of the dimensions d of x with flag[d] == wanted, merged where they walk as one.
+inline Operands<1> part_of(const View& x, const bool* flag, bool wanted, Shape& shape, Strides& strides) {
+  Strides kept[1];
+  shape = {};
+  for (int d = 0; d < x.rank(); ++d) {
+    if (flag[d] != wanted) continue;
+    shape.push_back(x.shape[d]);
+    kept[0].push_back(x.strides[d]);
+  }
+  collapse(shape, kept, 1);
+  strides = kept[0];
+  Operands<1> o;
+  set_walk(o, shape);
+  for (int d = 0; d < o.rank; ++d) o.operand[0].stride[d] = strides[d];
+  return o;
+}
+
+inline int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+template <class Fold>
+void finish(const Fold& fold, const View& out, const typename Fold::A* partial, int64_t chunks,
+            double scale) {
+  const Plan<1> plan({out}, 1);
+  launch(finish_reduce<Fold>, over(plan.operands.count, kReduceThreads), plan.operands, partial, chunks, fold,
+         scale);
+}
+
+template <class C, class Fold>
+void reduce_with(const Fold& fold, const View& out, const View& x, const bool* reduced, double scale) {
+  using A = typename Fold::A;
+  ReduceLayout l;
+  Shape kept_shape, reduced_shape;
+  Strides kept_strides, reduced_strides;
+  l.kept = part_of(x, reduced, false, kept_shape, kept_strides);
+  l.reduced = part_of(x, reduced, true, reduced_shape, reduced_strides);
+  l.data = x.data;
+  l.dtype = x.dtype;
+  const auto size = static_cast<int64_t>(size_of(x.dtype));
+  const int64_t align = std::min<int64_t>(16, 8 * size);
+  const auto aligned = [&](const Shape& shape, const Strides& s, int first_dims) {
+    bool fits = reinterpret_cast<uintptr_t>(x.data) % static_cast<uintptr_t>(align) == 0;
+    for (int d = 0; d < first_dims; ++d) fits = fits && (shape[d] == 1 || s[d] * size % align == 0);
+    return fits;
+  };
+  const int64_t results = l.kept.count, length = l.reduced.count, row = kept_shape.back();
+  const bool columns = kept_strides.back() == 1 && row >= 16 && reduced_strides.back() != 1 && length > 1 &&
+                       results / row <= 65535;
+  // Enough groups of threads to fill the device several times over, each with enough to do.
+  constexpr int64_t kWanted = 132 * 8 * 4;
+  if (columns) {
+    const bool wide = row % 8 == 0 && aligned(reduced_shape, reduced_strides, reduced_shape.size()) &&
+                      aligned(kept_shape, kept_strides, kept_shape.size() - 1);
+    const int64_t across = divided_up(row, kWarp * (wide ? 8 : 1)) * (results / row);
+    l.chunks = std::clamp<int64_t>(kWanted / 4 / across, 1, std::min<int64_t>(divided_up(length, 64), 1024));
+    l.chunk = divided_up(length, l.chunks);
+    l.chunks = divided_up(length, l.chunk);
+    l.vector = wide;
+    const DeviceScratch<A> partial(results * l.chunks);
+    const dim3 grid(static_cast<unsigned>(divided_up(row, kWarp * (wide ? 8 : 1))),
+                    static_cast<unsigned>(l.chunks), static_cast<unsigned>(results / row));
+    launch(wide ? reduce_columns<C, Fold, 8> : reduce_columns<C, Fold, 1>, {grid, dim3(kReduceThreads)}, l,
+           partial.data(), fold, row);
+    return finish<Fold>(fold, out, partial.data(), l.chunks, scale);
+  }
+  l.vector = reduced_shape.size() == 1 && reduced_strides[0] == 1 &&
+             aligned(kept_shape, kept_strides, kept_shape.size());
+  const bool small = length <= 1024;
+  l.chunks =
+      small ? 1 : std::clamp<int64_t>(kWanted / std::max<int64_t>(1, results), 1, divided_up(length, 8192));
+  l.chunk = divided_up(divided_up(std::max<int64_t>(length, 1), l.chunks), 8) * 8;
+  l.chunks = std::max<int64_t>(1, divided_up(length, l.chunk));
+  const int64_t tasks = results * l.chunks;
+  const DeviceScratch<A> partial(tasks);
+  if (small) {
+    launch(reduce_rows<C, Fold, kWarp>, over(tasks * kWarp, kReduceThreads), l, partial.data(), fold);
+  } else {
+    launch(reduce_rows<C, Fold, kReduceThreads>, over(tasks * kReduceThreads, kReduceThreads), l,
+           partial.data(), fold);
+  }
+  finish<Fold>(fold, out, partial.data(), l.chunks, scale);
+}
+
+void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale) {
+  if (out.numel() == 0) return;
+  dispatch_compute(x.dtype, [&]<class C>(C*) {
+    using Limits = std::numeric_limits<C>;
+    switch (fn) {
+      case ReduceFn::sum:
+      case ReduceFn::sum_square:
+        return reduce_with<C>(FoldSum<C>{fn == ReduceFn::sum_square}, out, x, reduced, scale);
+      case ReduceFn::prod:
+        return reduce_with<C>(FoldProduct<C>{}, out, x, reduced, 1);
+      case ReduceFn::max:
+        return reduce_with<C>(
+            FoldExtreme<C>{true, std::is_integral_v<C> ? Limits::lowest() : -Limits::infinity()}, out, x,
+            reduced, 1);
+      case ReduceFn::min:
+        return reduce_with<C>(
+            FoldExtreme<C>{false, std::is_integral_v<C> ? Limits::max() : Limits::infinity()}, out, x,
+            reduced, 1);
+      default:
+        return reduce_with<C>(FoldTruth<C>{fn == ReduceFn::all}, out, x, reduced, 1);
+    }
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,0 +1,217 @@
+// Along one dimension: the position of the extreme value, and the running sum.
+//
+// A line is the elements along that dimension. Where lines lie side by side in memory, each thread walks one;
+// where a line's elements do, a warp or a block walks it together. Deterministic: the order of additions
+// depends on the length alone. Sums of float run in double. Part of the reductions (backend/cpu/reduce.hpp).
+#pragma once
+
+#include <tinytorch/backend/cuda/collective.cuh>
+#include <tinytorch/backend/cuda/walk.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+inline constexpr int kScanThreads = 256;
+
+// Lines of x along a dimension: first elements by `start` (operand 0: out, operand 1: x), then by steps.
+struct Lines {
+  Operands<2> start;
+  int64_t length, out_step, x_step;
+};
+
+// The line's walk over all dimensions but `dim`.
+inline Lines lines_along(const View& out, const View& x, int dim, bool out_has_dim) {
+  Shape shape;
+  Strides strides[2];
+  for (int d = 0, o = 0; d < x.rank(); ++d) {
+    if (d != dim) {
+      shape.push_back(x.shape[d]);
+      strides[0].push_back(out.strides[o]);
+      strides[1].push_back(x.strides[d]);
+    }
+    o += d != dim || out_has_dim;
+  }
+  collapse(shape, strides, 2);
+  Lines l;
+  set_walk(l.start, shape);
+  l.length = x.shape[dim];
+  l.x_step = x.strides[dim];
+  l.out_step = out_has_dim ? out.strides[dim] : 0;
+  const View* views[] = {&out, &x};
+  for (int k = 0; k < 2; ++k) {
+    l.start.operand[k].data = views[k]->data;
+    l.start.operand[k].dtype = views[k]->dtype;
+    for (int d = 0; d < l.start.rank; ++d) l.start.operand[k].stride[d] = strides[k][d];
+  }
+  return l;
+}
+
+// A value and where it was. The better one wins; among equals, and among NaNs, the first.
+template <class C>
+struct Candidate {
+  C value;
+  int64_t at;
+};
+template <class C>
+__device__ __forceinline__ bool beats(const Candidate<C>& a, const Candidate<C>& b, bool largest) {
+  const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
+  if (a_nan || b_nan) return a_nan && (!b_nan || a.at < b.at);
+  if (a.value == b.value) return a.at < b.at;
+  return largest ? a.value > b.value : a.value < b.value;
+}
+
+// kGroup lanes (1 or 32) walk a line.
+template <class C, int kGroup>
+static __global__ void __launch_bounds__(kScanThreads)
+    arg_extreme_kernel(const __grid_constant__ Lines l, bool largest) {
+  const int64_t line = (static_cast<int64_t>(blockIdx.x) * kScanThreads + threadIdx.x) / kGroup;
+  const int lane = static_cast<int>(threadIdx.x) % kGroup;
+  const bool inside = line < l.start.count;
+  Candidate<C> best{C(0), l.length};
+  if (inside) {
+    for_stored<C>(l.start.operand[1].dtype, [&]<class T>(T*) {
+      const T* x = static_cast<const T*>(l.start.operand[1].data) + l.start.offset(1, line);
+      for (int64_t i = lane; i < l.length; i += kGroup) {
+        const Candidate<C> next{to<C>(x[i * l.x_step]), i};
+        if (i == lane || beats(next, best, largest)) best = next;
+      }
+    });
+  }
+  if constexpr (kGroup > 1) {
+#pragma unroll
+    for (int step = kGroup / 2; step > 0; step /= 2) {
+      const Candidate<C> other{__shfl_xor_sync(kAllLanes, best.value, step),
+                               __shfl_xor_sync(kAllLanes, best.at, step)};
+      // A lane without elements holds at == length, which any real position precedes.
+      if (other.at < l.length && (best.at == l.length || beats(other, best, largest))) best = other;
+    }
+  }
+  if (inside && lane == 0) {
+    static_cast<int64_t*>(l.start.operand[0].data)[l.start.offset(0, line)] = best.at;
+  }
+}
+
+template <class C>
+using ScanType = std::conditional_t<std::is_integral_v<C>, int64_t, double>;
+
+// out's types: that of x, or i64 for integers.
+template <class C, class F>
+__device__ __forceinline__ void for_sum_stored(DType t, F&& f) {
+  if constexpr (std::is_integral_v<C>) {
+    f(static_cast<int64_t*>(nullptr));
+  } else {
+    for_stored<C>(t, f);
+  }
+}
+
+// A thread walks a line.
+template <class C>
+static __global__ void __launch_bounds__(kScanThreads) cumsum_lines(const __grid_constant__ Lines l) {
+  const int64_t line = static_cast<int64_t>(blockIdx.x) * kScanThreads + threadIdx.x;
+  if (line >= l.start.count) return;
+  for_stored<C>(l.start.operand[1].dtype, [&]<class T>(T*) {
+    for_sum_stored<C>(l.start.operand[0].dtype, [&]<class Out>(Out*) {
+      const T* x = static_cast<const T*>(l.start.operand[1].data) + l.start.offset(1, line);
+      Out* out = static_cast<Out*>(l.start.operand[0].data) + l.start.offset(0, line);
+      ScanType<C> sum = 0;
+      for (int64_t i = 0; i < l.length; ++i) {
+        sum += static_cast<ScanType<C>>(to<C>(x[i * l.x_step]));
+        out[i * l.out_step] = to<Out>(sum);
+      }
+    });
+  });
+}
+
+// Sum of the lanes up to and with this one.
+template <class A>
+__device__ __forceinline__ A warp_scan(A x) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+  for (int step = 1; step < kWarp; step *= 2) {
+    const A below = __shfl_up_sync(kAllLanes, x, static_cast<unsigned>(step));
+    if (lane >= step) x += below;
+  }
+  return x;
+}
+
+// The running sum of one chunk of one line, from `before` on; without `out` only its total, to totals. A
+// block takes 4 elements a thread at a time.
+inline constexpr int kScanEach = 4;
+template <class C>
+static __global__ void __launch_bounds__(kScanThreads)
+    cumsum_chunks(const __grid_constant__ Lines l, int64_t chunk, int64_t chunks, ScanType<C>* totals,
+                  bool write_out) {
+  using A = ScanType<C>;
+  constexpr int kWarps = kScanThreads / kWarp;
+  __shared__ A warps[kWarps];
+  const int64_t line = blockIdx.x / chunks, part = blockIdx.x % chunks;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int64_t first = part * chunk, last = min(first + chunk, l.length);
+  A before = 0;
+  if (write_out) {
+    for (int64_t k = 0; k < part; ++k) before += totals[line * chunks + k];
+  }
+  for (int64_t i = first; i < last; i += kScanThreads * kScanEach) {
+    A value[kScanEach], sum = 0;
+    const int64_t at = i + static_cast<int64_t>(threadIdx.x) * kScanEach;
+    for_stored<C>(l.start.operand[1].dtype, [&]<class T>(T*) {
+      const T* x = static_cast<const T*>(l.start.operand[1].data) + l.start.offset(1, line);
+#pragma unroll
+      for (int k = 0; k < kScanEach; ++k) {
+        if (at + k < last) sum += static_cast<A>(to<C>(x[(at + k) * l.x_step]));
+        value[k] = sum;
+      }
+    });
+    const A up_to = warp_scan(sum);
+    __syncthreads();  // the previous round's readers are done
+    if (lane == kWarp - 1) warps[warp] = up_to;
+    __syncthreads();
+    A offset = before + up_to - sum, total = 0;
+    for (int w = 0; w < kWarps; ++w) {
+      if (w < warp) offset += warps[w];
+      total += warps[w];
+    }
+    if (write_out) {
+      for_sum_stored<C>(l.start.operand[0].dtype, [&]<class Out>(Out*) {
+        Out* out = static_cast<Out*>(l.start.operand[0].data) + l.start.offset(0, line);
+#pragma unroll
+        for (int k = 0; k < kScanEach; ++k) {
+          if (at + k < last) out[(at + k) * l.out_step] = to<Out>(offset + value[k]);
+        }
+      });
+    }
+    before += total;
+  }
+  if (!write_out && threadIdx.x == 0) totals[line * chunks + part] = before;
+}
+
+// --- launchers ---
+
+void arg_extreme(const View& out, const View& x, int dim, bool largest) {
+  if (out.numel() == 0) return;
+  const Lines l = lines_along(out, x, dim, out.rank() == x.rank());
+  dispatch_compute(x.dtype, [&]<class C>(C*) {
+    const bool side_by_side = l.x_step == 1 || l.start.count < 4096;  // then a warp for each line
+    launch(side_by_side ? arg_extreme_kernel<C, kWarp> : arg_extreme_kernel<C, 1>,
+           over(l.start.count * (side_by_side ? kWarp : 1), kScanThreads), l, largest);
+  });
+}
+
+void cumsum(const View& out, const View& x, int dim) {
+  if (out.numel() == 0) return;
+  const Lines l = lines_along(out, x, dim, true);
+  dispatch_compute(x.dtype, [&]<class C>(C*) {
+    if (l.length < 64 || (l.x_step != 1 && l.start.count >= 4096)) {
+      return launch(cumsum_lines<C>, over(l.start.count, kScanThreads), l);
+    }
+    constexpr int64_t kRound = kScanThreads * kScanEach;
+    const int64_t wanted = std::clamp<int64_t>(2048 / l.start.count, 1, (l.length + kRound - 1) / kRound);
+    const int64_t chunk = ((l.length + wanted - 1) / wanted + kRound - 1) / kRound * kRound;
+    const int64_t chunks = (l.length + chunk - 1) / chunk;
+    const DeviceScratch<ScanType<C>> totals(l.start.count * chunks);
+    const LaunchConfig config{dim3(static_cast<unsigned>(l.start.count * chunks)), dim3(kScanThreads)};
+    if (chunks > 1) launch(cumsum_chunks<C>, config, l, chunk, chunks, totals.data(), false);
+    launch(cumsum_chunks<C>, config, l, chunk, chunks, totals.data(), true);
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
