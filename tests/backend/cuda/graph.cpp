@@ -1,5 +1,6 @@
 // Graphs: what a capture records, what it keeps of memory, what it refuses.
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <support/device.hpp>

@@ -185,6 +185,15 @@ TEST_CASE("an event orders one stream after another" * needs_devices()) {
     b.copy_from(a);
     CHECK(b.holds(7));
   }
+  b.fill(8);
+  cuda::Event filled(false);
+  filled.record();
+  {
+    const cuda::StreamGuard guard(consumer);
+    filled.wait();
+    a.copy_from(b);
+    CHECK(a.holds(8));
+  }
   CHECK(ready.is_reached());
   producer.synchronize();
   CHECK(producer.is_idle());

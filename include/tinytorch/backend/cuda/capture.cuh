@@ -25,9 +25,12 @@ struct DeviceBlock {
   std::vector<StreamHandle*> users;  // other streams that use it
 };
 
+class ReplayInputs;  // replay.cuh
+
 struct GraphMemory {
   uint64_t id = 0;                // from 1
   std::vector<DeviceBlock> held;  // died in the capture, may be used by the graph: kept as long as the graph
+  ReplayInputs* replay = nullptr;
 };
 
 inline thread_local GraphMemory* capturing = nullptr;

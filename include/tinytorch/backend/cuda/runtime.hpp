@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <tinytorch/core/device.hpp>
 #include <tinytorch/core/error.hpp>
@@ -140,6 +141,7 @@ class Event {
   EventHandle* handle() const { return handle_; }
   void record(TT_LOC);  // into the current stream of the event's device
   void record(const Stream& stream, TT_LOC);
+  void wait(TT_LOC) const;  // work queued from now on into that stream starts after the event
   bool is_reached(TT_LOC) const;
   void synchronize(TT_LOC) const;
   double milliseconds_since(const Event& earlier, TT_LOC) const;  // waits for this event; both must be timed
@@ -224,7 +226,7 @@ void refuse_in_capture(const char* what, TT_LOC);
 // A replay reads and writes the same addresses as the capture; so inputs are written into the same tensors,
 // and results are read from the tensors the captured step made. Memory allocated in the capture belongs to
 // the graph and is not reused before the graph is destroyed. The host's code runs once, in the capture:
-// numbers that change per step must be on the device.
+// numbers that change per step are read from device memory (replay_memory below).
 class Graph {
  public:
   explicit Graph(int device = current_device()) : device_(device) {}
@@ -260,6 +262,20 @@ class Graph {
   int device_ = 0;
   State* state_ = nullptr;
 };
+
+// Numbers that change from replay to replay. During a capture, on the capturing thread:
+//   on_replay(f)             calls f on the host before each replay, in the order of these calls; true
+//   replay_memory(bytes, f)  device memory that f(host copy) fills anew before each replay, after
+//   on_replay's;
+//                            aligned to 16 bytes, the graph's own
+//   random_offset()          device memory of how many blocks of the default generator (core/random.hpp) were
+//                            used since the capture began: what a kernel adds to its first block. A capture
+//                            itself uses none, each replay as many as the captured step asked for.
+// Outside of a capture they do nothing and return false or null: the caller then passes the numbers by value.
+// What f refers to must live as long as the graph.
+bool on_replay(std::function<void()> f);
+const void* replay_memory(size_t bytes, std::function<void(void*)> fill, TT_LOC);
+const uint64_t* random_offset();
 
 // ---- profiling
 

@@ -113,6 +113,10 @@ void Event::record(const Stream& stream, Loc loc) {
   const DeviceGuard guard(device_, loc);
   check(cudaEventRecord(native(handle_), native(stream.handle())), "recording an event", loc);
 }
+void Event::wait(Loc loc) const {
+  const DeviceGuard guard(device_, loc);
+  check(cudaStreamWaitEvent(native(current_stream(device_)), native(handle_), 0), "waiting for an event", loc);
+}
 bool Event::is_reached(Loc loc) const {
   const cudaError_t state = cudaEventQuery(native(handle_));
   if (state == cudaErrorNotReady) {

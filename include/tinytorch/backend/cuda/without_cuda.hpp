@@ -17,6 +17,9 @@ inline StreamHandle* current_stream() { return nullptr; }
 inline void set_current_stream(StreamHandle*, int) {}
 inline bool is_capturing() { return false; }
 inline void refuse_in_capture(const char*, Loc) {}
+inline bool on_replay(std::function<void()>) { return false; }
+inline const void* replay_memory(size_t, std::function<void(void*)>, Loc) { return nullptr; }
+inline const uint64_t* random_offset() { return nullptr; }
 inline bool is_pinned(const void*) { return false; }
 inline MemoryStats memory_stats(int) { return {}; }
 inline MemoryStats pinned_stats() { return {}; }
@@ -67,6 +70,7 @@ inline Event::Event(bool, int, Loc loc) { fail_without_cuda("cuda Event", loc); 
 inline Event::~Event() = default;
 inline void Event::record(Loc) {}
 inline void Event::record(const Stream&, Loc) {}
+inline void Event::wait(Loc) const {}
 inline bool Event::is_reached(Loc) const { return true; }
 inline void Event::synchronize(Loc) const {}
 inline double Event::milliseconds_since(const Event&, Loc) const { return 0; }
