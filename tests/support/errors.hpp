@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/core/device.hpp>
 #include <tinytorch/core/error.hpp>
 
@@ -21,6 +22,7 @@ inline Thrown thrown_by(const std::function<void()>& f) {
   Thrown t;
   try {
     f();
+    if (tinytorch::default_device().is_cuda()) tinytorch::backend::cuda::synchronize();  // what it found
   } catch (const tinytorch::Error& e) {
     t.code = e.code();
     t.text = e.what();

@@ -37,6 +37,26 @@ inline View dense_view(void* data, DType dtype, const Shape& shape) {
   return {data, dtype, shape, strides};
 }
 
+// v itself when it is contiguous, else a contiguous copy of the same type; without data, without data.
+class Dense {
+ public:
+  explicit Dense(const View& v) : view_(v) {
+    if (!v.data || v.contiguous()) return;
+    scratch_.emplace(v.numel() * static_cast<int64_t>(size_of(v.dtype)));
+    view_ = dense_view(scratch_->data(), v.dtype, v.shape);
+    copy(view_, v);
+  }
+  const View& view() const { return view_; }
+  template <class T>
+  T* as() const {
+    return view_.as<T>();
+  }
+
+ private:
+  std::optional<DeviceScratch<char>> scratch_;
+  View view_;
+};
+
 // v as a contiguous array of T: in place where it is one, else copied and converted. A view without data (an
 // absent bias) gives a null pointer.
 template <class T>

@@ -6,7 +6,7 @@
 // so positions of a row are ascending whatever the schedule. n rows comparisons in all.
 #pragma once
 
-#include <tinytorch/backend/cuda/kernel.cuh>
+#include <tinytorch/backend/cuda/dense.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

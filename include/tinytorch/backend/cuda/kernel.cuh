@@ -13,7 +13,6 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #endif
-#include <optional>
 #include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/backend/cuda/native.cuh>
 
@@ -51,49 +50,6 @@ void launch(void (*kernel)(Parameters...), const LaunchConfig& config, Arguments
 #endif
   check_launch(entry);
 }
-
-// Memory for the time of a launcher. It may be given back as soon as the kernels that use it are queued: the
-// allocator hands it to later work of the same stream only.
-template <class T>
-class DeviceScratch {
- public:
-  explicit DeviceScratch(int64_t n)
-      : bytes_(static_cast<size_t>(n) * sizeof(T)),
-        device_(current_device()),
-        data_(static_cast<T*>(allocate(bytes_, device_))) {}
-  ~DeviceScratch() { deallocate(data_, bytes_, device_); }
-  DeviceScratch(const DeviceScratch&) = delete;
-  DeviceScratch& operator=(const DeviceScratch&) = delete;
-  T* data() const { return data_; }
-
- private:
-  size_t bytes_;
-  int device_;
-  T* data_;
-};
-
-// v itself when it is contiguous, else a contiguous copy; without data, without data.
-class Dense {
- public:
-  explicit Dense(const View& v) : view_(v) {
-    if (!v.data || v.contiguous()) return;
-    copy_.emplace(v.numel() * static_cast<int64_t>(size_of(v.dtype)));
-    view_.data = copy_->data();
-    for (int d = v.rank() - 1; d >= 0; --d) {
-      view_.strides[d] = d + 1 < v.rank() ? view_.strides[d + 1] * v.shape[d + 1] : 1;
-    }
-    copy(view_, v);
-  }
-  const View& view() const { return view_; }
-  template <class T>
-  T* as() const {
-    return view_.as<T>();
-  }
-
- private:
-  View view_;
-  std::optional<DeviceScratch<char>> copy_;
-};
 
 // The block's dynamic shared memory, aligned to 16 bytes.
 template <class T>

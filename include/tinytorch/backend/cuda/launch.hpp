@@ -6,6 +6,8 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <string>
 #include <tinytorch/backend/cuda/runtime.hpp>
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/parameters.hpp>
@@ -25,6 +27,11 @@ void fill(const View& out, int64_t value);
 void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale = 1);
 void arg_extreme(const View& out, const View& x, int dim, bool largest);
 void cumsum(const View& out, const View& x, int dim);
+
+// Says by an error at the next synchronization that a value of index (i64) is neither in [0, size) nor
+// `except`: TT-RANGE-05 with message(value, row-major position), blaming loc.
+using RangeMessage = std::function<std::string(int64_t value, int64_t position)>;
+void check_range(const View& index, int64_t size, int64_t except, RangeMessage message, Loc loc);
 
 // index
 void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n, int64_t size,

@@ -158,6 +158,10 @@ void synchronize(TT_LOC);
 void synchronize(StreamHandle* stream, TT_LOC);
 void synchronize_device(int device, TT_LOC);
 
+// Throws what the device found wrong with the data of ops that are done (launch.hpp: check_range); every
+// synchronization does this.
+void raise_faults(TT_LOC);
+
 // ---- memory
 
 // Memory of `device`, aligned to 512 bytes, for the current stream: a freed block is reused by later work of

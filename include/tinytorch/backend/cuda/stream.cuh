@@ -147,12 +147,14 @@ double Event::milliseconds_since(const Event& earlier, Loc loc) const {
 void synchronize(StreamHandle* stream, Loc loc) {
   refuse_in_capture("synchronize()", loc);
   check(cudaStreamSynchronize(native(stream)), "waiting for a stream", loc);
+  raise_faults(loc);
 }
 void synchronize(Loc loc) { synchronize(current_stream(), loc); }
 void synchronize_device(int device, Loc loc) {
   refuse_in_capture("synchronize_device()", loc);
   const DeviceGuard guard(device, loc);
   check(cudaDeviceSynchronize(), "waiting for the device", loc);
+  raise_faults(loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

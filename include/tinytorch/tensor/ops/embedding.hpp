@@ -18,7 +18,7 @@ struct EmbeddingOp final : Primitive<EmbeddingOp> {
     require_floating(kName, in[0], loc);
     require_rank(kName, in[0], 2, "a table [V, C]", loc);
     require_index(kName, in[1], loc);
-    if (in[1].device().is_cpu()) require_rows(in, loc);
+    require_rows(in, loc);
     Shape shape = in[1].shape();
     shape.push_back(in[0].shape()[1]);
     return {{shape, in[0].dtype()}};
@@ -33,16 +33,26 @@ struct EmbeddingOp final : Primitive<EmbeddingOp> {
 
  private:
   void require_rows(const Tensors& in, Loc loc) const {
-    const int64_t V = in[0].shape()[0], at = backend::cpu::first_outside(in[1].view_of(), V);
+    const int64_t V = in[0].shape()[0];
+    const auto message = [V, table = in[0].describe(), shape = in[1].shape()](int64_t value, int64_t at) {
+      int64_t position[kMaxRank];
+      backend::locate(shape, contiguous_strides(shape), at, position);
+      return "embedding: index " + std::to_string(value) + " at position " +
+             Dims(position, position + shape.size()).str() + " is outside [0, " + std::to_string(V) +
+             "), the rows of " + table +
+             "\n  hint: is the vocabulary of the table as large as the tokenizer's?";
+    };
+    if (in[1].device().is_cuda()) {
+      if constexpr (backend::cuda::is_built()) {
+        backend::cuda::check_range(in[1].view_of(), V, -1, message, loc);
+      }
+      return;
+    }
+    const int64_t at = backend::cpu::first_outside(in[1].view_of(), V);
     if (at < 0) return;
     int64_t position[kMaxRank];
     const int64_t offset = backend::locate(in[1].shape(), in[1].strides(), at, position);
-    fail("TT-RANGE-05",
-         "embedding: index " + std::to_string(in[1].data<int64_t>()[offset]) + " at position " +
-             Dims(position, position + in[1].rank()).str() + " is outside [0, " + std::to_string(V) +
-             "), the rows of " + in[0].describe() +
-             "\n  hint: is the vocabulary of the table as large as the tokenizer's?",
-         loc);
+    fail("TT-RANGE-05", message(in[1].data<int64_t>()[offset], at), loc);
   }
 };
 

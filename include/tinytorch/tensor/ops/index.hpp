@@ -23,7 +23,18 @@ inline backend::View part(const Tensor& t, int dim, int64_t start, int64_t lengt
 }
 
 // All indices lie in [0, size), or an error names the first that does not.
+// A GPU's indices are looked at by the GPU: then the error comes at the next synchronization.
 inline void require_in_range(const char* op, const Tensor& index, int64_t size, Loc loc) {
+  const auto message = [=](int64_t value, int64_t position) {
+    return std::string(op) + ": index " + std::to_string(value) + " at position " + std::to_string(position) +
+           " is outside [0, " + std::to_string(size) + ")";
+  };
+  if (index.device().is_cuda()) {
+    if constexpr (backend::cuda::is_built()) {
+      constexpr int64_t kNone = -1;
+      return backend::cuda::check_range(index.view_of(), size, kNone, message, loc);
+    }
+  }
   if (index.is_contiguous()) {  // the usual case, and all are usually inside: no branch per element
     const int64_t* values = index.data<int64_t>();
     std::atomic<bool> inside{true};
@@ -38,10 +49,7 @@ inline void require_in_range(const char* op, const Tensor& index, int64_t size, 
   int64_t at = 0;
   for_each_element<int64_t>(index.view_of(), [&](int64_t v) {
     if (v < 0 || v >= size) {
-      fail("TT-RANGE-05",
-           std::string(op) + ": index " + std::to_string(v) + " at position " + std::to_string(at) +
-               " is outside [0, " + std::to_string(size) + ")",
-           loc);
+      fail("TT-RANGE-05", message(v, at), loc);
     }
     ++at;
   });
@@ -175,7 +183,7 @@ struct IndexSelect final : Primitive<IndexSelect> {
   Specs infer(const Tensors& in, Loc loc) const override {
     require_index(kName, in[1], loc);
     require_rank(kName, in[1], 1, "an index vector [N]", loc);
-    if (in[1].device().is_cpu()) require_in_range(kName, in[1], in[0].shape()[dim], loc);
+    require_in_range(kName, in[1], in[0].shape()[dim], loc);
     Shape shape = in[0].shape();
     shape[dim] = in[1].numel();
     return {{shape, in[0].dtype()}};
@@ -212,7 +220,7 @@ inline void require_gatherable(const char* op, const Tensor& x, const Tensor& in
              " and fit into it outside dimension " + std::to_string(dim),
          loc);
   }
-  if (index.device().is_cpu()) require_in_range(op, index, x.shape()[dim], loc);
+  require_in_range(op, index, x.shape()[dim], loc);
 }
 
 struct Gather final : Primitive<Gather> {

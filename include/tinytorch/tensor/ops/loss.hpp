@@ -35,7 +35,7 @@ struct CrossEntropy final : Primitive<CrossEntropy> {
                std::to_string(options.label_smoothing),
            loc);
     }
-    if (in[1].device().is_cpu()) require_targets(in[1], V, loc);
+    require_targets(in[1], V, loc);
     const bool each = options.reduction == Reduction::none;
     return {{each ? Shape{N} : Shape{}, in[0].dtype()},
             {{N}, in[0].dtype() == DType::f64 ? DType::f64 : DType::f32}};
@@ -54,17 +54,23 @@ struct CrossEntropy final : Primitive<CrossEntropy> {
 
  private:
   void require_targets(const Tensor& target, int64_t V, Loc loc) const {
+    const auto message = [V, ignored = options.ignore_index](int64_t value, int64_t sample) {
+      return "cross_entropy: target " + std::to_string(value) + " of sample " + std::to_string(sample) +
+             " is outside [0, " + std::to_string(V) +
+             ")\n  hint: classes count from 0; to leave a sample out give it ignore_index (" +
+             std::to_string(ignored) + ")";
+    };
+    if (target.device().is_cuda()) {
+      if constexpr (backend::cuda::is_built()) {
+        backend::cuda::check_range(target.view_of(), V, options.ignore_index, message, loc);
+      }
+      return;
+    }
     const int64_t* t = target.data<int64_t>();
     for (int64_t n = 0; n < target.numel(); ++n) {
       const int64_t value = t[n * target.strides()[0]];
       if ((value >= 0 && value < V) || value == options.ignore_index) continue;
-      fail("TT-RANGE-05",
-           "cross_entropy: target " + std::to_string(value) + " of sample " + std::to_string(n) +
-               " is outside [0, " + std::to_string(V) +
-               ")\n  hint: classes count from 0; to leave a sample out give it "
-               "ignore_index (" +
-               std::to_string(options.ignore_index) + ")",
-           loc);
+      fail("TT-RANGE-05", message(value, n), loc);
     }
   }
 };

@@ -14,8 +14,8 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kGemmTile = 64, kGemmDepth = 16;
 inline constexpr int kGemmSide = 16, kGemmThreads = kGemmSide * kGemmSide;
-inline constexpr int kGemmEach = kGemmTile / kGemmSide;                       // rows and columns of a thread
-inline constexpr int kGemmFetch = kGemmTile * kGemmDepth / kGemmThreads;      // elements a thread brings in
+inline constexpr int kGemmEach = kGemmTile / kGemmSide;                   // rows and columns of a thread
+inline constexpr int kGemmFetch = kGemmTile * kGemmDepth / kGemmThreads;  // elements a thread brings in
 
 struct GemmParameters {
   int64_t M, N, K, batches;
@@ -86,10 +86,10 @@ static __global__ void __launch_bounds__(kGemmThreads)
   const int64_t m0 = blockIdx.x / tiles * kGemmTile, n0 = blockIdx.x % tiles * kGemmTile;
   const int ty = static_cast<int>(threadIdx.x) / kGemmSide, tx = static_cast<int>(threadIdx.x) % kGemmSide;
   for (int64_t batch = blockIdx.z; batch < p.batches; batch += gridDim.z) {
-    GemmSlice<T, C> a{static_cast<const T*>(walk.operand[1].data) + walk.offset(1, batch), p.row[1], p.col[1],
-                      m0, p.M, {}};
-    GemmSlice<T, C> b{static_cast<const T*>(walk.operand[2].data) + walk.offset(2, batch), p.col[2], p.row[2],
-                      n0, p.N, {}};
+    GemmSlice<T, C> a{
+        static_cast<const T*>(walk.operand[1].data) + walk.offset(1, batch), p.row[1], p.col[1], m0, p.M, {}};
+    GemmSlice<T, C> b{
+        static_cast<const T*>(walk.operand[2].data) + walk.offset(2, batch), p.col[2], p.row[2], n0, p.N, {}};
     C sum[kGemmEach][kGemmEach] = {};
     a.fetch(0, p.K);
     b.fetch(0, p.K);
@@ -133,8 +133,8 @@ void dispatch_product(DType out, DType in, F&& f) {
   dispatch(in, [&]<class T>(T* t) {
     if constexpr (!std::is_same_v<T, bool>) {
       dispatch_compute(in, [&]<class C>(C* c) {
-        constexpr bool kMatches = std::is_same_v<C, Wide<T>> || (std::is_integral_v<T> && sizeof(T) < 4 &&
-                                                                 std::is_same_v<C, int32_t>);
+        constexpr bool kMatches = std::is_same_v<C, Wide<T>> ||
+                                  (std::is_integral_v<T> && sizeof(T) < 4 && std::is_same_v<C, int32_t>);
         if constexpr (kMatches) go(t, t, c);
       });
     }
@@ -153,8 +153,8 @@ inline void gemm(const View& out, const View& a, const View& b, const View& bias
   if (out.numel() == 0) return;
   const int r = out.rank();
   const Plan<3> plan({batches_of(out), batches_of(a), batches_of(b)}, 1);
-  GemmParameters p{out.shape[r - 2], out.shape[r - 1],  a.shape[r - 1], plan.operands.count,
-                   {},               {},                0,              accumulate};
+  GemmParameters p{out.shape[r - 2], out.shape[r - 1], a.shape[r - 1], plan.operands.count, {}, {}, 0,
+                   accumulate};
   const View* const views[3] = {&out, &a, &b};
   for (int k = 0; k < 3; ++k) {
     p.row[k] = views[k]->strides[r - 2];

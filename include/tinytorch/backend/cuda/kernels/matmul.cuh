@@ -122,11 +122,11 @@ class BlasPlan {
     const void* const alpha = f64 ? static_cast<const void*>(&one64) : &one32;
     const void* const zero = f64 ? static_cast<const void*>(&zero64) : &zero32;
     void* const d = const_cast<void*>(product_.d.data);
-    check_blas(cublasLtMatmul(blas_handle(), &operation_, alpha, product_.a.data, &layouts_[0],
-                              product_.b.data, &layouts_[1], product_.accumulate ? alpha : zero, d,
-                              &layouts_[2], d, &layouts_[2], &choice_.algo, workspace.data(),
-                              choice_.workspaceSize, native_stream()),
-               "multiplying matrices");
+    check_blas(
+        cublasLtMatmul(blas_handle(), &operation_, alpha, product_.a.data, &layouts_[0], product_.b.data,
+                       &layouts_[1], product_.accumulate ? alpha : zero, d, &layouts_[2], d, &layouts_[2],
+                       &choice_.algo, workspace.data(), choice_.workspaceSize, native_stream()),
+        "multiplying matrices");
     note_launch("cublasLtMatmul");
   }
 
@@ -153,8 +153,9 @@ class BlasPlan {
                "describing a batch");
   }
   Key key() const {
-    Key k{current_device(), product_.M, product_.N, product_.K, product_.batches, product_.epilogue,
-          product_.accumulate, static_cast<int64_t>(compute_), product_.z != nullptr, product_.z_ld};
+    Key k{current_device(),      product_.M,        product_.N,          product_.K,
+          product_.batches,      product_.epilogue, product_.accumulate, static_cast<int64_t>(compute_),
+          product_.z != nullptr, product_.z_ld};
     size_t i = 10;
     for (const BlasMatrix* m : {&product_.a, &product_.b, &product_.d}) {
       k[i++] = m->ld;
@@ -210,8 +211,13 @@ inline BlasMatrix blas_matrix(const View& v, bool flipped) {
   const int64_t R = v.shape[1], C = v.shape[2];
   const bool along_rows = has_lines(v, true);
   // Stored column-major, rows of v are columns.
-  BlasMatrix m{v.data, v.dtype, along_rows != flipped, along_rows ? C : R, along_rows ? R : C,
-               along_rows ? v.strides[1] : v.strides[2], v.strides[0]};
+  BlasMatrix m{v.data,
+               v.dtype,
+               along_rows != flipped,
+               along_rows ? C : R,
+               along_rows ? R : C,
+               along_rows ? v.strides[1] : v.strides[2],
+               v.strides[0]};
   m.ld = std::max(m.ld, m.rows);
   if (m.cols == 1) m.ld = m.rows;
   return m;
@@ -236,8 +242,8 @@ inline bool blas_product(const View& out, const View& a, const View& b, const Ep
   p.batches = out.shape[0];
   p.a = blas_matrix(by_rows ? b : a, by_rows);
   p.b = blas_matrix(by_rows ? a : b, by_rows);
-  p.d = {out.data, out.dtype, false, p.M, p.N,
-         std::max(p.M, by_rows ? out.strides[1] : out.strides[2]), out.strides[0]};
+  p.d = {out.data,      out.dtype, false, p.M, p.N, std::max(p.M, by_rows ? out.strides[1] : out.strides[2]),
+         out.strides[0]};
   p.epilogue = blas_epilogue(e);
   p.bias = e.bias.data;
   p.z = e.z.data;

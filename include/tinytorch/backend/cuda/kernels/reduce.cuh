@@ -9,6 +9,7 @@
 
 #include <limits>
 #include <tinytorch/backend/cuda/collective.cuh>
+#include <tinytorch/backend/cuda/dense.cuh>
 #include <tinytorch/backend/cuda/walk.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

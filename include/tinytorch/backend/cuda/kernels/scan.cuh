@@ -6,6 +6,7 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/collective.cuh>
+#include <tinytorch/backend/cuda/dense.cuh>
 #include <tinytorch/backend/cuda/walk.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

@@ -1,0 +1,321 @@
+// Fused kernels: bias with an activation, and residual sum with dropout and norm; forward and backward.
+//
+// Each element is read once and written once. The forward norm keeps a row's sum in shared memory (as the
+// dtype rounds it) while its mean, its variance and its result are computed in float: a warp for a short row,
+// a block for a long one. The gradient of the bias is summed by column strips: a block adds up a chunk of
+// rows while it writes dx, and a second kernel adds the chunks in order. Contracts: backend/cpu/fused.hpp.
+#pragma once
+
+#include <tinytorch/backend/cuda/collective.cuh>
+#include <tinytorch/backend/cuda/dense.cuh>
+#include <tinytorch/backend/cuda/dropout_mask.cuh>
+#include <tinytorch/backend/cuda/walk.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// Calls f.operator()<fn>() for an activation known only at run time.
+template <class F>
+__device__ __forceinline__ void select_activation(Activation fn, F&& f) {
+  switch (fn) {
+    case Activation::relu:
+      return f.template operator()<Activation::relu>();
+    case Activation::silu:
+      return f.template operator()<Activation::silu>();
+    case Activation::gelu:
+      return f.template operator()<Activation::gelu>();
+    case Activation::gelu_tanh:
+      return f.template operator()<Activation::gelu_tanh>();
+    default:
+      return f.template operator()<Activation::none>();
+  }
+}
+
+// --- bias and activation ---
+
+template <class C, bool kNeighbours>
+static __global__ void __launch_bounds__(kElementwiseBlock)
+    bias_activation_kernel(const __grid_constant__ Operands<3> o, Activation fn) {
+  const Share<C, kNeighbours> share;
+  if (share.first >= o.count) return;
+  C v[kPerThread<C, kNeighbours>], b[kPerThread<C, kNeighbours>];
+  read(v, o, 1, share);
+  read(b, o, 2, share);
+  select_activation(fn, [&]<Activation kFn>() {
+#pragma unroll
+    for (int k = 0; k < kPerThread<C, kNeighbours>; ++k) {
+      v[k] = unary_value<activation_fn(kFn), C>(v[k] + b[k], C(0), C(0));
+    }
+  });
+  write(v, o, share);
+}
+
+// dx and the chunk's column sums. A warp's lanes hold kWide neighbouring columns each; 8 warps share the
+// rows.
+inline constexpr int kBiasThreads = 256, kBiasLines = kBiasThreads / kWarp;
+template <class T, int kWide>
+static __global__ void __launch_bounds__(kBiasThreads)
+    bias_activation_grad_kernel(Activation fn, T* dx, Wide<T>* partial, const T* dy, const T* x,
+                                const T* bias, int64_t rows, int64_t C, int64_t chunk) {
+  using A = Wide<T>;
+  __shared__ A sums[kBiasLines][kWarp * kWide];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, line = static_cast<int>(threadIdx.x) / kWarp;
+  const int64_t column = (static_cast<int64_t>(blockIdx.x) * kWarp + lane) * kWide;
+  const int64_t last = min((static_cast<int64_t>(blockIdx.y) + 1) * chunk, rows);
+  A sum[kWide] = {}, b[kWide];
+  if (column < C) {
+    load(b, bias + column);
+    select_activation(fn, [&]<Activation kFn>() {
+#pragma unroll 2
+      for (int64_t r = blockIdx.y * chunk + line; r < last; r += kBiasLines) {
+        A g[kWide], v[kWide];
+        load(g, dy + r * C + column);
+        if constexpr (kFn != Activation::none) {
+          load(v, x + r * C + column);
+#pragma unroll
+          for (int k = 0; k < kWide; ++k) {
+            g[k] = binary_value<activation_grad_fn(kFn), A>(g[k], v[k] + b[k], A(0));
+          }
+        }
+#pragma unroll
+        for (int k = 0; k < kWide; ++k) sum[k] += g[k];
+        if (dx) store(dx + r * C + column, g);
+      }
+    });
+  }
+#pragma unroll
+  for (int k = 0; k < kWide; ++k) sums[line][k * kWarp + lane] = sum[k];
+  __syncthreads();
+  if (!partial) return;
+  for (int i = static_cast<int>(threadIdx.x); i < kWarp * kWide; i += kBiasThreads) {
+    const int64_t at = (static_cast<int64_t>(blockIdx.x) * kWarp + i % kWarp) * kWide + i / kWarp;
+    A total = 0;
+    for (int k = 0; k < kBiasLines; ++k) total += sums[k][i];
+    if (at < C) partial[blockIdx.y * C + at] = total;
+  }
+}
+
+void bias_activation(Activation fn, const View& out, const View& x, const View& bias) {
+  if (out.numel() == 0) return;
+  const auto run = [&]<class C>(C*) {
+    launch_over<C>(Plan<3>({out, x, bias}, kPerThread<C>), bias_activation_kernel<C, true>,
+                   bias_activation_kernel<C, false>, fn);
+  };
+  if (x.dtype == DType::f64) return run(static_cast<double*>(nullptr));
+  run(static_cast<float*>(nullptr));
+}
+
+inline bool aligned_to_16(std::initializer_list<const void*> pointers) {
+  for (const void* p : pointers) {
+    if (reinterpret_cast<uintptr_t>(p) % 16 != 0) return false;
+  }
+  return true;
+}
+
+void bias_activation_grad(Activation fn, const View& dx, const View& dbias, const View& dy, const View& x,
+                          const View& bias) {
+  const int64_t C = bias.shape[0], rows = C == 0 ? 0 : dy.numel() / C;
+  if (rows == 0) {
+    if (dbias.data && C > 0) fill(dbias, 0.0);
+    return;
+  }
+  const Dense g(dy), v(x), b(bias);
+  dispatch_stored(dy.dtype, [&]<class T>(T*) {
+    using A = Wide<T>;
+    constexpr int kWide = 16 / static_cast<int>(sizeof(T));
+    const bool wide = C % kWide == 0 && aligned_to_16({dx.data, g.view().data, v.view().data, b.view().data});
+    const int64_t strips = (C + kWarp * (wide ? kWide : 1) - 1) / (kWarp * (wide ? kWide : 1));
+    const int64_t wanted = std::clamp<int64_t>(132 * 8 / strips, 1, (rows + 63) / 64);
+    const int64_t chunk = (rows + wanted - 1) / wanted, chunks = (rows + chunk - 1) / chunk;
+    const DeviceScratch<A> partial(dbias.data ? chunks * C : 0);
+    A* const sums = dbias.data ? partial.data() : nullptr;
+    launch(wide ? bias_activation_grad_kernel<T, kWide> : bias_activation_grad_kernel<T, 1>,
+           {dim3(static_cast<unsigned>(strips), static_cast<unsigned>(chunks)), dim3(kBiasThreads)}, fn,
+           dx.as<T>(), sums, g.as<const T>(), v.as<const T>(), b.as<const T>(), rows, C, chunk);
+    if (!sums) return;
+    const bool first[] = {true, false};
+    reduce(ReduceFn::sum, dbias, {sums, dtype_of<A>, {chunks, C}, {C, 1}}, first);
+  });
+}
+
+// --- residual sum, dropout and norm ---
+
+template <class T>
+struct ResidualNormArrays {
+  T *out, *sum;
+  Wide<T>*mean, *rstd;  // mean null: RMS
+  const T *x, *residual, *weight, *bias;
+};
+
+inline constexpr int kNormThreads = 256;
+
+// kGroup threads (32 or 256) handle a row of C elements, kWide at a time.
+template <class T, int kGroup, int kWide>
+static __global__ void __launch_bounds__(kNormThreads)
+    residual_norm_kernel(ResidualNormArrays<T> a, int64_t rows, int64_t C, Wide<T> eps, bool drops,
+                         DropoutMask mask) {
+  using A = Wide<T>;
+  const int lane = static_cast<int>(threadIdx.x) % kGroup, group = static_cast<int>(threadIdx.x) / kGroup;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kNormThreads / kGroup) + group;
+  A* const held = dynamic_shared<A>() + group * C;
+  const bool inside = row < rows;
+  A total = 0;
+  for (int64_t c = lane * kWide; inside && c < C; c += kGroup * kWide) {
+    const int64_t at = row * C + c;
+    A v[kWide], r[kWide];
+    load(v, a.x + at);
+    load(r, a.residual + at);
+    if (drops) {
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        // Rows begin anywhere in a Philox block; the compiler keeps one block for neighbours that share it.
+        const PhiloxBlock words = mask.block(at + k);
+        const int w = static_cast<int>((at + k) % 4);
+        const uint32_t word =
+            w == 0 ? words.v[0] : (w == 1 ? words.v[1] : (w == 2 ? words.v[2] : words.v[3]));
+        v[k] *= mask.factor<A>(word);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) {
+      v[k] = to<A>(to<T>(v[k] + r[k]));  // as it will be read back
+      total += v[k];
+      held[c + k] = v[k];
+    }
+    store(a.sum + at, v);
+  }
+  const auto combine = [&](A x) {
+    if constexpr (kGroup == kWarp) {
+      return warp_reduce(x, Sum());
+    } else {
+      return block_reduce<kNormThreads>(x, Sum(), A(0));
+    }
+  };
+  const A n = static_cast<A>(C);
+  const A mean = a.mean ? combine(total) / n : A(0);
+  A squares = 0;
+  for (int64_t c = lane * kWide; inside && c < C; c += kGroup * kWide) {
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) squares += (held[c + k] - mean) * (held[c + k] - mean);
+  }
+  const A rstd = A(1) / sqrt(combine(squares) / n + eps);
+  if (!inside) return;
+  if (lane == 0) {
+    if (a.mean) a.mean[row] = mean;
+    a.rstd[row] = rstd;
+  }
+  for (int64_t c = lane * kWide; c < C; c += kGroup * kWide) {
+    A y[kWide], w[kWide], b[kWide];
+    if (a.weight) load(w, a.weight + c);
+    if (a.bias) load(b, a.bias + c);
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) {
+      y[k] = (held[c + k] - mean) * rstd;
+      if (a.weight) y[k] *= w[k];
+      if (a.bias) y[k] += b[k];
+    }
+    store(a.out + row * C + c, y);
+  }
+}
+
+// What a launcher does for rows that do not fit shared memory: the composition.
+inline void residual_norm_in_steps(const View& out, const View& sum, const View& mean, const View& rstd,
+                                   const View& x, const View& residual, const View& weight, const View& bias,
+                                   const ResidualNorm& p) {
+  if (p.p > 0) {
+    dropout(sum, x, p.p, p.seed, p.first_block);
+    binary(BinaryFn::add, sum, sum, residual, 0);
+  } else {
+    binary(BinaryFn::add, sum, x, residual, 0);
+  }
+  if (mean.data) return layer_norm(out, mean, rstd, sum, weight, bias, p.eps);
+  rms_norm(out, rstd, sum, weight, p.eps);
+}
+
+void residual_norm(const View& out, const View& sum, const View& mean, const View& rstd, const View& x,
+                   const View& residual, const View& weight, const View& bias,
+                   const ResidualNorm& parameters) {
+  if (out.numel() == 0) return;
+  const int64_t C = out.shape.back(), rows = out.numel() / C;
+  const Dense a(x), b(residual), w(weight), s(bias);
+  dispatch_stored(out.dtype, [&]<class T>(T*) {
+    using A = Wide<T>;
+    constexpr int kWide = 16 / static_cast<int>(sizeof(T));
+    const auto row_bytes = static_cast<size_t>(C) * sizeof(A);
+    const bool short_row = C <= 1024 && row_bytes * (kNormThreads / kWarp) <= kSharedByDefault;
+    if (!short_row && row_bytes > properties(current_device()).shared_per_block_optin - 1024) {
+      return residual_norm_in_steps(out, sum, mean, rstd, x, residual, weight, bias, parameters);
+    }
+    const ResidualNormArrays<T> arrays{out.as<T>(),     sum.as<T>(),     mean.as<A>(),    rstd.as<A>(),
+                                       a.as<const T>(), b.as<const T>(), w.as<const T>(), s.as<const T>()};
+    const bool wide = C % kWide == 0 && aligned_to_16({out.data, sum.data, a.view().data, b.view().data,
+                                                       w.view().data, s.view().data});
+    const int groups = short_row ? kNormThreads / kWarp : 1;
+    const LaunchConfig config{dim3(static_cast<unsigned>((rows + groups - 1) / groups)), dim3(kNormThreads),
+                              row_bytes * static_cast<size_t>(groups)};
+    const auto kernel =
+        short_row ? (wide ? residual_norm_kernel<T, kWarp, kWide> : residual_norm_kernel<T, kWarp, 1>)
+                  : (wide ? residual_norm_kernel<T, kNormThreads, kWide>
+                          : residual_norm_kernel<T, kNormThreads, 1>);
+    launch(kernel, config, arrays, rows, C, static_cast<A>(parameters.eps), parameters.p > 0,
+           DropoutMask(parameters.p, parameters.seed, parameters.first_block));
+  });
+}
+
+// dresidual += dsum; dx = dropout's mask of it. Either part may be missing.
+template <class C, bool kNeighbours>
+static __global__ void __launch_bounds__(kElementwiseBlock)
+    add_and_mask_kernel(const __grid_constant__ Operands<2> sum, const __grid_constant__ Operands<2> masked,
+                        bool adds, bool masks, DropoutMask mask) {
+  constexpr int kCount = kPerThread<C, kNeighbours>;
+  const Share<C, kNeighbours> share;
+  if (share.first >= sum.count) return;
+  C v[kCount], d[kCount];
+  read(v, sum, 0, share);
+  if (adds) {
+    read(d, sum, 1, share);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) v[k] += d[k];
+    write(v, sum, share);
+  }
+  if (!masks) return;
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    const int64_t i = share.element(k);
+    const PhiloxBlock words = mask.block(i);
+    const int w = static_cast<int>(i % 4);
+    const uint32_t word = w == 0 ? words.v[0] : (w == 1 ? words.v[1] : (w == 2 ? words.v[2] : words.v[3]));
+    v[k] *= mask.factor<C>(word);
+  }
+  write(v, masked, share);
+}
+
+void residual_norm_grad(const View& dx, const View& dresidual, const View& dweight, const View& dbias,
+                        const View& dout, const View& dsum, const View& sum, const View& mean,
+                        const View& rstd, const View& weight, const ResidualNorm& parameters) {
+  if (mean.data || dbias.data) {
+    layer_norm_grad(dresidual, dweight, dbias, dout, sum, mean, rstd, weight);
+  } else {
+    rms_norm_grad(dresidual, dweight, dout, sum, rstd, weight);
+  }
+  const bool separate = dx.data && dx.data != dresidual.data, masks = separate && parameters.p > 0;
+  if (separate && !masks && !dsum.data) return copy(dx, dresidual);
+  if (dresidual.numel() == 0 || (!dsum.data && !masks)) return;
+  const DropoutMask mask(parameters.p, parameters.seed, parameters.first_block);
+  const auto run = [&]<class C>(C*) {
+    const Plan<2> added({dresidual, dsum.data ? dsum : dresidual}, kPerThread<C>);
+    const Plan<2> to({masks ? dx : dresidual, dresidual}, kPerThread<C>);
+    const bool neighbours = added.neighbours && to.neighbours;
+    const int64_t each = neighbours ? kPerThread<C> : kPerThread<C, false>;
+    launch(neighbours ? add_and_mask_kernel<C, true> : add_and_mask_kernel<C, false>,
+           over((added.operands.count + each - 1) / each, kElementwiseBlock), added.operands, to.operands,
+           dsum.data != nullptr, masks, mask);
+  };
+  if (dresidual.dtype == DType::f64) {
+    run(static_cast<double*>(nullptr));
+  } else {
+    run(static_cast<float*>(nullptr));
+  }
+  if (separate && !masks) copy(dx, dresidual);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
