@@ -33,7 +33,7 @@ TEST_CASE("outside of a capture there is nothing to replay") {
   int calls = 0;
   CHECK(!cuda::on_replay([&] { ++calls; }));
   CHECK(cuda::replay_memory(8, [&](void*) { ++calls; }) == nullptr);
-  CHECK(cuda::random_offset() == nullptr);
+  CHECK(cuda::random_offset(0) == nullptr);
   CHECK(calls == 0);
 }
 
@@ -134,9 +134,10 @@ TEST_CASE("replays go on in the random stream where the program is" * needs_devi
   cuda::Graph graph;
   graph.capture([&] {
     first = tt::default_generator().reserve(5);
-    const uint64_t* const offset = cuda::random_offset();
+    const uint64_t* const offset = cuda::random_offset(7);
     REQUIRE(offset != nullptr);
-    CHECK(cuda::random_offset() == offset);
+    CHECK(cuda::random_offset(7) == offset);
+    CHECK(cuda::random_offset(8) == nullptr);  // of some other generator
     take(output.data(), offset, sizeof(uint64_t));
     tt::default_generator().reserve(2);
   });

@@ -41,7 +41,8 @@ class ReplayInputs {
     return address;
   }
 
-  const uint64_t* random_offset(Loc loc) {
+  const uint64_t* random_offset(uint64_t seed, Loc loc) {
+    if (seed != at_begin_.seed) return nullptr;
     if (!offset_) {
       const auto fill = [this](void* to) {
         const uint64_t used = default_generator().state().next_block - at_begin_.next_block;
@@ -100,8 +101,8 @@ bool on_replay(std::function<void()> f) {
 const void* replay_memory(size_t bytes, std::function<void(void*)> fill, Loc loc) {
   return capturing ? capturing->replay->add(bytes, std::move(fill), loc) : nullptr;
 }
-const uint64_t* random_offset() {
-  return capturing ? capturing->replay->random_offset(Loc::current()) : nullptr;
+const uint64_t* random_offset(uint64_t seed) {
+  return capturing ? capturing->replay->random_offset(seed, Loc::current()) : nullptr;
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -272,14 +272,15 @@ class Graph {
 //   replay_memory(bytes, f)  device memory that f(host copy) fills anew before each replay, after
 //   on_replay's;
 //                            aligned to 16 bytes, the graph's own
-//   random_offset()          device memory of how many blocks of the default generator (core/random.hpp) were
-//                            used since the capture began: what a kernel adds to its first block. A capture
-//                            itself uses none, each replay as many as the captured step asked for.
+//   random_offset(seed)      device memory of how many blocks of the default generator (core/random.hpp) were
+//                            used since the capture began, for a kernel to add to its first block; null for
+//                            the seed of another generator, whose numbers each replay repeats. The capture
+//                            itself uses no block, each replay as many as the captured step asked for.
 // Outside of a capture they do nothing and return false or null: the caller then passes the numbers by value.
 // What f refers to must live as long as the graph.
 bool on_replay(std::function<void()> f);
 const void* replay_memory(size_t bytes, std::function<void(void*)> fill, TT_LOC);
-const uint64_t* random_offset();
+const uint64_t* random_offset(uint64_t seed);
 
 // ---- profiling
 

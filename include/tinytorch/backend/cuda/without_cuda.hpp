@@ -19,7 +19,7 @@ inline bool is_capturing() { return false; }
 inline void refuse_in_capture(const char*, Loc) {}
 inline bool on_replay(std::function<void()>) { return false; }
 inline const void* replay_memory(size_t, std::function<void(void*)>, Loc) { return nullptr; }
-inline const uint64_t* random_offset() { return nullptr; }
+inline const uint64_t* random_offset(uint64_t) { return nullptr; }
 inline bool is_pinned(const void*) { return false; }
 inline MemoryStats memory_stats(int) { return {}; }
 inline MemoryStats pinned_stats() { return {}; }
