@@ -56,7 +56,8 @@ class PinnedAllocator {
     try {
       for (const auto& [device, stream] : live.users) {
         const StreamGuard guard(stream, device);
-        pending.events.emplace_back(false, device).record();
+        pending.events.push_back({device, take_event(device)});
+        pending.events.back().event.record();
       }
     } catch (const Error&) {
       return;  // another thread captures that stream
@@ -110,10 +111,14 @@ class PinnedAllocator {
     bool in_graph = false;
     std::vector<std::pair<int, StreamHandle*>> users;  // device, stream
   };
+  struct DeviceEvent {
+    int device;
+    Event event;
+  };
   struct Pending {
     void* address;
     size_t capacity;
-    std::vector<Event> events;
+    std::vector<DeviceEvent> events;
   };
   using LiveBlocks = std::map<const char*, Live>;
 
@@ -124,14 +129,23 @@ class PinnedAllocator {
     --found;
     return at < found->first + std::max<size_t>(found->second.bytes, 1) ? found : live_.end();
   }
+  // Making an event costs as much as queueing the copy it follows.
+  Event take_event(int device) {
+    std::vector<Event>& idle = idle_events_[device];
+    if (idle.empty()) return Event(false, device);
+    Event event = std::move(idle.back());
+    idle.pop_back();
+    return event;
+  }
   void collect() {
     std::erase_if(pending_, [&](Pending& p) {
-      for (const Event& event : p.events) {
-        if (cudaEventQuery(native(event.handle())) == cudaErrorNotReady) {
+      for (const DeviceEvent& e : p.events) {
+        if (cudaEventQuery(native(e.event.handle())) == cudaErrorNotReady) {
           (void)cudaGetLastError();
           return false;
         }
       }
+      for (DeviceEvent& e : p.events) idle_events_[e.device].push_back(std::move(e.event));
       free_[p.capacity].push_back(p.address);
       counts_.cached += p.capacity;
       return true;
@@ -142,6 +156,7 @@ class PinnedAllocator {
   LiveBlocks live_;
   std::map<size_t, std::vector<void*>> free_;  // by capacity
   std::vector<Pending> pending_;
+  std::map<int, std::vector<Event>> idle_events_;  // by device
   MemoryStats counts_;
 };
 
