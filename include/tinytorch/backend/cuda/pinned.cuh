@@ -137,19 +137,28 @@ class PinnedAllocator {
     idle.pop_back();
     return event;
   }
-  void collect() {
-    std::erase_if(pending_, [&](Pending& p) {
-      for (const DeviceEvent& e : p.events) {
-        if (cudaEventQuery(native(e.event.handle())) == cudaErrorNotReady) {
-          (void)cudaGetLastError();
-          return false;
-        }
+  static bool is_done(const Pending& p) {
+    for (const DeviceEvent& e : p.events) {
+      if (cudaEventQuery(native(e.event.handle())) == cudaErrorNotReady) {
+        (void)cudaGetLastError();
+        return false;
       }
-      for (DeviceEvent& e : p.events) idle_events_[e.device].push_back(std::move(e.event));
-      free_[p.capacity].push_back(p.address);
-      counts_.cached += p.capacity;
-      return true;
-    });
+    }
+    return true;
+  }
+  void collect() {
+    for (size_t k = 0; k < pending_.size();) {
+      if (!is_done(pending_[k])) {
+        ++k;
+        continue;
+      }
+      Pending done = std::move(pending_[k]);
+      if (k + 1 < pending_.size()) pending_[k] = std::move(pending_.back());
+      pending_.pop_back();
+      for (DeviceEvent& e : done.events) idle_events_[e.device].push_back(std::move(e.event));
+      free_[done.capacity].push_back(done.address);
+      counts_.cached += done.capacity;
+    }
   }
 
   std::mutex mutex_;
