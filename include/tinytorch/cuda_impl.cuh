@@ -16,10 +16,13 @@
 #include <tinytorch/backend/cuda/kernels/fused.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm.cuh>
 #include <tinytorch/backend/cuda/kernels/index.cuh>
+#include <tinytorch/backend/cuda/kernels/loss.cuh>
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>
+#include <tinytorch/backend/cuda/kernels/norm.cuh>
 #include <tinytorch/backend/cuda/kernels/optimizer.cuh>
 #include <tinytorch/backend/cuda/kernels/random.cuh>
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>
 #include <tinytorch/backend/cuda/kernels/scan.cuh>
+#include <tinytorch/backend/cuda/kernels/softmax.cuh>
 #include <tinytorch/backend/cuda/kernels/sort.cuh>
 #include <tinytorch/backend/cuda/runtime.cuh>

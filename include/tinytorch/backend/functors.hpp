@@ -235,4 +235,27 @@ TT_HOST_DEVICE inline T binary_value(T a, T b, [[maybe_unused]] T p0) {
   if constexpr (fn == logical_or) return T(a != T(0) || b != T(0));
 }
 
+// Losses of one element each, and their derivatives by the prediction x and by the target t.
+template <PointwiseLoss fn, class T>
+TT_HOST_DEVICE inline T loss_value(T x, T t) {
+  if constexpr (fn == PointwiseLoss::mse) return (x - t) * (x - t);
+  if constexpr (fn == PointwiseLoss::bce_with_logits) {
+    // log(1 + e) without losing a small e: the rounding of u = 1 + e is undone by e / (u - 1).
+    const T e = math::exp(x < T(0) ? x : -x), u = T(1) + e;
+    const T log1p = u == T(1) ? e : math::log(u) * (e / (u - T(1)));
+    return (x < T(0) ? T(0) : x) - x * t + log1p;
+  }
+}
+template <PointwiseLoss fn, class T>
+TT_HOST_DEVICE inline T loss_derivative(T x, T t) {
+  if constexpr (fn == PointwiseLoss::mse) return T(2) * (x - t);
+  if constexpr (fn == PointwiseLoss::bce_with_logits) return math::sigmoid(x) - t;
+}
+// By the target.
+template <PointwiseLoss fn, class T>
+TT_HOST_DEVICE inline T loss_target_derivative(T x, T t) {
+  if constexpr (fn == PointwiseLoss::mse) return T(2) * (t - x);
+  if constexpr (fn == PointwiseLoss::bce_with_logits) return -x;
+}
+
 }  // namespace tinytorch::inline TT_BUILD::backend

@@ -33,6 +33,7 @@ TT_API void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dt
 #if TT_BACKEND_BODIES
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/runs.hpp>
+#include <tinytorch/backend/functors.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/scalar_math.hpp>
 #include <vector>
@@ -154,28 +155,6 @@ TT_API void cross_entropy_grad(const View& dx, const View& grad, const View& log
 }
 
 // --- losses of one element each ---
-
-template <PointwiseLoss fn, class T>
-T loss_value(T x, T t) {
-  if constexpr (fn == PointwiseLoss::mse) return (x - t) * (x - t);
-  if constexpr (fn == PointwiseLoss::bce_with_logits) {
-    // log(1 + e) without losing a small e: the rounding of u = 1 + e is undone by e / (u - 1).
-    const T e = math::exp(x < T(0) ? x : -x), u = T(1) + e;
-    const T log1p = u == T(1) ? e : math::log(u) * (e / (u - T(1)));
-    return (x < T(0) ? T(0) : x) - x * t + log1p;
-  }
-}
-template <PointwiseLoss fn, class T>
-T loss_derivative(T x, T t) {
-  if constexpr (fn == PointwiseLoss::mse) return T(2) * (x - t);
-  if constexpr (fn == PointwiseLoss::bce_with_logits) return math::sigmoid(x) - t;
-}
-// By the target.
-template <PointwiseLoss fn, class T>
-T loss_target_derivative(T x, T t) {
-  if constexpr (fn == PointwiseLoss::mse) return T(2) * (t - x);
-  if constexpr (fn == PointwiseLoss::bce_with_logits) return -x;
-}
 
 template <class T>
 using LossLoop = void (*)(T* out, const T* x, const T* t, int64_t n);

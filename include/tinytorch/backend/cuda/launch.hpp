@@ -122,6 +122,10 @@ void cross_entropy(const View& loss, const View& lse, const View& logits, const 
                    const CrossEntropyParameters& parameters);
 void cross_entropy_grad(const View& dx, const View& grad, const View& logits, const View& target,
                         const View& lse, const CrossEntropyParameters& parameters);
+// cross_entropy and cross_entropy_grad in one visit of the logits, for the gradient `grad` of the loss; dx
+// may be the logits themselves.
+void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, const View& logits,
+                             const View& target, const CrossEntropyParameters& parameters, double grad = 1);
 void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const View& target,
                     LossReduction reduction);
 void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, const View& grad,

@@ -146,16 +146,16 @@ struct ResidualNormArrays {
   const T *x, *residual, *weight, *bias;
 };
 
-inline constexpr int kNormThreads = 256;
+inline constexpr int kResidualThreads = 256;
 
 // kGroup threads (32 or 256) handle a row of C elements, kWide at a time.
 template <class T, int kGroup, int kWide>
-static __global__ void __launch_bounds__(kNormThreads)
+static __global__ void __launch_bounds__(kResidualThreads)
     residual_norm_kernel(ResidualNormArrays<T> a, int64_t rows, int64_t C, Wide<T> eps, bool drops,
                          DropoutMask mask) {
   using A = Wide<T>;
   const int lane = static_cast<int>(threadIdx.x) % kGroup, group = static_cast<int>(threadIdx.x) / kGroup;
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kNormThreads / kGroup) + group;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kResidualThreads / kGroup) + group;
   A* const held = dynamic_shared<A>() + group * C;
   const bool inside = row < rows;
   A total = 0;
@@ -187,7 +187,7 @@ static __global__ void __launch_bounds__(kNormThreads)
     if constexpr (kGroup == kWarp) {
       return warp_reduce(x, Sum());
     } else {
-      return block_reduce<kNormThreads>(x, Sum(), A(0));
+      return block_reduce<kResidualThreads>(x, Sum(), A(0));
     }
   };
   const A n = static_cast<A>(C);
@@ -241,7 +241,7 @@ void residual_norm(const View& out, const View& sum, const View& mean, const Vie
     using A = Wide<T>;
     constexpr int kWide = 16 / static_cast<int>(sizeof(T));
     const auto row_bytes = static_cast<size_t>(C) * sizeof(A);
-    const bool short_row = C <= 1024 && row_bytes * (kNormThreads / kWarp) <= kSharedByDefault;
+    const bool short_row = C <= 1024 && row_bytes * (kResidualThreads / kWarp) <= kSharedByDefault;
     if (!short_row && row_bytes > properties(current_device()).shared_per_block_optin - 1024) {
       return residual_norm_in_steps(out, sum, mean, rstd, x, residual, weight, bias, parameters);
     }
@@ -249,13 +249,13 @@ void residual_norm(const View& out, const View& sum, const View& mean, const Vie
                                        a.as<const T>(), b.as<const T>(), w.as<const T>(), s.as<const T>()};
     const bool wide = C % kWide == 0 && aligned_to_16({out.data, sum.data, a.view().data, b.view().data,
                                                        w.view().data, s.view().data});
-    const int groups = short_row ? kNormThreads / kWarp : 1;
-    const LaunchConfig config{dim3(static_cast<unsigned>((rows + groups - 1) / groups)), dim3(kNormThreads),
-                              row_bytes * static_cast<size_t>(groups)};
+    const int groups = short_row ? kResidualThreads / kWarp : 1;
+    const LaunchConfig config{dim3(static_cast<unsigned>((rows + groups - 1) / groups)),
+                              dim3(kResidualThreads), row_bytes * static_cast<size_t>(groups)};
     const auto kernel =
         short_row ? (wide ? residual_norm_kernel<T, kWarp, kWide> : residual_norm_kernel<T, kWarp, 1>)
-                  : (wide ? residual_norm_kernel<T, kNormThreads, kWide>
-                          : residual_norm_kernel<T, kNormThreads, 1>);
+                  : (wide ? residual_norm_kernel<T, kResidualThreads, kWide>
+                          : residual_norm_kernel<T, kResidualThreads, 1>);
     launch(kernel, config, arrays, rows, C, static_cast<A>(parameters.eps), parameters.p > 0,
            DropoutMask(parameters.p, parameters.seed, parameters.first_block));
   });

@@ -1,0 +1,376 @@
+// What bench_cuda times: each case has a description, which bench/peers/cuda_torch.py follows too, and a
+// function that makes one set of operands and the call on them.
+//
+//   name, op, dtype, shape, options   the work
+//   group                             the row of the table that it counts for
+//   bytes, flops                      of one call, at the least: each operand read once, each result written
+//                                     once
+//   tensor_bytes                      of its largest operand
+//   sets, calls                       a sample makes `calls` calls, turn by turn on `sets` sets of operands,
+//                                     together several times the L2 cache: no call finds its data there
+//   peers                             what to compare with: variants that the peer knows
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tinytorch/data/digits.hpp>
+#include <tinytorch/layers/activation.hpp>
+#include <tinytorch/layers/adam.hpp>
+#include <tinytorch/layers/batch_norm.hpp>
+#include <tinytorch/layers/clip.hpp>
+#include <tinytorch/layers/conv2d.hpp>
+#include <tinytorch/layers/linear.hpp>
+#include <tinytorch/layers/pooling.hpp>
+#include <tinytorch/layers/sequential.hpp>
+#include <tinytorch/tinytorch.hpp>
+#include <utility>
+#include <vector>
+
+namespace bench {
+
+namespace tt = tinytorch;
+using tt::Tensor;
+using tt::Tensors;
+
+// Makes one call; what it returns is kept until the same set's next call, so that results rotate as well.
+using Work = std::function<Tensors()>;
+
+struct CudaCase {
+  std::string name, group, op;
+  tt::DType dtype = tt::f32;
+  std::vector<int64_t> shape = {};
+  std::vector<std::string> peers = {};
+  double bytes = 0, flops = 0, tensor_bytes = 0;
+  bool graph = true;  // captured and replayed, so that the host's work is not timed
+  std::map<std::string, int64_t> options = {};
+  int64_t sets = 1, calls = 1;
+};
+
+// ---- the list
+
+class CudaCaseList {
+ public:
+  // Sizes are divided by `shrink`: for a dry run on a machine without a GPU.
+  explicit CudaCaseList(int64_t shrink) : shrink_(shrink) {
+    copies();
+    rows();
+    cross_entropy();
+    elementwise();
+    linear();
+    conv();
+    whole_steps();
+  }
+  std::vector<CudaCase> cases;
+
+ private:
+  static constexpr double kRotation = 256e6;  // bytes that the sets fill at least: five L2 caches of an H200
+  static constexpr double kSample = 4e-4;     // seconds that a sample lasts at least, if all runs at the peak
+
+  int64_t smaller(int64_t n, int64_t least = 1) const { return std::max(std::min(n, least), n / shrink_); }
+
+  void add(CudaCase c) {
+    const double seconds = std::max({c.bytes / 4e12, c.flops / 6e14, 4e-6});
+    if (c.graph && shrink_ == 1) {
+      c.sets =
+          std::clamp<int64_t>(static_cast<int64_t>(std::ceil(kRotation / std::max(c.bytes, 1.0))), 2, 24);
+      if (c.bytes > 6e9) c.sets = 1;
+      c.calls = c.sets * std::clamp<int64_t>(
+                             static_cast<int64_t>(kSample / seconds / static_cast<double>(c.sets)) + 1, 1, 8);
+    }
+    cases.push_back(std::move(c));
+  }
+  static double size_of(tt::DType t) { return static_cast<double>(tt::size_of(t)); }
+
+  void copies() {
+    for (const int64_t mb : {64, 256, 1024, 4096}) {
+      const int64_t n = smaller(mb << 18);
+      const double bytes = 4.0 * static_cast<double>(n);
+      CudaCase c{.name = "copy " + std::to_string(mb) + " MiB f32", .group = "copy", .op = "copy"};
+      c.shape = {n}, c.peers = {"eager"}, c.bytes = 2 * bytes, c.tensor_bytes = bytes;
+      add(std::move(c));
+    }
+  }
+
+  void row_case(const std::string& op, double passes, int64_t rows, int64_t cols, tt::DType dtype) {
+    const int64_t r = smaller(rows, 8);
+    const double bytes = static_cast<double>(r * cols) * size_of(dtype);
+    CudaCase c{.name = op + " " + std::to_string(rows) + "x" + std::to_string(cols) + " " + name_of(dtype),
+               .group = op,
+               .op = op,
+               .dtype = dtype};
+    c.shape = {r, cols}, c.peers = {"eager", "compile"}, c.bytes = passes * bytes, c.tensor_bytes = bytes;
+    add(std::move(c));
+  }
+  void rows() {
+    constexpr std::pair<int64_t, int64_t> kShapes[] = {
+        {8192, 768}, {16384, 4096}, {4096, 50304}, {32768, 1024}, {1024, 16384}};
+    for (const char* op : {"softmax", "layer_norm", "rms_norm", "log_softmax"}) {
+      for (const bool backward : {false, true}) {
+        for (const tt::DType dtype : {tt::bf16, tt::f32}) {
+          for (const auto& [r, c] : kShapes) {
+            row_case(backward ? std::string(op) + "_backward" : op, backward ? 3 : 2, r, c, dtype);
+          }
+        }
+      }
+    }
+  }
+  // One read of the logits; their gradient may take their place.
+  void cross_entropy() { row_case("cross_entropy", 2, 4096, 50304, tt::bf16); }
+
+  void elementwise() {
+    constexpr std::pair<const char*, double> kOps[] = {{"relu", 2},    {"exp", 2}, {"gelu", 2},    {"add", 3},
+                                                       {"add_row", 2}, {"sum", 1}, {"sum_rows", 1}};
+    for (const auto& [op, passes] : kOps) {
+      for (const tt::DType dtype : {tt::f32, tt::bf16}) {
+        for (const int64_t mb : {64, 256, 1024}) {
+          const int64_t rows = smaller((mb << 20) / static_cast<int64_t>(tt::size_of(dtype)) / 4096);
+          const double bytes = static_cast<double>(rows * 4096) * size_of(dtype);
+          CudaCase c{.name = std::string(op) + " " + std::to_string(mb) + " MiB " + name_of(dtype),
+                     .group = "elementwise",
+                     .op = op,
+                     .dtype = dtype};
+          c.shape = {rows, 4096}, c.peers = {"eager"}, c.bytes = passes * bytes, c.tensor_bytes = bytes;
+          add(std::move(c));
+        }
+      }
+    }
+  }
+
+  void linear() {
+    constexpr int64_t kShapes[][3] = {
+        {8192, 768, 3072}, {8192, 3072, 768}, {4096, 4096, 4096}, {8192, 4096, 16384}};
+    for (const auto& [m, k, n] : kShapes) {
+      CudaCase c{.name = "linear_gelu " + std::to_string(m) + "x" + std::to_string(k) + "x" +
+                         std::to_string(n) + " bf16",
+                 .group = "linear_gelu",
+                 .op = "linear_gelu",
+                 .dtype = tt::bf16};
+      c.shape = {smaller(m, 8), smaller(k, 8), smaller(n, 8)}, c.peers = {"eager", "max_autotune"};
+      const auto M = static_cast<double>(c.shape[0]), K = static_cast<double>(c.shape[1]),
+                 N = static_cast<double>(c.shape[2]);
+      c.bytes = 2 * (M * K + N * K + N + M * N), c.flops = 2 * M * N * K;
+      c.tensor_bytes = 2 * std::max({M * K, N * K, M * N});
+      add(std::move(c));
+    }
+  }
+
+  // N, C, H = W, O, kernel, stride: the layers of a ResNet that take its time
+  void conv() {
+    constexpr int64_t kShapes[][6] = {
+        {64, 3, 224, 64, 7, 2},   {64, 64, 56, 64, 3, 1},   {64, 256, 56, 64, 1, 1}, {64, 128, 56, 128, 3, 2},
+        {64, 128, 28, 128, 3, 1}, {64, 256, 14, 256, 3, 1}, {64, 512, 7, 512, 3, 1}};
+    for (const auto& [n, ch, side, out, kernel, stride] : kShapes) {
+      CudaCase c{.name = "conv2d " + std::to_string(n) + "x" + std::to_string(ch) + "x" +
+                         std::to_string(side) + "x" + std::to_string(side) + " to " + std::to_string(out) +
+                         ", " + std::to_string(kernel) + "x" + std::to_string(kernel) + " stride " +
+                         std::to_string(stride) + " bf16",
+                 .group = "conv2d",
+                 .op = "conv2d",
+                 .dtype = tt::bf16};
+      const int64_t images = smaller(n), outputs = (side + kernel / 2 * 2 - kernel) / stride + 1;
+      c.shape = {images, ch, side, side}, c.peers = {"eager", "channels_last"};
+      c.options = {{"out", out}, {"kernel", kernel}, {"stride", stride}, {"padding", kernel / 2}};
+      const auto x = static_cast<double>(images * ch * side * side),
+                 y = static_cast<double>(images * out * outputs * outputs),
+                 w = static_cast<double>(out * ch * kernel * kernel);
+      c.bytes = 2 * (3 * x + 3 * y + 3 * w), c.tensor_bytes = 2 * std::max(x, y);
+      c.flops = 6 * y * static_cast<double>(ch * kernel * kernel);
+      add(std::move(c));
+    }
+  }
+
+  void whole_steps() {
+    // Read: gradient (for the norm), then parameter, gradient, both moments; written: parameter and moments.
+    const int64_t width = smaller(768, 16);
+    CudaCase adamw{.name = "adamw 125M f32", .group = "adamw", .op = "adamw"};
+    adamw.shape = {width, smaller(50257, 64), 12}, adamw.peers = {"eager"}, adamw.graph = false;
+    adamw.bytes = 32 * adamw_parameters(adamw.shape), adamw.tensor_bytes = 4 * adamw_parameters(adamw.shape);
+    adamw.calls = 4;
+    add(adamw);
+    CudaCase replayed = adamw;
+    replayed.name = "adamw 125M f32, captured", replayed.group = "adamw_captured", replayed.graph = true;
+    add(std::move(replayed));
+
+    CudaCase digits{.name = "digits conv net step, batch 256", .group = "digits_step", .op = "digits_step"};
+    digits.shape = {smaller(256, 8)}, digits.peers = {"eager", "compile"};
+    add(std::move(digits));
+    cases.back().sets = cases.back().calls = 1;  // its data is meant to stay in the cache
+  }
+
+ public:
+  // GPT-2's parameters: width, vocabulary, blocks.
+  static std::vector<tt::Shape> adamw_shapes(const std::vector<int64_t>& sizes) {
+    const int64_t C = sizes[0];
+    std::vector<tt::Shape> shapes = {{sizes[1], C}, {1024, C}};
+    for (int64_t block = 0; block < sizes[2]; ++block) {
+      shapes.insert(
+          shapes.end(),
+          {{C}, {C}, {3 * C, C}, {3 * C}, {C, C}, {C}, {C}, {C}, {4 * C, C}, {4 * C}, {C, 4 * C}, {C}});
+    }
+    shapes.insert(shapes.end(), {{C}, {C}});
+    return shapes;
+  }
+  static double adamw_parameters(const std::vector<int64_t>& sizes) {
+    double count = 0;
+    for (const tt::Shape& s : adamw_shapes(sizes)) count += static_cast<double>(s.numel());
+    return count;
+  }
+
+ private:
+  int64_t shrink_;
+};
+
+// ---- the calls
+
+inline Tensor normal(const tt::Shape& shape, tt::DType dtype, tt::Device device) {
+  const Tensor x = tt::randn(shape, tt::f32, device);
+  return dtype == tt::f32 ? x : x.to(dtype);
+}
+inline Tensor leaf(const tt::Shape& shape, tt::DType dtype, tt::Device device) {
+  Tensor x = normal(shape, dtype, device);
+  x.requires_grad_();
+  return x;
+}
+inline Tensors take_grads(Tensors& leaves) {
+  Tensors grads;
+  for (Tensor& t : leaves) {
+    grads.push_back(t.grad());
+    t.zero_grad();
+  }
+  return grads;
+}
+
+inline Work elementwise_work(const CudaCase& c, tt::Device device) {
+  const tt::Shape shape(c.shape.begin(), c.shape.end());
+  const Tensor x = normal(shape, c.dtype, device);
+  if (c.op == "copy") {
+    Tensor to = tt::empty(shape, c.dtype, device);
+    return [x, to]() mutable -> Tensors { return {to.copy_(x)}; };
+  }
+  if (c.op == "relu") return [x]() -> Tensors { return {tt::relu(x)}; };
+  if (c.op == "exp") return [x]() -> Tensors { return {tt::exp(x)}; };
+  if (c.op == "gelu") return [x]() -> Tensors { return {tt::gelu(x)}; };
+  if (c.op == "sum") return [x]() -> Tensors { return {tt::sum(x)}; };
+  if (c.op == "sum_rows") return [x]() -> Tensors { return {tt::sum(x, {1})}; };
+  if (c.op == "add" || c.op == "add_row") {
+    const Tensor y = normal(c.op == "add" ? shape : tt::Shape{shape.back()}, c.dtype, device);
+    return [x, y]() -> Tensors { return {tt::add(x, y)}; };
+  }
+  return nullptr;
+}
+
+inline Work row_work(const CudaCase& c, tt::Device device) {
+  const bool backward = c.op.ends_with("_backward");
+  const std::string op = backward ? c.op.substr(0, c.op.size() - 9) : c.op;
+  const tt::Shape shape{c.shape[0], c.shape[1]}, columns{c.shape[1]};
+  std::function<Tensor(const Tensors&)> f;
+  size_t operands = 1;
+  if (op == "softmax") f = [](const Tensors& t) { return tt::softmax(t[0]); };
+  if (op == "log_softmax") f = [](const Tensors& t) { return tt::log_softmax(t[0]); };
+  if (op == "rms_norm") operands = 2, f = [](const Tensors& t) { return tt::rms_norm(t[0], t[1]); };
+  if (op == "layer_norm") {
+    operands = 3;
+    f = [](const Tensors& t) { return tt::layer_norm(t[0], t[1], t[2]); };
+  }
+  if (!f) return nullptr;
+  Tensors in;
+  for (size_t i = 0; i < operands; ++i) {
+    in.push_back(normal(i == 0 ? shape : columns, c.dtype, device));
+    if (backward) in.back().requires_grad_();
+  }
+  if (!backward) return [in, f]() -> Tensors { return {f(in)}; };
+  const Tensor y = f(in), dy = normal(shape, c.dtype, device);
+  return [in, y, dy]() mutable -> Tensors {
+    y.backward(dy, true);  // the graph is kept: only the backward kernels are called
+    return take_grads(in);
+  };
+}
+
+inline Work cross_entropy_work(const CudaCase& c, tt::Device device) {
+  Tensors logits{leaf({c.shape[0], c.shape[1]}, c.dtype, device)};
+  const Tensor target = tt::randint(0, c.shape[1], {c.shape[0]}, tt::i64, device);
+  const Tensor one = tt::ones_like(tt::cross_entropy(logits[0].detach(), target));
+  return [logits, target, one]() mutable -> Tensors {
+    const Tensor loss = tt::cross_entropy(logits[0], target);
+    loss.backward(one);
+    Tensors out = take_grads(logits);
+    out.push_back(loss.detach());
+    return out;
+  };
+}
+
+inline Work linear_work(const CudaCase& c, tt::Device device) {
+  const int64_t M = c.shape[0], K = c.shape[1], N = c.shape[2];
+  const Tensor x = normal({M, K}, c.dtype, device), bias = normal({N}, c.dtype, device);
+  const Tensor weight =
+      (normal({N, K}, tt::f32, device) * (1 / std::sqrt(static_cast<double>(K)))).to(c.dtype);
+  return [x, weight, bias]() -> Tensors {
+    return {tt::linear_activation(x, weight, bias, tt::Activation::gelu_tanh)};
+  };
+}
+
+inline Work conv_work(const CudaCase& c, tt::Device device) {
+  const auto option = [&](const char* name) { return c.options.at(name); };
+  const tt::Conv2dOptions options{.stride = option("stride"), .padding = option("padding")};
+  Tensors in{leaf({c.shape[0], c.shape[1], c.shape[2], c.shape[3]}, c.dtype, device),
+             leaf({option("out"), c.shape[1], option("kernel"), option("kernel")}, c.dtype, device)};
+  const Tensor dy = normal(tt::conv2d(in[0].detach(), in[1].detach(), {}, options).shape(), c.dtype, device);
+  return [in, dy, options]() mutable -> Tensors {
+    tt::conv2d(in[0], in[1], {}, options).backward(dy);
+    return take_grads(in);
+  };
+}
+
+inline Work adamw_work(const CudaCase& c, tt::Device device) {
+  tt::NamedTensors parameters;
+  for (const tt::Shape& shape : CudaCaseList::adamw_shapes(c.shape)) {
+    parameters.push_back({"p" + std::to_string(parameters.size()), leaf(shape, tt::f32, device)});
+    parameters.back().tensor.set_grad(normal(shape, tt::f32, device));
+  }
+  const auto optimizer = std::make_shared<tt::AdamW>(parameters);
+  // The norm is at the limit after a step: a lower limit for the next makes every step scale.
+  return [optimizer, all = optimizer->parameters(), limit = 1e3]() mutable -> Tensors {
+    tt::clip_gradient_norm(all, limit);
+    limit *= 0.999;
+    optimizer->step();
+    return {};
+  };
+}
+
+// The net of examples/digits_conv.cpp: forward, backward and AdamW.
+inline Work digits_work(const CudaCase& c, tt::Device device) {
+  const auto stage = [](int64_t in, int64_t out) {
+    return tt::Sequential(tt::Conv2d(in, out, 3, {.padding = 1}, false), tt::BatchNorm2d(out), tt::ReLU(),
+                          tt::MaxPool2d(2));
+  };
+  const auto model = std::make_shared<tt::Sequential>(stage(1, 8), stage(8, 16), tt::Flatten(),
+                                                      tt::Linear(784, 64), tt::ReLU(), tt::Linear(64, 10));
+  model->to(device);
+  const auto optimizer = std::make_shared<tt::AdamW>(model->named_parameters());
+  const tt::Digits digits = tt::digits(c.shape[0], 1);
+  const Tensor images = digits.images.to(device), labels = digits.labels.to(device);
+  return [model, optimizer, images, labels]() -> Tensors {
+    optimizer->zero_grad();
+    const Tensor loss = tt::cross_entropy((*model)(images), labels);
+    loss.backward();
+    optimizer->step();
+    return {loss.detach()};
+  };
+}
+
+// One set of operands and the call on them.
+inline Work make_work(const CudaCase& c, tt::Device device) {
+  if (c.group == "copy" || c.group == "elementwise") return elementwise_work(c, device);
+  if (c.op == "cross_entropy") return cross_entropy_work(c, device);
+  if (c.op == "linear_gelu") return linear_work(c, device);
+  if (c.op == "conv2d") return conv_work(c, device);
+  if (c.op == "adamw") return adamw_work(c, device);
+  if (c.op == "digits_step") return digits_work(c, device);
+  return row_work(c, device);
+}
+
+}  // namespace bench

@@ -1,0 +1,305 @@
+"""The cases of bench/cuda_cases.hpp in PyTorch, timed the same way as bench_cuda does.
+
+Answers one JSON request a line. A request carries the case's description as bench_cuda gave it, so shapes, sets and
+calls are stated once:
+    {"do": "prepare", "case": {...}, "variant": "eager"}     one of the variants that the case names as peers
+    {"do": "measure", "variant": "eager", "seconds": 0.02}   of the prepared case
+    {"do": "release"}, {"do": "about"}
+Variants: eager; compile (torch.compile, static shapes); max_autotune (torch.compile's mode of that name);
+channels_last (eager, on images stored so). All calls of a sample are captured in a CUDA graph and replayed, unless the
+case says "graph": false. With --warm a process only compiles the cases given on standard input, one JSON a line, so
+that several of them can fill the compiler's cache together. Started by bench/compare_cuda.py.
+"""
+
+import argparse
+import gc
+import json
+import os
+import statistics
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+BATCH = 8  # samples queued before the first is read
+
+
+def normal(shape, dtype, device):
+    return torch.randn(shape, device=device).to(dtype)
+
+
+def compiled(f, variant):
+    if variant == "compile":
+        return torch.compile(f, dynamic=False)
+    if variant == "max_autotune":
+        return torch.compile(f, dynamic=False, mode="max-autotune-no-cudagraphs")
+    return f
+
+
+def elementwise(case, variant, device):
+    shape, dtype, op = case["shape"], DTYPES[case["dtype"]], case["op"]
+    x = normal(shape, dtype, device)
+    if op == "copy":
+        to = torch.empty_like(x)
+        return lambda: to.copy_(x)
+    if op in ("add", "add_row"):
+        y = normal(shape if op == "add" else shape[-1:], dtype, device)
+        return lambda: torch.add(x, y)
+    f = {"relu": torch.relu, "exp": torch.exp, "gelu": F.gelu, "sum": torch.sum, "sum_rows": lambda t: t.sum(1)}[op]
+    return lambda: f(x)
+
+
+def rows(case, f, device):
+    """Forward, or the backward of a kept graph."""
+    (n, cols), dtype = case["shape"], DTYPES[case["dtype"]]
+    backward = case["op"].endswith("_backward")
+    operands = {"layer_norm": 3, "rms_norm": 2}.get(case["op"].removesuffix("_backward"), 1)
+    inputs = [normal(shape, dtype, device) for shape in ((n, cols), (cols,), (cols,))[:operands]]
+    if not backward:
+        return lambda: f(*inputs)
+    for t in inputs:
+        t.requires_grad_()
+    y, dy = f(*inputs), normal((n, cols), dtype, device)
+    return lambda: torch.autograd.grad(y, inputs, dy, retain_graph=True)
+
+
+def row_function(case):
+    cols = case["shape"][1]
+    return {
+        "softmax": lambda x: F.softmax(x, -1),
+        "log_softmax": lambda x: F.log_softmax(x, -1),
+        "layer_norm": lambda x, w, b: F.layer_norm(x, (cols,), w, b),
+        "rms_norm": lambda x, w: F.rms_norm(x, (cols,), w, 1e-6),
+    }[case["op"].removesuffix("_backward")]
+
+
+def cross_entropy(case, f, device):
+    n, classes = case["shape"]
+    logits = normal((n, classes), DTYPES[case["dtype"]], device).requires_grad_()
+    target = torch.randint(classes, (n,), device=device)
+
+    def work():
+        loss = f(logits, target)
+        return loss.detach(), torch.autograd.grad(loss, logits)
+
+    return work
+
+
+def linear_gelu(case, f, device):
+    (m, k, n), dtype = case["shape"], DTYPES[case["dtype"]]
+    x, bias, weight = normal((m, k), dtype, device), normal((n,), dtype, device), torch.randn((n, k), device=device)
+    weight = (weight / k**0.5).to(dtype)
+    return lambda: f(x, weight, bias)
+
+
+def conv2d(case, variant, device):
+    o, dtype = case["options"], DTYPES[case["dtype"]]
+    layout = torch.channels_last if variant == "channels_last" else torch.contiguous_format
+    x = normal(case["shape"], dtype, device).contiguous(memory_format=layout).requires_grad_()
+    w = normal((o["out"], case["shape"][1], o["kernel"], o["kernel"]), dtype, device)
+    w = w.contiguous(memory_format=layout).requires_grad_()
+    forward = lambda: F.conv2d(x, w, stride=o["stride"], padding=o["padding"])  # noqa: E731
+    dy = torch.randn_like(forward())
+    return lambda: torch.autograd.grad(forward(), (x, w), dy)
+
+
+def adamw(case, device):
+    c, vocabulary, blocks = case["shape"]
+    shapes = [(vocabulary, c), (1024, c)]
+    for _ in range(blocks):
+        shapes += [(c,), (c,), (3 * c, c), (3 * c,), (c, c), (c,), (c,), (c,), (4 * c, c), (4 * c,), (c, 4 * c), (c,)]
+    shapes += [(c,), (c,)]
+    parameters = [torch.randn(s, device=device).requires_grad_() for s in shapes]
+    for p in parameters:
+        p.grad = torch.randn_like(p)
+    optimizer = torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01, fused=True, capturable=case["graph"])
+    limit = 1e3
+
+    def work():
+        nonlocal limit
+        torch.nn.utils.clip_grad_norm_(parameters, limit)
+        limit *= 0.999  # the norm is at the limit after a step: a lower one for the next makes every step scale
+        optimizer.step()
+
+    return work
+
+
+def digits_step(case, variant, device):
+    """The net of examples/digits_conv.cpp: forward, backward and AdamW."""
+    nn = torch.nn
+    stage = lambda i, o: nn.Sequential(nn.Conv2d(i, o, 3, padding=1, bias=False), nn.BatchNorm2d(o), nn.ReLU(), nn.MaxPool2d(2))  # noqa: E731, E501
+    model = nn.Sequential(stage(1, 8), stage(8, 16), nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
+    model.to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True, capturable=device.type == "cuda")
+    images = torch.rand(case["shape"][0], 1, 28, 28, device=device)
+    labels = torch.randint(10, (case["shape"][0],), device=device)
+    loss_of = compiled(lambda x, t: F.cross_entropy(model(x), t), variant)
+
+    def work():
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(images, labels)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return work
+
+
+def works(case, variant, device):
+    """One call per set of operands. What is compiled, is compiled once for all sets."""
+    op = case["op"]
+    if case["group"] in ("copy", "elementwise"):
+        make = lambda: elementwise(case, variant, device)  # noqa: E731
+    elif op == "cross_entropy":
+        f = compiled(lambda x, t: F.cross_entropy(x, t), variant)
+        make = lambda: cross_entropy(case, f, device)  # noqa: E731
+    elif op == "linear_gelu":
+        f = compiled(lambda x, w, b: F.gelu(F.linear(x, w, b), approximate="tanh"), variant)
+        make = lambda: linear_gelu(case, f, device)  # noqa: E731
+    elif op == "conv2d":
+        make = lambda: conv2d(case, variant, device)  # noqa: E731
+    elif op == "adamw":
+        make = lambda: adamw(case, device)  # noqa: E731
+    elif op == "digits_step":
+        make = lambda: digits_step(case, variant, device)  # noqa: E731
+    else:
+        f = compiled(row_function(case), variant)
+        make = lambda: rows(case, f, device)  # noqa: E731
+    return [make() for _ in range(case["sets"])]
+
+
+class Prepared:
+    def __init__(self, case, variant, device):
+        self.case, self.device, self.results = case, device, [None] * case["sets"]
+        self.graph = self.capture_error = None
+        if device.type != "cuda":
+            self.works = works(case, variant, device)
+            self.call_all()
+            return
+        # Forward, backward and capture on one stream: a backward pass runs on the stream of its forward pass.
+        self.stream = torch.cuda.Stream()
+        with torch.cuda.stream(self.stream):
+            self.works = works(case, variant, device)
+            for _ in range(3):  # compile, autotune, make the libraries' handles
+                for work in self.works:
+                    work()
+        torch.cuda.synchronize()
+        if case["graph"]:
+            self.capture()
+        self.events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(BATCH)]
+
+    def capture(self):
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, stream=self.stream):
+                self.call_all()
+            graph.replay()
+            torch.cuda.synchronize()
+            self.graph = graph
+        except Exception as error:  # noqa: BLE001
+            self.capture_error, self.results = f"{type(error).__name__}: {error}"[:1000], [None] * self.case["sets"]
+            torch.cuda.synchronize()  # raises if the device is lost
+
+    def call_all(self):
+        sets = self.case["sets"]
+        for i in range(self.case["calls"]):
+            self.results[i % sets] = self.works[i % sets]()
+
+    def sample(self):
+        """Seconds of each of a batch of samples."""
+        if self.device.type != "cuda":
+            start = time.perf_counter()
+            self.call_all()
+            return [max(time.perf_counter() - start, 1e-9)]
+        run = self.graph.replay if self.graph else self.call_all
+        with torch.cuda.stream(self.stream):
+            for start, end in self.events:
+                start.record()
+                run()
+                end.record()
+        self.stream.synchronize()
+        return [start.elapsed_time(end) * 1e-3 for start, end in self.events]
+
+    def measure(self, budget):
+        deadline = time.perf_counter() + budget
+        self.sample()  # brings the clocks up
+        samples = []
+        while True:
+            samples += [seconds / self.case["calls"] for seconds in self.sample()]
+            if time.perf_counter() >= deadline or len(samples) >= 2000:
+                break
+        return {"seconds": statistics.median(samples), "best": min(samples), "samples": len(samples)}
+
+
+class Server:
+    def __init__(self, device):
+        self.device, self.prepared = device, {}
+
+    def answer(self, request):
+        what = request["do"]
+        if what == "prepare":
+            start = time.perf_counter()
+            prepared = Prepared(request["case"], request["variant"], self.device)
+            self.prepared[request["variant"]] = prepared
+            answer = {"mode": "graph" if prepared.graph else "stream", "prepared_in": time.perf_counter() - start}
+            return answer | ({"capture_error": prepared.capture_error} if prepared.capture_error else {})
+        if what == "measure":
+            return self.prepared[request["variant"]].measure(request["seconds"])
+        if what == "release":
+            self.prepared = {}
+            torch._dynamo.reset()  # the next case's functions share their code objects with these
+            gc.collect()
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+            return {}
+        if what == "about":
+            about = {"torch": torch.__version__, "cuda": torch.version.cuda, "device": str(self.device)}
+            if self.device.type == "cuda":
+                about |= {"device": torch.cuda.get_device_name(), "cudnn": torch.backends.cudnn.version()}
+                about |= {"conv_tf32": torch.backends.cudnn.allow_tf32, "matmul_tf32": torch.backends.cuda.matmul.allow_tf32}  # noqa: E501
+            return about
+        return {"error": f"unknown request: {what}"}
+
+
+def warm(server):
+    """Compiles the cases on standard input; failures are left to be reported by the measurement."""
+    for line in sys.stdin:
+        case = {**json.loads(line), "sets": 1, "calls": 1, "graph": False}
+        try:
+            server.answer({"do": "prepare", "case": case, "variant": "compile"})
+        except Exception as error:  # noqa: BLE001
+            print(f"{case['name']}: {error}", file=sys.stderr)
+        server.answer({"do": "release"})
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--warm", action="store_true")
+    args = parser.parse_args()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the compiler prints is no answer
+    # A backward graph is replayed many times, so its buffers must not be given away in the first pass.
+    import torch._functorch.config as functorch
+    import torch._inductor.config as inductor
+
+    functorch.donated_buffer = False
+    # Choices by timing are made in the quiet of the measuring process, not by several processes at once.
+    inductor.autotune_local_cache = not args.warm
+    torch.backends.cudnn.benchmark = True
+    torch.manual_seed(0)
+    server = Server(torch.device(args.device))
+    if args.warm:
+        return warm(server)
+    for line in sys.stdin:
+        try:
+            answer = server.answer(json.loads(line))
+        except Exception as error:  # noqa: BLE001
+            answer = {"error": f"{type(error).__name__}: {error}"[:2000]}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,339 @@
+// Losses, each fused with what precedes it, and their gradients (contracts and formulas:
+// backend/cpu/loss.hpp).
+//
+// cross_entropy: a block per row of logits, which are read once and summed as in softmax; the row's loss goes
+// to scratch memory, and one block adds the rows' losses in order, in double. cross_entropy_with_grad makes
+// loss and gradient in one visit: the row waits in shared memory between the two, so logits are read once and
+// the gradient, which may take their place, is written once. Limit: memory.
+#pragma once
+
+#include <tinytorch/backend/cuda/kernels/softmax.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+inline constexpr int kLossThreads = 1024;
+
+// What a row needs besides its logits. count: targets not ignored.
+template <class A>
+struct CrossEntropyRow {
+  const int64_t* target;
+  int64_t target_step, ignored;
+  A smoothing;
+};
+
+// One visit of a row: its maximum, sum of exponentials, and sum. f(c) is the logit at column c.
+template <class T>
+struct LogitSums {
+  ScaledSum<Wide<T>> exps;
+  Wide<T> sum;
+};
+
+template <class T, bool kAligned>
+__device__ __forceinline__ LogitSums<T> measure_logits(const T* row, int64_t V, bool with_sum, T* keep) {
+  using A = Wide<T>;
+  constexpr int kWide = kAligned ? kWideOf<T> : 1;
+  ScaledSum<A> sum;
+  A plain = 0;
+  for (int64_t c = static_cast<int64_t>(threadIdx.x) * kWide; c < V; c += kLossThreads * kWide) {
+    A v[kWide];
+    load(v, row + c);
+    if (keep) store(keep + c, v);
+    A m = v[0];
+#pragma unroll
+    for (int k = 1; k < kWide; ++k) m = Maximum()(m, v[k]);
+    m = Maximum()(sum.m, m);
+    A s = sum.m == kMinusInfinity<A> ? A(0) : sum.s * exp_of<T>(sum.m - m);
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) s += v[k] == kMinusInfinity<A> ? A(0) : exp_of<T>(v[k] - m);
+    sum = {m, s};
+    if (with_sum) {
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) plain += v[k];
+    }
+  }
+  const A m = block_reduce<kLossThreads>(sum.m, Maximum(), kMinusInfinity<A>);
+  const A scaled = sum.m == kMinusInfinity<A> ? A(0) : sum.s * exp_of<T>(sum.m - m);
+  const A s = block_reduce<kLossThreads>(scaled, Sum(), A(0));
+  if (with_sum) plain = block_reduce<kLossThreads>(plain, Sum(), A(0));
+  return {{m, s}, plain};
+}
+
+// (1 - s) (lse - x_t) + s (lse - mean(x)), by differences from the largest logit, so that a common offset of
+// the row costs no precision.
+template <class T>
+__device__ __forceinline__ Wide<T> row_loss(const LogitSums<T>& sums, Wide<T> at_target, Wide<T> smoothing,
+                                            int64_t V) {
+  using A = Wide<T>;
+  const A log_sum = log(sums.exps.s);
+  const A value = log_sum - (at_target - sums.exps.m);
+  if (smoothing == A(0)) return value;
+  const A mean = sums.sum / static_cast<A>(V);
+  return (A(1) - smoothing) * value + smoothing * (log_sum - (mean - sums.exps.m));
+}
+
+template <class T, bool kAligned>
+static __global__ void __launch_bounds__(kLossThreads)
+    cross_entropy_kernel(Wide<T>* losses, Wide<T>* lse, const T* logits, CrossEntropyRow<Wide<T>> p,
+                         int64_t V) {
+  using A = Wide<T>;
+  const int64_t n = blockIdx.x, t = p.target[n * p.target_step];
+  const T* row = logits + n * V;
+  const LogitSums<T> sums = measure_logits<T, kAligned>(row, V, p.smoothing != A(0), nullptr);
+  if (threadIdx.x != 0) return;
+  lse[n] = sums.exps.m + log(sums.exps.s);
+  const bool counts = t != p.ignored && t >= 0 && t < V;
+  losses[n] = counts ? row_loss<T>(sums, to<A>(row[t]), p.smoothing, V) : A(0);
+}
+
+// Number of targets not ignored, and the sum or mean of all losses: one block, in a fixed order.
+template <class A>
+static __global__ void __launch_bounds__(kLossThreads)
+    finish_loss_kernel(double* total, double* count, const A* losses, const int64_t* target,
+                       int64_t target_step, int64_t ignored, int64_t N, bool mean) {
+  double sum = 0, used = 0;
+  for (int64_t n = threadIdx.x; n < N; n += kLossThreads) {
+    if (losses) sum += static_cast<double>(losses[n]);
+    if (target) used += target[n * target_step] != ignored ? 1 : 0;
+  }
+  sum = block_reduce<kLossThreads>(sum, Sum(), 0.0);
+  used = block_reduce<kLossThreads>(used, Sum(), 0.0);
+  if (threadIdx.x != 0) return;
+  if (total) *total = mean ? sum / (target ? used : static_cast<double>(N)) : sum;
+  if (count) *count = used;
+}
+
+// dl/dx_j = scale (exp(x_j - lse) - s / V - (1 - s) [j = t]); count: of targets for the mean, or null.
+template <class T, bool kAligned>
+static __global__ void __launch_bounds__(kLossThreads)
+    cross_entropy_grad_kernel(T* dx, const T* grad, int64_t grad_step, const T* logits,
+                              CrossEntropyRow<Wide<T>> p, const Wide<T>* lse, const double* count,
+                              int64_t V) {
+  using A = Wide<T>;
+  constexpr int kWide = kAligned ? kWideOf<T> : 1;
+  const int64_t n = blockIdx.y, t = p.target[n * p.target_step];
+  const bool counts = t != p.ignored;
+  const A shift = lse[n], uniform = p.smoothing / static_cast<A>(V);
+  A weight = counts ? to<A>(grad[n * grad_step]) : A(0);
+  if (count) weight *= A(1) / static_cast<A>(max(1.0, *count));
+  const int64_t c = (static_cast<int64_t>(blockIdx.x) * kLossThreads + threadIdx.x) * kWide;
+  if (c >= V) return;
+  A v[kWide];
+  load(v, logits + n * V + c);
+#pragma unroll
+  for (int k = 0; k < kWide; ++k) {
+    const A hot = c + k == t ? A(1) - p.smoothing : A(0);
+    v[k] = counts ? weight * (exp_of<T>(v[k] - shift) - uniform - hot) : A(0);
+  }
+  store(dx + n * V + c, v);
+}
+
+// Loss and gradient together; dx may be logits. The row is kept in shared memory as it is stored.
+template <class T>
+static __global__ void __launch_bounds__(kLossThreads)
+    cross_entropy_with_grad_kernel(T* dx, Wide<T>* losses, Wide<T>* lse, const T* logits,
+                                   CrossEntropyRow<Wide<T>> p, const double* count, Wide<T> grad, int64_t V) {
+  using A = Wide<T>;
+  constexpr int kWide = kWideOf<T>;
+  const int64_t n = blockIdx.x, t = p.target[n * p.target_step];
+  T* const kept = dynamic_shared<T>();
+  const LogitSums<T> sums = measure_logits<T, true>(logits + n * V, V, p.smoothing != A(0), kept);
+  const bool counts = t != p.ignored && t >= 0 && t < V;
+  if (threadIdx.x == 0) {
+    lse[n] = sums.exps.m + log(sums.exps.s);
+    losses[n] = counts ? row_loss<T>(sums, to<A>(kept[t]), p.smoothing, V) : A(0);
+  }
+  const A weight = counts ? (count ? grad / static_cast<A>(max(1.0, *count)) : grad) : A(0);
+  const A scale = weight / sums.exps.s, uniform = weight * p.smoothing / static_cast<A>(V);
+  const A hot = weight * (A(1) - p.smoothing);
+  for (int64_t c = static_cast<int64_t>(threadIdx.x) * kWide; c < V; c += kLossThreads * kWide) {
+    A v[kWide];
+    load(v, kept + c);
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) {
+      v[k] = counts ? scale * exp_of<T>(v[k] - sums.exps.m) - uniform - (c + k == t ? hot : A(0)) : A(0);
+    }
+    store(dx + n * V + c, v);
+  }
+}
+
+// --- launchers ---
+
+template <class T>
+CrossEntropyRow<Wide<T>> row_parameters(const View& target, const CrossEntropyParameters& p) {
+  return {target.as<const int64_t>(), target.strides[0], p.ignore_index,
+          static_cast<Wide<T>>(p.label_smoothing)};
+}
+
+template <class A>
+void finish_loss(const View& loss, const A* losses, const View& target, const CrossEntropyParameters& p,
+                 int64_t N) {
+  if (p.reduction == LossReduction::none) return copy(loss, {const_cast<A*>(losses), dtype_of<A>, {N}, {1}});
+  const DeviceScratch<double> total(1);
+  launch(finish_loss_kernel<A>, {dim3(1), dim3(kLossThreads)}, total.data(), static_cast<double*>(nullptr),
+         losses, target.as<const int64_t>(), target.strides[0], p.ignore_index, N,
+         p.reduction == LossReduction::mean);
+  copy(loss, {total.data(), DType::f64, {}, {}});
+}
+
+// The number of targets not ignored, where the mean needs it.
+inline void count_targets(double* count, const View& target, const CrossEntropyParameters& p, int64_t N) {
+  launch(finish_loss_kernel<float>, {dim3(1), dim3(kLossThreads)}, static_cast<double*>(nullptr), count,
+         static_cast<const float*>(nullptr), target.as<const int64_t>(), target.strides[0], p.ignore_index, N,
+         false);
+}
+
+void cross_entropy(const View& loss, const View& lse, const View& logits, const View& target,
+                   const CrossEntropyParameters& parameters) {
+  const int64_t N = logits.shape[0], V = logits.shape[1];
+  dispatch_stored(logits.dtype, [&]<class T>(T*) {
+    using A = Wide<T>;
+    const DenseInput<T> in(logits);
+    const DeviceScratch<A> losses(N);
+    launch(
+        rows_are_aligned<T>(V, {in.data()}) ? cross_entropy_kernel<T, true> : cross_entropy_kernel<T, false>,
+        {dim3(static_cast<unsigned>(N)), dim3(kLossThreads)}, losses.data(), lse.as<A>(), in.data(),
+        row_parameters<T>(target, parameters), V);
+    finish_loss<A>(loss, losses.data(), target, parameters, N);
+  });
+}
+
+void cross_entropy_grad(const View& dx, const View& grad, const View& logits, const View& target,
+                        const View& lse, const CrossEntropyParameters& parameters) {
+  if (dx.numel() == 0) return;
+  const int64_t N = logits.shape[0], V = logits.shape[1];
+  dispatch_stored(dx.dtype, [&]<class T>(T*) {
+    using A = Wide<T>;
+    const DenseInput<T> in(logits), g(grad);
+    DenseOutput<T> out(dx);
+    const bool mean = parameters.reduction == LossReduction::mean;
+    const DeviceScratch<double> count(1);
+    if (mean) count_targets(count.data(), target, parameters, N);
+    const bool aligned = rows_are_aligned<T>(V, {in.data(), out.data()});
+    const int64_t each = kLossThreads * (aligned ? kWideOf<T> : 1);
+    for (int64_t first = 0; first < N; first += 65535) {  // CUDA's limit for the second dimension of a grid
+      const int64_t rows = std::min<int64_t>(N - first, 65535);
+      CrossEntropyRow<A> p = row_parameters<T>(target, parameters);
+      p.target += first * p.target_step;
+      const int64_t step = parameters.reduction == LossReduction::none ? 1 : 0;
+      launch(aligned ? cross_entropy_grad_kernel<T, true> : cross_entropy_grad_kernel<T, false>,
+             {dim3(static_cast<unsigned>((V + each - 1) / each), static_cast<unsigned>(rows)),
+              dim3(kLossThreads)},
+             out.data() + first * V, g.data() + first * step, step, in.data() + first * V, p,
+             lse.as<const A>() + first, mean ? count.data() : static_cast<double*>(nullptr), V);
+    }
+    out.finish();
+  });
+}
+
+void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, const View& logits,
+                             const View& target, const CrossEntropyParameters& parameters, double grad) {
+  const int64_t N = logits.shape[0], V = logits.shape[1];
+  const auto row_bytes = static_cast<size_t>(V) * size_of(logits.dtype);
+  const bool fits = row_bytes + 1024 <= properties(current_device()).shared_per_block_optin &&
+                    logits.contiguous() && dx.contiguous() && parameters.reduction != LossReduction::none;
+  bool done = false;
+  dispatch_stored(logits.dtype, [&]<class T>(T*) {
+    using A = Wide<T>;
+    if (!fits || !rows_are_aligned<T>(V, {logits.data, dx.data})) return;
+    const bool mean = parameters.reduction == LossReduction::mean;
+    const DeviceScratch<double> count(1);
+    const DeviceScratch<A> losses(N);
+    if (mean) count_targets(count.data(), target, parameters, N);
+    launch(cross_entropy_with_grad_kernel<T>, {dim3(static_cast<unsigned>(N)), dim3(kLossThreads), row_bytes},
+           dx.as<T>(), losses.data(), lse.as<A>(), logits.as<const T>(),
+           row_parameters<T>(target, parameters), mean ? count.data() : static_cast<double*>(nullptr),
+           static_cast<A>(grad), V);
+    finish_loss<A>(loss, losses.data(), target, parameters, N);
+    done = true;
+  });
+  if (done) return;
+  const DeviceScratch<double> one(1);
+  const View given{one.data(), DType::f64, {}, {}};
+  fill(given, grad);
+  cross_entropy(loss, lse, logits, target, parameters);
+  const View each{one.data(), DType::f64, loss.shape, Strides::filled(loss.rank(), 0)};
+  const DeviceScratch<char> narrow(std::max<int64_t>(1, loss.numel()) *
+                                   static_cast<int64_t>(size_of(dx.dtype)));
+  const View g = dense_view(narrow.data(), dx.dtype, loss.shape);
+  copy(g, each);
+  cross_entropy_grad(dx, g, logits, target, lse, parameters);
+}
+
+// --- losses of one element each ---
+
+template <class T>
+static __global__ void __launch_bounds__(kReduceThreads)
+    pointwise_loss_kernel(PointwiseLoss fn, T* each, double* partial, const T* x, const T* target,
+                          int64_t n) {
+  using A = Wide<T>;
+  double sum = 0;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kReduceThreads + threadIdx.x; i < n;
+       i += static_cast<int64_t>(gridDim.x) * kReduceThreads) {
+    const A a = to<A>(x[i]), t = to<A>(target[i]);
+    const A l = fn == PointwiseLoss::mse ? loss_value<PointwiseLoss::mse>(a, t)
+                                         : loss_value<PointwiseLoss::bce_with_logits>(a, t);
+    if (each) each[i] = to<T>(l);
+    sum += static_cast<double>(l);
+  }
+  if (!partial) return;
+  sum = block_reduce<kReduceThreads>(sum, Sum(), 0.0);
+  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+template <class T>
+static __global__ void __launch_bounds__(kReduceThreads)
+    pointwise_loss_grad_kernel(PointwiseLoss fn, T* dx, T* dtarget, const T* grad, int64_t grad_step,
+                               const T* x, const T* target, int64_t n, Wide<T> scale) {
+  using A = Wide<T>;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kReduceThreads + threadIdx.x;
+  if (i >= n) return;
+  const A a = to<A>(x[i]), t = to<A>(target[i]), g = to<A>(grad[i * grad_step]) * scale;
+  const bool mse = fn == PointwiseLoss::mse;
+  if (dx) {
+    dx[i] = to<T>(g * (mse ? loss_derivative<PointwiseLoss::mse>(a, t)
+                           : loss_derivative<PointwiseLoss::bce_with_logits>(a, t)));
+  }
+  if (dtarget) {
+    dtarget[i] = to<T>(g * (mse ? loss_target_derivative<PointwiseLoss::mse>(a, t)
+                                : loss_target_derivative<PointwiseLoss::bce_with_logits>(a, t)));
+  }
+}
+
+void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const View& target,
+                    LossReduction reduction) {
+  const int64_t n = x.numel();
+  dispatch_stored(x.dtype, [&]<class T>(T*) {
+    const DenseInput<T> a(x), t(target);
+    if (reduction == LossReduction::none) {
+      DenseOutput<T> out(loss);
+      launch(pointwise_loss_kernel<T>, over(n, kReduceThreads), fn, out.data(), static_cast<double*>(nullptr),
+             a.data(), t.data(), n);
+      return out.finish();
+    }
+    const int64_t blocks = std::clamp<int64_t>((n + 2047) / 2048, 1, 1024);
+    const DeviceScratch<double> partial(blocks);
+    launch(pointwise_loss_kernel<T>, {dim3(static_cast<unsigned>(blocks)), dim3(kReduceThreads)}, fn,
+           static_cast<T*>(nullptr), partial.data(), a.data(), t.data(), n);
+    const bool all[] = {true};
+    const double scale = reduction == LossReduction::mean ? 1 / static_cast<double>(n) : 1.0;
+    reduce(ReduceFn::sum, loss, {partial.data(), DType::f64, {blocks}, {1}}, all, scale);
+  });
+}
+
+void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, const View& grad,
+                         const View& x, const View& target, LossReduction reduction) {
+  const int64_t n = x.numel();
+  if (n == 0) return;
+  dispatch_stored(x.dtype, [&]<class T>(T*) {
+    const DenseInput<T> a(x), t(target), g(grad);
+    DenseOutput<T> to_x(dx), to_target(dtarget);
+    const Wide<T> scale =
+        reduction == LossReduction::mean ? Wide<T>(1) / static_cast<Wide<T>>(n) : Wide<T>(1);
+    launch(pointwise_loss_grad_kernel<T>, over(n, kReduceThreads), fn, to_x.data(), to_target.data(),
+           g.data(), int64_t{reduction == LossReduction::none}, a.data(), t.data(), n, scale);
+    to_x.finish();
+    to_target.finish();
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

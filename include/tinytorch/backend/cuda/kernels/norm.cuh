@@ -1,0 +1,329 @@
+// Normalization of rows: layer_norm and rms_norm, forward and backward (contracts: backend/cpu/norm.hpp).
+//
+// Forward, the row stays in registers (row.cuh): mean, then the mean of squared distances, then the result:
+// one read, one write. Backward is one pass too: a group of threads walks many rows and keeps its columns'
+// shares of dweight and dbias in registers; blocks leave one partial sum each, which a second kernel adds in
+// order. Rows too long or not aligned are walked by a block, from memory each time. Limit: memory.
+#pragma once
+
+#include <tinytorch/backend/cuda/dense.cuh>
+#include <tinytorch/backend/cuda/row.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// mean null: rms_norm. weight, bias may be null.
+template <class T>
+struct NormArrays {
+  T* out;
+  Wide<T>*mean, *rstd;
+  const T *x, *weight, *bias;
+};
+
+template <class T, int kGroup, int kVectors>
+static __global__ void __launch_bounds__(kRowThreads<kGroup>)
+    norm_rows(NormArrays<T> a, int64_t rows, int64_t C, Wide<T> eps) {
+  using A = Wide<T>;
+  using R = Row<T, kGroup, kVectors>;
+  const int64_t row = row_of_group<kGroup>();
+  if (row >= rows) return;
+  R r;
+  r.read(a.x + row * C, C);
+  const A n = static_cast<A>(C);
+  A mean = 0, squares = 0;
+  if (a.mean) {
+    r.each(C, [&](int64_t, const A(&v)[R::kWide]) {
+#pragma unroll
+      for (int k = 0; k < R::kWide; ++k) mean += v[k];
+    });
+    mean = group_reduce<kGroup>(mean, Sum(), A(0)) / n;
+  }
+  r.each(C, [&](int64_t, const A(&v)[R::kWide]) {
+#pragma unroll
+    for (int k = 0; k < R::kWide; ++k) squares += (v[k] - mean) * (v[k] - mean);
+  });
+  const A rstd = A(1) / sqrt(group_reduce<kGroup>(squares, Sum(), A(0)) / n + eps);
+  if (R::lane() == 0) {
+    if (a.mean) a.mean[row] = mean;
+    a.rstd[row] = rstd;
+  }
+  r.each(C, [&](int64_t c, const A(&v)[R::kWide]) {
+    A y[R::kWide], w[R::kWide], b[R::kWide];
+    if (a.weight) load(w, a.weight + c);
+    if (a.bias) load(b, a.bias + c);
+#pragma unroll
+    for (int k = 0; k < R::kWide; ++k) {
+      y[k] = (v[k] - mean) * rstd;
+      if (a.weight) y[k] *= w[k];
+      if (a.bias) y[k] += b[k];
+    }
+    store(a.out + row * C + c, y);
+  });
+}
+
+inline constexpr int kNormThreads = 256;
+
+// A block per row of any length and alignment.
+template <class T>
+static __global__ void __launch_bounds__(kNormThreads)
+    norm_long_rows(NormArrays<T> a, int64_t C, Wide<T> eps) {
+  using A = Wide<T>;
+  const int64_t row = blockIdx.x;
+  const T* x = a.x + row * C;
+  const A n = static_cast<A>(C);
+  A mean = 0, squares = 0;
+  if (a.mean) {
+    for (int64_t c = threadIdx.x; c < C; c += kNormThreads) mean += to<A>(x[c]);
+    mean = block_reduce<kNormThreads>(mean, Sum(), A(0)) / n;
+  }
+  for (int64_t c = threadIdx.x; c < C; c += kNormThreads) {
+    const A d = to<A>(x[c]) - mean;
+    squares += d * d;
+  }
+  const A rstd = A(1) / sqrt(block_reduce<kNormThreads>(squares, Sum(), A(0)) / n + eps);
+  if (threadIdx.x == 0) {
+    if (a.mean) a.mean[row] = mean;
+    a.rstd[row] = rstd;
+  }
+  for (int64_t c = threadIdx.x; c < C; c += kNormThreads) {
+    A y = (to<A>(x[c]) - mean) * rstd;
+    if (a.weight) y *= to<A>(a.weight[c]);
+    if (a.bias) y += to<A>(a.bias[c]);
+    a.out[row * C + c] = to<T>(y);
+  }
+}
+
+// --- backward: g = dy w, h = (x - mean) rstd, dx = rstd (g - mean(g) - h mean(g h)), dw = sum dy h, db = sum
+// dy ---
+
+// mean null: rms_norm, whose dx lacks the term mean(g). weight null: all ones. dweight, dbias: partial sums
+// [blocks, C] in the compute type, or null; dx may be null.
+template <class T>
+struct NormGradArrays {
+  T* dx;
+  Wide<T>*dweight, *dbias;
+  const T *dy, *x, *weight;
+  const Wide<T>*mean, *rstd;
+};
+
+// Threads that share a row, at most 32 columns each, so that both sums fit registers.
+template <class T, int kGroup>
+static __global__ void __launch_bounds__(kRowThreads<kGroup>)
+    norm_grad_rows(NormGradArrays<T> a, int64_t rows, int64_t C) {
+  using A = Wide<T>;
+  constexpr int kVectors = 32 / kWideOf<T>;
+  using R = Row<T, kGroup, kVectors>;
+  constexpr int kWide = R::kWide, kGroups = kRowThreads<kGroup> / kGroup;
+  A dw[kVectors][kWide] = {}, db[kVectors][kWide] = {};
+  const A n = static_cast<A>(C);
+  for (int64_t row = row_of_group<kGroup>(); row < rows; row += static_cast<int64_t>(gridDim.x) * kGroups) {
+    R g, r;
+    g.read(a.dy + row * C, C);
+    r.read(a.x + row * C, C);
+    const A mean = a.mean ? a.mean[row] : A(0), rstd = a.rstd[row];
+    A sum_g = 0, sum_gh = 0;
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (R::column(v) >= C) continue;
+      A d[kWide], h[kWide], w[kWide];
+      g.get(v, d);
+      r.get(v, h);
+      if (a.weight) load(w, a.weight + R::column(v));
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        h[k] = (h[k] - mean) * rstd;
+        dw[v][k] += d[k] * h[k];
+        db[v][k] += d[k];
+        const A gw = a.weight ? d[k] * w[k] : d[k];
+        sum_g += gw;
+        sum_gh += gw * h[k];
+      }
+    }
+    if (!a.dx) continue;
+    sum_gh = group_reduce<kGroup>(sum_gh, Sum(), A(0)) / n;
+    sum_g = a.mean ? group_reduce<kGroup>(sum_g, Sum(), A(0)) / n : A(0);
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (R::column(v) >= C) continue;
+      A d[kWide], h[kWide], w[kWide];
+      g.get(v, d);
+      r.get(v, h);
+      if (a.weight) load(w, a.weight + R::column(v));
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        const A gw = a.weight ? d[k] * w[k] : d[k];
+        d[k] = rstd * (gw - sum_g - (h[k] - mean) * rstd * sum_gh);
+      }
+      store(a.dx + row * C + R::column(v), d);
+    }
+  }
+  // The block's groups add up in order, one after the other, in shared memory.
+  A* const shared = dynamic_shared<A>();
+  const int group = static_cast<int>(threadIdx.x) / kGroup;
+  for (int which = 0; which < 2; ++which) {
+    A* const out = which == 0 ? a.dweight : a.dbias;
+    if (!out) continue;
+    for (int turn = 0; turn < kGroups; ++turn) {
+      __syncthreads();
+      if (turn != group) continue;
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v) {
+        if (R::column(v) >= C) continue;
+#pragma unroll
+        for (int k = 0; k < kWide; ++k) {
+          const A mine = which == 0 ? dw[v][k] : db[v][k];
+          A& place = shared[R::column(v) + k];
+          place = turn == 0 ? mine : place + mine;
+        }
+      }
+    }
+    __syncthreads();
+    for (int64_t c = threadIdx.x; c < C; c += kRowThreads<kGroup>) out[blockIdx.x * C + c] = shared[c];
+  }
+}
+
+// dx alone, a block per row of any length.
+template <class T>
+static __global__ void __launch_bounds__(kNormThreads) norm_grad_long_rows(NormGradArrays<T> a, int64_t C) {
+  using A = Wide<T>;
+  const int64_t row = blockIdx.x;
+  const T *dy = a.dy + row * C, *x = a.x + row * C;
+  const A mean = a.mean ? a.mean[row] : A(0), rstd = a.rstd[row], n = static_cast<A>(C);
+  A sum_g = 0, sum_gh = 0;
+  for (int64_t c = threadIdx.x; c < C; c += kNormThreads) {
+    const A g = to<A>(dy[c]) * (a.weight ? to<A>(a.weight[c]) : A(1));
+    sum_g += g;
+    sum_gh += g * (to<A>(x[c]) - mean) * rstd;
+  }
+  sum_gh = block_reduce<kNormThreads>(sum_gh, Sum(), A(0)) / n;
+  sum_g = a.mean ? block_reduce<kNormThreads>(sum_g, Sum(), A(0)) / n : A(0);
+  for (int64_t c = threadIdx.x; c < C; c += kNormThreads) {
+    const A g = to<A>(dy[c]) * (a.weight ? to<A>(a.weight[c]) : A(1));
+    a.dx[row * C + c] = to<T>(rstd * (g - sum_g - (to<A>(x[c]) - mean) * rstd * sum_gh));
+  }
+}
+
+// dweight and dbias of a chunk of rows, a thread per column.
+template <class T>
+static __global__ void __launch_bounds__(kNormThreads)
+    norm_grad_columns(NormGradArrays<T> a, int64_t rows, int64_t C, int64_t chunk) {
+  using A = Wide<T>;
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * kNormThreads + threadIdx.x;
+  if (c >= C) return;
+  A dw = 0, db = 0;
+  const int64_t last = min((static_cast<int64_t>(blockIdx.y) + 1) * chunk, rows);
+#pragma unroll 4
+  for (int64_t row = blockIdx.y * chunk; row < last; ++row) {
+    const A d = to<A>(a.dy[row * C + c]), mean = a.mean ? a.mean[row] : A(0);
+    dw += d * (to<A>(a.x[row * C + c]) - mean) * a.rstd[row];
+    db += d;
+  }
+  if (a.dweight) a.dweight[blockIdx.y * C + c] = dw;
+  if (a.dbias) a.dbias[blockIdx.y * C + c] = db;
+}
+
+// --- launchers ---
+
+inline void run_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
+                     const View& bias, double eps) {
+  const int64_t C = x.shape.back(), rows = x.numel() / C;
+  if (rows == 0) return;
+  dispatch_stored(x.dtype, [&]<class T>(T*) {
+    using A = Wide<T>;
+    const DenseInput<T> in(x), w(weight), b(bias);
+    DenseOutput<T> y(out);
+    const NormArrays<T> a{y.data(), mean.as<A>(), rstd.as<A>(), in.data(), w.data(), b.data()};
+    const bool done =
+        rows_are_aligned<T>(C, {in.data(), y.data(), w.data(), b.data()}) &&
+        dispatch_row<T, 1024>(C, [&]<int kGroup, int kVectors>() {
+          launch(norm_rows<T, kGroup, kVectors>, rows_grid<kGroup>(rows), a, rows, C, static_cast<A>(eps));
+        });
+    if (!done) {
+      launch(norm_long_rows<T>, {dim3(static_cast<unsigned>(rows)), dim3(kNormThreads)}, a, C,
+             static_cast<A>(eps));
+    }
+    y.finish();
+  });
+}
+
+// Adds the partial sums [blocks, C] in order.
+template <class A>
+void finish_parameter(const View& out, A* partial, int64_t blocks, int64_t C) {
+  const bool first[] = {true, false};
+  if (out.data) reduce(ReduceFn::sum, out, {partial, dtype_of<A>, {blocks, C}, {C, 1}}, first);
+}
+
+inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
+                          const View& x, const View& mean, const View& rstd, const View& weight) {
+  const int64_t C = x.shape.back(), rows = x.numel() / C;
+  if (rows == 0) {
+    for (const View* v : {&dweight, &dbias}) {
+      if (v->data) fill(*v, 0.0);
+    }
+    return;
+  }
+  dispatch_stored(x.dtype, [&]<class T>(T*) {
+    using A = Wide<T>;
+    const DenseInput<T> g(dy), in(x), w(weight);
+    DenseOutput<T> to_(dx);
+    NormGradArrays<T> a{to_.data(),         nullptr,           nullptr, g.data(), in.data(), w.data(),
+                        mean.as<const A>(), rstd.as<const A>()};
+    const int64_t multiprocessors = properties(current_device()).multiprocessors;
+    const bool aligned = rows_are_aligned<T>(C, {in.data(), g.data(), to_.data(), w.data()});
+    const auto in_registers = [&]<int kGroup>(int64_t blocks_per_multiprocessor) {
+      const int64_t each = kRowThreads<kGroup> / kGroup;
+      const int64_t blocks = std::min((rows + each - 1) / each, multiprocessors * blocks_per_multiprocessor);
+      const DeviceScratch<A> dw(dweight.data ? blocks * C : 0), db(dbias.data ? blocks * C : 0);
+      a.dweight = dw.data();
+      a.dbias = db.data();
+      launch(norm_grad_rows<T, kGroup>,
+             {dim3(static_cast<unsigned>(blocks)), dim3(kRowThreads<kGroup>),
+              static_cast<size_t>(C) * sizeof(A)},
+             a, rows, C);
+      finish_parameter(dweight, dw.data(), blocks, C);
+      finish_parameter(dbias, db.data(), blocks, C);
+    };
+    if (aligned && C <= 32 * 32) {
+      in_registers.template operator()<32>(2);
+    } else if (aligned && C <= 256 * 32) {
+      in_registers.template operator()<256>(2);
+    } else if (aligned && C <= 512 * 32 && C * static_cast<int64_t>(sizeof(A)) <= int64_t{64} * 1024) {
+      in_registers.template operator()<512>(1);
+    } else {
+      if (dx.data) {
+        launch(norm_grad_long_rows<T>, {dim3(static_cast<unsigned>(rows)), dim3(kNormThreads)}, a, C);
+      }
+      const int64_t strips = (C + kNormThreads - 1) / kNormThreads;
+      const int64_t wanted = std::clamp<int64_t>(multiprocessors * 8 / strips, 1, (rows + 31) / 32);
+      const int64_t chunk = (rows + wanted - 1) / wanted, chunks = (rows + chunk - 1) / chunk;
+      const DeviceScratch<A> dw(dweight.data ? chunks * C : 0), db(dbias.data ? chunks * C : 0);
+      a.dweight = dw.data();
+      a.dbias = db.data();
+      if (a.dweight || a.dbias) {
+        launch(norm_grad_columns<T>,
+               {dim3(static_cast<unsigned>(strips), static_cast<unsigned>(chunks)), dim3(kNormThreads)}, a,
+               rows, C, chunk);
+      }
+      finish_parameter(dweight, dw.data(), chunks, C);
+      finish_parameter(dbias, db.data(), chunks, C);
+    }
+    to_.finish();
+  });
+}
+
+void layer_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
+                const View& bias, double eps) {
+  run_norm(out, mean, rstd, x, weight, bias, eps);
+}
+void rms_norm(const View& out, const View& rstd, const View& x, const View& weight, double eps) {
+  run_norm(out, {}, rstd, x, weight, {}, eps);
+}
+void layer_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy, const View& x,
+                     const View& mean, const View& rstd, const View& weight) {
+  run_norm_grad(dx, dweight, dbias, dy, x, mean, rstd, weight);
+}
+void rms_norm_grad(const View& dx, const View& dweight, const View& dy, const View& x, const View& rstd,
+                   const View& weight) {
+  run_norm_grad(dx, dweight, {}, dy, x, {}, rstd, weight);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,0 +1,335 @@
+// Softmax, its logarithm and log-sum-exp, with gradients, along any dimension (contracts:
+// backend/cpu/softmax.hpp).
+//
+// Three ways: rows in registers (row.cuh), one read and one write; longer or unaligned rows in segments, each
+// by a block: first every segment's maximum and sum, then the result, the second read coming mostly from the
+// L2 cache; and lines that lie side by side (another dimension than the last, or tiny rows), one thread each.
+// Sums are formed as (maximum m, sum s of e^(x - m)) and merged by scaling to the larger maximum (Milakov and
+// Gimelshein, "Online normalizer calculation for softmax", 2018). Limit: memory.
+#pragma once
+
+#include <limits>
+#include <tinytorch/backend/cuda/dense.cuh>
+#include <tinytorch/backend/cuda/kernels/reduce.cuh>
+#include <tinytorch/backend/cuda/row.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+template <class A>
+inline constexpr A kMinusInfinity = -std::numeric_limits<A>::infinity();
+
+// Sum of e^(x - m) over some x, with m their maximum.
+template <class A>
+struct ScaledSum {
+  A m = kMinusInfinity<A>, s = 0;
+};
+template <class T, class A>
+__device__ __forceinline__ ScaledSum<A> merge(ScaledSum<A> a, ScaledSum<A> b) {
+  const A m = Maximum()(a.m, b.m);
+  // Nothing but -inf so far adds nothing, whatever the difference of two infinities says.
+  const A left = a.m == kMinusInfinity<A> ? A(0) : a.s * exp_of<T>(a.m - m);
+  const A right = b.m == kMinusInfinity<A> ? A(0) : b.s * exp_of<T>(b.m - m);
+  return {m, left + right};
+}
+template <class T, class A>
+__device__ __forceinline__ void include(ScaledSum<A>& sum, A x) {
+  if (x > sum.m || x != x) {
+    sum.s = (sum.m == kMinusInfinity<A> ? A(0) : sum.s * exp_of<T>(sum.m - x)) + A(1);
+    sum.m = x;
+    if (x == std::numeric_limits<A>::infinity() || x != x) sum.s = std::numeric_limits<A>::quiet_NaN();
+  } else if (sum.m != kMinusInfinity<A>) {
+    sum.s += exp_of<T>(x - sum.m);
+  }
+}
+// A row's sum: of -inf alone it is 0/0.
+template <class A>
+__device__ __forceinline__ A finished(const ScaledSum<A>& sum) {
+  return sum.m == kMinusInfinity<A> ? std::numeric_limits<A>::quiet_NaN() : sum.s;
+}
+
+// --- rows in registers ---
+
+template <class T, int kGroup, int kVectors>
+static __global__ void __launch_bounds__(kRowThreads<kGroup>)
+    softmax_rows(T* out, const T* x, int64_t rows, int64_t C, bool logarithm) {
+  using A = Wide<T>;
+  using R = Row<T, kGroup, kVectors>;
+  const int64_t row = row_of_group<kGroup>();
+  if (row >= rows) return;
+  R r;
+  r.read(x + row * C, C);
+  A m = kMinusInfinity<A>;
+  r.each(C, [&](int64_t, const A(&v)[R::kWide]) {
+#pragma unroll
+    for (int k = 0; k < R::kWide; ++k) m = Maximum()(m, v[k]);
+  });
+  m = group_reduce<kGroup>(m, Maximum(), kMinusInfinity<A>);
+  A s = 0;
+  r.each(C, [&](int64_t, const A(&v)[R::kWide]) {
+#pragma unroll
+    for (int k = 0; k < R::kWide; ++k) s += exp_of<T>(v[k] - m);
+  });
+  s = group_reduce<kGroup>(s, Sum(), A(0));
+  const A scale = A(1) / s, shift = logarithm ? log(s) : A(0);
+  r.each(C, [&](int64_t c, const A(&v)[R::kWide]) {
+    A y[R::kWide];
+#pragma unroll
+    for (int k = 0; k < R::kWide; ++k) y[k] = logarithm ? v[k] - m - shift : exp_of<T>(v[k] - m) * scale;
+    store(out + row * C + c, y);
+  });
+}
+
+// softmax: dx = y (dy - sum(dy y))      log_softmax: dx = dy - e^y sum(dy)
+template <class T, int kGroup, int kVectors>
+static __global__ void __launch_bounds__(kRowThreads<kGroup>)
+    softmax_grad_rows(T* dx, const T* dy, const T* y, int64_t rows, int64_t C, bool logarithm) {
+  using A = Wide<T>;
+  using R = Row<T, kGroup, kVectors>;
+  const int64_t row = row_of_group<kGroup>();
+  if (row >= rows) return;
+  R g, r;
+  g.read(dy + row * C, C);
+  r.read(y + row * C, C);
+  A sum = 0;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    if (R::column(v) >= C) continue;
+    A a[R::kWide], b[R::kWide];
+    g.get(v, a);
+    r.get(v, b);
+#pragma unroll
+    for (int k = 0; k < R::kWide; ++k) sum += logarithm ? a[k] : a[k] * b[k];
+  }
+  sum = group_reduce<kGroup>(sum, Sum(), A(0));
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    if (R::column(v) >= C) continue;
+    A a[R::kWide], b[R::kWide];
+    g.get(v, a);
+    r.get(v, b);
+#pragma unroll
+    for (int k = 0; k < R::kWide; ++k) a[k] = logarithm ? a[k] - exp_of<T>(b[k]) * sum : b[k] * (a[k] - sum);
+    store(dx + row * C + R::column(v), a);
+  }
+}
+
+// --- rows in segments ---
+
+inline constexpr int kSegmentThreads = 512;
+inline constexpr int64_t kSegment = 8192;
+
+// The block's sum of a segment's values of f, in every thread.
+template <class T, class F>
+__device__ __forceinline__ ScaledSum<Wide<T>> block_sum(int64_t first, int64_t last, F&& f) {
+  using A = Wide<T>;
+  ScaledSum<A> sum;
+  for (int64_t c = first + threadIdx.x; c < last; c += kSegmentThreads) include<T>(sum, f(c));
+  const A m = block_reduce<kSegmentThreads>(sum.m, Maximum(), kMinusInfinity<A>);
+  const A s = sum.m == kMinusInfinity<A> ? A(0) : sum.s * exp_of<T>(sum.m - m);
+  return {m, block_reduce<kSegmentThreads>(s, Sum(), A(0))};
+}
+
+template <class T>
+static __global__ void __launch_bounds__(kSegmentThreads)
+    segment_sums(ScaledSum<Wide<T>>* sums, const T* x, int64_t C) {
+  const int64_t first = blockIdx.x * kSegment, last = min(first + kSegment, C);
+  const T* row = x + blockIdx.y * C;
+  const auto sum = block_sum<T>(first, last, [&](int64_t c) { return to<Wide<T>>(row[c]); });
+  if (threadIdx.x == 0) sums[static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
+}
+
+template <class T>
+__device__ __forceinline__ ScaledSum<Wide<T>> sum_of_row(const ScaledSum<Wide<T>>* sums) {
+  ScaledSum<Wide<T>> sum;
+  for (unsigned k = 0; k < gridDim.x; ++k)
+    sum = merge<T>(sum, sums[static_cast<int64_t>(blockIdx.y) * gridDim.x + k]);
+  return sum;
+}
+
+template <class T>
+static __global__ void __launch_bounds__(kSegmentThreads)
+    softmax_segments(T* out, const T* x, const ScaledSum<Wide<T>>* sums, int64_t C, bool logarithm) {
+  using A = Wide<T>;
+  const ScaledSum<A> sum = sum_of_row<T>(sums);
+  const A s = finished(sum), scale = A(1) / s, shift = logarithm ? log(s) : A(0);
+  const int64_t first = blockIdx.x * kSegment, last = min(first + kSegment, C);
+  for (int64_t c = first + threadIdx.x; c < last; c += kSegmentThreads) {
+    const int64_t at = blockIdx.y * C + c;
+    const A d = to<A>(x[at]) - sum.m;
+    out[at] = to<T>(logarithm ? d - shift : exp_of<T>(d) * scale);
+  }
+}
+
+template <class T>
+static __global__ void __launch_bounds__(kSegmentThreads)
+    softmax_grad_segment_sums(Wide<T>* sums, const T* dy, const T* y, int64_t C, bool logarithm) {
+  using A = Wide<T>;
+  const int64_t first = blockIdx.x * kSegment, last = min(first + kSegment, C);
+  A sum = 0;
+  for (int64_t c = first + threadIdx.x; c < last; c += kSegmentThreads) {
+    const int64_t at = blockIdx.y * C + c;
+    sum += logarithm ? to<A>(dy[at]) : to<A>(dy[at]) * to<A>(y[at]);
+  }
+  sum = block_reduce<kSegmentThreads>(sum, Sum(), A(0));
+  if (threadIdx.x == 0) sums[static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
+}
+
+template <class T>
+static __global__ void __launch_bounds__(kSegmentThreads)
+    softmax_grad_segments(T* dx, const T* dy, const T* y, const Wide<T>* sums, int64_t C, bool logarithm) {
+  using A = Wide<T>;
+  A sum = 0;
+  for (unsigned k = 0; k < gridDim.x; ++k) sum += sums[static_cast<int64_t>(blockIdx.y) * gridDim.x + k];
+  const int64_t first = blockIdx.x * kSegment, last = min(first + kSegment, C);
+  for (int64_t c = first + threadIdx.x; c < last; c += kSegmentThreads) {
+    const int64_t at = blockIdx.y * C + c;
+    const A g = to<A>(dy[at]), v = to<A>(y[at]);
+    dx[at] = to<T>(logarithm ? g - exp_of<T>(v) * sum : v * (g - sum));
+  }
+}
+
+// --- lines side by side: element e of line i at (i / inner * C + e) * inner + i % inner ---
+
+inline constexpr int kLineThreads = 128;
+
+template <class T>
+static __global__ void __launch_bounds__(kLineThreads)
+    softmax_lines(T* out, const T* x, int64_t lines, int64_t C, int64_t inner, bool logarithm) {
+  using A = Wide<T>;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kLineThreads + threadIdx.x;
+  if (i >= lines) return;
+  const int64_t start = i / inner * C * inner + i % inner;
+  ScaledSum<A> sum;
+  for (int64_t e = 0; e < C; ++e) include<T>(sum, to<A>(x[start + e * inner]));
+  const A s = finished(sum), scale = A(1) / s, shift = logarithm ? log(s) : A(0);
+  for (int64_t e = 0; e < C; ++e) {
+    const A d = to<A>(x[start + e * inner]) - sum.m;
+    out[start + e * inner] = to<T>(logarithm ? d - shift : exp_of<T>(d) * scale);
+  }
+}
+
+template <class T>
+static __global__ void __launch_bounds__(kLineThreads)
+    softmax_grad_lines(T* dx, const T* dy, const T* y, int64_t lines, int64_t C, int64_t inner,
+                       bool logarithm) {
+  using A = Wide<T>;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kLineThreads + threadIdx.x;
+  if (i >= lines) return;
+  const int64_t start = i / inner * C * inner + i % inner;
+  A sum = 0;
+  for (int64_t e = 0; e < C; ++e) {
+    const A g = to<A>(dy[start + e * inner]);
+    sum += logarithm ? g : g * to<A>(y[start + e * inner]);
+  }
+  for (int64_t e = 0; e < C; ++e) {
+    const int64_t at = start + e * inner;
+    const A g = to<A>(dy[at]), v = to<A>(y[at]);
+    dx[at] = to<T>(logarithm ? g - exp_of<T>(v) * sum : v * (g - sum));
+  }
+}
+
+// --- launchers ---
+
+struct SoftmaxShape {
+  int64_t C, inner, lines;
+  SoftmaxShape(const View& x, int dim) : C(x.shape[dim]), inner(1) {
+    for (int d = dim + 1; d < x.rank(); ++d) inner *= x.shape[d];
+    lines = C == 0 ? 0 : x.numel() / C;
+  }
+  bool by_lines() const { return inner > 1 || C <= 16; }
+  dim3 segments() const {
+    return dim3(static_cast<unsigned>((C + kSegment - 1) / kSegment), static_cast<unsigned>(lines));
+  }
+};
+
+inline void run_softmax(const View& out, const View& x, int dim, bool logarithm) {
+  const SoftmaxShape s(x, dim);
+  if (s.lines == 0) return;
+  dispatch_stored(x.dtype, [&]<class T>(T*) {
+    const DenseInput<T> in(x);
+    DenseOutput<T> to_(out);
+    bool done = false;
+    if (!s.by_lines() && rows_are_aligned<T>(s.C, {in.data(), to_.data()})) {
+      done = dispatch_row<T, 1024>(s.C, [&]<int kGroup, int kVectors>() {
+        launch(softmax_rows<T, kGroup, kVectors>, rows_grid<kGroup>(s.lines), to_.data(), in.data(), s.lines,
+               s.C, logarithm);
+      });
+    }
+    if (!done && (s.by_lines() || s.lines > 65535)) {
+      launch(softmax_lines<T>, over(s.lines, kLineThreads), to_.data(), in.data(), s.lines, s.C, s.inner,
+             logarithm);
+    } else if (!done) {
+      const DeviceScratch<ScaledSum<Wide<T>>> sums(s.lines * static_cast<int64_t>(s.segments().x));
+      launch(segment_sums<T>, {s.segments(), dim3(kSegmentThreads)}, sums.data(), in.data(), s.C);
+      launch(softmax_segments<T>, {s.segments(), dim3(kSegmentThreads)}, to_.data(), in.data(), sums.data(),
+             s.C, logarithm);
+    }
+    to_.finish();
+  });
+}
+
+inline void run_softmax_grad(const View& dx, const View& dy, const View& y, int dim, bool logarithm) {
+  const SoftmaxShape s(y, dim);
+  if (s.lines == 0) return;
+  dispatch_stored(y.dtype, [&]<class T>(T*) {
+    const DenseInput<T> g(dy), in(y);
+    DenseOutput<T> to_(dx);
+    bool done = false;
+    if (!s.by_lines() && rows_are_aligned<T>(s.C, {in.data(), g.data(), to_.data()})) {
+      done = dispatch_row<T, 512>(s.C, [&]<int kGroup, int kVectors>() {
+        launch(softmax_grad_rows<T, kGroup, kVectors>, rows_grid<kGroup>(s.lines), to_.data(), g.data(),
+               in.data(), s.lines, s.C, logarithm);
+      });
+    }
+    if (!done && (s.by_lines() || s.lines > 65535)) {
+      launch(softmax_grad_lines<T>, over(s.lines, kLineThreads), to_.data(), g.data(), in.data(), s.lines,
+             s.C, s.inner, logarithm);
+    } else if (!done) {
+      const DeviceScratch<Wide<T>> sums(s.lines * static_cast<int64_t>(s.segments().x));
+      launch(softmax_grad_segment_sums<T>, {s.segments(), dim3(kSegmentThreads)}, sums.data(), g.data(),
+             in.data(), s.C, logarithm);
+      launch(softmax_grad_segments<T>, {s.segments(), dim3(kSegmentThreads)}, to_.data(), g.data(), in.data(),
+             sums.data(), s.C, logarithm);
+    }
+    to_.finish();
+  });
+}
+
+void softmax(const View& out, const View& x, int dim) { run_softmax(out, x, dim, false); }
+void log_softmax(const View& out, const View& x, int dim) { run_softmax(out, x, dim, true); }
+void softmax_grad(const View& dx, const View& dy, const View& y, int dim) {
+  run_softmax_grad(dx, dy, y, dim, false);
+}
+void log_softmax_grad(const View& dx, const View& dy, const View& y, int dim) {
+  run_softmax_grad(dx, dy, y, dim, true);
+}
+
+// A block per result; the reduced elements may lie anywhere.
+template <class T>
+static __global__ void __launch_bounds__(kSegmentThreads)
+    logsumexp_kernel(T* out, const T* x, const __grid_constant__ Operands<1> kept,
+                     const __grid_constant__ Operands<1> reduced) {
+  using A = Wide<T>;
+  const T* row = x + kept.offset(0, blockIdx.x);
+  const auto sum =
+      block_sum<T>(0, reduced.count, [&](int64_t c) { return to<A>(row[reduced.offset(0, c)]); });
+  if (threadIdx.x != 0) return;
+  const bool infinite = sum.m == kMinusInfinity<A> || sum.m == std::numeric_limits<A>::infinity();
+  out[blockIdx.x] = to<T>(infinite ? sum.m : sum.m + log(sum.s));
+}
+
+void logsumexp(const View& out, const View& x, const bool* reduced) {
+  if (out.numel() == 0) return;
+  dispatch_stored(x.dtype, [&]<class T>(T*) {
+    Shape shape;
+    Strides strides;
+    const Operands<1> kept = part_of(x, reduced, false, shape, strides),
+                      rest = part_of(x, reduced, true, shape, strides);
+    DenseOutput<T> to_(out);
+    launch(logsumexp_kernel<T>, {dim3(static_cast<unsigned>(out.numel())), dim3(kSegmentThreads)}, to_.data(),
+           x.as<const T>(), kept, rest);
+    to_.finish();
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,0 +1,116 @@
+// Row: the elements of one row, held by the registers of a warp or a block as they are stored.
+//
+// Softmax and normalization visit a row two or three times; here memory sees it once. A thread holds kVectors
+// vectors of 16 bytes: vector number v of lane t covers elements (v kGroup + t) kWide ... Rows that are too
+// long, or not aligned to 16 bytes, take other kernels.
+#pragma once
+
+#include <tinytorch/backend/cuda/collective.cuh>
+#include <tinytorch/backend/cuda/vector.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// Elements of T in 16 bytes.
+template <class T>
+inline constexpr int kWideOf = 16 / static_cast<int>(sizeof(T));
+
+template <class T, int kGroup, int kVectors>
+struct Row {
+  static constexpr int kWide = kWideOf<T>;
+  using A = Wide<T>;
+  uint4 word[kVectors];
+
+  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kGroup; }
+  static __device__ __forceinline__ int64_t column(int v) {
+    return (static_cast<int64_t>(v) * kGroup + lane()) * kWide;
+  }
+  __device__ __forceinline__ void read(const T* row, int64_t C) {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (column(v) < C) word[v] = reinterpret_cast<const uint4*>(row)[column(v) / kWide];
+    }
+  }
+  // The vector's elements in the compute type.
+  __device__ __forceinline__ void get(int v, A (&out)[kWide]) const {
+    T values[kWide];
+    memcpy(values, &word[v], sizeof(values));
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) out[k] = to<A>(values[k]);
+  }
+  // Calls f(first column, elements) for each vector of this thread.
+  template <class F>
+  __device__ __forceinline__ void each(int64_t C, F&& f) const {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (column(v) >= C) continue;
+      A x[kWide];
+      get(v, x);
+      f(column(v), x);
+    }
+  }
+};
+
+// Combines a value over the kGroup threads of a row: 32, or the whole block.
+template <int kGroup, class A, class Op>
+__device__ __forceinline__ A group_reduce(A x, Op op, A first) {
+  if constexpr (kGroup == kWarp) {
+    return warp_reduce(x, op);
+  } else {
+    return block_reduce<kGroup>(x, op, first);
+  }
+}
+
+// Threads of a block: a warp for each of 8 short rows, else one long row.
+template <int kGroup>
+inline constexpr int kRowThreads = kGroup == kWarp ? 256 : kGroup;
+
+// e^x for x <= 0. 16-bit results do not show the rounding of x log2(e), so they take the processor's 2^x.
+template <class T>
+__device__ __forceinline__ Wide<T> exp_of(Wide<T> x) {
+  if constexpr (kIs16Bit<T>) {
+    return exp2f(x * 1.4426950408889634f);
+  } else if constexpr (std::is_same_v<T, float>) {
+    return math::exp(x);
+  } else {
+    return exp(x);
+  }
+}
+
+// Rows of C elements that can be moved 16 bytes at a time.
+template <class T>
+bool rows_are_aligned(int64_t C, std::initializer_list<const void*> pointers) {
+  if (C % kWideOf<T> != 0) return false;
+  for (const void* p : pointers) {
+    if (reinterpret_cast<uintptr_t>(p) % 16 != 0) return false;
+  }
+  return true;
+}
+
+// Calls f.operator()<kGroup, kVectors>() with the smallest of the sizes that holds C elements; false when
+// none does. kLargest: most threads that may hold a row.
+template <class T, int kLargest, class F>
+bool dispatch_row(int64_t C, F&& f) {
+  const int64_t vectors = C / kWideOf<T>;
+  if (vectors <= 32 * 4) return f.template operator()<32, 4>(), true;
+  if (vectors <= 32 * 8) return f.template operator()<32, 8>(), true;
+  if (vectors <= 256 * 4) return f.template operator()<256, 4>(), true;
+  if (vectors <= 256 * 8) return f.template operator()<256, 8>(), true;
+  if constexpr (kLargest > 256) {
+    if (vectors <= kLargest * 8) return f.template operator()<kLargest, 8>(), true;
+  }
+  return false;
+}
+
+template <int kGroup>
+LaunchConfig rows_grid(int64_t rows) {
+  constexpr int64_t kEach = kRowThreads<kGroup> / kGroup;
+  return {dim3(static_cast<unsigned>((rows + kEach - 1) / kEach)), dim3(kRowThreads<kGroup>)};
+}
+
+// The row of this thread's group. Those beyond the last are whole warps, which may leave.
+template <int kGroup>
+__device__ __forceinline__ int64_t row_of_group() {
+  return static_cast<int64_t>(blockIdx.x) * (kRowThreads<kGroup> / kGroup) + threadIdx.x / kGroup;
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
