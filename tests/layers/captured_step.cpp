@@ -1,10 +1,11 @@
-// A whole training step as a CUDA graph: forward with dropout, backward and the optimizer's update, replayed
-// with new data, a learning rate that changes and a step that counts, give what the same calls give one by
-// one.
+// A whole training step as a CUDA graph: forward with dropout, backward, clipping and the optimizer's update,
+// replayed with new data, a learning rate that changes and a step that counts, give what the same calls give
+// one by one.
 #include <memory>
 #include <support/device.hpp>
 #include <tinytorch/layers/activation.hpp>
 #include <tinytorch/layers/adam.hpp>
+#include <tinytorch/layers/clip.hpp>
 #include <tinytorch/layers/dropout.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/layers/sequential.hpp>
@@ -38,6 +39,7 @@ Run train(MakeOptimizer&& make_optimizer, cuda::Graph* graph) {
     optimizer->zero_grad();
     loss = tt::cross_entropy(net.forward(x), target);
     loss.backward();
+    tt::clip_gradient_norm(net.parameters(), 0.5);
     optimizer->step();
   };
   tt::Generator data(5);
