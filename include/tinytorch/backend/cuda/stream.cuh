@@ -115,7 +115,8 @@ void Event::record(const Stream& stream, Loc loc) {
 }
 void Event::wait(Loc loc) const {
   const DeviceGuard guard(device_, loc);
-  check(cudaStreamWaitEvent(native(current_stream(device_)), native(handle_), 0), "waiting for an event", loc);
+  check(cudaStreamWaitEvent(native(current_stream(device_)), native(handle_), 0), "waiting for an event",
+        loc);
 }
 bool Event::is_reached(Loc loc) const {
   const cudaError_t state = cudaEventQuery(native(handle_));
