@@ -10,6 +10,7 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/fault.cuh>
+#include <tinytorch/backend/cuda/kernels/batch_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/dropout.cuh>
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>
 #include <tinytorch/backend/cuda/kernels/embedding.cuh>
@@ -20,6 +21,7 @@
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>
 #include <tinytorch/backend/cuda/kernels/norm.cuh>
 #include <tinytorch/backend/cuda/kernels/optimizer.cuh>
+#include <tinytorch/backend/cuda/kernels/pool.cuh>
 #include <tinytorch/backend/cuda/kernels/random.cuh>
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>
 #include <tinytorch/backend/cuda/kernels/scan.cuh>

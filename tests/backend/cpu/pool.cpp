@@ -43,7 +43,7 @@ TEST_CASE("max_pool2d and its gradient equal the definition") {
         Array y(dtype, {c.N, c.C, OH, OW}), index(i32, {c.N, c.C, OH, OW}), dx(dtype, x.shape());
         Array dy = Array::random(dtype, y.shape(), 2, -1, 1, layout);
         kernels::max_pool2d(y.view(), index.view(), x.view(), window);
-        kernels::max_pool2d_grad(dx.view(), dy.view(), index.view());
+        kernels::max_pool2d_grad(dx.view(), dy.view(), index.view(), window);
         const std::vector<double> in = x.values(), grad = dy.values();
         std::vector<double> best(grad.size(), -INFINITY), want_dx(in.size(), 0.0);
         std::vector<int64_t> at(grad.size(), -1);

@@ -83,7 +83,7 @@ void conv2d_grad_weight(const View& dw, const View& dy, const View& x, const Win
 
 // pool
 void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window);
-void max_pool2d_grad(const View& dx, const View& dy, const View& index);
+void max_pool2d_grad(const View& dx, const View& dy, const View& index, const Window2d& window);
 void avg_pool2d(const View& out, const View& x, const Window2d& window);
 void avg_pool2d_grad(const View& dx, const View& dy, const Window2d& window);
 void adaptive_avg_pool2d(const View& out, const View& x);
