@@ -11,6 +11,8 @@
 
 #include <tinytorch/backend/cuda/fault.cuh>
 #include <tinytorch/backend/cuda/kernels/batch_norm.cuh>
+#include <tinytorch/backend/cuda/kernels/conv.cuh>
+#include <tinytorch/backend/cuda/kernels/depthwise.cuh>
 #include <tinytorch/backend/cuda/kernels/dropout.cuh>
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>
 #include <tinytorch/backend/cuda/kernels/embedding.cuh>
