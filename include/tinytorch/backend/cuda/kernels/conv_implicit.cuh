@@ -11,6 +11,7 @@
 // ldmatrix; Chetlur et al., "cuDNN: efficient primitives for deep learning", 2014.
 #pragma once
 
+#include <tinytorch/backend/cuda/channels_last.cuh>
 #include <tinytorch/backend/cuda/planes.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -102,7 +103,7 @@ struct ConvLoader {
   static constexpr int kWeights = kHeight * 64 / kLines, kPixels = kConvCols / kLines;
   const ImplicitConv<T>& p;
   int m0, line, chunk;
-  int64_t image[kPixels];  // first element of the position's sample
+  int image[kPixels];  // first pixel of the position's sample
   int h[kPixels], w[kPixels];
 
   __device__ __forceinline__ ConvLoader(const ImplicitConv<T>& conv, int row, int position)
@@ -116,7 +117,7 @@ struct ConvLoader {
       const int n = static_cast<int>(p.by_outputs.quotient(static_cast<uint32_t>(at)));
       const int o = at - n * p.outputs, oh = static_cast<int>(p.by_width.quotient(static_cast<uint32_t>(o)));
       const int ow = o - oh * static_cast<int>(p.by_width.divisor);
-      image[i] = static_cast<int64_t>(n) * p.H * p.W * p.depth;
+      image[i] = n * p.H * p.W;
       h[i] = at < p.positions ? oh * p.scale + p.shift : -(1 << 24);  // far outside: zeros
       w[i] = ow * p.scale + p.shift;
     }
@@ -149,7 +150,7 @@ struct ConvLoader {
     for (int i = 0; i < kPixels; ++i) {
       const int y = source(h[i] + kh * p.step, p.H), z = source(w[i] + kw * p.step, p.W);
       const bool exists = inside && y >= 0 && z >= 0;
-      const T* from = exists ? p.x + image[i] + static_cast<int64_t>(y * p.W + z) * p.depth + c : p.x;
+      const T* from = exists ? p.x + static_cast<int64_t>(image[i] + y * p.W + z) * p.depth + c : p.x;
       copy_async(pixels + piece(line + i * kLines, chunk), from, exists);
     }
   }
@@ -252,14 +253,13 @@ bool implicit_conv2d(T* out, const T* x, const T* weight, const T* bias, const C
     const int64_t outputs = backward ? s.H * s.W : s.outputs, taps = s.window.kernel_h * s.window.kernel_w;
     constexpr int64_t kMost = int64_t{1} << 30;
     if (!uses_implicit_conv() || s.groups != 1 || depth % 8 != 0 || taps * depth < 64 ||
-        s.N * outputs > kMost || taps * depth > kMost || h * w > kMost ||
+        s.N * outputs > kMost || taps * depth > kMost || s.N * h * w > kMost || s.N > 65535 ||
         properties(current_device()).major < 8) {
       return false;
     }
     constexpr DType kType = dtype_of<T>;
     const DeviceScratch<T> pixels(s.N * h * w * depth), lines(rows * taps * depth);
-    copy(dense_view(pixels.data(), kType, {s.N, h * w, depth}),
-         {const_cast<T*>(x), kType, {s.N, h * w, depth}, {depth * h * w, 1, h * w}});
+    turn_channels_last(pixels.data(), x, s.N, depth, h * w);
     const Strides by_row = backward ? Strides{taps, 1, rows * taps} : Strides{depth * taps, 1, taps};
     copy(dense_view(lines.data(), kType, {rows, taps, depth}),
          {const_cast<T*>(weight), kType, {rows, taps, depth}, by_row});

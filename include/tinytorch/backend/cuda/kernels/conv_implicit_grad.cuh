@@ -56,20 +56,18 @@ struct ConvGradLoader {
   static constexpr int kLeft = kHeight * 8, kRight = kConvCols / 8;  // pieces of a position
   static constexpr int kLeftLines = kThreads / kLeft, kRightLines = kThreads / kRight;
   const ImplicitConvGrad<T>& p;
-  int m, c, shift_h, shift_w;
-  bool has_m, has_c;
+  int m, c, shift_h, shift_w;  // m is negative and shift_h far outside where there is nothing to load
 
   __device__ __forceinline__ ConvGradLoader(const ImplicitConvGrad<T>& conv, int m0, int k0) : p(conv) {
     const int thread = static_cast<int>(threadIdx.x);
     m = m0 + thread % kLeft * 8;
-    has_m = m < p.rows;
+    if (m >= p.rows) m = -1;
     const int k = k0 + thread % kRight * 8;
-    has_c = k < p.K;
     const int tap = static_cast<int>(p.by_depth.quotient(static_cast<uint32_t>(k)));
     const int kh = static_cast<int>(p.by_kernel_w.quotient(static_cast<uint32_t>(tap)));
     const int kw = tap - kh * static_cast<int>(p.by_kernel_w.divisor);
     c = k - tap * p.depth;
-    shift_h = kh * p.dilation - p.padding;
+    shift_h = k < p.K ? kh * p.dilation - p.padding : -(1 << 30);
     shift_w = kw * p.dilation - p.padding;
   }
 
@@ -78,7 +76,7 @@ struct ConvGradLoader {
 #pragma unroll
     for (int i = 0; i < kGradDepth / kLeftLines; ++i) {
       const int line = thread / kLeft + i * kLeftLines, at = first + line;
-      const bool exists = has_m && at < p.positions;
+      const bool exists = m >= 0 && at < p.positions;
       const T* from = exists ? p.dy + static_cast<int64_t>(at) * p.rows + m : p.dy;
       copy_async(stage + grad_piece<kLeft * 16>(line, thread % kLeft), from, exists);
     }
@@ -90,10 +88,10 @@ struct ConvGradLoader {
       const int o = at - n * p.outputs, oh = static_cast<int>(p.by_width.quotient(static_cast<uint32_t>(o)));
       const int ow = o - oh * static_cast<int>(p.by_width.divisor);
       const int h = oh * p.stride + shift_h, w = ow * p.stride + shift_w;
-      const bool exists = has_c && at < p.positions && h >= 0 && h < p.H && w >= 0 && w < p.W;
-      const int64_t pixel = (static_cast<int64_t>(n) * p.H + h) * p.W + w;
+      const bool exists = at < p.positions && h >= 0 && h < p.H && w >= 0 && w < p.W;
+      const int pixel = (n * p.H + h) * p.W + w;
       copy_async(right + grad_piece<kRight * 16>(line, thread % kRight),
-                 exists ? p.x + pixel * p.depth + c : p.x, exists);
+                 exists ? p.x + static_cast<int64_t>(pixel) * p.depth + c : p.x, exists);
     }
   }
 };
@@ -192,19 +190,16 @@ bool implicit_conv2d_grad_weight(const View& dw, const T* dy, const T* x, const 
   if constexpr (!kIs16Bit<T>) {
     return false;
   } else {
-    const int64_t taps = s.window.kernel_h * s.window.kernel_w, positions = s.N * s.outputs;
+    const int64_t positions = s.N * s.outputs;
     constexpr int64_t kMost = int64_t{1} << 30;
     if (!uses_implicit_conv() || s.groups != 1 || s.C % 8 != 0 || s.M % 8 != 0 || positions == 0 ||
-        positions > kMost || s.M * s.K > kMost || s.H * s.W > kMost ||
+        positions > kMost || s.M * s.K > kMost || s.N * s.H * s.W > kMost || s.N > 65535 ||
         properties(current_device()).major < 8) {
       return false;
     }
-    constexpr DType kType = dtype_of<T>;
     const DeviceScratch<T> pixels(s.N * s.C * s.H * s.W), grads(positions * s.M);
-    copy(dense_view(pixels.data(), kType, {s.N, s.H * s.W, s.C}),
-         {const_cast<T*>(x), kType, {s.N, s.H * s.W, s.C}, {s.C * s.H * s.W, 1, s.H * s.W}});
-    copy(dense_view(grads.data(), kType, {s.N, s.outputs, s.M}),
-         {const_cast<T*>(dy), kType, {s.N, s.outputs, s.M}, {s.M * s.outputs, 1, s.outputs}});
+    turn_channels_last(pixels.data(), x, s.N, s.C, s.H * s.W);
+    turn_channels_last(grads.data(), dy, s.N, s.M, s.outputs);
     const auto narrow = [](int64_t v) { return static_cast<int>(v); };
     const auto divide = [](int64_t v) { return FastDivide(static_cast<uint32_t>(v)); };
     const int height = s.M > 64 ? 2 : 1;
