@@ -40,7 +40,8 @@ def header_alone(tree, compiler, header):
     with tempfile.TemporaryDirectory() as folder:  # nvcc reads no standard input
         source = Path(folder) / "alone.cu"
         source.write_text(text)
-        return run([*command, "-I", tree.include, source])
+        cuda = ["-DTINYTORCH_WITH_CUDA=1"] if str(header).endswith(".cuh") else []
+        return run([*command, *cuda, "-I", tree.include, source])
 
 
 def headers_together(tree, headers):

@@ -36,6 +36,7 @@ struct SgdStep {
   double momentum = 0;
   double weight_decay = 0;  // g += weight_decay p
   bool nesterov = false;
+  const double* live_lr = nullptr;  // where a replayed CUDA graph finds the lr of its step; null: it is fixed
 };
 struct AdamStep {
   double lr = 0;
@@ -43,6 +44,9 @@ struct AdamStep {
   double weight_decay = 0;
   bool decoupled = false;  // AdamW: the parameter shrinks by lr weight_decay, the gradient stays as it is
   int64_t step = 1;        // counts from 1; corrects the moments' bias towards their start at zero
+  // Where a replayed CUDA graph finds lr and step; null: they are fixed.
+  const double* live_lr = nullptr;
+  const int64_t* live_step = nullptr;
 };
 
 }  // namespace tinytorch::inline TT_BUILD::backend

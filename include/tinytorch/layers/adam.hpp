@@ -47,7 +47,9 @@ class Adam : public Optimizer {
                                       .eps = options.eps,
                                       .weight_decay = slot.weight_decay,
                                       .decoupled = decoupled_,
-                                      .step = slot.step}));
+                                      .step = slot.step,
+                                      .live_lr = &live_lr(),
+                                      .live_step = &slot.step}));
   }
 
  private:

@@ -26,7 +26,9 @@ class Optimizer {
       Tensor gradient = slot.parameter.grad();
       if (!gradient) continue;
       if (gradient.dtype() != slot.master.dtype()) gradient = gradient.to(slot.master.dtype(), loc);
-      slot.step += 1;
+      if (!(slot.master.device().is_cuda() && backend::cuda::on_replay([&slot] { slot.step += 1; }))) {
+        slot.step += 1;
+      }
       update(slot, gradient.contiguous(loc));
       slot.master.storage()->bump_version();
       if (slot.master.storage() != slot.parameter.storage()) slot.parameter.copy_(slot.master, loc);
@@ -107,6 +109,9 @@ class Optimizer {
       slots_.push_back(std::move(slot));
     }
   }
+
+  // Where a captured CUDA graph looks the rate up before each replay; such a graph must not outlive this.
+  const double& live_lr() const { return lr_; }
 
   // Updates slot.master and slot.state by a contiguous gradient of master's dtype. slot.step counts this one.
   virtual void update(Slot& slot, const Tensor& gradient) = 0;

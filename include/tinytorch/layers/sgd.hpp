@@ -39,7 +39,8 @@ class SGD : public Optimizer {
                                     {.lr = lr(),
                                      .momentum = options.momentum,
                                      .weight_decay = slot.weight_decay,
-                                     .nesterov = options.nesterov}));
+                                     .nesterov = options.nesterov,
+                                     .live_lr = &live_lr()}));
   }
 
  private:

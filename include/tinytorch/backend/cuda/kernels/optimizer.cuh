@@ -2,6 +2,8 @@
 // (backend/cpu/optimizer.hpp). Limit: memory.
 #pragma once
 
+#include <cmath>
+#include <cstring>
 #include <tinytorch/backend/cuda/vector.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -47,7 +49,9 @@ inline constexpr int kGradient = 1;  // its place among the arrays: read only
 
 template <class T>
 static __global__ void __launch_bounds__(kOptimizerThreads)
-    sgd_kernel(T* p, T* g, T* velocity, int64_t n, T lr, T momentum, T weight_decay, bool nesterov) {
+    sgd_kernel(T* p, T* g, T* velocity, int64_t n, T lr, const T* replayed_lr, T momentum, T weight_decay,
+               bool nesterov) {
+  if (replayed_lr) lr = *replayed_lr;
   T* const arrays[] = {p, g, velocity};
   update_elements(arrays, kGradient, n, [&](T(&v)[3][4], int) {
 #pragma unroll
@@ -67,7 +71,8 @@ struct AdamScalars {
 
 template <class T>
 static __global__ void __launch_bounds__(kOptimizerThreads)
-    adam_kernel(T* p, T* g, T* m, T* variance, int64_t n, AdamScalars<T> s) {
+    adam_kernel(T* p, T* g, T* m, T* variance, int64_t n, AdamScalars<T> s, const AdamScalars<T>* replayed) {
+  if (replayed) s = *replayed;
   T* const arrays[] = {p, g, m, variance};
   update_elements(arrays, kGradient, n, [&](T(&v)[4][4], int) {
 #pragma unroll
@@ -91,28 +96,42 @@ inline LaunchConfig optimizer_grid(int64_t n) { return over((n + 3) / 4, kOptimi
 
 void sgd_step(const View& parameter, const View& gradient, const View& velocity, const SgdStep& step) {
   dispatch_master(parameter.dtype, [&]<class T>(T*) {
+    const void* const replayed = replay_memory(sizeof(T), [step](void* to) {
+      const T lr = static_cast<T>(step.live_lr ? *step.live_lr : step.lr);
+      std::memcpy(to, &lr, sizeof lr);
+    });
     launch(sgd_kernel<T>, optimizer_grid(parameter.numel()), parameter.as<T>(), gradient.as<T>(),
-           velocity.as<T>(), parameter.numel(), static_cast<T>(step.lr), static_cast<T>(step.momentum),
-           static_cast<T>(step.weight_decay), step.nesterov);
+           velocity.as<T>(), parameter.numel(), static_cast<T>(step.lr), static_cast<const T*>(replayed),
+           static_cast<T>(step.momentum), static_cast<T>(step.weight_decay), step.nesterov);
   });
+}
+
+// In double, so that the bias corrections of a late step keep their digits.
+template <class T>
+AdamScalars<T> adam_scalars(const AdamStep& step) {
+  const double lr = step.live_lr ? *step.live_lr : step.lr;
+  const auto t = static_cast<double>(step.live_step ? *step.live_step : step.step);
+  const double first = 1 - std::pow(step.beta1, t), second = 1 - std::pow(step.beta2, t);
+  return {static_cast<T>(lr / first),
+          static_cast<T>(1 / std::sqrt(second)),
+          static_cast<T>(step.beta1),
+          static_cast<T>(1 - step.beta1),
+          static_cast<T>(step.beta2),
+          static_cast<T>(1 - step.beta2),
+          static_cast<T>(step.eps),
+          static_cast<T>(step.decoupled ? 1 - lr * step.weight_decay : 1),
+          static_cast<T>(step.decoupled ? 0 : step.weight_decay)};
 }
 
 void adam_step(const View& parameter, const View& gradient, const View& m, const View& v,
                const AdamStep& step) {
-  const auto t = static_cast<double>(step.step);
-  const double first = 1 - std::pow(step.beta1, t), second = 1 - std::pow(step.beta2, t);
   dispatch_master(parameter.dtype, [&]<class T>(T*) {
-    const AdamScalars<T> s{static_cast<T>(step.lr / first),
-                           static_cast<T>(1 / std::sqrt(second)),
-                           static_cast<T>(step.beta1),
-                           static_cast<T>(1 - step.beta1),
-                           static_cast<T>(step.beta2),
-                           static_cast<T>(1 - step.beta2),
-                           static_cast<T>(step.eps),
-                           static_cast<T>(step.decoupled ? 1 - step.lr * step.weight_decay : 1),
-                           static_cast<T>(step.decoupled ? 0 : step.weight_decay)};
+    const void* const replayed = replay_memory(sizeof(AdamScalars<T>), [step](void* to) {
+      const AdamScalars<T> now = adam_scalars<T>(step);
+      std::memcpy(to, &now, sizeof now);
+    });
     launch(adam_kernel<T>, optimizer_grid(parameter.numel()), parameter.as<T>(), gradient.as<T>(), m.as<T>(),
-           v.as<T>(), parameter.numel(), s);
+           v.as<T>(), parameter.numel(), adam_scalars<T>(step), static_cast<const AdamScalars<T>*>(replayed));
   });
 }
 
