@@ -12,6 +12,8 @@
 #include <tinytorch/backend/cuda/fault.cuh>
 #include <tinytorch/backend/cuda/kernels/batch_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/conv.cuh>
+#include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
+#include <tinytorch/backend/cuda/kernels/conv_implicit_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/depthwise.cuh>
 #include <tinytorch/backend/cuda/kernels/dropout.cuh>
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>

@@ -6,11 +6,14 @@
 //
 // K = C / groups * KH * KW. Columns live in scratch, a slab of samples at a time; the products are those of
 // matmul.cuh. A 1 x 1 window of stride 1 needs no columns, and one channel per group (depthwise) no products:
-// it is summed directly (depthwise.cuh). Slabs depend on shapes alone, and there are no atomics: results are
-// deterministic. Source: Chellapilla, Puri, Simard, "High performance convolutional neural networks for
-// document processing", 2006.
+// it is summed directly (depthwise.cuh). 16-bit images go to tensor cores without columns where they can
+// (conv_implicit.cuh, conv_implicit_grad.cuh). Slabs depend on shapes alone, and there are no atomics:
+// results are deterministic. Source: Chellapilla, Puri, Simard, "High performance convolutional neural
+// networks for document processing", 2006.
 #pragma once
 
+#include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
+#include <tinytorch/backend/cuda/kernels/conv_implicit_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/depthwise.cuh>
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>
 
@@ -179,7 +182,10 @@ void conv2d(const View& out, const View& x, const View& weight, const View& bias
       launch(depthwise_kernel<T>, over(out.numel(), kPlaneBlock), result.data(), in.data(), w.data(),
              b.data(), s, Planes(s.N * s.M, s.OH, s.OW));
     } else {
-      conv2d_columns<T>(result.data(), in.data(), w.data(), bias, s);
+      const DenseInput<T> b(bias);
+      if (is_pointwise(s) || !implicit_conv2d<T>(result.data(), in.data(), w.data(), b.data(), s, false)) {
+        conv2d_columns<T>(result.data(), in.data(), w.data(), bias, s);
+      }
     }
     result.finish();
   });
@@ -195,7 +201,8 @@ void conv2d_grad_input(const View& dx, const View& dy, const View& weight, const
     if (s.depthwise()) {
       launch(depthwise_grad_input_kernel<T>, over(dx.numel(), kPlaneBlock), result.data(), grad.data(),
              w.data(), s, Planes(s.N * s.C, s.H, s.W));
-    } else {
+    } else if (is_pointwise(s) ||
+               !implicit_conv2d<T>(result.data(), grad.data(), w.data(), nullptr, s, true)) {
       conv2d_grad_input_columns<T>(result.data(), grad.data(), w.data(), s);
     }
     result.finish();
@@ -215,6 +222,7 @@ void conv2d_grad_weight(const View& dw, const View& dy, const View& x, const Win
              grad.data(), in.data(), s, Planes(s.N, s.OH, s.OW));
       return result.finish();
     }
+    if (implicit_conv2d_grad_weight<T>(dw, grad.data(), in.data(), s)) return;
     DenseOutput<Wide<T>> result(dw);  // sums over slabs stay wide
     conv2d_grad_weight_columns<T>(result.data(), grad.data(), in.data(), s);
     result.finish();
