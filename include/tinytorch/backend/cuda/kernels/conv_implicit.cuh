@@ -11,8 +11,10 @@
 // ldmatrix; Chetlur et al., "cuDNN: efficient primitives for deep learning", 2014.
 #pragma once
 
-#include <tinytorch/backend/cuda/channels_last.cuh>
 #include <tinytorch/backend/cuda/planes.cuh>
+#if !TINYTORCH_CUDA_SIM
+#include <tinytorch/backend/cuda/channels_last.cuh>
+#endif
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
