@@ -192,6 +192,23 @@ static __global__ void __launch_bounds__(kWarp* kAddWarps)
 
 // --- on the host ---
 
+// Queues the kernels; returns where dw [rows, K] will be: the partial sum, if there is one only, or `sum`.
+template <class T>
+const float* sum_stretches(const ImplicitConvGrad<T>& p, int height, int stretches, float* sum) {
+  const dim3 grid(static_cast<unsigned>(p.row_tiles * p.col_tiles), static_cast<unsigned>(stretches));
+  if (height == 2) {
+    launch(implicit_conv_grad_kernel<T, 2>, {grid, dim3(kConvThreads<2>), kConvStages * kGradStageBytes<2>},
+           p);
+  } else {
+    launch(implicit_conv_grad_kernel<T, 1>, {grid, dim3(kConvThreads<1>), kConvStages * kGradStageBytes<1>},
+           p);
+  }
+  if (stretches == 1) return p.partial;
+  const int64_t count = static_cast<int64_t>(p.rows) * p.K;
+  launch(add_stretches_kernel, over(count * kAddWarps, kWarp * kAddWarps), sum, p.partial, count, stretches);
+  return sum;
+}
+
 // Whether dw [M, C, KH, KW] of dy and x, contiguous NCHW, was queued.
 template <class T>
 bool implicit_conv2d_grad_weight(const View& dw, const T* dy, const T* x, const ConvShape& s) {
@@ -239,22 +256,9 @@ bool implicit_conv2d_grad_weight(const View& dw, const T* dy, const T* x, const 
     const int64_t count = rows * K;
     const DeviceScratch<float> partial(stretches * count), sum(stretches > 1 ? count : 0);
     p.partial = partial.data();
-    const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(stretches));
-    if (height == 2) {
-      launch(implicit_conv_grad_kernel<T, 2>, {grid, dim3(kConvThreads<2>), kConvStages * kGradStageBytes<2>},
-             p);
-    } else {
-      launch(implicit_conv_grad_kernel<T, 1>, {grid, dim3(kConvThreads<1>), kConvStages * kGradStageBytes<1>},
-             p);
-    }
-    float* total = partial.data();
-    if (stretches > 1) {
-      total = sum.data();
-      launch(add_stretches_kernel, over(count * kAddWarps, kWarp * kAddWarps), total, partial.data(), count,
-             stretches);
-    }
+    const float* const total = sum_stretches(p, height, stretches, sum.data());
     Shape shape = {s.M, s.C, s.window.kernel_h, s.window.kernel_w};
-    copy(dw, {total, DType::f32, shape, {K, 1, s.window.kernel_w * depth, depth}});
+    copy(dw, {const_cast<float*>(total), DType::f32, shape, {K, 1, s.window.kernel_w * depth, depth}});
     return true;
   }
 }
