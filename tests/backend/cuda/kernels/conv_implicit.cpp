@@ -11,8 +11,8 @@ namespace kernels = tinytorch::backend::cuda;
 
 namespace {
 
-// Channels in eights, which tensor cores take: around the tiles of 64 and 128 rows, 128 columns and 64 deep,
-// with odd and even numbers of outputs, and samples that end within a tile.
+// Around the tiles of 64 and 128 rows, 128 columns and 64 deep, with odd and even numbers of outputs, and
+// samples that end within a tile.
 const ConvCase kCases[] = {
     {1, 8, 9, 9, 8, 3, 3, 1, 1, 1, 1},       // one tile, mostly empty
     {3, 16, 11, 7, 24, 3, 5, 1, 2, 1, 1},    // odd outputs, kernel not square
@@ -22,7 +22,9 @@ const ConvCase kCases[] = {
     {2, 24, 12, 17, 200, 3, 3, 1, 2, 2, 1},  // dilation
     {9, 128, 5, 5, 16, 5, 5, 1, 2, 1, 1},    // long sums
     {2, 64, 9, 9, 192, 1, 1, 2, 0, 1, 1},    // 1 x 1 with stride
-    {2, 8, 6, 6, 5, 3, 3, 1, 1, 1, 1},       // outputs that are not in eights: by columns, backward
+    {2, 8, 6, 6, 5, 3, 3, 1, 1, 1, 1},       // channels that are not in eights
+    {2, 3, 15, 15, 33, 7, 7, 2, 3, 1, 1},    // the first layer of an image network
+    {1, 17, 9, 9, 65, 3, 3, 1, 1, 1, 1},     // one more than a tile
 };
 
 Window2d window_of(const ConvCase& c) { return {c.KH, c.KW, c.stride, c.padding, c.dilation}; }

@@ -11,8 +11,10 @@
 // ldmatrix; Chetlur et al., "cuDNN: efficient primitives for deep learning", 2014.
 #pragma once
 
-#include <tinytorch/backend/cuda/channels_last.cuh>
 #include <tinytorch/backend/cuda/planes.cuh>
+#if !TINYTORCH_CUDA_SIM
+#include <tinytorch/backend/cuda/channels_last.cuh>
+#endif
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -241,6 +243,15 @@ static __global__ void __launch_bounds__(kConvThreads<kHeight>, kHeight == 2 ? 2
 
 // --- on the host ---
 
+// Channels are handled eight at a time: others are zeros.
+inline int64_t in_eights(int64_t channels) { return (channels + 7) / 8 * 8; }
+
+// Backward, taps that the stride skips are multiplied all the same, and rows come in 64: where most of that
+// is for nothing, columns cost less.
+inline bool wasteful(const ConvShape& s, bool backward) {
+  return backward && (s.window.stride > 2 || s.C < 16);
+}
+
 // Whether the convolution was queued: out = conv(x, weight) + bias, or with `backward` x is dy and out is dx.
 // All contiguous, NCHW; bias may be null.
 template <class T>
@@ -248,21 +259,22 @@ bool implicit_conv2d(T* out, const T* x, const T* weight, const T* bias, const C
   if constexpr (!kIs16Bit<T>) {
     return false;
   } else {
-    const int64_t depth = backward ? s.M : s.C, rows = backward ? s.C : s.M;
+    const int64_t channels = backward ? s.M : s.C, rows = backward ? s.C : s.M, depth = in_eights(channels);
     const int64_t h = backward ? s.OH : s.H, w = backward ? s.OW : s.W;
     const int64_t outputs = backward ? s.H * s.W : s.outputs, taps = s.window.kernel_h * s.window.kernel_w;
     constexpr int64_t kMost = int64_t{1} << 30;
-    if (!uses_implicit_conv() || s.groups != 1 || depth % 8 != 0 || taps * depth < 64 ||
+    if (!uses_implicit_conv() || s.groups != 1 || taps * depth < 64 || wasteful(s, backward) ||
         s.N * outputs > kMost || taps * depth > kMost || s.N * h * w > kMost || s.N > 65535 ||
         properties(current_device()).major < 8) {
       return false;
     }
     constexpr DType kType = dtype_of<T>;
     const DeviceScratch<T> pixels(s.N * h * w * depth), lines(rows * taps * depth);
-    turn_channels_last(pixels.data(), x, s.N, depth, h * w);
-    const Strides by_row = backward ? Strides{taps, 1, rows * taps} : Strides{depth * taps, 1, taps};
-    copy(dense_view(lines.data(), kType, {rows, taps, depth}),
-         {const_cast<T*>(weight), kType, {rows, taps, depth}, by_row});
+    turn_channels_last(pixels.data(), x, s.N, channels, depth, h * w);
+    const Strides by_row = backward ? Strides{taps, 1, rows * taps} : Strides{channels * taps, 1, taps};
+    if (depth != channels) fill(dense_view(lines.data(), kType, {rows * taps * depth}), 0.0);
+    copy({lines.data(), kType, {rows, taps, channels}, {taps * depth, depth, 1}},
+         {const_cast<T*>(weight), kType, {rows, taps, channels}, by_row});
     const auto narrow = [](int64_t v) { return static_cast<int>(v); };
     const auto divide = [](int64_t v) { return FastDivide(static_cast<uint32_t>(v)); };
     const Window2d& win = s.window;

@@ -172,17 +172,42 @@ static __global__ void __launch_bounds__(kConvThreads<kHeight>, kHeight == 2 ? 2
 #endif
 }
 
-// sum[i] = the partial sums of all stretches, added in order.
-static __global__ void __launch_bounds__(kPlaneBlock)
+// sum[i] = the partial sums of all stretches. A block takes 32 of them; warp w adds up stretches w, w + 8,
+// ..., and the warps' sums are added in order.
+inline constexpr int kAddWarps = 8;
+static __global__ void __launch_bounds__(kWarp* kAddWarps)
     add_stretches_kernel(float* sum, const float* partial, int64_t count, int stretches) {
-  const int64_t i = thread_number();
-  if (i >= count) return;
-  float total = partial[i];
-  for (int k = 1; k < stretches; ++k) total += partial[k * count + i];
+  __shared__ float sums[kAddWarps][kWarp];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kWarp + lane;
+  float total = 0;
+#pragma unroll 4
+  for (int k = warp; i < count && k < stretches; k += kAddWarps) total += partial[k * count + i];
+  sums[warp][lane] = total;
+  __syncthreads();
+  if (warp != 0 || i >= count) return;
+  for (int w = 1; w < kAddWarps; ++w) total += sums[w][lane];
   sum[i] = total;
 }
 
 // --- on the host ---
+
+// Queues the kernels; returns where dw [rows, K] will be: the partial sum, if there is one only, or `sum`.
+template <class T>
+const float* sum_stretches(const ImplicitConvGrad<T>& p, int height, int stretches, float* sum) {
+  const dim3 grid(static_cast<unsigned>(p.row_tiles * p.col_tiles), static_cast<unsigned>(stretches));
+  if (height == 2) {
+    launch(implicit_conv_grad_kernel<T, 2>, {grid, dim3(kConvThreads<2>), kConvStages * kGradStageBytes<2>},
+           p);
+  } else {
+    launch(implicit_conv_grad_kernel<T, 1>, {grid, dim3(kConvThreads<1>), kConvStages * kGradStageBytes<1>},
+           p);
+  }
+  if (stretches == 1) return p.partial;
+  const int64_t count = static_cast<int64_t>(p.rows) * p.K;
+  launch(add_stretches_kernel, over(count * kAddWarps, kWarp * kAddWarps), sum, p.partial, count, stretches);
+  return sum;
+}
 
 // Whether dw [M, C, KH, KW] of dy and x, contiguous NCHW, was queued.
 template <class T>
@@ -190,25 +215,25 @@ bool implicit_conv2d_grad_weight(const View& dw, const T* dy, const T* x, const 
   if constexpr (!kIs16Bit<T>) {
     return false;
   } else {
-    const int64_t positions = s.N * s.outputs;
+    const int64_t positions = s.N * s.outputs, depth = in_eights(s.C), rows = in_eights(s.M);
+    const int64_t K = s.window.kernel_h * s.window.kernel_w * depth;
     constexpr int64_t kMost = int64_t{1} << 30;
-    if (!uses_implicit_conv() || s.groups != 1 || s.C % 8 != 0 || s.M % 8 != 0 || positions == 0 ||
-        positions > kMost || s.M * s.K > kMost || s.N * s.H * s.W > kMost || s.N > 65535 ||
-        properties(current_device()).major < 8) {
+    if (!uses_implicit_conv() || s.groups != 1 || positions == 0 || positions > kMost || rows * K > kMost ||
+        s.N * s.H * s.W > kMost || s.N > 65535 || properties(current_device()).major < 8) {
       return false;
     }
-    const DeviceScratch<T> pixels(s.N * s.C * s.H * s.W), grads(positions * s.M);
-    turn_channels_last(pixels.data(), x, s.N, s.C, s.H * s.W);
-    turn_channels_last(grads.data(), dy, s.N, s.M, s.outputs);
+    const DeviceScratch<T> pixels(s.N * depth * s.H * s.W), grads(positions * rows);
+    turn_channels_last(pixels.data(), x, s.N, s.C, depth, s.H * s.W);
+    turn_channels_last(grads.data(), dy, s.N, s.M, rows, s.outputs);
     const auto narrow = [](int64_t v) { return static_cast<int>(v); };
     const auto divide = [](int64_t v) { return FastDivide(static_cast<uint32_t>(v)); };
-    const int height = s.M > 64 ? 2 : 1;
+    const int height = rows > 64 ? 2 : 1;
     ImplicitConvGrad<T> p;
     p.dy = grads.data();
     p.x = pixels.data();
-    p.rows = narrow(s.M);
-    p.depth = narrow(s.C);
-    p.K = narrow(s.K);
+    p.rows = narrow(rows);
+    p.depth = narrow(depth);
+    p.K = narrow(K);
     p.H = narrow(s.H);
     p.W = narrow(s.W);
     p.outputs = narrow(s.outputs);
@@ -216,9 +241,9 @@ bool implicit_conv2d_grad_weight(const View& dw, const T* dy, const T* x, const 
     p.stride = narrow(s.window.stride);
     p.padding = narrow(s.window.padding);
     p.dilation = narrow(s.window.dilation);
-    p.row_tiles = narrow((s.M + height * 64 - 1) / (height * 64));
-    p.col_tiles = narrow((s.K + kConvCols - 1) / kConvCols);
-    p.by_depth = divide(s.C);
+    p.row_tiles = narrow((rows + height * 64 - 1) / (height * 64));
+    p.col_tiles = narrow((K + kConvCols - 1) / kConvCols);
+    p.by_depth = divide(depth);
     p.by_kernel_w = divide(s.window.kernel_w);
     p.by_outputs = divide(s.outputs);
     p.by_width = divide(s.OW);
@@ -228,24 +253,12 @@ bool implicit_conv2d_grad_weight(const View& dw, const T* dy, const T* x, const 
     const int64_t wanted = std::clamp<int64_t>(528 / tiles, 1, std::max<int64_t>(1, slices / 8));
     p.slices = narrow((slices + wanted - 1) / wanted);
     const int stretches = narrow((slices + p.slices - 1) / p.slices);
-    const int64_t count = s.M * s.K;
+    const int64_t count = rows * K;
     const DeviceScratch<float> partial(stretches * count), sum(stretches > 1 ? count : 0);
     p.partial = partial.data();
-    const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(stretches));
-    if (height == 2) {
-      launch(implicit_conv_grad_kernel<T, 2>, {grid, dim3(kConvThreads<2>), kConvStages * kGradStageBytes<2>},
-             p);
-    } else {
-      launch(implicit_conv_grad_kernel<T, 1>, {grid, dim3(kConvThreads<1>), kConvStages * kGradStageBytes<1>},
-             p);
-    }
-    float* total = partial.data();
-    if (stretches > 1) {
-      total = sum.data();
-      launch(add_stretches_kernel, over(count, kPlaneBlock), total, partial.data(), count, stretches);
-    }
+    const float* const total = sum_stretches(p, height, stretches, sum.data());
     Shape shape = {s.M, s.C, s.window.kernel_h, s.window.kernel_w};
-    copy(dw, {total, DType::f32, shape, {s.K, 1, s.window.kernel_w * s.C, s.C}});
+    copy(dw, {const_cast<float*>(total), DType::f32, shape, {K, 1, s.window.kernel_w * depth, depth}});
     return true;
   }
 }
