@@ -103,7 +103,7 @@ TEST_CASE("scalars keep whole numbers whole") {
 }
 
 TEST_CASE("for_each_element may write") {
-  Tensor a = tt::zeros({2, 2}, tt::i32);
+  Tensor a = tt::zeros({2, 2}, tt::i32, tt::cpu);
   int32_t next = 1;
   tt::for_each_element<int32_t>(a.t().view_of(), [&](int32_t& v) { v = next++; });
   CHECK(a.to_vector<int>() == std::vector<int>{1, 3, 2, 4});

@@ -48,7 +48,10 @@ inline Graph::State::~State() {
   for (int d = 0; d < device_count(); ++d) DeviceAllocator::of(d).release_graph(memory.id);
 }
 
-Graph::~Graph() { delete state_; }
+Graph::~Graph() {
+  const RelaxedCapture relaxed;  // another graph may be in the middle of its capture
+  delete state_;
+}
 
 void Graph::begin(Loc loc) {
   refuse_in_capture("Graph::capture inside a capture", loc);
