@@ -294,6 +294,10 @@ void step_all(std::span<const OptimizerSlot> slots, const double* scalars,
               const typename Rule<float>::Step& step, int64_t number, bool clip) {
   for (const OptimizerSlot& s : slots) {
     const DType p = s.parameter.dtype, n = narrow_of(s);
+    if (s.gradient.dtype != p && s.gradient.dtype != n) {
+      fail("TT-OPT-01", std::string("an optimizer step: gradient ") + name_of(s.gradient.dtype) +
+                            " does not match parameter " + name_of(p) + " and " + name_of(n));
+    }
     if (p != n && !(p == DType::f32 && (n == DType::bf16 || n == DType::f16))) {
       fail("TT-OPT-02", std::string("an optimizer step of ") + name_of(p) + " with " + name_of(n) +
                             "\n  hint: parameters are f32 or f64; 16-bit ones have an f32 copy");
