@@ -31,8 +31,10 @@ TT_API void gradient_factor(const View& scalars, std::span<const View> gradients
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BACKEND_BODIES
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tinytorch/backend/functors.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <vector>
 
