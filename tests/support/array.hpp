@@ -52,6 +52,7 @@ class Array {
   }
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
+  std::vector<unsigned char>& bytes() { return bytes_; }
 
  private:
   DType dtype_;

@@ -76,9 +76,9 @@ TEST_CASE("item takes the one element of any shape") {
 }
 
 TEST_CASE("raw access points at the first element of the view") {
-  Tensor a = tt::arange(0, 6, 1, tt::f32).reshape({2, 3});
-  CHECK(a.to(tt::cpu).select(0, 1).data<float>()[0] == 3);
-  CHECK(static_cast<float*>(a.to(tt::cpu).slice(1, 2).raw())[0] == 2);
+  Tensor a = tt::arange(0, 6, 1, tt::f32, tt::cpu).reshape({2, 3});
+  CHECK(a.select(0, 1).data<float>()[0] == 3);
+  CHECK(static_cast<float*>(a.slice(1, 2).raw())[0] == 2);
   const auto v = a.slice(1, 1).view_of();
   CHECK(v.as<float>()[0] == 1);
   CHECK(v.shape == tt::Shape{2, 2});

@@ -1,5 +1,6 @@
 #include "support/array.hpp"
 
+#include <support/references.hpp>
 #include <tinytorch/backend/cpu/batch_norm.hpp>
 
 using namespace test;
@@ -7,44 +8,6 @@ using backend::View;
 namespace kernels = tinytorch::backend::cpu;
 
 namespace {
-
-constexpr double kEps = 1e-3;
-
-struct Expected {
-  std::vector<double> y, dx, dw, db;
-};
-
-// Normalizes sets of elements: group_of(i) names the set of element i, channel_of(i) its parameters.
-template <class Group, class Channel>
-Expected reference(const std::vector<double>& x, const std::vector<double>& w, const std::vector<double>& b,
-                   const std::vector<double>& dy, size_t groups, Group&& group_of, Channel&& channel_of) {
-  std::vector<double> count(groups), mean(groups), var(groups), mean_g(groups), mean_gh(groups);
-  Expected e{std::vector<double>(x.size()), std::vector<double>(x.size()), std::vector<double>(w.size()),
-             std::vector<double>(w.size())};
-  for (size_t i = 0; i < x.size(); ++i) count[group_of(i)] += 1, mean[group_of(i)] += x[i];
-  for (size_t g = 0; g < groups; ++g) mean[g] /= count[g];
-  for (size_t i = 0; i < x.size(); ++i) {
-    const size_t g = group_of(i);
-    var[g] += (x[i] - mean[g]) * (x[i] - mean[g]) / count[g];
-  }
-  const auto normalized = [&](size_t i) {
-    return (x[i] - mean[group_of(i)]) / std::sqrt(var[group_of(i)] + kEps);
-  };
-  for (size_t i = 0; i < x.size(); ++i) {
-    const size_t g = group_of(i), c = channel_of(i);
-    const double h = normalized(i);
-    e.y[i] = h * w[c] + b[c];
-    e.dw[c] += dy[i] * h;
-    e.db[c] += dy[i];
-    mean_g[g] += dy[i] * w[c] / count[g];
-    mean_gh[g] += dy[i] * w[c] * h / count[g];
-  }
-  for (size_t i = 0; i < x.size(); ++i) {
-    const size_t g = group_of(i);
-    e.dx[i] = (dy[i] * w[channel_of(i)] - mean_g[g] - normalized(i) * mean_gh[g]) / std::sqrt(var[g] + kEps);
-  }
-  return e;
-}
 
 struct Operands {
   Array x, dy, w, b, y, dx, dw, db;
@@ -57,7 +20,7 @@ struct Operands {
         dx(t, s),
         dw(t, {s[1]}),
         db(t, {s[1]}) {}
-  void check(const Expected& e, DType t, double steps) {
+  void check(const NormExpected& e, DType t, double steps) {
     check_close(y.values(), e.y, t, 40, 4);
     check_close(dx.values(), e.dx, t, steps, 4);
     check_close(dw.values(), e.dw, t, steps, 4);
@@ -79,16 +42,17 @@ TEST_CASE("batch_norm of a batch and its gradient equal the definition") {
         Operands o(shape, dtype, layout);
         Array mean(wide, {C}), var(wide, {C});
         kernels::channel_moments(mean.view(), var.view(), o.x.view());
-        kernels::batch_norm(o.y.view(), o.x.view(), mean.view(), var.view(), o.w.view(), o.b.view(), kEps);
+        kernels::batch_norm(o.y.view(), o.x.view(), mean.view(), var.view(), o.w.view(), o.b.view(),
+                            kNormEps);
         kernels::batch_norm_grad({o.dx.view(), o.dw.view(), o.db.view(), {}, {}}, o.dy.view(), o.x.view(),
-                                 mean.view(), var.view(), o.w.view(), kEps, true, {}, {});
+                                 mean.view(), var.view(), o.w.view(), kNormEps, true, {}, {});
         int64_t inner = 1;
         for (int d = 2; d < shape.size(); ++d) inner *= shape[d];
         const auto channel = [&](size_t i) {
           return i / static_cast<size_t>(inner) % static_cast<size_t>(C);
         };
-        o.check(reference(o.x.values(), o.w.values(), o.b.values(), o.dy.values(), static_cast<size_t>(C),
-                          channel, channel),
+        o.check(norm_reference(o.x.values(), o.w.values(), o.b.values(), o.dy.values(),
+                               static_cast<size_t>(C), channel, channel),
                 dtype, 300);
       }
     }
@@ -105,15 +69,15 @@ TEST_CASE("group_norm and its gradient equal the definition") {
         Operands o(shape, dtype, Layout::gaps);
         Array mean(wide, {N, groups}), rstd(wide, {N, groups});
         kernels::group_norm(o.y.view(), mean.view(), rstd.view(), o.x.view(), groups, o.w.view(), o.b.view(),
-                            kEps);
+                            kNormEps);
         kernels::group_norm_grad(o.dx.view(), o.dw.view(), o.db.view(), o.dy.view(), o.x.view(), mean.view(),
                                  rstd.view(), groups, o.w.view());
         const auto channel = [&](size_t i) {
           return i / static_cast<size_t>(inner) % static_cast<size_t>(C);
         };
         const auto group = [&](size_t i) { return i / static_cast<size_t>(inner * (C / groups)); };
-        Expected e = reference(o.x.values(), o.w.values(), o.b.values(), o.dy.values(),
-                               static_cast<size_t>(N * groups), group, channel);
+        NormExpected e = norm_reference(o.x.values(), o.w.values(), o.b.values(), o.dy.values(),
+                                        static_cast<size_t>(N * groups), group, channel);
         if (C == groups && inner == 1) {  // sets of one value: everything cancels, up to rounding
           check_close(o.y.values(), e.y, dtype, 40, 4);
           continue;

@@ -1,46 +1,17 @@
 #include "support/array.hpp"
 
+#include <support/references.hpp>
 #include <tinytorch/backend/cpu/conv.hpp>
 #include <tinytorch/core/parallel.hpp>
 
 using namespace test;
 using tinytorch::backend::View;
 using tinytorch::backend::Window2d;
+using Case = ConvCase;
+using Wanted = ConvOperand;
 namespace cpu_kernels = tinytorch::backend::cpu;
 
 namespace {
-
-struct Case {
-  int64_t N, C, H, W, M, KH, KW, stride, padding, dilation, groups;
-};
-
-// The definition, seven loops, adding into whichever of the three operands is asked for.
-enum class Wanted { out, dx, dw };
-std::vector<double> reference(const Case& c, Wanted wanted, const std::vector<double>& x,
-                              const std::vector<double>& w, const std::vector<double>& y, int64_t OH,
-                              int64_t OW) {
-  const int64_t group_c = c.C / c.groups, group_m = c.M / c.groups;
-  std::vector<double> result((wanted == Wanted::out ? y : wanted == Wanted::dx ? x : w).size(), 0.0);
-  for (int64_t n = 0; n < c.N; ++n)
-    for (int64_t m = 0; m < c.M; ++m)
-      for (int64_t oh = 0; oh < OH; ++oh)
-        for (int64_t ow = 0; ow < OW; ++ow)
-          for (int64_t k = 0; k < group_c; ++k)
-            for (int64_t kh = 0; kh < c.KH; ++kh)
-              for (int64_t kw = 0; kw < c.KW; ++kw) {
-                const int64_t ih = oh * c.stride - c.padding + kh * c.dilation;
-                const int64_t iw = ow * c.stride - c.padding + kw * c.dilation;
-                if (ih < 0 || ih >= c.H || iw < 0 || iw >= c.W) continue;
-                const auto xi =
-                    static_cast<size_t>(((n * c.C + m / group_m * group_c + k) * c.H + ih) * c.W + iw);
-                const auto wi = static_cast<size_t>(((m * group_c + k) * c.KH + kh) * c.KW + kw);
-                const auto yi = static_cast<size_t>(((n * c.M + m) * OH + oh) * OW + ow);
-                if (wanted == Wanted::out) result[yi] += x[xi] * w[wi];
-                if (wanted == Wanted::dx) result[xi] += y[yi] * w[wi];
-                if (wanted == Wanted::dw) result[wi] += y[yi] * x[xi];
-              }
-  return result;
-}
 
 void check_case(const Case& c, DType dtype, Layout layout) {
   const Window2d window{c.KH, c.KW, c.stride, c.padding, c.dilation};
@@ -56,14 +27,14 @@ void check_case(const Case& c, DType dtype, Layout layout) {
   cpu_kernels::conv2d_grad_weight(dw.view(), dy.view(), x.view(), window, c.groups);
 
   const double depth = static_cast<double>(c.C / c.groups * c.KH * c.KW);
-  std::vector<double> want = reference(c, Wanted::out, x.values(), w.values(), y.values(), OH, OW);
+  std::vector<double> want = conv_reference(c, Wanted::out, x.values(), w.values(), y.values(), OH, OW);
   const std::vector<double> bias = b.values();
   for (size_t i = 0; i < want.size(); ++i)
     want[i] += bias[i / static_cast<size_t>(OH * OW) % static_cast<size_t>(c.M)];
   check_close(y.values(), want, dtype, 2 + depth);
-  check_close(dx.values(), reference(c, Wanted::dx, x.values(), w.values(), dy.values(), OH, OW), dtype,
+  check_close(dx.values(), conv_reference(c, Wanted::dx, x.values(), w.values(), dy.values(), OH, OW), dtype,
               2 + static_cast<double>(c.M / c.groups * c.KH * c.KW));
-  check_close(dw.values(), reference(c, Wanted::dw, x.values(), w.values(), dy.values(), OH, OW), dtype,
+  check_close(dw.values(), conv_reference(c, Wanted::dw, x.values(), w.values(), dy.values(), OH, OW), dtype,
               2 + static_cast<double>(c.N * OH * OW));
 }
 
@@ -94,7 +65,7 @@ TEST_CASE("conv2d without bias, and with an empty batch") {
   Array x = Array::random(f32, {2, 2, 4, 4}, 1), w = Array::random(f32, {3, 2, 3, 3}, 2),
         y(f32, {2, 3, 2, 2});
   cpu_kernels::conv2d(y.view(), x.view(), w.view(), View{}, window, 1);
-  check_close(y.values(), reference(c, Wanted::out, x.values(), w.values(), y.values(), 2, 2), f32, 20);
+  check_close(y.values(), conv_reference(c, Wanted::out, x.values(), w.values(), y.values(), 2, 2), f32, 20);
   Array none(f32, {0, 2, 4, 4}), no_dy(f32, {0, 3, 2, 2}), dw(f32, {3, 2, 3, 3});
   cpu_kernels::conv2d(no_dy.view(), none.view(), w.view(), View{}, window, 1);
   cpu_kernels::conv2d_grad_weight(dw.view(), no_dy.view(), none.view(), window, 1);

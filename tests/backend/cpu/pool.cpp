@@ -1,39 +1,15 @@
 #include "support/array.hpp"
 
 #include <functional>
+#include <support/references.hpp>
 #include <tinytorch/backend/cpu/pool.hpp>
 
 using namespace test;
 using tinytorch::backend::Window2d;
 namespace kernels = tinytorch::backend::cpu;
 
-namespace {
-
-struct Case {
-  int64_t N, C, H, W, kernel, stride, padding;
-};
-
-// Calls f(output, input or -1 for padding) for every element of every window.
-void visit(const Case& c, int64_t OH, int64_t OW, const std::function<void(size_t, int64_t)>& f) {
-  for (int64_t p = 0; p < c.N * c.C; ++p)
-    for (int64_t oh = 0; oh < OH; ++oh)
-      for (int64_t ow = 0; ow < OW; ++ow)
-        for (int64_t kh = 0; kh < c.kernel; ++kh)
-          for (int64_t kw = 0; kw < c.kernel; ++kw) {
-            const int64_t ih = oh * c.stride - c.padding + kh, iw = ow * c.stride - c.padding + kw;
-            const bool inside = ih >= 0 && ih < c.H && iw >= 0 && iw < c.W;
-            f(static_cast<size_t>((p * OH + oh) * OW + ow), inside ? (p * c.H + ih) * c.W + iw : -1);
-          }
-}
-
-const Case kCases[] = {{1, 1, 1, 1, 1, 1, 0},   {2, 3, 8, 8, 2, 2, 0},  {2, 3, 9, 7, 3, 2, 1},
-                       {1, 2, 37, 35, 2, 2, 0}, {3, 1, 5, 6, 3, 1, 1},  {2, 2, 11, 13, 5, 3, 2},
-                       {1, 5, 17, 70, 3, 1, 0}, {2, 2, 10, 10, 2, 4, 0}};
-
-}  // namespace
-
 TEST_CASE("max_pool2d and its gradient equal the definition") {
-  for (const Case& c : kCases) {
+  for (const PoolCase& c : kPoolCases) {
     const Window2d window{c.kernel, c.kernel, c.stride, c.padding, 1};
     const int64_t OH = backend::window_outputs(c.H, c.kernel, window);
     const int64_t OW = backend::window_outputs(c.W, c.kernel, window);
@@ -43,11 +19,11 @@ TEST_CASE("max_pool2d and its gradient equal the definition") {
         Array y(dtype, {c.N, c.C, OH, OW}), index(i32, {c.N, c.C, OH, OW}), dx(dtype, x.shape());
         Array dy = Array::random(dtype, y.shape(), 2, -1, 1, layout);
         kernels::max_pool2d(y.view(), index.view(), x.view(), window);
-        kernels::max_pool2d_grad(dx.view(), dy.view(), index.view());
+        kernels::max_pool2d_grad(dx.view(), dy.view(), index.view(), window);
         const std::vector<double> in = x.values(), grad = dy.values();
         std::vector<double> best(grad.size(), -INFINITY), want_dx(in.size(), 0.0);
         std::vector<int64_t> at(grad.size(), -1);
-        visit(c, OH, OW, [&](size_t o, int64_t i) {
+        visit_windows(c, OH, OW, [&](size_t o, int64_t i) {
           if (i < 0 || in[static_cast<size_t>(i)] <= best[o]) return;
           best[o] = in[static_cast<size_t>(i)];
           at[o] = i;
@@ -70,7 +46,7 @@ TEST_CASE("in max_pool2d NaN wins, and a window of minus infinity points inside 
 }
 
 TEST_CASE("avg_pool2d and its gradient equal the definition") {
-  for (const Case& c : kCases) {
+  for (const PoolCase& c : kPoolCases) {
     const Window2d window{c.kernel, c.kernel, c.stride, c.padding, 1};
     const int64_t OH = backend::window_outputs(c.H, c.kernel, window);
     const int64_t OW = backend::window_outputs(c.W, c.kernel, window);
@@ -84,7 +60,7 @@ TEST_CASE("avg_pool2d and its gradient equal the definition") {
         const std::vector<double> in = x.values(), grad = dy.values();
         std::vector<double> want(grad.size(), 0.0), want_dx(in.size(), 0.0);
         const double count = static_cast<double>(c.kernel * c.kernel);
-        visit(c, OH, OW, [&](size_t o, int64_t i) {
+        visit_windows(c, OH, OW, [&](size_t o, int64_t i) {
           if (i < 0) return;
           want[o] += in[static_cast<size_t>(i)] / count;
           want_dx[static_cast<size_t>(i)] += grad[o] / count;

@@ -11,8 +11,9 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 // x [N, C, H, W] -> out [N, C, OH, OW]; index (i32, contiguous) = h * W + w of each maximum within its plane.
 // Padding never wins; NaN does.
 TT_API void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window);
-// dx = dy added at the saved positions.
-TT_API void max_pool2d_grad(const View& dx, const View& dy, const View& index);
+// dx = dy added at the saved positions. The window tells which outputs can point at an element, for backends
+// that collect instead of adding; here the positions say it all.
+TT_API void max_pool2d_grad(const View& dx, const View& dy, const View& index, const Window2d& window);
 // Sum of the window, padding counted as zeros, over KH * KW.
 TT_API void avg_pool2d(const View& out, const View& x, const Window2d& window);
 TT_API void avg_pool2d_grad(const View& dx, const View& dy, const Window2d& window);
@@ -203,7 +204,7 @@ TT_API void max_pool2d(const View& out, const View& index, const View& x, const 
   });
 }
 
-TT_API void max_pool2d_grad(const View& dx, const View& dy, const View& index) {
+TT_API void max_pool2d_grad(const View& dx, const View& dy, const View& index, const Window2d&) {
   if (dx.numel() == 0) return;
   dispatch_floating(dx.dtype, [&]<class T>(T*) {
     const DenseInput<T> grad(dy);

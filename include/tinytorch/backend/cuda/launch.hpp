@@ -74,7 +74,11 @@ void residual_norm_grad(const View& dx, const View& dresidual, const View& dweig
                         const View& dout, const View& dsum, const View& sum, const View& mean,
                         const View& rstd, const View& weight, const ResidualNorm& parameters);
 
-// conv
+// conv: 16-bit images by a kernel for tensor cores where it can (kernels/conv_implicit.cuh); off, always by
+// columns and matrix products. For the whole process, on by default.
+inline std::atomic<bool> implicit_conv_flag{true};
+inline bool uses_implicit_conv() { return implicit_conv_flag.load(std::memory_order_relaxed); }
+inline void use_implicit_conv(bool on) { implicit_conv_flag = on; }
 void conv2d(const View& out, const View& x, const View& weight, const View& bias, const Window2d& window,
             int64_t groups);
 void conv2d_grad_input(const View& dx, const View& dy, const View& weight, const Window2d& window,
@@ -84,7 +88,7 @@ void conv2d_grad_weight(const View& dw, const View& dy, const View& x, const Win
 
 // pool
 void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window);
-void max_pool2d_grad(const View& dx, const View& dy, const View& index);
+void max_pool2d_grad(const View& dx, const View& dy, const View& index, const Window2d& window);
 void avg_pool2d(const View& out, const View& x, const Window2d& window);
 void avg_pool2d_grad(const View& dx, const View& dy, const Window2d& window);
 void adaptive_avg_pool2d(const View& out, const View& x);

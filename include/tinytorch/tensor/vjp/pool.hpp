@@ -16,14 +16,16 @@ inline backend::Window2d pool_window(const Pool2dOptions& o) {
 // dy, index -> dx
 struct MaxPool2dGrad final : Primitive<MaxPool2dGrad> {
   static constexpr const char* kName = "max_pool2d_grad";
+  Pool2dOptions options;
   Shape x_shape;
-  explicit MaxPool2dGrad(Shape x) : x_shape(x) {}
+  MaxPool2dGrad(Pool2dOptions o, Shape x) : options(o), x_shape(x) {}
   Specs infer(const Tensors& in, Loc) const override { return {{x_shape, in[0].dtype()}}; }
   double flops(const Tensors& in, const Tensors&) const override {
     return static_cast<double>(in[0].numel());
   }
   void run(const Tensors& in, Tensors& out) const override {
-    TT_KERNEL(out[0], max_pool2d_grad(out[0].view_of(), in[0].view_of(), in[1].view_of()));
+    TT_KERNEL(out[0],
+              max_pool2d_grad(out[0].view_of(), in[0].view_of(), in[1].view_of(), pool_window(options)));
   }
   bool differentiable() const override { return false; }
 };
@@ -61,8 +63,8 @@ struct AdaptiveAvgPool2dGrad final : Primitive<AdaptiveAvgPool2dGrad> {
 
 namespace vjp {
 
-inline Tensor max_pool2d(const Tensor& g, const Saved& s) {
-  return apply(MaxPool2dGrad(s.input_shapes[0]), {g, s.outputs[1]});
+inline Tensor max_pool2d(const Tensor& g, const Saved& s, const Pool2dOptions& options) {
+  return apply(MaxPool2dGrad(options, s.input_shapes[0]), {g, s.outputs[1]});
 }
 inline Tensor avg_pool2d(const Tensor& g, const Saved& s, const Pool2dOptions& options) {
   return apply(AvgPool2dGrad(options, s.input_shapes[0]), {g});

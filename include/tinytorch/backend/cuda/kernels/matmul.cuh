@@ -372,8 +372,9 @@ void linear_activation(Activation fn, const View& out, const View& z, const View
     copy(b, bias);
   }
   const View w = transposed(weight);
-  // cuBLASLt knows the tanh form of gelu, and keeps z for it; of relu it would keep one bit.
-  const bool known = fn == Activation::gelu_tanh || (fn == Activation::relu && !z.data);
+  // cuBLASLt knows the tanh form of gelu to 16 bits, and keeps z for it; of relu it would keep one bit.
+  const bool narrow = size_of(out.dtype) == 2;
+  const bool known = (fn == Activation::gelu_tanh && narrow) || (fn == Activation::relu && !z.data);
   if (known && (!z.data || z.contiguous()) && x.shape[1] != 0 &&
       library_multiply(out, x, w, {b, fn, z, false})) {
     return;
