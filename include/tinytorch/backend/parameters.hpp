@@ -36,7 +36,6 @@ struct SgdStep {
   double momentum = 0;
   double weight_decay = 0;  // g += weight_decay p
   bool nesterov = false;
-  const double* live_lr = nullptr;  // where a replayed CUDA graph finds the lr of its step; null: it is fixed
 };
 struct AdamStep {
   double lr = 0;
@@ -44,9 +43,24 @@ struct AdamStep {
   double weight_decay = 0;
   bool decoupled = false;  // AdamW: the parameter shrinks by lr weight_decay, the gradient stays as it is
   int64_t step = 1;        // counts from 1; corrects the moments' bias towards their start at zero
-  // Where a replayed CUDA graph finds lr and step; null: they are fixed.
-  const double* live_lr = nullptr;
-  const int64_t* live_step = nullptr;
+};
+
+// One parameter of a step over many. All views are contiguous and of one size, but for `step`.
+struct OptimizerSlot {
+  View parameter;           // f32 or f64, updated
+  View gradient;            // of the parameter's dtype or of 16 bits, only read
+  View state[2];            // of the parameter's dtype, updated. SGD: velocity or no data; Adam: m and v
+  View rounded;             // no data, or the parameter in 16 bits: written beside it
+  View step;                // i64, one element: updates so far, to which a step adds one
+  double weight_decay = 0;  // SgdStep and AdamStep: theirs is not used
+};
+// What a step over many reads from memory of its device, so that replays of a captured CUDA graph see
+// changes: an f64 view of three elements.
+enum StepScalar : int {
+  kLearningRate,
+  kGradientFactor,  // of all gradients; NaN: do nothing at all. Read by steps that are told to clip
+  kGradientNorm,
+  kStepScalarCount
 };
 
 }  // namespace tinytorch::inline TT_BUILD::backend

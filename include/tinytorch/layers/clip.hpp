@@ -6,9 +6,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/backend/cpu/optimizer.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
+#include <tinytorch/tensor/ops/creation.hpp>
 #include <tinytorch/tensor/ops/reduce.hpp>
 #include <type_traits>
+#include <vector>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -21,11 +26,22 @@ inline Tensors gradients_of(const Tensors& parameters) {
   return gradients;
 }
 
-// Euclidean norm of all tensors taken as one vector: f64 of no dimensions, on their device.
+// Euclidean norm of all tensors, which share a device, taken as one vector and summed in double: f64 of no
+// dimensions, there.
 inline Tensor norm_of_all(const Tensors& tensors, TT_LOC) {
-  Tensors norms;
-  for (const Tensor& t : tensors) norms.push_back(norm(t, {}, false, loc).to(DType::f64, loc));
-  return norm(stack(norms, 0, loc), {}, false, loc);
+  NoGrad no_grad;
+  const Device device = tensors.empty() ? cpu : tensors.front().device();
+  Tensors dense;
+  std::vector<backend::View> views;
+  for (const Tensor& t : tensors) {
+    dense.push_back(t.contiguous(loc));
+    views.push_back(dense.back().view_of());
+  }
+  const Tensor scalars = zeros({backend::kStepScalarCount}, DType::f64, device, loc);
+  std::optional<backend::cuda::DeviceGuard> on_device;
+  if (!device.is_cpu()) on_device.emplace(device.index, loc);
+  TT_KERNEL(scalars, gradient_factor(scalars.view_of(), views, 1));
+  return scalars.select(0, backend::kGradientNorm, loc).clone(loc);
 }
 
 // g *= factor. In f32 where g has 16 bits: a factor of 8 significant bits would be off by 0.2 %.
@@ -53,17 +69,15 @@ inline Tensor clip_gradient_norm_on_device(const Tensors& gradients, double limi
 }
 
 // Euclidean norm of all gradients taken as one vector; parameters without one count as zero.
-inline double gradient_norm(const Tensors& parameters) {
-  NoGrad no_grad;
+inline double gradient_norm(const Tensors& parameters, TT_LOC) {
   const Tensors gradients = gradients_of(parameters);
   const auto on_first = [&](const Tensor& g) { return g.device() == gradients[0].device(); };
-  if (!gradients.empty() && gradients[0].device().is_cuda() && std::ranges::all_of(gradients, on_first)) {
-    return norm_of_all(gradients).item<double>();  // waits for the device once, not once per parameter
+  if (std::ranges::all_of(gradients, on_first)) {
+    return norm_of_all(gradients, loc).item<double>(loc);  // waits for the device once
   }
   double total = 0;
-  for (const Tensor& p : parameters) {
-    if (!p.grad()) continue;
-    const double norm_of_one = norm(p.grad()).item<double>();
+  for (const Tensor& g : gradients) {
+    const double norm_of_one = norm_of_all({g}, loc).item<double>(loc);
     total += norm_of_one * norm_of_one;
   }
   return std::sqrt(total);
@@ -72,6 +86,7 @@ inline double gradient_norm(const Tensors& parameters) {
 // Scales all gradients so that their common norm is at most `limit`; returns the norm before. A norm that is
 // not finite leaves the gradients as they are: scaling cannot repair them, and the caller should skip the
 // step. While a CUDA graph is captured there is no norm yet, and NaN is returned.
+// Optimizer::step_clipped() clips and steps in one pass.
 inline double clip_gradient_norm(const Tensors& parameters, double limit, TT_LOC) {
   if (!(limit > 0)) fail("TT-OPT-09", "clip_gradient_norm: the limit must be above 0", loc);
   NoGrad no_grad;
@@ -80,7 +95,7 @@ inline double clip_gradient_norm(const Tensors& parameters, double limit, TT_LOC
     if (!gradients.empty()) clip_gradient_norm_on_device(gradients, limit, loc);
     return std::nan("");
   }
-  const double norm_before = gradient_norm(parameters);
+  const double norm_before = gradient_norm(parameters, loc);
   if (!std::isfinite(norm_before) || norm_before <= limit) return norm_before;
   for (const Tensor& p : parameters) {
     if (const Tensor g = p.grad()) scale_gradient(g, limit / norm_before, loc);

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <functional>
+#include <span>
 #include <string>
 #include <tinytorch/backend/cuda/runtime.hpp>
 #include <tinytorch/backend/functors.hpp>
@@ -146,5 +147,9 @@ void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t f
 void sgd_step(const View& parameter, const View& gradient, const View& velocity, const SgdStep& step);
 void adam_step(const View& parameter, const View& gradient, const View& m, const View& v,
                const AdamStep& step);
+void sgd_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const SgdStep& step, bool clip);
+void adam_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const AdamStep& step,
+                   bool clip);
+void gradient_factor(const View& scalars, std::span<const View> gradients, double limit);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda
