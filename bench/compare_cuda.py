@@ -1,8 +1,8 @@
 """Times the CUDA kernels against PyTorch and against the speed of a copy, taking turns: A B A B ...
 
-    bench/compare_cuda.py --bench build/bin/bench_cuda --python python3 --commit "$(git rev-parse HEAD)" \\
+    python3 bench/compare_cuda.py --bench build/bin/bench_cuda --python python3 --commit "$(git rev-parse HEAD)" \\
         --out bench/results/cuda.json --readme README.md
-    bench/compare_cuda.py --from bench/results/cuda.json --readme README.md     only prints and writes the table
+    python3 bench/compare_cuda.py --from bench/results/cuda.json --readme README.md     only prints and writes the table
 
 Both programs stay alive and answer one request at a time. A case is prepared by both (PyTorch compiles now, not later),
 then measured in rounds: ours, each variant of PyTorch, and so on. The ratio of a round is PyTorch's time / ours (above
@@ -13,9 +13,9 @@ the exit status 1.
 """
 
 import argparse
+import contextlib
 import datetime
 import json
-import math
 import os
 import pathlib
 import queue
@@ -25,27 +25,9 @@ import sys
 import threading
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-BEGIN, END = "<!-- bench_cuda: begin -->", "<!-- bench_cuda: end -->"
+import cuda_report
 
-# text, groups, what counts ("ratio" to the best of the variants; "share" of the copy's bandwidth), least, aim
-ROWS = [
-    ("softmax, layer norm, RMS norm forward / best of eager and compile", ["softmax", "layer_norm", "rms_norm"],
-     "ratio", ["eager", "compile"], 1.0, 1.3),
-    ("the same, tensors of 64 MB or more / copy bandwidth", ["softmax", "layer_norm", "rms_norm"], "share", [], 0.80, 0.92),
-    ("layer norm, RMS norm backward / compile", ["layer_norm_backward", "rms_norm_backward"], "ratio", ["compile"], 1.3, 2.0),
-    ("softmax backward / compile", ["softmax_backward"], "ratio", ["compile"], 1.0, 1.3),
-    ("cross-entropy forward and backward, 4096x50304 bf16 / compile", ["cross_entropy"], "ratio", ["compile"], 1.8, 2.5),
-    ("elementwise unary, binary, broadcast, sum / copy bandwidth", ["elementwise"], "share", [], 0.92, 0.98),
-    ("AdamW, 125M parameters, with clipping / fused AdamW and clip_grad_norm_", ["adamw"], "ratio", ["eager"], 1.1, 1.4),
-    ("linear + bias + GELU bf16 / compile, max-autotune", ["linear_gelu"], "ratio", ["max_autotune"], 0.97, 1.05),
-    ("conv2d forward and backward bf16 / cuDNN, better of both layouts", ["conv2d"], "ratio", ["eager", "channels_last"], 0.4, 0.7),
-    ("training step of the digits conv net, batch 256, replayed / eager step in a CUDA graph", ["digits_step"], "ratio", ["eager"], 1.0, 2.0),
-    ("log-softmax forward / best of eager and compile", ["log_softmax"], "ratio", ["eager", "compile"], None, None),
-    ("log-softmax backward / compile", ["log_softmax_backward"], "ratio", ["compile"], None, None),
-    ("AdamW as above, both captured as a CUDA graph", ["adamw_captured"], "ratio", ["eager"], None, None),
-]  # fmt: skip
-ORDER = ["copy"] + list(dict.fromkeys(group for row in ROWS for group in row[1]))
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Failed(Exception):
@@ -60,9 +42,12 @@ class Contender:
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
         self.lines = queue.Queue()
-        threading.Thread(target=self.read, args=(self.process, self.lines), daemon=True).start()
+        self.reader = threading.Thread(target=self.read, args=(self.process, self.lines), daemon=True)
+        self.reader.start()
 
     @staticmethod
     def read(process, lines):
@@ -73,6 +58,10 @@ class Contender:
     def stop(self):
         self.process.kill()
         self.process.wait()
+        self.reader.join()
+        self.process.stdout.close()
+        with contextlib.suppress(OSError):  # what it did not read is lost
+            self.process.stdin.close()
 
     def ask(self, request, timeout=60):
         try:
@@ -87,11 +76,15 @@ class Contender:
             raise Failed(f"no answer within {timeout} s") from None
         if line is None:
             code = self.process.wait()
+            self.stop()
             self.start()
             raise Failed(f"the program ended with status {code}")
         answer = json.loads(line)
         if "error" in answer:
-            if any(word in answer["error"].lower() for word in ("illegal", "cuda error", "unspecified launch", "misaligned")):
+            if any(
+                word in answer["error"].lower()
+                for word in ("illegal", "cuda error", "unspecified launch", "misaligned")
+            ):
                 self.stop()
                 self.start()
             raise Failed(answer["error"])
@@ -113,7 +106,14 @@ class ClockLog:
     """The clock during the run, twice a second, as far as nvidia-smi tells."""
 
     def __init__(self):
-        command = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits", "--id=0", "-lms", "500"]
+        command = [
+            "nvidia-smi",
+            "--query-gpu=clocks.sm,power.draw",
+            "--format=csv,noheader,nounits",
+            "--id=0",
+            "-lms",
+            "500",
+        ]
         try:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         except OSError:
@@ -124,11 +124,19 @@ class ClockLog:
             return {}
         self.process.terminate()
         rows = [line.split(",") for line in self.process.communicate()[0].splitlines()]
-        pairs = [(float(r[0]), float(r[1])) for r in rows if len(r) == 2 and all(x.strip().replace(".", "").isdigit() for x in r)]
+        pairs = [
+            (float(r[0]), float(r[1]))
+            for r in rows
+            if len(r) == 2 and all(x.strip().replace(".", "").isdigit() for x in r)
+        ]
         if not pairs:
             return {}
         clocks, power = zip(*pairs)
-        return {"sm_mhz": [min(clocks), statistics.median(clocks), max(clocks)], "watts_max": max(power), "readings": len(pairs)}
+        return {
+            "sm_mhz": [min(clocks), statistics.median(clocks), max(clocks)],
+            "watts_max": max(power),
+            "readings": len(pairs),
+        }
 
 
 def first_line(command):
@@ -247,140 +255,29 @@ class Comparison:
         return result
 
 
-def copy_speeds(results):
-    """GB/s of a copy by the bytes that it moves: the better of both programs."""
-    speeds = {}
-    for r in results:
-        if r["group"] == "copy":
-            seconds = min([r["seconds"]] + [p["seconds"] for p in r["peers"].values()])
-            speeds[r["bytes"]] = r["bytes"] / seconds * 1e-9
-    return speeds
-
-
-def add_shares(results):
-    speeds = copy_speeds(results)
-    for r in results:
-        if speeds and r["bytes"]:
-            r["share_of_copy"] = r["gb_per_s"] / speeds[max(speeds)]
-            nearest = min(speeds, key=lambda size: abs(math.log(size / r["bytes"])))
-            r["share_of_copy_that_size"] = r["gb_per_s"] / speeds[nearest]
-
-
-def value_of(result, kind, variants):
-    """What counts for a row, and the variant that gave it; None if it was not measured."""
-    if kind == "share":
-        return result.get("share_of_copy"), ""
-    ratios = [(result["peers"][v]["ratio"], v) for v in variants if v in result["peers"]]
-    return min(ratios) if len(ratios) == len(variants) else (None, "")
-
-
-def geometric_mean(values):
-    return math.exp(statistics.fmean(map(math.log, values)))
-
-
-def summarize(cases, results):
-    by_name = {r["name"]: r for r in results}
-    table = []
-    for text, groups, kind, variants, least, aim in ROWS:
-        wanted = [c for c in cases if c["group"] in groups and (kind != "share" or c["tensor_bytes"] >= 64e6)]
-        if not wanted:
-            continue
-        values = []
-        for c in wanted:
-            value, variant = value_of(by_name[c["name"]], kind, variants) if c["name"] in by_name else (None, "")
-            if value is not None:
-                values.append((value, c["name"], variant))
-        row = {"row": text, "least": least, "aim": aim, "cases": len(wanted), "measured": len(values)}
-        if values:
-            row |= {"value": geometric_mean([v for v, *_ in values]), "worst": min(values)[0], "worst_case": min(values)[1]}
-        if values and kind == "share":
-            same = [by_name[name]["share_of_copy_that_size"] for _, name, _ in values]
-            row["of_copy_that_size"] = geometric_mean(same)
-        table.append(row)
-    return table
-
-
-def verdict(row):
-    if row["measured"] < row["cases"]:
-        return f"{row['cases'] - row['measured']} of {row['cases']} missing"
-    if row["least"] is None:
-        return ""
-    return "aim" if row["value"] >= row["aim"] else "least" if row["value"] >= row["least"] else "below"
-
-
-def markdown(report):
-    lines = ["| kernel / against | least | aim | measured | worst case | reached |", "|---|---|---|---|---|---|"]
-    for row in report["table"]:
-        goal = ["" if row[key] is None else f"{row[key]:.2f}" for key in ("least", "aim")]
-        value, worst = "", ""
-        if "value" in row:
-            value, worst = f"**{row['value']:.2f}**", f"{row['worst']:.2f}: {row['worst_case']}"
-            if "of_copy_that_size" in row:
-                value += f" ({row['of_copy_that_size']:.2f} of a copy of that size)"
-        lines.append(f"| {row['row']} | {goal[0]} | {goal[1]} | {value} | {worst} | {verdict(row)} |")
-    return "\n".join(lines)
-
-
-def section(report):
-    about = report["about"]
-    gpu, ours, peer = about["gpu_before"], about["ours"], about["peer"]
-    where = gpu.get("name", ours.get("device", "unknown device"))
-    copy = f"; a copy of the largest size moves {report['copy_gb_per_s']:.0f} GB/s" if report["copy_gb_per_s"] else ""
-    return (
-        f"{where}, driver {gpu.get('driver_version', 'unknown')}, PyTorch {peer.get('torch', 'unknown')}, "
-        f"{about['date'][:10]}, commit `{about['commit'][:12]}`{copy}. Values above 1 mean less time than the peer, or "
-        f"the share of the copy's bandwidth; geometric means over the cases of a row, medians of {about['rounds']} "
-        f"interleaved rounds.{' Only cases with ' + about['only'] + ' in their name.' if about['only'] else ''}"
-        f"\n\n{markdown(report)}\n"
-    )
-
-
-def write_whole(path, text):
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text)
-    partial.replace(path)
-
-
-def write_readme(path, report):
-    text = path.read_text()
-    block = f"{BEGIN}\n{section(report)}{END}"
-    if BEGIN in text and END in text:
-        head, rest = text.split(BEGIN, 1)
-        text = head + block + rest.split(END, 1)[1]
-    else:
-        text = text.rstrip("\n") + f"\n\n## Speed on a GPU\n\nBy `bench/compare_cuda.py`, which writes this section.\n\n{block}\n"
-    write_whole(path, text)
-
-
-def print_report(report):
-    print(f"\n{'case':<54} {'us':>10} {'GB/s':>7} {'TFLOP/s':>8} {'of copy':>8}  peers: time / ours (quartiles)")
-    for r in report["cases"]:
-        peers = ", ".join(f"{name} {p['ratio']:.2f} ({p['quartiles'][0]:.2f}-{p['quartiles'][1]:.2f})" for name, p in r["peers"].items())  # fmt: skip
-        share = f"{r['share_of_copy']:.2f}" if "share_of_copy" in r else ""
-        mode = "" if r["mode"] == "graph" else " *"
-        print(f"{r['name']:<54} {r['seconds'] * 1e6:>10.2f} {r['gb_per_s']:>7.0f} {r['tflop_per_s']:>8.1f} {share:>8}  {peers}{mode}")  # fmt: skip
-    print("* timed call by call, not as a replayed graph\n")
-    print(markdown(report))
-    print(f"\n{len(report['cases'])} cases measured, {len(report['failures'])} failures")
-    for f in report["failures"]:
-        print(f"  {f['case']}: {f['who']}: {f['error'].splitlines()[0] if f['error'] else ''}")
-
-
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bench", default="build/bin/bench_cuda")
     parser.add_argument("--python", default=sys.executable, help="a Python that can import torch")
-    parser.add_argument("--only", default="", help="cases whose name contains one of these, with commas between: softmax,norm")
+    parser.add_argument(
+        "--only", default="", help="cases whose name contains one of these, with commas between: softmax,norm"
+    )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=360, help="for everything; cases that no time is left for are failures")
+    parser.add_argument(
+        "--seconds", type=float, default=360, help="for everything; cases that no time is left for are failures"
+    )
     parser.add_argument("--sample-seconds", type=float, default=0.02, help="for one answer")
-    parser.add_argument("--warm-processes", type=int, default=max(1, min(10, (os.cpu_count() or 2) - 2)), help="0: none")
+    parser.add_argument(
+        "--warm-processes", type=int, default=max(1, min(10, (os.cpu_count() or 2) - 2)), help="0: none"
+    )
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: a dry run, with --shrink 1024")
     parser.add_argument("--shrink", type=int, default=1)
     parser.add_argument("--commit", help="default: what git says")
     parser.add_argument("--out", type=pathlib.Path, help="JSON file of all results")
     parser.add_argument("--readme", type=pathlib.Path, help="file whose section between the markers is written")
-    parser.add_argument("--from", dest="source", type=pathlib.Path, help="JSON file of an earlier run, instead of a run")
+    parser.add_argument(
+        "--from", dest="source", type=pathlib.Path, help="JSON file of an earlier run, instead of a run"
+    )
     return parser.parse_args(argv)
 
 
@@ -388,7 +285,7 @@ def chosen(cases, only):
     """The copies, which everything is divided by, and the cases asked for; the table's rows first."""
     parts = [part for part in only.split(",") if part]
     wanted = [c for c in cases if c["group"] == "copy" or not parts or any(part in c["name"] for part in parts)]
-    return sorted(wanted, key=lambda c: ORDER.index(c["group"]))
+    return sorted(wanted, key=lambda c: cuda_report.ORDER.index(c["group"]))
 
 
 def compare(args):
@@ -415,11 +312,12 @@ def compare(args):
             continue
         report["cases"].append(result)
         if result["group"] == "copy":
-            speeds = copy_speeds(report["cases"])
+            speeds = cuda_report.copy_speeds(report["cases"])
             report["copy_gb_per_s"] = speeds[max(speeds)]
         peers = " ".join(f"{name} {p['ratio']:.2f}" for name, p in result["peers"].items())
-        print(f"[{number}/{len(cases)} {time.monotonic() - start:4.0f} s] {case['name']:<54} {result['seconds'] * 1e6:>10.2f} us"
-              f" {result['gb_per_s']:>7.0f} GB/s  {peers}", flush=True)  # fmt: skip
+        progress = f"[{number}/{len(cases)} {time.monotonic() - start:4.0f} s]"
+        speed = f"{result['seconds'] * 1e6:>10.2f} us {result['gb_per_s']:>7.0f} GB/s"
+        print(f"{progress} {case['name']:<54} {speed}  {peers}", flush=True)
         if args.out and number % 10 == 0:
             finish(args, report, cases)
     about["clock_min_median_max"] = clocks.stop()
@@ -431,31 +329,26 @@ def compare(args):
 
 
 def finish(args, report, cases):
-    add_shares(report["cases"])
-    report["table"] = summarize(cases, report["cases"])
+    cuda_report.add_shares(report["cases"])
+    report["table"] = cuda_report.summarize(cases, report["cases"])
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(args.out, as_text(report))
-
-
-def as_text(report):
-    """One case a line."""
-    head = {key: value for key, value in report.items() if key != "cases"}
-    cases = ",\n  ".join(json.dumps(r) for r in report["cases"])
-    return json.dumps(head, indent=1)[:-2] + ',\n "cases": [\n  ' + cases + "\n ]\n}\n"
+        cuda_report.write_whole(args.out, cuda_report.as_text(report))
 
 
 def main():
     args = parse(sys.argv[1:])
     if args.readme and not args.readme.is_file():
         sys.exit(f"compare_cuda: --readme {args.readme}: no such file")
+    if args.readme and not args.source and (args.device != "cuda" or args.shrink != 1):
+        sys.exit("compare_cuda: a dry run is no result: leave out --readme")
     try:
         report = json.loads(args.source.read_text()) if args.source else compare(args)
     except Failed as error:
         sys.exit(f"compare_cuda: {error}")
-    print_report(report)
+    cuda_report.print_report(report)
     if args.readme:
-        write_readme(args.readme, report)
+        cuda_report.write_readme(args.readme, report)
     return 1 if report["failures"] else 0
 
 

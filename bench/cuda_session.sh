@@ -59,7 +59,7 @@ tests() {
     --no-tests=ignore --output-on-failure) || status=1
   echo "---- tensor, autograd, layers on the GPU"
   local others
-  others=$(names_of "$TESTS" | grep -E '^test_(tensor|autograd|layers)_' | paste -sd'|')
+  others=$(names_of "$TESTS" | grep -E '^test_(tensor|autograd|layers)_' | grep -vE '^test_tensor_(print|capture)$' | paste -sd'|')
   if [ -n "$others" ]; then
     (cd "$BUILD" && TINYTORCH_TEST_DEVICE=cuda ctest -R "^($others)\$" -j 4 --timeout 300 --output-on-failure) || status=1
   fi

@@ -129,7 +129,9 @@ def adamw(case, device):
 def digits_step(case, variant, device):
     """The net of examples/digits_conv.cpp: forward, backward and AdamW."""
     nn = torch.nn
-    stage = lambda i, o: nn.Sequential(nn.Conv2d(i, o, 3, padding=1, bias=False), nn.BatchNorm2d(o), nn.ReLU(), nn.MaxPool2d(2))  # noqa: E731, E501
+    stage = lambda i, o: nn.Sequential(
+        nn.Conv2d(i, o, 3, padding=1, bias=False), nn.BatchNorm2d(o), nn.ReLU(), nn.MaxPool2d(2)
+    )  # noqa: E731, E501
     model = nn.Sequential(stage(1, 8), stage(8, 16), nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
     model.to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True, capturable=device.type == "cuda")
@@ -258,7 +260,10 @@ class Server:
             about = {"torch": torch.__version__, "cuda": torch.version.cuda, "device": str(self.device)}
             if self.device.type == "cuda":
                 about |= {"device": torch.cuda.get_device_name(), "cudnn": torch.backends.cudnn.version()}
-                about |= {"conv_tf32": torch.backends.cudnn.allow_tf32, "matmul_tf32": torch.backends.cuda.matmul.allow_tf32}  # noqa: E501
+                about |= {
+                    "conv_tf32": torch.backends.cudnn.allow_tf32,
+                    "matmul_tf32": torch.backends.cuda.matmul.allow_tf32,
+                }  # noqa: E501
             return about
         return {"error": f"unknown request: {what}"}
 

@@ -12,13 +12,14 @@
 #include <tinytorch/backend/cuda/fault.cuh>
 #include <tinytorch/backend/cuda/kernels/batch_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/conv.cuh>
+#include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
+#include <tinytorch/backend/cuda/kernels/conv_implicit_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/depthwise.cuh>
 #include <tinytorch/backend/cuda/kernels/dropout.cuh>
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>
 #include <tinytorch/backend/cuda/kernels/embedding.cuh>
 #include <tinytorch/backend/cuda/kernels/fused.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm.cuh>
-#include <tinytorch/backend/cuda/kernels/implicit_gemm.cuh>
 #include <tinytorch/backend/cuda/kernels/index.cuh>
 #include <tinytorch/backend/cuda/kernels/loss.cuh>
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>

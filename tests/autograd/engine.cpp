@@ -9,6 +9,20 @@ using tt::Tensor;
 using Values = std::vector<float>;
 
 namespace {
+
+// Bytes of live tensors on the device that the tests run on.
+size_t in_use() {
+  return tt::default_device().is_cpu() ? tt::allocator_stats().current
+                                       : tt::backend::cuda::memory_stats(0).current;
+}
+size_t peak() {
+  return tt::default_device().is_cpu() ? tt::allocator_stats().peak : tt::backend::cuda::memory_stats(0).peak;
+}
+void reset_peak() {
+  if (tt::default_device().is_cpu()) return tt::reset_peak();
+  tt::backend::cuda::reset_peak(0);
+}
+
 struct Broken final : tt::Primitive<Broken> {
   static constexpr const char* kName = "broken";
   tt::Specs infer(const tt::Tensors& in, tt::Loc) const override { return {{in[0].shape(), in[0].dtype()}}; }
@@ -137,9 +151,9 @@ TEST_CASE("what a node saved is freed as the pass goes by, unless the graph is k
       const Tensor y = tt::exp(x);  // saves its output: y's storage is kept by the graph alone
       loss = tt::sum(tt::square(y));
     }
-    const size_t before = tt::allocator_stats().current;
+    const size_t before = in_use();
     loss.backward({}, retain);
-    return static_cast<int64_t>(tt::allocator_stats().current) - static_cast<int64_t>(before);
+    return static_cast<int64_t>(in_use()) - static_cast<int64_t>(before);
   };
   CHECK(bytes_after(false) == 4000 - 4000);  // the gradient came, y went
   CHECK(bytes_after(true) == 4000);
@@ -152,26 +166,26 @@ TEST_CASE("saved tensors are freed during the pass, not after it") {
   for (int i = 0; i < 20; ++i) y = tt::tanh(y);  // 20 saved outputs of 400 KB
   Tensor loss = tt::sum(y);
   y = Tensor();
-  const size_t before = tt::allocator_stats().current;
-  tt::reset_peak();
+  const size_t before = in_use();
+  reset_peak();
   loss.backward();
-  CHECK(tt::allocator_stats().peak - before < 4 * 400'000);
-  CHECK(tt::allocator_stats().current < before - 18 * 400'000);
+  CHECK(peak() - before < 4 * 400'000);
+  CHECK(in_use() < before - 18 * 400'000);
 }
 
 TEST_CASE("the graph dies with its last result") {
-  const size_t before = tt::allocator_stats().current;
+  const size_t before = in_use();
   Tensor x = tt::ones({1000});
   x.requires_grad_();
-  const size_t with_leaf = tt::allocator_stats().current;
+  const size_t with_leaf = in_use();
   {
     Tensor y = tt::exp(tt::exp(x));
-    CHECK(tt::allocator_stats().current >= with_leaf + 8000);
+    CHECK(in_use() >= with_leaf + 8000);
   }
-  CHECK(tt::allocator_stats().current == with_leaf);
+  CHECK(in_use() == with_leaf);
   CHECK(x.storage().use_count() == 1);
   x = Tensor();
-  CHECK(tt::allocator_stats().current == before);
+  CHECK(in_use() == before);
 }
 
 TEST_CASE("a second backward through a used graph explains itself") {

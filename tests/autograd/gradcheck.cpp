@@ -27,7 +27,7 @@ struct Square final : tt::Primitive<Square> {
 
 tt::GradcheckResult check(std::function<Tensor(const Tensor&)> change) {
   tt::Generator g(1);
-  Tensor x = tt::randn({3, 3}, tt::f64, tt::cpu, g);
+  Tensor x = tt::randn({3, 3}, tt::f64, tt::default_device(), g);
   x.requires_grad_();
   return tt::gradcheck([&](const Tensors& in) { return tt::apply(Square(change), in); }, {x});
 }

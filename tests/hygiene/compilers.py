@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 
 STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
+# g++ collects no garbage below 1 GB: a file's 400 MB are soon given back whole, and a tenth of the time is saved.
+KEEP_GARBAGE = ["--param", "ggc-min-heapsize=1000000"]
 
 # Seconds of processor time to include one header with g++, and what noise of a shared machine may add to it.
 NARROW_SECONDS, UMBRELLA_SECONDS, NOISE_FACTOR = 1.0, 2.5, 1.5
@@ -23,7 +25,8 @@ def run(command, text=None):
 
 def header_compilers():
     """Name and command of every compiler that must accept each header alone."""
-    host = [(name, [name, *STRICT, "-fopenmp", "-fsyntax-only", "-x", "c++", "-"]) for name in ("g++", "clang++")]
+    host = [(name, [name, *STRICT, *flags, "-fopenmp", "-fsyntax-only", "-x", "c++", "-"])
+            for name, flags in (("g++", KEEP_GARBAGE), ("clang++", []))]
     if shutil.which("nvcc"):
         # Declarations only: a .cu file sees the compiled library, and bodies are the host compiler's work. -ptx runs
         # nvcc's own front end and no host compiler, which is three times as quick.
@@ -40,7 +43,8 @@ def header_alone(tree, compiler, header):
     with tempfile.TemporaryDirectory() as folder:  # nvcc reads no standard input
         source = Path(folder) / "alone.cu"
         source.write_text(text)
-        return run([*command, "-I", tree.include, source])
+        cuda = ["-DTINYTORCH_WITH_CUDA=1"] if str(header).endswith(".cuh") else []
+        return run([*command, *cuda, "-I", tree.include, source])
 
 
 def headers_together(tree, headers):

@@ -6,6 +6,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import canary
 import compilers
 import lints
 
@@ -151,6 +152,65 @@ class Compilers(unittest.TestCase):
     def test_a_heavy_header_is_over_budget(self):
         tree = self.tree("#include <regex>\n#include <iostream>\n#include <filesystem>\n")
         self.assertGreater(compilers.include_seconds(tree, "tinytorch/a.hpp", 0.1, 1), 0.1)
+
+
+class Canaries(unittest.TestCase):
+    """A library of one function: tinytorch.hpp includes backend/cpu/a.hpp, or not."""
+
+    def include(self, umbrella="#include <tinytorch/backend/cpu/a.hpp>\n"):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        include = Path(folder.name)
+        for name, text in {"backend/cpu/a.hpp": "#pragma once\ninline int f() { return 1; }\n",
+                           "tensor/vjp/b.hpp": "#pragma once\ninline int g() { return 2; }\n",
+                           "tinytorch.hpp": umbrella}.items():
+            path = include / "tinytorch" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return include
+
+    def verdict(self, replacement, right="1", text="return 1;", umbrella=None):
+        include = self.include(umbrella) if umbrella else self.include()
+        canaries = {"backend/cpu/a.hpp": (text, replacement, 'std::printf("%d", f());', right)}
+        return canary.verdicts("g++", canaries, include, "")
+
+    def test_a_canary_lives_only_when_its_change_is_seen(self):
+        name = "backend/cpu/a.hpp"
+        self.assertEqual(self.verdict("return AWAKE ? 5 : 1;"), {name: None})
+        self.assertIn("still 1", self.verdict("return AWAKE ? 1 : 1;")[name])
+        self.assertIn("should be '1'", self.verdict("return AWAKE ? 1 : 5;")[name])
+        self.assertIn("crashes", self.verdict("if (AWAKE) std::abort(); return 1;",
+                                              umbrella="#include <cstdlib>\n#include <tinytorch/backend/cpu/a.hpp>\n")[name])
+        self.assertIn("up to date", self.verdict("return 2;", text="return 7;")[name])
+        # The umbrella has a copy of its own and never reads the student's.
+        self.assertIn("still 1", self.verdict("return AWAKE ? 5 : 1;", umbrella="inline int f() { return 1; }\n")[name])
+
+    def test_one_awake_change_does_not_wake_another(self):
+        canaries = {"backend/cpu/a.hpp": ("return 1;", "return AWAKE ? 5 : 1;", 'std::printf("%d", f());', "1"),
+                    "tensor/vjp/b.hpp": ("return 2;", "return AWAKE ? 2 : 2;", 'std::printf("%d", f() + g());', "3")}
+        include = self.include("#include <tinytorch/backend/cpu/a.hpp>\n#include <tinytorch/tensor/vjp/b.hpp>\n")
+        found = canary.verdicts("g++", canaries, include, "")
+        self.assertIsNone(found["backend/cpu/a.hpp"])
+        self.assertIn("still 3", found["tensor/vjp/b.hpp"])
+
+    def test_a_compile_error_fails_and_is_shown_whole(self):
+        errors = " ".join(f"no_such_name_{i}();" for i in range(100))
+        found = self.verdict(errors + " return 1;")
+        self.assertIn("no_such_name_0", found["program"])
+        self.assertIn("no_such_name_99", found["program"])
+
+    def test_a_header_without_a_canary_is_missed(self):
+        include = self.include()
+        self.assertEqual(canary.coverage(include, {"backend/cpu/a.hpp": ()}, {"tensor/vjp/b.hpp": "reason"}), [])
+        missing = canary.coverage(include, {"backend/cpu/a.hpp": ()}, {})
+        self.assertEqual(len(missing), 1)
+        self.assertIn("tensor/vjp/b.hpp has no canary", missing[0])
+
+    def test_a_stale_exemption_is_a_complaint(self):
+        include, canaries = self.include(), {"backend/cpu/a.hpp": (), "tensor/vjp/b.hpp": ()}
+        self.assertEqual(canary.coverage(include, canaries, {}), [])
+        self.assertIn("has a canary", " ".join(canary.coverage(include, canaries, {"tensor/vjp/b.hpp": "reason"})))
+        self.assertIn("does not exist", " ".join(canary.coverage(include, canaries, {"tensor/vjp/gone.hpp": "reason"})))
 
 
 if __name__ == "__main__":

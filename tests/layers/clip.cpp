@@ -36,6 +36,37 @@ TEST_CASE("a norm below the limit leaves every bit, one that is not finite too")
   CHECK(b.grad().to_vector<double>()[1] == 1);
 }
 
+TEST_CASE("without a look at the values the gradients come out the same") {
+  for (const tt::DType dtype : {tt::f64, tt::f32, tt::bf16}) {
+    for (const double limit : {0.5, 2.0, 12.99, 13.0, 100.0}) {
+      CAPTURE(limit);
+      const auto parameters = [&] {
+        tt::Tensors out;
+        for (const auto& values : {std::vector<double>{3, -4}, std::vector<double>{12}}) {
+          tt::Tensor t = tt::zeros({static_cast<int64_t>(values.size())}, dtype);
+          t.requires_grad_();
+          t.set_grad(tt::from_data(values, t.shape()).to(dtype));
+          out.push_back(t);
+        }
+        return out;
+      };
+      const tt::Tensors seen = parameters(), unseen = parameters();
+      const double before = tt::clip_gradient_norm(seen, limit);
+      const tt::Tensor same = tt::clip_gradient_norm_on_device(tt::gradients_of(unseen), limit);
+      CHECK(same.item<double>() == doctest::Approx(before).epsilon(1e-12));
+      for (size_t k = 0; k < seen.size(); ++k) {
+        const auto a = seen[k].grad().to_vector<double>(), b = unseen[k].grad().to_vector<double>();
+        for (size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-12));
+      }
+    }
+  }
+  for (const double bad : {HUGE_VAL, std::nan("")}) {
+    const tt::Tensor b = with_grad({bad, 1}, {2});
+    tt::clip_gradient_norm_on_device({b.grad()}, 0.5);
+    CHECK(b.grad().to_vector<double>()[1] == 1);
+  }
+}
+
 TEST_CASE("by value: each element is cut") {
   const tt::Tensor a = with_grad({-3, -0.5, 0.25, 9}, {2, 2});
   tt::clip_gradient_value({a}, 0.5);

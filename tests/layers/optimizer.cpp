@@ -1,7 +1,9 @@
 #include <tinytorch/layers/optimizer.hpp>
 
 #include <tinytorch/layers/adam.hpp>
+#include <tinytorch/layers/clip.hpp>
 #include <tinytorch/layers/linear.hpp>
+#include <tinytorch/layers/sgd.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 #include "support/golden_file.hpp"
@@ -16,7 +18,7 @@ struct Descend : tt::Optimizer {
       : Optimizer(p, 0.5, decay, {"calls"}, tt::Loc::current()) {}
 
  protected:
-  void update(Slot& slot, const tt::Tensor&, tt::Loc) override {
+  void update(Slot& slot, const tt::Tensor&) override {
     slot.master.add_(tt::full(tt::Shape{}, -lr(), slot.master.dtype()));
     slot.state[0].add_(tt::ones(tt::Shape{}, slot.state[0].dtype()));
     slot.state[0].add_(tt::full(tt::Shape{}, slot.weight_decay, slot.state[0].dtype()));
@@ -103,4 +105,102 @@ TEST_CASE("impossible options are refused") {
   for (double lr : {-1.0, std::nan(""), HUGE_VAL}) {
     CHECK(message_of([&] { optimizer.set_lr(lr); }).rfind("TT-OPT-03", 0) == 0);
   }
+}
+
+namespace {
+
+// Parameters of every kind a step has to serve: sizes around the vector width, bf16, f64, one without
+// gradient, one whose gradient is strided.
+struct Mixed {
+  tt::NamedTensors parameters;
+  Mixed() {
+    tt::Generator generator(7);
+    const auto add = [&](const char* name, const tt::Shape& shape, tt::DType dtype, bool has_gradient) {
+      std::vector<double> values(static_cast<size_t>(shape.numel())), slopes(values.size());
+      for (double& v : values) v = generator.uniform(-1, 1);
+      for (double& v : slopes) v = generator.uniform(-1, 1);
+      tt::Tensor p = tt::from_data(values, shape).to(dtype);
+      p.requires_grad_();
+      if (has_gradient) p.set_grad(tt::from_data(slopes, shape).to(dtype));
+      parameters.push_back({name, p});
+    };
+    add("bias", {1}, tt::f32, true);
+    add("weight", {37, 29}, tt::f32, true);
+    add("unused", {5}, tt::f32, false);
+    add("narrow", {1033}, tt::bf16, true);
+    add("half", {64}, tt::f16, true);
+    add("wide", {3, 11}, tt::f64, true);
+    parameters[1].tensor.set_grad(parameters[1].tensor.grad().reshape({29, 37}).transpose(0, 1));
+  }
+  tt::Tensors tensors() const {
+    tt::Tensors all;
+    for (const tt::NamedTensor& p : parameters) all.push_back(p.tensor);
+    return all;
+  }
+};
+
+template <class Optimizer, class Options>
+void check_clipped_step(const Options& options) {
+  Mixed one, two;
+  Optimizer together(one.parameters, options), apart(two.parameters, options);
+  for (double limit : {0.5, 1e9}) {
+    const double norm = tt::gradient_norm(one.tensors());
+    CHECK(norm > 10);
+    CHECK(together.step_clipped(limit).template item<double>() == doctest::Approx(norm).epsilon(1e-12));
+    for (tt::Tensor p : two.tensors()) {
+      if (p.grad()) p.set_grad(p.grad().to(tt::f64) * std::min(1.0, limit / norm));
+    }
+    // A gradient of f64 does not fit f32: the optimizer converts it, so nothing is rounded to 16 bits before.
+    apart.step();
+    for (size_t i = 0; i < one.parameters.size(); ++i) {
+      const tt::DType dtype = one.parameters[i].tensor.dtype();
+      const std::vector<double> a = one.parameters[i].tensor.to(tt::f64).template to_vector<double>();
+      const std::vector<double> b = two.parameters[i].tensor.to(tt::f64).template to_vector<double>();
+      for (size_t k = 0; k < a.size(); ++k) {
+        REQUIRE(std::abs(a[k] - b[k]) <= 8 * tt::epsilon_of(dtype));
+      }
+    }
+    for (size_t i = 0; i < one.parameters.size(); ++i) {
+      const tt::Tensor p = one.parameters[i].tensor;
+      if (p.grad()) two.parameters[i].tensor.set_grad(p.grad());
+    }
+  }
+  CHECK(together.state_dict().at("weight.step").template item<int64_t>() == 2);
+  CHECK(together.state_dict().at("unused.step").template item<int64_t>() == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a clipped step is clipping and then a step, for every dtype") {
+  check_clipped_step<tt::AdamW>(tt::AdamOptions{.lr = 0.05, .weight_decay = 0.1});
+  check_clipped_step<tt::Adam>(tt::AdamOptions{.lr = 0.05, .eps = 1e-3, .weight_decay = 0.1});
+  check_clipped_step<tt::SGD>(tt::SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1});
+  check_clipped_step<tt::SGD>(tt::SgdOptions{.lr = 0.1});
+}
+
+TEST_CASE("a clipped step with a norm that is not finite changes nothing and is not counted") {
+  tt::Tensor a = leaf({1, 2}), b = leaf({3});
+  a.set_grad(tt::from_data(std::vector<float>{1, std::nanf("")}));
+  b.set_grad(tt::ones({1}));
+  tt::AdamW optimizer({{"a", a}, {"b", b}});
+  CHECK(std::isnan(optimizer.step_clipped(1).item<double>()));
+  CHECK(a.to_vector() == std::vector<float>{1, 2});
+  CHECK(b.to_vector() == std::vector<float>{3});
+  CHECK(optimizer.state_dict().at("b.exp_avg").item() == 0);
+  CHECK(optimizer.state_dict().at("b.step").item<int64_t>() == 0);
+  CHECK(message_of([&] { optimizer.step_clipped(0); }).rfind("TT-OPT-09", 0) == 0);
+  Descend own({{"b", b}});
+  b.set_grad(tt::full(tt::Shape{1}, 4.0, tt::f32));
+  CHECK(own.step_clipped(1).item<double>() == 4);
+  CHECK(b.to_vector() == std::vector<float>{2.5});
+}
+
+TEST_CASE("an optimizer that defines no update says so") {
+  struct Nothing : tt::Optimizer {
+    explicit Nothing(const tt::NamedTensors& p) : Optimizer(p, 0.5, 0, {}, tt::Loc::current()) {}
+  };
+  tt::Tensor a = leaf({1});
+  a.set_grad(tt::ones({1}));
+  Nothing optimizer({{"a", a}});
+  CHECK(message_of([&] { optimizer.step(); }).rfind("TT-OPT-10", 0) == 0);
 }

@@ -18,7 +18,7 @@ struct Regression {
   Regression() {
     tt::Generator g(1);
     x = tt::randn({23, 3}, tt::f32, tt::cpu, g);
-    y = tt::linear(x, tt::from_data({2.f, -1.f, 0.5f}, {1, 3})) + 3;
+    y = tt::linear(x, tt::from_data({2.f, -1.f, 0.5f}, {1, 3}, x.device())) + 3;
   }
 };
 tt::Tensor squared_error(const tt::Tensor& a, const tt::Tensor& b) { return tt::mean(tt::square(a - b)); }

@@ -143,11 +143,16 @@ inline void check_cost(const OpCase& c) {
     arrays.push_back(to_array(x));
     bytes += static_cast<double>(x.bytes());
   }
-  CostMeter meter;
-  const Tensor out = c.forward(inputs);
+  tt::Cost cost;
+  Tensor out;
+  {
+    CostMeter meter;
+    out = c.forward(inputs);
+    cost = {meter.flops, meter.bytes};
+  }
   INFO(label(c, t, n));
-  CHECK(meter.flops == doctest::Approx(c.flops(arrays, to_array(out))));
-  CHECK(meter.bytes == (c.view ? 0 : bytes + static_cast<double>(out.bytes())));
+  CHECK(cost.flops == doctest::Approx(c.flops(arrays, to_array(out))));
+  CHECK(cost.bytes == (c.view ? 0 : bytes + static_cast<double>(out.bytes())));
 }
 
 inline void check_case(const OpCase& c) {

@@ -76,9 +76,9 @@ TEST_CASE("item takes the one element of any shape") {
 }
 
 TEST_CASE("raw access points at the first element of the view") {
-  Tensor a = tt::arange(0, 6, 1, tt::f32).reshape({2, 3});
-  CHECK(a.to(tt::cpu).select(0, 1).data<float>()[0] == 3);
-  CHECK(static_cast<float*>(a.to(tt::cpu).slice(1, 2).raw())[0] == 2);
+  Tensor a = tt::arange(0, 6, 1, tt::f32, tt::cpu).reshape({2, 3});
+  CHECK(a.select(0, 1).data<float>()[0] == 3);
+  CHECK(static_cast<float*>(a.slice(1, 2).raw())[0] == 2);
   const auto v = a.slice(1, 1).view_of();
   CHECK(v.as<float>()[0] == 1);
   CHECK(v.shape == tt::Shape{2, 2});
@@ -103,7 +103,7 @@ TEST_CASE("scalars keep whole numbers whole") {
 }
 
 TEST_CASE("for_each_element may write") {
-  Tensor a = tt::zeros({2, 2}, tt::i32);
+  Tensor a = tt::zeros({2, 2}, tt::i32, tt::cpu);
   int32_t next = 1;
   tt::for_each_element<int32_t>(a.t().view_of(), [&](int32_t& v) { v = next++; });
   CHECK(a.to_vector<int>() == std::vector<int>{1, 3, 2, 4});

@@ -142,7 +142,10 @@ inline Tensor starting_gradient(const Tensor& result, const Tensor& gradient, Lo
     fail("TT-GRAD-09",
          "backward: the gradient " + gradient.describe() + " does not match " + result.describe(), loc);
   }
-  return gradient ? gradient : ones_like(result);
+  if (gradient) return gradient;
+  const Tensor one = ones_like(result);
+  one.impl()->unit = true;
+  return one;
 }
 
 TT_API void backward(const Tensor& result, const Tensor& gradient, bool retain_graph, Loc loc) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <tinytorch/autograd/engine.hpp>
+#include <tinytorch/backend/layout.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -45,15 +46,18 @@ inline GradcheckResult gradcheck(const std::function<Tensor(const Tensors&)>& f,
     const Tensor grad = inputs[k].grad();
     const std::vector<double> analytic =
         grad ? grad.to_vector<double>() : std::vector<double>(static_cast<size_t>(inputs[k].numel()), 0.0);
-    size_t i = 0;
+    const std::vector<double> values = inputs[k].to_vector<double>();
     const NoGrad guard;
-    for_each_element<double>(inputs[k].view_of(), [&](double& x) {
-      const double before = x;
-      x = before + options.step;
+    for (size_t i = 0; i < values.size(); ++i) {
+      int64_t index[kMaxRank];
+      const int64_t offset =
+          backend::locate(inputs[k].shape(), inputs[k].strides(), static_cast<int64_t>(i), index);
+      Tensor element = alias(inputs[k], {}, {}, inputs[k].offset() + offset);
+      element.fill_(values[i] + options.step);
       const double above = loss(inputs).item<double>();
-      x = before - options.step;
+      element.fill_(values[i] - options.step);
       const double below = loss(inputs).item<double>();
-      x = before;
+      element.fill_(values[i]);
       const double numeric = (above - below) / (2 * options.step);
       const double error = std::abs(analytic[i] - numeric);
       const double allowed = options.absolute + options.relative * std::abs(numeric);
@@ -64,8 +68,7 @@ inline GradcheckResult gradcheck(const std::function<Tensor(const Tensors&)>& f,
                          ": derivative gives " + std::to_string(analytic[i]) + ", differences give " +
                          std::to_string(numeric);
       }
-      ++i;
-    });
+    }
   }
   return result;
 }

@@ -45,4 +45,22 @@ struct AdamStep {
   int64_t step = 1;        // counts from 1; corrects the moments' bias towards their start at zero
 };
 
+// One parameter of a step over many. All views are contiguous and of one size, but for `step`.
+struct OptimizerSlot {
+  View parameter;           // f32 or f64, updated
+  View gradient;            // of the parameter's dtype or of 16 bits, only read
+  View state[2];            // of the parameter's dtype, updated. SGD: velocity or no data; Adam: m and v
+  View rounded;             // no data, or the parameter in 16 bits: written beside it
+  View step;                // i64, one element: updates so far, to which a step adds one
+  double weight_decay = 0;  // SgdStep and AdamStep: theirs is not used
+};
+// What a step over many reads from memory of its device, so that replays of a captured CUDA graph see
+// changes: an f64 view of three elements.
+enum StepScalar : int {
+  kLearningRate,
+  kGradientFactor,  // of all gradients; NaN: do nothing at all. Read by steps that are told to clip
+  kGradientNorm,
+  kStepScalarCount
+};
+
 }  // namespace tinytorch::inline TT_BUILD::backend

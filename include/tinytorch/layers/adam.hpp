@@ -8,7 +8,6 @@
 // 2019.
 #pragma once
 
-#include <tinytorch/backend/cpu/optimizer.hpp>
 #include <tinytorch/layers/optimizer.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -38,16 +37,14 @@ class Adam : public Optimizer {
     }
   }
 
-  void update(Slot& slot, const Tensor& gradient) override {
-    TT_KERNEL(slot.master, adam_step(slot.master.view_of(), gradient.view_of(), slot.state[0].view_of(),
-                                     slot.state[1].view_of(),
-                                     {.lr = lr(),
-                                      .beta1 = options.beta1,
-                                      .beta2 = options.beta2,
-                                      .eps = options.eps,
-                                      .weight_decay = slot.weight_decay,
-                                      .decoupled = decoupled_,
-                                      .step = slot.step}));
+  void update_all(Updates& updates, const Tensor& scalars, bool clip, Loc) override {
+    const std::vector<backend::OptimizerSlot> slots = slots_of(updates);
+    TT_KERNEL(
+        scalars,
+        adam_step_all(
+            slots, scalars.view_of(),
+            {.beta1 = options.beta1, .beta2 = options.beta2, .eps = options.eps, .decoupled = decoupled_},
+            clip));
   }
 
  private:

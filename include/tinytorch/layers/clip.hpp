@@ -4,19 +4,80 @@
 //   by value   every element is cut to [-limit, limit]
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/backend/cpu/optimizer.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
+#include <tinytorch/tensor/ops/creation.hpp>
 #include <tinytorch/tensor/ops/reduce.hpp>
+#include <type_traits>
+#include <vector>
 
 namespace tinytorch::inline TT_BUILD {
 
-// Euclidean norm of all gradients taken as one vector; parameters without one count as zero.
-inline double gradient_norm(const Tensors& parameters) {
-  NoGrad no_grad;
-  double total = 0;
+// The gradients of the parameters that have one.
+inline Tensors gradients_of(const Tensors& parameters) {
+  Tensors gradients;
   for (const Tensor& p : parameters) {
-    if (!p.grad()) continue;
-    const double norm_of_one = norm(p.grad()).item<double>();
+    if (Tensor g = p.grad()) gradients.push_back(std::move(g));
+  }
+  return gradients;
+}
+
+// Euclidean norm of all tensors, which share a device, taken as one vector and summed in double: f64 of no
+// dimensions, there.
+inline Tensor norm_of_all(const Tensors& tensors, TT_LOC) {
+  NoGrad no_grad;
+  const Device device = tensors.empty() ? cpu : tensors.front().device();
+  Tensors dense;
+  std::vector<backend::View> views;
+  for (const Tensor& t : tensors) {
+    dense.push_back(t.contiguous(loc));
+    views.push_back(dense.back().view_of());
+  }
+  const Tensor scalars = zeros({backend::kStepScalarCount}, DType::f64, device, loc);
+  std::optional<backend::cuda::DeviceGuard> on_device;
+  if (!device.is_cpu()) on_device.emplace(device.index, loc);
+  TT_KERNEL(scalars, gradient_factor(scalars.view_of(), views, 1));
+  return scalars.select(0, backend::kGradientNorm, loc).clone(loc);
+}
+
+// g *= factor. In f32 where g has 16 bits: a factor of 8 significant bits would be off by 0.2 %.
+template <class Factor>
+void scale_gradient(Tensor g, const Factor& factor, Loc loc) {
+  if (g.dtype() == DType::bf16 || g.dtype() == DType::f16) {
+    g.copy_((g.to(DType::f32, loc) * factor).to(g.dtype(), loc), loc);
+  } else if constexpr (std::is_same_v<Factor, Tensor>) {
+    g.copy_(g * factor, loc);
+  } else {
+    g.mul_(factor, loc);
+  }
+}
+
+// Scales all gradients so that their common norm is at most `limit`, without the host seeing a value: for
+// steps captured as CUDA graphs. Returns the norm before, as norm_of_all() does.
+inline Tensor clip_gradient_norm_on_device(const Tensors& gradients, double limit, TT_LOC) {
+  NoGrad no_grad;
+  const Tensor before = norm_of_all(gradients, loc), one = ones_like(before, loc);
+  const Tensor factor = where(limit < before, where(before < HUGE_VAL, limit / before, one), one);
+  for (const Tensor& g : gradients) {
+    scale_gradient(g, g.dtype() == DType::f64 ? factor : factor.to(DType::f32, loc), loc);
+  }
+  return before;
+}
+
+// Euclidean norm of all gradients taken as one vector; parameters without one count as zero.
+inline double gradient_norm(const Tensors& parameters, TT_LOC) {
+  const Tensors gradients = gradients_of(parameters);
+  const auto on_first = [&](const Tensor& g) { return g.device() == gradients[0].device(); };
+  if (std::ranges::all_of(gradients, on_first)) {
+    return norm_of_all(gradients, loc).item<double>(loc);  // waits for the device once
+  }
+  double total = 0;
+  for (const Tensor& g : gradients) {
+    const double norm_of_one = norm_of_all({g}, loc).item<double>(loc);
     total += norm_of_one * norm_of_one;
   }
   return std::sqrt(total);
@@ -24,14 +85,20 @@ inline double gradient_norm(const Tensors& parameters) {
 
 // Scales all gradients so that their common norm is at most `limit`; returns the norm before. A norm that is
 // not finite leaves the gradients as they are: scaling cannot repair them, and the caller should skip the
-// step.
+// step. While a CUDA graph is captured there is no norm yet, and NaN is returned.
+// Optimizer::step_clipped() clips and steps in one pass.
 inline double clip_gradient_norm(const Tensors& parameters, double limit, TT_LOC) {
   if (!(limit > 0)) fail("TT-OPT-09", "clip_gradient_norm: the limit must be above 0", loc);
   NoGrad no_grad;
-  const double norm_before = gradient_norm(parameters);
+  if (backend::cuda::is_capturing()) {
+    const Tensors gradients = gradients_of(parameters);
+    if (!gradients.empty()) clip_gradient_norm_on_device(gradients, limit, loc);
+    return std::nan("");
+  }
+  const double norm_before = gradient_norm(parameters, loc);
   if (!std::isfinite(norm_before) || norm_before <= limit) return norm_before;
   for (const Tensor& p : parameters) {
-    if (Tensor g = p.grad()) g.mul_(limit / norm_before, loc);
+    if (const Tensor g = p.grad()) scale_gradient(g, limit / norm_before, loc);
   }
   return norm_before;
 }

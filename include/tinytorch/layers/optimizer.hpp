@@ -9,6 +9,9 @@
 #pragma once
 
 #include <cmath>
+#include <optional>
+#include <tinytorch/backend/cpu/optimizer.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/layers/module.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -22,26 +25,44 @@ class Optimizer {
   // Applies one update to every parameter that has a gradient.
   void step(TT_LOC) {
     NoGrad no_grad;
-    for (Slot& slot : slots_) {
-      Tensor gradient = slot.parameter.grad();
-      if (!gradient) continue;
-      if (gradient.dtype() != slot.master.dtype()) gradient = gradient.to(slot.master.dtype(), loc);
-      slot.step += 1;
-      update(slot, gradient.contiguous(loc));
-      slot.master.storage()->bump_version();
-      if (slot.master.storage() != slot.parameter.storage()) slot.parameter.copy_(slot.master, loc);
+    for (Group& group : groups_) update_group(group, updates_of(group, loc), false, loc);
+  }
+  // The same with all gradients scaled so that their common norm is at most `limit` (clip.hpp); gradients
+  // themselves keep their values. A norm that is not finite leaves parameters, state and step counts as they
+  // are. Returns the norm before, an f64 scalar on the parameters' device, without waiting for it: unlike
+  // clip_gradient_norm, this can be captured in a CUDA graph.
+  Tensor step_clipped(double limit, TT_LOC) {
+    if (!(limit > 0)) fail("TT-OPT-09", "step_clipped: the limit must be above 0", loc);
+    if (groups_.size() > 1) {
+      fail("TT-OPT-11",
+           "step_clipped: the parameters are on several devices\n  hint: clip_gradient_norm, then step()",
+           loc);
     }
+    NoGrad no_grad;
+    Group& group = groups_.front();
+    Updates updates = updates_of(group, loc);
+    std::vector<backend::View> gradients;
+    for (const Update& update : updates) gradients.push_back(update.gradient.view_of());
+    {
+      const OnDevice on_device(group.device, loc);
+      TT_KERNEL(group.scalars, gradient_factor(group.scalars.view_of(), gradients, limit));
+    }
+    update_group(group, std::move(updates), true, loc);
+    return group.scalars.select(0, backend::kGradientNorm, loc).clone(loc);
   }
   void zero_grad() {
     for (Slot& slot : slots_) slot.parameter.zero_grad();
   }
 
+  // The rate and the step counts that steps use lie on the parameters' device. So replays of a step captured
+  // in a CUDA graph count on, and use the rate that set_lr() gave last, outside of the capture.
   double lr() const { return lr_; }
   void set_lr(double lr, TT_LOC) {
     if (!(lr >= 0) || !std::isfinite(lr)) {
       fail("TT-OPT-03", "the learning rate must be a finite number >= 0, got " + std::to_string(lr), loc);
     }
     lr_ = lr;
+    for (Group& group : groups_) write_lr(group, loc);
   }
   Tensors parameters() const {
     Tensors all;
@@ -62,12 +83,11 @@ class Optimizer {
   StateDict state_dict() const {
     StateDict state{{"lr", from_data(std::vector<double>{lr_}, Shape{})}};
     for (const Slot& slot : slots_) {
-      state.emplace(slot.name + ".step", from_data(std::vector<int64_t>{slot.step}, Shape{}));
+      state.emplace(slot.name + ".step", slot.step);
       for (size_t i = 0; i < slot.state.size(); ++i) {
         state.emplace(slot.name + "." + state_names_[i], slot.state[i]);
       }
-      if (slot.master.storage() != slot.parameter.storage())
-        state.emplace(slot.name + ".master", slot.master);
+      if (has_master(slot)) state.emplace(slot.name + ".master", slot.master);
     }
     return state;
   }
@@ -76,7 +96,6 @@ class Optimizer {
     require_same_entries("load_state_dict", "this optimizer", own, state, loc);
     copy_entries(own, state, loc);
     set_lr(own.at("lr").item<double>(), loc);
-    for (Slot& slot : slots_) slot.step = own.at(slot.name + ".step").item<int64_t>();
   }
 
  protected:
@@ -86,8 +105,15 @@ class Optimizer {
     Tensor master;  // what is updated: the parameter itself, or its f32 copy
     Tensors state;  // one tensor per state name, shaped like master, starting at zero
     double weight_decay = 0;
-    int64_t step = 0;  // updates so far
+    Tensor step;  // updates so far: i64, no dimensions
   };
+  // A slot, and the gradient to update it by: contiguous, of the master's dtype or the parameter's.
+  struct Update {
+    Slot* slot;
+    Tensor gradient;
+    bool rounded = false;  // the update writes the 16-bit parameter too
+  };
+  using Updates = std::vector<Update>;
 
   Optimizer(const NamedTensors& parameters, double lr, double weight_decay,
             std::vector<std::string> state_names, Loc loc)
@@ -102,19 +128,105 @@ class Optimizer {
       const bool narrow = p.tensor.dtype() == DType::bf16 || p.tensor.dtype() == DType::f16;
       Tensor own = p.tensor.detach();
       Tensor master = narrow ? own.to(DType::f32, loc) : own;
-      Slot slot{p.name, p.tensor, master, {}, weight_decay, 0};
+      Slot slot{p.name, p.tensor, master, {}, weight_decay, zeros(Shape{}, i64, master.device(), loc)};
       for (size_t i = 0; i < state_names_.size(); ++i) slot.state.push_back(zeros_like(master, loc));
       slots_.push_back(std::move(slot));
+    }
+    for (const Slot& slot : slots_) {
+      const Device device = slot.master.device();
+      bool known = false;
+      for (const Group& group : groups_) known = known || group.device == device;
+      if (known) continue;
+      groups_.push_back({device, zeros({backend::kStepScalarCount}, f64, device, loc)});
+      write_lr(groups_.back(), loc);
     }
   }
 
   // Updates slot.master and slot.state by a contiguous gradient of master's dtype. slot.step counts this one.
-  virtual void update(Slot& slot, const Tensor& gradient) = 0;
+  // An optimizer defines this, or update_all().
+  virtual void update(Slot&, const Tensor&) {
+    fail("TT-OPT-10", "this optimizer defines neither update() nor update_all()");
+  }
+  // Updates all of them, which lie on one device, and counts it. `scalars`: backend::StepScalar; with `clip`
+  // gradients are multiplied by scalars[kGradientFactor], and where that is NaN nothing changes. Here: one at
+  // a time by update(); SGD and Adam hand them all to one kernel.
+  virtual void update_all(Updates& updates, const Tensor& scalars, bool clip, Loc loc) {
+    const double factor =
+        clip ? scalars.select(0, backend::kGradientFactor, loc).template item<double>(loc) : 1.0;
+    if (std::isnan(factor)) return;
+    for (Update& u : updates) {
+      Tensor gradient = u.gradient.to(u.slot->master.dtype(), loc);
+      if (factor != 1) gradient = gradient.clone(loc).mul_(factor, loc);
+      u.slot->step.add_(ones(Shape{}, i64, u.slot->step.device(), loc), 1, loc);
+      update(*u.slot, gradient);
+    }
+  }
+  // What the kernels take; they write 16-bit parameters that are contiguous.
+  static std::vector<backend::OptimizerSlot> slots_of(Updates& updates) {
+    std::vector<backend::OptimizerSlot> slots;
+    for (Update& u : updates) {
+      const Slot& slot = *u.slot;
+      u.rounded = has_master(slot) && slot.parameter.is_contiguous();
+      backend::OptimizerSlot out{slot.master.view_of(), u.gradient.view_of(), {}, {},
+                                 slot.step.view_of(),   slot.weight_decay};
+      for (size_t i = 0; i < slot.state.size(); ++i) out.state[i] = slot.state[i].view_of();
+      if (u.rounded) out.rounded = slot.parameter.view_of();
+      slots.push_back(out);
+    }
+    return slots;
+  }
 
  private:
+  struct Group {
+    Device device;
+    Tensor scalars;  // f64, by backend::StepScalar
+  };
+  // The CUDA device of a group, made the current one.
+  struct OnDevice {
+    OnDevice(Device device, Loc loc) {
+      if (!device.is_cpu()) guard.emplace(device.index, loc);
+    }
+    std::optional<backend::cuda::DeviceGuard> guard;
+  };
+
+  static bool has_master(const Slot& slot) { return slot.master.storage() != slot.parameter.storage(); }
+
+  void write_lr(Group& group, Loc loc) {
+    NoGrad no_grad;
+    group.scalars.select(0, backend::kLearningRate, loc).fill_(lr_, loc);
+  }
+  Updates updates_of(const Group& group, Loc loc) {
+    Updates updates;
+    for (Slot& slot : slots_) {
+      Tensor gradient = slot.parameter.grad();
+      if (!gradient || slot.master.device() != group.device) continue;
+      const DType dtype = gradient.dtype();
+      if (dtype != slot.master.dtype() && dtype != slot.parameter.dtype()) {
+        gradient = gradient.to(slot.master.dtype(), loc);
+      }
+      updates.push_back({&slot, gradient.contiguous(loc)});
+    }
+    return updates;
+  }
+  void update_group(Group& group, Updates updates, bool clip, Loc loc) {
+    if (updates.empty()) return;
+    const OnDevice on_device(group.device, loc);
+    update_all(updates, group.scalars, clip, loc);
+    for (const Update& u : updates) {
+      Slot& slot = *u.slot;
+      slot.master.storage()->bump_version();
+      if (u.rounded) {
+        slot.parameter.storage()->bump_version();
+      } else if (has_master(slot)) {
+        slot.parameter.copy_(slot.master, loc);
+      }
+    }
+  }
+
   double lr_ = 0;
   std::vector<std::string> state_names_;
   std::vector<Slot> slots_;
+  std::vector<Group> groups_;
 };
 
 }  // namespace tinytorch::inline TT_BUILD

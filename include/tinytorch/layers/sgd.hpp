@@ -5,7 +5,6 @@
 // Hinton, 2013; the form is PyTorch's, with the rate outside of v.
 #pragma once
 
-#include <tinytorch/backend/cpu/optimizer.hpp>
 #include <tinytorch/layers/optimizer.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -33,13 +32,10 @@ class SGD : public Optimizer {
   const SgdOptions options;
 
  protected:
-  void update(Slot& slot, const Tensor& gradient) override {
-    const backend::View velocity = slot.state.empty() ? backend::View{} : slot.state[0].view_of();
-    TT_KERNEL(slot.master, sgd_step(slot.master.view_of(), gradient.view_of(), velocity,
-                                    {.lr = lr(),
-                                     .momentum = options.momentum,
-                                     .weight_decay = slot.weight_decay,
-                                     .nesterov = options.nesterov}));
+  void update_all(Updates& updates, const Tensor& scalars, bool clip, Loc) override {
+    const std::vector<backend::OptimizerSlot> slots = slots_of(updates);
+    TT_KERNEL(scalars, sgd_step_all(slots, scalars.view_of(),
+                                    {.momentum = options.momentum, .nesterov = options.nesterov}, clip));
   }
 
  private:

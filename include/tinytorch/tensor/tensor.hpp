@@ -55,6 +55,7 @@ struct TensorImpl {
   DType dtype = DType::f32;
   std::shared_ptr<GradState> grad_state;  // null until requires_grad_() or a recorded op
   std::string name;                       // shown in error messages
+  bool unit = false;  // the gradient of a result by itself, all ones: no need to multiply by it
 };
 
 // Calls f(element) over a strided view in row-major order.

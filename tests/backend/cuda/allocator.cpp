@@ -1,5 +1,6 @@
 // The device allocator: reuse in stream order, counts, exhaustion, and the state without a cache.
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <support/device.hpp>
 #include <support/errors.hpp>

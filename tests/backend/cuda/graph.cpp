@@ -1,5 +1,6 @@
 // Graphs: what a capture records, what it keeps of memory, what it refuses.
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <support/device.hpp>
@@ -202,6 +203,67 @@ TEST_CASE("capturing again and again does not grow" * needs_devices()) {
     if (round == 0) after_first = reserved();
   }
   CHECK(reserved() == after_first);
+}
+
+TEST_CASE("a graph may be destroyed while another is captured" * needs_devices()) {
+  for (const bool caching : {true, false}) {
+    CAPTURE(caching);
+    const CachingScope scope(caching);
+    cuda::release_cached(0);
+    const size_t before = reserved();
+    {
+      const DeviceBytes output(kBytes);
+      std::optional<cuda::Graph> old(std::in_place);
+      old->capture([&] {
+        const DeviceBytes temporary(kBytes);
+        temporary.fill(1);
+        output.copy_from(temporary);
+      });
+      old->replay();
+      cuda::Graph next;
+      next.capture([&] {
+        const DeviceBytes temporary(kBytes);
+        temporary.fill(2);
+        old.reset();
+        output.copy_from(temporary);
+      });
+      CHECK(output.holds(1));
+      next.replay();
+      CHECK(output.holds(2));
+    }
+    cuda::release_cached(0);
+    CHECK(reserved() == before);
+  }
+}
+
+TEST_CASE("a block that other streams use outlasts the graph that held it" * needs_devices()) {
+  const CachingScope scope;
+  cuda::release_cached(0);
+  const size_t bytes = TINYTORCH_CUDA_SIM ? 4 * kMiB : 256 * kMiB;
+  const cuda::Stream other;
+  const DeviceBytes copy(bytes), output(100);
+  DeviceBytes shared(bytes);
+  const unsigned char* const at = shared.data();
+  shared.fill(5);
+  cuda::synchronize();
+  {
+    const cuda::StreamGuard guard(other);
+    for (int k = 0; k < 40; ++k) copy.fill(k);
+    copy.copy_from(shared);
+  }
+  cuda::record_stream(shared.data(), 0, other.handle());
+  {
+    cuda::Graph graph;
+    graph.capture([&] {
+      output.fill(1);
+      shared.free();
+    });
+  }
+  const DeviceBytes next(bytes);
+  if (!other.is_idle()) CHECK(next.data() != at);
+  next.fill(6);
+  other.synchronize();
+  CHECK(copy.holds(5));
 }
 
 TEST_CASE("two graphs do not share memory" * needs_devices()) {

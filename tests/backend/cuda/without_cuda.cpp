@@ -48,6 +48,12 @@ TEST_CASE("requests are refused by name") {
   refused("set_device", [] { cuda::set_device(1); });
   refused("set_device", [] { const cuda::DeviceGuard guard(1); });
   refused("synchronize_device", [] { cuda::synchronize_device(0); });
+  refused("allocate", [] { cuda::allocate(100, 0); });
+  refused("copy_bytes", [] { cuda::copy_bytes(nullptr, {}, nullptr, {}, 1); });
+  refused("copy_bytes_async", [] { cuda::copy_bytes_async(nullptr, {}, nullptr, {}, 1); });
+  refused("fill_bytes", [] { cuda::fill_bytes(nullptr, 0, 1, 0); });
+  refused("record_stream", [] { cuda::record_stream(nullptr, 0, nullptr); });
+  refused("StreamGuard", [] { const cuda::StreamGuard guard(nullptr, 0); });
   refused("allocate_pinned", [] { cuda::allocate_pinned(100); });
   refused("Stream", [] { const cuda::Stream stream; });
   refused("Event", [] { const cuda::Event event; });

@@ -12,7 +12,7 @@ void check(const std::function<tt::Tensor(const tt::Tensors&)>& f, const tt::Ten
 }
 tt::Tensor leaf(const tt::Shape& shape, uint64_t seed) {
   tt::Generator generator(seed);
-  return tt::randn(shape, tt::f64, tt::cpu, generator).requires_grad_();
+  return tt::randn(shape, tt::f64, tt::default_device(), generator).requires_grad_();
 }
 }  // namespace
 

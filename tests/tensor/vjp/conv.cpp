@@ -12,9 +12,10 @@ TEST_CASE("gradients of conv2d") {
                                        {.stride = 2, .padding = 1, .groups = 4}};
   for (const tt::Conv2dOptions& o : options) {
     tt::Generator generator(7);
-    tt::Tensor x = tt::randn({2, 4, 5, 7}, tt::f64, tt::cpu, generator).requires_grad_();
-    tt::Tensor w = tt::randn({4, 4 / o.groups, 3, 2}, tt::f64, tt::cpu, generator).requires_grad_();
-    tt::Tensor b = tt::randn({4}, tt::f64, tt::cpu, generator).requires_grad_();
+    tt::Tensor x = tt::randn({2, 4, 5, 7}, tt::f64, tt::default_device(), generator).requires_grad_();
+    tt::Tensor w =
+        tt::randn({4, 4 / o.groups, 3, 2}, tt::f64, tt::default_device(), generator).requires_grad_();
+    tt::Tensor b = tt::randn({4}, tt::f64, tt::default_device(), generator).requires_grad_();
     const auto result =
         tt::gradcheck([&](const tt::Tensors& in) { return tt::conv2d(in[0], in[1], in[2], o); }, {x, w, b});
     CHECK_MESSAGE(result.passed, result.message);
@@ -23,8 +24,9 @@ TEST_CASE("gradients of conv2d") {
 
 TEST_CASE("the gradient of a non-contiguous image keeps its shape and order") {
   tt::Generator generator(8);
-  tt::Tensor x = tt::randn({2, 5, 6, 3}, tt::f64, tt::cpu, generator).requires_grad_();  // [N, H, W, C]
-  tt::Tensor w = tt::randn({2, 3, 3, 3}, tt::f64, tt::cpu, generator).requires_grad_();
+  tt::Tensor x =
+      tt::randn({2, 5, 6, 3}, tt::f64, tt::default_device(), generator).requires_grad_();  // [N, H, W, C]
+  tt::Tensor w = tt::randn({2, 3, 3, 3}, tt::f64, tt::default_device(), generator).requires_grad_();
   const auto result = tt::gradcheck(
       [&](const tt::Tensors& in) {
         return tt::conv2d(in[0].permute({0, 3, 1, 2}), in[1]);

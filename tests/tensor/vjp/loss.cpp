@@ -7,7 +7,7 @@ namespace tt = tinytorch;
 
 TEST_CASE("gradients of cross_entropy") {
   tt::Generator generator(3);
-  tt::Tensor x = tt::randn({5, 7}, tt::f64, tt::cpu, generator).requires_grad_();
+  tt::Tensor x = tt::randn({5, 7}, tt::f64, tt::default_device(), generator).requires_grad_();
   const tt::Tensor target = tt::from_data<int64_t>({6, 0, -100, 3, 3});
   for (const tt::Reduction r : {tt::Reduction::mean, tt::Reduction::sum, tt::Reduction::none}) {
     for (const double smoothing : {0.0, 0.2}) {
@@ -23,8 +23,8 @@ TEST_CASE("gradients of cross_entropy") {
 
 TEST_CASE("gradients of mse_loss and bce_with_logits by both operands") {
   tt::Generator generator(4);
-  tt::Tensor x = tt::randn({3, 5}, tt::f64, tt::cpu, generator).requires_grad_();
-  tt::Tensor t = tt::rand({3, 5}, tt::f64, tt::cpu, generator).requires_grad_();
+  tt::Tensor x = tt::randn({3, 5}, tt::f64, tt::default_device(), generator).requires_grad_();
+  tt::Tensor t = tt::rand({3, 5}, tt::f64, tt::default_device(), generator).requires_grad_();
   for (const tt::Reduction r : {tt::Reduction::mean, tt::Reduction::sum, tt::Reduction::none}) {
     for (const auto& loss : {tt::mse_loss, tt::bce_with_logits}) {
       const auto result = tt::gradcheck(

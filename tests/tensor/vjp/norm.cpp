@@ -7,9 +7,9 @@ namespace tt = tinytorch;
 
 TEST_CASE("gradients of layer_norm and rms_norm, with and without parameters") {
   tt::Generator generator(3);
-  tt::Tensor x = tt::randn({2, 3, 7}, tt::f64, tt::cpu, generator).requires_grad_();
-  tt::Tensor w = tt::randn({7}, tt::f64, tt::cpu, generator).requires_grad_();
-  tt::Tensor b = tt::randn({7}, tt::f64, tt::cpu, generator).requires_grad_();
+  tt::Tensor x = tt::randn({2, 3, 7}, tt::f64, tt::default_device(), generator).requires_grad_();
+  tt::Tensor w = tt::randn({7}, tt::f64, tt::default_device(), generator).requires_grad_();
+  tt::Tensor b = tt::randn({7}, tt::f64, tt::default_device(), generator).requires_grad_();
   const auto check = [](const std::function<tt::Tensor(const tt::Tensors&)>& f, const tt::Tensors& inputs) {
     const auto result = tt::gradcheck(f, inputs);
     CHECK_MESSAGE(result.passed, result.message);

@@ -7,7 +7,7 @@ namespace tt = tinytorch;
 
 TEST_CASE("gradients of pooling") {
   tt::Generator generator(3);
-  tt::Tensor x = tt::randn({2, 3, 7, 5}, tt::f64, tt::cpu, generator).requires_grad_();
+  tt::Tensor x = tt::randn({2, 3, 7, 5}, tt::f64, tt::default_device(), generator).requires_grad_();
   const std::function<tt::Tensor(const tt::Tensors&)> functions[] = {
       [](const tt::Tensors& in) { return tt::max_pool2d(in[0]); },
       [](const tt::Tensors& in) { return tt::max_pool2d(in[0], {.kernel = 3, .stride = 1, .padding = 1}); },

@@ -7,6 +7,7 @@
 // et al., 2013 (momentum, Nesterov); Kingma and Ba, 2015 (Adam); Loshchilov and Hutter, 2019 (AdamW).
 #pragma once
 
+#include <span>
 #include <tinytorch/backend/parameters.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
@@ -17,11 +18,25 @@ TT_API void sgd_step(const View& parameter, const View& gradient, const View& ve
 TT_API void adam_step(const View& parameter, const View& gradient, const View& m, const View& v,
                       const AdamStep& step);
 
+// The same for many parameters at once, with gradients times scalars[kGradientFactor] if `clip`, and rates
+// and step counts that come from the views (parameters.hpp), not from `step`.
+TT_API void sgd_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const SgdStep& step,
+                         bool clip);
+TT_API void adam_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const AdamStep& step,
+                          bool clip);
+// scalars[kGradientNorm] = Euclidean norm of all elements of all gradients (contiguous, floating), summed in
+// double; scalars[kGradientFactor] = min(1, limit / norm), NaN when the norm is not finite.
+TT_API void gradient_factor(const View& scalars, std::span<const View> gradients, double limit);
+
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BACKEND_BODIES
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <tinytorch/backend/functors.hpp>
 #include <tinytorch/core/parallel.hpp>
+#include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -106,6 +121,111 @@ TT_API void adam_step(const View& parameter, const View& gradient, const View& m
                 v.as<T>() + begin, end - begin, step);
     });
   });
+}
+
+// Calls f(first element, count, gradient as T from there on) for pieces of a slot that belong to one thread.
+// A gradient of 16 bits, or with a factor, goes through a buffer that stays in the nearest cache.
+template <class T, class F>
+void step_pieces(const OptimizerSlot& slot, double factor, F&& f) {
+  constexpr int64_t kPiece = 1024;
+  const bool direct = slot.gradient.dtype == dtype_of<T> && factor == 1;
+  parallel_for(slot.parameter.numel(), kOptimizerGrain, [&](int64_t begin, int64_t end) {
+    if (direct && !slot.rounded.data) return f(begin, end - begin, slot.gradient.as<const T>() + begin);
+    T buffer[kPiece];
+    for (int64_t at = begin; at < end; at += kPiece) {
+      const int64_t count = std::min(kPiece, end - at);
+      dispatch(slot.gradient.dtype, [&]<class G>(G*) {
+        const G* g = slot.gradient.as<const G>() + at;
+        for (int64_t i = 0; i < count; ++i) buffer[i] = static_cast<T>(factor) * convert<T>(g[i]);
+      });
+      f(at, count, static_cast<const T*>(buffer));
+      if (!slot.rounded.data) continue;
+      dispatch(slot.rounded.dtype, [&]<class R>(R*) {
+        const T* p = slot.parameter.as<const T>() + at;
+        R* r = slot.rounded.as<R>() + at;
+        for (int64_t i = 0; i < count; ++i) r[i] = convert<R>(p[i]);
+      });
+    }
+  });
+}
+
+inline void require_slot(const char* op, const OptimizerSlot& slot) {
+  View gradient = slot.gradient;
+  if (size_of(gradient.dtype) == 2 && is_floating(gradient.dtype)) gradient.dtype = slot.parameter.dtype;
+  require_same(op, slot.parameter, gradient);
+  for (const View& state : slot.state) {
+    if (state.data) require_same(op, slot.parameter, state);
+  }
+  View rounded = slot.rounded;
+  rounded.dtype = slot.parameter.dtype;
+  if (rounded.data) require_same(op, slot.parameter, rounded);
+}
+
+// Calls f(slot, number of this step, factor) for the slots, or for none where the factor says so.
+template <class F>
+void for_slots(const char* op, std::span<const OptimizerSlot> slots, const View& scalars, bool clip, F&& f) {
+  const double factor = clip ? scalars.as<const double>()[kGradientFactor] : 1.0;
+  for (const OptimizerSlot& slot : slots) require_slot(op, slot);
+  if (std::isnan(factor)) return;
+  for (const OptimizerSlot& slot : slots) f(slot, ++*slot.step.as<int64_t>(), factor);
+}
+
+TT_API void sgd_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const SgdStep& step,
+                         bool clip) {
+  SgdStep now = step;
+  now.lr = scalars.as<const double>()[kLearningRate];
+  for_slots("sgd_step_all", slots, scalars, clip, [&](const OptimizerSlot& slot, int64_t, double factor) {
+    now.weight_decay = slot.weight_decay;
+    dispatch_optimizer("sgd_step_all", slot.parameter.dtype, [&]<class T>(T*) {
+      step_pieces<T>(slot, factor, [&](int64_t at, int64_t count, const T* g) {
+        T* const velocity = slot.state[0].data ? slot.state[0].as<T>() + at : nullptr;
+        sgd_loop(slot.parameter.as<T>() + at, g, velocity, count, now);
+      });
+    });
+  });
+}
+
+TT_API void adam_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const AdamStep& step,
+                          bool clip) {
+  AdamStep now = step;
+  now.lr = scalars.as<const double>()[kLearningRate];
+  for_slots("adam_step_all", slots, scalars, clip, [&](const OptimizerSlot& slot, int64_t t, double factor) {
+    now.weight_decay = slot.weight_decay;
+    now.step = t;
+    dispatch_optimizer("adam_step_all", slot.parameter.dtype, [&]<class T>(T*) {
+      step_pieces<T>(slot, factor, [&](int64_t at, int64_t count, const T* g) {
+        adam_loop(slot.parameter.as<T>() + at, g, slot.state[0].as<T>() + at, slot.state[1].as<T>() + at,
+                  count, now);
+      });
+    });
+  });
+}
+
+// Partial sums belong to pieces of fixed size, so the result does not depend on the number of threads.
+TT_API void gradient_factor(const View& scalars, std::span<const View> gradients, double limit) {
+  double total = 0;
+  for (const View& g : gradients) {
+    std::vector<double> partial(static_cast<size_t>((g.numel() + kOptimizerGrain - 1) / kOptimizerGrain));
+    dispatch(g.dtype, [&]<class T>(T*) {
+      parallel_for(static_cast<int64_t>(partial.size()), 1, [&](int64_t begin, int64_t end) {
+        for (int64_t piece = begin; piece < end; ++piece) {
+          const int64_t last = std::min(g.numel(), (piece + 1) * kOptimizerGrain);
+          double sum = 0;
+          for (int64_t i = piece * kOptimizerGrain; i < last; ++i) {
+            const double value = convert<double>(g.as<const T>()[i]);
+            sum += value * value;
+          }
+          partial[static_cast<size_t>(piece)] = sum;
+        }
+      });
+    });
+    for (double sum : partial) total += sum;
+  }
+  const double norm = std::sqrt(total);
+  double* const out = scalars.as<double>();
+  out[kGradientNorm] = norm;
+  out[kGradientFactor] =
+      !std::isfinite(norm) ? std::numeric_limits<double>::quiet_NaN() : (norm > limit ? limit / norm : 1.0);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -62,7 +62,8 @@ class DeviceAllocator {
   // The graph was destroyed and has run for the last time.
   void release_graph(uint64_t graph);
   size_t reserved_by_graph(uint64_t graph);
-  void finish_held(const HeldBlock& held) noexcept;
+  // No graph needs the block any more.
+  void end_hold(DeviceBlock held) noexcept;
 
   MemoryStats stats() {
     const std::lock_guard lock(mutex_);
@@ -77,26 +78,18 @@ class DeviceAllocator {
  private:
   using Pool = BlockPool<DeviceSegments>;
   using PoolKey = std::pair<uint64_t, StreamHandle*>;  // graph (0: none), stream
-  struct Live {
-    Block* block = nullptr;  // null: an allocation of its own
-    PoolKey pool;
-    size_t requested = 0;
-    std::vector<StreamHandle*> users;  // other streams that use it
-  };
   struct Pending {
-    Block* block;
-    PoolKey pool;
-    void* address;
-    size_t bytes;
-    std::vector<Event> events;
+    DeviceBlock freed;
+    std::vector<Event> events;  // of its users
   };
 
   explicit DeviceAllocator(int device) : device_(device) {}
-  void* take_block(const PoolKey& key, size_t bytes, Live& live);
+  void take_block(DeviceBlock& wanted);
   Block* grow(Pool& pool, size_t bytes);
-  void* take_alone(const PoolKey& key, size_t bytes);
-  void give_back(Block* block, const PoolKey& key, void* address, size_t bytes);
-  void wait_for_users(void* address, const Live& live);
+  void take_alone(DeviceBlock& wanted);
+  void put_aside(DeviceBlock freed);
+  void give_back(const DeviceBlock& freed);
+  void wait_for_users(DeviceBlock freed);
   void collect(bool wait);
   void release_pool(const PoolKey& key);
   void release_segments();
@@ -107,17 +100,15 @@ class DeviceAllocator {
   const int device_;
   std::mutex mutex_;
   std::map<PoolKey, std::unique_ptr<Pool>> pools_;
-  std::unordered_map<void*, Live> live_;
+  std::unordered_map<void*, DeviceBlock> live_;
   std::vector<Pending> pending_;
-  std::map<uint64_t, std::vector<std::pair<void*, size_t>>>
-      dead_of_graph_;   // uncached blocks of living graphs
-  size_t alone_ = 0;    // bytes outside the pools
-  MemoryStats counts_;  // what is counted as it happens
+  std::map<uint64_t, std::vector<DeviceBlock>> alone_of_graph_;  // freed, but replays still write there
+  size_t alone_ = 0;                                             // bytes outside the pools
+  MemoryStats counts_;                                           // what is counted as it happens
 };
 
 inline DeviceAllocator& DeviceAllocator::of(int device, Loc loc) {
-  static std::array<std::atomic<DeviceAllocator*>, kMostDevices>
-      all{};  // never destroyed, as in HostAllocator
+  static std::array<std::atomic<DeviceAllocator*>, kMostDevices> all{};  // never destroyed: see HostAllocator
   static std::mutex mutex;
   if (device >= 0 && device < kMostDevices) {
     if (DeviceAllocator* const found = all[static_cast<size_t>(device)].load(std::memory_order_acquire))
@@ -131,31 +122,34 @@ inline DeviceAllocator& DeviceAllocator::of(int device, Loc loc) {
 }
 
 inline void* DeviceAllocator::allocate(size_t bytes, Loc loc) {
-  const PoolKey key{capturing ? capturing->id : 0, current_stream(device_)};
+  DeviceBlock wanted;
+  wanted.requested = bytes;
+  wanted.device = device_;
+  wanted.graph = capturing ? capturing->id : 0;
+  wanted.stream = current_stream(device_);
   const std::lock_guard lock(mutex_);
-  Live live;
-  live.pool = key;
-  live.requested = bytes;
-  void* const address = caching_flag() ? take_block(key, bytes, live) : take_alone(key, bytes);
-  if (!address) report_exhaustion(bytes, loc);
-  live_[address] = std::move(live);
+  caching_flag() ? take_block(wanted) : take_alone(wanted);
+  if (!wanted.address) report_exhaustion(bytes, loc);
   counts_.allocations += 1;
   counts_.current += bytes;
   counts_.peak = std::max(counts_.peak, counts_.current);
+  void* const address = wanted.address;
+  live_[address] = std::move(wanted);
   return address;
 }
 
-inline void* DeviceAllocator::take_block(const PoolKey& key, size_t bytes, Live& live) {
-  std::unique_ptr<Pool>& pool = pools_[key];
+inline void DeviceAllocator::take_block(DeviceBlock& wanted) {
+  std::unique_ptr<Pool>& pool = pools_[{wanted.graph, wanted.stream}];
   if (!pool) pool = std::make_unique<Pool>(DeviceSegments{device_});
-  Block* block = pool->take(bytes);
+  Block* block = pool->take(wanted.requested);
   if (!block && !capturing && !pending_.empty()) {
     collect(false);
-    block = pool->take(bytes);
+    block = pool->take(wanted.requested);
   }
-  if (!block) block = grow(*pool, bytes);
-  live.block = block;
-  return block ? block->address : nullptr;
+  if (!block) block = grow(*pool, wanted.requested);
+  if (!block) return;
+  wanted.block = block;
+  wanted.address = block->address;
 }
 
 // Asks the device; when it is full, gives back what is not in use and asks again. In a capture nothing can be
@@ -175,82 +169,90 @@ inline Block* DeviceAllocator::grow(Pool& pool, size_t bytes) {
   return block;
 }
 
-inline void* DeviceAllocator::take_alone(const PoolKey& key, size_t bytes) {
-  const size_t size = bytes == 0 ? 1 : bytes;
+// cudaMalloc has no blocks of no bytes.
+constexpr size_t size_alone(size_t requested) { return requested == 0 ? 1 : requested; }
+
+inline void DeviceAllocator::take_alone(DeviceBlock& wanted) {
+  const size_t size = size_alone(wanted.requested);
   const DeviceSegments source{device_};
   counts_.device_calls += 1;
-  void* address = source.acquire(size);
-  if (!address && !capturing) {
+  wanted.address = source.acquire(size);
+  if (!wanted.address && !capturing) {
     collect(true);
     release_segments();
-    address = source.acquire(size);
+    wanted.address = source.acquire(size);
   }
-  if (!address) return nullptr;
-  if (key.first != 0) dead_of_graph_[key.first];  // this graph lives
+  if (!wanted.address) return;
   alone_ += size;
   counts_.peak_reserved = std::max(counts_.peak_reserved, reserved_now());
-  return address;
 }
 
 inline void DeviceAllocator::deallocate(void* address) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = live_.find(address);
   if (found == live_.end()) return;
-  const Live live = std::move(found->second);
+  DeviceBlock freed = std::move(found->second);
   live_.erase(found);
-  counts_.current -= live.requested;
-  const bool own = capturing && live.pool.first == capturing->id && live.users.empty();
-  if (capturing && !own) {
-    capturing->held.push_back(
-        {device_, live.block, live.pool.first, live.pool.second, address, live.requested});
-  } else if (!live.users.empty()) {
-    wait_for_users(address, live);
+  counts_.current -= freed.requested;
+  put_aside(std::move(freed));
+}
+
+inline void DeviceAllocator::end_hold(DeviceBlock held) noexcept {
+  const std::lock_guard lock(mutex_);
+  put_aside(std::move(held));
+}
+
+inline void DeviceAllocator::put_aside(DeviceBlock freed) {
+  if (capturing && !(freed.graph == capturing->id && freed.users.empty())) {
+    capturing->held.push_back(std::move(freed));
+  } else if (!freed.users.empty()) {
+    wait_for_users(std::move(freed));
   } else {
-    give_back(live.block, live.pool, address, live.requested);
+    give_back(freed);
   }
 }
 
-// Back to the pool, or to the device when it is not from one, or when its pool's graph is gone.
-inline void DeviceAllocator::give_back(Block* block, const PoolKey& key, void* address, size_t bytes) {
-  const size_t size = bytes == 0 ? 1 : bytes;
-  if (block) {
-    pools_.at(key)->put(block);
-    if (key.first != 0 && !is_live_graph(key.first)) release_pool(key);
-  } else if (const auto graph = dead_of_graph_.find(key.first); graph != dead_of_graph_.end()) {
-    graph->second.emplace_back(address, size);  // replays still write there
+// Back to its pool; or to the device, when it is not from a pool or the pool's graph is gone.
+inline void DeviceAllocator::give_back(const DeviceBlock& freed) {
+  const bool graph_lives = freed.graph != 0 && is_live_graph(freed.graph);
+  if (freed.block) {
+    const PoolKey key{freed.graph, freed.stream};
+    pools_.at(key)->put(freed.block);
+    if (freed.graph != 0 && !graph_lives) release_pool(key);
+  } else if (graph_lives) {
+    alone_of_graph_[freed.graph].push_back(freed);
   } else {
-    const QuietDeviceGuard guard(device_);
-    (void)cudaDeviceSynchronize();
-    (void)cudaFree(address);
+    const size_t size = size_alone(freed.requested);
+    DeviceSegments{device_}.release(freed.address, size);
     alone_ -= size;
   }
 }
 
-inline void DeviceAllocator::wait_for_users(void* address, const Live& live) {
-  Pending pending{live.block, live.pool, address, live.requested, {}};
+inline void DeviceAllocator::wait_for_users(DeviceBlock freed) {
+  Pending pending;
   try {
-    for (StreamHandle* user : live.users) {
+    for (StreamHandle* user : freed.users) {
       const StreamGuard guard(user, device_);
       pending.events.emplace_back(false, device_).record();
     }
   } catch (const Error&) {
     return;  // a stream that takes no event, because another thread captures it: never use the block again
   }
+  pending.freed = std::move(freed);
   pending_.push_back(std::move(pending));
 }
 
 // Returns blocks whose users are done; with `wait`, all of them.
 inline void DeviceAllocator::collect(bool wait) {
-  std::erase_if(pending_, [&](Pending& p) {
+  std::erase_if(pending_, [&](const Pending& p) {
     for (const Event& event : p.events) {
-      const cudaError_t state =
-          wait ? cudaEventSynchronize(native(event.handle())) : cudaEventQuery(native(event.handle()));
-      if (state == cudaErrorNotReady) {
+      const cudaEvent_t native_event = native(event.handle());
+      if ((wait ? cudaEventSynchronize(native_event) : cudaEventQuery(native_event)) == cudaErrorNotReady) {
         (void)cudaGetLastError();
         return false;
       }
     }
-    give_back(p.block, p.pool, p.address, p.bytes);
+    give_back(p.freed);
     return true;
   });
 }
@@ -258,7 +260,7 @@ inline void DeviceAllocator::collect(bool wait) {
 inline void DeviceAllocator::record_stream(void* address, StreamHandle* stream) {
   const std::lock_guard lock(mutex_);
   const auto found = live_.find(address);
-  if (found == live_.end() || found->second.pool.second == stream) return;
+  if (found == live_.end() || found->second.stream == stream) return;
   auto& users = found->second.users;
   if (std::find(users.begin(), users.end(), stream) == users.end()) users.push_back(stream);
 }
@@ -285,17 +287,12 @@ inline void DeviceAllocator::release_cached() {
   release_segments();
 }
 
-inline void DeviceAllocator::finish_held(const HeldBlock& held) noexcept {
-  const std::lock_guard lock(mutex_);
-  give_back(held.block, {held.graph, held.stream}, held.address, held.bytes);
-}
-
 inline void DeviceAllocator::release_graph(uint64_t graph) {
   const std::lock_guard lock(mutex_);
-  if (const auto dead = dead_of_graph_.find(graph); dead != dead_of_graph_.end()) {
-    const auto blocks = std::move(dead->second);
-    dead_of_graph_.erase(dead);
-    for (const auto& [address, bytes] : blocks) give_back(nullptr, {0, nullptr}, address, bytes);
+  if (const auto found = alone_of_graph_.find(graph); found != alone_of_graph_.end()) {
+    const std::vector<DeviceBlock> blocks = std::move(found->second);
+    alone_of_graph_.erase(found);
+    for (const DeviceBlock& block : blocks) put_aside(block);
   }
   std::vector<PoolKey> keys;
   for (const auto& [key, pool] : pools_) {
@@ -308,10 +305,11 @@ inline size_t DeviceAllocator::reserved_by_graph(uint64_t graph) {
   const std::lock_guard lock(mutex_);
   size_t bytes = 0;
   for (const auto& [key, pool] : pools_) bytes += key.first == graph ? pool->reserved() : 0;
-  for (const auto& [address, live] : live_)
-    bytes += !live.block && live.pool.first == graph ? live.requested : 0;
-  if (const auto dead = dead_of_graph_.find(graph); dead != dead_of_graph_.end()) {
-    for (const auto& [address, size] : dead->second) bytes += size;
+  for (const auto& [address, live] : live_) {
+    if (!live.block && live.graph == graph) bytes += size_alone(live.requested);
+  }
+  if (const auto found = alone_of_graph_.find(graph); found != alone_of_graph_.end()) {
+    for (const DeviceBlock& freed : found->second) bytes += size_alone(freed.requested);
   }
   return bytes;
 }

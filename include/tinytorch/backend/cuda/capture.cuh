@@ -14,19 +14,23 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 struct Block;
 
-// A block that died in a capture and may be used by the graph: kept until the graph is destroyed.
-struct HeldBlock {
-  int device;
-  Block* block;
-  uint64_t graph;  // of its pool
-  StreamHandle* stream;
-  void* address;
-  size_t bytes;
+// A block of device memory that was handed out, and the pool it came from.
+struct DeviceBlock {
+  void* address = nullptr;
+  size_t requested = 0;
+  Block* block = nullptr;            // null: an allocation of its own
+  int device = 0;                    // the pool: of this device,
+  uint64_t graph = 0;                // of this graph, or of none (0),
+  StreamHandle* stream = nullptr;    // of this stream
+  std::vector<StreamHandle*> users;  // other streams that use it
 };
 
+class ReplayInputs;  // replay.cuh
+
 struct GraphMemory {
-  uint64_t id = 0;  // from 1
-  std::vector<HeldBlock> held;
+  uint64_t id = 0;                // from 1
+  std::vector<DeviceBlock> held;  // died in the capture, may be used by the graph: kept as long as the graph
+  ReplayInputs* replay = nullptr;
 };
 
 inline thread_local GraphMemory* capturing = nullptr;

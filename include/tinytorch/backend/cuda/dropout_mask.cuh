@@ -11,19 +11,21 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 struct DropoutMask {
   uint64_t seed = 0, first_block = 0;
-  uint32_t limit = 0;    // words from here on keep
-  bool nothing = false;  // p = 1
-  double scale = 1;      // of what is kept
+  const uint64_t* offset = nullptr;  // in a replayed graph: blocks used since its capture
+  uint32_t limit = 0;                // words from here on keep
+  bool nothing = false;              // p = 1
+  double scale = 1;                  // of what is kept
 
   DropoutMask() = default;
-  DropoutMask(double p, uint64_t s, uint64_t first) : seed(s), first_block(first) {
+  DropoutMask(double p, uint64_t s, uint64_t first) : seed(s), first_block(first), offset(random_offset(s)) {
     const auto threshold = static_cast<uint64_t>(p * 0x1p32);
     nothing = threshold > 0xffffffffu;
     limit = nothing ? 0xffffffffu : static_cast<uint32_t>(threshold);
     scale = p < 1 ? 1 / (1 - p) : 0;
   }
   __device__ __forceinline__ PhiloxBlock block(int64_t element) const {
-    return philox(seed, first_block + static_cast<uint64_t>(element / 4));
+    const uint64_t first = first_block + (offset ? *offset : 0);
+    return philox(seed, first + static_cast<uint64_t>(element / 4));
   }
   template <class C>
   __device__ __forceinline__ C factor(uint32_t word) const {

@@ -28,15 +28,26 @@ struct LaunchLog {
 };
 inline LaunchLog launch_log;
 
-// "tinytorch::scale" of "_ZN9tinytorch5scaleEPfl": without the parameters, which would fill the line.
+// "scale<float>" of "_ZN9tinytorch...5scaleIfEEvPT_l": a message needs neither the library's own namespace,
+// nor the result void, nor the parameters.
 inline std::string readable_name(const char* name) {
   int status = 0;
   char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
   std::string out = text ? text : name;
   std::free(text);
-  const size_t anonymous = out.find("(anonymous namespace)");
-  const size_t from = anonymous == std::string::npos ? 0 : anonymous + std::strlen("(anonymous namespace)");
-  out.resize(std::min(out.find('(', from), out.size()));
+  if (out.starts_with("void ")) out.erase(0, 5);
+  const std::string own = "::backend::cuda::", root = "tinytorch::";
+  for (size_t at = out.find(own); at != std::string::npos; at = out.find(own)) {
+    const size_t from = out.rfind(root, at);
+    if (from == std::string::npos) break;
+    out.erase(from, at + own.size() - from);
+  }
+  const std::string nameless = "(anonymous namespace)";
+  int depth = 0;  // of template arguments, which may contain parentheses
+  for (size_t at = 0; at < out.size(); ++at) {
+    if (out[at] == '(' && depth == 0 && out.compare(at, nameless.size(), nameless) != 0) out.resize(at);
+    if (at < out.size()) depth += (out[at] == '<') - (out[at] == '>');
+  }
   return out;
 }
 
@@ -111,11 +122,13 @@ inline const char* kernel_name(const void* kernel) {
   thread_local std::array<Known, 512> known;
   Known& slot = known[(reinterpret_cast<uintptr_t>(kernel) >> 4) % known.size()];
   if (slot.kernel != kernel) {
-    const char* name = nullptr;
+    const char* name = "a kernel";
+#if TINYTORCH_CUDA_SIM || CUDART_VERSION >= 12030  // older ones cannot tell
     if (cudaFuncGetName(&name, kernel) != cudaSuccess) {
       (void)cudaGetLastError();
       name = "a kernel";
     }
+#endif
     slot = {kernel, name};
   }
   return slot.name;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <tinytorch/backend/cuda/allocator.cuh>
 #include <tinytorch/backend/cuda/capture.cuh>
+#include <tinytorch/backend/cuda/replay.cuh>
 #include <tinytorch/backend/cuda/stream.cuh>
 #include <utility>
 
@@ -16,6 +17,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 struct Graph::State {
   explicit State(int on, Loc loc) : device(on), stream(on, 0, loc), last_replay(false, on, loc) {
     memory.id = new_graph_id();
+    memory.replay = &inputs.emplace(on);
   }
   ~State();
   State(const State&) = delete;
@@ -26,6 +28,7 @@ struct Graph::State {
   Event last_replay;
   bool replayed = false;
   GraphMemory memory;
+  std::optional<ReplayInputs> inputs;
   std::optional<StreamGuard> guard;  // during the capture
   cudaGraphExec_t executable = nullptr;
   size_t nodes = 0;
@@ -39,17 +42,15 @@ inline Graph::State::~State() {
     (void)cudaEventSynchronize(native(last_replay.handle()));
   }
   if (executable) (void)cudaGraphExecDestroy(executable);
+  inputs.reset();
   end_graph_id(memory.id);
-  for (const HeldBlock& held : memory.held) DeviceAllocator::of(held.device).finish_held(held);
+  for (DeviceBlock& held : memory.held) DeviceAllocator::of(held.device).end_hold(std::move(held));
   for (int d = 0; d < device_count(); ++d) DeviceAllocator::of(d).release_graph(memory.id);
 }
 
-Graph::~Graph() { delete state_; }
-Graph::Graph(Graph&& other) noexcept : device_(other.device_), state_(std::exchange(other.state_, nullptr)) {}
-Graph& Graph::operator=(Graph&& other) noexcept {
-  std::swap(device_, other.device_);
-  std::swap(state_, other.state_);
-  return *this;
+Graph::~Graph() {
+  const RelaxedCapture relaxed;  // another graph may be in the middle of its capture
+  delete state_;
 }
 
 void Graph::begin(Loc loc) {
@@ -71,6 +72,7 @@ void Graph::end(Loc loc) {
   cudaError_t error = cudaStreamEndCapture(native(state_->stream.handle()), &graph);
   capturing = nullptr;
   state_->guard.reset();
+  state_->inputs->end_capture();
   if (error == cudaSuccess) error = cudaGraphGetNodes(graph, nullptr, &state_->nodes);
   const bool empty = error == cudaSuccess && state_->nodes == 0;
   if (error == cudaSuccess && !empty) error = cudaGraphInstantiate(&state_->executable, graph, 0);
@@ -91,6 +93,7 @@ void Graph::abandon() noexcept {
   (void)cudaGetLastError();
   capturing = nullptr;
   state_->guard.reset();
+  state_->inputs->end_capture();
   delete std::exchange(state_, nullptr);
 }
 
@@ -98,6 +101,11 @@ void Graph::replay(Loc loc) {
   refuse_in_capture("Graph::replay", loc);
   if (!state_) fail("TT-CUDA-05", "Graph::replay: nothing was captured\n  hint: call capture() first", loc);
   const DeviceGuard guard(device_, loc);
+  if (state_->replayed && state_->inputs->has_values()) {  // on whatever stream: it still reads its values
+    check(cudaStreamWaitEvent(native(current_stream(device_)), native(state_->last_replay.handle()), 0),
+          "Graph::replay", loc);
+  }
+  state_->inputs->upload(loc);
   check(cudaGraphLaunch(state_->executable, native(current_stream(device_))), "Graph::replay", loc);
   note_launch("a replayed graph");
   state_->last_replay.record(loc);

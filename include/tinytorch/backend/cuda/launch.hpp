@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <functional>
+#include <span>
 #include <string>
 #include <tinytorch/backend/cuda/runtime.hpp>
 #include <tinytorch/backend/functors.hpp>
@@ -73,7 +74,11 @@ void residual_norm_grad(const View& dx, const View& dresidual, const View& dweig
                         const View& dout, const View& dsum, const View& sum, const View& mean,
                         const View& rstd, const View& weight, const ResidualNorm& parameters);
 
-// conv
+// conv: 16-bit images by a kernel for tensor cores where it can (kernels/conv_implicit.cuh); off, always by
+// columns and matrix products. For the whole process, on by default.
+inline std::atomic<bool> implicit_conv_flag{true};
+inline bool uses_implicit_conv() { return implicit_conv_flag.load(std::memory_order_relaxed); }
+inline void use_implicit_conv(bool on) { implicit_conv_flag = on; }
 void conv2d(const View& out, const View& x, const View& weight, const View& bias, const Window2d& window,
             int64_t groups);
 void conv2d_grad_input(const View& dx, const View& dy, const View& weight, const Window2d& window,
@@ -142,5 +147,9 @@ void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t f
 void sgd_step(const View& parameter, const View& gradient, const View& velocity, const SgdStep& step);
 void adam_step(const View& parameter, const View& gradient, const View& m, const View& v,
                const AdamStep& step);
+void sgd_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const SgdStep& step, bool clip);
+void adam_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const AdamStep& step,
+                   bool clip);
+void gradient_factor(const View& scalars, std::span<const View> gradients, double limit);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

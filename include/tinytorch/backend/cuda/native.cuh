@@ -5,6 +5,11 @@
 // launched. In a build with assertions each launch waits for its kernel, and the report names the right one.
 #pragma once
 
+#include <tinytorch/core/config.hpp>
+
+#if !TINYTORCH_WITH_CUDA
+#error "a .cuh file of tinytorch needs -DTINYTORCH_WITH_CUDA=1, as do all files of the program"
+#endif
 #if TINYTORCH_CUDA_SIM
 #include <tinytorch/backend/cuda/sim/cuda.hpp>
 #else

@@ -56,7 +56,8 @@ class PinnedAllocator {
     try {
       for (const auto& [device, stream] : live.users) {
         const StreamGuard guard(stream, device);
-        pending.events.emplace_back(false, device).record();
+        pending.events.push_back({device, take_event(device)});
+        pending.events.back().event.record();
       }
     } catch (const Error&) {
       return;  // another thread captures that stream
@@ -110,10 +111,14 @@ class PinnedAllocator {
     bool in_graph = false;
     std::vector<std::pair<int, StreamHandle*>> users;  // device, stream
   };
+  struct DeviceEvent {
+    int device;
+    Event event;
+  };
   struct Pending {
     void* address;
     size_t capacity;
-    std::vector<Event> events;
+    std::vector<DeviceEvent> events;
   };
   using LiveBlocks = std::map<const char*, Live>;
 
@@ -124,24 +129,43 @@ class PinnedAllocator {
     --found;
     return at < found->first + std::max<size_t>(found->second.bytes, 1) ? found : live_.end();
   }
-  void collect() {
-    std::erase_if(pending_, [&](Pending& p) {
-      for (const Event& event : p.events) {
-        if (cudaEventQuery(native(event.handle())) == cudaErrorNotReady) {
-          (void)cudaGetLastError();
-          return false;
-        }
+  // Making an event costs as much as queueing the copy it follows.
+  Event take_event(int device) {
+    std::vector<Event>& idle = idle_events_[device];
+    if (idle.empty()) return Event(false, device);
+    Event event = std::move(idle.back());
+    idle.pop_back();
+    return event;
+  }
+  static bool is_done(const Pending& p) {
+    for (const DeviceEvent& e : p.events) {
+      if (cudaEventQuery(native(e.event.handle())) == cudaErrorNotReady) {
+        (void)cudaGetLastError();
+        return false;
       }
-      free_[p.capacity].push_back(p.address);
-      counts_.cached += p.capacity;
-      return true;
-    });
+    }
+    return true;
+  }
+  void collect() {
+    for (size_t k = 0; k < pending_.size();) {
+      if (!is_done(pending_[k])) {
+        ++k;
+        continue;
+      }
+      Pending done = std::move(pending_[k]);
+      if (k + 1 < pending_.size()) pending_[k] = std::move(pending_.back());
+      pending_.pop_back();
+      for (DeviceEvent& e : done.events) idle_events_[e.device].push_back(std::move(e.event));
+      free_[done.capacity].push_back(done.address);
+      counts_.cached += done.capacity;
+    }
   }
 
   std::mutex mutex_;
   LiveBlocks live_;
   std::map<size_t, std::vector<void*>> free_;  // by capacity
   std::vector<Pending> pending_;
+  std::map<int, std::vector<Event>> idle_events_;  // by device
   MemoryStats counts_;
 };
 

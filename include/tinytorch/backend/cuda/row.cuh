@@ -60,17 +60,19 @@ __device__ __forceinline__ A group_reduce(A x, Op op, A first) {
   }
 }
 
-// Threads of a block: a warp for each of 8 short rows, else one long row.
+// Threads of a block: a warp for each of 4 short rows, else one long row. Small blocks leave no tail at the
+// end of a grid.
 template <int kGroup>
-inline constexpr int kRowThreads = kGroup == kWarp ? 256 : kGroup;
+inline constexpr int kRowThreads = kGroup == kWarp ? 128 : kGroup;
 
-// e^x for x <= 0. 16-bit results do not show the rounding of x log2(e), so they take the processor's 2^x.
+// e^x for x <= 0. 16-bit results do not show the rounding of x log2(e), so they take the processor's 2^x as
+// it is.
 template <class T>
 __device__ __forceinline__ Wide<T> exp_of(Wide<T> x) {
   if constexpr (kIs16Bit<T>) {
     return exp2f(x * 1.4426950408889634f);
   } else if constexpr (std::is_same_v<T, float>) {
-    return math::exp(x);
+    return expf(x);
   } else {
     return exp(x);
   }
@@ -93,6 +95,7 @@ bool dispatch_row(int64_t C, F&& f) {
   const int64_t vectors = C / kWideOf<T>;
   if (vectors <= 32 * 4) return f.template operator()<32, 4>(), true;
   if (vectors <= 32 * 8) return f.template operator()<32, 8>(), true;
+  if (vectors <= 256 * 2) return f.template operator()<256, 2>(), true;
   if (vectors <= 256 * 4) return f.template operator()<256, 4>(), true;
   if (vectors <= 256 * 8) return f.template operator()<256, 8>(), true;
   if constexpr (kLargest > 256) {

@@ -11,4 +11,5 @@
 #include <tinytorch/backend/cuda/memory_report.cuh>
 #include <tinytorch/backend/cuda/pinned.cuh>
 #include <tinytorch/backend/cuda/range.cuh>
+#include <tinytorch/backend/cuda/replay.cuh>
 #include <tinytorch/backend/cuda/stream.cuh>

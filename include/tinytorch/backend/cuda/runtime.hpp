@@ -12,9 +12,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <tinytorch/core/device.hpp>
 #include <tinytorch/core/error.hpp>
+#include <utility>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -75,6 +77,7 @@ struct EventHandle;   // a cudaEvent_t is an EventHandle*
 // default stream of each device.
 StreamHandle* current_stream(int device);
 StreamHandle* current_stream();  // of the current device
+void set_current_stream(StreamHandle* stream, int device);
 
 class Event;
 
@@ -85,8 +88,14 @@ class Stream {
   // clamped.
   explicit Stream(int device = current_device(), int priority = 0, TT_LOC);
   ~Stream();
-  Stream(Stream&& other) noexcept;
-  Stream& operator=(Stream&& other) noexcept;
+  Stream(Stream&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), device_(other.device_), priority_(other.priority_) {}
+  Stream& operator=(Stream&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(device_, other.device_);
+    std::swap(priority_, other.priority_);
+    return *this;
+  }
 
   StreamHandle* handle() const { return handle_; }
   int device() const { return device_; }
@@ -105,7 +114,7 @@ class StreamGuard {
  public:
   explicit StreamGuard(const Stream& stream, TT_LOC) : StreamGuard(stream.handle(), stream.device(), loc) {}
   StreamGuard(StreamHandle* stream, int device, TT_LOC);
-  ~StreamGuard();
+  ~StreamGuard() { set_current_stream(before_, device_); }
   StreamGuard(const StreamGuard&) = delete;
   StreamGuard& operator=(const StreamGuard&) = delete;
 
@@ -120,12 +129,19 @@ class Event {
  public:
   explicit Event(bool timed = true, int device = current_device(), TT_LOC);
   ~Event();
-  Event(Event&& other) noexcept;
-  Event& operator=(Event&& other) noexcept;
+  Event(Event&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), device_(other.device_), timed_(other.timed_) {}
+  Event& operator=(Event&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(device_, other.device_);
+    std::swap(timed_, other.timed_);
+    return *this;
+  }
 
   EventHandle* handle() const { return handle_; }
   void record(TT_LOC);  // into the current stream of the event's device
   void record(const Stream& stream, TT_LOC);
+  void wait(TT_LOC) const;  // work queued from now on into that stream starts after the event
   bool is_reached(TT_LOC) const;
   void synchronize(TT_LOC) const;
   double milliseconds_since(const Event& earlier, TT_LOC) const;  // waits for this event; both must be timed
@@ -214,13 +230,17 @@ void refuse_in_capture(const char* what, TT_LOC);
 // A replay reads and writes the same addresses as the capture; so inputs are written into the same tensors,
 // and results are read from the tensors the captured step made. Memory allocated in the capture belongs to
 // the graph and is not reused before the graph is destroyed. The host's code runs once, in the capture:
-// numbers that change per step must be on the device.
+// numbers that change per step are read from device memory (replay_memory below).
 class Graph {
  public:
   explicit Graph(int device = current_device()) : device_(device) {}
   ~Graph();
-  Graph(Graph&& other) noexcept;
-  Graph& operator=(Graph&& other) noexcept;
+  Graph(Graph&& other) noexcept : device_(other.device_), state_(std::exchange(other.state_, nullptr)) {}
+  Graph& operator=(Graph&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(state_, other.state_);
+    return *this;
+  }
 
   template <class Step>
   void capture(Step&& step, TT_LOC) {
@@ -246,6 +266,21 @@ class Graph {
   int device_ = 0;
   State* state_ = nullptr;
 };
+
+// Numbers that change from replay to replay. During a capture, on the capturing thread:
+//   on_replay(f)             calls f on the host before each replay, in the order of these calls; true
+//   replay_memory(bytes, f)  device memory that f(host copy) fills anew before each replay, after
+//   on_replay's;
+//                            aligned to 16 bytes, the graph's own
+//   random_offset(seed)      device memory of how many blocks of the default generator (core/random.hpp) were
+//                            used since the capture began, for a kernel to add to its first block; null for
+//                            the seed of another generator, whose numbers each replay repeats. The capture
+//                            itself uses no block, each replay as many as the captured step asked for.
+// Outside of a capture they do nothing and return false or null: the caller then passes the numbers by value.
+// What f refers to must live as long as the graph.
+bool on_replay(std::function<void()> f);
+const void* replay_memory(size_t bytes, std::function<void(void*)> fill, TT_LOC);
+const uint64_t* random_offset(uint64_t seed);
 
 // ---- profiling
 

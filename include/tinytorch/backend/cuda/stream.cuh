@@ -29,12 +29,12 @@ inline StreamHandle*& current_stream_slot(int device) {
 }
 StreamHandle* current_stream(int device) { return current_stream_slot(device); }
 StreamHandle* current_stream() { return current_stream_slot(current_device()); }
+void set_current_stream(StreamHandle* stream, int device) { current_stream_slot(device) = stream; }
 
 StreamGuard::StreamGuard(StreamHandle* stream, int device, Loc loc)
     : before_(current_stream(device)), device_(device), device_guard_(device, loc) {
   current_stream_slot(device) = stream;
 }
-StreamGuard::~StreamGuard() { current_stream_slot(device_) = before_; }
 
 // ---- streams
 
@@ -72,14 +72,6 @@ Stream::~Stream() {
   const std::lock_guard lock(idle.mutex);
   idle.of[{device_, priority_}].push_back(native(handle_));
 }
-Stream::Stream(Stream&& other) noexcept
-    : handle_(std::exchange(other.handle_, nullptr)), device_(other.device_), priority_(other.priority_) {}
-Stream& Stream::operator=(Stream&& other) noexcept {
-  std::swap(handle_, other.handle_);
-  std::swap(device_, other.device_);
-  std::swap(priority_, other.priority_);
-  return *this;
-}
 
 bool Stream::is_idle(Loc loc) const {
   const DeviceGuard guard(device_, loc);
@@ -113,14 +105,6 @@ Event::Event(bool timed, int device, Loc loc) : device_(device), timed_(timed) {
 Event::~Event() {
   if (handle_) (void)cudaEventDestroy(native(handle_));
 }
-Event::Event(Event&& other) noexcept
-    : handle_(std::exchange(other.handle_, nullptr)), device_(other.device_), timed_(other.timed_) {}
-Event& Event::operator=(Event&& other) noexcept {
-  std::swap(handle_, other.handle_);
-  std::swap(device_, other.device_);
-  std::swap(timed_, other.timed_);
-  return *this;
-}
 void Event::record(Loc loc) {
   const DeviceGuard guard(device_, loc);
   check(cudaEventRecord(native(handle_), native(current_stream(device_))), "recording an event", loc);
@@ -128,6 +112,11 @@ void Event::record(Loc loc) {
 void Event::record(const Stream& stream, Loc loc) {
   const DeviceGuard guard(device_, loc);
   check(cudaEventRecord(native(handle_), native(stream.handle())), "recording an event", loc);
+}
+void Event::wait(Loc loc) const {
+  const DeviceGuard guard(device_, loc);
+  check(cudaStreamWaitEvent(native(current_stream(device_)), native(handle_), 0), "waiting for an event",
+        loc);
 }
 bool Event::is_reached(Loc loc) const {
   const cudaError_t state = cudaEventQuery(native(handle_));

@@ -14,8 +14,12 @@ inline int runtime_version() { return 0; }
 inline int current_device() { return 0; }
 inline StreamHandle* current_stream(int) { return nullptr; }
 inline StreamHandle* current_stream() { return nullptr; }
+inline void set_current_stream(StreamHandle*, int) {}
 inline bool is_capturing() { return false; }
 inline void refuse_in_capture(const char*, Loc) {}
+inline bool on_replay(std::function<void()>) { return false; }
+inline const void* replay_memory(size_t, std::function<void(void*)>, Loc) { return nullptr; }
+inline const uint64_t* random_offset(uint64_t) { return nullptr; }
 inline bool is_pinned(const void*) { return false; }
 inline MemoryStats memory_stats(int) { return {}; }
 inline MemoryStats pinned_stats() { return {}; }
@@ -36,19 +40,49 @@ inline void* allocate_pinned(size_t, Loc loc) { fail_without_cuda("cuda allocate
 inline void deallocate_pinned(void*) noexcept {}
 inline DeviceGuard::~DeviceGuard() = default;
 
-// A Stream, an Event or a captured Graph cannot come into being, so their other members are never reached.
+inline void* allocate(size_t, int, Loc loc) { fail_without_cuda("cuda allocate", loc); }
+inline void deallocate(void*, size_t, int) noexcept {}
+inline void record_stream(void*, int, StreamHandle*, Loc loc) {
+  fail_without_cuda("cuda record_stream", loc);
+}
+inline void copy_bytes(void*, Device, const void*, Device, size_t, Loc loc) {
+  fail_without_cuda("cuda copy_bytes", loc);
+}
+inline void copy_bytes_async(void*, Device, const void*, Device, size_t, Loc loc) {
+  fail_without_cuda("cuda copy_bytes_async", loc);
+}
+inline void fill_bytes(void*, int, size_t, int, Loc loc) { fail_without_cuda("cuda fill_bytes", loc); }
+inline void synchronize(StreamHandle*, Loc) {}
+inline void raise_faults(Loc) {}
+inline void note_launch(const char*) {}
+inline void check_after_launch(const char*) {}
+
+// No Stream, no Event and no captured Graph comes into being, so their other members are never reached.
 inline Stream::Stream(int, int, Loc loc) { fail_without_cuda("cuda Stream", loc); }
 inline Stream::~Stream() = default;
+inline bool Stream::is_idle(Loc) const { return true; }
+inline void Stream::synchronize(Loc) const {}
+inline void Stream::wait(const Event&, Loc) const {}
+inline StreamGuard::StreamGuard(StreamHandle* stream, int device, Loc loc)
+    : before_(stream), device_(device), device_guard_(device, loc) {
+  fail_without_cuda("cuda StreamGuard", loc);
+}
 inline Event::Event(bool, int, Loc loc) { fail_without_cuda("cuda Event", loc); }
 inline Event::~Event() = default;
+inline void Event::record(Loc) {}
+inline void Event::record(const Stream&, Loc) {}
+inline void Event::wait(Loc) const {}
+inline bool Event::is_reached(Loc) const { return true; }
+inline void Event::synchronize(Loc) const {}
+inline double Event::milliseconds_since(const Event&, Loc) const { return 0; }
 inline Graph::~Graph() = default;
 inline void Graph::begin(Loc loc) { fail_without_cuda("cuda Graph", loc); }
+inline void Graph::end(Loc) {}
+inline void Graph::abandon() noexcept {}
 inline void Graph::replay(Loc loc) { fail_without_cuda("cuda Graph", loc); }
 inline bool Graph::is_captured() const { return false; }
 inline size_t Graph::nodes() const { return 0; }
 inline size_t Graph::reserved_bytes() const { return 0; }
-inline void Graph::end(Loc) {}
-inline void Graph::abandon() noexcept {}
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda
 #endif

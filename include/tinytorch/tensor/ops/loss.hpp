@@ -75,6 +75,34 @@ struct CrossEntropy final : Primitive<CrossEntropy> {
   }
 };
 
+// The same for training on a GPU: the gradient is made in the visit that makes the loss, so the logits are read
+// once. -> loss [], lse [N], dlogits [N, V] for a gradient of 1
+struct CrossEntropyTrain final : Primitive<CrossEntropyTrain> {
+  static constexpr const char* kName = "cross_entropy";
+  CrossEntropyOptions options;
+  explicit CrossEntropyTrain(CrossEntropyOptions o) : options(o) {}
+  Specs infer(const Tensors& in, Loc loc) const override {
+    Specs specs = CrossEntropy(options).infer(in, loc);
+    specs.push_back({in[0].shape(), in[0].dtype()});
+    return specs;
+  }
+  double flops(const Tensors& in, const Tensors&) const override {
+    return 26 * static_cast<double>(in[0].numel());
+  }
+  void run(const Tensors& in, Tensors& out) const override {
+    if constexpr (backend::cuda::is_built()) {
+      backend::cuda::cross_entropy_with_grad(out[0].view_of(), out[1].view_of(), out[2].view_of(),
+                                             in[0].view_of(), in[1].view_of(),
+                                             cross_entropy_parameters(options), 1);
+    }
+  }
+  Save saves() const override { return Save::outputs; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override {
+    const Tensor& dx = s.outputs[2];
+    return {g[0].impl()->unit ? dx : mul(dx, g[0]), Tensor()};
+  }
+};
+
 // mse_loss and bce_with_logits: x and target of one shape -> loss [] or of that shape
 struct ElementLoss final : Primitive<ElementLoss> {
   static constexpr const char* kName = "pointwise_loss";
@@ -109,6 +137,10 @@ struct ElementLoss final : Primitive<ElementLoss> {
 
 TT_API Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options,
                             Loc loc) {
+  const bool trains = grad_enabled() && tracks_grad(logits);
+  if (trains && logits.device().is_cuda() && options.reduction != Reduction::none) {
+    return apply(CrossEntropyTrain(options), {logits, target}, loc);
+  }
   return apply(CrossEntropy(options), {logits, target}, loc);
 }
 TT_API Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction, Loc loc) {

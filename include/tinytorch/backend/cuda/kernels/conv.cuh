@@ -6,13 +6,15 @@
 //
 // K = C / groups * KH * KW. Columns live in scratch, a slab of samples at a time; the products are those of
 // matmul.cuh. A 1 x 1 window of stride 1 needs no columns, and one channel per group (depthwise) no products:
-// it is summed directly (depthwise.cuh). Slabs depend on shapes alone, and there are no atomics: results are
-// deterministic. Source: Chellapilla, Puri, Simard, "High performance convolutional neural networks for
-// document processing", 2006.
+// it is summed directly (depthwise.cuh). 16-bit images go to tensor cores without columns where they can
+// (conv_implicit.cuh, conv_implicit_grad.cuh). Slabs depend on shapes alone, and there are no atomics:
+// results are deterministic. Source: Chellapilla, Puri, Simard, "High performance convolutional neural
+// networks for document processing", 2006.
 #pragma once
 
+#include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
+#include <tinytorch/backend/cuda/kernels/conv_implicit_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/depthwise.cuh>
-#include <tinytorch/backend/cuda/kernels/implicit_gemm.cuh>
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -186,35 +188,6 @@ void conv2d_grad_weight_columns(Wide<T>* dw, const T* dy, const T* x, const Conv
   }
 }
 
-// By tensor cores without columns in memory (implicit_gemm.cuh): 16-bit floats of one group. False: not
-// taken.
-template <class T>
-bool conv2d_implicit(T* out, const T* x, const T* weight, const T* bias, const ConvShape& s) {
-  if constexpr (kIs16Bit<T>) {
-    if (is_pointwise(s) || s.K == 0 || !fits_implicit_gemm(s)) return false;
-    const Window2d& w = s.window;
-    const Taps taps{static_cast<int>(w.stride), static_cast<int>(-w.padding), static_cast<int>(w.dilation),
-                    1};
-    implicit_gemm<T>(out, x, weight, bias, taps, w, {s.N, s.M, s.OH, s.OW}, {s.N, s.C, s.H, s.W}, s.K,
-                     w.kernel_h * w.kernel_w);
-    return true;
-  }
-  return false;
-}
-template <class T>
-bool conv2d_grad_input_implicit(T* dx, const T* dy, const T* weight, const ConvShape& s) {
-  if constexpr (kIs16Bit<T>) {
-    if (is_pointwise(s) || s.M == 0 || s.outputs == 0 || !fits_implicit_gemm(s)) return false;
-    const Window2d& w = s.window;
-    const Taps taps{1, static_cast<int>(w.padding), static_cast<int>(-w.dilation),
-                    static_cast<int>(w.stride)};
-    implicit_gemm<T>(dx, dy, weight, nullptr, taps, w, {s.N, s.C, s.H, s.W}, {s.N, s.M, s.OH, s.OW},
-                     w.kernel_h * w.kernel_w, s.K);
-    return true;
-  }
-  return false;
-}
-
 void conv2d(const View& out, const View& x, const View& weight, const View& bias, const Window2d& window,
             int64_t groups) {
   if (out.numel() == 0) return;
@@ -222,12 +195,15 @@ void conv2d(const View& out, const View& x, const View& weight, const View& bias
   dispatch_stored(x.dtype, [&]<class T>(T*) {
     const DenseInput<T> in(x), w(weight);
     DenseOutput<T> result(out);
-    const DenseInput<T> b(bias);
     if (s.depthwise()) {
+      const DenseInput<T> b(bias);
       launch(depthwise_kernel<T>, over(out.numel(), kPlaneBlock), result.data(), in.data(), w.data(),
              b.data(), s, Planes(s.N * s.M, s.OH, s.OW));
-    } else if (!conv2d_implicit<T>(result.data(), in.data(), w.data(), b.data(), s)) {
-      conv2d_columns<T>(result.data(), in.data(), w.data(), bias, s);
+    } else {
+      const DenseInput<T> b(bias);
+      if (is_pointwise(s) || !implicit_conv2d<T>(result.data(), in.data(), w.data(), b.data(), s, false)) {
+        conv2d_columns<T>(result.data(), in.data(), w.data(), bias, s);
+      }
     }
     result.finish();
   });
@@ -243,7 +219,8 @@ void conv2d_grad_input(const View& dx, const View& dy, const View& weight, const
     if (s.depthwise()) {
       launch(depthwise_grad_input_kernel<T>, over(dx.numel(), kPlaneBlock), result.data(), grad.data(),
              w.data(), s, Planes(s.N * s.C, s.H, s.W));
-    } else if (!conv2d_grad_input_implicit<T>(result.data(), grad.data(), w.data(), s)) {
+    } else if (is_pointwise(s) ||
+               !implicit_conv2d<T>(result.data(), grad.data(), w.data(), nullptr, s, true)) {
       conv2d_grad_input_columns<T>(result.data(), grad.data(), w.data(), s);
     }
     result.finish();
@@ -263,6 +240,7 @@ void conv2d_grad_weight(const View& dw, const View& dy, const View& x, const Win
              grad.data(), in.data(), s, Planes(s.N, s.OH, s.OW));
       return result.finish();
     }
+    if (implicit_conv2d_grad_weight<T>(dw, grad.data(), in.data(), s)) return;
     DenseOutput<Wide<T>> result(dw);  // sums over slabs stay wide
     conv2d_grad_weight_columns<T>(result.data(), grad.data(), in.data(), s);
     result.finish();

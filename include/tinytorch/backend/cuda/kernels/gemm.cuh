@@ -61,7 +61,7 @@ template <class C>
 __device__ __forceinline__ void multiply_slices(C (&sum)[kGemmEach][kGemmEach],
                                                 const C (&a)[kGemmDepth][kGemmTile + 1],
                                                 const C (&b)[kGemmDepth][kGemmTile + 1], int ty, int tx) {
-#pragma unroll
+#pragma unroll 4
   for (int k = 0; k < kGemmDepth; ++k) {
     C left[kGemmEach], right[kGemmEach];
 #pragma unroll

@@ -45,17 +45,19 @@ inline cublasLtHandle_t blas_handle() {
   return handle;
 }
 
+// Largest power of two, up to 256, that the address is a multiple of.
+inline uint32_t alignment_of(const void* data) {
+  const auto address = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(data) & 255u);
+  return address == 0 ? 256u : address & (~address + 1u);
+}
+
 // A matrix as cuBLASLt sees it: column-major [rows, cols] with leading dimension ld.
 struct BlasMatrix {
   const void* data = nullptr;
   DType dtype = DType::f32;
   bool transposed = false;  // of what is stored
   int64_t rows = 0, cols = 0, ld = 0, batch_stride = 0;
-  // Largest power of two, up to 256, that the address is a multiple of.
-  uint32_t alignment() const {
-    const auto address = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(data) & 255u);
-    return address == 0 ? 256u : address & (~address + 1u);
-  }
+  uint32_t alignment() const { return alignment_of(data); }
 };
 
 inline cudaDataType_t blas_type(DType t) {
@@ -163,11 +165,12 @@ class BlasPlan {
       k[i++] = static_cast<int64_t>(m->dtype) * 2 + m->transposed;
       k[i++] = m->alignment();
     }
-    k[i] = bias_alignment();
+    k[i] = result_alignment();
     return k;
   }
-  int64_t bias_alignment() const {
-    return product_.bias ? static_cast<int64_t>(reinterpret_cast<uintptr_t>(product_.bias) & 15u) : -1;
+  // What is read and written along with the result is accessed in the same pieces.
+  uint32_t result_alignment() const {
+    return std::min({product_.d.alignment(), alignment_of(product_.bias), alignment_of(product_.z)});
   }
   void ask() {
     cublasLtMatmulPreferenceOpaque_t preference;
@@ -183,7 +186,7 @@ class BlasPlan {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, product_.a.alignment());
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, product_.b.alignment());
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, product_.d.alignment());
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, product_.d.alignment());
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, result_alignment());
     int found = 0;
     const cublasStatus_t status =
         cublasLtMatmulAlgoGetHeuristic(blas_handle(), &operation_, &layouts_[0], &layouts_[1], &layouts_[2],
@@ -372,8 +375,9 @@ void linear_activation(Activation fn, const View& out, const View& z, const View
     copy(b, bias);
   }
   const View w = transposed(weight);
-  // cuBLASLt knows the tanh form of gelu, and keeps z for it; of relu it would keep one bit.
-  const bool known = fn == Activation::gelu_tanh || (fn == Activation::relu && !z.data);
+  // cuBLASLt knows the tanh form of gelu to 16 bits, and keeps z for it; of relu it would keep one bit.
+  const bool narrow = size_of(out.dtype) == 2;
+  const bool known = (fn == Activation::gelu_tanh && narrow) || (fn == Activation::relu && !z.data);
   if (known && (!z.data || z.contiguous()) && x.shape[1] != 0 &&
       library_multiply(out, x, w, {b, fn, z, false})) {
     return;

@@ -26,8 +26,11 @@ static __global__ void __launch_bounds__(kRowThreads<kGroup>)
   using R = Row<T, kGroup, kVectors>;
   const int64_t row = row_of_group<kGroup>();
   if (row >= rows) return;
-  R r;
+  constexpr bool kEarly = kVectors <= 4;  // the parameters come with the row, if there are registers for them
+  R r, weight, bias;
   r.read(a.x + row * C, C);
+  if (kEarly && a.weight) weight.read(a.weight, C);
+  if (kEarly && a.bias) bias.read(a.bias, C);
   const A n = static_cast<A>(C);
   A mean = 0, squares = 0;
   if (a.mean) {
@@ -46,18 +49,22 @@ static __global__ void __launch_bounds__(kRowThreads<kGroup>)
     if (a.mean) a.mean[row] = mean;
     a.rstd[row] = rstd;
   }
-  r.each(C, [&](int64_t c, const A(&v)[R::kWide]) {
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t c = R::column(v);
+    if (c >= C) continue;
     A y[R::kWide], w[R::kWide], b[R::kWide];
-    if (a.weight) load(w, a.weight + c);
-    if (a.bias) load(b, a.bias + c);
+    r.get(v, y);
+    if (a.weight) kEarly ? weight.get(v, w) : load(w, a.weight + c);
+    if (a.bias) kEarly ? bias.get(v, b) : load(b, a.bias + c);
 #pragma unroll
     for (int k = 0; k < R::kWide; ++k) {
-      y[k] = (v[k] - mean) * rstd;
+      y[k] = (y[k] - mean) * rstd;
       if (a.weight) y[k] *= w[k];
       if (a.bias) y[k] += b[k];
     }
     store(a.out + row * C + c, y);
-  });
+  }
 }
 
 inline constexpr int kNormThreads = 256;
@@ -105,80 +112,125 @@ struct NormGradArrays {
   const Wide<T>*mean, *rstd;
 };
 
-// Threads that share a row, at most 32 columns each, so that both sums fit registers.
-template <class T, int kGroup>
+// out[block] = the sum over the block's groups of their columns: in shared memory, one group after the other.
+template <class T, int kGroup, int kVectors>
+__device__ __forceinline__ void write_columns(Wide<T>* out, const Wide<T> (&mine)[kVectors][kWideOf<T>],
+                                              int64_t C) {
+  using R = Row<T, kGroup, kVectors>;
+  Wide<T>* const shared = dynamic_shared<Wide<T>>();
+  const int group = static_cast<int>(threadIdx.x) / kGroup;
+  for (int turn = 0; turn < kRowThreads<kGroup> / kGroup; ++turn) {
+    __syncthreads();
+    if (turn != group) continue;
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (R::column(v) >= C) continue;
+#pragma unroll
+      for (int k = 0; k < R::kWide; ++k) {
+        Wide<T>& place = shared[R::column(v) + k];
+        place = turn == 0 ? mine[v][k] : place + mine[v][k];
+      }
+    }
+  }
+  __syncthreads();
+  for (int64_t c = threadIdx.x; c < C; c += kRowThreads<kGroup>) out[blockIdx.x * C + c] = shared[c];
+}
+
+// What a row needs for its derivative: two sums that are reduced together.
+template <class A>
+struct NormSums {
+  A g, gh;
+};
+template <int kGroup, class A>
+__device__ __forceinline__ NormSums<A> reduce_sums(NormSums<A> x) {
+#pragma unroll
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    x.g += __shfl_xor_sync(kAllLanes, x.g, step);
+    x.gh += __shfl_xor_sync(kAllLanes, x.gh, step);
+  }
+  if constexpr (kGroup == kWarp) return x;
+  constexpr int kWarps = kGroup / kWarp;
+  __shared__ NormSums<A> partial[kWarps];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  __syncthreads();  // the previous row's readers are done
+  if (lane == 0) partial[warp] = x;
+  __syncthreads();
+  x = partial[lane % kWarps];
+#pragma unroll
+  for (int step = kWarps / 2; step > 0; step /= 2) {
+    x.g += __shfl_xor_sync(kAllLanes, x.g, step);
+    x.gh += __shfl_xor_sync(kAllLanes, x.gh, step);
+  }
+  return x;
+}
+
+// Threads that share a row, kVectors vectors each; the next row is on its way while one is worked on.
+template <class T, int kGroup, int kVectors>
 static __global__ void __launch_bounds__(kRowThreads<kGroup>)
     norm_grad_rows(NormGradArrays<T> a, int64_t rows, int64_t C) {
   using A = Wide<T>;
-  constexpr int kVectors = 32 / kWideOf<T>;
   using R = Row<T, kGroup, kVectors>;
   constexpr int kWide = R::kWide, kGroups = kRowThreads<kGroup> / kGroup;
+  constexpr bool kAhead = kVectors * kWide <= 16;  // if there are registers for it
   A dw[kVectors][kWide] = {}, db[kVectors][kWide] = {};
   const A n = static_cast<A>(C);
-  for (int64_t row = row_of_group<kGroup>(); row < rows; row += static_cast<int64_t>(gridDim.x) * kGroups) {
-    R g, r;
+  R weight, g, r;
+  if (a.weight) weight.read(a.weight, C);
+  int64_t row = row_of_group<kGroup>();
+  if (kAhead && row < rows) {
     g.read(a.dy + row * C, C);
     r.read(a.x + row * C, C);
+  }
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kGroups;
+  for (; row < rows; row += stride) {
     const A mean = a.mean ? a.mean[row] : A(0), rstd = a.rstd[row];
-    A sum_g = 0, sum_gh = 0;
+    if (!kAhead) {
+      g.read(a.dy + row * C, C);
+      r.read(a.x + row * C, C);
+    }
+    const R dy = g, x = r;
+    if (kAhead && row + stride < rows) {
+      g.read(a.dy + (row + stride) * C, C);
+      r.read(a.x + (row + stride) * C, C);
+    }
+    NormSums<A> sums{0, 0};
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if (R::column(v) >= C) continue;
       A d[kWide], h[kWide], w[kWide];
-      g.get(v, d);
-      r.get(v, h);
-      if (a.weight) load(w, a.weight + R::column(v));
+      dy.get(v, d);
+      x.get(v, h);
+      if (a.weight) weight.get(v, w);
 #pragma unroll
       for (int k = 0; k < kWide; ++k) {
         h[k] = (h[k] - mean) * rstd;
         dw[v][k] += d[k] * h[k];
         db[v][k] += d[k];
         const A gw = a.weight ? d[k] * w[k] : d[k];
-        sum_g += gw;
-        sum_gh += gw * h[k];
+        sums.g += gw;
+        sums.gh += gw * h[k];
       }
     }
     if (!a.dx) continue;
-    sum_gh = group_reduce<kGroup>(sum_gh, Sum(), A(0)) / n;
-    sum_g = a.mean ? group_reduce<kGroup>(sum_g, Sum(), A(0)) / n : A(0);
+    sums = reduce_sums<kGroup>(sums);
+    const A mean_gh = sums.gh / n, mean_g = a.mean ? sums.g / n : A(0);
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if (R::column(v) >= C) continue;
       A d[kWide], h[kWide], w[kWide];
-      g.get(v, d);
-      r.get(v, h);
-      if (a.weight) load(w, a.weight + R::column(v));
+      dy.get(v, d);
+      x.get(v, h);
+      if (a.weight) weight.get(v, w);
 #pragma unroll
       for (int k = 0; k < kWide; ++k) {
         const A gw = a.weight ? d[k] * w[k] : d[k];
-        d[k] = rstd * (gw - sum_g - (h[k] - mean) * rstd * sum_gh);
+        d[k] = rstd * (gw - mean_g - (h[k] - mean) * rstd * mean_gh);
       }
       store(a.dx + row * C + R::column(v), d);
     }
   }
-  // The block's groups add up in order, one after the other, in shared memory.
-  A* const shared = dynamic_shared<A>();
-  const int group = static_cast<int>(threadIdx.x) / kGroup;
-  for (int which = 0; which < 2; ++which) {
-    A* const out = which == 0 ? a.dweight : a.dbias;
-    if (!out) continue;
-    for (int turn = 0; turn < kGroups; ++turn) {
-      __syncthreads();
-      if (turn != group) continue;
-#pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-        if (R::column(v) >= C) continue;
-#pragma unroll
-        for (int k = 0; k < kWide; ++k) {
-          const A mine = which == 0 ? dw[v][k] : db[v][k];
-          A& place = shared[R::column(v) + k];
-          place = turn == 0 ? mine : place + mine;
-        }
-      }
-    }
-    __syncthreads();
-    for (int64_t c = threadIdx.x; c < C; c += kRowThreads<kGroup>) out[blockIdx.x * C + c] = shared[c];
-  }
+  if (a.dweight) write_columns<T, kGroup, kVectors>(a.dweight, dw, C);
+  if (a.dbias) write_columns<T, kGroup, kVectors>(a.dbias, db, C);
 }
 
 // dx alone, a block per row of any length.
@@ -245,11 +297,42 @@ inline void run_norm(const View& out, const View& mean, const View& rstd, const 
   });
 }
 
-// Adds the partial sums [blocks, C] in order.
-template <class A>
-void finish_parameter(const View& out, A* partial, int64_t blocks, int64_t C) {
-  const bool first[] = {true, false};
-  if (out.data) reduce(ReduceFn::sum, out, {partial, dtype_of<A>, {blocks, C}, {C, 1}}, first);
+// dweight and dbias from the blocks' partial sums [blocks, C]: a warp per 32 columns and line of blocks, the
+// lines added in order.
+template <class T>
+static __global__ void __launch_bounds__(kNormThreads)
+    finish_parameters_kernel(T* dweight, T* dbias, const Wide<T>* dw, const Wide<T>* db, int64_t blocks,
+                             int64_t C) {
+  using A = Wide<T>;
+  constexpr int kLines = kNormThreads / kWarp;
+  __shared__ A sums[kLines][kWarp];
+  const A* partial = blockIdx.y == 0 ? dw : db;
+  T* out = blockIdx.y == 0 ? dweight : dbias;
+  if (!out) return;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, line = static_cast<int>(threadIdx.x) / kWarp;
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * kWarp + lane;
+  A sum = 0;
+  if (c < C) {
+#pragma unroll 8
+    for (int64_t b = line; b < blocks; b += kLines) sum += partial[b * C + c];
+  }
+  sums[line][lane] = sum;
+  __syncthreads();
+  if (line != 0 || c >= C) return;
+  for (int k = 1; k < kLines; ++k) sum += sums[k][lane];
+  out[c] = to<T>(sum);
+}
+
+template <class T>
+void finish_parameters(const View& dweight, const View& dbias, const Wide<T>* dw, const Wide<T>* db,
+                       int64_t blocks, int64_t C) {
+  if (!dweight.data && !dbias.data) return;
+  DenseOutput<T> w(dweight), b(dbias);
+  launch(finish_parameters_kernel<T>,
+         {dim3(static_cast<unsigned>((C + kWarp - 1) / kWarp), 2), dim3(kNormThreads)}, w.data(), b.data(),
+         dw, db, blocks, C);
+  w.finish();
+  b.finish();
 }
 
 inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
@@ -269,25 +352,29 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
                         mean.as<const A>(), rstd.as<const A>()};
     const int64_t multiprocessors = properties(current_device()).multiprocessors;
     const bool aligned = rows_are_aligned<T>(C, {in.data(), g.data(), to_.data(), w.data()});
-    const auto in_registers = [&]<int kGroup>(int64_t blocks_per_multiprocessor) {
+    const auto in_registers = [&]<int kGroup, int kVectors>(int64_t blocks_per_multiprocessor) {
       const int64_t each = kRowThreads<kGroup> / kGroup;
       const int64_t blocks = std::min((rows + each - 1) / each, multiprocessors * blocks_per_multiprocessor);
       const DeviceScratch<A> dw(dweight.data ? blocks * C : 0), db(dbias.data ? blocks * C : 0);
       a.dweight = dw.data();
       a.dbias = db.data();
-      launch(norm_grad_rows<T, kGroup>,
+      launch(norm_grad_rows<T, kGroup, kVectors>,
              {dim3(static_cast<unsigned>(blocks)), dim3(kRowThreads<kGroup>),
               static_cast<size_t>(C) * sizeof(A)},
              a, rows, C);
-      finish_parameter(dweight, dw.data(), blocks, C);
-      finish_parameter(dbias, db.data(), blocks, C);
+      finish_parameters<T>(dweight, dbias, dw.data(), db.data(), blocks, C);
     };
-    if (aligned && C <= 32 * 32) {
-      in_registers.template operator()<32>(2);
-    } else if (aligned && C <= 256 * 32) {
-      in_registers.template operator()<256>(2);
+    constexpr int kEight = 8 / kWideOf < T >> 0 ? 8 / kWideOf<T> : 1;  // vectors of 8 columns a thread
+    if (aligned && C <= 128 * 8) {
+      in_registers.template operator()<128, kEight>(8);
+    } else if (aligned && C <= 256 * 8) {
+      in_registers.template operator()<256, kEight>(4);
+    } else if (aligned && C <= 256 * 16) {
+      in_registers.template operator()<256, 2 * kEight>(3);
+    } else if (aligned && C <= 512 * 16) {
+      in_registers.template operator()<512, 2 * kEight>(1);
     } else if (aligned && C <= 512 * 32 && C * static_cast<int64_t>(sizeof(A)) <= int64_t{64} * 1024) {
-      in_registers.template operator()<512>(1);
+      in_registers.template operator()<512, 4 * kEight>(1);
     } else {
       if (dx.data) {
         launch(norm_grad_long_rows<T>, {dim3(static_cast<unsigned>(rows)), dim3(kNormThreads)}, a, C);
@@ -303,8 +390,7 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
                {dim3(static_cast<unsigned>(strips), static_cast<unsigned>(chunks)), dim3(kNormThreads)}, a,
                rows, C, chunk);
       }
-      finish_parameter(dweight, dw.data(), chunks, C);
-      finish_parameter(dbias, db.data(), chunks, C);
+      finish_parameters<T>(dweight, dbias, dw.data(), db.data(), chunks, C);
     }
     to_.finish();
   });

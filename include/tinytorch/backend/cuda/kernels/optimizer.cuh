@@ -1,119 +1,364 @@
-// Optimizer steps: one pass over parameter, gradient and state, each element read and written once, in place
-// (backend/cpu/optimizer.hpp). Limit: memory.
+// Optimizer steps over many parameters at once, in place (backend/cpu/optimizer.hpp).
+//
+// A table of parameters travels with the launch; their elements are cut into chunks, a block each, so that
+// one launch keeps the device busy whatever the sizes are. Each element of parameter, gradient and state is
+// read and written once. First a thread per parameter counts the step and makes its scalars from the learning
+// rate in device memory: a replayed graph follows both. Clipping: each chunk's sum of squares, then one block
+// adds the sums in their order; the factor stays on the device, and the step applies it. Limit: memory.
 #pragma once
 
+#include <tinytorch/backend/cuda/collective.cuh>
+#include <tinytorch/backend/cuda/dense.cuh>
 #include <tinytorch/backend/cuda/vector.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-inline constexpr int kOptimizerThreads = 256;
+inline constexpr int kOptimizerThreads = 256, kOptimizerEach = 4;
+inline constexpr int64_t kOptimizerChunk = 8 * kOptimizerThreads * kOptimizerEach;  // elements of a block
+inline constexpr int kNormThreads = 1024;
 
-// Calls update(k) for the registers of a thread's elements: loaded before, stored after, 4 at a time.
-template <int kArrays, class T, class Update>
-__device__ __forceinline__ void update_elements(T* const (&arrays)[kArrays], int written, int64_t n,
-                                                Update&& update) {
-  constexpr int kEach = 4;
-  const int64_t first = (static_cast<int64_t>(blockIdx.x) * kOptimizerThreads + threadIdx.x) * kEach;
-  if (first >= n) return;
-  T v[kArrays][kEach];
-  if (first + kEach <= n) {
-#pragma unroll
-    for (int a = 0; a < kArrays; ++a) {
-      if (arrays[a]) load(v[a], arrays[a] + first);
-    }
-    update(v, kEach);
-#pragma unroll
-    for (int a = 0; a < kArrays; ++a) {
-      if (arrays[a] && a != written) store(arrays[a] + first, v[a]);
-    }
-  } else {
-    const int count = static_cast<int>(n - first);
-#pragma unroll
-    for (int a = 0; a < kArrays; ++a) {
-#pragma unroll
-      for (int k = 0; k < kEach; ++k) v[a][k] = arrays[a] && k < count ? arrays[a][first + k] : T(0);
-    }
-    update(v, count);
-#pragma unroll
-    for (int a = 0; a < kArrays; ++a) {
-#pragma unroll
-      for (int k = 0; k < kEach; ++k) {
-        if (arrays[a] && a != written && k < count) arrays[a][first + k] = v[a][k];
-      }
+// Parameters of one launch: kernels take up to 32764 bytes of arguments since CUDA 12.1, before 4096.
+#if TINYTORCH_CUDA_SIM || CUDART_VERSION >= 12010
+inline constexpr int kTableSlots = 256;
+#else
+inline constexpr int kTableSlots = 48;
+#endif
+
+struct TableSlot {
+  void* parameter;
+  const void* gradient;
+  void* state[2];
+  void* rounded;
+  int64_t* step;  // null: the number of the step is the launcher's
+  int64_t count;
+  double weight_decay;
+};
+struct SlotTable {
+  TableSlot slot[kTableSlots];
+  int first_chunk[kTableSlots + 1];
+  bool vector[kTableSlots];         // all arrays are aligned for accesses of 4 elements
+  bool wide_gradient[kTableSlots];  // of the parameter's type, not of the 16-bit one
+  int slots;
+};
+
+// The parameter that the block's chunk belongs to.
+__device__ __forceinline__ int slot_of_block(const SlotTable& table) {
+  const int chunk = static_cast<int>(blockIdx.x);
+  int low = 0, high = table.slots;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    (table.first_chunk[middle] <= chunk ? low : high) = middle;
+  }
+  return low;
+}
+
+// --- the rules: what happens to one element ---
+
+template <class T, bool kMomentum>
+struct SgdRule {
+  static constexpr int kStates = kMomentum ? 1 : 0;
+  using Step = SgdStep;
+  T factor, lr, momentum, weight_decay, own, past;
+  bool skip;
+
+  __device__ void prepare(const SgdStep& step, double rate, double f, double decay, int64_t) {
+    factor = static_cast<T>(f);
+    lr = static_cast<T>(rate);
+    momentum = static_cast<T>(step.momentum);
+    weight_decay = static_cast<T>(decay);
+    own = step.nesterov ? T(1) : T(0);
+    past = step.nesterov ? momentum : T(1);
+  }
+  __device__ __forceinline__ void operator()(T& p, T g, T& velocity, T&) const {
+    const T gradient = factor * g + weight_decay * p;
+    if constexpr (kMomentum) {
+      velocity = momentum * velocity + gradient;
+      p -= lr * (own * gradient + past * velocity);
+    } else {
+      p -= lr * gradient;
     }
   }
-}
-inline constexpr int kGradient = 1;  // its place among the arrays: read only
-
-template <class T>
-static __global__ void __launch_bounds__(kOptimizerThreads)
-    sgd_kernel(T* p, T* g, T* velocity, int64_t n, T lr, T momentum, T weight_decay, bool nesterov) {
-  T* const arrays[] = {p, g, velocity};
-  update_elements(arrays, kGradient, n, [&](T(&v)[3][4], int) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      const T gradient = v[1][k] + weight_decay * v[0][k];
-      if (velocity) v[2][k] = momentum * v[2][k] + gradient;
-      const T step = !velocity ? gradient : (nesterov ? gradient + momentum * v[2][k] : v[2][k]);
-      v[0][k] -= lr * step;
-    }
-  });
-}
-
-template <class T>
-struct AdamScalars {
-  T step_size, root_correction, beta1, rest1, beta2, rest2, eps, decay_factor, l2;
 };
 
 template <class T>
-static __global__ void __launch_bounds__(kOptimizerThreads)
-    adam_kernel(T* p, T* g, T* m, T* variance, int64_t n, AdamScalars<T> s) {
-  T* const arrays[] = {p, g, m, variance};
-  update_elements(arrays, kGradient, n, [&](T(&v)[4][4], int) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      const T gradient = v[1][k] + s.l2 * v[0][k];
-      v[2][k] = s.beta1 * v[2][k] + s.rest1 * gradient;
-      v[3][k] = s.beta2 * v[3][k] + s.rest2 * gradient * gradient;
-      v[0][k] =
-          v[0][k] * s.decay_factor - s.step_size * v[2][k] / (sqrt(v[3][k]) * s.root_correction + s.eps);
-    }
-  });
+struct AdamRule {
+  static constexpr int kStates = 2;
+  using Step = AdamStep;
+  T factor, rate, scale, beta1, rest1, beta2, rest2, eps, keep, decay;
+  bool skip;
+
+  __device__ void prepare(const AdamStep& step, double lr, double f, double weight_decay, int64_t number) {
+    const auto t = static_cast<double>(number);
+    factor = static_cast<T>(f);
+    rate = static_cast<T>(lr / (1 - pow(step.beta1, t)));
+    scale = static_cast<T>(1 / sqrt(1 - pow(step.beta2, t)));
+    beta1 = static_cast<T>(step.beta1);
+    rest1 = static_cast<T>(1 - step.beta1);
+    beta2 = static_cast<T>(step.beta2);
+    rest2 = static_cast<T>(1 - step.beta2);
+    eps = static_cast<T>(step.eps);
+    keep = static_cast<T>(step.decoupled ? 1 - lr * weight_decay : 1.0);
+    decay = static_cast<T>(step.decoupled ? 0.0 : weight_decay);
+  }
+  __device__ __forceinline__ void operator()(T& p, T g, T& m, T& v) const {
+    const T gradient = factor * g + decay * p;
+    m = beta1 * m + rest1 * gradient;
+    v = beta2 * v + rest2 * gradient * gradient;
+    p = keep * p - rate * m / (sqrt(v) * scale + eps);
+  }
+};
+
+// --- kernels ---
+
+// Counts the step of each slot, and makes its rule. Without `scalars` the rate is the step's.
+template <class Rule>
+static __global__ void __launch_bounds__(kTableSlots)
+    prepare_step_kernel(const __grid_constant__ SlotTable table, Rule* rules, const double* scalars,
+                        typename Rule::Step step, int64_t number, bool clip) {
+  const int i = static_cast<int>(threadIdx.x);
+  if (i >= table.slots) return;
+  const double factor = clip ? scalars[kGradientFactor] : 1.0;
+  Rule rule;
+  rule.skip = factor != factor;
+  if (!rule.skip) {
+    int64_t* const counter = table.slot[i].step;
+    if (counter) *counter = number = *counter + 1;
+    rule.prepare(step, scalars ? scalars[kLearningRate] : step.lr, factor, table.slot[i].weight_decay,
+                 number);
+  }
+  rules[i] = rule;
 }
 
-template <class F>
-void dispatch_master(DType t, F&& f) {
-  if (t == DType::f64) return f(static_cast<double*>(nullptr));
-  if (t == DType::f32) return f(static_cast<float*>(nullptr));
-  fail("TT-DTYPE-02", "optimizer steps need f32 or f64\n  hint: 16-bit parameters have an f32 master copy");
+// kEach elements of the slot's arrays from i on. N: the type of 16-bit gradients and rounded parameters, or
+// T.
+template <class T, class N, int kEach, class Rule>
+__device__ __forceinline__ void step_elements(const TableSlot& slot, bool wide_gradient, int64_t i,
+                                              const Rule& rule) {
+  T p[kEach], g[kEach], first[kEach] = {}, second[kEach] = {};
+  load(p, static_cast<T*>(slot.parameter) + i);
+  if (wide_gradient) {
+    load(g, static_cast<const T*>(slot.gradient) + i);
+  } else {
+    load(g, static_cast<const N*>(slot.gradient) + i);
+  }
+  if constexpr (Rule::kStates > 0) load(first, static_cast<T*>(slot.state[0]) + i);
+  if constexpr (Rule::kStates > 1) load(second, static_cast<T*>(slot.state[1]) + i);
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) rule(p[k], g[k], first[k], second[k]);
+  store(static_cast<T*>(slot.parameter) + i, p);
+  if constexpr (Rule::kStates > 0) store(static_cast<T*>(slot.state[0]) + i, first);
+  if constexpr (Rule::kStates > 1) store(static_cast<T*>(slot.state[1]) + i, second);
+  if constexpr (!std::is_same_v<T, N>) {
+    if (slot.rounded) store(static_cast<N*>(slot.rounded) + i, p);
+  }
 }
-inline LaunchConfig optimizer_grid(int64_t n) { return over((n + 3) / 4, kOptimizerThreads); }
+
+template <class T, class N, class Rule>
+static __global__ void __launch_bounds__(kOptimizerThreads)
+    step_all_kernel(const __grid_constant__ SlotTable table, const Rule* rules) {
+  const int s = slot_of_block(table);
+  const TableSlot slot = table.slot[s];
+  const Rule rule = rules[s];
+  if (rule.skip) return;
+  const bool wide_gradient = std::is_same_v<T, N> || table.wide_gradient[s];
+  const int64_t chunk = static_cast<int64_t>(blockIdx.x) - table.first_chunk[s];
+  int64_t first = chunk * kOptimizerChunk;
+  const int64_t last = min(first + kOptimizerChunk, slot.count);
+  if (table.vector[s]) {
+    const int64_t whole = last - last % kOptimizerEach;
+    for (int64_t i = first + static_cast<int64_t>(threadIdx.x) * kOptimizerEach; i < whole;
+         i += kOptimizerThreads * kOptimizerEach) {
+      step_elements<T, N, kOptimizerEach>(slot, wide_gradient, i, rule);
+    }
+    first = whole;
+  }
+  for (int64_t i = first + threadIdx.x; i < last; i += kOptimizerThreads) {
+    step_elements<T, N, 1>(slot, wide_gradient, i, rule);
+  }
+}
+
+// partial[block] = sum of squares of the block's chunk.
+template <class T>
+static __global__ void __launch_bounds__(kOptimizerThreads)
+    gradient_squares_kernel(const __grid_constant__ SlotTable table, double* partial) {
+  const int s = slot_of_block(table);
+  const T* g = static_cast<const T*>(table.slot[s].gradient);
+  const int64_t chunk = static_cast<int64_t>(blockIdx.x) - table.first_chunk[s];
+  int64_t first = chunk * kOptimizerChunk;
+  const int64_t last = min(first + kOptimizerChunk, table.slot[s].count);
+  double sum = 0;
+  if (table.vector[s]) {
+    const int64_t whole = last - last % kOptimizerEach;
+#pragma unroll 4
+    for (int64_t i = first + static_cast<int64_t>(threadIdx.x) * kOptimizerEach; i < whole;
+         i += kOptimizerThreads * kOptimizerEach) {
+      Wide<T> v[kOptimizerEach];
+      load(v, g + i);
+#pragma unroll
+      for (const Wide<T> value : v) sum += static_cast<double>(value) * static_cast<double>(value);
+    }
+    first = whole;
+  }
+  for (int64_t i = first + threadIdx.x; i < last; i += kOptimizerThreads) {
+    const auto value = static_cast<double>(to<Wide<T>>(g[i]));
+    sum += value * value;
+  }
+  sum = block_reduce<kOptimizerThreads>(sum, Sum(), 0.0);
+  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+static __global__ void __launch_bounds__(kNormThreads)
+    gradient_factor_kernel(double* scalars, const double* partial, int64_t count, double limit) {
+  double sum = 0;
+#pragma unroll 4
+  for (int64_t i = threadIdx.x; i < count; i += kNormThreads) sum += partial[i];
+  const double norm = sqrt(block_reduce<kNormThreads>(sum, Sum(), 0.0));
+  if (threadIdx.x != 0) return;
+  scalars[kGradientNorm] = norm;
+  // norm - norm is NaN when the norm is not finite.
+  scalars[kGradientFactor] = norm - norm != 0 ? norm - norm : (norm > limit ? limit / norm : 1.0);
+}
+
+// --- launchers ---
+
+inline int64_t chunks_of(int64_t count) { return (count + kOptimizerChunk - 1) / kOptimizerChunk; }
+
+// Fills tables with slots, and calls run(table, its chunks) for each full one and, by flush(), the last.
+template <class Run>
+class TableFiller {
+ public:
+  explicit TableFiller(Run run) : run_(std::move(run)) {}
+  void add(const TableSlot& slot, bool vector, bool wide_gradient) {
+    if (slot.count == 0 && !slot.step) return;
+    const int64_t chunks = table_.first_chunk[table_.slots] + chunks_of(slot.count);
+    if (table_.slots == kTableSlots || chunks > (int64_t{1} << 30)) {
+      flush();
+      return add(slot, vector, wide_gradient);
+    }
+    const int i = table_.slots++;
+    table_.slot[i] = slot;
+    table_.vector[i] = vector;
+    table_.wide_gradient[i] = wide_gradient;
+    table_.first_chunk[i + 1] = static_cast<int>(chunks);
+  }
+  void flush() {
+    if (table_.slots > 0) run_(table_, table_.first_chunk[table_.slots]);
+    table_.slots = 0;
+  }
+
+ private:
+  Run run_;
+  SlotTable table_{};
+};
+
+inline bool aligned_for_each(const View& v) {
+  const uintptr_t access = std::min<uintptr_t>(16, size_of(v.dtype) * kOptimizerEach);
+  return reinterpret_cast<uintptr_t>(v.data) % access == 0;
+}
+inline bool aligned_for_each(const OptimizerSlot& s) {
+  return aligned_for_each(s.parameter) && aligned_for_each(s.gradient) && aligned_for_each(s.state[0]) &&
+         aligned_for_each(s.state[1]) && aligned_for_each(s.rounded);
+}
+
+// The 16-bit type of a slot; that of the parameter where there is none.
+inline DType narrow_of(const OptimizerSlot& s) { return s.rounded.data ? s.rounded.dtype : s.gradient.dtype; }
+
+template <class T, class N, class Rule>
+void step_slots(std::span<const OptimizerSlot> slots, const double* scalars, const typename Rule::Step& step,
+                int64_t number, bool clip) {
+  TableFiller filler([&](const SlotTable& table, int chunks) {
+    const DeviceScratch<Rule> rules(table.slots);
+    launch(prepare_step_kernel<Rule>, {dim3(1), dim3(kTableSlots)}, table, rules.data(), scalars, step,
+           number, clip);
+    launch(step_all_kernel<T, N, Rule>, {dim3(static_cast<unsigned>(chunks)), dim3(kOptimizerThreads)}, table,
+           rules.data());
+  });
+  for (const OptimizerSlot& s : slots) {
+    if (s.parameter.dtype != dtype_of<T> || narrow_of(s) != dtype_of<N>) continue;
+    if ((s.state[0].data != nullptr) != (Rule::kStates > 0)) continue;
+    filler.add({s.parameter.data,
+                s.gradient.data,
+                {s.state[0].data, s.state[1].data},
+                s.rounded.data,
+                s.step.as<int64_t>(),
+                s.parameter.numel(),
+                s.weight_decay},
+               aligned_for_each(s), s.gradient.dtype == dtype_of<T>);
+  }
+  filler.flush();
+}
+
+// Steps the slots of every combination of types; one without slots costs a look at each.
+template <template <class> class Rule>
+void step_all(std::span<const OptimizerSlot> slots, const double* scalars,
+              const typename Rule<float>::Step& step, int64_t number, bool clip) {
+  for (const OptimizerSlot& s : slots) {
+    const DType p = s.parameter.dtype, n = narrow_of(s);
+    if (s.gradient.dtype != p && s.gradient.dtype != n) {
+      fail("TT-OPT-01", std::string("an optimizer step: gradient ") + name_of(s.gradient.dtype) +
+                            " does not match parameter " + name_of(p) + " and " + name_of(n));
+    }
+    if (p != n && !(p == DType::f32 && (n == DType::bf16 || n == DType::f16))) {
+      fail("TT-OPT-02", std::string("an optimizer step of ") + name_of(p) + " with " + name_of(n) +
+                            "\n  hint: parameters are f32 or f64; 16-bit ones have an f32 copy");
+    }
+    if (p != DType::f32 && p != DType::f64) {
+      fail("TT-OPT-02", std::string("an optimizer step: parameters must be f32 or f64, got ") + name_of(p) +
+                            "\n  hint: keep an f32 copy of 16-bit parameters and step that");
+    }
+  }
+  step_slots<float, float, Rule<float>>(slots, scalars, step, number, clip);
+  step_slots<float, BFloat16, Rule<float>>(slots, scalars, step, number, clip);
+  step_slots<float, Half, Rule<float>>(slots, scalars, step, number, clip);
+  step_slots<double, double, Rule<double>>(slots, scalars, step, number, clip);
+}
+template <class T>
+using SgdPlain = SgdRule<T, false>;
+template <class T>
+using SgdMomentum = SgdRule<T, true>;
+
+void sgd_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const SgdStep& step, bool clip) {
+  step_all<SgdPlain>(slots, scalars.as<const double>(), step, 0, clip);
+  step_all<SgdMomentum>(slots, scalars.as<const double>(), step, 0, clip);
+}
+void adam_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const AdamStep& step,
+                   bool clip) {
+  step_all<AdamRule>(slots, scalars.as<const double>(), step, 0, clip);
+}
 
 void sgd_step(const View& parameter, const View& gradient, const View& velocity, const SgdStep& step) {
-  dispatch_master(parameter.dtype, [&]<class T>(T*) {
-    launch(sgd_kernel<T>, optimizer_grid(parameter.numel()), parameter.as<T>(), gradient.as<T>(),
-           velocity.as<T>(), parameter.numel(), static_cast<T>(step.lr), static_cast<T>(step.momentum),
-           static_cast<T>(step.weight_decay), step.nesterov);
-  });
+  const OptimizerSlot slot{parameter, gradient, {velocity, {}}, {}, {}, step.weight_decay};
+  const std::span<const OptimizerSlot> one(&slot, 1);
+  velocity.data ? step_all<SgdMomentum>(one, nullptr, step, 0, false)
+                : step_all<SgdPlain>(one, nullptr, step, 0, false);
 }
-
 void adam_step(const View& parameter, const View& gradient, const View& m, const View& v,
                const AdamStep& step) {
-  const auto t = static_cast<double>(step.step);
-  const double first = 1 - std::pow(step.beta1, t), second = 1 - std::pow(step.beta2, t);
-  dispatch_master(parameter.dtype, [&]<class T>(T*) {
-    const AdamScalars<T> s{static_cast<T>(step.lr / first),
-                           static_cast<T>(1 / std::sqrt(second)),
-                           static_cast<T>(step.beta1),
-                           static_cast<T>(1 - step.beta1),
-                           static_cast<T>(step.beta2),
-                           static_cast<T>(1 - step.beta2),
-                           static_cast<T>(step.eps),
-                           static_cast<T>(step.decoupled ? 1 - step.lr * step.weight_decay : 1),
-                           static_cast<T>(step.decoupled ? 0 : step.weight_decay)};
-    launch(adam_kernel<T>, optimizer_grid(parameter.numel()), parameter.as<T>(), gradient.as<T>(), m.as<T>(),
-           v.as<T>(), parameter.numel(), s);
-  });
+  const OptimizerSlot slot{parameter, gradient, {m, v}, {}, {}, step.weight_decay};
+  step_all<AdamRule>(std::span<const OptimizerSlot>(&slot, 1), nullptr, step, step.step, false);
+}
+
+void gradient_factor(const View& scalars, std::span<const View> gradients, double limit) {
+  int64_t chunks = 0;
+  for (const View& g : gradients) chunks += chunks_of(g.numel());
+  const DeviceScratch<double> partial(chunks);
+  int64_t written = 0;
+  for (const DType t : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
+    dispatch_stored(t, [&]<class T>(T*) {
+      TableFiller filler([&](const SlotTable& table, int count) {
+        launch(gradient_squares_kernel<T>, {dim3(static_cast<unsigned>(count)), dim3(kOptimizerThreads)},
+               table, partial.data() + written);
+        written += count;
+      });
+      for (const View& g : gradients) {
+        if (g.dtype != t) continue;
+        filler.add({nullptr, g.data, {}, nullptr, nullptr, g.numel(), 0}, aligned_for_each(g), true);
+      }
+      filler.flush();
+    });
+  }
+  launch(gradient_factor_kernel, {dim3(1), dim3(kNormThreads)}, scalars.as<double>(), partial.data(), written,
+         limit);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -13,6 +13,14 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kRandomThreads = 256;
 
+struct RandomPlace {
+  uint64_t seed, first_block;
+  const uint64_t* offset;  // in a replayed graph: blocks used since its capture
+  __device__ __forceinline__ PhiloxBlock block(int64_t index) const {
+    return philox(seed, first_block + (offset ? *offset : 0) + static_cast<uint64_t>(index));
+  }
+};
+
 // The elements of one block before scaling: uniform on [0, 1), or standard normal.
 __device__ __forceinline__ void draw(const PhiloxBlock& b, bool normal, float (&v)[4]) {
   constexpr float kTwoPi = 6.28318530717958647692f;
@@ -39,12 +47,12 @@ __device__ __forceinline__ void draw(const PhiloxBlock& b, bool normal, double (
 
 template <class T>
 static __global__ void __launch_bounds__(kRandomThreads)
-    random_kernel(Distribution kind, T* out, int64_t n, uint64_t seed, uint64_t first_block, T low, T scale) {
+    random_kernel(Distribution kind, T* out, int64_t n, RandomPlace place, T low, T scale) {
   constexpr int kEach = sizeof(T) == 4 ? 4 : 2;
   const int64_t block = static_cast<int64_t>(blockIdx.x) * kRandomThreads + threadIdx.x;
   if (block * kEach >= n) return;
   T v[kEach];
-  draw(philox(seed, first_block + static_cast<uint64_t>(block)), kind == Distribution::normal, v);
+  draw(place.block(block), kind == Distribution::normal, v);
 #pragma unroll
   for (int e = 0; e < kEach; ++e) {
     const int64_t i = block * kEach + e;
@@ -54,35 +62,33 @@ static __global__ void __launch_bounds__(kRandomThreads)
 }
 
 static __global__ void __launch_bounds__(kRandomThreads)
-    random_integer_kernel(int64_t* out, int64_t n, uint64_t seed, uint64_t first_block, int64_t low,
-                          uint64_t span) {
+    random_integer_kernel(int64_t* out, int64_t n, RandomPlace place, int64_t low, uint64_t span) {
   const int64_t block = static_cast<int64_t>(blockIdx.x) * kRandomThreads + threadIdx.x;
   if (block * 2 >= n) return;
-  const PhiloxBlock b = philox(seed, first_block + static_cast<uint64_t>(block));
+  const PhiloxBlock b = place.block(block);
   out[block * 2] = low + static_cast<int64_t>(below_from_bits(b.v[0], b.v[1], span));
   if (block * 2 + 1 < n)
     out[block * 2 + 1] = low + static_cast<int64_t>(below_from_bits(b.v[2], b.v[3], span));
 }
 
 template <class T>
-void random_real(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a,
-                 double b) {
+void random_real(Distribution kind, const View& out, const RandomPlace& place, double a, double b) {
   constexpr int64_t kEach = sizeof(T) == 4 ? 4 : 2;
   launch(random_kernel<T>, over((out.numel() + kEach - 1) / kEach, kRandomThreads), kind, out.as<T>(),
-         out.numel(), seed, first_block, static_cast<T>(a),
-         static_cast<T>(kind == Distribution::uniform ? b - a : b));
+         out.numel(), place, static_cast<T>(a), static_cast<T>(kind == Distribution::uniform ? b - a : b));
 }
 
 void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a, double b) {
+  const RandomPlace place{seed, first_block, random_offset(seed)};
   if (kind == Distribution::integer) {
     const auto low = static_cast<int64_t>(a);
     const auto span = static_cast<uint64_t>(static_cast<int64_t>(b) - low);
     launch(random_integer_kernel, over((out.numel() + 1) / 2, kRandomThreads), out.as<int64_t>(), out.numel(),
-           seed, first_block, low, span);
+           place, low, span);
   } else if (out.dtype == DType::f64) {
-    random_real<double>(kind, out, seed, first_block, a, b);
+    random_real<double>(kind, out, place, a, b);
   } else {
-    random_real<float>(kind, out, seed, first_block, a, b);
+    random_real<float>(kind, out, place, a, b);
   }
 }
 

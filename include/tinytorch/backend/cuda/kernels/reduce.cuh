@@ -113,7 +113,15 @@ static __global__ void __launch_bounds__(kReduceThreads)
       const T* data = static_cast<const T*>(x.data) + start;
       C v[8] = {};
       if (x.vector) {
+        constexpr int kAhead = sizeof(T) == 2 ? 4 : 2;  // loads in flight
         int64_t i = first + lane * 8;
+        for (; i + (kAhead - 1) * kGroup * 8 + 8 <= last; i += kAhead * kGroup * 8) {
+          C ahead[kAhead][8];
+#pragma unroll
+          for (int a = 0; a < kAhead; ++a) load(ahead[a], data + i + a * kGroup * 8);
+#pragma unroll
+          for (int a = 0; a < kAhead; ++a) sum = fold(sum, fold.of(ahead[a], 8));
+        }
         for (; i + 8 <= last; i += kGroup * 8) {
           load(v, data + i);
           sum = fold(sum, fold.of(v, 8));
@@ -198,15 +206,23 @@ static __global__ void __launch_bounds__(kReduceThreads)
   }
 }
 
-// Folds the chunks of each result in order, and writes it in its own type.
-template <class Fold>
+// Folds the chunks of each result, kGroup (1, 32 or 256) threads together, and writes it in its own type.
+template <class Fold, int kGroup>
 static __global__ void __launch_bounds__(kReduceThreads)
     finish_reduce(const __grid_constant__ Operands<1> out, const typename Fold::A* partial, int64_t chunks,
                   Fold fold, double scale) {
-  const int64_t r = static_cast<int64_t>(blockIdx.x) * kReduceThreads + threadIdx.x;
-  if (r >= out.count) return;
-  typename Fold::A sum = partial[r * chunks];
-  for (int64_t k = 1; k < chunks; ++k) sum = fold(sum, partial[r * chunks + k]);
+  const int64_t r = static_cast<int64_t>(blockIdx.x) * (kReduceThreads / kGroup) + threadIdx.x / kGroup;
+  const int lane = static_cast<int>(threadIdx.x) % kGroup;
+  typename Fold::A sum = fold.neutral();
+  if (r < out.count) {
+#pragma unroll 4
+    for (int64_t k = lane; k < chunks; k += kGroup) sum = fold(sum, partial[r * chunks + k]);
+  }
+  if constexpr (kGroup == kWarp) sum = warp_reduce(sum, fold);
+  if constexpr (kGroup == kReduceThreads) {
+    sum = block_reduce<kReduceThreads>(sum, fold, static_cast<typename Fold::A>(fold.neutral()));
+  }
+  if (r >= out.count || lane != 0) return;
   const auto write = [&]<class T>(T*) {
     T* to_ = static_cast<T*>(out.operand[0].data) + out.offset(0, r);
     *to_ = scale == 1 ? to<T>(sum) : to<T>(static_cast<double>(sum) * scale);
@@ -242,7 +258,11 @@ template <class Fold>
 void finish(const Fold& fold, const View& out, const typename Fold::A* partial, int64_t chunks,
             double scale) {
   const Plan<1> plan({out}, 1);
-  launch(finish_reduce<Fold>, over(plan.operands.count, kReduceThreads), plan.operands, partial, chunks, fold,
+  const int group = chunks <= 8 ? 1 : (chunks <= 256 ? kWarp : kReduceThreads);
+  const auto kernel =
+      group == 1 ? finish_reduce<Fold, 1>
+                 : (group == kWarp ? finish_reduce<Fold, kWarp> : finish_reduce<Fold, kReduceThreads>);
+  launch(kernel, over(plan.operands.count * group, kReduceThreads), plan.operands, partial, chunks, fold,
          scale);
 }
 

@@ -1,0 +1,214 @@
+"""What bench/compare_cuda.py measured, as the table of goals: rows, JSON text, Markdown, a README's section.
+
+A report is a dictionary: "about" (device, versions, date, commit), "copy_gb_per_s", "table" (one entry per row of
+ROWS), "failures" and "cases".
+"""
+
+import json
+import math
+import statistics
+
+BEGIN, END = "<!-- bench_cuda: begin -->", "<!-- bench_cuda: end -->"
+
+# text, groups, what counts ("ratio" to the best of the variants; "share" of the copy's bandwidth), least, aim
+ROWS = [
+    (
+        "softmax, layer norm, RMS norm forward / best of eager and compile",
+        ["softmax", "layer_norm", "rms_norm"],
+        "ratio",
+        ["eager", "compile"],
+        1.0,
+        1.3,
+    ),
+    (
+        "the same, tensors of 64 MB or more / copy bandwidth",
+        ["softmax", "layer_norm", "rms_norm"],
+        "share",
+        [],
+        0.80,
+        0.92,
+    ),
+    (
+        "layer norm, RMS norm backward / compile",
+        ["layer_norm_backward", "rms_norm_backward"],
+        "ratio",
+        ["compile"],
+        1.3,
+        2.0,
+    ),
+    ("softmax backward / compile", ["softmax_backward"], "ratio", ["compile"], 1.0, 1.3),
+    (
+        "cross-entropy forward and backward, 4096x50304 bf16 / compile",
+        ["cross_entropy"],
+        "ratio",
+        ["compile"],
+        1.8,
+        2.5,
+    ),
+    ("elementwise unary, binary, broadcast, sum / copy bandwidth", ["elementwise"], "share", [], 0.92, 0.98),
+    (
+        "AdamW, 125M parameters, with clipping / fused AdamW and clip_grad_norm_",
+        ["adamw"],
+        "ratio",
+        ["eager"],
+        1.1,
+        1.4,
+    ),
+    ("linear + bias + GELU bf16 / compile, max-autotune", ["linear_gelu"], "ratio", ["max_autotune"], 0.97, 1.05),
+    (
+        "conv2d forward and backward bf16 / cuDNN, better of both layouts",
+        ["conv2d"],
+        "ratio",
+        ["eager", "channels_last"],
+        0.4,
+        0.7,
+    ),
+    (
+        "training step of the digits conv net, batch 256, replayed / eager step in a CUDA graph",
+        ["digits_step"],
+        "ratio",
+        ["eager"],
+        1.0,
+        2.0,
+    ),
+    ("log-softmax forward / best of eager and compile", ["log_softmax"], "ratio", ["eager", "compile"], None, None),
+    ("log-softmax backward / compile", ["log_softmax_backward"], "ratio", ["compile"], None, None),
+    ("AdamW as above, both captured as a CUDA graph", ["adamw_captured"], "ratio", ["eager"], None, None),
+]
+ORDER = ["copy"] + list(dict.fromkeys(group for row in ROWS for group in row[1]))
+
+
+def copy_speeds(results):
+    """GB/s of a copy by the bytes that it moves: the better of both programs."""
+    speeds = {}
+    for r in results:
+        if r["group"] == "copy":
+            seconds = min([r["seconds"]] + [p["seconds"] for p in r["peers"].values()])
+            speeds[r["bytes"]] = r["bytes"] / seconds * 1e-9
+    return speeds
+
+
+def add_shares(results):
+    speeds = copy_speeds(results)
+    for r in results:
+        if speeds and r["bytes"]:
+            r["share_of_copy"] = r["gb_per_s"] / speeds[max(speeds)]
+            nearest = min(speeds, key=lambda size: abs(math.log(size / r["bytes"])))
+            r["share_of_copy_that_size"] = r["gb_per_s"] / speeds[nearest]
+
+
+def value_of(result, kind, variants):
+    """What counts for a row, and the variant that gave it; None if it was not measured."""
+    if kind == "share":
+        return result.get("share_of_copy"), ""
+    ratios = [(result["peers"][v]["ratio"], v) for v in variants if v in result["peers"]]
+    return min(ratios) if len(ratios) == len(variants) else (None, "")
+
+
+def geometric_mean(values):
+    return math.exp(statistics.fmean(map(math.log, values)))
+
+
+def summarize(cases, results):
+    by_name = {r["name"]: r for r in results}
+    table = []
+    for text, groups, kind, variants, least, aim in ROWS:
+        wanted = [c for c in cases if c["group"] in groups and (kind != "share" or c["tensor_bytes"] >= 64e6)]
+        if not wanted:
+            continue
+        values = []
+        for c in wanted:
+            value, variant = value_of(by_name[c["name"]], kind, variants) if c["name"] in by_name else (None, "")
+            if value is not None:
+                values.append((value, c["name"], variant))
+        row = {"row": text, "least": least, "aim": aim, "cases": len(wanted), "measured": len(values)}
+        if values:
+            row |= {
+                "value": geometric_mean([v for v, *_ in values]),
+                "worst": min(values)[0],
+                "worst_case": min(values)[1],
+            }
+        if values and kind == "share":
+            same = [by_name[name]["share_of_copy_that_size"] for _, name, _ in values]
+            row["of_copy_that_size"] = geometric_mean(same)
+        table.append(row)
+    return table
+
+
+def verdict(row):
+    if row["measured"] < row["cases"]:
+        return f"{row['cases'] - row['measured']} of {row['cases']} missing"
+    if row["least"] is None:
+        return ""
+    return "aim" if row["value"] >= row["aim"] else "least" if row["value"] >= row["least"] else "below"
+
+
+def markdown(report):
+    lines = ["| kernel / against | least | aim | measured | worst case | reached |", "|---|---|---|---|---|---|"]
+    for row in report["table"]:
+        goal = ["" if row[key] is None else f"{row[key]:.2f}" for key in ("least", "aim")]
+        value, worst = "", ""
+        if "value" in row:
+            value, worst = f"**{row['value']:.2f}**", f"{row['worst']:.2f}: {row['worst_case']}"
+            if "of_copy_that_size" in row:
+                value += f" ({row['of_copy_that_size']:.2f} of a copy of that size)"
+        lines.append(f"| {row['row']} | {goal[0]} | {goal[1]} | {value} | {worst} | {verdict(row)} |")
+    return "\n".join(lines)
+
+
+def section(report):
+    about = report["about"]
+    gpu, ours, peer = about["gpu_before"], about["ours"], about["peer"]
+    where = gpu.get("name", ours.get("device", "unknown device"))
+    copy = f"; a copy of the largest size moves {report['copy_gb_per_s']:.0f} GB/s" if report["copy_gb_per_s"] else ""
+    return (
+        f"{where}, driver {gpu.get('driver_version', 'unknown')}, PyTorch {peer.get('torch', 'unknown')}, "
+        f"{about['date'][:10]}, commit `{about['commit'][:12]}`{copy}. Values above 1 mean less time than the peer, or "
+        f"the share of the copy's bandwidth; geometric means over the cases of a row, medians of {about['rounds']} "
+        f"interleaved rounds.{' Only cases with ' + about['only'] + ' in their name.' if about['only'] else ''}"
+        f"\n\n{markdown(report)}\n"
+    )
+
+
+def write_whole(path, text):
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text)
+    partial.replace(path)
+
+
+def write_readme(path, report):
+    text = path.read_text()
+    block = f"{BEGIN}\n{section(report)}{END}"
+    if BEGIN in text and END in text:
+        head, rest = text.split(BEGIN, 1)
+        text = head + block + rest.split(END, 1)[1]
+    else:
+        text = (
+            text.rstrip("\n")
+            + f"\n\n## Speed on a GPU\n\nBy `bench/compare_cuda.py`, which writes this section.\n\n{block}\n"
+        )
+    write_whole(path, text)
+
+
+def print_report(report):
+    print(f"\n{'case':<54} {'us':>10} {'GB/s':>7} {'TFLOP/s':>8} {'of copy':>8}  peers: time / ours (quartiles)")
+    for r in report["cases"]:
+        peers = []
+        for name, p in r["peers"].items():
+            low, high = p["quartiles"]
+            peers.append(f"{name} {p['ratio']:.2f} ({low:.2f}-{high:.2f})")
+        share = f"{r['share_of_copy']:.2f}" if "share_of_copy" in r else ""
+        speeds = f"{r['seconds'] * 1e6:>10.2f} {r['gb_per_s']:>7.0f} {r['tflop_per_s']:>8.1f} {share:>8}"
+        print(f"{r['name']:<54} {speeds}  {', '.join(peers)}{'' if r['mode'] == 'graph' else ' *'}")
+    print("* timed call by call, not as a replayed graph\n")
+    print(markdown(report))
+    print(f"\n{len(report['cases'])} cases measured, {len(report['failures'])} failures")
+    for f in report["failures"]:
+        print(f"  {f['case']}: {f['who']}: {f['error'].splitlines()[0] if f['error'] else ''}")
+
+
+def as_text(report):
+    """One case a line."""
+    head = {key: value for key, value in report.items() if key != "cases"}
+    cases = ",\n  ".join(json.dumps(r) for r in report["cases"])
+    return json.dumps(head, indent=1)[:-2] + ',\n "cases": [\n  ' + cases + "\n ]\n}\n"

@@ -1,0 +1,88 @@
+#include <support/device_array.hpp>
+#include <support/references.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
+
+using namespace test;
+using tinytorch::backend::View;
+using tinytorch::backend::Window2d;
+namespace kernels = tinytorch::backend::cuda;
+
+#if TINYTORCH_WITH_CUDA
+
+namespace {
+
+// Around the tiles of 64 and 128 rows, 128 columns and 64 deep, with odd and even numbers of outputs, and
+// samples that end within a tile.
+const ConvCase kCases[] = {
+    {1, 8, 9, 9, 8, 3, 3, 1, 1, 1, 1},       // one tile, mostly empty
+    {3, 16, 11, 7, 24, 3, 5, 1, 2, 1, 1},    // odd outputs, kernel not square
+    {2, 64, 8, 8, 64, 3, 3, 1, 1, 1, 1},     // whole tiles
+    {2, 72, 10, 9, 136, 3, 3, 2, 1, 1, 1},   // tails everywhere, stride
+    {5, 40, 13, 13, 72, 2, 2, 3, 0, 1, 1},   // stride beyond the kernel: pixels nobody reads
+    {2, 24, 12, 17, 200, 3, 3, 1, 2, 2, 1},  // dilation
+    {9, 128, 5, 5, 16, 5, 5, 1, 2, 1, 1},    // long sums
+    {2, 64, 9, 9, 192, 1, 1, 2, 0, 1, 1},    // 1 x 1 with stride
+    {2, 8, 6, 6, 5, 3, 3, 1, 1, 1, 1},       // channels that are not in eights
+    {2, 3, 15, 15, 33, 7, 7, 2, 3, 1, 1},    // the first layer of an image network
+    {1, 17, 9, 9, 65, 3, 3, 1, 1, 1, 1},     // one more than a tile
+};
+
+Window2d window_of(const ConvCase& c) { return {c.KH, c.KW, c.stride, c.padding, c.dilation}; }
+
+struct Results {
+  std::vector<double> y, dx, dw;
+};
+
+Results run(const ConvCase& c, DType t, DeviceArray& x, DeviceArray& w, DeviceArray& b, DeviceArray& dy) {
+  DeviceArray y(t, dy.shape()), dx(t, x.shape()), dw(t, w.shape());
+  kernels::conv2d(y.view(), x.view(), w.view(), b.view(), window_of(c), c.groups);
+  kernels::conv2d_grad_input(dx.view(), dy.view(), w.view(), window_of(c), c.groups);
+  kernels::conv2d_grad_weight(dw.view(), dy.view(), x.view(), window_of(c), c.groups);
+  return {y.values(), dx.values(), dw.values()};
+}
+
+void check_case(const ConvCase& c, DType t) {
+  const Window2d window = window_of(c);
+  const int64_t OH = tinytorch::backend::window_outputs(c.H, c.KH, window);
+  const int64_t OW = tinytorch::backend::window_outputs(c.W, c.KW, window);
+  DeviceArray x = DeviceArray::random(t, {c.N, c.C, c.H, c.W}, 1, -1, 1, Layout::dense);
+  DeviceArray w = DeviceArray::random(t, {c.M, c.C, c.KH, c.KW}, 2, -1, 1, Layout::dense);
+  DeviceArray b = DeviceArray::random(t, {c.M}, 3, -1, 1, Layout::dense);
+  DeviceArray dy = DeviceArray::random(t, {c.N, c.M, OH, OW}, 4, -1, 1, Layout::dense);
+  INFO("C ", c.C, " M ", c.M, " kernel ", c.KH, " x ", c.KW, " stride ", c.stride);
+  const std::vector<double> xs = x.values(), ws = w.values(), dys = dy.values(), bias = b.values();
+  std::vector<double> want = conv_reference(c, ConvOperand::out, xs, ws, dys, OH, OW);
+  for (size_t i = 0; i < want.size(); ++i) {
+    want[i] += bias[i / static_cast<size_t>(OH * OW) % static_cast<size_t>(c.M)];
+  }
+  const std::vector<double> want_dx = conv_reference(c, ConvOperand::dx, xs, ws, dys, OH, OW);
+  const std::vector<double> want_dw = conv_reference(c, ConvOperand::dw, xs, ws, dys, OH, OW);
+  for (const bool implicit : {true, false}) {
+    INFO("implicit ", implicit);
+    kernels::use_implicit_conv(implicit);
+    const Results got = run(c, t, x, w, b, dy), again = run(c, t, x, w, b, dy);
+    kernels::use_implicit_conv(true);
+    check_close(got.y, want, t, 2 + static_cast<double>(c.C * c.KH * c.KW));
+    check_close(got.dx, want_dx, t, 2 + static_cast<double>(c.M * c.KH * c.KW));
+    check_close(got.dw, want_dw, t, 2 + static_cast<double>(c.N * OH * OW));
+    CHECK(got.y == again.y);
+    CHECK(got.dx == again.dx);
+    CHECK(got.dw == again.dw);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("16-bit convolution on tensor cores and by columns equals the definition" * needs_devices()) {
+  for (const ConvCase& c : kCases) {
+    for (DType t : {bf16, f16}) check_case(c, t);
+  }
+}
+
+TEST_CASE("a weight's gradient over several stretches of positions" * needs_devices()) {
+  check_case({6, 8, 24, 23, 8, 3, 3, 1, 1, 1, 1}, bf16);
+}
+
+#else
+TEST_CASE("without CUDA there are no kernels to test" * doctest::skip()) {}
+#endif
