@@ -15,7 +15,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kOptimizerThreads = 256, kOptimizerEach = 4;
 inline constexpr int64_t kOptimizerChunk = 8 * kOptimizerThreads * kOptimizerEach;  // elements of a block
-inline constexpr int kNormThreads = 1024;
+inline constexpr int kTotalNormThreads = 1024;
 
 // Parameters of one launch: kernels take up to 32764 bytes of arguments since CUDA 12.1, before 4096.
 #if TINYTORCH_CUDA_SIM || CUDART_VERSION >= 12010
@@ -207,12 +207,12 @@ static __global__ void __launch_bounds__(kOptimizerThreads)
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-static __global__ void __launch_bounds__(kNormThreads)
+static __global__ void __launch_bounds__(kTotalNormThreads)
     gradient_factor_kernel(double* scalars, const double* partial, int64_t count, double limit) {
   double sum = 0;
 #pragma unroll 4
-  for (int64_t i = threadIdx.x; i < count; i += kNormThreads) sum += partial[i];
-  const double norm = sqrt(block_reduce<kNormThreads>(sum, Sum(), 0.0));
+  for (int64_t i = threadIdx.x; i < count; i += kTotalNormThreads) sum += partial[i];
+  const double norm = sqrt(block_reduce<kTotalNormThreads>(sum, Sum(), 0.0));
   if (threadIdx.x != 0) return;
   scalars[kGradientNorm] = norm;
   // norm - norm is NaN when the norm is not finite.
@@ -357,8 +357,8 @@ void gradient_factor(const View& scalars, std::span<const View> gradients, doubl
       filler.flush();
     });
   }
-  launch(gradient_factor_kernel, {dim3(1), dim3(kNormThreads)}, scalars.as<double>(), partial.data(), written,
-         limit);
+  launch(gradient_factor_kernel, {dim3(1), dim3(kTotalNormThreads)}, scalars.as<double>(), partial.data(),
+         written, limit);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda
