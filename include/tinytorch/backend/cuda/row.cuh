@@ -14,9 +14,11 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 template <class T>
 inline constexpr int kWideOf = 16 / static_cast<int>(sizeof(T));
 
-template <class T, int kGroup, int kVectors>
+template <class T, int kThreads, int kVectors>
 struct Row {
-  static constexpr int kWide = kWideOf<T>;
+  static constexpr int kWide = kWideOf<T>, kGroup = kThreads;
+  static constexpr int kCount = kVectors;
+  using Element = T;
   using A = Wide<T>;
   uint4 word[kVectors];
 
@@ -24,7 +26,7 @@ struct Row {
   static __device__ __forceinline__ int64_t column(int v) {
     return (static_cast<int64_t>(v) * kGroup + lane()) * kWide;
   }
-  __device__ __forceinline__ void read(const T* row, int64_t C) {
+  __device__ __forceinline__ void read(const T* row, int64_t C, int = 0) {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if (column(v) < C) word[v] = reinterpret_cast<const uint4*>(row)[column(v) / kWide];
@@ -46,6 +48,57 @@ struct Row {
       A x[kWide];
       get(v, x);
       f(column(v), x);
+    }
+  }
+  // f(first column, elements of this, elements of other)
+  template <class F>
+  __device__ __forceinline__ void each_pair(const Row& other, int64_t C, F&& f) const {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (column(v) >= C) continue;
+      A x[kWide], y[kWide];
+      get(v, x);
+      other.get(v, y);
+      f(column(v), x, y);
+    }
+  }
+};
+
+// The same for rows too long for registers: they wait in shared memory. A thread reads back what it wrote, so
+// no barrier is needed.
+template <class T, int kThreads>
+struct SharedRow {
+  static constexpr int kWide = kWideOf<T>, kGroup = kThreads;
+  using Element = T;
+  using A = Wide<T>;
+  T* kept;
+
+  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x); }
+  // which: of the rows that a block holds at once.
+  __device__ __forceinline__ void read(const T* row, int64_t C, int which = 0) {
+    kept = dynamic_shared<T>() + which * C;
+#pragma unroll 8
+    for (int64_t v = threadIdx.x; v < C / kWide; v += kThreads) {
+      reinterpret_cast<uint4*>(kept)[v] = reinterpret_cast<const uint4*>(row)[v];
+    }
+  }
+  template <class F>
+  __device__ __forceinline__ void each(int64_t C, F&& f) const {
+#pragma unroll 2
+    for (int64_t c = static_cast<int64_t>(threadIdx.x) * kWide; c < C; c += kThreads * kWide) {
+      A x[kWide];
+      load(x, kept + c);
+      f(c, x);
+    }
+  }
+  template <class F>
+  __device__ __forceinline__ void each_pair(const SharedRow& other, int64_t C, F&& f) const {
+#pragma unroll 2
+    for (int64_t c = static_cast<int64_t>(threadIdx.x) * kWide; c < C; c += kThreads * kWide) {
+      A x[kWide], y[kWide];
+      load(x, kept + c);
+      load(y, other.kept + c);
+      f(c, x, y);
     }
   }
 };
@@ -88,26 +141,27 @@ bool rows_are_aligned(int64_t C, std::initializer_list<const void*> pointers) {
   return true;
 }
 
-// Calls f.operator()<kGroup, kVectors>() with the smallest of the sizes that holds C elements; false when
-// none does. kLargest: most threads that may hold a row.
-template <class T, int kLargest, class F>
-bool dispatch_row(int64_t C, F&& f) {
+// Calls f.operator()<R>(bytes of shared memory) with the kind of row that holds C elements, `held` of them at
+// once; false when none does.
+template <class T, class F>
+bool dispatch_row(int64_t C, int held, F&& f) {
   const int64_t vectors = C / kWideOf<T>;
-  if (vectors <= 32 * 4) return f.template operator()<32, 4>(), true;
-  if (vectors <= 32 * 8) return f.template operator()<32, 8>(), true;
-  if (vectors <= 256 * 2) return f.template operator()<256, 2>(), true;
-  if (vectors <= 256 * 4) return f.template operator()<256, 4>(), true;
-  if (vectors <= 256 * 8) return f.template operator()<256, 8>(), true;
-  if constexpr (kLargest > 256) {
-    if (vectors <= kLargest * 8) return f.template operator()<kLargest, 8>(), true;
-  }
+  if (vectors <= 32 * 4) return f.template operator()<Row<T, 32, 4>>(0), true;
+  if (vectors <= 32 * 8) return f.template operator()<Row<T, 32, 8>>(0), true;
+  if (vectors <= 256 * 2) return f.template operator()<Row<T, 256, 2>>(0), true;
+  if (vectors <= 256 * 4) return f.template operator()<Row<T, 256, 4>>(0), true;
+  if (vectors <= 256 * 8) return f.template operator()<Row<T, 256, 8>>(0), true;
+  const size_t bytes = static_cast<size_t>(C * held) * sizeof(T),
+               kept = properties(current_device()).shared_per_block_optin;
+  if (2 * (bytes + 2048) <= kept) return f.template operator()<SharedRow<T, 512>>(bytes), true;
+  if (bytes + 2048 <= kept) return f.template operator()<SharedRow<T, 1024>>(bytes), true;
   return false;
 }
 
 template <int kGroup>
-LaunchConfig rows_grid(int64_t rows) {
+LaunchConfig rows_grid(int64_t rows, size_t shared_bytes = 0) {
   constexpr int64_t kEach = kRowThreads<kGroup> / kGroup;
-  return {dim3(static_cast<unsigned>((rows + kEach - 1) / kEach)), dim3(kRowThreads<kGroup>)};
+  return {dim3(static_cast<unsigned>((rows + kEach - 1) / kEach)), dim3(kRowThreads<kGroup>), shared_bytes};
 }
 
 // The row of this thread's group. Those beyond the last are whole warps, which may leave.

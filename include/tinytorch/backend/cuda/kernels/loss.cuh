@@ -29,7 +29,7 @@ struct LogitSums {
 };
 
 template <class T, bool kAligned>
-__device__ __forceinline__ LogitSums<T> measure_logits(const T* row, int64_t V, bool with_sum, T* keep) {
+__device__ __forceinline__ LogitSums<T> measure_logits(const T* row, int64_t V, bool with_sum) {
   using A = Wide<T>;
   constexpr int kWide = kAligned ? kWideOf<T> : 1;
   ScaledSum<A> sum;
@@ -37,7 +37,6 @@ __device__ __forceinline__ LogitSums<T> measure_logits(const T* row, int64_t V, 
   for (int64_t c = static_cast<int64_t>(threadIdx.x) * kWide; c < V; c += kLossThreads * kWide) {
     A v[kWide];
     load(v, row + c);
-    if (keep) store(keep + c, v);
     A m = v[0];
 #pragma unroll
     for (int k = 1; k < kWide; ++k) m = Maximum()(m, v[k]);
@@ -78,9 +77,9 @@ static __global__ void __launch_bounds__(kLossThreads)
   using A = Wide<T>;
   const int64_t n = blockIdx.x, t = p.target[n * p.target_step];
   const T* row = logits + n * V;
-  const LogitSums<T> sums = measure_logits<T, kAligned>(row, V, p.smoothing != A(0), nullptr);
+  const LogitSums<T> sums = measure_logits<T, kAligned>(row, V, p.smoothing != A(0));
   if (threadIdx.x != 0) return;
-  lse[n] = sums.exps.m + log(sums.exps.s);
+  lse[n] = sums.exps.m + log(finished(sums.exps));
   const bool counts = t != p.ignored && t >= 0 && t < V;
   losses[n] = counts ? row_loss<T>(sums, to<A>(row[t]), p.smoothing, V) : A(0);
 }
@@ -127,33 +126,46 @@ static __global__ void __launch_bounds__(kLossThreads)
   store(dx + n * V + c, v);
 }
 
-// Loss and gradient together; dx may be logits. The row is kept in shared memory as it is stored.
+// Loss and gradient together; dx may be logits. The row waits in shared memory.
 template <class T>
 static __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_with_grad_kernel(T* dx, Wide<T>* losses, Wide<T>* lse, const T* logits,
                                    CrossEntropyRow<Wide<T>> p, const double* count, Wide<T> grad, int64_t V) {
   using A = Wide<T>;
-  constexpr int kWide = kWideOf<T>;
+  using R = SharedRow<T, kLossThreads>;
   const int64_t n = blockIdx.x, t = p.target[n * p.target_step];
-  T* const kept = dynamic_shared<T>();
-  const LogitSums<T> sums = measure_logits<T, true>(logits + n * V, V, p.smoothing != A(0), kept);
+  R r;
+  r.read(logits + n * V, V);
+  A m = kMinusInfinity<A>, s = 0, plain = 0;
+  r.each(V, [&](int64_t, const A(&v)[R::kWide]) {
+#pragma unroll
+    for (int k = 0; k < R::kWide; ++k) m = Maximum()(m, v[k]);
+  });
+  m = block_reduce<kLossThreads>(m, Maximum(), kMinusInfinity<A>);
+  r.each(V, [&](int64_t, const A(&v)[R::kWide]) {
+#pragma unroll
+    for (int k = 0; k < R::kWide; ++k) {
+      s += exp_of<T>(v[k] - m);
+      plain += v[k];
+    }
+  });
+  s = block_reduce<kLossThreads>(s, Sum(), A(0));
+  if (p.smoothing != A(0)) plain = block_reduce<kLossThreads>(plain, Sum(), A(0));
   const bool counts = t != p.ignored && t >= 0 && t < V;
   if (threadIdx.x == 0) {
-    lse[n] = sums.exps.m + log(sums.exps.s);
-    losses[n] = counts ? row_loss<T>(sums, to<A>(kept[t]), p.smoothing, V) : A(0);
+    lse[n] = m + log(s);
+    losses[n] = counts ? row_loss<T>({{m, s}, plain}, to<A>(r.kept[t]), p.smoothing, V) : A(0);
   }
   const A weight = counts ? (count ? grad / static_cast<A>(max(1.0, *count)) : grad) : A(0);
-  const A scale = weight / sums.exps.s, uniform = weight * p.smoothing / static_cast<A>(V);
+  const A scale = weight / s, uniform = weight * p.smoothing / static_cast<A>(V);
   const A hot = weight * (A(1) - p.smoothing);
-  for (int64_t c = static_cast<int64_t>(threadIdx.x) * kWide; c < V; c += kLossThreads * kWide) {
-    A v[kWide];
-    load(v, kept + c);
+  r.each(V, [&](int64_t c, A(&v)[R::kWide]) {
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) {
-      v[k] = counts ? scale * exp_of<T>(v[k] - sums.exps.m) - uniform - (c + k == t ? hot : A(0)) : A(0);
+    for (int k = 0; k < R::kWide; ++k) {
+      v[k] = counts ? scale * exp_of<T>(v[k] - m) - uniform - (c + k == t ? hot : A(0)) : A(0);
     }
     store(dx + n * V + c, v);
-  }
+  });
 }
 
 // --- launchers ---

@@ -19,51 +19,70 @@ struct NormArrays {
   const T *x, *weight, *bias;
 };
 
+// Whether a row leaves registers to fetch weight and bias along with it.
+template <class R>
+inline constexpr bool kFetchesEarly = false;
 template <class T, int kGroup, int kVectors>
-static __global__ void __launch_bounds__(kRowThreads<kGroup>)
+inline constexpr bool kFetchesEarly<Row<T, kGroup, kVectors>> = kVectors <= 4;
+
+template <class R, class T = typename R::Element>
+static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
     norm_rows(NormArrays<T> a, int64_t rows, int64_t C, Wide<T> eps) {
   using A = Wide<T>;
-  using R = Row<T, kGroup, kVectors>;
+  constexpr int kGroup = R::kGroup, kWide = R::kWide;
+  constexpr bool kEarly = kFetchesEarly<R>;
   const int64_t row = row_of_group<kGroup>();
   if (row >= rows) return;
-  constexpr bool kEarly = kVectors <= 4;  // the parameters come with the row, if there are registers for them
   R r, weight, bias;
   r.read(a.x + row * C, C);
-  if (kEarly && a.weight) weight.read(a.weight, C);
-  if (kEarly && a.bias) bias.read(a.bias, C);
+  if constexpr (kEarly) {
+    if (a.weight) weight.read(a.weight, C);
+    if (a.bias) bias.read(a.bias, C);
+  }
   const A n = static_cast<A>(C);
   A mean = 0, squares = 0;
   if (a.mean) {
-    r.each(C, [&](int64_t, const A(&v)[R::kWide]) {
+    r.each(C, [&](int64_t, const A(&v)[kWide]) {
 #pragma unroll
-      for (int k = 0; k < R::kWide; ++k) mean += v[k];
+      for (int k = 0; k < kWide; ++k) mean += v[k];
     });
     mean = group_reduce<kGroup>(mean, Sum(), A(0)) / n;
   }
-  r.each(C, [&](int64_t, const A(&v)[R::kWide]) {
+  r.each(C, [&](int64_t, const A(&v)[kWide]) {
 #pragma unroll
-    for (int k = 0; k < R::kWide; ++k) squares += (v[k] - mean) * (v[k] - mean);
+    for (int k = 0; k < kWide; ++k) squares += (v[k] - mean) * (v[k] - mean);
   });
   const A rstd = A(1) / sqrt(group_reduce<kGroup>(squares, Sum(), A(0)) / n + eps);
   if (R::lane() == 0) {
     if (a.mean) a.mean[row] = mean;
     a.rstd[row] = rstd;
   }
+  const auto finish = [&](int64_t c, A(&y)[kWide], const A(&w)[kWide], const A(&b)[kWide]) {
 #pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    const int64_t c = R::column(v);
-    if (c >= C) continue;
-    A y[R::kWide], w[R::kWide], b[R::kWide];
-    r.get(v, y);
-    if (a.weight) kEarly ? weight.get(v, w) : load(w, a.weight + c);
-    if (a.bias) kEarly ? bias.get(v, b) : load(b, a.bias + c);
-#pragma unroll
-    for (int k = 0; k < R::kWide; ++k) {
+    for (int k = 0; k < kWide; ++k) {
       y[k] = (y[k] - mean) * rstd;
       if (a.weight) y[k] *= w[k];
       if (a.bias) y[k] += b[k];
     }
     store(a.out + row * C + c, y);
+  };
+  if constexpr (kEarly) {
+#pragma unroll
+    for (int v = 0; v < R::kCount; ++v) {
+      if (R::column(v) >= C) continue;
+      A y[kWide], w[kWide], b[kWide];
+      r.get(v, y);
+      weight.get(v, w);
+      bias.get(v, b);
+      finish(R::column(v), y, w, b);
+    }
+  } else {
+    r.each(C, [&](int64_t c, A(&y)[kWide]) {
+      A w[kWide], b[kWide];
+      if (a.weight) load(w, a.weight + c);
+      if (a.bias) load(b, a.bias + c);
+      finish(c, y, w, b);
+    });
   }
 }
 
@@ -233,6 +252,41 @@ static __global__ void __launch_bounds__(kRowThreads<kGroup>)
   if (a.dbias) write_columns<T, kGroup, kVectors>(a.dbias, db, C);
 }
 
+// dx alone, of rows in shared memory.
+template <class R, class T = typename R::Element>
+static __global__ void __launch_bounds__(R::kGroup) norm_grad_shared_rows(NormGradArrays<T> a, int64_t C) {
+  using A = Wide<T>;
+  constexpr int kWide = R::kWide;
+  const int64_t row = blockIdx.x;
+  R g, r;
+  g.read(a.dy + row * C, C, 0);
+  r.read(a.x + row * C, C, 1);
+  const A mean = a.mean ? a.mean[row] : A(0), rstd = a.rstd[row], n = static_cast<A>(C);
+  A sum_g = 0, sum_gh = 0;
+  g.each_pair(r, C, [&](int64_t c, A(&d)[kWide], A(&x)[kWide]) {
+    A w[kWide];
+    if (a.weight) load(w, a.weight + c);
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) {
+      const A gw = a.weight ? d[k] * w[k] : d[k];
+      sum_g += gw;
+      sum_gh += gw * (x[k] - mean) * rstd;
+    }
+  });
+  sum_gh = group_reduce<R::kGroup>(sum_gh, Sum(), A(0)) / n;
+  sum_g = a.mean ? group_reduce<R::kGroup>(sum_g, Sum(), A(0)) / n : A(0);
+  g.each_pair(r, C, [&](int64_t c, A(&d)[kWide], A(&x)[kWide]) {
+    A w[kWide];
+    if (a.weight) load(w, a.weight + c);
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) {
+      const A gw = a.weight ? d[k] * w[k] : d[k];
+      d[k] = rstd * (gw - sum_g - (x[k] - mean) * rstd * sum_gh);
+    }
+    store(a.dx + row * C + c, d);
+  });
+}
+
 // dx alone, a block per row of any length.
 template <class T>
 static __global__ void __launch_bounds__(kNormThreads) norm_grad_long_rows(NormGradArrays<T> a, int64_t C) {
@@ -254,23 +308,32 @@ static __global__ void __launch_bounds__(kNormThreads) norm_grad_long_rows(NormG
   }
 }
 
-// dweight and dbias of a chunk of rows, a thread per column.
-template <class T>
+// dweight and dbias of a chunk of rows, a thread per kWide columns.
+template <class T, int kWide>
 static __global__ void __launch_bounds__(kNormThreads)
     norm_grad_columns(NormGradArrays<T> a, int64_t rows, int64_t C, int64_t chunk) {
   using A = Wide<T>;
-  const int64_t c = static_cast<int64_t>(blockIdx.x) * kNormThreads + threadIdx.x;
+  const int64_t c = (static_cast<int64_t>(blockIdx.x) * kNormThreads + threadIdx.x) * kWide;
   if (c >= C) return;
-  A dw = 0, db = 0;
+  A dw[kWide] = {}, db[kWide] = {};
   const int64_t last = min((static_cast<int64_t>(blockIdx.y) + 1) * chunk, rows);
 #pragma unroll 4
   for (int64_t row = blockIdx.y * chunk; row < last; ++row) {
-    const A d = to<A>(a.dy[row * C + c]), mean = a.mean ? a.mean[row] : A(0);
-    dw += d * (to<A>(a.x[row * C + c]) - mean) * a.rstd[row];
-    db += d;
+    A d[kWide], x[kWide];
+    load(d, a.dy + row * C + c);
+    load(x, a.x + row * C + c);
+    const A mean = a.mean ? a.mean[row] : A(0), rstd = a.rstd[row];
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) {
+      dw[k] += d[k] * (x[k] - mean) * rstd;
+      db[k] += d[k];
+    }
   }
-  if (a.dweight) a.dweight[blockIdx.y * C + c] = dw;
-  if (a.dbias) a.dbias[blockIdx.y * C + c] = db;
+#pragma unroll
+  for (int k = 0; k < kWide; ++k) {
+    if (a.dweight) a.dweight[blockIdx.y * C + c + k] = dw[k];
+    if (a.dbias) a.dbias[blockIdx.y * C + c + k] = db[k];
+  }
 }
 
 // --- launchers ---
@@ -286,8 +349,8 @@ inline void run_norm(const View& out, const View& mean, const View& rstd, const 
     const NormArrays<T> a{y.data(), mean.as<A>(), rstd.as<A>(), in.data(), w.data(), b.data()};
     const bool done =
         rows_are_aligned<T>(C, {in.data(), y.data(), w.data(), b.data()}) &&
-        dispatch_row<T, 1024>(C, [&]<int kGroup, int kVectors>() {
-          launch(norm_rows<T, kGroup, kVectors>, rows_grid<kGroup>(rows), a, rows, C, static_cast<A>(eps));
+        dispatch_row<T>(C, 1, [&]<class R>(size_t shared) {
+          launch(norm_rows<R>, rows_grid<R::kGroup>(rows, shared), a, rows, C, static_cast<A>(eps));
         });
     if (!done) {
       launch(norm_long_rows<T>, {dim3(static_cast<unsigned>(rows)), dim3(kNormThreads)}, a, C,
@@ -376,17 +439,21 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
     } else if (aligned && C <= 512 * 32 && C * static_cast<int64_t>(sizeof(A)) <= int64_t{64} * 1024) {
       in_registers.template operator()<512, 4 * kEight>(1);
     } else {
-      if (dx.data) {
+      const size_t held = static_cast<size_t>(2 * C) * sizeof(T);
+      if (dx.data && aligned && held + 2048 <= properties(current_device()).shared_per_block_optin) {
+        launch(norm_grad_shared_rows<SharedRow<T, 1024>>,
+               {dim3(static_cast<unsigned>(rows)), dim3(1024), held}, a, C);
+      } else if (dx.data) {
         launch(norm_grad_long_rows<T>, {dim3(static_cast<unsigned>(rows)), dim3(kNormThreads)}, a, C);
       }
-      const int64_t strips = (C + kNormThreads - 1) / kNormThreads;
+      const int64_t each = kNormThreads * (aligned ? kWideOf<T> : 1), strips = (C + each - 1) / each;
       const int64_t wanted = std::clamp<int64_t>(multiprocessors * 8 / strips, 1, (rows + 31) / 32);
       const int64_t chunk = (rows + wanted - 1) / wanted, chunks = (rows + chunk - 1) / chunk;
       const DeviceScratch<A> dw(dweight.data ? chunks * C : 0), db(dbias.data ? chunks * C : 0);
       a.dweight = dw.data();
       a.dbias = db.data();
       if (a.dweight || a.dbias) {
-        launch(norm_grad_columns<T>,
+        launch(aligned ? norm_grad_columns<T, kWideOf<T>> : norm_grad_columns<T, 1>,
                {dim3(static_cast<unsigned>(strips), static_cast<unsigned>(chunks)), dim3(kNormThreads)}, a,
                rows, C, chunk);
       }

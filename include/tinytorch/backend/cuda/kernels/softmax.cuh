@@ -1,11 +1,11 @@
 // Softmax, its logarithm and log-sum-exp, with gradients, along any dimension (contracts:
 // backend/cpu/softmax.hpp).
 //
-// Three ways: rows in registers (row.cuh), one read and one write; longer or unaligned rows in segments, each
-// by a block: first every segment's maximum and sum, then the result, the second read coming mostly from the
-// L2 cache; and lines that lie side by side (another dimension than the last, or tiny rows), one thread each.
-// Sums are formed as (maximum m, sum s of e^(x - m)) and merged by scaling to the larger maximum (Milakov and
-// Gimelshein, "Online normalizer calculation for softmax", 2018). Limit: memory.
+// Three ways: rows in registers or shared memory (row.cuh), one read and one write; longer or unaligned rows
+// in segments, each by a block: first every segment's maximum and sum, then the result, the second read
+// coming mostly from the L2 cache; and lines that lie side by side (another dimension than the last, or tiny
+// rows), one thread each. Sums are formed as (maximum m, sum s of e^(x - m)) and merged by scaling to the
+// larger maximum (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). Limit: memory.
 #pragma once
 
 #include <limits>
@@ -49,11 +49,11 @@ __device__ __forceinline__ A finished(const ScaledSum<A>& sum) {
 
 // --- rows in registers ---
 
-template <class T, int kGroup, int kVectors>
-static __global__ void __launch_bounds__(kRowThreads<kGroup>)
+template <class R, class T = typename R::Element>
+static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
     softmax_rows(T* out, const T* x, int64_t rows, int64_t C, bool logarithm) {
   using A = Wide<T>;
-  using R = Row<T, kGroup, kVectors>;
+  constexpr int kGroup = R::kGroup;
   const int64_t row = row_of_group<kGroup>();
   if (row >= rows) return;
   R r;
@@ -80,37 +80,28 @@ static __global__ void __launch_bounds__(kRowThreads<kGroup>)
 }
 
 // softmax: dx = y (dy - sum(dy y))      log_softmax: dx = dy - e^y sum(dy)
-template <class T, int kGroup, int kVectors>
-static __global__ void __launch_bounds__(kRowThreads<kGroup>)
+template <class R, class T = typename R::Element>
+static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
     softmax_grad_rows(T* dx, const T* dy, const T* y, int64_t rows, int64_t C, bool logarithm) {
   using A = Wide<T>;
-  using R = Row<T, kGroup, kVectors>;
-  const int64_t row = row_of_group<kGroup>();
+  constexpr int kWide = R::kWide;
+  const int64_t row = row_of_group<R::kGroup>();
   if (row >= rows) return;
   R g, r;
-  g.read(dy + row * C, C);
-  r.read(y + row * C, C);
+  g.read(dy + row * C, C, 0);
+  r.read(y + row * C, C, 1);
   A sum = 0;
+  g.each_pair(r, C, [&](int64_t, const A(&a)[kWide], const A(&b)[kWide]) {
 #pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    if (R::column(v) >= C) continue;
-    A a[R::kWide], b[R::kWide];
-    g.get(v, a);
-    r.get(v, b);
+    for (int k = 0; k < kWide; ++k) sum += logarithm ? a[k] : a[k] * b[k];
+  });
+  sum = group_reduce<R::kGroup>(sum, Sum(), A(0));
+  g.each_pair(r, C, [&](int64_t c, const A(&a)[kWide], const A(&b)[kWide]) {
+    A d[kWide];
 #pragma unroll
-    for (int k = 0; k < R::kWide; ++k) sum += logarithm ? a[k] : a[k] * b[k];
-  }
-  sum = group_reduce<kGroup>(sum, Sum(), A(0));
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    if (R::column(v) >= C) continue;
-    A a[R::kWide], b[R::kWide];
-    g.get(v, a);
-    r.get(v, b);
-#pragma unroll
-    for (int k = 0; k < R::kWide; ++k) a[k] = logarithm ? a[k] - exp_of<T>(b[k]) * sum : b[k] * (a[k] - sum);
-    store(dx + row * C + R::column(v), a);
-  }
+    for (int k = 0; k < kWide; ++k) d[k] = logarithm ? a[k] - exp_of<T>(b[k]) * sum : b[k] * (a[k] - sum);
+    store(dx + row * C + c, d);
+  });
 }
 
 // --- rows in segments ---
@@ -250,9 +241,9 @@ inline void run_softmax(const View& out, const View& x, int dim, bool logarithm)
     DenseOutput<T> to_(out);
     bool done = false;
     if (!s.by_lines() && rows_are_aligned<T>(s.C, {in.data(), to_.data()})) {
-      done = dispatch_row<T, 1024>(s.C, [&]<int kGroup, int kVectors>() {
-        launch(softmax_rows<T, kGroup, kVectors>, rows_grid<kGroup>(s.lines), to_.data(), in.data(), s.lines,
-               s.C, logarithm);
+      done = dispatch_row<T>(s.C, 1, [&]<class R>(size_t shared) {
+        launch(softmax_rows<R>, rows_grid<R::kGroup>(s.lines, shared), to_.data(), in.data(), s.lines, s.C,
+               logarithm);
       });
     }
     if (!done && (s.by_lines() || s.lines > 65535)) {
@@ -276,9 +267,9 @@ inline void run_softmax_grad(const View& dx, const View& dy, const View& y, int 
     DenseOutput<T> to_(dx);
     bool done = false;
     if (!s.by_lines() && rows_are_aligned<T>(s.C, {in.data(), g.data(), to_.data()})) {
-      done = dispatch_row<T, 512>(s.C, [&]<int kGroup, int kVectors>() {
-        launch(softmax_grad_rows<T, kGroup, kVectors>, rows_grid<kGroup>(s.lines), to_.data(), g.data(),
-               in.data(), s.lines, s.C, logarithm);
+      done = dispatch_row<T>(s.C, 2, [&]<class R>(size_t shared) {
+        launch(softmax_grad_rows<R>, rows_grid<R::kGroup>(s.lines, shared), to_.data(), g.data(), in.data(),
+               s.lines, s.C, logarithm);
       });
     }
     if (!done && (s.by_lines() || s.lines > 65535)) {
