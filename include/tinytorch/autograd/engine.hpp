@@ -96,10 +96,20 @@ inline Tensors node_vjp(Node& node, Tensors& grads) {
     if (const auto state = extra.retain.lock()) keep_grad(*state, grads[i]);
   }
   // Ops with one real result read only its gradient; give them zeros where several outputs carry one.
-  if (!grads[0]) grads[0] = zeros(node.output_specs[0].shape, node.output_specs[0].dtype);
+  if (!grads[0]) {
+    Device device;
+    for (const Tensor& g : grads) device = g ? g.device() : device;
+    grads[0] = zeros(node.output_specs[0].shape, node.output_specs[0].dtype, device);
+  }
   Saved saved{restore(node.inputs, node), restore(node.outputs, node), node.input_shapes, {}};
   for (const Edge& e : node.edges) saved.needs_grad.push_back(e.node || e.leaf);
   return node.op->vjp(saved, grads);
+}
+
+inline void release(Node& node) {
+  node.inputs.clear();
+  node.outputs.clear();
+  node.released = true;
 }
 
 inline void deliver(Node& node, Tensors& results, std::unordered_map<const Node*, Tensors>& pending) {
@@ -176,12 +186,10 @@ TT_API void backward(const Tensor& result, const Tensor& gradient, bool retain_g
       pending.erase(found);
       Tensors results = node_vjp(*node, grads);
       grads.clear();
+      if (!retain_graph) release(*node);  // before: a gradient that was saved is then the leaf's own
       deliver(*node, results, pending);
-    }
-    if (!retain_graph) {
-      node->inputs.clear();
-      node->outputs.clear();
-      node->released = true;
+    } else if (!retain_graph) {
+      release(*node);
     }
   }
 }

@@ -51,6 +51,16 @@ void launch(void (*kernel)(Parameters...), const LaunchConfig& config, Arguments
   check_launch(entry);
 }
 
+// Blocks of a persistent kernel that fill the device at once: any more would wait for the first to end.
+template <class... Parameters>
+int64_t resident_blocks(void (*kernel)(Parameters...), const LaunchConfig& config) {
+  int each = 0;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, static_cast<int>(config.block.x),
+                                                      config.shared_bytes),
+        "asking how many blocks fit");
+  return static_cast<int64_t>(std::max(each, 1)) * properties(current_device()).multiprocessors;
+}
+
 // The block's dynamic shared memory, aligned to 16 bytes.
 template <class T>
 __device__ __forceinline__ T* dynamic_shared() {

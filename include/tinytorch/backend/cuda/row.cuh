@@ -151,6 +151,7 @@ bool dispatch_row(int64_t C, int held, F&& f) {
   if (vectors <= 256 * 2) return f.template operator()<Row<T, 256, 2>>(0), true;
   if (vectors <= 256 * 4) return f.template operator()<Row<T, 256, 4>>(0), true;
   if (vectors <= 256 * 8) return f.template operator()<Row<T, 256, 8>>(0), true;
+  if (vectors <= 512 * 8) return f.template operator()<Row<T, 512, 8>>(0), true;
   const size_t bytes = static_cast<size_t>(C * held) * sizeof(T),
                kept = properties(current_device()).shared_per_block_optin;
   if (2 * (bytes + 2048) <= kept) return f.template operator()<SharedRow<T, 512>>(bytes), true;

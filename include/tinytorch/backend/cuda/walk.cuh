@@ -12,9 +12,11 @@
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kElementwiseBlock = 256;
-// Elements a thread computes. Neighbours fill one 16-byte access of a 16-bit type, or two of a wider one.
+// Elements a thread computes. Neighbours fill two or more 16-byte accesses, so that finding them costs
+// little.
 template <class C, bool kNeighbours = true>
-inline constexpr int kPerThread = !kNeighbours ? 2 : (sizeof(C) == 8 ? 4 : 8);
+inline constexpr int kPerThread =
+    !kNeighbours ? 2 : (sizeof(C) == 8 ? 4 : (std::is_same_v<C, float> ? 16 : 8));
 
 // How a thread reaches its elements of one operand.
 enum class Access : uint8_t { vector, same, scattered };

@@ -62,9 +62,9 @@ void check_case(const ConvCase& c, DType t) {
     kernels::use_implicit_conv(implicit);
     const Results got = run(c, t, x, w, b, dy), again = run(c, t, x, w, b, dy);
     kernels::use_implicit_conv(true);
-    check_close(got.y, want, t, 2 + static_cast<double>(c.C * c.KH * c.KW));
-    check_close(got.dx, want_dx, t, 2 + static_cast<double>(c.M * c.KH * c.KW));
-    check_close(got.dw, want_dw, t, 2 + static_cast<double>(c.N * OH * OW));
+    check_close(got.y, want, t, 2 + 4 * static_cast<double>(c.C * c.KH * c.KW));
+    check_close(got.dx, want_dx, t, 2 + 4 * static_cast<double>(c.M * c.KH * c.KW));
+    check_close(got.dw, want_dw, t, 2 + 4 * static_cast<double>(c.N * OH * OW));
     CHECK(got.y == again.y);
     CHECK(got.dx == again.dx);
     CHECK(got.dw == again.dw);

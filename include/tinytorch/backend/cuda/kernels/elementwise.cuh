@@ -41,9 +41,20 @@ static __device__ __noinline__ C long_binary(C a, C b, C p0) {
 
 template <UnaryFn fn, class C>
 __device__ __forceinline__ C unary_of(C x, C p0, C p1) {
-  // CUDA's sinf and cosf reduce huge arguments exactly, and a branch costs little here.
-  if constexpr (fn == UnaryFn::sin && std::is_same_v<C, float>) return sinf(x);
-  if constexpr (fn == UnaryFn::cos && std::is_same_v<C, float>) return cosf(x);
+  if constexpr (std::is_same_v<C,
+                               float>) {  // the processor's own functions: as exact as ours, and shorter here
+    using enum UnaryFn;
+    if constexpr (fn == sin) return sinf(x);
+    if constexpr (fn == cos) return cosf(x);
+    if constexpr (fn == exp) return expf(x);
+    if constexpr (fn == log) return logf(x);
+    if constexpr (fn == tanh) return tanhf(x);
+    if constexpr (fn == erf) return erff(x);
+    if constexpr (fn == sigmoid) return 1.0f / (1.0f + expf(-x));
+    if constexpr (fn == silu) return x / (1.0f + expf(-x));
+    if constexpr (fn == gelu) return 0.5f * x * (1.0f + erff(x * static_cast<float>(kSqrtHalf)));
+    if constexpr (fn == gelu_tanh) return 0.5f * x * (1.0f + tanhf(gelu_tanh_inner(x)));
+  }
   if constexpr (std::is_same_v<C, double> && fn >= UnaryFn::exp) return unary_f64<fn>(x, p0, p1);
   return unary_value<fn, C>(x, p0, p1);
 }

@@ -336,6 +336,9 @@ struct LinedOperand {
 inline bool library_multiply(const View& out, const View& a, const View& b, const Epilogue& e) {
   if (!uses_blas() || !is_floating(a.dtype)) return false;
   if (!has_lines(out, true) && !has_lines(out, false)) return false;
+  // Odd sizes of 16-bit results are rounded before the bias or the old value is added, and then again.
+  const bool odd = out.shape.back() % 8 != 0 || a.shape.back() % 8 != 0;
+  if (size_of(out.dtype) == 2 && odd && (e.bias.data || e.accumulate)) return false;
   const LinedOperand left(a), right(b);
   return blas_batches(out, left.view, right.view, e);
 }

@@ -194,7 +194,7 @@ static __global__ void __launch_bounds__(kRowThreads<kGroup>)
   A dw[kVectors][kWide] = {}, db[kVectors][kWide] = {};
   const A n = static_cast<A>(C);
   R weight, g, r;
-  if (a.weight) weight.read(a.weight, C);
+  if (kAhead && a.weight) weight.read(a.weight, C);
   int64_t row = row_of_group<kGroup>();
   if (kAhead && row < rows) {
     g.read(a.dy + row * C, C);
@@ -219,7 +219,7 @@ static __global__ void __launch_bounds__(kRowThreads<kGroup>)
       A d[kWide], h[kWide], w[kWide];
       dy.get(v, d);
       x.get(v, h);
-      if (a.weight) weight.get(v, w);
+      if (a.weight) kAhead ? weight.get(v, w) : load(w, a.weight + R::column(v));
 #pragma unroll
       for (int k = 0; k < kWide; ++k) {
         h[k] = (h[k] - mean) * rstd;
@@ -239,7 +239,7 @@ static __global__ void __launch_bounds__(kRowThreads<kGroup>)
       A d[kWide], h[kWide], w[kWide];
       dy.get(v, d);
       x.get(v, h);
-      if (a.weight) weight.get(v, w);
+      if (a.weight) kAhead ? weight.get(v, w) : load(w, a.weight + R::column(v));
 #pragma unroll
       for (int k = 0; k < kWide; ++k) {
         const A gw = a.weight ? d[k] * w[k] : d[k];
@@ -360,14 +360,16 @@ inline void run_norm(const View& out, const View& mean, const View& rstd, const 
   });
 }
 
+inline constexpr int kFinishThreads = 1024;
+
 // dweight and dbias from the blocks' partial sums [blocks, C]: a warp per 32 columns and line of blocks, the
 // lines added in order.
 template <class T>
-static __global__ void __launch_bounds__(kNormThreads)
+static __global__ void __launch_bounds__(kFinishThreads)
     finish_parameters_kernel(T* dweight, T* dbias, const Wide<T>* dw, const Wide<T>* db, int64_t blocks,
                              int64_t C) {
   using A = Wide<T>;
-  constexpr int kLines = kNormThreads / kWarp;
+  constexpr int kLines = kFinishThreads / kWarp;
   __shared__ A sums[kLines][kWarp];
   const A* partial = blockIdx.y == 0 ? dw : db;
   T* out = blockIdx.y == 0 ? dweight : dbias;
@@ -392,7 +394,7 @@ void finish_parameters(const View& dweight, const View& dbias, const Wide<T>* dw
   if (!dweight.data && !dbias.data) return;
   DenseOutput<T> w(dweight), b(dbias);
   launch(finish_parameters_kernel<T>,
-         {dim3(static_cast<unsigned>((C + kWarp - 1) / kWarp), 2), dim3(kNormThreads)}, w.data(), b.data(),
+         {dim3(static_cast<unsigned>((C + kWarp - 1) / kWarp), 2), dim3(kFinishThreads)}, w.data(), b.data(),
          dw, db, blocks, C);
   w.finish();
   b.finish();
@@ -415,29 +417,29 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
                         mean.as<const A>(), rstd.as<const A>()};
     const int64_t multiprocessors = properties(current_device()).multiprocessors;
     const bool aligned = rows_are_aligned<T>(C, {in.data(), g.data(), to_.data(), w.data()});
-    const auto in_registers = [&]<int kGroup, int kVectors>(int64_t blocks_per_multiprocessor) {
+    const auto in_registers = [&]<int kGroup, int kVectors>() {
       const int64_t each = kRowThreads<kGroup> / kGroup;
-      const int64_t blocks = std::min((rows + each - 1) / each, multiprocessors * blocks_per_multiprocessor);
+      LaunchConfig config{dim3(1), dim3(kRowThreads<kGroup>), static_cast<size_t>(C) * sizeof(A)};
+      const int64_t blocks =
+          std::min((rows + each - 1) / each, resident_blocks(norm_grad_rows<T, kGroup, kVectors>, config));
+      config.grid.x = static_cast<unsigned>(blocks);
       const DeviceScratch<A> dw(dweight.data ? blocks * C : 0), db(dbias.data ? blocks * C : 0);
       a.dweight = dw.data();
       a.dbias = db.data();
-      launch(norm_grad_rows<T, kGroup, kVectors>,
-             {dim3(static_cast<unsigned>(blocks)), dim3(kRowThreads<kGroup>),
-              static_cast<size_t>(C) * sizeof(A)},
-             a, rows, C);
+      launch(norm_grad_rows<T, kGroup, kVectors>, config, a, rows, C);
       finish_parameters<T>(dweight, dbias, dw.data(), db.data(), blocks, C);
     };
     constexpr int kEight = 8 / kWideOf < T >> 0 ? 8 / kWideOf<T> : 1;  // vectors of 8 columns a thread
     if (aligned && C <= 128 * 8) {
-      in_registers.template operator()<128, kEight>(8);
+      in_registers.template operator()<128, kEight>();
     } else if (aligned && C <= 256 * 8) {
-      in_registers.template operator()<256, kEight>(4);
+      in_registers.template operator()<256, kEight>();
     } else if (aligned && C <= 256 * 16) {
-      in_registers.template operator()<256, 2 * kEight>(3);
+      in_registers.template operator()<256, 2 * kEight>();
     } else if (aligned && C <= 512 * 16) {
-      in_registers.template operator()<512, 2 * kEight>(1);
+      in_registers.template operator()<512, 2 * kEight>();
     } else if (aligned && C <= 512 * 32 && C * static_cast<int64_t>(sizeof(A)) <= int64_t{64} * 1024) {
-      in_registers.template operator()<512, 4 * kEight>(1);
+      in_registers.template operator()<512, 4 * kEight>();
     } else {
       const size_t held = static_cast<size_t>(2 * C) * sizeof(T);
       if (dx.data && aligned && held + 2048 <= properties(current_device()).shared_per_block_optin) {

@@ -106,9 +106,10 @@ static __global__ void __launch_bounds__(kReduceThreads)
   const int64_t task = static_cast<int64_t>(blockIdx.x) * (kReduceThreads / kGroup) + threadIdx.x / kGroup;
   A sum = fold.neutral();
   if (task < x.kept.count * x.chunks) {
-    const int64_t first = task % x.chunks * x.chunk;
+    const int64_t result = x.chunks == 1 ? task : task / x.chunks;  // a division costs more than a short row
+    const int64_t first = (task - result * x.chunks) * x.chunk;
     const int64_t last = min(first + x.chunk, x.reduced.count);
-    const int64_t start = x.kept.offset(0, task / x.chunks);
+    const int64_t start = x.kept.offset(0, result);
     for_stored<C>(x.dtype, [&]<class T>(T*) {
       const T* data = static_cast<const T*>(x.data) + start;
       C v[8] = {};
