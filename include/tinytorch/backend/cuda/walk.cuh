@@ -12,11 +12,13 @@
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kElementwiseBlock = 256;
-// Elements a thread computes. Neighbours fill two or more 16-byte accesses, so that finding them costs
-// little.
-template <class C, bool kNeighbours = true>
-inline constexpr int kPerThread =
-    !kNeighbours ? 2 : (sizeof(C) == 8 ? 4 : (std::is_same_v<C, float> ? 16 : 8));
+// Elements a thread computes: neighbours that fill two 16-byte accesses of the widest operand (three times as
+// many threads as bytes would need only find them), or two a block apart where neighbours do not lie side by
+// side.
+inline constexpr int kScattered = 2;
+template <class C>
+inline constexpr int kNeighbours = sizeof(C) == 8 ? 4 : 8;  // operands of 4 or 8 bytes
+inline constexpr int kNarrowNeighbours = 16;                // operands of 16 bits, computed in float
 
 // How a thread reaches its elements of one operand.
 enum class Access : uint8_t { vector, same, scattered };
@@ -64,27 +66,25 @@ struct Operands {
 };
 
 // A thread's elements: neighbours from `first` on, or a block apart.
-template <class C, bool kNeighbours>
+template <class C, int kCount>
 struct Share {
-  static constexpr int kCount = kPerThread<C, kNeighbours>;
   int64_t first;
   __device__ __forceinline__ Share()
       : first(static_cast<int64_t>(blockIdx.x) * (kElementwiseBlock * kCount) +
-              static_cast<int64_t>(threadIdx.x) * (kNeighbours ? kCount : 1)) {}
+              static_cast<int64_t>(threadIdx.x) * (kCount > kScattered ? kCount : 1)) {}
   __device__ __forceinline__ int64_t element(int k) const {
-    return first + (kNeighbours ? k : k * kElementwiseBlock);
+    return first + (kCount > kScattered ? k : k * kElementwiseBlock);
   }
 };
 
 // out = the thread's elements of operand `which`, which stores T. Only one dimension leaves a tail: rows of
 // several are whole multiples of a thread's neighbours.
-template <class T, class C, bool kNeighbours, int kOperands>
-__device__ __forceinline__ void read_as(C (&out)[kPerThread<C, kNeighbours>], const Operands<kOperands>& o,
-                                        int which, const Share<C, kNeighbours>& share) {
-  constexpr int kCount = kPerThread<C, kNeighbours>;
+template <class T, class C, int kCount, int kOperands>
+__device__ __forceinline__ void read_as(C (&out)[kCount], const Operands<kOperands>& o, int which,
+                                        const Share<C, kCount>& share) {
   const Operand& operand = o.operand[which];
   const T* data = static_cast<const T*>(operand.data);
-  if constexpr (kNeighbours) {
+  if constexpr (kCount > kScattered) {
     const T* p = data + o.offset(which, share.first);
     if (operand.access == Access::same) {
       const C value = to<C>(*p);
@@ -106,12 +106,11 @@ __device__ __forceinline__ void read_as(C (&out)[kPerThread<C, kNeighbours>], co
 }
 
 // The reverse, to operand 0.
-template <class T, class C, bool kNeighbours, int kOperands>
-__device__ __forceinline__ void write_as(const C (&in)[kPerThread<C, kNeighbours>],
-                                         const Operands<kOperands>& o, const Share<C, kNeighbours>& share) {
-  constexpr int kCount = kPerThread<C, kNeighbours>;
+template <class T, class C, int kCount, int kOperands>
+__device__ __forceinline__ void write_as(const C (&in)[kCount], const Operands<kOperands>& o,
+                                         const Share<C, kCount>& share) {
   T* data = static_cast<T*>(o.operand[0].data);
-  if constexpr (kNeighbours) {
+  if constexpr (kCount > kScattered) {
     T* p = data + o.offset(0, share.first);
     if (share.first + kCount <= o.count) return store(p, in);
 #pragma unroll
@@ -145,14 +144,14 @@ __device__ __forceinline__ void for_stored(DType t, F&& f) {
 }
 
 // The same for operands whose type is known only at run time.
-template <class C, bool kNeighbours, int kOperands>
-__device__ __forceinline__ void read(C (&out)[kPerThread<C, kNeighbours>], const Operands<kOperands>& o,
-                                     int which, const Share<C, kNeighbours>& share) {
+template <class C, int kCount, int kOperands>
+__device__ __forceinline__ void read(C (&out)[kCount], const Operands<kOperands>& o, int which,
+                                     const Share<C, kCount>& share) {
   for_stored<C>(o.operand[which].dtype, [&]<class T>(T*) { read_as<T>(out, o, which, share); });
 }
-template <class C, bool kNeighbours, int kOperands>
-__device__ __forceinline__ void write(const C (&in)[kPerThread<C, kNeighbours>], const Operands<kOperands>& o,
-                                      const Share<C, kNeighbours>& share) {
+template <class C, int kCount, int kOperands>
+__device__ __forceinline__ void write(const C (&in)[kCount], const Operands<kOperands>& o,
+                                      const Share<C, kCount>& share) {
   for_stored<C>(o.operand[0].dtype, [&]<class T>(T*) { write_as<T>(in, o, share); });
 }
 
@@ -207,14 +206,27 @@ struct Plan {
   }
 };
 
-// Launches neighbours<> or scattered<>, whichever the plan asks for, over all elements of compute type C.
-template <class C, int kCount, class Kernel, class... Arguments>
-void launch_over(const Plan<kCount>& plan, Kernel neighbours, Kernel scattered,
-                 const Arguments&... arguments) {
-  const int64_t per_thread = plan.neighbours ? kPerThread<C> : kPerThread<C, false>;
-  launch(plan.neighbours ? neighbours : scattered,
-         over((plan.operands.count + per_thread - 1) / per_thread, kElementwiseBlock), plan.operands,
-         arguments...);
+// Launches kernel<C, kCount> over all elements of the views, the first of which is the output:
+// run.operator()<kCount>() gives the kernel for a thread's number of elements.
+template <class C, int kViews, class Run, class... Arguments>
+void launch_over(const View (&views)[kViews], Run&& run, const Arguments&... arguments) {
+  int wanted = kNeighbours<C>;
+  if constexpr (std::is_same_v<C, float>) {
+    bool narrow = true;
+    for (const View& v : views) narrow = narrow && size_of(v.dtype) <= 2;
+    if (narrow) wanted = kNarrowNeighbours;
+  }
+  const Plan<kViews> plan(views, wanted);
+  const int each = plan.neighbours ? wanted : kScattered;
+  const LaunchConfig config = over((plan.operands.count + each - 1) / each, kElementwiseBlock);
+  if (each == kScattered)
+    return launch(run.template operator()<kScattered>(), config, plan.operands, arguments...);
+  if constexpr (std::is_same_v<C, float>) {
+    if (each == kNarrowNeighbours) {
+      return launch(run.template operator()<kNarrowNeighbours>(), config, plan.operands, arguments...);
+    }
+  }
+  launch(run.template operator()<kNeighbours<C>>(), config, plan.operands, arguments...);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

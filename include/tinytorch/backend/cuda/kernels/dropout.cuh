@@ -7,15 +7,14 @@
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 // Neighbours begin at a multiple of 4, so a thread makes each of its Philox blocks once.
-template <class C, bool kNeighbours>
+template <class C, int kCount>
 static __global__ void __launch_bounds__(kElementwiseBlock)
     dropout_kernel(const __grid_constant__ Operands<2> o, DropoutMask mask) {
-  constexpr int kCount = kPerThread<C, kNeighbours>;
-  const Share<C, kNeighbours> share;
+  const Share<C, kCount> share;
   if (share.first >= o.count) return;
   C v[kCount];
   read(v, o, 1, share);
-  if constexpr (kNeighbours) {
+  if constexpr (kCount > kScattered) {
 #pragma unroll
     for (int k = 0; k < kCount; k += 4) {
       const PhiloxBlock words = mask.block(share.first + k);
@@ -39,7 +38,8 @@ void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t f
   if (out.numel() == 0) return;
   const DropoutMask mask(p, seed, first_block);
   const auto run = [&]<class C>(C*) {
-    launch_over<C>(Plan<2>({out, x}, kPerThread<C>), dropout_kernel<C, true>, dropout_kernel<C, false>, mask);
+    launch_over<C>(
+        {out, x}, [&]<int kCount>() { return dropout_kernel<C, kCount>; }, mask);
   };
   if (x.dtype == DType::f64) return run(static_cast<double*>(nullptr));
   run(static_cast<float*>(nullptr));

@@ -65,13 +65,13 @@ __device__ __forceinline__ C binary_of(C a, C b, C p0) {
   return binary_value<fn, C>(a, b, p0);
 }
 
-template <class C, bool kNeighbours>
+template <class C, int kCount>
 static __global__ void __launch_bounds__(kElementwiseBlock)
     unary_kernel(const __grid_constant__ Operands<2> o, UnaryFn fn, C p0, C p1) {
   constexpr int kFunctions = std::is_integral_v<C> ? kLastIntegerUnary + 1 : kUnaryCount;
-  const Share<C, kNeighbours> share;
+  const Share<C, kCount> share;
   if (share.first >= o.count) return;
-  C v[kPerThread<C, kNeighbours>];
+  C v[kCount];
   read(v, o, 1, share);
   select<UnaryFn::identity, kFunctions>(static_cast<int>(fn), [&]<UnaryFn kFn>() {
 #pragma unroll
@@ -80,53 +80,53 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
   write(v, o, share);
 }
 
-template <class C, bool kNeighbours>
+template <class C, int kCount>
 static __global__ void __launch_bounds__(kElementwiseBlock)
     binary_kernel(const __grid_constant__ Operands<3> o, BinaryFn fn, C p0) {
   constexpr int kFunctions = std::is_integral_v<C> ? kLastIntegerBinary + 1 : kBinaryCount;
-  const Share<C, kNeighbours> share;
+  const Share<C, kCount> share;
   if (share.first >= o.count) return;
-  C u[kPerThread<C, kNeighbours>], v[kPerThread<C, kNeighbours>];
+  C u[kCount], v[kCount];
   read(u, o, 1, share);
   read(v, o, 2, share);
   select<BinaryFn::add, kFunctions>(static_cast<int>(fn), [&]<BinaryFn kFn>() {
 #pragma unroll
-    for (int k = 0; k < kPerThread<C, kNeighbours>; ++k) u[k] = binary_of<kFn>(u[k], v[k], p0);
+    for (int k = 0; k < kCount; ++k) u[k] = binary_of<kFn>(u[k], v[k], p0);
   });
   write(u, o, share);
 }
 
-template <class C, bool kNeighbours>
+template <class C, int kCount>
 static __global__ void __launch_bounds__(kElementwiseBlock)
     where_kernel(const __grid_constant__ Operands<4> o) {
-  const Share<C, kNeighbours> share;
+  const Share<C, kCount> share;
   if (share.first >= o.count) return;
-  C condition[kPerThread<C, kNeighbours>], u[kPerThread<C, kNeighbours>], v[kPerThread<C, kNeighbours>];
+  C condition[kCount], u[kCount], v[kCount];
   read(condition, o, 1, share);
   read(u, o, 2, share);
   read(v, o, 3, share);
 #pragma unroll
-  for (int k = 0; k < kPerThread<C, kNeighbours>; ++k) u[k] = condition[k] != C(0) ? u[k] : v[k];
+  for (int k = 0; k < kCount; ++k) u[k] = condition[k] != C(0) ? u[k] : v[k];
   write(u, o, share);
 }
 
 // Moves of whole words: the bits stay as they are.
-template <class Word, bool kNeighbours>
+template <class Word, int kCount>
 static __global__ void __launch_bounds__(kElementwiseBlock)
     copy_kernel(const __grid_constant__ Operands<2> o) {
-  const Share<Word, kNeighbours> share;
+  const Share<Word, kCount> share;
   if (share.first >= o.count) return;
-  Word v[kPerThread<Word, kNeighbours>];
+  Word v[kCount];
   read_as<Word>(v, o, 1, share);
   write_as<Word>(v, o, share);
 }
 
-template <class Word, bool kNeighbours>
+template <class Word, int kCount>
 static __global__ void __launch_bounds__(kElementwiseBlock)
     fill_kernel(const __grid_constant__ Operands<1> o, Word value) {
-  const Share<Word, kNeighbours> share;
+  const Share<Word, kCount> share;
   if (share.first >= o.count) return;
-  Word v[kPerThread<Word, kNeighbours>];
+  Word v[kCount];
 #pragma unroll
   for (Word& word : v) word = value;
   write_as<Word>(v, o, share);
@@ -179,8 +179,8 @@ void unary(UnaryFn fn, const View& out, const View& x, double p0, double p1) {
     if (std::is_integral_v<C> && static_cast<int>(fn) > kLastIntegerUnary) {
       fail("TT-DTYPE-02", "unary: this function needs a floating dtype");
     }
-    launch_over<C>(Plan<2>({out, x}, kPerThread<C>), unary_kernel<C, true>, unary_kernel<C, false>, fn,
-                   convert<C>(p0), convert<C>(p1));
+    launch_over<C>(
+        {out, x}, [&]<int kCount>() { return unary_kernel<C, kCount>; }, fn, convert<C>(p0), convert<C>(p1));
   });
 }
 
@@ -190,16 +190,15 @@ void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p
     if (std::is_integral_v<C> && static_cast<int>(fn) > kLastIntegerBinary) {
       fail("TT-DTYPE-02", "binary: this function needs a floating dtype");
     }
-    launch_over<C>(Plan<3>({out, a, b}, kPerThread<C>), binary_kernel<C, true>, binary_kernel<C, false>, fn,
-                   convert<C>(p0));
+    launch_over<C>(
+        {out, a, b}, [&]<int kCount>() { return binary_kernel<C, kCount>; }, fn, convert<C>(p0));
   });
 }
 
 void where(const View& out, const View& condition, const View& a, const View& b) {
   if (out.numel() == 0) return;
   dispatch_compute(out.dtype, [&]<class C>(C*) {
-    launch_over<C>(Plan<4>({out, condition, a, b}, kPerThread<C>), where_kernel<C, true>,
-                   where_kernel<C, false>);
+    launch_over<C>({out, condition, a, b}, [&]<int kCount>() { return where_kernel<C, kCount>; });
   });
 }
 
@@ -240,9 +239,9 @@ void copy(const View& out, const View& x) {
   if (out.numel() == 0) return;
   if (out.dtype == x.dtype) {
     return dispatch_word(out.dtype, [&]<class Word>(Word*) {
-      const Plan<2> plan({out, x}, kPerThread<Word>);
+      const Plan<2> plan({out, x}, kNeighbours<Word>);
       if (transpose<Word>(plan)) return;
-      launch_over<Word>(plan, copy_kernel<Word, true>, copy_kernel<Word, false>);
+      launch_over<Word>({out, x}, [&]<int kCount>() { return copy_kernel<Word, kCount>; });
     });
   }
   if (is_floating(out.dtype) && is_floating(x.dtype) && size_of(out.dtype) < 8 && size_of(x.dtype) < 8) {
@@ -264,8 +263,8 @@ void fill_with(const View& out, V value) {
     const T element = convert<T>(value);
     Word word;
     std::memcpy(&word, &element, sizeof(word));
-    launch_over<Word>(Plan<1>({out}, kPerThread<Word>), fill_kernel<Word, true>, fill_kernel<Word, false>,
-                      word);
+    launch_over<Word>(
+        {out}, [&]<int kCount>() { return fill_kernel<Word, kCount>; }, word);
   });
 }
 void fill(const View& out, double value) { fill_with(out, value); }

@@ -32,17 +32,17 @@ __device__ __forceinline__ void select_activation(Activation fn, F&& f) {
 
 // --- bias and activation ---
 
-template <class C, bool kNeighbours>
+template <class C, int kCount>
 static __global__ void __launch_bounds__(kElementwiseBlock)
     bias_activation_kernel(const __grid_constant__ Operands<3> o, Activation fn) {
-  const Share<C, kNeighbours> share;
+  const Share<C, kCount> share;
   if (share.first >= o.count) return;
-  C v[kPerThread<C, kNeighbours>], b[kPerThread<C, kNeighbours>];
+  C v[kCount], b[kCount];
   read(v, o, 1, share);
   read(b, o, 2, share);
   select_activation(fn, [&]<Activation kFn>() {
 #pragma unroll
-    for (int k = 0; k < kPerThread<C, kNeighbours>; ++k) {
+    for (int k = 0; k < kCount; ++k) {
       v[k] = unary_value<activation_fn(kFn), C>(v[k] + b[k], C(0), C(0));
     }
   });
@@ -97,8 +97,8 @@ static __global__ void __launch_bounds__(kBiasThreads)
 void bias_activation(Activation fn, const View& out, const View& x, const View& bias) {
   if (out.numel() == 0) return;
   const auto run = [&]<class C>(C*) {
-    launch_over<C>(Plan<3>({out, x, bias}, kPerThread<C>), bias_activation_kernel<C, true>,
-                   bias_activation_kernel<C, false>, fn);
+    launch_over<C>(
+        {out, x, bias}, [&]<int kCount>() { return bias_activation_kernel<C, kCount>; }, fn);
   };
   if (x.dtype == DType::f64) return run(static_cast<double*>(nullptr));
   run(static_cast<float*>(nullptr));
@@ -262,12 +262,11 @@ void residual_norm(const View& out, const View& sum, const View& mean, const Vie
 }
 
 // dresidual += dsum; dx = dropout's mask of it. Either part may be missing.
-template <class C, bool kNeighbours>
+template <class C, int kCount>
 static __global__ void __launch_bounds__(kElementwiseBlock)
     add_and_mask_kernel(const __grid_constant__ Operands<2> sum, const __grid_constant__ Operands<2> masked,
                         bool adds, bool masks, DropoutMask mask) {
-  constexpr int kCount = kPerThread<C, kNeighbours>;
-  const Share<C, kNeighbours> share;
+  const Share<C, kCount> share;
   if (share.first >= sum.count) return;
   C v[kCount], d[kCount];
   read(v, sum, 0, share);
@@ -302,11 +301,11 @@ void residual_norm_grad(const View& dx, const View& dresidual, const View& dweig
   if (dresidual.numel() == 0 || (!dsum.data && !masks)) return;
   const DropoutMask mask(parameters.p, parameters.seed, parameters.first_block);
   const auto run = [&]<class C>(C*) {
-    const Plan<2> added({dresidual, dsum.data ? dsum : dresidual}, kPerThread<C>);
-    const Plan<2> to({masks ? dx : dresidual, dresidual}, kPerThread<C>);
+    const Plan<2> added({dresidual, dsum.data ? dsum : dresidual}, kNeighbours<C>);
+    const Plan<2> to({masks ? dx : dresidual, dresidual}, kNeighbours<C>);
     const bool neighbours = added.neighbours && to.neighbours;
-    const int64_t each = neighbours ? kPerThread<C> : kPerThread<C, false>;
-    launch(neighbours ? add_and_mask_kernel<C, true> : add_and_mask_kernel<C, false>,
+    const int64_t each = neighbours ? kNeighbours<C> : kScattered;
+    launch(neighbours ? add_and_mask_kernel<C, kNeighbours<C>> : add_and_mask_kernel<C, kScattered>,
            over((added.operands.count + each - 1) / each, kElementwiseBlock), added.operands, to.operands,
            dsum.data != nullptr, masks, mask);
   };

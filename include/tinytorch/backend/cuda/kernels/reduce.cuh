@@ -97,61 +97,72 @@ struct ReduceLayout {
   int64_t chunks;  // of each result
 };
 
-// kGroup threads (32 or 256) fold one chunk of one result.
+// The thread's part of elements [first, last) of a result at `data`, of kGroup threads.
+template <class C, int kGroup, class T, class Fold>
+__device__ __forceinline__ typename Fold::A fold_part(const ReduceLayout& x, const T* data, int64_t first,
+                                                      int64_t last, const Fold& fold) {
+  const int lane = static_cast<int>(threadIdx.x) % kGroup;
+  typename Fold::A sum = fold.neutral();
+  C v[8] = {};
+  if (x.vector) {
+    constexpr int kAhead = sizeof(T) == 2 ? 4 : 2;  // loads in flight
+    int64_t i = first + lane * 8;
+    for (; i + (kAhead - 1) * kGroup * 8 + 8 <= last; i += kAhead * kGroup * 8) {
+      C ahead[kAhead][8];
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) load(ahead[a], data + i + a * kGroup * 8);
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) sum = fold(sum, fold.of(ahead[a], 8));
+    }
+    for (; i + 8 <= last; i += kGroup * 8) {
+      load(v, data + i);
+      sum = fold(sum, fold.of(v, 8));
+    }
+    if (i < last) {
+      C tail[8] = {};
+      for (int k = 0; k < 8; ++k) tail[k] = i + k < last ? to<C>(data[i + k]) : C{};
+      sum = fold(sum, fold.of(tail, static_cast<int>(last - i)));
+    }
+  } else {
+    for (int64_t i = first + lane; i < last; i += kGroup * 8) {
+      int count = 0;
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        const int64_t at = i + k * kGroup;
+        v[k] = at < last ? to<C>(data[x.reduced.offset(0, at)]) : C{};
+        count += at < last;
+      }
+      sum = fold(sum, fold.of(v, count));
+    }
+  }
+  return sum;
+}
+
+// kGroup threads (32 or 256) fold one chunk of one result after the other: short rows do not repay a block
+// each.
 template <class C, class Fold, int kGroup>
 static __global__ void __launch_bounds__(kReduceThreads)
     reduce_rows(const __grid_constant__ ReduceLayout x, typename Fold::A* out, Fold fold) {
   using A = typename Fold::A;
-  const int lane = static_cast<int>(threadIdx.x) % kGroup;
-  const int64_t task = static_cast<int64_t>(blockIdx.x) * (kReduceThreads / kGroup) + threadIdx.x / kGroup;
-  A sum = fold.neutral();
-  if (task < x.kept.count * x.chunks) {
+  constexpr int kGroups = kReduceThreads / kGroup;
+  const int64_t tasks = x.kept.count * x.chunks;
+  for (int64_t task = static_cast<int64_t>(blockIdx.x) * kGroups + threadIdx.x / kGroup; task < tasks;
+       task += static_cast<int64_t>(gridDim.x) * kGroups) {
     const int64_t result = x.chunks == 1 ? task : task / x.chunks;  // a division costs more than a short row
     const int64_t first = (task - result * x.chunks) * x.chunk;
     const int64_t last = min(first + x.chunk, x.reduced.count);
     const int64_t start = x.kept.offset(0, result);
+    A sum = fold.neutral();
     for_stored<C>(x.dtype, [&]<class T>(T*) {
-      const T* data = static_cast<const T*>(x.data) + start;
-      C v[8] = {};
-      if (x.vector) {
-        constexpr int kAhead = sizeof(T) == 2 ? 4 : 2;  // loads in flight
-        int64_t i = first + lane * 8;
-        for (; i + (kAhead - 1) * kGroup * 8 + 8 <= last; i += kAhead * kGroup * 8) {
-          C ahead[kAhead][8];
-#pragma unroll
-          for (int a = 0; a < kAhead; ++a) load(ahead[a], data + i + a * kGroup * 8);
-#pragma unroll
-          for (int a = 0; a < kAhead; ++a) sum = fold(sum, fold.of(ahead[a], 8));
-        }
-        for (; i + 8 <= last; i += kGroup * 8) {
-          load(v, data + i);
-          sum = fold(sum, fold.of(v, 8));
-        }
-        if (i < last) {
-          C tail[8] = {};
-          for (int k = 0; k < 8; ++k) tail[k] = i + k < last ? to<C>(data[i + k]) : C{};
-          sum = fold(sum, fold.of(tail, static_cast<int>(last - i)));
-        }
-      } else {
-        for (int64_t i = first + lane; i < last; i += kGroup * 8) {
-          int count = 0;
-#pragma unroll
-          for (int k = 0; k < 8; ++k) {
-            const int64_t at = i + k * kGroup;
-            v[k] = at < last ? to<C>(data[x.reduced.offset(0, at)]) : C{};
-            count += at < last;
-          }
-          sum = fold(sum, fold.of(v, count));
-        }
-      }
+      sum = fold_part<C, kGroup>(x, static_cast<const T*>(x.data) + start, first, last, fold);
     });
+    if constexpr (kGroup == kWarp) {
+      sum = warp_reduce(sum, fold);
+    } else {
+      sum = block_reduce<kReduceThreads>(sum, fold, static_cast<A>(fold.neutral()));
+    }
+    if (static_cast<int>(threadIdx.x) % kGroup == 0) out[task] = sum;
   }
-  if constexpr (kGroup == kWarp) {
-    sum = warp_reduce(sum, fold);
-  } else {
-    sum = block_reduce<kReduceThreads>(sum, fold, static_cast<A>(fold.neutral()));
-  }
-  if (lane == 0 && task < x.kept.count * x.chunks) out[task] = sum;
 }
 
 // Neighbouring results are neighbours in memory: a warp walks 32 of them (256 with vectors of 8) down its
@@ -314,7 +325,10 @@ void reduce_with(const Fold& fold, const View& out, const View& x, const bool* r
   const int64_t tasks = results * l.chunks;
   const DeviceScratch<A> partial(tasks);
   if (small) {
-    launch(reduce_rows<C, Fold, kWarp>, over(tasks * kWarp, kReduceThreads), l, partial.data(), fold);
+    LaunchConfig config = over(tasks * kWarp, kReduceThreads);
+    config.grid.x = static_cast<unsigned>(
+        std::min<int64_t>(config.grid.x, 4 * resident_blocks(reduce_rows<C, Fold, kWarp>, config)));
+    launch(reduce_rows<C, Fold, kWarp>, config, l, partial.data(), fold);
   } else {
     launch(reduce_rows<C, Fold, kReduceThreads>, over(tasks * kReduceThreads, kReduceThreads), l,
            partial.data(), fold);
