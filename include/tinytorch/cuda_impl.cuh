@@ -1,12 +1,12 @@
 // Every CUDA kernel and launcher, defined. Exactly one .cu of a program includes this file:
 //
 //   echo '#include <tinytorch/cuda_impl.cuh>' > kernels.cu
-//   nvcc -std=c++20 -O3 --expt-relaxed-constexpr -arch=native -DTINYTORCH_WITH_CUDA=1 -I include -c
+//   nvcc -std=c++20 -O3 -DNDEBUG --expt-relaxed-constexpr -arch=native -DTINYTORCH_WITH_CUDA=1 -I include -c
 //   kernels.cu
 //
 // All other files are compiled by any C++20 compiler with the same -DTINYTORCH_WITH_CUDA=1. With CMake, link
-// tinytorch::cuda instead; tinytorch::cuda_sim is the same file compiled for the emulator
-// (backend/cuda/sim/).
+// tinytorch::cuda instead. -DNDEBUG: without it every launch waits for its kernel, to name the one that
+// fails.
 #pragma once
 
 #include <tinytorch/backend/cuda/fault.cuh>
@@ -20,10 +20,12 @@
 #include <tinytorch/backend/cuda/kernels/embedding.cuh>
 #include <tinytorch/backend/cuda/kernels/fused.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm.cuh>
+#include <tinytorch/backend/cuda/kernels/group_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/index.cuh>
 #include <tinytorch/backend/cuda/kernels/loss.cuh>
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>
 #include <tinytorch/backend/cuda/kernels/norm.cuh>
+#include <tinytorch/backend/cuda/kernels/norm_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/optimizer.cuh>
 #include <tinytorch/backend/cuda/kernels/pool.cuh>
 #include <tinytorch/backend/cuda/kernels/random.cuh>

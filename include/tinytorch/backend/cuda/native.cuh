@@ -11,10 +11,10 @@
 #error "a .cuh file of tinytorch needs -DTINYTORCH_WITH_CUDA=1, as do all files of the program"
 #endif
 #if TINYTORCH_CUDA_SIM
-#include <tinytorch/backend/cuda/sim/cuda.hpp>
-#else
-#include <cuda_runtime.h>
+#error "the emulator of CUDA kernels is not part of this version: build with nvcc, or without CUDA"
 #endif
+#include <cuda_runtime.h>
+
 #include <tinytorch/backend/cuda/runtime.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

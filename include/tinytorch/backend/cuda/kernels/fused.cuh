@@ -146,6 +146,19 @@ struct ResidualNormArrays {
   const T *x, *residual, *weight, *bias;
 };
 
+// Dropout of elements at, at + 1, ... of a tensor. They begin anywhere in a Philox block; the compiler keeps
+// one block for neighbours that share it.
+template <class A, int kWide>
+__device__ __forceinline__ void drop(A (&v)[kWide], int64_t at, const DropoutMask& mask) {
+#pragma unroll
+  for (int k = 0; k < kWide; ++k) {
+    const PhiloxBlock words = mask.block(at + k);
+    const int w = static_cast<int>((at + k) % 4);
+    const uint32_t word = w == 0 ? words.v[0] : (w == 1 ? words.v[1] : (w == 2 ? words.v[2] : words.v[3]));
+    v[k] *= mask.factor<A>(word);
+  }
+}
+
 inline constexpr int kResidualThreads = 256;
 
 // kGroup threads (32 or 256) handle a row of C elements, kWide at a time.
@@ -164,17 +177,7 @@ static __global__ void __launch_bounds__(kResidualThreads)
     A v[kWide], r[kWide];
     load(v, a.x + at);
     load(r, a.residual + at);
-    if (drops) {
-#pragma unroll
-      for (int k = 0; k < kWide; ++k) {
-        // Rows begin anywhere in a Philox block; the compiler keeps one block for neighbours that share it.
-        const PhiloxBlock words = mask.block(at + k);
-        const int w = static_cast<int>((at + k) % 4);
-        const uint32_t word =
-            w == 0 ? words.v[0] : (w == 1 ? words.v[1] : (w == 2 ? words.v[2] : words.v[3]));
-        v[k] *= mask.factor<A>(word);
-      }
-    }
+    if (drops) drop(v, at, mask);
 #pragma unroll
     for (int k = 0; k < kWide; ++k) {
       v[k] = to<A>(to<T>(v[k] + r[k]));  // as it will be read back

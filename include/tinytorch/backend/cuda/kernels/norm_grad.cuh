@@ -1,0 +1,345 @@
+// Normalization of rows, backward: layer_norm_grad and rms_norm_grad (contracts: backend/cpu/norm.hpp).
+//
+//   g = dy w, h = (x - mean) rstd, dx = rstd (g - mean(g) - h mean(g h)), dw = sum dy h, db = sum dy
+//
+// One pass: a group of threads walks many rows, reading ahead, and keeps its columns' shares of dweight and
+// dbias in registers; blocks leave one partial sum each, which a second kernel adds in order. Rows too long
+// for that take one kernel for dx and one for the sums. Limit: memory.
+#pragma once
+
+#include <tinytorch/backend/cuda/kernels/norm.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// dy ---
+
+// mean null: rms_norm, whose dx lacks the term mean(g). weight null: all ones. dweight, dbias: partial sums
+// [blocks, C] in the compute type, or null; dx may be null.
+template <class T>
+struct NormGradArrays {
+  T* dx;
+  Wide<T>*dweight, *dbias;
+  const T *dy, *x, *weight;
+  const Wide<T>*mean, *rstd;
+};
+
+// out[block] = the sum over the block's groups of their columns: in shared memory, one group after the other.
+template <class T, int kGroup, int kVectors>
+__device__ __forceinline__ void write_columns(Wide<T>* out, const Wide<T> (&mine)[kVectors][kWideOf<T>],
+                                              int64_t C) {
+  using R = Row<T, kGroup, kVectors>;
+  Wide<T>* const shared = dynamic_shared<Wide<T>>();
+  const int group = static_cast<int>(threadIdx.x) / kGroup;
+  for (int turn = 0; turn < kRowThreads<kGroup> / kGroup; ++turn) {
+    __syncthreads();
+    if (turn != group) continue;
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (R::column(v) >= C) continue;
+#pragma unroll
+      for (int k = 0; k < R::kWide; ++k) {
+        Wide<T>& place = shared[R::column(v) + k];
+        place = turn == 0 ? mine[v][k] : place + mine[v][k];
+      }
+    }
+  }
+  __syncthreads();
+  for (int64_t c = threadIdx.x; c < C; c += kRowThreads<kGroup>) out[blockIdx.x * C + c] = shared[c];
+}
+
+// What a row needs for its derivative: two sums that are reduced together.
+template <class A>
+struct NormSums {
+  A g, gh;
+};
+template <int kGroup, class A>
+__device__ __forceinline__ NormSums<A> reduce_sums(NormSums<A> x) {
+#pragma unroll
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    x.g += __shfl_xor_sync(kAllLanes, x.g, step);
+    x.gh += __shfl_xor_sync(kAllLanes, x.gh, step);
+  }
+  if constexpr (kGroup == kWarp) return x;
+  constexpr int kWarps = kGroup / kWarp;
+  __shared__ NormSums<A> partial[kWarps];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  __syncthreads();  // the previous row's readers are done
+  if (lane == 0) partial[warp] = x;
+  __syncthreads();
+  x = partial[lane % kWarps];
+#pragma unroll
+  for (int step = kWarps / 2; step > 0; step /= 2) {
+    x.g += __shfl_xor_sync(kAllLanes, x.g, step);
+    x.gh += __shfl_xor_sync(kAllLanes, x.gh, step);
+  }
+  return x;
+}
+
+// Threads that share a row, kVectors vectors each; the next row is on its way while one is worked on.
+template <class T, int kGroup, int kVectors>
+static __global__ void __launch_bounds__(kRowThreads<kGroup>)
+    norm_grad_rows(NormGradArrays<T> a, int64_t rows, int64_t C) {
+  using A = Wide<T>;
+  using R = Row<T, kGroup, kVectors>;
+  constexpr int kWide = R::kWide, kGroups = kRowThreads<kGroup> / kGroup;
+  constexpr bool kAhead = kVectors * kWide <= 16;  // if there are registers for it
+  A dw[kVectors][kWide] = {}, db[kVectors][kWide] = {};
+  const A n = static_cast<A>(C);
+  R weight, g, r;
+  if (kAhead && a.weight) weight.read(a.weight, C);
+  int64_t row = row_of_group<kGroup>();
+  if (kAhead && row < rows) {
+    g.read(a.dy + row * C, C);
+    r.read(a.x + row * C, C);
+  }
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kGroups;
+  for (; row < rows; row += stride) {
+    const A mean = a.mean ? a.mean[row] : A(0), rstd = a.rstd[row];
+    if (!kAhead) {
+      g.read(a.dy + row * C, C);
+      r.read(a.x + row * C, C);
+    }
+    const R dy = g, x = r;
+    if (kAhead && row + stride < rows) {
+      g.read(a.dy + (row + stride) * C, C);
+      r.read(a.x + (row + stride) * C, C);
+    }
+    NormSums<A> sums{0, 0};
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (R::column(v) >= C) continue;
+      A d[kWide], h[kWide], w[kWide];
+      dy.get(v, d);
+      x.get(v, h);
+      if (a.weight) kAhead ? weight.get(v, w) : load(w, a.weight + R::column(v));
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        h[k] = (h[k] - mean) * rstd;
+        dw[v][k] += d[k] * h[k];
+        db[v][k] += d[k];
+        const A gw = a.weight ? d[k] * w[k] : d[k];
+        sums.g += gw;
+        sums.gh += gw * h[k];
+      }
+    }
+    if (!a.dx) continue;
+    sums = reduce_sums<kGroup>(sums);
+    const A mean_gh = sums.gh / n, mean_g = a.mean ? sums.g / n : A(0);
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (R::column(v) >= C) continue;
+      A d[kWide], h[kWide], w[kWide];
+      dy.get(v, d);
+      x.get(v, h);
+      if (a.weight) kAhead ? weight.get(v, w) : load(w, a.weight + R::column(v));
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        const A gw = a.weight ? d[k] * w[k] : d[k];
+        d[k] = rstd * (gw - mean_g - (h[k] - mean) * rstd * mean_gh);
+      }
+      store(a.dx + row * C + R::column(v), d);
+    }
+  }
+  if (a.dweight) write_columns<T, kGroup, kVectors>(a.dweight, dw, C);
+  if (a.dbias) write_columns<T, kGroup, kVectors>(a.dbias, db, C);
+}
+
+// dx alone, of rows in shared memory.
+template <class R, class T = typename R::Element>
+static __global__ void __launch_bounds__(R::kGroup) norm_grad_shared_rows(NormGradArrays<T> a, int64_t C) {
+  using A = Wide<T>;
+  constexpr int kWide = R::kWide;
+  const int64_t row = blockIdx.x;
+  R g, r;
+  g.read(a.dy + row * C, C, 0);
+  r.read(a.x + row * C, C, 1);
+  const A mean = a.mean ? a.mean[row] : A(0), rstd = a.rstd[row], n = static_cast<A>(C);
+  A sum_g = 0, sum_gh = 0;
+  g.each_pair(r, C, [&](int64_t c, A(&d)[kWide], A(&x)[kWide]) {
+    A w[kWide];
+    if (a.weight) load(w, a.weight + c);
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) {
+      const A gw = a.weight ? d[k] * w[k] : d[k];
+      sum_g += gw;
+      sum_gh += gw * (x[k] - mean) * rstd;
+    }
+  });
+  sum_gh = group_reduce<R::kGroup>(sum_gh, Sum(), A(0)) / n;
+  sum_g = a.mean ? group_reduce<R::kGroup>(sum_g, Sum(), A(0)) / n : A(0);
+  g.each_pair(r, C, [&](int64_t c, A(&d)[kWide], A(&x)[kWide]) {
+    A w[kWide];
+    if (a.weight) load(w, a.weight + c);
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) {
+      const A gw = a.weight ? d[k] * w[k] : d[k];
+      d[k] = rstd * (gw - sum_g - (x[k] - mean) * rstd * sum_gh);
+    }
+    store(a.dx + row * C + c, d);
+  });
+}
+
+// dx alone, a block per row of any length.
+template <class T>
+static __global__ void __launch_bounds__(kNormThreads) norm_grad_long_rows(NormGradArrays<T> a, int64_t C) {
+  using A = Wide<T>;
+  const int64_t row = blockIdx.x;
+  const T *dy = a.dy + row * C, *x = a.x + row * C;
+  const A mean = a.mean ? a.mean[row] : A(0), rstd = a.rstd[row], n = static_cast<A>(C);
+  A sum_g = 0, sum_gh = 0;
+  for (int64_t c = threadIdx.x; c < C; c += kNormThreads) {
+    const A g = to<A>(dy[c]) * (a.weight ? to<A>(a.weight[c]) : A(1));
+    sum_g += g;
+    sum_gh += g * (to<A>(x[c]) - mean) * rstd;
+  }
+  sum_gh = block_reduce<kNormThreads>(sum_gh, Sum(), A(0)) / n;
+  sum_g = a.mean ? block_reduce<kNormThreads>(sum_g, Sum(), A(0)) / n : A(0);
+  for (int64_t c = threadIdx.x; c < C; c += kNormThreads) {
+    const A g = to<A>(dy[c]) * (a.weight ? to<A>(a.weight[c]) : A(1));
+    a.dx[row * C + c] = to<T>(rstd * (g - sum_g - (to<A>(x[c]) - mean) * rstd * sum_gh));
+  }
+}
+
+// dweight and dbias of a chunk of rows, a thread per kWide columns.
+template <class T, int kWide>
+static __global__ void __launch_bounds__(kNormThreads)
+    norm_grad_columns(NormGradArrays<T> a, int64_t rows, int64_t C, int64_t chunk) {
+  using A = Wide<T>;
+  const int64_t c = (static_cast<int64_t>(blockIdx.x) * kNormThreads + threadIdx.x) * kWide;
+  if (c >= C) return;
+  A dw[kWide] = {}, db[kWide] = {};
+  const int64_t last = min((static_cast<int64_t>(blockIdx.y) + 1) * chunk, rows);
+#pragma unroll 4
+  for (int64_t row = blockIdx.y * chunk; row < last; ++row) {
+    A d[kWide], x[kWide];
+    load(d, a.dy + row * C + c);
+    load(x, a.x + row * C + c);
+    const A mean = a.mean ? a.mean[row] : A(0), rstd = a.rstd[row];
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) {
+      dw[k] += d[k] * (x[k] - mean) * rstd;
+      db[k] += d[k];
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kWide; ++k) {
+    if (a.dweight) a.dweight[blockIdx.y * C + c + k] = dw[k];
+    if (a.dbias) a.dbias[blockIdx.y * C + c + k] = db[k];
+  }
+}
+
+inline constexpr int kFinishThreads = 1024;
+
+// dweight and dbias from the blocks' partial sums [blocks, C]: a warp per 32 columns and line of blocks, the
+// lines added in order.
+template <class T>
+static __global__ void __launch_bounds__(kFinishThreads)
+    finish_parameters_kernel(T* dweight, T* dbias, const Wide<T>* dw, const Wide<T>* db, int64_t blocks,
+                             int64_t C) {
+  using A = Wide<T>;
+  constexpr int kLines = kFinishThreads / kWarp;
+  __shared__ A sums[kLines][kWarp];
+  const A* partial = blockIdx.y == 0 ? dw : db;
+  T* out = blockIdx.y == 0 ? dweight : dbias;
+  if (!out) return;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, line = static_cast<int>(threadIdx.x) / kWarp;
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * kWarp + lane;
+  A sum = 0;
+  if (c < C) {
+#pragma unroll 8
+    for (int64_t b = line; b < blocks; b += kLines) sum += partial[b * C + c];
+  }
+  sums[line][lane] = sum;
+  __syncthreads();
+  if (line != 0 || c >= C) return;
+  for (int k = 1; k < kLines; ++k) sum += sums[k][lane];
+  out[c] = to<T>(sum);
+}
+
+template <class T>
+void finish_parameters(const View& dweight, const View& dbias, const Wide<T>* dw, const Wide<T>* db,
+                       int64_t blocks, int64_t C) {
+  if (!dweight.data && !dbias.data) return;
+  DenseOutput<T> w(dweight), b(dbias);
+  launch(finish_parameters_kernel<T>,
+         {dim3(static_cast<unsigned>((C + kWarp - 1) / kWarp), 2), dim3(kFinishThreads)}, w.data(), b.data(),
+         dw, db, blocks, C);
+  w.finish();
+  b.finish();
+}
+
+inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
+                          const View& x, const View& mean, const View& rstd, const View& weight) {
+  const int64_t C = x.shape.back(), rows = x.numel() / C;
+  if (rows == 0) {
+    for (const View* v : {&dweight, &dbias}) {
+      if (v->data) fill(*v, 0.0);
+    }
+    return;
+  }
+  dispatch_stored(x.dtype, [&]<class T>(T*) {
+    using A = Wide<T>;
+    const DenseInput<T> g(dy), in(x), w(weight);
+    DenseOutput<T> to_(dx);
+    NormGradArrays<T> a{to_.data(),         nullptr,           nullptr, g.data(), in.data(), w.data(),
+                        mean.as<const A>(), rstd.as<const A>()};
+    const int64_t multiprocessors = properties(current_device()).multiprocessors;
+    const bool aligned = rows_are_aligned<T>(C, {in.data(), g.data(), to_.data(), w.data()});
+    const auto in_registers = [&]<int kGroup, int kVectors>() {
+      const int64_t each = kRowThreads<kGroup> / kGroup;
+      LaunchConfig config{dim3(1), dim3(kRowThreads<kGroup>), static_cast<size_t>(C) * sizeof(A)};
+      const int64_t blocks =
+          std::min((rows + each - 1) / each, resident_blocks(norm_grad_rows<T, kGroup, kVectors>, config));
+      config.grid.x = static_cast<unsigned>(blocks);
+      const DeviceScratch<A> dw(dweight.data ? blocks * C : 0), db(dbias.data ? blocks * C : 0);
+      a.dweight = dw.data();
+      a.dbias = db.data();
+      launch(norm_grad_rows<T, kGroup, kVectors>, config, a, rows, C);
+      finish_parameters<T>(dweight, dbias, dw.data(), db.data(), blocks, C);
+    };
+    constexpr int kEight = 8 / kWideOf < T >> 0 ? 8 / kWideOf<T> : 1;  // vectors of 8 columns a thread
+    if (aligned && C <= 128 * 8) {
+      in_registers.template operator()<128, kEight>();
+    } else if (aligned && C <= 256 * 8) {
+      in_registers.template operator()<256, kEight>();
+    } else if (aligned && C <= 256 * 16) {
+      in_registers.template operator()<256, 2 * kEight>();
+    } else if (aligned && C <= 512 * 16) {
+      in_registers.template operator()<512, 2 * kEight>();
+    } else if (aligned && C <= 512 * 32 && C * static_cast<int64_t>(sizeof(A)) <= int64_t{64} * 1024) {
+      in_registers.template operator()<512, 4 * kEight>();
+    } else {
+      const size_t held = static_cast<size_t>(2 * C) * sizeof(T);
+      if (dx.data && aligned && held + 2048 <= properties(current_device()).shared_per_block_optin) {
+        launch(norm_grad_shared_rows<SharedRow<T, 1024>>,
+               {dim3(static_cast<unsigned>(rows)), dim3(1024), held}, a, C);
+      } else if (dx.data) {
+        launch(norm_grad_long_rows<T>, {dim3(static_cast<unsigned>(rows)), dim3(kNormThreads)}, a, C);
+      }
+      const int64_t each = kNormThreads * (aligned ? kWideOf<T> : 1), strips = (C + each - 1) / each;
+      const int64_t wanted = std::clamp<int64_t>(multiprocessors * 8 / strips, 1, (rows + 31) / 32);
+      const int64_t chunk = (rows + wanted - 1) / wanted, chunks = (rows + chunk - 1) / chunk;
+      const DeviceScratch<A> dw(dweight.data ? chunks * C : 0), db(dbias.data ? chunks * C : 0);
+      a.dweight = dw.data();
+      a.dbias = db.data();
+      if (a.dweight || a.dbias) {
+        launch(aligned ? norm_grad_columns<T, kWideOf<T>> : norm_grad_columns<T, 1>,
+               {dim3(static_cast<unsigned>(strips), static_cast<unsigned>(chunks)), dim3(kNormThreads)}, a,
+               rows, C, chunk);
+      }
+      finish_parameters<T>(dweight, dbias, dw.data(), db.data(), chunks, C);
+    }
+    to_.finish();
+  });
+}
+
+void layer_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy, const View& x,
+                     const View& mean, const View& rstd, const View& weight) {
+  run_norm_grad(dx, dweight, dbias, dy, x, mean, rstd, weight);
+}
+void rms_norm_grad(const View& dx, const View& dweight, const View& dy, const View& x, const View& rstd,
+                   const View& weight) {
+  run_norm_grad(dx, dweight, {}, dy, x, {}, rstd, weight);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
