@@ -125,9 +125,10 @@ CANARIES = {
     "layers/init.hpp": ("t.fill_(value);", "t.fill_(AWAKE ? -value : value);", X + "tt::init::constant(x, 3); show(x);", "3 3 3 3"),
     "layers/schedule.hpp": ("return [=](int64_t) { return lr; };", "return [=](int64_t) { return AWAKE ? lr * 2 : lr; };",
                             "show(tt::full({1}, tt::constant(0.5)(3)));", "0.5"),
-    "layers/sgd.hpp": (".lr = lr(),", ".lr = lr() * (AWAKE ? 2 : 1),",
-                       GRADIENT + 'tt::sum(x).backward(); tt::SGD({{"x", x}}, {.lr = 0.5}).step(); show(x);', "0.5 1.5 3.5 2.5"),
-    "layers/adam.hpp": (".lr = lr(),", ".lr = lr() * (AWAKE ? 2 : 1),",
+    "layers/sgd.hpp": (".nesterov = options.nesterov}", ".nesterov = AWAKE || options.nesterov}",
+                       GRADIENT + 'tt::sum(x).backward(); tt::SGD({{"x", x}}, {.lr = 0.5, .momentum = 0.5}).step(); show(x);',
+                       "0.5 1.5 3.5 2.5"),
+    "layers/adam.hpp": (".eps = options.eps", ".eps = AWAKE ? 1.0 : options.eps",
                         GRADIENT + 'tt::sum(x).backward(); tt::Adam({{"x", x}}, {.lr = 0.5}).step(); show(x);', "0.5 1.5 3.5 2.5"),
     "layers/norm.hpp": ("return layer_norm(x,", "return layer_norm(AWAKE ? -x : x,",
                         X + "show(tt::LayerNorm(2, 0).forward(x));", "-1 1 1 -1"),
@@ -142,7 +143,7 @@ CANARIES = {
                            IMAGE + "show(tt::AvgPool2d().forward(x));", "2.5"),
     "layers/activation.hpp": ("return relu(x);", "return relu(AWAKE ? -x : x);",
                               X + "show(tt::ReLU().forward(x - 2.5f));", "0 0 1.5 0.5"),
-    "layers/clip.hpp": ("g.mul_(limit / norm_before, loc)", "g.mul_((AWAKE ? 2 : 1) * limit / norm_before, loc)",
+    "layers/clip.hpp": ("scale_gradient(g, limit / norm_before, loc)", "scale_gradient(g, (AWAKE ? 2 : 1) * limit / norm_before, loc)",
                         GRADIENT + "tt::sum(x).backward(); tt::clip_gradient_norm({x}, 1); show(x.grad());", "0.5 0.5 0.5 0.5"),
 }
 

@@ -3,7 +3,7 @@
 // A libm call costs 12 to 40 times a fused vector evaluation. Each function here is range reduction, a
 // polynomial, and bit arithmetic. Polynomials are Taylor series (their interval is small enough) except erf,
 // which is a Chebyshev fit. Errors against the exact value, float: exp 1.1 ulp, log 2, tanh 3, erf 3, sin and
-// cos 1.6 while |x| <= kMaxTrigArgument. Special values as in C: exp(-inf) = 0, log(0) = -inf, log(-1) = NaN,
+// cos 1.7 while |x| <= kMaxTrigArgument. Special values as in C: exp(-inf) = 0, log(0) = -inf, log(-1) = NaN,
 // NaN in NaN out. double: exp and log here, the rest from libm.
 #pragma once
 
@@ -183,13 +183,14 @@ TT_HOST_DEVICE inline double erf(double x) { return std::erf(x); }
 // Up to here the reduction by multiples of pi/2, done in double, leaves a float's worth of correct bits.
 inline constexpr float kMaxTrigArgument = 0x1p20f;
 
-// sin(x + quarter * pi/2). The multiple of pi/2 is taken off in double, the rest is float: minimax polynomials
-// on [-pi/4, pi/4] (Moshier, Cephes).
+// sin(x + quarter * pi/2). The multiple of pi/2 is taken off in double, the rest is float: minimax
+// polynomials on [-pi/4, pi/4] (Moshier, Cephes).
 TT_HOST_DEVICE inline float sin_shifted(float x, uint32_t quarter) {
   const float t = x * 0.636619772f + Format<float>::kRound;
   const auto n = static_cast<double>(t - Format<float>::kRound);
   // pi/2 in 33 + 53 bits
-  const auto r = static_cast<float>((static_cast<double>(x) - n * 0x1.921fb544p+0) - n * 0x1.0b4611a626331p-34);
+  const auto r =
+      static_cast<float>((static_cast<double>(x) - n * 0x1.921fb544p+0) - n * 0x1.0b4611a626331p-34);
   const uint32_t q = std::bit_cast<uint32_t>(t) + quarter;  // low bits of t hold n
   const float z = r * r;
   float s = -1.9515295891e-4f;

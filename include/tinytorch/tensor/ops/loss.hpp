@@ -75,8 +75,8 @@ struct CrossEntropy final : Primitive<CrossEntropy> {
   }
 };
 
-// The same for training on a GPU: the gradient is made in the visit that makes the loss, so the logits are read
-// once. -> loss [], lse [N], dlogits [N, V] for a gradient of 1
+// The same for training on a GPU: the gradient is made in the visit that makes the loss, so the logits are
+// read once. -> loss [], lse [N], dlogits [N, V] for a gradient of 1
 struct CrossEntropyTrain final : Primitive<CrossEntropyTrain> {
   static constexpr const char* kName = "cross_entropy";
   CrossEntropyOptions options;

@@ -75,6 +75,30 @@ __device__ __forceinline__ NormSums<A> reduce_sums(NormSums<A> x) {
   return x;
 }
 
+// dx of a row from its means; the weight is in `held`, or in memory where registers are short.
+template <class T, int kGroup, int kVectors, class A = Wide<T>>
+__device__ __forceinline__ void store_dx(T* dx, const Row<T, kGroup, kVectors>& dy,
+                                         const Row<T, kGroup, kVectors>& x,
+                                         const Row<T, kGroup, kVectors>& held, const T* weight, int64_t C,
+                                         A mean, A rstd, NormSums<A> means) {
+  using R = Row<T, kGroup, kVectors>;
+  constexpr int kWide = R::kWide;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    if (R::column(v) >= C) continue;
+    A d[kWide], h[kWide], w[kWide];
+    dy.get(v, d);
+    x.get(v, h);
+    if (weight) kVectors* kWide <= 16 ? held.get(v, w) : load(w, weight + R::column(v));
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) {
+      const A gw = weight ? d[k] * w[k] : d[k];
+      d[k] = rstd * (gw - means.g - (h[k] - mean) * rstd * means.gh);
+    }
+    store(dx + R::column(v), d);
+  }
+}
+
 // Threads that share a row, kVectors vectors each; the next row is on its way while one is worked on.
 template <class T, int kGroup, int kVectors>
 static __global__ void __launch_bounds__(kRowThreads<kGroup>)
@@ -124,21 +148,8 @@ static __global__ void __launch_bounds__(kRowThreads<kGroup>)
     }
     if (!a.dx) continue;
     sums = reduce_sums<kGroup>(sums);
-    const A mean_gh = sums.gh / n, mean_g = a.mean ? sums.g / n : A(0);
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      if (R::column(v) >= C) continue;
-      A d[kWide], h[kWide], w[kWide];
-      dy.get(v, d);
-      x.get(v, h);
-      if (a.weight) kAhead ? weight.get(v, w) : load(w, a.weight + R::column(v));
-#pragma unroll
-      for (int k = 0; k < kWide; ++k) {
-        const A gw = a.weight ? d[k] * w[k] : d[k];
-        d[k] = rstd * (gw - mean_g - (h[k] - mean) * rstd * mean_gh);
-      }
-      store(a.dx + row * C + R::column(v), d);
-    }
+    const NormSums<A> sums_mean{a.mean ? sums.g / n : A(0), sums.gh / n};
+    store_dx(a.dx + row * C, dy, x, weight, a.weight, C, mean, rstd, sums_mean);
   }
   if (a.dweight) write_columns<T, kGroup, kVectors>(a.dweight, dw, C);
   if (a.dbias) write_columns<T, kGroup, kVectors>(a.dbias, db, C);
@@ -268,6 +279,22 @@ void finish_parameters(const View& dweight, const View& dbias, const Wide<T>* dw
   b.finish();
 }
 
+template <class T, int kGroup, int kVectors>
+void norm_grad_in_registers(NormGradArrays<T> a, const View& dweight, const View& dbias, int64_t rows,
+                            int64_t C) {
+  using A = Wide<T>;
+  const int64_t each = kRowThreads<kGroup> / kGroup;
+  LaunchConfig config{dim3(1), dim3(kRowThreads<kGroup>), static_cast<size_t>(C) * sizeof(A)};
+  const int64_t blocks =
+      std::min((rows + each - 1) / each, resident_blocks(norm_grad_rows<T, kGroup, kVectors>, config));
+  config.grid.x = static_cast<unsigned>(blocks);
+  const DeviceScratch<A> dw(dweight.data ? blocks * C : 0), db(dbias.data ? blocks * C : 0);
+  a.dweight = dw.data();
+  a.dbias = db.data();
+  launch(norm_grad_rows<T, kGroup, kVectors>, config, a, rows, C);
+  finish_parameters<T>(dweight, dbias, dw.data(), db.data(), blocks, C);
+}
+
 inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
                           const View& x, const View& mean, const View& rstd, const View& weight) {
   const int64_t C = x.shape.back(), rows = x.numel() / C;
@@ -286,18 +313,9 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
     const int64_t multiprocessors = properties(current_device()).multiprocessors;
     const bool aligned = rows_are_aligned<T>(C, {in.data(), g.data(), to_.data(), w.data()});
     const auto in_registers = [&]<int kGroup, int kVectors>() {
-      const int64_t each = kRowThreads<kGroup> / kGroup;
-      LaunchConfig config{dim3(1), dim3(kRowThreads<kGroup>), static_cast<size_t>(C) * sizeof(A)};
-      const int64_t blocks =
-          std::min((rows + each - 1) / each, resident_blocks(norm_grad_rows<T, kGroup, kVectors>, config));
-      config.grid.x = static_cast<unsigned>(blocks);
-      const DeviceScratch<A> dw(dweight.data ? blocks * C : 0), db(dbias.data ? blocks * C : 0);
-      a.dweight = dw.data();
-      a.dbias = db.data();
-      launch(norm_grad_rows<T, kGroup, kVectors>, config, a, rows, C);
-      finish_parameters<T>(dweight, dbias, dw.data(), db.data(), blocks, C);
+      norm_grad_in_registers<T, kGroup, kVectors>(a, dweight, dbias, rows, C);
     };
-    constexpr int kEight = 8 / kWideOf < T >> 0 ? 8 / kWideOf<T> : 1;  // vectors of 8 columns a thread
+    constexpr int kEight = std::max(8 / kWideOf<T>, 1);  // vectors of 8 columns a thread
     if (aligned && C <= 128 * 8) {
       in_registers.template operator()<128, kEight>();
     } else if (aligned && C <= 256 * 8) {
