@@ -106,8 +106,12 @@ def must_say(text, *parts):
 
 def cuda_switch(folder):
     source = checkout(folder)
-    must_say(configure(source, folder, "-DTINYTORCH_WITH_CUDA=AUTO"), "CUDA off, the CUDA backend is not part of this version")
-    must_say(configure(source, folder, "-DTINYTORCH_WITH_CUDA=ON", expect=1), "not part of this version", "AUTO or OFF")
+    must_say(configure(source, folder, "-DTINYTORCH_WITH_CUDA=AUTO"), "tinytorch: CUDA ")
+    must_say(configure(source, folder, "-DTINYTORCH_WITH_CUDA=SIM", expect=1), "not part of this version", "ON or OFF")
+    if shutil.which("nvcc"):
+        must_say(configure(source, folder, "-DTINYTORCH_WITH_CUDA=ON"), "tinytorch: CUDA ", "for sm_")
+    else:
+        must_say(configure(source, folder, "-DTINYTORCH_WITH_CUDA=ON", expect=1), "no CUDA compiler was found", "OFF")
     if "CUDA" in configure(source, folder, "-DTINYTORCH_WITH_CUDA=OFF"):
         raise Failure("OFF is to be quiet")
 
