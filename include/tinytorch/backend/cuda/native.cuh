@@ -11,9 +11,10 @@
 #error "a .cuh file of tinytorch needs -DTINYTORCH_WITH_CUDA=1, as do all files of the program"
 #endif
 #if TINYTORCH_CUDA_SIM
-#error "the emulator of CUDA kernels is not part of this version: build with nvcc, or without CUDA"
-#endif
+#include <tinytorch/backend/cuda/sim/cuda.hpp>
+#else
 #include <cuda_runtime.h>
+#endif
 
 #include <tinytorch/backend/cuda/runtime.hpp>
 

@@ -1,0 +1,371 @@
+// The part of the CUDA runtime API that backend/cuda uses, on the host.
+//
+// All work is done at once, in the calling thread, so a stream is always idle and an event always reached. A
+// capture is a list of closures, which a launch of its graph runs in their order.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <tinytorch/backend/cuda/sim/block.hpp>
+#include <tinytorch/backend/cuda/sim/memory.hpp>
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorNotReady = 600,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901
+};
+enum cudaDeviceAttr {
+  cudaDevAttrMaxSharedMemoryPerBlock,
+  cudaDevAttrMultiProcessorCount,
+  cudaDevAttrL2CacheSize,
+  cudaDevAttrMaxThreadsPerMultiProcessor,
+  cudaDevAttrComputeCapabilityMajor,
+  cudaDevAttrComputeCapabilityMinor,
+  cudaDevAttrMaxSharedMemoryPerMultiprocessor,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin
+};
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal,
+  cudaStreamCaptureModeThreadLocal,
+  cudaStreamCaptureModeRelaxed
+};
+inline constexpr unsigned cudaStreamNonBlocking = 1, cudaHostAllocPortable = 1, cudaEventDefault = 0,
+                          cudaEventDisableTiming = 2;
+
+struct CUgraph_st {
+  std::vector<std::function<void()>> nodes;
+  bool invalid = false;
+};
+struct CUgraphExec_st {
+  std::vector<std::function<void()>> nodes;
+};
+struct CUgraphNode_st;
+struct CUstream_st {
+  CUgraph_st* capture = nullptr;
+};
+struct CUevent_st {
+  std::chrono::steady_clock::time_point at{};
+  CUgraph_st* capture = nullptr;
+};
+using cudaGraph_t = CUgraph_st*;
+using cudaGraphExec_t = CUgraphExec_st*;
+using cudaGraphNode_t = CUgraphNode_st*;
+using cudaStream_t = CUstream_st*;
+using cudaEvent_t = CUevent_st*;
+struct cudaDeviceProp {
+  char name[256];
+  size_t totalGlobalMem;
+};
+
+namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
+
+inline thread_local cudaError_t last_error = cudaSuccess;
+inline thread_local std::vector<cudaStream_t> capturing_streams;  // of this thread
+inline thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeThreadLocal;
+
+inline cudaError_t answer(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+// Calls that might wait for the device are refused to a thread that captures, and end its capture.
+inline cudaError_t refuse_in_capture() {
+  if (capturing_streams.empty() || capture_mode == cudaStreamCaptureModeRelaxed) return cudaSuccess;
+  for (cudaStream_t s : capturing_streams) s->capture->invalid = true;
+  return answer(cudaErrorStreamCaptureUnsupported);
+}
+// Does the work now, or keeps it for the stream's graph.
+template <class F>
+void queue(cudaStream_t stream, F&& work) {
+  if (stream && stream->capture) {
+    stream->capture->nodes.emplace_back(std::forward<F>(work));
+  } else {
+    work();
+  }
+}
+
+inline std::string kernel_text(const void* kernel) {
+  Dl_info info{};
+  if (dladdr(kernel, &info) && info.dli_sname) return info.dli_sname;
+  std::ostringstream text;
+  text << "at " << kernel;
+  return text.str();
+}
+
+// What launch() calls. `body` runs one thread of the kernel.
+template <class F>
+void run_grid(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, F body) {
+  queue(stream, [=] {
+    F copy = body;
+    BlockRunner::instance().run_grid(
+        kernel, grid, block, shared_bytes, [](void* f) { (*static_cast<F*>(f))(); }, &copy);
+  });
+}
+
+// Bytes that cudaMemGetInfo calls the device's.
+inline void set_total_memory(size_t bytes) { DeviceMemory::instance().set_total(bytes); }
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda::sim
+
+// ---- errors
+
+inline const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorInvalidValue:
+      return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorInvalidDevice:
+      return "cudaErrorInvalidDevice";
+    case cudaErrorNotReady:
+      return "cudaErrorNotReady";
+    case cudaErrorStreamCaptureUnsupported:
+      return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureInvalidated:
+      return "cudaErrorStreamCaptureInvalidated";
+  }
+  return "cudaErrorUnknown";
+}
+inline const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorNotReady:
+      return "device not ready";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
+  }
+  return "unknown error";
+}
+inline cudaError_t cudaGetLastError() {
+  return std::exchange(tinytorch::backend::cuda::sim::last_error, cudaSuccess);
+}
+
+// ---- the device
+
+inline cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaSetDevice(int device) {
+  return tinytorch::backend::cuda::sim::answer(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  std::strcpy(properties->name, "tinytorch emulator");
+  properties->totalGlobalMem = tinytorch::backend::cuda::sim::DeviceMemory::instance().total();
+  return cudaSuccess;
+}
+// Those of an H200, except that few multiprocessors make small grids.
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
+  switch (which) {
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      *value = 49152;
+      break;
+    case cudaDevAttrMultiProcessorCount:
+      *value = 4;
+      break;
+    case cudaDevAttrL2CacheSize:
+      *value = 50 << 20;
+      break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      *value = 2048;
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = 9;
+      break;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = 0;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      *value = 233472;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = 232448;
+      break;
+  }
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  const auto& memory = tinytorch::backend::cuda::sim::DeviceMemory::instance();
+  *free = memory.free();
+  *total = memory.total();
+  return cudaSuccess;
+}
+inline cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+inline cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
+inline cudaError_t cudaDeviceSynchronize() { return tinytorch::backend::cuda::sim::refuse_in_capture(); }
+inline cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+  *can = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaErrorInvalidDevice; }
+// Few, so that a persistent kernel walks on from its first share also on small inputs.
+template <class Kernel>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Kernel, int, size_t) {
+  *blocks = 1;
+  return cudaSuccess;
+}
+inline cudaError_t cudaFuncGetName(const char** name, const void* kernel) {
+  Dl_info info{};
+  if (!dladdr(kernel, &info) || !info.dli_sname) return cudaErrorInvalidValue;
+  *name = info.dli_sname;
+  return cudaSuccess;
+}
+
+// ---- memory
+
+inline cudaError_t cudaMalloc(void** address, size_t bytes) {
+  using namespace tinytorch::backend::cuda::sim;
+  if (const cudaError_t error = tinytorch::backend::cuda::sim::refuse_in_capture()) return error;
+  *address = bytes ? DeviceMemory::instance().allocate(bytes) : nullptr;
+  return answer(*address || !bytes ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+inline cudaError_t cudaFree(void* address) {
+  using namespace tinytorch::backend::cuda::sim;
+  if (!address || DeviceMemory::instance().deallocate(address)) return cudaSuccess;
+  return answer(cudaErrorInvalidValue);
+}
+inline cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
+  *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  return tinytorch::backend::cuda::sim::answer(*address ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+inline cudaError_t cudaFreeHost(void* address) {
+  std::free(address);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                                   cudaStream_t stream) {
+  tinytorch::backend::cuda::sim::queue(stream, [=] { std::memmove(to, from, bytes); });
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes,
+                                       cudaStream_t stream) {
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+}
+inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  tinytorch::backend::cuda::sim::queue(stream, [=] { std::memset(to, value, bytes); });
+  return cudaSuccess;
+}
+
+// ---- streams and events
+
+inline cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  *lowest = 0;
+  *highest = -5;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+  *stream = new CUstream_st;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return stream && stream->capture ? tinytorch::backend::cuda::sim::refuse_in_capture() : cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  return tinytorch::backend::cuda::sim::refuse_in_capture();
+}
+// A stream that waits for an event of a capture takes part in it.
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (!event->capture || (stream && stream->capture == event->capture)) return cudaSuccess;
+  if (!stream || stream->capture)
+    return tinytorch::backend::cuda::sim::answer(cudaErrorStreamCaptureUnsupported);
+  stream->capture = event->capture;
+  tinytorch::backend::cuda::sim::capturing_streams.push_back(stream);
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  event->at = std::chrono::steady_clock::now();
+  event->capture = stream ? stream->capture : nullptr;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return tinytorch::backend::cuda::sim::answer(event->capture ? cudaErrorStreamCaptureUnsupported
+                                                              : cudaSuccess);
+}
+inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (event->capture) return tinytorch::backend::cuda::sim::answer(cudaErrorStreamCaptureUnsupported);
+  return tinytorch::backend::cuda::sim::refuse_in_capture();
+}
+inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  *milliseconds = std::chrono::duration<float, std::milli>(to->at - from->at).count();
+  return cudaSuccess;
+}
+
+// ---- graphs
+
+inline cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(*mode, tinytorch::backend::cuda::sim::capture_mode);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (!stream || stream->capture)
+    return tinytorch::backend::cuda::sim::answer(cudaErrorStreamCaptureUnsupported);
+  stream->capture = new CUgraph_st;
+  tinytorch::backend::cuda::sim::capturing_streams.push_back(stream);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  namespace sim = tinytorch::backend::cuda::sim;
+  CUgraph_st* const captured = stream->capture;
+  std::erase_if(sim::capturing_streams, [&](cudaStream_t s) {
+    if (s->capture != captured) return false;
+    s->capture = nullptr;
+    return true;
+  });
+  *graph = captured;
+  if (captured && !captured->invalid) return cudaSuccess;
+  *graph = nullptr;
+  delete captured;
+  return sim::answer(cudaErrorStreamCaptureInvalidated);
+}
+inline cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t*, size_t* count) {
+  *count = graph->nodes.size();
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  *executable = new CUgraphExec_st{graph->nodes};
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  tinytorch::backend::cuda::sim::queue(stream, [=] {
+    for (const auto& node : executable->nodes) node();
+  });
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete executable;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
