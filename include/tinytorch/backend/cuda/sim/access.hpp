@@ -1,166 +1,231 @@
-// What the compiler's instrumentation calls at each access of a kernel: bounds, lifetime and alignment.
+// Every access of a kernel, checked before it happens: bounds, lifetime, alignment, races, uninitialized
+// shared memory, and pointers of the host.
 //
-// The kernels are compiled with -fsanitize=thread for these calls alone; ThreadSanitizer itself is not
-// linked. The call comes before the access, so a bad one never happens: the grid ends with an Error.
-// Interface: compiler-rt, tsan_interface.h.
+// A kernel may touch its threads' own stacks, its arguments, constants, device memory that is allocated, the
+// shared memory of its block, and pinned memory of the host. Anything else is a fault, which ends the grid.
 #pragma once
 
-#include <tinytorch/backend/cuda/sim/runtime.hpp>
+#include <atomic>
+#include <tinytorch/backend/cuda/sim/counters.hpp>
+#include <tinytorch/backend/cuda/sim/memory.hpp>
+#include <tinytorch/backend/cuda/sim/symbols.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
-// "kernels.cpp(symbol+0x12)": what addr2line needs.
-inline std::string code_text(const void* code) {
-  std::ostringstream text;
-  Dl_info info{};
-  if (dladdr(code, &info) && info.dli_fname) {
-    text << info.dli_fname << "+0x" << std::hex
-         << static_cast<const char*>(code) - static_cast<const char*>(info.dli_fbase);
-  } else {
-    text << code;
-  }
-  return text.str();
-}
+struct Access {
+  const char* address;
+  size_t bytes;
+  bool write, atomic;
+  const void* code;  // where the instruction returns to
+};
 
-[[noreturn]] inline void report_access(const void* address, size_t bytes, bool write, const std::string& why,
-                                       const void* code) {
-  BlockRunner& block = BlockRunner::instance();
-  std::ostringstream text;
-  text << why << ": a " << (write ? "write" : "read") << " of " << bytes << " bytes at " << address << " by "
-       << block.describe_thread(block.state.thread_number) << "\n  at " << code_text(code);
-  block.stop(text.str());
-}
-
-[[gnu::noinline]] inline void check_device_access(const void* address, size_t bytes, bool write,
-                                                  const void* code) {
-  const DeviceMemory& memory = DeviceMemory::instance();
-  const Allocation* const a = memory.find(address);
-  const char* const p = static_cast<const char*>(address);
-  if (a && !a->freed && p >= a->begin && p + bytes <= a->begin + a->bytes) return;
-  execution->active = false;
-  const Allocation* const near = a ? a : memory.before(address);
-  std::string why = "outside of all device memory";
-  if (a && a->freed) {
-    why = "memory used after it was freed, of an allocation of " + std::to_string(a->bytes) + " bytes";
-  } else if (near) {
-    why = "out of bounds, " + std::to_string(p - near->begin) + " bytes from the begin of an allocation of " +
-          std::to_string(near->bytes) + " bytes";
+// Host memory that the device may read and write.
+struct PinnedRanges {
+  std::mutex mutex;
+  std::map<const char*, size_t> ranges;
+  static PinnedRanges& instance() {
+    static auto* const all = new PinnedRanges;
+    return *all;
   }
-  report_access(address, bytes, write, why, code);
-}
-
-[[gnu::no_sanitize_thread, gnu::always_inline]] inline void on_access(const void* address, size_t bytes,
-                                                                      bool write, const void* code) {
-  if (!execution || !execution->active) return;
-  if (reinterpret_cast<uintptr_t>(address) % bytes != 0 && bytes <= 16 && (bytes & (bytes - 1)) == 0) {
-    execution->active = false;
-    report_access(address, bytes, write, "misaligned", code);
+  bool holds(const char* p, size_t bytes) {
+    const std::lock_guard lock(mutex);
+    auto after = ranges.upper_bound(p);
+    if (after == ranges.begin()) return false;
+    --after;
+    return p + bytes <= after->first + after->second;
   }
-  execution->active = false;  // what runs here is not the kernel's
-  if (DeviceMemory::instance().contains(address)) check_device_access(address, bytes, write, code);
-  execution->active = true;
-}
-[[gnu::no_sanitize_thread, gnu::always_inline]] inline void on_range(const void* address, size_t bytes,
-                                                                     bool write, const void* code) {
-  if (!execution || !execution->active || bytes == 0) return;
-  execution->active = false;
-  if (DeviceMemory::instance().contains(address)) check_device_access(address, bytes, write, code);
-  execution->active = true;
-}
+};
+
+class AccessChecker {
+ public:
+  void begin_grid(const void* kernel, const std::string& name, const unsigned char* dynamic,
+                  size_t dynamic_bytes, const unsigned char* arena, size_t arena_bytes, const void* arguments,
+                  size_t argument_bytes, uint64_t blocks, uint64_t threads) {
+    module_ = &module_of(kernel);
+    dynamic_ = {reinterpret_cast<const char*>(dynamic), dynamic_bytes};
+    arena_ = {reinterpret_cast<const char*>(arena), arena_bytes};
+    arguments_ = {static_cast<const char*>(arguments), argument_bytes};
+    dynamic_cells_.resize(std::max(dynamic_cells_.size(), dynamic_bytes / 4 + 1));
+    static_cells_.resize(std::max(static_cells_.size(), module_->shared_bytes / 4 + 2));
+    counting_ = CountTable::instance().on;
+    counter_ = {};
+    counter_.sum.kernel = name;
+    counter_.sum.launches = 1;
+    counter_.sum.blocks = blocks;
+    counter_.sum.threads = blocks * threads;
+  }
+  void end_grid() {
+    if (counting_) CountTable::instance().add(counter_.sum);
+  }
+  void begin_block() {
+    block_ = epoch_ = next_epoch();
+    warp_epochs_.fill(0);
+  }
+  void end_block() {
+    if (counting_) counter_.end_block();
+  }
+  void pass_barrier() {
+    epoch_ = next_epoch();
+    ++counter_.sum.barriers;
+  }
+  void pass_warp_barrier(unsigned warp) { ++warp_epochs_[warp]; }
+
+  void check(const Access& a) {
+    const DeviceMemory& memory = DeviceMemory::instance();
+    if (memory.contains(a.address)) {
+      const Allocation* const in = memory.find(a.address);
+      if (!in || in->freed || a.address < in->begin || a.address + a.bytes > in->begin + in->bytes)
+        out_of_bounds(a);
+      touch(memory.cell(a.address), a, [](Cell& c) -> Cell& { return c; });
+      if (counting_) note(a, false);
+    } else if (arena_.holds(a.address)) {
+      if (!dynamic_.holds(a.address) || !dynamic_.holds(a.address + a.bytes - 1)) {
+        report(a, "out of bounds of the " + std::to_string(dynamic_.bytes) +
+                      " bytes of dynamic shared memory, " + std::to_string(a.address - dynamic_.begin) +
+                      " bytes from its begin");
+      }
+      check_shared(dynamic_cells_.data() + (a.address - dynamic_.begin) / 4, a, dynamic_.begin,
+                   "dynamic shared memory");
+    } else if (static_cast<size_t>(a.address - module_->shared_begin) < module_->shared_bytes) {
+      check_static(a);
+    } else {
+      check_other(a);
+    }
+  }
+  [[noreturn]] void misaligned(const Access& a) { report(a, "misaligned"); }
+
+ private:
+  struct Range {
+    const char* begin = nullptr;
+    size_t bytes = 0;
+    bool holds(const char* p) const { return static_cast<size_t>(p - begin) < bytes; }
+  };
+
+  static uint32_t next_epoch() {
+    static std::atomic<uint32_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+  uint32_t offset_of(const void* code) const {
+    return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(code) - module_->base);
+  }
+  void note(const Access& a, bool shared) {
+    counter_.note(a.address, a.bytes, a.write, shared, offset_of(a.code), execution.thread_number);
+  }
+
+  // The cells of the access's words, each with the bits of its bytes.
+  template <class C, class CellOf>
+  void touch(C* cells, const Access& a, CellOf&& cell_of) {
+    const auto number = static_cast<uint16_t>(execution.thread_number);
+    const Toucher now{epoch_, offset_of(a.code), number, warp_epochs_[number / kLanes], a.atomic};
+    const unsigned shift = static_cast<unsigned>(reinterpret_cast<uintptr_t>(a.address) % 4);
+    const size_t end = shift + a.bytes;
+    for (size_t word = 0; word * 4 < end; ++word) {
+      unsigned bytes = end - word * 4 >= 4 ? 0xf : (1u << (end - word * 4)) - 1;
+      if (word == 0) bytes &= 0xfu << shift;
+      Cell& cell = cell_of(cells[word]);
+      const auto bits = static_cast<uint8_t>(bytes);
+      const Race race = a.write ? note_write(cell, now, bits) : note_read(cell, now, bits);
+      if (race.thread >= 0) report_race(a, race);
+    }
+  }
+
+  void check_shared(SharedCell* cells, const Access& a, const char*, const std::string& name) {
+    const unsigned shift = static_cast<unsigned>(reinterpret_cast<uintptr_t>(a.address) % 4);
+    const size_t end = shift + a.bytes;
+    for (size_t word = 0; word * 4 < end; ++word) {
+      unsigned bytes = end - word * 4 >= 4 ? 0xf : (1u << (end - word * 4)) - 1;
+      if (word == 0) bytes &= 0xfu << shift;
+      SharedCell& cell = cells[word];
+      if (cell.block != block_) {
+        cell.block = block_;
+        cell.written = 0;
+      }
+      if ((!a.write || a.atomic) && (cell.written & bytes) != bytes) report(a, "uninitialized " + name);
+      if (a.write) cell.written = static_cast<uint8_t>(cell.written | bytes);
+    }
+    shared_name_ = &name;
+    touch(cells, a, [](SharedCell& c) -> Cell& { return c.cell; });
+    shared_name_ = nullptr;
+    if (counting_) note(a, true);
+  }
+
+  void check_static(const Access& a) {
+    const auto at = static_cast<size_t>(a.address - module_->shared_begin);
+    const Symbol* const variable = Module::find(module_->variables, at);
+    if (!module_->variables.empty() && (!variable || at + a.bytes > variable->begin + variable->bytes)) {
+      const Symbol* near = variable;
+      for (const Symbol& v : module_->variables) near = v.begin <= at ? &v : near;
+      report(a, "out of bounds of shared memory" +
+                    (near ? ", " + std::to_string(at - near->begin) + " bytes from the begin of " +
+                                name_of(*near) + " of " + std::to_string(near->bytes) + " bytes"
+                          : std::string()));
+    }
+    static const std::string unnamed = "shared memory";
+    thread_local std::unordered_map<const Symbol*, std::string> names;
+    const std::string* name = &unnamed;
+    if (variable) {
+      std::string& known = names[variable];
+      if (known.empty()) known = "shared memory " + name_of(*variable);
+      name = &known;
+    }
+    // Words are those of the address, which the area's begin need not be a multiple of.
+    const char* const begin = module_->shared_begin - reinterpret_cast<uintptr_t>(module_->shared_begin) % 4;
+    check_shared(static_cells_.data() + (a.address - begin) / 4, a, begin, *name);
+  }
+  // 'tile': the last part of the variable's name.
+  static std::string name_of(const Symbol& variable) {
+    const std::string whole = demangled(variable.mangled);
+    const size_t at = whole.rfind("::");
+    return "'" + (at == std::string::npos ? whole : whole.substr(at + 2)) + "'";
+  }
+
+  void check_other(const Access& a) {
+    if (arguments_.holds(a.address)) return;
+    for (const auto& [begin, end] : module_->constants) {
+      if (!a.write && a.address >= begin && a.address + a.bytes <= end) return;
+    }
+    if (PinnedRanges::instance().holds(a.address, a.bytes)) return;
+    if (a.address < reinterpret_cast<const char*>(4096)) report(a, "a null pointer");
+    report(a, "a pointer of the host");
+  }
+
+  [[noreturn]] void out_of_bounds(const Access& a) {
+    const DeviceMemory& memory = DeviceMemory::instance();
+    const Allocation* const in = memory.find(a.address);
+    const Allocation* const near = in ? in : memory.before(a.address);
+    if (!near) report(a, "outside of all device memory");
+    report(a, (near->freed ? "memory used after it was freed, " : "out of bounds, ") +
+                  std::to_string(a.address - near->begin) + " bytes from the begin of an allocation of " +
+                  std::to_string(near->bytes) + " bytes");
+  }
+  [[noreturn]] void report_race(const Access& a, const Race& race) {
+    const std::string memory = shared_name_ ? *shared_name_ : "device memory";
+    report(a, "a race in " + memory + " between two threads of a block, without a barrier between them",
+           std::string("\nagainst a ") + (race.wrote ? "write" : "read") + " by " +
+               sim::describe_thread(static_cast<unsigned>(race.thread)) + module_->lines_of(race.code));
+  }
+  [[noreturn]] void report(const Access& a, const std::string& why, const std::string& other = "") {
+    execution.active = false;
+    char address[32];
+    (void)std::snprintf(address, sizeof address, "0x%llx",
+                        static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(a.address)));
+    stop_with(why +
+              (a.atomic  ? ": an atomic access"
+               : a.write ? ": a write"
+                         : ": a read") +
+              " of " + std::to_string(a.bytes) + " bytes at " + address + " by " +
+              sim::describe_thread(execution.thread_number) + module_->lines_of(offset_of(a.code)) + other);
+  }
+  [[noreturn]] static void stop_with(const std::string& fault);
+
+  const Module* module_ = nullptr;
+  Range dynamic_, arena_, arguments_;
+  std::vector<SharedCell> dynamic_cells_, static_cells_;
+  const std::string* shared_name_ = nullptr;  // while a race in shared memory is looked for
+  uint32_t block_ = 0, epoch_ = 0;
+  std::array<uint16_t, kMostWarps> warp_epochs_{};
+  GridCounter counter_;
+  bool counting_ = false;
+};
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda::sim
-
-// ---- The calls themselves. A name of ours with the symbol the compiler uses: it knows its own declarations.
-
-#define TT_SIM_CALL(symbol, function, parameters)                                                       \
-  extern "C" __attribute__((weak, used, no_sanitize_thread)) void function parameters __asm__(#symbol); \
-  extern "C" void function parameters
-#define TT_SIM_ACCESS(kind, bytes, write)                                                     \
-  TT_SIM_CALL(__tsan_##kind##bytes, tt_sim_##kind##bytes, (void* p)) {                        \
-    ::tinytorch::backend::cuda::sim::on_access(p, bytes, write, __builtin_return_address(0)); \
-  }
-#define TT_SIM_RANGE(kind, write)                                                             \
-  TT_SIM_CALL(__tsan_##kind##_range, tt_sim_##kind##_range, (void* p, unsigned long bytes)) { \
-    ::tinytorch::backend::cuda::sim::on_range(p, bytes, write, __builtin_return_address(0));  \
-  }
-#define TT_SIM_UNALIGNED(kind, bytes, write)                                                 \
-  TT_SIM_CALL(__tsan_unaligned_##kind##bytes, tt_sim_unaligned_##kind##bytes, (void* p)) {   \
-    ::tinytorch::backend::cuda::sim::on_range(p, bytes, write, __builtin_return_address(0)); \
-  }
-#define TT_SIM_ALL(bytes)                    \
-  TT_SIM_ACCESS(read, bytes, false)          \
-  TT_SIM_ACCESS(write, bytes, true)          \
-  TT_SIM_ACCESS(volatile_read, bytes, false) \
-  TT_SIM_ACCESS(volatile_write, bytes, true)
-#define TT_SIM_ALL_UNALIGNED(bytes)    \
-  TT_SIM_UNALIGNED(read, bytes, false) \
-  TT_SIM_UNALIGNED(write, bytes, true)
-TT_SIM_ALL(1)
-TT_SIM_ALL(2)
-TT_SIM_ALL(4)
-TT_SIM_ALL(8)
-TT_SIM_ALL(16)
-TT_SIM_ALL_UNALIGNED(2)
-TT_SIM_ALL_UNALIGNED(4)
-TT_SIM_ALL_UNALIGNED(8)
-TT_SIM_ALL_UNALIGNED(16)
-TT_SIM_RANGE(read, false)
-TT_SIM_RANGE(write, true)
-TT_SIM_CALL(__tsan_init, tt_sim_init, ()) {}
-TT_SIM_CALL(__tsan_func_entry, tt_sim_func_entry, (void*)) {}
-TT_SIM_CALL(__tsan_func_exit, tt_sim_func_exit, (void*)) {}
-TT_SIM_CALL(__tsan_vptr_update, tt_sim_vptr_update, (void*, void*)) {}
-TT_SIM_CALL(__tsan_vptr_read, tt_sim_vptr_read, (void*)) {}
-
-// The atomics of the runtime's own code; those of kernels are in functions.hpp.
-#define TT_SIM_ATOMIC_CALL(result, bits, name, parameters)                                 \
-  extern "C" __attribute__((weak, used, no_sanitize_thread))                               \
-  result tt_sim_atomic##bits##_##name parameters __asm__("__tsan_atomic" #bits "_" #name); \
-  extern "C" result tt_sim_atomic##bits##_##name parameters
-#define TT_SIM_ATOMIC_UPDATE(T, bits, name)                       \
-  TT_SIM_ATOMIC_CALL(T, bits, name, (volatile T * p, T v, int)) { \
-    return __atomic_##name(p, v, __ATOMIC_SEQ_CST);               \
-  }
-#define TT_SIM_ATOMIC_EXCHANGE(T, bits, strength, weak)                                           \
-  TT_SIM_ATOMIC_CALL(int, bits, compare_exchange_##strength,                                      \
-                     (volatile T * p, T * expected, T v, int, int)) {                             \
-    return __atomic_compare_exchange_n(p, expected, v, weak, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
-  }
-#define TT_SIM_ATOMIC(T, bits)                                                                     \
-  TT_SIM_ATOMIC_CALL(T, bits, load, (const volatile T* p, int)) {                                  \
-    return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                   \
-  }                                                                                                \
-  TT_SIM_ATOMIC_CALL(void, bits, store, (volatile T * p, T v, int)) {                              \
-    __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                      \
-  }                                                                                                \
-  TT_SIM_ATOMIC_CALL(T, bits, exchange, (volatile T * p, T v, int)) {                              \
-    return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                                            \
-  }                                                                                                \
-  TT_SIM_ATOMIC_CALL(T, bits, compare_exchange_val, (volatile T * p, T expected, T v, int, int)) { \
-    (void)__atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
-    return expected;                                                                               \
-  }                                                                                                \
-  TT_SIM_ATOMIC_EXCHANGE(T, bits, strong, false)                                                   \
-  TT_SIM_ATOMIC_EXCHANGE(T, bits, weak, true)                                                      \
-  TT_SIM_ATOMIC_UPDATE(T, bits, fetch_add)                                                         \
-  TT_SIM_ATOMIC_UPDATE(T, bits, fetch_sub)                                                         \
-  TT_SIM_ATOMIC_UPDATE(T, bits, fetch_and)                                                         \
-  TT_SIM_ATOMIC_UPDATE(T, bits, fetch_or)                                                          \
-  TT_SIM_ATOMIC_UPDATE(T, bits, fetch_xor)
-TT_SIM_ATOMIC(uint8_t, 8)
-TT_SIM_ATOMIC(uint32_t, 32)
-TT_SIM_ATOMIC(uint64_t, 64)
-TT_SIM_CALL(__tsan_atomic_thread_fence, tt_sim_atomic_thread_fence, (int)) {
-  __atomic_thread_fence(__ATOMIC_SEQ_CST);
-}
-
-#undef TT_SIM_ATOMIC_CALL
-#undef TT_SIM_ATOMIC_UPDATE
-#undef TT_SIM_ATOMIC_EXCHANGE
-#undef TT_SIM_ATOMIC
-#undef TT_SIM_CALL
-#undef TT_SIM_ACCESS
-#undef TT_SIM_RANGE
-#undef TT_SIM_UNALIGNED
-#undef TT_SIM_ALL
-#undef TT_SIM_ALL_UNALIGNED

@@ -6,49 +6,37 @@
 // every run of a program takes the same order.
 #pragma once
 
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <tinytorch/backend/cuda/sim/access.hpp>
 #include <tinytorch/backend/cuda/sim/fiber.hpp>
+#include <utility>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
-
-using Where = std::source_location;
-
-inline constexpr unsigned kLanes = 32, kMostThreads = 1024;
-inline constexpr size_t kMostShared = 232448;  // bytes of shared memory of a block: 227 KiB, as on Hopper
 
 enum class Waits : uint8_t { none, at_barrier, at_warp };
 
 struct ThreadState {
   Fiber* fiber = nullptr;
-  Where where{};
+  Loc where{"", 0};
   uint3 index{};
-  unsigned mask = 0;  // of the warp operation it waits at
   Waits waits = Waits::none;
   bool ended = false;
 };
 
-// Lanes of a warp that exchange values under one mask. Two sets of values: a lane may begin the next exchange
-// while others still read this one.
-struct Exchange {
+// Lanes that meet under one mask. Two sets of values: a lane may begin the next meeting while others read
+// this.
+struct MeetingPoint {
   unsigned mask = 0, arrived = 0, phase = 0;
-  alignas(16) unsigned char values[2][kLanes][16];
-  const char* what = nullptr;
+  Loc where{"", 0};
+  Meeting meetings[2];
 };
 struct Warp {
-  std::vector<Exchange> exchanges;
-  unsigned ended = 0;  // lanes
+  std::vector<std::unique_ptr<MeetingPoint>> points;  // `used` of them in this block
+  size_t used = 0;
 };
-
-// What the functions of a kernel find their thread by. One block at a time runs on a thread of the host.
-struct Execution {
-  uint3 thread{}, block{};
-  dim3 block_dim, grid_dim;
-  unsigned thread_number = 0, threads = 0, warp_epoch = 0;
-  unsigned char* dynamic_shared = nullptr;
-  size_t dynamic_bytes = 0;
-  const void* kernel = nullptr;
-  bool active = false;  // a kernel thread runs
-};
-inline constinit thread_local Execution* execution = nullptr;
 
 class BlockRunner {
  public:
@@ -56,32 +44,30 @@ class BlockRunner {
     thread_local BlockRunner runner;
     return runner;
   }
-
   void run_grid(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, void (*body)(void*),
-                void* argument);
-  void wait_at_barrier(Where where);
-  // All lanes of `mask` give `bytes` bytes; afterwards the result holds those of each.
-  const Exchange& exchange(unsigned mask, const void* value, size_t bytes, const char* what, Where where,
-                           unsigned& phase);
-  // Ends the grid from inside a kernel thread; run_grid throws.
-  [[noreturn]] void stop(const std::string& fault);
+                void* arguments, size_t argument_bytes);
+  void wait_at_barrier(Loc where);
+  const Meeting& meet(unsigned mask, const void* value, size_t bytes, bool orders, const char* what,
+                      Loc where);
+  [[noreturn]] void stop(std::string fault);
   std::string describe_thread(unsigned number) const;
-  Fiber* current_fiber() { return current_; }
-  Execution state;
-  uint64_t barriers = 0;  // passed by blocks of this grid
-  unsigned epoch = 1;     // barriers passed by this block, since the thread's start
+  AccessChecker& checker() { return checker_; }
 
  private:
   friend void fiber_entry(boost::context::detail::transfer_t);
-  void run_block();
   void work();
+  void enter(Fiber* fiber);
   void run_next();
-  void resume(Fiber* fiber);
   Fiber* take_fiber();
-  void release_barrier();
-  void end_thread(unsigned number);
+  Fiber* next_ready() { return threads_[ready_[ready_at_++]].fiber; }
+  void make_ready(uint16_t number);
+  void release_barrier(Loc where);
+  void run_block();
+  void prepare(dim3 grid, dim3 block, size_t shared_bytes);
+  MeetingPoint& meeting_point(Warp& warp, unsigned mask, Loc where);
   std::string divergence() const;
 
+  AccessChecker checker_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> idle_;
   std::vector<ThreadState> threads_;
@@ -92,36 +78,35 @@ class BlockRunner {
   Fiber* current_ = nullptr;
   boost::context::detail::fcontext_t main_ = nullptr, lost_ = nullptr;
   void (*body_)(void*) = nullptr;
-  void* argument_ = nullptr;
+  void* arguments_ = nullptr;
   std::vector<unsigned char> shared_;
   std::string fault_;
   bool failed_ = false;
 };
 
-[[gnu::no_sanitize_thread]] inline void fiber_entry(boost::context::detail::transfer_t from) {
+inline void fiber_entry(boost::context::detail::transfer_t from) {
   *static_cast<boost::context::detail::fcontext_t*>(from.data) = from.fctx;
   BlockRunner::instance().work();
 }
 
 // The life of a fiber: threads that were not begun yet, then sleep until it is needed again.
-[[gnu::no_sanitize_thread]] inline void BlockRunner::work() {
+inline void BlockRunner::work() {
   for (;;) {
-    while (next_ < state.threads) {
-      const unsigned number = next_++;
-      Fiber* const fiber = current_;
-      fiber->thread = number;
-      threads_[number].fiber = fiber;
-      state.thread_number = number;
-      state.thread = threads_[number].index;
-      state.active = true;
-      body_(argument_);
-      state.active = false;
-      end_thread(number);
-    }
     Fiber* const fiber = current_;
+    while (next_ < execution.threads) {
+      fiber->thread = next_++;
+      threads_[fiber->thread].fiber = fiber;
+      enter(fiber);
+      body_(arguments_);
+      execution.active = false;
+      threads_[fiber->thread].ended = true;
+      ++ended_;
+    }
     idle_.push_back(fiber);
     if (ready_at_ < ready_.size()) {
-      resume(threads_[ready_[ready_at_++]].fiber);
+      Fiber* const other = next_ready();
+      enter(other);
+      switch_context(fiber->context, other->context);
     } else {
       switch_context(fiber->context, main_);
     }
@@ -129,36 +114,33 @@ class BlockRunner {
   }
 }
 
-[[gnu::no_sanitize_thread]] inline void BlockRunner::resume(Fiber* fiber) {
-  Fiber* const from = current_;
+// From here on the kernel's code of this fiber's thread runs.
+inline void BlockRunner::enter(Fiber* fiber) {
   current_ = fiber;
-  state.thread_number = fiber->thread;
-  state.thread = threads_[fiber->thread].index;
-  state.active = true;
-  switch_context(from->context, fiber->context);
+  execution.thread_number = fiber->thread;
+  execution.thread = threads_[fiber->thread].index;
+  execution.stack = fiber->stack;
+  execution.active = true;
 }
 
 // The current thread waits: somebody else goes on.
-[[gnu::no_sanitize_thread]] inline void BlockRunner::run_next() {
+inline void BlockRunner::run_next() {
   Fiber* const self = current_;
-  const unsigned number = state.thread_number;
-  state.active = false;
-  if (next_ < state.threads) {
-    Fiber* const fiber = take_fiber();
-    current_ = fiber;
-    switch_context(self->context, fiber->context);
+  execution.active = false;
+  if (next_ < execution.threads) {
+    current_ = take_fiber();
+    switch_context(self->context, current_->context);
   } else if (ready_at_ < ready_.size()) {
-    resume(threads_[ready_[ready_at_++]].fiber);
+    Fiber* const other = next_ready();
+    enter(other);
+    switch_context(self->context, other->context);
   } else {
     switch_context(self->context, main_);
   }
-  current_ = self;
-  state.thread_number = number;
-  state.thread = threads_[number].index;
-  state.active = true;
+  enter(self);
 }
 
-[[gnu::no_sanitize_thread]] inline Fiber* BlockRunner::take_fiber() {
+inline Fiber* BlockRunner::take_fiber() {
   if (idle_.empty()) {
     fibers_.push_back(std::make_unique<Fiber>());
     fibers_.back()->restart(fiber_entry);
@@ -169,76 +151,95 @@ class BlockRunner {
   return fiber;
 }
 
-[[gnu::no_sanitize_thread]] inline void BlockRunner::end_thread(unsigned number) {
-  threads_[number].ended = true;
-  warps_[number / kLanes].ended |= 1u << number % kLanes;
-  ++ended_;
-}
-
-[[gnu::no_sanitize_thread]] inline void BlockRunner::release_barrier() {
-  ++epoch;
-  ++barriers;
-  for (const uint16_t number : waiting_) threads_[number].waits = Waits::none;
+inline void BlockRunner::make_ready(uint16_t number) {
   if (ready_at_ == ready_.size()) {
     ready_.clear();
     ready_at_ = 0;
   }
-  ready_.insert(ready_.end(), waiting_.begin(), waiting_.end());
+  threads_[number].waits = Waits::none;
+  ready_.push_back(number);
+}
+
+inline bool same_place(Loc a, Loc b) { return a.line == b.line && std::strcmp(a.file, b.file) == 0; }
+
+inline std::string place_text(Loc where) {
+  return std::string(where.file) + ":" + std::to_string(where.line);
+}
+
+inline void BlockRunner::release_barrier(Loc where) {
+  for (const uint16_t number : waiting_) {
+    const ThreadState& thread = threads_[number];
+    if (!same_place(thread.where, where)) {
+      sim::stop("a divergent barrier: " + describe_thread(number) + " waits at " + place_text(thread.where) +
+                    ", " + describe_thread(execution.thread_number) + " at another",
+                where);
+    }
+  }
+  checker_.pass_barrier();
+  for (const uint16_t number : waiting_) make_ready(number);
   waiting_.clear();
 }
 
-[[gnu::no_sanitize_thread]] inline void BlockRunner::wait_at_barrier(Where where) {
-  const unsigned number = state.thread_number;
+inline void BlockRunner::wait_at_barrier(Loc where) {
+  const unsigned number = execution.thread_number;
   ThreadState& thread = threads_[number];
   thread.where = where;
-  if (waiting_.size() + 1 == state.threads) return release_barrier();
+  if (waiting_.size() + 1 == execution.threads) return release_barrier(where);
   thread.waits = Waits::at_barrier;
   waiting_.push_back(static_cast<uint16_t>(number));
   run_next();
 }
 
-[[gnu::no_sanitize_thread]] inline const Exchange& BlockRunner::exchange(unsigned mask, const void* value,
-                                                                         size_t bytes, const char* what,
-                                                                         Where where, unsigned& phase) {
-  const unsigned number = state.thread_number, lane = number % kLanes;
-  Warp& warp = warps_[number / kLanes];
-  const unsigned there = state.threads - number / kLanes * kLanes;
-  if (there < kLanes && mask == 0xffffffffu) mask = (1u << there) - 1;  // the lanes of a cut warp
+inline MeetingPoint& BlockRunner::meeting_point(Warp& warp, unsigned mask, Loc where) {
+  for (size_t i = 0; i < warp.used; ++i) {
+    if (warp.points[i]->mask == mask) return *warp.points[i];
+  }
+  if (warp.used == warp.points.size()) warp.points.push_back(std::make_unique<MeetingPoint>());
+  MeetingPoint& point = *warp.points[warp.used++];
+  point.mask = mask;
+  point.arrived = point.phase = 0;
+  point.where = where;
+  return point;
+}
+
+inline const Meeting& BlockRunner::meet(unsigned mask, const void* value, size_t bytes, bool orders,
+                                        const char* what, Loc where) {
+  const unsigned number = execution.thread_number, lane = number % kLanes, first = number - lane;
+  const unsigned lanes = std::min(kLanes, execution.threads - first);
+  if (lanes < kLanes && mask == 0xffffffffu) mask = (1u << lanes) - 1;  // the warp's last lanes are not there
   if (!(mask >> lane & 1)) {
-    stop(std::string(what) + " by " + describe_thread(number) + ", which is not in its own mask\n  at " +
-         where.file_name() + ":" + std::to_string(where.line()));
+    sim::stop(std::string(what) + " by " + describe_thread(number) + ", which is not in its own mask", where);
   }
-  size_t at = 0;
-  while (at < warp.exchanges.size() && warp.exchanges[at].mask != mask) ++at;
-  if (at == warp.exchanges.size()) {
-    warp.exchanges.reserve(kLanes);  // references stay
-    warp.exchanges.emplace_back().mask = mask;
+  MeetingPoint& point = meeting_point(warps_[number / kLanes], mask, where);
+  if (point.arrived == 0) point.where = where;
+  if (!same_place(point.where, where)) {
+    sim::stop(std::string("a divergent ") + what + ": other lanes of the warp are at " +
+                  place_text(point.where) + ", " + describe_thread(number) + " at another",
+              where);
   }
-  Exchange& meeting = warp.exchanges[at];
-  phase = meeting.phase & 1;
-  std::memcpy(meeting.values[phase][lane], value, bytes);
-  meeting.arrived |= 1u << lane;
+  Meeting& meeting = point.meetings[point.phase & 1];
+  std::memcpy(meeting.values[lane], value, bytes);
   threads_[number].where = where;
-  if (meeting.arrived == mask) {
-    meeting.arrived = 0;
-    ++meeting.phase;
-    for (unsigned l = 0; l < kLanes; ++l) {
-      if (l == lane || !(mask >> l & 1)) continue;
-      const unsigned other = number / kLanes * kLanes + l;
-      threads_[other].waits = Waits::none;
-      ready_.push_back(static_cast<uint16_t>(other));
-    }
-  } else {
+  point.arrived |= 1u << lane;
+  if (point.arrived != mask) {
     threads_[number].waits = Waits::at_warp;
-    threads_[number].mask = mask;
     run_next();
+    return meeting;
+  }
+  meeting.mask = mask;
+  meeting.lanes = lanes;
+  point.arrived = 0;
+  ++point.phase;
+  if (orders) checker_.pass_warp_barrier(number / kLanes);
+  for (unsigned l = 0; l < lanes; ++l) {
+    if (l != lane && mask >> l & 1) make_ready(static_cast<uint16_t>(first + l));
   }
   return meeting;
 }
 
-inline void BlockRunner::stop(const std::string& fault) {
-  state.active = false;
-  fault_ = fault;
+inline void BlockRunner::stop(std::string fault) {
+  execution.active = false;
+  fault_ = std::move(fault);
   failed_ = true;
   switch_context(lost_, main_);
   std::abort();  // nobody comes back here
@@ -248,36 +249,35 @@ inline std::string BlockRunner::describe_thread(unsigned number) const {
   const auto triple = [](uint3 v) {
     return "(" + std::to_string(v.x) + ", " + std::to_string(v.y) + ", " + std::to_string(v.z) + ")";
   };
-  return "thread " + triple(threads_[number].index) + " of block " + triple(state.block);
+  return "thread " + triple(threads_[number].index) + " of block " + triple(execution.block);
 }
 
 // Nobody can go on: who waits where, an example of each.
 inline std::string BlockRunner::divergence() const {
-  std::string text = "threads wait for each other for ever: a divergent barrier or shuffle";
-  std::map<std::pair<std::string, int>, std::pair<unsigned, unsigned>> groups;  // example, count
-  for (unsigned t = 0; t < state.threads; ++t) {
+  std::map<std::pair<std::string, Waits>, std::pair<unsigned, unsigned>> groups;  // example, count
+  for (unsigned t = 0; t < execution.threads; ++t) {
     const ThreadState& thread = threads_[t];
-    const std::string at =
-        thread.ended ? "" : std::string(thread.where.file_name()) + ":" + std::to_string(thread.where.line());
-    auto& group = groups.try_emplace({at, static_cast<int>(thread.waits)}, std::pair{t, 0u}).first->second;
-    ++group.second;
+    auto& group = groups[{thread.ended ? "" : place_text(thread.where), thread.waits}];
+    if (group.second++ == 0) group.first = t;
   }
+  std::string text = "threads wait for each other for ever: a divergent barrier or shuffle";
   for (const auto& [key, group] : groups) {
-    const std::string who = std::to_string(group.second) + " of " + std::to_string(state.threads) +
-                            " threads, such as " + describe_thread(group.first);
-    text += "\n  " + who +
-            (key.first.empty() ? ", ended without"
-                               : (key.second == static_cast<int>(Waits::at_barrier)
-                                      ? ", wait at the barrier at "
-                                      : ", wait for lanes of their warp at ") +
-                                     key.first);
+    text += "\n  " + std::to_string(group.second) + " of " + std::to_string(execution.threads) +
+            " threads, such as " + describe_thread(group.first);
+    if (key.first.empty()) {
+      text += ", ended without it";
+    } else {
+      text += (key.second == Waits::at_barrier ? ", wait at the barrier at "
+                                               : ", wait for lanes of their warp at ") +
+              key.first;
+    }
   }
   return text;
 }
 
-[[gnu::no_sanitize_thread]] inline void BlockRunner::run_block() {
+inline void BlockRunner::run_block() {
   next_ = ended_ = 0;
-  ++epoch;
+  checker_.begin_block();
   ready_.clear();
   waiting_.clear();
   ready_at_ = 0;
@@ -285,61 +285,65 @@ inline std::string BlockRunner::divergence() const {
     t.waits = Waits::none;
     t.ended = false;
   }
-  for (Warp& w : warps_) {
-    w.ended = 0;
-    w.exchanges.clear();
-  }
-  while (ended_ < state.threads && !failed_) {
-    Fiber* fiber;
-    if (next_ < state.threads) {
-      fiber = take_fiber();
+  for (Warp& w : warps_) w.used = 0;
+  while (ended_ < execution.threads && !failed_) {
+    if (next_ < execution.threads) {
+      current_ = take_fiber();
     } else if (ready_at_ < ready_.size()) {
-      fiber = threads_[ready_[ready_at_++]].fiber;
-      state.thread_number = fiber->thread;
-      state.thread = threads_[fiber->thread].index;
-      state.active = true;
+      enter(next_ready());
     } else {
       fault_ = divergence();
       failed_ = true;
       break;
     }
-    current_ = fiber;
-    switch_context(main_, fiber->context);
-    state.active = false;
+    switch_context(main_, current_->context);
+    execution.active = false;
   }
+  if (!failed_) checker_.end_block();
 }
 
-inline std::string kernel_text(const void* kernel);
+inline void BlockRunner::prepare(dim3 grid, dim3 block, size_t shared_bytes) {
+  constexpr size_t kGuard = 65536;  // behind the dynamic memory, so that an access there can be told
+  shared_.resize(std::max(shared_.size(), shared_bytes + kGuard));
+  execution = {};
+  execution.block_dim = block;
+  execution.grid_dim = grid;
+  execution.threads = block.x * block.y * block.z;
+  const auto unaligned = reinterpret_cast<uintptr_t>(shared_.data()) % 16;
+  execution.dynamic_shared = shared_.data() + (16 - unaligned) % 16;
+  threads_.assign(execution.threads, {});
+  warps_.resize((execution.threads + kLanes - 1) / kLanes);
+  for (unsigned t = 0; t < execution.threads; ++t) {
+    threads_[t].index = {t % block.x, t / block.x % block.y, t / (block.x * block.y)};
+  }
+  failed_ = false;
+}
 
 inline void BlockRunner::run_grid(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
-                                  void (*body)(void*), void* argument) {
-  const unsigned threads = block.x * block.y * block.z;
-  if (threads == 0 || threads > kMostThreads)
-    fail("TT-SIM-02",
-         kernel_text(kernel) + ": a block of " + std::to_string(threads) + " threads\n  hint: 1 to 1024");
-  if (shared_bytes > kMostShared)
-    fail("TT-SIM-02", kernel_text(kernel) + ": " + std::to_string(shared_bytes) +
+                                  void (*body)(void*), void* arguments, size_t argument_bytes) {
+  constexpr size_t kMostShared = 232448;  // 227 KiB, as on Hopper
+  const std::string name = kernel_name(kernel);
+  const uint64_t threads = uint64_t{block.x} * block.y * block.z;
+  if (threads == 0 || threads > kMostThreads) {
+    fail("TT-SIM-02", name + ": a block of " + std::to_string(threads) + " threads\n  hint: 1 to 1024");
+  }
+  if (shared_bytes > kMostShared) {
+    fail("TT-SIM-02", name + ": " + std::to_string(shared_bytes) +
                           " bytes of shared memory\n  hint: at most " + std::to_string(kMostShared));
-  state = {};
-  state.block_dim = block;
-  state.grid_dim = grid;
-  state.threads = threads;
-  state.kernel = kernel;
-  if (shared_.size() < shared_bytes + 16) shared_.resize(shared_bytes + 16);
-  state.dynamic_shared = shared_.data() + (16 - reinterpret_cast<uintptr_t>(shared_.data()) % 16) % 16;
-  state.dynamic_bytes = shared_bytes;
-  execution = &state;
-  threads_.assign(threads, {});
-  warps_.resize((threads + kLanes - 1) / kLanes);
-  for (unsigned t = 0; t < threads; ++t)
-    threads_[t].index = {t % block.x, t / block.x % block.y, t / (block.x * block.y)};
+  }
+  if (grid.y > 65535 || grid.z > 65535) {
+    fail("TT-SIM-02", name + ": a grid of " + std::to_string(grid.y) + " by " + std::to_string(grid.z) +
+                          " blocks in y and z\n  hint: at most 65535 each; x goes to 2147483647");
+  }
+  prepare(grid, block, shared_bytes);
   body_ = body;
-  argument_ = argument;
-  failed_ = false;
+  arguments_ = arguments;
+  checker_.begin_grid(kernel, name, execution.dynamic_shared, shared_bytes, shared_.data(), shared_.size(),
+                      arguments, argument_bytes, uint64_t{grid.x} * grid.y * grid.z, threads);
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {
-        state.block = {x, y, z};
+        execution.block = {x, y, z};
         run_block();
         if (!failed_) continue;
         idle_.clear();  // fibers that were left in the middle of a kernel begin anew
@@ -347,26 +351,11 @@ inline void BlockRunner::run_grid(const void* kernel, dim3 grid, dim3 block, siz
           fiber->restart(fiber_entry);
           idle_.push_back(fiber.get());
         }
-        fail("TT-SIM-03", "kernel " + kernel_text(kernel) + ": " + fault_);
+        throw Error("TT-SIM-03", "TT-SIM-03: kernel " + name + ": " + fault_);
       }
     }
   }
+  checker_.end_grid();
 }
-
-// Constant for a thread of a kernel, so the compiler may ask once.
-[[gnu::no_sanitize_thread, gnu::const, gnu::noinline]] inline uint3 thread_index() {
-  return execution->thread;
-}
-[[gnu::no_sanitize_thread, gnu::const, gnu::noinline]] inline uint3 block_index() { return execution->block; }
-[[gnu::no_sanitize_thread, gnu::const, gnu::noinline]] inline dim3 block_size() {
-  return execution->block_dim;
-}
-[[gnu::no_sanitize_thread, gnu::const, gnu::noinline]] inline dim3 grid_size() { return execution->grid_dim; }
-[[gnu::no_sanitize_thread]] inline void* dynamic_shared() { return execution->dynamic_shared; }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda::sim
-
-#define threadIdx (::tinytorch::backend::cuda::sim::thread_index())
-#define blockIdx (::tinytorch::backend::cuda::sim::block_index())
-#define blockDim (::tinytorch::backend::cuda::sim::block_size())
-#define gridDim (::tinytorch::backend::cuda::sim::grid_size())

@@ -7,8 +7,6 @@
 #include <sys/mman.h>
 
 #include <boost/context/detail/fcontext.hpp>
-#include <memory>
-#include <tinytorch/backend/cuda/sim/types.hpp>
 #include <tinytorch/core/error.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
@@ -23,7 +21,10 @@ struct Fiber {
   Fiber() {
     void* const memory = mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    if (memory == MAP_FAILED) fail("TT-SIM-01", "the emulator: no memory for the stack of a thread");
+    if (memory == MAP_FAILED) {
+      fail("TT-SIM-01",
+           "the emulator: no memory for the stack of a kernel's thread\n  hint: end other programs");
+    }
     (void)mprotect(memory, kGuardBytes, PROT_NONE);
     stack = static_cast<char*>(memory) + kGuardBytes;
   }
@@ -34,14 +35,10 @@ struct Fiber {
   void restart(void (*entry)(boost::context::detail::transfer_t)) {
     context = boost::context::detail::make_fcontext(stack + kStackBytes, kStackBytes, entry);
   }
-  bool owns(const void* address) const {
-    return address >= stack && static_cast<const char*>(address) < stack + kStackBytes;
-  }
 };
 
 // Leaves `from`, goes on in `to`; returns when somebody comes back.
-[[gnu::no_sanitize_thread]] inline void switch_context(boost::context::detail::fcontext_t& from,
-                                                       boost::context::detail::fcontext_t& to) {
+inline void switch_context(boost::context::detail::fcontext_t& from, boost::context::detail::fcontext_t& to) {
   const boost::context::detail::transfer_t back = boost::context::detail::jump_fcontext(to, &from);
   *static_cast<boost::context::detail::fcontext_t*>(back.data) = back.fctx;
 }

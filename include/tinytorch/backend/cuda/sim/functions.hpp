@@ -3,65 +3,65 @@
 // A shuffle or vote waits for all lanes of its mask, and then reads what they gave.
 #pragma once
 
-#include <tinytorch/backend/cuda/sim/block.hpp>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <tinytorch/backend/cuda/sim/emulator.hpp>
+#include <type_traits>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
 // The value of lane `from`, or the lane's own where `from` is outside its group of `width` lanes.
 template <class T>
 [[gnu::no_sanitize_thread]] T shuffle(unsigned mask, T value, int from, int width, const char* what,
-                                      Where where) {
+                                      Loc where) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
-  BlockRunner& block = BlockRunner::instance();
-  const int lane = static_cast<int>(block.state.thread_number % kLanes);
-  unsigned phase = 0;
-  const Exchange& all = block.exchange(mask, &value, sizeof(T), what, where, phase);
-  const int group = lane / width * width;
+  const Meeting& all = meet(mask, &value, sizeof(T), false, what, where);
+  const int group = lane_number() / width * width;
   if (from < group || from >= group + width) return value;
   if (!(all.mask >> from & 1)) {
-    block.stop(std::string(what) + ": " + block.describe_thread(block.state.thread_number) + " reads lane " +
-               std::to_string(from) + ", which is not in the mask\n  at " + where.file_name() + ":" +
-               std::to_string(where.line()));
+    if (from >= static_cast<int>(all.lanes))
+      return value;  // a warp that is cut: its other lanes do not exist
+    stop(std::string(what) + ": " + describe_thread(execution.thread_number) + " reads lane " +
+             std::to_string(from) + ", which is not in the mask",
+         where);
   }
   T out;
-  std::memcpy(&out, all.values[phase][from], sizeof(T));
+  __builtin_memcpy(&out, all.values[from], sizeof(T));
   return out;
 }
 // Bit l: lane l of the mask gave true.
-[[gnu::no_sanitize_thread]] inline unsigned vote(unsigned mask, bool value, const char* what, Where where) {
-  BlockRunner& block = BlockRunner::instance();
+[[gnu::no_sanitize_thread]] inline unsigned vote(unsigned mask, bool value, bool orders, const char* what,
+                                                 Loc where) {
   const unsigned char mine = value;
-  unsigned phase = 0, bits = 0;
-  const Exchange& all = block.exchange(mask, &mine, 1, what, where, phase);
+  unsigned bits = 0;
+  const Meeting& all = meet(mask, &mine, 1, orders, what, where);
   for (unsigned l = 0; l < kLanes; ++l) {
-    if (all.mask >> l & 1 && all.values[phase][l][0]) bits |= 1u << l;
+    if (all.mask >> l & 1 && all.values[l][0]) bits |= 1u << l;
   }
   return bits;
 }
-[[gnu::no_sanitize_thread]] inline int lane_number() {
-  return static_cast<int>(execution->thread_number % kLanes);
-}
 
-// Blocks of different grids may run on several threads of the host, so atomics are the host's.
+// Grids of several streams may run on several threads of the host, so atomics are the host's.
 template <class T, class F>
 [[gnu::no_sanitize_thread]] T atomic_update(T* address, F&& f) {
-  T old = __atomic_load_n(address, __ATOMIC_RELAXED), next;
+  note_atomic(address, sizeof(T));
+  T old, next;
+  __atomic_load(address, &old, __ATOMIC_RELAXED);
   do {
     next = f(old);
-  } while (!__atomic_compare_exchange_n(address, &old, next, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+  } while (!__atomic_compare_exchange(address, &old, &next, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
   return old;
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda::sim
 
-#define TT_SIM_WHERE std::source_location where = std::source_location::current()
+#define TT_SIM_WHERE ::tinytorch::Loc where = ::tinytorch::Loc::current()
 namespace tt_sim = ::tinytorch::backend::cuda::sim;
 
-[[gnu::no_sanitize_thread]] inline void __syncthreads(TT_SIM_WHERE) {
-  tt_sim::BlockRunner::instance().wait_at_barrier(where);
-}
+inline void __syncthreads(TT_SIM_WHERE) { tt_sim::wait_at_barrier(where); }
 inline void __syncwarp(unsigned mask = 0xffffffffu, TT_SIM_WHERE) {
-  (void)tt_sim::vote(mask, true, "__syncwarp", where);
+  (void)tt_sim::vote(mask, true, true, "__syncwarp", where);
 }
 template <class T>
 T __shfl_sync(unsigned mask, T value, int lane, int width = 32, TT_SIM_WHERE) {
@@ -83,16 +83,17 @@ T __shfl_down_sync(unsigned mask, T value, unsigned step, int width = 32, TT_SIM
                          "__shfl_down_sync", where);
 }
 inline unsigned __ballot_sync(unsigned mask, int value, TT_SIM_WHERE) {
-  return tt_sim::vote(mask, value != 0, "__ballot_sync", where);
+  return tt_sim::vote(mask, value != 0, false, "__ballot_sync", where);
 }
 inline int __any_sync(unsigned mask, int value, TT_SIM_WHERE) {
-  return tt_sim::vote(mask, value != 0, "__any_sync", where) != 0;
+  return tt_sim::vote(mask, value != 0, false, "__any_sync", where) != 0;
 }
 inline int __all_sync(unsigned mask, int value, TT_SIM_WHERE) {
-  return tt_sim::vote(mask, value == 0, "__all_sync", where) == 0;
+  return tt_sim::vote(mask, value == 0, false, "__all_sync", where) == 0;
 }
-inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
-inline void __threadfence_block() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+// Threads run in turn, so what was written is seen.
+inline void __threadfence() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+inline void __threadfence_block() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 template <class T>
 T atomicAdd(T* p, std::type_identity_t<T> v) {

@@ -1,13 +1,18 @@
 // Device memory of the emulator: a range of addresses of its own, so that a pointer tells what it is.
 //
-// An address is given out once in the life of a program, with unused bytes around every allocation: an access
-// outside, or after cudaFree, can always be told. The memory behind a freed allocation goes back to the host.
+// There are unused bytes around every allocation, so an access outside can be told. What was freed is given
+// out again only when 64 MiB more were freed, so an access after cudaFree can, too. New memory holds bytes of
+// 0xff: NaN as a floating-point number of any size, -1 as an integer.
 #pragma once
 
 #include <sys/mman.h>
 
-#include <tinytorch/backend/cuda/sim/types.hpp>
-#include <tinytorch/core/error.hpp>
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <tinytorch/backend/cuda/sim/shadow.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
@@ -20,7 +25,7 @@ struct Allocation {
 class DeviceMemory {
  public:
   static constexpr size_t kSpace = size_t{1} << 40, kGranule = 256, kPage = 4096;
-  static constexpr size_t kMostAllocations = size_t{1} << 30;
+  static constexpr size_t kMostAllocations = size_t{1} << 28, kKept = size_t{64} << 20;
 
   // Never destroyed: tensors that are static may outlive everything else.
   static DeviceMemory& instance() {
@@ -32,11 +37,19 @@ class DeviceMemory {
   void* allocate(size_t bytes) {
     const std::lock_guard lock(mutex_);
     const size_t granules = (bytes + kGranule - 1) / kGranule;
+    if (bytes > total_ - used_) return nullptr;
+    if (Allocation* const old = reuse(granules)) {
+      *old = {old->begin, bytes, false};
+      std::memset(old->begin, 0xff, bytes);
+      used_ += bytes;
+      return old->begin;
+    }
     const size_t first = next_ + 1, end = first + granules;  // one unused granule before
-    if (bytes > total_ - used_ || end * kGranule >= kSpace || count_ + 1 >= kMostAllocations) return nullptr;
+    if (end * kGranule >= kSpace || count_ + 1 >= kMostAllocations) return nullptr;
     const uint32_t id = ++count_;
     records_[id] = {base_ + first * kGranule, bytes, false};
     std::fill_n(ids_ + first, granules, id);
+    std::memset(records_[id].begin, 0xff, bytes);
     next_ = end;
     used_ += bytes;
     return records_[id].begin;
@@ -47,20 +60,21 @@ class DeviceMemory {
     if (!a || a->begin != address || a->freed) return false;
     a->freed = true;
     used_ -= a->bytes;
-    const size_t from = (static_cast<size_t>(a->begin - base_) + kPage - 1) / kPage * kPage;
-    const size_t to = static_cast<size_t>(a->begin + a->bytes - base_) / kPage * kPage;
-    if (to > from) (void)madvise(base_ + from, to - from, MADV_DONTNEED);
+    const size_t granules = (a->bytes + kGranule - 1) / kGranule;
+    freed_[granules].push_back(a);
+    kept_ += granules * kGranule;
+    if (kept_ > 8 * kKept) release_all();
     return true;
   }
   void set_total(size_t bytes) { total_ = bytes; }
   size_t total() const { return total_; }
   size_t free() const { return total_ - used_; }
 
-  [[gnu::no_sanitize_thread]] bool contains(const void* p) const {
-    return p >= base_ && static_cast<const char*>(p) < base_ + kSpace;
+  bool contains(const void* p) const {
+    return static_cast<size_t>(static_cast<const char*>(p) - base_) < kSpace;
   }
   // The allocation that p is in or just behind (its last 256 bytes may be unused); null between allocations.
-  [[gnu::no_sanitize_thread]] Allocation* find(const void* p) const {
+  Allocation* find(const void* p) const {
     if (!contains(p)) return nullptr;
     const uint32_t id = ids_[static_cast<size_t>(static_cast<const char*>(p) - base_) / kGranule];
     return id ? records_ + id : nullptr;
@@ -71,12 +85,32 @@ class DeviceMemory {
     while (granule > 0 && ids_[granule] == 0) --granule;
     return ids_[granule] ? records_ + ids_[granule] : nullptr;
   }
+  Cell* cell(const void* p) const {
+    return cells_ + static_cast<size_t>(static_cast<const char*>(p) - base_) / 4;
+  }
+
+  std::string leaks() {
+    const std::lock_guard lock(mutex_);
+    std::string text;
+    size_t found = 0, bytes = 0;
+    for (uint32_t id = 1; id <= count_; ++id) {
+      if (records_[id].freed) continue;
+      ++found;
+      bytes += records_[id].bytes;
+      if (found <= 20)
+        text += "\n  allocation " + std::to_string(id) + ": " + std::to_string(records_[id].bytes) + " bytes";
+    }
+    if (found == 0) return "";
+    return std::to_string(found) + " allocations of device memory were not freed, " + std::to_string(bytes) +
+           " bytes in all:" + text;
+  }
 
  private:
   DeviceMemory()
       : base_(reserve<char>(kSpace)),
         ids_(reserve<uint32_t>(kSpace / kGranule)),
-        records_(reserve<Allocation>(kMostAllocations)) {}
+        records_(reserve<Allocation>(kMostAllocations)),
+        cells_(reserve<Cell>(kSpace / 4)) {}
   template <class T>
   static T* reserve(size_t count) {
     void* const space = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
@@ -87,11 +121,40 @@ class DeviceMemory {
     }
     return static_cast<T*>(space);
   }
+  // The allocation of this size that was freed first, once enough others were freed, too.
+  Allocation* reuse(size_t granules) {
+    const auto found = freed_.find(granules);
+    if (kept_ < kKept || found == freed_.end() || found->second.empty()) return nullptr;
+    Allocation* const old = found->second.front();
+    found->second.pop_front();
+    kept_ -= granules * kGranule;
+    return old;
+  }
+  // Sizes that nobody asks for again: their memory goes back to the host.
+  void release_all() {
+    for (const auto& [granules, allocations] : freed_) {
+      for (const Allocation* a : allocations) {
+        const auto begin = static_cast<size_t>(a->begin - base_);
+        release(base_, begin, granules * kGranule);
+        release(cells_, begin / 4 * sizeof(Cell), granules * kGranule / 4 * sizeof(Cell));
+      }
+    }
+    freed_.clear();
+    kept_ = 0;
+  }
+  // Gives the whole pages of a range back.
+  static void release(void* base, size_t begin, size_t bytes) {
+    const size_t from = (begin + kPage - 1) / kPage * kPage, to = (begin + bytes) / kPage * kPage;
+    if (to > from) (void)madvise(static_cast<char*>(base) + from, to - from, MADV_DONTNEED);
+  }
 
   std::mutex mutex_;
   char* const base_;
   uint32_t* const ids_;  // of each 256 bytes: which allocation, 0 for none
   Allocation* const records_;
+  Cell* const cells_;
+  std::map<size_t, std::deque<Allocation*>> freed_;  // by their granules
+  size_t kept_ = 0;                                  // bytes of them
   uint32_t count_ = 0;
   size_t next_ = 0, used_ = 0, total_ = size_t{4} << 30;
 };

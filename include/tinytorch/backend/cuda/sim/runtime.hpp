@@ -4,10 +4,13 @@
 // capture is a list of closures, which a launch of its graph runs in their order.
 #pragma once
 
-#include <dlfcn.h>
-
-#include <tinytorch/backend/cuda/sim/block.hpp>
-#include <tinytorch/backend/cuda/sim/memory.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <tinytorch/backend/cuda/sim/emulator.hpp>
+#include <utility>
+#include <vector>
 
 enum cudaError_t {
   cudaSuccess = 0,
@@ -88,26 +91,15 @@ void queue(cudaStream_t stream, F&& work) {
   }
 }
 
-inline std::string kernel_text(const void* kernel) {
-  Dl_info info{};
-  if (dladdr(kernel, &info) && info.dli_sname) return info.dli_sname;
-  std::ostringstream text;
-  text << "at " << kernel;
-  return text.str();
-}
-
 // What launch() calls. `body` runs one thread of the kernel.
 template <class F>
 void run_grid(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, F body) {
   queue(stream, [=] {
-    F copy = body;
-    BlockRunner::instance().run_grid(
-        kernel, grid, block, shared_bytes, [](void* f) { (*static_cast<F*>(f))(); }, &copy);
+    F arguments = body;
+    run_blocks(
+        kernel, grid, block, shared_bytes, [](void* f) { (*static_cast<F*>(f))(); }, &arguments, sizeof(F));
   });
 }
-
-// Bytes that cudaMemGetInfo calls the device's.
-inline void set_total_memory(size_t bytes) { DeviceMemory::instance().set_total(bytes); }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda::sim
 
@@ -170,7 +162,7 @@ inline cudaError_t cudaSetDevice(int device) {
 }
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::strcpy(properties->name, "tinytorch emulator");
-  properties->totalGlobalMem = tinytorch::backend::cuda::sim::DeviceMemory::instance().total();
+  properties->totalGlobalMem = tinytorch::backend::cuda::sim::device_bytes_total();
   return cudaSuccess;
 }
 // Those of an H200, except that few multiprocessors make small grids.
@@ -204,9 +196,8 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int)
   return cudaSuccess;
 }
 inline cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  const auto& memory = tinytorch::backend::cuda::sim::DeviceMemory::instance();
-  *free = memory.free();
-  *total = memory.total();
+  *free = tinytorch::backend::cuda::sim::device_bytes_free();
+  *total = tinytorch::backend::cuda::sim::device_bytes_total();
   return cudaSuccess;
 }
 inline cudaError_t cudaDriverGetVersion(int* version) {
@@ -227,10 +218,8 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Kernel, i
   return cudaSuccess;
 }
 inline cudaError_t cudaFuncGetName(const char** name, const void* kernel) {
-  Dl_info info{};
-  if (!dladdr(kernel, &info) || !info.dli_sname) return cudaErrorInvalidValue;
-  *name = info.dli_sname;
-  return cudaSuccess;
+  *name = tinytorch::backend::cuda::sim::mangled_kernel_name(kernel);
+  return *name ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 // ---- memory
@@ -238,24 +227,27 @@ inline cudaError_t cudaFuncGetName(const char** name, const void* kernel) {
 inline cudaError_t cudaMalloc(void** address, size_t bytes) {
   using namespace tinytorch::backend::cuda::sim;
   if (const cudaError_t error = tinytorch::backend::cuda::sim::refuse_in_capture()) return error;
-  *address = bytes ? DeviceMemory::instance().allocate(bytes) : nullptr;
+  *address = bytes ? device_allocate(bytes) : nullptr;
   return answer(*address || !bytes ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 inline cudaError_t cudaFree(void* address) {
   using namespace tinytorch::backend::cuda::sim;
-  if (!address || DeviceMemory::instance().deallocate(address)) return cudaSuccess;
+  if (!address || device_free(address)) return cudaSuccess;
   return answer(cudaErrorInvalidValue);
 }
 inline cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
   *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  if (*address) tinytorch::backend::cuda::sim::pinned_range(*address, bytes, true);
   return tinytorch::backend::cuda::sim::answer(*address ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 inline cudaError_t cudaFreeHost(void* address) {
+  tinytorch::backend::cuda::sim::pinned_range(address, 0, false);
   std::free(address);
   return cudaSuccess;
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                                    cudaStream_t stream) {
+  if (bytes && (!to || !from)) return tinytorch::backend::cuda::sim::answer(cudaErrorInvalidValue);
   tinytorch::backend::cuda::sim::queue(stream, [=] { std::memmove(to, from, bytes); });
   return cudaSuccess;
 }
@@ -264,6 +256,7 @@ inline cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, siz
   return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  if (bytes && !to) return tinytorch::backend::cuda::sim::answer(cudaErrorInvalidValue);
   tinytorch::backend::cuda::sim::queue(stream, [=] { std::memset(to, value, bytes); });
   return cudaSuccess;
 }

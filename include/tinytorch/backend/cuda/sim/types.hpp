@@ -3,7 +3,8 @@
 // A block runs on one thread of the host, so its shared memory is a static variable of that thread.
 #pragma once
 
-// The standard library uses some of the same words as attributes, so it comes first.
+// The standard library uses some of the same words as attributes, so what the kernels' files need of it comes
+// first.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -15,19 +16,22 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
 #include <set>
-#include <source_location>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <type_traits>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
