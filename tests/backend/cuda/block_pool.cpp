@@ -91,7 +91,7 @@ TEST_CASE("best fit takes the smallest hole that is large enough") {
   Ledger ledger;
   Pool pool(CountedSource{&ledger});
   std::vector<Block*> blocks;
-  for (const size_t kib : {64, 1, 16, 1, 32, 1}) blocks.push_back(obtain(pool, kib * kKiB));
+  for (const size_t kib : {64u, 1u, 16u, 1u, 32u, 1u}) blocks.push_back(obtain(pool, kib * kKiB));
   const uintptr_t hole16 = start(blocks[2]), hole32 = start(blocks[4]);
   for (const size_t k : {0u, 2u, 4u}) pool.put(blocks[k]);
   Block* const a = pool.take(15 * kKiB);

@@ -45,9 +45,10 @@ std::vector<double> values_of(const tt::Tensor& t) {
 
 void check_same(const tt::StateDict& a, const tt::StateDict& b) {
   REQUIRE(a.size() == b.size());
-  for (const auto& [name, tensor] : a) {
-    INFO(name);
-    const std::vector<double> x = values_of(tensor), y = values_of(b.at(name));
+  for (const auto& entry : a) {
+    INFO(entry.first);
+    const tt::Tensor& tensor = entry.second;
+    const std::vector<double> x = values_of(tensor), y = values_of(b.at(entry.first));
     const double tolerance = 16 * tt::epsilon_of(tensor.dtype() == tt::i64 ? tt::f64 : tensor.dtype());
     REQUIRE(x.size() == y.size());
     bool same = true;
@@ -101,9 +102,9 @@ TEST_CASE("a norm that is not finite: nothing changes, nothing is counted" * tes
   for (const auto& [name, tensor] : everything(optimizer, parameters)) before.push_back(values_of(tensor));
   CHECK(std::isnan(optimizer.step_clipped(1).item<double>()));
   size_t i = 0;
-  for (const auto& [name, tensor] : everything(optimizer, parameters)) {
-    INFO(name);
-    CHECK(values_of(tensor) == before[i++]);
+  for (const auto& entry : everything(optimizer, parameters)) {
+    INFO(entry.first);
+    CHECK(values_of(entry.second) == before[i++]);
   }
 }
 
@@ -123,8 +124,8 @@ TEST_CASE("a captured step counts on, and follows the learning rate" * test::nee
   }
   CHECK(replayed.state_dict().at("p0.step").item<int64_t>() == 4);
   const tt::StateDict a = everything(replayed, graph_side), b = everything(plain, plain_side);
-  for (const auto& [name, tensor] : a) {
-    INFO(name);
-    CHECK(values_of(tensor) == values_of(b.at(name)));  // to the bit: sums run in a fixed order
+  for (const auto& entry : a) {
+    INFO(entry.first);
+    CHECK(values_of(entry.second) == values_of(b.at(entry.first)));  // to the bit: sums run in a fixed order
   }
 }

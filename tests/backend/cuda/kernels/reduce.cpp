@@ -26,7 +26,7 @@ struct Expected {
   Expected(const tt::Tensor& x, const tt::Dims& dims) {
     const std::vector<double> v = values_of(x);
     tt::Shape kept = x.shape();
-    for (int d : dims) kept[d] = 1;
+    for (const int64_t d : dims) kept[static_cast<int>(d)] = 1;
     const auto results = static_cast<size_t>(kept.numel());
     sum.assign(results, 0);
     magnitude.assign(results, 0);
