@@ -38,7 +38,7 @@ TEST_CASE("training output has mean 0 and variance 1 per channel; [N, C] and [N,
   tt::Generator g(1);
   for (const tt::Shape& shape : {tt::Shape{64, 3}, tt::Shape{16, 3, 5}}) {
     tt::BatchNorm1d layer(3);
-    const tt::Tensor y = layer(tt::randn(shape, tt::f32, tt::cpu, g) * 4.0 + 10.0);
+    const tt::Tensor y = layer(tt::randn(shape, tt::f32, tt::default_device(), g) * 4.0 + 10.0);
     const tt::Dims over = shape.size() == 2 ? tt::Dims{0} : tt::Dims{0, 2};
     check_values(tt::mean(y, over).to_vector<double>(), {0, 0, 0}, 1e-5);
     check_values(tt::var(y, over, 0).to_vector<double>(), {1, 1, 1}, 1e-4);

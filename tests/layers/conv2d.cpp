@@ -10,7 +10,7 @@ TEST_CASE("against plain loops, with stride, padding and groups") {
   tt::Generator g(1);
   const int64_t H = 5, W = 6, stride = 2, padding = 1;
   tt::Conv2d layer(4, 6, 3, {.stride = stride, .padding = padding, .groups = 2}, true, g);
-  const tt::Tensor x = tt::randn({2, 4, H, W}, tt::f32, tt::cpu, g);
+  const tt::Tensor x = tt::randn({2, 4, H, W}, tt::f32, tt::default_device(), g);
   const auto in = x.to_vector<double>(), w = layer.weight.to_vector<double>(),
              b = layer.bias.to_vector<double>();
   const int64_t out_h = 3, out_w = 3;

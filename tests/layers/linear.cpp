@@ -9,7 +9,7 @@ namespace tt = tinytorch;
 TEST_CASE("y = x W^T + b, against plain loops, over any leading dimensions") {
   tt::Generator generator(3);
   tt::Linear layer(5, 3, true, generator);
-  const tt::Tensor x = tt::randn({2, 4, 5}, tt::f32, tt::cpu, generator);
+  const tt::Tensor x = tt::randn({2, 4, 5}, tt::f32, tt::default_device(), generator);
   const auto w = layer.weight.to_vector<double>(), b = layer.bias.to_vector<double>(),
              in = x.to_vector<double>();
   std::vector<double> expected;

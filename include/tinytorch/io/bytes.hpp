@@ -146,9 +146,10 @@ inline Tensor tensor_from_bytes(const Shape& shape, DType dtype, Bytes bytes, st
   return t;
 }
 
-// The values of t, row-major and little-endian, whatever its strides. t is on the CPU.
+// The values of t, row-major and little-endian, whatever its strides and device.
 inline std::vector<std::byte> bytes_of_tensor(const Tensor& t, Loc loc) {
   static_assert(std::endian::native == std::endian::little, "files are written on little-endian machines");
+  if (t.device() != cpu) return bytes_of_tensor(t.detach().to(cpu, loc), loc);
   std::vector<std::byte> out(t.bytes());
   const void* raw = t.raw(loc);
   if (out.empty()) return out;
