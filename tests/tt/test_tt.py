@@ -175,8 +175,10 @@ class Counting(WithFolder):
         build = tt.Build("gone")
         build.folder = ROOT / "build"
         tests = [("good", f"print({summary(4, 4, 0)!r})"), ("bad", f"print({summary(4, 3, 1)!r})\nraise SystemExit(1)"),
-                 ("crash", "import os\nos.kill(os.getpid(), 11)"), ("empty", f"print({summary(0, 0, 0)!r})")]
-        paths = [(name, str(self.program(name, script))) for name, script in tests] + [("unbuilt", "/nowhere/unbuilt")]
+                 ("crash", "import os\nos.kill(os.getpid(), 11)"), ("empty", f"print({summary(0, 0, 0)!r})"),
+                 ("device", f"import os\nprint({summary(2, 2, 0, 1)!r} if os.environ['WHERE'] == 'here' else '')")]
+        paths = [(name, str(self.program(name, script)), {"WHERE": "here"} if name == "device" else {})
+                 for name, script in tests] + [("unbuilt", "/nowhere/unbuilt", {})]
         build.make = lambda *targets: True
         build.tests = lambda: paths
         (self.folder / "CMakeCache.txt").touch()
@@ -184,15 +186,16 @@ class Counting(WithFolder):
         tally = tt.Tally(tt.Console(True))
         root, tt.ROOT = tt.ROOT, self.folder
         (self.folder / "tests").mkdir()
-        for name, _ in paths:
+        for name, _, _ in paths:
             (self.folder / "tests" / f"{name}.cpp").touch()
         try:
             tt.build_and_run(tally, build, 2, dict(os.environ), 60)
         finally:
             tt.ROOT = root
-        # Cases: 4 + 3 passed; 1 failed, 1 crash, 1 without cases, 1 not built. Checks: build, silence, one test a file.
-        self.assertEqual((tally.passed, tally.failed), (4 + 3 + 3, 4))
-        self.assertEqual(tally.line(), "10 passed, 4 failed")
+        # Cases: 4 + 3 + 2 passed, 1 skipped for want of a device; 1 failed, 1 crash, 1 without cases, 1 not built.
+        # Checks: build, silence, one test a file.
+        self.assertEqual((tally.passed, tally.failed), (4 + 3 + 2 + 3, 4))
+        self.assertEqual(tally.line(), "1 skipped, 12 passed, 4 failed")
 
     def test_compile_budgets_must_be_printed(self):
         narrow = "include core/shape.hpp: 0.30 s of processor time (budget 1.0 s)"

@@ -14,10 +14,12 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kSortTile = 1024, kSortThreads = 256;
 
+// Positions as wide as the keys: copies then read no padding, which nobody wrote.
 template <class C>
 struct SortPair {
+  using Position = std::conditional_t<sizeof(C) == 8, int64_t, int32_t>;
   C key;
-  int32_t at;
+  Position at;
 };
 
 // Whether a comes before b.
@@ -40,7 +42,8 @@ static __global__ void __launch_bounds__(kSortThreads)
   while (width < count) width *= 2;
   for (int i = static_cast<int>(threadIdx.x); i < width; i += kSortThreads) {
     // Beyond the end: after everything, by position.
-    tile[i] = i < count ? SortPair<C>{to<C>(x[row * n + first + i]), static_cast<int32_t>(first + i)}
+    tile[i] = i < count ? SortPair<C>{to<C>(x[row * n + first + i]),
+                                      static_cast<typename SortPair<C>::Position>(first + i)}
                         : SortPair<C>{C(0), 0x7fffffff - (kSortTile - i)};
   }
   const auto follows = [&](const SortPair<C>& a, const SortPair<C>& b) {

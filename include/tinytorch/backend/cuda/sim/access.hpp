@@ -12,11 +12,16 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
+inline std::string place_text(Loc where) {
+  return std::string(where.file) + ":" + std::to_string(where.line);
+}
+
 struct Access {
   const char* address;
   size_t bytes;
   bool write, atomic;
-  const void* code;  // where the instruction returns to
+  const void* code;       // where the instruction returns to
+  Loc where{nullptr, 0};  // its line, where that is known
 };
 
 // Host memory that the device may read and write.
@@ -214,7 +219,9 @@ class AccessChecker {
                : a.write ? ": a write"
                          : ": a read") +
               " of " + std::to_string(a.bytes) + " bytes at " + address + " by " +
-              sim::describe_thread(execution.thread_number) + module_->lines_of(offset_of(a.code)) + other);
+              sim::describe_thread(execution.thread_number) +
+              (a.where.file ? "\n  at " + place_text(a.where) : module_->lines_of(offset_of(a.code))) +
+              other);
   }
   [[noreturn]] static void stop_with(const std::string& fault);
 

@@ -49,7 +49,9 @@ class BlockRunner {
   void wait_at_barrier(Loc where);
   const Meeting& meet(unsigned mask, const void* value, size_t bytes, bool orders, const char* what,
                       Loc where);
+  // Ends the grid from inside a kernel thread: run_grid throws.
   [[noreturn]] void stop(std::string fault);
+  [[noreturn]] void stop_at(const std::string& fault, Loc where);
   std::string describe_thread(unsigned number) const;
   AccessChecker& checker() { return checker_; }
 
@@ -162,17 +164,13 @@ inline void BlockRunner::make_ready(uint16_t number) {
 
 inline bool same_place(Loc a, Loc b) { return a.line == b.line && std::strcmp(a.file, b.file) == 0; }
 
-inline std::string place_text(Loc where) {
-  return std::string(where.file) + ":" + std::to_string(where.line);
-}
-
 inline void BlockRunner::release_barrier(Loc where) {
   for (const uint16_t number : waiting_) {
     const ThreadState& thread = threads_[number];
     if (!same_place(thread.where, where)) {
-      sim::stop("a divergent barrier: " + describe_thread(number) + " waits at " + place_text(thread.where) +
-                    ", " + describe_thread(execution.thread_number) + " at another",
-                where);
+      stop_at("a divergent barrier: " + describe_thread(number) + " waits at " + place_text(thread.where) +
+                  ", " + describe_thread(execution.thread_number) + " at another",
+              where);
     }
   }
   checker_.pass_barrier();
@@ -208,14 +206,14 @@ inline const Meeting& BlockRunner::meet(unsigned mask, const void* value, size_t
   const unsigned lanes = std::min(kLanes, execution.threads - first);
   if (lanes < kLanes && mask == 0xffffffffu) mask = (1u << lanes) - 1;  // the warp's last lanes are not there
   if (!(mask >> lane & 1)) {
-    sim::stop(std::string(what) + " by " + describe_thread(number) + ", which is not in its own mask", where);
+    stop_at(std::string(what) + " by " + describe_thread(number) + ", which is not in its own mask", where);
   }
   MeetingPoint& point = meeting_point(warps_[number / kLanes], mask, where);
   if (point.arrived == 0) point.where = where;
   if (!same_place(point.where, where)) {
-    sim::stop(std::string("a divergent ") + what + ": other lanes of the warp are at " +
-                  place_text(point.where) + ", " + describe_thread(number) + " at another",
-              where);
+    stop_at(std::string("a divergent ") + what + ": other lanes of the warp are at " +
+                place_text(point.where) + ", " + describe_thread(number) + " at another",
+            where);
   }
   Meeting& meeting = point.meetings[point.phase & 1];
   std::memcpy(meeting.values[lane], value, bytes);
@@ -243,6 +241,10 @@ inline void BlockRunner::stop(std::string fault) {
   failed_ = true;
   switch_context(lost_, main_);
   std::abort();  // nobody comes back here
+}
+
+inline void BlockRunner::stop_at(const std::string& fault, Loc where) {
+  stop(fault + "\n  at " + place_text(where));
 }
 
 inline std::string BlockRunner::describe_thread(unsigned number) const {

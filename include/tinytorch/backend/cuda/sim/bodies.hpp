@@ -21,30 +21,39 @@ void run_blocks(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, 
   checker = &BlockRunner::instance().checker();
   BlockRunner::instance().run_grid(kernel, grid, block, shared_bytes, body, arguments, argument_bytes);
 }
-void wait_at_barrier(Loc where) { BlockRunner::instance().wait_at_barrier(where); }
+// What runs between kernel code is not the kernel's: its accesses are not checked.
+struct OutsideKernel {
+  OutsideKernel() { execution.active = false; }
+  ~OutsideKernel() { execution.active = true; }
+};
+
+void wait_at_barrier(Loc where) {
+  const OutsideKernel outside;
+  BlockRunner::instance().wait_at_barrier(where);
+}
 const Meeting& meet(unsigned mask, const void* value, size_t bytes, bool orders, const char* what,
                     Loc where) {
+  const OutsideKernel outside;
   return BlockRunner::instance().meet(mask, value, bytes, orders, what, where);
 }
-void stop(const std::string& fault, Loc where) {
-  BlockRunner::instance().stop(fault + "\n  at " + place_text(where));
+void stop_at_lane(int lane, const char* what, Loc where) {
+  const OutsideKernel outside;
+  BlockRunner& block = BlockRunner::instance();
+  block.stop_at(std::string(what) + ": " + block.describe_thread(execution.thread_number) + " reads lane " +
+                    std::to_string(lane) + ", which is not in the mask",
+                where);
 }
 void AccessChecker::stop_with(const std::string& fault) { BlockRunner::instance().stop(fault); }
 std::string describe_thread(unsigned number) { return BlockRunner::instance().describe_thread(number); }
 
-inline void on_access(const void* address, size_t bytes, bool write, bool atomic, bool whole,
-                      const void* code) {
-  if (!execution.active) return;
-  const auto* const p = static_cast<const char*>(address);
-  if (static_cast<size_t>(p - execution.stack) < kStackBytes) return;
-  execution.active = false;  // what runs here is not the kernel's
-  const Access access{p, bytes, write, atomic, code};
-  if (whole && reinterpret_cast<uintptr_t>(p) % bytes != 0) checker->misaligned(access);
+inline void on_access(const Access& access, bool whole) {
+  if (!execution.active || static_cast<size_t>(access.address - execution.stack) < kStackBytes) return;
+  const OutsideKernel outside;
+  if (whole && reinterpret_cast<uintptr_t>(access.address) % access.bytes != 0) checker->misaligned(access);
   checker->check(access);
-  execution.active = true;
 }
-void note_atomic(const void* address, size_t bytes) {
-  on_access(address, bytes, true, true, true, __builtin_return_address(0));
+void note_atomic(const void* address, size_t bytes, Loc where) {
+  on_access({static_cast<const char*>(address), bytes, true, true, __builtin_return_address(0), where}, true);
 }
 
 void* device_allocate(size_t bytes) { return DeviceMemory::instance().allocate(bytes); }
@@ -76,15 +85,16 @@ std::string counts_table() { return CountTable::instance().text(); }
 #define TT_SIM_CALL(result, symbol, name, parameters) \
   extern "C" result name parameters __asm__(#symbol); \
   extern "C" result name parameters
-#define TT_SIM_ACCESS(kind, bytes, write, whole)                                                            \
-  TT_SIM_CALL(void, __tsan_##kind##bytes, tt_sim_##kind##bytes, (const void* p)) {                          \
-    ::tinytorch::backend::cuda::sim::on_access(p, bytes, write, false, whole, __builtin_return_address(0)); \
+#define TT_SIM_ACCESS(kind, bytes, write, whole)                                                 \
+  TT_SIM_CALL(void, __tsan_##kind##bytes, tt_sim_##kind##bytes, (const void* p)) {               \
+    ::tinytorch::backend::cuda::sim::on_access(                                                  \
+        {static_cast<const char*>(p), bytes, write, false, __builtin_return_address(0)}, whole); \
   }
 #define TT_SIM_RANGE(kind, write)                                                                         \
   TT_SIM_CALL(void, __tsan_##kind##_range, tt_sim_##kind##_range, (const void* p, unsigned long bytes)) { \
     if (bytes) {                                                                                          \
-      ::tinytorch::backend::cuda::sim::on_access(p, bytes, write, false, false,                           \
-                                                 __builtin_return_address(0));                            \
+      ::tinytorch::backend::cuda::sim::on_access(                                                         \
+          {static_cast<const char*>(p), bytes, write, false, __builtin_return_address(0)}, false);        \
     }                                                                                                     \
   }
 #define TT_SIM_BYTES(bytes)                                   \

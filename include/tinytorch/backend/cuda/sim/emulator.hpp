@@ -41,9 +41,9 @@ struct Meeting {
 // Waits until all lanes of `mask` have given `bytes` bytes. `orders`: memory too, as only __syncwarp does.
 const Meeting& meet(unsigned mask, const void* value, size_t bytes, bool orders, const char* what, Loc where);
 // Checks an atomic access, which no race with other atomics is.
-void note_atomic(const void* address, size_t bytes);
-// Ends the grid from inside a kernel thread: the launch throws an Error with this text.
-[[noreturn]] void stop(const std::string& fault, Loc where);
+void note_atomic(const void* address, size_t bytes, Loc where);
+// The fault of a shuffle that reads a lane outside of its mask. The launch throws an Error.
+[[noreturn]] void stop_at_lane(int lane, const char* what, Loc where);
 std::string describe_thread(unsigned number);
 
 // ---- Device memory: a range of addresses of its own.

@@ -22,9 +22,7 @@ template <class T>
   if (!(all.mask >> from & 1)) {
     if (from >= static_cast<int>(all.lanes))
       return value;  // a warp that is cut: its other lanes do not exist
-    stop(std::string(what) + ": " + describe_thread(execution.thread_number) + " reads lane " +
-             std::to_string(from) + ", which is not in the mask",
-         where);
+    stop_at_lane(from, what, where);
   }
   T out;
   __builtin_memcpy(&out, all.values[from], sizeof(T));
@@ -44,8 +42,8 @@ template <class T>
 
 // Grids of several streams may run on several threads of the host, so atomics are the host's.
 template <class T, class F>
-[[gnu::no_sanitize_thread]] T atomic_update(T* address, F&& f) {
-  note_atomic(address, sizeof(T));
+[[gnu::no_sanitize_thread]] T atomic_update(T* address, Loc where, F&& f) {
+  note_atomic(address, sizeof(T), where);
   T old, next;
   __atomic_load(address, &old, __ATOMIC_RELAXED);
   do {
@@ -96,32 +94,32 @@ inline void __threadfence() { std::atomic_signal_fence(std::memory_order_seq_cst
 inline void __threadfence_block() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 template <class T>
-T atomicAdd(T* p, std::type_identity_t<T> v) {
-  return tt_sim::atomic_update(p, [v](T old) { return static_cast<T>(old + v); });
+T atomicAdd(T* p, std::type_identity_t<T> v, TT_SIM_WHERE) {
+  return tt_sim::atomic_update(p, where, [v](T old) { return static_cast<T>(old + v); });
 }
 template <class T>
-T atomicMax(T* p, std::type_identity_t<T> v) {
-  return tt_sim::atomic_update(p, [v](T old) { return old > v ? old : v; });
+T atomicMax(T* p, std::type_identity_t<T> v, TT_SIM_WHERE) {
+  return tt_sim::atomic_update(p, where, [v](T old) { return old > v ? old : v; });
 }
 template <class T>
-T atomicMin(T* p, std::type_identity_t<T> v) {
-  return tt_sim::atomic_update(p, [v](T old) { return old < v ? old : v; });
+T atomicMin(T* p, std::type_identity_t<T> v, TT_SIM_WHERE) {
+  return tt_sim::atomic_update(p, where, [v](T old) { return old < v ? old : v; });
 }
 template <class T>
-T atomicOr(T* p, std::type_identity_t<T> v) {
-  return tt_sim::atomic_update(p, [v](T old) { return static_cast<T>(old | v); });
+T atomicOr(T* p, std::type_identity_t<T> v, TT_SIM_WHERE) {
+  return tt_sim::atomic_update(p, where, [v](T old) { return static_cast<T>(old | v); });
 }
 template <class T>
-T atomicAnd(T* p, std::type_identity_t<T> v) {
-  return tt_sim::atomic_update(p, [v](T old) { return static_cast<T>(old & v); });
+T atomicAnd(T* p, std::type_identity_t<T> v, TT_SIM_WHERE) {
+  return tt_sim::atomic_update(p, where, [v](T old) { return static_cast<T>(old & v); });
 }
 template <class T>
-T atomicExch(T* p, std::type_identity_t<T> v) {
-  return tt_sim::atomic_update(p, [v](T) { return v; });
+T atomicExch(T* p, std::type_identity_t<T> v, TT_SIM_WHERE) {
+  return tt_sim::atomic_update(p, where, [v](T) { return v; });
 }
 template <class T>
-T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v) {
-  return tt_sim::atomic_update(p, [=](T old) { return old == expected ? v : old; });
+T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v, TT_SIM_WHERE) {
+  return tt_sim::atomic_update(p, where, [=](T old) { return old == expected ? v : old; });
 }
 
 template <class A, class B>

@@ -4,6 +4,7 @@
 // capture is a list of closures, which a launch of its graph runs in their order.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -68,6 +69,7 @@ struct cudaDeviceProp {
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
 inline thread_local cudaError_t last_error = cudaSuccess;
+inline thread_local int present_device = 0;
 inline thread_local std::vector<cudaStream_t> capturing_streams;  // of this thread
 inline thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeThreadLocal;
 
@@ -149,16 +151,22 @@ inline cudaError_t cudaGetLastError() {
 
 // ---- the device
 
+// One, or as many as TINYTORCH_SIM_DEVICES says; they share one space of addresses.
 inline cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  const char* const asked = std::getenv("TINYTORCH_SIM_DEVICES");
+  *count = std::max(asked ? std::atoi(asked) : 1, 1);
   return cudaSuccess;
 }
 inline cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = tinytorch::backend::cuda::sim::present_device;
   return cudaSuccess;
 }
 inline cudaError_t cudaSetDevice(int device) {
-  return tinytorch::backend::cuda::sim::answer(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+  int count = 0;
+  (void)cudaGetDeviceCount(&count);
+  if (device < 0 || device >= count) return tinytorch::backend::cuda::sim::answer(cudaErrorInvalidDevice);
+  tinytorch::backend::cuda::sim::present_device = device;
+  return cudaSuccess;
 }
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::strcpy(properties->name, "tinytorch emulator");
@@ -207,10 +215,10 @@ inline cudaError_t cudaDriverGetVersion(int* version) {
 inline cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
 inline cudaError_t cudaDeviceSynchronize() { return tinytorch::backend::cuda::sim::refuse_in_capture(); }
 inline cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
-  *can = 0;
+  *can = 1;
   return cudaSuccess;
 }
-inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaErrorInvalidDevice; }
+inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
 // Few, so that a persistent kernel walks on from its first share also on small inputs.
 template <class Kernel>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Kernel, int, size_t) {
