@@ -1,10 +1,12 @@
 // Array: a block of values for kernel tests. Values are rounded to the dtype before any reference sees them;
-// `gaps` lays them out with strides that no kernel can take for contiguous.
+// `gaps` lays them out with strides that no kernel can take for contiguous, `transposed` with the first
+// dimension side by side.
 #pragma once
 
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <string>
 #include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/core/random.hpp>
 #include <vector>
@@ -13,14 +15,16 @@ namespace test {
 
 using namespace tinytorch;
 
-enum class Layout { dense, gaps };
+enum class Layout { dense, gaps, transposed };
+inline constexpr Layout kLayouts[] = {Layout::dense, Layout::gaps, Layout::transposed};
 
 class Array {
  public:
   Array(DType dtype, const Shape& shape, Layout layout = Layout::dense)
       : dtype_(dtype), shape_(shape), strides_(Strides::filled(shape.size(), 0)) {
     int64_t step = layout == Layout::gaps ? 2 : 1;
-    for (int d = shape.size() - 1; d >= 0; --d) {
+    for (int k = shape.size() - 1; k >= 0; --k) {
+      const int d = layout == Layout::transposed ? shape.size() - 1 - k : k;
       strides_[d] = step;
       step *= shape[d] + (layout == Layout::gaps ? 1 : 0);
     }
@@ -64,21 +68,23 @@ class Array {
 inline constexpr DType kFloating[] = {f32, f64, bf16, f16};
 
 // |got - want| within `steps` roundings of the arithmetic (f32 for 16-bit types) at magnitude `scale`, plus
-// one rounding of the stored type. NaN equals NaN.
+// one rounding of the stored type. NaN equals NaN. The first that is not is reported.
 inline void check_close(const std::vector<double>& got, const std::vector<double>& want, DType dtype,
                         double steps, double scale = 1) {
   REQUIRE(got.size() == want.size());
   const double arithmetic = epsilon_of(dtype == f64 ? f64 : f32);
-  for (size_t i = 0; i < got.size(); ++i) {
-    if (std::isnan(want[i]) || std::isinf(want[i])) {
-      CHECK_MESSAGE((std::isnan(want[i]) ? std::isnan(got[i]) : got[i] == want[i]), "element ", i, " is ",
-                    got[i], ", expected ", want[i]);
-      continue;
-    }
-    const double allowed = steps * arithmetic * (scale + std::abs(want[i])) +
-                           epsilon_of(dtype) * std::abs(want[i]) + (dtype == f16 ? 1e-7 : 0);
-    CHECK_MESSAGE(std::abs(got[i] - want[i]) <= allowed, "element ", i, " is ", got[i], ", expected ",
-                  want[i], " (", name_of(dtype), ")");
+  const auto is_close = [&](double g, double w) {
+    if (std::isnan(w) || std::isinf(w)) return std::isnan(w) ? std::isnan(g) : g == w;
+    return std::abs(g - w) <= steps * arithmetic * (scale + std::abs(w)) + epsilon_of(dtype) * std::abs(w) +
+                                  (dtype == f16 ? 1e-7 : 0);
+  };
+  size_t i = 0;
+  while (i < got.size() && is_close(got[i], want[i])) ++i;
+  if (i == got.size()) {
+    CHECK(true);
+  } else {
+    FAIL_CHECK("element ", i, " of ", got.size(), " is ", got[i], ", expected ", want[i], " (",
+               std::string(name_of(dtype)), ")");
   }
 }
 

@@ -19,7 +19,7 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
     for (int k = 0; k < kCount; k += 4) {
       const PhiloxBlock words = mask.block(share.first + k);
 #pragma unroll
-      for (int w = 0; w < 4; ++w) v[k + w] *= mask.factor<C>(words.v[w]);
+      for (int w = 0; w < 4; ++w) v[k + w] = mask.apply(words.v[w], v[k + w]);
     }
   } else {
 #pragma unroll
@@ -28,7 +28,7 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
       const PhiloxBlock words = mask.block(i);
       const int w = static_cast<int>(i % 4);  // registers have no index
       const uint32_t word = w == 0 ? words.v[0] : (w == 1 ? words.v[1] : (w == 2 ? words.v[2] : words.v[3]));
-      v[k] *= mask.factor<C>(word);
+      v[k] = mask.apply(word, v[k]);
     }
   }
   write(v, o, share);

@@ -155,7 +155,7 @@ __device__ __forceinline__ void drop(A (&v)[kWide], int64_t at, const DropoutMas
     const PhiloxBlock words = mask.block(at + k);
     const int w = static_cast<int>((at + k) % 4);
     const uint32_t word = w == 0 ? words.v[0] : (w == 1 ? words.v[1] : (w == 2 ? words.v[2] : words.v[3]));
-    v[k] *= mask.factor<A>(word);
+    v[k] = mask.apply(word, v[k]);
   }
 }
 
@@ -286,7 +286,7 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
     const PhiloxBlock words = mask.block(i);
     const int w = static_cast<int>(i % 4);
     const uint32_t word = w == 0 ? words.v[0] : (w == 1 ? words.v[1] : (w == 2 ? words.v[2] : words.v[3]));
-    v[k] *= mask.factor<C>(word);
+    v[k] = mask.apply(word, v[k]);
   }
   write(v, masked, share);
 }

@@ -1,0 +1,167 @@
+#include <support/fresh.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
+
+using namespace test;
+using tinytorch::backend::View;
+namespace kernels = tinytorch::backend::cuda;
+
+#if TINYTORCH_WITH_CUDA
+
+namespace {
+
+using Lines = std::vector<std::vector<size_t>>;
+
+double log_sum_exp(const std::vector<double>& x, const std::vector<size_t>& line) {
+  double largest = -kInfinity, sum = 0;
+  for (const size_t i : line) largest = std::max(largest, x[i]);
+  if (std::isinf(largest)) return largest;
+  for (const size_t i : line) sum += std::exp(x[i] - largest);
+  return largest + std::log(sum);
+}
+
+std::vector<double> softmax_of(const std::vector<double>& x, const Lines& lines, bool logarithm) {
+  std::vector<double> y(x.size());
+  for (const auto& line : lines) {
+    const double lse = log_sum_exp(x, line);
+    for (const size_t i : line) y[i] = logarithm ? x[i] - lse : std::exp(x[i] - lse);
+  }
+  return y;
+}
+
+// From the results as stored, y.
+std::vector<double> gradient_of(const std::vector<double>& dy, const std::vector<double>& y,
+                                const Lines& lines, bool logarithm) {
+  std::vector<double> dx(y.size());
+  for (const auto& line : lines) {
+    double sum = 0;
+    for (const size_t i : line) sum += logarithm ? dy[i] : dy[i] * y[i];
+    for (const size_t i : line) dx[i] = logarithm ? dy[i] - std::exp(y[i]) * sum : y[i] * (dy[i] - sum);
+  }
+  return dx;
+}
+
+void check_softmax(Fresh& fresh, const Shape& shape, int dim, DType t, Layout layout) {
+  INFO(text_of(t), " of ", shape.str(), " along ", dim, ", layout ", static_cast<int>(layout));
+  const Lines lines = lines_of(shape, dim);
+  DeviceArray x = fresh.array(t, shape, -8, 8, layout), dy = fresh.array(t, shape, -1, 1, layout);
+  const double n = static_cast<double>(shape[dim]);
+  for (const bool logarithm : {false, true}) {
+    DeviceArray y(t, shape, layout), dx(t, shape, layout);
+    (logarithm ? kernels::log_softmax : kernels::softmax)(y.view(), x.view(), dim);
+    (logarithm ? kernels::log_softmax_grad : kernels::softmax_grad)(dx.view(), dy.view(), y.view(), dim);
+    check_close(y.values(), softmax_of(x.values(), lines, logarithm), t, 32, logarithm ? 8 : 0);
+    check_close(dx.values(), gradient_of(dy.values(), y.values(), lines, logarithm), t,
+                32 + (logarithm ? n / 4 : 0), 1);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("softmax, its logarithm and the gradients of both, along every dimension" * needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  for (const DType t : kFloating) {
+    for (const int64_t n : {1, 3, 31, 33, 257, 1000}) {
+      for (const Layout layout : kLayouts) check_softmax(fresh, {3, n}, 1, t, layout);
+      check_softmax(fresh, {n, 5}, 0, t, Layout::dense);
+    }
+    for (const int dim : {0, 1, 2}) check_softmax(fresh, {7, 4, 31}, dim, t, Layout::gaps);
+    check_softmax(fresh, {2, 40, 33}, 1, t, Layout::dense);
+  }
+}
+
+TEST_CASE("rows for every way to hold one: registers of a warp or a block, shared memory, segments" *
+          needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  for (const int64_t n : {520, 1028, 2052, 4100, 8200, 16388})
+    check_softmax(fresh, {1, n}, 1, f32, Layout::dense);
+  for (const int64_t n : {1032, 4104}) check_softmax(fresh, {1, n}, 1, bf16, Layout::dense);
+  check_softmax(fresh, {1, 2050}, 1, f64, Layout::dense);
+  check_softmax(fresh, {2, 9001}, 1, f32, Layout::dense);    // not aligned: two segments a row
+  check_softmax(fresh, {1, 120008}, 1, f16, Layout::dense);  // longer than shared memory
+}
+
+TEST_CASE("the result may take its operand's place" * needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  for (const Shape& shape : {Shape{3, 257}, Shape{3, 256}, Shape{1, 9001}}) {
+    const Lines lines = lines_of(shape, 1);
+    DeviceArray x = fresh.array(f32, shape), dy = fresh.array(f32, shape);
+    const std::vector<double> before = x.values(), slope = dy.values();
+    kernels::softmax(x.view(), x.view(), 1);
+    check_close(x.values(), softmax_of(before, lines, false), f32, 32, 0);
+    kernels::softmax_grad(dy.view(), dy.view(), x.view(), 1);
+    check_close(dy.values(), gradient_of(slope, x.values(), lines, false), f32, 32);
+  }
+}
+
+TEST_CASE("log-sum-exp over every set of dimensions" * needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  for (const DType t : kFloating) {
+    for (const Shape& shape : {Shape{1}, Shape{1000}, Shape{5, 33}, Shape{3, 31, 4}}) {
+      for (int set = 0; set < 1 << shape.size(); ++set) {
+        std::vector<bool> reduced;
+        bool flags[kMaxRank] = {};
+        Shape kept;
+        for (int d = 0; d < shape.size(); ++d) {
+          flags[d] = (set >> d & 1) != 0;
+          reduced.push_back(flags[d]);
+          if (!flags[d]) kept.push_back(shape[d]);
+        }
+        const Layout layout = kLayouts[set % 3];
+        INFO(text_of(t), " of ", shape.str(), " set ", set);
+        DeviceArray x = fresh.array(t, shape, -8, 8, layout), out(t, kept);
+        kernels::logsumexp(out.view(), x.view(), flags);
+        std::vector<double> want;
+        const std::vector<double> values = x.values();
+        for (const auto& group : groups_of(shape, reduced)) want.push_back(log_sum_exp(values, group));
+        check_close(out.values(), want, t, 32, 8);
+      }
+    }
+  }
+}
+
+TEST_CASE("a row's offset cancels; -inf alone is 0/0; NaN spreads over its row and no further" *
+          needs_devices()) {
+  for (const DType t : {f32, f64, bf16}) {
+    for (const int64_t n : {4, 33, 256}) {
+      const auto width = static_cast<size_t>(n);
+      std::vector<double> values(4 * width, 0);  // rows: of 10000, of -inf, with a NaN, with one -inf
+      for (size_t i = 0; i < width; ++i) values[i] = 10000, values[width + i] = -kInfinity;
+      values[2 * width + width / 2] = kNan;
+      values[3 * width] = -kInfinity;
+      DeviceArray x = DeviceArray::from(t, {4, n}, values), y(t, {4, n}), lse(t, {4});
+      kernels::softmax(y.view(), x.view(), 1);
+      const bool along[] = {false, true};
+      kernels::logsumexp(lse.view(), x.view(), along);
+      const std::vector<double> got = y.values(), sums = lse.values();
+      for (size_t i = 0; i < width; ++i) {
+        CHECK(got[i] == doctest::Approx(1.0 / static_cast<double>(n)).epsilon(0.01));
+        CHECK(std::isnan(got[width + i]));
+        CHECK(std::isnan(got[2 * width + i]));
+        CHECK(got[3 * width + i] ==
+              doctest::Approx(i == 0 ? 0 : 1 / static_cast<double>(n - 1)).epsilon(0.01));
+      }
+      CHECK(sums[1] == -kInfinity);
+      CHECK(std::isnan(sums[2]));
+      CHECK(std::isfinite(sums[3]));
+    }
+  }
+}
+
+TEST_CASE("nothing in, nothing out; the log-sum-exp of nothing is -inf" * needs_devices()) {
+  DeviceArray x(f32, {3, 0}), y(f32, {3, 0}), none(f32, {0, 3}), lse(f32, {3}), empty(f32, {0});
+  kernels::softmax(y.view(), x.view(), 1);
+  kernels::log_softmax(none.view(), none.view(), 1);
+  kernels::softmax_grad(y.view(), x.view(), y.view(), 1);
+  const bool along[] = {false, true};
+  kernels::logsumexp(lse.view(), x.view(), along);
+  kernels::logsumexp(empty.view(), none.view(), along);
+  CHECK(lse.values() == std::vector<double>(3, -kInfinity));
+}
+
+#else
+TEST_CASE("without CUDA there are no kernels to test" * doctest::skip()) {}
+#endif
