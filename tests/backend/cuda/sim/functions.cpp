@@ -1,0 +1,80 @@
+// What CUDA gives to kernels: atomics, shuffles of every kind, intrinsics.
+#include <support/device.hpp>
+
+#if TINYTORCH_CUDA_SIM
+#include <cmath>
+#include <tinytorch/backend/cuda/kernel.cuh>
+
+namespace tt = tinytorch;
+namespace cuda = tinytorch::backend::cuda;
+
+namespace {
+
+__global__ void all_atomics(int* x) {
+  const int t = static_cast<int>(threadIdx.x);
+  atomicAdd(x + 0, t);
+  atomicMax(x + 1, t);
+  atomicMin(x + 2, t);
+  atomicOr(x + 3, 1 << t % 8);
+  atomicAnd(x + 4, ~(1 << t % 8));
+  atomicExch(x + 5, t);
+  atomicCAS(x + 6, t, t + 1);  // the n-th thread finds n: a chain
+}
+
+__global__ void all_shuffles(int* out) {
+  const int t = static_cast<int>(threadIdx.x);
+  const unsigned all = 0xffffffffu;
+  out[t] = __shfl_sync(all, t, 5);
+  out[32 + t] = __shfl_xor_sync(all, t, 3);
+  out[64 + t] = __shfl_up_sync(all, t, 2u);
+  out[96 + t] = __shfl_down_sync(all, t, 2u);
+  out[128 + t] = __shfl_sync(all, t, 1, 8);
+  out[160 + t] = __shfl_down_sync(all, t, 1u, 4);
+}
+
+std::vector<int> run(void (*kernel)(int*), int threads, std::vector<int> values) {
+  const test::DeviceBytes bytes(values.size() * sizeof(int));
+  cuda::copy_bytes(bytes.data(), test::on_cuda(0), values.data(), tt::cpu, bytes.size());
+  cuda::launch(kernel, cuda::LaunchConfig{dim3(1), dim3(static_cast<unsigned>(threads)), 0},
+               reinterpret_cast<int*>(bytes.data()));
+  cuda::copy_bytes(values.data(), tt::cpu, bytes.data(), test::on_cuda(0), bytes.size());
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("atomics") {
+  CHECK(run(all_atomics, 64, {0, 0, 99, 0, 0xffff, 7, 0}) ==
+        std::vector<int>{64 * 63 / 2, 63, 0, 255, 0xff00, 63, 64});
+}
+
+TEST_CASE("shuffles, whole warps and groups of 4 and 8 lanes") {
+  const auto found = run(all_shuffles, 32, std::vector<int>(192));
+  bool good = true;
+  for (int t = 0; t < 32; ++t) {
+    const auto at = [&](int row) { return found[static_cast<size_t>(row * 32 + t)]; };
+    good = good && at(0) == 5 && at(1) == (t ^ 3) && at(2) == (t < 2 ? t : t - 2) &&
+           at(3) == (t > 29 ? t : t + 2);
+    good = good && at(4) == t / 8 * 8 + 1 && at(5) == (t % 4 == 3 ? t : t + 1);
+  }
+  CHECK(good);
+}
+
+TEST_CASE("intrinsics") {
+  CHECK(__umulhi(0x80000000u, 6u) == 3u);
+  CHECK(__umul64hi(uint64_t{1} << 63, 6) == 3u);
+  CHECK(__popc(0xf0f0u) == 8);
+  CHECK(__clz(1) == 31);
+  CHECK(__clz(0) == 32);
+  CHECK(__ffs(0) == 0);
+  CHECK(__ffs(8) == 4);
+  CHECK(__uint_as_float(__float_as_uint(-1.5f)) == -1.5f);
+  CHECK(std::isnan(__int_as_float(-1)));
+  CHECK(rsqrtf(4.0f) == 0.5f);
+  CHECK(min(3, 4L) == 3);
+  CHECK(max(-1.0f, 2.0f) == 2.0f);
+}
+
+#else
+TEST_CASE("without the emulator the functions are CUDA's" * doctest::skip()) {}
+#endif

@@ -1,0 +1,64 @@
+// Names and lines out of the program's own file.
+#include <doctest/doctest.h>
+
+#if TINYTORCH_CUDA_SIM
+#include <tinytorch/backend/cuda/sim/symbols.hpp>
+
+namespace sim = tinytorch::backend::cuda::sim;
+
+namespace {
+
+template <class T, int N>
+__attribute__((noinline)) int of_template(T value) {
+  static thread_local T kept[N];
+  kept[0] = static_cast<T>(kept[0] + value);
+  return static_cast<int>(kept[0]);
+}
+__attribute__((noinline)) int plain(int x) { return of_template<float, 12>(1) + x; }
+
+}  // namespace
+
+TEST_CASE("names of kernels: without namespaces, with their template arguments") {
+  CHECK(sim::kernel_name(reinterpret_cast<const void*>(&plain)) == "plain");
+  CHECK(sim::kernel_name(reinterpret_cast<const void*>(&of_template<float, 12>)) == "of_template<float, 12>");
+  CHECK(std::string(sim::mangled_name(reinterpret_cast<const void*>(&plain))).find("5plain") !=
+        std::string::npos);
+}
+
+TEST_CASE("a thread's static variables have a place and a size") {
+  CHECK(plain(1) == 2);
+  const sim::Module module(reinterpret_cast<const void*>(&plain));
+  bool found = false;
+  for (const sim::Symbol& v : module.variables) {
+    if (sim::demangled(v.mangled).find("of_template<float, 12>(float)::kept") == std::string::npos) continue;
+    found = true;
+    CHECK(v.bytes == 48);
+    CHECK(sim::Module::find(module.variables, v.begin + 47) == &v);
+    CHECK(reinterpret_cast<const float*>(module.shared_begin + v.begin)[0] == 1);
+  }
+  CHECK(found);
+}
+
+TEST_CASE("a place in the code is a line") {
+  const sim::Module module(reinterpret_cast<const void*>(&plain));
+  const auto begin = reinterpret_cast<uintptr_t>(&plain) - module.base;
+  CHECK(module.lines_of(begin + 2).find("symbols.cpp:") != std::string::npos);
+  CHECK(module.lines_of(0).find("+0x0") != std::string::npos);  // no line: the place itself
+}
+
+TEST_CASE("constants are told from variables") {
+  static const char text[] = "constant";
+  static int variable = 1;
+  ++variable;
+  const sim::Module module(reinterpret_cast<const void*>(&plain));
+  const auto holds = [&](const void* p) {
+    return std::any_of(module.constants.begin(), module.constants.end(),
+                       [&](const auto& range) { return p >= range.first && p < range.second; });
+  };
+  CHECK(holds(text));
+  CHECK(!holds(&variable));
+}
+
+#else
+TEST_CASE("without the emulator no symbols are read" * doctest::skip()) {}
+#endif
