@@ -14,6 +14,12 @@ void embedding(const View& out, const View& weight, const View& index) {
 
 void embedding_grad(const View& dw, const View& dy, const View& index) {
   if (dw.numel() == 0) return;
+  if (!dw.contiguous()) {
+    const DeviceScratch<char> sums(dw.numel() * static_cast<int64_t>(size_of(dw.dtype)));
+    const View dense = dense_view(sums.data(), dw.dtype, dw.shape);
+    embedding_grad(dense, dy, index);
+    return copy(dw, dense);
+  }
   const Dense gradient(dy), at(index);
   sum_groups<false>(dw, gradient.view(), at.as<const int64_t>(), 1, index.numel(), dw.shape[0], dw.shape[1]);
 }

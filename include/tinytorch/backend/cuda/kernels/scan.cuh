@@ -163,10 +163,11 @@ static __global__ void __launch_bounds__(kScanThreads)
       }
     });
     const A up_to = warp_scan(sum);
-    __syncthreads();  // the previous round's readers are done
+    const A below = __shfl_up_sync(kAllLanes, up_to, 1u);  // up_to - sum would make NaN of infinity
+    __syncthreads();                                       // the previous round's readers are done
     if (lane == kWarp - 1) warps[warp] = up_to;
     __syncthreads();
-    A offset = before + up_to - sum, total = 0;
+    A offset = lane == 0 ? before : before + below, total = 0;
     for (int w = 0; w < kWarps; ++w) {
       if (w < warp) offset += warps[w];
       total += warps[w];

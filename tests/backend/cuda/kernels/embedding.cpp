@@ -1,0 +1,85 @@
+#include <support/fresh.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
+
+using namespace test;
+using tinytorch::backend::View;
+namespace kernels = tinytorch::backend::cuda;
+
+#if TINYTORCH_WITH_CUDA
+
+namespace {
+
+using Values = std::vector<double>;
+
+struct Table {
+  int64_t V, C;
+  Shape index;
+  DType dtype;
+  Layout layout;
+};
+
+void check_table(Fresh& fresh, const Table& c) {
+  INFO(text_of(c.dtype), " [", c.V, ", ", c.C, "] at ", c.index.str(), " layout ",
+       static_cast<int>(c.layout));
+  Shape shape = c.index;
+  shape.push_back(c.C);
+  DeviceArray weight = fresh.array(c.dtype, {c.V, c.C}, -2, 2, c.layout),
+              index = fresh.integers(i64, c.index, 0, static_cast<double>(c.V), c.layout),
+              dy = fresh.array(c.dtype, shape, -1, 1, c.layout), out(c.dtype, shape),
+              dw(c.dtype, {c.V, c.C}, c.layout), again(c.dtype, {c.V, c.C});
+  kernels::embedding(out.view(), weight.view(), index.view());
+  kernels::embedding_grad(dw.view(), dy.view(), index.view());
+  kernels::embedding_grad(again.view(), dy.view(), index.view());
+  const Values table = weight.values(), rows = index.values(), slopes = dy.values();
+  Values picked, sums(table.size());
+  const auto C = static_cast<size_t>(c.C);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    for (size_t k = 0; k < C; ++k) {
+      picked.push_back(table[static_cast<size_t>(rows[i]) * C + k]);
+      sums[static_cast<size_t>(rows[i]) * C + k] += slopes[i * C + k];
+    }
+  }
+  CHECK(out.values() == picked);
+  check_close(dw.values(), sums, c.dtype, 4 + static_cast<double>(rows.size()));
+  CHECK(again.values() == dw.values());  // in one order, always
+}
+
+}  // namespace
+
+TEST_CASE("rows of a table, and the gradient that adds them up" * needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  for (const DType t : kFloating) {
+    for (const int64_t C : {1, 3, 31, 33, 64, 257}) {
+      for (const Layout layout : kLayouts) check_table(fresh, {11, C, {29}, t, layout});
+    }
+    for (const int64_t n : {1, 3, 31, 257, 1000}) check_table(fresh, {7, 8, {n}, t, Layout::dense});
+    check_table(fresh, {1, 5, {33}, t, Layout::dense});     // one row takes everything
+    check_table(fresh, {1000, 4, {40}, t, Layout::dense});  // most rows are never named: zeros
+    check_table(fresh, {9, 6, {3, 4, 5}, t, Layout::gaps});
+    check_table(fresh, {9, 6, {}, t, Layout::dense});
+  }
+}
+
+TEST_CASE("a NaN is moved and added like any other number; an index outside gives zeros" * needs_devices()) {
+  DeviceArray weight = DeviceArray::from(f32, {3, 2}, {1, kNan, 3, 4, 5, 6});
+  DeviceArray index = DeviceArray::from(i64, {4}, {2, 0, 3, -1}), out(f32, {4, 2}), dw(f32, {3, 2});
+  kernels::embedding(out.view(), weight.view(), index.view());
+  check_close(out.values(), {5, 6, 1, kNan, 0, 0, 0, 0}, f32, 0);
+  DeviceArray inside = DeviceArray::from(i64, {3}, {2, 0, 2}),
+              dy = DeviceArray::from(f32, {3, 2}, {1, 2, 3, kNan, 10, 20});
+  kernels::embedding_grad(dw.view(), dy.view(), inside.view());
+  check_close(dw.values(), {3, kNan, 0, 0, 11, 22}, f32, 0);
+}
+
+TEST_CASE("no indices: nothing out, and a gradient of zeros" * needs_devices()) {
+  DeviceArray weight = DeviceArray::from(f32, {2, 3}, Values(6, 1)), none(i64, {0}), out(f32, {0, 3}),
+              dw = DeviceArray::from(f32, {2, 3}, Values(6, 7));
+  kernels::embedding(out.view(), weight.view(), none.view());
+  kernels::embedding_grad(dw.view(), out.view(), none.view());
+  CHECK(dw.values() == Values(6, 0));
+}
+
+#else
+TEST_CASE("without CUDA there are no kernels to test" * doctest::skip()) {}
+#endif

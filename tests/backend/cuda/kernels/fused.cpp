@@ -1,0 +1,209 @@
+#include <support/fresh.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
+
+using namespace test;
+using tinytorch::backend::View;
+namespace kernels = tinytorch::backend::cuda;
+
+#if TINYTORCH_WITH_CUDA
+
+namespace {
+
+using tinytorch::backend::Activation;
+using tinytorch::backend::ResidualNorm;
+using Values = std::vector<double>;
+
+constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::silu, Activation::gelu,
+                                       Activation::gelu_tanh};
+constexpr double kPi = 3.14159265358979323846, kCubic = 0.044715;
+
+double activation(Activation fn, double x) {
+  if (fn == Activation::relu) return x > 0 ? x : 0;
+  if (fn == Activation::silu) return x / (1 + std::exp(-x));
+  if (fn == Activation::gelu) return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+  if (fn == Activation::gelu_tanh)
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / kPi) * (x + kCubic * x * x * x)));
+  return x;
+}
+double slope(Activation fn, double x) {
+  if (fn == Activation::relu) return x > 0;
+  if (fn == Activation::silu) {
+    const double s = 1 / (1 + std::exp(-x));
+    return s + x * s * (1 - s);
+  }
+  if (fn == Activation::gelu)
+    return 0.5 * std::erfc(-x / std::sqrt(2.0)) + x * std::exp(-x * x / 2) / std::sqrt(2 * kPi);
+  if (fn == Activation::gelu_tanh) {
+    const double t = std::tanh(std::sqrt(2 / kPi) * (x + kCubic * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * std::sqrt(2 / kPi) * (1 + 3 * kCubic * x * x);
+  }
+  return 1;
+}
+
+void check_bias(Fresh& fresh, Activation fn, const Shape& shape, DType t, Layout layout) {
+  INFO(text_of(t), " of ", shape.str(), " activation ", static_cast<int>(fn), " layout ",
+       static_cast<int>(layout));
+  const int64_t C = shape.back();
+  DeviceArray x = fresh.array(t, shape, -3, 3, layout), b = fresh.array(t, {C}, -1, 1, layout),
+              dy = fresh.array(t, shape, -1, 1, layout), y(t, shape, layout), dx(t, shape, layout),
+              db(t, {C}), alone(t, shape), db_alone(t, {C}, layout);
+  kernels::bias_activation(fn, y.view(), x.view(), b.view());
+  kernels::bias_activation_grad(fn, dx.view(), db.view(), dy.view(), x.view(), b.view());
+  kernels::bias_activation_grad(fn, alone.view(), {}, dy.view(), x.view(), b.view());
+  kernels::bias_activation_grad(fn, {}, db_alone.view(), dy.view(), x.view(), b.view());
+  const Values xs = x.values(), bs = b.values(), slopes = dy.values();
+  Values out, by_x, by_b(bs.size());
+  for (size_t i = 0; i < xs.size(); ++i) {
+    const size_t c = i % bs.size();
+    out.push_back(activation(fn, xs[i] + bs[c]));
+    by_x.push_back(slopes[i] * slope(fn, xs[i] + bs[c]));
+    by_b[c] += by_x.back();
+  }
+  const double rows = static_cast<double>(xs.size() / bs.size());
+  check_close(y.values(), out, t, 24, 2);
+  check_close(dx.values(), by_x, t, 24, 2);
+  check_close(db.values(), by_b, t, 24 + rows, 2);
+  check_close(alone.values(), by_x, t, 24, 2);
+  CHECK(db_alone.values() == db.values());
+}
+
+struct Residual {
+  int64_t rows, C;
+  DType dtype;
+  Layout layout;
+  double p;
+  bool rms;
+};
+
+// All results of forward and backward, from the stored sum s on: the derivative reads it back.
+void check_residual(Fresh& fresh, const Residual& c) {
+  INFO((c.rms ? "rms " : "layer "), text_of(c.dtype), " [", c.rows, ", ", c.C, "] p ", c.p, " layout ",
+       static_cast<int>(c.layout));
+  const Shape shape{c.rows, c.C};
+  const DType t = c.dtype, wide = wide_of(t);
+  const ResidualNorm parameters{1e-3, c.p, fresh.next(), 5};
+  DeviceArray x = fresh.array(t, shape, 1, 3, c.layout), r = fresh.array(t, shape, -1, 1, c.layout),
+              w = fresh.array(t, {c.C}, 0.5, 2, c.layout), b = fresh.array(t, {c.C}, -1, 1, c.layout),
+              dout = fresh.array(t, shape, -1, 1, c.layout), dsum = fresh.array(t, shape, -1, 1, c.layout),
+              out(t, shape, c.layout), sum(t, shape, c.layout), mean(wide, {c.rows}), rstd(wide, {c.rows}),
+              dx(t, shape, c.layout), dr(t, shape, c.layout), dw(t, {c.C}), db(t, {c.C});
+  const View center = c.rms ? View{} : mean.view(), bias = c.rms ? View{} : b.view();
+  kernels::residual_norm(out.view(), sum.view(), center, rstd.view(), x.view(), r.view(), w.view(), bias,
+                         parameters);
+  kernels::residual_norm_grad(dx.view(), dr.view(), dw.view(), c.rms ? View{} : db.view(), dout.view(),
+                              dsum.view(), sum.view(), center, rstd.view(), w.view(), parameters);
+  const Values xs = x.values(), rs = r.values(), ws = w.values(), bs = b.values(), g = dout.values(),
+               gs = dsum.values(), s = sum.values();
+  const auto C = static_cast<size_t>(c.C);
+  const double n = static_cast<double>(C);
+  Values want_sum(s.size()), want_out(s.size()), want_dr(s.size()), want_dx(s.size()), want_dw(C), want_db(C);
+  const auto keep = [&](size_t i) {
+    const uint32_t word = philox(parameters.seed, parameters.first_block + i / 4).v[i % 4];
+    return static_cast<double>(word) >= c.p * 0x1p32 ? 1 / (1 - c.p) : 0.0;
+  };
+  for (size_t first = 0; first < s.size(); first += C) {
+    double m = 0, var = 0, mean_g = 0, mean_gh = 0;
+    for (size_t k = 0; k < C; ++k) m += c.rms ? 0 : s[first + k] / n;
+    for (size_t k = 0; k < C; ++k) var += (s[first + k] - m) * (s[first + k] - m) / n;
+    const double scale = 1 / std::sqrt(var + parameters.eps);
+    for (size_t k = 0; k < C; ++k) {
+      const size_t i = first + k;
+      const double h = (s[i] - m) * scale;
+      want_sum[i] = rs[i] + (keep(i) != 0 ? xs[i] * keep(i) : 0);
+      want_out[i] = h * ws[k] + (c.rms ? 0 : bs[k]);
+      want_dw[k] += g[i] * h;
+      want_db[k] += g[i];
+      mean_g += c.rms ? 0 : g[i] * ws[k] / n;
+      mean_gh += g[i] * ws[k] * h / n;
+    }
+    for (size_t k = 0; k < C; ++k) {
+      const size_t i = first + k;
+      want_dr[i] = scale * (g[i] * ws[k] - mean_g - (s[i] - m) * scale * mean_gh) + gs[i];
+      want_dx[i] = want_dr[i] * keep(i);
+    }
+  }
+  const double rows = static_cast<double>(c.rows);
+  // The gradient of the sum is stored twice on the way to dx: one more rounding of a 16-bit dtype.
+  const double stored = epsilon_of(t) / epsilon_of(wide), steps = C < 4 ? 600 : 100;
+  // Rounded after dropout and after the sum.
+  check_close(sum.values(), want_sum, t, 4 + (c.p > 0 ? 2 * stored : 0), 2);
+  check_close(out.values(), want_out, t, steps, 4);
+  check_close(dr.values(), want_dr, t, steps + 2 * stored, 4);
+  check_close(dx.values(), want_dx, t, steps + 3 * stored, 4 / (1 - c.p));
+  check_close(dw.values(), want_dw, t, steps + rows, 4);
+  if (!c.rms) check_close(db.values(), want_db, t, steps + rows, 4);
+}
+
+}  // namespace
+
+TEST_CASE("a bias with any activation, and both gradients, together and alone" * needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  for (const Activation fn : kActivations) {
+    for (const DType t : kFloating) {
+      for (const int64_t C : {1, 3, 31, 33, 64, 257}) {
+        check_bias(fresh, fn, {3, C}, t, kLayouts[fresh.next() % 3]);
+      }
+      check_bias(fresh, fn, {70, 40}, t, Layout::dense);
+      check_bias(fresh, fn, {2, 5, 24}, t, kLayouts[fresh.next() % 3]);
+    }
+  }
+  check_bias(fresh, Activation::gelu, {1000, 8}, f32, Layout::dense);
+  check_bias(fresh, Activation::silu, {2, 1000}, bf16, Layout::gaps);
+}
+
+TEST_CASE("NaN passes through every activation, and into its own column's sum" * needs_devices()) {
+  for (const Activation fn : kActivations) {
+    DeviceArray x = DeviceArray::from(f32, {2, 3}, {1, kNan, 2, -1, 0, 1}),
+                b = DeviceArray::from(f32, {3}, {0, 0, 0}), y(f32, {2, 3});
+    kernels::bias_activation(fn, y.view(), x.view(), b.view());
+    const Values got = y.values();
+    for (size_t i = 0; i < got.size(); ++i) CHECK(std::isnan(got[i]) == (i == 1));
+  }
+  DeviceArray none(f32, {0, 3}), b = DeviceArray::from(f32, {3}, {1, 2, 3}),
+                                 db = DeviceArray::from(f32, {3}, {7, 7, 7});
+  kernels::bias_activation(Activation::relu, none.view(), none.view(), b.view());
+  kernels::bias_activation_grad(Activation::relu, none.view(), db.view(), none.view(), none.view(), b.view());
+  CHECK(db.values() == Values(3, 0));
+}
+
+TEST_CASE("residual sum with dropout and norm, and all gradients" * needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  for (const bool rms : {false, true}) {
+    for (const DType t : kFloating) {
+      for (const double p : {0.0, 0.3}) {
+        for (const int64_t C : {3, 31, 33, 64, 257, 1000}) {
+          check_residual(fresh, {3, C, t, kLayouts[fresh.next() % 3], p, rms});
+        }
+        check_residual(fresh, {70, 24, t, Layout::dense, p, rms});
+      }
+    }
+    check_residual(fresh, {2, 9000, f32, Layout::dense, 0.1, rms});
+    check_residual(fresh, {1, 40000, bf16, Layout::dense, 0.1, rms});
+    check_residual(fresh, {1, 60004, f32, Layout::dense, 0.1, rms});  // longer than shared memory
+  }
+}
+
+TEST_CASE("a NaN that is dropped does not come back" * needs_devices()) {
+  const ResidualNorm parameters{1e-3, 0.5, 3, 0};
+  for (const DType t : {f32, bf16}) {
+    for (const int64_t C : {64, 33}) {
+      Values values(static_cast<size_t>(C), 1);
+      size_t dropped = 0;
+      while (philox(3, dropped / 4).v[dropped % 4] >= 0x80000000u) ++dropped;
+      values[dropped] = kNan;
+      DeviceArray x = DeviceArray::from(t, {1, C}, values),
+                  r = DeviceArray::from(t, {1, C}, Values(values.size(), 2));
+      DeviceArray out(t, {1, C}), sum(t, {1, C}), mean(f32, {1}), rstd(f32, {1});
+      kernels::residual_norm(out.view(), sum.view(), mean.view(), rstd.view(), x.view(), r.view(), {}, {},
+                             parameters);
+      CHECK(sum.values()[dropped] == 2);
+      for (const double v : out.values()) CHECK(std::isfinite(v));
+    }
+  }
+}
+
+#else
+TEST_CASE("without CUDA there are no kernels to test" * doctest::skip()) {}
+#endif
