@@ -155,6 +155,59 @@ __device__ __forceinline__ void write(const C (&in)[kCount], const Operands<kOpe
   for_stored<C>(o.operand[0].dtype, [&]<class T>(T*) { write_as<T>(in, o, share); });
 }
 
+// Two 16-bit operands: all loads are issued before the first conversion waits for one.
+inline constexpr int kNarrowWords = kNarrowNeighbours * 2 / 16;
+template <int kOperands>
+__device__ __forceinline__ void fetch(uint4 (&words)[kNarrowWords], const Operands<kOperands>& o, int which,
+                                      const Share<float, kNarrowNeighbours>& share) {
+  const Operand& operand = o.operand[which];
+  const uint16_t* p = static_cast<const uint16_t*>(operand.data) + o.offset(which, share.first);
+  if (operand.access == Access::same) {
+    const unsigned two = *p * 0x10001u;
+#pragma unroll
+    for (uint4& word : words) word = make_uint4(two, two, two, two);
+  } else if (share.first + kNarrowNeighbours <= o.count) {
+#pragma unroll
+    for (int k = 0; k < kNarrowWords; ++k) words[k] = reinterpret_cast<const uint4*>(p)[k];
+  } else {
+    uint16_t values[kNarrowNeighbours] = {};
+    for (int k = 0; k < kNarrowNeighbours; ++k) {
+      if (share.first + k < o.count) values[k] = p[k];
+    }
+    memcpy(words, values, sizeof(words));
+  }
+}
+template <class T>
+__device__ __forceinline__ void widen_as(float (&out)[kNarrowNeighbours],
+                                         const uint4 (&words)[kNarrowWords]) {
+  T values[kNarrowNeighbours];
+  memcpy(values, words, sizeof(words));
+#pragma unroll
+  for (int k = 0; k < kNarrowNeighbours; ++k) out[k] = to<float>(values[k]);
+}
+__device__ __forceinline__ void widen(float (&out)[kNarrowNeighbours], const uint4 (&words)[kNarrowWords],
+                                      DType t) {
+  t == DType::bf16 ? widen_as<BFloat16>(out, words) : widen_as<Half>(out, words);
+}
+__device__ __forceinline__ bool is_16_bit(DType t) { return t == DType::bf16 || t == DType::f16; }
+
+// Operands `which` and the next one.
+template <class C, int kCount, int kOperands>
+__device__ __forceinline__ void read_two(C (&u)[kCount], C (&v)[kCount], const Operands<kOperands>& o,
+                                         int which, const Share<C, kCount>& share) {
+  if constexpr (std::is_same_v<C, float> && kCount == kNarrowNeighbours) {
+    if (is_16_bit(o.operand[which].dtype) && is_16_bit(o.operand[which + 1].dtype)) {
+      uint4 first[kNarrowWords], second[kNarrowWords];
+      fetch(first, o, which, share);
+      fetch(second, o, which + 1, share);
+      widen(u, first, o.operand[which].dtype);
+      return widen(v, second, o.operand[which + 1].dtype);
+    }
+  }
+  read(u, o, which, share);
+  read(v, o, which + 1, share);
+}
+
 // --- on the host ---
 
 template <int kCount>

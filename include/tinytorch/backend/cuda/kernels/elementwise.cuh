@@ -65,6 +65,20 @@ __device__ __forceinline__ C binary_of(C a, C b, C p0) {
   return binary_value<fn, C>(a, b, p0);
 }
 
+// gelu(x) = max(x, 0) - |x| (1 - Phi(|x|)) for results of 16 bits, in half the instructions of erff, which
+// would not keep up with memory. The tail 1 - Phi within 7.5e-8.
+// Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26.
+__device__ __forceinline__ float gelu_16_bit(float x) {
+  const float a = fabsf(x);
+  const float t = __fdividef(1.0f, fmaf(0.3275911f * static_cast<float>(kSqrtHalf), a, 1.0f));
+  float tail = fmaf(0.5f * 1.061405429f, t, 0.5f * -1.453152027f);
+  tail = fmaf(tail, t, 0.5f * 1.421413741f);
+  tail = fmaf(tail, t, 0.5f * -0.284496736f);
+  tail = fmaf(tail, t, 0.5f * 0.254829592f) * t * __expf(-0.5f * x * x);
+  // Beyond, nothing is left of the tail; NaN and, as 0 times infinity, -infinity give NaN.
+  return fmaxf(x, 0.0f) - (a < 20.0f ? a * tail : 0.0f * (x > 0.0f ? 1.0f : x));
+}
+
 template <class C, int kCount>
 static __global__ void __launch_bounds__(kElementwiseBlock)
     unary_kernel(const __grid_constant__ Operands<2> o, UnaryFn fn, C p0, C p1) {
@@ -75,7 +89,13 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
   read(v, o, 1, share);
   select<UnaryFn::identity, kFunctions>(static_cast<int>(fn), [&]<UnaryFn kFn>() {
 #pragma unroll
-    for (C& value : v) value = unary_of<kFn>(value, p0, p1);
+    for (C& value : v) {
+      if constexpr (kFn == UnaryFn::gelu && std::is_same_v<C, float> && kCount == kNarrowNeighbours) {
+        value = gelu_16_bit(value);
+      } else {
+        value = unary_of<kFn>(value, p0, p1);
+      }
+    }
   });
   write(v, o, share);
 }
@@ -87,8 +107,7 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
   const Share<C, kCount> share;
   if (share.first >= o.count) return;
   C u[kCount], v[kCount];
-  read(u, o, 1, share);
-  read(v, o, 2, share);
+  read_two(u, v, o, 1, share);
   select<BinaryFn::add, kFunctions>(static_cast<int>(fn), [&]<BinaryFn kFn>() {
 #pragma unroll
     for (int k = 0; k < kCount; ++k) u[k] = binary_of<kFn>(u[k], v[k], p0);
@@ -103,8 +122,7 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
   if (share.first >= o.count) return;
   C condition[kCount], u[kCount], v[kCount];
   read(condition, o, 1, share);
-  read(u, o, 2, share);
-  read(v, o, 3, share);
+  read_two(u, v, o, 2, share);
 #pragma unroll
   for (int k = 0; k < kCount; ++k) u[k] = condition[k] != C(0) ? u[k] : v[k];
   write(u, o, share);

@@ -317,7 +317,9 @@ void reduce_with(const Fold& fold, const View& out, const View& x, const bool* r
   }
   l.vector = reduced_shape.size() == 1 && reduced_strides[0] == 1 &&
              aligned(kept_shape, kept_strides, kept_shape.size());
-  const bool small = length <= 1024;
+  // A warp a row where that leaves each lane several loads to have in flight and there are rows for all
+  // warps.
+  const bool small = length <= 1024 || (size == 2 && length <= 16384 && results >= kWanted);
   l.chunks =
       small ? 1 : std::clamp<int64_t>(kWanted / std::max<int64_t>(1, results), 1, divided_up(length, 8192));
   l.chunk = divided_up(divided_up(std::max<int64_t>(length, 1), l.chunks), 8) * 8;
