@@ -77,8 +77,8 @@ struct Residual {
 
 // All results of forward and backward, from the stored sum s on: the derivative reads it back.
 void check_residual(Fresh& fresh, const Residual& c) {
-  INFO((c.rms ? "rms " : "layer "), text_of(c.dtype), " [", c.rows, ", ", c.C, "] p ", c.p, " layout ",
-       static_cast<int>(c.layout));
+  INFO(std::string(c.rms ? "rms " : "layer "), text_of(c.dtype), " [", c.rows, ", ", c.C, "] p ", c.p,
+       " layout ", static_cast<int>(c.layout));
   const Shape shape{c.rows, c.C};
   const DType t = c.dtype, wide = wide_of(t);
   const ResidualNorm parameters{1e-3, c.p, fresh.next(), 5};

@@ -45,7 +45,7 @@ struct Rows {
 };
 
 void check_norms(Fresh& fresh, const Rows& r, bool rms) {
-  INFO((rms ? "rms " : "layer "), text_of(r.dtype), " [", r.rows, ", ", r.C, "] layout ",
+  INFO(std::string(rms ? "rms " : "layer "), text_of(r.dtype), " [", r.rows, ", ", r.C, "] layout ",
        static_cast<int>(r.layout), " weight ", r.has_weight, " bias ", r.has_bias);
   const Shape shape{r.rows, r.C};
   const DType wide = wide_of(r.dtype);

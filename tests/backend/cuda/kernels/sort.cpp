@@ -40,7 +40,8 @@ Values keys(Fresh& fresh, DType t, int64_t count) {
 }
 
 void check_sorted(Fresh& fresh, DType t, int64_t rows, int64_t n, int64_t k, bool descending) {
-  INFO(text_of(t), " [", rows, ", ", n, "] first ", k, (descending ? " descending" : " ascending"));
+  INFO(text_of(t), " [", rows, ", ", n, "] first ", k,
+       std::string(descending ? " descending" : " ascending"));
   const Values all = keys(fresh, t, rows * n);
   DeviceArray x = DeviceArray::from(t, {rows, n}, all), values(t, {rows, k}), indices(i64, {rows, k});
   kernels::sort_rows(values.view(), indices.view(), x.view(), k, descending);

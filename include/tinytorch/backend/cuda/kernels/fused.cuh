@@ -122,7 +122,9 @@ void bias_activation_grad(Activation fn, const View& dx, const View& dbias, cons
   dispatch_stored(dy.dtype, [&]<class T>(T*) {
     using A = Wide<T>;
     constexpr int kWide = 16 / static_cast<int>(sizeof(T));
-    const bool wide = C % kWide == 0 && aligned_to_16({dx.data, g.view().data, v.view().data, b.view().data});
+    DenseOutput<T> slopes(dx);
+    const bool wide =
+        C % kWide == 0 && aligned_to_16({slopes.data(), g.view().data, v.view().data, b.view().data});
     const int64_t strips = (C + kWarp * (wide ? kWide : 1) - 1) / (kWarp * (wide ? kWide : 1));
     const int64_t wanted = std::clamp<int64_t>(132 * 8 / strips, 1, (rows + 63) / 64);
     const int64_t chunk = (rows + wanted - 1) / wanted, chunks = (rows + chunk - 1) / chunk;
@@ -130,7 +132,8 @@ void bias_activation_grad(Activation fn, const View& dx, const View& dbias, cons
     A* const sums = dbias.data ? partial.data() : nullptr;
     launch(wide ? bias_activation_grad_kernel<T, kWide> : bias_activation_grad_kernel<T, 1>,
            {dim3(static_cast<unsigned>(strips), static_cast<unsigned>(chunks)), dim3(kBiasThreads)}, fn,
-           dx.as<T>(), sums, g.as<const T>(), v.as<const T>(), b.as<const T>(), rows, C, chunk);
+           slopes.data(), sums, g.as<const T>(), v.as<const T>(), b.as<const T>(), rows, C, chunk);
+    slopes.finish();
     if (!sums) return;
     const bool first[] = {true, false};
     reduce(ReduceFn::sum, dbias, {sums, dtype_of<A>, {chunks, C}, {C, 1}}, first);
@@ -248,10 +251,11 @@ void residual_norm(const View& out, const View& sum, const View& mean, const Vie
     if (!short_row && row_bytes > properties(current_device()).shared_per_block_optin - 1024) {
       return residual_norm_in_steps(out, sum, mean, rstd, x, residual, weight, bias, parameters);
     }
-    const ResidualNormArrays<T> arrays{out.as<T>(),     sum.as<T>(),     mean.as<A>(),    rstd.as<A>(),
+    DenseOutput<T> result(out), stored(sum);
+    const ResidualNormArrays<T> arrays{result.data(),   stored.data(),   mean.as<A>(),    rstd.as<A>(),
                                        a.as<const T>(), b.as<const T>(), w.as<const T>(), s.as<const T>()};
-    const bool wide = C % kWide == 0 && aligned_to_16({out.data, sum.data, a.view().data, b.view().data,
-                                                       w.view().data, s.view().data});
+    const bool wide = C % kWide == 0 && aligned_to_16({result.data(), stored.data(), a.view().data,
+                                                       b.view().data, w.view().data, s.view().data});
     const int groups = short_row ? kResidualThreads / kWarp : 1;
     const LaunchConfig config{dim3(static_cast<unsigned>((rows + groups - 1) / groups)),
                               dim3(kResidualThreads), row_bytes * static_cast<size_t>(groups)};
@@ -261,6 +265,8 @@ void residual_norm(const View& out, const View& sum, const View& mean, const Vie
                           : residual_norm_kernel<T, kResidualThreads, 1>);
     launch(kernel, config, arrays, rows, C, static_cast<A>(parameters.eps), parameters.p > 0,
            DropoutMask(parameters.p, parameters.seed, parameters.first_block));
+    result.finish();
+    stored.finish();
   });
 }
 

@@ -1,0 +1,171 @@
+// Whole trainings on the device `cuda`, GPU or emulator: a digits MLP and a convolution net follow the CPU's
+// loss curve, repeat to the bit, do not leak, and run as a CUDA graph (captured_step.cpp: with dropout and
+// Adam).
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <support/device.hpp>
+#include <tinytorch/data/digits.hpp>
+#include <tinytorch/layers/activation.hpp>
+#include <tinytorch/layers/batch_norm.hpp>
+#include <tinytorch/layers/conv2d.hpp>
+#include <tinytorch/layers/linear.hpp>
+#include <tinytorch/layers/pooling.hpp>
+#include <tinytorch/layers/sequential.hpp>
+#include <tinytorch/layers/sgd.hpp>
+#include <tinytorch/tinytorch.hpp>
+
+namespace tt = tinytorch;
+namespace cuda = tinytorch::backend::cuda;
+using test::needs_devices;
+
+namespace {
+
+// The emulator runs one thread at a time: as many steps as take seconds.
+constexpr bool kEmulated = TINYTORCH_CUDA_SIM != 0;
+constexpr int kSteps = kEmulated ? 5 : 100, kLongRun = kEmulated ? 12 : 1000;
+constexpr int64_t kBatch = kEmulated ? 6 : 50, kWidth = kEmulated ? 16 : 128, kChannels = kEmulated ? 3 : 8;
+
+tt::Sequential stage(int64_t in, int64_t out) {
+  return tt::Sequential(tt::Conv2d(in, out, 3, {.padding = 1}, false), tt::BatchNorm2d(out), tt::ReLU(),
+                        tt::MaxPool2d(2));
+}
+enum class Net { mlp, conv };
+tt::Sequential make(Net net) {
+  tt::manual_seed(7);
+  if (net == Net::mlp) {
+    return tt::Sequential(tt::Flatten(), tt::Linear(tt::kDigitPixels, kWidth), tt::ReLU(),
+                          tt::Linear(kWidth, 10));
+  }
+  return tt::Sequential(stage(1, kChannels), stage(kChannels, 2 * kChannels), tt::Flatten(),
+                        tt::Linear(2 * kChannels * 49, 10));
+}
+
+// A net, its data and its optimizer on one device. Each step takes the next batch of 20, round and round.
+class Training {
+ public:
+  Training(Net net, tt::Device device) : device_(device), model_(make(net)) {
+    model_.to(device);
+    optimizer_ =
+        std::make_unique<tt::SGD>(model_.named_parameters(), tt::SgdOptions{.lr = 0.02, .momentum = 0.9});
+    const tt::Digits all = tt::digits(20 * kBatch, 3);
+    images_ = all.images.to(device);
+    labels_ = all.labels.to(device);
+    x_ = tt::empty({kBatch, 1, tt::kDigitSide, tt::kDigitSide}, tt::f32, device);
+    target_ = tt::empty({kBatch}, tt::i64, device);
+  }
+  void load(int step) {
+    const int64_t first = step % 20 * kBatch;
+    x_.copy_(images_.slice(0, first, first + kBatch));
+    target_.copy_(labels_.slice(0, first, first + kBatch));
+  }
+  void step() {
+    optimizer_->zero_grad();
+    loss_ = tt::cross_entropy(model_.forward(x_), target_);
+    loss_.backward();
+    optimizer_->step();
+  }
+  double loss() const { return loss_.item<double>(); }
+  std::vector<double> run(int steps) {
+    std::vector<double> curve;
+    for (int k = 0; k < steps; ++k) {
+      load(k);
+      step();
+      curve.push_back(loss());
+    }
+    return curve;
+  }
+  // Parameters and running statistics.
+  std::vector<std::vector<double>> state() const {
+    std::vector<std::vector<double>> all;
+    for (const auto& entry : model_.state_dict()) {
+      all.push_back(entry.second.detach().to(tt::cpu).to(tt::f64).to_vector<double>());
+    }
+    return all;
+  }
+
+ private:
+  tt::Device device_;
+  tt::Sequential model_;
+  std::unique_ptr<tt::SGD> optimizer_;
+  tt::Tensor images_, labels_, x_, target_, loss_;
+};
+
+void check_curve(Net net) {
+  const std::vector<double> expected = Training(net, tt::cpu).run(kSteps);
+  Training one(net, tt::cuda), two(net, tt::cuda);
+  const std::vector<double> got = one.run(kSteps);
+  REQUIRE(got.size() == expected.size());
+  double worst = 0;
+  for (size_t k = 0; k < got.size(); ++k) {
+    CAPTURE(k);
+    CAPTURE(got[k]);
+    CAPTURE(expected[k]);
+    CHECK(std::abs(got[k] - expected[k]) <= 1e-3 * std::abs(expected[k]));
+    worst = std::max(worst, std::abs(got[k] / expected[k] - 1));
+  }
+  MESSAGE("largest relative distance from the CPU's loss in ", kSteps, " steps: ", worst);
+  CHECK(got.front() > 2);                               // 10 classes: about log 10
+  if (!kEmulated) CHECK(got.back() < got.front() / 3);  // few steps promise nothing
+  CHECK(got != std::vector<double>(got.size(), got.front()));
+  CHECK(two.run(kSteps) == got);  // to the bit
+  CHECK(two.state() == one.state());
+}
+
+void check_memory(Net net) {
+  const test::CachingScope caching;
+  Training training(net, tt::cuda);
+  training.run(3);  // what is made at first use
+  cuda::synchronize();
+  const cuda::MemoryStats before = cuda::memory_stats(0);
+  for (int k = 0; k < kLongRun; ++k) {
+    training.load(k);
+    training.step();
+  }
+  cuda::synchronize();
+  const cuda::MemoryStats after = cuda::memory_stats(0);
+  CHECK(after.current == before.current);
+  CHECK(after.reserved == before.reserved);
+  CHECK(after.device_calls == before.device_calls);
+  CHECK(after.allocations > before.allocations);  // the steps were counted
+  CHECK(std::isfinite(training.loss()));
+}
+
+void check_graph(Net net) {
+  Training plain(net, tt::cuda), captured(net, tt::cuda);
+  plain.load(0);
+  plain.step();
+  captured.load(0);
+  captured.step();  // also makes what is made at first use
+  cuda::Graph graph;
+  graph.capture([&] { captured.step(); });
+  CHECK(graph.nodes() > 10);
+  for (int k = 1; k < kSteps; ++k) {
+    CAPTURE(k);
+    plain.load(k);
+    plain.step();
+    captured.load(k);
+    graph.replay();
+    CHECK(captured.loss() == plain.loss());
+  }
+  CHECK(captured.state() == plain.state());
+}
+
+}  // namespace
+
+TEST_CASE("digits, MLP: the CPU's loss curve, twice the same to the bit" * needs_devices()) {
+  check_curve(Net::mlp);
+}
+TEST_CASE("digits, convolution net: the CPU's loss curve, twice the same to the bit" * needs_devices()) {
+  check_curve(Net::conv);
+}
+
+TEST_CASE("a long training holds the memory of its third step" * needs_devices()) {
+  check_memory(Net::mlp);
+  check_memory(Net::conv);
+}
+
+TEST_CASE("replays of a captured step are bit-equal to steps: convolution, batch norm, pooling" *
+          needs_devices()) {
+  check_graph(Net::conv);
+}
