@@ -1,5 +1,5 @@
 """Every way to use the library builds the same program, which must compute the right numbers; and the switches of
-CMakeLists.txt do what they say. Prints `ok - name` and `not ok - name`.
+CMakeLists.txt do what they say. Prints `ok - name`, `not ok - name` and `skipped - name: why`.
 
   python3 tests/packaging/run.py [--only WORD]
 """
@@ -20,6 +20,10 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 
 class Failure(Exception):
     pass
+
+
+class Skipped(Exception):
+    """The check needs something that this machine lacks; the message says what."""
 
 
 def sh(*command, cwd=None, env=None, expect=0):
@@ -115,6 +119,39 @@ def cuda_switch(folder):
         raise Failure("OFF is to be quiet")
 
 
+def gpu_found():
+    return bool(shutil.which("nvidia-smi")) and subprocess.run(["nvidia-smi", "-L"], stdin=subprocess.DEVNULL,
+                                                               stdout=subprocess.DEVNULL).returncode == 0
+
+
+def bare_nvcc(folder):
+    """The README's own command, with cheaper options: what is proved is that one file compiles, links and runs."""
+    if not shutil.which("nvcc"):
+        raise Skipped("nvcc is not here")
+    lines = re.findall(r"^nvcc .*program\.cu.*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
+    if len(lines) != 1:
+        raise Failure(f"README.md has {len(lines)} lines `nvcc ... program.cu ...`, one is expected")
+    replaced = {"-O3": "-Xcicc=-O0 -Xptxas=-O0", "-I include": f"-I {ROOT / 'include'}"}
+    if not gpu_found():  # then -arch=native has nothing to go by
+        replaced["-arch=native"] = "-arch=sm_75"
+    command = lines[0]
+    for theirs, ours in replaced.items():
+        if theirs not in command:
+            raise Failure(f"{theirs} is not in the README's command; adapt this check\n{command}")
+        command = command.replace(theirs, ours)
+    shutil.copy(CONSUMER / "cuda.cu", folder / "program.cu")
+    said = sh(*command.split(), cwd=folder)
+    if "warning" in said:
+        raise Failure(f"nvcc warned:\n{said[-3000:]}")
+    if gpu_found():
+        says_right(folder / "program")
+        return
+    said = sh(folder / "program", expect=1)
+    must_say(said, "TT-CUDA-04: looking for a CUDA device: ", "hint: check nvidia-smi", "at program.cu:")
+    if "right" in said:
+        raise Failure(f"without a GPU it said {said}")
+
+
 def student_guards(folder):
     source = checkout(folder)
     student = source / "modules" / "01_tensor" / "student"
@@ -153,13 +190,14 @@ def student_header(folder):
 LANES = [
     [("add_subdirectory", add_subdirectory), ("FetchContent from a local path", fetch_content)],
     [("cmake --install and find_package", find_package), ("pkg-config", pkg_config), ("bare g++", bare)],
+    [("bare nvcc", bare_nvcc)],
     [("TINYTORCH_WITH_CUDA", cuda_switch), ("TINYTORCH_STUDENT refuses strays", student_guards),
      ("TINYTORCH_STUDENT replaces a header", student_header)],
 ]
 
 
 def run_lane(lane, folder, only):
-    """(title, what went wrong or None) of every check of the lane that is wanted."""
+    """(title, what was wrong or lacking or None) of every check of the lane that is wanted."""
     outcomes = []
     folder.mkdir()
     for title, check in lane:
@@ -168,6 +206,8 @@ def run_lane(lane, folder, only):
         try:
             check(folder)
             outcomes.append((title, None))
+        except Skipped as why:
+            outcomes.append((title, why))
         except (Failure, OSError, subprocess.TimeoutExpired) as problem:
             outcomes.append((title, str(problem) or type(problem).__name__))
     return outcomes
@@ -181,6 +221,9 @@ def main():
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(max_workers=CORES) as pool:
         lanes = [pool.submit(run_lane, lane, Path(name) / str(i), only) for i, lane in enumerate(LANES)]
         for title, problem in [outcome for lane in lanes for outcome in lane.result()]:
+            if isinstance(problem, Skipped):
+                print(f"skipped - {title}: {problem}", flush=True)
+                continue
             failed += problem is not None
             print(f"ok - {title}" if problem is None else
                   f"not ok - {title}\n" + "\n".join("  " + l for l in problem.splitlines()[:60]), flush=True)

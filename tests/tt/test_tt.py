@@ -212,6 +212,53 @@ class Counting(WithFolder):
         finally:
             tt.run_checker = checker
 
+    def test_warnings_of_every_compiler_are_seen(self):
+        build = tt.Build("gone")
+        warnings = ["a/b.hpp:3:7: warning: unused variable", "a/b.cuh(12): warning #177-D: never referenced",
+                    "ptxas warning : Stack size", "nvcc warning : incompatible redefinition", "CMake Warning at x"]
+        build.log = "\n".join(warnings + ["ptxas info    : 0 bytes gmem", "[1/2] Building warnings.cu.o"])
+        self.assertEqual(build.warnings(), sorted(warnings))
+
+    def test_kernels_are_skipped_without_nvcc_and_else_built(self):
+        class Pretended:
+            made = []
+
+            def make(self, *targets):
+                self.made.extend(targets)
+                return self.good
+
+            def first_errors(self):
+                return "    error"
+
+            def warnings(self):
+                return self.said
+
+        kept, path = tt.CUDA, os.environ["PATH"]
+        compiler = os.environ.pop("CUDACXX", None)
+        try:
+            tt.CUDA, os.environ["PATH"] = Pretended(), str(self.folder)
+            tally = tt.Tally(tt.Console(True))
+            tt.stage_cuda(tally)
+            self.assertEqual((tally.passed, tally.failed, tally.skipped, tt.CUDA.made), (0, 0, 1, []))
+            self.program("nvcc", "")
+            for good, said, counts in ((True, [], (2, 0, 0)), (False, [], (1, 1, 0)), (True, ["w"], (1, 1, 0))):
+                with self.subTest(good=good, said=said):
+                    tt.CUDA.good, tt.CUDA.said, tt.CUDA.made[:] = good, said, []
+                    tally = tt.Tally(tt.Console(True))
+                    tt.stage_cuda(tally)
+                    self.assertEqual((tally.passed, tally.failed, tally.skipped), counts)
+                    self.assertEqual(tt.CUDA.made, ["tinytorch_cuda"])
+        finally:
+            tt.CUDA, os.environ["PATH"] = kept, path
+            if compiler is not None:
+                os.environ["CUDACXX"] = compiler
+
+    def test_a_checker_may_skip_with_a_reason(self):
+        checker = self.program("checker", "print('ok - a\\nskipped - kernels: nvcc is not here\\nnot ok - b')\nraise SystemExit(1)")
+        tally = tt.Tally(tt.Console(True))
+        tt.run_checker(tally, checker)
+        self.assertEqual((tally.passed, tally.failed, tally.skipped), (1, 1, 1))
+
     def test_a_program_that_hangs_is_stopped(self):
         hang = self.program("hang", "import time\ntime.sleep(60)\n")
         began = time.monotonic()
@@ -251,6 +298,9 @@ class Test(WithFolder):
 
     def test_a_stage_that_checks_nothing_fails(self):
         self.assertEqual(self.last_line(self.copy("None")), (1, "0 passed, 1 failed"))
+
+    def test_a_stage_that_only_skips_has_not_failed_but_proves_nothing(self):
+        self.assertEqual(self.last_line(self.copy("tally.skip(2, 'x', 'y')")), (1, "0 passed, 0 failed, 2 skipped"))
 
     def test_a_stage_that_breaks_fails(self):
         self.assertEqual(self.last_line(self.copy("{}['gone']")), (1, "0 passed, 1 failed"))

@@ -24,11 +24,14 @@ inline constexpr size_t kSharedByDefault = 49152;  // bytes a block gets without
 struct LaunchConfig {
   dim3 grid, block;
   size_t shared_bytes = 0;  // of dynamic shared memory
+  unsigned cluster = 1;     // neighbouring blocks in x that run together (cluster.cuh)
 };
+
+inline int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // One thread per element, in blocks of `block`.
 inline LaunchConfig over(int64_t elements, unsigned block) {
-  return {dim3(static_cast<unsigned>((elements + block - 1) / block)), dim3(block), 0};
+  return {dim3(static_cast<unsigned>(divided_up(elements, block))), dim3(block)};
 }
 
 // Queues a kernel. A grid without blocks is no work.
@@ -45,8 +48,16 @@ void launch(void (*kernel)(Parameters...), const LaunchConfig& config, Arguments
                                static_cast<int>(config.shared_bytes)),
           "asking for more shared memory");
   }
-  kernel<<<config.grid, config.block, config.shared_bytes, native_stream()>>>(
-      static_cast<Parameters>(arguments)...);
+  if (config.cluster == 1) {
+    kernel<<<config.grid, config.block, config.shared_bytes, native_stream()>>>(
+        static_cast<Parameters>(arguments)...);
+  } else {
+    cudaLaunchAttribute size{};
+    size.id = cudaLaunchAttributeClusterDimension;
+    size.val.clusterDim = {config.cluster, 1, 1};
+    cudaLaunchConfig_t all{config.grid, config.block, config.shared_bytes, native_stream(), &size, 1};
+    check(cudaLaunchKernelEx(&all, kernel, static_cast<Parameters>(arguments)...), "launching a cluster");
+  }
 #endif
   check_launch(entry);
 }

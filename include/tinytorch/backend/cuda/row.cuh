@@ -74,6 +74,29 @@ struct SharedRow {
   T* kept;
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x); }
+  // As read(), and f(values) for each vector as it arrives.
+  template <class F>
+  __device__ __forceinline__ void read_each(const T* row, int64_t C, F&& f) {
+    constexpr int kAhead = 4;  // loads in flight
+    kept = dynamic_shared<T>();
+    const auto* const from = reinterpret_cast<const uint4*>(row);
+    auto* const to_ = reinterpret_cast<uint4*>(kept);
+    for (int64_t v = threadIdx.x; v < C / kWide; v += kAhead * kThreads) {
+      uint4 words[kAhead];
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+        if (v + a * kThreads < C / kWide) words[a] = from[v + a * kThreads];
+      }
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+        if (v + a * kThreads >= C / kWide) break;
+        to_[v + a * kThreads] = words[a];
+        A x[kWide];
+        load(x, reinterpret_cast<const T*>(&words[a]));
+        f(x);
+      }
+    }
+  }
   // which: of the rows that a block holds at once.
   __device__ __forceinline__ void read(const T* row, int64_t C, int which = 0) {
     kept = dynamic_shared<T>() + which * C;
@@ -118,12 +141,23 @@ __device__ __forceinline__ A group_reduce(A x, Op op, A first) {
 template <int kGroup>
 inline constexpr int kRowThreads = kGroup == kWarp ? 128 : kGroup;
 
+// 2^x by the processor's own instruction: within 2 ulp, 0 below 2^-126.
+__device__ __forceinline__ float power_of_two(float x) {
+#ifdef __CUDA_ARCH__
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return exp2f(x);
+#endif
+}
+
 // e^x for x <= 0. 16-bit results do not show the rounding of x log2(e), so they take the processor's 2^x as
 // it is.
 template <class T>
 __device__ __forceinline__ Wide<T> exp_of(Wide<T> x) {
   if constexpr (kIs16Bit<T>) {
-    return exp2f(x * 1.4426950408889634f);
+    return power_of_two(x * 1.4426950408889634f);
   } else if constexpr (std::is_same_v<T, float>) {
     return expf(x);
   } else {

@@ -126,31 +126,41 @@ static __global__ void __launch_bounds__(kLossThreads)
   store(dx + n * V + c, v);
 }
 
-// Loss and gradient together; dx may be logits. The row waits in shared memory.
+// Loss and gradient together; dx may be logits. The row waits in shared memory, and is summed as it arrives:
+// each thread's sum is of exponentials below its own maximum. Two blocks share a multiprocessor (512 threads
+// leave each 64 registers), so that one computes while the other waits for memory.
+inline constexpr int kLossGradThreads = 512;
 template <class T>
-static __global__ void __launch_bounds__(kLossThreads)
+static __global__ void __launch_bounds__(kLossGradThreads, 2)
     cross_entropy_with_grad_kernel(T* dx, Wide<T>* losses, Wide<T>* lse, const T* logits,
                                    CrossEntropyRow<Wide<T>> p, const double* count, Wide<T> grad, int64_t V) {
   using A = Wide<T>;
-  using R = SharedRow<T, kLossThreads>;
+  using R = SharedRow<T, kLossGradThreads>;
   const int64_t n = blockIdx.x, t = p.target[n * p.target_step];
+  const bool smooth = p.smoothing != A(0);
   R r;
-  r.read(logits + n * V, V);
   A m = kMinusInfinity<A>, s = 0, plain = 0;
-  r.each(V, [&](int64_t, const A(&v)[R::kWide]) {
+  r.read_each(logits + n * V, V, [&](const A(&v)[R::kWide]) {
+    A largest = m;
 #pragma unroll
-    for (int k = 0; k < R::kWide; ++k) m = Maximum()(m, v[k]);
-  });
-  m = block_reduce<kLossThreads>(m, Maximum(), kMinusInfinity<A>);
-  r.each(V, [&](int64_t, const A(&v)[R::kWide]) {
+    for (int k = 0; k < R::kWide; ++k) largest = Maximum()(largest, v[k]);
+    if (largest != m) s = m == kMinusInfinity<A> ? A(0) : s * exp_of<T>(m - largest);
+    m = largest;
+    if (m == kMinusInfinity<A>) return;
 #pragma unroll
-    for (int k = 0; k < R::kWide; ++k) {
-      s += exp_of<T>(v[k] - m);
-      plain += v[k];
+    for (int k = 0; k < R::kWide; ++k) s += exp_of<T>(v[k] - m);
+    if (smooth) {
+#pragma unroll
+      for (int k = 0; k < R::kWide; ++k) plain += v[k];
     }
   });
-  s = block_reduce<kLossThreads>(s, Sum(), A(0));
-  if (p.smoothing != A(0)) plain = block_reduce<kLossThreads>(plain, Sum(), A(0));
+  const A own = m;
+  m = block_reduce<kLossGradThreads>(own, Maximum(), kMinusInfinity<A>);
+  // A row of -inf alone has no sum: 0/0, as everywhere.
+  s = own == kMinusInfinity<A> ? A(0) : s * exp_of<T>(own - m);
+  s = block_reduce<kLossGradThreads>(s, Sum(), A(0));
+  if (m == kMinusInfinity<A>) s = std::numeric_limits<A>::quiet_NaN();
+  if (smooth) plain = block_reduce<kLossGradThreads>(plain, Sum(), A(0));
   const bool counts = t != p.ignored && t >= 0 && t < V;
   if (threadIdx.x == 0) {
     lse[n] = m + log(s);
@@ -159,12 +169,15 @@ static __global__ void __launch_bounds__(kLossThreads)
   const A weight = counts ? (count ? grad / static_cast<A>(max(1.0, *count)) : grad) : A(0);
   const A scale = weight / s, uniform = weight * p.smoothing / static_cast<A>(V);
   const A hot = weight * (A(1) - p.smoothing);
+  T* const out = dx + n * V;
   r.each(V, [&](int64_t c, A(&v)[R::kWide]) {
 #pragma unroll
-    for (int k = 0; k < R::kWide; ++k) {
-      v[k] = counts ? scale * exp_of<T>(v[k] - m) - uniform - (c + k == t ? hot : A(0)) : A(0);
+    for (int k = 0; k < R::kWide; ++k) v[k] = counts ? scale * exp_of<T>(v[k] - m) - uniform : A(0);
+    if (counts && c <= t && t < c + R::kWide) {
+#pragma unroll
+      for (int k = 0; k < R::kWide; ++k) v[k] -= c + k == t ? hot : A(0);
     }
-    store(dx + n * V + c, v);
+    store(out + c, v);
   });
 }
 
@@ -251,10 +264,10 @@ void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, 
     const DeviceScratch<double> count(1);
     const DeviceScratch<A> losses(N);
     if (mean) count_targets(count.data(), target, parameters, N);
-    launch(cross_entropy_with_grad_kernel<T>, {dim3(static_cast<unsigned>(N)), dim3(kLossThreads), row_bytes},
-           dx.as<T>(), losses.data(), lse.as<A>(), logits.as<const T>(),
-           row_parameters<T>(target, parameters), mean ? count.data() : static_cast<double*>(nullptr),
-           static_cast<A>(grad), V);
+    launch(cross_entropy_with_grad_kernel<T>,
+           {dim3(static_cast<unsigned>(N)), dim3(kLossGradThreads), row_bytes}, dx.as<T>(), losses.data(),
+           lse.as<A>(), logits.as<const T>(), row_parameters<T>(target, parameters),
+           mean ? count.data() : static_cast<double*>(nullptr), static_cast<A>(grad), V);
     finish_loss<A>(loss, losses.data(), target, parameters, N);
     done = true;
   });

@@ -3,10 +3,12 @@
 //   g = dy w, h = (x - mean) rstd, dx = rstd (g - mean(g) - h mean(g h)), dw = sum dy h, db = sum dy
 //
 // One pass: a group of threads walks many rows, reading ahead, and keeps its columns' shares of dweight and
-// dbias in registers; blocks leave one partial sum each, which a second kernel adds in order. Rows too long
-// for that take one kernel for dx and one for the sums. Limit: memory.
+// dbias in registers; blocks leave one partial sum each, which a second kernel adds in order. Of longer rows
+// each block of a cluster has a strip of columns; without clusters they take one kernel for dx and one for
+// the sums. Limit: memory.
 #pragma once
 
+#include <tinytorch/backend/cuda/cluster.cuh>
 #include <tinytorch/backend/cuda/kernels/norm.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -23,7 +25,7 @@ struct NormGradArrays {
   const Wide<T>*mean, *rstd;
 };
 
-// out[block] = the sum over the block's groups of their columns: in shared memory, one group after the other.
+// out = the sum over the block's groups of their columns: in shared memory, one group after the other.
 template <class T, int kGroup, int kVectors>
 __device__ __forceinline__ void write_columns(Wide<T>* out, const Wide<T> (&mine)[kVectors][kWideOf<T>],
                                               int64_t C) {
@@ -44,13 +46,16 @@ __device__ __forceinline__ void write_columns(Wide<T>* out, const Wide<T> (&mine
     }
   }
   __syncthreads();
-  for (int64_t c = threadIdx.x; c < C; c += kRowThreads<kGroup>) out[blockIdx.x * C + c] = shared[c];
+  for (int64_t c = threadIdx.x; c < C; c += kRowThreads<kGroup>) out[c] = shared[c];
 }
 
 // What a row needs for its derivative: two sums that are reduced together.
 template <class A>
 struct NormSums {
   A g, gh;
+  __device__ __forceinline__ NormSums operator+(const NormSums& other) const {
+    return {g + other.g, gh + other.gh};
+  }
 };
 template <int kGroup, class A>
 __device__ __forceinline__ NormSums<A> reduce_sums(NormSums<A> x) {
@@ -75,6 +80,12 @@ __device__ __forceinline__ NormSums<A> reduce_sums(NormSums<A> x) {
   return x;
 }
 
+// Whether a thread has registers for its next row, and for its part of the weight.
+template <class R>
+inline constexpr bool kReadAhead = R::kCount* R::kWide <= 16;
+template <class R>
+inline constexpr bool kHoldWeight = kReadAhead<R>&& kIs16Bit<typename R::Element>;
+
 // dx of a row from its means; the weight is in `held`, or in memory where registers are short.
 template <class T, int kGroup, int kVectors, class A = Wide<T>>
 __device__ __forceinline__ void store_dx(T* dx, const Row<T, kGroup, kVectors>& dy,
@@ -89,7 +100,7 @@ __device__ __forceinline__ void store_dx(T* dx, const Row<T, kGroup, kVectors>& 
     A d[kWide], h[kWide], w[kWide];
     dy.get(v, d);
     x.get(v, h);
-    if (weight) kVectors* kWide <= 16 ? held.get(v, w) : load(w, weight + R::column(v));
+    if (weight) kHoldWeight<R> ? held.get(v, w) : load(w, weight + R::column(v));
 #pragma unroll
     for (int k = 0; k < kWide; ++k) {
       const A gw = weight ? d[k] * w[k] : d[k];
@@ -99,60 +110,67 @@ __device__ __forceinline__ void store_dx(T* dx, const Row<T, kGroup, kVectors>& 
   }
 }
 
-// Threads that share a row, kVectors vectors each; the next row is on its way while one is worked on.
-template <class T, int kGroup, int kVectors>
-static __global__ void __launch_bounds__(kRowThreads<kGroup>)
-    norm_grad_rows(NormGradArrays<T> a, int64_t rows, int64_t C) {
+// Threads that share a row, or a strip of the rows of a cluster, kVectors vectors each; the next row is on
+// its way while one is worked on.
+template <class T, int kGroup, int kVectors, int kCluster>
+static __global__ void __launch_bounds__(kRowThreads<kGroup>, kGroup == 256 ? 2 : 1)
+    norm_grad_rows(NormGradArrays<T> a, int64_t rows, int64_t C, int64_t strip) {
   using A = Wide<T>;
   using R = Row<T, kGroup, kVectors>;
   constexpr int kWide = R::kWide, kGroups = kRowThreads<kGroup> / kGroup;
-  constexpr bool kAhead = kVectors * kWide <= 16;  // if there are registers for it
+  constexpr bool kAhead = kReadAhead<R>;
+  const int64_t first = kCluster == 1 ? 0 : blockIdx.x % kCluster * strip;
+  const int64_t columns = kCluster == 1 ? C : min(strip, C - first);
+  const T *const dy_rows = a.dy + first, *const x_rows = a.x + first;
+  const T* const weights = a.weight ? a.weight + first : nullptr;
   A dw[kVectors][kWide] = {}, db[kVectors][kWide] = {};
   const A n = static_cast<A>(C);
   R weight, g, r;
-  if (kAhead && a.weight) weight.read(a.weight, C);
-  int64_t row = row_of_group<kGroup>();
+  if (kHoldWeight<R> && weights) weight.read(weights, columns);
+  int64_t row = kCluster == 1 ? row_of_group<kGroup>() : blockIdx.x / kCluster;
   if (kAhead && row < rows) {
-    g.read(a.dy + row * C, C);
-    r.read(a.x + row * C, C);
+    g.read(dy_rows + row * C, columns);
+    r.read(x_rows + row * C, columns);
   }
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * kGroups;
-  for (; row < rows; row += stride) {
+  const int64_t stride = static_cast<int64_t>(gridDim.x / kCluster) * kGroups;
+  for (unsigned turn = 0; row < rows; row += stride, ++turn) {
     const A mean = a.mean ? a.mean[row] : A(0), rstd = a.rstd[row];
     if (!kAhead) {
-      g.read(a.dy + row * C, C);
-      r.read(a.x + row * C, C);
+      g.read(dy_rows + row * C, columns);
+      r.read(x_rows + row * C, columns);
     }
     const R dy = g, x = r;
     if (kAhead && row + stride < rows) {
-      g.read(a.dy + (row + stride) * C, C);
-      r.read(a.x + (row + stride) * C, C);
+      g.read(dy_rows + (row + stride) * C, columns);
+      r.read(x_rows + (row + stride) * C, columns);
     }
     NormSums<A> sums{0, 0};
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      if (R::column(v) >= C) continue;
+      if (R::column(v) >= columns) continue;
       A d[kWide], h[kWide], w[kWide];
       dy.get(v, d);
       x.get(v, h);
-      if (a.weight) kAhead ? weight.get(v, w) : load(w, a.weight + R::column(v));
+      if (weights) kHoldWeight<R> ? weight.get(v, w) : load(w, weights + R::column(v));
 #pragma unroll
       for (int k = 0; k < kWide; ++k) {
         h[k] = (h[k] - mean) * rstd;
         dw[v][k] += d[k] * h[k];
         db[v][k] += d[k];
-        const A gw = a.weight ? d[k] * w[k] : d[k];
+        const A gw = weights ? d[k] * w[k] : d[k];
         sums.g += gw;
         sums.gh += gw * h[k];
       }
     }
     if (!a.dx) continue;
-    sums = reduce_sums<kGroup>(sums);
+    sums = cluster_sum<kCluster>(reduce_sums<kGroup>(sums), turn);
     const NormSums<A> sums_mean{a.mean ? sums.g / n : A(0), sums.gh / n};
-    store_dx(a.dx + row * C, dy, x, weight, a.weight, C, mean, rstd, sums_mean);
+    store_dx(a.dx + row * C + first, dy, x, weight, weights, columns, mean, rstd, sums_mean);
   }
-  if (a.dweight) write_columns<T, kGroup, kVectors>(a.dweight, dw, C);
-  if (a.dbias) write_columns<T, kGroup, kVectors>(a.dbias, db, C);
+  const int64_t out = blockIdx.x / kCluster * C + first;
+  if (a.dweight) write_columns<T, kGroup, kVectors>(a.dweight + out, dw, columns);
+  if (a.dbias) write_columns<T, kGroup, kVectors>(a.dbias + out, db, columns);
+  cluster_wait<kCluster>();
 }
 
 // dx alone, of rows in shared memory.
@@ -279,19 +297,20 @@ void finish_parameters(const View& dweight, const View& dbias, const Wide<T>* dw
   b.finish();
 }
 
-template <class T, int kGroup, int kVectors>
+template <class T, int kGroup, int kVectors, int kCluster>
 void norm_grad_in_registers(NormGradArrays<T> a, const View& dweight, const View& dbias, int64_t rows,
                             int64_t C) {
   using A = Wide<T>;
+  const auto kernel = norm_grad_rows<T, kGroup, kVectors, kCluster>;
   const int64_t each = kRowThreads<kGroup> / kGroup;
-  LaunchConfig config{dim3(1), dim3(kRowThreads<kGroup>), static_cast<size_t>(C) * sizeof(A)};
-  const int64_t blocks =
-      std::min((rows + each - 1) / each, resident_blocks(norm_grad_rows<T, kGroup, kVectors>, config));
-  config.grid.x = static_cast<unsigned>(blocks);
+  const int64_t strip = divided_up(C / kWideOf<T>, kCluster) * kWideOf<T>;
+  LaunchConfig config{dim3(1), dim3(kRowThreads<kGroup>), static_cast<size_t>(strip) * sizeof(A), kCluster};
+  const int64_t blocks = std::min(divided_up(rows, each), resident_blocks(kernel, config) / kCluster);
+  config.grid.x = static_cast<unsigned>(blocks * kCluster);
   const DeviceScratch<A> dw(dweight.data ? blocks * C : 0), db(dbias.data ? blocks * C : 0);
   a.dweight = dw.data();
   a.dbias = db.data();
-  launch(norm_grad_rows<T, kGroup, kVectors>, config, a, rows, C);
+  launch(kernel, config, a, rows, C, strip);
   finish_parameters<T>(dweight, dbias, dw.data(), db.data(), blocks, C);
 }
 
@@ -312,10 +331,22 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
                         mean.as<const A>(), rstd.as<const A>()};
     const int64_t multiprocessors = properties(current_device()).multiprocessors;
     const bool aligned = rows_are_aligned<T>(C, {in.data(), g.data(), to_.data(), w.data()});
-    const auto in_registers = [&]<int kGroup, int kVectors>() {
-      norm_grad_in_registers<T, kGroup, kVectors>(a, dweight, dbias, rows, C);
+    const auto in_registers = [&]<int kGroup, int kVectors, int kCluster = 1>() {
+      norm_grad_in_registers<T, kGroup, kVectors, kCluster>(a, dweight, dbias, rows, C);
     };
     constexpr int kEight = std::max(8 / kWideOf<T>, 1);  // vectors of 8 columns a thread
+    if constexpr (!std::is_same_v<T, double>) {
+      if (aligned && C > 512 * 16 && C <= 8 * 512 * 16 && has_clusters()) {
+        if (C <= 2 * 512 * 16) {
+          in_registers.template operator()<512, 2 * kEight, 2>();
+        } else if (C <= 4 * 512 * 16) {
+          in_registers.template operator()<512, 2 * kEight, 4>();
+        } else {
+          in_registers.template operator()<512, 2 * kEight, 8>();
+        }
+        return to_.finish();
+      }
+    }
     if (aligned && C <= 128 * 8) {
       in_registers.template operator()<128, kEight>();
     } else if (aligned && C <= 256 * 8) {

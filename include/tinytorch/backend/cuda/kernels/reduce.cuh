@@ -264,8 +264,6 @@ inline Operands<1> part_of(const View& x, const bool* flag, bool wanted, Shape& 
   return o;
 }
 
-inline int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 template <class Fold>
 void finish(const Fold& fold, const View& out, const typename Fold::A* partial, int64_t chunks,
             double scale) {
