@@ -129,10 +129,12 @@ void conv2d_columns(T* out, const T* x, const T* weight, const View& bias, const
   constexpr DType kType = dtype_of<T>;
   const int64_t slab = samples_per_slab(s, sizeof(T)), pixels = s.C * s.H * s.W;
   const DeviceScratch<T> cols(is_pointwise(s) ? 0 : slab * s.groups * s.K * s.outputs);
-  if (bias.data) {  // the products are added to it, so that sums are rounded once
-    copy(dense_view(out, kType, {s.N, s.M, s.outputs}),
-         {bias.data, bias.dtype, {s.N, s.M, s.outputs}, {0, bias.strides[0], 0}});
-  }
+  // The bias is added to unrounded products: in place, or, because the library rounds 16-bit results before
+  // it adds to them, to products in f32.
+  constexpr bool kApart = kIs16Bit<T>;
+  const View bias_rows{bias.data, bias.dtype, {s.N, s.M, s.outputs}, {0, bias.data ? bias.strides[0] : 0, 0}};
+  const DeviceScratch<float> products(bias.data && kApart ? slab * s.M * s.outputs : 0);
+  if (bias.data && !kApart) copy(dense_view(out, kType, {s.N, s.M, s.outputs}), bias_rows);
   for (int64_t first = 0; first < s.N; first += slab) {
     const int64_t n = std::min(slab, s.N - first);
     const T* columns = x + first * pixels;
@@ -142,8 +144,18 @@ void conv2d_columns(T* out, const T* x, const T* weight, const View& bias, const
       columns = cols.data();
     }
     const View w = group_matrices(weight, kType, {n, s.groups, s.group_m, s.K}, {0, s.group_m * s.K, s.K, 1});
-    multiply(group_planes(out + first * s.M * s.outputs, kType, s, n, s.group_m), w,
-             group_planes(columns, kType, s, n, s.K), {}, bias.data != nullptr);
+    const View planes = group_planes(columns, kType, s, n, s.K);
+    T* const slab_out = out + first * s.M * s.outputs;
+    if (!bias.data || !kApart) {
+      multiply(group_planes(slab_out, kType, s, n, s.group_m), w, planes, {}, bias.data != nullptr);
+      continue;
+    }
+    multiply(group_planes(products.data(), DType::f32, s, n, s.group_m), w, planes);
+    const Shape shape{n, s.M, s.outputs};
+    View added = bias_rows;
+    added.shape = shape;
+    binary(BinaryFn::add, dense_view(slab_out, kType, shape), dense_view(products.data(), DType::f32, shape),
+           added);
   }
 }
 
