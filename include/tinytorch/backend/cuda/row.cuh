@@ -141,17 +141,6 @@ __device__ __forceinline__ A group_reduce(A x, Op op, A first) {
 template <int kGroup>
 inline constexpr int kRowThreads = kGroup == kWarp ? 128 : kGroup;
 
-// 2^x by the processor's own instruction: within 2 ulp, 0 below 2^-126.
-__device__ __forceinline__ float power_of_two(float x) {
-#ifdef __CUDA_ARCH__
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-#else
-  return exp2f(x);
-#endif
-}
-
 // e^x for x <= 0. 16-bit results do not show the rounding of x log2(e), so they take the processor's 2^x as
 // it is.
 template <class T>

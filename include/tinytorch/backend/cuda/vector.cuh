@@ -39,6 +39,28 @@ __device__ __forceinline__ To to(From x) {
 #endif
 }
 
+// 2^x by the processor's own instruction: within 2 ulp, 0 below 2^-126.
+__device__ __forceinline__ float power_of_two(float x) {
+#ifdef __CUDA_ARCH__
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return exp2f(x);
+#endif
+}
+
+// 1/x likewise, for normal x.
+__device__ __forceinline__ float reciprocal(float x) {
+#ifdef __CUDA_ARCH__
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return 1.0f / x;
+#endif
+}
+
 // Unsigned words as wide as one access of kBytes.
 template <int kBytes>
 struct WordOf;
@@ -82,6 +104,28 @@ __device__ __forceinline__ void load(C (&out)[kCount], const T* p) {
     for (int i = 0; i < kEach; ++i) out[k * kEach + i] = to<C>(values[i]);
   }
 }
+// 16-bit results two at a time, which is one instruction.
+template <class T, int kCount, class C>
+__device__ __forceinline__ void convert_neighbours(T (&out)[kCount], const C* in) {
+#ifdef __CUDA_ARCH__
+  if constexpr (std::is_same_v<C, float> && kIs16Bit<T> && kCount % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 2) {
+      if constexpr (std::is_same_v<T, BFloat16>) {
+        const __nv_bfloat162 two = __floats2bfloat162_rn(in[i], in[i + 1]);
+        memcpy(&out[i], &two, sizeof(two));
+      } else {
+        const __half2 two = __floats2half2_rn(in[i], in[i + 1]);
+        memcpy(&out[i], &two, sizeof(two));
+      }
+    }
+  } else
+#endif
+  {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) out[i] = to<T>(in[i]);
+  }
+}
 template <class C, int kCount, class T>
 __device__ __forceinline__ void store(T* p, const C (&in)[kCount]) {
   constexpr int kBytes = kAccessBytes<T, kCount>, kEach = kBytes / static_cast<int>(sizeof(T));
@@ -89,8 +133,7 @@ __device__ __forceinline__ void store(T* p, const C (&in)[kCount]) {
 #pragma unroll
   for (int k = 0; k < kCount / kEach; ++k) {
     T values[kEach];
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) values[i] = to<T>(in[k * kEach + i]);
+    convert_neighbours(values, &in[k * kEach]);
     Word word;
     memcpy(&word, values, sizeof(word));
     reinterpret_cast<Word*>(p)[k] = word;

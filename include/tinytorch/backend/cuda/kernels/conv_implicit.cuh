@@ -11,6 +11,7 @@
 // ldmatrix; Chetlur et al., "cuDNN: efficient primitives for deep learning", 2014.
 #pragma once
 
+#include <tinytorch/backend/cuda/async_copy.cuh>
 #include <tinytorch/backend/cuda/planes.cuh>
 #if !TINYTORCH_CUDA_SIM
 #include <tinytorch/backend/cuda/channels_last.cuh>
@@ -52,19 +53,6 @@ struct ImplicitConv {
 
 // --- the instructions ---
 
-__device__ __forceinline__ unsigned shared_address(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
-// 16 bytes to shared memory in the background, or zeros.
-__device__ __forceinline__ void copy_async(unsigned to, const void* from, bool inside) {
-  const int bytes = inside ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int kOpen>
-__device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kOpen) : "memory");
-}
 // Four 8 x 8 matrices; lane l gives the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void load_matrices(unsigned (&out)[4], unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

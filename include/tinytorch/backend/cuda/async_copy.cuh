@@ -1,0 +1,48 @@
+// Copies from device to shared memory that go on while the thread computes (compute capability 8.0; before,
+// and in the emulator, plain copies). A thread that reads back only what it copied needs no barrier.
+//
+//   copy_async(shared, global);  commit_copies();   ...   wait_for_copies<1>();    all but the newest are
+//   there
+#pragma once
+
+#include <tinytorch/backend/cuda/kernel.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+#ifdef __CUDA_ARCH__
+__device__ __forceinline__ unsigned shared_address(const void* p) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+#if __CUDA_ARCH__ >= 800
+// 16 bytes to an address in shared memory, or zeros.
+__device__ __forceinline__ void copy_async(unsigned shared, const void* global, bool inside) {
+  const int bytes = inside ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
+               : "memory");
+}
+#endif
+#endif
+
+// 16 bytes; both are multiples of 16.
+__device__ __forceinline__ void copy_async(void* shared, const void* global) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  copy_async(shared_address(shared), global, true);
+#else
+  *static_cast<uint4*>(shared) = *static_cast<const uint4*>(global);
+#endif
+}
+// Ends a group of copies.
+__device__ __forceinline__ void commit_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+// Until at most kPending groups of the thread are under way.
+template <int kPending>
+__device__ __forceinline__ void wait_for_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+#endif
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
