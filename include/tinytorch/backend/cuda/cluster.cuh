@@ -22,30 +22,23 @@ __device__ __forceinline__ void cluster_wait() {
 #endif
 }
 
-// x = the sum of the blocks' x, which are the same in all threads of a block, always added alike. `turn`
+// The sum of the blocks' x, which is the same in all threads of a block, in the order of the blocks. `turn`
 // counts the calls: a block may be one call ahead of those that still read. All blocks wait before they end.
-template <int kCluster, class A, int kCount>
-__device__ __forceinline__ void cluster_sum(A (&x)[kCount], unsigned turn) {
+template <int kCluster, class T>
+__device__ __forceinline__ T cluster_sum(T x, unsigned turn) {
 #if !TINYTORCH_CUDA_SIM && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
   if constexpr (kCluster > 1) {
-    __shared__ A given[2][kCount];
-    A* const mine = given[turn % 2];
-    if (threadIdx.x == 0) {
-#pragma unroll
-      for (int k = 0; k < kCount; ++k) mine[k] = x[k];
-    }
+    __shared__ T given[2];
+    T* const mine = &given[turn % 2];
+    if (threadIdx.x == 0) *mine = x;
     const auto cluster = cooperative_groups::this_cluster();
     cluster.sync();
-    const A* const theirs = cluster.map_shared_rank(mine, threadIdx.x % kCluster);  // a lane for each block
+    x = *cluster.map_shared_rank(mine, 0);
 #pragma unroll
-    for (int k = 0; k < kCount; ++k) x[k] = theirs[k];
-#pragma unroll
-    for (int step = kCluster / 2; step > 0; step /= 2) {
-#pragma unroll
-      for (int k = 0; k < kCount; ++k) x[k] += __shfl_xor_sync(0xffffffffu, x[k], step);
-    }
+    for (int block = 1; block < kCluster; ++block) x = x + *cluster.map_shared_rank(mine, block);
   }
 #endif
+  return x;
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -2,14 +2,12 @@
 //
 //   g = dy w, h = (x - mean) rstd, dx = rstd (g - mean(g) - h mean(g h)), dw = sum dy h, db = sum dy
 //
-// One pass: a block walks many rows and keeps its columns' shares of dweight and dbias in registers; blocks
-// leave one partial sum each, which a second kernel adds in order. The next rows arrive in shared memory
-// while the present ones are worked on, and the sums of a few rows are reduced together. Of long rows each
-// block of a cluster has a strip of columns; rows too long for that, and without clusters, take one kernel
-// for dx and one for the sums. Limit: memory.
+// One pass: a group of threads walks many rows, reading ahead, and keeps its columns' shares of dweight and
+// dbias in registers; blocks leave one partial sum each, which a second kernel adds in order. Of f32 rows
+// that one block cannot hold, the two blocks of a cluster have half the columns each; longer rows take one
+// kernel for dx and one for the sums. Limit: memory.
 #pragma once
 
-#include <tinytorch/backend/cuda/async_copy.cuh>
 #include <tinytorch/backend/cuda/cluster.cuh>
 #include <tinytorch/backend/cuda/kernels/norm.cuh>
 
@@ -27,156 +25,151 @@ struct NormGradArrays {
   const Wide<T>*mean, *rstd;
 };
 
-// x = the sums over the block's threads, each reduced like the others.
-template <int kThreads, class A, int kCount>
-__device__ __forceinline__ void reduce_sums(A (&x)[kCount]) {
-  constexpr int kWarps = kThreads / kWarp;
-  __shared__ A partial[kWarps][kCount];
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  const auto over_lanes = [&](int width) {
-#pragma unroll
-    for (int step = width / 2; step > 0; step /= 2) {
-#pragma unroll
-      for (int k = 0; k < kCount; ++k) x[k] += __shfl_xor_sync(kAllLanes, x[k], step);
-    }
-  };
-  over_lanes(kWarp);
-  __syncthreads();  // the previous call's readers are done
-  if (lane == 0) {
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) partial[warp][k] = x[k];
-  }
-  __syncthreads();
-#pragma unroll
-  for (int k = 0; k < kCount; ++k) x[k] = partial[lane % kWarps][k];
-  over_lanes(kWarps);
-}
-
-// Where the rows of a block wait: two batches, of each row its part of dy and of x. A thread moves and reads
-// its own columns only.
-template <class T, int kThreads, int kVectors, int kBatch>
-struct RowRing {
-  static constexpr int kWide = kWideOf<T>;
-  T* ring;
-  int64_t strip, columns, C;  // elements from row to row: in the ring, of those used, in memory
-  const T *dy, *x;
-
-  static __device__ __forceinline__ int64_t column(int v) {
-    return (static_cast<int64_t>(v) * kThreads + threadIdx.x) * kWide;
-  }
-  __device__ __forceinline__ T* place(unsigned turn, int r, int which) const {
-    return ring + ((turn % 2 * kBatch + static_cast<unsigned>(r)) * 2 + static_cast<unsigned>(which)) * strip;
-  }
-  // Row r of the turn's batch sets off.
-  __device__ __forceinline__ void fetch(unsigned turn, int r, int64_t row) const {
+// out = the sum over the block's groups of their columns: in shared memory, one group after the other.
+template <class T, int kGroup, int kVectors>
+__device__ __forceinline__ void write_columns(Wide<T>* out, const Wide<T> (&mine)[kVectors][kWideOf<T>],
+                                              int64_t C) {
+  using R = Row<T, kGroup, kVectors>;
+  Wide<T>* const shared = dynamic_shared<Wide<T>>();
+  const int group = static_cast<int>(threadIdx.x) / kGroup;
+  for (int turn = 0; turn < kRowThreads<kGroup> / kGroup; ++turn) {
+    __syncthreads();
+    if (turn != group) continue;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      const int64_t c = column(v);
-      if (c >= columns) continue;
-      copy_async(place(turn, r, 0) + c, dy + row * C + c);
-      copy_async(place(turn, r, 1) + c, x + row * C + c);
+      if (R::column(v) >= C) continue;
+#pragma unroll
+      for (int k = 0; k < R::kWide; ++k) {
+        Wide<T>& place = shared[R::column(v) + k];
+        place = turn == 0 ? mine[v][k] : place + mine[v][k];
+      }
     }
+  }
+  __syncthreads();
+  for (int64_t c = threadIdx.x; c < C; c += kRowThreads<kGroup>) out[c] = shared[c];
+}
+
+// What a row needs for its derivative: two sums that are reduced together.
+template <class A>
+struct NormSums {
+  A g, gh;
+  __device__ __forceinline__ NormSums operator+(const NormSums& other) const {
+    return {g + other.g, gh + other.gh};
   }
 };
-
-// kThreads threads share a row, or a strip of the rows of a cluster, kVectors vectors each.
-template <class T, int kThreads, int kVectors, int kCluster, int kBatch>
-static __global__ void __launch_bounds__(kThreads)
-    norm_grad_rows(NormGradArrays<T> a, int64_t rows, int64_t C, int64_t strip) {
-  using A = Wide<T>;
-  using Ring = RowRing<T, kThreads, kVectors, kBatch>;
-  constexpr int kWide = Ring::kWide;
-  const int64_t start = blockIdx.x % kCluster * strip, columns = min(strip, C - start);
-  const Ring ring{dynamic_shared<T>(), strip, columns, C, a.dy + start, a.x + start};
-  const T* const weight = a.weight ? a.weight + start : nullptr;
-  const int64_t first = blockIdx.x / kCluster, stride = gridDim.x / kCluster;
-  const auto row_of = [&](unsigned turn, int r) {
-    return first + (static_cast<int64_t>(turn) * kBatch + r) * stride;
-  };
-  const auto fetch = [&](unsigned turn) {
+template <int kGroup, class A>
+__device__ __forceinline__ NormSums<A> reduce_sums(NormSums<A> x) {
 #pragma unroll
-    for (int r = 0; r < kBatch; ++r) {
-      if (row_of(turn, r) < rows) ring.fetch(turn, r, row_of(turn, r));
-    }
-    commit_copies();
-  };
-  A dw[kVectors][kWide] = {}, db[kVectors][kWide] = {};
-  A mean[kBatch], rstd[kBatch], next_mean[kBatch], next_rstd[kBatch];
-  const auto read_statistics = [&](unsigned turn) {
-#pragma unroll
-    for (int r = 0; r < kBatch; ++r) {
-      const bool there = row_of(turn, r) < rows;
-      next_mean[r] = there && a.mean ? a.mean[row_of(turn, r)] : A(0);
-      next_rstd[r] = there ? a.rstd[row_of(turn, r)] : A(0);
-    }
-  };
-  fetch(0);
-  fetch(1);
-  read_statistics(0);
-  for (unsigned turn = 0; row_of(turn, 0) < rows; ++turn) {
-#pragma unroll
-    for (int r = 0; r < kBatch; ++r) mean[r] = next_mean[r], rstd[r] = next_rstd[r];
-    read_statistics(turn + 1);
-    wait_for_copies<1>();
-    A sums[2 * kBatch] = {};                   // of g and g h, for each row
-    const auto visit = [&](int r, auto&& f) {  // f(v, column, dy, h, g)
-#pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-        const int64_t c = Ring::column(v);
-        if (c >= columns) continue;
-        A d[kWide], h[kWide], g[kWide];
-        load(d, ring.place(turn, r, 0) + c);
-        load(h, ring.place(turn, r, 1) + c);
-        if (weight) load(g, weight + c);
-#pragma unroll
-        for (int k = 0; k < kWide; ++k) {
-          h[k] = (h[k] - mean[r]) * rstd[r];
-          g[k] = weight ? d[k] * g[k] : d[k];
-        }
-        f(v, c, d, h, g);
-      }
-    };
-    using Values = const A(&)[kWide];
-#pragma unroll
-    for (int r = 0; r < kBatch; ++r) {
-      if (row_of(turn, r) >= rows) continue;
-      visit(r, [&](int v, int64_t, Values d, Values h, Values g) {
-#pragma unroll
-        for (int k = 0; k < kWide; ++k) {
-          dw[v][k] += d[k] * h[k];
-          db[v][k] += d[k];
-          sums[2 * r] += g[k];
-          sums[2 * r + 1] += g[k] * h[k];
-        }
-      });
-    }
-    if (a.dx) {
-      reduce_sums<kThreads>(sums);
-      cluster_sum<kCluster>(sums, turn);
-#pragma unroll
-      for (int r = 0; r < kBatch; ++r) {
-        const int64_t row = row_of(turn, r);
-        if (row >= rows) continue;
-        const A mean_g = a.mean ? sums[2 * r] / static_cast<A>(C) : A(0),
-                mean_gh = sums[2 * r + 1] / static_cast<A>(C);
-        visit(r, [&](int, int64_t c, Values, Values h, Values g) {
-          A d[kWide];
-#pragma unroll
-          for (int k = 0; k < kWide; ++k) d[k] = rstd[r] * (g[k] - mean_g - h[k] * mean_gh);
-          store(a.dx + row * C + start + c, d);
-        });
-      }
-    }
-    fetch(turn + 2);
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    x.g += __shfl_xor_sync(kAllLanes, x.g, step);
+    x.gh += __shfl_xor_sync(kAllLanes, x.gh, step);
   }
-  const int64_t out = blockIdx.x / kCluster * C + start;
+  if constexpr (kGroup == kWarp) return x;
+  constexpr int kWarps = kGroup / kWarp;
+  __shared__ NormSums<A> partial[kWarps];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  __syncthreads();  // the previous row's readers are done
+  if (lane == 0) partial[warp] = x;
+  __syncthreads();
+  x = partial[lane % kWarps];
+#pragma unroll
+  for (int step = kWarps / 2; step > 0; step /= 2) {
+    x.g += __shfl_xor_sync(kAllLanes, x.g, step);
+    x.gh += __shfl_xor_sync(kAllLanes, x.gh, step);
+  }
+  return x;
+}
+
+// Whether a thread has registers for its next row, and for its part of the weight.
+template <class R>
+inline constexpr bool kReadAhead = R::kCount* R::kWide <= 16;
+template <class R>
+inline constexpr bool kHoldWeight = kReadAhead<R>&& kIs16Bit<typename R::Element>;
+
+// dx of a row from its means; the weight is in `held`, or in memory where registers are short.
+template <class T, int kGroup, int kVectors, class A = Wide<T>>
+__device__ __forceinline__ void store_dx(T* dx, const Row<T, kGroup, kVectors>& dy,
+                                         const Row<T, kGroup, kVectors>& x,
+                                         const Row<T, kGroup, kVectors>& held, const T* weight, int64_t C,
+                                         A mean, A rstd, NormSums<A> means) {
+  using R = Row<T, kGroup, kVectors>;
+  constexpr int kWide = R::kWide;
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
-    const int64_t c = Ring::column(v);
-    if (c >= columns) continue;
-    if (a.dweight) store(a.dweight + out + c, dw[v]);
-    if (a.dbias) store(a.dbias + out + c, db[v]);
+    if (R::column(v) >= C) continue;
+    A d[kWide], h[kWide], w[kWide];
+    dy.get(v, d);
+    x.get(v, h);
+    if (weight) kHoldWeight<R> ? held.get(v, w) : load(w, weight + R::column(v));
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) {
+      const A gw = weight ? d[k] * w[k] : d[k];
+      d[k] = rstd * (gw - means.g - (h[k] - mean) * rstd * means.gh);
+    }
+    store(dx + R::column(v), d);
   }
+}
+
+// Threads that share a row, or a strip of the rows of a cluster, kVectors vectors each; the next row is on
+// its way while one is worked on.
+template <class T, int kGroup, int kVectors, int kCluster>
+static __global__ void __launch_bounds__(kRowThreads<kGroup>, kGroup == 256 ? 2 : 1)
+    norm_grad_rows(NormGradArrays<T> a, int64_t rows, int64_t C, int64_t strip) {
+  using A = Wide<T>;
+  using R = Row<T, kGroup, kVectors>;
+  constexpr int kWide = R::kWide, kGroups = kRowThreads<kGroup> / kGroup;
+  constexpr bool kAhead = kReadAhead<R>;
+  const int64_t first = kCluster == 1 ? 0 : blockIdx.x % kCluster * strip;
+  const int64_t columns = kCluster == 1 ? C : min(strip, C - first);
+  const T *const dy_rows = a.dy + first, *const x_rows = a.x + first;
+  const T* const weights = a.weight ? a.weight + first : nullptr;
+  A dw[kVectors][kWide] = {}, db[kVectors][kWide] = {};
+  const A n = static_cast<A>(C);
+  R weight, g, r;
+  if (kHoldWeight<R> && weights) weight.read(weights, columns);
+  int64_t row = kCluster == 1 ? row_of_group<kGroup>() : blockIdx.x / kCluster;
+  if (kAhead && row < rows) {
+    g.read(dy_rows + row * C, columns);
+    r.read(x_rows + row * C, columns);
+  }
+  const int64_t stride = static_cast<int64_t>(gridDim.x / kCluster) * kGroups;
+  for (unsigned turn = 0; row < rows; row += stride, ++turn) {
+    const A mean = a.mean ? a.mean[row] : A(0), rstd = a.rstd[row];
+    if (!kAhead) {
+      g.read(dy_rows + row * C, columns);
+      r.read(x_rows + row * C, columns);
+    }
+    const R dy = g, x = r;
+    if (kAhead && row + stride < rows) {
+      g.read(dy_rows + (row + stride) * C, columns);
+      r.read(x_rows + (row + stride) * C, columns);
+    }
+    NormSums<A> sums{0, 0};
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (R::column(v) >= columns) continue;
+      A d[kWide], h[kWide], w[kWide];
+      dy.get(v, d);
+      x.get(v, h);
+      if (weights) kHoldWeight<R> ? weight.get(v, w) : load(w, weights + R::column(v));
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        h[k] = (h[k] - mean) * rstd;
+        dw[v][k] += d[k] * h[k];
+        db[v][k] += d[k];
+        const A gw = weights ? d[k] * w[k] : d[k];
+        sums.g += gw;
+        sums.gh += gw * h[k];
+      }
+    }
+    if (!a.dx) continue;
+    sums = cluster_sum<kCluster>(reduce_sums<kGroup>(sums), turn);
+    const NormSums<A> sums_mean{a.mean ? sums.g / n : A(0), sums.gh / n};
+    store_dx(a.dx + row * C + first, dy, x, weight, weights, columns, mean, rstd, sums_mean);
+  }
+  const int64_t out = blockIdx.x / kCluster * C + first;
+  if (a.dweight) write_columns<T, kGroup, kVectors>(a.dweight + out, dw, columns);
+  if (a.dbias) write_columns<T, kGroup, kVectors>(a.dbias + out, db, columns);
   cluster_wait<kCluster>();
 }
 
@@ -304,13 +297,15 @@ void finish_parameters(const View& dweight, const View& dbias, const Wide<T>* dw
   b.finish();
 }
 
-template <class T, int kThreads, int kVectors, int kCluster, int kBatch>
-void norm_grad_by_rows(NormGradArrays<T> a, const View& dweight, const View& dbias, int64_t rows, int64_t C,
-                       int64_t strip, size_t ring_bytes) {
+template <class T, int kGroup, int kVectors, int kCluster>
+void norm_grad_in_registers(NormGradArrays<T> a, const View& dweight, const View& dbias, int64_t rows,
+                            int64_t C) {
   using A = Wide<T>;
-  const auto kernel = norm_grad_rows<T, kThreads, kVectors, kCluster, kBatch>;
-  LaunchConfig config{dim3(1), dim3(kThreads), ring_bytes, kCluster};
-  const int64_t blocks = std::min(rows, resident_blocks(kernel, config) / kCluster);
+  const auto kernel = norm_grad_rows<T, kGroup, kVectors, kCluster>;
+  const int64_t each = kRowThreads<kGroup> / kGroup;
+  const int64_t strip = divided_up(C / kWideOf<T>, kCluster) * kWideOf<T>;
+  LaunchConfig config{dim3(1), dim3(kRowThreads<kGroup>), static_cast<size_t>(strip) * sizeof(A), kCluster};
+  const int64_t blocks = std::min(divided_up(rows, each), resident_blocks(kernel, config) / kCluster);
   config.grid.x = static_cast<unsigned>(blocks * kCluster);
   const DeviceScratch<A> dw(dweight.data ? blocks * C : 0), db(dbias.data ? blocks * C : 0);
   a.dweight = dw.data();
@@ -362,27 +357,27 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
     const NormGradArrays<T> a{to_.data(),         nullptr,           nullptr, g.data(), in.data(), w.data(),
                               mean.as<const A>(), rstd.as<const A>()};
     const bool aligned = rows_are_aligned<T>(C, {in.data(), g.data(), to_.data(), w.data()});
-    bool done = false;
-    // Takes the rows if they are no longer than the threads' registers and the block's shared memory hold.
-    const auto by_rows = [&]<int kThreads, int kColumns, int kCluster, int kBatch>() {
-      if (done || !aligned || (kCluster > 1 && !has_clusters())) return;
-      const int64_t strip = divided_up(C / kWideOf<T>, kCluster) * kWideOf<T>;
-      const auto ring = static_cast<size_t>(strip) * sizeof(T) * 4 * kBatch;
-      if (strip > kThreads * kColumns || ring + 2048 > properties(current_device()).shared_per_block_optin)
-        return;
-      constexpr int kVectors = std::max(kColumns / kWideOf<T>, 1);
-      norm_grad_by_rows<T, kThreads, kVectors, kCluster, kBatch>(a, dweight, dbias, rows, C, strip, ring);
-      done = true;
+    const auto in_registers = [&]<int kGroup, int kVectors, int kCluster = 1>() {
+      norm_grad_in_registers<T, kGroup, kVectors, kCluster>(a, dweight, dbias, rows, C);
     };
-    by_rows.template operator()<128, 8, 1, 2>();
-    by_rows.template operator()<256, 8, 1, 2>();
-    by_rows.template operator()<256, 16, 1, 2>();
-    if constexpr (!std::is_same_v<T, double>) {
-      by_rows.template operator()<512, 16, 4, kIs16Bit<T> ? 4 : 2>();
-      by_rows.template operator()<512, 16, 8, kIs16Bit<T> ? 4 : 2>();
+    constexpr int kEight = std::max(8 / kWideOf<T>, 1);  // vectors of 8 columns a thread
+    // Half a row of f32 a block, where the whole one would spill; a row of 16 bits is quicker alone.
+    constexpr bool kHalves = std::is_same_v<T, float>;
+    if (aligned && C <= 128 * 8) {
+      in_registers.template operator()<128, kEight>();
+    } else if (aligned && C <= 256 * 8) {
+      in_registers.template operator()<256, kEight>();
+    } else if (aligned && C <= 256 * 16) {
+      in_registers.template operator()<256, 2 * kEight>();
+    } else if (aligned && C <= 512 * 16) {
+      in_registers.template operator()<512, 2 * kEight>();
+    } else if (kHalves && aligned && C <= 2 * 512 * 16 && has_clusters()) {
+      in_registers.template operator()<512, 2 * kEight, kHalves ? 2 : 1>();
+    } else if (aligned && C <= 512 * 32 && C * static_cast<int64_t>(sizeof(A)) <= int64_t{64} * 1024) {
+      in_registers.template operator()<512, 4 * kEight>();
+    } else {
+      norm_grad_in_two<T>(a, dweight, dbias, rows, C, aligned);
     }
-    by_rows.template operator()<512, 16, 1, 2>();
-    if (!done) norm_grad_in_two<T>(a, dweight, dbias, rows, C, aligned);
     to_.finish();
   });
 }
