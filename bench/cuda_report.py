@@ -166,7 +166,7 @@ def section(report):
         f"{about['date'][:10]}, commit `{about['commit'][:12]}`{copy}. Values above 1 mean less time than the peer, or "
         f"the share of the copy's bandwidth; geometric means over the cases of a row, medians of {about['rounds']} "
         f"interleaved rounds.{' Only cases with ' + about['only'] + ' in their name.' if about['only'] else ''}"
-        f"\n\n{markdown(report)}\n"
+        f"{' ' + about['note'] if about.get('note') else ''}\n\n{markdown(report)}\n"
     )
 
 
