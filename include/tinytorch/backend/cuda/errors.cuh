@@ -85,10 +85,10 @@ inline ErrorAdvice advice_for(const std::string& name) {
             "check nvidia-smi: a CUDA tensor needs a GPU and a driver at least as new as this program"};
   }
   if (any_of({"NoKernelImageForDevice", "UnsupportedPtx", "InvalidPtx"})) {
-    return {
-        "TT-CUDA-04",
-        "the kernels were not compiled for this device: add its architecture (CMAKE_CUDA_ARCHITECTURES, or "
-        "nvcc -gencode)"};
+    return {"TT-CUDA-04",
+            "the kernels were not compiled for this device: add its architecture "
+            "(TINYTORCH_CUDA_ARCHITECTURES, or "
+            "nvcc -gencode)"};
   }
   if (any_of({"IllegalAddress", "MisalignedAddress", "LaunchFailure", "LaunchTimeout", "Assert",
               "IllegalInstruction", "InvalidAddressSpace", "InvalidPc", "HardwareStackError"})) {
