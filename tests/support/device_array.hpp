@@ -1,10 +1,16 @@
-// DeviceArray: an Array (array.hpp) on the first CUDA device, with the same strides and gaps.
+// DeviceArray: an Array (array.hpp) on the first CUDA device, with the same strides and gaps, for tests that
+// call the kernels' launchers.
 #pragma once
 
 #include <support/array.hpp>
 #include <support/device.hpp>
+#include <tinytorch/backend/cuda/launch.hpp>
 
 namespace test {
+
+namespace kernels = backend::cuda;
+using backend::View;
+using backend::Window2d;
 
 class DeviceArray {
  public:

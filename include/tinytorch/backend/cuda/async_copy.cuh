@@ -1,7 +1,6 @@
-// Copies from device to shared memory that go on while the thread computes (compute capability 8.0; before,
-// and in the emulator, plain copies). A thread that reads back only what it copied needs no barrier.
+// Copies from device to shared memory that go on while the thread computes (compute capability 8.0).
 //
-//   copy_async(shared, global);  commit_copies();   ...   wait_for_copies<1>();    all but the newest are
+//   copy_async(shared, global, inside);  commit_copies();  ...  wait_for_copies<1>();  all but the newest are
 //   there
 #pragma once
 
@@ -23,14 +22,6 @@ __device__ __forceinline__ void copy_async(unsigned shared, const void* global, 
 #endif
 #endif
 
-// 16 bytes; both are multiples of 16.
-__device__ __forceinline__ void copy_async(void* shared, const void* global) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  copy_async(shared_address(shared), global, true);
-#else
-  *static_cast<uint4*>(shared) = *static_cast<const uint4*>(global);
-#endif
-}
 // Ends a group of copies.
 __device__ __forceinline__ void commit_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

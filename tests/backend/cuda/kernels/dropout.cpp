@@ -1,11 +1,8 @@
 #include <algorithm>
 #include <support/fresh.hpp>
-#include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace test;
-using tinytorch::backend::View;
-namespace kernels = tinytorch::backend::cuda;
 
 #if TINYTORCH_WITH_CUDA
 

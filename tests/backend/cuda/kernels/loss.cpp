@@ -1,10 +1,7 @@
 #include <algorithm>
 #include <support/fresh.hpp>
-#include <tinytorch/backend/cuda/launch.hpp>
 
 using namespace test;
-using tinytorch::backend::View;
-namespace kernels = tinytorch::backend::cuda;
 
 #if TINYTORCH_WITH_CUDA
 

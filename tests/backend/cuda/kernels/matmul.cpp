@@ -1,10 +1,7 @@
 #include <support/device_array.hpp>
-#include <tinytorch/backend/cuda/launch.hpp>
 
 using namespace test;
 using tinytorch::backend::Activation;
-using tinytorch::backend::View;
-namespace kernels = tinytorch::backend::cuda;
 
 #if TINYTORCH_WITH_CUDA
 

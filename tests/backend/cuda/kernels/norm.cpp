@@ -1,11 +1,8 @@
 // Forward and backward: kernels/norm.cuh and kernels/norm_grad.cuh.
 #include <support/fresh.hpp>
 #include <support/references.hpp>
-#include <tinytorch/backend/cuda/launch.hpp>
 
 using namespace test;
-using tinytorch::backend::View;
-namespace kernels = tinytorch::backend::cuda;
 
 #if TINYTORCH_WITH_CUDA
 

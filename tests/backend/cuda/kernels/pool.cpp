@@ -1,10 +1,7 @@
 #include <support/device_array.hpp>
 #include <support/references.hpp>
-#include <tinytorch/backend/cuda/launch.hpp>
 
 using namespace test;
-using tinytorch::backend::Window2d;
-namespace kernels = tinytorch::backend::cuda;
 
 #if TINYTORCH_WITH_CUDA
 

@@ -1,10 +1,7 @@
 #include <algorithm>
 #include <support/fresh.hpp>
-#include <tinytorch/backend/cuda/launch.hpp>
 
 using namespace test;
-using tinytorch::backend::View;
-namespace kernels = tinytorch::backend::cuda;
 
 #if TINYTORCH_WITH_CUDA
 
@@ -71,9 +68,11 @@ void check_running_sum(Fresh& fresh, DType t, const Shape& shape, int dim, Layou
     double sum = 0;
     for (const size_t i : line) want[i] = sum += values[i];
   }
-  // Sums run in double: a sum near zero keeps the precision of what was added.
-  if (is_floating(t))
-    check_close(out.values(), want, t, 4, t == f64 ? static_cast<double>(shape[dim]) : 1e-3);
+  // Sums run in double: only of f64 is a result seen that depends on the order of the additions, by at most
+  // half a rounding of the sum of magnitudes (below 2 each) for each of them, here and in the oracle.
+  const auto terms = static_cast<double>(shape[dim]);
+  if (t == f64) check_close(out.values(), want, t, terms, 2 * terms);
+  if (is_floating(t) && t != f64) check_close(out.values(), want, t, 4, 1e-3);
   if (!is_floating(t)) CHECK(out.values() == want);
   CHECK(again.values() == out.values());  // to the bit, whatever the layout
 }

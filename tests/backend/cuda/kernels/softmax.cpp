@@ -1,9 +1,6 @@
 #include <support/fresh.hpp>
-#include <tinytorch/backend/cuda/launch.hpp>
 
 using namespace test;
-using tinytorch::backend::View;
-namespace kernels = tinytorch::backend::cuda;
 
 #if TINYTORCH_WITH_CUDA
 

@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <tinytorch/backend/cuda/launch.hpp>
 
 using namespace test;
-using tinytorch::backend::View;
-namespace kernels = tinytorch::backend::cuda;
 
 #if TINYTORCH_WITH_CUDA
 

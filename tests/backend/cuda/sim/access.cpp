@@ -5,37 +5,17 @@
 namespace tt = tinytorch;
 
 #if TINYTORCH_CUDA_SIM
-#include <tinytorch/backend/cuda/kernel.cuh>
+#include <support/faults.hpp>
 
 namespace cuda = tinytorch::backend::cuda;
+using test::fault_of;
+using test::tells;
 
 namespace {
 
 constexpr int kThreads = 64;
 
-// What the launch throws, or "".
-template <class... Parameters, class... Arguments>
-std::string fault_of(void (*kernel)(Parameters...), size_t shared_bytes, Arguments... arguments) {
-  try {
-    cuda::launch(kernel, cuda::LaunchConfig{dim3(2), dim3(kThreads), shared_bytes}, arguments...);
-  } catch (const tt::Error& e) {
-    return e.what();
-  }
-  return "";
-}
-// Each part is in the text, in this order.
-bool tells(const std::string& text, const std::vector<std::string>& parts) {
-  size_t at = 0;
-  for (const std::string& part : parts) {
-    at = text.find(part, at);
-    if (at == std::string::npos) {
-      MESSAGE("not told: " << part << "\n" << text);
-      return false;
-    }
-    at += part.size();
-  }
-  return true;
-}
+cuda::LaunchConfig two_blocks(size_t shared_bytes = 0) { return {dim3(2), dim3(kThreads), shared_bytes}; }
 
 __global__ void scale(float* x, int count, int extra) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -145,10 +125,10 @@ const char* const kHere = "sim/access.cpp:";
 TEST_CASE("an access behind the end of an allocation") {
   const DeviceFloats x(100);
   CHECK(tells(
-      fault_of(scale, 0, x.get(), 100, 1),
+      fault_of(scale, two_blocks(), x.get(), 100, 1),
       {"TT-SIM-03: kernel scale: out of bounds, 400 bytes from the begin of an allocation of 400 bytes: a ",
        " of 4 bytes", "thread (36, 0, 0) of block (1, 0, 0)", kHere}));
-  CHECK(fault_of(scale, 0, x.get(), 100, 0) == "");
+  CHECK(fault_of(scale, two_blocks(), x.get(), 100, 0) == "");
   CHECK(x.read()[99] == 4);  // 2 by the run that ended early, 2 by the whole one
 }
 
@@ -156,82 +136,82 @@ TEST_CASE("memory that was freed") {
   DeviceFloats x(100);
   float* const kept = x.get();
   x.bytes().free();
-  CHECK(
-      tells(fault_of(scale, 0, kept, 100, 0), {"memory used after it was freed", "thread (0, 0, 0)", kHere}));
+  CHECK(tells(fault_of(scale, two_blocks(), kept, 100, 0),
+              {"memory used after it was freed", "thread (0, 0, 0)", kHere}));
 }
 
 TEST_CASE("a vector at an address that is no multiple of its size") {
   const DeviceFloats x(64), out(8);
   auto* const to = reinterpret_cast<float4*>(out.get());
 #if !defined(__clang__) || __clang_major__ >= 15  // clang 14 copies a struct without telling
-  CHECK(tells(fault_of(odd_vector, 0, to, x.get(), 3),
+  CHECK(tells(fault_of(odd_vector, two_blocks(), to, x.get(), 3),
               {"misaligned", "read of 16 bytes", "thread (3, 0, 0)", kHere}));
 #endif
-  CHECK(fault_of(odd_vector, 0, to, x.get(), 4) == "");
+  CHECK(fault_of(odd_vector, two_blocks(), to, x.get(), 4) == "");
 }
 
 TEST_CASE("a pointer of the host, and none at all") {
   const DeviceFloats out(2), x(1);
   const std::vector<float> host(1);
-  CHECK(tells(fault_of(read_one, 0, out.get(), host.data()),
+  CHECK(tells(fault_of(read_one, two_blocks(), out.get(), host.data()),
               {"a pointer of the host", "read of 4 bytes", kHere}));
   const float value = 1;
-  CHECK(tells(fault_of(read_one, 0, out.get(), &value), {"a pointer of the host"}));
-  CHECK(tells(fault_of(read_one, 0, out.get(), nullptr), {"a null pointer"}));
-  CHECK(fault_of(read_one, 0, out.get(), x.get()) == "");
+  CHECK(tells(fault_of(read_one, two_blocks(), out.get(), &value), {"a pointer of the host"}));
+  CHECK(tells(fault_of(read_one, two_blocks(), out.get(), nullptr), {"a null pointer"}));
+  CHECK(fault_of(read_one, two_blocks(), out.get(), x.get()) == "");
   auto* const pinned = static_cast<float*>(cuda::allocate_pinned(sizeof(float)));
   *pinned = 5;
-  CHECK(fault_of(read_one, 0, out.get(), pinned) == "");
+  CHECK(fault_of(read_one, two_blocks(), out.get(), pinned) == "");
   CHECK(out.read() == std::vector<float>{5, 5});
   cuda::deallocate_pinned(pinned);
 }
 
 TEST_CASE("a race in shared memory: both sides are named") {
   const DeviceFloats x(kThreads);
-  CHECK(tells(fault_of(rotate_in_place, 0, x.get(), Between::nothing),
+  CHECK(tells(fault_of(rotate_in_place, two_blocks(), x.get(), Between::nothing),
               {"kernel rotate_in_place: a race in shared memory 'ring' between two threads of a block, "
                "without a barrier "
                "between them: a ",
                " of block (0, 0, 0)", kHere, "against a ", " by thread (", kHere}));
   // Lanes of a warp are in order then; thread 31 and its neighbour of the next warp are not.
-  CHECK(tells(fault_of(rotate_in_place, 0, x.get(), Between::warp_barrier),
+  CHECK(tells(fault_of(rotate_in_place, two_blocks(), x.get(), Between::warp_barrier),
               {"a race in shared memory 'ring'"}));
-  CHECK(fault_of(rotate_in_place, 0, x.get(), Between::barrier) == "");
-  CHECK(fault_of(shift_in_warp, 0, x.get(), true) == "");
+  CHECK(fault_of(rotate_in_place, two_blocks(), x.get(), Between::barrier) == "");
+  CHECK(fault_of(shift_in_warp, two_blocks(), x.get(), true) == "");
 }
 
 TEST_CASE("shared memory that nobody has written") {
   const DeviceFloats out(2), x(kThreads);
-  CHECK(tells(fault_of(shift_left, 0, x.get(), false),
+  CHECK(tells(fault_of(shift_left, two_blocks(), x.get(), false),
               {"uninitialized shared memory 'tile'", "thread (0, 0, 0)", kHere}));
-  CHECK(fault_of(shift_left, 0, x.get(), true) == "");
-  CHECK(
-      tells(fault_of(shift_in_warp, 0, x.get(), false), {"shared memory 'tile'", "thread (0, 0, 0)", kHere}));
+  CHECK(fault_of(shift_left, two_blocks(), x.get(), true) == "");
+  CHECK(tells(fault_of(shift_in_warp, two_blocks(), x.get(), false),
+              {"shared memory 'tile'", "thread (0, 0, 0)", kHere}));
   CHECK(tells(
-      fault_of(sum_without_start, 0, out.get(), false),
+      fault_of(sum_without_start, two_blocks(), out.get(), false),
       {"uninitialized shared memory 'total'", "an atomic access of 4 bytes", "of block (0, 0, 0)", kHere}));
-  CHECK(fault_of(sum_without_start, 0, out.get(), true) == "");
+  CHECK(fault_of(sum_without_start, two_blocks(), out.get(), true) == "");
   CHECK(out.read() == std::vector<float>{kThreads, kThreads});
 }
 
 TEST_CASE("shared memory has ends") {
   const DeviceFloats x(2 * kThreads);
-  CHECK(fault_of(reverse_dynamic, kThreads * sizeof(float), x.get(), 0) == "");
-  CHECK(tells(fault_of(reverse_dynamic, kThreads * sizeof(float), x.get(), 1),
+  CHECK(fault_of(reverse_dynamic, two_blocks(kThreads * sizeof(float)), x.get(), 0) == "");
+  CHECK(tells(fault_of(reverse_dynamic, two_blocks(kThreads * sizeof(float)), x.get(), 1),
               {"out of bounds of the 256 bytes of dynamic shared memory, 256 bytes from its begin: a write",
                "thread (63, 0, 0)", kHere}));
-  CHECK(fault_of(small_tile, 0, x.get(), 0) == "");
-  CHECK(tells(fault_of(small_tile, 0, x.get(), 1 << 24), {"a pointer of the host: a write"}));
+  CHECK(fault_of(small_tile, two_blocks(), x.get(), 0) == "");
+  CHECK(tells(fault_of(small_tile, two_blocks(), x.get(), 1 << 24), {"a pointer of the host: a write"}));
 }
 
 TEST_CASE("a race in device memory, unless it is atomic") {
   const DeviceFloats x(kThreads, 0);
   auto* const counts = reinterpret_cast<int*>(x.get());
-  CHECK(tells(fault_of(crowd, 0, counts, false),
+  CHECK(tells(fault_of(crowd, two_blocks(), counts, false),
               {"a race in device memory between two threads of a block", "a write of 4 bytes",
                "thread (1, 0, 0)", kHere, "against a write by thread (0, 0, 0) of block (0, 0, 0)", kHere}));
-  CHECK(fault_of(crowd, 0, counts, true) == "");
-  CHECK(fault_of(fill_bytes_of_words, 0, reinterpret_cast<unsigned char*>(counts)) == "");
+  CHECK(fault_of(crowd, two_blocks(), counts, true) == "");
+  CHECK(fault_of(fill_bytes_of_words, two_blocks(), reinterpret_cast<unsigned char*>(counts)) == "");
 }
 
 #else

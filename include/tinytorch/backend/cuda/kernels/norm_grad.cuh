@@ -57,27 +57,26 @@ struct NormSums {
     return {g + other.g, gh + other.gh};
   }
 };
-template <int kGroup, class A>
-__device__ __forceinline__ NormSums<A> reduce_sums(NormSums<A> x) {
+// Over groups of kLanes neighbouring lanes.
+template <int kLanes, class A>
+__device__ __forceinline__ NormSums<A> sum_lanes(NormSums<A> x) {
 #pragma unroll
-  for (int step = kWarp / 2; step > 0; step /= 2) {
-    x.g += __shfl_xor_sync(kAllLanes, x.g, step);
-    x.gh += __shfl_xor_sync(kAllLanes, x.gh, step);
+  for (int step = kLanes / 2; step > 0; step /= 2) {
+    x = x + NormSums<A>{__shfl_xor_sync(kAllLanes, x.g, step), __shfl_xor_sync(kAllLanes, x.gh, step)};
   }
-  if constexpr (kGroup == kWarp) return x;
+  return x;
+}
+// Over the threads of a row.
+template <int kGroup, class A>
+__device__ __forceinline__ NormSums<A> sum_group(NormSums<A> x) {
+  x = sum_lanes<kWarp>(x);
   constexpr int kWarps = kGroup / kWarp;
   __shared__ NormSums<A> partial[kWarps];
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   __syncthreads();  // the previous row's readers are done
   if (lane == 0) partial[warp] = x;
   __syncthreads();
-  x = partial[lane % kWarps];
-#pragma unroll
-  for (int step = kWarps / 2; step > 0; step /= 2) {
-    x.g += __shfl_xor_sync(kAllLanes, x.g, step);
-    x.gh += __shfl_xor_sync(kAllLanes, x.gh, step);
-  }
-  return x;
+  return sum_lanes<kWarps>(partial[lane % kWarps]);
 }
 
 // Whether a thread has registers for its next row, and for its part of the weight.
@@ -86,27 +85,22 @@ inline constexpr bool kReadAhead = R::kCount* R::kWide <= 16;
 template <class R>
 inline constexpr bool kHoldWeight = kReadAhead<R>&& kIs16Bit<typename R::Element>;
 
-// dx of a row from its means; the weight is in `held`, or in memory where registers are short.
-template <class T, int kGroup, int kVectors, class A = Wide<T>>
-__device__ __forceinline__ void store_dx(T* dx, const Row<T, kGroup, kVectors>& dy,
-                                         const Row<T, kGroup, kVectors>& x,
-                                         const Row<T, kGroup, kVectors>& held, const T* weight, int64_t C,
-                                         A mean, A rstd, NormSums<A> means) {
-  using R = Row<T, kGroup, kVectors>;
+// Calls f(v, dy, x, g) for each vector v of this thread; the weight is in `held`, or in memory where
+// registers are short.
+template <class R, class F, class T = typename R::Element>
+__device__ __forceinline__ void each_vector(const R& dy, const R& x, const R& held, const T* weight,
+                                            int64_t C, F&& f) {
   constexpr int kWide = R::kWide;
 #pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
+  for (int v = 0; v < R::kCount; ++v) {
     if (R::column(v) >= C) continue;
-    A d[kWide], h[kWide], w[kWide];
+    Wide<T> d[kWide], h[kWide], g[kWide];
     dy.get(v, d);
     x.get(v, h);
-    if (weight) kHoldWeight<R> ? held.get(v, w) : load(w, weight + R::column(v));
+    if (weight) kHoldWeight<R> ? held.get(v, g) : load(g, weight + R::column(v));
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) {
-      const A gw = weight ? d[k] * w[k] : d[k];
-      d[k] = rstd * (gw - means.g - (h[k] - mean) * rstd * means.gh);
-    }
-    store(dx + R::column(v), d);
+    for (int k = 0; k < kWide; ++k) g[k] = weight ? d[k] * g[k] : d[k];
+    f(v, d, h, g);
   }
 }
 
@@ -145,27 +139,24 @@ static __global__ void __launch_bounds__(kRowThreads<kGroup>, kGroup == 256 ? 2 
       r.read(x_rows + (row + stride) * C, columns);
     }
     NormSums<A> sums{0, 0};
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      if (R::column(v) >= columns) continue;
-      A d[kWide], h[kWide], w[kWide];
-      dy.get(v, d);
-      x.get(v, h);
-      if (weights) kHoldWeight<R> ? weight.get(v, w) : load(w, weights + R::column(v));
+    each_vector(dy, x, weight, weights, columns, [&](int v, A(&d)[kWide], A(&h)[kWide], A(&gw)[kWide]) {
 #pragma unroll
       for (int k = 0; k < kWide; ++k) {
         h[k] = (h[k] - mean) * rstd;
         dw[v][k] += d[k] * h[k];
         db[v][k] += d[k];
-        const A gw = weights ? d[k] * w[k] : d[k];
-        sums.g += gw;
-        sums.gh += gw * h[k];
+        sums = sums + NormSums<A>{gw[k], gw[k] * h[k]};
       }
-    }
+    });
     if (!a.dx) continue;
-    sums = cluster_sum<kCluster>(reduce_sums<kGroup>(sums), turn);
-    const NormSums<A> sums_mean{a.mean ? sums.g / n : A(0), sums.gh / n};
-    store_dx(a.dx + row * C + first, dy, x, weight, weights, columns, mean, rstd, sums_mean);
+    sums = cluster_sum<kCluster>(sum_group<kGroup>(sums), turn);
+    const NormSums<A> means{a.mean ? sums.g / n : A(0), sums.gh / n};
+    T* const dx = a.dx + row * C + first;
+    each_vector(dy, x, weight, weights, columns, [&](int v, A(&)[kWide], A(&h)[kWide], A(&gw)[kWide]) {
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) gw[k] = rstd * (gw[k] - means.g - (h[k] - mean) * rstd * means.gh);
+      store(dx + R::column(v), gw);
+    });
   }
   const int64_t out = blockIdx.x / kCluster * C + first;
   if (a.dweight) write_columns<T, kGroup, kVectors>(a.dweight + out, dw, columns);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <string_view>
 #include <tinytorch/backend/cuda/sim/counters.hpp>
 #include <tinytorch/backend/cuda/sim/memory.hpp>
 #include <tinytorch/backend/cuda/sim/symbols.hpp>
@@ -81,7 +82,9 @@ class AccessChecker {
       const Allocation* const in = memory.find(a.address);
       if (!in || in->freed || a.address < in->begin || a.address + a.bytes > in->begin + in->bytes)
         out_of_bounds(a);
-      touch(memory.cell(a.address), a, [](Cell& c) -> Cell& { return c; });
+      each_word(a, [&, cells = memory.cell(a.address)](size_t word, uint8_t bytes) {
+        touch(cells[word], a, bytes, "device memory");
+      });
       if (counting_) note(a, false);
     } else if (arena_.holds(a.address)) {
       if (!dynamic_.holds(a.address) || !dynamic_.holds(a.address + a.bytes - 1)) {
@@ -89,8 +92,7 @@ class AccessChecker {
                       " bytes of dynamic shared memory, " + std::to_string(a.address - dynamic_.begin) +
                       " bytes from its begin");
       }
-      check_shared(dynamic_cells_.data() + (a.address - dynamic_.begin) / 4, a, dynamic_.begin,
-                   "dynamic shared memory");
+      check_shared(dynamic_cells_.data() + (a.address - dynamic_.begin) / 4, a, "dynamic shared memory");
     } else if (static_cast<size_t>(a.address - module_->shared_begin) < module_->shared_bytes) {
       check_static(a);
     } else {
@@ -117,40 +119,38 @@ class AccessChecker {
     counter_.note(a.address, a.bytes, a.write, shared, offset_of(a.code), execution.thread_number);
   }
 
-  // The cells of the access's words, each with the bits of its bytes.
-  template <class C, class CellOf>
-  void touch(C* cells, const Access& a, CellOf&& cell_of) {
-    const auto number = static_cast<uint16_t>(execution.thread_number);
-    const Toucher now{epoch_, offset_of(a.code), number, warp_epochs_[number / kLanes], a.atomic};
+  // Calls f(word, bits of its bytes) for each word of 4 bytes that the access touches.
+  template <class F>
+  static void each_word(const Access& a, F&& f) {
     const unsigned shift = static_cast<unsigned>(reinterpret_cast<uintptr_t>(a.address) % 4);
     const size_t end = shift + a.bytes;
     for (size_t word = 0; word * 4 < end; ++word) {
       unsigned bytes = end - word * 4 >= 4 ? 0xf : (1u << (end - word * 4)) - 1;
       if (word == 0) bytes &= 0xfu << shift;
-      Cell& cell = cell_of(cells[word]);
-      const auto bits = static_cast<uint8_t>(bytes);
-      const Race race = a.write ? note_write(cell, now, bits) : note_read(cell, now, bits);
-      if (race.thread >= 0) report_race(a, race);
+      f(word, static_cast<uint8_t>(bytes));
     }
   }
+  // Looks for a race with what touched the word before.
+  void touch(Cell& cell, const Access& a, uint8_t bytes, std::string_view memory) {
+    const auto number = static_cast<uint16_t>(execution.thread_number);
+    const Toucher now{epoch_, offset_of(a.code), number, warp_epochs_[number / kLanes], a.atomic};
+    const Race race = a.write ? note_write(cell, now, bytes) : note_read(cell, now, bytes);
+    if (race.thread >= 0) report_race(a, race, memory);
+  }
 
-  void check_shared(SharedCell* cells, const Access& a, const char*, const std::string& name) {
-    const unsigned shift = static_cast<unsigned>(reinterpret_cast<uintptr_t>(a.address) % 4);
-    const size_t end = shift + a.bytes;
-    for (size_t word = 0; word * 4 < end; ++word) {
-      unsigned bytes = end - word * 4 >= 4 ? 0xf : (1u << (end - word * 4)) - 1;
-      if (word == 0) bytes &= 0xfu << shift;
+  void check_shared(SharedCell* cells, const Access& a, std::string_view name) {
+    each_word(a, [&](size_t word, uint8_t bytes) {
       SharedCell& cell = cells[word];
       if (cell.block != block_) {
         cell.block = block_;
         cell.written = 0;
       }
-      if ((!a.write || a.atomic) && (cell.written & bytes) != bytes) report(a, "uninitialized " + name);
+      if ((!a.write || a.atomic) && (cell.written & bytes) != bytes) {
+        report(a, "uninitialized " + std::string(name));
+      }
       if (a.write) cell.written = static_cast<uint8_t>(cell.written | bytes);
-    }
-    shared_name_ = &name;
-    touch(cells, a, [](SharedCell& c) -> Cell& { return c.cell; });
-    shared_name_ = nullptr;
+      touch(cell.cell, a, bytes, name);
+    });
     if (counting_) note(a, true);
   }
 
@@ -165,17 +165,12 @@ class AccessChecker {
                                 name_of(*near) + " of " + std::to_string(near->bytes) + " bytes"
                           : std::string()));
     }
-    static const std::string unnamed = "shared memory";
     thread_local std::unordered_map<const Symbol*, std::string> names;
-    const std::string* name = &unnamed;
-    if (variable) {
-      std::string& known = names[variable];
-      if (known.empty()) known = "shared memory " + name_of(*variable);
-      name = &known;
-    }
+    std::string& name = names[variable];
+    if (name.empty()) name = variable ? "shared memory " + name_of(*variable) : "shared memory";
     // Words are those of the address, which the area's begin need not be a multiple of.
     const char* const begin = module_->shared_begin - reinterpret_cast<uintptr_t>(module_->shared_begin) % 4;
-    check_shared(static_cells_.data() + (a.address - begin) / 4, a, begin, *name);
+    check_shared(static_cells_.data() + (a.address - begin) / 4, a, name);
   }
   // 'tile': the last part of the variable's name.
   static std::string name_of(const Symbol& variable) {
@@ -203,9 +198,10 @@ class AccessChecker {
                   std::to_string(a.address - near->begin) + " bytes from the begin of an allocation of " +
                   std::to_string(near->bytes) + " bytes");
   }
-  [[noreturn]] void report_race(const Access& a, const Race& race) {
-    const std::string memory = shared_name_ ? *shared_name_ : "device memory";
-    report(a, "a race in " + memory + " between two threads of a block, without a barrier between them",
+  [[noreturn]] void report_race(const Access& a, const Race& race, std::string_view memory) {
+    report(a,
+           "a race in " + std::string(memory) +
+               " between two threads of a block, without a barrier between them",
            std::string("\nagainst a ") + (race.wrote ? "write" : "read") + " by " +
                sim::describe_thread(static_cast<unsigned>(race.thread)) + module_->lines_of(race.code));
   }
@@ -228,7 +224,6 @@ class AccessChecker {
   const Module* module_ = nullptr;
   Range dynamic_, arena_, arguments_;
   std::vector<SharedCell> dynamic_cells_, static_cells_;
-  const std::string* shared_name_ = nullptr;  // while a race in shared memory is looked for
   uint32_t block_ = 0, epoch_ = 0;
   std::array<uint16_t, kMostWarps> warp_epochs_{};
   GridCounter counter_;
