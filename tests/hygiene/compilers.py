@@ -29,9 +29,10 @@ def header_compilers():
             for name, flags in (("g++", KEEP_GARBAGE), ("clang++", []))]
     if shutil.which("nvcc"):
         # Declarations only: a .cu file sees the compiled library, and bodies are the host compiler's work. -ptx runs
-        # nvcc's own front end and no host compiler, which is three times as quick.
+        # nvcc's own front end and no host compiler, which is three times as quick; nothing is run, so nothing needs
+        # to be optimized.
         host.append(("nvcc", ["nvcc", "-std=c++20", "-x", "cu", "--expt-relaxed-constexpr", "-arch=sm_75",
-                              "-DTINYTORCH_COMPILED", "-Werror", "all-warnings", "-ptx", "-o", os.devnull]))
+                              "-Xcicc", "-O0", "-DTINYTORCH_COMPILED", "-Werror", "all-warnings", "-ptx", "-o", os.devnull]))
     return host
 
 
@@ -45,6 +46,12 @@ def header_alone(tree, compiler, header):
         source.write_text(text)
         cuda = ["-DTINYTORCH_WITH_CUDA=1"] if str(header).endswith(".cuh") else []
         return run([*command, *cuda, "-I", tree.include, source])
+
+
+def kernels_for_emulator(tree):
+    return run(["clang++", *STRICT, "-Wno-unknown-pragmas", "-DTINYTORCH_WITH_CUDA=1", "-DTINYTORCH_CUDA_SIM=1",
+                "-fsyntax-only", "-I", tree.include, "-x", "c++", "-"],
+               "#include <tinytorch/cuda_impl.cuh>\n#include <tinytorch/backend/cuda/sim/bodies.hpp>\n")
 
 
 def headers_together(tree, headers):

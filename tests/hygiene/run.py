@@ -53,6 +53,11 @@ def headers_alone(tree, pool):
         print("# nvcc is not on the PATH: headers were not tried with it")
 
 
+def kernels_emulated(tree, pool):
+    """The gcc stage runs the kernels on the emulator; clang has to accept the same code."""
+    report("clang++: all kernels, for the emulator", *pool.submit(compilers.kernels_for_emulator, tree).result())
+
+
 def student_headers(tree, pool):
     """Every public header but core's can be replaced, and who includes it reads the replacement."""
     jobs = []
@@ -131,6 +136,7 @@ def main():
         include_budgets(tree)
     if wanted("alone"):
         headers_alone(tree, pool)
+        kernels_emulated(tree, pool)
     if wanted("student"):
         student_headers(tree, pool)
     if wanted("canary"):

@@ -10,6 +10,9 @@
 
 namespace test {
 
+// Where the emulator runs the kernels, a loop over everything is cut to what takes seconds.
+inline constexpr bool kEmulated = TINYTORCH_CUDA_SIM != 0;
+
 // Cases that need so many devices are skipped where there are fewer, and counted as skipped.
 inline doctest::skip needs_devices(int count = 1) {
   return doctest::skip(tinytorch::backend::cuda::device_count() < count);

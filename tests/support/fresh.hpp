@@ -9,9 +9,6 @@
 
 namespace test {
 
-// Where the emulator runs the kernels, a loop over everything is cut to what takes seconds.
-inline constexpr bool kEmulated = TINYTORCH_CUDA_SIM != 0;
-
 class Fresh {
  public:
   Fresh() : seed_(first_seed()) {}

@@ -25,7 +25,7 @@ __device__ __forceinline__ void cluster_wait() {
 // The sum of the blocks' x, which is the same in all threads of a block, in the order of the blocks. `turn`
 // counts the calls: a block may be one call ahead of those that still read. All blocks wait before they end.
 template <int kCluster, class T>
-__device__ __forceinline__ T cluster_sum(T x, unsigned turn) {
+__device__ __forceinline__ T cluster_sum(T x, [[maybe_unused]] unsigned turn) {
 #if !TINYTORCH_CUDA_SIM && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
   if constexpr (kCluster > 1) {
     __shared__ T given[2];

@@ -1,8 +1,9 @@
 // Row: the elements of one row, held by the registers of a warp or a block as they are stored.
 //
 // Softmax and normalization visit a row two or three times; here memory sees it once. A thread holds kVectors
-// vectors of 16 bytes: vector number v of lane t covers elements (v kGroup + t) kWide ... Rows that are too
-// long, or not aligned to 16 bytes, take other kernels.
+// vectors of kWide elements: vector number v of lane t covers elements (v kGroup + t) kWide ... A vector has
+// 16 bytes, or one element where rows are not aligned to 16 bytes: a warp's loads are side by side either
+// way. Rows that are too long take other kernels.
 #pragma once
 
 #include <tinytorch/backend/cuda/collective.cuh>
@@ -14,13 +15,13 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 template <class T>
 inline constexpr int kWideOf = 16 / static_cast<int>(sizeof(T));
 
-template <class T, int kThreads, int kVectors>
+template <class T, int kThreads, int kVectors, int kElements = kWideOf<T>>
 struct Row {
-  static constexpr int kWide = kWideOf<T>, kGroup = kThreads;
-  static constexpr int kCount = kVectors;
+  static constexpr int kWide = kElements, kGroup = kThreads, kCount = kVectors;
   using Element = T;
   using A = Wide<T>;
-  uint4 word[kVectors];
+  using Word = typename WordOf<kAccessBytes<T, kWide>>::Type;
+  Word word[kVectors];
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kGroup; }
   static __device__ __forceinline__ int64_t column(int v) {
@@ -29,7 +30,7 @@ struct Row {
   __device__ __forceinline__ void read(const T* row, int64_t C, int = 0) {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      if (column(v) < C) word[v] = reinterpret_cast<const uint4*>(row)[column(v) / kWide];
+      if (column(v) < C) word[v] = reinterpret_cast<const Word*>(row)[column(v) / kWide];
     }
   }
   // The vector's elements in the compute type.
@@ -66,23 +67,24 @@ struct Row {
 
 // The same for rows too long for registers: they wait in shared memory. A thread reads back what it wrote, so
 // no barrier is needed.
-template <class T, int kThreads>
+template <class T, int kThreads, int kElements = kWideOf<T>>
 struct SharedRow {
-  static constexpr int kWide = kWideOf<T>, kGroup = kThreads;
+  static constexpr int kWide = kElements, kGroup = kThreads;
   using Element = T;
   using A = Wide<T>;
+  using Word = typename WordOf<kAccessBytes<T, kWide>>::Type;
   T* kept;
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x); }
   // As read(), and f(values) for each vector as it arrives.
   template <class F>
   __device__ __forceinline__ void read_each(const T* row, int64_t C, F&& f) {
-    constexpr int kAhead = 4;  // loads in flight
+    constexpr int kAhead = kWide == 1 ? 16 : 4;  // loads in flight
     kept = dynamic_shared<T>();
-    const auto* const from = reinterpret_cast<const uint4*>(row);
-    auto* const to_ = reinterpret_cast<uint4*>(kept);
+    const auto* const from = reinterpret_cast<const Word*>(row);
+    auto* const to_ = reinterpret_cast<Word*>(kept);
     for (int64_t v = threadIdx.x; v < C / kWide; v += kAhead * kThreads) {
-      uint4 words[kAhead];
+      Word words[kAhead];
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
         if (v + a * kThreads < C / kWide) words[a] = from[v + a * kThreads];
@@ -102,7 +104,7 @@ struct SharedRow {
     kept = dynamic_shared<T>() + which * C;
 #pragma unroll 8
     for (int64_t v = threadIdx.x; v < C / kWide; v += kThreads) {
-      reinterpret_cast<uint4*>(kept)[v] = reinterpret_cast<const uint4*>(row)[v];
+      reinterpret_cast<Word*>(kept)[v] = reinterpret_cast<const Word*>(row)[v];
     }
   }
   template <class F>
@@ -167,7 +169,20 @@ bool rows_are_aligned(int64_t C, std::initializer_list<const void*> pointers) {
 // Calls f.operator()<R>(bytes of shared memory) with the kind of row that holds C elements, `held` of them at
 // once; false when none does.
 template <class T, class F>
-bool dispatch_row(int64_t C, int held, F&& f) {
+bool dispatch_row(int64_t C, int held, bool aligned, F&& f) {
+  const auto shared = [&]<int kWide>() {
+    const size_t bytes = static_cast<size_t>(C * held) * sizeof(T),
+                 kept = properties(current_device()).shared_per_block_optin;
+    if (2 * (bytes + 2048) <= kept) return f.template operator()<SharedRow<T, 512, kWide>>(bytes), true;
+    if (bytes + 2048 <= kept) return f.template operator()<SharedRow<T, 1024, kWide>>(bytes), true;
+    return false;
+  };
+  if (!aligned) {
+    if (C <= 32 * 8) return f.template operator()<Row<T, 32, 8, 1>>(0), true;
+    if (C <= 256 * 4) return f.template operator()<Row<T, 256, 4, 1>>(0), true;
+    if (C <= 256 * 16) return f.template operator()<Row<T, 256, 16, 1>>(0), true;
+    return shared.template operator()<1>();
+  }
   const int64_t vectors = C / kWideOf<T>;
   if (vectors <= 32 * 4) return f.template operator()<Row<T, 32, 4>>(0), true;
   if (vectors <= 32 * 8) return f.template operator()<Row<T, 32, 8>>(0), true;
@@ -175,11 +190,7 @@ bool dispatch_row(int64_t C, int held, F&& f) {
   if (vectors <= 256 * 4) return f.template operator()<Row<T, 256, 4>>(0), true;
   if (vectors <= 256 * 8) return f.template operator()<Row<T, 256, 8>>(0), true;
   if (vectors <= 512 * 8) return f.template operator()<Row<T, 512, 8>>(0), true;
-  const size_t bytes = static_cast<size_t>(C * held) * sizeof(T),
-               kept = properties(current_device()).shared_per_block_optin;
-  if (2 * (bytes + 2048) <= kept) return f.template operator()<SharedRow<T, 512>>(bytes), true;
-  if (bytes + 2048 <= kept) return f.template operator()<SharedRow<T, 1024>>(bytes), true;
-  return false;
+  return shared.template operator()<kWideOf<T>>();
 }
 
 template <int kGroup>

@@ -54,6 +54,7 @@ void check_case(const ConvCase& c, DType t) {
   const std::vector<double> want_dx = conv_reference(c, ConvOperand::dx, xs, ws, dys, OH, OW);
   const std::vector<double> want_dw = conv_reference(c, ConvOperand::dw, xs, ws, dys, OH, OW);
   for (const bool implicit : {true, false}) {
+    if (kEmulated && implicit) continue;  // it has no tensor cores, so both would be by columns
     INFO("implicit ", implicit);
     kernels::use_implicit_conv(implicit);
     const Results got = run(c, t, x, w, b, dy), again = run(c, t, x, w, b, dy);
@@ -71,7 +72,8 @@ void check_case(const ConvCase& c, DType t) {
 
 TEST_CASE("16-bit convolution on tensor cores and by columns equals the definition" * needs_devices()) {
   for (const ConvCase& c : kCases) {
-    for (DType t : {bf16, f16}) check_case(c, t);
+    check_case(c, bf16);
+    if (!kEmulated || c.M < 64) check_case(c, f16);
   }
 }
 

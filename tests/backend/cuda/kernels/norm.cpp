@@ -99,8 +99,9 @@ TEST_CASE("rows for every way to hold one: registers of a warp or a block, share
   INFO(fresh.text());
   for (const int64_t C : {520, 1028, 2052, 4100, 8200, 16388}) check_both(fresh, {2, C, f32});
   for (const int64_t C : {1032, 4104, 16392}) check_both(fresh, {2, C, bf16});
-  check_both(fresh, {2, 3001, f16});
-  check_both(fresh, {1, 60004, f32});  // longer than shared memory
+  for (const int64_t C : {255, 1023, 4095, 30001}) check_both(fresh, {2, C, f32});  // not aligned to 16 bytes
+  for (const int64_t C : {257, 3001}) check_both(fresh, {2, C, f16});
+  for (const int64_t C : {60004, 60001}) check_both(fresh, {1, C, f32});  // longer than shared memory
 }
 
 TEST_CASE("weight and bias may be missing" * needs_devices()) {

@@ -75,8 +75,11 @@ TEST_CASE("rows for every way to hold one: registers of a warp or a block, share
     check_softmax(fresh, {1, n}, 1, f32, Layout::dense);
   for (const int64_t n : {1032, 4104}) check_softmax(fresh, {1, n}, 1, bf16, Layout::dense);
   check_softmax(fresh, {1, 2050}, 1, f64, Layout::dense);
-  check_softmax(fresh, {2, 9001}, 1, f32, Layout::dense);    // not aligned: two segments a row
-  check_softmax(fresh, {1, 120008}, 1, f16, Layout::dense);  // longer than shared memory
+  // Not aligned to 16 bytes.
+  for (const int64_t n : {255, 1023, 4095, 9001, 30001}) check_softmax(fresh, {2, n}, 1, f32, Layout::dense);
+  for (const int64_t n : {257, 5001}) check_softmax(fresh, {3, n}, 1, bf16, Layout::dense);
+  // Longer than shared memory, aligned and not.
+  for (const int64_t n : {120008, 120009}) check_softmax(fresh, {2, n}, 1, f16, Layout::dense);
 }
 
 TEST_CASE("the result may take its operand's place" * needs_devices()) {

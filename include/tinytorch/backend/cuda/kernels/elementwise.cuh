@@ -91,7 +91,7 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
 #pragma unroll
     for (C& value : v) {
       if constexpr (kFn == UnaryFn::gelu && std::is_same_v<C, float> && kCount == kNarrowNeighbours) {
-        value = gelu_16_bit(value);
+        value = static_cast<C>(gelu_16_bit(static_cast<float>(value)));  // C is float
       } else {
         value = unary_of<kFn>(value, p0, p1);
       }

@@ -130,12 +130,12 @@ static __global__ void __launch_bounds__(kLossThreads)
 // each thread's sum is of exponentials below its own maximum. Two blocks share a multiprocessor (512 threads
 // leave each 64 registers), so that one computes while the other waits for memory.
 inline constexpr int kLossGradThreads = 512;
-template <class T>
+template <class T, bool kAligned>
 static __global__ void __launch_bounds__(kLossGradThreads, 2)
     cross_entropy_with_grad_kernel(T* dx, Wide<T>* losses, Wide<T>* lse, const T* logits,
                                    CrossEntropyRow<Wide<T>> p, const double* count, Wide<T> grad, int64_t V) {
   using A = Wide<T>;
-  using R = SharedRow<T, kLossGradThreads>;
+  using R = SharedRow<T, kLossGradThreads, kAligned ? kWideOf<T> : 1>;
   const int64_t n = blockIdx.x, t = p.target[n * p.target_step];
   const bool smooth = p.smoothing != A(0);
   R r;
@@ -259,12 +259,13 @@ void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, 
   bool done = false;
   dispatch_stored(logits.dtype, [&]<class T>(T*) {
     using A = Wide<T>;
-    if (!fits || !rows_are_aligned<T>(V, {logits.data, dx.data})) return;
+    if (!fits) return;
     const bool mean = parameters.reduction == LossReduction::mean;
     const DeviceScratch<double> count(1);
     const DeviceScratch<A> losses(N);
     if (mean) count_targets(count.data(), target, parameters, N);
-    launch(cross_entropy_with_grad_kernel<T>,
+    launch(rows_are_aligned<T>(V, {logits.data, dx.data}) ? cross_entropy_with_grad_kernel<T, true>
+                                                          : cross_entropy_with_grad_kernel<T, false>,
            {dim3(static_cast<unsigned>(N)), dim3(kLossGradThreads), row_bytes}, dx.as<T>(), losses.data(),
            lse.as<A>(), logits.as<const T>(), row_parameters<T>(target, parameters),
            mean ? count.data() : static_cast<double*>(nullptr), static_cast<A>(grad), V);

@@ -1,8 +1,7 @@
 // Normalization of rows, forward: layer_norm and rms_norm (contracts: backend/cpu/norm.hpp).
 //
 // The row stays in registers or shared memory (row.cuh): mean, then the mean of squared distances, then the
-// result: one read, one write. Rows that are not aligned are walked by a block, from memory each time. Limit:
-// memory.
+// result: one read, one write. Longer rows are walked by a block, from memory each time. Limit: memory.
 #pragma once
 
 #include <tinytorch/backend/cuda/dense.cuh>
@@ -21,8 +20,8 @@ struct NormArrays {
 // Whether a row leaves registers to fetch weight and bias along with it.
 template <class R>
 inline constexpr bool kFetchesEarly = false;
-template <class T, int kGroup, int kVectors>
-inline constexpr bool kFetchesEarly<Row<T, kGroup, kVectors>> = kVectors <= 4;
+template <class T, int kGroup, int kVectors, int kWide>
+inline constexpr bool kFetchesEarly<Row<T, kGroup, kVectors, kWide>> = kVectors <= 4;
 
 template <class R, class T = typename R::Element>
 static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
@@ -87,7 +86,7 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
 
 inline constexpr int kNormThreads = 256;
 
-// A block per row of any length and alignment.
+// A block per row of any length.
 template <class T>
 static __global__ void __launch_bounds__(kNormThreads)
     norm_long_rows(NormArrays<T> a, int64_t C, Wide<T> eps) {
@@ -128,12 +127,11 @@ inline void run_norm(const View& out, const View& mean, const View& rstd, const 
     const DenseInput<T> in(x), w(weight), b(bias);
     DenseOutput<T> y(out);
     const NormArrays<T> a{y.data(), mean.as<A>(), rstd.as<A>(), in.data(), w.data(), b.data()};
-    const bool done =
-        rows_are_aligned<T>(C, {in.data(), y.data(), w.data(), b.data()}) &&
-        dispatch_row<T>(C, 1, [&]<class R>(size_t shared) {
-          launch(norm_rows<R>, rows_grid<R::kGroup>(rows, shared), a, rows, C, static_cast<A>(eps));
-        });
-    if (!done) {
+    const bool aligned = rows_are_aligned<T>(C, {in.data(), y.data(), w.data(), b.data()});
+    const bool held = dispatch_row<T>(C, 1, aligned, [&]<class R>(size_t shared) {
+      launch(norm_rows<R>, rows_grid<R::kGroup>(rows, shared), a, rows, C, static_cast<A>(eps));
+    });
+    if (!held) {
       launch(norm_long_rows<T>, {dim3(static_cast<unsigned>(rows)), dim3(kNormThreads)}, a, C,
              static_cast<A>(eps));
     }

@@ -1,9 +1,9 @@
 // Softmax, its logarithm and log-sum-exp, with gradients, along any dimension (contracts:
 // backend/cpu/softmax.hpp).
 //
-// Three ways: rows in registers or shared memory (row.cuh), one read and one write; longer or unaligned rows
-// in segments, each by a block: first every segment's maximum and sum, then the result, the second read
-// coming mostly from the L2 cache; and lines that lie side by side (another dimension than the last, or tiny
+// Three ways: rows in registers or shared memory (row.cuh), one read and one write; longer rows in segments,
+// each by a block: first every segment's maximum and sum, then the result, the second read coming mostly from
+// the L2 cache; and lines that lie side by side (another dimension than the last, or tiny
 // rows), one thread each. Sums are formed as (maximum m, sum s of e^(x - m)) and merged by scaling to the
 // larger maximum (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). Limit: memory.
 #pragma once
@@ -109,74 +109,94 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
 inline constexpr int kSegmentThreads = 512;
 inline constexpr int64_t kSegment = 8192;
 
-// The block's sum of a segment's values of f, in every thread.
-template <class T, class F>
-__device__ __forceinline__ ScaledSum<Wide<T>> block_sum(int64_t first, int64_t last, F&& f) {
-  using A = Wide<T>;
-  ScaledSum<A> sum;
-  for (int64_t c = first + threadIdx.x; c < last; c += kSegmentThreads) include<T>(sum, f(c));
+// Block number b has segment b % segments of row b / segments. Elements are counted from the tensor's begin.
+struct Segment {
+  int64_t row, first, last;
+  __device__ __forceinline__ Segment(int64_t C, int64_t segments) : row(blockIdx.x / segments) {
+    const int64_t column = blockIdx.x % segments * kSegment;
+    first = row * C + column;
+    last = row * C + min(column + kSegment, C);
+  }
+  // f(first element) for each of this thread's vectors.
+  template <int kWide, class F>
+  __device__ __forceinline__ void each(F&& f) const {
+    for (int64_t i = first + threadIdx.x * kWide; i < last; i += kSegmentThreads * kWide) f(i);
+  }
+};
+
+// The block's sum of its threads' sums, in every thread.
+template <class T, class A>
+__device__ __forceinline__ ScaledSum<A> block_sum(const ScaledSum<A>& sum) {
   const A m = block_reduce<kSegmentThreads>(sum.m, Maximum(), kMinusInfinity<A>);
   const A s = sum.m == kMinusInfinity<A> ? A(0) : sum.s * exp_of<T>(sum.m - m);
   return {m, block_reduce<kSegmentThreads>(s, Sum(), A(0))};
 }
 
-template <class T>
+template <class T, int kWide>
 static __global__ void __launch_bounds__(kSegmentThreads)
-    segment_sums(ScaledSum<Wide<T>>* sums, const T* x, int64_t C) {
-  const int64_t first = blockIdx.x * kSegment, last = min(first + kSegment, C);
-  const T* row = x + blockIdx.y * C;
-  const auto sum = block_sum<T>(first, last, [&](int64_t c) { return to<Wide<T>>(row[c]); });
-  if (threadIdx.x == 0) sums[static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
-}
-
-template <class T>
-__device__ __forceinline__ ScaledSum<Wide<T>> sum_of_row(const ScaledSum<Wide<T>>* sums) {
+    segment_sums(ScaledSum<Wide<T>>* sums, const T* x, int64_t C, int64_t segments) {
   ScaledSum<Wide<T>> sum;
-  for (unsigned k = 0; k < gridDim.x; ++k)
-    sum = merge<T>(sum, sums[static_cast<int64_t>(blockIdx.y) * gridDim.x + k]);
-  return sum;
+  Segment(C, segments).each<kWide>([&](int64_t i) {
+    Wide<T> v[kWide];
+    load(v, x + i);
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) include<T>(sum, v[k]);
+  });
+  sum = block_sum<T>(sum);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-template <class T>
+template <class T, int kWide>
 static __global__ void __launch_bounds__(kSegmentThreads)
-    softmax_segments(T* out, const T* x, const ScaledSum<Wide<T>>* sums, int64_t C, bool logarithm) {
+    softmax_segments(T* out, const T* x, const ScaledSum<Wide<T>>* sums, int64_t C, int64_t segments,
+                     bool logarithm) {
   using A = Wide<T>;
-  const ScaledSum<A> sum = sum_of_row<T>(sums);
+  const Segment mine(C, segments);
+  ScaledSum<A> sum;
+  for (int64_t k = 0; k < segments; ++k) sum = merge<T>(sum, sums[mine.row * segments + k]);
   const A s = finished(sum), scale = A(1) / s, shift = logarithm ? log(s) : A(0);
-  const int64_t first = blockIdx.x * kSegment, last = min(first + kSegment, C);
-  for (int64_t c = first + threadIdx.x; c < last; c += kSegmentThreads) {
-    const int64_t at = blockIdx.y * C + c;
-    const A d = to<A>(x[at]) - sum.m;
-    out[at] = to<T>(logarithm ? d - shift : exp_of<T>(d) * scale);
-  }
+  mine.each<kWide>([&](int64_t i) {
+    A v[kWide];
+    load(v, x + i);
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) v[k] = logarithm ? v[k] - sum.m - shift : exp_of<T>(v[k] - sum.m) * scale;
+    store(out + i, v);
+  });
 }
 
-template <class T>
+template <class T, int kWide>
 static __global__ void __launch_bounds__(kSegmentThreads)
-    softmax_grad_segment_sums(Wide<T>* sums, const T* dy, const T* y, int64_t C, bool logarithm) {
+    softmax_grad_segment_sums(Wide<T>* sums, const T* dy, const T* y, int64_t C, int64_t segments,
+                              bool logarithm) {
   using A = Wide<T>;
-  const int64_t first = blockIdx.x * kSegment, last = min(first + kSegment, C);
   A sum = 0;
-  for (int64_t c = first + threadIdx.x; c < last; c += kSegmentThreads) {
-    const int64_t at = blockIdx.y * C + c;
-    sum += logarithm ? to<A>(dy[at]) : to<A>(dy[at]) * to<A>(y[at]);
-  }
+  Segment(C, segments).each<kWide>([&](int64_t i) {
+    A g[kWide], v[kWide];
+    load(g, dy + i);
+    if (!logarithm) load(v, y + i);
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) sum += logarithm ? g[k] : g[k] * v[k];
+  });
   sum = block_reduce<kSegmentThreads>(sum, Sum(), A(0));
-  if (threadIdx.x == 0) sums[static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-template <class T>
+template <class T, int kWide>
 static __global__ void __launch_bounds__(kSegmentThreads)
-    softmax_grad_segments(T* dx, const T* dy, const T* y, const Wide<T>* sums, int64_t C, bool logarithm) {
+    softmax_grad_segments(T* dx, const T* dy, const T* y, const Wide<T>* sums, int64_t C, int64_t segments,
+                          bool logarithm) {
   using A = Wide<T>;
+  const Segment mine(C, segments);
   A sum = 0;
-  for (unsigned k = 0; k < gridDim.x; ++k) sum += sums[static_cast<int64_t>(blockIdx.y) * gridDim.x + k];
-  const int64_t first = blockIdx.x * kSegment, last = min(first + kSegment, C);
-  for (int64_t c = first + threadIdx.x; c < last; c += kSegmentThreads) {
-    const int64_t at = blockIdx.y * C + c;
-    const A g = to<A>(dy[at]), v = to<A>(y[at]);
-    dx[at] = to<T>(logarithm ? g - exp_of<T>(v) * sum : v * (g - sum));
-  }
+  for (int64_t k = 0; k < segments; ++k) sum += sums[mine.row * segments + k];
+  mine.each<kWide>([&](int64_t i) {
+    A g[kWide], v[kWide];
+    load(g, dy + i);
+    load(v, y + i);
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) g[k] = logarithm ? g[k] - exp_of<T>(v[k]) * sum : v[k] * (g[k] - sum);
+    store(dx + i, g);
+  });
 }
 
 // --- lines side by side: element e of line i at (i / inner * C + e) * inner + i % inner ---
@@ -228,8 +248,9 @@ struct SoftmaxShape {
     lines = C == 0 ? 0 : x.numel() / C;
   }
   bool by_lines() const { return inner > 1 || C <= 16; }
-  dim3 segments() const {
-    return dim3(static_cast<unsigned>((C + kSegment - 1) / kSegment), static_cast<unsigned>(lines));
+  int64_t segments() const { return divided_up(C, kSegment); }
+  LaunchConfig segments_grid() const {
+    return {dim3(static_cast<unsigned>(lines * segments())), dim3(kSegmentThreads)};
   }
 };
 
@@ -239,21 +260,22 @@ inline void run_softmax(const View& out, const View& x, int dim, bool logarithm)
   dispatch_stored(x.dtype, [&]<class T>(T*) {
     const DenseInput<T> in(x);
     DenseOutput<T> to_(out);
-    bool done = false;
-    if (!s.by_lines() && rows_are_aligned<T>(s.C, {in.data(), to_.data()})) {
-      done = dispatch_row<T>(s.C, 1, [&]<class R>(size_t shared) {
-        launch(softmax_rows<R>, rows_grid<R::kGroup>(s.lines, shared), to_.data(), in.data(), s.lines, s.C,
-               logarithm);
-      });
-    }
-    if (!done && (s.by_lines() || s.lines > 65535)) {
+    if (s.by_lines()) {
       launch(softmax_lines<T>, over(s.lines, kLineThreads), to_.data(), in.data(), s.lines, s.C, s.inner,
              logarithm);
-    } else if (!done) {
-      const DeviceScratch<ScaledSum<Wide<T>>> sums(s.lines * static_cast<int64_t>(s.segments().x));
-      launch(segment_sums<T>, {s.segments(), dim3(kSegmentThreads)}, sums.data(), in.data(), s.C);
-      launch(softmax_segments<T>, {s.segments(), dim3(kSegmentThreads)}, to_.data(), in.data(), sums.data(),
-             s.C, logarithm);
+      return to_.finish();
+    }
+    const bool aligned = rows_are_aligned<T>(s.C, {in.data(), to_.data()});
+    const bool held = dispatch_row<T>(s.C, 1, aligned, [&]<class R>(size_t shared) {
+      launch(softmax_rows<R>, rows_grid<R::kGroup>(s.lines, shared), to_.data(), in.data(), s.lines, s.C,
+             logarithm);
+    });
+    if (!held) {
+      const DeviceScratch<ScaledSum<Wide<T>>> sums(s.lines * s.segments());
+      launch(aligned ? segment_sums<T, kWideOf<T>> : segment_sums<T, 1>, s.segments_grid(), sums.data(),
+             in.data(), s.C, s.segments());
+      launch(aligned ? softmax_segments<T, kWideOf<T>> : softmax_segments<T, 1>, s.segments_grid(),
+             to_.data(), in.data(), sums.data(), s.C, s.segments(), logarithm);
     }
     to_.finish();
   });
@@ -265,22 +287,22 @@ inline void run_softmax_grad(const View& dx, const View& dy, const View& y, int 
   dispatch_stored(y.dtype, [&]<class T>(T*) {
     const DenseInput<T> g(dy), in(y);
     DenseOutput<T> to_(dx);
-    bool done = false;
-    if (!s.by_lines() && rows_are_aligned<T>(s.C, {in.data(), g.data(), to_.data()})) {
-      done = dispatch_row<T>(s.C, 2, [&]<class R>(size_t shared) {
-        launch(softmax_grad_rows<R>, rows_grid<R::kGroup>(s.lines, shared), to_.data(), g.data(), in.data(),
-               s.lines, s.C, logarithm);
-      });
-    }
-    if (!done && (s.by_lines() || s.lines > 65535)) {
+    if (s.by_lines()) {
       launch(softmax_grad_lines<T>, over(s.lines, kLineThreads), to_.data(), g.data(), in.data(), s.lines,
              s.C, s.inner, logarithm);
-    } else if (!done) {
-      const DeviceScratch<Wide<T>> sums(s.lines * static_cast<int64_t>(s.segments().x));
-      launch(softmax_grad_segment_sums<T>, {s.segments(), dim3(kSegmentThreads)}, sums.data(), g.data(),
-             in.data(), s.C, logarithm);
-      launch(softmax_grad_segments<T>, {s.segments(), dim3(kSegmentThreads)}, to_.data(), g.data(), in.data(),
-             sums.data(), s.C, logarithm);
+      return to_.finish();
+    }
+    const bool aligned = rows_are_aligned<T>(s.C, {in.data(), g.data(), to_.data()});
+    const bool held = dispatch_row<T>(s.C, 2, aligned, [&]<class R>(size_t shared) {
+      launch(softmax_grad_rows<R>, rows_grid<R::kGroup>(s.lines, shared), to_.data(), g.data(), in.data(),
+             s.lines, s.C, logarithm);
+    });
+    if (!held) {
+      const DeviceScratch<Wide<T>> sums(s.lines * s.segments());
+      launch(aligned ? softmax_grad_segment_sums<T, kWideOf<T>> : softmax_grad_segment_sums<T, 1>,
+             s.segments_grid(), sums.data(), g.data(), in.data(), s.C, s.segments(), logarithm);
+      launch(aligned ? softmax_grad_segments<T, kWideOf<T>> : softmax_grad_segments<T, 1>, s.segments_grid(),
+             to_.data(), g.data(), in.data(), sums.data(), s.C, s.segments(), logarithm);
     }
     to_.finish();
   });
@@ -302,8 +324,10 @@ static __global__ void __launch_bounds__(kSegmentThreads)
                      const __grid_constant__ Operands<1> reduced) {
   using A = Wide<T>;
   const T* row = x + kept.offset(0, blockIdx.x);
-  const auto sum =
-      block_sum<T>(0, reduced.count, [&](int64_t c) { return to<A>(row[reduced.offset(0, c)]); });
+  ScaledSum<A> sum;
+  for (int64_t c = threadIdx.x; c < reduced.count; c += kSegmentThreads)
+    include<T>(sum, to<A>(row[reduced.offset(0, c)]));
+  sum = block_sum<T>(sum);
   if (threadIdx.x != 0) return;
   const bool infinite = sum.m == kMinusInfinity<A> || sum.m == std::numeric_limits<A>::infinity();
   out[blockIdx.x] = to<T>(infinite ? sum.m : sum.m + log(sum.s));

@@ -3,8 +3,9 @@
 // A shuffle or vote waits for all lanes of its mask, and then reads what they gave.
 #pragma once
 
+#include <math.h>  // log(float) and its like without std::, as CUDA has them
+
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <tinytorch/backend/cuda/sim/emulator.hpp>
 #include <type_traits>
