@@ -8,20 +8,28 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-#ifdef __CUDA_ARCH__
+// Addresses in shared memory as instructions take them.
 __device__ __forceinline__ unsigned shared_address(const void* p) {
+#if TINYTORCH_CUDA_SIM
+  return static_cast<unsigned>(static_cast<const unsigned char*>(p) - dynamic_shared<unsigned char>());
+#else
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
+#endif
 }
-#if __CUDA_ARCH__ >= 800
-// 16 bytes to an address in shared memory, or zeros.
+#if TINYTORCH_CUDA_SIM
+inline unsigned char* shared_pointer(unsigned address) { return dynamic_shared<unsigned char>() + address; }
+#endif
+
+// 16 bytes to an address in shared memory, or zeros. In the emulator they are there at once.
 __device__ __forceinline__ void copy_async(unsigned shared, const void* global, bool inside) {
+#if TINYTORCH_CUDA_SIM
+  *reinterpret_cast<uint4*>(shared_pointer(shared)) = inside ? *static_cast<const uint4*>(global) : uint4{};
+#elif __CUDA_ARCH__ >= 800
   const int bytes = inside ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
                : "memory");
+#endif
 }
-#endif
-#endif
-
 // Ends a group of copies.
 __device__ __forceinline__ void commit_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

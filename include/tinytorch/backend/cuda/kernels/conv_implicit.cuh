@@ -7,27 +7,15 @@
 // two earlier ones are multiplied (mma.sync, fp32 sums, in order of k). Rows of a slice are 128 bytes, their
 // eight pieces permuted by the row's number, so that ldmatrix meets no bank conflicts. The gradient of the
 // input is the same product: the taps run backwards and the stride divides. 2 M P K FLOPs; limit: tensor
-// cores. Needs compute capability 8.0; elsewhere conv.cuh takes columns. Source: NVIDIA, "PTX ISA", mma and
-// ldmatrix; Chetlur et al., "cuDNN: efficient primitives for deep learning", 2014.
+// cores (tensor_core.cuh); without them conv.cuh takes columns. Source: Chetlur et al., "cuDNN: efficient
+// primitives for deep learning", 2014.
 #pragma once
 
-#include <tinytorch/backend/cuda/async_copy.cuh>
-#include <tinytorch/backend/cuda/planes.cuh>
-#if !TINYTORCH_CUDA_SIM
 #include <tinytorch/backend/cuda/channels_last.cuh>
-#endif
+#include <tinytorch/backend/cuda/planes.cuh>
+#include <tinytorch/backend/cuda/tensor_core.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
-
-#if TINYTORCH_CUDA_SIM
-
-// The emulator has no tensor cores.
-template <class T>
-bool implicit_conv2d(T*, const T*, const T*, const T*, const ConvShape&, bool) {
-  return false;
-}
-
-#else
 
 inline constexpr int kConvCols = 128, kConvDepth = 64, kConvStages = 3;
 inline constexpr int kConvChunks = kConvDepth / 8;  // 16-byte pieces of a row of a slice
@@ -50,34 +38,6 @@ struct ImplicitConv {
   int row_tiles = 0;
   FastDivide by_depth, by_kernel_w, by_outputs, by_width, by_divide;
 };
-
-// --- the instructions ---
-
-// Four 8 x 8 matrices; lane l gives the address of row l % 8 of matrix l / 8.
-__device__ __forceinline__ void load_matrices(unsigned (&out)[4], unsigned address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-               : "r"(address)
-               : "memory");
-}
-// sum [16, 8] += a [16, 16] b [16, 8]
-template <class T>
-__device__ __forceinline__ void multiply_add(float (&sum)[4], const unsigned (&a)[4], unsigned b0,
-                                             unsigned b1) {
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  } else {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
-}
 
 // Byte offset of piece `chunk` of row `row` of a slice.
 __device__ __forceinline__ unsigned piece(int row, int chunk) {
@@ -201,7 +161,7 @@ __device__ __forceinline__ void write_tile(const ImplicitConv<T>& p, const float
 template <class T, int kHeight>
 static __global__ void __launch_bounds__(kConvThreads<kHeight>, kHeight == 2 ? 2 : 3)
     implicit_conv_kernel(const __grid_constant__ ImplicitConv<T> p) {
-#if __CUDA_ARCH__ >= 800
+#if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
   const unsigned shared = shared_address(dynamic_shared<unsigned char>());
   const int m0 = static_cast<int>(blockIdx.x) % p.row_tiles * (kHeight * 64);
   const int p0 = static_cast<int>(blockIdx.x) / p.row_tiles * kConvCols;
@@ -253,7 +213,7 @@ bool implicit_conv2d(T* out, const T* x, const T* weight, const T* bias, const C
     constexpr int64_t kMost = int64_t{1} << 30;
     if (!uses_implicit_conv() || s.groups != 1 || taps * depth < 64 || wasteful(s, backward) ||
         s.N * outputs > kMost || taps * depth > kMost || s.N * h * w > kMost || s.N > 65535 ||
-        properties(current_device()).major < 8) {
+        !has_tensor_cores()) {
       return false;
     }
     constexpr DType kType = dtype_of<T>;
@@ -300,7 +260,5 @@ bool implicit_conv2d(T* out, const T* x, const T* weight, const T* bias, const C
     return true;
   }
 }
-
-#endif
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

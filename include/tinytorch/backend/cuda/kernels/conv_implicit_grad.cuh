@@ -12,15 +12,6 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-#if TINYTORCH_CUDA_SIM
-
-template <class T>
-bool implicit_conv2d_grad_weight(const View&, const T*, const T*, const ConvShape&) {
-  return false;
-}
-
-#else
-
 inline constexpr int kGradDepth = 64;  // positions of a slice
 // Bytes of a slice: kHeight * 64 channels of dy and 128 columns of x, for each position.
 template <int kHeight>
@@ -36,13 +27,6 @@ struct ImplicitConvGrad {
   int row_tiles = 0, col_tiles = 0, slices = 0;  // slices of positions in a stretch
   FastDivide by_depth, by_kernel_w, by_outputs, by_width;
 };
-
-__device__ __forceinline__ void load_transposed(unsigned (&out)[4], unsigned address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-               : "r"(address)
-               : "memory");
-}
 
 // Byte offset of piece `chunk` of the row of position `row`, rows of kBytes.
 template <int kBytes>
@@ -128,7 +112,7 @@ __device__ __forceinline__ void multiply_grad_stage(float (&sum)[4][4][4], unsig
 template <class T, int kHeight>
 static __global__ void __launch_bounds__(kConvThreads<kHeight>, kHeight == 2 ? 2 : 3)
     implicit_conv_grad_kernel(const __grid_constant__ ImplicitConvGrad<T> p) {
-#if __CUDA_ARCH__ >= 800
+#if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
   const unsigned shared = shared_address(dynamic_shared<unsigned char>());
   const int m0 = static_cast<int>(blockIdx.x) % p.row_tiles * (kHeight * 64);
   const int k0 = static_cast<int>(blockIdx.x) / p.row_tiles * kConvCols;
@@ -219,7 +203,7 @@ bool implicit_conv2d_grad_weight(const View& dw, const T* dy, const T* x, const 
     const int64_t K = s.window.kernel_h * s.window.kernel_w * depth;
     constexpr int64_t kMost = int64_t{1} << 30;
     if (!uses_implicit_conv() || s.groups != 1 || positions == 0 || positions > kMost || rows * K > kMost ||
-        s.N * s.H * s.W > kMost || s.N > 65535 || properties(current_device()).major < 8) {
+        s.N * s.H * s.W > kMost || s.N > 65535 || !has_tensor_cores()) {
       return false;
     }
     const DeviceScratch<T> pixels(s.N * depth * s.H * s.W), grads(positions * rows);
@@ -262,7 +246,5 @@ bool implicit_conv2d_grad_weight(const View& dw, const T* dy, const T* x, const 
     return true;
   }
 }
-
-#endif
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

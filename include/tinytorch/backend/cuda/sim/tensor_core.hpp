@@ -1,0 +1,71 @@
+// What tensor_core.cuh does on the emulator: every lane of the warp takes part, and gets what the hardware
+// would give it.
+#pragma once
+
+#include <tinytorch/backend/cuda/sim/functions.hpp>
+#include <tinytorch/core/dtype.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
+
+// Each lane reads its row of 16 bytes, and takes its part of the rows of all.
+[[gnu::no_sanitize_thread]] inline void share_rows(unsigned (&out)[4], const uint4& row, bool turned,
+                                                   Loc where) {
+  const Meeting& all = meet(0xffffffffu, &row, sizeof(row), false, "ldmatrix", where);
+  const int lane = lane_number();
+  for (int matrix = 0; matrix < 4; ++matrix) {
+    const auto* const rows = &all.values[matrix * 8];
+    uint16_t pair[2];
+    for (int k = 0; k < 2; ++k) {
+      const int from = turned ? lane % 4 * 2 + k : lane / 4, column = turned ? lane / 4 : lane % 4 * 2 + k;
+      __builtin_memcpy(&pair[k], rows[from] + column * 2, 2);
+    }
+    out[matrix] = pair[0] | static_cast<unsigned>(pair[1]) << 16;
+  }
+}
+inline void load_matrices(unsigned (&out)[4], const unsigned char* row, Loc where = Loc::current()) {
+  const uint4 mine = *reinterpret_cast<const uint4*>(row);  // checked as this lane's access
+  share_rows(out, mine, false, where);
+}
+inline void load_transposed(unsigned (&out)[4], const unsigned char* row, Loc where = Loc::current()) {
+  const uint4 mine = *reinterpret_cast<const uint4*>(row);  // checked as this lane's access
+  share_rows(out, mine, true, where);
+}
+
+// Elements 2 t, 2 t + 1, 2 t + 8, 2 t + 9 of a line of 16, which one lane gives.
+template <class T>
+[[gnu::no_sanitize_thread]] void unpack(float (&line)[16], int t, const unsigned char* low,
+                                        const unsigned char* high) {
+  T pairs[2][2];
+  __builtin_memcpy(pairs[0], low, 4);
+  __builtin_memcpy(pairs[1], high, 4);
+  for (int k = 0; k < 4; ++k) line[t * 2 + k / 2 * 8 + k % 2] = static_cast<float>(pairs[k / 2][k % 2]);
+}
+// Lane 4 g + t gives of a elements k = 2 t, 2 t + 1, 2 t + 8, 2 t + 9 of rows g (a[0], a[2]) and g + 8 (a[1],
+// a[3]), and of b those of column g (b0, b1).
+template <class T>
+[[gnu::no_sanitize_thread]] void multiply_add(float (&sum)[4], const unsigned (&a)[4], unsigned b0,
+                                              unsigned b1, Loc where = Loc::current()) {
+  constexpr unsigned kAll = 0xffffffffu;
+  float rows[2][16], columns[2][16];
+  const int lane = lane_number();
+  const Meeting& left = meet(kAll, a, sizeof(a), false, "mma", where);
+  for (int t = 0; t < 4; ++t) {
+    const unsigned char* const given = left.values[lane / 4 * 4 + t];
+    for (int half = 0; half < 2; ++half) unpack<T>(rows[half], t, given + half * 4, given + half * 4 + 8);
+  }
+  const unsigned mine[2] = {b0, b1};
+  const Meeting& right = meet(kAll, mine, sizeof(mine), false, "mma", where);
+  for (int t = 0; t < 4; ++t) {
+    for (int next = 0; next < 2; ++next) {
+      const unsigned char* const given = right.values[(lane % 4 * 2 + next) * 4 + t];
+      unpack<T>(columns[next], t, given, given + 4);
+    }
+  }
+  for (int half = 0; half < 2; ++half) {
+    for (int next = 0; next < 2; ++next) {
+      for (int k = 0; k < 16; ++k) sum[half * 2 + next] += rows[half][k] * columns[next][k];
+    }
+  }
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda::sim

@@ -1,0 +1,100 @@
+// A warp multiplies two small matrices, loaded as they are and turned over; and what the emulator says when
+// it cannot.
+#include <support/device_array.hpp>
+
+#if TINYTORCH_CUDA_SIM
+#include <support/faults.hpp>
+#include <tinytorch/backend/cuda/tensor_core.cuh>
+
+namespace cuda = tinytorch::backend::cuda;
+using namespace test;
+
+namespace {
+
+constexpr int kLine = 32;  // elements from one row in shared memory to the next
+
+// out [16, 8] = a [16, 16] b [16, 8]; b is stored by columns. turned: a and b are stored the other way round.
+template <class T>
+__global__ void product(float* out, const T* a, const T* b, bool turned) {
+  T* const left = cuda::dynamic_shared<T>();
+  T* const right = left + 16 * kLine;
+  const int lane = static_cast<int>(threadIdx.x);
+  for (int i = lane; i < 16 * 16; i += 32) left[i / 16 * kLine + i % 16] = a[i];
+  const int width = turned ? 8 : 16;
+  for (int i = lane; i < 16 * 8; i += 32) right[i / width * kLine + i % width] = b[i];
+  __syncwarp();
+  // Matrices of a: above left, below left, above right, below right. Of b: above, below, and both again.
+  const int row = lane % 8, number = lane / 8;
+  unsigned x[4], y[4];
+  if (turned) {
+    cuda::load_transposed(x, cuda::shared_address(left + (row + number / 2 * 8) * kLine + number % 2 * 8));
+    cuda::load_transposed(y, cuda::shared_address(right + (row + number % 2 * 8) * kLine));
+  } else {
+    cuda::load_matrices(x, cuda::shared_address(left + (row + number % 2 * 8) * kLine + number / 2 * 8));
+    cuda::load_matrices(y, cuda::shared_address(right + row * kLine + number % 2 * 8));
+  }
+  float sum[4] = {};
+  cuda::multiply_add<T>(sum, x, y[0], y[1]);
+  for (int k = 0; k < 4; ++k) out[(lane / 4 + k / 2 * 8) * 8 + lane % 4 * 2 + k % 2] = sum[k];
+}
+
+// A warp of which some lanes do not come, or whose rows begin at odd places.
+__global__ void load_alone(unsigned* out, int lanes, int offset) {
+  unsigned char* const shared = cuda::dynamic_shared<unsigned char>();
+  if (static_cast<int>(threadIdx.x) >= lanes) return;
+  reinterpret_cast<uint4*>(shared)[threadIdx.x] = {};
+  __syncwarp(0xffffffffu >> (32 - lanes));
+  unsigned x[4];
+  cuda::load_matrices(x, cuda::shared_address(shared + threadIdx.x * 16) + static_cast<unsigned>(offset));
+  out[threadIdx.x] = x[0];
+}
+
+std::vector<double> transposed(const std::vector<double>& x, size_t rows) {
+  std::vector<double> out;
+  for (size_t c = 0; c < x.size() / rows; ++c) {
+    for (size_t r = 0; r < rows; ++r) out.push_back(x[r * (x.size() / rows) + c]);
+  }
+  return out;
+}
+
+template <class T>
+void check_product(uint64_t seed) {
+  constexpr DType kType = tinytorch::dtype_of<T>;
+  const std::vector<double> x = DeviceArray::random(kType, {16, 16}, seed).values();
+  const std::vector<double> y = DeviceArray::random(kType, {16, 8}, seed + 1).values();
+  std::vector<double> want(16 * 8);
+  for (size_t i = 0; i < want.size(); ++i) {
+    for (size_t k = 0; k < 16; ++k) want[i] += x[i / 8 * 16 + k] * y[k * 8 + i % 8];
+  }
+  for (const bool turned : {false, true}) {
+    INFO("turned ", turned);
+    DeviceArray left = DeviceArray::from(kType, {16, 16}, turned ? transposed(x, 16) : x);
+    DeviceArray right = DeviceArray::from(kType, {128}, turned ? y : transposed(y, 16));
+    DeviceArray out(f32, {16, 8});
+    CHECK(fault_of(product<T>, {dim3(1), dim3(32), 24 * kLine * sizeof(T) * 2},
+                   out.view().template as<float>(), left.view().template as<const T>(),
+                   right.view().template as<const T>(), turned) == "");
+    check_close(out.values(), want, f32, 16);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a product of 16-bit matrices, loaded as they are and turned over") {
+  check_product<tinytorch::BFloat16>(1);
+  check_product<tinytorch::Half>(3);
+}
+
+TEST_CASE("lanes that do not come, and rows at odd places") {
+  const DeviceBytes bytes(32 * sizeof(unsigned));
+  auto* const out = reinterpret_cast<unsigned*>(bytes.data());
+  const cuda::LaunchConfig warp{dim3(1), dim3(32), 1024};
+  CHECK(fault_of(load_alone, warp, out, 32, 0) == "");
+  CHECK(tells(fault_of(load_alone, warp, out, 20, 0), {"wait for lanes of their warp at "}));
+  CHECK(tells(fault_of(load_alone, warp, out, 32, 4), {"misaligned: a read of 16 bytes"}));
+  CHECK(tells(fault_of(load_alone, warp, out, 32, 1024), {"out of bounds of the 1024 bytes"}));
+}
+
+#else
+TEST_CASE("without the emulator tensor cores are the device's" * doctest::skip()) {}
+#endif
