@@ -21,6 +21,11 @@ const ConvCase kCases[] = {
     {2, 8, 6, 6, 5, 3, 3, 1, 1, 1, 1},       // channels that are not in eights
     {2, 3, 15, 15, 33, 7, 7, 2, 3, 1, 1},    // the first layer of an image network
     {1, 17, 9, 9, 65, 3, 3, 1, 1, 1, 1},     // one more than a tile
+    {2, 24, 13, 12, 40, 5, 5, 2, 2, 1, 1},   // stride 2 by every kind of pixel, of odd and even sides
+    {1, 16, 1, 7, 24, 3, 3, 2, 1, 1, 1},     // a side without odd pixels
+    {1, 32, 8, 8, 24, 2, 2, 2, 0, 1, 1},     // windows side by side
+    {2, 16, 9, 11, 32, 3, 3, 2, 2, 2, 1},    // stride and dilation: dx by columns
+    {3, 40, 8, 6, 24, 1, 1, 1, 0, 1, 1},     // 1 x 1: images are columns
 };
 
 Window2d window_of(const ConvCase& c) { return {c.KH, c.KW, c.stride, c.padding, c.dilation}; }

@@ -5,8 +5,8 @@
 //   to weight   dW = dy cols^T                    columns of all samples side by side: one product
 //
 // K = C / groups * KH * KW. Columns live in scratch, a slab of samples at a time; the products are those of
-// matmul.cuh. A 1 x 1 window of stride 1 needs no columns, and one channel per group (depthwise) no products:
-// it is summed directly (depthwise.cuh). 16-bit images go to tensor cores without columns where they can
+// matmul.cuh. To a 1 x 1 window of stride 1 images are their own columns; one channel per group (depthwise)
+// is summed directly (depthwise.cuh). 16-bit images go to tensor cores without columns where they can
 // (conv_implicit.cuh, conv_implicit_grad.cuh). Slabs depend on shapes alone, and there are no atomics:
 // results are deterministic. Source: Chellapilla, Puri, Simard, "High performance convolutional neural
 // networks for document processing", 2006.
@@ -102,9 +102,10 @@ void im2col(T* cols, const T* x, const Columns& layout) {
          over(layout.count / (wide ? kWide : 1), kPlaneBlock), cols, x, layout);
 }
 
-// Samples whose columns fill the scratch memory that a convolution may take.
+inline constexpr int64_t kSlabBytes = int64_t{256} << 20;  // of scratch memory that a convolution may take
+
+// Samples whose columns fill a slab.
 inline int64_t samples_per_slab(const ConvShape& s, size_t element) {
-  constexpr int64_t kSlabBytes = int64_t{256} << 20;
   const int64_t bytes = s.groups * s.K * s.outputs * static_cast<int64_t>(element);
   return std::clamp<int64_t>(kSlabBytes / std::max<int64_t>(bytes, 1), 1, std::max<int64_t>(s.N, 1));
 }
@@ -200,6 +201,24 @@ void conv2d_grad_weight_columns(Wide<T>* dw, const T* dy, const T* x, const Conv
   }
 }
 
+// A product for each sample, and their sum. 16-bit rows that cannot be read 16 bytes at a time are better off
+// on the other ways.
+inline bool samples_apart(const ConvShape& s, size_t element) {
+  const int64_t products = s.N * s.M * s.K * static_cast<int64_t>(sizeof(double));
+  return is_pointwise(s) && s.N > 0 && (element > 2 || s.outputs % 8 == 0) && products <= 2 * kSlabBytes;
+}
+template <class T>
+void conv2d_grad_weight_pointwise(Wide<T>* dw, const T* dy, const T* x, const ConvShape& s) {
+  constexpr DType kType = dtype_of<T>, kSum = dtype_of<Wide<T>>;
+  const int64_t N = s.N, G = s.groups, Mg = s.group_m, P = s.outputs, count = s.M * s.K;
+  const DeviceScratch<Wide<T>> products(N * count);
+  multiply(dense_view(products.data(), kSum, {N, G, Mg, s.K}), group_planes(dy, kType, s, N, Mg),
+           group_matrices(x, kType, {N, G, P, s.K}, {s.C * P, s.K * P, 1, P}));
+  const bool over_samples[] = {true, false};
+  reduce(ReduceFn::sum, dense_view(dw, kSum, {count}), dense_view(products.data(), kSum, {N, count}),
+         over_samples);
+}
+
 void conv2d(const View& out, const View& x, const View& weight, const View& bias, const Window2d& window,
             int64_t groups) {
   if (out.numel() == 0) return;
@@ -252,9 +271,11 @@ void conv2d_grad_weight(const View& dw, const View& dy, const View& x, const Win
              grad.data(), in.data(), s, Planes(s.N, s.OH, s.OW));
       return result.finish();
     }
-    if (implicit_conv2d_grad_weight<T>(dw, grad.data(), in.data(), s)) return;
-    DenseOutput<Wide<T>> result(dw);  // sums over slabs stay wide
-    conv2d_grad_weight_columns<T>(result.data(), grad.data(), in.data(), s);
+    const bool apart = samples_apart(s, sizeof(T));
+    if (!apart && implicit_conv2d_grad_weight<T>(dw, grad.data(), in.data(), s)) return;
+    DenseOutput<Wide<T>> result(dw);  // sums over samples stay wide
+    (apart ? conv2d_grad_weight_pointwise<T> : conv2d_grad_weight_columns<T>)(result.data(), grad.data(),
+                                                                              in.data(), s);
     result.finish();
   });
 }

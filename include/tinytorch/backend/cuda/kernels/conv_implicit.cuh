@@ -6,9 +6,11 @@
 // pixel are one 16-byte copy (cp.async, zeros outside the image), and a slice of 64 k is brought in while
 // two earlier ones are multiplied (mma.sync, fp32 sums, in order of k). Rows of a slice are 128 bytes, their
 // eight pieces permuted by the row's number, so that ldmatrix meets no bank conflicts. The gradient of the
-// input is the same product: the taps run backwards and the stride divides. 2 M P K FLOPs; limit: tensor
-// cores (tensor_core.cuh); without them conv.cuh takes columns. Source: Chetlur et al., "cuDNN: efficient
-// primitives for deep learning", 2014.
+// input is the same product with the taps backwards; where the window strides by 2, each of the four kinds of
+// pixels (even and odd rows and columns) is reached by its own quarter of the taps and is a product of its
+// own. 2 M P K FLOPs; limit: tensor cores (tensor_core.cuh); without them conv.cuh takes columns. Sources:
+// Chetlur et al., "cuDNN: efficient primitives for deep learning", 2014; Dumoulin and Visin, "A guide to
+// convolution arithmetic for deep learning", 2016.
 #pragma once
 
 #include <tinytorch/backend/cuda/channels_last.cuh>
@@ -26,17 +28,35 @@ inline constexpr int kConvThreads = kHeight * 4 * kWarp;
 template <int kHeight>
 inline constexpr int kConvStageBytes = (kHeight * 64 + kConvCols) * kConvLine;
 
-// weight [rows, taps, depth], x [N, H, W, depth], out [N, rows, outputs].
+// What a product takes of one side of the images, height or width: outputs first_out, first_out + out_step,
+// ... by taps first_tap, first_tap + tap_step, ...; number k of these taps reads for number o of these
+// outputs input o * scale + shift + k * step.
+struct ConvSide {
+  int outputs = 0, first_out = 0, out_step = 1;
+  int taps = 0, first_tap = 0, tap_step = 1;
+  int scale = 1, shift = 0, step = 1;
+};
+
+// weight [rows, taps, depth], x [N, H, W, depth], out [N, rows, plane].
 template <class T>
 struct ImplicitConv {
   const T *weight = nullptr, *x = nullptr, *bias = nullptr;
   T* out = nullptr;
   bool paired = false;  // results may be written two at a time
-  int rows = 0, depth = 0, K = 0, H = 0, W = 0, outputs = 0, positions = 0;
-  int scale = 1, shift = 0, step = 1,
-      divide = 1;  // tap k of output o reads input (o * scale + shift + k * step) / divide
+  int rows = 0, depth = 0, H = 0, W = 0;
+  int K = 0, line = 0;             // summed elements; of a row of weight
+  int kernel_w = 0;                // taps in a line of the whole window
+  int plane = 0, width = 0;        // pixels of an output image, and of its rows
+  int outputs = 0, positions = 0;  // of this product: in an image, and in all
   int row_tiles = 0;
-  FastDivide by_depth, by_kernel_w, by_outputs, by_width, by_divide;
+  ConvSide high, wide;
+  FastDivide by_depth, by_taps_w, by_outputs, by_width;
+};
+
+// Products that are launched together.
+template <class T, int kCount>
+struct ImplicitConvs {
+  ImplicitConv<T> of[kCount];
 };
 
 // Byte offset of piece `chunk` of row `row` of a slice.
@@ -68,38 +88,32 @@ struct ConvLoader {
       const int o = at - n * p.outputs, oh = static_cast<int>(p.by_width.quotient(static_cast<uint32_t>(o)));
       const int ow = o - oh * static_cast<int>(p.by_width.divisor);
       image[i] = n * p.H * p.W;
-      h[i] = at < p.positions ? oh * p.scale + p.shift : -(1 << 24);  // far outside: zeros
-      w[i] = ow * p.scale + p.shift;
+      h[i] = at < p.positions ? oh * p.high.scale + p.high.shift : -(1 << 24);  // far outside: zeros
+      w[i] = ow * p.wide.scale + p.wide.shift;
     }
-  }
-
-  // Input row or column at `i`, or -1.
-  __device__ __forceinline__ int source(int i, int size) const {
-    if (p.divide != 1) {
-      const int quotient = i < 0 ? -1 : static_cast<int>(p.by_divide.quotient(static_cast<uint32_t>(i)));
-      i = quotient * p.divide == i ? quotient : -1;
-    }
-    return i < size ? i : -1;
   }
 
   __device__ __forceinline__ void load(unsigned stage, int k0) const {
     const int k = k0 + chunk * 8;
     const bool inside = k < p.K;
     const int tap = static_cast<int>(p.by_depth.quotient(static_cast<uint32_t>(k))), c = k - tap * p.depth;
-    const int kh = static_cast<int>(p.by_kernel_w.quotient(static_cast<uint32_t>(tap)));
-    const int kw = tap - kh * static_cast<int>(p.by_kernel_w.divisor);
+    const int kh = static_cast<int>(p.by_taps_w.quotient(static_cast<uint32_t>(tap)));
+    const int kw = tap - kh * static_cast<int>(p.by_taps_w.divisor);
+    const int whole_tap =
+        (p.high.first_tap + kh * p.high.tap_step) * p.kernel_w + p.wide.first_tap + kw * p.wide.tap_step;
+    const T* const weight = p.weight + whole_tap * p.depth + c;
 #pragma unroll
     for (int i = 0; i < kWeights; ++i) {
       const int row = line + i * kLines, m = m0 + row;
       const bool exists = inside && m < p.rows;
-      copy_async(stage + piece(row, chunk), exists ? p.weight + static_cast<int64_t>(m) * p.K + k : p.weight,
+      copy_async(stage + piece(row, chunk), exists ? weight + static_cast<int64_t>(m) * p.line : p.weight,
                  exists);
     }
     const unsigned pixels = stage + kHeight * 64 * kConvLine;
 #pragma unroll
     for (int i = 0; i < kPixels; ++i) {
-      const int y = source(h[i] + kh * p.step, p.H), z = source(w[i] + kw * p.step, p.W);
-      const bool exists = inside && y >= 0 && z >= 0;
+      const int y = h[i] + kh * p.high.step, z = w[i] + kw * p.wide.step;
+      const bool exists = inside && y >= 0 && y < p.H && z >= 0 && z < p.W;
       const T* from = exists ? p.x + static_cast<int64_t>(image[i] + y * p.W + z) * p.depth + c : p.x;
       copy_async(pixels + piece(line + i * kLines, chunk), from, exists);
     }
@@ -128,6 +142,17 @@ __device__ __forceinline__ void multiply_stage(float (&sum)[4][4][4], unsigned s
   }
 }
 
+// Where row 0 of a position's results is.
+template <class T>
+__device__ __forceinline__ int64_t place_of(const ImplicitConv<T>& p, int position) {
+  const int n = static_cast<int>(p.by_outputs.quotient(static_cast<uint32_t>(position)));
+  const int o = position - n * p.outputs,
+            oh = static_cast<int>(p.by_width.quotient(static_cast<uint32_t>(o)));
+  const int ow = o - oh * static_cast<int>(p.by_width.divisor);
+  return static_cast<int64_t>(n) * p.rows * p.plane + (p.high.first_out + oh * p.high.out_step) * p.width +
+         p.wide.first_out + ow * p.wide.out_step;
+}
+
 // A thread's results: pairs of neighbouring positions.
 template <class T>
 __device__ __forceinline__ void write_tile(const ImplicitConv<T>& p, const float (&sum)[4][4][4], int m0,
@@ -137,17 +162,14 @@ __device__ __forceinline__ void write_tile(const ImplicitConv<T>& p, const float
   for (int j = 0; j < 4; ++j) {
     const int at = p0 + warp % 4 * 32 + j * 8 + lane % 4 * 2;
     if (at >= p.positions) continue;
-    const int n = static_cast<int>(p.by_outputs.quotient(static_cast<uint32_t>(at)));
-    const int next = static_cast<int>(p.by_outputs.quotient(static_cast<uint32_t>(at) + 1));
-    T* const first = p.out + static_cast<int64_t>(n) * p.rows * p.outputs + (at - n * p.outputs);
-    T* const second = p.out + static_cast<int64_t>(next) * p.rows * p.outputs + (at + 1 - next * p.outputs);
+    T *const first = p.out + place_of(p, at), *const second = p.out + place_of(p, at + 1);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const int m = m0 + warp / 4 * 64 + i * 8 + lane / 4;
       if (m >= p.rows) continue;
       const float b = p.bias ? to<float>(p.bias[m]) : 0.0f;
       const float values[2] = {sum[i / 2][j][i % 2 * 2] + b, sum[i / 2][j][i % 2 * 2 + 1] + b};
-      const int64_t line = static_cast<int64_t>(m) * p.outputs;
+      const int64_t line = static_cast<int64_t>(m) * p.plane;
       if (p.paired) {
         store(first + line, values);
       } else {
@@ -158,13 +180,15 @@ __device__ __forceinline__ void write_tile(const ImplicitConv<T>& p, const float
   }
 }
 
-template <class T, int kHeight>
+template <class T, int kHeight, int kCount>
 static __global__ void __launch_bounds__(kConvThreads<kHeight>, kHeight == 2 ? 2 : 3)
-    implicit_conv_kernel(const __grid_constant__ ImplicitConv<T> p) {
+    implicit_conv_kernel(const __grid_constant__ ImplicitConvs<T, kCount> products) {
 #if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
+  const ImplicitConv<T>& p = products.of[kCount == 1 ? 0 : blockIdx.y];
   const unsigned shared = shared_address(dynamic_shared<unsigned char>());
   const int m0 = static_cast<int>(blockIdx.x) % p.row_tiles * (kHeight * 64);
   const int p0 = static_cast<int>(blockIdx.x) / p.row_tiles * kConvCols;
+  if (p0 >= p.positions) return;
   const ConvLoader<T, kHeight> loader(p, m0, p0);
   const int slices = (p.K + kConvDepth - 1) / kConvDepth;
   float sum[4][4][4] = {};
@@ -194,10 +218,64 @@ static __global__ void __launch_bounds__(kConvThreads<kHeight>, kHeight == 2 ? 2
 // Channels are handled eight at a time: others are zeros.
 inline int64_t in_eights(int64_t channels) { return (channels + 7) / 8 * 8; }
 
-// Backward, taps that the stride skips are multiplied all the same, and rows come in 64: where most of that
-// is for nothing, columns cost less.
+// Rows come in 64, and a product for each of more than four kinds of pixels would be small: where most of
+// that is for nothing, columns cost less.
 inline bool wasteful(const ConvShape& s, bool backward) {
-  return backward && (s.window.stride > 2 || s.C < 16);
+  const bool strides = s.window.stride > 2 || (s.window.stride == 2 && s.window.dilation > 1);
+  return backward && (strides || s.C < 16);
+}
+
+// Of a side of x with `size` pixels, those that are `kind` beyond a multiple of the stride.
+inline ConvSide pixels_of_kind(int size, int kind, int kernel, const Window2d& window) {
+  const int stride = static_cast<int>(window.stride), reach = kind + static_cast<int>(window.padding);
+  ConvSide side;
+  side.first_out = kind;
+  side.out_step = side.tap_step = stride;
+  side.outputs = std::max(0, (size - kind + stride - 1) / stride);
+  side.first_tap = reach % stride;
+  side.taps = std::max(0, (kernel - side.first_tap + stride - 1) / stride);
+  side.shift = reach / stride;
+  side.step = stride == 1 ? -static_cast<int>(window.dilation) : -1;
+  return side;
+}
+inline ConvSide all_outputs(int outputs, int kernel, const Window2d& window) {
+  ConvSide side;
+  side.outputs = outputs;
+  side.taps = kernel;
+  side.scale = static_cast<int>(window.stride);
+  side.shift = -static_cast<int>(window.padding);
+  side.step = static_cast<int>(window.dilation);
+  return side;
+}
+
+// Completes what depends on the two sides.
+template <class T>
+void set_sides(ImplicitConv<T>& p, const ConvSide& high, const ConvSide& wide, int64_t N) {
+  const auto divide = [](int v) { return FastDivide(static_cast<uint32_t>(std::max(v, 1))); };
+  p.high = high;
+  p.wide = wide;
+  p.outputs = high.outputs * wide.outputs;
+  p.positions = static_cast<int>(N) * p.outputs;
+  p.K = high.taps * wide.taps * p.depth;
+  p.by_taps_w = divide(wide.taps);
+  p.by_outputs = divide(p.outputs);
+  p.by_width = divide(wide.outputs);
+  p.paired =
+      wide.out_step == 1 && p.outputs % 2 == 0 && reinterpret_cast<uintptr_t>(p.out) % (2 * sizeof(T)) == 0;
+}
+
+template <class T, int kCount>
+void launch_products(const ImplicitConvs<T, kCount>& products) {
+  int64_t tiles = 0;
+  for (const ImplicitConv<T>& p : products.of) tiles = std::max(tiles, divided_up(p.positions, kConvCols));
+  const dim3 grid(static_cast<unsigned>(products.of[0].row_tiles * tiles), kCount);
+  if (products.of[0].rows > 64) {
+    launch(implicit_conv_kernel<T, 2, kCount>,
+           {grid, dim3(kConvThreads<2>), kConvStages * kConvStageBytes<2>}, products);
+  } else {
+    launch(implicit_conv_kernel<T, 1, kCount>,
+           {grid, dim3(kConvThreads<1>), kConvStages * kConvStageBytes<1>}, products);
+  }
 }
 
 // Whether the convolution was queued: out = conv(x, weight) + bias, or with `backward` x is dy and out is dx.
@@ -207,12 +285,13 @@ bool implicit_conv2d(T* out, const T* x, const T* weight, const T* bias, const C
   if constexpr (!kIs16Bit<T>) {
     return false;
   } else {
+    const Window2d& window = s.window;
     const int64_t channels = backward ? s.M : s.C, rows = backward ? s.C : s.M, depth = in_eights(channels);
     const int64_t h = backward ? s.OH : s.H, w = backward ? s.OW : s.W;
-    const int64_t outputs = backward ? s.H * s.W : s.outputs, taps = s.window.kernel_h * s.window.kernel_w;
+    const int64_t plane = backward ? s.H * s.W : s.outputs, taps = window.kernel_h * window.kernel_w;
     constexpr int64_t kMost = int64_t{1} << 30;
     if (!uses_implicit_conv() || s.groups != 1 || taps * depth < 64 || wasteful(s, backward) ||
-        s.N * outputs > kMost || taps * depth > kMost || s.N * h * w > kMost || s.N > 65535 ||
+        s.N * plane > kMost || rows * taps * depth > kMost || s.N * h * w > kMost || s.N > 65535 ||
         !has_tensor_cores()) {
       return false;
     }
@@ -224,38 +303,37 @@ bool implicit_conv2d(T* out, const T* x, const T* weight, const T* bias, const C
     copy({lines.data(), kType, {rows, taps, channels}, {taps * depth, depth, 1}},
          {const_cast<T*>(weight), kType, {rows, taps, channels}, by_row});
     const auto narrow = [](int64_t v) { return static_cast<int>(v); };
-    const auto divide = [](int64_t v) { return FastDivide(static_cast<uint32_t>(v)); };
-    const Window2d& win = s.window;
-    const int height = rows > 64 ? 2 : 1;
     ImplicitConv<T> p;
     p.weight = lines.data();
     p.x = pixels.data();
     p.bias = bias;
     p.out = out;
-    p.paired = outputs % 2 == 0 && reinterpret_cast<uintptr_t>(out) % (2 * sizeof(T)) == 0;
     p.rows = narrow(rows);
+    p.row_tiles = narrow(divided_up(rows, rows > 64 ? 128 : 64));
     p.depth = narrow(depth);
-    p.K = narrow(taps * depth);
+    p.by_depth = FastDivide(static_cast<uint32_t>(depth));
     p.H = narrow(h);
     p.W = narrow(w);
-    p.outputs = narrow(outputs);
-    p.positions = narrow(s.N * outputs);
-    p.scale = narrow(backward ? 1 : win.stride);
-    p.shift = narrow(backward ? win.padding : -win.padding);
-    p.step = narrow(backward ? -win.dilation : win.dilation);
-    p.divide = narrow(backward ? win.stride : 1);
-    p.row_tiles = narrow((rows + height * 64 - 1) / (height * 64));
-    p.by_depth = divide(depth);
-    p.by_kernel_w = divide(win.kernel_w);
-    p.by_outputs = divide(outputs);
-    p.by_width = divide(backward ? s.W : s.OW);
-    p.by_divide = divide(p.divide);
-    const int64_t blocks = p.row_tiles * ((s.N * outputs + kConvCols - 1) / kConvCols);
-    const dim3 grid(static_cast<unsigned>(blocks));
-    if (height == 2) {
-      launch(implicit_conv_kernel<T, 2>, {grid, dim3(kConvThreads<2>), kConvStages * kConvStageBytes<2>}, p);
+    p.line = narrow(taps * depth);
+    p.kernel_w = narrow(window.kernel_w);
+    p.plane = narrow(plane);
+    p.width = narrow(backward ? s.W : s.OW);
+    const int KH = narrow(window.kernel_h), KW = p.kernel_w;
+    if (!backward) {
+      set_sides(p, all_outputs(narrow(s.OH), KH, window), all_outputs(narrow(s.OW), KW, window), s.N);
+      launch_products(ImplicitConvs<T, 1>{{p}});
+    } else if (window.stride == 1) {
+      set_sides(p, pixels_of_kind(narrow(s.H), 0, KH, window), pixels_of_kind(narrow(s.W), 0, KW, window),
+                s.N);
+      launch_products(ImplicitConvs<T, 1>{{p}});
     } else {
-      launch(implicit_conv_kernel<T, 1>, {grid, dim3(kConvThreads<1>), kConvStages * kConvStageBytes<1>}, p);
+      ImplicitConvs<T, 4> kinds;
+      for (int kind = 0; kind < 4; ++kind) {
+        set_sides(p, pixels_of_kind(narrow(s.H), kind / 2, KH, window),
+                  pixels_of_kind(narrow(s.W), kind % 2, KW, window), s.N);
+        kinds.of[kind] = p;
+      }
+      launch_products(kinds);
     }
     return true;
   }
