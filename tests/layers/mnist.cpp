@@ -16,6 +16,7 @@
 #include <tinytorch/tinytorch.hpp>
 
 #include "support/data.hpp"
+#include "support/sanitized.hpp"
 
 namespace tt = tinytorch;
 
@@ -41,9 +42,11 @@ struct Result {
   double accuracy = 0, seconds = 0;
 };
 
+// Under a sanitizer, two epochs of a quarter of the images.
 Result train(tt::Module& model, int64_t epochs, double lr, double weight_decay,
              const tt::Augmentation& augment) {
-  const Split training = load(0, 8000), held_out = load(8000, 10000);
+  if (test::kSanitized) epochs = 2;
+  const Split training = load(0, test::kSanitized ? 2000 : 8000), held_out = load(8000, 10000);
   tt::DataLoader loader(training.images, training.labels,
                         {.batch_size = 64, .shuffle = true, .seed = 1, .workers = 1, .augment = augment});
   tt::DataLoader test(held_out.images, held_out.labels, {.batch_size = 500});
@@ -57,7 +60,8 @@ Result train(tt::Module& model, int64_t epochs, double lr, double weight_decay,
   const tt::Tensors after = model.parameters();
   for (size_t i = 0; i < after.size(); ++i) {
     INFO("parameter ", i);
-    CHECK(tt::norm(after[i].detach() - before[i]).item() > 0.05 * tt::norm(before[i]).item());
+    const float least = test::kSanitized ? 0.01f : 0.05f;
+    CHECK(tt::norm(after[i].detach() - before[i]).item() > least * tt::norm(before[i]).item());
   }
   MESSAGE(model.parameter_count(), " parameters, ", epochs, " epochs: ", 100 * result.accuracy, " % in ",
           result.seconds, " s of training");
@@ -71,7 +75,7 @@ TEST_CASE("MNIST: a multilayer perceptron reaches 95 %" * test::needs_data(kImag
   tt::Sequential model(tt::Flatten(), tt::Linear(784, 128), tt::ReLU(), tt::Linear(128, 10));
   const Result result =
       train(model, 6, 4e-3, 0.01, tt::random_affine({.degrees = 8, .shift = 1, .scale = 0.1}));
-  CHECK(result.accuracy >= 0.95);
+  CHECK(result.accuracy >= (test::kSanitized ? 0.5 : 0.95));
 }
 
 TEST_CASE("MNIST: a convolution net reaches 98 % within 90 s of training" * test::needs_data(kImages)) {
@@ -83,8 +87,6 @@ TEST_CASE("MNIST: a convolution net reaches 98 % within 90 s of training" * test
                        tt::Linear(32 * 3 * 3, 10));
   const Result result =
       train(model, 4, 1e-2, 0.02, tt::random_affine({.degrees = 10, .shift = 2, .scale = 0.1, .shear = 0.1}));
-  CHECK(result.accuracy >= 0.98);
-#if !defined(__SANITIZE_ADDRESS__)
+  CHECK(result.accuracy >= (test::kSanitized ? 0.5 : 0.98));
   CHECK(result.seconds <= 90);
-#endif
 }

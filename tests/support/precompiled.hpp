@@ -1,5 +1,5 @@
 // What most tests include, parsed once for all of them (tests/CMakeLists.txt). Each test still names what it
-// uses.
+// uses. Not nlohmann/json.hpp: g++ instantiates templates that a precompiled header uses in every file anew.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -11,7 +11,6 @@
 #include <fstream>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string>

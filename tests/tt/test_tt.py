@@ -236,18 +236,19 @@ class Counting(WithFolder):
         kept, path = tt.CUDA, os.environ["PATH"]
         compiler = os.environ.pop("CUDACXX", None)
         try:
-            tt.CUDA, os.environ["PATH"] = Pretended(), str(self.folder)
+            build = Pretended()
+            tt.CUDA, os.environ["PATH"] = {"75": build, "90a": build}, str(self.folder)
             tally = tt.Tally(tt.Console(True))
             tt.stage_cuda(tally)
-            self.assertEqual((tally.passed, tally.failed, tally.skipped, tt.CUDA.made), (0, 0, 1, []))
+            self.assertEqual((tally.passed, tally.failed, tally.skipped, build.made), (0, 0, 1, []))
             self.program("nvcc", "")
-            for good, said, counts in ((True, [], (2, 0, 0)), (False, [], (1, 1, 0)), (True, ["w"], (1, 1, 0))):
+            for good, said, counts in ((True, [], (2, 0, 0)), (False, [], (0, 2, 0)), (True, ["w"], (0, 2, 0))):
                 with self.subTest(good=good, said=said):
-                    tt.CUDA.good, tt.CUDA.said, tt.CUDA.made[:] = good, said, []
+                    build.good, build.said, build.made[:] = good, said, []
                     tally = tt.Tally(tt.Console(True))
                     tt.stage_cuda(tally)
                     self.assertEqual((tally.passed, tally.failed, tally.skipped), counts)
-                    self.assertEqual(tt.CUDA.made, ["tinytorch_cuda"])
+                    self.assertEqual(build.made, ["tinytorch_cuda"] * 2)
         finally:
             tt.CUDA, os.environ["PATH"] = kept, path
             if compiler is not None:

@@ -104,10 +104,16 @@ __device__ __forceinline__ void each_vector(const R& dy, const R& x, const R& he
   }
 }
 
+// Blocks that a multiprocessor shall hold: what limits the registers of a thread.
+template <class T, int kGroup>
+inline constexpr int kNormGradBlocks = kGroup == 256                  ? 2
+                                       : kGroup == 128 && kIs16Bit<T> ? 7
+                                                                      : 1;
+
 // Threads that share a row, or a strip of the rows of a cluster, kVectors vectors each; the next row is on
 // its way while one is worked on.
 template <class T, int kGroup, int kVectors, int kCluster>
-static __global__ void __launch_bounds__(kRowThreads<kGroup>, kGroup == 256 ? 2 : 1)
+static __global__ void __launch_bounds__(kRowThreads<kGroup>, kNormGradBlocks<T, kGroup>)
     norm_grad_rows(NormGradArrays<T> a, int64_t rows, int64_t C, int64_t strip) {
   using A = Wide<T>;
   using R = Row<T, kGroup, kVectors>;
@@ -120,24 +126,22 @@ static __global__ void __launch_bounds__(kRowThreads<kGroup>, kGroup == 256 ? 2 
   A dw[kVectors][kWide] = {}, db[kVectors][kWide] = {};
   const A n = static_cast<A>(C);
   R weight, g, r;
+  A next_mean = 0, next_rstd = 0;
+  const auto fetch = [&](int64_t of) {
+    g.read(dy_rows + of * C, columns);
+    r.read(x_rows + of * C, columns);
+    if (a.mean) next_mean = a.mean[of];
+    next_rstd = a.rstd[of];
+  };
   if (kHoldWeight<R> && weights) weight.read(weights, columns);
   int64_t row = kCluster == 1 ? row_of_group<kGroup>() : blockIdx.x / kCluster;
-  if (kAhead && row < rows) {
-    g.read(dy_rows + row * C, columns);
-    r.read(x_rows + row * C, columns);
-  }
+  if (kAhead && row < rows) fetch(row);
   const int64_t stride = static_cast<int64_t>(gridDim.x / kCluster) * kGroups;
   for (unsigned turn = 0; row < rows; row += stride, ++turn) {
-    const A mean = a.mean ? a.mean[row] : A(0), rstd = a.rstd[row];
-    if (!kAhead) {
-      g.read(dy_rows + row * C, columns);
-      r.read(x_rows + row * C, columns);
-    }
+    if (!kAhead) fetch(row);
     const R dy = g, x = r;
-    if (kAhead && row + stride < rows) {
-      g.read(dy_rows + (row + stride) * C, columns);
-      r.read(x_rows + (row + stride) * C, columns);
-    }
+    const A mean = next_mean, rstd = next_rstd;
+    if (kAhead && row + stride < rows) fetch(row + stride);
     NormSums<A> sums{0, 0};
     each_vector(dy, x, weight, weights, columns, [&](int v, A(&d)[kWide], A(&h)[kWide], A(&gw)[kWide]) {
 #pragma unroll

@@ -1,0 +1,14 @@
+// Whether the test is compiled with AddressSanitizer, under which a training takes minutes and means no more.
+#pragma once
+
+namespace test {
+
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+inline constexpr bool kSanitized = __has_feature(address_sanitizer);
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+}  // namespace test
