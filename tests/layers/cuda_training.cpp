@@ -23,36 +23,46 @@ using test::needs_devices;
 namespace {
 
 // The emulator runs one thread at a time: as many steps as take seconds.
-constexpr bool kEmulated = TINYTORCH_CUDA_SIM != 0;
+using test::kEmulated;
 constexpr int kSteps = kEmulated ? 5 : 100, kLongRun = kEmulated ? 12 : 1000;
 constexpr int64_t kBatch = kEmulated ? 6 : 32, kWidth = kEmulated ? 16 : 128, kChannels = kEmulated ? 3 : 8;
+
+// A rounding that flips a rectifier or the largest of a window changes the gradient by more than a rounding:
+// in 100 steps of f32, a net of those drifts by 0.4 to 5 % from itself when its first weights change by 1e-7.
+// So curves are compared in f64, or, in f32, of a smooth net, which drifts by 1.3e-6.
+enum class Net { mlp, conv, smooth_conv };
 
 tt::Sequential stage(int64_t in, int64_t out) {
   return tt::Sequential(tt::Conv2d(in, out, 3, {.padding = 1}, false), tt::BatchNorm2d(out), tt::ReLU(),
                         tt::MaxPool2d(2));
 }
-enum class Net { mlp, conv };
+tt::Sequential smooth_stage(int64_t in, int64_t out) {
+  return tt::Sequential(tt::Conv2d(in, out, 3, {.padding = 1}, false), tt::BatchNorm2d(out), tt::GELU(),
+                        tt::AvgPool2d(2));
+}
 tt::Sequential make(Net net) {
   tt::manual_seed(7);
   if (net == Net::mlp) {
     return tt::Sequential(tt::Flatten(), tt::Linear(tt::kDigitPixels, kWidth), tt::ReLU(),
                           tt::Linear(kWidth, 10));
   }
-  return tt::Sequential(stage(1, kChannels), stage(kChannels, 2 * kChannels), tt::Flatten(),
+  const auto part = net == Net::conv ? stage : smooth_stage;
+  return tt::Sequential(part(1, kChannels), part(kChannels, 2 * kChannels), tt::Flatten(),
                         tt::Linear(2 * kChannels * 49, 10));
 }
 
 // A net, its data and its optimizer on one device. Each step takes the next batch of 20, round and round.
 class Training {
  public:
-  Training(Net net, tt::Device device) : device_(device), model_(make(net)) {
+  Training(Net net, tt::Device device, tt::DType dtype = tt::f32) : device_(device), model_(make(net)) {
+    model_.to(dtype);
     model_.to(device);
     optimizer_ =
         std::make_unique<tt::SGD>(model_.named_parameters(), tt::SgdOptions{.lr = 0.02, .momentum = 0.9});
     const tt::Digits all = tt::digits(20 * kBatch, 3);
-    images_ = all.images.to(device);
+    images_ = all.images.to(dtype).to(device);
     labels_ = all.labels.to(device);
-    x_ = tt::empty({kBatch, 1, tt::kDigitSide, tt::kDigitSide}, tt::f32, device);
+    x_ = tt::empty({kBatch, 1, tt::kDigitSide, tt::kDigitSide}, dtype, device);
     target_ = tt::empty({kBatch}, tt::i64, device);
   }
   void load(int step) {
@@ -92,23 +102,21 @@ class Training {
   tt::Tensor images_, labels_, x_, target_, loss_;
 };
 
-void check_curve(Net net) {
-  const std::vector<double> expected = Training(net, tt::cpu).run(kSteps);
-  Training one(net, tt::cuda), two(net, tt::cuda);
+// `tolerance`: of a step's loss, relative.
+void check_curve(Net net, tt::DType dtype, double tolerance) {
+  const std::vector<double> expected = Training(net, tt::cpu, dtype).run(kSteps);
+  Training one(net, tt::cuda, dtype), two(net, tt::cuda, dtype);
   const std::vector<double> got = one.run(kSteps);
   REQUIRE(got.size() == expected.size());
   double worst = 0;
-  std::string distances;  // every tenth
   for (size_t k = 0; k < got.size(); ++k) {
     CAPTURE(k);
     CAPTURE(got[k]);
     CAPTURE(expected[k]);
-    CHECK(std::abs(got[k] - expected[k]) <= 1e-3 * std::abs(expected[k]));
+    CHECK(std::abs(got[k] - expected[k]) <= tolerance * std::abs(expected[k]));
     worst = std::max(worst, std::abs(got[k] / expected[k] - 1));
-    if (k % 10 == 9) distances += " " + std::to_string(std::abs(got[k] / expected[k] - 1) * 1e6);
   }
-  MESSAGE("largest relative distance from the CPU's loss in ", kSteps, " steps: ", worst,
-          "; after each 10, in millionths:", distances);
+  MESSAGE("largest relative distance from the CPU's loss in ", kSteps, " steps: ", worst);
   CHECK(got.front() > 2);                                 // 10 classes: about log 10
   if (!kEmulated) CHECK(got.back() < 0.7 * got.front());  // few steps promise nothing
   CHECK(got != std::vector<double>(got.size(), got.front()));
@@ -158,10 +166,11 @@ void check_graph(Net net) {
 }  // namespace
 
 TEST_CASE("digits, MLP: the CPU's loss curve, twice the same to the bit" * needs_devices()) {
-  check_curve(Net::mlp);
+  check_curve(Net::mlp, tt::f32, 1e-4);
 }
-TEST_CASE("digits, convolution net: the CPU's loss curve, twice the same to the bit" * needs_devices()) {
-  check_curve(Net::conv);
+TEST_CASE("digits, convolution nets: the CPU's loss curve, twice the same to the bit" * needs_devices()) {
+  check_curve(Net::smooth_conv, tt::f32, 1e-4);
+  check_curve(Net::conv, tt::f64, 1e-9);
 }
 
 TEST_CASE("a long training holds the memory of its third step" * needs_devices()) {
