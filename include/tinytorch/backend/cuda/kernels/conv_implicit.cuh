@@ -184,10 +184,11 @@ template <class T, int kHeight, int kCount>
 static __global__ void __launch_bounds__(kConvThreads<kHeight>, kHeight == 2 ? 2 : 3)
     implicit_conv_kernel(const __grid_constant__ ImplicitConvs<T, kCount> products) {
 #if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
-  const ImplicitConv<T>& p = products.of[kCount == 1 ? 0 : blockIdx.y];
+  // Blocks of several products take turns: they read the same of x, and write side by side.
+  const ImplicitConv<T>& p = products.of[blockIdx.x % kCount];
+  const int block = static_cast<int>(blockIdx.x / kCount);
   const unsigned shared = shared_address(dynamic_shared<unsigned char>());
-  const int m0 = static_cast<int>(blockIdx.x) % p.row_tiles * (kHeight * 64);
-  const int p0 = static_cast<int>(blockIdx.x) / p.row_tiles * kConvCols;
+  const int m0 = block % p.row_tiles * (kHeight * 64), p0 = block / p.row_tiles * kConvCols;
   if (p0 >= p.positions) return;
   const ConvLoader<T, kHeight> loader(p, m0, p0);
   const int slices = (p.K + kConvDepth - 1) / kConvDepth;
@@ -268,7 +269,7 @@ template <class T, int kCount>
 void launch_products(const ImplicitConvs<T, kCount>& products) {
   int64_t tiles = 0;
   for (const ImplicitConv<T>& p : products.of) tiles = std::max(tiles, divided_up(p.positions, kConvCols));
-  const dim3 grid(static_cast<unsigned>(products.of[0].row_tiles * tiles), kCount);
+  const dim3 grid(static_cast<unsigned>(products.of[0].row_tiles * tiles * kCount));
   if (products.of[0].rows > 64) {
     launch(implicit_conv_kernel<T, 2, kCount>,
            {grid, dim3(kConvThreads<2>), kConvStages * kConvStageBytes<2>}, products);
