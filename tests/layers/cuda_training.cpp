@@ -24,7 +24,7 @@ namespace {
 
 // The emulator runs one thread at a time: as many steps as take seconds.
 using test::kEmulated;
-constexpr int kSteps = kEmulated ? 5 : 100, kLongRun = kEmulated ? 12 : 1000;
+constexpr int kSteps = kEmulated ? 3 : 100, kLongRun = kEmulated ? 6 : 1000;
 constexpr int64_t kBatch = kEmulated ? 6 : 32, kWidth = kEmulated ? 16 : 128, kChannels = kEmulated ? 3 : 8;
 
 // A rounding that flips a rectifier or the largest of a window changes the gradient by more than a rounding:
