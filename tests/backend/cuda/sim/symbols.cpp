@@ -8,11 +8,14 @@ namespace sim = tinytorch::backend::cuda::sim;
 
 namespace {
 
+volatile int first = 0;  // unknown to the compiler, which would keep only the element in use
+
 template <class T, int N>
 __attribute__((noinline)) int of_template(T value) {
   static thread_local T kept[N];
-  kept[0] = static_cast<T>(kept[0] + value);
-  return static_cast<int>(kept[0]);
+  const int at = first;
+  kept[at] = static_cast<T>(kept[at] + value);
+  return static_cast<int>(kept[at]);
 }
 __attribute__((noinline)) int plain(int x) { return of_template<float, 12>(1) + x; }
 

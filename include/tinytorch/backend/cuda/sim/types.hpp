@@ -54,28 +54,43 @@ struct dim3 {
   constexpr dim3() = default;
   constexpr dim3(unsigned x_, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
-// Aligned as on the device: a whole vector is one access.
-struct alignas(8) int2 {
-  int x, y;
+
+// Aligned as on the device. A copy is one access of the whole vector: that is what the two copies below say,
+// for clang does not report the copy of a struct.
+template <class T, int kCount>
+using WholeVector [[gnu::vector_size(sizeof(T) * kCount), gnu::may_alias]] = T;
+
+template <class T>
+struct alignas(2 * sizeof(T)) VectorOf2 {
+  T x, y;
+  VectorOf2() = default;
+  constexpr VectorOf2(T x_, T y_) : x(x_), y(y_) {}
+  VectorOf2(const VectorOf2& other) { *this = other; }
+  VectorOf2& operator=(const VectorOf2& other) {
+    using Whole = WholeVector<T, 2>;
+    *reinterpret_cast<Whole*>(this) = *reinterpret_cast<const Whole*>(&other);
+    return *this;
+  }
 };
-struct alignas(16) int4 {
-  int x, y, z, w;
+template <class T>
+struct alignas(4 * sizeof(T)) VectorOf4 {
+  T x, y, z, w;
+  VectorOf4() = default;
+  constexpr VectorOf4(T x_, T y_, T z_, T w_) : x(x_), y(y_), z(z_), w(w_) {}
+  VectorOf4(const VectorOf4& other) { *this = other; }
+  VectorOf4& operator=(const VectorOf4& other) {
+    using Whole = WholeVector<T, 4>;
+    *reinterpret_cast<Whole*>(this) = *reinterpret_cast<const Whole*>(&other);
+    return *this;
+  }
 };
-struct alignas(8) uint2 {
-  unsigned x, y;
-};
-struct alignas(16) uint4 {
-  unsigned x, y, z, w;
-};
-struct alignas(8) float2 {
-  float x, y;
-};
-struct alignas(16) float4 {
-  float x, y, z, w;
-};
-struct alignas(16) double2 {
-  double x, y;
-};
+using int2 = VectorOf2<int>;
+using int4 = VectorOf4<int>;
+using uint2 = VectorOf2<unsigned>;
+using uint4 = VectorOf4<unsigned>;
+using float2 = VectorOf2<float>;
+using float4 = VectorOf4<float>;
+using double2 = VectorOf2<double>;
 inline int2 make_int2(int x, int y) { return {x, y}; }
 inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
