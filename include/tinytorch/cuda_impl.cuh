@@ -32,5 +32,6 @@
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>
 #include <tinytorch/backend/cuda/kernels/scan.cuh>
 #include <tinytorch/backend/cuda/kernels/softmax.cuh>
+#include <tinytorch/backend/cuda/kernels/softmax_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/sort.cuh>
 #include <tinytorch/backend/cuda/runtime.cuh>

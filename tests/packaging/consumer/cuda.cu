@@ -1,8 +1,10 @@
-#include <tinytorch/cuda_impl.cuh>
-// All of a CUDA program in one file: the first line defines the kernels. Without a GPU it says so.
+// All of a CUDA program in one file, the kernels' definitions after everything else. Without a GPU it says
+// so.
 #include <cstdio>
 #include <exception>
 #include <tinytorch/tinytorch.hpp>
+
+#include <tinytorch/cuda_impl.cuh>
 
 namespace tt = tinytorch;
 

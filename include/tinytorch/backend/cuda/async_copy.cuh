@@ -1,4 +1,5 @@
-// Copies from device to shared memory that go on while the thread computes (compute capability 8.0).
+// Copies from device to shared memory that go on while the thread computes (compute capability 8.0; on older
+// devices the thread waits for each).
 //
 //   copy_async(shared, global, inside);  commit_copies();  ...  wait_for_copies<1>();  all but the newest are
 //   there
@@ -28,6 +29,10 @@ __device__ __forceinline__ void copy_async(unsigned shared, const void* global, 
   const int bytes = inside ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
                : "memory");
+#elif defined(__CUDA_ARCH__)
+  uint4 x{};
+  if (inside) x = *static_cast<const uint4*>(global);
+  *static_cast<uint4*>(__cvta_shared_to_generic(shared)) = x;
 #endif
 }
 // Ends a group of copies.

@@ -1,44 +1,94 @@
-// Clusters: neighbouring blocks that run at the same time and read each other's shared memory (compute
-// capability 9.0), for rows too long for the registers of one block.
+// Clusters: neighbouring blocks that run at the same time and write to each other's shared memory (compute
+// capability 9.0), for rows too long for one block.
 //
-// A launcher asks has_clusters() and keeps another way for devices without, and for the emulator, where a
-// block is alone.
+// A launcher asks has_clusters() and keeps another way for devices without. There, and in the emulator, a
+// cluster is one block, so that kernels for any number of blocks can be tried everywhere.
 #pragma once
 
 #if !TINYTORCH_CUDA_SIM
 #include <cooperative_groups.h>
 #endif
-#include <tinytorch/backend/cuda/kernel.cuh>
+#include <tinytorch/backend/cuda/collective.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
+inline constexpr int kMaxCluster = 8;  // blocks, on every device that has clusters
+
 inline bool has_clusters() { return TINYTORCH_CUDA_SIM == 0 && properties(current_device()).major >= 9; }
 
-// Waits for all blocks of the cluster.
-template <int kCluster>
-__device__ __forceinline__ void cluster_wait() {
 #if !TINYTORCH_CUDA_SIM && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
-  if constexpr (kCluster > 1) cooperative_groups::this_cluster().sync();
+#define TINYTORCH_HAS_CLUSTER 1
+#else
+#define TINYTORCH_HAS_CLUSTER 0
+#endif
+
+__device__ __forceinline__ int blocks_of_cluster() {
+#if TINYTORCH_HAS_CLUSTER
+  return static_cast<int>(cooperative_groups::this_cluster().num_blocks());
+#else
+  return 1;
+#endif
+}
+__device__ __forceinline__ int block_of_cluster() {
+#if TINYTORCH_HAS_CLUSTER
+  return static_cast<int>(cooperative_groups::this_cluster().block_rank());
+#else
+  return 0;
 #endif
 }
 
-// The sum of the blocks' x, which is the same in all threads of a block, in the order of the blocks. `turn`
-// counts the calls: a block may be one call ahead of those that still read. All blocks wait before they end.
-template <int kCluster, class T>
-__device__ __forceinline__ T cluster_sum(T x, [[maybe_unused]] unsigned turn) {
-#if !TINYTORCH_CUDA_SIM && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
-  if constexpr (kCluster > 1) {
-    __shared__ T given[2];
-    T* const mine = &given[turn % 2];
-    if (threadIdx.x == 0) *mine = x;
-    const auto cluster = cooperative_groups::this_cluster();
-    cluster.sync();
-    x = *cluster.map_shared_rank(mine, 0);
-#pragma unroll
-    for (int block = 1; block < kCluster; ++block) x = x + *cluster.map_shared_rank(mine, block);
-  }
+// Until all blocks of the cluster run: before the first access to another's shared memory.
+__device__ __forceinline__ void wait_for_cluster() {
+#if TINYTORCH_HAS_CLUSTER
+  cooperative_groups::this_cluster().sync();
 #endif
-  return x;
 }
+
+// Sums over the threads of a cluster, in two steps with other work between them:
+//
+//   sum.give(x);   ...   total = sum.take();
+//
+// x + x adds. The order of the additions depends on the numbers of warps and blocks alone. All threads call
+// both in turn; there may be one give() more between a give() and its take() of other blocks, not two.
+template <int kThreads, class T>
+class ClusterSum {
+ public:
+  static constexpr int kWarps = kThreads / kWarp;
+  struct Space {
+    T partial[2][kWarps * kMaxCluster];  // of even and odd turns
+  };
+  // space: in shared memory
+  __device__ __forceinline__ explicit ClusterSum(Space& space) : space_(space) {}
+
+  __device__ __forceinline__ void give(T x) {
+    x = warp_reduce(x, Sum());
+    const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+    T* const mine = &space_.partial[turn_ % 2][block_of_cluster() * kWarps + warp];
+#if TINYTORCH_HAS_CLUSTER
+    const auto cluster = cooperative_groups::this_cluster();
+    if (lane < blocks_of_cluster()) *cluster.map_shared_rank(mine, lane) = x;  // one lane for each block
+    cluster.barrier_arrive();
+#else
+    if (lane == 0) *mine = x;
+#endif
+  }
+  __device__ __forceinline__ T take() {
+#if TINYTORCH_HAS_CLUSTER
+    cooperative_groups::this_cluster().barrier_wait();
+#else
+    __syncthreads();
+#endif
+    const int lane = static_cast<int>(threadIdx.x) % kWarp, count = kWarps * blocks_of_cluster();
+    const T* const partial = space_.partial[turn_ % 2];
+    ++turn_;
+    T x = partial[lane % kWarps];
+    for (int k = kWarps; k < count; k += kWarps) x = x + partial[k + lane % kWarps];
+    return warp_reduce<kWarps>(x, Sum());
+  }
+
+ private:
+  Space& space_;
+  unsigned turn_ = 0;
+};
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -2,7 +2,9 @@
 // the result, and the order of combination depends on the block's size alone, so results are deterministic.
 #pragma once
 
+#include <cstring>
 #include <tinytorch/backend/cuda/kernel.cuh>
+#include <type_traits>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -28,19 +30,37 @@ struct Minimum {
   }
 };
 
+// The x of the lane whose number differs in the bits of `step`; x may be a struct of words.
+template <class T>
+__device__ __forceinline__ T shuffle_xor(const T& x, int step) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return __shfl_xor_sync(kAllLanes, x, step);
+  } else {
+    static_assert(sizeof(T) % sizeof(unsigned) == 0);
+    unsigned words[sizeof(T) / sizeof(unsigned)];
+    memcpy(words, &x, sizeof(T));
+#pragma unroll
+    for (unsigned& word : words) word = __shfl_xor_sync(kAllLanes, word, step);
+    T y;
+    memcpy(&y, words, sizeof(T));
+    return y;
+  }
+}
+
 // Over groups of kThreads neighbouring lanes (a power of two up to 32); all lanes of the warp take part.
 template <int kThreads = kWarp, class T, class Op>
 __device__ __forceinline__ T warp_reduce(T x, Op op) {
 #pragma unroll
-  for (int step = kThreads / 2; step > 0; step /= 2) x = op(x, __shfl_xor_sync(kAllLanes, x, step));
+  for (int step = kThreads / 2; step > 0; step /= 2) x = op(x, shuffle_xor(x, step));
   return x;
 }
 
-// Over a block of kThreads threads (a multiple of 32), all of which call it. `first` is op's neutral value.
-// Safe to call repeatedly: it begins and ends in step.
+// Over a block of kThreads threads (a power of two, 32 at least), all of which call it. Safe to call
+// repeatedly: it begins and ends in step.
 template <int kThreads, class T, class Op>
-__device__ __forceinline__ T block_reduce(T x, Op op, T first) {
+__device__ __forceinline__ T block_reduce(T x, Op op) {
   constexpr int kWarps = kThreads / kWarp;
+  static_assert(kWarps > 0 && (kThreads & (kThreads - 1)) == 0);
   x = warp_reduce(x, op);
   if constexpr (kWarps == 1) return x;
   __shared__ T partial[kWarps];
@@ -48,8 +68,7 @@ __device__ __forceinline__ T block_reduce(T x, Op op, T first) {
   __syncthreads();  // the previous call's readers are done
   if (lane == 0) partial[warp] = x;
   __syncthreads();
-  x = lane < kWarps ? partial[lane] : first;
-  return warp_reduce(x, op);
+  return warp_reduce<kWarps>(partial[lane % kWarps], op);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

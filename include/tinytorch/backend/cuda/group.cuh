@@ -20,7 +20,7 @@ static __global__ void __launch_bounds__(kGroupThreads)
   int64_t found = 0;
   const int64_t write = positions && row < rows ? starts[row] : 0;
   for (int64_t first = 0; first < n; first += kGroupTile) {
-    const int count = static_cast<int>(min(static_cast<int64_t>(kGroupTile), n - first));
+    const int count = static_cast<int>(std::min(static_cast<int64_t>(kGroupTile), n - first));
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < count; i += kGroupThreads) tile[i] = index[first + i];
     __syncthreads();

@@ -34,6 +34,20 @@ inline LaunchConfig over(int64_t elements, unsigned block) {
   return {dim3(static_cast<unsigned>(divided_up(elements, block))), dim3(block)};
 }
 
+#if !TINYTORCH_CUDA_SIM
+inline cudaLaunchConfig_t with_cluster(const LaunchConfig& config, cudaLaunchAttribute& size) {
+  size.id = cudaLaunchAttributeClusterDimension;
+  size.val.clusterDim = {config.cluster, 1, 1};
+  return {config.grid, config.block, config.shared_bytes, native_stream(), &size, 1};
+}
+template <class... Parameters>
+void allow_shared_memory(void (*kernel)(Parameters...), size_t bytes) {
+  if (bytes <= kSharedByDefault) return;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        "asking for more shared memory");
+}
+#endif
+
 // Queues a kernel. A grid without blocks is no work.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), const LaunchConfig& config, Arguments&&... arguments) {
@@ -43,19 +57,13 @@ void launch(void (*kernel)(Parameters...), const LaunchConfig& config, Arguments
   sim::run_grid(entry, config.grid, config.block, config.shared_bytes, native_stream(),
                 [=] { kernel(static_cast<Parameters>(arguments)...); });
 #else
-  if (config.shared_bytes > kSharedByDefault) {
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(config.shared_bytes)),
-          "asking for more shared memory");
-  }
+  allow_shared_memory(kernel, config.shared_bytes);
   if (config.cluster == 1) {
     kernel<<<config.grid, config.block, config.shared_bytes, native_stream()>>>(
         static_cast<Parameters>(arguments)...);
   } else {
     cudaLaunchAttribute size{};
-    size.id = cudaLaunchAttributeClusterDimension;
-    size.val.clusterDim = {config.cluster, 1, 1};
-    cudaLaunchConfig_t all{config.grid, config.block, config.shared_bytes, native_stream(), &size, 1};
+    const cudaLaunchConfig_t all = with_cluster(config, size);
     check(cudaLaunchKernelEx(&all, kernel, static_cast<Parameters>(arguments)...), "launching a cluster");
   }
 #endif
@@ -66,6 +74,16 @@ void launch(void (*kernel)(Parameters...), const LaunchConfig& config, Arguments
 template <class... Parameters>
 int64_t resident_blocks(void (*kernel)(Parameters...), const LaunchConfig& config) {
   int each = 0;
+#if !TINYTORCH_CUDA_SIM
+  allow_shared_memory(kernel, config.shared_bytes);
+  if (config.cluster > 1) {
+    cudaLaunchAttribute size{};
+    cudaLaunchConfig_t all = with_cluster(config, size);
+    all.gridDim = dim3(config.cluster);
+    check(cudaOccupancyMaxActiveClusters(&each, kernel, &all), "asking how many clusters fit");
+    return static_cast<int64_t>(std::max(each, 1)) * config.cluster;
+  }
+#endif
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, static_cast<int>(config.block.x),
                                                       config.shared_bytes),
         "asking how many blocks fit");

@@ -68,7 +68,7 @@ class ReplayInputs {
     for (const auto& f : calls_) f();
     for (const Value& v : values_) v.fill(chunks_[v.chunk].host.data() + v.offset);
     for (const Chunk& c : chunks_) {
-      copy_bytes(c.address, Device{DeviceType::cuda, device_}, c.host.data(), cpu, c.used, loc);
+      copy_bytes(c.address, Device{DeviceType::cuda, device_}, c.host.data(), tinytorch::cpu, c.used, loc);
     }
     default_generator().reserve(blocks_per_replay_);
   }

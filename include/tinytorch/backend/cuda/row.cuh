@@ -130,11 +130,11 @@ struct SharedRow {
 
 // Combines a value over the kGroup threads of a row: 32, or the whole block.
 template <int kGroup, class A, class Op>
-__device__ __forceinline__ A group_reduce(A x, Op op, A first) {
+__device__ __forceinline__ A group_reduce(A x, Op op) {
   if constexpr (kGroup == kWarp) {
     return warp_reduce(x, op);
   } else {
-    return block_reduce<kGroup>(x, op, first);
+    return block_reduce<kGroup>(x, op);
   }
 }
 
@@ -152,7 +152,7 @@ __device__ __forceinline__ Wide<T> exp_of(Wide<T> x) {
   } else if constexpr (std::is_same_v<T, float>) {
     return expf(x);
   } else {
-    return exp(x);
+    return std::exp(x);
   }
 }
 
@@ -164,6 +164,13 @@ bool rows_are_aligned(int64_t C, std::initializer_list<const void*> pointers) {
     if (reinterpret_cast<uintptr_t>(p) % 16 != 0) return false;
   }
   return true;
+}
+
+// Bytes of the longest aligned row that registers hold.
+inline constexpr int64_t kRegisterRowBytes = int64_t{512} * 8 * 16;
+template <class T>
+bool registers_hold(int64_t C) {
+  return C * static_cast<int64_t>(sizeof(T)) <= kRegisterRowBytes;
 }
 
 // Calls f.operator()<R>(bytes of shared memory) with the kind of row that holds C elements, `held` of them at
@@ -185,11 +192,11 @@ bool dispatch_row(int64_t C, int held, bool aligned, F&& f) {
   }
   const int64_t vectors = C / kWideOf<T>;
   if (vectors <= 32 * 4) return f.template operator()<Row<T, 32, 4>>(0), true;
-  if (vectors <= 32 * 8) return f.template operator()<Row<T, 32, 8>>(0), true;
-  if (vectors <= 256 * 2) return f.template operator()<Row<T, 256, 2>>(0), true;
+  if (vectors <= 64 * 4) return f.template operator()<Row<T, 64, 4>>(0), true;
+  if (vectors <= 128 * 4) return f.template operator()<Row<T, 128, 4>>(0), true;
   if (vectors <= 256 * 4) return f.template operator()<Row<T, 256, 4>>(0), true;
   if (vectors <= 256 * 8) return f.template operator()<Row<T, 256, 8>>(0), true;
-  if (vectors <= 512 * 8) return f.template operator()<Row<T, 512, 8>>(0), true;
+  if (registers_hold<T>(C)) return f.template operator()<Row<T, 512, 8>>(0), true;
   return shared.template operator()<kWideOf<T>>();
 }
 

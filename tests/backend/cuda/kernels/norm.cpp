@@ -104,6 +104,18 @@ TEST_CASE("rows for every way to hold one: registers of a warp or a block, share
   for (const int64_t C : {60004, 60001}) check_both(fresh, {1, C, f32});  // longer than shared memory
 }
 
+TEST_CASE("long rows, several to a block or a cluster" * needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  const auto many = [](int64_t rows) { return kEmulated ? 3 : rows; };
+  check_both(fresh, {many(300), 2052, f32});
+  check_both(fresh, {many(150), 4102, f64});
+  if (kEmulated) return;
+  for (const int64_t C : {8196, 16388, 32772, 50304, 65536}) check_both(fresh, {many(3'000'000 / C), C, f32});
+  for (const int64_t C : {16392, 50304, 131072}) check_both(fresh, {many(6'000'000 / C), C, bf16});
+  check_both(fresh, {70, 20006, f64});
+}
+
 TEST_CASE("weight and bias may be missing" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());

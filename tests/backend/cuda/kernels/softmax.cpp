@@ -82,6 +82,15 @@ TEST_CASE("rows for every way to hold one: registers of a warp or a block, share
   for (const int64_t n : {120008, 120009}) check_softmax(fresh, {2, n}, 1, f16, Layout::dense);
 }
 
+TEST_CASE("long rows, several to a cluster" * needs_devices()) {
+  if (kEmulated) return;  // has no clusters
+  Fresh fresh;
+  INFO(fresh.text());
+  for (const int64_t n : {16388, 32772, 50304}) {
+    check_softmax(fresh, {3'000'000 / n, n}, 1, f32, Layout::dense);
+  }
+  for (const int64_t n : {50304, 131072}) check_softmax(fresh, {6'000'000 / n, n}, 1, bf16, Layout::dense);
+}
 TEST_CASE("the result may take its operand's place" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());

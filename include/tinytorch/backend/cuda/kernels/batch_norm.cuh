@@ -115,7 +115,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
   for (int64_t k = 1; k < parts; ++k) m = merge(m, partial[k * channels + c]);
   const double var = m.m2 / m.count;
   mean[c] = static_cast<C>(m.mean);
-  spread[c] = static_cast<C>(eps < 0 ? var : 1 / sqrt(var + eps));
+  spread[c] = static_cast<C>(eps < 0 ? var : 1 / std::sqrt(var + eps));
 }
 
 // partial[part * C + c] = sum of dy and of dy (x - center).
@@ -139,8 +139,8 @@ static __global__ void __launch_bounds__(kChannelBlock)
       dot += u[k] * (v[k] - middle);
     }
   }
-  const double total = block_reduce<kChannelBlock>(static_cast<double>(sum), Sum(), 0.0);
-  const double product = block_reduce<kChannelBlock>(static_cast<double>(dot), Sum(), 0.0);
+  const double total = block_reduce<kChannelBlock>(static_cast<double>(sum), Sum());
+  const double product = block_reduce<kChannelBlock>(static_cast<double>(dot), Sum());
   if (threadIdx.x == 0) partial[blockIdx.y * walk.C + c] = {total, product};
 }
 
@@ -189,7 +189,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
   using C = Wide<T>;
   const int64_t i = thread_number();
   if (i >= channels) return;
-  const double rstd = 1 / sqrt(static_cast<double>(var[i]) + eps);
+  const double rstd = 1 / std::sqrt(static_cast<double>(var[i]) + eps);
   b[i] = static_cast<C>(rstd * (weight ? static_cast<double>(to<C>(weight[i])) : 1.0));
   c[i] = bias ? to<C>(bias[i]) : C(0);
 }
@@ -217,7 +217,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
     sum += w.partial[k * w.channels + i].x;
     dot += w.partial[k * w.channels + i].y;
   }
-  const double rstd = 1 / sqrt(static_cast<double>(w.var[i]) + w.eps), n = w.count;
+  const double rstd = 1 / std::sqrt(static_cast<double>(w.var[i]) + w.eps), n = w.count;
   const double scale = rstd * (w.weight ? static_cast<double>(to<C>(w.weight[i])) : 1.0);
   double by_x = 0, constant = 0;
   if (w.of_batch) {

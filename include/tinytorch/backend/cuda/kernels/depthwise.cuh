@@ -85,7 +85,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
     const A grad = to<A>(dy[(at.plane * s.M + m) * s.outputs + at.h * s.OW + at.w]);
     sum += grad * to<A>(x[((at.plane * s.C + m / s.group_m) * s.H + h) * s.W + w]);
   }
-  sum = block_reduce<kPlaneBlock>(sum, Sum(), A(0));
+  sum = block_reduce<kPlaneBlock>(sum, Sum());
   if (threadIdx.x == 0) dw[m * s.K + tap] = to<T>(sum);
 }
 

@@ -60,7 +60,7 @@ static __global__ void __launch_bounds__(kBiasThreads)
   __shared__ A sums[kBiasLines][kWarp * kWide];
   const int lane = static_cast<int>(threadIdx.x) % kWarp, line = static_cast<int>(threadIdx.x) / kWarp;
   const int64_t column = (static_cast<int64_t>(blockIdx.x) * kWarp + lane) * kWide;
-  const int64_t last = min((static_cast<int64_t>(blockIdx.y) + 1) * chunk, rows);
+  const int64_t last = std::min((static_cast<int64_t>(blockIdx.y) + 1) * chunk, rows);
   A sum[kWide] = {}, b[kWide];
   if (column < C) {
     load(b, bias + column);
@@ -193,7 +193,7 @@ static __global__ void __launch_bounds__(kResidualThreads)
     if constexpr (kGroup == kWarp) {
       return warp_reduce(x, Sum());
     } else {
-      return block_reduce<kResidualThreads>(x, Sum(), A(0));
+      return block_reduce<kResidualThreads>(x, Sum());
     }
   };
   const A n = static_cast<A>(C);
@@ -203,7 +203,7 @@ static __global__ void __launch_bounds__(kResidualThreads)
 #pragma unroll
     for (int k = 0; k < kWide; ++k) squares += (held[c + k] - mean) * (held[c + k] - mean);
   }
-  const A rstd = A(1) / sqrt(combine(squares) / n + eps);
+  const A rstd = A(1) / std::sqrt(combine(squares) / n + eps);
   if (!inside) return;
   if (lane == 0) {
     if (a.mean) a.mean[row] = mean;

@@ -50,10 +50,10 @@ __device__ __forceinline__ LogitSums<T> measure_logits(const T* row, int64_t V, 
       for (int k = 0; k < kWide; ++k) plain += v[k];
     }
   }
-  const A m = block_reduce<kLossThreads>(sum.m, Maximum(), kMinusInfinity<A>);
+  const A m = block_reduce<kLossThreads>(sum.m, Maximum());
   const A scaled = sum.m == kMinusInfinity<A> ? A(0) : sum.s * exp_of<T>(sum.m - m);
-  const A s = block_reduce<kLossThreads>(scaled, Sum(), A(0));
-  if (with_sum) plain = block_reduce<kLossThreads>(plain, Sum(), A(0));
+  const A s = block_reduce<kLossThreads>(scaled, Sum());
+  if (with_sum) plain = block_reduce<kLossThreads>(plain, Sum());
   return {{m, s}, plain};
 }
 
@@ -63,7 +63,7 @@ template <class T>
 __device__ __forceinline__ Wide<T> row_loss(const LogitSums<T>& sums, Wide<T> at_target, Wide<T> smoothing,
                                             int64_t V) {
   using A = Wide<T>;
-  const A log_sum = log(sums.exps.s);
+  const A log_sum = std::log(sums.exps.s);
   const A value = log_sum - (at_target - sums.exps.m);
   if (smoothing == A(0)) return value;
   const A mean = sums.sum / static_cast<A>(V);
@@ -79,7 +79,7 @@ static __global__ void __launch_bounds__(kLossThreads)
   const T* row = logits + n * V;
   const LogitSums<T> sums = measure_logits<T, kAligned>(row, V, p.smoothing != A(0));
   if (threadIdx.x != 0) return;
-  lse[n] = sums.exps.m + log(finished(sums.exps));
+  lse[n] = sums.exps.m + std::log(finished(sums.exps));
   const bool counts = t != p.ignored && t >= 0 && t < V;
   losses[n] = counts ? row_loss<T>(sums, to<A>(row[t]), p.smoothing, V) : A(0);
 }
@@ -94,8 +94,8 @@ static __global__ void __launch_bounds__(kLossThreads)
     if (losses) sum += static_cast<double>(losses[n]);
     if (target) used += target[n * target_step] != ignored ? 1 : 0;
   }
-  sum = block_reduce<kLossThreads>(sum, Sum(), 0.0);
-  used = block_reduce<kLossThreads>(used, Sum(), 0.0);
+  sum = block_reduce<kLossThreads>(sum, Sum());
+  used = block_reduce<kLossThreads>(used, Sum());
   if (threadIdx.x != 0) return;
   if (total) *total = mean ? sum / (target ? used : static_cast<double>(N)) : sum;
   if (count) *count = used;
@@ -113,7 +113,7 @@ static __global__ void __launch_bounds__(kLossThreads)
   const bool counts = t != p.ignored;
   const A shift = lse[n], uniform = p.smoothing / static_cast<A>(V);
   A weight = counts ? to<A>(grad[n * grad_step]) : A(0);
-  if (count) weight *= A(1) / static_cast<A>(max(1.0, *count));
+  if (count) weight *= A(1) / static_cast<A>(std::max(1.0, *count));
   const int64_t c = (static_cast<int64_t>(blockIdx.x) * kLossThreads + threadIdx.x) * kWide;
   if (c >= V) return;
   A v[kWide];
@@ -155,18 +155,18 @@ static __global__ void __launch_bounds__(kLossGradThreads, 2)
     }
   });
   const A own = m;
-  m = block_reduce<kLossGradThreads>(own, Maximum(), kMinusInfinity<A>);
+  m = block_reduce<kLossGradThreads>(own, Maximum());
   // A row of -inf alone has no sum: 0/0, as everywhere.
   s = own == kMinusInfinity<A> ? A(0) : s * exp_of<T>(own - m);
-  s = block_reduce<kLossGradThreads>(s, Sum(), A(0));
+  s = block_reduce<kLossGradThreads>(s, Sum());
   if (m == kMinusInfinity<A>) s = std::numeric_limits<A>::quiet_NaN();
-  if (smooth) plain = block_reduce<kLossGradThreads>(plain, Sum(), A(0));
+  if (smooth) plain = block_reduce<kLossGradThreads>(plain, Sum());
   const bool counts = t != p.ignored && t >= 0 && t < V;
   if (threadIdx.x == 0) {
-    lse[n] = m + log(s);
+    lse[n] = m + std::log(s);
     losses[n] = counts ? row_loss<T>({{m, s}, plain}, to<A>(r.kept[t]), p.smoothing, V) : A(0);
   }
-  const A weight = counts ? (count ? grad / static_cast<A>(max(1.0, *count)) : grad) : A(0);
+  const A weight = counts ? (count ? grad / static_cast<A>(std::max(1.0, *count)) : grad) : A(0);
   const A scale = weight / s, uniform = weight * p.smoothing / static_cast<A>(V);
   const A hot = weight * (A(1) - p.smoothing);
   T* const out = dx + n * V;
@@ -302,7 +302,7 @@ static __global__ void __launch_bounds__(kReduceThreads)
     sum += static_cast<double>(l);
   }
   if (!partial) return;
-  sum = block_reduce<kReduceThreads>(sum, Sum(), 0.0);
+  sum = block_reduce<kReduceThreads>(sum, Sum());
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 

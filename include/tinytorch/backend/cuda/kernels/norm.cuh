@@ -15,6 +15,7 @@ struct NormArrays {
   T* out;
   Wide<T>*mean, *rstd;
   const T *x, *weight, *bias;
+  Wide<T> eps;
 };
 
 // Whether a row leaves registers to fetch weight and bias along with it.
@@ -25,7 +26,7 @@ inline constexpr bool kFetchesEarly<Row<T, kGroup, kVectors, kWide>> = kVectors 
 
 template <class R, class T = typename R::Element>
 static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
-    norm_rows(NormArrays<T> a, int64_t rows, int64_t C, Wide<T> eps) {
+    norm_rows(NormArrays<T> a, int64_t rows, int64_t C) {
   using A = Wide<T>;
   constexpr int kGroup = R::kGroup, kWide = R::kWide;
   constexpr bool kEarly = kFetchesEarly<R>;
@@ -44,13 +45,13 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
 #pragma unroll
       for (int k = 0; k < kWide; ++k) mean += v[k];
     });
-    mean = group_reduce<kGroup>(mean, Sum(), A(0)) / n;
+    mean = group_reduce<kGroup>(mean, Sum()) / n;
   }
   r.each(C, [&](int64_t, const A(&v)[kWide]) {
 #pragma unroll
     for (int k = 0; k < kWide; ++k) squares += (v[k] - mean) * (v[k] - mean);
   });
-  const A rstd = A(1) / sqrt(group_reduce<kGroup>(squares, Sum(), A(0)) / n + eps);
+  const A rstd = A(1) / std::sqrt(group_reduce<kGroup>(squares, Sum()) / n + a.eps);
   if (R::lane() == 0) {
     if (a.mean) a.mean[row] = mean;
     a.rstd[row] = rstd;
@@ -88,8 +89,7 @@ inline constexpr int kNormThreads = 256;
 
 // A block per row of any length.
 template <class T>
-static __global__ void __launch_bounds__(kNormThreads)
-    norm_long_rows(NormArrays<T> a, int64_t C, Wide<T> eps) {
+static __global__ void __launch_bounds__(kNormThreads) norm_long_rows(NormArrays<T> a, int64_t C) {
   using A = Wide<T>;
   const int64_t row = blockIdx.x;
   const T* x = a.x + row * C;
@@ -97,13 +97,13 @@ static __global__ void __launch_bounds__(kNormThreads)
   A mean = 0, squares = 0;
   if (a.mean) {
     for (int64_t c = threadIdx.x; c < C; c += kNormThreads) mean += to<A>(x[c]);
-    mean = block_reduce<kNormThreads>(mean, Sum(), A(0)) / n;
+    mean = block_reduce<kNormThreads>(mean, Sum()) / n;
   }
   for (int64_t c = threadIdx.x; c < C; c += kNormThreads) {
     const A d = to<A>(x[c]) - mean;
     squares += d * d;
   }
-  const A rstd = A(1) / sqrt(block_reduce<kNormThreads>(squares, Sum(), A(0)) / n + eps);
+  const A rstd = A(1) / std::sqrt(block_reduce<kNormThreads>(squares, Sum()) / n + a.eps);
   if (threadIdx.x == 0) {
     if (a.mean) a.mean[row] = mean;
     a.rstd[row] = rstd;
@@ -126,14 +126,14 @@ inline void run_norm(const View& out, const View& mean, const View& rstd, const 
     using A = Wide<T>;
     const DenseInput<T> in(x), w(weight), b(bias);
     DenseOutput<T> y(out);
-    const NormArrays<T> a{y.data(), mean.as<A>(), rstd.as<A>(), in.data(), w.data(), b.data()};
+    const NormArrays<T> a{y.data(), mean.as<A>(), rstd.as<A>(),       in.data(),
+                          w.data(), b.data(),     static_cast<A>(eps)};
     const bool aligned = rows_are_aligned<T>(C, {in.data(), y.data(), w.data(), b.data()});
     const bool held = dispatch_row<T>(C, 1, aligned, [&]<class R>(size_t shared) {
-      launch(norm_rows<R>, rows_grid<R::kGroup>(rows, shared), a, rows, C, static_cast<A>(eps));
+      launch(norm_rows<R>, rows_grid<R::kGroup>(rows, shared), a, rows, C);
     });
     if (!held) {
-      launch(norm_long_rows<T>, {dim3(static_cast<unsigned>(rows)), dim3(kNormThreads)}, a, C,
-             static_cast<A>(eps));
+      launch(norm_long_rows<T>, {dim3(static_cast<unsigned>(rows)), dim3(kNormThreads)}, a, C);
     }
     y.finish();
   });

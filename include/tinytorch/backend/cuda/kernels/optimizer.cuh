@@ -90,8 +90,8 @@ struct AdamRule {
   __device__ void prepare(const AdamStep& step, double lr, double f, double weight_decay, int64_t number) {
     const auto t = static_cast<double>(number);
     factor = static_cast<T>(f);
-    rate = static_cast<T>(lr / (1 - pow(step.beta1, t)));
-    scale = static_cast<T>(1 / sqrt(1 - pow(step.beta2, t)));
+    rate = static_cast<T>(lr / (1 - std::pow(step.beta1, t)));
+    scale = static_cast<T>(1 / std::sqrt(1 - std::pow(step.beta2, t)));
     beta1 = static_cast<T>(step.beta1);
     rest1 = static_cast<T>(1 - step.beta1);
     beta2 = static_cast<T>(step.beta2);
@@ -104,7 +104,7 @@ struct AdamRule {
     const T gradient = factor * g + decay * p;
     m = beta1 * m + rest1 * gradient;
     v = beta2 * v + rest2 * gradient * gradient;
-    p = keep * p - rate * m / (sqrt(v) * scale + eps);
+    p = keep * p - rate * m / (std::sqrt(v) * scale + eps);
   }
 };
 
@@ -163,7 +163,7 @@ static __global__ void __launch_bounds__(kOptimizerThreads)
   const bool wide_gradient = std::is_same_v<T, N> || table.wide_gradient[s];
   const int64_t chunk = static_cast<int64_t>(blockIdx.x) - table.first_chunk[s];
   int64_t first = chunk * kOptimizerChunk;
-  const int64_t last = min(first + kOptimizerChunk, slot.count);
+  const int64_t last = std::min(first + kOptimizerChunk, slot.count);
   if (table.vector[s]) {
     const int64_t whole = last - last % kOptimizerEach;
     for (int64_t i = first + static_cast<int64_t>(threadIdx.x) * kOptimizerEach; i < whole;
@@ -185,7 +185,7 @@ static __global__ void __launch_bounds__(kOptimizerThreads)
   const T* g = static_cast<const T*>(table.slot[s].gradient);
   const int64_t chunk = static_cast<int64_t>(blockIdx.x) - table.first_chunk[s];
   int64_t first = chunk * kOptimizerChunk;
-  const int64_t last = min(first + kOptimizerChunk, table.slot[s].count);
+  const int64_t last = std::min(first + kOptimizerChunk, table.slot[s].count);
   double sum = 0;
   if (table.vector[s]) {
     const int64_t whole = last - last % kOptimizerEach;
@@ -203,7 +203,7 @@ static __global__ void __launch_bounds__(kOptimizerThreads)
     const auto value = static_cast<double>(to<Wide<T>>(g[i]));
     sum += value * value;
   }
-  sum = block_reduce<kOptimizerThreads>(sum, Sum(), 0.0);
+  sum = block_reduce<kOptimizerThreads>(sum, Sum());
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
@@ -212,7 +212,7 @@ static __global__ void __launch_bounds__(kTotalNormThreads)
   double sum = 0;
 #pragma unroll 4
   for (int64_t i = threadIdx.x; i < count; i += kTotalNormThreads) sum += partial[i];
-  const double norm = sqrt(block_reduce<kTotalNormThreads>(sum, Sum(), 0.0));
+  const double norm = std::sqrt(block_reduce<kTotalNormThreads>(sum, Sum()));
   if (threadIdx.x != 0) return;
   scalars[kGradientNorm] = norm;
   // norm - norm is NaN when the norm is not finite.

@@ -40,9 +40,9 @@ __device__ __forceinline__ void draw(const PhiloxBlock& b, bool normal, float (&
 __device__ __forceinline__ void draw(const PhiloxBlock& b, bool normal, double (&v)[2]) {
   constexpr double kTwoPi = 6.28318530717958647692;
   const double first = uniform_from_bits(b.v[0], b.v[1]), second = uniform_from_bits(b.v[2], b.v[3]);
-  const double r = normal ? sqrt(-2.0 * log(1.0 - first)) : 0.0;
-  v[0] = normal ? r * cos(kTwoPi * second) : first;
-  v[1] = normal ? r * sin(kTwoPi * second) : second;
+  const double r = normal ? std::sqrt(-2.0 * std::log(1.0 - first)) : 0.0;
+  v[0] = normal ? r * std::cos(kTwoPi * second) : first;
+  v[1] = normal ? r * std::sin(kTwoPi * second) : second;
 }
 
 template <class T>

@@ -150,7 +150,7 @@ static __global__ void __launch_bounds__(kReduceThreads)
        task += static_cast<int64_t>(gridDim.x) * kGroups) {
     const int64_t result = x.chunks == 1 ? task : task / x.chunks;  // a division costs more than a short row
     const int64_t first = (task - result * x.chunks) * x.chunk;
-    const int64_t last = min(first + x.chunk, x.reduced.count);
+    const int64_t last = std::min(first + x.chunk, x.reduced.count);
     const int64_t start = x.kept.offset(0, result);
     A sum = fold.neutral();
     for_stored<C>(x.dtype, [&]<class T>(T*) {
@@ -159,7 +159,7 @@ static __global__ void __launch_bounds__(kReduceThreads)
     if constexpr (kGroup == kWarp) {
       sum = warp_reduce(sum, fold);
     } else {
-      sum = block_reduce<kReduceThreads>(sum, fold, static_cast<A>(fold.neutral()));
+      sum = block_reduce<kReduceThreads>(sum, fold);
     }
     if (static_cast<int>(threadIdx.x) % kGroup == 0) out[task] = sum;
   }
@@ -176,7 +176,7 @@ static __global__ void __launch_bounds__(kReduceThreads)
   const int lane = static_cast<int>(threadIdx.x) % kWarp, line = static_cast<int>(threadIdx.x) / kWarp;
   const int64_t column = (static_cast<int64_t>(blockIdx.x) * kWarp + lane) * kWide;
   const int64_t outer = blockIdx.z, chunk = blockIdx.y;
-  const int64_t last = min((chunk + 1) * x.chunk, x.reduced.count);
+  const int64_t last = std::min((chunk + 1) * x.chunk, x.reduced.count);
   A sum[kWide];
   for (int w = 0; w < kWide; ++w) sum[w] = fold.neutral();
   if (column < row) {
@@ -232,7 +232,7 @@ static __global__ void __launch_bounds__(kReduceThreads)
   }
   if constexpr (kGroup == kWarp) sum = warp_reduce(sum, fold);
   if constexpr (kGroup == kReduceThreads) {
-    sum = block_reduce<kReduceThreads>(sum, fold, static_cast<typename Fold::A>(fold.neutral()));
+    sum = block_reduce<kReduceThreads>(sum, fold);
   }
   if (r >= out.count || lane != 0) return;
   const auto write = [&]<class T>(T*) {

@@ -146,7 +146,7 @@ static __global__ void __launch_bounds__(kScanThreads)
   __shared__ A warps[kWarps];
   const int64_t line = blockIdx.x / chunks, part = blockIdx.x % chunks;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int64_t first = part * chunk, last = min(first + chunk, l.length);
+  const int64_t first = part * chunk, last = std::min(first + chunk, l.length);
   A before = 0;
   if (write_out) {
     for (int64_t k = 0; k < part; ++k) before += totals[line * chunks + k];

@@ -1,11 +1,10 @@
-// Softmax, its logarithm and log-sum-exp, with gradients, along any dimension (contracts:
-// backend/cpu/softmax.hpp).
+// Softmax, its logarithm and log-sum-exp, along any dimension (contracts: backend/cpu/softmax.hpp).
 //
 // Three ways: rows in registers or shared memory (row.cuh), one read and one write; longer rows in segments,
 // each by a block: first every segment's maximum and sum, then the result, the second read coming mostly from
-// the L2 cache; and lines that lie side by side (another dimension than the last, or tiny
-// rows), one thread each. Sums are formed as (maximum m, sum s of e^(x - m)) and merged by scaling to the
-// larger maximum (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). Limit: memory.
+// the L2 cache; and lines that lie side by side (another dimension than the last, or tiny rows), one thread
+// each. Sums are formed as (maximum m, sum s of e^(x - m)) and merged by scaling to the larger maximum
+// (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). Limit: memory.
 #pragma once
 
 #include <limits>
@@ -63,44 +62,19 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
 #pragma unroll
     for (int k = 0; k < R::kWide; ++k) m = Maximum()(m, v[k]);
   });
-  m = group_reduce<kGroup>(m, Maximum(), kMinusInfinity<A>);
+  m = group_reduce<kGroup>(m, Maximum());
   A s = 0;
   r.each(C, [&](int64_t, const A(&v)[R::kWide]) {
 #pragma unroll
     for (int k = 0; k < R::kWide; ++k) s += exp_of<T>(v[k] - m);
   });
-  s = group_reduce<kGroup>(s, Sum(), A(0));
-  const A scale = A(1) / s, shift = logarithm ? log(s) : A(0);
+  s = group_reduce<kGroup>(s, Sum());
+  const A scale = A(1) / s, shift = logarithm ? std::log(s) : A(0);
   r.each(C, [&](int64_t c, const A(&v)[R::kWide]) {
     A y[R::kWide];
 #pragma unroll
     for (int k = 0; k < R::kWide; ++k) y[k] = logarithm ? v[k] - m - shift : exp_of<T>(v[k] - m) * scale;
     store(out + row * C + c, y);
-  });
-}
-
-// softmax: dx = y (dy - sum(dy y))      log_softmax: dx = dy - e^y sum(dy)
-template <class R, class T = typename R::Element>
-static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
-    softmax_grad_rows(T* dx, const T* dy, const T* y, int64_t rows, int64_t C, bool logarithm) {
-  using A = Wide<T>;
-  constexpr int kWide = R::kWide;
-  const int64_t row = row_of_group<R::kGroup>();
-  if (row >= rows) return;
-  R g, r;
-  g.read(dy + row * C, C, 0);
-  r.read(y + row * C, C, 1);
-  A sum = 0;
-  g.each_pair(r, C, [&](int64_t, const A(&a)[kWide], const A(&b)[kWide]) {
-#pragma unroll
-    for (int k = 0; k < kWide; ++k) sum += logarithm ? a[k] : a[k] * b[k];
-  });
-  sum = group_reduce<R::kGroup>(sum, Sum(), A(0));
-  g.each_pair(r, C, [&](int64_t c, const A(&a)[kWide], const A(&b)[kWide]) {
-    A d[kWide];
-#pragma unroll
-    for (int k = 0; k < kWide; ++k) d[k] = logarithm ? a[k] - exp_of<T>(b[k]) * sum : b[k] * (a[k] - sum);
-    store(dx + row * C + c, d);
   });
 }
 
@@ -115,7 +89,7 @@ struct Segment {
   __device__ __forceinline__ Segment(int64_t C, int64_t segments) : row(blockIdx.x / segments) {
     const int64_t column = blockIdx.x % segments * kSegment;
     first = row * C + column;
-    last = row * C + min(column + kSegment, C);
+    last = row * C + std::min(column + kSegment, C);
   }
   // f(first element) for each of this thread's vectors.
   template <int kWide, class F>
@@ -127,9 +101,9 @@ struct Segment {
 // The block's sum of its threads' sums, in every thread.
 template <class T, class A>
 __device__ __forceinline__ ScaledSum<A> block_sum(const ScaledSum<A>& sum) {
-  const A m = block_reduce<kSegmentThreads>(sum.m, Maximum(), kMinusInfinity<A>);
+  const A m = block_reduce<kSegmentThreads>(sum.m, Maximum());
   const A s = sum.m == kMinusInfinity<A> ? A(0) : sum.s * exp_of<T>(sum.m - m);
-  return {m, block_reduce<kSegmentThreads>(s, Sum(), A(0))};
+  return {m, block_reduce<kSegmentThreads>(s, Sum())};
 }
 
 template <class T, int kWide>
@@ -154,48 +128,13 @@ static __global__ void __launch_bounds__(kSegmentThreads)
   const Segment mine(C, segments);
   ScaledSum<A> sum;
   for (int64_t k = 0; k < segments; ++k) sum = merge<T>(sum, sums[mine.row * segments + k]);
-  const A s = finished(sum), scale = A(1) / s, shift = logarithm ? log(s) : A(0);
+  const A s = finished(sum), scale = A(1) / s, shift = logarithm ? std::log(s) : A(0);
   mine.each<kWide>([&](int64_t i) {
     A v[kWide];
     load(v, x + i);
 #pragma unroll
     for (int k = 0; k < kWide; ++k) v[k] = logarithm ? v[k] - sum.m - shift : exp_of<T>(v[k] - sum.m) * scale;
     store(out + i, v);
-  });
-}
-
-template <class T, int kWide>
-static __global__ void __launch_bounds__(kSegmentThreads)
-    softmax_grad_segment_sums(Wide<T>* sums, const T* dy, const T* y, int64_t C, int64_t segments,
-                              bool logarithm) {
-  using A = Wide<T>;
-  A sum = 0;
-  Segment(C, segments).each<kWide>([&](int64_t i) {
-    A g[kWide], v[kWide];
-    load(g, dy + i);
-    if (!logarithm) load(v, y + i);
-#pragma unroll
-    for (int k = 0; k < kWide; ++k) sum += logarithm ? g[k] : g[k] * v[k];
-  });
-  sum = block_reduce<kSegmentThreads>(sum, Sum(), A(0));
-  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
-}
-
-template <class T, int kWide>
-static __global__ void __launch_bounds__(kSegmentThreads)
-    softmax_grad_segments(T* dx, const T* dy, const T* y, const Wide<T>* sums, int64_t C, int64_t segments,
-                          bool logarithm) {
-  using A = Wide<T>;
-  const Segment mine(C, segments);
-  A sum = 0;
-  for (int64_t k = 0; k < segments; ++k) sum += sums[mine.row * segments + k];
-  mine.each<kWide>([&](int64_t i) {
-    A g[kWide], v[kWide];
-    load(g, dy + i);
-    load(v, y + i);
-#pragma unroll
-    for (int k = 0; k < kWide; ++k) g[k] = logarithm ? g[k] - exp_of<T>(v[k]) * sum : v[k] * (g[k] - sum);
-    store(dx + i, g);
   });
 }
 
@@ -212,30 +151,10 @@ static __global__ void __launch_bounds__(kLineThreads)
   const int64_t start = i / inner * C * inner + i % inner;
   ScaledSum<A> sum;
   for (int64_t e = 0; e < C; ++e) include<T>(sum, to<A>(x[start + e * inner]));
-  const A s = finished(sum), scale = A(1) / s, shift = logarithm ? log(s) : A(0);
+  const A s = finished(sum), scale = A(1) / s, shift = logarithm ? std::log(s) : A(0);
   for (int64_t e = 0; e < C; ++e) {
     const A d = to<A>(x[start + e * inner]) - sum.m;
     out[start + e * inner] = to<T>(logarithm ? d - shift : exp_of<T>(d) * scale);
-  }
-}
-
-template <class T>
-static __global__ void __launch_bounds__(kLineThreads)
-    softmax_grad_lines(T* dx, const T* dy, const T* y, int64_t lines, int64_t C, int64_t inner,
-                       bool logarithm) {
-  using A = Wide<T>;
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kLineThreads + threadIdx.x;
-  if (i >= lines) return;
-  const int64_t start = i / inner * C * inner + i % inner;
-  A sum = 0;
-  for (int64_t e = 0; e < C; ++e) {
-    const A g = to<A>(dy[start + e * inner]);
-    sum += logarithm ? g : g * to<A>(y[start + e * inner]);
-  }
-  for (int64_t e = 0; e < C; ++e) {
-    const int64_t at = start + e * inner;
-    const A g = to<A>(dy[at]), v = to<A>(y[at]);
-    dx[at] = to<T>(logarithm ? g - exp_of<T>(v) * sum : v * (g - sum));
   }
 }
 
@@ -281,42 +200,8 @@ inline void run_softmax(const View& out, const View& x, int dim, bool logarithm)
   });
 }
 
-inline void run_softmax_grad(const View& dx, const View& dy, const View& y, int dim, bool logarithm) {
-  const SoftmaxShape s(y, dim);
-  if (s.lines == 0) return;
-  dispatch_stored(y.dtype, [&]<class T>(T*) {
-    const DenseInput<T> g(dy), in(y);
-    DenseOutput<T> to_(dx);
-    if (s.by_lines()) {
-      launch(softmax_grad_lines<T>, over(s.lines, kLineThreads), to_.data(), g.data(), in.data(), s.lines,
-             s.C, s.inner, logarithm);
-      return to_.finish();
-    }
-    const bool aligned = rows_are_aligned<T>(s.C, {in.data(), g.data(), to_.data()});
-    const bool held = dispatch_row<T>(s.C, 2, aligned, [&]<class R>(size_t shared) {
-      launch(softmax_grad_rows<R>, rows_grid<R::kGroup>(s.lines, shared), to_.data(), g.data(), in.data(),
-             s.lines, s.C, logarithm);
-    });
-    if (!held) {
-      const DeviceScratch<Wide<T>> sums(s.lines * s.segments());
-      launch(aligned ? softmax_grad_segment_sums<T, kWideOf<T>> : softmax_grad_segment_sums<T, 1>,
-             s.segments_grid(), sums.data(), g.data(), in.data(), s.C, s.segments(), logarithm);
-      launch(aligned ? softmax_grad_segments<T, kWideOf<T>> : softmax_grad_segments<T, 1>, s.segments_grid(),
-             to_.data(), g.data(), in.data(), sums.data(), s.C, s.segments(), logarithm);
-    }
-    to_.finish();
-  });
-}
-
 void softmax(const View& out, const View& x, int dim) { run_softmax(out, x, dim, false); }
 void log_softmax(const View& out, const View& x, int dim) { run_softmax(out, x, dim, true); }
-void softmax_grad(const View& dx, const View& dy, const View& y, int dim) {
-  run_softmax_grad(dx, dy, y, dim, false);
-}
-void log_softmax_grad(const View& dx, const View& dy, const View& y, int dim) {
-  run_softmax_grad(dx, dy, y, dim, true);
-}
-
 // A block per result; the reduced elements may lie anywhere.
 template <class T>
 static __global__ void __launch_bounds__(kSegmentThreads)
@@ -330,7 +215,7 @@ static __global__ void __launch_bounds__(kSegmentThreads)
   sum = block_sum<T>(sum);
   if (threadIdx.x != 0) return;
   const bool infinite = sum.m == kMinusInfinity<A> || sum.m == std::numeric_limits<A>::infinity();
-  out[blockIdx.x] = to<T>(infinite ? sum.m : sum.m + log(sum.s));
+  out[blockIdx.x] = to<T>(infinite ? sum.m : sum.m + std::log(sum.s));
 }
 
 void logsumexp(const View& out, const View& x, const bool* reduced) {

@@ -37,7 +37,7 @@ static __global__ void __launch_bounds__(kSortThreads)
     sort_tiles_kernel(SortPair<C>* pairs, const T* x, int64_t n, int64_t tiles, bool descending) {
   __shared__ SortPair<C> tile[kSortTile];
   const int64_t row = blockIdx.x / tiles, first = blockIdx.x % tiles * kSortTile;
-  const int count = static_cast<int>(min(static_cast<int64_t>(kSortTile), n - first));
+  const int count = static_cast<int>(std::min(static_cast<int64_t>(kSortTile), n - first));
   int width = 1;
   while (width < count) width *= 2;
   for (int i = static_cast<int>(threadIdx.x); i < width; i += kSortThreads) {
@@ -79,8 +79,8 @@ static __global__ void __launch_bounds__(kSortThreads)
   if (i >= count) return;
   const int64_t row = i / n, at = i % n, pair = at / (2 * run) * 2 * run;
   const bool left = at - pair < run;
-  const int64_t other = left ? min(pair + run, n) : pair,
-                other_end = left ? min(pair + 2 * run, n) : pair + run;
+  const int64_t other = left ? std::min(pair + run, n) : pair,
+                other_end = left ? std::min(pair + 2 * run, n) : pair + run;
   const SortPair<C> mine = in[i];
   int64_t low = other, high = other_end;  // how many of the other run come before mine
   while (low < high) {

@@ -1,0 +1,100 @@
+// The gradient of rows that are normalized, strip by strip (strips.cuh): NormGradStrips is the Work of
+// norm_grad.cuh's long rows.
+#pragma once
+
+#include <tinytorch/backend/cuda/strips.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// mean null: rms_norm, whose dx lacks the term mean(g). weight null: all ones. dweight, dbias: partial sums
+// [blocks, C] in the compute type, or null; dx may be null.
+template <class T>
+struct NormGradArrays {
+  T* dx;
+  Wide<T>*dweight, *dbias;
+  const T *dy, *x, *weight;
+  const Wide<T>*mean, *rstd;
+};
+
+// What a row needs for its derivative: two sums that are reduced together.
+template <class A>
+struct NormSums {
+  A g, gh;
+  __device__ __forceinline__ NormSums operator+(const NormSums& other) const {
+    return {g + other.g, gh + other.gh};
+  }
+};
+// A thread keeps its columns' shares of dweight and dbias, and its part of the weight, in registers. A
+// cluster leaves one line of partial sums.
+template <class T>
+struct NormGradStrips {
+  using Element = T;
+  using Arrays = NormGradArrays<T>;
+  using A = Wide<T>;
+  using Sums = NormSums<A>;
+  struct Facts {
+    A mean, rstd;
+  };
+  static constexpr int kInputs = 2, kWide = kWideOf<T>;
+  using S = Strip<T, kInputs>;
+
+  Arrays a;
+  int64_t C;
+  A dw[kStripVectors][kWide] = {}, db[kStripVectors][kWide] = {};
+  Row<T, kStripThreads, kStripVectors> weight;
+
+  __device__ __forceinline__ NormGradStrips(const Arrays& arrays, const S& strip, int64_t columns)
+      : a(arrays), C(columns) {
+    if (a.weight) weight.read(a.weight + strip.first, strip.columns);
+  }
+  static __device__ __forceinline__ const T* input(const Arrays& arrays, int k) {
+    return k == 0 ? arrays.dy : arrays.x;
+  }
+  __device__ __forceinline__ Facts facts(int64_t row) const {
+    return {a.mean ? a.mean[row] : A(0), a.rstd[row]};
+  }
+  __device__ __forceinline__ void weigh(A (&g)[kWide], const A (&dy)[kWide], int v) const {
+    if (a.weight) weight.get(v, g);
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) g[k] = a.weight ? dy[k] * g[k] : dy[k];
+  }
+  __device__ __forceinline__ Sums visit(const S& strip, const Facts& row) {
+    Sums sums{0, 0};
+    strip.each([&](int v, const A(&in)[kInputs][kWide]) {
+      A g[kWide];
+      weigh(g, in[0], v);
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        const A h = (in[1][k] - row.mean) * row.rstd;
+        dw[v][k] += in[0][k] * h;
+        db[v][k] += in[0][k];
+        sums = sums + Sums{g[k], g[k] * h};
+      }
+    });
+    return sums;
+  }
+  __device__ __forceinline__ void finish(const S& strip, const Facts& row, const Sums& sums,
+                                         int64_t r) const {
+    if (!a.dx) return;
+    const A n = static_cast<A>(C), mean_g = a.mean ? sums.g / n : A(0), mean_gh = sums.gh / n;
+    T* const dx = a.dx + r * C + strip.first;
+    strip.each([&](int v, const A(&in)[kInputs][kWide]) {
+      A g[kWide];
+      weigh(g, in[0], v);
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        g[k] = row.rstd * (g[k] - mean_g - (in[1][k] - row.mean) * row.rstd * mean_gh);
+      }
+      store(dx + S::column(v), g);
+    });
+  }
+  __device__ __forceinline__ void end(const S& strip) const {
+    const int64_t out = blockIdx.x / static_cast<unsigned>(blocks_of_cluster()) * C + strip.first;
+    strip.each_vector([&](int v) {
+      if (a.dweight) store(a.dweight + out + S::column(v), dw[v]);
+      if (a.dbias) store(a.dbias + out + S::column(v), db[v]);
+    });
+  }
+};
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,0 +1,142 @@
+// Gradients of softmax and its logarithm, along any dimension (contracts: backend/cpu/softmax.hpp).
+//
+//   softmax: dx = y (dy - sum(dy y))      log_softmax: dx = dy - e^y sum(dy)
+//
+// The ways are those of softmax.cuh, and strips (strips.cuh) for rows longer than registers: two rows are
+// read, so that shared memory holds half as many columns. Limit: memory.
+#pragma once
+
+#include <tinytorch/backend/cuda/kernels/softmax.cuh>
+#include <tinytorch/backend/cuda/kernels/softmax_grad_strips.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// --- rows in registers ---
+
+template <class R, class T = typename R::Element>
+static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
+    softmax_grad_rows(T* dx, const T* dy, const T* y, int64_t rows, int64_t C, bool logarithm) {
+  using A = Wide<T>;
+  constexpr int kWide = R::kWide;
+  const int64_t row = row_of_group<R::kGroup>();
+  if (row >= rows) return;
+  R g, r;
+  g.read(dy + row * C, C, 0);
+  r.read(y + row * C, C, 1);
+  A sum = 0;
+  g.each_pair(r, C, [&](int64_t, const A(&a)[kWide], const A(&b)[kWide]) {
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) sum += logarithm ? a[k] : a[k] * b[k];
+  });
+  sum = group_reduce<R::kGroup>(sum, Sum());
+  g.each_pair(r, C, [&](int64_t c, const A(&a)[kWide], const A(&b)[kWide]) {
+    A d[kWide];
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) d[k] = logarithm ? a[k] - exp_of<T>(b[k]) * sum : b[k] * (a[k] - sum);
+    store(dx + row * C + c, d);
+  });
+}
+
+// --- rows in segments ---
+
+template <class T, int kWide>
+static __global__ void __launch_bounds__(kSegmentThreads)
+    softmax_grad_segment_sums(Wide<T>* sums, const T* dy, const T* y, int64_t C, int64_t segments,
+                              bool logarithm) {
+  using A = Wide<T>;
+  A sum = 0;
+  Segment(C, segments).each<kWide>([&](int64_t i) {
+    A g[kWide], v[kWide];
+    load(g, dy + i);
+    if (!logarithm) load(v, y + i);
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) sum += logarithm ? g[k] : g[k] * v[k];
+  });
+  sum = block_reduce<kSegmentThreads>(sum, Sum());
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+template <class T, int kWide>
+static __global__ void __launch_bounds__(kSegmentThreads)
+    softmax_grad_segments(T* dx, const T* dy, const T* y, const Wide<T>* sums, int64_t C, int64_t segments,
+                          bool logarithm) {
+  using A = Wide<T>;
+  const Segment mine(C, segments);
+  A sum = 0;
+  for (int64_t k = 0; k < segments; ++k) sum += sums[mine.row * segments + k];
+  mine.each<kWide>([&](int64_t i) {
+    A g[kWide], v[kWide];
+    load(g, dy + i);
+    load(v, y + i);
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) g[k] = logarithm ? g[k] - exp_of<T>(v[k]) * sum : v[k] * (g[k] - sum);
+    store(dx + i, g);
+  });
+}
+
+// --- lines side by side ---
+
+template <class T>
+static __global__ void __launch_bounds__(kLineThreads)
+    softmax_grad_lines(T* dx, const T* dy, const T* y, int64_t lines, int64_t C, int64_t inner,
+                       bool logarithm) {
+  using A = Wide<T>;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kLineThreads + threadIdx.x;
+  if (i >= lines) return;
+  const int64_t start = i / inner * C * inner + i % inner;
+  A sum = 0;
+  for (int64_t e = 0; e < C; ++e) {
+    const A g = to<A>(dy[start + e * inner]);
+    sum += logarithm ? g : g * to<A>(y[start + e * inner]);
+  }
+  for (int64_t e = 0; e < C; ++e) {
+    const int64_t at = start + e * inner;
+    const A g = to<A>(dy[at]), v = to<A>(y[at]);
+    dx[at] = to<T>(logarithm ? g - exp_of<T>(v) * sum : v * (g - sum));
+  }
+}
+
+// --- launchers ---
+
+inline void run_softmax_grad(const View& dx, const View& dy, const View& y, int dim, bool logarithm) {
+  const SoftmaxShape s(y, dim);
+  if (s.lines == 0) return;
+  dispatch_stored(y.dtype, [&]<class T>(T*) {
+    const DenseInput<T> g(dy), in(y);
+    DenseOutput<T> to_(dx);
+    if (s.by_lines()) {
+      launch(softmax_grad_lines<T>, over(s.lines, kLineThreads), to_.data(), g.data(), in.data(), s.lines,
+             s.C, s.inner, logarithm);
+      return to_.finish();
+    }
+    const bool aligned = rows_are_aligned<T>(s.C, {in.data(), g.data(), to_.data()});
+    if (aligned && !registers_hold<T>(s.C)) {
+      using Work = SoftmaxGradStrips<T>;
+      if (const StripsPlan plan = plan_strips<Work>(s.lines, s.C); plan.clusters > 0) {
+        launch_strips<Work>(plan, {to_.data(), g.data(), in.data(), logarithm}, s.lines, s.C);
+        return to_.finish();
+      }
+    }
+    const bool held = dispatch_row<T>(s.C, 2, aligned, [&]<class R>(size_t shared) {
+      launch(softmax_grad_rows<R>, rows_grid<R::kGroup>(s.lines, shared), to_.data(), g.data(), in.data(),
+             s.lines, s.C, logarithm);
+    });
+    if (!held) {
+      const DeviceScratch<Wide<T>> sums(s.lines * s.segments());
+      launch(aligned ? softmax_grad_segment_sums<T, kWideOf<T>> : softmax_grad_segment_sums<T, 1>,
+             s.segments_grid(), sums.data(), g.data(), in.data(), s.C, s.segments(), logarithm);
+      launch(aligned ? softmax_grad_segments<T, kWideOf<T>> : softmax_grad_segments<T, 1>, s.segments_grid(),
+             to_.data(), g.data(), in.data(), sums.data(), s.C, s.segments(), logarithm);
+    }
+    to_.finish();
+  });
+}
+
+void softmax_grad(const View& dx, const View& dy, const View& y, int dim) {
+  run_softmax_grad(dx, dy, y, dim, false);
+}
+void log_softmax_grad(const View& dx, const View& dy, const View& y, int dim) {
+  run_softmax_grad(dx, dy, y, dim, true);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,0 +1,54 @@
+// The gradient of softmax and its logarithm, strip by strip (strips.cuh): SoftmaxGradStrips is the Work of
+// softmax_grad.cuh's long rows.
+#pragma once
+
+#include <tinytorch/backend/cuda/strips.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+template <class T>
+struct SoftmaxGradArrays {
+  T* dx;
+  const T *dy, *y;
+  bool logarithm;
+};
+
+template <class T>
+struct SoftmaxGradStrips : PlainStripWork {
+  using Element = T;
+  using Arrays = SoftmaxGradArrays<T>;
+  using A = Wide<T>;
+  using Sums = A;
+  static constexpr int kInputs = 2, kWide = kWideOf<T>;
+  using S = Strip<T, kInputs>;
+
+  Arrays a;
+  int64_t C;
+
+  __device__ __forceinline__ SoftmaxGradStrips(const Arrays& arrays, const S&, int64_t columns)
+      : a(arrays), C(columns) {}
+  static __device__ __forceinline__ const T* input(const Arrays& arrays, int k) {
+    return k == 0 ? arrays.dy : arrays.y;
+  }
+  __device__ __forceinline__ Sums visit(const S& strip, const Facts&) const {
+    A sum = 0;
+    strip.each([&](int, const A(&in)[kInputs][kWide]) {
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) sum += a.logarithm ? in[0][k] : in[0][k] * in[1][k];
+    });
+    return sum;
+  }
+  __device__ __forceinline__ void finish(const S& strip, const Facts&, const Sums& sum, int64_t row) const {
+    T* const dx = a.dx + row * C + strip.first;
+    strip.each([&](int v, const A(&in)[kInputs][kWide]) {
+      A d[kWide];
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        d[k] = a.logarithm ? in[0][k] - exp_of<T>(in[1][k]) * sum : in[1][k] * (in[0][k] - sum);
+      }
+      store(dx + S::column(v), d);
+    });
+  }
+};
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

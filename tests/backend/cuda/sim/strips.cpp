@@ -1,0 +1,63 @@
+// Rows walked in strips by clusters of one block, more rows than blocks: backend/cuda/strips.cuh. Clusters of
+// several blocks need a GPU (kernels/norm.cpp, kernels/softmax.cpp).
+#include <support/device_array.hpp>
+#include <support/fresh.hpp>
+
+#if TINYTORCH_CUDA_SIM
+#include <tinytorch/backend/cuda/kernels/softmax_grad_strips.cuh>
+
+namespace cuda = tinytorch::backend::cuda;
+using namespace test;
+
+namespace {
+
+// Walks `rows` rows by `walkers` blocks.
+template <class Work>
+void walk(const typename Work::Arrays& arrays, int64_t rows, int64_t C, int64_t walkers) {
+  cuda::StripsPlan plan = cuda::plan_strips<Work>(rows, C);
+  REQUIRE(plan.clusters > 0);
+  plan.config.grid.x = static_cast<unsigned>(walkers);
+  cuda::launch_strips<Work>(plan, arrays, rows, C);
+}
+
+template <class T>
+void check_softmax_grad(Fresh& fresh, DType dtype, int64_t rows, int64_t C, int64_t walkers, bool logarithm) {
+  INFO(text_of(dtype), " [", rows, ", ", C, "] by ", walkers, " blocks, logarithm ", logarithm);
+  DeviceArray dy = fresh.array(dtype, {rows, C}), y = fresh.array(dtype, {rows, C}, -3, 0),
+              dx(dtype, {rows, C});
+  walk<cuda::SoftmaxGradStrips<T>>({dx.view().template as<T>(), dy.view().template as<const T>(),
+                                    y.view().template as<const T>(), logarithm},
+                                   rows, C, walkers);
+  const std::vector<double> g = dy.values(), v = y.values();
+  std::vector<double> want(g.size());
+  const auto width = static_cast<size_t>(C);
+  for (size_t first = 0; first < g.size(); first += width) {
+    double sum = 0;
+    for (size_t c = first; c < first + width; ++c) sum += logarithm ? g[c] : g[c] * v[c];
+    for (size_t c = first; c < first + width; ++c) {
+      want[c] = logarithm ? g[c] - std::exp(v[c]) * sum : v[c] * (g[c] - sum);
+    }
+  }
+  check_close(dx.values(), want, dtype, 100, 4);
+}
+
+}  // namespace
+
+TEST_CASE("every row of a walk, by one block and by several, whole and partly filled strips" *
+          needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  for (const bool logarithm : {false, true}) {
+    for (const int64_t walkers : {1, 2, 5}) {
+      check_softmax_grad<float>(fresh, f32, 5, 2100, walkers, logarithm);
+      check_softmax_grad<BFloat16>(fresh, bf16, 5, 4104, walkers, logarithm);
+    }
+    check_softmax_grad<float>(fresh, f32, 2, 8192, 1, logarithm);
+    check_softmax_grad<float>(fresh, f32, 7, 4, 2, logarithm);
+    check_softmax_grad<double>(fresh, f64, 4, 1026, 1, logarithm);
+  }
+}
+
+#else
+TEST_CASE("the emulator is not built" * doctest::skip()) {}
+#endif
