@@ -29,8 +29,10 @@ SANITIZE=${SANITIZE:-^test_(backend_cuda_kernels|tensor_ops|tensor_vjp)_}
 TOOLS=${TOOLS:-memcheck racecheck initcheck synccheck}
 mkdir -p "$LOGS"
 
-names_of() { # regular expression -> names of tests, which are also their targets; NAME_cuda is NAME on the GPU
-  (cd "$BUILD" && ctest -N -R "$1") | sed -n 's/^ *Test *#[0-9]*: *\([^ ]*\).*/\1/p' | grep -v '_cuda$'
+names_of() { # regular expression -> names of tests, which are also their targets; not NAME_cuda, NAME on the GPU
+  (cd "$BUILD" && ctest -N -R "$1") | sed -n 's/^ *Test *#[0-9]*: *\([^ ]*\).*/\1/p' |
+    awk '{ name[++n] = $1; is[$1] = 1 } END { for (i = 1; i <= n; ++i) { base = name[i]; sub(/_cuda$/, "", base)
+           if (base == name[i] || !(base in is)) print name[i] } }'
 }
 
 configure() {
