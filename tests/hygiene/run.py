@@ -92,13 +92,13 @@ def include_budgets(tree):
 
 
 def links(tree, pool):
+    together = [path.relative_to(tree.include) for path in tree.headers()
+                if path.suffix == ".hpp" and path.parent.name != "sim"]  # the emulator defines CUDA's words
     jobs = [("two files link, header-only", pool.submit(
                 compilers.two_files_link, tree, "tinytorch/tinytorch.hpp",
                 "tinytorch::matmul(tinytorch::ones({2, 3}), tinytorch::ones({3, 2})).sum().item<float>()")),
-            ("all headers in one file", pool.submit(
-                compilers.headers_together, tree,
-                [path.relative_to(tree.include) for path in tree.headers()
-                 if path.suffix == ".hpp" and path.parent.name != "sim"])),  # the emulator defines CUDA's words
+            *((f"{compiler}: all headers in one file", pool.submit(compilers.headers_together, tree, together, compiler))
+              for compiler in ("g++", "clang++")),
             ("objects with and without CUDA do not link", pool.submit(compilers.cuda_answers_do_not_mix, tree))]
     for name, job in jobs:
         report(name, *job.result())

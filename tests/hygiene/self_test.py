@@ -132,6 +132,9 @@ class Compilers(unittest.TestCase):
             if "nvcc" not in compiler[0]:
                 with self.subTest(compiler=compiler[0]):
                     self.assertFalse(compilers.header_alone(tree, compiler, "tinytorch/a.hpp")[0])
+        for compiler in ("g++", "clang++"):
+            with self.subTest(together=compiler):
+                self.assertFalse(compilers.headers_together(tree, ["tinytorch/a.hpp"], compiler)[0])
 
     def test_a_function_that_is_not_inline_fails_the_link(self):
         tree = self.tree("#pragma once\nint f() { return 1; }\n")
