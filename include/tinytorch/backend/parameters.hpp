@@ -20,6 +20,40 @@ struct ResidualNorm {
   uint64_t seed = 0, first_block = 0;
 };
 
+// Keys from `first` to below `last`; none where last <= first.
+struct KeyRange {
+  int64_t first, last;
+};
+
+// Of attention. Queries are the last T of S positions: query t stands at position t + S - T.
+struct AttentionParameters {
+  double scale = 1;     // of q k^T
+  bool causal = false;  // keys up to the query's own position
+  int64_t window = 0;   // > 0: only keys less than `window` positions away
+  // Dropout of probabilities: p (0: none), by the words from first_block of stream `seed` on. Four
+  // neighbouring keys of a query share a block; the block's numbers count queries [B, H, T], then keys.
+  double p = 0;
+  uint64_t seed = 0, first_block = 0;
+
+  constexpr KeyRange keys_of(int64_t t, int64_t T, int64_t S) const {
+    const int64_t position = t + S - T;
+    KeyRange range{0, S};
+    if (window > 0 && position - window + 1 > 0) range.first = position - window + 1;
+    const int64_t reach = causal ? 1 : window;
+    if (reach > 0 && position + reach < S) range.last = position + reach;
+    return range;
+  }
+  static constexpr uint64_t dropout_blocks(int64_t queries, int64_t S) {
+    return static_cast<uint64_t>(queries) * static_cast<uint64_t>((S + 3) / 4);
+  }
+  constexpr uint64_t dropout_block(int64_t query, int64_t key, int64_t S) const {
+    return first_block + dropout_blocks(query, S) + static_cast<uint64_t>(key / 4);
+  }
+  // A word below the limit drops its key.
+  constexpr uint32_t dropout_limit() const { return p < 1 ? static_cast<uint32_t>(p * 0x1p32) : 0xffffffffu; }
+  constexpr double dropout_scale() const { return p < 1 ? 1 / (1 - p) : 0; }
+};
+
 struct CrossEntropyParameters {
   int64_t ignore_index = -100;
   double label_smoothing = 0;

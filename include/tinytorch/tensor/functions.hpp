@@ -201,6 +201,19 @@ TT_API NormalizedSum residual_rms_norm(const Tensor& x, const Tensor& residual, 
                                        double eps = 1e-6, double dropout = 0,
                                        Generator& generator = default_generator(), TT_LOC);
 
+// --- attention ---
+struct AttentionOptions {
+  bool causal = false;  // query t sees keys up to t + S - T: the last query sees all
+  int64_t window = 0;   // > 0: only keys less than `window` positions away
+  double scale = 0;     // of q k^T; 0 means 1 / sqrt(D)
+  double dropout = 0;   // probability that a probability is dropped
+};
+// softmax(scale q k^T + mask) v without a [T, S] matrix in memory. q [B, H, T, D], k and v [B, G, S, D],
+// where G divides H: heads share keys and values in groups of H / G -> [B, H, T, D], stored as [B, T, H, D].
+TT_API Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                           const AttentionOptions& options = {},
+                                           Generator& generator = default_generator(), TT_LOC);
+
 // --- embedding and dropout ---
 // weight [V, C], index i64 of any shape -> [..., C]
 TT_API Tensor embedding(const Tensor& weight, const Tensor& index, TT_LOC);

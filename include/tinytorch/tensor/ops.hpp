@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tinytorch/tensor/members.hpp>
+#include <tinytorch/tensor/ops/attention.hpp>
 #include <tinytorch/tensor/ops/batch_norm.hpp>
 #include <tinytorch/tensor/ops/conv.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>

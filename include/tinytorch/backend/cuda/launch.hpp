@@ -94,6 +94,13 @@ void avg_pool2d_grad(const View& dx, const View& dy, const Window2d& window);
 void adaptive_avg_pool2d(const View& out, const View& x);
 void adaptive_avg_pool2d_grad(const View& dx, const View& dy);
 
+// attention
+void attention(const View& out, const View& lse, const View& q, const View& k, const View& v,
+               const AttentionParameters& parameters);
+void attention_grad(const View& dq, const View& dk, const View& dv, const View& dout, const View& q,
+                    const View& k, const View& v, const View& out, const View& lse,
+                    const AttentionParameters& parameters);
+
 // softmax
 void softmax(const View& out, const View& x, int dim);
 void log_softmax(const View& out, const View& x, int dim);

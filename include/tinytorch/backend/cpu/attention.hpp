@@ -1,0 +1,244 @@
+// Attention on the CPU: out = softmax(scale q k^T + mask) v, one tile of queries at a time.
+//
+// The probabilities of a tile are formed block by block of keys, with a running maximum and sum per query,
+// and never stored as a whole: memory beyond the operands is O(T). A tile works on transposed matrices:
+// scores are [keys, queries], so that a vector holds neighbouring queries, softmax needs no sum across a
+// vector, and the scores are already packed as the register tile of gemm.hpp wants its right side. Keys and
+// values are packed once for all tiles. Sources: Milakov and Gimelshein, "Online normalizer calculation for
+// softmax", 2018; Dao, "FlashAttention-2", 2023.
+#pragma once
+
+#include <tinytorch/backend/parameters.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// out, q [B, H, T, D], k, v [B, G, S, D] of one floating dtype, any strides; G divides H. lse [B, H, T], f32
+// (f64 for f64): the logarithm of each query's sum of exponentials. A query that sees no key gives zeros.
+TT_API void attention(const View& out, const View& lse, const View& q, const View& k, const View& v,
+                      const AttentionParameters& parameters);
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+
+#if TT_BACKEND_BODIES
+#include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/gemm.hpp>
+#include <tinytorch/core/parallel.hpp>
+#include <tinytorch/core/random.hpp>
+#include <tinytorch/core/scalar_math.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+inline constexpr int64_t kKeyBlock =
+    (96 + kTileRows - 1) / kTileRows * kTileRows;  // keys between two rescalings
+
+inline int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
+
+// One matrix [rows, cols] of a tensor [B, H, rows, cols].
+template <class S>
+Matrix<S> head_of(const View& x, int64_t batch, int64_t head) {
+  return {x.as<const S>() + batch * x.strides[0] + head * x.strides[1], x.strides[2], x.strides[3]};
+}
+
+// Left sides of the register tile: by_rows, panels of kTileRows rows, each [cols, kTileRows]; by_columns,
+// panels of kTileRows columns, each [rows, kTileRows].
+template <class T, class S>
+void pack_by_rows(T* out, const Matrix<S>& x, int64_t rows, int64_t cols) {
+  for (int64_t r = 0; r < rows; r += kTileRows) {
+    pack_panel(out + r * cols, kTileRows, std::min(kTileRows, rows - r), cols, x.data + r * x.row, x.row,
+               x.col);
+  }
+}
+template <class T, class S>
+void pack_by_columns(T* out, const Matrix<S>& x, int64_t rows, int64_t cols) {
+  pack_by_rows(out, Matrix<S>{x.data, x.col, x.row}, cols, rows);
+}
+inline int64_t padded_rows(int64_t n) { return tiles_of(n, kTileRows) * kTileRows; }
+
+// The keys that each query of a tile sees: from first[i] to below last[i].
+template <int64_t kWidth>
+struct VisibleKeys {
+  int64_t first[kWidth], last[kWidth];
+  int64_t begin, end;  // of all queries of the tile
+
+  VisibleKeys(const AttentionParameters& p, int64_t t0, int64_t count, int64_t T, int64_t S)
+      : begin(S), end(0) {
+    for (int64_t i = 0; i < kWidth; ++i) {
+      const KeyRange range = p.keys_of(t0 + i, T, S);
+      first[i] = i < count ? range.first : 0;
+      last[i] = i < count ? range.last : 0;
+      if (first[i] >= last[i]) continue;
+      begin = std::min(begin, first[i]);
+      end = std::max(end, last[i]);
+    }
+    begin = begin / kTileRows * kTileRows;
+  }
+  // Whether every query sees all keys from k0 to below k1.
+  bool all(int64_t k0, int64_t k1) const {
+    for (int64_t i = 0; i < kWidth; ++i) {
+      if (first[i] > k0 || last[i] < k1) return false;
+    }
+    return true;
+  }
+  // Scores [rows, kWidth] of keys from k0 on: those not seen become `hidden`.
+  template <class T>
+  void hide(T* scores, int64_t k0, int64_t rows, T hidden) const {
+    if (all(k0, k0 + rows)) return;
+    for (int64_t j = 0; j < rows; ++j) {
+      for (int64_t i = 0; i < kWidth; ++i) {
+        if (k0 + j < first[i] || k0 + j >= last[i]) scores[j * kWidth + i] = hidden;
+      }
+    }
+  }
+};
+
+// x [rows, kWidth] times 0 or 1 / (1 - p), by AttentionParameters' rule; `line`: number of the first query
+// among all of the call.
+template <class T, int64_t kWidth>
+void drop(T* x, const AttentionParameters& p, int64_t line, int64_t count, int64_t k0, int64_t rows,
+          int64_t S) {
+  if (p.p == 0) return;
+  const T scale = static_cast<T>(p.dropout_scale());
+  const uint32_t limit = p.dropout_limit();
+  for (int64_t i = 0; i < count; ++i) {
+    PhiloxBlock words{};
+    for (int64_t j = 0; j < rows; ++j) {
+      const int64_t key = k0 + j;
+      if (j == 0 || key % 4 == 0) words = philox(p.seed, p.dropout_block(line + i, key, S));
+      T& value = x[j * kWidth + i];
+      value = words.v[key % 4] >= limit ? value * scale : T(0);
+    }
+  }
+}
+
+// One tile of queries, t0 to t0 + count, of one head.
+template <class T, class S>
+class AttentionTile {
+ public:
+  static constexpr int64_t kWidth = kTileCols<T>;
+
+  AttentionTile(const AttentionParameters& parameters, int64_t D, int64_t T_, int64_t keys)
+      : p_(parameters), D_(D), T_size_(T_), S_(keys), query_(D * kWidth), sum_(padded_rows(D) * kWidth) {}
+
+  // keys, values: packed by rows and by columns. line: number of query t0 among all of the call.
+  void run(const Matrix<S>& q, const T* keys, const T* values, int64_t t0, int64_t count, int64_t line) {
+    pack_panel(query_.data(), kWidth, count, D_, q.data + t0 * q.row, q.row, q.col);
+    for (int64_t i = 0; i < D_ * kWidth; ++i) query_.data()[i] *= static_cast<T>(p_.scale);
+    std::fill_n(sum_.data(), padded_rows(D_) * kWidth, T(0));
+    std::fill_n(max_, kWidth, kNone);
+    std::fill_n(total_, kWidth, T(0));
+    const VisibleKeys<kWidth> visible(p_, t0, count, T_size_, S_);
+    for (int64_t k0 = visible.begin; k0 < visible.end; k0 += kKeyBlock) {
+      const int64_t rows = std::min(kKeyBlock, visible.end - k0);
+      for (int64_t j = 0; j < rows; j += kTileRows) {
+        tile_kernel<T>(D_, keys + (k0 + j) * D_, query_.data(), score_ + j * kWidth, kWidth, false);
+      }
+      visible.hide(score_, k0, rows, kNone);
+      exponentiate(rows);
+      drop<T, kWidth>(score_, p_, line, count, k0, rows, S_);
+      for (int64_t d = 0; d < D_; d += kTileRows) {
+        tile_kernel<T>(rows, values + d * S_ + k0 * kTileRows, score_, sum_.data() + d * kWidth, kWidth,
+                       true);
+      }
+    }
+  }
+  // To the head's out [T, D] and lse [T].
+  void store(S* out, int64_t row, int64_t col, T* lse, int64_t t0, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      const T scale = total_[i] == T(0) ? T(0) : T(1) / total_[i];
+      S* const to = out + (t0 + i) * row;
+      for (int64_t d = 0; d < D_; ++d) to[d * col] = convert<S>(sum_.data()[d * kWidth + i] * scale);
+      lse[t0 + i] = total_[i] == T(0) ? kNone : max_[i] + std::log(total_[i]);
+    }
+  }
+
+ private:
+  static constexpr T kNone = -std::numeric_limits<T>::infinity();
+
+  // score = e^(score - maximum), after the sums so far have been brought to the new maximum.
+  void exponentiate(int64_t rows) {
+    alignas(64) T top[kWidth], factor[kWidth];
+    std::copy_n(max_, kWidth, top);
+    for (int64_t j = 0; j < rows; ++j) {
+      TT_SIMD
+      for (int64_t i = 0; i < kWidth; ++i) {
+        const T x = score_[j * kWidth + i];
+        top[i] = top[i] > x ? top[i] : x;
+      }
+    }
+    TT_SIMD
+    for (int64_t i = 0; i < kWidth; ++i) {
+      max_[i] = math::exp(max_[i] - (top[i] == kNone ? T(0) : top[i]));  // e^-inf is 0: nothing so far
+      factor[i] = max_[i];
+      max_[i] = top[i];
+      top[i] = top[i] == kNone ? T(0) : top[i];
+      total_[i] *= factor[i];
+    }
+    for (int64_t j = 0; j < rows; ++j) {
+      T* const x = score_ + j * kWidth;
+      TT_SIMD
+      for (int64_t i = 0; i < kWidth; ++i) {
+        x[i] = math::exp(x[i] - top[i]);
+        total_[i] += x[i];
+      }
+    }
+    T* const sum = sum_.data();
+    for (int64_t d = 0; d < D_; ++d) {
+      TT_SIMD
+      for (int64_t i = 0; i < kWidth; ++i) sum[d * kWidth + i] *= factor[i];
+    }
+  }
+
+  const AttentionParameters& p_;
+  int64_t D_, T_size_, S_;
+  Scratch<T> query_, sum_;  // [D, kWidth]
+  alignas(64) T score_[kKeyBlock * kWidth];
+  alignas(64) T max_[kWidth];
+  alignas(64) T total_[kWidth];
+};
+
+template <class T, class S>
+void attention_as(const View& out, const View& lse, const View& q, const View& k, const View& v,
+                  const AttentionParameters& p) {
+  constexpr int64_t kWidth = kTileCols<T>;
+  const int64_t B = q.shape[0], H = q.shape[1], queries = q.shape[2], D = q.shape[3], G = k.shape[1],
+                keys = k.shape[2];
+  const int64_t key_size = padded_rows(keys) * D, value_size = padded_rows(D) * keys;
+  Scratch<T> packed(B * G * (key_size + value_size));
+  T* const values = packed.data() + B * G * key_size;
+  parallel_for(B * G * 2, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t group = i / 2;
+      if (i % 2 == 0) {
+        pack_by_rows(packed.data() + group * key_size, head_of<S>(k, group / G, group % G), keys, D);
+      } else {
+        pack_by_columns(values + group * value_size, head_of<S>(v, group / G, group % G), keys, D);
+      }
+    }
+  });
+  const int64_t tiles = tiles_of(queries, kWidth);
+  parallel_for(B * H * tiles, 1, [&](int64_t begin, int64_t end) {
+    AttentionTile<T, S> tile(p, D, queries, keys);
+    for (int64_t i = begin; i < end; ++i) {
+      // Early and late tiles in turn: with a causal mask the late ones are the longer ones.
+      const int64_t n = i % tiles, t = n % 2 == 0 ? n / 2 : tiles - 1 - n / 2, line = i / tiles;
+      const int64_t batch = line / H, head = line % H, group = batch * G + head / (H / G);
+      const int64_t t0 = t * kWidth, count = std::min(kWidth, queries - t0);
+      tile.run(head_of<S>(q, batch, head), packed.data() + group * key_size, values + group * value_size, t0,
+               count, line * queries + t0);
+      S* const to = out.as<S>() + batch * out.strides[0] + head * out.strides[1];
+      tile.store(to, out.strides[2], out.strides[3], lse.as<T>() + line * queries, t0, count);
+    }
+  });
+}
+
+TT_API void attention(const View& out, const View& lse, const View& q, const View& k, const View& v,
+                      const AttentionParameters& parameters) {
+  if (out.numel() == 0) return;
+  dispatch_floating(q.dtype, [&]<class T>(T*) {
+    dispatch_source<T>(q.dtype,
+                       [&]<class S>(const S*) { attention_as<T, S>(out, lse, q, k, v, parameters); });
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#endif

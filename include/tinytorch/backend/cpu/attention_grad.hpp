@@ -1,0 +1,200 @@
+// Gradients of attention on the CPU, from out and the logarithms of the sums (lse); probabilities are formed
+// anew, tile by tile:
+//
+//   p = e^(scale q k^T - lse)      dv = p^T dout      dp = dout v^T      ds = scale p (dp - sum(dout out))
+//   dq = ds k                      dk = ds^T q
+//
+// A group of heads that share keys is one task, so that no two tasks add to one gradient and the sums' order
+// does not depend on the threads. Layout of the tiles as in attention.hpp. Source: Dao, "FlashAttention-2",
+// 2023.
+#pragma once
+
+#include <tinytorch/backend/parameters.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// Shapes as in attention(); dq like q, dk and dv like k; all are written.
+TT_API void attention_grad(const View& dq, const View& dk, const View& dv, const View& dout, const View& q,
+                           const View& k, const View& v, const View& out, const View& lse,
+                           const AttentionParameters& parameters);
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+
+#if TT_BACKEND_BODIES
+#include <memory>
+#include <tinytorch/backend/cpu/attention.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// Right sides of the register tile from x [rows, cols]: panels of kTileCols columns, each [kTileCols rows, of
+// which `rows` exist, kTileCols].
+template <class T, class S>
+void pack_right(T* out, const Matrix<S>& x, int64_t rows, int64_t cols) {
+  constexpr int64_t kWidth = kTileCols<T>;
+  for (int64_t c = 0; c < cols; c += kWidth) {
+    T* const panel = out + c * kWidth;
+    std::fill_n(panel, kWidth * kWidth, T(0));
+    pack_panel(panel, kWidth, std::min(kWidth, cols - c), rows, x.data + c * x.col, x.col, x.row);
+  }
+}
+
+// One group: the keys and values of one head, and the queries of those heads that use them.
+template <class T, class S>
+class AttentionGroupGrad {
+ public:
+  static constexpr int64_t kWidth = kTileCols<T>;
+
+  AttentionGroupGrad(const AttentionParameters& parameters, const Matrix<S>& k, const Matrix<S>& v,
+                     int64_t queries, int64_t keys, int64_t D)
+      : p_(parameters),
+        T_size_(queries),
+        S_(keys),
+        D_(D),
+        line_(tiles_of(D, kWidth) * kWidth),
+        keys_(padded_rows(keys) * D),
+        values_(padded_rows(keys) * D),
+        features_(padded_rows(D) * keys),
+        dk_(padded_rows(keys) * line_),
+        dv_(padded_rows(keys) * line_),
+        query_(D * kWidth),
+        dout_(D * kWidth),
+        query_right_(line_ * kWidth),
+        dout_right_(line_ * kWidth),
+        dq_(padded_rows(D) * kWidth) {
+    pack_by_rows(keys_.data(), k, keys, D);
+    pack_by_rows(values_.data(), v, keys, D);
+    pack_by_columns(features_.data(), k, keys, D);
+    std::fill_n(dk_.data(), padded_rows(keys) * line_, T(0));
+    std::fill_n(dv_.data(), padded_rows(keys) * line_, T(0));
+  }
+
+  // The tile of queries t0 to t0 + count of one head, whose dq it writes. lse [T]. line: as in
+  // AttentionTile::run.
+  void add(S* dq, int64_t dq_row, int64_t dq_col, const Matrix<S>& dout, const Matrix<S>& q,
+           const Matrix<S>& out, const T* lse, int64_t t0, int64_t count, int64_t line) {
+    const Matrix<S> tile_q{q.data + t0 * q.row, q.row, q.col},
+        tile_dout{dout.data + t0 * dout.row, dout.row, dout.col};
+    pack_panel(query_.data(), kWidth, count, D_, tile_q.data, q.row, q.col);
+    pack_panel(dout_.data(), kWidth, count, D_, tile_dout.data, dout.row, dout.col);
+    pack_right(query_right_.data(), tile_q, count, D_);
+    pack_right(dout_right_.data(), tile_dout, count, D_);
+    for (int64_t i = 0; i < kWidth; ++i) {
+      // A missing query, or one without keys, has probabilities e^-inf.
+      lse_[i] = i < count && std::isfinite(lse[t0 + i]) ? lse[t0 + i] : -kNone;
+      if (i < count && std::isnan(lse[t0 + i])) lse_[i] = lse[t0 + i];
+      delta_[i] = 0;
+      for (int64_t d = 0; i < count && d < D_; ++d) {
+        delta_[i] += convert<T>(out.data[(t0 + i) * out.row + d * out.col]) * dout_.data()[d * kWidth + i];
+      }
+    }
+    std::fill_n(dq_.data(), padded_rows(D_) * kWidth, T(0));
+    const VisibleKeys<kWidth> visible(p_, t0, count, T_size_, S_);
+    for (int64_t k0 = visible.begin; k0 < visible.end; k0 += kKeyBlock) {
+      add_block(visible, k0, std::min(kKeyBlock, visible.end - k0), count, line);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      S* const to = dq + (t0 + i) * dq_row;
+      for (int64_t d = 0; d < D_; ++d) to[d * dq_col] = convert<S>(dq_.data()[d * kWidth + i]);
+    }
+  }
+  void store(S* dk, int64_t dk_row, int64_t dk_col, S* dv, int64_t dv_row, int64_t dv_col) {
+    for (int64_t j = 0; j < S_; ++j) {
+      for (int64_t d = 0; d < D_; ++d) {
+        dk[j * dk_row + d * dk_col] = convert<S>(dk_.data()[j * line_ + d]);
+        dv[j * dv_row + d * dv_col] = convert<S>(dv_.data()[j * line_ + d]);
+      }
+    }
+  }
+
+ private:
+  static constexpr T kNone = -std::numeric_limits<T>::infinity();
+
+  void add_block(const VisibleKeys<kWidth>& visible, int64_t k0, int64_t rows, int64_t count, int64_t line) {
+    for (int64_t j = 0; j < rows; j += kTileRows) {
+      tile_kernel<T>(D_, keys_.data() + (k0 + j) * D_, query_.data(), p_tile_ + j * kWidth, kWidth, false);
+      tile_kernel<T>(D_, values_.data() + (k0 + j) * D_, dout_.data(), ds_tile_ + j * kWidth, kWidth, false);
+    }
+    const T scale = static_cast<T>(p_.scale);
+    visible.hide(p_tile_, k0, rows, scale < 0 ? -kNone : kNone);
+    drop<T, kWidth>(ds_tile_, p_, line, count, k0, rows, S_);
+    for (int64_t j = 0; j < rows; ++j) {
+      T *const p = p_tile_ + j * kWidth, *const ds = ds_tile_ + j * kWidth;
+      TT_SIMD
+      for (int64_t i = 0; i < kWidth; ++i) {
+        p[i] = math::exp(p[i] * scale - lse_[i]);
+        ds[i] = scale * p[i] * (ds[i] - delta_[i]);
+      }
+    }
+    drop<T, kWidth>(p_tile_, p_, line, count, k0, rows, S_);
+    for (int64_t d = 0; d < D_; d += kTileRows) {
+      tile_kernel<T>(rows, features_.data() + d * S_ + k0 * kTileRows, ds_tile_, dq_.data() + d * kWidth,
+                     kWidth, true);
+    }
+    add_to_keys(dv_.data(), p_tile_, dout_right_.data(), k0, rows);
+    add_to_keys(dk_.data(), ds_tile_, query_right_.data(), k0, rows);
+  }
+  // sum [keys, D] += tile [rows, kWidth queries] right [kWidth queries, D]
+  void add_to_keys(T* sum, const T* tile, const T* right, int64_t k0, int64_t rows) {
+    alignas(64) T left[kTileRows * kWidth];
+    for (int64_t j = 0; j < rows; j += kTileRows) {
+      pack_panel(left, kTileRows, std::min(kTileRows, rows - j), kWidth, tile + j * kWidth, kWidth, 1);
+      for (int64_t c = 0; c < D_; c += kWidth) {
+        tile_kernel<T>(kWidth, left, right + c * kWidth, sum + (k0 + j) * line_ + c, line_, true);
+      }
+    }
+  }
+
+  const AttentionParameters& p_;
+  int64_t T_size_, S_, D_, line_;             // line_: D rounded up to whole panels
+  Scratch<T> keys_, values_, features_;       // k and v by rows, k by columns
+  Scratch<T> dk_, dv_;                        // [keys, line_]
+  Scratch<T> query_, dout_;                   // [D, kWidth]
+  Scratch<T> query_right_, dout_right_, dq_;  // [kWidth, D] in panels; [D, kWidth]
+  alignas(64) T p_tile_[kKeyBlock * kWidth];
+  alignas(64) T ds_tile_[kKeyBlock * kWidth];
+  alignas(64) T lse_[kWidth];
+  alignas(64) T delta_[kWidth];
+};
+
+template <class T, class S>
+void attention_grad_as(const View& dq, const View& dk, const View& dv, const View& dout, const View& q,
+                       const View& k, const View& v, const View& out, const View& lse,
+                       const AttentionParameters& p) {
+  constexpr int64_t kWidth = kTileCols<T>;
+  const int64_t B = q.shape[0], H = q.shape[1], queries = q.shape[2], D = q.shape[3], G = k.shape[1],
+                keys = k.shape[2];
+  const auto place = [](const View& x, int64_t batch, int64_t head) {
+    return x.as<S>() + batch * x.strides[0] + head * x.strides[1];
+  };
+  parallel_for(B * G, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t batch = i / G, g = i % G;
+      // On the heap: its tiles are large for a thread's stack.
+      const auto group = std::make_unique<AttentionGroupGrad<T, S>>(
+          p, head_of<S>(k, batch, g), head_of<S>(v, batch, g), queries, keys, D);
+      for (int64_t head = g * (H / G); head < (g + 1) * (H / G); ++head) {
+        const int64_t line = (batch * H + head) * queries;
+        for (int64_t t0 = 0; t0 < queries; t0 += kWidth) {
+          group->add(place(dq, batch, head), dq.strides[2], dq.strides[3], head_of<S>(dout, batch, head),
+                     head_of<S>(q, batch, head), head_of<S>(out, batch, head), lse.as<const T>() + line, t0,
+                     std::min(kWidth, queries - t0), line + t0);
+        }
+      }
+      group->store(place(dk, batch, g), dk.strides[2], dk.strides[3], place(dv, batch, g), dv.strides[2],
+                   dv.strides[3]);
+    }
+  });
+}
+
+TT_API void attention_grad(const View& dq, const View& dk, const View& dv, const View& dout, const View& q,
+                           const View& k, const View& v, const View& out, const View& lse,
+                           const AttentionParameters& parameters) {
+  dispatch_floating(q.dtype, [&]<class T>(T*) {
+    dispatch_source<T>(q.dtype, [&]<class S>(const S*) {
+      attention_grad_as<T, S>(dq, dk, dv, dout, q, k, v, out, lse, parameters);
+    });
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#endif

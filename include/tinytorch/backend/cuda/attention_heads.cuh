@@ -1,0 +1,158 @@
+// What kernels of attention share: where the matrices of a head lie, tiles of them in shared memory, and the
+// lanes that hold one row together.
+#pragma once
+
+#include <tinytorch/backend/cuda/collective.cuh>
+#include <tinytorch/backend/cuda/dropout_mask.cuh>
+#include <tinytorch/backend/cuda/vector.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// A tensor [B, H, rows, D] of any strides.
+template <class T>
+struct Heads {
+  T* data;
+  int64_t batch, head, row, col;  // strides in elements
+  explicit Heads(const View& x)
+      : data(x.as<T>()), batch(x.strides[0]), head(x.strides[1]), row(x.strides[2]), col(x.strides[3]) {}
+  __device__ __forceinline__ T* place(int64_t b, int64_t h, int64_t r, int64_t c) const {
+    return data + b * batch + h * head + r * row + c * col;
+  }
+};
+
+// Sizes and rules of a call.
+struct AttentionCall {
+  AttentionParameters rules;
+  DropoutMask mask;
+  int64_t H, G, T, S, D;
+
+  AttentionCall(const View& q, const View& k, const AttentionParameters& p)
+      : rules(p),
+        mask(p.p, p.seed, p.first_block),
+        H(q.shape[1]),
+        G(k.shape[1]),
+        T(q.shape[2]),
+        S(k.shape[2]),
+        D(q.shape[3]) {}
+  __device__ __forceinline__ int64_t group_of(int64_t head) const { return head / (H / G); }
+  // What dropout makes of x, the probability of a key; line: the query's number among all of the call.
+  template <class A>
+  __device__ __forceinline__ A dropped(A x, int64_t line, int64_t key) const {
+    if (rules.p == 0) return x;
+    const PhiloxBlock words = mask.block(line * ((S + 3) / 4 * 4) + key);
+    return mask.apply(words.v[key % 4], x);
+  }
+};
+
+// Lanes that share a row of up to kHead values, 128 bytes of it each, and rows of a tile in shared memory.
+template <class A, int kHead>
+inline constexpr int kRowLanes = std::max(4, kHead* static_cast<int>(sizeof(A)) / 128);
+template <int kHead>
+inline constexpr int kTileRows = kHead <= 64    ? 32
+                                 : kHead <= 128 ? 16
+                                                : 8;
+inline constexpr int kAttentionThreads = 128;
+
+// A row of up to kHead values held by kLanes neighbouring lanes, kEach values a lane: lane l has values
+// (k kLanes + l) 4 ... of each k, so that neighbours read neighbouring words of shared memory.
+template <class A, int kHead>
+struct LaneRow {
+  static constexpr int kLanes = kRowLanes<A, kHead>, kEach = kHead / kLanes;
+  A v[kEach];
+
+  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
+  static __device__ __forceinline__ int column(int i) { return (i / 4 * kLanes + lane()) * 4 + i % 4; }
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) v[i] = 0;
+  }
+  // From a row in memory of D <= kHead values; zeros beyond, or everywhere where the row is missing.
+  template <class T>
+  __device__ __forceinline__ void read(const Heads<T>& x, int64_t b, int64_t h, int64_t r, int64_t D,
+                                       bool exists) {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      v[i] = exists && column(i) < D ? to<A>(*x.place(b, h, r, column(i))) : A(0);
+    }
+  }
+  template <class T>
+  __device__ __forceinline__ void write(const Heads<T>& x, int64_t b, int64_t h, int64_t r, int64_t D,
+                                        A factor) const {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (column(i) < D) *x.place(b, h, r, column(i)) = to<T>(v[i] * factor);
+    }
+  }
+  // The sum over all kHead values of this row times a row in shared memory, in all of its lanes.
+  __device__ __forceinline__ A dot(const A* row) const {
+    A sum = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) sum += v[i] * row[column(i)];
+    return warp_reduce<kLanes>(sum, Sum());
+  }
+  __device__ __forceinline__ void add(A factor, const A* row) {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) v[i] += factor * row[column(i)];
+  }
+  __device__ __forceinline__ void scale(A factor) {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) v[i] *= factor;
+  }
+};
+
+// tile [rows, kHead] = rows r0 ... of a head, zeros beyond its D columns and beyond `end`; by the whole
+// block.
+template <int kHead, class A, class T>
+__device__ __forceinline__ void load_tile(A* tile, int rows, const Heads<T>& x, int64_t b, int64_t h,
+                                          int64_t r0, int64_t end, int64_t D) {
+  for (int i = static_cast<int>(threadIdx.x); i < rows * kHead; i += static_cast<int>(blockDim.x)) {
+    const int64_t r = r0 + i / kHead, c = i % kHead;
+    tile[i] = r < end && c < D ? to<A>(*x.place(b, h, r, c)) : A(0);
+  }
+}
+
+// The rows of a block: kRows of one head, number blockIdx.x % tiles of head blockIdx.x / tiles.
+template <class A, int kHead>
+struct BlockRows {
+  static constexpr int kRows = kAttentionThreads / kRowLanes<A, kHead>;
+  int64_t b, h, first, row;  // row: this thread's
+
+  __device__ __forceinline__ BlockRows(int64_t rows, int64_t heads) {
+    const int64_t tiles = (rows + kRows - 1) / kRows, line = blockIdx.x / tiles;
+    b = line / heads;
+    h = line % heads;
+    first = blockIdx.x % tiles * kRows;
+    row = first + threadIdx.x / kRowLanes<A, kHead>;
+  }
+  static LaunchConfig config(int64_t batches, int64_t heads, int64_t rows) {
+    return {dim3(static_cast<unsigned>(divided_up(rows, kRows) * batches * heads)), dim3(kAttentionThreads)};
+  }
+};
+
+// Keys that the queries from t0 to below t1 see between them, and those that this thread's query t sees.
+struct SeenKeys {
+  KeyRange any, mine;
+  __device__ __forceinline__ SeenKeys(const AttentionCall& call, int64_t t0, int64_t t1, int64_t t)
+      : any(call.rules.keys_of(t0, call.T, call.S)), mine(call.rules.keys_of(t, call.T, call.S)) {
+    any.last = call.rules.keys_of(std::min(t1, call.T) - 1, call.T, call.S).last;
+    if (t >= call.T) mine = {0, 0};
+  }
+  __device__ __forceinline__ bool operator()(int64_t key) const {
+    return key >= mine.first && key < mine.last;
+  }
+};
+
+// Calls f.operator()<kHead>() for the smallest kHead that holds D.
+template <class F>
+void dispatch_head(int64_t D, F&& f) {
+  if (D <= 32) return f.template operator()<32>();
+  if (D <= 64) return f.template operator()<64>();
+  if (D <= 128) return f.template operator()<128>();
+  if (D <= 256) return f.template operator()<256>();
+  fail("TT-SHAPE-04", "attention: heads of " + std::to_string(D) +
+                          " values are longer than 256, the most that its CUDA kernels hold\n  hint: use "
+                          "more and smaller heads, "
+                          "or the CPU");
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
