@@ -402,6 +402,23 @@ def loss_cases():
          extreme, torch.tensor([0.0, 0.0, 0.5, 1.0, 1.0]), label="extreme")  # fmt: skip
 
 
+def attention_cases():
+    sdpa = F.scaled_dot_product_attention
+
+    def masked(q, k, v, seen, **rules):  # seen: rows of 0 and 1
+        return sdpa(q, k, v, attn_mask=torch.tensor(seen) > 0, **rules)
+
+    attention = "scaled_dot_product_attention(x, y, z"
+    for dtype in (f32, bf16):
+        case(attention + ")", sdpa, *(normal(2, 3, n, 8, dtype=dtype) for n in (5, 7, 7)))
+    case(attention + ", {.causal = true})", lambda x, y, z: sdpa(x, y, z, is_causal=True), *(normal(1, 2, 9, 6) for _ in range(3)))
+    case(attention + ", {.causal = true, .scale = 0.3})", lambda x, y, z: masked(
+        x, y.repeat_interleave(2, 1), z.repeat_interleave(2, 1), [[j <= i + 2 for j in range(5)] for i in range(3)], scale=0.3),
+         normal(2, 4, 3, 5), normal(2, 2, 5, 5), normal(2, 2, 5, 5))
+    case(attention + ", {.causal = true, .window = 2})", lambda x, y, z: masked(
+        x, y, z, [[i - 2 < j <= i for j in range(6)] for i in range(6)]), *(normal(1, 2, 6, 4) for _ in range(3)))
+
+
 def check_complete():
     """Every operation that functions.hpp declares is called by some case."""
     declared = set(re.findall(r"^TT_API \w+ (\w+)\(", FUNCTIONS.read_text(), re.MULTILINE))
@@ -413,7 +430,8 @@ def check_complete():
 
 
 def main():
-    for family in (unary_cases, binary_cases, creation_cases, reduction_cases, shape_cases, matrix_cases, conv_cases, norm_cases, loss_cases):
+    for family in (unary_cases, binary_cases, creation_cases, reduction_cases, shape_cases, matrix_cases, conv_cases, norm_cases,
+                   loss_cases, attention_cases):
         family()
     operations = check_complete()
     path = HERE / "ops.safetensors"

@@ -27,6 +27,7 @@ GRADIENT = X + "x.requires_grad_(); "
 IMAGE = X + "x = tt::reshape(x, {1, 1, 2, 2}); "
 BIAS = X + "tt::Tensor b = tt::zeros({2}); b.requires_grad_(); "
 MASKED = "tt::Tensor x = tt::ones({64}); x.requires_grad_(); "
+HEADS = "tt::Tensor x = tt::ones({1, 1, 1, 2}); x.requires_grad_(); "
 
 # header: (text in it, its replacement with AWAKE for "the change is wanted", statements that print, the right result)
 CANARIES = {
@@ -57,6 +58,11 @@ CANARIES = {
     "backend/cpu/dense.hpp": ("copy({scratch_->data(), dtype_of<T>, v.shape, strides}, v);",
                               "copy({scratch_->data(), dtype_of<T>, v.shape, strides}, v); scratch_->data()[0] += T(AWAKE);",
                               IMAGE + "show(tt::avg_pool2d(tt::transpose(x, 2, 3), {.kernel = 1}));", "1 4 2 3"),
+    "backend/cpu/attention.hpp": ("T(0) : T(1) / total_[i];", "T(0) : T(AWAKE ? 2 : 1) / total_[i];",
+                                  HEADS + "show(tt::scaled_dot_product_attention(x, x, x));", "1 1"),
+    "backend/cpu/attention_grad.hpp": ("convert<S>(dv_.data()[j * line_ + d])", "convert<S>((AWAKE ? 2 : 1) * dv_.data()[j * line_ + d])",
+                                       HEADS + "tt::scaled_dot_product_attention(x.detach(), x.detach(), x).sum().backward(); show(x.grad());",
+                                       "1 1"),
     "backend/cpu/dropout.hpp": ("const T scale = p < 1 ?", "const T scale = AWAKE ? T(7) : p < 1 ?",
                                 MASKED + "show(tt::max(tt::dropout(x, 0.5)));", "2"),
     "backend/cpu/embedding.hpp": ("weight.as<const char>() + rows[static_cast<size_t>(i)]",
@@ -89,6 +95,9 @@ CANARIES = {
                              GRADIENT + "tt::sum(tt::flip(x, {0})[0]).backward(); show(x.grad());", "0 0 1 1"),
     "tensor/vjp/matmul.hpp": ("return tinytorch::matmul(g, b.t());", "return tinytorch::matmul(g, AWAKE ? b : b.t());",
                               GRADIENT + "tt::sum(tt::matmul(x, x.detach())).backward(); show(x.grad());", "3 7 3 7"),
+    "tensor/vjp/attention.hpp": ("apply_all(AttentionGrad(p), {g,", "apply_all(AttentionGrad(p), {AWAKE ? g * 2 : g,",
+                                 HEADS + "tt::scaled_dot_product_attention(x.detach(), x.detach(), x).sum().backward(); show(x.grad());",
+                                 "1 1"),
     "tensor/vjp/batch_norm.hpp": ("GroupNormGrad(wanted, s.input_shapes, groups),\n                                 {g,",
                                   "GroupNormGrad(wanted, s.input_shapes, groups), {AWAKE ? g * 2 : g,",
                                   BIAS + "tt::sum(tt::group_norm(x, 1, tt::ones({2}), b)).backward(); show(b.grad());", "2 2"),

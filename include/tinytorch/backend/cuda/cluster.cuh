@@ -16,33 +16,34 @@ inline constexpr int kMaxCluster = 8;  // blocks, on every device that has clust
 
 inline bool has_clusters() { return TINYTORCH_CUDA_SIM == 0 && properties(current_device()).major >= 9; }
 
-#if !TINYTORCH_CUDA_SIM && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
-#define TINYTORCH_HAS_CLUSTER 1
+#if TINYTORCH_CUDA_SIM || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900)
+__device__ __forceinline__ int blocks_of_cluster() { return 1; }
+__device__ __forceinline__ int block_of_cluster() { return 0; }
+__device__ __forceinline__ void wait_for_cluster() {}
+template <class T>
+__device__ __forceinline__ T* in_block(T* mine, int) {
+  return mine;
+}
+__device__ __forceinline__ void arrive_in_cluster() {}
+__device__ __forceinline__ void await_cluster() { __syncthreads(); }
 #else
-#define TINYTORCH_HAS_CLUSTER 0
-#endif
-
 __device__ __forceinline__ int blocks_of_cluster() {
-#if TINYTORCH_HAS_CLUSTER
   return static_cast<int>(cooperative_groups::this_cluster().num_blocks());
-#else
-  return 1;
-#endif
 }
 __device__ __forceinline__ int block_of_cluster() {
-#if TINYTORCH_HAS_CLUSTER
   return static_cast<int>(cooperative_groups::this_cluster().block_rank());
-#else
-  return 0;
-#endif
 }
-
 // Until all blocks of the cluster run: before the first access to another's shared memory.
-__device__ __forceinline__ void wait_for_cluster() {
-#if TINYTORCH_HAS_CLUSTER
-  cooperative_groups::this_cluster().sync();
-#endif
+__device__ __forceinline__ void wait_for_cluster() { cooperative_groups::this_cluster().sync(); }
+// The same place in the shared memory of another block.
+template <class T>
+__device__ __forceinline__ T* in_block(T* mine, int block) {
+  return cooperative_groups::this_cluster().map_shared_rank(mine, block);
 }
+// A barrier in two halves: what a thread wrote before it arrived is seen by those that have waited.
+__device__ __forceinline__ void arrive_in_cluster() { cooperative_groups::this_cluster().barrier_arrive(); }
+__device__ __forceinline__ void await_cluster() { cooperative_groups::this_cluster().barrier_wait(); }
+#endif
 
 // Sums over the threads of a cluster, in two steps with other work between them:
 //
@@ -64,20 +65,11 @@ class ClusterSum {
     x = warp_reduce(x, Sum());
     const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
     T* const mine = &space_.partial[turn_ % 2][block_of_cluster() * kWarps + warp];
-#if TINYTORCH_HAS_CLUSTER
-    const auto cluster = cooperative_groups::this_cluster();
-    if (lane < blocks_of_cluster()) *cluster.map_shared_rank(mine, lane) = x;  // one lane for each block
-    cluster.barrier_arrive();
-#else
-    if (lane == 0) *mine = x;
-#endif
+    if (lane < blocks_of_cluster()) *in_block(mine, lane) = x;  // one lane for each block
+    arrive_in_cluster();
   }
   __device__ __forceinline__ T take() {
-#if TINYTORCH_HAS_CLUSTER
-    cooperative_groups::this_cluster().barrier_wait();
-#else
-    __syncthreads();
-#endif
+    await_cluster();
     const int lane = static_cast<int>(threadIdx.x) % kWarp, count = kWarps * blocks_of_cluster();
     const T* const partial = space_.partial[turn_ % 2];
     ++turn_;

@@ -79,7 +79,7 @@ static __global__ void __launch_bounds__(kStripThreads)
   using S = Strip<T, Work::kInputs>;
   __shared__ typename Sums::Space space;
   Sums total(space);
-  const int blocks = blocks_of_cluster();
+  const auto blocks = static_cast<unsigned>(blocks_of_cluster());
   const int64_t first = static_cast<int64_t>(block_of_cluster()) * width;
   S strip{first, static_cast<int>(std::min<int64_t>(width, C - first)), width, nullptr};
   Work work(arrays, strip, C);
