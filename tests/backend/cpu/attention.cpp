@@ -10,7 +10,7 @@ namespace kernels = tinytorch::backend::cpu;
 TEST_CASE("attention and its gradients equal the definition") {
   uint64_t seed = 1;
   attention_cases(false, [&](const AttentionCase& c) {
-    check_attention<Array>(c, seed += 10, kernels::attention, kernels::attention_grad);
+    check_attention<Array>(c, seed += 10, false, kernels::attention, kernels::attention_grad);
   });
 }
 

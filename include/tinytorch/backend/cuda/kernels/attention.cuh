@@ -1,4 +1,5 @@
-// Attention by CUDA, forward, on any device (contract: backend/cpu/attention.hpp).
+// Attention by CUDA, forward (contract: backend/cpu/attention.hpp): the plain kernel for any device and
+// dtype, and the choice between it and the one for tensor cores (attention_tensor.cuh).
 //
 // Some lanes share a query, whose row and result they hold in registers. Keys and values pass by in tiles in
 // shared memory; a running maximum and sum per query replace the matrix of probabilities (Milakov and
@@ -8,6 +9,7 @@
 #include <limits>
 #include <tinytorch/backend/cuda/attention_heads.cuh>
 #include <tinytorch/backend/cuda/dense.cuh>
+#include <tinytorch/backend/cuda/kernels/attention_tensor.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -63,8 +65,11 @@ void attention(const View& out, const View& lse, const View& q, const View& k, c
                const AttentionParameters& parameters) {
   if (out.numel() == 0) return;
   const AttentionCall call(q, k, parameters);
-  dispatch_head(call.D, [&]<int kHead>() {
-    dispatch_stored(q.dtype, [&]<class T>(T*) {
+  dispatch_stored(q.dtype, [&]<class T>(T*) {
+    if constexpr (kIs16Bit<T>) {
+      if (attention_on_tensor_cores<T>(out, lse, q, k, v, call)) return;
+    }
+    dispatch_head(call.D, [&]<int kHead>() {
       launch(attention_kernel<T, kHead>, BlockRows<Wide<T>, kHead>::config(q.shape[0], call.H, call.T),
              Heads<T>(out), lse.as<Wide<T>>(), Heads<const T>(q), Heads<const T>(k), Heads<const T>(v), call);
     });
