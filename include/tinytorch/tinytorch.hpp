@@ -1,11 +1,13 @@
 // tinytorch: tensors, kernels and automatic differentiation in headers small enough to read.
 //
-//   core/        build switches, errors, dtypes, shapes, devices, memory, random numbers, threads, scalar
-//   functions backend/     kernels over plain views of memory: cpu/ now; cuda/ declares what follows. One op
-//   family per file tensor/      Tensor; functions.hpp lists every operation; ops/ defines them, vjp/ holds
-//   their derivatives autograd/    the backward pass, NoGrad, gradcheck layers/      modules, optimizers,
-//   schedules, training io/ data/    files (safetensors, npy, idx ...); loaders and generators benchmarking/
-//   statistics of measurements
+//   core/          build switches, errors, dtypes, shapes, devices, memory, random numbers, threads
+//   backend/       kernels over plain views of memory, one op family per file, under one stem in cpu/ and cuda/
+//   tensor/        Tensor; functions.hpp lists every operation; ops/ defines them, vjp/ holds their derivatives
+//   autograd/      the backward pass, NoGrad, gradcheck
+//   io/ data/      files (safetensors, npy, idx ...); generated data sets
+//   layers/        modules, optimizers, schedules, data loaders, training
+//   transformer/   tokenizers, attention, blocks, GPT-2 and Llama, sampling
+//   benchmarking/  statistics of measurements
 // Order: core < backend < tensor < autograd < io < data < layers < ... < benchmarking. A header includes only
 // lower ones.
 //

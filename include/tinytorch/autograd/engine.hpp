@@ -2,8 +2,7 @@
 //
 //   1. find the nodes that can be reached from the result;
 //   2. visit them newest first: a node is newer than everything it was computed from, so creation order
-//   reversed is a
-//      topological order, and a node's gradient is complete when its turn comes;
+//      reversed is a topological order, and a node's gradient is complete when its turn comes;
 //   3. at each node, check that what it saved was not overwritten, ask its primitive for the vector-Jacobian
 //      product, hand the pieces to its parents, and free what it saved.
 // Nothing recurses: a chain of any length needs no stack. Source: Griewank and Walther, "Evaluating

@@ -3,8 +3,7 @@
 //   struct Net : tt::Module {
 //     tt::Linear hidden{784, 128}, out{128, 10};
 //     Net() { add("hidden", hidden), add("out", out); }
-//     tt::Tensor forward(const tt::Tensor& x) override { return out(relu(hidden(x))); }  // [B, 784] -> [B,
-//     10]
+//     tt::Tensor forward(const tt::Tensor& x) override { return out(relu(hidden(x))); }  // [B, 784] -> [B, 10]
 //   };
 //
 // A parameter is trained; a buffer (a running mean) is only stored. Names are paths: "hidden.weight". The

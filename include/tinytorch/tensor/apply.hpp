@@ -1,7 +1,7 @@
 // apply: the one gate that every operation passes.
 //
-//   check shapes, dtypes, devices -> run the kernel (or make the view) -> record for autograd -> tell
-//   observers
+//   check shapes, dtypes, devices -> run the kernel (or make the view) -> record for autograd ->
+//   tell observers
 //
 // Because there is one gate, the same message comes from CPU and CUDA, and autograd, profilers and graph
 // capture each attach here and nowhere else.

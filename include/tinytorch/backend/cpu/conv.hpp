@@ -1,7 +1,6 @@
 // Convolution of images on the CPU, forward and both gradients, with groups and dilation.
 //
-//   out[n, m, p] = bias[m] + sum over (c, kh, kw) of weight[m, c, kh, kw] x[n, c, p * stride - padding + k *
-//   dilation]
+//   out[n, m, p] = bias[m] + sum over (c, kh, kw) of weight[m, c, kh, kw] x[n, c, p * stride - padding + k * dilation]
 //
 // As a matrix product over columns: im2col writes the patches of a block of output positions, flattened over
 // samples, as a matrix [K, columns], K = C/groups * KH * KW, that stays in the L2 cache; gemm multiplies it.

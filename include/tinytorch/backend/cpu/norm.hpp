@@ -1,8 +1,8 @@
 // Normalization of rows on the CPU: layer_norm and rms_norm, forward and backward.
 //
 //   layer_norm  y = (x - mean) rstd w + b,  rstd = 1 / sqrt(var + eps), var biased      rms_norm  the same
-//   with mean 0 backward    g = dy w,  h = (x - mean) rstd:   dx = rstd (g - mean(g) - h mean(g h)),  dw =
-//   sum dy h,  db = sum dy
+//   with mean 0 backward    g = dy w,  h = (x - mean) rstd:   dx = rstd (g - mean(g) - h mean(g h)),
+//   dw = sum dy h,  db = sum dy
 //
 // The variance is the mean of squared distances, in a second pass over a row that is still in the L1 cache: a
 // single pass would cancel. Backward reads dy and x once; dw and db are summed over fixed blocks of rows and

@@ -1,8 +1,8 @@
 // Copies from device to shared memory that go on while the thread computes (compute capability 8.0; on older
 // devices the thread waits for each).
 //
-//   copy_async(shared, global, inside);  commit_copies();  ...  wait_for_copies<1>();  all but the newest are
-//   there
+//   copy_async(shared, global, inside);  commit_copies();  ...
+//   wait_for_copies<1>();  // all but the newest are there
 #pragma once
 
 #include <tinytorch/backend/cuda/kernel.cuh>

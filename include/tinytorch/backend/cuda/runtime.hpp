@@ -269,9 +269,8 @@ class Graph {
 
 // Numbers that change from replay to replay. During a capture, on the capturing thread:
 //   on_replay(f)             calls f on the host before each replay, in the order of these calls; true
-//   replay_memory(bytes, f)  device memory that f(host copy) fills anew before each replay, after
-//   on_replay's;
-//                            aligned to 16 bytes, the graph's own
+//   replay_memory(bytes, f)  device memory that f(host copy) fills anew before each replay, after on_replay's
+//                            calls; aligned to 16 bytes, the graph's own
 //   random_offset(seed)      device memory of how many blocks of the default generator (core/random.hpp) were
 //                            used since the capture began, for a kernel to add to its first block; null for
 //                            the seed of another generator, whose numbers each replay repeats. The capture

@@ -1,8 +1,8 @@
 // Tensor cores: small matrix products of a warp's registers, and the loads that bring their operands (compute
 // capability 8.0). The emulator does the same by shuffles (sim/tensor_core.hpp).
 //
-//   load_matrices(a, address); ...  multiply_add<BFloat16>(sum, a, b0, b1);   sum [16, 8] += a [16, 16] b
-//   [16, 8]
+//   load_matrices(a, address); ...
+//   multiply_add<BFloat16>(sum, a, b0, b1);   sum [16, 8] += a [16, 16] b [16, 8]
 //
 // Lane l holds of sum rows l / 4 and l / 4 + 8, columns l % 4 * 2 and the next. Source: NVIDIA, "PTX ISA",
 // mma and ldmatrix.

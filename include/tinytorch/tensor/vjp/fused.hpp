@@ -2,8 +2,7 @@
 //
 //   bias_activation      dx = dy f'(x + b),  db = sum over rows of dx
 //   linear_activation    dz = dy f'(z), then as linear
-//   residual norms       ds = (dy through the norm) + ds from above;  dresidual = ds,  dx = dropout's mask of
-//   ds
+//   residual norms       ds = (dy through the norm) + ds from above;  dresidual = ds,  dx = dropout's mask of ds
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>

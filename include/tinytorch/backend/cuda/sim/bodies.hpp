@@ -1,8 +1,8 @@
 // The emulator itself, for the one file of a program that is compiled with it, without instrumentation; the
 // files of kernels are compiled with -fsanitize=thread and call the functions at its end.
 //
-//   g++ -std=c++20 -O1 -g -fsanitize=thread -I include -DTINYTORCH_WITH_CUDA=1 -DTINYTORCH_CUDA_SIM=1 -c
-//   kernels.cpp
+//   g++ -std=c++20 -O1 -g -fsanitize=thread -I include -DTINYTORCH_WITH_CUDA=1 -DTINYTORCH_CUDA_SIM=1
+//       -c kernels.cpp
 //
 // ThreadSanitizer itself is not linked. Interface: compiler-rt, tsan_interface.h and tsan_interface_atomic.h.
 #pragma once
