@@ -134,9 +134,9 @@ TEST_CASE("every parameter gets a gradient; dropout acts in training only") {
   layer.eval();
   CHECK(layer(x).to_vector() == layer(x).to_vector());
   tt::sum(tt::square(layer(x))).backward();
-  for (const auto& [name, parameter] : layer.named_parameters()) {
-    CAPTURE(name);
-    CHECK(tt::max(tt::abs(parameter.grad())).item() > 0);
+  for (const tt::NamedTensor& p : layer.named_parameters()) {
+    CAPTURE(p.name);
+    CHECK(tt::max(tt::abs(p.tensor.grad())).item() > 0);
   }
   CHECK(tt::SelfAttention({.features = 9, .heads = 3, .bias = false}).named_parameters().size() == 2);
 }

@@ -52,9 +52,9 @@ TEST_CASE("dropout of branches: in training only, and every parameter still has 
   LlamaBlock block(kAttention, 1e-6, 0.3, 20);
   CHECK(block(input()).to_vector() != block(input()).to_vector());
   tt::sum(tt::square(block(input()))).backward();
-  for (const auto& [name, parameter] : block.named_parameters()) {
-    CAPTURE(name);
-    CHECK(tt::max(tt::abs(parameter.grad())).item() > 0);
+  for (const tt::NamedTensor& p : block.named_parameters()) {
+    CAPTURE(p.name);
+    CHECK(tt::max(tt::abs(p.tensor.grad())).item() > 0);
   }
   block.eval();
   CHECK(block(input()).to_vector() == block(input()).to_vector());

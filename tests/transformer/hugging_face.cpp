@@ -47,9 +47,9 @@ tt::TensorMap file_gradients(tt::LanguageModel& model) {
     using Model = std::remove_reference_t<decltype(m)>;
     Model carrier(m.config);
     tt::StateDict gradients;
-    for (const auto& [name, parameter] : m.named_parameters()) {
-      REQUIRE_MESSAGE(parameter.grad(), name, " has no gradient");
-      gradients.emplace(name, parameter.grad());
+    for (const tt::NamedTensor& p : m.named_parameters()) {
+      REQUIRE_MESSAGE(p.tensor.grad(), p.name, " has no gradient");
+      gradients.emplace(p.name, p.tensor.grad());
     }
     carrier.load_state_dict(gradients);
     return tt::hugging_face::copy_out(tt::hugging_face::layout_of(carrier));
@@ -78,11 +78,12 @@ TEST_CASE("logits, loss and every gradient are those of transformers") {
     loss.backward();
     double worst = 0;
     size_t compared = 0;
-    for (const auto& [key, gradient] : file_gradients(*model)) {
+    for (const auto& item : file_gradients(*model)) {
+      const std::string& key = item.first;
       CAPTURE(key);
       REQUIRE(expected.contains("grad." + key));
       const double difference =
-          relative_difference(gradient.to(tt::default_device()), expected.at("grad." + key));
+          relative_difference(item.second.to(tt::default_device()), expected.at("grad." + key));
       CHECK(difference <= 1e-3);
       worst = std::max(worst, difference), ++compared;
     }
@@ -102,9 +103,10 @@ TEST_CASE("a saved model is read back identically, and under the names that tran
     const auto again = tt::load_language_model(folder);
     const tt::TensorMap before = file_tensors(*model), after = file_tensors(*again);
     REQUIRE(before.size() == after.size());
-    for (const auto& [key, tensor] : before) {
+    for (const auto& item : before) {
+      const std::string& key = item.first;
       CAPTURE(key);
-      CHECK(files::same(tensor, after.at(key)));
+      CHECK(files::same(item.second, after.at(key)));
       CHECK(expected_of(name).contains("grad." + key));
     }
     const tt::Tensor tokens = expected_of(name).at("tokens");

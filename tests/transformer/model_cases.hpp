@@ -44,10 +44,10 @@ inline void check_gradients(tt::LanguageModel& model) {
   model.train();
   const tt::Tensor tokens = tokens_of(model, 2, 6);
   model.loss(tokens, tokens_of(model, 2, 6)).backward();
-  for (const auto& [name, parameter] : model.named_parameters()) {
-    CAPTURE(name);
-    REQUIRE(parameter.grad());
-    CHECK(tt::max(tt::abs(parameter.grad())).item() > 0);
+  for (const tt::NamedTensor& p : model.named_parameters()) {
+    CAPTURE(p.name);
+    REQUIRE(p.tensor.grad());
+    CHECK(tt::max(tt::abs(p.tensor.grad())).item() > 0);
   }
   model.zero_grad();
 }
