@@ -180,3 +180,11 @@ TEST_CASE("the wrong kind of model, and folders without one") {
   CHECK(refusal_of([] { tt::load_llama(folder_of("gpt2_tied")); }).code == "TT-IO-04");
   CHECK(refusal_of([] { tt::load_language_model(folder_of("none")); }).code == "TT-IO-01");
 }
+
+TEST_CASE("a folder that cannot be made") {
+  const files::TempFolder folder;
+  tt::write_file(folder / "file", "not a folder");
+  const auto model = tt::load_gpt2(folder_of("gpt2_bare"));
+  CHECK(refusal_of([&] { tt::save_hugging_face(*model, folder / "file/model"); }).code == "TT-IO-02");
+  CHECK(refusal_of([&] { tt::load_gpt2(folder / "file/model"); }).code == "TT-IO-01");
+}

@@ -44,7 +44,8 @@ inline std::set<std::string> parse_shard_index(Bytes text, const std::string& na
 inline TensorMap read_weights(const std::string& folder, Loc loc) {
   const std::string index = in_folder(folder, "model.safetensors.index.json");
   const std::string single = in_folder(folder, "model.safetensors");
-  if (std::filesystem::exists(single) || !std::filesystem::exists(index)) {
+  std::error_code ignored;  // what cannot be looked at cannot be read either, and reading names it
+  if (std::filesystem::exists(single, ignored) || !std::filesystem::exists(index, ignored)) {
     return load_safetensors(single, nullptr, loc);
   }
   TensorMap all;
@@ -87,7 +88,8 @@ Config config_of(const std::string& folder, const char* expected, Loc loc) {
 
 template <class Model>
 void save(const std::string& folder, const Model& model, const std::string& config, Loc loc) {
-  std::filesystem::create_directories(folder);
+  std::error_code ignored;  // what is wrong with the folder, writing into it will say
+  std::filesystem::create_directories(folder, ignored);
   save_safetensors(in_folder(folder, "model.safetensors"), copy_out(layout_of(model)), {{"format", "pt"}},
                    loc);
   write_file(in_folder(folder, "config.json"), config, loc);
