@@ -1,0 +1,102 @@
+// SelfAttention: every token asks all tokens it may see and mixes their answers.  x [B, T, C] -> [B, T, C]
+//
+//   q, k, v = x W^T + b      one product: W [(H + 2G) D, C], rows of the H queries, the G keys, the G values
+//   y = attention(rotate(q), rotate(k), v)       [B, H, T, D]
+//   out = y W_out^T + b_out                      the H heads side by side: [B, T, H D]
+//
+// G = H is multi-head attention (Vaswani et al., 2017), G = 1 multi-query (Shazeer, 2019), between them
+// grouped queries (Ainslie et al., 2023).
+#pragma once
+
+#include <tinytorch/layers/linear.hpp>
+#include <tinytorch/transformer/composed_attention.hpp>
+#include <tinytorch/transformer/positions.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// The one place that says which attention the layers run.
+inline Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  return composed_attention(q, k, v, options);
+}
+
+struct KeysAndValues {
+  Tensor keys, values;  // [B, G, S, D]
+};
+
+// Keeps the keys and values of earlier tokens, so that a new token costs one row of attention and not T.
+class AttentionCache {
+ public:
+  virtual ~AttentionCache() = default;
+  // Tokens held: the position of the next one. A model asks once per forward pass, before its first layer.
+  virtual int64_t position() const = 0;
+  // Adds the new tokens' k, v [B, G, T, D] to layer `layer` (from 0, each once per pass); returns all of its
+  // tokens so far, the new ones last.
+  virtual KeysAndValues append(int64_t layer, const Tensor& k, const Tensor& v) = 0;
+};
+
+// Where a forward pass stands in its sequence: at the start, or behind what a cache holds.
+struct SequencePlace {
+  AttentionCache* cache = nullptr;
+  int64_t start = 0;
+  static SequencePlace after(AttentionCache* cache) { return {cache, cache ? cache->position() : 0}; }
+};
+
+struct SelfAttentionOptions {
+  int64_t features;       // C
+  int64_t heads;          // H
+  int64_t groups = 0;     // G, of keys and values; 0: as many as heads
+  int64_t head_size = 0;  // D; 0: C / H
+  bool causal = true;
+  int64_t window = 0;  // keys that a query sees, its own included; 0: all
+  bool bias = true;    // of both products
+  double dropout = 0;  // of the probabilities
+  std::shared_ptr<Rotary> rotary{};
+  int64_t layer = 0;  // its number in a cache
+};
+
+class SelfAttention : public Module {
+ public:
+  explicit SelfAttention(const SelfAttentionOptions& given, TT_LOC)
+      : options(complete(given, loc)),
+        qkv(options.features, (options.heads + 2 * options.groups) * options.head_size, options.bias),
+        projection(options.heads * options.head_size, options.features, options.bias) {
+    add("qkv", qkv), add("projection", projection);
+  }
+
+  Tensor forward(const Tensor& x) override { return forward(x, SequencePlace{}); }
+  Tensor forward(const Tensor& x, const SequencePlace& place) {
+    const int64_t B = x.size(0), T = x.size(1), H = options.heads, G = options.groups, D = options.head_size;
+    const Tensor all = qkv(x).reshape({B, T, H + 2 * G, D}).transpose(1, 2);  // [B, H + 2G, T, D]
+    Tensor turned = slice(all, 1, 0, H + G);
+    if (options.rotary) turned = options.rotary->turn(turned, place.start);
+    const Tensor q = slice(turned, 1, 0, H);
+    KeysAndValues kv{slice(turned, 1, H), slice(all, 1, H + G)};
+    if (place.cache) kv = place.cache->append(options.layer, kv.keys, kv.values);
+    const Tensor y = attend(q, kv.keys, kv.values,
+                            {.causal = options.causal,
+                             .window = options.window,
+                             .dropout = training() ? options.dropout : 0});  // [B, H, T, D]
+    return projection(y.transpose(1, 2).reshape({B, T, H * D}));
+  }
+
+  const SelfAttentionOptions options;  // with groups and head_size filled in
+  Linear qkv, projection;
+
+ private:
+  static SelfAttentionOptions complete(SelfAttentionOptions o, Loc loc) {
+    if (o.groups == 0) o.groups = o.heads;
+    const bool counts = o.features > 0 && o.heads > 0 && o.groups > 0;
+    if (!counts || o.heads % o.groups != 0 || (o.head_size == 0 && o.features % o.heads != 0)) {
+      fail("TT-NN-22",
+           "SelfAttention: " + std::to_string(o.features) + " features, " + std::to_string(o.heads) +
+               " heads and " + std::to_string(o.groups) +
+               " groups do not fit\n  rule: groups divide heads, and heads divide features unless head_size "
+               "is given",
+           loc);
+    }
+    if (o.head_size == 0) o.head_size = o.features / o.heads;
+    return o;
+  }
+};
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,91 @@
+// The pre-norm block (Xiong et al., 2020): x += attention(norm(x)), then x += mlp(norm(x)).
+//
+// Between two branches stand a sum, a dropout and a normalization, which one fused op computes. So a block
+// hands on the sum not yet made: the next block, or the final norm, makes it together with its own
+// normalization.
+#pragma once
+
+#include <tinytorch/layers/norm.hpp>
+#include <tinytorch/transformer/attention.hpp>
+#include <tinytorch/transformer/mlp.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// The residual stream: residual + dropout(branch), the sum not yet made. [B, T, C] both.
+struct ResidualStream {
+  Tensor residual;
+  Tensor branch{};  // undefined at the start
+};
+
+// The sum, and its normalization.
+inline NormalizedSum normalize(LayerNorm& norm, const ResidualStream& x, double dropout) {
+  if (!x.branch) return {norm(x.residual), x.residual};
+  return residual_layer_norm(x.branch, x.residual, norm.weight, norm.bias, norm.eps, dropout);
+}
+inline NormalizedSum normalize(RMSNorm& norm, const ResidualStream& x, double dropout) {
+  if (!x.branch) return {norm(x.residual), x.residual};
+  return residual_rms_norm(x.branch, x.residual, norm.weight, norm.eps, dropout);
+}
+
+// Norm: LayerNorm or RMSNorm. Feed: Mlp or SwiGlu.
+template <class Norm, class Feed>
+class TransformerBlock : public Module {
+ public:
+  template <class... FeedArguments>
+  TransformerBlock(const SelfAttentionOptions& options, double eps, double residual_dropout,
+                   FeedArguments... feed)
+      : attention_norm(options.features, eps),
+        attention(options),
+        mlp_norm(options.features, eps),
+        mlp(options.features, feed...),
+        dropout(residual_dropout) {
+    add("attention_norm", attention_norm), add("attention", attention);
+    add("mlp_norm", mlp_norm), add("mlp", mlp);
+  }
+
+  ResidualStream forward(const ResidualStream& x, const SequencePlace& place) {
+    const double p = training() ? dropout : 0;
+    const NormalizedSum a = normalize(attention_norm, x, p);
+    const NormalizedSum m = normalize(mlp_norm, {a.sum, attention.forward(a.normalized, place)}, p);
+    return {m.sum, mlp(m.normalized)};
+  }
+  // By itself, as a layer: [B, T, C] -> [B, T, C]
+  Tensor forward(const Tensor& x) override {
+    const ResidualStream y = forward(ResidualStream{x}, SequencePlace{});
+    return y.residual + (training() && dropout > 0 ? tinytorch::dropout(y.branch, dropout) : y.branch);
+  }
+
+  Norm attention_norm;
+  SelfAttention attention;
+  Norm mlp_norm;
+  Feed mlp;
+  double dropout;  // of each branch
+};
+
+// Blocks one after the other, named by number: "0.attention.qkv.weight".
+template <class Block>
+class BlockStack : public Module {
+ public:
+  template <class... Arguments>
+  Block& append(Arguments&&... arguments) {
+    auto block = std::make_shared<Block>(std::forward<Arguments>(arguments)...);
+    blocks_.push_back(add(std::to_string(blocks_.size()), std::move(block)));
+    return *blocks_.back();
+  }
+  ResidualStream forward(ResidualStream x, const SequencePlace& place) {
+    for (const auto& block : blocks_) x = block->forward(x, place);
+    return x;
+  }
+  Tensor forward(const Tensor& x) override {
+    Tensor y = x;
+    for (const auto& block : blocks_) y = block->forward(y);
+    return y;
+  }
+  int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
+  Block& operator[](int64_t i) const { return *blocks_.at(static_cast<size_t>(i)); }
+
+ private:
+  std::vector<std::shared_ptr<Block>> blocks_;
+};
+
+}  // namespace tinytorch::inline TT_BUILD

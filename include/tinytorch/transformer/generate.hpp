@@ -1,0 +1,161 @@
+// Generation: token by token, each drawn from the model's logits for the last place.
+//
+//   tt::Generated out = tt::generate(model, prompt, {.max_tokens = 100, .sampling = {.top_p = 0.9}});
+//
+// The whole context is computed again for each token, T rows for one; a cache of keys and values removes that
+// without changing what is drawn. A sequence longer than the model's context is continued from its last
+// tokens. With a decoder, text is compared with the stop strings and streamed: a piece is handed on as soon
+// as it can no longer become part of a stop string or of an unfinished UTF-8 character.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/io/text.hpp>
+#include <tinytorch/transformer/language_model.hpp>
+#include <tinytorch/transformer/sampling.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+struct GenerateOptions {
+  int64_t max_tokens = 100;
+  SamplingOptions sampling{};
+  uint64_t seed = 0;                  // of the draws
+  std::vector<int64_t> end_tokens{};  // drawing one of them ends the text
+  std::vector<std::string> stop{};    // so does the first of these in the text; both need a decoder
+  std::function<std::string(std::span<const int32_t>)> decode{};
+  // After each token, the end token too, with the text that became certain (without a decoder: none). False
+  // stops. The pieces together are Generated::text.
+  std::function<bool(int32_t token, std::string_view text)> on_token{};
+};
+
+enum class FinishReason { max_tokens, end_token, stop_text, callback };
+
+struct Generated {
+  std::vector<int32_t> tokens{};  // the new ones, without the end token
+  std::string text{};             // of them, up to the stop string
+  FinishReason reason = FinishReason::max_tokens;
+};
+
+namespace generation {
+
+// Where text that may still change begins: the start of a stop string at its end, or of an unfinished
+// character, for which some decoders put U+FFFD.
+inline size_t certain_length(const std::string& text, const std::vector<std::string>& stops) {
+  constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+  size_t certain = text.size();
+  const size_t invalid = find_invalid_utf8(text);
+  if (text.size() - invalid < 4) certain = invalid;
+  if (text.ends_with(kReplacement)) certain = text.size() - kReplacement.size();
+  for (const std::string& stop : stops) {
+    for (size_t n = std::min(stop.size(), text.size()); n > 0; --n) {
+      if (text.ends_with(std::string_view(stop).substr(0, n))) {
+        certain = std::min(certain, text.size() - n);
+        break;
+      }
+    }
+  }
+  return certain;
+}
+inline size_t first_stop(const std::string& text, const std::vector<std::string>& stops) {
+  size_t at = std::string::npos;
+  for (const std::string& stop : stops) at = std::min(at, stop.empty() ? at : text.find(stop));
+  return at;
+}
+
+// The text of the tokens so far, and how much of it was handed on. What was handed on is never taken back.
+class Stream {
+ public:
+  explicit Stream(const GenerateOptions& options) : options_(options) {}
+
+  // The newly certain text. `finished()` tells whether a stop string was met.
+  std::string_view advance(std::span<const int32_t> tokens) {
+    if (!options_.decode) return {};
+    text_ = options_.decode(tokens);
+    const size_t stop = first_stop(text_, options_.stop);
+    stopped_ = stop != std::string::npos;
+    if (stopped_) text_.resize(stop);
+    return hand_on(stopped_ ? text_.size() : certain_length(text_, options_.stop));
+  }
+  // What was held back, once nothing more comes.
+  std::string_view flush() { return hand_on(text_.size()); }
+  bool stopped() const { return stopped_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string_view hand_on(size_t end) {
+    const size_t from = std::min(shown_, text_.size());
+    shown_ = std::max(end, from);
+    return std::string_view(text_).substr(from, shown_ - from);
+  }
+  const GenerateOptions& options_;
+  std::string text_;
+  size_t shown_ = 0;
+  bool stopped_ = false;
+};
+
+// Logits [V] of the token after `tokens`, on the CPU.
+inline Tensor next_logits(LanguageModel& model, std::span<const int32_t> tokens) {
+  const size_t length = std::min(tokens.size(), static_cast<size_t>(model.context()));
+  const std::span<const int32_t> seen = tokens.last(length);
+  const std::vector<int64_t> ids(seen.begin(), seen.end());
+  const Tensor input = from_data(ids, {1, static_cast<int64_t>(length)}, model.device());
+  const Tensor last = model.features(input).select(1, -1);  // [1, C]
+  return model.head(last).select(0, 0).to(cpu);
+}
+
+// Evaluation mode, until the end of the scope.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(Module& module) : module_(module), was_training_(module.training()) {
+    module.eval();
+  }
+  ~EvaluationMode() { module_.train(was_training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  Module& module_;
+  bool was_training_;
+};
+
+}  // namespace generation
+
+// Continues `prompt`, which holds at least one token.
+inline Generated generate(LanguageModel& model, std::span<const int32_t> prompt,
+                          const GenerateOptions& options = {}, TT_LOC) {
+  if (prompt.empty()) {
+    fail("TT-NN-27", "generate: the prompt is empty\n  hint: begin with the model's start token", loc);
+  }
+  if (!options.stop.empty() && !options.decode) {
+    fail("TT-NN-27", "generate: stop strings are found in text\n  hint: give a decoder too", loc);
+  }
+  const NoGrad no_grad;
+  const generation::EvaluationMode evaluation(model);
+  Generator generator(options.seed);
+  generation::Stream stream(options);
+  std::vector<int32_t> all(prompt.begin(), prompt.end());
+  Generated out;
+  while (static_cast<int64_t>(out.tokens.size()) < options.max_tokens) {
+    const Tensor logits = generation::next_logits(model, all);
+    const int32_t token = sample_token(logits, all, options.sampling, generator, loc);
+    const bool ends = std::ranges::find(options.end_tokens, token) != options.end_tokens.end();
+    if (!ends) all.push_back(token), out.tokens.push_back(token);
+    std::string piece(ends ? "" : stream.advance(out.tokens));
+    const bool last = ends || static_cast<int64_t>(out.tokens.size()) == options.max_tokens;
+    if (last) piece += stream.flush();
+    const bool go_on = !options.on_token || options.on_token(token, piece);
+    if (ends)
+      out.reason = FinishReason::end_token;
+    else if (stream.stopped())
+      out.reason = FinishReason::stop_text;
+    else if (!go_on)
+      out.reason = FinishReason::callback;
+    if (out.reason != FinishReason::max_tokens) break;
+  }
+  out.text = stream.text();
+  return out;
+}
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,78 @@
+// GPT-2: learned positions, pre-norm blocks with LayerNorm and a GELU network, the embedding as the head.
+//
+//   x = wte[tokens] + wpe[0 .. T)        L blocks        logits = norm(x) wte^T
+//
+// Radford et al., "Language models are unsupervised multitask learners", 2019.
+#pragma once
+
+#include <tinytorch/layers/embedding.hpp>
+#include <tinytorch/transformer/block.hpp>
+#include <tinytorch/transformer/language_model.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+// The defaults are GPT-2 small, 124 M parameters.
+struct Gpt2Config {
+  int64_t vocabulary = 50257;  // V
+  int64_t context = 1024;      // positions
+  int64_t features = 768;      // C
+  int64_t layers = 12;         // L
+  int64_t heads = 12;          // H
+  int64_t hidden = 0;          // of the networks; 0: 4 C
+  Activation activation = Activation::gelu_tanh;
+  double eps = 1e-5;
+  double embedding_dropout = 0.1, attention_dropout = 0.1, residual_dropout = 0.1;
+  double deviation = 0.02;   // of the initial weights
+  bool tied = true;          // the head is the token embedding
+  int64_t start_token = -1;  // -1: none
+  std::vector<int64_t> end_tokens{};
+};
+
+class Gpt2 : public LanguageModel {
+ public:
+  using Block = TransformerBlock<LayerNorm, Mlp>;
+
+  explicit Gpt2(const Gpt2Config& given)
+      : config(given),
+        token_embedding(config.vocabulary, config.features),
+        position_embedding(config.context, config.features),
+        final_norm(config.features, config.eps) {
+    add("token_embedding", token_embedding), add("position_embedding", position_embedding);
+    add("blocks", blocks), add("final_norm", final_norm);
+    const int64_t hidden = config.hidden > 0 ? config.hidden : 4 * config.features;
+    for (int64_t layer = 0; layer < config.layers; ++layer) {
+      const SelfAttentionOptions attention{.features = config.features,
+                                           .heads = config.heads,
+                                           .dropout = config.attention_dropout,
+                                           .layer = layer};
+      blocks.append(attention, config.eps, config.residual_dropout, hidden, config.activation);
+    }
+    if (!config.tied)
+      own_head = add("head", std::make_shared<Linear>(config.features, config.vocabulary, false));
+    initialize_transformer(*this, config.deviation, 2 * config.layers);
+  }
+
+  int64_t vocabulary() const override { return config.vocabulary; }
+  int64_t context() const override { return config.context; }
+
+  Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) override {
+    require_tokens(tokens);
+    const SequencePlace place = SequencePlace::after(cache);
+    Tensor x = token_embedding(tokens) + position_embedding.rows(place.start, tokens.size(1));  // [B, T, C]
+    if (training() && config.embedding_dropout > 0) x = dropout(x, config.embedding_dropout);
+    const ResidualStream y = blocks.forward({x}, place);
+    return normalize(final_norm, y, training() ? config.residual_dropout : 0).normalized;
+  }
+  Tensor head(const Tensor& features) override {
+    return linear(features, own_head ? own_head->weight : token_embedding.weight);
+  }
+
+  const Gpt2Config config;
+  Embedding token_embedding;
+  LearnedPositions position_embedding;
+  BlockStack<Block> blocks;
+  LayerNorm final_norm;
+  std::shared_ptr<Linear> own_head;  // null when tied
+};
+
+}  // namespace tinytorch::inline TT_BUILD

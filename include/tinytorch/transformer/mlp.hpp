@@ -1,0 +1,43 @@
+// The position-wise networks of a transformer block: [B, T, C] -> [B, T, F] -> [B, T, C], each token alone.
+//
+//   Mlp      W_down f(W_up x + b) + b       f: GELU, exact or by tanh (GPT-2), ReLU, SiLU
+//   SwiGlu   W_down (silu(W_gate x) * W_up x)     no GELU unit but a gate; Shazeer, "GLU variants", 2020
+//   (Llama)
+#pragma once
+
+#include <tinytorch/layers/linear.hpp>
+#include <tinytorch/tensor/ops/elementwise.hpp>
+#include <tinytorch/tensor/ops/fused.hpp>
+#include <tinytorch/tensor/ops/shape.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+class Mlp : public Module {
+ public:
+  Mlp(int64_t features, int64_t hidden, Activation activation = Activation::gelu_tanh)
+      : fn(activation), up(features, hidden), down(hidden, features) {
+    add("up", up), add("down", down);
+  }
+  Tensor forward(const Tensor& x) override { return down(linear_activation(x, up.weight, up.bias, fn)); }
+
+  Activation fn;
+  Linear up, down;
+};
+
+// Gate and up are one product: W [2F, C], the gate's rows first.
+class SwiGlu : public Module {
+ public:
+  SwiGlu(int64_t features, int64_t hidden_features, bool bias = false)
+      : hidden(hidden_features), gate_up(features, 2 * hidden, bias), down(hidden, features, bias) {
+    add("gate_up", gate_up), add("down", down);
+  }
+  Tensor forward(const Tensor& x) override {
+    const Tensor both = gate_up(x);  // [B, T, 2F]
+    return down(silu(slice(both, -1, 0, hidden)) * slice(both, -1, hidden));
+  }
+
+  int64_t hidden;  // F
+  Linear gate_up, down;
+};
+
+}  // namespace tinytorch::inline TT_BUILD

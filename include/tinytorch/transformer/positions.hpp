@@ -1,0 +1,130 @@
+// Positions: how a transformer, which sees a set, knows the order of its tokens.
+//
+//   learned      one trained row per position, added to the embeddings            (GPT-2)
+//   sinusoidal   PE(t, 2i) = sin(t / 10000^(2i / C)), PE(t, 2i + 1) = cos(...)     (Vaswani et al., 2017)
+//   rotary       pairs (x_i, x_{i + D/2}) of each query and key are turned by the angle t theta^(-2i / D);
+//   the
+//                product of a query and a key then depends on their distance alone (Su et al., 2021). Halves,
+//                not neighbours, are paired, as in Llama's weights at Hugging Face.
+// `start` is the position of the first token: above 0 when earlier ones are in a cache.
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <numbers>
+#include <optional>
+#include <tinytorch/layers/embedding.hpp>
+#include <tinytorch/tensor/ops/index.hpp>
+#include <tinytorch/tensor/ops/shape.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+class LearnedPositions : public Embedding {
+ public:
+  using Embedding::Embedding;
+  // Rows start, start + 1, ...: [T, C]
+  Tensor rows(int64_t start, int64_t T, TT_LOC) const {
+    if (start < 0 || start + T > weight.size(0)) {
+      fail("TT-NN-20",
+           "positions " + std::to_string(start) + " to " + std::to_string(start + T - 1) +
+               " are asked of a model with " + std::to_string(weight.size(0)) +
+               " learned positions\n  hint: cut the tokens to the model's context",
+           loc);
+    }
+    return slice(weight, 0, start, start + T, 1, loc);
+  }
+};
+
+// f32 [T, C], computed in double.
+inline Tensor sinusoidal_positions(int64_t start, int64_t T, int64_t C, Device device = default_device(),
+                                   TT_LOC) {
+  std::vector<float> table;
+  table.reserve(static_cast<size_t>(T * C));
+  for (int64_t t = start; t < start + T; ++t) {
+    for (int64_t c = 0; c < C; ++c) {
+      const double power = static_cast<double>(c / 2 * 2) / static_cast<double>(C);
+      const double angle = static_cast<double>(t) / std::pow(10000.0, power);
+      table.push_back(static_cast<float>(c % 2 == 0 ? std::sin(angle) : std::cos(angle)));
+    }
+  }
+  return from_data(table, {T, C}, device, loc);
+}
+
+// Llama 3's stretch of a context: pairs that turn slowly are slowed by `factor`, fast ones are left alone,
+// and between the two wavelengths the rate is interpolated. Source: Llama 3.1's model card and reference
+// code.
+struct Llama3Scaling {
+  double factor = 8, low_freq_factor = 1, high_freq_factor = 4;
+  int64_t original_positions = 8192;
+  friend bool operator==(const Llama3Scaling&, const Llama3Scaling&) = default;
+
+  double apply(double frequency) const {
+    const double turns = static_cast<double>(original_positions) * frequency / (2 * std::numbers::pi);
+    if (turns > high_freq_factor) return frequency;
+    if (turns < low_freq_factor) return frequency / factor;
+    const double share = (turns - low_freq_factor) / (high_freq_factor - low_freq_factor);
+    return (1 - share) * frequency / factor + share * frequency;
+  }
+};
+
+struct RotaryOptions {
+  double theta = 10000;
+  std::optional<Llama3Scaling> scaling{};
+};
+
+// Angles of all positions asked for so far. The layers of a model share one.
+class Rotary {
+ public:
+  explicit Rotary(int64_t head_size, RotaryOptions options = {}, TT_LOC) : D_(head_size) {
+    if (D_ < 2 || D_ % 2 != 0) {
+      fail("TT-NN-21", "rotary positions turn pairs: the head size must be even, got " + std::to_string(D_),
+           loc);
+    }
+    for (int64_t i = 0; i < D_; i += 2) {
+      const double frequency = std::pow(options.theta, -static_cast<double>(i) / static_cast<double>(D_));
+      frequencies_.push_back(options.scaling ? options.scaling->apply(frequency) : frequency);
+    }
+  }
+
+  // x [B, H, T, D], its tokens at positions start, start + 1, ...; 16-bit values are turned in f32.
+  Tensor turn(const Tensor& x, int64_t start = 0, TT_LOC) {
+    if (x.rank() != 4 || x.size(3) != D_) {
+      fail("TT-SHAPE-02",
+           "rotary positions of head size " + std::to_string(D_) + " need [B, H, T, D], got " + x.describe(),
+           loc);
+    }
+    const int64_t T = x.size(2);
+    extend(start + T, x.device(), loc);
+    if (x.dtype() != DType::f32 && x.dtype() != DType::f64) {
+      return turn(x.to(DType::f32, loc), start, loc).to(x.dtype(), loc);
+    }
+    const Tensor c = slice(cos_, 0, start, start + T).to(x.dtype(), loc);  // [T, D / 2]
+    const Tensor s = slice(sin_, 0, start, start + T).to(x.dtype(), loc);
+    const Tensor a = slice(x, -1, 0, D_ / 2, 1, loc), b = slice(x, -1, D_ / 2, kEnd, 1, loc);
+    return cat({a * c - b * s, b * c + a * s}, -1, loc);
+  }
+
+  const std::vector<double>& frequencies() const { return frequencies_; }  // radians per position, [D / 2]
+
+ private:
+  // Tables of at least `positions` rows; doubled, so that generating token by token rarely makes them.
+  void extend(int64_t positions, Device device, Loc loc) {
+    if (cos_ && cos_.size(0) >= positions && cos_.device() == device) return;
+    const int64_t rows = std::max(positions, cos_ ? 2 * cos_.size(0) : int64_t{64});
+    std::vector<float> c, s;
+    for (int64_t t = 0; t < rows; ++t) {
+      for (const double frequency : frequencies_) {
+        c.push_back(static_cast<float>(std::cos(static_cast<double>(t) * frequency)));
+        s.push_back(static_cast<float>(std::sin(static_cast<double>(t) * frequency)));
+      }
+    }
+    cos_ = from_data(c, {rows, D_ / 2}, device, loc);
+    sin_ = from_data(s, {rows, D_ / 2}, device, loc);
+  }
+
+  int64_t D_;
+  std::vector<double> frequencies_;
+  Tensor cos_, sin_;  // f32 [rows, D / 2]
+};
+
+}  // namespace tinytorch::inline TT_BUILD

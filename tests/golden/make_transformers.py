@@ -1,0 +1,150 @@
+"""Writes tests/golden/transformers/<case>/: tiny random models with the logits, loss and gradients of transformers,
+and tests/golden/sampling.json: probabilities after transformers' filters.
+
+Run:    python tests/golden/make_transformers.py                (needs torch, transformers and safetensors)
+Check:  python tests/golden/make_transformers.py --check FOLDER
+        FOLDER holds models that tests/transformer/hugging_face.cpp saved (TINYTORCH_SAVED_MODELS=FOLDER): transformers
+        must load each of them and give the expected logits.
+
+Weights are stored in the dtype of the case; expected values are computed in f64 from the stored weights.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM,
+                          MinPLogitsWarper, RepetitionPenaltyLogitsProcessor, TemperatureLogitsWarper,
+                          TopKLogitsWarper, TopPLogitsWarper)
+
+GOLDEN = pathlib.Path(__file__).parent
+FOLDER = GOLDEN / "transformers"
+NO_TOKENS = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+
+
+def gpt2(**options):
+    return GPT2Config(**{"vocab_size": 61, "n_positions": 32, "n_embd": 24, "n_layer": 2, "n_head": 4, **NO_TOKENS, **options})
+
+
+def llama(**options):
+    return LlamaConfig(**{"vocab_size": 61, "max_position_embeddings": 64, "hidden_size": 24, "intermediate_size": 40,
+                          "num_hidden_layers": 2, "num_attention_heads": 4, **NO_TOKENS, **options})
+
+
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 32}
+
+# name: (config, dtype of the file, batch, tokens)
+CASES = {
+    "gpt2_tied": (gpt2(), torch.float32, 2, 17),
+    "gpt2_untied_odd": (gpt2(vocab_size=53, n_embd=45, n_head=3, n_inner=48, tie_word_embeddings=False), torch.float16, 2, 13),
+    "gpt2_long": (gpt2(vocab_size=37, n_positions=256, n_embd=16, n_head=2), torch.float32, 1, 256),
+    "gpt2_bare": (gpt2(vocab_size=29, n_positions=8, n_embd=16, n_head=2, n_layer=1, activation_function="gelu"),
+                  torch.float32, 3, 8),
+    "llama_heads": (llama(), torch.bfloat16, 2, 19),
+    "llama_grouped": (llama(num_attention_heads=6, num_key_value_heads=2, head_dim=4, rope_theta=500000.0,
+                            tie_word_embeddings=True, eos_token_id=[3, 5], bos_token_id=1), torch.float32, 2, 19),
+    "llama_scaled": (llama(num_attention_heads=3, num_key_value_heads=1, head_dim=10, rope_theta=2000.0,
+                           rope_scaling=LLAMA3, max_position_embeddings=256, attention_bias=True, mlp_bias=True,
+                           rms_norm_eps=1e-5), torch.float32, 1, 96),
+}
+
+
+def randomize(model, generator):
+    """Larger than an initialization, so that attention is far from uniform and every term matters."""
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            noise = torch.randn(p.shape, generator=generator)
+            if p.dim() == 2:
+                p.copy_(noise * 0.25)
+            elif name.endswith("bias"):
+                p.copy_(noise * 0.1)
+            else:
+                p.copy_(1 + 0.2 * noise)
+
+
+def expected_values(folder, batch, tokens, generator):
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+    vocabulary = model.config.vocab_size
+    inputs = torch.randint(vocabulary, (batch, tokens), generator=generator)
+    targets = torch.randint(vocabulary, (batch, tokens), generator=generator)
+    targets[0, 1] = -100
+    logits = model(inputs).logits
+    loss = torch.nn.functional.cross_entropy(logits.reshape(-1, vocabulary), targets.reshape(-1))
+    loss.backward()
+    out = {"tokens": inputs, "targets": targets, "logits": logits.detach().float(), "loss": loss.detach()}
+    for name, p in model.named_parameters():
+        out["grad." + name] = p.grad.float().contiguous()
+    return out
+
+
+def write_case(name, config, dtype, batch, tokens):
+    generator = torch.Generator().manual_seed(sum(name.encode()))
+    model = (LlamaForCausalLM if config.model_type == "llama" else GPT2LMHeadModel)(config)
+    randomize(model, generator)
+    model = model.to(dtype)
+    folder = FOLDER / name
+    shutil.rmtree(folder, ignore_errors=True)
+    model.save_pretrained(folder, max_shard_size="30KB" if name == "llama_scaled" else "1GB")
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    if name == "gpt2_bare":  # as the first GPT-2 files are: the bare model's names, and masks among the weights
+        path = folder / "model.safetensors"
+        tensors = {key.removeprefix("transformer."): value for key, value in load_file(path).items()}
+        tensors["h.0.attn.bias"] = torch.ones(1, 1, 8, 8).tril()
+        tensors["h.0.attn.masked_bias"] = torch.tensor(-1e4)
+        save_file(tensors, path, {"format": "pt"})
+    if name == "llama_grouped":  # as transformers 4 wrote it
+        path = folder / "config.json"
+        text = json.loads(path.read_text())
+        text["rope_theta"] = text.pop("rope_parameters")["rope_theta"]
+        path.write_text(json.dumps({**text, "rope_scaling": None}, indent=2) + "\n")
+    save_file(expected_values(folder, batch, tokens, generator), folder / "expected.safetensors")
+    for path in folder.iterdir():
+        path.chmod(0o644)
+
+
+def sampling_cases():
+    generator = torch.Generator().manual_seed(5)
+    cases = []
+    for options in [{}, {"temperature": 0.7}, {"temperature": 2.5}, {"top_k": 4}, {"top_k": 100}, {"top_p": 0.8},
+                    {"top_p": 0.05}, {"min_p": 0.2}, {"repetition_penalty": 1.3}, {"repetition_penalty": 0.6},
+                    {"temperature": 0.8, "top_k": 9, "top_p": 0.9, "min_p": 0.05, "repetition_penalty": 1.2}]:
+        logits = torch.randn(1, 16, generator=generator, dtype=torch.float64) * 2
+        logits[0, 7] = logits[0, 3]  # a tie
+        seen = torch.tensor([[2, 3, 3, 11]])
+        steps = [(RepetitionPenaltyLogitsProcessor, "repetition_penalty"), (TemperatureLogitsWarper, "temperature"),
+                 (TopKLogitsWarper, "top_k"), (TopPLogitsWarper, "top_p"), (MinPLogitsWarper, "min_p")]
+        scores = logits.clone()
+        for step, option in steps:
+            if option in options:
+                scores = step(options[option])(seen, scores)
+        cases.append({"options": options, "logits": logits[0].tolist(), "seen": seen[0].tolist(),
+                      "probabilities": scores.softmax(-1)[0].tolist()})
+    return cases
+
+
+def check(folder):
+    for name in CASES:
+        model = AutoModelForCausalLM.from_pretrained(folder / name, dtype=torch.float64)
+        expected = load_file(FOLDER / name / "expected.safetensors")
+        difference = (model.eval()(expected["tokens"]).logits - expected["logits"]).abs().max().item()
+        print(f"{name:20} max |difference of logits| {difference:.2e}")
+        assert difference < 1e-4, name
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--check", type=pathlib.Path)
+    arguments = parser.parse_args()
+    if arguments.check:
+        return check(arguments.check)
+    for name, (config, dtype, batch, tokens) in CASES.items():
+        write_case(name, config, dtype, batch, tokens)
+    (GOLDEN / "sampling.json").write_text(json.dumps(sampling_cases(), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

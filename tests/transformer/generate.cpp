@@ -1,0 +1,160 @@
+#include <tinytorch/transformer/generate.hpp>
+
+#include <tinytorch/tinytorch.hpp>
+#include <tinytorch/transformer/gpt2.hpp>
+
+#include "support/golden_file.hpp"
+
+namespace tt = tinytorch;
+
+namespace {
+
+// After token t comes t + 1, almost surely. Notes the lengths it was asked for.
+class Counter : public tt::LanguageModel {
+ public:
+  int64_t vocabulary() const override { return 128; }
+  int64_t context() const override { return 4; }
+  tt::Tensor features(const tt::Tensor& tokens, tt::AttentionCache*) override {
+    require_tokens(tokens);
+    lengths.push_back(tokens.size(1));
+    was_training = was_training || training();
+    return tokens.to(tt::f32).unsqueeze(-1);  // [B, T, 1]
+  }
+  tt::Tensor head(const tt::Tensor& x) override {
+    const tt::Tensor wanted = tt::arange(0, 128, 1, tt::f32) - 1;
+    return -100 * tt::abs(x - wanted);
+  }
+  std::vector<int64_t> lengths;
+  bool was_training = false;
+};
+
+std::string ascii(std::span<const int32_t> tokens) {
+  std::string out;
+  for (const int32_t t : tokens) out += static_cast<char>(t);
+  return out;
+}
+const std::vector<int32_t> kPrompt = {'a'};
+
+struct Streamed {
+  tt::Generated out;
+  std::vector<std::string> pieces;
+  std::string joined() const {
+    std::string all;
+    for (const std::string& piece : pieces) all += piece;
+    return all;
+  }
+};
+Streamed stream(tt::LanguageModel& model, tt::GenerateOptions options) {
+  Streamed s;
+  options.on_token = [&](int32_t, std::string_view piece) {
+    s.pieces.emplace_back(piece);
+    return true;
+  };
+  s.out = tt::generate(model, kPrompt, options);
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("token by token, up to max_tokens, with the context cut to the model's length") {
+  Counter model;
+  const tt::Generated out = tt::generate(model, kPrompt, {.max_tokens = 6, .decode = ascii});
+  CHECK(out.tokens == std::vector<int32_t>{'b', 'c', 'd', 'e', 'f', 'g'});
+  CHECK(out.text == "bcdefg");
+  CHECK(out.reason == tt::FinishReason::max_tokens);
+  CHECK(model.lengths == std::vector<int64_t>{1, 2, 3, 4, 4, 4});
+  CHECK_FALSE(model.was_training);
+  CHECK(model.training());
+  CHECK(tt::generate(model, kPrompt, {.max_tokens = 0}).tokens.empty());
+}
+
+TEST_CASE("an end token ends the text and is not part of it") {
+  Counter model;
+  const Streamed s = stream(model, {.end_tokens = {'z', 'e'}, .stop = {"dq"}, .decode = ascii});
+  CHECK(s.out.text == "bcd");
+  CHECK(s.out.tokens == std::vector<int32_t>{'b', 'c', 'd'});
+  CHECK(s.out.reason == tt::FinishReason::end_token);
+  CHECK(s.pieces == std::vector<std::string>{"b", "c", "", "d"});
+}
+
+TEST_CASE("stop strings end the text; what may begin one is held back") {
+  Counter model;
+  const Streamed s = stream(model, {.stop = {"fgh", "efx", "zz"}, .decode = ascii});
+  CHECK(s.out.text == "bcde");
+  CHECK(s.out.reason == tt::FinishReason::stop_text);
+  CHECK(s.pieces == std::vector<std::string>{"b", "c", "d", "", "", "e", ""});
+  const Streamed no_stop = stream(model, {.max_tokens = 5, .stop = {"fgh"}, .decode = ascii});
+  CHECK(no_stop.out.text == "bcdef");
+  CHECK(no_stop.pieces.back() == "f");  // at the end nothing is held back
+}
+
+TEST_CASE("characters of several bytes are handed on whole") {
+  Counter model;
+  // Token 'b' is the first byte of the euro sign, 'c' and 'd' the others; 'e' and 'f' are letters.
+  const auto bytes = [](std::span<const int32_t> tokens) {
+    const std::string all = "\xe2\x82\xac-x";
+    return all.substr(0, tokens.size());
+  };
+  const Streamed s = stream(model, {.max_tokens = 5, .decode = bytes});
+  CHECK(s.pieces == std::vector<std::string>{"", "", "\xe2\x82\xac", "-", "x"});
+  // A decoder that shows unfinished characters as U+FFFD.
+  const auto replaced = [&](std::span<const int32_t> tokens) {
+    return tokens.size() < 3 ? std::string("\xef\xbf\xbd") : bytes(tokens);
+  };
+  const Streamed r = stream(model, {.max_tokens = 5, .decode = replaced});
+  CHECK(r.pieces == s.pieces);
+  CHECK(r.joined() == r.out.text);
+}
+
+TEST_CASE("the callback sees each token and may stop") {
+  Counter model;
+  std::vector<int32_t> seen;
+  const tt::Generated out =
+      tt::generate(model, kPrompt, {.on_token = [&](int32_t token, std::string_view text) {
+                     seen.push_back(token);
+                     CHECK(text.empty());
+                     return seen.size() < 3;
+                   }});
+  CHECK(out.reason == tt::FinishReason::callback);
+  CHECK(out.tokens == seen);
+  CHECK(out.text.empty());
+}
+
+TEST_CASE("a real model: the draws are those of its logits, by the seed alone") {
+  tt::manual_seed(1);
+  tt::Gpt2 model(
+      {.vocabulary = 23, .context = 10, .features = 12, .layers = 1, .heads = 3, .deviation = 0.3});
+  const std::vector<int32_t> prompt = {3, 1, 4};
+  const tt::GenerateOptions options{
+      .max_tokens = 20, .sampling = {.temperature = 0.9, .top_k = 8}, .seed = 5};
+  const tt::Generated out = tt::generate(model, prompt, options);
+  CHECK(out.tokens == tt::generate(model, prompt, options).tokens);
+  tt::GenerateOptions other = options;
+  other.seed = 6;
+  CHECK(out.tokens != tt::generate(model, prompt, other).tokens);
+  // Once more by hand.
+  model.eval();
+  tt::Generator generator(5);
+  std::vector<int64_t> all = {3, 1, 4};
+  for (const int32_t expected : out.tokens) {
+    const std::vector<int64_t> last(all.end() - std::min<std::ptrdiff_t>(10, std::ssize(all)), all.end());
+    const tt::Tensor logits = model(tt::from_data(last, {1, std::ssize(last)}));
+    const tt::Tensor row = logits.select(0, 0).select(0, -1).to(tt::cpu);
+    const int32_t drawn = tt::sample_token(row, {}, options.sampling, generator);
+    CHECK(drawn == expected);
+    all.push_back(drawn);
+  }
+  // Greedy: no number is drawn, any seed gives the same.
+  tt::GenerateOptions greedy{.max_tokens = 8, .sampling = {.temperature = 0}, .seed = 1};
+  const std::vector<int32_t> first = tt::generate(model, prompt, greedy).tokens;
+  greedy.seed = 2;
+  CHECK(tt::generate(model, prompt, greedy).tokens == first);
+}
+
+TEST_CASE("what is refused") {
+  Counter model;
+  CHECK(message_of([&] { tt::generate(model, {}); }).starts_with("TT-NN-27: generate: the prompt is empty"));
+  CHECK(message_of([&] {
+          tt::generate(model, kPrompt, {.stop = {"x"}});
+        }).starts_with("TT-NN-27: generate: stop"));
+}

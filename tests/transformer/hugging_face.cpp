@@ -1,0 +1,190 @@
+// Models of transformers against its own logits, loss and gradients; saving; and what the loader refuses.
+#include <tinytorch/transformer/hugging_face.hpp>
+
+#include <tinytorch/tinytorch.hpp>
+
+#include "io/files.hpp"
+
+namespace tt = tinytorch;
+using files::contains;
+using files::refusal_of;
+
+namespace {
+
+const std::vector<std::string> kCases = {"gpt2_tied",   "gpt2_untied_odd", "gpt2_long",   "gpt2_bare",
+                                         "llama_heads", "llama_grouped",   "llama_scaled"};
+
+std::string folder_of(const std::string& name) {
+  return std::string(TINYTORCH_SOURCE_DIR) + "/tests/golden/transformers/" + name;
+}
+tt::TensorMap expected_of(const std::string& name) {
+  tt::TensorMap all = tt::load_safetensors(folder_of(name) + "/expected.safetensors");
+  for (auto& [key, tensor] : all) tensor = tensor.to(tt::default_device());
+  return all;
+}
+
+double largest_difference(const tt::Tensor& a, const tt::Tensor& b) {
+  return tt::max(tt::abs(a.detach().to(tt::f64) - b.to(tt::f64))).item<double>();
+}
+// Relative to the largest expected value.
+double relative_difference(const tt::Tensor& got, const tt::Tensor& expected) {
+  return largest_difference(got, expected) / tt::max(tt::abs(expected.to(tt::f64))).item<double>();
+}
+
+// f(model) for a Gpt2 or a Llama.
+template <class F>
+auto visit(tt::LanguageModel& model, F&& f) {
+  if (auto* gpt2 = dynamic_cast<tt::Gpt2*>(&model)) return f(*gpt2);
+  return f(dynamic_cast<tt::Llama&>(model));
+}
+// Tensors under the names and in the layout of the file.
+tt::TensorMap file_tensors(tt::LanguageModel& model) {
+  return visit(model, [](auto& m) { return tt::hugging_face::copy_out(tt::hugging_face::layout_of(m)); });
+}
+// The gradients likewise: put into the parameters of a second model of the same kind.
+tt::TensorMap file_gradients(tt::LanguageModel& model) {
+  return visit(model, [](auto& m) {
+    using Model = std::remove_reference_t<decltype(m)>;
+    Model carrier(m.config);
+    tt::StateDict gradients;
+    for (const tt::NamedTensor& p : m.named_parameters()) {
+      REQUIRE_MESSAGE(p.tensor.grad(), p.name, " has no gradient");
+      gradients.emplace(p.name, p.tensor.grad());
+    }
+    carrier.load_state_dict(gradients);
+    return tt::hugging_face::copy_out(tt::hugging_face::layout_of(carrier));
+  });
+}
+
+void copy_folder(const std::string& from, const std::string& to) {
+  std::filesystem::create_directories(to);
+  std::filesystem::copy(from, to, std::filesystem::copy_options::recursive);
+}
+
+}  // namespace
+
+TEST_CASE("logits, loss and every gradient are those of transformers") {
+  for (const std::string& name : kCases) {
+    CAPTURE(name);
+    const tt::TensorMap expected = expected_of(name);
+    const auto model = tt::load_language_model(folder_of(name));
+    const tt::Tensor &tokens = expected.at("tokens"), &targets = expected.at("targets");
+    const double of_logits = largest_difference(model->forward(tokens), expected.at("logits"));
+    CHECK(of_logits <= 1e-4);
+
+    const tt::Tensor loss = model->loss(tokens, targets);
+    const double of_loss = relative_difference(loss, expected.at("loss"));
+    CHECK(of_loss <= 1e-5);
+    loss.backward();
+    double worst = 0;
+    size_t compared = 0;
+    for (const auto& item : file_gradients(*model)) {
+      const std::string& key = item.first;
+      CAPTURE(key);
+      REQUIRE(expected.contains("grad." + key));
+      const double difference =
+          relative_difference(item.second.to(tt::default_device()), expected.at("grad." + key));
+      CHECK(difference <= 1e-3);
+      worst = std::max(worst, difference), ++compared;
+    }
+    CHECK(compared + 4 == expected.size());
+    MESSAGE(name << ": logits " << of_logits << ", loss " << of_loss << ", worst gradient " << worst);
+  }
+}
+
+TEST_CASE("a saved model is read back identically, and under the names that transformers writes") {
+  const files::TempFolder temporary;
+  const char* keep = std::getenv("TINYTORCH_SAVED_MODELS");  // for make_transformers.py --check
+  for (const std::string& name : kCases) {
+    CAPTURE(name);
+    const auto model = tt::load_language_model(folder_of(name));
+    const std::string folder = keep ? keep + ("/" + name) : temporary / name;
+    tt::save_hugging_face(*model, folder);
+    const auto again = tt::load_language_model(folder);
+    const tt::TensorMap before = file_tensors(*model), after = file_tensors(*again);
+    REQUIRE(before.size() == after.size());
+    for (const auto& item : before) {
+      const std::string& key = item.first;
+      CAPTURE(key);
+      CHECK(files::same(item.second, after.at(key)));
+      CHECK(expected_of(name).contains("grad." + key));
+    }
+    const tt::Tensor tokens = expected_of(name).at("tokens");
+    CHECK(model->forward(tokens).to_vector() == again->forward(tokens).to_vector());
+    const auto text = [&](const char* file) { return tt::read_file(folder + "/" + file); };
+    const std::vector<std::byte> config = text("config.json"), weights = text("model.safetensors");
+    tt::save_hugging_face(*again, folder);
+    CHECK(text("config.json") == config);
+    CHECK(text("model.safetensors") == weights);
+  }
+}
+
+TEST_CASE("dtypes: the model's own, whatever the file's") {
+  const auto f32 = tt::load_llama(folder_of("llama_heads"));  // stored in bf16
+  const auto bf16 = tt::load_llama(folder_of("llama_heads"), {.dtype = tt::bf16});
+  const auto f64 = tt::load_llama(folder_of("llama_heads"), {.dtype = tt::f64});
+  CHECK(f32->token_embedding.weight.dtype() == tt::f32);
+  CHECK(bf16->token_embedding.weight.dtype() == tt::bf16);
+  CHECK(bf16->token_embedding.weight.to_vector() == f32->token_embedding.weight.to_vector());
+  const tt::TensorMap expected = expected_of("llama_heads");
+  CHECK(largest_difference(f64->forward(expected.at("tokens")), expected.at("logits")) <= 2e-5);
+  CHECK(largest_difference(bf16->forward(expected.at("tokens")), expected.at("logits")) <= 0.5);
+  const files::TempFolder folder;
+  tt::save_hugging_face(*bf16, folder / "m");
+  CHECK(tt::load_safetensors(folder / "m/model.safetensors").at("model.norm.weight").dtype() == tt::bf16);
+  CHECK_FALSE(f32->training());
+}
+
+TEST_CASE("shards: each once, all in the folder") {
+  const files::TempFolder folder;
+  copy_folder(folder_of("llama_scaled"), folder / "m");
+  CHECK(tt::load_llama(folder / "m")->config.rotary.scaling);
+  std::filesystem::remove(folder / "m/model-00002-of-00002.safetensors");
+  CHECK(refusal_of([&] { tt::load_llama(folder / "m"); }).code == "TT-IO-01");
+  std::filesystem::copy(folder / "m/model-00001-of-00002.safetensors",
+                        folder / "m/model-00002-of-00002.safetensors");
+  CHECK(contains(refusal_of([&] { tt::load_llama(folder / "m"); }).text, "a second time"));
+  const auto index = [](const char* text) {
+    return refusal_of([&] { tt::hugging_face::parse_shard_index(tt::as_bytes(text), "index"); }).code;
+  };
+  CHECK(index(R"({"weight_map": {"a": "x.safetensors", "b": "x.safetensors"}})") == "");
+  for (const char* bad :
+       {R"({})", R"({"weight_map": []})", R"({"weight_map": {"a": 1}})", R"({"weight_map": {"a": ""}})",
+        R"({"weight_map": {"a": "../x"}})", R"({"weight_map": {"a": "/etc/x"}})"}) {
+    CHECK(index(bad) == "TT-IO-03");
+  }
+}
+
+TEST_CASE("one message lists everything that does not fit, and the model is as it was") {
+  const auto model = tt::load_gpt2(folder_of("gpt2_bare"));
+  const auto layout = tt::hugging_face::layout_of(*model);
+  tt::TensorMap file = tt::load_safetensors(folder_of("gpt2_bare") + "/model.safetensors");
+  const std::vector<float> before = model->token_embedding.weight.to_vector();
+  file["wte.weight"] = tt::zeros({29, 16}, tt::f32, tt::cpu);
+  file.erase("h.0.ln_1.bias"), file.erase("ln_f.weight");
+  file["h.1.ln_1.bias"] = tt::zeros({16}, tt::f32, tt::cpu);
+  file["h.0.attn.c_attn.weight"] = tt::zeros({48, 16}, tt::f32, tt::cpu);
+  file["h.0.mlp.c_fc.bias"] = tt::zeros({64}, tt::i64, tt::cpu);
+  const auto refusal = refusal_of([&] { tt::hugging_face::copy_in(layout, file, "weights"); });
+  CHECK(refusal.code == "TT-NN-04");
+  CHECK(contains(refusal.text, "missing (2): h.0.ln_1.bias, ln_f.weight"));
+  CHECK(contains(refusal.text, "unexpected (1): h.1.ln_1.bias"));
+  CHECK(contains(refusal.text,
+                 "wrong shape (2): h.0.attn.c_attn.weight is f32 [48, 16], expected f32 [16, 48], "
+                 "h.0.mlp.c_fc.bias is i64 [64], expected f32 [64]"));
+  CHECK(model->token_embedding.weight.to_vector() == before);
+}
+
+TEST_CASE("the wrong kind of model, and folders without one") {
+  CHECK(refusal_of([] { tt::load_gpt2(folder_of("llama_heads")); }).code == "TT-IO-04");
+  CHECK(refusal_of([] { tt::load_llama(folder_of("gpt2_tied")); }).code == "TT-IO-04");
+  CHECK(refusal_of([] { tt::load_language_model(folder_of("none")); }).code == "TT-IO-01");
+}
+
+TEST_CASE("a folder that cannot be made") {
+  const files::TempFolder folder;
+  tt::write_file(folder / "file", "not a folder");
+  const auto model = tt::load_gpt2(folder_of("gpt2_bare"));
+  CHECK(refusal_of([&] { tt::save_hugging_face(*model, folder / "file/model"); }).code == "TT-IO-02");
+  CHECK(refusal_of([&] { tt::load_gpt2(folder / "file/model"); }).code == "TT-IO-01");
+}

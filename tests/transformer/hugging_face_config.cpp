@@ -1,0 +1,154 @@
+// config.json: both model types, both spellings of rotary options, what is refused and how, writing.
+#include <tinytorch/transformer/hugging_face_config.hpp>
+
+#include <tinytorch/tinytorch.hpp>
+
+#include "io/files.hpp"
+
+namespace tt = tinytorch;
+using files::contains;
+
+namespace {
+
+const std::string kGpt2 =
+    R"({"model_type": "gpt2", "vocab_size": 11, "n_positions": 12, "n_embd": 6, "n_layer": 2, "n_head": 3)";
+const std::string kLlama =
+    R"({"model_type": "llama", "vocab_size": 11, "hidden_size": 12, "num_hidden_layers": 2,)"
+    R"( "num_attention_heads": 6, "intermediate_size": 20)";
+
+tt::Gpt2Config gpt2(const std::string& more) {
+  return std::get<tt::Gpt2Config>(tt::parse_hugging_face_config(tt::as_bytes(kGpt2 + more + "}")));
+}
+tt::LlamaConfig llama(const std::string& more) {
+  return std::get<tt::LlamaConfig>(tt::parse_hugging_face_config(tt::as_bytes(kLlama + more + "}")));
+}
+files::Refusal refused(const std::string& text) {
+  return files::refusal_of([&] { tt::parse_hugging_face_config(tt::as_bytes(text), "config.json"); });
+}
+std::string golden_config(const std::string& name) {
+  return tt::load_text(std::string(TINYTORCH_SOURCE_DIR) + "/tests/golden/transformers/" + name +
+                       "/config.json");
+}
+
+}  // namespace
+
+TEST_CASE("gpt2: what is absent or null has transformers' default") {
+  const tt::Gpt2Config c = gpt2(R"(, "n_inner": null, "unknown": [1, {}])");
+  CHECK(c.vocabulary == 11);
+  CHECK(c.context == 12);
+  CHECK(c.features == 6);
+  CHECK(c.layers == 2);
+  CHECK(c.heads == 3);
+  CHECK(c.hidden == 0);
+  CHECK(c.activation == tt::Activation::gelu_tanh);
+  CHECK(c.tied);
+  CHECK(c.residual_dropout == 0.1);
+  CHECK(c.eps == 1e-5);
+  CHECK(c.start_token == -1);
+  const tt::Gpt2Config other = gpt2(
+      R"(, "n_inner": 7, "activation_function": "relu", "tie_word_embeddings": false, "resid_pdrop": 0, )"
+      R"("attn_pdrop": 0.25, "layer_norm_epsilon": 0.001, "bos_token_id": 4, "eos_token_id": [5, 6])");
+  CHECK(other.hidden == 7);
+  CHECK(other.activation == tt::Activation::relu);
+  CHECK_FALSE(other.tied);
+  CHECK(other.residual_dropout == 0);
+  CHECK(other.attention_dropout == 0.25);
+  CHECK(other.eps == 0.001);
+  CHECK(other.start_token == 4);
+  CHECK(other.end_tokens == std::vector<int64_t>{5, 6});
+}
+
+TEST_CASE("llama: groups, head size, and the rotary options of transformers 4 and 5") {
+  const tt::LlamaConfig c = llama("");
+  CHECK(c.groups == 6);
+  CHECK(c.head_size == 2);
+  CHECK(c.rotary.theta == 10000);
+  CHECK_FALSE(c.rotary.scaling);
+  CHECK_FALSE(c.tied);
+  CHECK(llama(R"(, "num_key_value_heads": 2, "head_dim": 5)").head_size == 5);
+  const std::string scaling =
+      R"("rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 3, )"
+      R"("original_max_position_embeddings": 64)";
+  const tt::LlamaConfig four = llama(R"(, "rope_theta": 500.0, "rope_scaling": {)" + scaling + "}");
+  const tt::LlamaConfig five = llama(R"(, "rope_parameters": {"rope_theta": 500.0, )" + scaling + "}");
+  for (const tt::LlamaConfig& config : {four, five}) {
+    CHECK(config.rotary.theta == 500);
+    REQUIRE(config.rotary.scaling);
+    CHECK(*config.rotary.scaling == tt::Llama3Scaling{4, 1, 3, 64});
+  }
+  CHECK(llama(R"(, "rope_theta": 500.0, "rope_scaling": null)").rotary.theta == 500);
+  CHECK(llama(R"(, "rope_parameters": {"rope_theta": 9, "rope_type": "default"})").rotary.theta == 9);
+}
+
+TEST_CASE("one message names all that this library does not do") {
+  const auto r = refused(kGpt2 + R"(, "activation_function": "mish", "scale_attn_by_inverse_layer_idx": true,
+                                     "add_cross_attention": true, "scale_attn_weights": false})");
+  CHECK(r.code == "TT-IO-04");
+  CHECK(contains(r.text, "cannot build the model that 'config.json' describes"));
+  CHECK(contains(
+      r.text, "activation_function is 'mish', supported: gelu_new gelu_pytorch_tanh gelu relu silu swish"));
+  CHECK(contains(r.text, "scale_attn_by_inverse_layer_idx is true, supported: false"));
+  CHECK(contains(r.text, "add_cross_attention is true"));
+  CHECK(contains(r.text, "scale_attn_weights is false, supported: true"));
+  const auto l =
+      refused(kLlama + R"(, "hidden_act": "gelu", "rope_scaling": {"type": "yarn", "factor": 2}})");
+  CHECK(l.code == "TT-IO-04");
+  CHECK(contains(l.text, "hidden_act is 'gelu', supported: silu"));
+  CHECK(contains(l.text, "rope_type is 'yarn', supported: default llama3"));
+  const auto other = refused(R"({"model_type": "bloom"})");
+  CHECK(other.code == "TT-IO-04");
+  CHECK(contains(other.text, "expected: model_type gpt2 or llama"));
+  CHECK(contains(other.text, "'bloom'"));
+  CHECK(refused("{}").code == "TT-IO-04");
+}
+
+TEST_CASE("what is missing or of a wrong kind") {
+  const auto r =
+      refused(R"({"model_type": "gpt2", "vocab_size": 0, "n_positions": 2.5, "n_embd": "6", "n_layer": 2,
+                            "attn_pdrop": "none", "tie_word_embeddings": 1, "eos_token_id": [1, "a"]})");
+  CHECK(r.code == "TT-IO-03");
+  for (const char* part :
+       {"n_head is missing", "vocab_size should be an integer from 1", "n_positions should be",
+        "n_embd should be", "attn_pdrop should be a number, found a string",
+        "tie_word_embeddings should be true or false", "eos_token_id should be an integer"}) {
+    CAPTURE(part);
+    CHECK(contains(r.text, part));
+  }
+  CHECK(refused(kLlama + R"(, "rope_scaling": {"rope_type": "llama3", "factor": 8}})").code == "TT-IO-03");
+  CHECK(refused(kLlama + R"(, "rope_scaling": 3})").code == "TT-IO-03");
+  CHECK(refused(kLlama + R"(, "rope_theta": 0})").code == "TT-IO-03");
+  CHECK(refused("[]").code == "TT-IO-03");
+  CHECK(refused(R"({"model_type": 5})").code == "TT-IO-03");
+}
+
+TEST_CASE("what is written is read back") {
+  for (const char* name : {"gpt2_tied", "gpt2_untied_odd", "gpt2_bare"}) {
+    const auto c = std::get<tt::Gpt2Config>(tt::parse_hugging_face_config(tt::as_bytes(golden_config(name))));
+    const std::string text = tt::hugging_face::write_gpt2(c, tt::bf16);
+    CHECK(contains(text, "\"torch_dtype\": \"bfloat16\""));
+    const auto again = std::get<tt::Gpt2Config>(tt::parse_hugging_face_config(tt::as_bytes(text)));
+    CHECK(tt::hugging_face::write_gpt2(again, tt::bf16) == text);
+    CHECK(again.activation == c.activation);
+    CHECK(again.hidden == c.hidden);
+  }
+  for (const char* name : {"llama_heads", "llama_grouped", "llama_scaled"}) {
+    const auto c =
+        std::get<tt::LlamaConfig>(tt::parse_hugging_face_config(tt::as_bytes(golden_config(name))));
+    const std::string text = tt::hugging_face::write_llama(c, tt::f32);
+    const auto again = std::get<tt::LlamaConfig>(tt::parse_hugging_face_config(tt::as_bytes(text)));
+    CHECK(tt::hugging_face::write_llama(again, tt::f32) == text);
+    CHECK(again.rotary.theta == c.rotary.theta);
+    CHECK(again.rotary.scaling == c.rotary.scaling);
+    CHECK(again.end_tokens == c.end_tokens);
+    CHECK(again.start_token == c.start_token);
+  }
+}
+
+TEST_CASE("cut and damaged files") {
+  const auto parse = [](tt::Bytes b) { tt::parse_hugging_face_config(b); };
+  std::string text = golden_config("llama_scaled");
+  text.pop_back();  // the line break, without which the JSON is whole
+  const tt::Bytes bytes = tt::as_bytes(text);
+  files::check_cut_files({bytes.begin(), bytes.end()}, parse);
+  CHECK(files::check_damaged_files({bytes.begin(), bytes.end()}, parse) > 500);
+}

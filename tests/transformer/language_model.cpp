@@ -1,0 +1,73 @@
+#include <tinytorch/transformer/language_model.hpp>
+
+#include <tinytorch/layers/embedding.hpp>
+#include <tinytorch/tinytorch.hpp>
+
+#include "support/golden_file.hpp"
+
+namespace tt = tinytorch;
+
+namespace {
+
+// The least model: features are embeddings, the head is the same table.
+class Bigram : public tt::LanguageModel {
+ public:
+  Bigram(int64_t V, int64_t C) : table(V, C) { add("table", table); }
+  int64_t vocabulary() const override { return table.weight.size(0); }
+  int64_t context() const override { return 8; }
+  tt::Tensor features(const tt::Tensor& tokens, tt::AttentionCache*) override {
+    require_tokens(tokens);
+    return table(tokens);
+  }
+  tt::Tensor head(const tt::Tensor& x) override { return tt::linear(x, table.weight); }
+  tt::Embedding table;
+};
+
+struct Names : tt::Module {
+  tt::Linear qkv{200, 100}, projection{200, 100}, up{200, 100}, down{200, 100};
+  struct Part : tt::Module {};
+  Part attention, mlp;
+  Names() {
+    add("attention", attention), add("mlp", mlp);
+    attention.add("qkv", qkv), attention.add("projection", projection);
+    mlp.add("up", up), mlp.add("down", down);
+  }
+};
+
+double deviation_of(const tt::Tensor& t) { return tt::stddev(t.detach()).item<double>(); }
+
+}  // namespace
+
+TEST_CASE("forward is the head of the features; the loss is the mean of -log p over the targets that count") {
+  tt::manual_seed(1);
+  Bigram model(7, 3);
+  const tt::Tensor tokens = tt::from_data<int64_t>({0, 1, 2, 6, 5, 4}, {2, 3});
+  const tt::Tensor targets = tt::from_data<int64_t>({1, 2, -100, 5, 4, 0}, {2, 3});
+  const tt::Tensor logits = model(tokens);
+  CHECK(logits.shape() == tt::Shape{2, 3, 7});
+  const std::vector<double> p = tt::softmax(logits).to_vector<double>();
+  double expected = 0;
+  const std::vector<int64_t> wanted = targets.to_vector<int64_t>();
+  for (size_t i = 0; i < 6; ++i)
+    if (wanted[i] >= 0) expected -= std::log(p[i * 7 + static_cast<size_t>(wanted[i])]) / 5;
+  CHECK(model.loss(tokens, targets).item<double>() == doctest::Approx(expected).epsilon(1e-5));
+}
+
+TEST_CASE("what is not tokens is refused") {
+  Bigram model(7, 3);
+  for (const tt::Tensor& bad : {tt::zeros({2, 3}), tt::zeros({3}, tt::i64), tt::zeros({2, 0}, tt::i64)})
+    CHECK(message_of([&] { model(bad); }).starts_with("TT-NN-23: a language model takes tokens i64 [B, T]"));
+  const tt::Tensor tokens = tt::zeros({2, 3}, tt::i64), targets = tt::zeros({3, 2}, tt::i64);
+  CHECK(message_of([&] { model.loss(tokens, targets); }).starts_with("TT-SHAPE-02: loss"));
+}
+
+TEST_CASE("initialization: one deviation, less where branches end on the residual stream, biases zero") {
+  tt::manual_seed(2);
+  Names model;
+  tt::initialize_transformer(model, 0.02, 16);
+  CHECK(deviation_of(model.qkv.weight) == doctest::Approx(0.02).epsilon(0.03));
+  CHECK(deviation_of(model.up.weight) == doctest::Approx(0.02).epsilon(0.03));
+  CHECK(deviation_of(model.projection.weight) == doctest::Approx(0.005).epsilon(0.03));
+  CHECK(deviation_of(model.down.weight) == doctest::Approx(0.005).epsilon(0.03));
+  CHECK(tt::max(tt::abs(model.down.bias)).item() == 0);
+}
