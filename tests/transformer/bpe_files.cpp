@@ -89,6 +89,7 @@ TEST_CASE("tokenizer.json: the forms that other writers choose") {
         model);
   CHECK(parse(with(json, "\"post_processor\":null", "\"post_processor\":{\"type\":\"ByteLevel\"}")) == model);
   CHECK(parse(with(json, ",\"use_regex\":true", "")) == model);
+  CHECK(parse(with(json, "\"type\":\"BPE\",", "")) == model);
   const size_t id = static_cast<size_t>(model.specials.at("<|end|>"));
   // Added tokens need not be in the vocabulary.
   CHECK(parse(with(json, ",\"<|end|>\":" + std::to_string(id), "")) == model);

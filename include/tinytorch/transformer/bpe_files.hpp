@@ -144,7 +144,7 @@ class TokenizerJsonReader {
   BpeModel run(const Json& root) {
     require_none(root, {"normalizer", "truncation", "padding"});
     const Json& model = member(root, "model");
-    require_type(model, "model", {"BPE"});
+    if (model.find("type")) require_type(model, "model", {"BPE"});  // files of 2020 have none
     require_none(model, {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"});
     for (const char* part : {"post_processor", "decoder"}) {
       const Json* found = root.find(part);
