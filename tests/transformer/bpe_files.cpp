@@ -113,6 +113,7 @@ TEST_CASE("tokenizer.json: settings that would give other tokens are refused") {
     INFO(r.text);
     CHECK(r.code == "TT-IO-04");
     CHECK(contains(r.text, "cannot read 't.json'"));
+    CHECK(contains(r.text, "hint: "));
     CHECK(contains(r.text, message));
   };
   unsupported(json, "\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}", "no 'normalizer'");
@@ -140,6 +141,7 @@ TEST_CASE("tokenizer.json: contradictions are refused with their place") {
     INFO(r.text);
     CHECK(r.code == "TT-IO-03");
     CHECK(contains(r.text, message));
+    CHECK(contains(r.text, "hint: the file is cut, damaged or edited"));
   };
   wrong("\"a\",\"b\"]", "\"a\",\"zz\"]", "'zz' in merge ");
   wrong("[\"a\",\"b\"]", "\"ab\"", "'ab' in merge ");
@@ -192,6 +194,8 @@ TEST_CASE("GPT-2's pair of files") {
   CHECK(contains(refused(encoder, merges + "\xff b\n"), "cannot read 'v.bpe' as text"));
   CHECK(contains(refused(encoder, merges + "b b\n"), "an ordinary token for what each merge makes"));
   CHECK(contains(refused("[]", merges), "cannot read 'e.json'"));
+  CHECK(contains(refused(with(encoder, "\"#\": 2", "\"#\": 1"), merges), "cannot read 'e.json'"));
+  CHECK(contains(refused(with(encoder, "\"#\": 2,", ""), merges), "none for byte '#'"));
   CHECK(contains(refused("{}", merges), "'a' in line 2"));
   test::expect_error("TT-IO-01", "No such file", [] { tt::load_gpt2("no/encoder.json", "no/vocab.bpe"); });
 }

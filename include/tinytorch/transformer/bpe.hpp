@@ -127,7 +127,9 @@ inline std::optional<bpe::Problem> BpeTokenizer::problem_of(const BpeModel& mode
   for (int b = 0; b < 256; ++b) {
     const char byte = static_cast<char>(b);
     if (table.find({&byte, 1}) < 0)
-      return bpe::Problem{"a token for each of the 256 bytes", "none for byte " + io::in_quotes({&byte, 1})};
+      return bpe::Problem{
+          "a token for each of the 256 bytes (trainers give them when told to: initial_alphabet)",
+          "none for byte " + io::in_quotes({&byte, 1})};
   }
   bpe::PairRanks seen(model.merges.size());
   const auto is_token = [&](int32_t t) {

@@ -14,6 +14,7 @@
 #include <tinytorch/io/json.hpp>
 #include <tinytorch/transformer/bpe.hpp>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -69,10 +70,20 @@ inline constexpr KnownPattern kKnownPatterns[] = {
     {SplitPattern::cl100k,
      R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"}};
 
-// Collects what a file says; refuses it by name.
+inline constexpr const char* kOnlyByteLevel =
+    "only byte-level BPE as in GPT-2 is read; other settings would give other tokens";
+
+// Refuses what contradicts itself.
+[[noreturn]] inline void reject_damaged(const io::Source& source, const std::string& expected,
+                                        const std::string& found) {
+  source.reject(expected, found, "TT-IO-03", "the file is cut, damaged or edited: fetch or save it again");
+}
+
+// Collects what the files of vocabulary and merges say, which may be one; refuses them by name.
 class ModelReader {
  public:
-  explicit ModelReader(const io::Source& source) : source_(source) {}
+  ModelReader(const io::Source& vocabulary, const io::Source& merges)
+      : vocabulary_(vocabulary), merges_(merges) {}
 
   BpeModel model;
 
@@ -80,21 +91,22 @@ class ModelReader {
   void add(const std::string& name, const Json& value, bool raw = false) {
     const int64_t number = value.integer().value_or(-1);
     if (number < 0 || number >= kVocabularyLimit) {
-      source_.reject(
-          "token numbers from 0 to " + std::to_string(kVocabularyLimit - 1),
+      reject_damaged(
+          vocabulary_, "token numbers from 0 to " + std::to_string(kVocabularyLimit - 1),
           (value.integer() ? std::to_string(number) : value.kind()) + " for token " + io::in_quotes(name));
     }
     const std::optional<std::string> bytes = raw ? std::optional(name) : unspelled(name);
     if (!bytes || bytes->empty()) {
-      source_.reject("tokens spelled in the 256 characters of byte-level BPE", "token " + io::in_quotes(name),
-                     "TT-IO-04",
-                     "tokenizers whose tokens are characters (SentencePiece, WordPiece) cannot be read");
+      vocabulary_.reject("tokens spelled in the 256 characters of byte-level BPE",
+                         "token " + io::in_quotes(name), "TT-IO-04",
+                         "tokenizers whose tokens are characters (SentencePiece, WordPiece) cannot be read");
     }
     if (static_cast<size_t>(number) >= model.tokens.size())
       model.tokens.resize(static_cast<size_t>(number) + 1);
     std::string& place = model.tokens[static_cast<size_t>(number)];
     if (!place.empty())
-      source_.reject("each number once", io::in_quotes(name) + " with the number of " + io::in_quotes(place));
+      reject_damaged(vocabulary_, "each number once",
+                     io::in_quotes(name) + " with the number of " + io::in_quotes(place));
     place = *bytes;
     if (raw) {
       model.specials[name] = static_cast<int32_t>(number);
@@ -107,8 +119,9 @@ class ModelReader {
   void add_merge(const std::string& left, const std::string& right, const char* kind, size_t number) {
     const auto a = numbers_.find(left), b = numbers_.find(right);
     if (a == numbers_.end() || b == numbers_.end()) {
-      source_.reject("merges of tokens of the vocabulary",
-                     io::in_quotes(a == numbers_.end() ? left : right) + " in " + place(kind, number));
+      reject_damaged(
+          merges_, "merges of tokens of the vocabulary",
+          io::in_quotes(a == numbers_.end() ? left : right) + " in " + kind + " " + std::to_string(number));
     }
     model.merges.push_back({a->second, b->second});
   }
@@ -116,30 +129,27 @@ class ModelReader {
   void add_merge(std::string_view line, const char* kind, size_t number) {
     const size_t space = line.find(' ');
     if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
-      source_.reject("two tokens with one space between them",
-                     io::in_quotes(line) + " in " + place(kind, number));
+      reject_damaged(merges_, "two tokens with one space between them",
+                     io::in_quotes(line) + " in " + kind + " " + std::to_string(number));
     }
     add_merge(std::string(line.substr(0, space)), std::string(line.substr(space + 1)), kind, number);
   }
 
   BpeModel finish() {
     if (const auto problem = BpeTokenizer::problem_of(model))
-      source_.reject(problem->expected, problem->found);
+      reject_damaged(vocabulary_, problem->expected, problem->found);
     return std::move(model);
   }
 
  private:
-  static std::string place(const char* kind, size_t number) {
-    return std::string(kind) + " " + std::to_string(number);
-  }
-
-  const io::Source& source_;
+  const io::Source& vocabulary_;
+  const io::Source& merges_;
   std::unordered_map<std::string, int32_t> numbers_;  // by spelling, without special tokens
 };
 
 class TokenizerJsonReader {
  public:
-  explicit TokenizerJsonReader(const io::Source& source) : source_(source), reader_(source) {}
+  explicit TokenizerJsonReader(const io::Source& source) : source_(source), reader_(source, source) {}
 
   BpeModel run(const Json& root) {
     require_none(root, {"normalizer", "truncation", "padding"});
@@ -154,7 +164,7 @@ class TokenizerJsonReader {
     reader_.model.ignore_merges = flag(model, "ignore_merges", false);
     read_tokens(root, member(model, "vocab"));
     const Json& merges = member(model, "merges");
-    if (!merges.array()) source_.reject("'merges' as an array", merges.kind());
+    if (!merges.array()) reject_damaged(source_, "'merges' as an array", merges.kind());
     for (size_t i = 0; i < merges.array()->size(); ++i) read_merge((*merges.array())[i], i);
     return reader_.finish();
   }
@@ -163,18 +173,20 @@ class TokenizerJsonReader {
   const Json& member(const Json& object, const char* key) const {
     const Json* found = object.find(key);
     if (!found)
-      source_.reject(std::string("the member '") + key + "'", object.object() ? "none" : object.kind());
+      reject_damaged(source_, std::string("the member '") + key + "'",
+                     object.object() ? "none" : object.kind());
     return *found;
   }
   bool flag(const Json& object, const char* key, bool otherwise) const {
     const Json* found = object.find(key);
     if (!found || found->is_null()) return otherwise;
-    if (!found->boolean()) source_.reject(std::string("'") + key + "' as true or false", found->kind());
+    if (!found->boolean())
+      reject_damaged(source_, std::string("'") + key + "' as true or false", found->kind());
     return *found->boolean();
   }
   std::string text(const Json& object, const char* key) const {
     const Json& found = member(object, key);
-    if (!found.string()) source_.reject(std::string("'") + key + "' as a string", found.kind());
+    if (!found.string()) reject_damaged(source_, std::string("'") + key + "' as a string", found.kind());
     return *found.string();
   }
   // Settings that would change the tokens: absent, null, false or empty.
@@ -183,9 +195,7 @@ class TokenizerJsonReader {
       const Json* found = object.find(key);
       const bool is_off = !found || found->is_null() || (found->boolean() && !*found->boolean()) ||
                           (found->string() && found->string()->empty());
-      if (!is_off)
-        source_.reject(std::string("no '") + key + "'", found->kind(), "TT-IO-04",
-                       "only byte-level BPE as in GPT-2 is read; other settings would give other tokens");
+      if (!is_off) source_.reject(std::string("no '") + key + "'", found->kind(), "TT-IO-04", kOnlyByteLevel);
     }
   }
   void require_type(const Json& part, const char* what, std::initializer_list<std::string_view> known) const {
@@ -207,7 +217,8 @@ class TokenizerJsonReader {
     }
     const Json::Array* parts = member(part, "pretokenizers").array();
     if (!parts || parts->size() != 2)
-      source_.reject("a Split and a ByteLevel in the pre_tokenizer", "another sequence", "TT-IO-04");
+      source_.reject("a Split and a ByteLevel in the pre_tokenizer", "another sequence", "TT-IO-04",
+                     kOnlyByteLevel);
     const Json& split = (*parts)[0];
     require_type(split, "first pre_tokenizer", {"Split"});
     require_type((*parts)[1], "second pre_tokenizer", {"ByteLevel"});
@@ -216,7 +227,7 @@ class TokenizerJsonReader {
     const std::string behavior = text(split, "behavior");
     const bool invert = flag(split, "invert", false);
     if (!(behavior == "Isolated" && !invert) && !(behavior == "Removed" && invert))
-      source_.reject("a Split that keeps the matches", io::in_quotes(behavior), "TT-IO-04");
+      source_.reject("a Split that keeps the matches", io::in_quotes(behavior), "TT-IO-04", kOnlyByteLevel);
     const std::string pattern = text(member(split, "pattern"), "Regex");
     for (const KnownPattern& known : kKnownPatterns) {
       if (pattern == known.text) {
@@ -234,25 +245,26 @@ class TokenizerJsonReader {
     }
     if (flag(part, "use_regex", true) != splits)
       source_.reject(splits ? "'use_regex': true without a Split" : "'use_regex': false after a Split",
-                     splits ? "false" : "true", "TT-IO-04");
+                     splits ? "false" : "true", "TT-IO-04", kOnlyByteLevel);
   }
 
   void read_tokens(const Json& root, const Json& vocab) {
-    if (!vocab.object()) source_.reject("'vocab' as an object", vocab.kind());
+    if (!vocab.object()) reject_damaged(source_, "'vocab' as an object", vocab.kind());
     std::unordered_map<std::string, const Json*> added;
     const Json* list = root.find("added_tokens");
     if (list && !list->is_null()) {
-      if (!list->array()) source_.reject("'added_tokens' as an array", list->kind());
+      if (!list->array()) reject_damaged(source_, "'added_tokens' as an array", list->kind());
       for (const Json& token : *list->array()) {
         require_none(token, {"single_word", "lstrip", "rstrip"});
         if (!added.emplace(text(token, "content"), &member(token, "id")).second)
-          source_.reject("each added token once", io::in_quotes(text(token, "content")) + " twice");
+          reject_damaged(source_, "each added token once", io::in_quotes(text(token, "content")) + " twice");
       }
     }
     for (const auto& [name, number] : *vocab.object()) {
       const auto special = added.find(name);
       if (special != added.end() && special->second->integer() != number.integer())
-        source_.reject("the same number in 'vocab' and 'added_tokens'", "two for " + io::in_quotes(name));
+        reject_damaged(source_, "the same number in 'vocab' and 'added_tokens'",
+                       "two for " + io::in_quotes(name));
       if (special == added.end()) reader_.add(name, number);
     }
     for (const auto& [name, number] : added) reader_.add(name, *number, true);
@@ -265,7 +277,7 @@ class TokenizerJsonReader {
     } else if (pair && pair->size() == 2 && (*pair)[0].string() && (*pair)[1].string()) {
       reader_.add_merge(*(*pair)[0].string(), *(*pair)[1].string(), "merge", rank);
     } else {
-      source_.reject("merges as \"left right\" or [\"left\", \"right\"]",
+      reject_damaged(source_, "merges as \"left right\" or [\"left\", \"right\"]",
                      merge.kind() + std::string(" as merge ") + std::to_string(rank));
     }
   }
@@ -305,8 +317,8 @@ inline BpeModel parse_gpt2(Bytes encoder, Bytes merges, const std::string& encod
                            const std::string& merges_name = "vocab.bpe", TT_LOC) {
   const io::Source source{encoder_name, "a GPT-2 vocabulary", loc}, list{merges_name, "GPT-2 merges", loc};
   const Json tree = io::JsonParser(as_text(encoder), source, JsonLimits{}).run();
-  if (!tree.object()) source.reject("an object of tokens and numbers", tree.kind());
-  bpe::ModelReader reader(list);
+  if (!tree.object()) bpe::reject_damaged(source, "an object of tokens and numbers", tree.kind());
+  bpe::ModelReader reader(source, list);
   for (const auto& [name, number] : *tree.object()) reader.add(name, number);
   const std::vector<std::string> lines = split_lines(parse_text(merges, merges_name, loc));
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -314,11 +326,9 @@ inline BpeModel parse_gpt2(Bytes encoder, Bytes merges, const std::string& encod
     reader.add_merge(lines[i], "line", i + 1);
   }
   BpeModel& model = reader.model;
-  std::unordered_map<std::string_view, bool> made;
-  std::vector<std::string> results;
-  for (const BpeMerge& m : model.merges)
-    results.push_back(model.tokens[static_cast<size_t>(m.left)] + model.tokens[static_cast<size_t>(m.right)]);
-  for (const std::string& result : results) made[result] = true;
+  std::unordered_set<std::string> made;
+  for (const auto& [left, right] : model.merges)
+    made.insert(model.tokens[static_cast<size_t>(left)] + model.tokens[static_cast<size_t>(right)]);
   for (size_t i = 0; i < model.tokens.size(); ++i) {
     const std::string& token = model.tokens[i];
     if (token.size() > 1 && !made.contains(token)) model.specials[token] = static_cast<int32_t>(i);

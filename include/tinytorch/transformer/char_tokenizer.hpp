@@ -11,6 +11,7 @@
 #include <tinytorch/io/json.hpp>
 #include <tinytorch/transformer/tokenizer.hpp>
 #include <tinytorch/transformer/unicode.hpp>
+#include <unordered_set>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -22,13 +23,9 @@ class CharTokenizer final : public Tokenizer {
  public:
   // The characters of a text.
   static CharTokenizer from_text(std::string_view text, CharUnit unit = CharUnit::code_point) {
-    std::vector<bool> seen(unicode::kInvalidByte + 256);
-    for_each_unit(text, unit, [&](unicode::Unit u) { seen[u.code] = true; });
-    std::vector<uint32_t> codes;
-    for (uint32_t code = 0; code < seen.size(); ++code) {
-      if (seen[code]) codes.push_back(code);
-    }
-    return CharTokenizer(std::move(codes), unit);
+    std::unordered_set<uint32_t> seen;
+    for_each_unit(text, unit, [&](unicode::Unit u) { seen.insert(u.code); });
+    return CharTokenizer({seen.begin(), seen.end()}, unit);
   }
   // Codes as in unicode::Unit, in any order.
   CharTokenizer(std::vector<uint32_t> codes, CharUnit unit) : codes_(std::move(codes)), unit_(unit) {
