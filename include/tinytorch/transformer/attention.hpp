@@ -9,15 +9,10 @@
 #pragma once
 
 #include <tinytorch/layers/linear.hpp>
-#include <tinytorch/transformer/composed_attention.hpp>
+#include <tinytorch/tensor/ops/attention.hpp>
 #include <tinytorch/transformer/positions.hpp>
 
 namespace tinytorch::inline TT_BUILD {
-
-// The one place that says which attention the layers run.
-inline Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
-  return composed_attention(q, k, v, options);
-}
 
 struct KeysAndValues {
   Tensor keys, values;  // [B, G, S, D]
@@ -72,7 +67,7 @@ class SelfAttention : public Module {
     const Tensor q = slice(turned, 1, 0, H);
     KeysAndValues kv{slice(turned, 1, H), slice(all, 1, H + G)};
     if (place.cache) kv = place.cache->append(options.layer, kv.keys, kv.values);
-    const Tensor y = attend(q, kv.keys, kv.values,
+    const Tensor y = scaled_dot_product_attention(q, kv.keys, kv.values,
                             {.causal = options.causal,
                              .window = options.window,
                              .dropout = training() ? options.dropout : 0});  // [B, H, T, D]

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cmath>
-#include <tinytorch/tensor/attention_options.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
 #include <tinytorch/tensor/ops/dropout.hpp>
 #include <tinytorch/tensor/ops/elementwise.hpp>

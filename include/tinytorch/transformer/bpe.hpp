@@ -1,0 +1,328 @@
+// BpeTokenizer: byte pair encoding over bytes, as in GPT-2: every text has tokens, and decode gives back its
+// bytes.
+//
+//   const BpeTokenizer gpt2 = load_gpt2("encoder.json", "vocab.bpe");      // bpe_files.hpp
+//   gpt2.encode("Hello world")                                             // {15496, 995}
+//
+// Text is cut into pieces (pretokenize.hpp). Within a piece, of all neighbours that a merge joins, those of
+// the lowest rank are joined, the leftmost first, until none is left. Short pieces look through all their
+// pairs each time; long ones keep them in a heap, so that a piece of n bytes costs n log n. Most pieces of
+// common text are one token: a table of all tokens that their own merges lead to answers those. Nothing
+// changes after construction: threads may share it. Source: Sennrich, Haddow, Birch, "Neural machine
+// translation of rare words with subword units", 2016; openai/gpt-2.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <queue>
+#include <tinytorch/io/bytes.hpp>
+#include <tinytorch/transformer/pretokenize.hpp>
+#include <tinytorch/transformer/token_tables.hpp>
+#include <tinytorch/transformer/tokenizer.hpp>
+#include <utility>
+
+namespace tinytorch::inline TT_BUILD {
+
+// What a vocabulary file says.
+struct BpeModel {
+  std::vector<std::string> tokens;  // bytes by number; empty where a number is not in use
+  std::vector<BpeMerge> merges;     // by rank
+  std::map<std::string, int32_t> specials;
+  SplitPattern pattern = SplitPattern::gpt2;
+  bool ignore_merges = false;  // a piece that is a token is that token, whatever the merges make of it
+  friend bool operator==(const BpeModel&, const BpeModel&) = default;
+};
+
+// What becomes of the text of special tokens ("<|endoftext|>") inside a text. By default it is text like any
+// other, so that a stranger's text cannot command the model.
+struct SpecialPolicy {
+  bool allow_all = false;
+  std::vector<std::string> allowed{};  // these become their tokens, or all do
+  bool refuse_others = false;          // TT-TEXT-03 when the text holds one that is not allowed
+};
+
+namespace bpe {
+
+// Bytes in the order of GPT-2's first 256 tokens: those that Latin-1 prints, then the rest.
+inline constexpr std::array<unsigned char, 256> kByteOrder = [] {
+  std::array<unsigned char, 256> order{};
+  const auto prints = [](int b) { return (b >= 33 && b <= 126) || (b >= 161 && b != 173); };
+  size_t n = 0;
+  for (const bool printed : {true, false}) {
+    for (int b = 0; b < 256; ++b) {
+      if (prints(b) == printed) order[n++] = static_cast<unsigned char>(b);
+    }
+  }
+  return order;
+}();
+inline constexpr uint32_t kPrintedBytes = 188;
+
+// What a vocabulary must be, and what this one is instead.
+struct Problem {
+  std::string expected, found;
+};
+
+inline std::string token_name(const BpeModel& model, int32_t token) {
+  const bool inside = token >= 0 && static_cast<size_t>(token) < model.tokens.size();
+  return std::to_string(token) +
+         (inside ? " " + io::in_quotes(model.tokens[static_cast<size_t>(token)]) : "");
+}
+
+}  // namespace bpe
+
+class BpeTokenizer final : public Tokenizer {
+ public:
+  // TT-TEXT-04 when the model cannot work: problem_of(model) says why.
+  explicit BpeTokenizer(BpeModel model, TT_LOC);
+  // Tables inside hold views of the model's tokens, which move with it.
+  BpeTokenizer(BpeTokenizer&&) = default;
+  BpeTokenizer(const BpeTokenizer&) = delete;
+  BpeTokenizer& operator=(const BpeTokenizer&) = delete;
+
+  static std::optional<bpe::Problem> problem_of(const BpeModel& model);
+
+  // Any bytes; special tokens are text like any other.
+  Tokens encode(std::string_view text, TT_LOC) const override { return encode(text, SpecialPolicy{}, loc); }
+  Tokens encode(std::string_view text, const SpecialPolicy& policy, TT_LOC) const;
+  // The tokens' bytes, one after the other: not UTF-8 when the tokens end within a character.
+  std::string decode(std::span<const int32_t> tokens, TT_LOC) const override;
+  int64_t vocabulary() const override { return static_cast<int64_t>(model_.tokens.size()); }
+
+  // The number of a special token. TT-TEXT-03 when there is none of that text.
+  int32_t special(const std::string& text, TT_LOC) const;
+  const BpeModel& model() const { return model_; }
+
+ private:
+  static constexpr size_t kShortPiece = 64;  // up to here a scan is faster than a heap
+
+  void append_text(std::string_view text, Tokens& out) const;
+  void append_merged(std::string_view piece, Tokens& out) const;
+  void append_merged_short(std::string_view piece, Tokens& out) const;
+  void append_merged_long(std::string_view piece, Tokens& out) const;
+  void refuse_specials(std::string_view text, const std::map<std::string, int32_t>& allowed, Loc loc) const;
+
+  BpeModel model_;
+  std::array<int32_t, 256> byte_tokens_{};
+  bpe::PairRanks ranks_;
+  std::vector<int32_t> results_;  // by rank: the token that the merge makes
+  bpe::TokenTable whole_pieces_;  // tokens that their own bytes are encoded to
+};
+
+// ---------------------------------------------------------------------------------------------------------
+
+inline std::optional<bpe::Problem> BpeTokenizer::problem_of(const BpeModel& model) {
+  bpe::TokenTable table(model.tokens.size());
+  for (size_t i = 0; i < model.tokens.size(); ++i) {
+    const auto token = static_cast<int32_t>(i);
+    if (!model.tokens[i].empty() && !table.insert(model.tokens[i], token))
+      return bpe::Problem{"different bytes for every token",
+                          "token " + bpe::token_name(model, token) + " twice"};
+  }
+  for (const auto& [text, token] : model.specials) {
+    if (text.size() < 2 || table.find(text) != token)
+      return bpe::Problem{"special tokens of two bytes or more, each among the tokens",
+                          io::in_quotes(text) + " as token " + std::to_string(token)};
+  }
+  for (int b = 0; b < 256; ++b) {
+    const char byte = static_cast<char>(b);
+    if (table.find({&byte, 1}) < 0)
+      return bpe::Problem{
+          "a token for each of the 256 bytes (trainers give them when told to: initial_alphabet)",
+          "none for byte " + io::in_quotes({&byte, 1})};
+  }
+  bpe::PairRanks seen(model.merges.size());
+  const auto is_token = [&](int32_t t) {
+    return t >= 0 && static_cast<size_t>(t) < model.tokens.size() &&
+           !model.tokens[static_cast<size_t>(t)].empty();
+  };
+  for (size_t rank = 0; rank < model.merges.size(); ++rank) {
+    const auto [left, right] = model.merges[rank];
+    const auto where = [&, left = left, right = right] {
+      return "merge " + std::to_string(rank) + " of tokens " + bpe::token_name(model, left) + " and " +
+             bpe::token_name(model, right);
+    };
+    if (!is_token(left) || !is_token(right)) return bpe::Problem{"merges of two tokens", where()};
+    const std::string joined =
+        model.tokens[static_cast<size_t>(left)] + model.tokens[static_cast<size_t>(right)];
+    if (table.find(joined) < 0 || model.specials.contains(joined))
+      return bpe::Problem{"an ordinary token for what each merge makes", where()};
+    if (!seen.insert({left, right}, 0)) return bpe::Problem{"each merge once", where() + " again"};
+  }
+  return std::nullopt;
+}
+
+inline BpeTokenizer::BpeTokenizer(BpeModel model, Loc loc)
+    : model_(std::move(model)), ranks_(model_.merges.size()), whole_pieces_(model_.tokens.size()) {
+  if (const auto problem = problem_of(model_)) {
+    fail("TT-TEXT-04",
+         "BpeTokenizer: this vocabulary cannot work\n  expected: " + problem->expected + "\n  found:    " +
+             problem->found + "\n  hint: train_bpe and the readers of bpe_files.hpp make models that do",
+         loc);
+  }
+  bpe::TokenTable all(model_.tokens.size());
+  for (size_t i = 0; i < model_.tokens.size(); ++i) {
+    const std::string& bytes = model_.tokens[i];
+    if (bytes.size() == 1) {
+      byte_tokens_[static_cast<unsigned char>(bytes[0])] = static_cast<int32_t>(i);
+      whole_pieces_.insert(bytes, static_cast<int32_t>(i));
+    }
+    if (!bytes.empty()) all.insert(bytes, static_cast<int32_t>(i));
+  }
+  for (size_t rank = 0; rank < model_.merges.size(); ++rank) {
+    const BpeMerge merge = model_.merges[rank];
+    ranks_.insert(merge, static_cast<int32_t>(rank));
+    results_.push_back(all.find(model_.tokens[static_cast<size_t>(merge.left)] +
+                                model_.tokens[static_cast<size_t>(merge.right)]));
+  }
+  Tokens merged;
+  for (const int32_t token :
+       results_) {  // tried, not assumed: other merges of lower rank may cut a token's bytes
+    const std::string& bytes = model_.tokens[static_cast<size_t>(token)];
+    merged.clear();
+    append_merged(bytes, merged);
+    if (model_.ignore_merges || (merged.size() == 1 && merged[0] == token))
+      whole_pieces_.insert(bytes, token);
+  }
+}
+
+inline Tokens BpeTokenizer::encode(std::string_view text, const SpecialPolicy& policy, Loc loc) const {
+  std::map<std::string, int32_t> allowed;
+  if (policy.allow_all) allowed = model_.specials;
+  for (const std::string& name : policy.allowed) allowed[name] = special(name, loc);
+  if (policy.refuse_others) refuse_specials(text, allowed, loc);
+
+  Tokens out;
+  out.reserve(text.size() / 4 + 1);
+  // The next place of each; looked for again only when passed, so that each text is searched once.
+  std::vector<std::pair<size_t, const std::pair<const std::string, int32_t>*>> next;
+  for (const auto& item : allowed) next.emplace_back(text.find(item.first), &item);
+  size_t at = 0;
+  while (true) {
+    const std::pair<const std::string, int32_t>* found = nullptr;
+    size_t where = std::string_view::npos;
+    for (auto& [place, item] : next) {
+      if (place < at) place = text.find(item->first, at);
+      const bool is_longer = found && place == where && item->first.size() > found->first.size();
+      if (place < where || is_longer) {
+        where = place;
+        found = item;
+      }
+    }
+    append_text(text.substr(at, where - at), out);
+    if (!found) return out;
+    out.push_back(found->second);
+    at = where + found->first.size();
+  }
+}
+
+inline void BpeTokenizer::refuse_specials(std::string_view text,
+                                          const std::map<std::string, int32_t>& allowed, Loc loc) const {
+  for (const auto& item : model_.specials) {
+    const size_t at = allowed.contains(item.first) ? std::string_view::npos : text.find(item.first);
+    if (at == std::string_view::npos) continue;
+    fail("TT-TEXT-03",
+         "BpeTokenizer: the text holds the special token " + io::in_quotes(item.first) + " at byte " +
+             std::to_string(at) +
+             ", which is not allowed here\n  hint: name it in SpecialPolicy::allowed to get "
+             "its token, or leave refuse_others out to have it encoded as text",
+         loc);
+  }
+}
+
+inline int32_t BpeTokenizer::special(const std::string& text, Loc loc) const {
+  const auto found = model_.specials.find(text);
+  if (found != model_.specials.end()) return found->second;
+  std::string known;
+  for (const auto& item : model_.specials) known += (known.empty() ? "" : ", ") + io::in_quotes(item.first);
+  fail("TT-TEXT-03",
+       "BpeTokenizer: there is no special token " + io::in_quotes(text) + "\n  hint: this vocabulary has " +
+           (known.empty() ? "none" : known),
+       loc);
+}
+
+inline std::string BpeTokenizer::decode(std::span<const int32_t> tokens, Loc loc) const {
+  std::string out;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const auto token = static_cast<size_t>(static_cast<uint32_t>(tokens[i]));
+    if (token >= model_.tokens.size() || model_.tokens[token].empty())
+      fail_unknown_token("BpeTokenizer", tokens[i], i, vocabulary(), loc);
+    out += model_.tokens[token];
+  }
+  return out;
+}
+
+inline void BpeTokenizer::append_text(std::string_view text, Tokens& out) const {
+  for_each_piece(text, model_.pattern, [&](std::string_view piece) {
+    const int32_t whole = whole_pieces_.find(piece);
+    if (whole >= 0) {
+      out.push_back(whole);
+    } else {
+      append_merged(piece, out);
+    }
+  });
+}
+
+inline void BpeTokenizer::append_merged(std::string_view piece, Tokens& out) const {
+  if (piece.size() <= kShortPiece) {
+    append_merged_short(piece, out);
+  } else {
+    append_merged_long(piece, out);
+  }
+}
+
+inline void BpeTokenizer::append_merged_short(std::string_view piece, Tokens& out) const {
+  int32_t tokens[kShortPiece];
+  int32_t ranks[kShortPiece];  // of tokens i and i + 1
+  size_t n = piece.size();
+  for (size_t i = 0; i < n; ++i) tokens[i] = byte_tokens_[static_cast<unsigned char>(piece[i])];
+  for (size_t i = 0; i + 1 < n; ++i) ranks[i] = ranks_.find(tokens[i], tokens[i + 1]);
+  while (n > 1) {
+    const size_t i = static_cast<size_t>(std::min_element(ranks, ranks + n - 1) - ranks);
+    if (ranks[i] == bpe::PairRanks::kNone) break;
+    tokens[i] = results_[static_cast<size_t>(ranks[i])];
+    std::copy(tokens + i + 2, tokens + n, tokens + i + 1);
+    std::copy(ranks + i + 1, ranks + n - 1, ranks + i);
+    --n;
+    if (i > 0) ranks[i - 1] = ranks_.find(tokens[i - 1], tokens[i]);
+    if (i + 1 < n) ranks[i] = ranks_.find(tokens[i], tokens[i + 1]);
+  }
+  out.insert(out.end(), tokens, tokens + n);
+}
+
+inline void BpeTokenizer::append_merged_long(std::string_view piece, Tokens& out) const {
+  // A list in arrays: token i reaches from byte i to byte next[i]; -1 where a token was taken in by its left
+  // one.
+  const size_t n = piece.size();
+  Tokens tokens(n);
+  std::vector<size_t> next(n), before(n);
+  using Candidate = std::pair<int32_t, size_t>;  // rank, then place: the leftmost first
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap;
+  const auto propose = [&](size_t i) {
+    const int32_t rank = next[i] < n ? ranks_.find(tokens[i], tokens[next[i]]) : bpe::PairRanks::kNone;
+    if (rank != bpe::PairRanks::kNone) heap.emplace(rank, i);
+  };
+  for (size_t i = 0; i < n; ++i) {
+    tokens[i] = byte_tokens_[static_cast<unsigned char>(piece[i])];
+    next[i] = i + 1;
+    before[i] = i == 0 ? n : i - 1;
+  }
+  for (size_t i = 0; i < n; ++i) propose(i);
+  while (!heap.empty()) {
+    const auto [rank, i] = heap.top();
+    heap.pop();
+    const BpeMerge merge = model_.merges[static_cast<size_t>(rank)];
+    const size_t right = next[i];
+    // Proposals are not withdrawn: this one may be about tokens that have been merged since.
+    if (tokens[i] != merge.left || right >= n || tokens[right] != merge.right) continue;
+    tokens[i] = results_[static_cast<size_t>(rank)];
+    tokens[right] = -1;
+    next[i] = next[right];
+    if (next[i] < n) before[next[i]] = i;
+    propose(i);
+    if (before[i] < n) propose(before[i]);
+  }
+  for (size_t i = 0; i < n; i = next[i]) out.push_back(tokens[i]);
+}
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,147 @@
+// Cuts text into the pieces inside which byte pair encoding merges, by the two patterns in common use:
+//
+//   gpt2    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+//   cl100k  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*
+//           |\s*[\r\n]+|\s+(?!\S)|\s+
+//
+// Matched by hand: the first characters decide the alternative, so time is linear whatever the text, and
+// std::regex knows no classes of Unicode. Pieces are views of the text and cover it without gaps. An invalid
+// byte belongs to
+// [^\s\p{L}\p{N}]. Sources: openai/gpt-2 encoder.py; openai/tiktoken openai_public.py.
+#pragma once
+
+#include <tinytorch/transformer/unicode.hpp>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD {
+
+enum class SplitPattern : uint8_t { gpt2, cl100k };
+
+namespace pretokenizer {
+
+class Splitter {
+ public:
+  Splitter(std::string_view text, SplitPattern pattern) : text_(text), pattern_(pattern) {}
+
+  // End of the piece that begins at `at`, which is inside the text.
+  size_t end_of_piece(size_t at) const {
+    return pattern_ == SplitPattern::gpt2 ? end_by_gpt2(at) : end_by_cl100k(at);
+  }
+
+ private:
+  size_t end_by_gpt2(size_t at) const {
+    if (const size_t length = contraction(at)) return at + length;
+    const size_t body = after_one_space(at);
+    const CharClass kind = class_at(body);
+    return kind == CharClass::space ? end_of_space(at) : end_of_run(body, kind);
+  }
+
+  size_t end_by_cl100k(size_t at) const {
+    if (const size_t length = contraction(at)) return at + length;
+    const unicode::Unit first = unicode::unit_at(text_, at);
+    const CharClass kind = unicode::class_of(first.code);
+    if (kind == CharClass::letter) return end_of_run(at, kind);
+    if (kind == CharClass::number) return end_of_three_numbers(at);
+    const size_t second = at + first.length;
+    // Any one character but a line end goes with the letters after it.
+    if (!is_line_end(at) && second < text_.size() && class_at(second) == CharClass::letter)
+      return end_of_run(second, CharClass::letter);
+    const size_t body = after_one_space(at);
+    if (class_at(body) == CharClass::other) {
+      size_t end = end_of_run(body, CharClass::other);
+      while (end < text_.size() && is_line_end(end)) ++end;
+      return end;
+    }
+    const size_t line_end = end_of_last_line_end(at);
+    return line_end > at ? line_end : end_of_space(at);
+  }
+
+  CharClass class_at(size_t at) const { return unicode::class_of(unicode::unit_at(text_, at).code); }
+  bool is_line_end(size_t at) const { return text_[at] == '\n' || text_[at] == '\r'; }
+
+  // Behind a space that something follows, else `at`.
+  size_t after_one_space(size_t at) const { return text_[at] == ' ' && at + 1 < text_.size() ? at + 1 : at; }
+
+  size_t end_of_run(size_t at, CharClass kind) const {
+    while (at < text_.size()) {
+      const unicode::Unit unit = unicode::unit_at(text_, at);
+      if (unicode::class_of(unit.code) != kind) break;
+      at += unit.length;
+    }
+    return at;
+  }
+
+  size_t end_of_three_numbers(size_t at) const {
+    for (int i = 0; i < 3 && at < text_.size(); ++i) {
+      const unicode::Unit unit = unicode::unit_at(text_, at);
+      if (unicode::class_of(unit.code) != CharClass::number) break;
+      at += unit.length;
+    }
+    return at;
+  }
+
+  // \s+(?!\S)|\s+: the last white space before other text is left to that text, unless it is the only one.
+  size_t end_of_space(size_t at) const {
+    size_t end = at, last = at;
+    while (end < text_.size()) {
+      const unicode::Unit unit = unicode::unit_at(text_, end);
+      if (unicode::class_of(unit.code) != CharClass::space) break;
+      last = end;
+      end += unit.length;
+    }
+    return end == text_.size() || last == at ? end : last;
+  }
+
+  // \s*[\r\n]+: the white space up to its last line end; `at` when it has none.
+  size_t end_of_last_line_end(size_t at) const {
+    size_t end = at;
+    while (at < text_.size()) {
+      const unicode::Unit unit = unicode::unit_at(text_, at);
+      if (unicode::class_of(unit.code) != CharClass::space) break;
+      at += unit.length;
+      if (unit.code == '\n' || unit.code == '\r') end = at;
+    }
+    return end;
+  }
+
+  // Bytes of 's 't 'm 'd 're 've 'll at `at`, or 0; cl100k takes capitals too.
+  size_t contraction(size_t at) const {
+    if (text_[at] != '\'') return 0;
+    const bool folds = pattern_ == SplitPattern::cl100k;
+    const auto letter = [&](size_t i) -> char {
+      const char c = at + i < text_.size() ? text_[at + i] : '\0';
+      return folds && c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+    };
+    const char first = letter(1), second = letter(2);
+    if (first == 's' || first == 't' || first == 'm' || first == 'd') return 2;
+    if ((first == 'r' || first == 'v') && second == 'e') return 3;
+    if (first == 'l' && second == 'l') return 3;
+    // U+017F, the long s, is an s when case does not count.
+    return folds && text_.substr(at + 1, 2) == "\xc5\xbf" ? 3 : 0;
+  }
+
+  std::string_view text_;
+  SplitPattern pattern_;
+};
+
+}  // namespace pretokenizer
+
+// Calls f(std::string_view) with every piece, in order.
+template <class F>
+void for_each_piece(std::string_view text, SplitPattern pattern, F&& f) {
+  const pretokenizer::Splitter splitter(text, pattern);
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = splitter.end_of_piece(at);
+    f(text.substr(at, end - at));
+    at = end;
+  }
+}
+
+// The pieces, as views of `text`.
+inline std::vector<std::string_view> pretokenize(std::string_view text, SplitPattern pattern) {
+  std::vector<std::string_view> pieces;
+  for_each_piece(text, pattern, [&](std::string_view piece) { pieces.push_back(piece); });
+  return pieces;
+}
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,69 @@
+// tokenizer.json, GPT-2's files and character tokenizers: any bytes; what is accepted is written and read
+// back equal.
+//
+// Byte 0 chooses the reader. A whole vocabulary is too long for a fuzzer to find: for tokenizer.json the
+// input is put into a valid file, from a place and over a length that it chooses.
+#include <tinytorch/transformer/bpe_files.hpp>
+#include <tinytorch/transformer/bpe_trainer.hpp>
+#include <tinytorch/transformer/char_tokenizer.hpp>
+
+#include "fuzz.hpp"
+
+namespace {
+
+const tt::BpeModel& small_model() {
+  static const tt::BpeModel model = tt::train_bpe("abab abab", {.vocabulary = 260, .specials = {"<|end|>"}});
+  return model;
+}
+
+// `valid` with the bytes from the place that the input's first four name replaced by the rest of it.
+std::string patched(std::string valid, std::string_view input) {
+  if (input.size() < 4) return valid;
+  const auto number = [&](size_t i) {
+    return static_cast<size_t>(static_cast<unsigned char>(input[i]) << 8 |
+                               static_cast<unsigned char>(input[i + 1]));
+  };
+  const size_t at = number(0) % valid.size();
+  return valid.replace(at, number(2), input.substr(4));
+}
+
+void check_tokenizer_json(std::string_view input, bool patch) {
+  static const std::string valid = tt::to_tokenizer_json(small_model());
+  const std::string text = patch ? patched(valid, input) : std::string(input);
+  const tt::BpeModel model = tt::parse_tokenizer_json(tt::as_bytes(text), "input");
+  fuzz::require(tt::parse_tokenizer_json(tt::as_bytes(tt::to_tokenizer_json(model)), "written") == model);
+  const tt::BpeTokenizer tokenizer(model);
+  fuzz::require(tokenizer.decode(tokenizer.encode(input)) == input);
+}
+
+void check_gpt2(std::string_view input) {
+  static const std::string encoder = [] {
+    std::string json = "{";
+    const tt::BpeModel& model = small_model();
+    for (size_t i = 0; i < model.tokens.size(); ++i)
+      json +=
+          (i ? "," : "") + tt::to_json_string(tt::bpe::spelled(model.tokens[i])) + ":" + std::to_string(i);
+    return json + "}";
+  }();
+  const tt::BpeModel model = tt::parse_gpt2(tt::as_bytes(encoder), tt::as_bytes(input));
+  const tt::BpeTokenizer tokenizer(model);
+  fuzz::require(tokenizer.decode(tokenizer.encode(input)) == input);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  return fuzz::run(data, size, [](tt::Bytes bytes) {
+    if (bytes.empty()) return;
+    const unsigned kind = std::to_integer<unsigned>(bytes[0]) % 4;
+    const std::string_view input = tt::as_text(bytes.subspan(1));
+    if (kind == 0) {
+      const tt::CharTokenizer tokenizer = tt::parse_char_tokenizer(tt::as_bytes(input), "input");
+      fuzz::require(tt::parse_char_tokenizer(tt::as_bytes(to_json(tokenizer)), "written") == tokenizer);
+    } else if (kind == 1) {
+      check_gpt2(input);
+    } else {
+      check_tokenizer_json(input, kind == 2);
+    }
+  });
+}

@@ -1,0 +1,243 @@
+// Byte pair encoding: against tiktoken and tokenizers on 12,000 strings, exact round trips of any bytes,
+// special tokens.
+#include <tinytorch/transformer/bpe.hpp>
+
+#include <chrono>
+#include <thread>
+#include <tinytorch/io/text.hpp>
+#include <tinytorch/transformer/bpe_files.hpp>
+
+#include "support/data.hpp"
+#include "support/errors.hpp"
+#include "support/sanitized.hpp"
+#include "transformer/golden_strings.hpp"
+
+namespace tt = tinytorch;
+using tt::BpeTokenizer;
+using tt::SpecialPolicy;
+using tt::Tokens;
+
+namespace {
+
+const char* const kEncoder = "gpt2/encoder.json";
+const char* const kPlay = "tinyshakespeare/input.txt";
+const SpecialPolicy kAllowed{.allow_all = true};
+
+tt::BpeModel gpt2_model() {
+  return tt::parse_gpt2(tt::read_file(test::data_file(kEncoder)),
+                        tt::read_file(test::data_file("gpt2/vocab.bpe")));
+}
+BpeTokenizer small(const char* pattern) {
+  return tt::load_tokenizer_json(golden::path(std::string("small_") + pattern + ".json"));
+}
+
+// The 256 bytes by value, then what the merges make, then the special tokens.
+tt::BpeModel model_of(const std::vector<tt::BpeMerge>& merges,
+                      const std::vector<std::string>& specials = {}) {
+  tt::BpeModel model;
+  for (int b = 0; b < 256; ++b) model.tokens.emplace_back(1, static_cast<char>(b));
+  for (const tt::BpeMerge& m : merges)
+    model.tokens.push_back(model.tokens[static_cast<size_t>(m.left)] +
+                           model.tokens[static_cast<size_t>(m.right)]);
+  model.merges = merges;
+  for (const std::string& text : specials) {
+    model.specials[text] = static_cast<int32_t>(model.tokens.size());
+    model.tokens.push_back(text);
+  }
+  return model;
+}
+
+// By the definition: all pairs looked at, the lowest rank joined, the leftmost first, again and again.
+Tokens merged_by_definition(const tt::BpeModel& model, std::string_view piece) {
+  std::vector<std::string> parts;
+  for (const char c : piece) parts.emplace_back(1, c);
+  while (true) {
+    size_t best = model.merges.size(), place = 0;
+    for (size_t rank = 0; rank < best; ++rank) {
+      const auto& [left, right] = model.merges[rank];
+      for (size_t i = 0; i + 1 < parts.size() && rank < best; ++i) {
+        if (parts[i] == model.tokens[static_cast<size_t>(left)] &&
+            parts[i + 1] == model.tokens[static_cast<size_t>(right)]) {
+          best = rank;
+          place = i;
+        }
+      }
+    }
+    if (best == model.merges.size()) break;
+    parts[place] += parts[place + 1];
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(place) + 1);
+  }
+  Tokens out;
+  for (const std::string& part : parts)
+    out.push_back(static_cast<int32_t>(std::find(model.tokens.begin(), model.tokens.end(), part) -
+                                       model.tokens.begin()));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("small vocabularies: the ids of tokenizers, with special tokens") {
+  const golden::Strings strings;
+  for (const char* pattern : {"gpt2", "cl100k"}) {
+    const BpeTokenizer tokenizer = small(pattern);
+    strings.check(std::string("small_") + pattern,
+                  [&](const std::string& s) { return tokenizer.encode(s, kAllowed); });
+    bool same = true;
+    for (const std::string& s : strings.all()) {
+      same = same && tokenizer.decode(tokenizer.encode(s)) == s &&
+             tokenizer.decode(tokenizer.encode(s, kAllowed)) == s;
+    }
+    CHECK(same);
+  }
+}
+
+TEST_CASE("GPT-2's vocabulary: the ids of tiktoken and tokenizers" * test::needs_data(kEncoder)) {
+  const golden::Strings strings;
+  tt::BpeModel model = gpt2_model();
+  const BpeTokenizer gpt2(model);
+  CHECK(gpt2.vocabulary() == 50257);
+  CHECK(gpt2.special("<|endoftext|>") == 50256);
+  CHECK(gpt2.encode("Hello world") == Tokens{15496, 995});
+  strings.check("gpt2", [&](const std::string& s) { return gpt2.encode(s); });
+  strings.check("gpt2_special", [&](const std::string& s) { return gpt2.encode(s, kAllowed); });
+  model.pattern = tt::SplitPattern::cl100k;
+  const BpeTokenizer cl100k(model);
+  strings.check("cl100k", [&](const std::string& s) { return cl100k.encode(s); });
+  for (const std::string& text : golden::awkward_bytes()) CHECK(gpt2.decode(gpt2.encode(text)) == text);
+}
+
+TEST_CASE("GPT-2's vocabulary: Tiny Shakespeare has 338,025 tokens" * test::needs_data(kEncoder) *
+          test::needs_data(kPlay)) {
+  const std::string text = tt::load_text(test::data_file(kPlay));
+  const BpeTokenizer gpt2(gpt2_model());
+  const Tokens tokens = gpt2.encode(text);
+  CHECK(tokens.size() == 338025);
+  CHECK(gpt2.decode(tokens) == text);
+}
+
+TEST_CASE("any bytes come back exactly") {
+  for (const char* pattern : {"gpt2", "cl100k"}) {
+    const BpeTokenizer tokenizer = small(pattern);
+    for (const std::string& text : golden::awkward_bytes())
+      CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
+  }
+}
+
+TEST_CASE(
+    "the lowest rank is joined first, the leftmost of equals; scan and heap agree with the definition") {
+  const tt::BpeModel model =
+      model_of({{'a', 'a'}, {'b', 'c'}, {'a', 'b'}, {256, 'b'}, {256, 256}, {258, 'c'}, {260, 260}});
+  const BpeTokenizer tokenizer(model);
+  CHECK(tokenizer.encode("aaa") == Tokens{256, 'a'});
+  CHECK(tokenizer.encode("abc") == Tokens{'a', 257});  // not {a b} c, although that is a token
+  CHECK(tokenizer.encode("aab") == Tokens{259});
+  std::mt19937 random(5);
+  for (int i = 0; i < 300; ++i) {
+    std::string piece(1 + random() % (i % 2 ? 200 : 64),
+                      '\0');  // both sides of the length where the heap takes over
+    for (char& c : piece) c = "aaabcd"[random() % 6];
+    CAPTURE(piece);
+    REQUIRE(tokenizer.encode(piece) == merged_by_definition(model, piece));
+  }
+}
+
+TEST_CASE("ignore_merges: a piece that is a token is that token") {
+  tt::BpeModel model = model_of({{'b', 'c'}, {'a', 'b'}, {257, 'c'}});
+  CHECK(BpeTokenizer(model).encode("abc") == Tokens{'a', 256});
+  model.ignore_merges = true;
+  CHECK(BpeTokenizer(model).encode("abc") == Tokens{258});
+  CHECK(BpeTokenizer(model).encode("abcc") == Tokens{'a', 256, 'c'});
+}
+
+TEST_CASE("a piece of 100,000 equal letters, and of letters in disorder, costs no square") {
+  const BpeTokenizer tokenizer = small("gpt2");
+  std::mt19937 random(6);
+  std::string mixed(100'000, '\0');
+  for (char& c : mixed) c = static_cast<char>('a' + random() % 26);
+  for (const std::string& text :
+       {std::string(100'000, 'a'), std::string(100'000, ' '), std::string(100'000, '='), mixed}) {
+    const auto start = std::chrono::steady_clock::now();
+    CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    CHECK(seconds < (test::kSanitized ? 10 : 1));
+  }
+}
+
+TEST_CASE("special tokens are text unless they are allowed") {
+  const BpeTokenizer t(model_of({}, {"<|a|>", "<|a|><|b|>", "<|b|>"}));
+  const int32_t a = 256, ab = 257, b = 258;
+  CHECK(t.encode("<|a|>").size() == 5);
+  CHECK(t.encode("x<|a|>y", kAllowed) == Tokens{'x', a, 'y'});
+  CHECK(t.encode("<|a|><|b|>", kAllowed) == Tokens{ab});  // of two at one place the longer
+  CHECK(t.encode("<|b|><|a|><|a|", kAllowed) == Tokens{b, a, '<', '|', 'a', '|'});
+  CHECK(t.encode("<|a|><|b|>", {.allowed = {"<|b|>"}}) == Tokens{'<', '|', 'a', '|', '>', b});
+  CHECK(t.encode("<|b|>", {.allowed = {"<|b|>"}, .refuse_others = true}) == Tokens{b});
+  CHECK(t.encode("", kAllowed).empty());
+  CHECK(t.decode(Tokens{a, b}) == "<|a|><|b|>");
+  errors::check_error(
+      "TT-TEXT-03: BpeTokenizer: the text holds the special token '<|a|>' at byte 1, which is not allowed "
+      "here\n"
+      "  hint: name it in SpecialPolicy::allowed to get its token, or leave refuse_others out to have it "
+      "encoded as text",
+      [&] { t.encode("x<|a|>", {.refuse_others = true}); });
+  test::expect_error("TT-TEXT-03", "hint: this vocabulary has '<|a|>', '<|a|><|b|>', '<|b|>'",
+                     [&] { t.special("<|c|>"); });
+  test::expect_error("TT-TEXT-03", "there is no special token 'x'",
+                     [&] { t.encode("x", {.allowed = {"x"}}); });
+}
+
+TEST_CASE("many special tokens in a long text are found in linear time") {
+  std::vector<std::string> specials;
+  for (int i = 0; i < 100; ++i) specials.push_back("<|" + std::to_string(i) + "|>");
+  const BpeTokenizer t(model_of({}, specials));
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += "<|7|>x";
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(t.encode(text, kAllowed).size() == 40'000);
+  CHECK(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
+        (test::kSanitized ? 10 : 1));
+}
+
+TEST_CASE("numbers that are no tokens") {
+  tt::BpeModel model = model_of({});
+  model.tokens.emplace_back();  // 256 is not in use
+  model.tokens.emplace_back("<|end|>");
+  model.specials["<|end|>"] = 257;
+  const BpeTokenizer t(model);
+  CHECK(t.vocabulary() == 258);
+  for (const int32_t token : {-1, 256, 258, INT32_MAX, INT32_MIN})
+    test::expect_error("TT-TEXT-02", std::to_string(token) + " at position 1", [&] {
+      t.decode(Tokens{0, token});
+    });
+}
+
+TEST_CASE("models that cannot work are refused") {
+  const auto refused = [](const std::string& text, const std::function<void(tt::BpeModel&)>& change) {
+    tt::BpeModel model = model_of({{'a', 'b'}, {256, 'c'}}, {"<|end|>"});
+    change(model);
+    test::expect_error("TT-TEXT-04", text, [&] { BpeTokenizer t(model); });
+  };
+  refused("none for byte '\\xff'", [](tt::BpeModel& m) { m.tokens[255].clear(); });
+  refused("token 256 'a' twice", [](tt::BpeModel& m) { m.tokens[256] = "a"; });
+  refused("merge 1 of tokens 256 'ab' and 97 'a'", [](tt::BpeModel& m) { m.merges[1].right = 'a'; });
+  refused("merge 0 of tokens -1", [](tt::BpeModel& m) { m.merges[0].left = -1; });
+  refused("merge 0 of tokens 400", [](tt::BpeModel& m) { m.merges[0].left = 400; });
+  refused("again", [](tt::BpeModel& m) { m.merges.push_back(m.merges[0]); });
+  refused("'<|no|>' as token 3", [](tt::BpeModel& m) { m.specials["<|no|>"] = 3; });
+  refused("'a' as token 97", [](tt::BpeModel& m) { m.specials["a"] = 97; });
+  refused("merge 0 of tokens 97 'a' and 98 'b'", [](tt::BpeModel& m) { m.specials["ab"] = 256; });
+}
+
+TEST_CASE("threads share one tokenizer") {
+  const BpeTokenizer tokenizer = small("gpt2");
+  const golden::Strings strings;
+  std::vector<size_t> totals(4);
+  std::vector<std::thread> threads;
+  for (size_t& total : totals) {
+    threads.emplace_back([&] {
+      for (size_t i = 0; i < 2000; ++i) total += tokenizer.encode(strings.all()[i]).size();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const size_t total : totals) CHECK(total == totals[0]);
+}

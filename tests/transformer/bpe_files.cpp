@@ -1,0 +1,219 @@
+// Vocabulary files: read, written, read back equal; damaged and foreign ones are refused by name and place.
+#include <tinytorch/transformer/bpe_files.hpp>
+
+#include <tinytorch/transformer/bpe_trainer.hpp>
+
+#include "io/files.hpp"
+#include "support/data.hpp"
+#include "support/errors.hpp"
+#include "transformer/golden_strings.hpp"
+
+namespace tt = tinytorch;
+using files::contains;
+using tt::BpeModel;
+
+namespace {
+
+const char* const kEncoder = "gpt2/encoder.json";
+
+BpeModel learned(tt::SplitPattern pattern = tt::SplitPattern::gpt2) {
+  return tt::train_bpe("abab abab \xc3\xa4\xc3\xa4 \"\\ \"\\ 12 12",
+                       {.vocabulary = 265, .pattern = pattern, .specials = {"<|end|>", "<\xe2\x82\xac>"}});
+}
+BpeModel parse(const std::string& json) { return tt::parse_tokenizer_json(tt::as_bytes(json), "t.json"); }
+files::Refusal refusal(const std::string& json) {
+  return files::refusal_of([&] { parse(json); });
+}
+// The text with one part of it replaced; the part must be there.
+std::string with(std::string text, const std::string& part, const std::string& other) {
+  const size_t at = text.find(part);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, part.size(), other);
+}
+
+// encoder.json and vocab.bpe of a model.
+std::pair<std::string, std::string> gpt2_files(const BpeModel& model) {
+  std::string encoder = "{", merges = "#version: 0.2\n";
+  for (size_t i = 0; i < model.tokens.size(); ++i) {
+    const bool is_special = model.specials.contains(model.tokens[i]);
+    encoder += (i ? ", " : "") +
+               tt::to_json_string(is_special ? model.tokens[i] : tt::bpe::spelled(model.tokens[i])) + ": " +
+               std::to_string(i);
+  }
+  for (const tt::BpeMerge& m : model.merges)
+    merges += tt::bpe::spelled(model.tokens[static_cast<size_t>(m.left)]) + " " +
+              tt::bpe::spelled(model.tokens[static_cast<size_t>(m.right)]) + "\n";
+  return {encoder + "}", merges};
+}
+
+}  // namespace
+
+TEST_CASE("bytes are spelled as GPT-2 spells them") {
+  CHECK(tt::bpe::spelled(" a\n") ==
+        "\xc4\xa0"
+        "a"
+        "\xc4\x8a");
+  CHECK(tt::bpe::spelled("!~") == "!~");
+  CHECK(tt::bpe::spelled("\xad\xff") == "\xc5\x83\xc3\xbf");
+  std::string all;
+  for (int b = 0; b < 256; ++b) all += static_cast<char>(b);
+  CHECK(tt::bpe::unspelled(tt::bpe::spelled(all)) == all);
+  CHECK(!tt::bpe::unspelled(" "));
+  CHECK(!tt::bpe::unspelled("\xe2\x82\xac"));
+  CHECK(!tt::bpe::unspelled("\xff"));
+}
+
+TEST_CASE("tokenizer.json: written, read back equal, written again the same") {
+  const files::TempFolder folder;
+  for (const tt::SplitPattern pattern : {tt::SplitPattern::gpt2, tt::SplitPattern::cl100k}) {
+    BpeModel model = learned(pattern);
+    model.ignore_merges = pattern == tt::SplitPattern::cl100k;
+    model.tokens.insert(model.tokens.end(), 3, "");  // numbers without tokens
+    model.tokens.push_back("<|far|>");
+    model.specials["<|far|>"] = static_cast<int32_t>(model.tokens.size() - 1);
+    tt::save_tokenizer_json(folder / "tokenizer.json", model);
+    CHECK(folder.count() == 1);
+    const tt::BpeTokenizer loaded = tt::load_tokenizer_json(folder / "tokenizer.json");
+    CHECK(loaded.model() == model);
+    CHECK(tt::to_tokenizer_json(loaded.model()) == tt::to_tokenizer_json(model));
+  }
+}
+
+TEST_CASE("tokenizer.json: the forms that other writers choose") {
+  const BpeModel model = learned();
+  const std::string json = tt::to_tokenizer_json(model);
+  CHECK(parse(with(json, "[\"a\",\"b\"]", "\"a b\"")) == model);
+  CHECK(parse(with(json, "\"ignore_merges\":false,", "")) == model);
+  CHECK(parse(with(json, "\"version\":\"1.0\",\"truncation\":null,\"padding\":null,", "")) == model);
+  CHECK(parse(with(json, "\"continuing_subword_prefix\":null", "\"continuing_subword_prefix\":\"\"")) ==
+        model);
+  CHECK(parse(with(json, "\"post_processor\":null", "\"post_processor\":{\"type\":\"ByteLevel\"}")) == model);
+  CHECK(parse(with(json, ",\"use_regex\":true", "")) == model);
+  CHECK(parse(with(json, "\"type\":\"BPE\",", "")) == model);
+  const size_t id = static_cast<size_t>(model.specials.at("<|end|>"));
+  // Added tokens need not be in the vocabulary.
+  CHECK(parse(with(json, ",\"<|end|>\":" + std::to_string(id), "")) == model);
+  const BpeModel other = learned(tt::SplitPattern::cl100k);
+  const std::string split = tt::to_tokenizer_json(other);
+  CHECK(parse(with(split, "\"behavior\":\"Isolated\",\"invert\":false",
+                   "\"behavior\":\"Removed\",\"invert\":true")) == other);
+  for (const tt::bpe::KnownPattern& known : tt::bpe::kKnownPatterns) {
+    const std::string changed =
+        with(split, tt::to_json_string(tt::bpe::kKnownPatterns[2].text), tt::to_json_string(known.text));
+    CHECK(parse(changed).pattern == known.pattern);
+  }
+}
+
+TEST_CASE("tokenizer.json: settings that would give other tokens are refused") {
+  const std::string json = tt::to_tokenizer_json(learned()),
+                    split = tt::to_tokenizer_json(learned(tt::SplitPattern::cl100k));
+  const auto unsupported = [](const std::string& text, const std::string& part, const std::string& other,
+                              const std::string& message) {
+    const files::Refusal r = refusal(with(text, part, other));
+    INFO(r.text);
+    CHECK(r.code == "TT-IO-04");
+    CHECK(contains(r.text, "cannot read 't.json'"));
+    CHECK(contains(r.text, "hint: "));
+    CHECK(contains(r.text, message));
+  };
+  unsupported(json, "\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}", "no 'normalizer'");
+  unsupported(json, "\"truncation\":null", "\"truncation\":{}", "no 'truncation'");
+  unsupported(json, "\"type\":\"BPE\"", "\"type\":\"WordPiece\"", "model of type BPE");
+  unsupported(json, "\"dropout\":null", "\"dropout\":0.1", "no 'dropout'");
+  unsupported(json, "\"byte_fallback\":false", "\"byte_fallback\":true", "no 'byte_fallback'");
+  unsupported(json, "\"end_of_word_suffix\":null", "\"end_of_word_suffix\":\"</w>\"",
+              "no 'end_of_word_suffix'");
+  unsupported(json, "\"post_processor\":null", "\"post_processor\":{\"type\":\"TemplateProcessing\"}",
+              "post_processor of type ByteLevel");
+  unsupported(json, "\"add_prefix_space\":false", "\"add_prefix_space\":true", "'add_prefix_space': false");
+  unsupported(json, "\"use_regex\":true", "\"use_regex\":false", "'use_regex': true without a Split");
+  unsupported(json, "\"type\":\"ByteLevel\"", "\"type\":\"Metaspace\"", "type 'Metaspace'");
+  unsupported(json, "\"lstrip\":false", "\"lstrip\":true", "no 'lstrip'");
+  unsupported(json, "{\"!\":0", "{\"\xe2\x96\x81\":0", "spelled in the 256 characters");
+  unsupported(split, "p{N}{1,3}", "p{N}{1,4}", "the pattern of GPT-2 or of cl100k");
+  unsupported(split, "\"Isolated\"", "\"MergedWithPrevious\"", "a Split that keeps the matches");
+}
+
+TEST_CASE("tokenizer.json: contradictions are refused with their place") {
+  const std::string json = tt::to_tokenizer_json(learned());
+  const auto wrong = [&](const std::string& part, const std::string& other, const std::string& message) {
+    const files::Refusal r = refusal(with(json, part, other));
+    INFO(r.text);
+    CHECK(r.code == "TT-IO-03");
+    CHECK(contains(r.text, message));
+    CHECK(contains(r.text, "hint: the file is cut, damaged or edited"));
+  };
+  wrong("\"a\",\"b\"]", "\"a\",\"zz\"]", "'zz' in merge ");
+  wrong("[\"a\",\"b\"]", "\"ab\"", "'ab' in merge ");
+  wrong("[\"a\",\"b\"]", "\"a b c\"", "two tokens with one space");
+  wrong("[\"a\",\"b\"]", "[\"a\"]", "an array as merge ");
+  wrong("[\"a\",\"b\"]", "7", "a number as merge ");
+  wrong("\"#\":2", "\"#\":1", "each number once");
+  wrong("\"#\":2", "\"#\":-2", "-2 for token '#'");
+  wrong("\"#\":2", "\"#\":2000000000", "2000000000 for token '#'");
+  wrong("\"#\":2", "\"#\":\"2\"", "a string for token '#'");
+  wrong("\"#\":2,", "", "none for byte '#'");
+  wrong("\"<|end|>\":", "\"<|end|>\":1", "two for '<|end|>'");
+  wrong("\"vocab\":{", "\"vocab\":[],\"x\":{", "'vocab' as an object");
+  wrong("\"merges\":[", "\"merge\":[", "the member 'merges'");
+  CHECK(contains(refusal("[]").text, "the member 'model'"));
+  CHECK(contains(refusal("{\"model\":{}").text, "',' or '}'"));
+}
+
+TEST_CASE("cut and damaged files end in a refusal") {
+  // A whole vocabulary is long; the shortest there is has the 256 bytes and one merge.
+  const std::string json = tt::to_tokenizer_json(tt::train_bpe("abab", {.vocabulary = 257}));
+  const std::string text = json.substr(0, json.size() - 1);
+  for (size_t n = 0; n < text.size(); n += 7) CHECK(refusal(text.substr(0, n)).code.starts_with("TT-IO-"));
+  int refused = 0;
+  for (size_t i = 0; i < text.size(); i += 3) {
+    std::string damaged = text;
+    damaged[i] = static_cast<char>(damaged[i] ^ (i % 2 ? 0x01 : 0x80));
+    const files::Refusal r = refusal(damaged);
+    REQUIRE((r.code.empty() || r.code.starts_with("TT-IO-")));
+    refused += !r.code.empty();
+  }
+  CHECK(refused > 500);
+}
+
+TEST_CASE("GPT-2's pair of files") {
+  const BpeModel model =
+      tt::train_bpe("abab abab \xc3\xa4\xc3\xa4", {.vocabulary = 265, .specials = {"<|endoftext|>"}});
+  const auto [encoder, merges] = gpt2_files(model);
+  const auto read = [](const std::string& vocabulary, const std::string& lines) {
+    return tt::parse_gpt2(tt::as_bytes(vocabulary), tt::as_bytes(lines), "e.json", "v.bpe");
+  };
+  CHECK(read(encoder, merges) == model);
+  CHECK(read(encoder, merges.substr(merges.find('\n') + 1)) == model);  // without the version
+  const auto refused = [&](const std::string& vocabulary, const std::string& lines) {
+    return files::refusal_of([&] { read(vocabulary, lines); }).text;
+  };
+  CHECK(contains(refused(encoder, merges + "a\n"), "cannot read 'v.bpe'"));
+  CHECK(contains(refused(encoder, merges + "a\n"), "'a' in line "));
+  CHECK(contains(refused(encoder, merges + "a zz\n"), "'zz' in line "));
+  CHECK(contains(refused(encoder, merges + "\xff b\n"), "cannot read 'v.bpe' as text"));
+  CHECK(contains(refused(encoder, merges + "b b\n"), "an ordinary token for what each merge makes"));
+  CHECK(contains(refused("[]", merges), "cannot read 'e.json'"));
+  CHECK(contains(refused(with(encoder, "\"#\": 2", "\"#\": 1"), merges), "cannot read 'e.json'"));
+  CHECK(contains(refused(with(encoder, "\"#\": 2,", ""), merges), "none for byte '#'"));
+  CHECK(contains(refused("{}", merges), "'a' in line 2"));
+  test::expect_error("TT-IO-01", "No such file", [] { tt::load_gpt2("no/encoder.json", "no/vocab.bpe"); });
+}
+
+TEST_CASE("special tokens that a file cannot hold are refused when written") {
+  BpeModel model = learned();
+  model.specials["\xff\xff"] = static_cast<int32_t>(model.tokens.size());
+  model.tokens.push_back("\xff\xff");
+  test::expect_error("TT-IO-02", "is not UTF-8", [&] { tt::to_tokenizer_json(model); });
+  model = learned();
+  model.specials["\xc4\xa0"] = static_cast<int32_t>(model.tokens.size());  // how a file spells a space
+  model.tokens.push_back("\xc4\xa0");
+  test::expect_error("TT-IO-02", "how the file spells another token", [&] { tt::to_tokenizer_json(model); });
+}
+
+TEST_CASE("GPT-2's own files become a tokenizer.json and come back equal" * test::needs_data(kEncoder)) {
+  const tt::BpeTokenizer gpt2 = tt::load_gpt2(test::data_file(kEncoder), test::data_file("gpt2/vocab.bpe"));
+  CHECK(gpt2.model().specials == std::map<std::string, int32_t>{{"<|endoftext|>", 50256}});
+  CHECK(gpt2.model().merges.size() == 50000);
+  CHECK(parse(tt::to_tokenizer_json(gpt2.model())) == gpt2.model());
+}

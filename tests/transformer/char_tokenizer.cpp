@@ -1,0 +1,92 @@
+// One token per character: numbers by code, exact round trips of any bytes, files that refuse damage.
+#include <tinytorch/transformer/char_tokenizer.hpp>
+
+#include "io/files.hpp"
+#include "support/data.hpp"
+#include "support/errors.hpp"
+#include "transformer/golden_strings.hpp"
+
+namespace tt = tinytorch;
+using tt::CharTokenizer;
+using tt::CharUnit;
+
+TEST_CASE("tokens are numbered in the order of their codes") {
+  const CharTokenizer t = CharTokenizer::from_text(
+      "b\xc3\xa4"
+      "a\na");
+  CHECK(t.codes() == std::vector<uint32_t>{'\n', 'a', 'b', 0xe4});
+  CHECK(t.encode("ab\xc3\xa4\n") == tt::Tokens{1, 2, 3, 0});
+  CHECK(t.decode(tt::Tokens{1, 2, 3, 0}) == "ab\xc3\xa4\n");
+  CHECK(t.vocabulary() == 4);
+  CHECK(t == CharTokenizer({0xe4, 'b', 'a', 'a', '\n'}, CharUnit::code_point));
+  const CharTokenizer bytes = CharTokenizer::from_text("b\xc3\xa4", CharUnit::byte);
+  CHECK(bytes.encode("\xa4"
+                     "b") == tt::Tokens{1, 0});
+  CHECK(bytes.vocabulary() == 3);
+  CHECK(CharTokenizer::from_text("").vocabulary() == 0);
+}
+
+TEST_CASE("any bytes come back exactly, as code points and as bytes") {
+  for (const std::string& text : golden::awkward_bytes()) {
+    for (const CharUnit unit : {CharUnit::code_point, CharUnit::byte}) {
+      const CharTokenizer t = CharTokenizer::from_text(text, unit);
+      CHECK(t.decode(t.encode(text)) == text);
+      CHECK(tt::parse_char_tokenizer(tt::as_bytes(to_json(t))) == t);
+    }
+  }
+}
+
+TEST_CASE("unknown characters and numbers") {
+  const CharTokenizer t = CharTokenizer::from_text("ab");
+  errors::check_error(
+      "TT-TEXT-01: CharTokenizer: '\\xe2\\x82\\xac', U+20AC, at byte 2 is not among the 2 characters of the "
+      "vocabulary\n"
+      "  hint: build the tokenizer from a text that has it, or take BpeTokenizer, which has tokens for all "
+      "bytes",
+      [&] { t.encode("ab\xe2\x82\xac"); });
+  test::expect_error("TT-TEXT-01", "U+1F600, at byte 0", [&] { t.encode("\xf0\x9f\x98\x80"); });
+  test::expect_error("TT-TEXT-01", "'\\xff', a byte, at byte 1", [&] { t.encode("a\xff"); });
+  test::expect_error("TT-TEXT-01", "U+0000", [&] { t.encode(std::string_view("\0", 1)); });
+  test::expect_error("TT-TEXT-02", "2 at position 0", [&] { t.decode(tt::Tokens{2}); });
+  test::expect_error("TT-TEXT-02", "-1 at position 1", [&] { t.decode(tt::Tokens{0, -1}); });
+}
+
+TEST_CASE("files: written, read back, and refused when damaged") {
+  const files::TempFolder folder;
+  const CharTokenizer t = CharTokenizer::from_text("to be, \xc3\xa4\xff", CharUnit::code_point);
+  tt::save_char_tokenizer(folder / "chars.json", t);
+  CHECK(tt::load_char_tokenizer(folder / "chars.json") == t);
+  CHECK(folder.count() == 1);
+  const std::string text = to_json(t).substr(0, to_json(t).size() - 1);  // a cut line end is no damage
+  const auto bytes = tt::as_bytes(text);
+  const auto parse = [](tt::Bytes b) { tt::parse_char_tokenizer(b); };
+  files::check_cut_files({bytes.begin(), bytes.end()}, parse);
+  CHECK(files::check_damaged_files({bytes.begin(), bytes.end()}, parse) > 100);
+
+  const auto refused = [](const std::string& json) {
+    return files::refusal_of([&] { tt::parse_char_tokenizer(tt::as_bytes(json), "chars.json"); }).text;
+  };
+  const auto with = [](const char* unit, const char* codes) {
+    return std::string("{\"format\":\"tinytorch-char-tokenizer-1\",\"unit\":\"") + unit +
+           "\",\"codes\":" + codes + "}";
+  };
+  CHECK(refused(with("byte", "[0,255]")) == "");
+  CHECK(files::contains(refused(with("byte", "[256]")), "256 at position 0"));
+  CHECK(files::contains(refused(with("code_point", "[5,5]")), "5 at position 1"));
+  CHECK(files::contains(refused(with("code_point", "[55296]")), "no surrogates"));
+  CHECK(files::contains(refused(with("code_point", "[\"a\"]")), "a string at position 0"));
+  CHECK(files::contains(refused(with("word", "[]")), "'word'"));
+  CHECK(files::contains(refused("[]"), "hint: save it with save_char_tokenizer"));
+  CHECK(files::contains(refused("{"), "cannot read 'chars.json'"));
+}
+
+namespace {
+const char* const kPlay = "tinyshakespeare/input.txt";
+}
+
+TEST_CASE("Tiny Shakespeare has 65 characters" * test::needs_data(kPlay)) {
+  const std::string text = tt::load_text(test::data_file(kPlay));
+  const CharTokenizer t = CharTokenizer::from_text(text);
+  CHECK(t.vocabulary() == 65);
+  CHECK(t.decode(t.encode(text)) == text);
+}
