@@ -9,7 +9,7 @@
 #
 #   configure   CMake with TINYTORCH_WITH_CUDA=ON, Release
 #   build       the library, bench_cuda and the chosen tests
-#   tests       ctest: those of backend/cuda, then those of tensor, autograd and layers with the GPU as the
+#   tests       ctest: those of backend/cuda, then those of tensor, autograd, layers and transformer with the GPU as the
 #               default device
 #   sanitize    compute-sanitizer (memcheck, racecheck, initcheck, synccheck) on the tests of SANITIZE
 #   compare     bench/compare_cuda.py against PyTorch
@@ -24,7 +24,7 @@ LOGS=${LOGS:-$BUILD/session}
 JOBS=${JOBS:-$(nproc)}
 PYTHON=${PYTHON:-python3}
 COMMIT=${COMMIT:-$(git rev-parse HEAD 2>/dev/null || echo unknown)}
-TESTS=${TESTS:-^test_(backend_cuda|tensor|autograd|layers)_}
+TESTS=${TESTS:-^test_(backend_cuda|tensor|autograd|layers|transformer)_}
 SANITIZE=${SANITIZE:-^test_(backend_cuda_kernels|tensor_ops|tensor_vjp)_}
 TOOLS=${TOOLS:-memcheck racecheck initcheck synccheck}
 mkdir -p "$LOGS"
@@ -57,11 +57,11 @@ build() {
 tests() {
   local status=0
   [ -n "$(names_of "$TESTS")" ] || { echo "no test is called $TESTS: nothing is proved"; return 1; }
-  (cd "$BUILD" && ctest -R "$TESTS" --exclude-regex '^test_(tensor|autograd|layers)_' -j 4 --timeout 300 \
+  (cd "$BUILD" && ctest -R "$TESTS" --exclude-regex '^test_(tensor|autograd|layers|transformer)_' -j 4 --timeout 300 \
     --no-tests=ignore --output-on-failure) || status=1
-  echo "---- tensor, autograd, layers on the GPU"
+  echo "---- tensor, autograd, layers, transformer on the GPU"
   local others
-  others=$(names_of "$TESTS" | grep -E '^test_(tensor|autograd|layers)_' | sed 's/$/_cuda/' | paste -sd'|')
+  others=$(names_of "$TESTS" | grep -E '^test_(tensor|autograd|layers|transformer)_' | sed 's/$/_cuda/' | paste -sd'|')
   if [ -n "$others" ]; then
     (cd "$BUILD" && ctest -R "^(${others}|test_layers_captured_step|test_tensor_capture)\$" -j 4 --timeout 300 \
       --output-on-failure) || status=1

@@ -1,4 +1,5 @@
 #include <tinytorch/transformer/attention.hpp>
+#include <tinytorch/transformer/composed_attention.hpp>
 
 #include <tinytorch/tinytorch.hpp>
 
