@@ -67,10 +67,11 @@ class SelfAttention : public Module {
     const Tensor q = slice(turned, 1, 0, H);
     KeysAndValues kv{slice(turned, 1, H), slice(all, 1, H + G)};
     if (place.cache) kv = place.cache->append(options.layer, kv.keys, kv.values);
-    const Tensor y = scaled_dot_product_attention(q, kv.keys, kv.values,
-                            {.causal = options.causal,
-                             .window = options.window,
-                             .dropout = training() ? options.dropout : 0});  // [B, H, T, D]
+    const Tensor y =
+        scaled_dot_product_attention(q, kv.keys, kv.values,
+                                     {.causal = options.causal,
+                                      .window = options.window,
+                                      .dropout = training() ? options.dropout : 0});  // [B, H, T, D]
     return projection(y.transpose(1, 2).reshape({B, T, H * D}));
   }
 

@@ -1,7 +1,7 @@
 // Attention of 16-bit operands on tensor cores, forward (compute capability 8.0; contract:
 // backend/cpu/attention.hpp).
 //
-// A block has 128 queries of one head, a warp 32 of them. Tiles of 64 keys and values come in turn, each on
+// A block has 128 queries of one head (64 of long heads), a warp a quarter of them. Tiles of 64 keys and values come in turn, each on
 // its way while the other is multiplied. A warp's scores stay in registers: the layout in which the first
 // product leaves them is the one in which the second wants its left side. Source: Dao, "FlashAttention-2",
 // 2023. Limit: FLOPs of the tensor cores.
@@ -13,7 +13,12 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-inline constexpr int kTensorWarps = 4, kTensorKeys = 64, kTensorQueries = 32 * kTensorWarps;
+inline constexpr int kTensorWarps = 4, kTensorKeys = 64;
+// Groups of 16 queries that a warp works on: as many as registers hold.
+template <int kHead>
+inline constexpr int kTensorGroups = kHead <= 64 ? 2 : 1;
+template <int kHead>
+inline constexpr int kTensorQueries = 16 * kTensorGroups<kHead>* kTensorWarps;
 
 // Rows of kHead 16-bit values in shared memory, in pieces of 16 bytes. Pieces trade places from row to row,
 // so that the eight rows of a matrix lie in different banks.
@@ -45,9 +50,9 @@ struct TensorRows {
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
-    for (auto& tile : sum) {
+    for (int d = 0; d < kHead / 8; ++d) {
 #pragma unroll
-      for (float& x : tile) x = 0;
+      for (int i = 0; i < 4; ++i) sum[d][i] = 0;
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) top[r] = -std::numeric_limits<float>::infinity(), total[r] = 0;
@@ -58,20 +63,26 @@ struct TensorRows {
     for (int r = 0; r < 2; ++r) {
       float highest = top[r];
 #pragma unroll
-      for (const auto& tile : score) highest = Maximum()(highest, Maximum()(tile[2 * r], tile[2 * r + 1]));
+      for (int n = 0; n < kTensorKeys / 8; ++n) {
+        highest = Maximum()(highest, Maximum()(score[n][2 * r], score[n][2 * r + 1]));
+      }
       highest = warp_reduce<4>(highest, Maximum());
       const float shift = highest == -std::numeric_limits<float>::infinity() ? 0.0f : highest;
       const float factor = power_of_two(top[r] - shift);
       top[r] = highest;
       float added = 0;
 #pragma unroll
-      for (auto& tile : score) {
+      for (int n = 0; n < kTensorKeys / 8; ++n) {
 #pragma unroll
-        for (int k = 2 * r; k < 2 * r + 2; ++k) added += tile[k] = power_of_two(tile[k] - shift);
+        for (int k = 0; k < 2; ++k) {
+          float& x = score[n][2 * r + k];
+          x = power_of_two(x - shift);
+          added += x;
+        }
       }
       total[r] = total[r] * factor + added;  // of this lane's columns
 #pragma unroll
-      for (auto& tile : sum) tile[2 * r] *= factor, tile[2 * r + 1] *= factor;
+      for (int d = 0; d < kHead / 8; ++d) sum[d][2 * r] *= factor, sum[d][2 * r + 1] *= factor;
     }
   }
 };
@@ -92,9 +103,9 @@ __device__ __forceinline__ void multiply_keys(TensorRows<kHead>& rows, unsigned 
   using Tile = TensorTile<kHead>;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
-  for (auto& tile : rows.score) {
+  for (int n = 0; n < kTensorKeys / 8; ++n) {
 #pragma unroll
-    for (float& x : tile) x = 0;
+    for (int i = 0; i < 4; ++i) rows.score[n][i] = 0;
   }
 #pragma unroll
   for (int d = 0; d < Tile::kPieces; d += 2) {
@@ -135,9 +146,9 @@ __device__ __forceinline__ void hide_and_scale(TensorRows<kHead>& rows, const At
                                                int64_t s0, bool whole) {
   const float scale = static_cast<float>(call.rules.scale) * 1.4426950408889634f;
 #pragma unroll
-  for (auto& tile : rows.score) {
+  for (int n = 0; n < kTensorKeys / 8; ++n) {
 #pragma unroll
-    for (float& x : tile) x *= scale;
+    for (int i = 0; i < 4; ++i) rows.score[n][i] *= scale;
   }
   if (whole) return;
   const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
@@ -163,7 +174,7 @@ __device__ __forceinline__ void drop(TensorRows<kHead>& rows, const AttentionCal
   if (call.rules.p == 0) return;
   const int64_t padded = (call.S + 3) / 4 * 4;
   const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
-#pragma unroll 1
+#pragma unroll  // or the scores would have to lie in memory
   for (int r = 0; r < 2; ++r) {
 #pragma unroll
     for (int n = 0; n < kTensorKeys / 8; ++n) {
@@ -203,22 +214,24 @@ static __global__ void __launch_bounds__(kTensorWarps* kWarp)
     attention_tensor_kernel(Heads<T> out, float* lse, Heads<const T> q, Heads<const T> k, Heads<const T> v,
                             const __grid_constant__ AttentionCall call) {
   using Tile = TensorTile<kHead>;
+  constexpr int kGroups = kTensorGroups<kHead>, kQueries = kTensorQueries<kHead>;
   constexpr unsigned kTileBytes = kTensorKeys * kHead * 2;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, first = static_cast<int>(threadIdx.x) / kWarp * 32;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp,
+            first = static_cast<int>(threadIdx.x) / kWarp * 16 * kGroups;
   // The last queries, which see the most keys, start first.
-  const int64_t tiles = (call.T + kTensorQueries - 1) / kTensorQueries, line = blockIdx.x / tiles,
-                t0 = (tiles - 1 - blockIdx.x % tiles) * kTensorQueries;
+  const int64_t tiles = (call.T + kQueries - 1) / kQueries, line = blockIdx.x / tiles,
+                t0 = (tiles - 1 - blockIdx.x % tiles) * kQueries;
   const int64_t b = line / call.H, h = line % call.H, g = call.group_of(h);
-  const unsigned queries = shared_address(dynamic_shared<T>()), keys = queries + kTensorQueries * kHead * 2,
+  const unsigned queries = shared_address(dynamic_shared<T>()), keys = queries + kQueries * kHead * 2,
                  values = keys + kTileBytes;
-  const int64_t t1 = std::min(t0 + kTensorQueries, call.T);
+  const int64_t t1 = std::min(t0 + kQueries, call.T);
   const KeyRange start = call.rules.keys_of(t0, call.T, call.S),
                  end = call.rules.keys_of(t1 - 1, call.T, call.S);
   const int64_t s_begin = start.first / kTensorKeys * kTensorKeys, s_end = end.last;
-  TensorRows<kHead> rows[2];
-  rows[0].clear();
-  rows[1].clear();
-  Tile::fetch(queries, kTensorQueries, q, b, h, t0, call.T, call.D);
+  TensorRows<kHead> rows[kGroups];
+#pragma unroll
+  for (int m = 0; m < kGroups; ++m) rows[m].clear();
+  Tile::fetch(queries, kQueries, q, b, h, t0, call.T, call.D);
   Tile::fetch(keys, kTensorKeys, k, b, g, s_begin, s_end, call.D);
   commit_copies();
   for (int64_t s0 = s_begin; s0 < s_end; s0 += kTensorKeys) {
@@ -227,13 +240,13 @@ static __global__ void __launch_bounds__(kTensorWarps* kWarp)
     wait_for_copies<1>();
     __syncthreads();  // the keys are there
 #pragma unroll
-    for (int m = 0; m < 2; ++m) multiply_keys<T>(rows[m], queries, first + m * 16, keys);
+    for (int m = 0; m < kGroups; ++m) multiply_keys<T>(rows[m], queries, first + m * 16, keys);
     __syncthreads();  // and have been read
     Tile::fetch(keys, kTensorKeys, k, b, g, s0 + kTensorKeys, s_end, call.D);
     commit_copies();
     const bool whole = s0 >= end.first && s0 + kTensorKeys <= start.last;
 #pragma unroll
-    for (int m = 0; m < 2; ++m) {
+    for (int m = 0; m < kGroups; ++m) {
       hide_and_scale(rows[m], call, t0 + first + m * 16 + lane / 4, s0, whole);
       rows[m].exponentiate();
       drop(rows[m], call, line * call.T + t0 + first + m * 16 + lane / 4, s0);
@@ -241,12 +254,12 @@ static __global__ void __launch_bounds__(kTensorWarps* kWarp)
     wait_for_copies<1>();
     __syncthreads();  // the values are there
 #pragma unroll
-    for (int m = 0; m < 2; ++m) multiply_values<T>(rows[m], values);
+    for (int m = 0; m < kGroups; ++m) multiply_values<T>(rows[m], values);
     __syncthreads();  // and have been read
   }
   wait_for_copies<0>();
 #pragma unroll
-  for (int m = 0; m < 2; ++m) {
+  for (int m = 0; m < kGroups; ++m) {
     write_rows<T>(rows[m], out, lse + line * call.T, call, b, h, t0 + first + m * 16 + lane / 4);
   }
 }
@@ -267,9 +280,9 @@ bool attention_on_tensor_cores(const View& out, const View& lse, const View& q, 
     if (!has_whole_pieces(*x)) return false;
   }
   const auto run = [&]<int kHead>() {
-    const auto blocks = divided_up(call.T, kTensorQueries) * q.shape[0] * call.H;
+    const auto blocks = divided_up(call.T, kTensorQueries<kHead>) * q.shape[0] * call.H;
     const LaunchConfig config{dim3(static_cast<unsigned>(blocks)), dim3(kTensorWarps * kWarp),
-                              static_cast<size_t>((kTensorQueries + 2 * kTensorKeys) * kHead * 2)};
+                              static_cast<size_t>((kTensorQueries<kHead> + 2 * kTensorKeys) * kHead * 2)};
     launch(attention_tensor_kernel<T, kHead>, config, Heads<T>(out), lse.as<float>(), Heads<const T>(q),
            Heads<const T>(k), Heads<const T>(v), call);
     return true;
