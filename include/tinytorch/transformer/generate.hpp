@@ -108,15 +108,13 @@ inline Tensor next_logits(LanguageModel& model, std::span<const int32_t> tokens)
 // Evaluation mode, until the end of the scope.
 class EvaluationMode {
  public:
-  explicit EvaluationMode(Module& module) : module_(module), was_training_(module.training()) {
-    module.eval();
-  }
-  ~EvaluationMode() { module_.train(was_training_); }
+  explicit EvaluationMode(Module& model) : model_(model), was_training_(model.training()) { model.eval(); }
+  ~EvaluationMode() { model_.train(was_training_); }
   EvaluationMode(const EvaluationMode&) = delete;
   EvaluationMode& operator=(const EvaluationMode&) = delete;
 
  private:
-  Module& module_;
+  Module& model_;
   bool was_training_;
 };
 
