@@ -7,6 +7,7 @@
 #include <cmath>
 #include <tinytorch/backend/cpu/attention.hpp>
 #include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/ops/norm.hpp>
 #include <tinytorch/tensor/ops/shape.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/attention.hpp>
@@ -34,8 +35,7 @@ struct AttentionOp final : Primitive<AttentionOp> {
               "split heads by x.reshape({B, T, H, D}).transpose(1, 2)",
           loc);
     }
-    const DType wide = in[0].dtype() == DType::f64 ? DType::f64 : DType::f32;
-    return {{{q[0], q[2], q[1], q[3]}, in[0].dtype()}, {{q[0], q[1], q[2]}, wide}};
+    return {{{q[0], q[2], q[1], q[3]}, in[0].dtype()}, {{q[0], q[1], q[2]}, statistics_dtype(in[0].dtype())}};
   }
   double flops(const Tensors& in, const Tensors&) const override {
     return attention_flops(in[0].shape(), in[1].shape(), parameters, 2);
