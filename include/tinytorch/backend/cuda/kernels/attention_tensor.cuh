@@ -1,10 +1,10 @@
 // Attention of 16-bit operands on tensor cores, forward (compute capability 8.0; contract:
 // backend/cpu/attention.hpp).
 //
-// A block has 128 queries of one head (64 of long heads), a warp a quarter of them. Tiles of 64 keys and values come in turn, each on
-// its way while the other is multiplied. A warp's scores stay in registers: the layout in which the first
-// product leaves them is the one in which the second wants its left side. Source: Dao, "FlashAttention-2",
-// 2023. Limit: FLOPs of the tensor cores.
+// A block has 128 queries of one head (64 of long heads), a warp a quarter of them. Tiles of 64 keys and
+// values come in turn, each on its way while the other is multiplied. A warp's scores stay in registers: the
+// layout in which the first product leaves them is the one in which the second wants its left side.
+// Source: Dao, "FlashAttention-2", 2023. Limit: FLOPs of the tensor cores.
 #pragma once
 
 #include <limits>
@@ -213,6 +213,7 @@ template <class T, int kHead>
 static __global__ void __launch_bounds__(kTensorWarps* kWarp)
     attention_tensor_kernel(Heads<T> out, float* lse, Heads<const T> q, Heads<const T> k, Heads<const T> v,
                             const __grid_constant__ AttentionCall call) {
+#if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
   using Tile = TensorTile<kHead>;
   constexpr int kGroups = kTensorGroups<kHead>, kQueries = kTensorQueries<kHead>;
   constexpr unsigned kTileBytes = kTensorKeys * kHead * 2;
@@ -262,6 +263,7 @@ static __global__ void __launch_bounds__(kTensorWarps* kWarp)
   for (int m = 0; m < kGroups; ++m) {
     write_rows<T>(rows[m], out, lse + line * call.T, call, b, h, t0 + first + m * 16 + lane / 4);
   }
+#endif
 }
 
 // Whether its rows can be moved 16 bytes at a time.
