@@ -111,13 +111,15 @@ void check_attention(const AttentionCase& c, uint64_t seed, bool rounded, Forwar
   const auto keys_of_all = static_cast<double>(n.S),
              queries_of_all = static_cast<double>(n.T * n.H / std::max<int64_t>(n.G, 1));
   const auto steps = [&](double terms) { return 100 + 8 * std::sqrt(static_cast<double>(n.D)) + terms; };
-  // Values are within [-1, 1], and probabilities add up to 1 (to 1 / (1 - p) after dropout).
+  // Values are within [-1, 1], and probabilities add up to 1 (to 1 / (1 - p) after dropout). Gradients of
+  // scores, times the scale, add up to no more.
   const double rounding = rounded ? epsilon_of(c.dtype) / epsilon_of(f32) / (1 - c.rules.p) : 0;
   check_close(out.values(), e.out, c.dtype, steps(keys_of_all), 1 + rounding / steps(keys_of_all));
   check_close(lse.values(), e.lse, c.dtype == f64 ? f64 : f32, steps(keys_of_all));
-  check_close(dq.values(), e.dq, c.dtype, steps(keys_of_all), 2);
-  check_close(dk.values(), e.dk, c.dtype, steps(queries_of_all), 2);
-  check_close(dv.values(), e.dv, c.dtype, steps(queries_of_all), 2);
+  const auto of_gradient = [&](double terms) { return 2 + 2 * rounding / steps(terms); };
+  check_close(dq.values(), e.dq, c.dtype, steps(keys_of_all), of_gradient(keys_of_all));
+  check_close(dk.values(), e.dk, c.dtype, steps(queries_of_all), of_gradient(queries_of_all));
+  check_close(dv.values(), e.dv, c.dtype, steps(queries_of_all), of_gradient(queries_of_all));
 }
 
 // Sizes below, at and above the tiles of every backend; masks; shared keys; dropout. `small`: for the

@@ -20,8 +20,8 @@ struct ResidualNorm {
   uint64_t seed = 0, first_block = 0;
 };
 
-// Keys from `first` to below `last`; none where last <= first.
-struct KeyRange {
+// Numbers from `first` to below `last`; none where last <= first.
+struct IndexRange {
   int64_t first, last;
 };
 
@@ -35,12 +35,21 @@ struct AttentionParameters {
   double p = 0;
   uint64_t seed = 0, first_block = 0;
 
-  constexpr KeyRange keys_of(int64_t t, int64_t T, int64_t S) const {
+  // The keys that query t sees, and the queries that see key s. Both ends grow with t and s.
+  constexpr IndexRange keys_of(int64_t t, int64_t T, int64_t S) const {
     const int64_t position = t + S - T;
-    KeyRange range{0, S};
+    IndexRange range{0, S};
     if (window > 0 && position - window + 1 > 0) range.first = position - window + 1;
     const int64_t reach = causal ? 1 : window;
     if (reach > 0 && position + reach < S) range.last = position + reach;
+    return range;
+  }
+  constexpr IndexRange queries_of(int64_t s, int64_t T, int64_t S) const {
+    const int64_t own = s + T - S;  // the query at the key's position
+    IndexRange range{0, T};
+    const int64_t reach = causal ? 1 : window;
+    if (reach > 0 && own - reach + 1 > 0) range.first = own - reach + 1;
+    if (window > 0 && own + window < T) range.last = own + window;
     return range;
   }
   static constexpr uint64_t dropout_blocks(int64_t queries, int64_t S) {

@@ -63,7 +63,7 @@ struct VisibleKeys {
   VisibleKeys(const AttentionParameters& p, int64_t t0, int64_t count, int64_t T, int64_t S)
       : begin(S), end(0) {
     for (int64_t i = 0; i < kWidth; ++i) {
-      const KeyRange range = p.keys_of(t0 + i, T, S);
+      const IndexRange range = p.keys_of(t0 + i, T, S);
       first[i] = i < count ? range.first : 0;
       last[i] = i < count ? range.last : 0;
       if (first[i] >= last[i]) continue;

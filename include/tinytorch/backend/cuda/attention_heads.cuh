@@ -35,6 +35,8 @@ struct AttentionCall {
         S(k.shape[2]),
         D(q.shape[3]) {}
   __device__ __forceinline__ int64_t group_of(int64_t head) const { return head / (H / G); }
+  __device__ __forceinline__ IndexRange keys_of(int64_t t) const { return rules.keys_of(t, T, S); }
+  __device__ __forceinline__ IndexRange queries_of(int64_t s) const { return rules.queries_of(s, T, S); }
   // What dropout makes of x, the probability of a key; line: the query's number among all of the call.
   template <class A>
   __device__ __forceinline__ A dropped(A x, int64_t line, int64_t key) const {
@@ -129,16 +131,18 @@ struct BlockRows {
   }
 };
 
-// Keys that the queries from t0 to below t1 see between them, and those that this thread's query t sees.
-struct SeenKeys {
-  KeyRange any, mine;
-  __device__ __forceinline__ SeenKeys(const AttentionCall& call, int64_t t0, int64_t t1, int64_t t)
-      : any(call.rules.keys_of(t0, call.T, call.S)), mine(call.rules.keys_of(t, call.T, call.S)) {
-    any.last = call.rules.keys_of(std::min(t1, call.T) - 1, call.T, call.S).last;
-    if (t >= call.T) mine = {0, 0};
+// What rows see: queries keys, or keys queries. any: all rows of a block between them; mine: this thread's row.
+// range_of(row): an IndexRange, whose ends grow with the row.
+struct SeenRange {
+  IndexRange any, mine;
+  template <class F>
+  __device__ __forceinline__ SeenRange(int64_t first, int64_t count, int64_t row, int64_t rows, F&& range_of)
+      : any(range_of(first)), mine(range_of(row)) {
+    any.last = range_of(std::min(first + count, rows) - 1).last;
+    if (row >= rows) mine = {0, 0};
   }
-  __device__ __forceinline__ bool operator()(int64_t key) const {
-    return key >= mine.first && key < mine.last;
+  __device__ __forceinline__ bool operator()(int64_t column) const {
+    return column >= mine.first && column < mine.last;
   }
 };
 

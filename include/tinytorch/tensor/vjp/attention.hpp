@@ -23,7 +23,7 @@ inline double attention_flops(const Shape& q, const Shape& k, const backend::Att
                               int products) {
   double pairs = 0;
   for (int64_t t = 0; t < q[2]; ++t) {
-    const backend::KeyRange range = p.keys_of(t, q[2], k[2]);
+    const backend::IndexRange range = p.keys_of(t, q[2], k[2]);
     pairs += static_cast<double>(std::max<int64_t>(range.last - range.first, 0));
   }
   return 2.0 * products * static_cast<double>(q[0] * q[1] * q[3]) * pairs;

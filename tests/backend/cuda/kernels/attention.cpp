@@ -1,4 +1,5 @@
-// Forward and backward: kernels/attention.cuh and kernels/attention_grad.cuh.
+// Forward and backward: kernels/attention.cuh, kernels/attention_grad.cuh and their twins for tensor cores.
+#include <cstdlib>
 #include <support/attention_reference.hpp>
 #include <support/fresh.hpp>
 
@@ -6,13 +7,48 @@ using namespace test;
 
 #if TINYTORCH_WITH_CUDA
 
+namespace {
+
+void check_on_device(const AttentionCase& c, uint64_t seed) {
+  check_attention<DeviceArray>(c, seed, c.dtype == bf16 || c.dtype == f16, kernels::attention,
+                               kernels::attention_grad);
+}
+
+}  // namespace
+
 TEST_CASE("attention and its gradients equal the definition" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
-  attention_cases(kEmulated, [&](const AttentionCase& c) {
-    check_attention<DeviceArray>(c, fresh.next(), c.dtype == bf16 || c.dtype == f16, kernels::attention,
-                                 kernels::attention_grad);
-  });
+  attention_cases(kEmulated, [&](const AttentionCase& c) { check_on_device(c, fresh.next()); });
+}
+
+// Several blocks of 128 rows and tiles of 64 columns, ends within and at them; tensor cores by warpgroups, and
+// by single warps as devices before Hopper have it.
+TEST_CASE("tensor cores: long sequences, by warpgroups and by warps" * needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  for (const char* const warpgroups : {"1", "0"}) {
+    setenv("TINYTORCH_CUDA_WARPGROUPS", warpgroups, 1);
+    INFO("warpgroups ", warpgroups);
+    for (const int64_t D : {24, 64, 128}) {
+      check_on_device({{1, 2, 1, 130, 130, D}, bf16, Layout::dense, {.causal = true}}, fresh.next());
+    }
+    check_on_device({{1, 2, 2, 128, 192, 64}, f16}, fresh.next());
+    check_on_device({{1, 1, 1, 257, 257, 64}, bf16, Layout::dense, {.causal = true, .window = 70}},
+                    fresh.next());
+    check_on_device({{1, 1, 1, 70, 200, 72}, f16, Layout::dense, {.window = 33}}, fresh.next());
+    check_on_device({{1, 2, 1, 65, 140, 32},
+                     bf16,
+                     Layout::dense,
+                     {.causal = true, .p = 0.2, .seed = 3, .first_block = 9}},
+                    fresh.next());
+    check_on_device({{1, 2, 1, 140, 65, 64}, bf16, Layout::dense, {.causal = true, .p = 0.5, .seed = 4}},
+                    fresh.next());
+    if (kEmulated) continue;
+    check_on_device({{2, 4, 2, 1000, 1000, 64}, bf16, Layout::dense, {.causal = true}}, fresh.next());
+    check_on_device({{1, 2, 2, 777, 1234, 128}, bf16}, fresh.next());
+  }
+  unsetenv("TINYTORCH_CUDA_WARPGROUPS");
 }
 
 TEST_CASE("nothing in, nothing out; queries without keys give zeros" * needs_devices()) {

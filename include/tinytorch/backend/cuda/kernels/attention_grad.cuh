@@ -1,4 +1,5 @@
-// Gradients of attention by CUDA, on any device (formulas: backend/cpu/attention_grad.hpp).
+// Gradients of attention by CUDA (formulas: backend/cpu/attention_grad.hpp): the plain kernels for any device
+// and dtype, and the choice between them and those for tensor cores (attention_grad_tensor.cuh).
 //
 // Two kernels walk the same pairs of query and key and form each probability anew: lanes that share a query
 // add up its dq, lanes that share a key its dk and dv, over the queries of all heads that use it. Nothing is
@@ -8,6 +9,7 @@
 #include <limits>
 #include <tinytorch/backend/cuda/attention_heads.cuh>
 #include <tinytorch/backend/cuda/dense.cuh>
+#include <tinytorch/backend/cuda/kernels/attention_grad_tensor.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -52,7 +54,7 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   const BlockRows<A, kHead> at(call.T, call.H);
   const int64_t t = at.row, g = call.group_of(at.h), line = (at.b * call.H + at.h) * call.T + t;
   const bool exists = t < call.T;
-  const SeenKeys seen(call, at.first, at.first + at.kRows, t);
+  const SeenRange seen(at.first, at.kRows, t, call.T, [&](int64_t row) { return call.keys_of(row); });
   LaneRow<A, kHead> query, grad, sum;
   query.read(q, at.b, at.h, t, call.D, exists);
   query.scale(static_cast<A>(call.rules.scale));
@@ -85,6 +87,7 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   const BlockRows<A, kHead> at(call.S, call.G);
   const int64_t s = at.row, heads = call.H / call.G;
   const bool exists = s < call.S;
+  const SeenRange seen(at.first, at.kRows, s, call.S, [&](int64_t row) { return call.queries_of(row); });
   LaneRow<A, kHead> key, value, key_sum, value_sum;
   key.read(k, at.b, at.h, s, call.D, exists);
   key.scale(static_cast<A>(call.rules.scale));
@@ -93,9 +96,7 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   value_sum.clear();
   for (int64_t h = at.h * heads; h < (at.h + 1) * heads; ++h) {
     const int64_t lines = (at.b * call.H + h) * call.T;
-    for (int64_t t0 = 0; t0 < call.T; t0 += kQueries) {
-      const KeyRange any = SeenKeys(call, t0, t0 + kQueries, t0).any;
-      if (any.last <= at.first || any.first >= at.first + at.kRows) continue;
+    for (int64_t t0 = seen.any.first / kQueries * kQueries; t0 < seen.any.last; t0 += kQueries) {
       __syncthreads();  // the last tile's readers are done
       load_tile<kHead>(queries, kQueries, q, at.b, h, t0, call.T, call.D);
       load_tile<kHead>(grads, kQueries, dout, at.b, h, t0, call.T, call.D);
@@ -103,11 +104,10 @@ static __global__ void __launch_bounds__(kAttentionThreads)
 #pragma unroll 4
       for (int j = 0; j < kQueries; ++j) {
         const int64_t t = t0 + j;
-        const bool seen = exists && SeenKeys(call, t, t + 1, t)(s);
         const A score = key.dot(queries + j * kHead), dp = value.dot(grads + j * kHead);
         const A its_lse = t < call.T ? lse[lines + t] : A(0),
                 its_delta = t < call.T ? delta[lines + t] : A(0);
-        const AttentionPair<A> pair(call, score, its_lse, dp, its_delta, seen, lines + t, s);
+        const AttentionPair<A> pair(call, score, its_lse, dp, its_delta, seen(t), lines + t, s);
         value_sum.add(pair.p, grads + j * kHead);
         key_sum.add(pair.ds, queries + j * kHead);
       }
@@ -123,8 +123,11 @@ void attention_grad(const View& dq, const View& dk, const View& dv, const View& 
                     const AttentionParameters& parameters) {
   const AttentionCall call(q, k, parameters);
   const auto B = static_cast<int64_t>(q.shape[0]);
-  dispatch_head(call.D, [&]<int kHead>() {
-    dispatch_stored(q.dtype, [&]<class T>(T*) {
+  dispatch_stored(q.dtype, [&]<class T>(T*) {
+    if constexpr (kIs16Bit<T>) {
+      if (attention_grad_on_tensor_cores<T>(dq, dk, dv, dout, q, k, v, out, lse, call)) return;
+    }
+    dispatch_head(call.D, [&]<int kHead>() {
       using A = Wide<T>;
       const Heads<const T> g(dout), in_q(q), in_k(k), in_v(v);
       const DeviceScratch<A> delta(B * call.H * call.T);

@@ -40,21 +40,26 @@ template <class T>
   __builtin_memcpy(pairs[1], high, 4);
   for (int k = 0; k < 4; ++k) line[t * 2 + k / 2 * 8 + k % 2] = static_cast<float>(pairs[k / 2][k % 2]);
 }
-// Lane 4 g + t gives of a elements k = 2 t, 2 t + 1, 2 t + 8, 2 t + 9 of rows g (a[0], a[2]) and g + 8 (a[1],
-// a[3]), and of b those of column g (b0, b1).
+// This lane's rows g and g + 8 of a [16, 16]. Lane 4 g + t gives elements k = 2 t, 2 t + 1, 2 t + 8, 2 t + 9 of
+// row g (a[0], a[2]) and of row g + 8 (a[1], a[3]).
+template <class T>
+[[gnu::no_sanitize_thread]] void rows_of(float (&rows)[2][16], const unsigned (&a)[4], const char* what,
+                                         Loc where) {
+  const Meeting& all = meet(0xffffffffu, a, sizeof(a), false, what, where);
+  for (int t = 0; t < 4; ++t) {
+    const unsigned char* const given = all.values[lane_number() / 4 * 4 + t];
+    for (int half = 0; half < 2; ++half) unpack<T>(rows[half], t, given + half * 4, given + half * 4 + 8);
+  }
+}
+// Of b, lane 4 g + t gives the same elements of column g (b0, b1).
 template <class T>
 [[gnu::no_sanitize_thread]] void multiply_add(float (&sum)[4], const unsigned (&a)[4], unsigned b0,
                                               unsigned b1, Loc where = Loc::current()) {
-  constexpr unsigned kAll = 0xffffffffu;
   float rows[2][16], columns[2][16];
   const int lane = lane_number();
-  const Meeting& left = meet(kAll, a, sizeof(a), false, "mma", where);
-  for (int t = 0; t < 4; ++t) {
-    const unsigned char* const given = left.values[lane / 4 * 4 + t];
-    for (int half = 0; half < 2; ++half) unpack<T>(rows[half], t, given + half * 4, given + half * 4 + 8);
-  }
+  rows_of<T>(rows, a, "mma", where);
   const unsigned mine[2] = {b0, b1};
-  const Meeting& right = meet(kAll, mine, sizeof(mine), false, "mma", where);
+  const Meeting& right = meet(0xffffffffu, mine, sizeof(mine), false, "mma", where);
   for (int t = 0; t < 4; ++t) {
     for (int next = 0; next < 2; ++next) {
       const unsigned char* const given = right.values[(lane % 4 * 2 + next) * 4 + t];

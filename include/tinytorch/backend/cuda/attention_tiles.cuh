@@ -1,0 +1,312 @@
+// Attention on tensor cores: what its kernels share. Rows of one kind (queries, or keys) stay with a block, 16
+// with a warp; columns (keys, or queries) pass by in tiles of 64. The layout in which one product leaves a
+// warp's scores is the one in which the next wants its left side, so they never leave its registers.
+#pragma once
+
+#include <limits>
+#include <tinytorch/backend/cuda/attention_heads.cuh>
+#include <tinytorch/backend/cuda/warpgroup.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+inline constexpr int kTensorThreads = 256, kTensorRows = kTensorThreads / kWarp * 16, kTensorColumns = 64;
+
+// kRows rows of kHead 16-bit values in shared memory, in panels of 128 bytes a row (64 where that is all of it).
+// Pieces of 16 bytes trade places from row to row, so that the eight rows of a matrix lie in different banks;
+// and as warpgroups' products want it. Begins at a multiple of 1024 bytes.
+template <int kHead, int kRows>
+struct Tile {
+  static constexpr int kPieces = std::min(kHead / 8, 8);  // of a row of a panel
+  static constexpr unsigned kPanelBytes = kRows * kPieces * 16, kBytes = kRows * kHead * 2;
+
+  static __device__ __forceinline__ unsigned place(int row, int piece) {
+    const int turn = kPieces == 8 ? row % 8 : row / 2 % 4;
+    return static_cast<unsigned>(piece / kPieces) * kPanelBytes +
+           static_cast<unsigned>((row * kPieces + (piece % kPieces ^ turn)) * 16);
+  }
+  // Rows r0 ... of a head, zeros beyond `end` and D; by the whole block, not awaited.
+  template <class T>
+  static __device__ __forceinline__ void fetch(unsigned tile, const Heads<const T>& x, int64_t b, int64_t h,
+                                               int64_t r0, int64_t end, int64_t D) {
+    const T* const from = x.place(b, h, r0, 0);
+#pragma unroll
+    for (int i = 0; i < kRows * kHead / 8; i += kTensorThreads) {
+      const int number = i + static_cast<int>(threadIdx.x), row = number / (kHead / 8),
+                piece = number % (kHead / 8);
+      if (kRows * kHead / 8 % kTensorThreads != 0 && row >= kRows) break;
+      const bool inside = r0 + row < end && piece * 8 < D;
+      copy_async(tile + place(row, piece), inside ? from + row * x.row + piece * 8 : x.data, inside);
+    }
+  }
+};
+
+// A warp's 16 rows of a tile as left sides of products: kept in registers, or read each time.
+template <int kHead, bool kKept>
+struct LeftRows {
+  unsigned tile;
+  int first;
+  unsigned kept[kKept ? kHead / 16 : 1][4];
+
+  __device__ __forceinline__ LeftRows(unsigned t, int f) : tile(t), first(f) {}
+  __device__ __forceinline__ void keep() {
+    if constexpr (kKept) {
+#pragma unroll
+      for (int k = 0; k < kHead / 16; ++k) load(kept[k], k);
+    }
+  }
+  // Values 16 k to 16 k + 15 of each row.
+  __device__ __forceinline__ void read(unsigned (&a)[4], int k) const {
+    if constexpr (kKept) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) a[i] = kept[k][i];
+    } else {
+      load(a, k);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void load(unsigned (&a)[4], int k) const {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    load_matrices(a, tile + Tile<kHead, kTensorRows>::place(first + lane % 16, 2 * k + lane / 16));
+  }
+};
+
+// A warp's scores: 16 rows, of which lane l has l / 4 and l / 4 + 8, and of each 8 columns 2 (l % 4) and the
+// next. The sums over rows of kHead values are held alike.
+using Scores = float[kTensorColumns / 8][4];
+template <int kHead>
+using RowSums = float[kHead / 8][4];
+
+// Two floats as neighbours of a 16-bit register pair.
+template <class T>
+__device__ __forceinline__ unsigned pack_pair(float low, float high) {
+  const float pair[2] = {low, high};
+  T narrow[2];
+  convert_neighbours(narrow, pair);
+  unsigned word;
+  memcpy(&word, narrow, sizeof(word));
+  return word;
+}
+// Columns 16 k to 16 k + 15 of the scores as a left side.
+template <class T>
+__device__ __forceinline__ void pack_scores(unsigned (&a)[4], const Scores& x, int k) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    a[i] = pack_pair<T>(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
+}
+
+// Products by single warps (compute capability 8.0).
+struct WarpProducts {
+  // score [16, 64] = rows tile^T
+  template <class T, int kHead, bool kKept>
+  static __device__ __forceinline__ void scores(Scores& score, const LeftRows<kHead, kKept>& rows,
+                                                unsigned tile) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+    for (int n = 0; n < kTensorColumns / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) score[n][i] = 0;
+    }
+#pragma unroll
+    for (int k = 0; k < kHead / 16; ++k) {
+      unsigned a[4];
+      rows.read(a, k);
+#pragma unroll
+      for (int n = 0; n < kTensorColumns / 16; ++n) {
+        unsigned b[4];
+        load_matrices(b, tile + Tile<kHead, kTensorColumns>::place(n * 16 + lane % 8 + lane / 16 * 8,
+                                                                   2 * k + lane / 8 % 2));
+        multiply_add<T>(score[2 * n], a, b[0], b[1]);
+        multiply_add<T>(score[2 * n + 1], a, b[2], b[3]);
+      }
+    }
+  }
+  // sum [16, kHead] += score tile
+  template <class T, int kHead>
+  static __device__ __forceinline__ void add(RowSums<kHead>& sum, const Scores& score, unsigned tile) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+    for (int n = 0; n < kTensorColumns / 16; ++n) {
+      unsigned a[4];
+      pack_scores<T>(a, score, n);
+#pragma unroll
+      for (int d = 0; d < kHead / 8; d += 2) {
+        unsigned b[4];
+        load_transposed(b, tile + Tile<kHead, kTensorColumns>::place(n * 16 + lane % 16, d + lane / 16));
+        multiply_add<T>(sum[d], a, b[0], b[1]);
+        multiply_add<T>(sum[d + 1], a, b[2], b[3]);
+      }
+    }
+  }
+};
+
+// The same by warpgroups (compute capability 9.0, kHead a multiple of 64).
+struct GroupProducts {
+  template <class T, int kHead, bool kKept>
+  static __device__ __forceinline__ void scores(Scores& score, const LeftRows<kHead, kKept>& rows,
+                                                unsigned tile) {
+    unsigned a[kHead / 16][4];
+#pragma unroll
+    for (int k = 0; k < kHead / 16; ++k) rows.read(a[k], k);
+    begin_products();
+#pragma unroll
+    for (int k = 0; k < kHead / 16; ++k) {
+      const unsigned panel = static_cast<unsigned>(k / 4) * Tile<kHead, kTensorColumns>::kPanelBytes;
+      multiply_group<T, false>(score, a[k], tile + panel + static_cast<unsigned>(k % 4 * 32), k > 0);
+    }
+    end_products();
+  }
+  template <class T, int kHead>
+  static __device__ __forceinline__ void add(RowSums<kHead>& sum, const Scores& score, unsigned tile) {
+    unsigned a[kTensorColumns / 16][4];
+#pragma unroll
+    for (int k = 0; k < kTensorColumns / 16; ++k) pack_scores<T>(a[k], score, k);
+    begin_products();
+#pragma unroll
+    for (int d = 0; d < kHead / 64; ++d) {
+      const unsigned panel = static_cast<unsigned>(d) * Tile<kHead, kTensorColumns>::kPanelBytes;
+#pragma unroll
+      for (int k = 0; k < kTensorColumns / 16; ++k) {
+        multiply_group<T, true>(reinterpret_cast<Scores&>(sum[d * 8]), a[k],
+                                tile + panel + static_cast<unsigned>(k * 16 * 128), true);
+      }
+    }
+    end_products();
+  }
+};
+
+// Two tiles that pass by together, in two places: while one pair is used, the next is on its way.
+template <class T, int kHead>
+struct PassingTiles {
+  using Each = Tile<kHead, kTensorColumns>;
+  static constexpr unsigned kBytes = 4 * Each::kBytes;
+  unsigned address;
+  Heads<const T> x, y;
+  int64_t b, end, D;
+
+  __device__ __forceinline__ unsigned first(int turn) const {
+    return address + static_cast<unsigned>(turn % 2) * 2 * Each::kBytes;
+  }
+  __device__ __forceinline__ unsigned second(int turn) const { return first(turn) + Each::kBytes; }
+  __device__ __forceinline__ void fetch(int turn, int64_t h, int64_t r0) const {
+    Each::fetch(first(turn), x, b, h, r0, end, D);
+    Each::fetch(second(turn), y, b, h, r0, end, D);
+    commit_copies();
+  }
+  // The newest pair is there for all, and all are done with the one before it.
+  static __device__ __forceinline__ void await() {
+    wait_for_copies<0>();
+    publish_to_tensor_cores();
+    __syncthreads();
+  }
+};
+
+// Which columns the rows of a block see: some rows, and all rows. range_of(row): an IndexRange, whose ends grow
+// with the row.
+struct SeenColumns {
+  int64_t first, last, all_first, all_last;
+  template <class F>
+  __device__ __forceinline__ SeenColumns(int64_t row, int64_t last_row, F&& range_of) {
+    const IndexRange top = range_of(row), bottom = range_of(last_row);
+    first = top.first / kTensorColumns * kTensorColumns, last = bottom.last;
+    all_first = bottom.first, all_last = top.last;
+  }
+  __device__ __forceinline__ bool by_all(int64_t c0) const {
+    return c0 >= all_first && c0 + kTensorColumns <= all_last;
+  }
+};
+// Scores of columns that a row does not see become -inf. ranges: of the lane's two rows.
+__device__ __forceinline__ void hide(Scores& score, const IndexRange (&ranges)[2], int64_t c0) {
+  const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const auto low = static_cast<int>(std::clamp<int64_t>(ranges[r].first - c0, 0, kTensorColumns)),
+               high = static_cast<int>(std::clamp<int64_t>(ranges[r].last - c0, 0, kTensorColumns));
+#pragma unroll
+    for (int n = 0; n < kTensorColumns / 8; ++n) {
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        const int column = n * 8 + pair + k;
+        if (column < low || column >= high) score[n][2 * r + k] = -std::numeric_limits<float>::infinity();
+      }
+    }
+  }
+}
+// Dropout where rows are queries: four neighbouring columns share a block of random words. line: number of the
+// lane's first query among all of the call.
+__device__ __forceinline__ void drop_by_query(Scores& x, const AttentionCall& call, int64_t line,
+                                              int64_t s0) {
+  if (call.rules.p == 0) return;
+  const int64_t padded = (call.S + 3) / 4 * 4;
+  const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+#pragma unroll
+    for (int n = 0; n < kTensorColumns / 8; ++n) {
+      const PhiloxBlock words = call.mask.block((line + 8 * r) * padded + s0 + n * 8 + pair);
+      float& left = x[n][2 * r];
+      float& right = x[n][2 * r + 1];
+      left = call.mask.apply(pair % 4 == 0 ? words.v[0] : words.v[2], left);
+      right = call.mask.apply(pair % 4 == 0 ? words.v[1] : words.v[3], right);
+    }
+  }
+}
+
+// Row `row` of a lane's two, times factor, to memory.
+template <class T, int kHead>
+__device__ __forceinline__ void write_row(T* to_, const RowSums<kHead>& sum, int r, float factor, int64_t D) {
+  const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int n = 0; n < kHead / 8; ++n) {
+    if (n * 8 >= D) break;
+    const unsigned word = pack_pair<T>(sum[n][2 * r] * factor, sum[n][2 * r + 1] * factor);
+    memcpy(to_ + n * 8 + pair, &word, sizeof(word));
+  }
+}
+template <int kHead>
+__device__ __forceinline__ void clear(RowSums<kHead>& sum) {
+#pragma unroll
+  for (int n = 0; n < kHead / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum[n][i] = 0;
+  }
+}
+
+// The block's dynamic shared memory from the next multiple of 1024 on, and how much of it to ask for.
+inline constexpr size_t kTileAlignment = 1024;
+__device__ __forceinline__ unsigned tile_memory() {
+  constexpr unsigned kMask = kTileAlignment - 1;
+  return (shared_address(dynamic_shared<unsigned char>()) + kMask) & ~kMask;
+}
+
+// Whether rows of x can be moved 16 bytes at a time.
+inline bool has_whole_pieces(const View& x) {
+  const auto aligned = [](int64_t elements) { return elements % 8 == 0; };
+  return x.strides[3] == 1 && x.shape[3] % 8 == 0 && aligned(x.strides[0]) && aligned(x.strides[1]) &&
+         aligned(x.strides[2]) && reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
+}
+// Calls f.operator()<kHead, Products>() for the smallest kHead up to kMost that holds the call's heads; false
+// where the plain kernels have to do it.
+template <int kMost, class F>
+bool on_tensor_cores(const AttentionCall& call, std::initializer_list<const View*> tensors, F&& f) {
+  if (!has_tensor_cores() || call.D > kMost || !(call.rules.scale > 0)) return false;
+  for (const View* x : tensors) {
+    if (!has_whole_pieces(*x)) return false;
+  }
+  const auto run = [&]<int kHead>() {
+    has_warpgroups() ? f.template operator()<kHead, GroupProducts>()
+                     : f.template operator()<kHead, WarpProducts>();
+  };
+  if (call.D <= 32) {
+    f.template operator()<32, WarpProducts>();
+  } else if (call.D <= 64) {
+    run.template operator()<64>();
+  } else if (call.D <= 128) {
+    run.template operator()<128>();
+  } else if constexpr (kMost > 128) {
+    run.template operator()<256>();
+  }
+  return true;
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

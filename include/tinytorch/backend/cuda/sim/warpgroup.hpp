@@ -1,0 +1,56 @@
+// What warpgroup.cuh does on the emulator: every lane computes its own sums, from its row of a, which four lanes
+// hold together, and from what it reads of b as its own.
+#pragma once
+
+#include <tinytorch/backend/cuda/sim/tensor_core.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
+
+// Where the byte at `address` lies: its piece of 16 bytes trades places by the row of 128 bytes.
+inline unsigned swizzled(unsigned address) { return address ^ (address >> 7 & 7) << 4; }
+
+// sum [16 of 64, 64] = a [16, 16] b [16, 64], added with `add`. Lane 4 g + t has rows g and g + 8, and columns
+// 8 n + 2 t and the next.
+template <class T>
+[[gnu::no_sanitize_thread]] void add_products(float (&sum)[8][4], const float (&rows)[2][16],
+                                              const T (&column)[16][16], bool add) {
+  for (int n = 0; n < 8; ++n) {
+    for (int half = 0; half < 2; ++half) {
+      for (int next = 0; next < 2; ++next) {
+        float& out = sum[n][half * 2 + next];
+        if (!add) out = 0;
+        for (int k = 0; k < 16; ++k) out += rows[half][k] * static_cast<float>(column[n * 2 + next][k]);
+      }
+    }
+  }
+}
+template <class T, bool kByRows>
+void multiply_group(float (&sum)[8][4], const unsigned (&a)[4], const unsigned char* shared, unsigned address,
+                    bool add, Loc where = Loc::current()) {
+  const int lane = lane_number();
+  T column[16][16];
+  for (int n = 0; n < 8; ++n) {
+    if constexpr (kByRows) {
+      for (unsigned k = 0; k < 16; ++k) {
+        const unsigned at = address + k * 128 + static_cast<unsigned>(n * 16 + lane % 4 * 4);
+        const unsigned pair = *reinterpret_cast<const unsigned*>(shared + swizzled(at));
+        for (int next = 0; next < 2; ++next) {
+          column[n * 2 + next][k].bits = static_cast<uint16_t>(pair >> 16 * next);
+        }
+      }
+    } else {
+      for (int next = 0; next < 2; ++next) {
+        const unsigned at = address + static_cast<unsigned>(n * 8 + lane % 4 * 2 + next) * 128;
+        for (unsigned half = 0; half < 2; ++half) {
+          const uint4 piece = *reinterpret_cast<const uint4*>(shared + swizzled(at + half * 16));
+          __builtin_memcpy(&column[n * 2 + next][half * 8], &piece, sizeof(piece));
+        }
+      }
+    }
+  }
+  float rows[2][16];
+  rows_of<T>(rows, a, "wgmma", where);
+  add_products<T>(sum, rows, column, add);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda::sim

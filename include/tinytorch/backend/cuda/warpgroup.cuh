@@ -1,0 +1,88 @@
+// Matrix products of a warpgroup, four neighbouring warps, the first of a number divisible by four: 64 rows at
+// once, the right side read from shared memory by the tensor cores themselves (compute capability 9.0, compiled
+// for sm_90a). The emulator does the same by loads (sim/warpgroup.hpp).
+//
+//   begin_products();
+//   multiply_group<BFloat16, false>(sum, a, address, true);  ...     sum [64, 64] += a [64, 16] b [16, 64]
+//   end_products();
+//
+// Warp w of the group has rows 16 w to 16 w + 15 of a and sum, as in tensor_core.cuh. b lies in rows of 128
+// bytes, which begin at a multiple of 1024 and whose eight pieces of 16 bytes trade places: piece p of row r is
+// at place p ^ r % 8. Source: NVIDIA, "PTX ISA", wgmma, matrices with 128-byte swizzle.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+#include <tinytorch/backend/cuda/tensor_core.cuh>
+#if TINYTORCH_CUDA_SIM
+#include <tinytorch/backend/cuda/sim/warpgroup.hpp>
+#endif
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// TINYTORCH_CUDA_WARPGROUPS=0 leaves the work to single warps, to compare or to test them.
+inline bool has_warpgroups() {
+  const char* const asked = std::getenv("TINYTORCH_CUDA_WARPGROUPS");
+  return properties(current_device()).major == 9 && !(asked && std::strcmp(asked, "0") == 0);
+}
+
+// What threads wrote to shared memory will be seen by the tensor cores, after the barrier that follows.
+__device__ __forceinline__ void publish_to_tensor_cores() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+// Registers may be read and written by the products that follow.
+__device__ __forceinline__ void begin_products() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+// Until all products are there.
+__device__ __forceinline__ void end_products() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("wgmma.commit_group.sync.aligned;\n wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#endif
+}
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+template <class T>
+inline constexpr char kProductType[] = "bf16";
+template <>
+inline constexpr char kProductType<Half>[] = "f16";
+
+// Where the tensor cores find a matrix: address, and 1024 bytes from one group of eight rows to the next.
+__device__ __forceinline__ uint64_t matrix_at(unsigned address) {
+  constexpr uint64_t kSwizzle128 = 1, kGroup = 1024;
+  return kSwizzle128 << 62 | (kGroup >> 4) << 32 | 1u << 16 | (address & 0x3ffff) >> 4;
+}
+#endif
+
+// sum = a b, added to what it was with `add`. b [16, 64] at `address`: kByRows says that its 16 rows of 64
+// values lie there; otherwise 64 rows hold its columns, 16 values of each counting from `address`.
+template <class T, bool kByRows>
+__device__ __forceinline__ void multiply_group(float (&sum)[8][4], const unsigned (&a)[4], unsigned address,
+                                               bool add) {
+#if TINYTORCH_CUDA_SIM
+  sim::multiply_group<T, kByRows>(sum, a, shared_pointer(0), address, add);
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile(
+      "{\n .reg .pred adds;\n setp.ne.b32 adds, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.%38.%38 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "{%32, %33, %34, %35}, %36, adds, 1, 1, %39;\n}"
+      : "+f"(sum[0][0]), "+f"(sum[0][1]), "+f"(sum[0][2]), "+f"(sum[0][3]), "+f"(sum[1][0]), "+f"(sum[1][1]),
+        "+f"(sum[1][2]), "+f"(sum[1][3]), "+f"(sum[2][0]), "+f"(sum[2][1]), "+f"(sum[2][2]), "+f"(sum[2][3]),
+        "+f"(sum[3][0]), "+f"(sum[3][1]), "+f"(sum[3][2]), "+f"(sum[3][3]), "+f"(sum[4][0]), "+f"(sum[4][1]),
+        "+f"(sum[4][2]), "+f"(sum[4][3]), "+f"(sum[5][0]), "+f"(sum[5][1]), "+f"(sum[5][2]), "+f"(sum[5][3]),
+        "+f"(sum[6][0]), "+f"(sum[6][1]), "+f"(sum[6][2]), "+f"(sum[6][3]), "+f"(sum[7][0]), "+f"(sum[7][1]),
+        "+f"(sum[7][2]), "+f"(sum[7][3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(matrix_at(address)), "r"(static_cast<int>(add)),
+        "C"(kProductType<T>), "n"(kByRows ? 1 : 0));
+#else
+  (void)sum, (void)a, (void)address, (void)add;
+#endif
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
