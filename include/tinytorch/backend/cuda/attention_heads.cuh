@@ -37,12 +37,16 @@ struct AttentionCall {
   __device__ __forceinline__ int64_t group_of(int64_t head) const { return head / (H / G); }
   __device__ __forceinline__ IndexRange keys_of(int64_t t) const { return rules.keys_of(t, T, S); }
   __device__ __forceinline__ IndexRange queries_of(int64_t s) const { return rules.queries_of(s, T, S); }
-  // What dropout makes of x, the probability of a key; line: the query's number among all of the call.
+  // Whether dropout keeps the probability of a key; line: the query's number among all of the call.
+  __device__ __forceinline__ bool keeps(int64_t line, int64_t key) const {
+    const PhiloxBlock words = mask.block(line * ((S + 3) / 4 * 4) + key);
+    return mask.keeps(key % 4 < 2 ? words.v[key % 2] : words.v[2 + key % 2]);
+  }
+  // What becomes of x, that probability.
   template <class A>
   __device__ __forceinline__ A dropped(A x, int64_t line, int64_t key) const {
     if (rules.p == 0) return x;
-    const PhiloxBlock words = mask.block(line * ((S + 3) / 4 * 4) + key);
-    return mask.apply(words.v[key % 4], x);
+    return (keeps(line, key) ? x : A(0)) * static_cast<A>(mask.scale);
   }
 };
 

@@ -26,8 +26,8 @@ struct Tile {
   }
   // Rows r0 ... of a head, zeros beyond `end` and D; by the whole block, not awaited.
   template <class T>
-  static __device__ __forceinline__ void fetch(unsigned tile, const Heads<const T>& x, int64_t b, int64_t h,
-                                               int64_t r0, int64_t end, int64_t D) {
+  static __device__ __forceinline__ void fetch(unsigned tile, const Heads<const T>& x, int b, int h, int r0,
+                                               int end, int D) {
     const T* const from = x.place(b, h, r0, 0);
 #pragma unroll
     for (int i = 0; i < kRows * kHead / 8; i += kTensorThreads) {
@@ -44,10 +44,9 @@ struct Tile {
 template <int kHead, bool kKept>
 struct LeftRows {
   unsigned tile;
-  int first;
   unsigned kept[kKept ? kHead / 16 : 1][4];
 
-  __device__ __forceinline__ LeftRows(unsigned t, int f) : tile(t), first(f) {}
+  explicit __device__ __forceinline__ LeftRows(unsigned t) : tile(t) {}
   __device__ __forceinline__ void keep() {
     if constexpr (kKept) {
 #pragma unroll
@@ -66,8 +65,8 @@ struct LeftRows {
 
  private:
   __device__ __forceinline__ void load(unsigned (&a)[4], int k) const {
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    load_matrices(a, tile + Tile<kHead, kTensorRows>::place(first + lane % 16, 2 * k + lane / 16));
+    const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+    load_matrices(a, tile + Tile<kHead, kTensorRows>::place(warp * 16 + lane % 16, 2 * k + lane / 16));
   }
 };
 
@@ -182,13 +181,13 @@ struct PassingTiles {
   static constexpr unsigned kBytes = 4 * Each::kBytes;
   unsigned address;
   Heads<const T> x, y;
-  int64_t b, end, D;
+  int b, end, D;
 
   __device__ __forceinline__ unsigned first(int turn) const {
     return address + static_cast<unsigned>(turn % 2) * 2 * Each::kBytes;
   }
   __device__ __forceinline__ unsigned second(int turn) const { return first(turn) + Each::kBytes; }
-  __device__ __forceinline__ void fetch(int turn, int64_t h, int64_t r0) const {
+  __device__ __forceinline__ void fetch(int turn, int h, int r0) const {
     Each::fetch(first(turn), x, b, h, r0, end, D);
     Each::fetch(second(turn), y, b, h, r0, end, D);
     commit_copies();
@@ -201,60 +200,90 @@ struct PassingTiles {
   }
 };
 
+// Which rows a block has: 128 of one head from row `first` on; `row` is this lane's first one, and row + 8 its
+// second. Blocks of one head follow each other.
+struct TensorBlock {
+  int first, row, head, batch;
+  __device__ __forceinline__ TensorBlock(int64_t rows, int64_t heads, bool last_first) {
+    const unsigned tiles = static_cast<unsigned>(rows + kTensorRows - 1) / kTensorRows,
+                   line = blockIdx.x / tiles, number = blockIdx.x % tiles;
+    first = static_cast<int>((last_first ? tiles - 1 - number : number) * kTensorRows);
+    row = first + static_cast<int>(threadIdx.x / kWarp * 16 + threadIdx.x % kWarp / 4);
+    head = static_cast<int>(line % static_cast<unsigned>(heads));
+    batch = static_cast<int>(line / static_cast<unsigned>(heads));
+  }
+};
+
 // Which columns the rows of a block see: some rows, and all rows. range_of(row): an IndexRange, whose ends grow
 // with the row.
 struct SeenColumns {
-  int64_t first, last, all_first, all_last;
+  int first, last, all_first, all_last;
+  int mine_first[2], mine_last[2];  // by the lane's two rows
   template <class F>
-  __device__ __forceinline__ SeenColumns(int64_t row, int64_t last_row, F&& range_of) {
-    const IndexRange top = range_of(row), bottom = range_of(last_row);
-    first = top.first / kTensorColumns * kTensorColumns, last = bottom.last;
-    all_first = bottom.first, all_last = top.last;
+  __device__ __forceinline__ SeenColumns(const TensorBlock& at, int64_t rows, F&& range_of) {
+    const IndexRange top = range_of(at.first),
+                     bottom = range_of(std::min<int64_t>(at.first + kTensorRows, rows) - 1);
+    first = static_cast<int>(top.first / kTensorColumns * kTensorColumns);
+    last = static_cast<int>(bottom.last);
+    all_first = static_cast<int>(bottom.first), all_last = static_cast<int>(top.last);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const IndexRange mine = range_of(at.row + 8 * r);
+      mine_first[r] = static_cast<int>(mine.first), mine_last[r] = static_cast<int>(mine.last);
+    }
   }
-  __device__ __forceinline__ bool by_all(int64_t c0) const {
+  __device__ __forceinline__ bool by_all(int c0) const {
     return c0 >= all_first && c0 + kTensorColumns <= all_last;
   }
 };
-// Scores of columns that a row does not see become -inf. ranges: of the lane's two rows.
-__device__ __forceinline__ void hide(Scores& score, const IndexRange (&ranges)[2], int64_t c0) {
+// Scores of columns that their row does not see become -inf.
+__device__ __forceinline__ void hide(Scores& score, const SeenColumns& seen, int c0) {
   const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const auto low = static_cast<int>(std::clamp<int64_t>(ranges[r].first - c0, 0, kTensorColumns)),
-               high = static_cast<int>(std::clamp<int64_t>(ranges[r].last - c0, 0, kTensorColumns));
+    const int low = seen.mine_first[r] - c0 - pair, high = seen.mine_last[r] - c0 - pair;
 #pragma unroll
     for (int n = 0; n < kTensorColumns / 8; ++n) {
 #pragma unroll
       for (int k = 0; k < 2; ++k) {
-        const int column = n * 8 + pair + k;
-        if (column < low || column >= high) score[n][2 * r + k] = -std::numeric_limits<float>::infinity();
+        if (n * 8 + k < low || n * 8 + k >= high) {
+          score[n][2 * r + k] = -std::numeric_limits<float>::infinity();
+        }
       }
     }
   }
 }
-// Dropout where rows are queries: four neighbouring columns share a block of random words. line: number of the
-// lane's first query among all of the call.
-__device__ __forceinline__ void drop_by_query(Scores& x, const AttentionCall& call, int64_t line,
-                                              int64_t s0) {
-  if (call.rules.p == 0) return;
-  const int64_t padded = (call.S + 3) / 4 * 4;
+
+// What dropout keeps of a lane's scores, a bit each: bit 4 n + i for score[n][i]. Where rows are queries, four
+// neighbouring columns share a block of random words; where they are keys, neighbours have blocks of their own.
+// row, column: numbers of the lane's first row and of the tile's first column, queries among all of the call.
+template <bool kRowsAreQueries>
+__device__ __forceinline__ unsigned kept_by_dropout(const AttentionCall& call, int64_t row, int64_t column) {
   const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
+  unsigned kept = 0;
+#pragma unroll 1  // it is rarely asked for, and registers are few
+  for (int n = 0; n < kTensorColumns / 8; ++n) {
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-#pragma unroll
-    for (int n = 0; n < kTensorColumns / 8; ++n) {
-      const PhiloxBlock words = call.mask.block((line + 8 * r) * padded + s0 + n * 8 + pair);
-      float& left = x[n][2 * r];
-      float& right = x[n][2 * r + 1];
-      left = call.mask.apply(pair % 4 == 0 ? words.v[0] : words.v[2], left);
-      right = call.mask.apply(pair % 4 == 0 ? words.v[1] : words.v[3], right);
+    for (int i = 0; i < 4; ++i) {
+      const int64_t r = row + i / 2 * 8, c = column + n * 8 + pair + i % 2;
+      const bool keeps = kRowsAreQueries ? call.keeps(r, c) : call.keeps(c, r);
+      kept |= static_cast<unsigned>(keeps) << (4 * n + i);
     }
+  }
+  return kept;
+}
+// 0 where a score is dropped, also of NaN.
+__device__ __forceinline__ void drop(Scores& x, unsigned kept, float scale) {
+#pragma unroll
+  for (int n = 0; n < kTensorColumns / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[n][i] = (kept >> (4 * n + i) & 1 ? x[n][i] : 0.0f) * scale;
   }
 }
 
 // Row `row` of a lane's two, times factor, to memory.
 template <class T, int kHead>
-__device__ __forceinline__ void write_row(T* to_, const RowSums<kHead>& sum, int r, float factor, int64_t D) {
+__device__ __forceinline__ void write_row(T* to_, const RowSums<kHead>& sum, int r, float factor, int D) {
   const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
   for (int n = 0; n < kHead / 8; ++n) {
@@ -289,7 +318,9 @@ inline bool has_whole_pieces(const View& x) {
 // where the plain kernels have to do it.
 template <int kMost, class F>
 bool on_tensor_cores(const AttentionCall& call, std::initializer_list<const View*> tensors, F&& f) {
+  constexpr int64_t kMostRows = int64_t{1} << 30;  // they count in int
   if (!has_tensor_cores() || call.D > kMost || !(call.rules.scale > 0)) return false;
+  if (call.T > kMostRows || call.S > kMostRows) return false;
   for (const View* x : tensors) {
     if (!has_whole_pieces(*x)) return false;
   }

@@ -20,6 +20,13 @@ struct Sum {
 struct Maximum {
   template <class T>
   __device__ __forceinline__ T operator()(T a, T b) const {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    if constexpr (std::is_same_v<T, float>) {
+      float larger;
+      asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+      return larger;
+    }
+#endif
     return a > b || a != a ? a : b;
   }
 };

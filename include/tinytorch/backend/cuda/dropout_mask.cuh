@@ -27,10 +27,11 @@ struct DropoutMask {
     const uint64_t first = first_block + (offset ? *offset : 0);
     return philox(seed, first + static_cast<uint64_t>(element / 4));
   }
+  __device__ __forceinline__ bool keeps(uint32_t word) const { return !nothing && word >= limit; }
   // What becomes of x; 0 where it is dropped, also of NaN, which a factor of 0 would keep.
   template <class C>
   __device__ __forceinline__ C apply(uint32_t word, C x) const {
-    return (nothing || word < limit ? C(0) : x) * static_cast<C>(scale);
+    return (keeps(word) ? x : C(0)) * static_cast<C>(scale);
   }
 };
 

@@ -59,35 +59,36 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
                                        const __grid_constant__ AttentionCall call) {
 #if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
   using Stays = Tile<kHead, kTensorRows>;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t tiles = (call.T + kTensorRows - 1) / kTensorRows, line = blockIdx.x / tiles,
-                t0 = (tiles - 1 - blockIdx.x % tiles) * kTensorRows, t = t0 + warp * 16 + lane / 4;
-  const int64_t b = line / call.H, h = line % call.H, g = call.group_of(h);
-  const auto keys_of = [&](int64_t query) { return call.keys_of(query); };
-  const SeenColumns keys(t0, std::min(t0 + kTensorRows, call.T) - 1, keys_of);
-  const IndexRange mine[2] = {keys_of(t), keys_of(t + 8)};
+  const int query_count = static_cast<int>(call.T), D = static_cast<int>(call.D);
+  const TensorBlock at(call.T, call.H, true);  // the last queries, which see the most keys, start first
+  const SeenColumns keys(at, call.T, [&](int64_t t) { return call.keys_of(t); });
+  const int line = at.batch * static_cast<int>(call.H) + at.head,
+            group = static_cast<int>(call.group_of(at.head));
   QueryStats stats[2] = {};
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    if (t + 8 * r < call.T) stats[r] = in.stats[line * call.T + t + 8 * r];
+    if (at.row + 8 * r < query_count) stats[r] = in.stats[line * call.T + at.row + 8 * r];
   }
   const unsigned queries = tile_memory(), grads = queries + Stays::kBytes;
-  const PassingTiles<T, kHead> passing{grads + Stays::kBytes, in.k, in.v, b, keys.last, call.D};
-  Stays::fetch(queries, in.q, b, h, t0, call.T, call.D);
-  Stays::fetch(grads, in.dout, b, h, t0, call.T, call.D);
-  passing.fetch(0, g, keys.first);
-  const LeftRows<kHead, false> query_rows(queries, warp * 16), grad_rows(grads, warp * 16);
+  const PassingTiles<T, kHead> passing{grads + Stays::kBytes, in.k, in.v, at.batch, keys.last, D};
+  Stays::fetch(queries, in.q, at.batch, at.head, at.first, query_count, D);
+  Stays::fetch(grads, in.dout, at.batch, at.head, at.first, query_count, D);
+  passing.fetch(0, group, keys.first);
+  const LeftRows<kHead, false> query_rows(queries), grad_rows(grads);
   RowSums<kHead> sum;
   clear<kHead>(sum);
   int turn = 0;
-  for (int64_t s0 = keys.first; s0 < keys.last; s0 += kTensorColumns, ++turn) {
+  for (int s0 = keys.first; s0 < keys.last; s0 += kTensorColumns, ++turn) {
     passing.await();
-    if (s0 + kTensorColumns < keys.last) passing.fetch(turn + 1, g, s0 + kTensorColumns);
+    if (s0 + kTensorColumns < keys.last) passing.fetch(turn + 1, group, s0 + kTensorColumns);
     Scores p, dp;
     Products::template scores<T>(p, query_rows, passing.first(turn));
     Products::template scores<T>(dp, grad_rows, passing.second(turn));
-    if (!keys.by_all(s0)) hide(p, mine, s0);
-    drop_by_query(dp, call, line * call.T + t, s0);
+    if (!keys.by_all(s0)) hide(p, keys, s0);
+    if (call.rules.p > 0) {
+      const unsigned kept = kept_by_dropout<true>(call, line * call.T + at.row, s0);
+      drop(dp, kept, static_cast<float>(call.mask.scale));
+    }
 #pragma unroll
     for (int n = 0; n < kTensorColumns / 8; ++n) {
 #pragma unroll
@@ -98,8 +99,9 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
   wait_for_copies<0>();
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    if (t + 8 * r >= call.T) continue;
-    write_row<T, kHead>(dq.place(b, h, t + 8 * r, 0), sum, r, static_cast<float>(call.rules.scale), call.D);
+    const int t = at.row + 8 * r;
+    if (t >= query_count) continue;
+    write_row<T, kHead>(dq.place(at.batch, at.head, t, 0), sum, r, static_cast<float>(call.rules.scale), D);
   }
 #endif
 }
@@ -110,8 +112,8 @@ struct PassingStats {
   int64_t T;
   QueryStats next{};
 
-  __device__ __forceinline__ void fetch(int64_t line, int64_t t0) {
-    const int64_t t = t0 + threadIdx.x;
+  __device__ __forceinline__ void fetch(int line, int t0) {
+    const int t = t0 + static_cast<int>(threadIdx.x);
     next = {std::numeric_limits<float>::infinity(), 0};
     if (threadIdx.x < kTensorColumns && t < T) next = from[line * T + t];
   }
@@ -128,57 +130,54 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
 #if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
   using Stays = Tile<kHead, kTensorRows>;
   __shared__ QueryStats stats[2][kTensorColumns];
-  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp,
-            pair = lane % 4 * 2;
-  const int64_t tiles = (call.S + kTensorRows - 1) / kTensorRows, line = blockIdx.x / tiles,
-                s0 = blockIdx.x % tiles * kTensorRows, s = s0 + warp * 16 + lane / 4;
-  const int64_t b = line / call.G, g = line % call.G, heads = call.H / call.G;
-  const auto queries_of = [&](int64_t key) { return call.queries_of(key); };
-  const SeenColumns queries(s0, std::min(s0 + kTensorRows, call.S) - 1, queries_of);
-  const IndexRange mine[2] = {queries_of(s), queries_of(s + 8)};
+  const int query_count = static_cast<int>(call.T), S = static_cast<int>(call.S),
+            D = static_cast<int>(call.D);
+  const TensorBlock at(call.S, call.G, false);  // the first keys, which most queries see, start first
+  const SeenColumns queries(at, call.S, [&](int64_t s) { return call.queries_of(s); });
+  const int heads = static_cast<int>(call.H / call.G), first_line = at.batch * static_cast<int>(call.H);
   const unsigned keys = tile_memory(), values = keys + Stays::kBytes;
-  const PassingTiles<T, kHead> passing{values + Stays::kBytes, in.q, in.dout, b, call.T, call.D};
+  const PassingTiles<T, kHead> passing{values + Stays::kBytes, in.q, in.dout, at.batch, query_count, D};
   PassingStats next{in.stats, call.T};
-  const LeftRows<kHead, false> key_rows(keys, warp * 16), value_rows(values, warp * 16);
+  const LeftRows<kHead, false> key_rows(keys), value_rows(values);
   RowSums<kHead> key_sum, value_sum;
   clear<kHead>(key_sum), clear<kHead>(value_sum);
   // Tiles of queries of one head after the other.
-  const int64_t each =
-      std::max<int64_t>((queries.last - queries.first + kTensorColumns - 1) / kTensorColumns, 0);
-  const int count = static_cast<int>(heads * each);
-  int64_t h = g * heads, t0 = queries.first;
-  Stays::fetch(keys, in.k, b, g, s0, call.S, call.D);
-  Stays::fetch(values, in.v, b, g, s0, call.S, call.D);
+  const int each = std::max((queries.last - queries.first + kTensorColumns - 1) / kTensorColumns, 0),
+            count = heads * each;
+  int h = at.head * heads, t0 = queries.first;
+  Stays::fetch(keys, in.k, at.batch, at.head, at.first, S, D);
+  Stays::fetch(values, in.v, at.batch, at.head, at.first, S, D);
   if (count > 0) {
     passing.fetch(0, h, t0);
-    next.fetch(b * call.H + h, t0);
+    next.fetch(first_line + h, t0);
     next.put(stats[0]);
   }
   for (int turn = 0; turn < count; ++turn) {
-    const int64_t its_head = h, its_t0 = t0;
+    const int its_head = h, its_t0 = t0;
     t0 += kTensorColumns;
     if (t0 >= queries.last) ++h, t0 = queries.first;
     passing.await();
     if (turn + 1 < count) {
       passing.fetch(turn + 1, h, t0);
-      next.fetch(b * call.H + h, t0);
+      next.fetch(first_line + h, t0);
     }
     Scores p, dp;
     Products::template scores<T>(p, key_rows, passing.first(turn));
     Products::template scores<T>(dp, value_rows, passing.second(turn));
-    if (!queries.by_all(its_t0)) hide(p, mine, its_t0);
-    const QueryStats(&tile)[kTensorColumns] = stats[turn % 2];
+    if (!queries.by_all(its_t0)) hide(p, queries, its_t0);
+    const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
+    unsigned kept = 0;
+    if (call.rules.p > 0) {
+      kept = kept_by_dropout<false>(call, at.row, (first_line + its_head) * call.T + its_t0);
+      drop(dp, kept, static_cast<float>(call.mask.scale));
+    }
 #pragma unroll
     for (int n = 0; n < kTensorColumns / 8; ++n) {
+      const QueryStats its[2] = {stats[turn % 2][n * 8 + pair], stats[turn % 2][n * 8 + pair + 1]};
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int column = n * 8 + pair + i % 2;
-        const int64_t query = (b * call.H + its_head) * call.T + its_t0 + column;
-        dp[n][i] = call.dropped(dp[n][i], query, s + i / 2 * 8);
-        differentiate(p[n][i], dp[n][i], tile[column], in.scale);
-        p[n][i] = call.dropped(p[n][i], query, s + i / 2 * 8);
-      }
+      for (int i = 0; i < 4; ++i) differentiate(p[n][i], dp[n][i], its[i % 2], in.scale);
     }
+    if (call.rules.p > 0) drop(p, kept, static_cast<float>(call.mask.scale));
     Products::template add<T, kHead>(value_sum, p, passing.second(turn));
     Products::template add<T, kHead>(key_sum, dp, passing.first(turn));
     if (turn + 1 < count) next.put(stats[(turn + 1) % 2]);
@@ -186,10 +185,11 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
   wait_for_copies<0>();
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    if (s + 8 * r >= call.S) continue;
-    write_row<T, kHead>(dk.place(b, g, s + 8 * r, 0), key_sum, r, static_cast<float>(call.rules.scale),
-                        call.D);
-    write_row<T, kHead>(dv.place(b, g, s + 8 * r, 0), value_sum, r, 1.0f, call.D);
+    const int s = at.row + 8 * r;
+    if (s >= S) continue;
+    write_row<T, kHead>(dk.place(at.batch, at.head, s, 0), key_sum, r, static_cast<float>(call.rules.scale),
+                        D);
+    write_row<T, kHead>(dv.place(at.batch, at.head, s, 0), value_sum, r, 1.0f, D);
   }
 #endif
 }

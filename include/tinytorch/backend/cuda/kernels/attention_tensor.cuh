@@ -58,44 +58,45 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
     attention_tensor_kernel(Heads<T> out, float* lse, Heads<const T> q, Heads<const T> k, Heads<const T> v,
                             const __grid_constant__ AttentionCall call) {
 #if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
-  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  // The last queries, which see the most keys, start first.
-  const int64_t tiles = (call.T + kTensorRows - 1) / kTensorRows, line = blockIdx.x / tiles,
-                t0 = (tiles - 1 - blockIdx.x % tiles) * kTensorRows, t = t0 + warp * 16 + lane / 4;
-  const int64_t b = line / call.H, h = line % call.H, g = call.group_of(h);
-  const auto keys_of = [&](int64_t query) { return call.keys_of(query); };
-  const SeenColumns keys(t0, std::min(t0 + kTensorRows, call.T) - 1, keys_of);
-  const IndexRange mine[2] = {keys_of(t), keys_of(t + 8)};
+  const int query_count = static_cast<int>(call.T), D = static_cast<int>(call.D);
+  const TensorBlock at(call.T, call.H, true);  // the last queries, which see the most keys, start first
+  const SeenColumns keys(at, call.T, [&](int64_t t) { return call.keys_of(t); });
+  const int line = at.batch * static_cast<int>(call.H) + at.head,
+            group = static_cast<int>(call.group_of(at.head));
   const float scale = static_cast<float>(call.rules.scale) * 1.4426950408889634f;  // to the base 2
 
   const unsigned queries = tile_memory();
   const PassingTiles<T, kHead> passing{
-      queries + Tile<kHead, kTensorRows>::kBytes, k, v, b, keys.last, call.D};
-  LeftRows<kHead, kKeepsQueries<kHead>> rows(queries, warp * 16);
-  Tile<kHead, kTensorRows>::fetch(queries, q, b, h, t0, call.T, call.D);
-  passing.fetch(0, g, keys.first);
+      queries + Tile<kHead, kTensorRows>::kBytes, k, v, at.batch, keys.last, D};
+  LeftRows<kHead, kKeepsQueries<kHead>> rows(queries);
+  Tile<kHead, kTensorRows>::fetch(queries, q, at.batch, at.head, at.first, query_count, D);
+  passing.fetch(0, group, keys.first);
   RunningSoftmax<kHead> softmax;
   int turn = 0;
-  for (int64_t s0 = keys.first; s0 < keys.last; s0 += kTensorColumns, ++turn) {
+  for (int s0 = keys.first; s0 < keys.last; s0 += kTensorColumns, ++turn) {
     passing.await();
     if (turn == 0) rows.keep();
-    if (s0 + kTensorColumns < keys.last) passing.fetch(turn + 1, g, s0 + kTensorColumns);
+    if (s0 + kTensorColumns < keys.last) passing.fetch(turn + 1, group, s0 + kTensorColumns);
     Scores score;
     Products::template scores<T>(score, rows, passing.first(turn));
-    if (!keys.by_all(s0)) hide(score, mine, s0);
+    if (!keys.by_all(s0)) hide(score, keys, s0);
     softmax.exponentiate(score, scale);
-    drop_by_query(score, call, line * call.T + t, s0);
+    if (call.rules.p > 0) {
+      const unsigned kept = kept_by_dropout<true>(call, line * call.T + at.row, s0);
+      drop(score, kept, static_cast<float>(call.mask.scale));
+    }
     Products::template add<T, kHead>(softmax.sum, score, passing.second(turn));
   }
   wait_for_copies<0>();
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const float total = warp_reduce<4>(softmax.total[r], Sum());
-    if (t + 8 * r >= call.T) continue;
-    write_row<T, kHead>(out.place(b, h, t + 8 * r, 0), softmax.sum, r, total == 0 ? 0.0f : 1 / total, call.D);
-    if (lane % 4 == 0) {
-      lse[line * call.T + t + 8 * r] = total == 0 ? -std::numeric_limits<float>::infinity()
-                                                  : (softmax.top[r] + std::log2(total)) * 0.6931471805599453f;
+    const int t = at.row + 8 * r;
+    if (t >= query_count) continue;
+    write_row<T, kHead>(out.place(at.batch, at.head, t, 0), softmax.sum, r, total == 0 ? 0.0f : 1 / total, D);
+    if (threadIdx.x % 4 == 0) {
+      lse[line * call.T + t] = total == 0 ? -std::numeric_limits<float>::infinity()
+                                          : (softmax.top[r] + std::log2(total)) * 0.6931471805599453f;
     }
   }
 #endif
