@@ -62,6 +62,7 @@ class CudaCaseList {
     elementwise();
     linear();
     conv();
+    attention();
     whole_steps();
   }
   std::vector<CudaCase> cases;
@@ -180,6 +181,29 @@ class CudaCaseList {
       c.bytes = 2 * (3 * x + 3 * y + 3 * w), c.tensor_bytes = 2 * std::max(x, y);
       c.flops = 6 * y * static_cast<double>(ch * kernel * kernel);
       add(std::move(c));
+    }
+  }
+
+  // Causal, 2048 features in heads of D, 16,384 tokens in sequences of T; queries, keys and values as a model
+  // has them, [B, T, H, D]. Two products of T (T + 1) / 2 pairs forward, five backward.
+  void attention() {
+    for (const bool backward : {false, true}) {
+      for (const int64_t D : {64, 128}) {
+        for (const int64_t T : {1024, 4096, 16384}) {
+          CudaCase c{.name = std::string("attention") + (backward ? " backward" : "") + ", causal, T " +
+                             std::to_string(T) + ", heads of " + std::to_string(D) + ", bf16",
+                     .group = backward ? "attention_backward" : "attention",
+                     .op = backward ? "attention_backward" : "attention",
+                     .dtype = tt::bf16};
+          const int64_t length = smaller(T, 16), heads = smaller(2048 / D);
+          c.shape = {smaller(16384 / T), length, heads, D}, c.peers = {"flash", "cudnn"};
+          const auto lines = static_cast<double>(c.shape[0] * heads), rows = static_cast<double>(length),
+                     elements = lines * rows * static_cast<double>(D);
+          c.bytes = 2 * elements * (backward ? 8 : 4), c.tensor_bytes = 2 * elements;
+          c.flops = 2 * (backward ? 5 : 2) * elements * (rows + 1) / 2;
+          add(std::move(c));
+        }
+      }
     }
   }
 
@@ -324,6 +348,23 @@ inline Work conv_work(const CudaCase& c, tt::Device device) {
   };
 }
 
+inline Work attention_work(const CudaCase& c, tt::Device device) {
+  Tensors in;
+  for (int i = 0; i < 3; ++i)
+    in.push_back(normal(tt::Shape(c.shape.begin(), c.shape.end()), c.dtype, device));
+  const auto f = [](const Tensors& t) {
+    return tt::scaled_dot_product_attention(t[0].transpose(1, 2), t[1].transpose(1, 2), t[2].transpose(1, 2),
+                                            {.causal = true});
+  };
+  if (c.op == "attention") return [in, f]() -> Tensors { return {f(in)}; };
+  for (Tensor& t : in) t.requires_grad_();
+  const Tensor y = f(in), dy = normal(in[0].shape(), c.dtype, device).transpose(1, 2);
+  return [in, y, dy]() mutable -> Tensors {
+    y.backward(dy, true);  // the graph is kept: only the backward kernels are called
+    return take_grads(in);
+  };
+}
+
 inline Work adamw_work(const CudaCase& c, tt::Device device) {
   tt::NamedTensors parameters;
   for (const tt::Shape& shape : CudaCaseList::adamw_shapes(c.shape)) {
@@ -366,6 +407,7 @@ inline Work make_work(const CudaCase& c, tt::Device device) {
   if (c.op == "cross_entropy") return cross_entropy_work(c, device);
   if (c.op == "linear_gelu") return linear_work(c, device);
   if (c.op == "conv2d") return conv_work(c, device);
+  if (c.op.starts_with("attention")) return attention_work(c, device);
   if (c.op == "adamw") return adamw_work(c, device);
   if (c.op == "digits_step") return digits_work(c, device);
   return row_work(c, device);

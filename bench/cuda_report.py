@@ -63,6 +63,10 @@ ROWS = [
         0.4,
         0.7,
     ),
+    ("attention forward, causal bf16 / FlashAttention-2 in PyTorch", ["attention"], "ratio", ["flash"], 1.0, 1.45),
+    ("attention forward, causal bf16 / cuDNN", ["attention"], "ratio", ["cudnn"], 0.60, 0.85),
+    ("attention backward, causal bf16 / FlashAttention-2 in PyTorch", ["attention_backward"], "ratio", ["flash"], 0.9, 1.2),
+    ("attention backward, causal bf16 / cuDNN", ["attention_backward"], "ratio", ["cudnn"], 0.50, 0.70),
     (
         "training step of the digits conv net, batch 256, replayed / eager step in a CUDA graph",
         ["digits_step"],

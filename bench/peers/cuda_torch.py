@@ -6,7 +6,7 @@ calls are stated once:
     {"do": "measure", "variant": "eager", "seconds": 0.02}   of the prepared case
     {"do": "release"}, {"do": "about"}
 Variants: eager; compile (torch.compile, static shapes); max_autotune (torch.compile's mode of that name);
-channels_last (eager, on images stored so). All calls of a sample are captured in a CUDA graph and replayed, unless the
+channels_last (eager, on images stored so); flash, cudnn (the library behind attention). All calls of a sample are captured in a CUDA graph and replayed, unless the
 case says "graph": false. With --warm a process only compiles the cases given on standard input, one JSON a line, so
 that several of them can fill the compiler's cache together. Started by bench/compare_cuda.py.
 """
@@ -21,6 +21,7 @@ import time
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 BATCH = 8  # samples queued before the first is read
@@ -105,6 +106,24 @@ def conv2d(case, variant, device):
     return lambda: torch.autograd.grad(forward(), (x, w), dy)
 
 
+def attention(case, variant, device):
+    backend = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}[variant]
+    if device.type != "cuda":
+        backend = SDPBackend.MATH  # a dry run
+    inputs = [normal(case["shape"], DTYPES[case["dtype"]], device) for _ in range(3)]
+
+    def forward():
+        with sdpa_kernel(backend):
+            return F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in inputs), is_causal=True)
+
+    if case["op"] == "attention":
+        return forward
+    for t in inputs:
+        t.requires_grad_()
+    y, dy = forward(), normal(case["shape"], DTYPES[case["dtype"]], device).transpose(1, 2)
+    return lambda: torch.autograd.grad(y, inputs, dy, retain_graph=True)
+
+
 def adamw(case, device):
     c, vocabulary, blocks = case["shape"]
     shapes = [(vocabulary, c), (1024, c)]
@@ -162,6 +181,8 @@ def works(case, variant, device):
         make = lambda: linear_gelu(case, f, device)  # noqa: E731
     elif op == "conv2d":
         make = lambda: conv2d(case, variant, device)  # noqa: E731
+    elif op.startswith("attention"):
+        make = lambda: attention(case, variant, device)  # noqa: E731
     elif op == "adamw":
         make = lambda: adamw(case, device)  # noqa: E731
     elif op == "digits_step":
