@@ -30,21 +30,25 @@ struct AttentionParameters {
   double scale = 1;     // of q k^T
   bool causal = false;  // keys up to the query's own position
   int64_t window = 0;   // > 0: only keys less than `window` positions away
+  // [B], where the operands are: keys of batch b from lengths[b] on are not seen. Null: all are.
+  const int64_t* lengths = nullptr;
   // Dropout of probabilities: p (0: none), by the words from first_block of stream `seed` on. Four
   // neighbouring keys of a query share a block; the block's numbers count queries [B, H, T], then keys.
   double p = 0;
   uint64_t seed = 0, first_block = 0;
 
-  // The keys that query t sees, and the queries that see key s. Both ends grow with t and s.
-  constexpr IndexRange keys_of(int64_t t, int64_t T, int64_t S) const {
+  // The keys that query t of batch b sees, and the queries that see key s. Both ends grow with t and s.
+  constexpr IndexRange keys_of(int64_t t, int64_t T, int64_t S, int64_t b) const {
     const int64_t position = t + S - T;
     IndexRange range{0, S};
     if (window > 0 && position - window + 1 > 0) range.first = position - window + 1;
     const int64_t reach = causal ? 1 : window;
     if (reach > 0 && position + reach < S) range.last = position + reach;
+    if (lengths && lengths[b] < range.last) range.last = lengths[b];
     return range;
   }
-  constexpr IndexRange queries_of(int64_t s, int64_t T, int64_t S) const {
+  constexpr IndexRange queries_of(int64_t s, int64_t T, int64_t S, int64_t b) const {
+    if (lengths && s >= lengths[b]) return {T, T};
     const int64_t own = s + T - S;  // the query at the key's position
     IndexRange range{0, T};
     const int64_t reach = causal ? 1 : window;

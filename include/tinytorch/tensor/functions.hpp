@@ -207,12 +207,18 @@ struct AttentionOptions {
   int64_t window = 0;   // > 0: only keys less than `window` positions away
   double scale = 0;     // of q k^T; 0 means 1 / sqrt(D)
   double dropout = 0;   // probability that a probability is dropped
+  Tensor lengths{};     // i64 [B]: of sample b only keys below lengths[b] exist; undefined: all S
 };
 // softmax(scale q k^T + mask) v without a [T, S] matrix in memory. q [B, H, T, D], k and v [B, G, S, D],
 // where G divides H: heads share keys and values in groups of H / G -> [B, H, T, D], stored as [B, T, H, D].
 TT_API Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                            const AttentionOptions& options = {},
                                            Generator& generator = default_generator(), TT_LOC);
+// The same of queries, keys and values that one product made, qkv [B, T, (H + 2 G) D]: H heads of queries,
+// then G of keys and G of values, D values each -> [B, T, H D]. Its gradient is one tensor, too.
+TT_API Tensor joined_attention(const Tensor& qkv, int64_t heads, int64_t groups,
+                               const AttentionOptions& options = {},
+                               Generator& generator = default_generator(), TT_LOC);
 
 // --- embedding and dropout ---
 // weight [V, C], index i64 of any shape -> [..., C]

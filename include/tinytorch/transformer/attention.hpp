@@ -60,18 +60,20 @@ class SelfAttention : public Module {
 
   Tensor forward(const Tensor& x) override { return forward(x, SequencePlace{}); }
   Tensor forward(const Tensor& x, const SequencePlace& place) {
-    const int64_t B = x.size(0), T = x.size(1), H = options.heads, G = options.groups, D = options.head_size;
-    const Tensor all = qkv(x).reshape({B, T, H + 2 * G, D}).transpose(1, 2);  // [B, H + 2G, T, D]
+    const int64_t H = options.heads, G = options.groups;
+    const AttentionOptions rules{
+        .causal = options.causal, .window = options.window, .dropout = training() ? options.dropout : 0};
+    const Tensor joined = qkv(x);  // [B, T, (H + 2G) D]
+    if (!options.rotary && !place.cache) return projection(joined_attention(joined, H, G, rules));
+
+    const int64_t B = x.size(0), T = x.size(1), D = options.head_size;
+    const Tensor all = joined.reshape({B, T, H + 2 * G, D}).transpose(1, 2);  // [B, H + 2G, T, D]
     Tensor turned = slice(all, 1, 0, H + G);
     if (options.rotary) turned = options.rotary->turn(turned, place.start);
     const Tensor q = slice(turned, 1, 0, H);
     KeysAndValues kv{slice(turned, 1, H), slice(all, 1, H + G)};
     if (place.cache) kv = place.cache->append(options.layer, kv.keys, kv.values);
-    const Tensor y =
-        scaled_dot_product_attention(q, kv.keys, kv.values,
-                                     {.causal = options.causal,
-                                      .window = options.window,
-                                      .dropout = training() ? options.dropout : 0});  // [B, H, T, D]
+    const Tensor y = scaled_dot_product_attention(q, kv.keys, kv.values, rules);  // [B, H, T, D]
     return projection(y.transpose(1, 2).reshape({B, T, H * D}));
   }
 

@@ -87,3 +87,44 @@ TEST_CASE("attention refuses what it cannot do, and says what fits") {
   expect_error("TT-RANGE-02", "window must not",
                [&] { tt::scaled_dot_product_attention(x, x, x, {.window = -1}); });
 }
+
+TEST_CASE("samples of different lengths: keys from a sample's length on do not exist") {
+  const tt::Tensor q = normal({3, 4, 6, 8}, 1), k = normal({3, 2, 6, 8}, 2), v = normal({3, 2, 6, 8}, 3);
+  const tt::Tensor lengths = tt::from_data(std::vector<int64_t>{6, 2, 0}, {3}, tt::default_device());
+  for (const bool causal : {false, true}) {
+    const tt::Tensor y = tt::scaled_dot_product_attention(q, k, v, {.causal = causal, .lengths = lengths});
+    CHECK(distance(y.slice(0, 0, 1), tt::scaled_dot_product_attention(q.slice(0, 0, 1), k.slice(0, 0, 1),
+                                                                      v.slice(0, 0, 1), {.causal = causal})) <
+          1e-6);
+    // Two keys of six; the first two queries see what they would see of a sequence of two.
+    CHECK(distance(y.slice(0, 1, 2).slice(2, 0, 2),
+                   tt::scaled_dot_product_attention(
+                       q.slice(0, 1, 2).slice(2, 0, 2), k.slice(0, 1, 2).slice(2, 0, 2),
+                       v.slice(0, 1, 2).slice(2, 0, 2), {.causal = causal})) < 1e-6);
+    CHECK(distance(y.slice(0, 2, 3), tt::zeros({1, 4, 6, 8})) == 0);
+  }
+  expect_error("TT-SHAPE-02", "lengths must be i64 [B]",
+               [&] { tt::scaled_dot_product_attention(q, k, v, {.lengths = lengths.slice(0, 0, 2)}); });
+}
+
+TEST_CASE("joined_attention is the same of one tensor that holds queries, keys and values") {
+  const int64_t B = 2, T = 5, H = 4, G = 2, D = 8;
+  const tt::Tensor joined = normal({B, T, (H + 2 * G) * D}, 1);
+  const tt::Tensor heads = tt::reshape(joined, {B, T, H + 2 * G, D}).transpose(1, 2);
+  const tt::Tensor lengths = tt::from_data(std::vector<int64_t>{5, 3}, {2}, tt::default_device());
+  for (const tt::AttentionOptions& options :
+       {tt::AttentionOptions{}, tt::AttentionOptions{.causal = true, .scale = 0.3},
+        tt::AttentionOptions{.causal = true, .window = 2, .lengths = lengths}}) {
+    const tt::Tensor want = tt::scaled_dot_product_attention(heads.slice(1, 0, H), heads.slice(1, H, H + G),
+                                                             heads.slice(1, H + G, H + 2 * G), options);
+    const tt::Tensor got = tt::joined_attention(joined, H, G, options);
+    CHECK(got.shape() == tt::Shape{B, T, H * D});
+    CHECK(got.is_contiguous());
+    CHECK(distance(got, want.transpose(1, 2).reshape({B, T, H * D})) == 0);
+    // Of any strides: a row of a wider tensor.
+    const tt::Tensor wide = tt::cat({joined, joined}, 2);
+    CHECK(distance(tt::joined_attention(wide.slice(2, 0, joined.size(2)), H, G, options), got) == 0);
+  }
+  expect_error("TT-SHAPE-02", "does not hold 3 heads", [&] { tt::joined_attention(joined, 3, 2); });
+  expect_error("TT-SHAPE-04", "[B, T, (H + 2 G) D]", [&] { tt::joined_attention(heads, H, G); });
+}

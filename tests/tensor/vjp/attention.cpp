@@ -40,3 +40,26 @@ TEST_CASE("the gradient of attention uses the dropout of its forward pass") {
   CHECK(tt::sum(v.grad()).item<double>() == doctest::Approx(tt::sum(y).item<double>()).epsilon(1e-5));
   CHECK(tt::min(v.grad()).item<double>() == 0);
 }
+
+TEST_CASE("gradients of joined attention and of samples of different lengths") {
+  tt::Generator generator(5);
+  const auto leaf = [&](const tt::Shape& shape) {
+    return tt::randn(shape, tt::f64, tt::default_device(), generator).requires_grad_();
+  };
+  const tt::Tensor lengths = tt::from_data(std::vector<int64_t>{3, 1}, {2}, tt::default_device());
+  const tt::AttentionOptions cut{.lengths = lengths}, causal{.causal = true};
+  for (const tt::AttentionOptions& options : {cut, causal}) {
+    const auto joined =
+        tt::gradcheck([&](const tt::Tensors& in) { return tt::joined_attention(in[0], 2, 1, options); },
+                      {leaf({2, 3, 12})});
+    CHECK_MESSAGE(joined.passed, joined.message);
+  }
+  const auto apart = tt::gradcheck(
+      [&](const tt::Tensors& in) { return tt::scaled_dot_product_attention(in[0], in[1], in[2], cut); },
+      {leaf({2, 2, 2, 3}), leaf({2, 2, 3, 3}), leaf({2, 2, 3, 3})});
+  CHECK_MESSAGE(apart.passed, apart.message);
+  // Keys that do not exist get none.
+  tt::Tensor v = leaf({2, 1, 3, 4});
+  tt::sum(tt::scaled_dot_product_attention(leaf({2, 1, 3, 4}), leaf({2, 1, 3, 4}), v, cut)).backward();
+  CHECK(tt::sum(tt::abs(v.grad().slice(0, 1, 2).slice(2, 1, 3))).item<double>() == 0);
+}

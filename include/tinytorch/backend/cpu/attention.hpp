@@ -60,10 +60,10 @@ struct VisibleKeys {
   int64_t first[kWidth], last[kWidth];
   int64_t begin, end;  // of all queries of the tile
 
-  VisibleKeys(const AttentionParameters& p, int64_t t0, int64_t count, int64_t T, int64_t S)
+  VisibleKeys(const AttentionParameters& p, int64_t b, int64_t t0, int64_t count, int64_t T, int64_t S)
       : begin(S), end(0) {
     for (int64_t i = 0; i < kWidth; ++i) {
-      const IndexRange range = p.keys_of(t0 + i, T, S);
+      const IndexRange range = p.keys_of(t0 + i, T, S, b);
       first[i] = i < count ? range.first : 0;
       last[i] = i < count ? range.last : 0;
       if (first[i] >= last[i]) continue;
@@ -119,14 +119,15 @@ class AttentionTile {
   AttentionTile(const AttentionParameters& parameters, int64_t D, int64_t T_, int64_t keys)
       : p_(parameters), D_(D), T_size_(T_), S_(keys), query_(D * kWidth), sum_(padded_rows(D) * kWidth) {}
 
-  // keys, values: packed by rows and by columns. line: number of query t0 among all of the call.
-  void run(const Matrix<S>& q, const T* keys, const T* values, int64_t t0, int64_t count, int64_t line) {
+  // keys, values: packed by rows and by columns. b: batch. line: number of query t0 among all of the call.
+  void run(const Matrix<S>& q, const T* keys, const T* values, int64_t b, int64_t t0, int64_t count,
+           int64_t line) {
     pack_panel(query_.data(), kWidth, count, D_, q.data + t0 * q.row, q.row, q.col);
     for (int64_t i = 0; i < D_ * kWidth; ++i) query_.data()[i] *= static_cast<T>(p_.scale);
     std::fill_n(sum_.data(), padded_rows(D_) * kWidth, T(0));
     std::fill_n(max_, kWidth, kNone);
     std::fill_n(total_, kWidth, T(0));
-    const VisibleKeys<kWidth> visible(p_, t0, count, T_size_, S_);
+    const VisibleKeys<kWidth> visible(p_, b, t0, count, T_size_, S_);
     for (int64_t k0 = visible.begin; k0 < visible.end; k0 += kKeyBlock) {
       const int64_t rows = std::min(kKeyBlock, visible.end - k0);
       for (int64_t j = 0; j < rows; j += kTileRows) {
@@ -223,8 +224,8 @@ void attention_as(const View& out, const View& lse, const View& q, const View& k
       const int64_t n = i % tiles, t = n % 2 == 0 ? n / 2 : tiles - 1 - n / 2, line = i / tiles;
       const int64_t batch = line / H, head = line % H, group = batch * G + head / (H / G);
       const int64_t t0 = t * kWidth, count = std::min(kWidth, queries - t0);
-      tile.run(head_of<S>(q, batch, head), packed.data() + group * key_size, values + group * value_size, t0,
-               count, line * queries + t0);
+      tile.run(head_of<S>(q, batch, head), packed.data() + group * key_size, values + group * value_size,
+               batch, t0, count, line * queries + t0);
       S* const to = out.as<S>() + batch * out.strides[0] + head * out.strides[1];
       tile.store(to, out.strides[2], out.strides[3], lse.as<T>() + line * queries, t0, count);
     }

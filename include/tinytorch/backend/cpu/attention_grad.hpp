@@ -44,9 +44,10 @@ class AttentionGroupGrad {
  public:
   static constexpr int64_t kWidth = kTileCols<T>;
 
-  AttentionGroupGrad(const AttentionParameters& parameters, const Matrix<S>& k, const Matrix<S>& v,
-                     int64_t queries, int64_t keys, int64_t D)
+  AttentionGroupGrad(const AttentionParameters& parameters, int64_t batch, const Matrix<S>& k,
+                     const Matrix<S>& v, int64_t queries, int64_t keys, int64_t D)
       : p_(parameters),
+        batch_(batch),
         T_size_(queries),
         S_(keys),
         D_(D),
@@ -88,7 +89,7 @@ class AttentionGroupGrad {
       }
     }
     std::fill_n(dq_.data(), padded_rows(D_) * kWidth, T(0));
-    const VisibleKeys<kWidth> visible(p_, t0, count, T_size_, S_);
+    const VisibleKeys<kWidth> visible(p_, batch_, t0, count, T_size_, S_);
     for (int64_t k0 = visible.begin; k0 < visible.end; k0 += kKeyBlock) {
       add_block(visible, k0, std::min(kKeyBlock, visible.end - k0), count, line);
     }
@@ -145,7 +146,7 @@ class AttentionGroupGrad {
   }
 
   const AttentionParameters& p_;
-  int64_t T_size_, S_, D_, line_;             // line_: D rounded up to whole panels
+  int64_t batch_, T_size_, S_, D_, line_;     // line_: D rounded up to whole panels
   Scratch<T> keys_, values_, features_;       // k and v by rows, k by columns
   Scratch<T> dk_, dv_;                        // [keys, line_]
   Scratch<T> query_, dout_;                   // [D, kWidth]
@@ -171,7 +172,7 @@ void attention_grad_as(const View& dq, const View& dk, const View& dv, const Vie
       const int64_t batch = i / G, g = i % G;
       // On the heap: its tiles are large for a thread's stack.
       const auto group = std::make_unique<AttentionGroupGrad<T, S>>(
-          p, head_of<S>(k, batch, g), head_of<S>(v, batch, g), queries, keys, D);
+          p, batch, head_of<S>(k, batch, g), head_of<S>(v, batch, g), queries, keys, D);
       for (int64_t head = g * (H / G); head < (g + 1) * (H / G); ++head) {
         const int64_t line = (batch * H + head) * queries;
         for (int64_t t0 = 0; t0 < queries; t0 += kWidth) {

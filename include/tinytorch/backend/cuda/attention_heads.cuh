@@ -35,8 +35,13 @@ struct AttentionCall {
         S(k.shape[2]),
         D(q.shape[3]) {}
   __device__ __forceinline__ int64_t group_of(int64_t head) const { return head / (H / G); }
-  __device__ __forceinline__ IndexRange keys_of(int64_t t) const { return rules.keys_of(t, T, S); }
-  __device__ __forceinline__ IndexRange queries_of(int64_t s) const { return rules.queries_of(s, T, S); }
+  // For kernels: IndexRange of a row of batch b.
+  __device__ __forceinline__ auto keys_of(int64_t b) const {
+    return [this, b](int64_t t) { return rules.keys_of(t, T, S, b); };
+  }
+  __device__ __forceinline__ auto queries_of(int64_t b) const {
+    return [this, b](int64_t s) { return rules.queries_of(s, T, S, b); };
+  }
   // Whether dropout keeps the probability of a key; line: the query's number among all of the call.
   __device__ __forceinline__ bool keeps(int64_t line, int64_t key) const {
     const PhiloxBlock words = mask.block(line * ((S + 3) / 4 * 4) + key);
@@ -135,8 +140,8 @@ struct BlockRows {
   }
 };
 
-// What rows see: queries keys, or keys queries. any: all rows of a block between them; mine: this thread's row.
-// range_of(row): an IndexRange, whose ends grow with the row.
+// What rows see: queries keys, or keys queries. any: all rows of a block between them; mine: this thread's
+// row. range_of(row): an IndexRange, whose ends grow with the row.
 struct SeenRange {
   IndexRange any, mine;
   template <class F>

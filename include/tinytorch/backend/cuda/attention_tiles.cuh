@@ -1,5 +1,5 @@
-// Attention on tensor cores: what its kernels share. Rows of one kind (queries, or keys) stay with a block, 16
-// with a warp; columns (keys, or queries) pass by in tiles of 64. The layout in which one product leaves a
+// Attention on tensor cores: what its kernels share. Rows of one kind (queries, or keys) stay with a block,
+// 16 with a warp; columns (keys, or queries) pass by in tiles of 64. The layout in which one product leaves a
 // warp's scores is the one in which the next wants its left side, so they never leave its registers.
 #pragma once
 
@@ -11,9 +11,9 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kTensorThreads = 256, kTensorRows = kTensorThreads / kWarp * 16, kTensorColumns = 64;
 
-// kRows rows of kHead 16-bit values in shared memory, in panels of 128 bytes a row (64 where that is all of it).
-// Pieces of 16 bytes trade places from row to row, so that the eight rows of a matrix lie in different banks;
-// and as warpgroups' products want it. Begins at a multiple of 1024 bytes.
+// kRows rows of kHead 16-bit values in shared memory, in panels of 128 bytes a row (64 where that is all of
+// it). Pieces of 16 bytes trade places from row to row, so that the eight rows of a matrix lie in different
+// banks; and as warpgroups' products want it. Begins at a multiple of 1024 bytes.
 template <int kHead, int kRows>
 struct Tile {
   static constexpr int kPieces = std::min(kHead / 8, 8);  // of a row of a panel
@@ -200,8 +200,8 @@ struct PassingTiles {
   }
 };
 
-// Which rows a block has: 128 of one head from row `first` on; `row` is this lane's first one, and row + 8 its
-// second. Blocks of one head follow each other.
+// Which rows a block has: 128 of one head from row `first` on; `row` is this lane's first one, and row + 8
+// its second. Blocks of one head follow each other.
 struct TensorBlock {
   int first, row, head, batch;
   __device__ __forceinline__ TensorBlock(int64_t rows, int64_t heads, bool last_first) {
@@ -214,8 +214,8 @@ struct TensorBlock {
   }
 };
 
-// Which columns the rows of a block see: some rows, and all rows. range_of(row): an IndexRange, whose ends grow
-// with the row.
+// Which columns the rows of a block see: some rows, and all rows. range_of(row): an IndexRange, whose ends
+// grow with the row.
 struct SeenColumns {
   int first, last, all_first, all_last;
   int mine_first[2], mine_last[2];  // by the lane's two rows
@@ -254,9 +254,10 @@ __device__ __forceinline__ void hide(Scores& score, const SeenColumns& seen, int
   }
 }
 
-// What dropout keeps of a lane's scores, a bit each: bit 4 n + i for score[n][i]. Where rows are queries, four
-// neighbouring columns share a block of random words; where they are keys, neighbours have blocks of their own.
-// row, column: numbers of the lane's first row and of the tile's first column, queries among all of the call.
+// What dropout keeps of a lane's scores, a bit each: bit 4 n + i for score[n][i]. Where rows are queries,
+// four neighbouring columns share a block of random words; where they are keys, neighbours have blocks of
+// their own. row, column: numbers of the lane's first row and of the tile's first column, queries among all
+// of the call.
 template <bool kRowsAreQueries>
 __device__ __forceinline__ unsigned kept_by_dropout(const AttentionCall& call, int64_t row, int64_t column) {
   const int pair = static_cast<int>(threadIdx.x) % 4 * 2;

@@ -1,14 +1,14 @@
-// Matrix products of a warpgroup, four neighbouring warps, the first of a number divisible by four: 64 rows at
-// once, the right side read from shared memory by the tensor cores themselves (compute capability 9.0, compiled
-// for sm_90a). The emulator does the same by loads (sim/warpgroup.hpp).
+// Matrix products of a warpgroup, four neighbouring warps, the first of a number divisible by four: 64 rows
+// at once, the right side read from shared memory by the tensor cores themselves (compute capability 9.0,
+// compiled for sm_90a). The emulator does the same by loads (sim/warpgroup.hpp).
 //
 //   begin_products();
 //   multiply_group<BFloat16, false>(sum, a, address, true);  ...     sum [64, 64] += a [64, 16] b [16, 64]
 //   end_products();
 //
 // Warp w of the group has rows 16 w to 16 w + 15 of a and sum, as in tensor_core.cuh. b lies in rows of 128
-// bytes, which begin at a multiple of 1024 and whose eight pieces of 16 bytes trade places: piece p of row r is
-// at place p ^ r % 8. Source: NVIDIA, "PTX ISA", wgmma, matrices with 128-byte swizzle.
+// bytes, which begin at a multiple of 1024 and whose eight pieces of 16 bytes trade places: piece p of row
+// r is at place p ^ r % 8. Source: NVIDIA, "PTX ISA", wgmma, matrices with 128-byte swizzle.
 #pragma once
 
 #include <cstdlib>

@@ -25,7 +25,7 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   __shared__ A keys[kKeys * kHead], values[kKeys * kHead];
   const BlockRows<A, kHead> at(call.T, call.H);
   const int64_t t = at.row, g = call.group_of(at.h), line = (at.b * call.H + at.h) * call.T + t;
-  const SeenRange seen(at.first, at.kRows, t, call.T, [&](int64_t row) { return call.keys_of(row); });
+  const SeenRange seen(at.first, at.kRows, t, call.T, call.keys_of(at.b));
   LaneRow<A, kHead> query, sum;
   query.read(q, at.b, at.h, t, call.D, t < call.T);
   query.scale(static_cast<A>(call.rules.scale));

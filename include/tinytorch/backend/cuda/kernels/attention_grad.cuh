@@ -54,7 +54,7 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   const BlockRows<A, kHead> at(call.T, call.H);
   const int64_t t = at.row, g = call.group_of(at.h), line = (at.b * call.H + at.h) * call.T + t;
   const bool exists = t < call.T;
-  const SeenRange seen(at.first, at.kRows, t, call.T, [&](int64_t row) { return call.keys_of(row); });
+  const SeenRange seen(at.first, at.kRows, t, call.T, call.keys_of(at.b));
   LaneRow<A, kHead> query, grad, sum;
   query.read(q, at.b, at.h, t, call.D, exists);
   query.scale(static_cast<A>(call.rules.scale));
@@ -87,7 +87,7 @@ static __global__ void __launch_bounds__(kAttentionThreads)
   const BlockRows<A, kHead> at(call.S, call.G);
   const int64_t s = at.row, heads = call.H / call.G;
   const bool exists = s < call.S;
-  const SeenRange seen(at.first, at.kRows, s, call.S, [&](int64_t row) { return call.queries_of(row); });
+  const SeenRange seen(at.first, at.kRows, s, call.S, call.queries_of(at.b));
   LaneRow<A, kHead> key, value, key_sum, value_sum;
   key.read(k, at.b, at.h, s, call.D, exists);
   key.scale(static_cast<A>(call.rules.scale));

@@ -10,8 +10,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// What the derivative needs of a query: probabilities are 2^(score - lse), to the base 2, and +inf where it sees
-// no key, so that they become 0. delta = sum over D of dout out: what softmax's derivative subtracts.
+// What the derivative needs of a query: probabilities are 2^(score - lse), to the base 2, and +inf where it
+// sees no key, so that they become 0. delta = sum over D of dout out: what softmax's derivative subtracts.
 struct QueryStats {
   float lse, delta;
 };
@@ -47,7 +47,8 @@ struct AttentionGradOperands {
   float scale;  // of scores, to the base 2
 };
 
-// p: a score, which becomes a probability; dp: the gradient of that, which becomes the score's, over the scale.
+// p: a score, which becomes a probability; dp: the gradient of that, which becomes the score's, over the
+// scale.
 __device__ __forceinline__ void differentiate(float& p, float& dp, const QueryStats& query, float scale) {
   p = power_of_two(fmaf(p, scale, -query.lse));
   dp = p * (dp - query.delta);
@@ -61,7 +62,7 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
   using Stays = Tile<kHead, kTensorRows>;
   const int query_count = static_cast<int>(call.T), D = static_cast<int>(call.D);
   const TensorBlock at(call.T, call.H, true);  // the last queries, which see the most keys, start first
-  const SeenColumns keys(at, call.T, [&](int64_t t) { return call.keys_of(t); });
+  const SeenColumns keys(at, call.T, call.keys_of(at.batch));
   const int line = at.batch * static_cast<int>(call.H) + at.head,
             group = static_cast<int>(call.group_of(at.head));
   QueryStats stats[2] = {};
@@ -133,7 +134,7 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
   const int query_count = static_cast<int>(call.T), S = static_cast<int>(call.S),
             D = static_cast<int>(call.D);
   const TensorBlock at(call.S, call.G, false);  // the first keys, which most queries see, start first
-  const SeenColumns queries(at, call.S, [&](int64_t s) { return call.queries_of(s); });
+  const SeenColumns queries(at, call.S, call.queries_of(at.batch));
   const int heads = static_cast<int>(call.H / call.G), first_line = at.batch * static_cast<int>(call.H);
   const unsigned keys = tile_memory(), values = keys + Stays::kBytes;
   const PassingTiles<T, kHead> passing{values + Stays::kBytes, in.q, in.dout, at.batch, query_count, D};

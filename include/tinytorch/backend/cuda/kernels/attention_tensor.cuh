@@ -1,8 +1,8 @@
 // Attention of 16-bit operands on tensor cores, forward (contract: backend/cpu/attention.hpp).
 //
 // A block has 128 queries of one head; keys and values pass by in tiles of 64. A running maximum and sum per
-// query replace the matrix of probabilities. Source: Dao, "FlashAttention-2", 2023. Limit: FLOPs of the tensor
-// cores, and of the units for 2^x where heads are short.
+// query replace the matrix of probabilities. Source: Dao, "FlashAttention-2", 2023. Limit: FLOPs of the
+// tensor cores, and of the units for 2^x where heads are short.
 #pragma once
 
 #include <tinytorch/backend/cuda/attention_tiles.cuh>
@@ -60,7 +60,7 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
 #if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
   const int query_count = static_cast<int>(call.T), D = static_cast<int>(call.D);
   const TensorBlock at(call.T, call.H, true);  // the last queries, which see the most keys, start first
-  const SeenColumns keys(at, call.T, [&](int64_t t) { return call.keys_of(t); });
+  const SeenColumns keys(at, call.T, call.keys_of(at.batch));
   const int line = at.batch * static_cast<int>(call.H) + at.head,
             group = static_cast<int>(call.group_of(at.head));
   const float scale = static_cast<float>(call.rules.scale) * 1.4426950408889634f;  // to the base 2

@@ -40,8 +40,8 @@ template <class T>
   __builtin_memcpy(pairs[1], high, 4);
   for (int k = 0; k < 4; ++k) line[t * 2 + k / 2 * 8 + k % 2] = static_cast<float>(pairs[k / 2][k % 2]);
 }
-// This lane's rows g and g + 8 of a [16, 16]. Lane 4 g + t gives elements k = 2 t, 2 t + 1, 2 t + 8, 2 t + 9 of
-// row g (a[0], a[2]) and of row g + 8 (a[1], a[3]).
+// This lane's rows g and g + 8 of a [16, 16]. Lane 4 g + t gives elements k = 2 t, 2 t + 1, 2 t + 8, 2 t +
+// 9 of row g (a[0], a[2]) and of row g + 8 (a[1], a[3]).
 template <class T>
 [[gnu::no_sanitize_thread]] void rows_of(float (&rows)[2][16], const unsigned (&a)[4], const char* what,
                                          Loc where) {

@@ -1,5 +1,5 @@
-// What warpgroup.cuh does on the emulator: every lane computes its own sums, from its row of a, which four lanes
-// hold together, and from what it reads of b as its own.
+// What warpgroup.cuh does on the emulator: every lane computes its own sums, from its row of a, which four
+// lanes hold together, and from what it reads of b as its own.
 #pragma once
 
 #include <tinytorch/backend/cuda/sim/tensor_core.hpp>
@@ -9,8 +9,8 @@ namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 // Where the byte at `address` lies: its piece of 16 bytes trades places by the row of 128 bytes.
 inline unsigned swizzled(unsigned address) { return address ^ (address >> 7 & 7) << 4; }
 
-// sum [16 of 64, 64] = a [16, 16] b [16, 64], added with `add`. Lane 4 g + t has rows g and g + 8, and columns
-// 8 n + 2 t and the next.
+// sum [16 of 64, 64] = a [16, 16] b [16, 64], added with `add`. Lane 4 g + t has rows g and g + 8, and
+// columns 8 n + 2 t and the next.
 template <class T>
 [[gnu::no_sanitize_thread]] void add_products(float (&sum)[8][4], const float (&rows)[2][16],
                                               const T (&column)[16][16], bool add) {
