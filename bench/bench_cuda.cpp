@@ -11,7 +11,7 @@
 // "capture_error" says why. Of many samples the median counts.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cuda_cases.hpp>
+#include <cuda_work.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <tinytorch/backend/cuda/runtime.hpp>

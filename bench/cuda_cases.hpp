@@ -1,5 +1,4 @@
-// What bench_cuda times: each case has a description, which bench/peers/cuda_torch.py follows too, and a
-// function that makes one set of operands and the call on them.
+// What bench_cuda times: descriptions that bench/peers/cuda_torch.py follows too. The calls: cuda_work.hpp.
 //
 //   name, op, dtype, shape, options   the work
 //   group                             the row of the table that it counts for
@@ -13,19 +12,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
-#include <memory>
 #include <string>
-#include <tinytorch/data/digits.hpp>
-#include <tinytorch/layers/activation.hpp>
-#include <tinytorch/layers/adam.hpp>
-#include <tinytorch/layers/batch_norm.hpp>
-#include <tinytorch/layers/clip.hpp>
-#include <tinytorch/layers/conv2d.hpp>
-#include <tinytorch/layers/linear.hpp>
-#include <tinytorch/layers/pooling.hpp>
-#include <tinytorch/layers/sequential.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <utility>
 #include <vector>
@@ -35,9 +23,6 @@ namespace bench {
 namespace tt = tinytorch;
 using tt::Tensor;
 using tt::Tensors;
-
-// Makes one call; what it returns is kept until the same set's next call, so that results rotate as well.
-using Work = std::function<Tensors()>;
 
 struct CudaCase {
   std::string name, group, op;
@@ -247,170 +232,5 @@ class CudaCaseList {
  private:
   int64_t shrink_;
 };
-
-// ---- the calls
-
-inline Tensor normal(const tt::Shape& shape, tt::DType dtype, tt::Device device) {
-  const Tensor x = tt::randn(shape, tt::f32, device);
-  return dtype == tt::f32 ? x : x.to(dtype);
-}
-inline Tensor leaf(const tt::Shape& shape, tt::DType dtype, tt::Device device) {
-  Tensor x = normal(shape, dtype, device);
-  x.requires_grad_();
-  return x;
-}
-inline Tensors take_grads(Tensors& leaves) {
-  Tensors grads;
-  for (Tensor& t : leaves) {
-    grads.push_back(t.grad());
-    t.zero_grad();
-  }
-  return grads;
-}
-
-inline Work elementwise_work(const CudaCase& c, tt::Device device) {
-  const tt::Shape shape(c.shape.begin(), c.shape.end());
-  const Tensor x = normal(shape, c.dtype, device);
-  if (c.op == "copy") {
-    Tensor to = tt::empty(shape, c.dtype, device);
-    return [x, to]() mutable -> Tensors { return {to.copy_(x)}; };
-  }
-  if (c.op == "relu") return [x]() -> Tensors { return {tt::relu(x)}; };
-  if (c.op == "exp") return [x]() -> Tensors { return {tt::exp(x)}; };
-  if (c.op == "gelu") return [x]() -> Tensors { return {tt::gelu(x)}; };
-  if (c.op == "sum") return [x]() -> Tensors { return {tt::sum(x)}; };
-  if (c.op == "sum_rows") return [x]() -> Tensors { return {tt::sum(x, {1})}; };
-  if (c.op == "add" || c.op == "add_row") {
-    const Tensor y = normal(c.op == "add" ? shape : tt::Shape{shape.back()}, c.dtype, device);
-    return [x, y]() -> Tensors { return {tt::add(x, y)}; };
-  }
-  return nullptr;
-}
-
-inline Work row_work(const CudaCase& c, tt::Device device) {
-  const bool backward = c.op.ends_with("_backward");
-  const std::string op = backward ? c.op.substr(0, c.op.size() - 9) : c.op;
-  const tt::Shape shape{c.shape[0], c.shape[1]}, columns{c.shape[1]};
-  std::function<Tensor(const Tensors&)> f;
-  size_t operands = 1;
-  if (op == "softmax") f = [](const Tensors& t) { return tt::softmax(t[0]); };
-  if (op == "log_softmax") f = [](const Tensors& t) { return tt::log_softmax(t[0]); };
-  if (op == "rms_norm") operands = 2, f = [](const Tensors& t) { return tt::rms_norm(t[0], t[1]); };
-  if (op == "layer_norm") {
-    operands = 3;
-    f = [](const Tensors& t) { return tt::layer_norm(t[0], t[1], t[2]); };
-  }
-  if (!f) return nullptr;
-  Tensors in;
-  for (size_t i = 0; i < operands; ++i) {
-    in.push_back(normal(i == 0 ? shape : columns, c.dtype, device));
-    if (backward) in.back().requires_grad_();
-  }
-  if (!backward) return [in, f]() -> Tensors { return {f(in)}; };
-  const Tensor y = f(in), dy = normal(shape, c.dtype, device);
-  return [in, y, dy]() mutable -> Tensors {
-    y.backward(dy, true);  // the graph is kept: only the backward kernels are called
-    return take_grads(in);
-  };
-}
-
-inline Work cross_entropy_work(const CudaCase& c, tt::Device device) {
-  Tensors logits{leaf({c.shape[0], c.shape[1]}, c.dtype, device)};
-  const Tensor target = tt::randint(0, c.shape[1], {c.shape[0]}, tt::i64, device);
-  return [logits, target]() mutable -> Tensors {
-    const Tensor loss = tt::cross_entropy(logits[0], target);
-    loss.backward();
-    Tensors out = take_grads(logits);
-    out.push_back(loss.detach());
-    return out;
-  };
-}
-
-inline Work linear_work(const CudaCase& c, tt::Device device) {
-  const int64_t M = c.shape[0], K = c.shape[1], N = c.shape[2];
-  const Tensor x = normal({M, K}, c.dtype, device), bias = normal({N}, c.dtype, device);
-  const Tensor weight =
-      (normal({N, K}, tt::f32, device) * (1 / std::sqrt(static_cast<double>(K)))).to(c.dtype);
-  return [x, weight, bias]() -> Tensors {
-    return {tt::linear_activation(x, weight, bias, tt::Activation::gelu_tanh)};
-  };
-}
-
-inline Work conv_work(const CudaCase& c, tt::Device device) {
-  const auto option = [&](const char* name) { return c.options.at(name); };
-  const tt::Conv2dOptions options{.stride = option("stride"), .padding = option("padding")};
-  Tensors in{leaf({c.shape[0], c.shape[1], c.shape[2], c.shape[3]}, c.dtype, device),
-             leaf({option("out"), c.shape[1], option("kernel"), option("kernel")}, c.dtype, device)};
-  const Tensor dy = normal(tt::conv2d(in[0].detach(), in[1].detach(), {}, options).shape(), c.dtype, device);
-  return [in, dy, options]() mutable -> Tensors {
-    tt::conv2d(in[0], in[1], {}, options).backward(dy);
-    return take_grads(in);
-  };
-}
-
-inline Work attention_work(const CudaCase& c, tt::Device device) {
-  Tensors in;
-  for (int i = 0; i < 3; ++i)
-    in.push_back(normal(tt::Shape(c.shape.begin(), c.shape.end()), c.dtype, device));
-  const auto f = [](const Tensors& t) {
-    return tt::scaled_dot_product_attention(t[0].transpose(1, 2), t[1].transpose(1, 2), t[2].transpose(1, 2),
-                                            {.causal = true});
-  };
-  if (c.op == "attention") return [in, f]() -> Tensors { return {f(in)}; };
-  for (Tensor& t : in) t.requires_grad_();
-  const Tensor y = f(in), dy = normal(in[0].shape(), c.dtype, device).transpose(1, 2);
-  return [in, y, dy]() mutable -> Tensors {
-    y.backward(dy, true);  // the graph is kept: only the backward kernels are called
-    return take_grads(in);
-  };
-}
-
-inline Work adamw_work(const CudaCase& c, tt::Device device) {
-  tt::NamedTensors parameters;
-  for (const tt::Shape& shape : CudaCaseList::adamw_shapes(c.shape)) {
-    parameters.push_back({"p" + std::to_string(parameters.size()), leaf(shape, tt::f32, device)});
-    parameters.back().tensor.set_grad(normal(shape, tt::f32, device));
-  }
-  const auto optimizer = std::make_shared<tt::AdamW>(parameters);
-  // The limit is below the norm, so every step scales.
-  return [optimizer, limit = 1e3]() mutable -> Tensors {
-    optimizer->step_clipped(limit);
-    limit *= 0.999;
-    return {};
-  };
-}
-
-// The net of examples/digits_conv.cpp: forward, backward and AdamW.
-inline Work digits_work(const CudaCase& c, tt::Device device) {
-  const auto stage = [](int64_t in, int64_t out) {
-    return tt::Sequential(tt::Conv2d(in, out, 3, {.padding = 1}, false), tt::BatchNorm2d(out), tt::ReLU(),
-                          tt::MaxPool2d(2));
-  };
-  const auto model = std::make_shared<tt::Sequential>(stage(1, 8), stage(8, 16), tt::Flatten(),
-                                                      tt::Linear(784, 64), tt::ReLU(), tt::Linear(64, 10));
-  model->to(device);
-  const auto optimizer = std::make_shared<tt::AdamW>(model->named_parameters());
-  const tt::Digits digits = tt::digits(c.shape[0], 1);
-  const Tensor images = digits.images.to(device), labels = digits.labels.to(device);
-  return [model, optimizer, images, labels]() -> Tensors {
-    optimizer->zero_grad();
-    const Tensor loss = tt::cross_entropy((*model)(images), labels);
-    loss.backward();
-    optimizer->step();
-    return {loss.detach()};
-  };
-}
-
-// One set of operands and the call on them.
-inline Work make_work(const CudaCase& c, tt::Device device) {
-  if (c.group == "copy" || c.group == "elementwise") return elementwise_work(c, device);
-  if (c.op == "cross_entropy") return cross_entropy_work(c, device);
-  if (c.op == "linear_gelu") return linear_work(c, device);
-  if (c.op == "conv2d") return conv_work(c, device);
-  if (c.op.starts_with("attention")) return attention_work(c, device);
-  if (c.op == "adamw") return adamw_work(c, device);
-  if (c.op == "digits_step") return digits_work(c, device);
-  return row_work(c, device);
-}
 
 }  // namespace bench

@@ -16,18 +16,18 @@ TEST_CASE("gradients of attention: masks, shared keys, other scales, strided ope
     const auto attention = [&](const tt::Tensors& in) {
       return tt::scaled_dot_product_attention(in[0], in[1], in[2], options);
     };
-    const auto same = tt::gradcheck(attention, {leaf({2, 2, 4, 3}), leaf({2, 2, 4, 3}), leaf({2, 2, 4, 3})});
+    const auto same = tt::gradcheck(attention, {leaf({2, 1, 4, 3}), leaf({2, 1, 4, 3}), leaf({2, 1, 4, 3})});
     CHECK_MESSAGE(same.passed, same.message);
     const auto shared =
-        tt::gradcheck(attention, {leaf({1, 4, 3, 2}), leaf({1, 2, 5, 2}), leaf({1, 2, 5, 2})});
+        tt::gradcheck(attention, {leaf({1, 2, 2, 2}), leaf({1, 1, 4, 2}), leaf({1, 1, 4, 2})});
     CHECK_MESSAGE(shared.passed, shared.message);
   }
   const auto strided = tt::gradcheck(
       [](const tt::Tensors& in) {
-        const tt::Tensor heads = tt::reshape(in[0], {2, 4, 3, 2, 3}).transpose(1, 3);  // [B, H, 3, T, D]
+        const tt::Tensor heads = tt::reshape(in[0], {1, 3, 3, 2, 3}).transpose(1, 3);  // [B, H, 3, T, D]
         return tt::scaled_dot_product_attention(heads.select(2, 0), heads.select(2, 1), heads.select(2, 2));
       },
-      {leaf({2, 4, 18})});
+      {leaf({1, 3, 18})});
   CHECK_MESSAGE(strided.passed, strided.message);
 }
 
@@ -47,16 +47,13 @@ TEST_CASE("gradients of joined attention and of samples of different lengths") {
     return tt::randn(shape, tt::f64, tt::default_device(), generator).requires_grad_();
   };
   const tt::Tensor lengths = tt::from_data(std::vector<int64_t>{3, 1}, {2}, tt::default_device());
-  const tt::AttentionOptions cut{.lengths = lengths}, causal{.causal = true};
-  for (const tt::AttentionOptions& options : {cut, causal}) {
-    const auto joined =
-        tt::gradcheck([&](const tt::Tensors& in) { return tt::joined_attention(in[0], 2, 1, options); },
-                      {leaf({2, 3, 12})});
-    CHECK_MESSAGE(joined.passed, joined.message);
-  }
+  const tt::AttentionOptions cut{.causal = true, .lengths = lengths};
+  const auto joined = tt::gradcheck(
+      [&](const tt::Tensors& in) { return tt::joined_attention(in[0], 2, 1, cut); }, {leaf({2, 3, 8})});
+  CHECK_MESSAGE(joined.passed, joined.message);
   const auto apart = tt::gradcheck(
       [&](const tt::Tensors& in) { return tt::scaled_dot_product_attention(in[0], in[1], in[2], cut); },
-      {leaf({2, 2, 2, 3}), leaf({2, 2, 3, 3}), leaf({2, 2, 3, 3})});
+      {leaf({2, 1, 2, 3}), leaf({2, 1, 3, 3}), leaf({2, 1, 3, 3})});
   CHECK_MESSAGE(apart.passed, apart.message);
   // Keys that do not exist get none.
   tt::Tensor v = leaf({2, 1, 3, 4});

@@ -41,7 +41,7 @@ struct JoinedHeads {
 // `p` with the lengths of a call, which are its last operand if it has any: operand `place`.
 inline backend::AttentionParameters with_lengths(backend::AttentionParameters p, const Tensors& in,
                                                  size_t place) {
-  if (in.size() > place) p.lengths = in[place].data<int64_t>();
+  if (in.size() > place) p.lengths = in[place].view_of().as<const int64_t>();
   return p;
 }
 

@@ -53,6 +53,26 @@ __device__ __forceinline__ void differentiate(float& p, float& dp, const QuerySt
   p = power_of_two(fmaf(p, scale, -query.lse));
   dp = p * (dp - query.delta);
 }
+// Of a lane's two rows, which are queries.
+__device__ __forceinline__ void differentiate(Scores& p, Scores& dp, const QueryStats (&row)[2],
+                                              float scale) {
+#pragma unroll
+  for (int n = 0; n < kTensorColumns / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) differentiate(p[n][i], dp[n][i], row[i / 2], scale);
+  }
+}
+// Of a tile's columns, which are queries.
+__device__ __forceinline__ void differentiate(Scores& p, Scores& dp,
+                                              const QueryStats (&column)[kTensorColumns], float scale) {
+  const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int n = 0; n < kTensorColumns / 8; ++n) {
+    const QueryStats its[2] = {column[n * 8 + pair], column[n * 8 + pair + 1]};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) differentiate(p[n][i], dp[n][i], its[i % 2], scale);
+  }
+}
 
 template <class T, int kHead, class Products>
 static __global__ void __launch_bounds__(kTensorThreads, 1)
@@ -90,11 +110,7 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
       const unsigned kept = kept_by_dropout<true>(call, line * call.T + at.row, s0);
       drop(dp, kept, static_cast<float>(call.mask.scale));
     }
-#pragma unroll
-    for (int n = 0; n < kTensorColumns / 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) differentiate(p[n][i], dp[n][i], stats[i / 2], in.scale);
-    }
+    differentiate(p, dp, stats, in.scale);
     Products::template add<T, kHead>(sum, dp, passing.first(turn));
   }
   wait_for_copies<0>();
@@ -107,19 +123,28 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
 #endif
 }
 
-// The stats of a tile's 64 queries on their way to shared memory, a thread each; +inf beyond the last.
-struct PassingStats {
-  const QueryStats* from;
-  int64_t T;
-  QueryStats next{};
+// The tiles of queries that pass by a block of keys: those of one head after the other, with the stats of
+// each tile's queries on their way to shared memory, a thread each.
+struct QueryTiles {
+  int first, last, head, t0, left;  // the newest tile, and how many follow it
+  QueryStats stats{};
 
-  __device__ __forceinline__ void fetch(int line, int t0) {
-    const int t = t0 + static_cast<int>(threadIdx.x);
-    next = {std::numeric_limits<float>::infinity(), 0};
-    if (threadIdx.x < kTensorColumns && t < T) next = from[line * T + t];
+  __device__ __forceinline__ QueryTiles(const SeenColumns& seen, int first_head, int heads)
+      : first(seen.first), last(seen.last), head(first_head), t0(seen.first) {
+    left = heads * std::max((last - first + kTensorColumns - 1) / kTensorColumns, 0) - 1;
   }
-  __device__ __forceinline__ void put(QueryStats (&tile)[kTensorColumns]) const {
-    if (threadIdx.x < kTensorColumns) tile[threadIdx.x] = next;
+  __device__ __forceinline__ void advance() {
+    --left, t0 += kTensorColumns;
+    if (t0 >= last) ++head, t0 = first;
+  }
+  // line: number of the head's first query among all of the call. +inf beyond the last query.
+  __device__ __forceinline__ void fetch_stats(const QueryStats* all, int64_t line, int query_count) {
+    const int t = t0 + static_cast<int>(threadIdx.x);
+    stats = {std::numeric_limits<float>::infinity(), 0};
+    if (threadIdx.x < kTensorColumns && t < query_count) stats = all[line + t];
+  }
+  __device__ __forceinline__ void put_stats(QueryStats (&tile)[kTensorColumns]) const {
+    if (threadIdx.x < kTensorColumns) tile[threadIdx.x] = stats;
   }
 };
 
@@ -135,53 +160,40 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
             D = static_cast<int>(call.D);
   const TensorBlock at(call.S, call.G, false);  // the first keys, which most queries see, start first
   const SeenColumns queries(at, call.S, call.queries_of(at.batch));
-  const int heads = static_cast<int>(call.H / call.G), first_line = at.batch * static_cast<int>(call.H);
+  const int heads = static_cast<int>(call.H / call.G);
+  const auto line_of = [&](int head) { return (at.batch * call.H + head) * call.T; };
   const unsigned keys = tile_memory(), values = keys + Stays::kBytes;
   const PassingTiles<T, kHead> passing{values + Stays::kBytes, in.q, in.dout, at.batch, query_count, D};
-  PassingStats next{in.stats, call.T};
   const LeftRows<kHead, false> key_rows(keys), value_rows(values);
   RowSums<kHead> key_sum, value_sum;
   clear<kHead>(key_sum), clear<kHead>(value_sum);
-  // Tiles of queries of one head after the other.
-  const int each = std::max((queries.last - queries.first + kTensorColumns - 1) / kTensorColumns, 0),
-            count = heads * each;
-  int h = at.head * heads, t0 = queries.first;
+  QueryTiles next(queries, at.head * heads, heads);
+  const auto fetch = [&](int turn) {
+    passing.fetch(turn, next.head, next.t0);
+    next.fetch_stats(in.stats, line_of(next.head), query_count);
+  };
   Stays::fetch(keys, in.k, at.batch, at.head, at.first, S, D);
   Stays::fetch(values, in.v, at.batch, at.head, at.first, S, D);
-  if (count > 0) {
-    passing.fetch(0, h, t0);
-    next.fetch(first_line + h, t0);
-    next.put(stats[0]);
-  }
-  for (int turn = 0; turn < count; ++turn) {
-    const int its_head = h, its_t0 = t0;
-    t0 += kTensorColumns;
-    if (t0 >= queries.last) ++h, t0 = queries.first;
+  bool more = next.left >= 0;
+  if (more) fetch(0), next.put_stats(stats[0]);
+  for (int turn = 0; more; ++turn) {
+    const int64_t line = line_of(next.head);
+    const int t0 = next.t0;
     passing.await();
-    if (turn + 1 < count) {
-      passing.fetch(turn + 1, h, t0);
-      next.fetch(first_line + h, t0);
-    }
+    more = next.left > 0;
+    if (more) next.advance(), fetch(turn + 1);
     Scores p, dp;
     Products::template scores<T>(p, key_rows, passing.first(turn));
     Products::template scores<T>(dp, value_rows, passing.second(turn));
-    if (!queries.by_all(its_t0)) hide(p, queries, its_t0);
-    const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
+    if (!queries.by_all(t0)) hide(p, queries, t0);
+    const float kept_scale = static_cast<float>(call.mask.scale);
     unsigned kept = 0;
-    if (call.rules.p > 0) {
-      kept = kept_by_dropout<false>(call, at.row, (first_line + its_head) * call.T + its_t0);
-      drop(dp, kept, static_cast<float>(call.mask.scale));
-    }
-#pragma unroll
-    for (int n = 0; n < kTensorColumns / 8; ++n) {
-      const QueryStats its[2] = {stats[turn % 2][n * 8 + pair], stats[turn % 2][n * 8 + pair + 1]};
-#pragma unroll
-      for (int i = 0; i < 4; ++i) differentiate(p[n][i], dp[n][i], its[i % 2], in.scale);
-    }
-    if (call.rules.p > 0) drop(p, kept, static_cast<float>(call.mask.scale));
+    if (call.rules.p > 0) kept = kept_by_dropout<false>(call, at.row, line + t0), drop(dp, kept, kept_scale);
+    differentiate(p, dp, stats[turn % 2], in.scale);
+    if (call.rules.p > 0) drop(p, kept, kept_scale);
     Products::template add<T, kHead>(value_sum, p, passing.second(turn));
     Products::template add<T, kHead>(key_sum, dp, passing.first(turn));
-    if (turn + 1 < count) next.put(stats[(turn + 1) % 2]);
+    if (more) next.put_stats(stats[(turn + 1) % 2]);
   }
   wait_for_copies<0>();
 #pragma unroll
