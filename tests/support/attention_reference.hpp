@@ -22,6 +22,7 @@ struct AttentionExpected {
 
 // result: what the gradient's kernels are given as out, rounded as it is.
 inline AttentionExpected attention_reference(const AttentionSizes& n, const AttentionParameters& p,
+                                             const std::vector<int64_t>& lengths,
                                              const std::vector<double>& q, const std::vector<double>& k,
                                              const std::vector<double>& v, const std::vector<double>& dout,
                                              const std::vector<double>& result) {
@@ -43,7 +44,8 @@ inline AttentionExpected attention_reference(const AttentionSizes& n, const Atte
     double top = -INFINITY, sum = 0;
     for (size_t s = 0; s < keys; ++s) {
       const auto key = static_cast<int64_t>(s);
-      const bool seen = (!p.causal || key <= position) &&
+      const bool exists = lengths.empty() || key < lengths[static_cast<size_t>(batch)];
+      const bool seen = exists && (!p.causal || key <= position) &&
                         (p.window == 0 || (key > position - p.window && key < position + p.window));
       score[s] = seen ? 0 : -INFINITY;
       for (size_t d = 0; seen && d < D; ++d) score[s] += p.scale * q[row + d] * k[first_key + s * D + d];
@@ -83,6 +85,7 @@ struct AttentionCase {
   DType dtype;
   Layout layout = Layout::dense;
   AttentionParameters rules = {};
+  std::vector<int64_t> lengths = {};  // of each batch; empty: S
 };
 
 // Forward and backward of one backend on random operands. A: Array or DeviceArray. rounded: whether kernels
@@ -103,11 +106,13 @@ void check_attention(const AttentionCase& c, uint64_t seed, bool rounded, Forwar
   A dq(c.dtype, queries, c.layout), dk(c.dtype, keys, c.layout), dv(c.dtype, keys, c.layout);
   AttentionParameters rules = c.rules;
   rules.scale = 1 / std::sqrt(static_cast<double>(n.D));
+  A lengths = A::from(i64, {std::ssize(c.lengths)}, {c.lengths.begin(), c.lengths.end()});
+  if (!c.lengths.empty()) rules.lengths = lengths.view().template as<const int64_t>();
   forward(out.view(), lse.view(), q.view(), k.view(), v.view(), rules);
   backward(dq.view(), dk.view(), dv.view(), dout.view(), q.view(), k.view(), v.view(), out.view(), lse.view(),
            rules);
-  const AttentionExpected e =
-      attention_reference(n, rules, q.values(), k.values(), v.values(), dout.values(), out.values());
+  const AttentionExpected e = attention_reference(n, rules, c.lengths, q.values(), k.values(), v.values(),
+                                                  dout.values(), out.values());
   const auto keys_of_all = static_cast<double>(n.S),
              queries_of_all = static_cast<double>(n.T * n.H / std::max<int64_t>(n.G, 1));
   const auto steps = [&](double terms) { return 100 + 8 * std::sqrt(static_cast<double>(n.D)) + terms; };
@@ -136,6 +141,7 @@ void attention_cases(bool small, Check&& check) {
     check(AttentionCase{{1, 1, 1, 40, 35, 12}, t, Layout::dense, {.window = 5}});
     check(AttentionCase{
         {1, 3, 1, 9, 18, 24}, t, Layout::dense, {.causal = true, .p = 0.3, .seed = 5, .first_block = 77}});
+    check(AttentionCase{{3, 2, 1, 9, 20, 16}, t, Layout::dense, {.causal = true}, {20, 13, 0}});
     if (small && (t == f64 || t == f16)) continue;
     for (const int64_t D : {32, 64, 72, 128, 256})
       check(AttentionCase{{1, 1, 1, 35, 39, D}, t, Layout::dense, {.causal = true}});

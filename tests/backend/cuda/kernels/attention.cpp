@@ -44,6 +44,7 @@ TEST_CASE("tensor cores: long sequences, by warpgroups and by warps" * needs_dev
                     fresh.next());
     check_on_device({{1, 2, 1, 140, 65, 64}, bf16, Layout::dense, {.causal = true, .p = 0.5, .seed = 4}},
                     fresh.next());
+    check_on_device({{3, 1, 1, 70, 150, 64}, bf16, Layout::dense, {}, {150, 65, 0}}, fresh.next());
     if (kEmulated) continue;
     check_on_device({{2, 4, 2, 1000, 1000, 64}, bf16, Layout::dense, {.causal = true}}, fresh.next());
     check_on_device({{1, 2, 2, 777, 1234, 128}, bf16}, fresh.next());
