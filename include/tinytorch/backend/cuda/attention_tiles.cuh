@@ -76,6 +76,15 @@ using Scores = float[kTensorColumns / 8][4];
 template <int kHead>
 using RowSums = float[kHead / 8][4];
 
+template <int kCount>
+__device__ __forceinline__ void clear(float (&sum)[kCount][4]) {
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum[n][i] = 0;
+  }
+}
+
 // Two floats as neighbours of a 16-bit register pair.
 template <class T>
 __device__ __forceinline__ unsigned pack_pair(float low, float high) {
@@ -86,26 +95,32 @@ __device__ __forceinline__ unsigned pack_pair(float low, float high) {
   memcpy(&word, narrow, sizeof(word));
   return word;
 }
-// Columns 16 k to 16 k + 15 of the scores as a left side.
+// Scores in the operands' dtype, as left sides: 16 columns each.
+struct PackedScores {
+  unsigned a[kTensorColumns / 16][4];
+};
 template <class T>
-__device__ __forceinline__ void pack_scores(unsigned (&a)[4], const Scores& x, int k) {
+__device__ __forceinline__ PackedScores pack_scores(const Scores& x) {
+  PackedScores out;
 #pragma unroll
-  for (int i = 0; i < 4; ++i)
-    a[i] = pack_pair<T>(x[2 * k + i / 2][i % 2 * 2], x[2 * k + i / 2][i % 2 * 2 + 1]);
+  for (int k = 0; k < kTensorColumns / 16; ++k) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float* const pair = &x[2 * k + i / 2][i % 2 * 2];
+      out.a[k][i] = pack_pair<T>(pair[0], pair[1]);
+    }
+  }
+  return out;
 }
 
-// Products by single warps (compute capability 8.0).
+// Products by single warps (compute capability 8.0), which wait for each.
 struct WarpProducts {
   // score [16, 64] = rows tile^T
   template <class T, int kHead, bool kKept>
   static __device__ __forceinline__ void scores(Scores& score, const LeftRows<kHead, kKept>& rows,
                                                 unsigned tile) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
-#pragma unroll
-    for (int n = 0; n < kTensorColumns / 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) score[n][i] = 0;
-    }
+    clear(score);
 #pragma unroll
     for (int k = 0; k < kHead / 16; ++k) {
       unsigned a[4];
@@ -122,55 +137,62 @@ struct WarpProducts {
   }
   // sum [16, kHead] += score tile
   template <class T, int kHead>
-  static __device__ __forceinline__ void add(RowSums<kHead>& sum, const Scores& score, unsigned tile) {
+  static __device__ __forceinline__ void add(RowSums<kHead>& sum, const PackedScores& score, unsigned tile) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
     for (int n = 0; n < kTensorColumns / 16; ++n) {
-      unsigned a[4];
-      pack_scores<T>(a, score, n);
 #pragma unroll
       for (int d = 0; d < kHead / 8; d += 2) {
         unsigned b[4];
         load_transposed(b, tile + Tile<kHead, kTensorColumns>::place(n * 16 + lane % 16, d + lane / 16));
-        multiply_add<T>(sum[d], a, b[0], b[1]);
-        multiply_add<T>(sum[d + 1], a, b[2], b[3]);
+        multiply_add<T>(sum[d], score.a[n], b[0], b[1]);
+        multiply_add<T>(sum[d + 1], score.a[n], b[2], b[3]);
       }
     }
   }
+  template <int kPending, int kCount>
+  static __device__ __forceinline__ void await(float (&)[kCount][4]) {}
 };
 
-// The same by warpgroups (compute capability 9.0, kHead a multiple of 64).
+// The same by warpgroups (compute capability 9.0, kHead a multiple of 64), which go on meanwhile.
 struct GroupProducts {
   template <class T, int kHead, bool kKept>
   static __device__ __forceinline__ void scores(Scores& score, const LeftRows<kHead, kKept>& rows,
                                                 unsigned tile) {
-    unsigned a[kHead / 16][4];
-#pragma unroll
-    for (int k = 0; k < kHead / 16; ++k) rows.read(a[k], k);
+    const unsigned group = threadIdx.x / (4 * kWarp) * (64 * 128);
     begin_products();
 #pragma unroll
     for (int k = 0; k < kHead / 16; ++k) {
-      const unsigned panel = static_cast<unsigned>(k / 4) * Tile<kHead, kTensorColumns>::kPanelBytes;
-      multiply_group<T, false>(score, a[k], tile + panel + static_cast<unsigned>(k % 4 * 32), k > 0);
+      const unsigned panel = static_cast<unsigned>(k / 4), bytes = static_cast<unsigned>(k % 4 * 32);
+      const unsigned right = tile + panel * Tile<kHead, kTensorColumns>::kPanelBytes + bytes;
+      if constexpr (kKept) {
+        multiply_group<T, false>(score, rows.kept[k], right, k > 0);
+      } else {
+        const unsigned left = rows.tile + panel * Tile<kHead, kTensorRows>::kPanelBytes + group + bytes;
+        multiply_group<T>(score, left, right, k > 0);
+      }
     }
-    end_products();
+    commit_products();
   }
   template <class T, int kHead>
-  static __device__ __forceinline__ void add(RowSums<kHead>& sum, const Scores& score, unsigned tile) {
-    unsigned a[kTensorColumns / 16][4];
-#pragma unroll
-    for (int k = 0; k < kTensorColumns / 16; ++k) pack_scores<T>(a[k], score, k);
+  static __device__ __forceinline__ void add(RowSums<kHead>& sum, const PackedScores& score, unsigned tile) {
     begin_products();
 #pragma unroll
     for (int d = 0; d < kHead / 64; ++d) {
       const unsigned panel = static_cast<unsigned>(d) * Tile<kHead, kTensorColumns>::kPanelBytes;
 #pragma unroll
       for (int k = 0; k < kTensorColumns / 16; ++k) {
-        multiply_group<T, true>(reinterpret_cast<Scores&>(sum[d * 8]), a[k],
+        multiply_group<T, true>(reinterpret_cast<Scores&>(sum[d * 8]), score.a[k],
                                 tile + panel + static_cast<unsigned>(k * 16 * 128), true);
       }
     }
-    end_products();
+    commit_products();
+  }
+  // x is there, and so is all but the newest kPending.
+  template <int kPending, int kCount>
+  static __device__ __forceinline__ void await(float (&x)[kCount][4]) {
+    await_products<kPending>();
+    hold(x);
   }
 };
 
@@ -293,15 +315,6 @@ __device__ __forceinline__ void write_row(T* to_, const RowSums<kHead>& sum, int
     memcpy(to_ + n * 8 + pair, &word, sizeof(word));
   }
 }
-template <int kHead>
-__device__ __forceinline__ void clear(RowSums<kHead>& sum) {
-#pragma unroll
-  for (int n = 0; n < kHead / 8; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) sum[n][i] = 0;
-  }
-}
-
 // The block's dynamic shared memory from the next multiple of 1024 on, and how much of it to ask for.
 inline constexpr size_t kTileAlignment = 1024;
 __device__ __forceinline__ unsigned tile_memory() {

@@ -4,7 +4,9 @@
 //
 //   begin_products();
 //   multiply_group<BFloat16, false>(sum, a, address, true);  ...     sum [64, 64] += a [64, 16] b [16, 64]
-//   end_products();
+// commit_products();  ...                                          they go on while the threads do other
+// things
+//   await_products<0>(), hold(sum);
 //
 // Warp w of the group has rows 16 w to 16 w + 15 of a and sum, as in tensor_core.cuh. b lies in rows of 128
 // bytes, which begin at a multiple of 1024 and whose eight pieces of 16 bytes trade places: piece p of row
@@ -38,10 +40,27 @@ __device__ __forceinline__ void begin_products() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
 }
-// Until all products are there.
-__device__ __forceinline__ void end_products() {
+// Ends a group of products.
+__device__ __forceinline__ void commit_products() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  asm volatile("wgmma.commit_group.sync.aligned;\n wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+// Until at most kPending groups of the warp are under way.
+template <int kPending>
+__device__ __forceinline__ void await_products() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+#endif
+}
+// Sums that products wrote meanwhile: the compiler takes them from here on, and not from before.
+template <int kCount>
+__device__ __forceinline__ void hold([[maybe_unused]] float (&sum)[kCount][4]) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) {
+    asm volatile("" : "+f"(sum[n][0]), "+f"(sum[n][1]), "+f"(sum[n][2]), "+f"(sum[n][3])::"memory");
+  }
 #endif
 }
 
@@ -82,6 +101,32 @@ __device__ __forceinline__ void multiply_group(float (&sum)[8][4], const unsigne
         "C"(kProductType<T>), "n"(kByRows ? 1 : 0));
 #else
   (void)sum, (void)a, (void)address, (void)add;
+#endif
+}
+// The same with a in shared memory too: 64 rows, 16 values of each counting from `left`; b by columns.
+template <class T>
+__device__ __forceinline__ void multiply_group(float (&sum)[8][4], unsigned left, unsigned address,
+                                               bool add) {
+#if TINYTORCH_CUDA_SIM
+  unsigned a[4];
+  sim::load_left(a, shared_pointer(0), left);
+  sim::multiply_group<T, false>(sum, a, shared_pointer(0), address, add);
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile(
+      "{\n .reg .pred adds;\n setp.ne.b32 adds, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.%35.%35 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "%32, %33, adds, 1, 1, 0, 0;\n}"
+      : "+f"(sum[0][0]), "+f"(sum[0][1]), "+f"(sum[0][2]), "+f"(sum[0][3]), "+f"(sum[1][0]), "+f"(sum[1][1]),
+        "+f"(sum[1][2]), "+f"(sum[1][3]), "+f"(sum[2][0]), "+f"(sum[2][1]), "+f"(sum[2][2]), "+f"(sum[2][3]),
+        "+f"(sum[3][0]), "+f"(sum[3][1]), "+f"(sum[3][2]), "+f"(sum[3][3]), "+f"(sum[4][0]), "+f"(sum[4][1]),
+        "+f"(sum[4][2]), "+f"(sum[4][3]), "+f"(sum[5][0]), "+f"(sum[5][1]), "+f"(sum[5][2]), "+f"(sum[5][3]),
+        "+f"(sum[6][0]), "+f"(sum[6][1]), "+f"(sum[6][2]), "+f"(sum[6][3]), "+f"(sum[7][0]), "+f"(sum[7][1]),
+        "+f"(sum[7][2]), "+f"(sum[7][3])
+      : "l"(matrix_at(left)), "l"(matrix_at(address)), "r"(static_cast<int>(add)), "C"(kProductType<T>));
+#else
+  (void)sum, (void)left, (void)address, (void)add;
 #endif
 }
 

@@ -13,13 +13,21 @@ namespace {
 
 // out [64, 64] += a [64, 16] b. b: 64 rows of 64 values in memory, of which the product takes rows `first` to
 // first + 15 (kByRows), or columns `first` to first + 15 as the right side's columns.
-template <class T, bool kByRows>
+enum class Left { registers, shared };
+
+template <class T, bool kByRows, Left kLeft>
 __global__ void product(float* out, const T* a, const T* b, int first, bool add) {
   unsigned char* const shared = cuda::dynamic_shared<unsigned char>();
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
   for (int i = thread; i < 64 * 8; i += 128) {
     const int row = i / 8, piece = i % 8;
     reinterpret_cast<uint4*>(shared)[row * 8 + (piece ^ row % 8)] = reinterpret_cast<const uint4*>(b)[i];
+  }
+  constexpr int kLeftAt = 64 * 128;  // 16 of 64 values a row, from the column that is asked of b
+  for (int i = thread; i < 64 * 2; i += 128) {
+    const int row = i / 2, piece = first / 8 % 8 + i % 2;
+    reinterpret_cast<uint4*>(shared + kLeftAt)[row * 8 + (piece ^ row % 8)] =
+        reinterpret_cast<const uint4*>(a)[i];
   }
   unsigned left[4];
   for (int i = 0; i < 4; ++i) {
@@ -36,16 +44,22 @@ __global__ void product(float* out, const T* a, const T* b, int first, bool add)
   cuda::publish_to_tensor_cores();
   __syncthreads();
   cuda::begin_products();
-  const int bytes = kByRows ? first * 128 : first * 2;
-  cuda::multiply_group<T, kByRows>(sum, left, cuda::shared_address(shared) + static_cast<unsigned>(bytes),
-                                   add);
-  cuda::end_products();
+  const unsigned base = cuda::shared_address(shared), across = static_cast<unsigned>(first * 2);
+  if constexpr (kLeft == Left::shared) {
+    cuda::multiply_group<T>(sum, base + kLeftAt + across, base + across, add);
+  } else {
+    const unsigned bytes = kByRows ? static_cast<unsigned>(first * 128) : across;
+    cuda::multiply_group<T, kByRows>(sum, left, base + bytes, add);
+  }
+  cuda::commit_products();
+  cuda::await_products<0>();
+  cuda::hold(sum);
   for (int n = 0; n < 8; ++n) {
     for (int i = 0; i < 4; ++i) out[place(n, i)] = sum[n][i];
   }
 }
 
-template <class T, bool kByRows>
+template <class T, bool kByRows, Left kLeft = Left::registers>
 void check_product(int first, bool add) {
   constexpr DType kType = tinytorch::dtype_of<T>;
   INFO("by rows ", kByRows, ", from ", first, ", added ", add);
@@ -60,8 +74,9 @@ void check_product(int first, bool add) {
       want[i] += x[row * 16 + k] * (kByRows ? y[(offset + k) * 64 + column] : y[column * 64 + offset + k]);
     }
   }
-  CHECK(fault_of(product<T, kByRows>, {dim3(1), dim3(128), 64 * 128}, out.view().template as<float>(),
-                 a.view().template as<const T>(), b.view().template as<const T>(), first, add) == "");
+  CHECK(fault_of(product<T, kByRows, kLeft>, {dim3(1), dim3(128), 2 * 64 * 128},
+                 out.view().template as<float>(), a.view().template as<const T>(),
+                 b.view().template as<const T>(), first, add) == "");
   check_close(out.values(), want, f32, 16);
 }
 
@@ -72,6 +87,7 @@ TEST_CASE("products of warpgroups equal the definition" * needs_devices()) {
     for (const bool add : {false, true}) {
       check_product<tinytorch::BFloat16, true>(first, add);
       check_product<tinytorch::BFloat16, false>(first, add);
+      check_product<tinytorch::BFloat16, false, Left::shared>(first, add);
       check_product<tinytorch::Half, true>(first, add);
       check_product<tinytorch::Half, false>(first, add);
     }

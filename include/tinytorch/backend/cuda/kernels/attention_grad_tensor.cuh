@@ -47,30 +47,33 @@ struct AttentionGradOperands {
   float scale;  // of scores, to the base 2
 };
 
-// p: a score, which becomes a probability; dp: the gradient of that, which becomes the score's, over the
-// scale.
-__device__ __forceinline__ void differentiate(float& p, float& dp, const QueryStats& query, float scale) {
-  p = power_of_two(fmaf(p, scale, -query.lse));
-  dp = p * (dp - query.delta);
-}
-// Of a lane's two rows, which are queries.
-__device__ __forceinline__ void differentiate(Scores& p, Scores& dp, const QueryStats (&row)[2],
-                                              float scale) {
+// Of a lane's two rows, or of a tile's columns, whichever are queries: its own for score[n][i].
+struct StatsOfRows {
+  const QueryStats (&row)[2];
+  __device__ __forceinline__ QueryStats operator()(int, int i) const { return row[i / 2]; }
+};
+struct StatsOfColumns {
+  const QueryStats (&column)[kTensorColumns];
+  __device__ __forceinline__ QueryStats operator()(int n, int i) const {
+    return column[n * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + i % 2];
+  }
+};
+// Scores become probabilities; scale: to the base 2.
+template <class Stats>
+__device__ __forceinline__ void to_probabilities(Scores& p, const Stats& stats, float scale) {
 #pragma unroll
   for (int n = 0; n < kTensorColumns / 8; ++n) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) differentiate(p[n][i], dp[n][i], row[i / 2], scale);
+    for (int i = 0; i < 4; ++i) p[n][i] = power_of_two(fmaf(p[n][i], scale, -stats(n, i).lse));
   }
 }
-// Of a tile's columns, which are queries.
-__device__ __forceinline__ void differentiate(Scores& p, Scores& dp,
-                                              const QueryStats (&column)[kTensorColumns], float scale) {
-  const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
+// Gradients of probabilities become those of scores, over the scale.
+template <class Stats>
+__device__ __forceinline__ void differentiate(Scores& dp, const Scores& p, const Stats& stats) {
 #pragma unroll
   for (int n = 0; n < kTensorColumns / 8; ++n) {
-    const QueryStats its[2] = {column[n * 8 + pair], column[n * 8 + pair + 1]};
 #pragma unroll
-    for (int i = 0; i < 4; ++i) differentiate(p[n][i], dp[n][i], its[i % 2], scale);
+    for (int i = 0; i < 4; ++i) dp[n][i] = p[n][i] * (dp[n][i] - stats(n, i).delta);
   }
 }
 
@@ -97,7 +100,7 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
   passing.fetch(0, group, keys.first);
   const LeftRows<kHead, false> query_rows(queries), grad_rows(grads);
   RowSums<kHead> sum;
-  clear<kHead>(sum);
+  clear(sum);
   int turn = 0;
   for (int s0 = keys.first; s0 < keys.last; s0 += kTensorColumns, ++turn) {
     passing.await();
@@ -105,13 +108,17 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
     Scores p, dp;
     Products::template scores<T>(p, query_rows, passing.first(turn));
     Products::template scores<T>(dp, grad_rows, passing.second(turn));
+    Products::template await<1>(p);
     if (!keys.by_all(s0)) hide(p, keys, s0);
+    to_probabilities(p, StatsOfRows{stats}, in.scale);
+    Products::template await<0>(dp);
     if (call.rules.p > 0) {
       const unsigned kept = kept_by_dropout<true>(call, line * call.T + at.row, s0);
       drop(dp, kept, static_cast<float>(call.mask.scale));
     }
-    differentiate(p, dp, stats, in.scale);
-    Products::template add<T, kHead>(sum, dp, passing.first(turn));
+    differentiate(dp, p, StatsOfRows{stats});
+    Products::template add<T, kHead>(sum, pack_scores<T>(dp), passing.first(turn));
+    Products::template await<0>(sum);
   }
   wait_for_copies<0>();
 #pragma unroll
@@ -166,7 +173,7 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
   const PassingTiles<T, kHead> passing{values + Stays::kBytes, in.q, in.dout, at.batch, query_count, D};
   const LeftRows<kHead, false> key_rows(keys), value_rows(values);
   RowSums<kHead> key_sum, value_sum;
-  clear<kHead>(key_sum), clear<kHead>(value_sum);
+  clear(key_sum), clear(value_sum);
   QueryTiles next(queries, at.head * heads, heads);
   const auto fetch = [&](int turn) {
     passing.fetch(turn, next.head, next.t0);
@@ -185,14 +192,25 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
     Scores p, dp;
     Products::template scores<T>(p, key_rows, passing.first(turn));
     Products::template scores<T>(dp, value_rows, passing.second(turn));
+    const StatsOfColumns of_tile{stats[turn % 2]};
+    Products::template await<1>(p);
     if (!queries.by_all(t0)) hide(p, queries, t0);
-    const float kept_scale = static_cast<float>(call.mask.scale);
-    unsigned kept = 0;
-    if (call.rules.p > 0) kept = kept_by_dropout<false>(call, at.row, line + t0), drop(dp, kept, kept_scale);
-    differentiate(p, dp, stats[turn % 2], in.scale);
-    if (call.rules.p > 0) drop(p, kept, kept_scale);
-    Products::template add<T, kHead>(value_sum, p, passing.second(turn));
-    Products::template add<T, kHead>(key_sum, dp, passing.first(turn));
+    to_probabilities(p, of_tile, in.scale);
+    if (call.rules.p == 0) {
+      Products::template add<T, kHead>(value_sum, pack_scores<T>(p), passing.second(turn));
+      Products::template await<1>(dp);  // while the values' sum is under way
+      differentiate(dp, p, of_tile);
+    } else {
+      const unsigned kept = kept_by_dropout<false>(call, at.row, line + t0);
+      Products::template await<0>(dp);
+      drop(dp, kept, static_cast<float>(call.mask.scale));
+      differentiate(dp, p, of_tile);
+      drop(p, kept, static_cast<float>(call.mask.scale));
+      Products::template add<T, kHead>(value_sum, pack_scores<T>(p), passing.second(turn));
+    }
+    Products::template add<T, kHead>(key_sum, pack_scores<T>(dp), passing.first(turn));
+    Products::template await<0>(value_sum);
+    Products::template await<0>(key_sum);
     if (more) next.put_stats(stats[(turn + 1) % 2]);
   }
   wait_for_copies<0>();

@@ -16,7 +16,7 @@ struct RunningSoftmax {
   float top[2], total[2];  // the largest score, and the sum of 2^(score - top) over this lane's keys
 
   __device__ __forceinline__ RunningSoftmax() {
-    clear<kHead>(sum);
+    clear(sum);
 #pragma unroll
     for (int r = 0; r < 2; ++r) top[r] = -std::numeric_limits<float>::infinity(), total[r] = 0;
   }
@@ -79,13 +79,15 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
     if (s0 + kTensorColumns < keys.last) passing.fetch(turn + 1, group, s0 + kTensorColumns);
     Scores score;
     Products::template scores<T>(score, rows, passing.first(turn));
+    Products::template await<0>(score);
     if (!keys.by_all(s0)) hide(score, keys, s0);
     softmax.exponentiate(score, scale);
     if (call.rules.p > 0) {
       const unsigned kept = kept_by_dropout<true>(call, line * call.T + at.row, s0);
       drop(score, kept, static_cast<float>(call.mask.scale));
     }
-    Products::template add<T, kHead>(softmax.sum, score, passing.second(turn));
+    Products::template add<T, kHead>(softmax.sum, pack_scores<T>(score), passing.second(turn));
+    Products::template await<0>(softmax.sum);
   }
   wait_for_copies<0>();
 #pragma unroll
