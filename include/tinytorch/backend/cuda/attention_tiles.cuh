@@ -196,7 +196,7 @@ struct GroupProducts {
   }
 };
 
-// Two tiles that pass by together, in two places: while one pair is used, the next is on its way.
+// Tiles of two tensors that pass by, in two places each: while one is used, the next is on its way.
 template <class T, int kHead>
 struct PassingTiles {
   using Each = Tile<kHead, kTensorColumns>;
@@ -209,13 +209,15 @@ struct PassingTiles {
     return address + static_cast<unsigned>(turn % 2) * 2 * Each::kBytes;
   }
   __device__ __forceinline__ unsigned second(int turn) const { return first(turn) + Each::kBytes; }
-  __device__ __forceinline__ void fetch(int turn, int h, int r0) const {
+  __device__ __forceinline__ void fetch_first(int turn, int h, int r0) const {
     Each::fetch(first(turn), x, b, h, r0, end, D);
-    Each::fetch(second(turn), y, b, h, r0, end, D);
-    commit_copies();
   }
-  // The newest pair is there for all, and all are done with the one before it.
+  __device__ __forceinline__ void fetch_second(int turn, int h, int r0) const {
+    Each::fetch(second(turn), y, b, h, r0, end, D);
+  }
+  // All that was asked for is there for all threads, which are done with what they used before.
   static __device__ __forceinline__ void await() {
+    commit_copies();
     wait_for_copies<0>();
     publish_to_tensor_cores();
     __syncthreads();

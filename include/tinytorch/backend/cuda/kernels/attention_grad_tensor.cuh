@@ -97,14 +97,18 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
   const PassingTiles<T, kHead> passing{grads + Stays::kBytes, in.k, in.v, at.batch, keys.last, D};
   Stays::fetch(queries, in.q, at.batch, at.head, at.first, query_count, D);
   Stays::fetch(grads, in.dout, at.batch, at.head, at.first, query_count, D);
-  passing.fetch(0, group, keys.first);
+  const auto fetch = [&](int turn, int s0) {
+    passing.fetch_first(turn, group, s0);
+    passing.fetch_second(turn, group, s0);
+  };
+  fetch(0, keys.first);
   const LeftRows<kHead, false> query_rows(queries), grad_rows(grads);
   RowSums<kHead> sum;
   clear(sum);
   int turn = 0;
   for (int s0 = keys.first; s0 < keys.last; s0 += kTensorColumns, ++turn) {
     passing.await();
-    if (s0 + kTensorColumns < keys.last) passing.fetch(turn + 1, group, s0 + kTensorColumns);
+    if (s0 + kTensorColumns < keys.last) fetch(turn + 1, s0 + kTensorColumns);
     Scores p, dp;
     Products::template scores<T>(p, query_rows, passing.first(turn));
     Products::template scores<T>(dp, grad_rows, passing.second(turn));
@@ -176,7 +180,8 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
   clear(key_sum), clear(value_sum);
   QueryTiles next(queries, at.head * heads, heads);
   const auto fetch = [&](int turn) {
-    passing.fetch(turn, next.head, next.t0);
+    passing.fetch_first(turn, next.head, next.t0);
+    passing.fetch_second(turn, next.head, next.t0);
     next.fetch_stats(in.stats, line_of(next.head), query_count);
   };
   Stays::fetch(keys, in.k, at.batch, at.head, at.first, S, D);

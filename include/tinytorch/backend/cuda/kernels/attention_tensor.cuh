@@ -20,8 +20,8 @@ struct RunningSoftmax {
 #pragma unroll
     for (int r = 0; r < 2; ++r) top[r] = -std::numeric_limits<float>::infinity(), total[r] = 0;
   }
-  // score = 2^(scale score - top), after the sums have been brought to the new maximum.
-  __device__ __forceinline__ void exponentiate(Scores& score, float scale) {
+  // score = 2^(scale score - top) with the new maximum; the sums still wait for rescale(factor).
+  __device__ __forceinline__ void exponentiate(Scores& score, float scale, float (&factor)[2]) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       float highest = score[0][2 * r];
@@ -31,7 +31,7 @@ struct RunningSoftmax {
       }
       highest = Maximum()(top[r], warp_reduce<4>(highest, Maximum()) * scale);
       const float shift = highest == -std::numeric_limits<float>::infinity() ? 0.0f : highest;
-      const float factor = power_of_two(top[r] - shift);
+      factor[r] = power_of_two(top[r] - shift);
       top[r] = highest;
       float added = 0;
 #pragma unroll
@@ -43,9 +43,14 @@ struct RunningSoftmax {
           added += x;
         }
       }
-      total[r] = total[r] * factor + added;
+      total[r] = total[r] * factor[r] + added;
+    }
+  }
+  __device__ __forceinline__ void rescale(const float (&factor)[2]) {
 #pragma unroll
-      for (int d = 0; d < kHead / 8; ++d) sum[d][2 * r] *= factor, sum[d][2 * r + 1] *= factor;
+    for (int d = 0; d < kHead / 8; ++d) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sum[d][i] *= factor[i / 2];
     }
   }
 };
@@ -70,23 +75,40 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
       queries + Tile<kHead, kTensorRows>::kBytes, k, v, at.batch, keys.last, D};
   LeftRows<kHead, kKeepsQueries<kHead>> rows(queries);
   Tile<kHead, kTensorRows>::fetch(queries, q, at.batch, at.head, at.first, query_count, D);
-  passing.fetch(0, group, keys.first);
+  passing.fetch_first(0, group, keys.first);
   RunningSoftmax<kHead> softmax;
-  int turn = 0;
-  for (int s0 = keys.first; s0 < keys.last; s0 += kTensorColumns, ++turn) {
-    passing.await();
-    if (turn == 0) rows.keep();
-    if (s0 + kTensorColumns < keys.last) passing.fetch(turn + 1, group, s0 + kTensorColumns);
-    Scores score;
-    Products::template scores<T>(score, rows, passing.first(turn));
-    Products::template await<0>(score);
+  PackedScores probabilities{};
+  const auto exponentiate = [&](Scores& score, int s0, float(&factor)[2]) {
     if (!keys.by_all(s0)) hide(score, keys, s0);
-    softmax.exponentiate(score, scale);
+    softmax.exponentiate(score, scale, factor);
     if (call.rules.p > 0) {
       const unsigned kept = kept_by_dropout<true>(call, line * call.T + at.row, s0);
       drop(score, kept, static_cast<float>(call.mask.scale));
     }
-    Products::template add<T, kHead>(softmax.sum, pack_scores<T>(score), passing.second(turn));
+  };
+  // While a tile's scores become probabilities, the values of the tile before it are multiplied.
+  int turn = 0;
+  const auto add_values = [&](int of) {
+    Products::template add<T, kHead>(softmax.sum, probabilities, passing.second(of));
+  };
+  for (int s0 = keys.first; s0 < keys.last; s0 += kTensorColumns, ++turn) {
+    passing.await();
+    if (turn == 0) rows.keep();
+    if (s0 + kTensorColumns < keys.last) passing.fetch_first(turn + 1, group, s0 + kTensorColumns);
+    passing.fetch_second(turn, group, s0);
+    Scores score;
+    float factor[2];
+    Products::template scores<T>(score, rows, passing.first(turn));
+    if (turn > 0) add_values(turn - 1);
+    turn > 0 ? Products::template await<1>(score) : Products::template await<0>(score);
+    exponentiate(score, s0, factor);
+    Products::template await<0>(softmax.sum);
+    softmax.rescale(factor);
+    probabilities = pack_scores<T>(score);
+  }
+  if (turn > 0) {
+    passing.await();
+    add_values(turn - 1);
     Products::template await<0>(softmax.sum);
   }
   wait_for_copies<0>();
