@@ -215,6 +215,9 @@ struct PassingTiles {
   __device__ __forceinline__ void fetch_second(int turn, int h, int r0) const {
     Each::fetch(second(turn), y, b, h, r0, end, D);
   }
+  __device__ __forceinline__ void fetch(int turn, int h, int r0) const {
+    fetch_first(turn, h, r0), fetch_second(turn, h, r0);
+  }
   // All that was asked for is there for all threads, which are done with what they used before.
   static __device__ __forceinline__ void await() {
     commit_copies();
@@ -306,17 +309,24 @@ __device__ __forceinline__ void drop(Scores& x, unsigned kept, float scale) {
   }
 }
 
-// Row `row` of a lane's two, times factor, to memory.
+// The block's rows below `end`, times a factor, to memory; factor[r]: of the lane's row r.
 template <class T, int kHead>
-__device__ __forceinline__ void write_row(T* to_, const RowSums<kHead>& sum, int r, float factor, int D) {
+__device__ __forceinline__ void write_rows(const Heads<T>& out, const TensorBlock& at, int end, int D,
+                                           const RowSums<kHead>& sum, const float (&factor)[2]) {
   const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
-  for (int n = 0; n < kHead / 8; ++n) {
-    if (n * 8 >= D) break;
-    const unsigned word = pack_pair<T>(sum[n][2 * r] * factor, sum[n][2 * r + 1] * factor);
-    memcpy(to_ + n * 8 + pair, &word, sizeof(word));
+  for (int r = 0; r < 2; ++r) {
+    if (at.row + 8 * r >= end) continue;
+    T* const to_ = out.place(at.batch, at.head, at.row + 8 * r, pair);
+#pragma unroll
+    for (int n = 0; n < kHead / 8; ++n) {
+      if (n * 8 >= D) break;
+      const unsigned word = pack_pair<T>(sum[n][2 * r] * factor[r], sum[n][2 * r + 1] * factor[r]);
+      memcpy(to_ + n * 8, &word, sizeof(word));
+    }
   }
 }
+
 // The block's dynamic shared memory from the next multiple of 1024 on, and how much of it to ask for.
 inline constexpr size_t kTileAlignment = 1024;
 __device__ __forceinline__ unsigned tile_memory() {

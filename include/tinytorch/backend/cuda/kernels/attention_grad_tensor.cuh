@@ -77,6 +77,15 @@ __device__ __forceinline__ void differentiate(Scores& dp, const Scores& p, const
   }
 }
 
+// The same with dropout, which p undergoes too.
+template <class Stats>
+__device__ __forceinline__ void differentiate_dropped(Scores& dp, Scores& p, const Stats& stats,
+                                                      unsigned kept, float scale) {
+  drop(dp, kept, scale);
+  differentiate(dp, p, stats);
+  drop(p, kept, scale);
+}
+
 template <class T, int kHead, class Products>
 static __global__ void __launch_bounds__(kTensorThreads, 1)
     attention_grad_query_tensor_kernel(Heads<T> dq, const __grid_constant__ AttentionGradOperands<T> in,
@@ -97,18 +106,14 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
   const PassingTiles<T, kHead> passing{grads + Stays::kBytes, in.k, in.v, at.batch, keys.last, D};
   Stays::fetch(queries, in.q, at.batch, at.head, at.first, query_count, D);
   Stays::fetch(grads, in.dout, at.batch, at.head, at.first, query_count, D);
-  const auto fetch = [&](int turn, int s0) {
-    passing.fetch_first(turn, group, s0);
-    passing.fetch_second(turn, group, s0);
-  };
-  fetch(0, keys.first);
+  passing.fetch(0, group, keys.first);
   const LeftRows<kHead, false> query_rows(queries), grad_rows(grads);
   RowSums<kHead> sum;
   clear(sum);
   int turn = 0;
   for (int s0 = keys.first; s0 < keys.last; s0 += kTensorColumns, ++turn) {
     passing.await();
-    if (s0 + kTensorColumns < keys.last) fetch(turn + 1, s0 + kTensorColumns);
+    if (s0 + kTensorColumns < keys.last) passing.fetch(turn + 1, group, s0 + kTensorColumns);
     Scores p, dp;
     Products::template scores<T>(p, query_rows, passing.first(turn));
     Products::template scores<T>(dp, grad_rows, passing.second(turn));
@@ -125,12 +130,8 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
     Products::template await<0>(sum);
   }
   wait_for_copies<0>();
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int t = at.row + 8 * r;
-    if (t >= query_count) continue;
-    write_row<T, kHead>(dq.place(at.batch, at.head, t, 0), sum, r, static_cast<float>(call.rules.scale), D);
-  }
+  const float factor = static_cast<float>(call.rules.scale);
+  write_rows<T, kHead>(dq, at, query_count, D, sum, {factor, factor});
 #endif
 }
 
@@ -167,7 +168,7 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
 #if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
   using Stays = Tile<kHead, kTensorRows>;
   __shared__ QueryStats stats[2][kTensorColumns];
-  const int query_count = static_cast<int>(call.T), S = static_cast<int>(call.S),
+  const int query_count = static_cast<int>(call.T), key_count = static_cast<int>(call.S),
             D = static_cast<int>(call.D);
   const TensorBlock at(call.S, call.G, false);  // the first keys, which most queries see, start first
   const SeenColumns queries(at, call.S, call.queries_of(at.batch));
@@ -180,17 +181,15 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
   clear(key_sum), clear(value_sum);
   QueryTiles next(queries, at.head * heads, heads);
   const auto fetch = [&](int turn) {
-    passing.fetch_first(turn, next.head, next.t0);
-    passing.fetch_second(turn, next.head, next.t0);
+    passing.fetch(turn, next.head, next.t0);
     next.fetch_stats(in.stats, line_of(next.head), query_count);
   };
-  Stays::fetch(keys, in.k, at.batch, at.head, at.first, S, D);
-  Stays::fetch(values, in.v, at.batch, at.head, at.first, S, D);
+  Stays::fetch(keys, in.k, at.batch, at.head, at.first, key_count, D);
+  Stays::fetch(values, in.v, at.batch, at.head, at.first, key_count, D);
   bool more = next.left >= 0;
   if (more) fetch(0), next.put_stats(stats[0]);
   for (int turn = 0; more; ++turn) {
-    const int64_t line = line_of(next.head);
-    const int t0 = next.t0;
+    const int t0 = next.t0, head = next.head;
     passing.await();
     more = next.left > 0;
     if (more) next.advance(), fetch(turn + 1);
@@ -206,27 +205,19 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
       Products::template await<1>(dp);  // while the values' sum is under way
       differentiate(dp, p, of_tile);
     } else {
-      const unsigned kept = kept_by_dropout<false>(call, at.row, line + t0);
+      const unsigned kept = kept_by_dropout<false>(call, at.row, line_of(head) + t0);
       Products::template await<0>(dp);
-      drop(dp, kept, static_cast<float>(call.mask.scale));
-      differentiate(dp, p, of_tile);
-      drop(p, kept, static_cast<float>(call.mask.scale));
+      differentiate_dropped(dp, p, of_tile, kept, static_cast<float>(call.mask.scale));
       Products::template add<T, kHead>(value_sum, pack_scores<T>(p), passing.second(turn));
     }
     Products::template add<T, kHead>(key_sum, pack_scores<T>(dp), passing.first(turn));
-    Products::template await<0>(value_sum);
-    Products::template await<0>(key_sum);
+    Products::template await<0>(value_sum), Products::template await<0>(key_sum);
     if (more) next.put_stats(stats[(turn + 1) % 2]);
   }
   wait_for_copies<0>();
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int s = at.row + 8 * r;
-    if (s >= S) continue;
-    write_row<T, kHead>(dk.place(at.batch, at.head, s, 0), key_sum, r, static_cast<float>(call.rules.scale),
-                        D);
-    write_row<T, kHead>(dv.place(at.batch, at.head, s, 0), value_sum, r, 1.0f, D);
-  }
+  const float factor = static_cast<float>(call.rules.scale);
+  write_rows<T, kHead>(dk, at, key_count, D, key_sum, {factor, factor});
+  write_rows<T, kHead>(dv, at, key_count, D, value_sum, {1.0f, 1.0f});
 #endif
 }
 

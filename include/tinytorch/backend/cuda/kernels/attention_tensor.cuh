@@ -46,6 +46,17 @@ struct RunningSoftmax {
       total[r] = total[r] * factor[r] + added;
     }
   }
+  // factor: what makes the sums averages. lse: of the head's queries, of which the lane has `row` and row + 8.
+  __device__ __forceinline__ void finish(float (&factor)[2], float* lse, int row, int end) const {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float all = warp_reduce<4>(total[r], Sum());
+      factor[r] = all == 0 ? 0.0f : 1 / all;
+      if (threadIdx.x % 4 != 0 || row + 8 * r >= end) continue;
+      lse[row + 8 * r] = all == 0 ? -std::numeric_limits<float>::infinity()
+                                  : (top[r] + std::log2(all)) * 0.6931471805599453f;
+    }
+  }
   __device__ __forceinline__ void rescale(const float (&factor)[2]) {
 #pragma unroll
     for (int d = 0; d < kHead / 8; ++d) {
@@ -112,17 +123,9 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
     Products::template await<0>(softmax.sum);
   }
   wait_for_copies<0>();
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const float total = warp_reduce<4>(softmax.total[r], Sum());
-    const int t = at.row + 8 * r;
-    if (t >= query_count) continue;
-    write_row<T, kHead>(out.place(at.batch, at.head, t, 0), softmax.sum, r, total == 0 ? 0.0f : 1 / total, D);
-    if (threadIdx.x % 4 == 0) {
-      lse[line * call.T + t] = total == 0 ? -std::numeric_limits<float>::infinity()
-                                          : (softmax.top[r] + std::log2(total)) * 0.6931471805599453f;
-    }
-  }
+  float factor[2];
+  softmax.finish(factor, lse + line * call.T, at.row, query_count);
+  write_rows<T, kHead>(out, at, query_count, D, softmax.sum, factor);
 #endif
 }
 
