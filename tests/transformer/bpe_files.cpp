@@ -211,6 +211,7 @@ TEST_CASE("tokenizer.json: contradictions are refused with their place") {
   wrong("\"vocab\":{", "\"vocab\":[],\"x\":{", "'vocab' as an object");
   wrong("\"merges\":[", "\"merge\":[", "the member 'merges'");
   CHECK(contains(refusal("[]").text, "the member 'model'"));
+  CHECK(contains(refusal("{\"a\":0,\"padding\":1,\"model\":2}").text, "load_gpt2 reads it"));
   CHECK(contains(refusal("{\"model\":{}").text, "',' or '}'"));
 }
 
@@ -232,7 +233,7 @@ TEST_CASE("cut and damaged files end in a refusal") {
 
 TEST_CASE("GPT-2's pair of files") {
   const BpeModel model =
-      tt::train_bpe("abab abab \xc3\xa4\xc3\xa4", {.vocabulary = 265, .specials = {"<|endoftext|>"}});
+      tt::train_bpe("abab abab abab \xc3\xa4\xc3\xa4", {.vocabulary = 265, .specials = {"<|endoftext|>"}});
   const auto [encoder, merges] = gpt2_files(model);
   const auto read = [](const std::string& vocabulary, const std::string& lines) {
     return tt::parse_gpt2(tt::as_bytes(vocabulary), tt::as_bytes(lines), "e.json", "v.bpe");
@@ -247,6 +248,13 @@ TEST_CASE("GPT-2's pair of files") {
   CHECK(contains(refused(encoder, merges + "a zz\n"), "'zz' in line "));
   CHECK(contains(refused(encoder, merges + "\xff b\n"), "cannot read 'v.bpe' as text"));
   CHECK(contains(refused(encoder, merges + "b b\n"), "an ordinary token for what each merge makes"));
+  // Merges that are missing would make words special tokens.
+  CHECK(contains(refused(encoder, ""), "cannot read 'v.bpe'"));
+  CHECK(contains(refused(encoder, ""), "none that makes ' ab"));
+  std::string windows = merges;
+  for (size_t at = 0; (at = windows.find('\n', at)) != std::string::npos; at += 2) windows.insert(at, "\r");
+  CHECK(read(encoder, windows) == model);
+  CHECK(contains(refused("", merges), "the end of the text"));
   CHECK(contains(refused("[]", merges), "cannot read 'e.json'"));
   CHECK(contains(refused(with(encoder, "\"#\": 2", "\"#\": 1"), merges), "cannot read 'e.json'"));
   CHECK(contains(refused(with(encoder, "\"#\": 2,", ""), merges), "none for byte '#'"));

@@ -40,9 +40,14 @@ class TokenizerJsonReader {
   explicit TokenizerJsonReader(const io::Source& source) : source_(source), reader_(source, source) {}
 
   BpeModel run(const Json& root) {
+    const Json& model = member(root, "model");
+    if (!model.object()) {
+      source_.reject(
+          "'model' as an object", model.kind(), "TT-IO-03",
+          "a vocab.json or encoder.json is no tokenizer.json: load_gpt2 reads it, with its merges");
+    }
     require_none(root, {"truncation", "padding"});
     require_no_normalizer(root);
-    const Json& model = member(root, "model");
     if (model.find("type")) require_type(model, "model", {"BPE"});  // files of 2020 have none
     require_none(model, {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"});
     const Json* const decoder = root.find("decoder");
@@ -278,7 +283,8 @@ inline std::string template_json(const BpeModel& model) {
 
 // --- GPT-2's files ---
 
-// Tokens that are neither a byte nor made by a merge can only be special: in GPT-2, <|endoftext|>.
+// Tokens that are neither a byte nor made by a merge can only be special: in GPT-2, <|endoftext|>. But none of
+// those begins with a space: one that does is a word whose merge is missing.
 inline BpeModel parse_gpt2(Bytes encoder, Bytes merges, const std::string& encoder_name = "encoder.json",
                            const std::string& merges_name = "vocab.bpe", TT_LOC) {
   const io::Source source{encoder_name, "a GPT-2 vocabulary", loc}, list{merges_name, "GPT-2 merges", loc};
@@ -297,7 +303,11 @@ inline BpeModel parse_gpt2(Bytes encoder, Bytes merges, const std::string& encod
     made.insert(model.tokens[static_cast<size_t>(left)] + model.tokens[static_cast<size_t>(right)]);
   for (size_t i = 0; i < model.tokens.size(); ++i) {
     const std::string& token = model.tokens[i];
-    if (token.size() > 1 && !made.contains(token)) model.specials[token] = static_cast<int32_t>(i);
+    if (token.size() < 2 || made.contains(token)) continue;
+    if (token[0] == ' ')
+      bpe::reject_damaged(list, "merges for all tokens but special ones",
+                          "none that makes " + io::in_quotes(token));
+    model.specials[token] = static_cast<int32_t>(i);
   }
   return reader.finish();
 }
