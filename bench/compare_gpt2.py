@@ -6,6 +6,9 @@ Both start from the same weights and see the same tokens; before anything is tim
 must agree, so that the same work is compared. A round is one step of each; its ratio is PyTorch's time / ours (above 1:
 ours is faster). The medians and quartiles go to bench/results/gpt2_cpu.json, of wall time and of processor time: the
 latter is what neighbours on a shared machine change least, but it counts threads that wait as working.
+
+Both run on GNU OpenMP, whose threads by default wait for each other awake, for some milliseconds. Where other programs
+want the cores too, GOMP_SPINCOUNT=3000 (before this command; it holds for both) ends that after some microseconds.
 """
 
 import argparse
@@ -87,6 +90,7 @@ def main():
         "about": args.about,
         "threads": int(args.threads),
         "load_average": os.getloadavg()[0],
+        "environment": {name: value for name, value in os.environ.items() if name.startswith(("OMP_", "GOMP_"))},
         "compiler": first_line(["g++", "--version"]),
         "peer": version,
         "batch": int(args.batch),
