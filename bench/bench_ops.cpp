@@ -129,12 +129,13 @@ class Bench {
   double copy_ = 0, peak_ = 0;
 };
 
-// One JSON request a line: {"name", "n", "seconds"}; or "list". One JSON answer a line.
+// One JSON request a line: {"name", "n", "seconds"}; or "list", which gives each case's only size, or 0 for
+// any. One JSON answer a line.
 int serve(Bench& bench) {
   for (std::string line; std::getline(std::cin, line);) {
     json answer;
     if (line == "list") {
-      for (const bench::Case& c : bench.cases()) answer.push_back(c.name);
+      for (const bench::Case& c : bench.cases()) answer.push_back({{"name", c.name}, {"n", c.n}});
     } else {
       const json request = json::parse(line);
       const bench::Case* found = bench.find(request.at("name"));
@@ -171,15 +172,21 @@ int main(int argc, char** argv) {
   json results = json::array();
   std::printf("%-24s %10s %12s %9s %9s %7s\n", "case", "elements", "microseconds", "GB/s", "GFLOP/s",
               "limit");
+  const auto run = [&](const bench::Case& c, int64_t n) {
+    if (c.name.find(only) == std::string::npos) return;
+    const json r = bench.measure(c, n, budget);
+    std::printf("%-24s %10lld %12.2f %9.2f %9.2f %6.0f%%\n", c.name.c_str(), static_cast<long long>(n),
+                r["seconds"].get<double>() * 1e6, r["gb_per_s"].get<double>(), r["gflop_per_s"].get<double>(),
+                r["share_of_limit"].get<double>() * 100);
+    results.push_back(r);
+  };
   for (int64_t n : sizes) {
     for (const bench::Case& c : bench.cases()) {
-      if (c.name.find(only) == std::string::npos) continue;
-      const json r = bench.measure(c, n, budget);
-      std::printf("%-24s %10lld %12.2f %9.2f %9.2f %6.0f%%\n", c.name.c_str(), static_cast<long long>(n),
-                  r["seconds"].get<double>() * 1e6, r["gb_per_s"].get<double>(),
-                  r["gflop_per_s"].get<double>(), r["share_of_limit"].get<double>() * 100);
-      results.push_back(r);
+      if (c.n == 0) run(c, n);
     }
+  }
+  for (const bench::Case& c : bench.cases()) {
+    if (c.n > 0) run(c, c.n);
   }
   if (!json_path.empty()) {
     std::ofstream(json_path) << json{{"fma_peak_gflop_per_s", bench.peak()}, {"cases", results}}.dump(1)

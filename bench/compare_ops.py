@@ -97,19 +97,20 @@ def main():
     ours = Contender([args.bench, "--serve", "--threads", args.threads])
     peer = Contender([args.python, str(HERE / "peers/ops_torch.py"), "--threads", args.threads])
     known = set(peer.ask("list"))
-    names = [name for name in ours.ask("list") if any(part in name for part in args.only)]
-    missing = [name for name in names if name not in known]
+    cases = [case for case in ours.ask("list") if any(part in case["name"] for part in args.only)]
+    missing = [case["name"] for case in cases if case["name"] not in known]
     if missing:
         sys.exit(f"peers/ops_torch.py lacks {', '.join(missing)}")
     rows = []
     print(f"{'case':<24} {'elements':>9} {'ours us':>12} {'torch us':>12} {'ratio':>7}  quartiles   of limit")
-    for n in args.sizes:
-        for name in names:
-            r = compare(ours, peer, name, n, args.rounds if n < 1 << 24 else max(1, args.rounds // 2), args.statistic)
-            rows.append(r)
-            low, high = r["quartiles"]
-            print(f"{name:<24} {n:>9} {r['seconds'] * 1e6:>12.2f} {r['peer_seconds'] * 1e6:>12.2f} {r['ratio']:>7.2f}"
-                  f"  {low:.2f}-{high:.2f} {r['share_of_limit'] * 100:>9.0f}%", flush=True)  # fmt: skip
+    work = [(case["name"], n) for n in args.sizes for case in cases if case["n"] == 0]
+    work += [(case["name"], case["n"]) for case in cases if case["n"] > 0]
+    for name, n in work:
+        r = compare(ours, peer, name, n, args.rounds if n < 1 << 24 else max(1, args.rounds // 2), args.statistic)
+        rows.append(r)
+        low, high = r["quartiles"]
+        print(f"{name:<24} {n:>9} {r['seconds'] * 1e6:>12.2f} {r['peer_seconds'] * 1e6:>12.2f} {r['ratio']:>7.2f}"
+              f"  {low:.2f}-{high:.2f} {r['share_of_limit'] * 100:>9.0f}%", flush=True)  # fmt: skip
     summarize(rows)
     out = args.out or (HERE / "results/ops_cpu.json" if args.only == [""] else None)
     if out:

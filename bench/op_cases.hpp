@@ -2,7 +2,8 @@
 //
 // A size n stands for n elements: vectors [n], and matrices [R, C] with R C = n and C at most 1024; n is a
 // power of four times 1024 at best, so that square matrices [S, S] exist too. Images are [n / (channels 32
-// 32), channels, 32, 32]. "+grad" is forward and backward, with the gradient of the result given.
+// 32), channels, 32, 32]. "+grad" is forward and backward, with the gradient of the result given. Cases that
+// make sense in one shape only (attention) state their n, and see the vectors in that shape.
 #pragma once
 
 #include <cmath>
@@ -50,6 +51,7 @@ using Work = std::function<void()>;
 struct Case {
   std::string name;
   std::function<Work(const Inputs&)> prepare;
+  int64_t n = 0;  // the only size it is run at; 0: any
 };
 
 // A forward call; the result is dropped at once, as an expression's temporary would be.
@@ -75,12 +77,28 @@ Case with_grad(const char* name, tt::Tensors (*operands)(const Inputs&), F f) {
           }};
 }
 
+// Attention as in GPT-2 124M: 12 heads, 1024 tokens, 64 features each.
+inline constexpr int64_t kHeadsSize = 12 * 1024 * 64;
+inline Tensor heads(const Tensor& vector) { return vector.reshape({1, 12, 1024, 64}); }
+inline tt::Tensors attention_operands(const Inputs& in) {
+  return {heads(in.x), heads(in.y), heads(in.positive)};
+}
+inline std::vector<Case> attention_cases(const char* name, bool causal) {
+  const auto attend = [causal](const tt::Tensors& v) {
+    return tt::scaled_dot_product_attention(v[0], v[1], v[2], {.causal = causal});
+  };
+  std::vector<Case> cases{forward(name, [=](const Inputs& in) { return attend(attention_operands(in)); }),
+                          with_grad(name, attention_operands, attend)};
+  for (Case& c : cases) c.n = kHeadsSize;
+  return cases;
+}
+
 // clang-format off
 #define FORWARD(name, ...) forward(name, [](const Inputs& in) { return __VA_ARGS__; })
 #define WITH_GRAD(name, operands, ...) with_grad(name, [](const Inputs& in) -> tt::Tensors { return operands; }, [](const tt::Tensors& v) { return __VA_ARGS__; })
 #define LIST(...) {__VA_ARGS__}
 inline std::vector<Case> op_cases() {
-  return {
+  std::vector<Case> cases = {
       FORWARD("full", tt::full({in.n}, 1.5)), FORWARD("arange", tt::arange(0, in.n)), FORWARD("linspace", tt::linspace(0, 1, in.n)),
       FORWARD("eye", tt::eye(in.side)), FORWARD("rand", tt::rand({in.n})), FORWARD("randn", tt::randn({in.n})),
       FORWARD("randint", tt::randint(0, 100, {in.n})), FORWARD("bernoulli", tt::bernoulli(0.3, {in.n})),
@@ -156,6 +174,10 @@ inline std::vector<Case> op_cases() {
       WITH_GRAD("linear", LIST(in.m, in.weight, in.row), tt::linear(v[0], v[1], v[2])),
       WITH_GRAD("gather rows", LIST(in.m, in.integers), tt::gather(v[0], 1, v[1])),
   };
+  for (const bool causal : {false, true}) {
+    for (Case& c : attention_cases(causal ? "attention causal" : "attention", causal)) cases.push_back(std::move(c));
+  }
+  return cases;
 }
 #undef LIST
 #undef WITH_GRAD

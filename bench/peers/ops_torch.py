@@ -35,6 +35,14 @@ class Inputs:
         self.half = self.x.bfloat16()
 
 
+def heads(vector):
+    return vector.view(1, 12, 1024, 64)
+
+
+def attend(q, k, v, causal):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
 FORWARD = {
     "full": lambda i: torch.full((i.n,), 1.5), "arange": lambda i: torch.arange(0, i.n), "linspace": lambda i: torch.linspace(0, 1, i.n),
     "eye": lambda i: torch.eye(i.side), "rand": lambda i: torch.rand(i.n), "randn": lambda i: torch.randn(i.n),
@@ -84,6 +92,8 @@ FORWARD = {
     "group_norm": lambda i: F.group_norm(i.image, i.channels, i.channel, i.channel), "embedding": lambda i: F.embedding(i.row_index, i.m),
     "dropout": lambda i: F.dropout(i.x, 0.1), "cross_entropy": lambda i: F.cross_entropy(i.m, i.class_of), "mse_loss": lambda i: F.mse_loss(i.x, i.y),
     "bce_with_logits": lambda i: F.binary_cross_entropy_with_logits(i.x, i.positive),
+    "attention": lambda i: attend(heads(i.x), heads(i.y), heads(i.positive), False),
+    "attention causal": lambda i: attend(heads(i.x), heads(i.y), heads(i.positive), True),
 }  # fmt: skip
 
 # name: operands, call
@@ -96,6 +106,8 @@ WITH_GRAD = {
     "add row": (lambda i: (i.m, i.row), torch.add), "sum rows": (lambda i: (i.m,), lambda x: x.sum(1)),
     "matmul": (lambda i: (i.square, i.other), torch.matmul), "linear": (lambda i: (i.m, i.weight, i.row), F.linear),
     "gather rows": (lambda i: (i.m, i.integers), lambda x, index: x.gather(1, index)),
+    "attention": (lambda i: (heads(i.x), heads(i.y), heads(i.positive)), lambda q, k, v: attend(q, k, v, False)),
+    "attention causal": (lambda i: (heads(i.x), heads(i.y), heads(i.positive)), lambda q, k, v: attend(q, k, v, True)),
 }  # fmt: skip
 
 

@@ -12,7 +12,11 @@
 namespace {
 
 const tt::BpeModel& small_model() {
-  static const tt::BpeModel model = tt::train_bpe("abab abab", {.vocabulary = 260, .specials = {"<|end|>"}});
+  static const tt::BpeModel model = [] {
+    tt::BpeModel m = tt::train_bpe("abab abab", {.vocabulary = 260, .specials = {"<|end|>"}});
+    m.before = {m.specials.at("<|end|>")};
+    return m;
+  }();
   return model;
 }
 
@@ -34,6 +38,9 @@ void check_tokenizer_json(std::string_view input, bool patch) {
   fuzz::require(tt::parse_tokenizer_json(tt::as_bytes(tt::to_tokenizer_json(model)), "written") == model);
   const tt::BpeTokenizer tokenizer(model);
   fuzz::require(tokenizer.decode(tokenizer.encode(input)) == input);
+  const tt::Tokens whole = tokenizer.encode(input, tt::SpecialPolicy::as_tokenizers());
+  fuzz::require(tokenizer.decode(whole) ==
+                tokenizer.decode(model.before) + std::string(input) + tokenizer.decode(model.after));
 }
 
 void check_gpt2(std::string_view input) {

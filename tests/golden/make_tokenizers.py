@@ -12,6 +12,8 @@ tokenizers.safetensors: the strings, one after the other (`text`, `ends`), and p
   gpt2_special   the same with special tokens allowed
   cl100k         ids by GPT-2's ranks and the pattern of cl100k, by tiktoken
   small_*        ids of the small vocabularies by tokenizers, special tokens allowed
+  small_llama3   the same for small_llama3.json, a file with all that Llama 3's has, and its template applied
+  small_around   the same with a template that ends the text too
 """
 
 import json
@@ -26,7 +28,7 @@ import regex
 import tiktoken
 import unicodedata2 as unicodedata
 from safetensors.numpy import save_file
-from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 FOLDER = pathlib.Path(__file__).parent / "transformer"
 PATTERNS = {
@@ -116,8 +118,8 @@ def pre_tokenizer(name):
                                     pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
-def ids_by(tokenizer, strings):
-    return [e.ids for e in tokenizer.encode_batch(strings, add_special_tokens=False)]
+def ids_by(tokenizer, strings, add_special_tokens=False):
+    return [e.ids for e in tokenizer.encode_batch(strings, add_special_tokens=add_special_tokens)]
 
 
 def gpt2_ranks(folder):
@@ -142,6 +144,29 @@ def train(name, bench, text_path, size, special):
     assert [list(m) for m in ours["merges"]] == [list(m) for m in theirs["merges"]], "the trainers differ"
     assert {k: v for k, v in ours["vocab"].items() if k != special} == theirs["vocab"], "the vocabularies differ"
     return Tokenizer.from_file(str(path))
+
+
+def llama3(text):
+    """A tokenizer built as Llama 3's file is, on a small vocabulary of which some tokens have no merge."""
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizer("cl100k")
+    trained.train_from_iterator([text], trainers.BpeTrainer(
+        vocab_size=700, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    model = json.loads(trained.to_str())["model"]
+    merges = [tuple(merge) for i, merge in enumerate(model["merges"]) if i % 7 != 6]
+    tokenizer = Tokenizer(models.BPE(model["vocab"], merges, ignore_merges=True))
+    tokenizer.pre_tokenizer = pre_tokenizer("cl100k")
+    tokenizer.decoder = decoders.ByteLevel()
+    # Texts that occur in the strings, and one that begins another.
+    tokenizer.add_special_tokens([AddedToken(content, normalized=False, special=True) for content in
+                                  ["<|begin_of_text|>", "<|endoftext|>", "<|end", "/* */"]])
+    return tokenizer
+
+
+def template(tokenizer, single):
+    names = ["<|begin_of_text|>", "<|endoftext|>"]
+    return processors.TemplateProcessing(single=single, pair=single + " $B:1",
+                                         special_tokens=[(name, tokenizer.token_to_id(name)) for name in names])
 
 
 def main():
@@ -173,6 +198,14 @@ def main():
         text.write_bytes((play + "".join(strings[:9500]).replace("<|endoftext|>", "")).encode())
         for name in PATTERNS:
             out[f"small_{name}"] = hashes(ids_by(train(name, bench, text, 1500, "<|endoftext|>"), strings))
+        tokenizer = llama3(text.read_bytes().decode())
+    around = template(tokenizer, "<|begin_of_text|> $A <|endoftext|> <|endoftext|>")
+    tokenizer.post_processor = around
+    out["small_around"] = hashes(ids_by(tokenizer, strings, True))
+    tokenizer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False),
+                                                    template(tokenizer, "<|begin_of_text|> $A")])
+    (FOLDER / "small_llama3.json").write_text(tokenizer.to_str() + "\n")
+    out["small_llama3"] = hashes(ids_by(tokenizer, strings, True))
     save_file(out, FOLDER / "tokenizers.safetensors")
     print(len(strings), "strings,", out["text"].size, "bytes,", sum(map(len, ids["gpt2"])), "tokens of GPT-2")
 

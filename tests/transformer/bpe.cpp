@@ -91,6 +91,32 @@ TEST_CASE("small vocabularies: the ids of tokenizers, with special tokens") {
   }
 }
 
+TEST_CASE("a file like Llama 3's: the ids of tokenizers, with what its template adds") {
+  const golden::Strings strings;
+  const BpeTokenizer tokenizer = small("llama3");
+  const tt::BpeModel& model = tokenizer.model();
+  const int32_t begin = tokenizer.special("<|begin_of_text|>"), end = tokenizer.special("<|endoftext|>");
+  CHECK(model.ignore_merges);
+  CHECK(model.pattern == tt::SplitPattern::cl100k);
+  CHECK(model.before == Tokens{begin});
+  CHECK(model.after.empty());
+  const auto as_tokenizers = tt::SpecialPolicy::as_tokenizers();
+  strings.check("small_llama3", [&](const std::string& s) { return tokenizer.encode(s, as_tokenizers); });
+  tt::BpeModel both = model;
+  both.after = {end, end};
+  const BpeTokenizer around(std::move(both));
+  strings.check("small_around", [&](const std::string& s) { return around.encode(s, as_tokenizers); });
+
+  for (const std::string& bytes : golden::awkward_bytes()) {
+    CHECK(around.decode(around.encode(bytes)) == bytes);
+    CHECK(around.decode(around.encode(bytes, as_tokenizers)) ==
+          "<|begin_of_text|>" + bytes + "<|endoftext|><|endoftext|>");
+  }
+  CHECK(around.encode("") == Tokens{});
+  CHECK(around.encode("", {.add = true}) == Tokens{begin, end, end});
+  CHECK(around.encode("<|end", {.add = true}).size() > 4);  // still text: nothing allows it
+}
+
 TEST_CASE("GPT-2's vocabulary: the ids of tiktoken and tokenizers" * test::needs_data(kEncoder)) {
   const golden::Strings strings;
   tt::BpeModel model = gpt2_model();

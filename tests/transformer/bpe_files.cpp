@@ -48,21 +48,6 @@ std::pair<std::string, std::string> gpt2_files(const BpeModel& model) {
 
 }  // namespace
 
-TEST_CASE("bytes are spelled as GPT-2 spells them") {
-  CHECK(tt::bpe::spelled(" a\n") ==
-        "\xc4\xa0"
-        "a"
-        "\xc4\x8a");
-  CHECK(tt::bpe::spelled("!~") == "!~");
-  CHECK(tt::bpe::spelled("\xad\xff") == "\xc5\x83\xc3\xbf");
-  std::string all;
-  for (int b = 0; b < 256; ++b) all += static_cast<char>(b);
-  CHECK(tt::bpe::unspelled(tt::bpe::spelled(all)) == all);
-  CHECK(!tt::bpe::unspelled(" "));
-  CHECK(!tt::bpe::unspelled("\xe2\x82\xac"));
-  CHECK(!tt::bpe::unspelled("\xff"));
-}
-
 TEST_CASE("tokenizer.json: written, read back equal, written again the same") {
   const files::TempFolder folder;
   for (const tt::SplitPattern pattern : {tt::SplitPattern::gpt2, tt::SplitPattern::cl100k}) {
@@ -70,7 +55,10 @@ TEST_CASE("tokenizer.json: written, read back equal, written again the same") {
     model.ignore_merges = pattern == tt::SplitPattern::cl100k;
     model.tokens.insert(model.tokens.end(), 3, "");  // numbers without tokens
     model.tokens.push_back("<|far|>");
-    model.specials["<|far|>"] = static_cast<int32_t>(model.tokens.size() - 1);
+    const auto far = static_cast<int32_t>(model.tokens.size() - 1);
+    model.specials["<|far|>"] = far;
+    if (pattern == tt::SplitPattern::cl100k)
+      model.before = {far, far}, model.after = {model.specials.at("<|end|>")};
     tt::save_tokenizer_json(folder / "tokenizer.json", model);
     CHECK(folder.count() == 1);
     const tt::BpeTokenizer loaded = tt::load_tokenizer_json(folder / "tokenizer.json");
@@ -88,6 +76,8 @@ TEST_CASE("tokenizer.json: the forms that other writers choose") {
   CHECK(parse(with(json, "\"continuing_subword_prefix\":null", "\"continuing_subword_prefix\":\"\"")) ==
         model);
   CHECK(parse(with(json, "\"post_processor\":null", "\"post_processor\":{\"type\":\"ByteLevel\"}")) == model);
+  CHECK(parse(with(json, "\"normalizer\":null",
+                   "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[]}")) == model);
   CHECK(parse(with(json, ",\"use_regex\":true", "")) == model);
   CHECK(parse(with(json, "\"type\":\"BPE\",", "")) == model);
   const size_t id = static_cast<size_t>(model.specials.at("<|end|>"));
@@ -104,6 +94,64 @@ TEST_CASE("tokenizer.json: the forms that other writers choose") {
   }
 }
 
+TEST_CASE("tokenizer.json: what a post_processor puts around a text") {
+  const BpeModel model = learned();
+  const int32_t end = model.specials.at("<|end|>"), euro = model.specials.at("<\xe2\x82\xac>");
+  const auto name = [&](int32_t token) {
+    return tt::to_json_string(model.tokens[static_cast<size_t>(token)]);
+  };
+  const auto token = [&](int32_t t) { return "{\"SpecialToken\":{\"id\":" + name(t) + ",\"type_id\":0}}"; };
+  const auto ids = [&](int32_t t, const std::string& numbers) {
+    return name(t) + ":{\"id\":" + name(t) + ",\"ids\":[" + numbers + "],\"tokens\":[]}";
+  };
+  const std::string a = "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}";
+  const auto processor = [&](const std::string& single, const std::string& end_ids) {
+    return "{\"type\":\"TemplateProcessing\",\"single\":[" + single + "],\"pair\":[],\"special_tokens\":{" +
+           ids(end, end_ids) + "," + ids(euro, std::to_string(euro)) + "}}";
+  };
+  const std::string json = tt::to_tokenizer_json(model), e = std::to_string(end);
+  const auto file = [&](const std::string& post) {
+    return with(json, "\"post_processor\":null", "\"post_processor\":" + post);
+  };
+  const auto around = [&](const std::string& post) {
+    const BpeModel read = parse(file(post));
+    CHECK(parse(tt::to_tokenizer_json(read)) == read);
+    return std::pair(read.before, read.after);
+  };
+  using Around = std::pair<tt::Tokens, tt::Tokens>;
+  const std::string byte_level = "{\"type\":\"ByteLevel\",\"trim_offsets\":false}";
+  const auto sequence = [](const std::string& parts) {
+    return "{\"type\":\"Sequence\",\"processors\":[" + parts + "]}";
+  };
+  CHECK(around(byte_level) == Around{});
+  CHECK(around(sequence("")) == Around{});
+  CHECK(around(processor(a, e)) == Around{});
+  CHECK(around(processor(token(end) + "," + a, e)) == Around{{end}, {}});
+  CHECK(around(processor(a + "," + token(euro) + "," + token(end), e)) == Around{{}, {euro, end}});
+  CHECK(around(processor(token(end) + "," + a, e + "," + std::to_string(euro))) == Around{{end, euro}, {}});
+  const std::string one = processor(token(end) + "," + a + "," + token(end), e),
+                    two = processor(token(euro) + "," + a + "," + token(euro), e);
+  CHECK(around(sequence(byte_level + "," + one + "," + two)) == Around{{euro, end}, {end, euro}});
+
+  const auto damaged = [&](const std::string& post, const std::string& message) {
+    const files::Refusal r = refusal(file(post));
+    INFO(r.text);
+    CHECK(r.code == "TT-IO-03");
+    CHECK(contains(r.text, message));
+  };
+  damaged(processor(token(end), e), "none in 'single'");
+  damaged(processor(a + "," + a, e), "a template of one text, A");
+  damaged(processor(with(a, "\"A\"", "\"B\""), e), "a template of one text, A");
+  damaged(processor("{}," + a, e), "the member 'SpecialToken'");
+  damaged(processor("{\"SpecialToken\":{\"id\":\"x\"}}," + a, e), "the member 'x'");
+  damaged(processor(token(end) + "," + a, "-1"), "the number of an added token");
+  damaged(processor(token(end) + "," + a, "1.5"), "the number of an added token");
+  damaged(processor(token(end) + "," + a, "7"), "special tokens around a text");
+  damaged(processor(token(end) + "," + a, "1000000"), "special tokens around a text");
+  damaged("{\"type\":\"TemplateProcessing\"}", "the member 'single'");
+  damaged("{\"type\":\"Sequence\",\"processors\":{}}", "'processors' as an array");
+}
+
 TEST_CASE("tokenizer.json: settings that would give other tokens are refused") {
   const std::string json = tt::to_tokenizer_json(learned()),
                     split = tt::to_tokenizer_json(learned(tt::SplitPattern::cl100k));
@@ -116,15 +164,21 @@ TEST_CASE("tokenizer.json: settings that would give other tokens are refused") {
     CHECK(contains(r.text, "hint: "));
     CHECK(contains(r.text, message));
   };
-  unsupported(json, "\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}", "no 'normalizer'");
+  unsupported(json, "\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}", "a normalizer of type 'NFC'");
+  unsupported(json, "\"normalizer\":null",
+              "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"}]}",
+              "a normalizer of type 'Sequence'");
   unsupported(json, "\"truncation\":null", "\"truncation\":{}", "no 'truncation'");
   unsupported(json, "\"type\":\"BPE\"", "\"type\":\"WordPiece\"", "model of type BPE");
   unsupported(json, "\"dropout\":null", "\"dropout\":0.1", "no 'dropout'");
   unsupported(json, "\"byte_fallback\":false", "\"byte_fallback\":true", "no 'byte_fallback'");
   unsupported(json, "\"end_of_word_suffix\":null", "\"end_of_word_suffix\":\"</w>\"",
               "no 'end_of_word_suffix'");
-  unsupported(json, "\"post_processor\":null", "\"post_processor\":{\"type\":\"TemplateProcessing\"}",
-              "post_processor of type ByteLevel");
+  unsupported(json, "\"post_processor\":null", "\"post_processor\":{\"type\":\"RobertaProcessing\"}",
+              "post_processor of type ByteLevel or TemplateProcessing or Sequence");
+  unsupported(json, "\"post_processor\":null",
+              "\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":\"BertProcessing\"}]}",
+              "type 'BertProcessing'");
   unsupported(json, "\"add_prefix_space\":false", "\"add_prefix_space\":true", "'add_prefix_space': false");
   unsupported(json, "\"use_regex\":true", "\"use_regex\":false", "'use_regex': true without a Split");
   unsupported(json, "\"type\":\"ByteLevel\"", "\"type\":\"Metaspace\"", "type 'Metaspace'");
@@ -157,6 +211,7 @@ TEST_CASE("tokenizer.json: contradictions are refused with their place") {
   wrong("\"vocab\":{", "\"vocab\":[],\"x\":{", "'vocab' as an object");
   wrong("\"merges\":[", "\"merge\":[", "the member 'merges'");
   CHECK(contains(refusal("[]").text, "the member 'model'"));
+  CHECK(contains(refusal("{\"a\":0,\"padding\":1,\"model\":2}").text, "load_gpt2 reads it"));
   CHECK(contains(refusal("{\"model\":{}").text, "',' or '}'"));
 }
 
@@ -178,7 +233,7 @@ TEST_CASE("cut and damaged files end in a refusal") {
 
 TEST_CASE("GPT-2's pair of files") {
   const BpeModel model =
-      tt::train_bpe("abab abab \xc3\xa4\xc3\xa4", {.vocabulary = 265, .specials = {"<|endoftext|>"}});
+      tt::train_bpe("abab abab abab \xc3\xa4\xc3\xa4", {.vocabulary = 265, .specials = {"<|endoftext|>"}});
   const auto [encoder, merges] = gpt2_files(model);
   const auto read = [](const std::string& vocabulary, const std::string& lines) {
     return tt::parse_gpt2(tt::as_bytes(vocabulary), tt::as_bytes(lines), "e.json", "v.bpe");
@@ -193,6 +248,13 @@ TEST_CASE("GPT-2's pair of files") {
   CHECK(contains(refused(encoder, merges + "a zz\n"), "'zz' in line "));
   CHECK(contains(refused(encoder, merges + "\xff b\n"), "cannot read 'v.bpe' as text"));
   CHECK(contains(refused(encoder, merges + "b b\n"), "an ordinary token for what each merge makes"));
+  // Merges that are missing would make words special tokens.
+  CHECK(contains(refused(encoder, ""), "cannot read 'v.bpe'"));
+  CHECK(contains(refused(encoder, ""), "none that makes ' ab"));
+  std::string windows = merges;
+  for (size_t at = 0; (at = windows.find('\n', at)) != std::string::npos; at += 2) windows.insert(at, "\r");
+  CHECK(read(encoder, windows) == model);
+  CHECK(contains(refused("", merges), "the end of the text"));
   CHECK(contains(refused("[]", merges), "cannot read 'e.json'"));
   CHECK(contains(refused(with(encoder, "\"#\": 2", "\"#\": 1"), merges), "cannot read 'e.json'"));
   CHECK(contains(refused(with(encoder, "\"#\": 2,", ""), merges), "none for byte '#'"));

@@ -31,15 +31,21 @@ struct BpeModel {
   std::map<std::string, int32_t> specials;
   SplitPattern pattern = SplitPattern::gpt2;
   bool ignore_merges = false;  // a piece that is a token is that token, whatever the merges make of it
+  Tokens before{}, after{};    // special tokens that belong around a text: Llama 3's <|begin_of_text|>
   friend bool operator==(const BpeModel&, const BpeModel&) = default;
 };
 
 // What becomes of the text of special tokens ("<|endoftext|>") inside a text. By default it is text like any
-// other, so that a stranger's text cannot command the model.
+// other, so that a stranger's text cannot command the model, and none is added, so that decode gives the text
+// back. as_tokenizers(): what Hugging Face's tokenizers does unless told otherwise.
+//
+//   llama3.encode(text, SpecialPolicy::as_tokenizers())      // <|begin_of_text|> first
 struct SpecialPolicy {
   bool allow_all = false;
   std::vector<std::string> allowed{};  // these become their tokens, or all do
   bool refuse_others = false;          // TT-TEXT-03 when the text holds one that is not allowed
+  bool add = false;                    // BpeModel::before and after around the text: add_special_tokens there
+  static SpecialPolicy as_tokenizers() { return {.allow_all = true, .add = true}; }
 };
 
 namespace bpe {
@@ -124,6 +130,13 @@ inline std::optional<bpe::Problem> BpeTokenizer::problem_of(const BpeModel& mode
       return bpe::Problem{"special tokens of two bytes or more, each among the tokens",
                           io::in_quotes(text) + " as token " + std::to_string(token)};
   }
+  for (const Tokens* around : {&model.before, &model.after}) {
+    for (const int32_t token : *around) {
+      const bool inside = token >= 0 && static_cast<size_t>(token) < model.tokens.size();
+      if (!inside || !model.specials.contains(model.tokens[static_cast<size_t>(token)]))
+        return bpe::Problem{"special tokens around a text", "token " + bpe::token_name(model, token)};
+    }
+  }
   for (int b = 0; b < 256; ++b) {
     const char byte = static_cast<char>(b);
     if (table.find({&byte, 1}) < 0)
@@ -175,14 +188,21 @@ inline BpeTokenizer::BpeTokenizer(BpeModel model, Loc loc)
     results_.push_back(all.find(model_.tokens[static_cast<size_t>(merge.left)] +
                                 model_.tokens[static_cast<size_t>(merge.right)]));
   }
+  if (model_.ignore_merges) {  // also tokens that no merge makes
+    for (size_t i = 0; i < model_.tokens.size(); ++i) {
+      const std::string& bytes = model_.tokens[i];
+      if (bytes.size() > 1 && !model_.specials.contains(bytes))
+        whole_pieces_.insert(bytes, static_cast<int32_t>(i));
+    }
+    return;
+  }
   Tokens merged;
   for (const int32_t token :
        results_) {  // tried, not assumed: other merges of lower rank may cut a token's bytes
     const std::string& bytes = model_.tokens[static_cast<size_t>(token)];
     merged.clear();
     append_merged(bytes, merged);
-    if (model_.ignore_merges || (merged.size() == 1 && merged[0] == token))
-      whole_pieces_.insert(bytes, token);
+    if (merged.size() == 1 && merged[0] == token) whole_pieces_.insert(bytes, token);
   }
 }
 
@@ -194,6 +214,7 @@ inline Tokens BpeTokenizer::encode(std::string_view text, const SpecialPolicy& p
 
   Tokens out;
   out.reserve(text.size() / 4 + 1);
+  if (policy.add) out.insert(out.end(), model_.before.begin(), model_.before.end());
   // The next place of each; looked for again only when passed, so that each text is searched once.
   std::vector<std::pair<size_t, const std::pair<const std::string, int32_t>*>> next;
   for (const auto& item : allowed) next.emplace_back(text.find(item.first), &item);
@@ -210,10 +231,12 @@ inline Tokens BpeTokenizer::encode(std::string_view text, const SpecialPolicy& p
       }
     }
     append_text(text.substr(at, where - at), out);
-    if (!found) return out;
+    if (!found) break;
     out.push_back(found->second);
     at = where + found->first.size();
   }
+  if (policy.add) out.insert(out.end(), model_.after.begin(), model_.after.end());
+  return out;
 }
 
 inline void BpeTokenizer::refuse_specials(std::string_view text,

@@ -3,59 +3,21 @@
 //
 //   encoder.json    {"token": number, ...}             vocab.bpe   a line "left right" per merge, by rank
 //   tokenizer.json  {"added_tokens": [...], "pre_tokenizer": {...}, "model": {"type": "BPE", "vocab": {...},
-//                   "merges": ["left right" or ["left", "right"], ...]}, ...}
+//                   "merges": ["left right" or ["left", "right"], ...]}, "post_processor": {...}, ...}
 //
-// Files spell bytes as printable characters: those that Latin-1 prints stand for themselves, the others are
-// U+0100 and up; a space is U+0120. Parts of a tokenizer.json that would change the tokens and are not
-// implemented are refused (TT-IO-04), never skipped. Added tokens, special or not, become special tokens
-// (SpecialPolicy in bpe.hpp).
+// Parts of a tokenizer.json that would change the tokens and are not implemented are refused (TT-IO-04), never
+// skipped: normalizers (NFC), RoBERTa's post-processor, prefix spaces, other patterns. Added tokens, special
+// or not, become special tokens (SpecialPolicy in bpe.hpp); what a TemplateProcessing puts around a text
+// becomes BpeModel::before and after.
 #pragma once
 
-#include <tinytorch/io/json.hpp>
-#include <tinytorch/transformer/bpe.hpp>
-#include <unordered_map>
+#include <set>
+#include <tinytorch/transformer/bpe_model_reader.hpp>
 #include <unordered_set>
 
 namespace tinytorch::inline TT_BUILD {
 
 namespace bpe {
-
-// Each token is a string and a row of an embedding: a file cannot ask for more than this.
-inline constexpr int64_t kVocabularyLimit = int64_t{1} << 20;
-
-// The character that spells each byte.
-inline constexpr std::array<uint32_t, 256> kSpelling = [] {
-  std::array<uint32_t, 256> codes{};
-  for (uint32_t i = 0; i < 256; ++i)
-    codes[kByteOrder[i]] = i < kPrintedBytes ? uint32_t{kByteOrder[i]} : 256 + i - kPrintedBytes;
-  return codes;
-}();
-
-// And back: the byte that a character spells, or -1.
-inline constexpr std::array<int, 512 - kPrintedBytes> kSpelledByte = [] {
-  std::array<int, 512 - kPrintedBytes> bytes{};
-  for (int& byte : bytes) byte = -1;
-  for (uint32_t byte = 0; byte < 256; ++byte) bytes[kSpelling[byte]] = static_cast<int>(byte);
-  return bytes;
-}();
-
-inline std::string spelled(std::string_view bytes) {
-  std::string out;
-  for (const char c : bytes) append_utf8(out, kSpelling[static_cast<unsigned char>(c)]);
-  return out;
-}
-// The bytes, or nothing when some character spells none.
-inline std::optional<std::string> unspelled(std::string_view text) {
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const unicode::Unit unit = unicode::unit_at(text, at);
-    const int byte = unit.code < kSpelledByte.size() ? kSpelledByte[unit.code] : -1;
-    if (byte < 0) return std::nullopt;
-    out += static_cast<char>(byte);
-    at += unit.length;
-  }
-  return out;
-}
 
 // Known spellings of the patterns; the first of each is the one written.
 struct KnownPattern {
@@ -73,107 +35,38 @@ inline constexpr KnownPattern kKnownPatterns[] = {
 inline constexpr const char* kOnlyByteLevel =
     "only byte-level BPE as in GPT-2 is read; other settings would give other tokens";
 
-// Refuses what contradicts itself.
-[[noreturn]] inline void reject_damaged(const io::Source& source, const std::string& expected,
-                                        const std::string& found) {
-  source.reject(expected, found, "TT-IO-03", "the file is cut, damaged or edited: fetch or save it again");
-}
-
-// Collects what the files of vocabulary and merges say, which may be one; refuses them by name.
-class ModelReader {
- public:
-  ModelReader(const io::Source& vocabulary, const io::Source& merges)
-      : vocabulary_(vocabulary), merges_(merges) {}
-
-  BpeModel model;
-
-  // "token": number, as in encoder.json and "vocab"; `raw` when the name is the bytes and not their spelling.
-  void add(const std::string& name, const Json& value, bool raw = false) {
-    const int64_t number = value.integer().value_or(-1);
-    if (number < 0 || number >= kVocabularyLimit) {
-      reject_damaged(
-          vocabulary_, "token numbers from 0 to " + std::to_string(kVocabularyLimit - 1),
-          (value.integer() ? std::to_string(number) : value.kind()) + " for token " + io::in_quotes(name));
-    }
-    const std::optional<std::string> bytes = raw ? std::optional(name) : unspelled(name);
-    if (!bytes || bytes->empty()) {
-      vocabulary_.reject("tokens spelled in the 256 characters of byte-level BPE",
-                         "token " + io::in_quotes(name), "TT-IO-04",
-                         "tokenizers whose tokens are characters (SentencePiece, WordPiece) cannot be read");
-    }
-    if (static_cast<size_t>(number) >= model.tokens.size())
-      model.tokens.resize(static_cast<size_t>(number) + 1);
-    std::string& place = model.tokens[static_cast<size_t>(number)];
-    if (!place.empty())
-      reject_damaged(vocabulary_, "each number once",
-                     io::in_quotes(name) + " with the number of " + io::in_quotes(place));
-    place = *bytes;
-    if (raw) {
-      model.specials[name] = static_cast<int32_t>(number);
-    } else {
-      numbers_.emplace(name, static_cast<int32_t>(number));
-    }
-  }
-
-  // Names as spelled in the file. The place, such as "line" 12, is for messages.
-  void add_merge(const std::string& left, const std::string& right, const char* kind, size_t number) {
-    const auto a = numbers_.find(left), b = numbers_.find(right);
-    if (a == numbers_.end() || b == numbers_.end()) {
-      reject_damaged(
-          merges_, "merges of tokens of the vocabulary",
-          io::in_quotes(a == numbers_.end() ? left : right) + " in " + kind + " " + std::to_string(number));
-    }
-    model.merges.push_back({a->second, b->second});
-  }
-  // "left right"
-  void add_merge(std::string_view line, const char* kind, size_t number) {
-    const size_t space = line.find(' ');
-    if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
-      reject_damaged(merges_, "two tokens with one space between them",
-                     io::in_quotes(line) + " in " + kind + " " + std::to_string(number));
-    }
-    add_merge(std::string(line.substr(0, space)), std::string(line.substr(space + 1)), kind, number);
-  }
-
-  BpeModel finish() {
-    if (const auto problem = BpeTokenizer::problem_of(model))
-      reject_damaged(vocabulary_, problem->expected, problem->found);
-    return std::move(model);
-  }
-
- private:
-  const io::Source& vocabulary_;
-  const io::Source& merges_;
-  std::unordered_map<std::string, int32_t> numbers_;  // by spelling, without special tokens
-};
-
 class TokenizerJsonReader {
  public:
   explicit TokenizerJsonReader(const io::Source& source) : source_(source), reader_(source, source) {}
 
   BpeModel run(const Json& root) {
-    require_none(root, {"normalizer", "truncation", "padding"});
     const Json& model = member(root, "model");
+    if (!model.object()) {
+      source_.reject(
+          "'model' as an object", model.kind(), "TT-IO-03",
+          "a vocab.json or encoder.json is no tokenizer.json: load_gpt2 reads it, with its merges");
+    }
+    require_none(root, {"truncation", "padding"});
+    require_no_normalizer(root);
     if (model.find("type")) require_type(model, "model", {"BPE"});  // files of 2020 have none
     require_none(model, {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"});
-    for (const char* part : {"post_processor", "decoder"}) {
-      const Json* found = root.find(part);
-      if (found && !found->is_null()) require_type(*found, part, {"ByteLevel"});
-    }
+    const Json* const decoder = root.find("decoder");
+    if (decoder && !decoder->is_null()) require_type(*decoder, "decoder", {"ByteLevel"});
     read_pattern(member(root, "pre_tokenizer"));
     reader_.model.ignore_merges = flag(model, "ignore_merges", false);
     read_tokens(root, member(model, "vocab"));
-    const Json& merges = member(model, "merges");
-    if (!merges.array()) reject_damaged(source_, "'merges' as an array", merges.kind());
-    for (size_t i = 0; i < merges.array()->size(); ++i) read_merge((*merges.array())[i], i);
+    const Json::Array& merges = list(model, "merges");
+    for (size_t i = 0; i < merges.size(); ++i) read_merge(merges[i], i);
+    const Json* const after = root.find("post_processor");
+    if (after && !after->is_null()) read_post_processor(*after);
     return reader_.finish();
   }
 
  private:
-  const Json& member(const Json& object, const char* key) const {
+  const Json& member(const Json& object, std::string_view key) const {
     const Json* found = object.find(key);
     if (!found)
-      reject_damaged(source_, std::string("the member '") + key + "'",
+      reject_damaged(source_, "the member '" + std::string(key) + "'",
                      object.object() ? "none" : object.kind());
     return *found;
   }
@@ -188,6 +81,11 @@ class TokenizerJsonReader {
     const Json& found = member(object, key);
     if (!found.string()) reject_damaged(source_, std::string("'") + key + "' as a string", found.kind());
     return *found.string();
+  }
+  const Json::Array& list(const Json& object, std::string_view key) const {
+    const Json& found = member(object, key);
+    if (!found.array()) reject_damaged(source_, "'" + std::string(key) + "' as an array", found.kind());
+    return *found.array();
   }
   // Settings that would change the tokens: absent, null, false or empty.
   void require_none(const Json& object, std::initializer_list<const char*> keys) const {
@@ -205,8 +103,17 @@ class TokenizerJsonReader {
     for (const std::string_view name : known) list += (list.empty() ? "" : " or ") + std::string(name);
     source_.reject(
         std::string(what) + " of type " + list, "type " + io::in_quotes(type), "TT-IO-04",
-        "only byte-level BPE as in GPT-2 is read; a post_processor that adds tokens can be removed, and the "
-        "tokens added by the caller");
+        "only byte-level BPE as in GPT-2 and Llama 3 is read; a post_processor can be removed from the file, "
+        "and the tokens that it adds be added by the caller");
+  }
+  // A Sequence of none does nothing; all others would change the text before it is cut.
+  void require_no_normalizer(const Json& root) const {
+    const Json* const found = root.find("normalizer");
+    if (!found || found->is_null()) return;
+    const std::string type = text(*found, "type");
+    if (type == "Sequence" && list(*found, "normalizers").empty()) return;
+    source_.reject("no 'normalizer'", "a normalizer of type " + io::in_quotes(type), "TT-IO-04",
+                   "normalize texts yourself before they are encoded, and set it to null in the file");
   }
 
   void read_pattern(const Json& part) {
@@ -282,6 +189,43 @@ class TokenizerJsonReader {
     }
   }
 
+  // ByteLevel here only moves offsets, which nobody asks for.
+  void read_post_processor(const Json& part) {
+    require_type(part, "post_processor", {"ByteLevel", "TemplateProcessing", "Sequence"});
+    const std::string type = text(part, "type");
+    if (type == "TemplateProcessing") read_template(part);
+    if (type != "Sequence") return;
+    for (const Json& inner : list(part, "processors")) {
+      require_type(inner, "post_processor", {"ByteLevel", "TemplateProcessing"});
+      if (text(inner, "type") == "TemplateProcessing") read_template(inner);
+    }
+  }
+  // "single": [{"SpecialToken": {"id": name}} or {"Sequence": {"id": "A"}}, ...]; "special_tokens" gives each
+  // name its numbers. A second template goes around the first.
+  void read_template(const Json& part) {
+    Tokens before, after;
+    int texts = 0;
+    for (const Json& piece : list(part, "single")) {
+      if (const Json* sequence = piece.find("Sequence")) {
+        if (text(*sequence, "id") != "A" || ++texts > 1)
+          reject_damaged(source_, "a template of one text, A", "another 'single'");
+        continue;
+      }
+      const std::string name = text(member(piece, "SpecialToken"), "id");
+      for (const Json& number : list(member(member(part, "special_tokens"), name), "ids")) {
+        const int64_t token = number.integer().value_or(-1);
+        if (token < 0 || token >= kVocabularyLimit)
+          reject_damaged(source_, "the number of an added token",
+                         number.kind() + (" for " + io::in_quotes(name)));
+        (texts == 0 ? before : after).push_back(static_cast<int32_t>(token));
+      }
+    }
+    if (texts == 0) reject_damaged(source_, "a template of one text, A", "none in 'single'");
+    BpeModel& model = reader_.model;
+    model.before.insert(model.before.begin(), before.begin(), before.end());
+    model.after.insert(model.after.end(), after.begin(), after.end());
+  }
+
   const io::Source& source_;
   ModelReader reader_;
 };
@@ -308,11 +252,39 @@ inline std::string vocabulary_json(const BpeModel& model, Loc loc) {
   return "{" + out + "}";
 }
 
+// The post_processor that puts model.before and after around a text, and around each of two.
+inline std::string template_json(const BpeModel& model) {
+  if (model.before.empty() && model.after.empty()) return "null";
+  const auto text_of = [&](int32_t token) {
+    return to_json_string(model.tokens[static_cast<size_t>(token)]);
+  };
+  const auto around = [&](const char* sequence, const std::string& type) {
+    std::string out;
+    for (const int32_t token : model.before)
+      out += "{\"SpecialToken\":{\"id\":" + text_of(token) + ",\"type_id\":" + type + "}},";
+    out += std::string("{\"Sequence\":{\"id\":\"") + sequence + "\",\"type_id\":" + type + "}}";
+    for (const int32_t token : model.after)
+      out += ",{\"SpecialToken\":{\"id\":" + text_of(token) + ",\"type_id\":" + type + "}}";
+    return out;
+  };
+  std::string numbers;
+  std::set<int32_t> used(model.before.begin(), model.before.end());
+  used.insert(model.after.begin(), model.after.end());
+  for (const int32_t token : used) {
+    const std::string text = text_of(token);
+    numbers += (numbers.empty() ? "" : ",") + text + ":{\"id\":" + text + ",\"ids\":[" +
+               std::to_string(token) + "],\"tokens\":[" + text + "]}";
+  }
+  return "{\"type\":\"TemplateProcessing\",\"single\":[" + around("A", "0") + "],\"pair\":[" +
+         around("A", "0") + "," + around("B", "1") + "],\"special_tokens\":{" + numbers + "}}";
+}
+
 }  // namespace bpe
 
 // --- GPT-2's files ---
 
-// Tokens that are neither a byte nor made by a merge can only be special: in GPT-2, <|endoftext|>.
+// Tokens that are neither a byte nor made by a merge can only be special: in GPT-2, <|endoftext|>. But none of
+// those begins with a space: one that does is a word whose merge is missing.
 inline BpeModel parse_gpt2(Bytes encoder, Bytes merges, const std::string& encoder_name = "encoder.json",
                            const std::string& merges_name = "vocab.bpe", TT_LOC) {
   const io::Source source{encoder_name, "a GPT-2 vocabulary", loc}, list{merges_name, "GPT-2 merges", loc};
@@ -331,7 +303,11 @@ inline BpeModel parse_gpt2(Bytes encoder, Bytes merges, const std::string& encod
     made.insert(model.tokens[static_cast<size_t>(left)] + model.tokens[static_cast<size_t>(right)]);
   for (size_t i = 0; i < model.tokens.size(); ++i) {
     const std::string& token = model.tokens[i];
-    if (token.size() > 1 && !made.contains(token)) model.specials[token] = static_cast<int32_t>(i);
+    if (token.size() < 2 || made.contains(token)) continue;
+    if (token[0] == ' ')
+      bpe::reject_damaged(list, "merges for all tokens but special ones",
+                          "none that makes " + io::in_quotes(token));
+    model.specials[token] = static_cast<int32_t>(i);
   }
   return reader.finish();
 }
@@ -384,7 +360,7 @@ inline std::string to_tokenizer_json(const BpeModel& model, TT_LOC) {
                 "]}";
   return "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\n\"added_tokens\":[" + added +
          "],\n\"normalizer\":null,\n\"pre_tokenizer\":" + pre_tokenizer +
-         ",\n\"post_processor\":null,\n\"decoder\":" + byte_level(true) +
+         ",\n\"post_processor\":" + bpe::template_json(model) + ",\n\"decoder\":" + byte_level(true) +
          ",\n\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":"
          "null,"
          "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":" +

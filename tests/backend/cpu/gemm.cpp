@@ -98,6 +98,18 @@ TEST_CASE("the result may be strided, or wider than a block") {
   CHECK(worst(wide, w.data(), 3100, 1, false, false, false) <= 1);
 }
 
+TEST_CASE("taller and deeper than a slab") {
+  for (const auto& [M, N, K] : {std::tuple{3600, 3, 1030}, {3, 5, 91'200}}) {
+    for (const bool accumulate : {false, true}) {
+      Problem p(M, N, K);
+      std::vector<float> out = p.c;
+      cpu::gemm({out.data(), tt::f32, {M, N}, {N, 1}}, {p.a.data(), tt::f32, {M, K}, {K, 1}},
+                {p.b.data(), tt::f32, {K, N}, {N, 1}}, accumulate);
+      CHECK(worst(p, out.data(), N, 1, false, false, accumulate) <= 1);
+    }
+  }
+}
+
 TEST_CASE("depth 0 gives zeros, or leaves what is accumulated onto") {
   float c[] = {1, 2, 3, 4}, none = 0;
   const View a{&none, tt::f32, {2, 0}, {0, 1}}, b{&none, tt::f32, {0, 2}, {2, 1}},
@@ -128,7 +140,7 @@ TEST_CASE("integers are exact and wrap") {
 }
 
 TEST_CASE("the same bits at one, two and three threads") {
-  for (const auto& [M, N, K] : {std::tuple{150, 170, 300}, {1, 4000, 333}, {400, 3, 200}}) {
+  for (const auto& [M, N, K] : {std::tuple{150, 170, 300}, {1, 4000, 333}, {400, 3, 200}, {3600, 40, 1030}}) {
     Problem p(M, N, K);
     std::vector<float> reference;
     for (const int threads : {1, 2, 3}) {

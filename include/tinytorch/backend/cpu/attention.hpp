@@ -31,8 +31,6 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 inline constexpr int64_t kKeyBlock =
     (96 + kTileRows - 1) / kTileRows * kTileRows;  // keys between two rescalings
 
-inline int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
-
 // One matrix [rows, cols] of a tensor [B, H, rows, cols].
 template <class S>
 Matrix<S> head_of(const View& x, int64_t batch, int64_t head) {

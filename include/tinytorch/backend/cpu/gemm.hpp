@@ -1,9 +1,9 @@
 // Matrix product on the CPU: C = A B, or C += A B, for any strides and dtypes.
 //
-// Five loops around a register tile. Slices of A and B are packed into panels that the innermost kernel reads
-// strictly forward: a panel of B fits the L1 cache, a block of A the L2. Packing also absorbs transposes,
-// zero-pads the edges and converts 16-bit floats, so one kernel serves all. 2 M N K FLOPs; limit: two vector
-// FMAs per cycle. Source: Van Zee and van de Geijn, "BLIS: a framework for rapidly instantiating BLAS
+// Loops around a register tile. Slabs of A and B are packed into panels that the innermost kernel reads
+// strictly forward: a panel of B fits the L1 cache, a block of A the L2, a slab the L3. Packing also absorbs
+// transposes, zero-pads the edges and converts 16-bit floats, so one kernel serves all. Threads wait for each
+// other twice a slab, so slabs are deep. 2 M N K FLOPs; limit: two vector FMAs per cycle. Source: Van Zee and van de Geijn, "BLIS: a framework for rapidly instantiating BLAS
 // functionality", 2015.
 #pragma once
 
@@ -29,8 +29,10 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 inline constexpr int64_t kTileRows = kSimdBytes == 64 ? 14 : (kSimdBytes == 32 ? 6 : 6);
 template <class T>
 inline constexpr int64_t kTileCols = 2 * kLanes<T>;
-inline constexpr int64_t kBlockK = 256;   // depth of a packed slice
-inline constexpr int64_t kBlockN = 3072;  // columns of B packed at a time
+inline constexpr int64_t kBlockK = 256;     // depth that the kernel runs through at once
+inline constexpr int64_t kBlockTiles = 16;  // height of a block of A, in tiles
+inline constexpr int64_t kSlabM = 16 * kBlockTiles * kTileRows, kSlabN = 3072;  // rows and columns of a slab
+inline constexpr int64_t kSlabSize = int64_t{1} << 22;  // its elements, where it is deeper than kBlockK
 
 // acc [kTileRows, kTileCols] = sum over k of a column of A (packed [K, kTileRows]) times a row of B ([K,
 // kTileCols]).
@@ -107,53 +109,83 @@ void maybe_parallel(bool parallel, int64_t n, int64_t grain, F&& f) {
   f(int64_t{0}, n);
 }
 
-// C (contiguous columns, rows c_row apart) = or += A B.
+inline int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
+
+// Rows m0 to m0 + M of A and columns n0 to n0 + N of B, between k0 and k0 + depth of both; packed, panel after
+// panel.
+struct Slab {
+  int64_t m0, n0, k0, M, N, depth;
+};
+
+// The panels of A, and those of B if `with_right`.
 template <class T, class S>
-void gemm_blocked(T* c, int64_t c_row, Matrix<S> a, Matrix<S> b, int64_t M, int64_t N, int64_t K,
-                  bool accumulate, bool parallel) {
+void pack_slab(T* packed_a, T* packed_b, const Matrix<S>& a, const Matrix<S>& b, const Slab& slab,
+               bool with_right, bool parallel) {
   constexpr int64_t kCols = kTileCols<T>;
-  const int64_t m_tiles = (M + kTileRows - 1) / kTileRows;
-  const int64_t n_block = std::min((N + kCols - 1) / kCols * kCols, kBlockN);
-  const int64_t depth_max = std::min(K, kBlockK);
-  Scratch<T> packed_a(m_tiles * kTileRows * depth_max), packed_b(n_block * depth_max);
-  parallel = parallel && 2 * M * N * K > 400'000;
-  for (int64_t n0 = 0; n0 < N; n0 += n_block) {
-    const int64_t cols = std::min(n_block, N - n0), n_tiles = (cols + kCols - 1) / kCols;
-    for (int64_t k0 = 0; k0 < K; k0 += kBlockK) {
-      const int64_t depth = std::min(kBlockK, K - k0);
-      maybe_parallel(parallel, m_tiles, 4, [&](int64_t begin, int64_t end) {
-        for (int64_t t = begin; t < end; ++t) {
-          pack_panel(packed_a.data() + t * kTileRows * depth, kTileRows,
-                     std::min(kTileRows, M - t * kTileRows), depth,
-                     a.data + t * kTileRows * a.row + k0 * a.col, a.row, a.col);
-        }
-      });
-      maybe_parallel(parallel, n_tiles, 4, [&](int64_t begin, int64_t end) {
-        for (int64_t t = begin; t < end; ++t) {
-          pack_panel(packed_b.data() + t * kCols * depth, kCols, std::min(kCols, cols - t * kCols), depth,
-                     b.data + k0 * b.row + (n0 + t * kCols) * b.col, b.col, b.row);
-        }
-      });
-      const bool add = accumulate || k0 > 0;
-      // Tasks run down blocks of A that stay in the L2 cache while every panel of B passes over them.
-      const int64_t block_tiles = std::clamp<int64_t>(m_tiles / (2 * thread_count()), 1, 16);
-      const int64_t m_blocks = (m_tiles + block_tiles - 1) / block_tiles;
-      const bool split_n = m_blocks < 2 * thread_count();
-      const int64_t n_chunk = split_n ? std::max<int64_t>(1, n_tiles / (2 * thread_count())) : n_tiles;
-      const int64_t n_chunks = (n_tiles + n_chunk - 1) / n_chunk;
-      maybe_parallel(parallel, m_blocks * n_chunks, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t task = begin; task < end; ++task) {
-          const int64_t i0 = task / n_chunks * block_tiles, j0 = task % n_chunks * n_chunk;
-          for (int64_t j = j0; j < std::min(n_tiles, j0 + n_chunk); ++j) {
-            for (int64_t i = i0; i < std::min(m_tiles, i0 + block_tiles); ++i) {
-              compute_tile(depth, packed_a.data() + i * kTileRows * depth,
-                           packed_b.data() + j * kCols * depth, c + i * kTileRows * c_row + n0 + j * kCols,
-                           c_row, std::min(kTileRows, M - i * kTileRows), std::min(kCols, cols - j * kCols),
-                           add);
-            }
+  const int64_t lefts = tiles_of(slab.M, kTileRows), rights = with_right ? tiles_of(slab.N, kCols) : 0;
+  maybe_parallel(parallel, lefts + rights, 4, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      if (t < lefts) {
+        const int64_t row = t * kTileRows;
+        pack_panel(packed_a + row * slab.depth, kTileRows, std::min(kTileRows, slab.M - row), slab.depth,
+                   a.data + (slab.m0 + row) * a.row + slab.k0 * a.col, a.row, a.col);
+      } else {
+        const int64_t col = (t - lefts) * kCols;
+        pack_panel(packed_b + col * slab.depth, kCols, std::min(kCols, slab.N - col), slab.depth,
+                   b.data + slab.k0 * b.row + (slab.n0 + col) * b.col, b.col, b.row);
+      }
+    }
+  });
+}
+
+// C = or += the product of a packed slab; c is its corner. Tasks are blocks of C, all of about one size and
+// some for each thread; in a task, a block of A stays in the L2 cache while panels of B pass over it.
+template <class T>
+void multiply_slab(T* c, int64_t c_row, const T* packed_a, const T* packed_b, const Slab& slab,
+                   bool accumulate, bool parallel) {
+  constexpr int64_t kCols = kTileCols<T>;
+  const int64_t m_tiles = tiles_of(slab.M, kTileRows), n_tiles = tiles_of(slab.N, kCols);
+  const int64_t block = tiles_of(m_tiles, tiles_of(m_tiles, kBlockTiles)), blocks = tiles_of(m_tiles, block);
+  const int64_t wanted = parallel ? std::clamp<int64_t>(8 * thread_count() / blocks, 1, n_tiles) : 1;
+  const int64_t strip = tiles_of(n_tiles, wanted), strips = tiles_of(n_tiles, strip);
+  maybe_parallel(parallel, blocks * strips, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t i0 = task % blocks * block, j0 = task / blocks * strip;
+      for (int64_t k = 0; k < slab.depth; k += kBlockK) {
+        const int64_t depth = std::min(kBlockK, slab.depth - k);
+        for (int64_t j = j0; j < std::min(n_tiles, j0 + strip); ++j) {
+          for (int64_t i = i0; i < std::min(m_tiles, i0 + block); ++i) {
+            const int64_t row = i * kTileRows, col = j * kCols;
+            compute_tile(depth, packed_a + row * slab.depth + k * kTileRows,
+                         packed_b + col * slab.depth + k * kCols, c + row * c_row + col, c_row,
+                         std::min(kTileRows, slab.M - row), std::min(kCols, slab.N - col),
+                         accumulate || k > 0);
           }
         }
-      });
+      }
+    }
+  });
+}
+
+// C (contiguous columns, rows c_row apart) = or += A B.
+template <class T, class S>
+void gemm_blocked(T* c, int64_t c_row, const Matrix<S>& a, const Matrix<S>& b, int64_t M, int64_t N,
+                  int64_t K, bool accumulate, bool parallel) {
+  constexpr int64_t kCols = kTileCols<T>;
+  const int64_t height = std::min(tiles_of(M, kTileRows) * kTileRows, kSlabM);
+  const int64_t width = std::min(tiles_of(N, kCols) * kCols, kSlabN);
+  const int64_t most = std::max(kBlockK, kSlabSize / (height + width) / kBlockK * kBlockK);
+  Scratch<T> packed_a(height * std::min(K, most)), packed_b(width * std::min(K, most));
+  parallel = parallel && 2 * M * N * K > 400'000;
+  for (int64_t n0 = 0; n0 < N; n0 += width) {
+    for (int64_t k0 = 0; k0 < K; k0 += most) {
+      for (int64_t m0 = 0; m0 < M; m0 += height) {
+        const Slab slab{
+            m0, n0, k0, std::min(height, M - m0), std::min(width, N - n0), std::min(most, K - k0)};
+        pack_slab(packed_a.data(), packed_b.data(), a, b, slab, m0 == 0, parallel);
+        multiply_slab(c + m0 * c_row + n0, c_row, packed_a.data(), packed_b.data(), slab,
+                      accumulate || k0 > 0, parallel);
+      }
     }
   }
 }

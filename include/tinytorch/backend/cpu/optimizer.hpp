@@ -210,11 +210,22 @@ TT_API void gradient_factor(const View& scalars, std::span<const View> gradients
       parallel_for(static_cast<int64_t>(partial.size()), 1, [&](int64_t begin, int64_t end) {
         for (int64_t piece = begin; piece < end; ++piece) {
           const int64_t last = std::min(g.numel(), (piece + 1) * kOptimizerGrain);
-          double sum = 0;
-          for (int64_t i = piece * kOptimizerGrain; i < last; ++i) {
-            const double value = convert<double>(g.as<const T>()[i]);
-            sum += value * value;
+          constexpr int64_t kLanes = 16;  // sums side by side: one alone waits for each addition
+          double sums[kLanes] = {};
+          int64_t i = piece * kOptimizerGrain;
+          for (; i + kLanes <= last; i += kLanes) {
+            TT_SIMD
+            for (int64_t k = 0; k < kLanes; ++k) {
+              const double value = convert<double>(g.as<const T>()[i + k]);
+              sums[k] += value * value;
+            }
           }
+          for (; i < last; ++i) {
+            const double value = convert<double>(g.as<const T>()[i]);
+            sums[0] += value * value;
+          }
+          double sum = 0;
+          for (const double part : sums) sum += part;
           partial[static_cast<size_t>(piece)] = sum;
         }
       });

@@ -1,0 +1,191 @@
+// One training step of GPT-2 124M on the CPU: forward, backward, clipping, AdamW; f32, without dropout.
+//
+//   bench_gpt2                     the step op by op: time, and the share of what the machine can do
+//   bench_gpt2 --batch 1 --tokens 256 --steps 5 --json out.json
+//   bench_gpt2 --serve             answers requests on stdin: the driver bench/compare_gpt2.py alternates it
+//                                  with PyTorch
+// The limit of a row is the larger of bytes / copy bandwidth and FLOPs / multiply-add peak, as in bench_ops.
+// Tokens are random, the same in every step, so that the loss falls and can be compared.
+#include <CLI/CLI.hpp>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <peak.hpp>
+#include <tinytorch/io/safetensors.hpp>
+#include <tinytorch/layers/adam.hpp>
+#include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tinytorch.hpp>
+#include <tinytorch/transformer/gpt2.hpp>
+
+using nlohmann::json;
+namespace tt = tinytorch;
+using tt::benchmarking::SteadyClock;
+
+namespace {
+
+// Processor time of this process, all threads.
+double processor_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+struct Row {
+  double seconds = 0, flops = 0, bytes = 0;
+  int64_t calls = 0;
+};
+using Profile = std::map<std::string, Row>;
+
+// Adds up the time and the cost of every op, by name and, for products, by shape.
+class OpTimes final : public tt::OpObserver {
+ public:
+  explicit OpTimes(Profile& profile) : rows_(profile) { tt::op_observer() = this; }
+  ~OpTimes() override { tt::op_observer() = nullptr; }
+  void before(const tt::PrimitiveBase&, const tt::Tensors&) override { start_ = clock_(); }
+  void after(const tt::PrimitiveBase& op, const tt::Tensors& inputs, const tt::Tensors&,
+             tt::Cost cost) override {
+    const double seconds = clock_() - start_;
+    std::string name = op.name();
+    if (name.starts_with("matmul") || name.starts_with("linear")) {
+      name += " " + inputs[0].shape().str() + " " + inputs[1].shape().str();
+    }
+    Row& row = rows_[name];
+    row.seconds += seconds, row.flops += cost.flops, row.bytes += cost.bytes, row.calls += 1;
+  }
+
+ private:
+  SteadyClock clock_;
+  double start_ = 0;
+  Profile& rows_;
+};
+
+class Training {
+ public:
+  Training(int64_t batch, int64_t length)
+      : model_({.embedding_dropout = 0, .attention_dropout = 0, .residual_dropout = 0}),
+        optimizer_(model_.named_parameters(), {.lr = 3e-4, .beta2 = 0.95, .weight_decay = 0.1}),
+        tokens_(tt::randint(0, model_.vocabulary(), {batch, length})),
+        targets_(tt::randint(0, model_.vocabulary(), {batch, length})) {}
+
+  double step() {
+    optimizer_.zero_grad();
+    const tt::Tensor loss = model_.loss(tokens_, targets_);
+    loss.backward();
+    optimizer_.step_clipped(1.0);
+    return loss.item<double>();
+  }
+  // The same, and where its time went.
+  void profile(Profile& rows) {
+    const SteadyClock clock;
+    optimizer_.zero_grad();
+    {
+      const OpTimes times(rows);
+      model_.loss(tokens_, targets_).backward();
+    }
+    const double start = clock();
+    optimizer_.step_clipped(1.0);
+    Row& row = rows["clip and AdamW"];
+    row.seconds += clock() - start, row.calls += 1;
+    for (const auto& p :
+         model_.named_parameters()) {  // the norm reads g; the update p, g, m, v and writes p, m, v
+      row.bytes += 8 * 4 * static_cast<double>(p.tensor.numel());
+    }
+  }
+  // The weights, and the tokens beside them, for a peer that is to do the same.
+  void save(const std::string& path) const {
+    tt::StateDict tensors = model_.state_dict();
+    tensors.emplace("tokens", tokens_), tensors.emplace("targets", targets_);
+    tt::save_safetensors(path, tensors);
+  }
+
+ private:
+  tt::Gpt2 model_;
+  tt::AdamW optimizer_;
+  tt::Tensor tokens_, targets_;
+};
+
+// GB/s, read plus written, of copying 64 MiB.
+double measure_copy() {
+  constexpr int64_t kCount = 1 << 24;
+  const tt::Tensor from = tt::ones({kCount}), to = tt::zeros({kCount});
+  const auto copy = [&] {
+    tt::parallel_for(kCount, 65536, [&](int64_t begin, int64_t end) {
+      std::memcpy(to.data<float>() + begin, from.data<float>() + begin, static_cast<size_t>(end - begin) * 4);
+    });
+  };
+  return 8.0 * kCount / tt::statistics::median(tt::benchmarking::time_calls(copy, 9)) * 1e-9;
+}
+
+// One JSON request a line, one answer a line: {"save": path}, or {"step": true}.
+int serve(Training& training) {
+  for (std::string line; std::getline(std::cin, line);) {
+    const json request = json::parse(line);
+    json answer = json::object();
+    if (request.contains("save")) training.save(request.at("save"));
+    if (request.contains("step")) {
+      const double processor = processor_seconds(), start = SteadyClock{}(), loss = training.step();
+      answer = {{"seconds", SteadyClock{}() - start},
+                {"processor", processor_seconds() - processor},
+                {"loss", loss}};
+    }
+    std::cout << answer.dump() << std::endl;
+  }
+  return 0;
+}
+
+json report(Training& training, int64_t steps) {
+  const double peak = bench::measure_fma_peak(), copy = measure_copy();
+  training.step();  // first touches of memory
+  const double seconds =
+      tt::statistics::median(tt::benchmarking::time_calls([&] { training.step(); }, steps));
+  Profile profile;
+  for (int64_t i = 0; i < steps; ++i) training.profile(profile);
+  std::vector<std::pair<std::string, Row>> rows(profile.begin(), profile.end());
+  std::ranges::sort(rows, [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  std::printf("%d threads, multiply-add peak %.0f GFLOP/s, copy %.1f GB/s\n", tt::thread_count(), peak, copy);
+  std::printf("%-44s %6s %9s %9s %9s %7s\n", "a step", "calls", "ms", "GFLOP/s", "GB/s", "limit");
+  json out = json::array();
+  double limit_all = 0;
+  const double each = 1.0 / static_cast<double>(steps);
+  for (const auto& [name, row] : rows) {
+    const double limit = std::max(row.flops / (peak * 1e9), row.bytes / (copy * 1e9));
+    limit_all += limit * each;
+    std::printf("%-44s %6lld %9.2f %9.1f %9.1f %6.0f%%\n", name.c_str(),
+                static_cast<long long>(row.calls / steps), row.seconds * each * 1e3,
+                row.flops / row.seconds * 1e-9, row.bytes / row.seconds * 1e-9, 100 * limit / row.seconds);
+    out.push_back({{"name", name},
+                   {"calls", row.calls / steps},
+                   {"seconds", row.seconds * each},
+                   {"flops", row.flops * each},
+                   {"bytes", row.bytes * each}});
+  }
+  std::printf("%-44s %6s %9.2f %9s %9s %6.0f%%\n", "the step", "", seconds * 1e3, "", "",
+              100 * limit_all / seconds);
+  return {{"seconds", seconds}, {"fma_peak_gflop_per_s", peak}, {"copy_gb_per_s", copy}, {"rows", out}};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Times a training step of GPT-2 124M"};
+  int64_t batch = 4, length = 64, steps = 3;
+  int threads = 0;
+  bool serving = false;
+  std::string json_path;
+  app.add_option("--batch", batch, "sequences a step")->check(CLI::Range(1, 1024));
+  app.add_option("--tokens", length, "tokens of a sequence")->check(CLI::Range(1, 1024));
+  app.add_option("--steps", steps, "steps to time, and again to profile")->check(CLI::Range(1, 1000));
+  app.add_option("--threads", threads, "default: all");
+  app.add_option("--json", json_path, "also write the numbers here");
+  app.add_flag("--serve", serving, "answer requests on standard input");
+  CLI11_PARSE(app, argc, argv);
+  if (threads > 0) tt::set_thread_count(threads);
+  Training training(batch, length);
+  if (serving) return serve(training);
+  const json result = report(training, steps);
+  if (!json_path.empty()) std::ofstream(json_path) << result.dump(1) << "\n";
+  return 0;
+}

@@ -1,0 +1,125 @@
+// What the vocabulary files of byte-level BPE have in common (bpe_files.hpp): how they spell bytes, and the
+// model that tokens and merges add up to, as they are read.
+//
+// Files spell bytes as printable characters: those that Latin-1 prints stand for themselves, the others are
+// U+0100 and up; a space is U+0120.
+#pragma once
+
+#include <tinytorch/io/json.hpp>
+#include <tinytorch/transformer/bpe.hpp>
+#include <unordered_map>
+
+namespace tinytorch::inline TT_BUILD::bpe {
+
+// Each token is a string and a row of an embedding: a file cannot ask for more than this.
+inline constexpr int64_t kVocabularyLimit = int64_t{1} << 20;
+
+// The character that spells each byte.
+inline constexpr std::array<uint32_t, 256> kSpelling = [] {
+  std::array<uint32_t, 256> codes{};
+  for (uint32_t i = 0; i < 256; ++i)
+    codes[kByteOrder[i]] = i < kPrintedBytes ? uint32_t{kByteOrder[i]} : 256 + i - kPrintedBytes;
+  return codes;
+}();
+
+// And back: the byte that a character spells, or -1.
+inline constexpr std::array<int, 512 - kPrintedBytes> kSpelledByte = [] {
+  std::array<int, 512 - kPrintedBytes> bytes{};
+  for (int& byte : bytes) byte = -1;
+  for (uint32_t byte = 0; byte < 256; ++byte) bytes[kSpelling[byte]] = static_cast<int>(byte);
+  return bytes;
+}();
+
+inline std::string spelled(std::string_view bytes) {
+  std::string out;
+  for (const char c : bytes) append_utf8(out, kSpelling[static_cast<unsigned char>(c)]);
+  return out;
+}
+// The bytes, or nothing when some character spells none.
+inline std::optional<std::string> unspelled(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const unicode::Unit unit = unicode::unit_at(text, at);
+    const int byte = unit.code < kSpelledByte.size() ? kSpelledByte[unit.code] : -1;
+    if (byte < 0) return std::nullopt;
+    out += static_cast<char>(byte);
+    at += unit.length;
+  }
+  return out;
+}
+
+// Refuses what contradicts itself.
+[[noreturn]] inline void reject_damaged(const io::Source& source, const std::string& expected,
+                                        const std::string& found) {
+  source.reject(expected, found, "TT-IO-03", "the file is cut, damaged or edited: fetch or save it again");
+}
+
+// Collects what the files of vocabulary and merges say, which may be one; refuses them by name.
+class ModelReader {
+ public:
+  ModelReader(const io::Source& vocabulary, const io::Source& merges)
+      : vocabulary_(vocabulary), merges_(merges) {}
+
+  BpeModel model;
+
+  // "token": number, as in encoder.json and "vocab"; `raw` when the name is the bytes and not their spelling.
+  void add(const std::string& name, const Json& value, bool raw = false) {
+    const int64_t number = value.integer().value_or(-1);
+    if (number < 0 || number >= kVocabularyLimit) {
+      reject_damaged(
+          vocabulary_, "token numbers from 0 to " + std::to_string(kVocabularyLimit - 1),
+          (value.integer() ? std::to_string(number) : value.kind()) + " for token " + io::in_quotes(name));
+    }
+    const std::optional<std::string> bytes = raw ? std::optional(name) : unspelled(name);
+    if (!bytes || bytes->empty()) {
+      vocabulary_.reject("tokens spelled in the 256 characters of byte-level BPE",
+                         "token " + io::in_quotes(name), "TT-IO-04",
+                         "tokenizers whose tokens are characters (SentencePiece, WordPiece) cannot be read");
+    }
+    if (static_cast<size_t>(number) >= model.tokens.size())
+      model.tokens.resize(static_cast<size_t>(number) + 1);
+    std::string& place = model.tokens[static_cast<size_t>(number)];
+    if (!place.empty())
+      reject_damaged(vocabulary_, "each number once",
+                     io::in_quotes(name) + " with the number of " + io::in_quotes(place));
+    place = *bytes;
+    if (raw) {
+      model.specials[name] = static_cast<int32_t>(number);
+    } else {
+      numbers_.emplace(name, static_cast<int32_t>(number));
+    }
+  }
+
+  // Names as spelled in the file. The place, such as "line" 12, is for messages.
+  void add_merge(const std::string& left, const std::string& right, const char* kind, size_t number) {
+    const auto a = numbers_.find(left), b = numbers_.find(right);
+    if (a == numbers_.end() || b == numbers_.end()) {
+      reject_damaged(
+          merges_, "merges of tokens of the vocabulary",
+          io::in_quotes(a == numbers_.end() ? left : right) + " in " + kind + " " + std::to_string(number));
+    }
+    model.merges.push_back({a->second, b->second});
+  }
+  // "left right"
+  void add_merge(std::string_view line, const char* kind, size_t number) {
+    const size_t space = line.find(' ');
+    if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
+      reject_damaged(merges_, "two tokens with one space between them",
+                     io::in_quotes(line) + " in " + kind + " " + std::to_string(number));
+    }
+    add_merge(std::string(line.substr(0, space)), std::string(line.substr(space + 1)), kind, number);
+  }
+
+  BpeModel finish() {
+    if (const auto problem = BpeTokenizer::problem_of(model))
+      reject_damaged(vocabulary_, problem->expected, problem->found);
+    return std::move(model);
+  }
+
+ private:
+  const io::Source& vocabulary_;
+  const io::Source& merges_;
+  std::unordered_map<std::string, int32_t> numbers_;  // by spelling, without special tokens
+};
+
+}  // namespace tinytorch::inline TT_BUILD::bpe
