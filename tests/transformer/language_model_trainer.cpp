@@ -88,7 +88,7 @@ TEST_CASE("a certain text is learned, and reported on the way") {
   REQUIRE(reports.size() == static_cast<size_t>(steps / 10));
   CHECK(reports[0].train_loss > 1.5);
   CHECK(reports.back().train_loss < (steps == 60 ? 0.3 : 1.8));
-  CHECK(std::abs(reports.back().validation_loss - reports.back().train_loss) < 0.3);
+  CHECK(std::abs(reports.back().validation_loss - reports.back().train_loss) < (steps == 60 ? 0.3 : 1.0));
   CHECK(std::isnan(reports[0].validation_loss));
   CHECK(!std::isnan(reports[1].validation_loss));
   CHECK(reports[0].tokens == 10 * 8 * 8);

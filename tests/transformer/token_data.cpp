@@ -162,6 +162,40 @@ TEST_CASE("sequential windows: every token but the first is a target once, whate
   }
 }
 
+TEST_CASE("overlapping windows: still every token once, guessed from what the window before has shown") {
+  const files::TempFolder folder;
+  for (const int32_t count : {2, 6, 7, 8, 9, 10, 11, 40}) {
+    const TokenFile file = ramp(folder, count);
+    for (const int64_t overlap : {1, 2, 4}) {
+      SequentialWindows windows(file, {.batch_size = 2, .length = 5, .overlap = overlap});
+      std::vector<int64_t> targets;
+      int64_t batches = 0;
+      while (const auto batch = windows.next()) {
+        ++batches;
+        const auto x = values(batch->inputs), y = values(batch->targets);
+        const auto length = static_cast<size_t>(batch->inputs.size(1));
+        for (size_t i = 0; i < x.size(); ++i) {
+          const bool shared = x[i - i % length] > 0 && i % length < static_cast<size_t>(overlap);
+          CHECK(y[i] == (shared ? -100 : x[i] + 1));
+          if (!shared) targets.push_back(y[i]);
+        }
+      }
+      CHECK(batches == windows.batches_per_epoch());
+      std::vector<int64_t> expected(static_cast<size_t>(count) - 1);
+      std::iota(expected.begin(), expected.end(), 1);
+      CHECK(targets == expected);
+    }
+  }
+  const TokenFile file = ramp(folder, 40);
+  const tt::WindowOptions options{.length = 5, .overlap = 2};
+  CHECK(SequentialWindows(file, options).signature() ==
+        "sequential windows of 5, batches of 32, of 40 tokens, overlap 2");
+  for (const int64_t wrong : {-1, 5}) {
+    test::expect_error("TT-TEXT-05", "overlap must be",
+                       [&] { SequentialWindows w(file, {.length = 5, .overlap = wrong}); });
+  }
+}
+
 TEST_CASE("sequential windows resume exactly") {
   const files::TempFolder folder;
   const TokenFile file = ramp(folder, 100);

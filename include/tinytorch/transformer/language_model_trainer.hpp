@@ -61,24 +61,26 @@ struct LanguageModelTrainerOptions {
   std::FILE* progress = stdout;                // null: silent
 };
 
-// Mean loss per token over the first `batches` of a source, in evaluation mode and without a graph.
+// Mean loss per target that counts over the first `batches` of a source, in evaluation mode and without a graph.
 inline double mean_loss(LanguageModel& model, BatchSource& source, int64_t batches) {
   const NoGrad no_grad;
   const bool was_training = model.training();
   const Device device = model.device();
   model.eval();
   source.set_state({});
-  double sum = 0, tokens = 0;
+  double total = 0, tokens = 0;
   for (int64_t i = 0; i < batches; ++i) {
     const std::optional<Batch> loaded = source.next();
     if (!loaded) break;
     const Batch batch = loaded->to(device);
-    const auto count = static_cast<double>(batch.targets.numel());
-    sum += model.loss(batch.inputs, batch.targets).item<double>() * count;
+    const auto count =
+        static_cast<double>(sum(ne(loaded->targets, full({}, -100, i64, cpu))).item<int64_t>());
+    if (count == 0) continue;
+    total += model.loss(batch.inputs, batch.targets).item<double>() * count;
     tokens += count;
   }
   model.train(was_training);
-  return sum / tokens;
+  return total / tokens;
 }
 
 class LanguageModelTrainer {

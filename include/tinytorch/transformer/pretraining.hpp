@@ -25,6 +25,7 @@ struct PretrainingOptions {
   double beta1 = 0.9, beta2 = 0.95, weight_decay = 0.1, clip_norm = 1;
   uint64_t seed = 1;  // of the windows' places
   int64_t report_every = 10, evaluate_every = 250, evaluate_batches = 20, checkpoint_every = 1000;
+  int64_t overlap = 0;                         // of the windows that are evaluated (token_data.hpp)
   double flops_per_token = 0, peak_flops = 0;  // for the share of the peak; 0: unknown
   std::string folder{};                        // empty: nothing is kept
   bool resume = false;
@@ -42,7 +43,8 @@ inline std::vector<TrainingReport> pretrain(LanguageModel& model, const TokenFil
                   {.lr = o.lr, .beta1 = o.beta1, .beta2 = o.beta2, .weight_decay = o.weight_decay}, loc);
   optimizer.exclude_from_weight_decay([](const NamedTensor& p) { return p.tensor.rank() < 2; });
   RandomWindows windows(train, {.batch_size = o.batch, .length = o.length, .seed = o.seed}, loc);
-  SequentialWindows held_out(validation, {.batch_size = o.batch, .length = o.length}, loc);
+  SequentialWindows held_out(validation, {.batch_size = o.batch, .length = o.length, .overlap = o.overlap},
+                             loc);
   const auto in_folder = [&](const char* name) { return o.folder.empty() ? "" : o.folder + "/" + name; };
   const std::string log = in_folder("log.jsonl"), checkpoint = in_folder("checkpoint.safetensors");
   const int64_t warm_up = std::min(o.warm_up, o.steps - 1);
