@@ -6,6 +6,7 @@
 //   bytes, flops                      of one call, at the least: each operand read once, each result written
 //                                     once
 //   tensor_bytes                      of its largest operand
+//   tokens                            that a step trains on; 0: it is no language model's
 //   sets, calls                       a sample makes `calls` calls, turn by turn on `sets` sets of operands,
 //                                     together several times the L2 cache: no call finds its data there
 //   peers                             what to compare with: variants that the peer knows
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <gpt2_step.hpp>
 #include <map>
 #include <memory>
 #include <string>
@@ -44,7 +46,7 @@ struct CudaCase {
   tt::DType dtype = tt::f32;
   std::vector<int64_t> shape = {};
   std::vector<std::string> peers = {};
-  double bytes = 0, flops = 0, tensor_bytes = 0;
+  double bytes = 0, flops = 0, tensor_bytes = 0, tokens = 0;
   bool graph = true;  // captured and replayed, so that the host's work is not timed
   std::map<std::string, int64_t> options = {};
   int64_t sets = 1, calls = 1;
@@ -63,6 +65,7 @@ class CudaCaseList {
     linear();
     conv();
     whole_steps();
+    gpt2_steps();
   }
   std::vector<CudaCase> cases;
 
@@ -199,6 +202,20 @@ class CudaCaseList {
     digits.shape = {smaller(256, 8)}, digits.peers = {"eager", "compile"};
     add(std::move(digits));
     cases.back().sets = cases.back().calls = 1;  // its data is meant to stay in the cache
+  }
+
+  void gpt2_steps() {
+    for (const int64_t batch : {32, 64}) {
+      const Gpt2Step step = shrink_ == 1 ? Gpt2Step::small(batch) : Gpt2Step::tiny();
+      CudaCase c{.name = "gpt2 124M step, T=1024 B=" + std::to_string(batch) + " bf16",
+                 .group = "gpt2_step",
+                 .op = "gpt2_step",
+                 .dtype = tt::bf16};
+      c.shape = {step.B, step.T, step.C}, c.peers = {"eager", "compile"};
+      c.options = step.options(), c.tokens = step.tokens(), c.flops = step.flops();
+      add(std::move(c));
+      cases.back().sets = cases.back().calls = 1;
+    }
   }
 
  public:
@@ -368,6 +385,7 @@ inline Work make_work(const CudaCase& c, tt::Device device) {
   if (c.op == "conv2d") return conv_work(c, device);
   if (c.op == "adamw") return adamw_work(c, device);
   if (c.op == "digits_step") return digits_work(c, device);
+  if (c.op == "gpt2_step") return Gpt2Step::of(c.shape, c.options).work(c.dtype, device);
   return row_work(c, device);
 }
 
