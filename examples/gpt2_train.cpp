@@ -105,38 +105,8 @@ int run(Settings s) {
   return reached ? 0 : 1;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  Settings s;
-  tt::PretrainingOptions& t = s.training;
-  CLI::App app("Train a GPT-2");
-  app.option_defaults()->always_capture_default();
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+void add_training_options(CLI::App& app, tt::PretrainingOptions& t) {
   const CLI::Range counts(1, 1 << 20);
-  auto* data =
-      app.add_option("--data", s.data, "Folder with train.bin and val.bin")->check(CLI::ExistingDirectory);
-  auto* text = app.add_option("--text", s.text, "Text file to make them from, in the run's folder");
-  auto* vocabulary =
-      app.add_option("--vocabulary", s.vocabulary, "Folder of a byte-level BPE, or tokenizer.json");
-  text->check(CLI::ExistingFile)->needs(vocabulary)->excludes(data);
-  vocabulary->check(CLI::ExistingPath);
-  app.add_option_function<std::string>(
-         "--size",
-         [&](const std::string& name) {
-           const Size& size = kSizes.at(name);
-           s.layers = size.layers, s.heads = size.heads, s.features = size.features;
-         },
-         "gpt2, medium, large or xl; what follows it changes it")
-      ->check(CLI::IsMember(kSizes))
-      ->trigger_on_parse();
-  app.add_option("--layers", s.layers, "Blocks")->check(counts);
-  app.add_option("--heads", s.heads, "Heads of attention")->check(counts);
-  app.add_option("--features", s.features, "Width; a multiple of the heads")->check(counts);
-  app.add_option("--context", t.length, "Tokens seen at once")->check(counts);
-  app.add_option("--pad", s.multiple, "The embedding's rows are a multiple of this")->check(counts);
-  app.add_option("--device", s.device, "Where to compute")->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_flag("--bf16", s.bf16, "Parameters in bf16, updated through f32");
   app.add_option("--batch", t.batch, "Windows per batch")->check(counts);
   app.add_option("--accumulate", t.accumulate, "Batches per step")->check(counts);
   app.add_option("--steps", t.steps, "Steps of the whole run")->check(counts);
@@ -146,12 +116,50 @@ int main(int argc, char** argv) {
   app.add_option("--lr-end", t.lr_end, "Learning rate at the end");
   app.add_option("--weight-decay", t.weight_decay, "Of matrices");
   app.add_option("--clip", t.clip_norm, "Largest gradient norm; 0: any");
-  app.add_option("--dropout", s.dropout, "Probability of dropout")->check(CLI::Range(0.0, 0.9));
   app.add_option("--seed", t.seed, "Seed of weights, places and sample");
   app.add_option("--report-every", t.report_every, "Steps between reports")->check(counts);
   app.add_option("--evaluate-every", t.evaluate_every, "Steps between evaluations");
   app.add_option("--evaluate-batches", t.evaluate_batches, "Batches of an evaluation")->check(counts);
   app.add_option("--checkpoint-every", t.checkpoint_every, "Steps between checkpoints");
+}
+
+void add_model_options(CLI::App& app, Settings& s) {
+  const CLI::Range counts(1, 1 << 20);
+  const auto take_size = [&s](const std::string& name) {
+    const Size& size = kSizes.at(name);
+    s.layers = size.layers, s.heads = size.heads, s.features = size.features;
+  };
+  app.add_option_function<std::string>("--size", take_size,
+                                       "gpt2, medium, large or xl; what follows changes it")
+      ->check(CLI::IsMember(kSizes))
+      ->trigger_on_parse();
+  app.add_option("--layers", s.layers, "Blocks")->check(counts);
+  app.add_option("--heads", s.heads, "Heads of attention")->check(counts);
+  app.add_option("--features", s.features, "Width; a multiple of the heads")->check(counts);
+  app.add_option("--context", s.training.length, "Tokens seen at once")->check(counts);
+  app.add_option("--pad", s.multiple, "The embedding's rows are a multiple of this")->check(counts);
+  app.add_option("--dropout", s.dropout, "Probability of dropout")->check(CLI::Range(0.0, 0.9));
+  app.add_flag("--bf16", s.bf16, "Parameters in bf16, updated through f32");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings s;
+  tt::PretrainingOptions& t = s.training;
+  CLI::App app("Train a GPT-2");
+  app.option_defaults()->always_capture_default();
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  auto* data =
+      app.add_option("--data", s.data, "Folder with train.bin and val.bin")->check(CLI::ExistingDirectory);
+  auto* text = app.add_option("--text", s.text, "Text file to make them from, in the run's folder");
+  auto* vocabulary =
+      app.add_option("--vocabulary", s.vocabulary, "Folder of a byte-level BPE, or tokenizer.json");
+  text->check(CLI::ExistingFile)->needs(vocabulary)->excludes(data);
+  vocabulary->check(CLI::ExistingPath);
+  app.add_option("--device", s.device, "Where to compute")->check(CLI::IsMember({"cpu", "cuda"}));
+  add_model_options(app, s);
+  add_training_options(app, t);
   auto* folder = app.add_option("--folder", t.folder, "Where the run is kept: checkpoint, log, loss.svg");
   text->needs(folder);
   app.add_flag("--resume", t.resume, "Continue the folder's run")->needs(folder);
