@@ -1,6 +1,6 @@
 // A GPT that reads characters: trained on any text file, it continues it.
 //
-//   gpt_chars                                                    sentences of a grammar, on the CPU, 3 minutes
+//   gpt_chars                                                    sentences of a grammar, minutes on two cores
 //   gpt_chars input.txt --preset shakespeare --device cuda       Karpathy's recipe: 10 M parameters, a minute
 //   gpt_chars input.txt --folder run                             again with --resume: as if never stopped
 //
