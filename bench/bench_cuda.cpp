@@ -27,10 +27,10 @@ using tt::benchmarking::SteadyClock;
 namespace {
 
 json describe(const CudaCase& c) {
-  return {{"name", c.name},      {"group", c.group}, {"op", c.op},       {"dtype", name_of(c.dtype)},
-          {"shape", c.shape},    {"peers", c.peers}, {"bytes", c.bytes}, {"flops", c.flops},
-          {"graph", c.graph},    {"sets", c.sets},   {"calls", c.calls}, {"tensor_bytes", c.tensor_bytes},
-          {"options", c.options}};
+  return {{"name", c.name},     {"group", c.group},    {"op", c.op},       {"dtype", name_of(c.dtype)},
+          {"shape", c.shape},   {"peers", c.peers},    {"bytes", c.bytes}, {"flops", c.flops},
+          {"graph", c.graph},   {"sets", c.sets},      {"calls", c.calls}, {"tensor_bytes", c.tensor_bytes},
+          {"tokens", c.tokens}, {"options", c.options}};
 }
 
 // One case, ready to be measured as often as wanted.
@@ -73,6 +73,7 @@ class Prepared {
       answer["kernels_per_call"] = static_cast<double>(graph_->nodes()) / static_cast<double>(case_.calls);
     }
     if (!capture_error_.empty()) answer["capture_error"] = capture_error_;
+    if (device_.is_cuda()) answer["peak_bytes"] = cuda::memory_stats(device_.index).peak;
     return answer;
   }
 
@@ -138,6 +139,7 @@ class Bench {
 
   json prepare(const std::string& name) {
     release();
+    if (device_.is_cuda()) cuda::reset_peak(device_.index);
     for (const CudaCase& c : cases()) {
       if (c.name != name) continue;
       prepared_ = std::make_unique<Prepared>(c, device_);

@@ -245,6 +245,8 @@ class Comparison:
         result = {key: case[key] for key in ("name", "group", "bytes", "flops", "tensor_bytes", "sets", "calls")}
         result |= {"seconds": seconds, "quartiles": quartiles, **ready[0][3], "peers": {}}
         result["gb_per_s"], result["tflop_per_s"] = case["bytes"] / seconds * 1e-9, case["flops"] / seconds * 1e-12
+        if case.get("tokens"):
+            result["tokens"] = case["tokens"]
         for name, *_, said in ready[1:]:
             if name not in times:
                 continue
@@ -252,6 +254,8 @@ class Comparison:
             ratio, spread = middle([theirs / own for theirs, own in zip(times[name], times["ours"])])
             result["peers"][name] = {"seconds": peer_seconds, "ratio": ratio, "quartiles": spread, "mode": said["mode"]}
             result["peers"][name]["prepared_in"] = round(said["prepared_in"], 2)
+            if "peak_bytes" in said:
+                result["peers"][name]["peak_bytes"] = said["peak_bytes"]
         return result
 
 

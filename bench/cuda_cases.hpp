@@ -5,6 +5,7 @@
 //   bytes, flops                      of one call, at the least: each operand read once, each result written
 //                                     once
 //   tensor_bytes                      of its largest operand
+//   tokens                            that a step trains on; 0: it is no language model's
 //   sets, calls                       a sample makes `calls` calls, turn by turn on `sets` sets of operands,
 //                                     together several times the L2 cache: no call finds its data there
 //   peers                             what to compare with: variants that the peer knows
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <gpt2_step.hpp>
 #include <map>
 #include <string>
 #include <tinytorch/tinytorch.hpp>
@@ -29,7 +31,7 @@ struct CudaCase {
   tt::DType dtype = tt::f32;
   std::vector<int64_t> shape = {};
   std::vector<std::string> peers = {};
-  double bytes = 0, flops = 0, tensor_bytes = 0;
+  double bytes = 0, flops = 0, tensor_bytes = 0, tokens = 0;
   bool graph = true;  // captured and replayed, so that the host's work is not timed
   std::map<std::string, int64_t> options = {};
   int64_t sets = 1, calls = 1;
@@ -49,6 +51,7 @@ class CudaCaseList {
     conv();
     attention();
     whole_steps();
+    gpt2_steps();
   }
   std::vector<CudaCase> cases;
 
@@ -208,6 +211,20 @@ class CudaCaseList {
     digits.shape = {smaller(256, 8)}, digits.peers = {"eager", "compile"};
     add(std::move(digits));
     cases.back().sets = cases.back().calls = 1;  // its data is meant to stay in the cache
+  }
+
+  void gpt2_steps() {
+    for (const int64_t batch : {32, 64}) {
+      const Gpt2Step step = shrink_ == 1 ? Gpt2Step::small(batch) : Gpt2Step::tiny();
+      CudaCase c{.name = "gpt2 124M step, T=1024 B=" + std::to_string(batch) + " bf16",
+                 .group = "gpt2_step",
+                 .op = "gpt2_step",
+                 .dtype = tt::bf16};
+      c.shape = {step.B, step.T, step.C}, c.peers = {"eager", "compile"};
+      c.options = step.options(), c.tokens = step.tokens(), c.flops = step.flops();
+      add(std::move(c));
+      cases.back().sets = cases.back().calls = 1;
+    }
   }
 
  public:

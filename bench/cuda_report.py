@@ -75,6 +75,15 @@ ROWS = [
         1.0,
         2.0,
     ),
+    (
+        "training step of GPT-2 124M bf16, T=1024, with clipping and AdamW, replayed / compile",
+        ["gpt2_step"],
+        "ratio",
+        ["compile"],
+        0.9,
+        1.1,
+    ),
+    ("the same / eager", ["gpt2_step"], "ratio", ["eager"], 1.3, 1.6),
     ("log-softmax forward / best of eager and compile", ["log_softmax"], "ratio", ["eager", "compile"], None, None),
     ("log-softmax backward / compile", ["log_softmax_backward"], "ratio", ["compile"], None, None),
     ("AdamW as above, both captured as a CUDA graph", ["adamw_captured"], "ratio", ["eager"], None, None),
@@ -194,6 +203,20 @@ def write_readme(path, report):
     write_whole(path, text)
 
 
+PEAK = 989.5e12  # FLOP/s of an H100's or H200's tensor cores in bf16
+
+
+def language_model_lines(results):
+    """Tokens a second, share of the peak and memory of the steps that train language models, ours and the peers'."""
+    lines = []
+    for r in results:
+        for name, one in [("ours", r), *r["peers"].items()] if r.get("tokens") else []:
+            share = r["flops"] / one["seconds"] / PEAK
+            line = f"{r['name']}, {name}: {r['tokens'] / one['seconds']:.0f} tokens/s, {share:.1%} of 989.5 TFLOP/s"
+            lines.append(line + (f", {one['peak_bytes'] * 1e-9:.1f} GB" if "peak_bytes" in one else ""))
+    return lines
+
+
 def print_report(report):
     print(f"\n{'case':<54} {'us':>10} {'GB/s':>7} {'TFLOP/s':>8} {'of copy':>8}  peers: time / ours (quartiles)")
     for r in report["cases"]:
@@ -205,6 +228,7 @@ def print_report(report):
         speeds = f"{r['seconds'] * 1e6:>10.2f} {r['gb_per_s']:>7.0f} {r['tflop_per_s']:>8.1f} {share:>8}"
         print(f"{r['name']:<54} {speeds}  {', '.join(peers)}{'' if r['mode'] == 'graph' else ' *'}")
     print("* timed call by call, not as a replayed graph\n")
+    print("\n".join([*language_model_lines(report["cases"]), ""]))
     print(markdown(report))
     print(f"\n{len(report['cases'])} cases measured, {len(report['failures'])} failures")
     for f in report["failures"]:

@@ -181,6 +181,7 @@ inline Work make_work(const CudaCase& c, tt::Device device) {
   if (c.op.starts_with("attention")) return attention_work(c, device);
   if (c.op == "adamw") return adamw_work(c, device);
   if (c.op == "digits_step") return digits_work(c, device);
+  if (c.op == "gpt2_step") return Gpt2Step::of(c.shape, c.options).work(c.dtype, device);
   return row_work(c, device);
 }
 

@@ -168,6 +168,69 @@ def digits_step(case, variant, device):
     return work
 
 
+class Gpt2(torch.nn.Module):
+    """GPT-2 with the head tied to the embedding; attention by scaled_dot_product_attention."""
+
+    def __init__(self, layers, heads, features, vocabulary, context):
+        super().__init__()
+        nn, c = torch.nn, features
+        self.heads = heads
+        self.tokens, self.positions = nn.Embedding(vocabulary, c), nn.Embedding(context, c)
+        self.blocks = nn.ModuleList(
+            nn.ModuleList(
+                [
+                    nn.LayerNorm(c),
+                    nn.Linear(c, 3 * c),
+                    nn.Linear(c, c),
+                    nn.LayerNorm(c),
+                    nn.Linear(c, 4 * c),
+                    nn.Linear(4 * c, c),
+                ]
+            )
+            for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(c)
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, 0, 0.02)
+
+    def forward(self, tokens, targets):
+        b, t = tokens.shape
+        x = self.tokens(tokens) + self.positions.weight[:t]
+        for norm_1, qkv, projection, norm_2, up, down in self.blocks:
+            q, k, v = (y.view(b, t, self.heads, -1).transpose(1, 2) for y in qkv(norm_1(x)).chunk(3, -1))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + projection(y.transpose(1, 2).reshape(b, t, -1))
+            x = x + down(F.gelu(up(norm_2(x)), approximate="tanh"))
+        return F.cross_entropy(F.linear(self.norm(x), self.tokens.weight).flatten(0, 1), targets.flatten())
+
+
+def gpt2_step(case, variant, device):
+    """Forward, backward, clipping and fused AdamW. Parameters are f32, products under autocast in the case's dtype:
+    PyTorch's way to keep f32 masters."""
+    (b, t, c), o, dtype = case["shape"], case["options"], DTYPES[case["dtype"]]
+    model = Gpt2(o["layers"], o["heads"], c, o["vocabulary"], t).to(device)
+    groups = [
+        {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.1},
+        {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=6e-4, fused=True, capturable=device.type == "cuda")
+    tokens, targets = (torch.randint(o["vocabulary"], (b, t), device=device) for _ in range(2))
+    loss_of = compiled(model, variant)
+
+    def work():
+        optimizer.zero_grad(set_to_none=True)
+        # Without its cache of casts, which a captured graph must not share with what runs outside.
+        with torch.autocast(device.type, dtype, cache_enabled=False):
+            loss = loss_of(tokens, targets)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.detach(), norm
+
+    return work
+
+
 def works(case, variant, device):
     """One call per set of operands. What is compiled, is compiled once for all sets."""
     op = case["op"]
@@ -185,6 +248,8 @@ def works(case, variant, device):
         make = lambda: attention(case, variant, device)  # noqa: E731
     elif op == "adamw":
         make = lambda: adamw(case, device)  # noqa: E731
+    elif op == "gpt2_step":
+        make = lambda: gpt2_step(case, variant, device)  # noqa: E731
     elif op == "digits_step":
         make = lambda: digits_step(case, variant, device)  # noqa: E731
     else:
@@ -264,9 +329,15 @@ class Server:
         what = request["do"]
         if what == "prepare":
             start = time.perf_counter()
+            on_device = self.device.type == "cuda"
+            before = torch.cuda.memory_allocated() if on_device else 0  # of the variants that are ready
+            if on_device:
+                torch.cuda.reset_peak_memory_stats()
             prepared = Prepared(request["case"], request["variant"], self.device)
             self.prepared[request["variant"]] = prepared
             answer = {"mode": "graph" if prepared.graph else "stream", "prepared_in": time.perf_counter() - start}
+            if on_device:
+                answer["peak_bytes"] = torch.cuda.max_memory_allocated() - before
             return answer | ({"capture_error": prepared.capture_error} if prepared.capture_error else {})
         if what == "measure":
             return self.prepared[request["variant"]].measure(request["seconds"])

@@ -20,7 +20,9 @@ class Bigram : public tt::LanguageModel {
     return table(tokens);
   }
   tt::Tensor head(const tt::Tensor& x) override { return tt::linear(x, table.weight); }
+  tt::Tensor head_weight() const override { return known_head ? table.weight : tt::Tensor(); }
   tt::Embedding table;
+  bool known_head = true;
 };
 
 struct Names : tt::Module {
@@ -50,7 +52,28 @@ TEST_CASE("forward is the head of the features; the loss is the mean of -log p o
   const std::vector<int64_t> wanted = targets.to_vector<int64_t>();
   for (size_t i = 0; i < 6; ++i)
     if (wanted[i] >= 0) expected -= std::log(p[i * 7 + static_cast<size_t>(wanted[i])]) / 5;
-  CHECK(model.loss(tokens, targets).item<double>() == doctest::Approx(expected).epsilon(1e-5));
+  for (const bool known : {true, false}) {  // by linear_cross_entropy; by the logits
+    model.known_head = known;
+    CHECK(model.loss(tokens, targets).item<double>() == doctest::Approx(expected).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("a model whose head is a product trains the same without its logits; its loss is f32 in bf16") {
+  tt::manual_seed(1);
+  Bigram model(7, 3);
+  const tt::Tensor tokens = tt::from_data<int64_t>({0, 1, 2, 6, 5, 4}, {2, 3});
+  const tt::Tensor targets = tt::from_data<int64_t>({1, 2, -100, 5, 4, 0}, {2, 3});
+  std::vector<std::vector<double>> gradients;
+  for (const bool known : {true, false}) {
+    model.known_head = known;
+    model.zero_grad();
+    model.loss(tokens, targets).backward();
+    gradients.push_back(model.table.weight.grad().to_vector<double>());
+  }
+  check_values(gradients[0], gradients[1], 1e-6);
+  model.known_head = true;
+  model.to(tt::bf16);
+  CHECK(model.loss(tokens, targets).dtype() == tt::f32);
 }
 
 TEST_CASE("what is not tokens is refused") {

@@ -108,7 +108,7 @@ TEST_CASE("random windows: shifted by one, inside the file, from every place") {
   RandomWindows windows(ramp(folder, 20), {.batch_size = 4, .length = 5, .seed = 3});
   std::set<int64_t> starts;
   for (int i = 0; i < 100; ++i) {
-    const tt::Batch batch = windows.next();
+    const tt::Batch batch = *windows.next();
     CHECK(batch.inputs.shape() == tt::Shape{4, 5});
     check_shifted(batch);
     for (size_t row = 0; row < 4; ++row) starts.insert(values(batch.inputs)[row * 5]);
@@ -123,14 +123,16 @@ TEST_CASE("random windows: the same seed gives the same, another seed others, an
   const TokenFile file = ramp(folder, 1000, TokenWidth::u32);
   const tt::WindowOptions options{.batch_size = 3, .length = 8, .seed = 5};
   RandomWindows a(file, options), b(file, options), other(file, {.batch_size = 3, .length = 8, .seed = 6});
-  for (int i = 0; i < 4; ++i) CHECK(values(a.next().inputs) == values(b.next().inputs));
-  CHECK(values(a.next().inputs) != values(other.next().inputs));
+  for (int i = 0; i < 4; ++i) CHECK(values(a.next()->inputs) == values(b.next()->inputs));
+  CHECK(values(a.next()->inputs) != values(other.next()->inputs));
+  CHECK(a.signature() == "random windows of 8, batches of 3, of 1000 tokens, seed 5");
+  CHECK(a.signature() != other.signature());
   const tt::LoaderState saved = a.state();
   CHECK(saved == tt::LoaderState{0, 5});
-  const auto expected = values(a.next().targets);
+  const auto expected = values(a.next()->targets);
   RandomWindows resumed(file, options);
   resumed.set_state(saved);
-  CHECK(values(resumed.next().targets) == expected);
+  CHECK(values(resumed.next()->targets) == expected);
   test::expect_error("TT-TEXT-05", "epoch 1, batch 0", [&] { resumed.set_state({1, 0}); });
   test::expect_error("TT-TEXT-05", "batch -1", [&] { resumed.set_state({0, -1}); });
 }
@@ -160,6 +162,40 @@ TEST_CASE("sequential windows: every token but the first is a target once, whate
   }
 }
 
+TEST_CASE("overlapping windows: still every token once, guessed from what the window before has shown") {
+  const files::TempFolder folder;
+  for (const int32_t count : {2, 6, 7, 8, 9, 10, 11, 40}) {
+    const TokenFile file = ramp(folder, count);
+    for (const int64_t overlap : {1, 2, 4}) {
+      SequentialWindows windows(file, {.batch_size = 2, .length = 5, .overlap = overlap});
+      std::vector<int64_t> targets;
+      int64_t batches = 0;
+      while (const auto batch = windows.next()) {
+        ++batches;
+        const auto x = values(batch->inputs), y = values(batch->targets);
+        const auto length = static_cast<size_t>(batch->inputs.size(1));
+        for (size_t i = 0; i < x.size(); ++i) {
+          const bool shared = x[i - i % length] > 0 && i % length < static_cast<size_t>(overlap);
+          CHECK(y[i] == (shared ? -100 : x[i] + 1));
+          if (!shared) targets.push_back(y[i]);
+        }
+      }
+      CHECK(batches == windows.batches_per_epoch());
+      std::vector<int64_t> expected(static_cast<size_t>(count) - 1);
+      std::iota(expected.begin(), expected.end(), 1);
+      CHECK(targets == expected);
+    }
+  }
+  const TokenFile file = ramp(folder, 40);
+  const tt::WindowOptions options{.length = 5, .overlap = 2};
+  CHECK(SequentialWindows(file, options).signature() ==
+        "sequential windows of 5, batches of 32, of 40 tokens, overlap 2");
+  for (const int64_t wrong : {-1, 5}) {
+    test::expect_error("TT-TEXT-05", "overlap must be",
+                       [&] { SequentialWindows w(file, {.length = 5, .overlap = wrong}); });
+  }
+}
+
 TEST_CASE("sequential windows resume exactly") {
   const files::TempFolder folder;
   const TokenFile file = ramp(folder, 100);
@@ -167,6 +203,7 @@ TEST_CASE("sequential windows resume exactly") {
   SequentialWindows a(file, options), b(file, options);
   for (int i = 0; i < 3; ++i) a.next();
   CHECK(a.state() == tt::LoaderState{0, 3});
+  CHECK(a.signature() == "sequential windows of 9, batches of 2, of 100 tokens");
   b.set_state(a.state());
   while (const auto expected = a.next()) CHECK(values(b.next()->inputs) == values(expected->inputs));
   CHECK(!b.next());
@@ -182,7 +219,7 @@ TEST_CASE("windows that cannot be") {
   test::expect_error("TT-TEXT-05", "must be at least 1", [&] { RandomWindows w(file, {.batch_size = 0}); });
   test::expect_error("TT-TEXT-05", "must be at least 1", [&] { SequentialWindows w(file, {.length = 0}); });
   RandomWindows least(file, {.batch_size = 1, .length = 4});
-  CHECK(values(least.next().targets) == std::vector<int64_t>{1, 2, 3, 4});
+  CHECK(values(least.next()->targets) == std::vector<int64_t>{1, 2, 3, 4});
 }
 
 TEST_CASE("copies of a file share the mapping, which outlives the name") {

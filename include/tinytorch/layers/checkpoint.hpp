@@ -14,7 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <tinytorch/io/safetensors.hpp>
-#include <tinytorch/layers/data_loader.hpp>
+#include <tinytorch/layers/batch_source.hpp>
 #include <tinytorch/layers/optimizer.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -24,7 +24,7 @@ struct RunState {
   int64_t step = 0;  // optimizer steps taken
   LoaderState loader;
   GeneratorState random;  // of the default generator
-  // Sums over the part of the epoch that is done.
+  // Sums over the part of the epoch, or of the time between reports, that is done.
   int64_t samples = 0;
   double loss_sum = 0, metric_sum = 0;
 };
@@ -71,25 +71,17 @@ inline double real(const Metadata& m, const std::string& key, const std::string&
   return number<double>(m, key, path, loc, [](const char* s, char** end) { return std::strtod(s, end); });
 }
 
-// What must be the same for the data order to continue.
-inline std::string loader_signature(const DataLoader& loader) {
-  const DataLoaderOptions& o = loader.options();
-  return std::to_string(loader.samples()) + " samples, batches of " + std::to_string(o.batch_size) +
-         (o.drop_last ? ", last dropped" : "") + (o.shuffle ? ", shuffled" : "") + ", seed " +
-         std::to_string(o.seed) + (o.augment ? ", augmented" : "");
-}
-
 }  // namespace checkpoint
 
 inline void save_checkpoint(const std::string& path, const Module& model, const Optimizer& optimizer,
-                            const DataLoader& loader, const RunState& run, TT_LOC) {
+                            const BatchSource& loader, const RunState& run, TT_LOC) {
   StateDict tensors;
   for (const auto& [name, tensor] : model.state_dict()) tensors.emplace("model." + name, tensor);
   for (const auto& [name, tensor] : optimizer.state_dict()) tensors.emplace("optimizer." + name, tensor);
   const Metadata metadata{
       {"format", kCheckpointFormat},
       {"step", std::to_string(run.step)},
-      {"loader", checkpoint::loader_signature(loader)},
+      {"loader", loader.signature()},
       {"loader.epoch", std::to_string(run.loader.epoch)},
       {"loader.batch", std::to_string(run.loader.batch)},
       {"random.seed", std::to_string(run.random.seed)},
@@ -104,7 +96,7 @@ inline void save_checkpoint(const std::string& path, const Module& model, const 
 // Restores model, optimizer, loader position and the default generator. The model, optimizer and loader must
 // be built as they were; what does not fit is named, and then nothing has been changed.
 inline RunState load_checkpoint(const std::string& path, Module& model, Optimizer& optimizer,
-                                DataLoader& loader, TT_LOC) {
+                                BatchSource& loader, TT_LOC) {
   Metadata m;
   const TensorMap tensors = load_safetensors(path, &m, loc);
   const std::string format = checkpoint::field(m, "format", path, loc);
@@ -112,10 +104,10 @@ inline RunState load_checkpoint(const std::string& path, Module& model, Optimize
     fail("TT-CKPT-01", path + ": expected the format " + kCheckpointFormat + ", found '" + format + "'", loc);
   }
   const std::string signature = checkpoint::field(m, "loader", path, loc);
-  if (signature != checkpoint::loader_signature(loader)) {
+  if (signature != loader.signature()) {
     fail("TT-CKPT-02",
-         path + ": the data loader differs\n  saved: " + signature + "\n  here:  " +
-             checkpoint::loader_signature(loader) + "\n  hint: resume with the same data and options",
+         path + ": the data loader differs\n  saved: " + signature + "\n  here:  " + loader.signature() +
+             "\n  hint: resume with the same data and options",
          loc);
   }
   RunState run;

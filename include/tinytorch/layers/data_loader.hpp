@@ -10,18 +10,12 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
-#include <optional>
 #include <tinytorch/layers/augment.hpp>
+#include <tinytorch/layers/batch_source.hpp>
 #include <tinytorch/layers/prefetch.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
 
 namespace tinytorch::inline TT_BUILD {
-
-struct Batch {
-  Tensor inputs;   // [B, ...]
-  Tensor targets;  // [B, ...]
-  Batch to(Device device) const { return {inputs.to(device), targets.to(device)}; }
-};
 
 struct DataLoaderOptions {
   int64_t batch_size = 32;
@@ -33,13 +27,7 @@ struct DataLoaderOptions {
   Augmentation augment{};  // for f32 inputs [N, C, H, W]; may change H and W, the same for all
 };
 
-// The next batch to be served.
-struct LoaderState {
-  int64_t epoch = 0, batch = 0;
-  friend bool operator==(const LoaderState&, const LoaderState&) = default;
-};
-
-class DataLoader {
+class DataLoader : public BatchSource {
  public:
   DataLoader(const Tensor& inputs, const Tensor& targets, DataLoaderOptions options = {}, TT_LOC);
   DataLoader(const DataLoader&) = delete;
@@ -52,11 +40,15 @@ class DataLoader {
   }
   const DataLoaderOptions& options() const { return options_; }
 
-  // The next batch of this epoch; nothing at its end, after which the next epoch begins.
-  std::optional<Batch> next();
-
-  LoaderState state() const { return state_; }
-  void set_state(LoaderState state, TT_LOC);
+  std::optional<Batch> next() override;
+  LoaderState state() const override { return state_; }
+  void set_state(LoaderState state, TT_LOC) override;
+  std::string signature() const override {
+    const DataLoaderOptions& o = options_;
+    return std::to_string(samples()) + " samples, batches of " + std::to_string(o.batch_size) +
+           (o.drop_last ? ", last dropped" : "") + (o.shuffle ? ", shuffled" : "") + ", seed " +
+           std::to_string(o.seed) + (o.augment ? ", augmented" : "");
+  }
 
   // Sample numbers in the order of epoch `epoch`.
   std::vector<int64_t> order(int64_t epoch) const;

@@ -12,6 +12,8 @@
 #include <tinytorch/autograd/engine.hpp>
 #include <tinytorch/layers/checkpoint.hpp>
 #include <tinytorch/layers/clip.hpp>
+#include <tinytorch/layers/data_loader.hpp>
+#include <tinytorch/layers/gradient_sum.hpp>
 #include <tinytorch/layers/json_lines.hpp>
 #include <tinytorch/layers/metrics.hpp>
 #include <tinytorch/layers/progress.hpp>
@@ -60,6 +62,9 @@ class Trainer {
     if (options_.epochs < 0 || options_.accumulate < 1 || !loss_) {
       fail("TT-TRAIN-01", "Trainer: needs a loss, epochs >= 0 and accumulate >= 1", loc);
     }
+    const Tensors parameters = optimizer_.parameters();
+    if (options_.accumulate > 1 && std::ranges::any_of(parameters, has_16_bits))
+      sums_.emplace(parameters, loc);
   }
 
   // Trains up to options.epochs epochs in total and reports each; evaluates on `test` after each if given.
@@ -134,6 +139,7 @@ class Trainer {
   // Returns the gradient norm, if it is needed for clipping.
   double train_step() {
     optimizer_.zero_grad();
+    if (sums_) sums_->clear();
     const int64_t total = samples_of_step();
     const Device device = model_.device();
     for (int64_t done = 0; done < total;) {
@@ -152,8 +158,10 @@ class Trainer {
         run_.metric_sum += options_.metric(output, batch.targets) * static_cast<double>(count);
       const double share = static_cast<double>(count) / static_cast<double>(total);
       (count == total ? loss : loss * share).backward();
+      if (sums_) sums_->add();
       done += count;
     }
+    if (sums_) sums_->give();
     const double norm_before = options_.clip_norm > 0
                                    ? clip_gradient_norm(optimizer_.parameters(), options_.clip_norm)
                                    : kNotMeasured;
@@ -194,6 +202,7 @@ class Trainer {
   TrainerOptions options_;
   Progress progress_;
   RunState run_;
+  std::optional<GradientSum> sums_;  // where the gradients' own dtype would lose what is added
 };
 
 }  // namespace tinytorch::inline TT_BUILD

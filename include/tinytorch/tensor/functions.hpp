@@ -237,6 +237,11 @@ struct CrossEntropyOptions {
 // logits [N, V], target i64 [N]
 TT_API Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {},
                             TT_LOC);
+// cross_entropy(linear(features, weight), target), mean or sum, for a large V: the logits exist for `rows` rows
+// at a time only (0: as many as fit 512 MiB on a device, 64 MiB on the CPU), and where a gradient is wanted it
+// is made with them. features [..., C], weight [V, C], target i64 [...] -> f32 (f64: f64), also of 16 bits.
+TT_API Tensor linear_cross_entropy(const Tensor& features, const Tensor& weight, const Tensor& target,
+                                   CrossEntropyOptions options = {}, int64_t rows = 0, TT_LOC);
 TT_API Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean, TT_LOC);
 TT_API Tensor bce_with_logits(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean,
                               TT_LOC);

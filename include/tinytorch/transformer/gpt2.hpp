@@ -63,9 +63,8 @@ class Gpt2 : public LanguageModel {
     const ResidualStream y = blocks.forward({x}, place);
     return normalize(final_norm, y, training() ? config.residual_dropout : 0).normalized;
   }
-  Tensor head(const Tensor& features) override {
-    return linear(features, own_head ? own_head->weight : token_embedding.weight);
-  }
+  Tensor head(const Tensor& features) override { return linear(features, head_weight()); }
+  Tensor head_weight() const override { return own_head ? own_head->weight : token_embedding.weight; }
 
   const Gpt2Config config;
   Embedding token_embedding;

@@ -20,6 +20,8 @@ class LanguageModel : public Module {
   virtual Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) = 0;
   // [..., C] -> [..., V]
   virtual Tensor head(const Tensor& features) = 0;
+  // [V, C] where the head is nothing but a product with it: then the loss needs no logits in memory.
+  virtual Tensor head_weight() const { return {}; }
 
   Tensor forward(const Tensor& tokens) override { return forward(tokens, nullptr); }
   Tensor forward(const Tensor& tokens, AttentionCache* cache) { return head(features(tokens, cache)); }
@@ -31,7 +33,9 @@ class LanguageModel : public Module {
            "loss: tokens and targets must have one shape: " + tokens.describe() + ", " + targets.describe(),
            loc);
     }
-    const Tensor logits = forward(tokens);
+    const Tensor x = features(tokens);
+    if (const Tensor weight = head_weight()) return linear_cross_entropy(x, weight, targets, {}, 0, loc);
+    const Tensor logits = head(x);
     return cross_entropy(logits.reshape({-1, logits.size(-1)}), targets.reshape({-1}), {}, loc);
   }
 

@@ -1,9 +1,9 @@
 // Token files, and the batches that a language model trains on and is judged by.
 //
 //   write_token_file("train.bin", tokenizer, text, TokenWidth::u16);
-//   RandomWindows train(TokenFile("train.bin", TokenWidth::u16), {.batch_size = 12, .length = 1024, .seed =
-//   1}); const Batch batch = train.next();                  // inputs i64 [B, T], targets the same shifted by
-//   one
+//   const TokenFile file("train.bin", TokenWidth::u16);
+//   RandomWindows train(file, {.batch_size = 12, .length = 1024, .seed = 1});
+//   const Batch batch = *train.next();      // inputs i64 [B, T], targets the same shifted by one
 //
 // A file is nothing but numbers, uint16 or uint32, little-endian (as nanoGPT's). It is mapped, not read: it
 // may be larger than memory, and processes share it. A mapped file must not be shortened meanwhile: reading
@@ -15,7 +15,8 @@
 
 #include <tinytorch/core/random.hpp>
 #include <tinytorch/io/file.hpp>
-#include <tinytorch/layers/data_loader.hpp>
+#include <tinytorch/layers/batch_source.hpp>
+#include <tinytorch/tensor/ops/creation.hpp>
 #include <tinytorch/transformer/tokenizer.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -79,17 +80,19 @@ struct WindowOptions {
   int64_t batch_size = 32;  // B
   int64_t length = 256;     // T
   uint64_t seed = 0;        // of random windows
+  int64_t overlap = 0;      // of sequential windows: tokens that a window shares with the one before
 };
 
 // Training: windows from random places, without end. Batch n takes blocks n * B to n * B + B - 1 of the
 // seed's stream.
-class RandomWindows {
+class RandomWindows : public BatchSource {
  public:
   explicit RandomWindows(TokenFile data, WindowOptions options = {}, TT_LOC);
-  Batch next();
+  std::optional<Batch> next() override;  // never nothing
   // Of the next batch; the epoch is always 0.
-  LoaderState state() const { return {0, batch_}; }
-  void set_state(LoaderState state, TT_LOC);
+  LoaderState state() const override { return {0, batch_}; }
+  void set_state(LoaderState state, TT_LOC) override;
+  std::string signature() const override;
   const WindowOptions& options() const { return options_; }
 
  private:
@@ -99,19 +102,30 @@ class RandomWindows {
 };
 
 // Evaluation: windows one after the other, so that each token but the file's first is a target exactly once.
-// The last batch may have fewer rows; tokens that fill no window come at the very end as one shorter row.
-class SequentialWindows {
+// The last batch may have fewer rows; tokens that fill no window come at the very end as one shorter row. With
+// `overlap`, each window but the first starts so many tokens earlier, whose targets are -100: they are there to
+// be seen, and the tokens that count are guessed from at least so many others.
+class SequentialWindows : public BatchSource {
  public:
   explicit SequentialWindows(TokenFile data, WindowOptions options = {}, TT_LOC);
   int64_t batches_per_epoch() const;
-  // The next batch; nothing at the end, after which it starts again.
-  std::optional<Batch> next();
-  LoaderState state() const { return state_; }
-  void set_state(LoaderState state, TT_LOC);
+  std::optional<Batch> next() override;
+  LoaderState state() const override { return state_; }
+  void set_state(LoaderState state, TT_LOC) override;
+  std::string signature() const override;
   const WindowOptions& options() const { return options_; }
 
  private:
-  int64_t full_windows() const { return (data_.size() - 1) / options_.length; }
+  int64_t step() const { return options_.length - options_.overlap; }
+  int64_t full_windows() const {
+    const int64_t targets = data_.size() - 1;
+    return targets < options_.length ? 0 : (targets - options_.length) / step() + 1;
+  }
+  // Targets that the full windows leave.
+  int64_t left_over() const {
+    return data_.size() - 1 - (full_windows() > 0 ? full_windows() * step() + options_.overlap : 0);
+  }
+  Batch batch_of(const std::vector<int64_t>& starts, int64_t length) const;
 
   TokenFile data_;
   WindowOptions options_;
@@ -180,6 +194,11 @@ inline void check(const char* who, const TokenFile& data, const WindowOptions& o
   }
 }
 
+inline std::string describe(const TokenFile& data, const WindowOptions& options) {
+  return "windows of " + std::to_string(options.length) + ", batches of " +
+         std::to_string(options.batch_size) + ", of " + std::to_string(data.size()) + " tokens";
+}
+
 // Rows of `length` tokens from each start, and the same shifted by one: i64 [starts, length].
 inline Batch windows(const TokenFile& data, const std::vector<int64_t>& starts, int64_t length) {
   const Shape shape{static_cast<int64_t>(starts.size()), length};
@@ -202,7 +221,11 @@ inline RandomWindows::RandomWindows(TokenFile data, WindowOptions options, Loc l
   token_data::check("RandomWindows", data_, options_, options_.length + 1, loc);
 }
 
-inline Batch RandomWindows::next() {
+inline std::string RandomWindows::signature() const {
+  return "random " + token_data::describe(data_, options_) + ", seed " + std::to_string(options_.seed);
+}
+
+inline std::optional<Batch> RandomWindows::next() {
   Generator generator;
   generator.set_state(
       {options_.seed, static_cast<uint64_t>(batch_) * static_cast<uint64_t>(options_.batch_size)});
@@ -226,11 +249,17 @@ inline void RandomWindows::set_state(LoaderState state, Loc loc) {
 inline SequentialWindows::SequentialWindows(TokenFile data, WindowOptions options, Loc loc)
     : data_(std::move(data)), options_(options) {
   token_data::check("SequentialWindows", data_, options_, 2, loc);
+  if (options_.overlap < 0 || options_.overlap >= options_.length)
+    fail("TT-TEXT-05", "SequentialWindows: overlap must be from 0 to below length", loc);
 }
 
 inline int64_t SequentialWindows::batches_per_epoch() const {
-  const int64_t left_over = (data_.size() - 1) % options_.length;
-  return (full_windows() + options_.batch_size - 1) / options_.batch_size + (left_over > 0 ? 1 : 0);
+  return (full_windows() + options_.batch_size - 1) / options_.batch_size + (left_over() > 0 ? 1 : 0);
+}
+
+inline std::string SequentialWindows::signature() const {
+  const std::string overlap = options_.overlap > 0 ? ", overlap " + std::to_string(options_.overlap) : "";
+  return "sequential " + token_data::describe(data_, options_) + overlap;
 }
 
 inline std::optional<Batch> SequentialWindows::next() {
@@ -242,12 +271,22 @@ inline std::optional<Batch> SequentialWindows::next() {
   const int64_t rows = std::min(options_.batch_size, full_windows() - first);
   state_.batch += 1;
   if (rows <= 0) {
-    const int64_t start = full_windows() * options_.length;
-    return token_data::windows(data_, {start}, data_.size() - 1 - start);
+    const int64_t start = full_windows() * step();
+    return batch_of({start}, data_.size() - 1 - start);
   }
   std::vector<int64_t> starts;
-  for (int64_t row = 0; row < rows; ++row) starts.push_back((first + row) * options_.length);
-  return token_data::windows(data_, starts, options_.length);
+  for (int64_t row = 0; row < rows; ++row) starts.push_back((first + row) * step());
+  return batch_of(starts, options_.length);
+}
+
+inline Batch SequentialWindows::batch_of(const std::vector<int64_t>& starts, int64_t length) const {
+  Batch batch = token_data::windows(data_, starts, length);
+  auto* targets = batch.targets.data<int64_t>();
+  for (const int64_t start : starts) {
+    if (start > 0) std::fill_n(targets, options_.overlap, int64_t{-100});
+    targets += length;
+  }
+  return batch;
 }
 
 inline void SequentialWindows::set_state(LoaderState state, Loc loc) {

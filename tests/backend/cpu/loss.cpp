@@ -66,6 +66,14 @@ TEST_CASE("cross_entropy and its gradient equal the definition") {
             want = {reduction == LossReduction::mean ? total / count : total};
           check_close(loss.values(), want, dtype, 40);
           check_close(dx.values(), want_dx, dtype, 40);
+          if (reduction == LossReduction::none) continue;
+          // Both at once, in the place of the logits.
+          Array loss_too(dtype, shape), lse_too(wide, {N});
+          kernels::cross_entropy_with_grad(loss_too.view(), lse_too.view(), x.view(), x.view(), target.view(),
+                                           p, g[0]);
+          check_close(loss_too.values(), want, dtype, 40);
+          check_close(lse_too.values(), lse.values(), wide, 8);
+          check_close(x.values(), want_dx, dtype, 40);
         }
       }
     }
@@ -80,6 +88,12 @@ TEST_CASE("cross_entropy with every target ignored, masked logits and huge logit
   CHECK(std::isnan(loss.values()[0]));
   kernels::cross_entropy_grad(dx.view(), one.view(), x.view(), none.view(), lse.view(), {});
   CHECK(dx.values() == std::vector<double>(6, 0.0));
+  kernels::cross_entropy_with_grad(loss.view(), lse.view(), dx.view(), x.view(), none.view(), {});
+  CHECK(std::isnan(loss.values()[0]));
+  CHECK(dx.values() == std::vector<double>(6, 0.0));
+  kernels::cross_entropy_with_grad(each.view(), lse.view(), dx.view(), x.view(), target.view(),
+                                   {-100, 0, LossReduction::none});
+  CHECK(each.values()[0] == 1e4);
   kernels::cross_entropy(each.view(), lse.view(), x.view(), target.view(), {-100, 0, LossReduction::none});
   CHECK(each.values()[0] == 1e4);
   CHECK(each.values()[1] == doctest::Approx(std::log(2.0)));

@@ -29,6 +29,22 @@ TEST_CASE("a batch of products, one operand shared, at any number of threads") {
   set_thread_count(before);
 }
 
+TEST_CASE("a product is added to what is there; that of 16-bit operands to f32, unrounded") {
+  for (const DType dtype : kFloating) {
+    const DType wide = dtype == f64 ? f64 : f32;
+    Array a = Array::random(dtype, {2, 4, 9}, 1, -1, 1),
+          b = Array::random(dtype, {2, 9, 3}, 2, -1, 1, Layout::gaps),
+          c = Array::random(wide, {2, 4, 3}, 3, -1, 1);
+    const std::vector<double> x = a.values(), y = b.values();
+    std::vector<double> want = c.values();
+    kernels::matmul(c.view(), a.view(), b.view(), true);
+    for (size_t i = 0; i < want.size(); ++i) {
+      for (size_t k = 0; k < 9; ++k) want[i] += x[i / 3 * 9 + k] * y[i / 12 * 27 + k * 3 + i % 3];
+    }
+    check_close(c.values(), want, wide, 20);
+  }
+}
+
 TEST_CASE("linear multiplies by the transposed weight and adds the bias; an activation keeps what it saw") {
   for (const DType dtype : kFloating) {
     Array x = Array::random(dtype, {6, 5}, 1, -1, 1, Layout::gaps),

@@ -21,6 +21,26 @@ TEST_CASE("gradients of cross_entropy") {
   }
 }
 
+TEST_CASE("gradients of linear_cross_entropy by features and weight") {
+  tt::Generator generator(5);
+  const auto leaf = [&](const tt::Shape& shape) {
+    return tt::randn(shape, tt::f64, tt::default_device(), generator).requires_grad_();
+  };
+  tt::Tensor x = leaf({5, 3}), weight = leaf({7, 3});
+  const tt::Tensor target = tt::from_data<int64_t>({6, 0, -100, 3, 3});
+  for (const tt::Reduction r : {tt::Reduction::mean, tt::Reduction::sum}) {
+    for (const double smoothing : {0.0, 0.2}) {
+      const auto result = tt::gradcheck(
+          [&](const tt::Tensors& in) {  // times three: the gradient that arrives is not one
+            const tt::CrossEntropyOptions options{.label_smoothing = smoothing, .reduction = r};
+            return 3 * tt::linear_cross_entropy(in[0], in[1], target, options, 2);
+          },
+          {x, weight});
+      CHECK_MESSAGE(result.passed, result.message);
+    }
+  }
+}
+
 TEST_CASE("gradients of mse_loss and bce_with_logits by both operands") {
   tt::Generator generator(4);
   tt::Tensor x = tt::randn({3, 5}, tt::f64, tt::default_device(), generator).requires_grad_();

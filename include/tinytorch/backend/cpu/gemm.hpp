@@ -11,8 +11,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// c [M, N] (+)= a [M, K] b [K, N]. One dtype for all three; bf16 and f16 accumulate in f32, i8 u8 bool in
-// i32. c must not overlap a or b. `parallel` false: the caller already runs one product per thread.
+// c [M, N] (+)= a [M, K] b [K, N]. One dtype for all three, but c may be of the type that sums are kept in:
+// f32 for bf16 and f16, i32 for i8, u8 and bool. c must not overlap a or b. `parallel` false: the caller already runs one product per thread.
 TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate = false, bool parallel = true);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

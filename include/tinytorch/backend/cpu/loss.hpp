@@ -20,6 +20,11 @@ TT_API void cross_entropy(const View& loss, const View& lse, const View& logits,
 // dx [N, V] from grad [] or [N], the gradient of the loss.
 TT_API void cross_entropy_grad(const View& dx, const View& grad, const View& logits, const View& target,
                                const View& lse, const CrossEntropyParameters& parameters);
+// Both in one visit of the logits, for the gradient `grad` of the loss: each exponential is computed once. dx
+// may be the logits themselves.
+TT_API void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, const View& logits,
+                                    const View& target, const CrossEntropyParameters& parameters,
+                                    double grad = 1);
 
 // loss [] or of x's shape.
 TT_API void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const View& target,
@@ -75,6 +80,29 @@ inline int64_t count_targets(const std::vector<int64_t>& targets, int64_t ignore
   return count;
 }
 
+// The loss of a row from what was measured of it. Differences from the largest logit, so that a common offset
+// of the row costs no precision.
+template <class T>
+T row_loss(const LogitRow<T>& row, T at_target, T smoothing, int64_t V) {
+  const T log_sum = std::log(row.sum_exp), value = log_sum - (at_target - row.largest);
+  if (smoothing == 0) return value;
+  const T mean = row.sum / static_cast<T>(V);
+  return (T(1) - smoothing) * value + smoothing * (log_sum - (mean - row.largest));
+}
+
+// Each row's loss, or their sum or mean.
+template <class T>
+void finish_loss(const View& loss, Scratch<T>& losses, const std::vector<int64_t>& targets,
+                 const CrossEntropyParameters& p) {
+  const auto N = static_cast<int64_t>(targets.size());
+  if (p.reduction == LossReduction::none) return copy(loss, {losses.data(), dtype_of<T>, {N}, {1}});
+  double total = 0;
+  for (size_t n = 0; n < targets.size(); ++n) total += static_cast<double>(losses.data()[n]);
+  if (p.reduction == LossReduction::mean)
+    total /= static_cast<double>(count_targets(targets, p.ignore_index));
+  fill(loss, total);
+}
+
 template <class T>
 void cross_entropy_as(const View& loss, T* lse, const View& logits, const std::vector<int64_t>& targets,
                       const CrossEntropyParameters& p) {
@@ -89,23 +117,10 @@ void cross_entropy_as(const View& loss, T* lse, const View& logits, const std::v
       const LogitRow<T> row = measure_row(x, V, smoothing != 0);
       lse[n] = row.largest + std::log(row.sum_exp);
       losses.data()[n] = 0;
-      if (t == p.ignore_index) continue;
-      // Differences from the largest logit, so that a common offset of the row costs no precision.
-      const T log_sum = std::log(row.sum_exp);
-      T value = log_sum - (x[t] - row.largest);
-      if (smoothing != 0) {
-        const T mean = row.sum / static_cast<T>(V);
-        value = (T(1) - smoothing) * value + smoothing * (log_sum - (mean - row.largest));
-      }
-      losses.data()[n] = value;
+      if (t != p.ignore_index) losses.data()[n] = row_loss(row, x[t], smoothing, V);
     }
   });
-  if (p.reduction == LossReduction::none) return copy(loss, {losses.data(), dtype_of<T>, {N}, {1}});
-  double total = 0;
-  for (int64_t n = 0; n < N; ++n) total += static_cast<double>(losses.data()[n]);
-  if (p.reduction == LossReduction::mean)
-    total /= static_cast<double>(count_targets(targets, p.ignore_index));
-  fill(loss, total);
+  finish_loss(loss, losses, targets, p);
 }
 
 TT_API void cross_entropy(const View& loss, const View& lse, const View& logits, const View& target,
@@ -151,6 +166,52 @@ TT_API void cross_entropy_grad(const View& dx, const View& grad, const View& log
   if (dx.numel() == 0) return;
   dispatch_floating(dx.dtype, [&]<class T>(T*) {
     cross_entropy_grad_as<T>(dx, grad, logits, read_targets(target), lse.as<const T>(), parameters);
+  });
+}
+
+// Row by row: the exponentials take the place of the logits, and the gradient theirs.
+template <class T>
+void cross_entropy_with_grad_as(const View& loss, T* lse, const View& dx, const View& logits,
+                                const std::vector<int64_t>& targets, const CrossEntropyParameters& p,
+                                double grad) {
+  const int64_t N = logits.shape[0], V = logits.shape[1];
+  Scratch<T> losses(N);
+  const T smoothing = static_cast<T>(p.label_smoothing), uniform = smoothing / static_cast<T>(V);
+  if (p.reduction == LossReduction::mean)
+    grad /= static_cast<double>(std::max<int64_t>(1, count_targets(targets, p.ignore_index)));
+  parallel_for(N, std::max<int64_t>(1, 8192 / V), [&](int64_t begin, int64_t end) {
+    Scratch<T> row_of_thread(V);
+    T* const x = row_of_thread.data();
+    for (int64_t n = begin; n < end; ++n) {
+      const int64_t t = targets[static_cast<size_t>(n)];
+      const bool counts = t != p.ignore_index;
+      pack(x, logits, n * V, V);
+      const T at_target = counts ? x[t] : T(0);
+      LogitRow<T> row{max_run(x, V), 0, 0};
+      for (int64_t i = 0; i < V; i += kLossChunk) {
+        const int64_t m = std::min(kLossChunk, V - i);
+        if (smoothing != 0) row.sum += sum_run(x + i, m);
+        TT_SIMD
+        for (int64_t k = i; k < i + m; ++k) x[k] = math::exp(x[k] - row.largest);
+        row.sum_exp += sum_run(x + i, m);
+      }
+      lse[n] = row.largest + std::log(row.sum_exp);
+      losses.data()[n] = counts ? row_loss(row, at_target, smoothing, V) : T(0);
+      const T weight = counts ? static_cast<T>(grad) : T(0), scale = counts ? weight / row.sum_exp : T(0);
+      TT_SIMD
+      for (int64_t j = 0; j < V; ++j) x[j] = scale * x[j] - weight * uniform;
+      if (counts) x[t] -= weight * (T(1) - smoothing);
+      unpack(dx, n * V, x, V);
+    }
+  });
+  finish_loss(loss, losses, targets, p);
+}
+
+TT_API void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, const View& logits,
+                                    const View& target, const CrossEntropyParameters& parameters,
+                                    double grad) {
+  dispatch_floating(logits.dtype, [&]<class T>(T*) {
+    cross_entropy_with_grad_as<T>(loss, lse.as<T>(), dx, logits, read_targets(target), parameters, grad);
   });
 }
 

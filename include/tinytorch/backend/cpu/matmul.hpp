@@ -6,9 +6,9 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out [..., M, N] = a [..., M, K] b [..., K, N], one dtype (bool: out is i32). The batch dimensions of a and
-// b are those of out, with stride 0 where one matrix serves many.
-TT_API void matmul(const View& out, const View& a, const View& b);
+// out [..., M, N] (+)= a [..., M, K] b [..., K, N], one dtype (bool: out is i32; bf16 and f16: out may be f32).
+// The batch dimensions of a and b are those of out, with stride 0 where one matrix serves many.
+TT_API void matmul(const View& out, const View& a, const View& b, bool accumulate = false);
 // out [M, N] = x [M, K] weight [N, K]^T + bias [N]; bias may be without data.
 TT_API void linear(const View& out, const View& x, const View& weight, const View& bias);
 // z = x weight^T + bias as in linear, out = fn(z); z may be without data.
@@ -36,13 +36,13 @@ inline View matrix_of(const View& v, const Shape& batches, int64_t batch) {
           {v.strides[r - 2], v.strides[r - 1]}};
 }
 
-TT_API void matmul(const View& out, const View& a, const View& b) {
+TT_API void matmul(const View& out, const View& a, const View& b, bool accumulate) {
   const Shape batches(out.shape.begin(), out.shape.end() - 2);
   const int64_t count = batches.numel();
   const bool one_per_thread = count >= thread_count();
   const auto products = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      gemm(matrix_of(out, batches, i), matrix_of(a, batches, i), matrix_of(b, batches, i), false,
+      gemm(matrix_of(out, batches, i), matrix_of(a, batches, i), matrix_of(b, batches, i), accumulate,
            !one_per_thread);
     }
   };

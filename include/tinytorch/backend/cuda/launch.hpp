@@ -58,7 +58,7 @@ inline void allow_tf32(bool on) { tf32_flag = on; }
 inline std::atomic<bool> blas_flag{true};
 inline bool uses_blas() { return blas_flag.load(std::memory_order_relaxed); }
 inline void use_blas(bool on) { blas_flag = on; }
-void matmul(const View& out, const View& a, const View& b);
+void matmul(const View& out, const View& a, const View& b, bool accumulate = false);
 void linear(const View& out, const View& x, const View& weight, const View& bias);
 void linear_activation(Activation fn, const View& out, const View& z, const View& x, const View& weight,
                        const View& bias);

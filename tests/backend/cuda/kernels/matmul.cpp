@@ -123,6 +123,25 @@ TEST_CASE("one matrix serves a whole batch by stride 0, and batch dimensions nee
   });
 }
 
+TEST_CASE("a product is added to what is there; that of 16-bit operands to f32, unrounded" *
+          needs_devices()) {
+  both_ways([] {
+    for (const DType t : {f32, f64, bf16, f16}) {
+      const DType wide = t == f64 ? f64 : f32;
+      // a^T, as the gradient of a weight has it
+      DeviceArray a = operand(t, {24, 16}, 1, Layout::dense), b = operand(t, {24, 8}, 2, Layout::dense),
+                  out = operand(wide, {16, 8}, 3, Layout::dense);
+      const std::vector<double> av = a.values(), bv = b.values();
+      std::vector<double> want = out.values();
+      kernels::matmul(out.view(), swapped(a.view()), b.view(), true);
+      for (size_t o = 0; o < want.size(); ++o) {
+        for (size_t k = 0; k < 24; ++k) want[o] += av[k * 16 + o / 8] * bv[k * 8 + o % 8];
+      }
+      check_close(out.values(), want, wide, 30);
+    }
+  });
+}
+
 TEST_CASE("a sum over nothing is zero, and nothing from nothing is nothing" * needs_devices()) {
   both_ways([] {
     for (DType t : {f32, f64, bf16, i64}) {

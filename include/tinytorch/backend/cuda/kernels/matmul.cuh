@@ -356,7 +356,9 @@ inline void multiply(const View& out, const View& a, const View& b, const View& 
   gemm(out, a, b, bias, accumulate);
 }
 
-void matmul(const View& out, const View& a, const View& b) { multiply(out, a, b); }
+void matmul(const View& out, const View& a, const View& b, bool accumulate) {
+  multiply(out, a, b, {}, accumulate);
+}
 
 inline View transposed(const View& v) {
   return {v.data, v.dtype, {v.shape[1], v.shape[0]}, {v.strides[1], v.strides[0]}};
