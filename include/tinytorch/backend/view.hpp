@@ -29,4 +29,9 @@ struct View {
   }
 };
 
+// A matrix [R, C] as [C, R].
+inline View transposed(const View& v) {
+  return {v.data, v.dtype, {v.shape[1], v.shape[0]}, {v.strides[1], v.strides[0]}};
+}
+
 }  // namespace tinytorch::inline TT_BUILD::backend

@@ -14,12 +14,15 @@ TT_API void linear(const View& out, const View& x, const View& weight, const Vie
 // z = x weight^T + bias as in linear, out = fn(z); z may be without data.
 TT_API void linear_activation(Activation fn, const View& out, const View& z, const View& x,
                               const View& weight, const View& bias);
+// The gradients of weight and bias: dweight [N, K] = dy [M, N]^T x [M, K], dbias [N] = column sums of dy.
+TT_API void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, const View& x);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BACKEND_BODIES
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
+#include <tinytorch/backend/cpu/reduce.hpp>
 #include <tinytorch/backend/layout.hpp>
 #include <tinytorch/core/parallel.hpp>
 
@@ -52,9 +55,7 @@ TT_API void matmul(const View& out, const View& a, const View& b, bool accumulat
 
 TT_API void linear(const View& out, const View& x, const View& weight, const View& bias) {
   if (bias.data) copy(out, bias);
-  const View transposed{
-      weight.data, weight.dtype, {weight.shape[1], weight.shape[0]}, {weight.strides[1], weight.strides[0]}};
-  gemm(out, x, transposed, bias.data != nullptr);
+  gemm(out, x, transposed(weight), bias.data != nullptr);
 }
 
 TT_API void linear_activation(Activation fn, const View& out, const View& z, const View& x,
@@ -62,6 +63,12 @@ TT_API void linear_activation(Activation fn, const View& out, const View& z, con
   const View& before = z.data ? z : out;
   linear(before, x, weight, bias);
   unary(activation_fn(fn), out, before);
+}
+
+TT_API void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, const View& x) {
+  gemm(dweight, transposed(dy), x, false);
+  const bool rows[] = {true, false};
+  reduce(ReduceFn::sum, dbias, dy, rows);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

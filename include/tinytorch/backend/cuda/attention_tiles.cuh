@@ -154,11 +154,13 @@ struct WarpProducts {
   static __device__ __forceinline__ void await(float (&)[kCount][4]) {}
 };
 
-// The same by warpgroups (compute capability 9.0, kHead a multiple of 64), which go on meanwhile.
+// The same by warpgroups (compute capability 9.0, kHead a multiple of 64), which go on meanwhile; by warps in
+// code that was compiled for other devices.
 struct GroupProducts {
   template <class T, int kHead, bool kKept>
   static __device__ __forceinline__ void scores(Scores& score, const LeftRows<kHead, kKept>& rows,
                                                 unsigned tile) {
+    if constexpr (!kHasWarpgroups) return WarpProducts::scores<T>(score, rows, tile);
     const unsigned group = threadIdx.x / (4 * kWarp) * (64 * 128);
     begin_products();
 #pragma unroll
@@ -176,6 +178,7 @@ struct GroupProducts {
   }
   template <class T, int kHead>
   static __device__ __forceinline__ void add(RowSums<kHead>& sum, const PackedScores& score, unsigned tile) {
+    if constexpr (!kHasWarpgroups) return WarpProducts::add<T, kHead>(sum, score, tile);
     begin_products();
 #pragma unroll
     for (int d = 0; d < kHead / 64; ++d) {

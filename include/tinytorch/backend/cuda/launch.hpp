@@ -62,6 +62,7 @@ void matmul(const View& out, const View& a, const View& b, bool accumulate = fal
 void linear(const View& out, const View& x, const View& weight, const View& bias);
 void linear_activation(Activation fn, const View& out, const View& z, const View& x, const View& weight,
                        const View& bias);
+void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, const View& x);
 
 // fused
 void bias_activation(Activation fn, const View& out, const View& x, const View& bias);

@@ -22,6 +22,13 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
+// Whether this compilation knows their instructions: sm_90a's does, sm_90's does not.
+#if TINYTORCH_CUDA_SIM || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+inline constexpr bool kHasWarpgroups = true;
+#else
+inline constexpr bool kHasWarpgroups = false;
+#endif
+
 // TINYTORCH_CUDA_WARPGROUPS=0 leaves the work to single warps, to compare or to test them.
 inline bool has_warpgroups() {
   const char* const asked = std::getenv("TINYTORCH_CUDA_WARPGROUPS");

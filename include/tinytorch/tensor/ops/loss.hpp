@@ -199,12 +199,8 @@ struct LinearCrossEntropy final : Primitive<LinearCrossEntropy> {
       return;
     }
     TT_KERNEL(in[0], cross_entropy_with_grad(loss, lse, logits, logits, target, parameters));
-    const backend::View dlogits_t{logits.data,
-                                  logits.dtype,
-                                  {logits.shape[1], logits.shape[0]},
-                                  {logits.strides[1], logits.strides[0]}};
     if (of_features) TT_KERNEL(in[0], matmul(part(out[1], first, count), logits, weight));
-    if (of_weight) TT_KERNEL(in[0], matmul(out[2].view_of(), dlogits_t, x, first > 0));
+    if (of_weight) TT_KERNEL(in[0], matmul(out[2].view_of(), backend::transposed(logits), x, first > 0));
   }
 };
 

@@ -26,6 +26,7 @@ struct Epilogue {
   Activation activation = Activation::none;
   View z;
   bool accumulate = false;
+  View row_sums{};  // no data, or [M]: sums of the left side's rows are written there
 };
 
 #if !TINYTORCH_CUDA_SIM
@@ -233,6 +234,10 @@ inline cublasLtEpilogue_t blas_epilogue(const Epilogue& e) {
   if (e.z.data) code |= 128;  // the value before the activation is stored beside: CUBLASLT_EPILOGUE_..._AUX
   return code == 0 ? CUBLASLT_EPILOGUE_DEFAULT : static_cast<cublasLtEpilogue_t>(code);
 }
+// Of a product that sums rows of the left side too, which is cuBLASLt's b where the result lies by rows.
+inline cublasLtEpilogue_t blas_row_sums(bool by_rows) {
+  return by_rows ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
+}
 
 // Rank 3, one batch dimension. False: cuBLASLt has no algorithm for it, and nothing was queued.
 inline bool blas_product(const View& out, const View& a, const View& b, const Epilogue& e) {
@@ -247,8 +252,8 @@ inline bool blas_product(const View& out, const View& a, const View& b, const Ep
   p.b = blas_matrix(by_rows ? a : b, by_rows);
   p.d = {out.data,      out.dtype, false, p.M, p.N, std::max(p.M, by_rows ? out.strides[1] : out.strides[2]),
          out.strides[0]};
-  p.epilogue = blas_epilogue(e);
-  p.bias = e.bias.data;
+  p.epilogue = e.row_sums.data ? blas_row_sums(by_rows) : blas_epilogue(e);
+  p.bias = e.row_sums.data ? e.row_sums.data : e.bias.data;
   p.z = e.z.data;
   p.z_ld = p.M;
   p.accumulate = e.accumulate;
@@ -338,7 +343,7 @@ inline bool library_multiply(const View& out, const View& a, const View& b, cons
   if (!has_lines(out, true) && !has_lines(out, false)) return false;
   // Odd sizes of 16-bit results are rounded before the bias or the old value is added, and then again.
   const bool odd = out.shape.back() % 8 != 0 || a.shape.back() % 8 != 0;
-  if (size_of(out.dtype) == 2 && odd && (e.bias.data || e.accumulate)) return false;
+  if (size_of(out.dtype) == 2 && odd && (e.bias.data || e.accumulate || e.row_sums.data)) return false;
   const LinedOperand left(a), right(b);
   return blas_batches(out, left.view, right.view, e);
 }
@@ -360,9 +365,6 @@ void matmul(const View& out, const View& a, const View& b, bool accumulate) {
   multiply(out, a, b, {}, accumulate);
 }
 
-inline View transposed(const View& v) {
-  return {v.data, v.dtype, {v.shape[1], v.shape[0]}, {v.strides[1], v.strides[0]}};
-}
 inline bool is_dense_vector(const View& v) { return !v.data || v.shape[0] <= 1 || v.strides[0] == 1; }
 
 void linear(const View& out, const View& x, const View& weight, const View& bias) {
@@ -390,6 +392,14 @@ void linear_activation(Activation fn, const View& out, const View& z, const View
   const View& before = z.data ? z : out;
   multiply(before, x, w, b);
   if (fn != Activation::none || z.data) unary(activation_fn(fn), out, before, 0, 0);
+}
+
+void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, const View& x) {
+  const bool fits = dweight.numel() != 0 && dy.shape[0] != 0 && is_dense_vector(dbias);
+  if (fits && library_multiply(dweight, transposed(dy), x, {{}, Activation::none, {}, false, dbias})) return;
+  multiply(dweight, transposed(dy), x);
+  const bool rows[] = {true, false};
+  reduce(ReduceFn::sum, dbias, dy, rows);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda
