@@ -66,18 +66,34 @@ def randomize(model, generator):
                 p.copy_(1 + 0.2 * noise)
 
 
+def run(folder, dtype, attention, inputs, targets):
+    """Logits, loss and gradients by name."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation=attention).eval()
+    logits = model(inputs).logits
+    loss = torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
+    loss.backward()
+    return logits.detach(), loss.detach(), {name: p.grad for name, p in model.named_parameters()}
+
+
+def relative_error(values, exact):
+    """Norm of the difference over the norm, all tensors as one vector."""
+    difference = sum((a.double() - b).square().sum() for a, b in zip(values, exact))
+    return (difference / sum(b.square().sum() for b in exact)).sqrt()
+
+
 def expected_values(folder, batch, tokens, generator):
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
-    vocabulary = model.config.vocab_size
+    vocabulary = json.loads((folder / "config.json").read_text())["vocab_size"]
     inputs = torch.randint(vocabulary, (batch, tokens), generator=generator)
     targets = torch.randint(vocabulary, (batch, tokens), generator=generator)
     targets[0, 1] = -100
-    logits = model(inputs).logits
-    loss = torch.nn.functional.cross_entropy(logits.reshape(-1, vocabulary), targets.reshape(-1))
-    loss.backward()
-    out = {"tokens": inputs, "targets": targets, "logits": logits.detach().float(), "loss": loss.detach()}
-    for name, p in model.named_parameters():
-        out["grad." + name] = p.grad.float().contiguous()
+    logits, loss, grads = run(folder, torch.float64, "eager", inputs, targets)
+    out = {"tokens": inputs, "targets": targets, "logits": logits.float(), "loss": loss}
+    for name, grad in grads.items():
+        out["grad." + name] = grad.float().contiguous()
+    # How far PyTorch's own bf16 is from that.
+    narrow_logits, _, narrow_grads = run(folder, torch.bfloat16, "sdpa", inputs, targets)
+    out["bf16.logits"] = relative_error([narrow_logits], [logits])
+    out["bf16.gradients"] = relative_error(narrow_grads.values(), grads.values())
     return out
 
 

@@ -49,7 +49,7 @@ tt::TensorMap file_gradients(tt::LanguageModel& model) {
     tt::StateDict gradients;
     for (const tt::NamedTensor& p : m.named_parameters()) {
       REQUIRE_MESSAGE(p.tensor.grad(), p.name, " has no gradient");
-      gradients.emplace(p.name, p.tensor.grad());
+      gradients.emplace(p.name, p.tensor.grad().to(tt::f32));
     }
     carrier.load_state_dict(gradients);
     return tt::hugging_face::copy_out(tt::hugging_face::layout_of(carrier));
@@ -87,8 +87,34 @@ TEST_CASE("logits, loss and every gradient are those of transformers") {
       CHECK(difference <= 1e-3);
       worst = std::max(worst, difference), ++compared;
     }
-    CHECK(compared + 4 == expected.size());
+    CHECK(compared + 6 == expected.size());  // tokens, targets, logits, loss, two errors of bf16
     MESSAGE(name << ": logits " << of_logits << ", loss " << of_loss << ", worst gradient " << worst);
+  }
+}
+
+TEST_CASE("in bf16 logits and gradients are as near to those of f64 as PyTorch's bf16 is, or nearly so") {
+  constexpr double kAllowed = 1.5;
+  const auto square = [](const tt::Tensor& x) { return tt::sum(tt::square(x.to(tt::f64))).item<double>(); };
+  for (const std::string& name : kCases) {
+    CAPTURE(name);
+    const tt::TensorMap expected = expected_of(name);
+    const auto model = tt::load_language_model(folder_of(name), {.dtype = tt::bf16});
+    const tt::Tensor &tokens = expected.at("tokens"), &exact = expected.at("logits");
+    const tt::Tensor logits = model->forward(tokens).detach().to(tt::f64);
+    const double of_logits = std::sqrt(square(logits - exact.to(tt::f64)) / square(exact));
+    CHECK(of_logits <= kAllowed * expected.at("bf16.logits").item<double>());
+
+    model->loss(tokens, expected.at("targets")).backward();
+    double difference = 0, whole = 0;
+    for (const auto& item : file_gradients(*model)) {
+      const tt::Tensor want = expected.at("grad." + item.first).to(tt::f64);
+      difference += square(item.second.to(tt::default_device()).to(tt::f64) - want), whole += square(want);
+    }
+    const double of_gradients = std::sqrt(difference / whole);
+    CHECK(of_gradients <= kAllowed * expected.at("bf16.gradients").item<double>());
+    MESSAGE(name << ": bf16 logits " << of_logits << " (PyTorch " << expected.at("bf16.logits").item<double>()
+                 << "), gradients " << of_gradients << " (PyTorch "
+                 << expected.at("bf16.gradients").item<double>() << ")");
   }
 }
 
