@@ -419,6 +419,24 @@ def attention_cases():
         x, y, z, [[i - 2 < j <= i for j in range(6)] for i in range(6)]), *(normal(1, 2, 6, 4) for _ in range(3)))
 
 
+def joined_cases():
+    """Ops that are several of PyTorch's."""
+
+    def joined(x, heads, groups, **rules):
+        q, k, v = x.unflatten(2, (heads + 2 * groups, -1)).transpose(1, 2).split((heads, groups, groups), 1)
+        shared = [t.repeat_interleave(heads // groups, 1) for t in (k, v)]
+        return F.scaled_dot_product_attention(q, *shared, **rules).transpose(1, 2).flatten(2)
+
+    for dtype in (f32, bf16):
+        case("joined_attention(x, 3, 3)", lambda x: joined(x, 3, 3), normal(2, 5, 36, dtype=dtype))
+    case("joined_attention(x, 4, 2, {.causal = true})", lambda x: joined(x, 4, 2, is_causal=True), normal(2, 6, 40))
+    head = lambda **options: lambda x, y, z: F.cross_entropy(F.linear(x, y).flatten(0, -2), z.flatten(), **options)
+    features, weight = normal(2, 3, 4), normal(5, 4)
+    case("linear_cross_entropy(x, y, z)", head(), features, weight, torch.tensor([[0, 3, 4], [1, -100, 2]]))
+    case("linear_cross_entropy(x, y, z, {.label_smoothing = 0.1, .reduction = Reduction::sum})",
+         head(label_smoothing=0.1, reduction="sum"), normal(7, 4), weight, torch.tensor([0, 3, 4, 1, 1, 0, 2]))
+
+
 def check_complete():
     """Every operation that functions.hpp declares is called by some case."""
     declared = set(re.findall(r"^TT_API \w+ (\w+)\(", FUNCTIONS.read_text(), re.MULTILINE))
@@ -431,7 +449,7 @@ def check_complete():
 
 def main():
     for family in (unary_cases, binary_cases, creation_cases, reduction_cases, shape_cases, matrix_cases, conv_cases, norm_cases,
-                   loss_cases, attention_cases):
+                   loss_cases, attention_cases, joined_cases):
         family()
     operations = check_complete()
     path = HERE / "ops.safetensors"
