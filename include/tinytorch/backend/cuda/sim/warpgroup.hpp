@@ -54,7 +54,7 @@ void multiply_group(float (&sum)[8][4], const unsigned (&a)[4], const unsigned c
 }
 // This lane's part of a [64, 16] in shared memory, 16 values of each row of 128 bytes counting from `left`.
 inline void load_left(unsigned (&a)[4], const unsigned char* shared, unsigned left) {
-  const unsigned thread = threadIdx.x % 128, lane = thread % 32;
+  const unsigned thread = thread_index().x % 128, lane = thread % 32;
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned row = thread / 32 * 16 + lane / 4 + i % 2 * 8, column = lane % 4 * 4 + i / 2 * 16;
     a[i] = *reinterpret_cast<const unsigned*>(shared + swizzled(left + row * 128 + column));
