@@ -13,7 +13,7 @@
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <peak.hpp>
+#include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/io/safetensors.hpp>
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/tensor/apply.hpp>
@@ -137,7 +137,7 @@ int serve(Training& training) {
 }
 
 json report(Training& training, int64_t steps) {
-  const double peak = bench::measure_fma_peak(), copy = measure_copy();
+  const double peak = 1e-9 * tinytorch::benchmarking::measure_fma_peak(), copy = measure_copy();
   training.step();  // first touches of memory
   const double seconds =
       tt::statistics::median(tt::benchmarking::time_calls([&] { training.step(); }, steps));

@@ -12,8 +12,8 @@
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <peak.hpp>
 #include <tinytorch/benchmarking/measure.hpp>
+#include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <vector>
 
@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", rounds, "races per shape")->check(CLI::Range(1, 1000));
   app.add_option("--json", json_path, "also write the numbers here");
   CLI11_PARSE(app, argc, argv);
-  const double peak = bench::measure_fma_peak();
+  const double peak = 1e-9 * tinytorch::benchmarking::measure_fma_peak();
   std::printf("multiply-add peak of %d threads: %.0f GFLOP/s\n", tt::thread_count(), peak);
   std::printf("%6s %6s %6s %10s %10s %8s %7s\n", "M", "N", "K", "GFLOP/s", "Eigen", "of peak", "ratio");
   json rows = json::array();

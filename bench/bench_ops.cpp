@@ -16,8 +16,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <op_cases.hpp>
-#include <peak.hpp>
 #include <tinytorch/benchmarking/measure.hpp>
+#include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/tensor/apply.hpp>
 
@@ -99,7 +99,7 @@ class Bench {
       inputs_ = std::make_unique<bench::Inputs>(n);
       copy_ = measure_copy(n);
     }
-    if (peak_ == 0) peak_ = bench::measure_fma_peak();
+    if (peak_ == 0) peak_ = 1e-9 * tinytorch::benchmarking::measure_fma_peak();
     const bench::Work work = c.prepare(*inputs_);
     tt::Cost cost;
     {

@@ -50,8 +50,7 @@ inline double tensor_core_peak(const std::string& name) {
 // Of products of `dtype` on `device`; 0 where it is not known.
 inline double peak_flops(Device device, DType dtype) {
   if (device.is_cpu()) return measure_fma_peak();
-  const bool narrow = dtype == DType::bf16 || dtype == DType::f16;
-  return narrow ? tensor_core_peak(backend::cuda::properties(device.index).name) : 0;
+  return is_16_bit(dtype) ? tensor_core_peak(backend::cuda::properties(device.index).name) : 0;
 }
 
 }  // namespace tinytorch::inline TT_BUILD::benchmarking

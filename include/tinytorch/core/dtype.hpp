@@ -30,6 +30,7 @@ constexpr const char* name_of(DType t) {
   return kNames[static_cast<size_t>(t)];
 }
 constexpr bool is_floating(DType t) { return t <= DType::f16; }
+constexpr bool is_16_bit(DType t) { return t == DType::bf16 || t == DType::f16; }
 constexpr bool is_integral(DType t) { return t >= DType::i8 && t <= DType::i64; }
 
 // Rounds so that any inexact result has an odd last bit: a later rounding to fewer bits is then exact.

@@ -47,7 +47,7 @@ inline Tensor norm_of_all(const Tensors& tensors, TT_LOC) {
 // g *= factor. In f32 where g has 16 bits: a factor of 8 significant bits would be off by 0.2 %.
 template <class Factor>
 void scale_gradient(Tensor g, const Factor& factor, Loc loc) {
-  if (g.dtype() == DType::bf16 || g.dtype() == DType::f16) {
+  if (is_16_bit(g.dtype())) {
     g.copy_((g.to(DType::f32, loc) * factor).to(g.dtype(), loc), loc);
   } else if constexpr (std::is_same_v<Factor, Tensor>) {
     g.copy_(g * factor, loc);

@@ -15,13 +15,11 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-inline bool has_16_bits(const Tensor& t) { return t.dtype() == DType::bf16 || t.dtype() == DType::f16; }
-
 class GradientSum {
  public:
   explicit GradientSum(const Tensors& parameters, TT_LOC) {
     for (const Tensor& p : parameters) {
-      const DType wide = has_16_bits(p) ? DType::f32 : p.dtype();
+      const DType wide = is_16_bit(p.dtype()) ? DType::f32 : p.dtype();
       parts_.push_back({p, zeros(p.shape(), wide, p.device(), loc)});
     }
   }

@@ -125,7 +125,7 @@ class Optimizer {
            loc);
     }
     for (const NamedTensor& p : parameters) {
-      const bool narrow = p.tensor.dtype() == DType::bf16 || p.tensor.dtype() == DType::f16;
+      const bool narrow = is_16_bit(p.tensor.dtype());
       Tensor own = p.tensor.detach();
       Tensor master = narrow ? own.to(DType::f32, loc) : own;
       Slot slot{p.name, p.tensor, master, {}, weight_decay, zeros(Shape{}, i64, master.device(), loc)};

@@ -63,8 +63,8 @@ class Trainer {
       fail("TT-TRAIN-01", "Trainer: needs a loss, epochs >= 0 and accumulate >= 1", loc);
     }
     const Tensors parameters = optimizer_.parameters();
-    if (options_.accumulate > 1 && std::ranges::any_of(parameters, has_16_bits))
-      sums_.emplace(parameters, loc);
+    const auto is_narrow = [](const Tensor& p) { return is_16_bit(p.dtype()); };
+    if (options_.accumulate > 1 && std::ranges::any_of(parameters, is_narrow)) sums_.emplace(parameters, loc);
   }
 
   // Trains up to options.epochs epochs in total and reports each; evaluates on `test` after each if given.

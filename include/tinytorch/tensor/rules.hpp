@@ -5,6 +5,9 @@
 
 namespace tinytorch::inline TT_BUILD {
 
+// Statistics and sums are kept in f32 for 16-bit data, else in the data's type.
+inline DType statistics_dtype(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
+
 inline std::string describe_operands(const Tensors& inputs) {
   std::string s;
   for (const Tensor& t : inputs) {

@@ -253,9 +253,8 @@ TT_API void copy(const View& out, const View& x) {
   const double parameters[] = {0, 0};
   // The compute type must hold both ends exactly: integers to 16-bit floats go through double, so as to round
   // once.
-  const bool narrow = out.dtype == DType::bf16 || out.dtype == DType::f16;
   DType via = x.dtype;
-  if (out.dtype == DType::f64 || (narrow && is_integral(x.dtype))) via = DType::f64;
+  if (out.dtype == DType::f64 || (is_16_bit(out.dtype) && is_integral(x.dtype))) via = DType::f64;
   if (out.dtype == DType::f32 && !is_floating(x.dtype)) via = DType::f32;
   dispatch_compute(
       via, [&]<class T>(T*) { run_packed<T>(unary_kernel<UnaryFn::identity, T>, out, {x}, parameters); });

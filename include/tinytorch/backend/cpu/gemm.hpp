@@ -3,8 +3,8 @@
 // Loops around a register tile. Slabs of A and B are packed into panels that the innermost kernel reads
 // strictly forward: a panel of B fits the L1 cache, a block of A the L2, a slab the L3. Packing also absorbs
 // transposes, zero-pads the edges and converts 16-bit floats, so one kernel serves all. Threads wait for each
-// other twice a slab, so slabs are deep. 2 M N K FLOPs; limit: two vector FMAs per cycle. Source: Van Zee and van de Geijn, "BLIS: a framework for rapidly instantiating BLAS
-// functionality", 2015.
+// other twice a slab, so slabs are deep. 2 M N K FLOPs; limit: two vector FMAs per cycle. Source: Van Zee and
+// van de Geijn, "BLIS: a framework for rapidly instantiating BLAS functionality", 2015.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
@@ -12,7 +12,8 @@
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // c [M, N] (+)= a [M, K] b [K, N]. One dtype for all three, but c may be of the type that sums are kept in:
-// f32 for bf16 and f16, i32 for i8, u8 and bool. c must not overlap a or b. `parallel` false: the caller already runs one product per thread.
+// f32 for bf16 and f16, i32 for i8, u8 and bool. c must not overlap a or b. `parallel` false: the caller
+// already runs one product per thread.
 TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate = false, bool parallel = true);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -2,6 +2,7 @@
 // lanes that hold one row together.
 #pragma once
 
+#include <numbers>
 #include <tinytorch/backend/cuda/collective.cuh>
 #include <tinytorch/backend/cuda/dropout_mask.cuh>
 #include <tinytorch/backend/cuda/vector.cuh>
@@ -35,6 +36,10 @@ struct AttentionCall {
         S(k.shape[2]),
         D(q.shape[3]) {}
   __device__ __forceinline__ int64_t group_of(int64_t head) const { return head / (H / G); }
+  // Scores times this are exponents of 2, as probabilities are computed on tensor cores.
+  __device__ __forceinline__ float exponent_scale() const {
+    return static_cast<float>(rules.scale) * std::numbers::log2e_v<float>;
+  }
   // For kernels: IndexRange of a row of batch b.
   __device__ __forceinline__ auto keys_of(int64_t b) const {
     return [this, b](int64_t t) { return rules.keys_of(t, T, S, b); };

@@ -189,7 +189,6 @@ __device__ __forceinline__ void widen(float (&out)[kNarrowNeighbours], const uin
                                       DType t) {
   t == DType::bf16 ? widen_as<BFloat16>(out, words) : widen_as<Half>(out, words);
 }
-__device__ __forceinline__ bool is_16_bit(DType t) { return t == DType::bf16 || t == DType::f16; }
 
 // Operands `which` and the next one.
 template <class C, int kCount, int kOperands>

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <tinytorch/backend/cpu/attention.hpp>
 #include <tinytorch/tensor/apply.hpp>
-#include <tinytorch/tensor/ops/norm.hpp>
 #include <tinytorch/tensor/ops/shape.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/attention.hpp>

@@ -65,8 +65,7 @@ struct CrossEntropy final : Primitive<CrossEntropy> {
     }
     require_targets(kName, in[1], V, options, loc);
     const bool each = options.reduction == Reduction::none;
-    return {{each ? Shape{N} : Shape{}, in[0].dtype()},
-            {{N}, in[0].dtype() == DType::f64 ? DType::f64 : DType::f32}};
+    return {{each ? Shape{N} : Shape{}, in[0].dtype()}, {{N}, statistics_dtype(in[0].dtype())}};
   }
   double flops(const Tensors& in, const Tensors&) const override {
     return 13 * static_cast<double>(in[0].numel());
@@ -137,7 +136,7 @@ struct LinearCrossEntropy final : Primitive<LinearCrossEntropy> {
            loc);
     }
     require_targets(kName, in[2], weight[0], options, loc);
-    const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
+    const DType wide = statistics_dtype(dtype);
     return {{{}, wide}, {of_features ? x : Shape{0}, wide}, {of_weight ? weight : Shape{0}, wide}};
   }
   double flops(const Tensors& in, const Tensors&) const override {

@@ -11,9 +11,6 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Statistics are kept in f32 for 16-bit data, else in the data's type.
-inline DType statistics_dtype(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
-
 // Each defined parameter must be a vector of C values. `layout` says what C is.
 inline void require_parameters(const char* op, const Tensors& in, size_t first, int64_t C, const char* layout,
                                Loc loc) {

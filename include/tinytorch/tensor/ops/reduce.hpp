@@ -87,7 +87,7 @@ struct Reduce final : Primitive<Reduce> {
       return;
     }
     // Squares of f16 soon leave its range, and rounding them would enter the root.
-    const bool narrow = in[0].dtype() == DType::bf16 || in[0].dtype() == DType::f16;
+    const bool narrow = is_16_bit(in[0].dtype());
     const Tensor squares = narrow ? empty(out[0].shape(), DType::f32, in[0].device()) : out[0];
     TT_KERNEL(squares, reduce(fn, squares.view_of(), in[0].view_of(), r.flag));
     TT_KERNEL(out[0], unary(backend::UnaryFn::sqrt, out[0].view_of(), squares.view_of()));
@@ -137,7 +137,7 @@ struct Var final : Primitive<Var> {
     const ReducedDims r(kName, in[0].shape(), dims, Loc::current());
     const double n = static_cast<double>(r.count);
     // bf16 and f16 data: mean and distances in f32, so that the mean's rounding does not enter the variance.
-    const bool narrow = in[0].dtype() == DType::bf16 || in[0].dtype() == DType::f16;
+    const bool narrow = is_16_bit(in[0].dtype());
     const DType wide = narrow ? DType::f32 : in[0].dtype();
     const Device device = in[0].device();
     const Tensor mean = empty(r.kept_dims, wide, device), distance = empty(in[0].shape(), wide, device);

@@ -1,4 +1,5 @@
 #include <support/device_array.hpp>
+#include <support/linear_reference.hpp>
 
 using namespace test;
 using tinytorch::backend::Activation;
@@ -213,24 +214,7 @@ TEST_CASE("products have the same bits every time" * needs_devices()) {
 }
 
 TEST_CASE("the gradients of a linear layer's weight and bias are made together" * needs_devices()) {
-  for (const DType dtype : kFloating) {
-    for (const int64_t N : {4, 24}) {
-      for (const Layout layout : {Layout::dense, Layout::gaps}) {
-        DeviceArray dy = DeviceArray::random(dtype, {40, N}, 1, -1, 1, layout),
-                    x = DeviceArray::random(dtype, {40, 16}, 2, -1, 1), dw(dtype, {N, 16}), db(dtype, {N});
-        kernels::linear_grad_weight(dw.view(), db.view(), dy.view(), x.view());
-        const std::vector<double> g = dy.values(), xs = x.values();
-        const auto columns = static_cast<size_t>(N);
-        std::vector<double> want_w(columns * 16), want_b(columns);
-        for (size_t i = 0; i < g.size(); ++i) {
-          want_b[i % columns] += g[i];
-          for (size_t k = 0; k < 16; ++k) want_w[i % columns * 16 + k] += g[i] * xs[i / columns * 16 + k];
-        }
-        check_close(dw.values(), want_w, dtype, 60);
-        check_close(db.values(), want_b, dtype, 60);
-      }
-    }
-  }
+  check_linear_grad_weight<DeviceArray>(kernels::linear_grad_weight);
 }
 
 #else

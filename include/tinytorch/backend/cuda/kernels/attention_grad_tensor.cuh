@@ -37,14 +37,13 @@ static __global__ void __launch_bounds__(kTensorThreads)
   if (!exists || lane != 0) return;
   const float its_lse = lse[line];
   const bool sees_none = its_lse == -std::numeric_limits<float>::infinity();
-  stats[line] = {sees_none ? -its_lse : its_lse * 1.4426950408889634f, delta};
+  stats[line] = {sees_none ? -its_lse : its_lse * std::numbers::log2e_v<float>, delta};
 }
 
 template <class T>
 struct AttentionGradOperands {
   Heads<const T> dout, q, k, v;
   const QueryStats* stats;
-  float scale;  // of scores, to the base 2
 };
 
 // Of a lane's two rows, or of a tile's columns, whichever are queries: its own for score[n][i].
@@ -58,7 +57,7 @@ struct StatsOfColumns {
     return column[n * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + i % 2];
   }
 };
-// Scores become probabilities; scale: to the base 2.
+// Scores become probabilities; scale: AttentionCall::exponent_scale().
 template <class Stats>
 __device__ __forceinline__ void to_probabilities(Scores& p, const Stats& stats, float scale) {
 #pragma unroll
@@ -119,7 +118,7 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
     Products::template scores<T>(dp, grad_rows, passing.second(turn));
     Products::template await<1>(p);
     if (!keys.by_all(s0)) hide(p, keys, s0);
-    to_probabilities(p, StatsOfRows{stats}, in.scale);
+    to_probabilities(p, StatsOfRows{stats}, call.exponent_scale());
     Products::template await<0>(dp);
     if (call.rules.p > 0) {
       const unsigned kept = kept_by_dropout<true>(call, line * call.T + at.row, s0);
@@ -199,7 +198,7 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
     const StatsOfColumns of_tile{stats[turn % 2]};
     Products::template await<1>(p);
     if (!queries.by_all(t0)) hide(p, queries, t0);
-    to_probabilities(p, of_tile, in.scale);
+    to_probabilities(p, of_tile, call.exponent_scale());
     if (call.rules.p == 0) {
       Products::template add<T, kHead>(value_sum, pack_scores<T>(p), passing.second(turn));
       Products::template await<1>(dp);  // while the values' sum is under way
@@ -246,10 +245,8 @@ bool attention_grad_on_tensor_cores(const View& dq, const View& dk, const View& 
         const DeviceScratch<QueryStats> stats(lines);
         launch(attention_stats_kernel<T>, over(lines * 8, kTensorThreads), stats.data(),
                lse.as<const float>(), Heads<const T>(dout), Heads<const T>(out), lines, call);
-        const AttentionGradOperands<T> in{
-            Heads<const T>(dout), Heads<const T>(q),
-            Heads<const T>(k),    Heads<const T>(v),
-            stats.data(),         static_cast<float>(call.rules.scale) * 1.4426950408889634f};
+        const AttentionGradOperands<T> in{Heads<const T>(dout), Heads<const T>(q), Heads<const T>(k),
+                                          Heads<const T>(v), stats.data()};
         attention_grad_tensor<T, kHead, Products>(dq, dk, dv, in, q.shape[0], call);
       });
 }

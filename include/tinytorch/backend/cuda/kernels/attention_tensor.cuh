@@ -54,7 +54,7 @@ struct RunningSoftmax {
       factor[r] = all == 0 ? 0.0f : 1 / all;
       if (threadIdx.x % 4 != 0 || row + 8 * r >= end) continue;
       lse[row + 8 * r] = all == 0 ? -std::numeric_limits<float>::infinity()
-                                  : (top[r] + std::log2(all)) * 0.6931471805599453f;
+                                  : (top[r] + std::log2(all)) * std::numbers::ln2_v<float>;
     }
   }
   __device__ __forceinline__ void rescale(const float (&factor)[2]) {
@@ -79,7 +79,7 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
   const SeenColumns keys(at, call.T, call.keys_of(at.batch));
   const int line = at.batch * static_cast<int>(call.H) + at.head,
             group = static_cast<int>(call.group_of(at.head));
-  const float scale = static_cast<float>(call.rules.scale) * 1.4426950408889634f;  // to the base 2
+  const float scale = call.exponent_scale();
 
   const unsigned queries = tile_memory();
   const PassingTiles<T, kHead> passing{

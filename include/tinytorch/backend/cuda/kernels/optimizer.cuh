@@ -298,7 +298,7 @@ void step_all(std::span<const OptimizerSlot> slots, const double* scalars,
       fail("TT-OPT-01", std::string("an optimizer step: gradient ") + name_of(s.gradient.dtype) +
                             " does not match parameter " + name_of(p) + " and " + name_of(n));
     }
-    if (p != n && !(p == DType::f32 && (n == DType::bf16 || n == DType::f16))) {
+    if (p != n && !(p == DType::f32 && is_16_bit(n))) {
       fail("TT-OPT-02", std::string("an optimizer step of ") + name_of(p) + " with " + name_of(n) +
                             "\n  hint: parameters are f32 or f64; 16-bit ones have an f32 copy");
     }
