@@ -24,21 +24,55 @@ struct Tile {
     return static_cast<unsigned>(piece / kPieces) * kPanelBytes +
            static_cast<unsigned>((row * kPieces + (piece % kPieces ^ turn)) * 16);
   }
-  // Rows r0 ... of a head, zeros beyond `end` and D; by the whole block, not awaited.
-  template <class T>
-  static __device__ __forceinline__ void fetch(unsigned tile, const Heads<const T>& x, int b, int h, int r0,
-                                               int end, int D) {
-    const T* const from = x.place(b, h, r0, 0);
+};
+
+// Rows of a head in memory, for a block that copies tiles of them: where this thread's pieces of 16 bytes lie.
+template <class T, int kHead>
+class RowSource {
+ public:
+  __device__ __forceinline__ RowSource(const Heads<const T>& x, int batch, int head, int D)
+      : row_bytes_(static_cast<unsigned>(x.row) * 2), exists_(piece() * 8 < D) {
+    to_head(x, batch, head);
+  }
+  __device__ __forceinline__ void to_head(const Heads<const T>& x, int batch, int head) {
+    mine_ = reinterpret_cast<const unsigned char*>(x.place(batch, head, row(), piece() * 8));
+  }
+  // Rows r0 ... to a tile, zeros from row `end` on; by the whole block, not awaited.
+  template <int kRows>
+  __device__ __forceinline__ void fetch(unsigned tile, int r0, int end) const {
+    using To = Tile<kHead, kRows>;
+    const unsigned first = tile + To::place(row(), piece());
 #pragma unroll
-    for (int i = 0; i < kRows * kHead / 8; i += kTensorThreads) {
-      const int number = i + static_cast<int>(threadIdx.x), row = number / (kHead / 8),
-                piece = number % (kHead / 8);
-      if (kRows * kHead / 8 % kTensorThreads != 0 && row >= kRows) break;
-      const bool inside = r0 + row < end && piece * 8 < D;
-      copy_async(tile + place(row, piece), inside ? from + row * x.row + piece * 8 : x.data, inside);
+    for (int i = 0; i < kRows; i += kStep) {
+      if (kRows % kStep != 0 && row() + i >= kRows) break;
+      copy_async(first + static_cast<unsigned>(i) * To::kPieces * 16,
+                 mine_ + static_cast<uint64_t>(static_cast<unsigned>(r0 + i)) * row_bytes_,
+                 exists_ && r0 + i + row() < end);
     }
   }
+
+ private:
+  static constexpr int kPieces = kHead / 8, kStep = kTensorThreads / kPieces;  // rows from a copy to the next
+  static_assert(kStep % 8 == 0, "so that pieces trade places alike in all rows of a thread");
+  static __device__ __forceinline__ int row() { return static_cast<int>(threadIdx.x) / kPieces; }
+  static __device__ __forceinline__ int piece() { return static_cast<int>(threadIdx.x) % kPieces; }
+  const unsigned char* mine_;
+  unsigned row_bytes_;
+  bool exists_;
 };
+
+// The blocks of a head share its rows of a tensor out and ask that they be brought to the cache: they all
+// start with the same tile, and would wait for memory together, once a tile.
+template <int kHead, class T>
+__device__ __forceinline__ void bring_to_cache(const Heads<const T>& x, int batch, int head, int rows,
+                                               int share, int shares) {
+  constexpr int kLine = 64, kLines = (kHead + kLine - 1) / kLine;  // 16-bit values
+  const int each = (rows + shares - 1) / shares * kLines, end = rows * kLines;
+  for (int i = static_cast<int>(threadIdx.x); i < each && share * each + i < end; i += kTensorThreads) {
+    const int line = share * each + i;
+    prefetch(x.place(batch, head, line / kLines, line % kLines * kLine));
+  }
+}
 
 // A warp's 16 rows of a tile as left sides of products: kept in registers, or read each time.
 template <int kHead, bool kKept>
@@ -161,17 +195,17 @@ struct GroupProducts {
   static __device__ __forceinline__ void scores(Scores& score, const LeftRows<kHead, kKept>& rows,
                                                 unsigned tile) {
     if constexpr (!kHasWarpgroups) return WarpProducts::scores<T>(score, rows, tile);
-    const unsigned group = threadIdx.x / (4 * kWarp) * (64 * 128);
+    const SharedMatrix right(tile), left(rows.tile + threadIdx.x / (4 * kWarp) * (64 * 128));
     begin_products();
 #pragma unroll
     for (int k = 0; k < kHead / 16; ++k) {
       const unsigned panel = static_cast<unsigned>(k / 4), bytes = static_cast<unsigned>(k % 4 * 32);
-      const unsigned right = tile + panel * Tile<kHead, kTensorColumns>::kPanelBytes + bytes;
+      const SharedMatrix b = right.after(panel * Tile<kHead, kTensorColumns>::kPanelBytes + bytes);
       if constexpr (kKept) {
-        multiply_group<T, false>(score, rows.kept[k], right, k > 0);
+        multiply_group<T, false>(score, rows.kept[k], b, k > 0);
       } else {
-        const unsigned left = rows.tile + panel * Tile<kHead, kTensorRows>::kPanelBytes + group + bytes;
-        multiply_group<T>(score, left, right, k > 0);
+        const SharedMatrix a = left.after(panel * Tile<kHead, kTensorRows>::kPanelBytes + bytes);
+        multiply_group<T>(score, a, b, k > 0);
       }
     }
     commit_products();
@@ -179,6 +213,7 @@ struct GroupProducts {
   template <class T, int kHead>
   static __device__ __forceinline__ void add(RowSums<kHead>& sum, const PackedScores& score, unsigned tile) {
     if constexpr (!kHasWarpgroups) return WarpProducts::add<T, kHead>(sum, score, tile);
+    const SharedMatrix right(tile);
     begin_products();
 #pragma unroll
     for (int d = 0; d < kHead / 64; ++d) {
@@ -186,7 +221,7 @@ struct GroupProducts {
 #pragma unroll
       for (int k = 0; k < kTensorColumns / 16; ++k) {
         multiply_group<T, true>(reinterpret_cast<Scores&>(sum[d * 8]), score.a[k],
-                                tile + panel + static_cast<unsigned>(k * 16 * 128), true);
+                                right.after(panel + static_cast<unsigned>(k * 16 * 128)), true);
       }
     }
     commit_products();
@@ -202,24 +237,23 @@ struct GroupProducts {
 // Tiles of two tensors that pass by, in two places each: while one is used, the next is on its way.
 template <class T, int kHead>
 struct PassingTiles {
-  using Each = Tile<kHead, kTensorColumns>;
-  static constexpr unsigned kBytes = 4 * Each::kBytes;
+  static constexpr unsigned kTileBytes = Tile<kHead, kTensorColumns>::kBytes, kBytes = 4 * kTileBytes;
   unsigned address;
-  Heads<const T> x, y;
-  int b, end, D;
+  RowSource<T, kHead> x, y;
+  int end;  // of their rows
 
-  __device__ __forceinline__ unsigned first(int turn) const {
-    return address + static_cast<unsigned>(turn % 2) * 2 * Each::kBytes;
+  __device__ __forceinline__ unsigned first(unsigned turn) const {
+    return address + turn % 2 * (2 * kTileBytes);
   }
-  __device__ __forceinline__ unsigned second(int turn) const { return first(turn) + Each::kBytes; }
-  __device__ __forceinline__ void fetch_first(int turn, int h, int r0) const {
-    Each::fetch(first(turn), x, b, h, r0, end, D);
+  __device__ __forceinline__ unsigned second(unsigned turn) const { return first(turn) + kTileBytes; }
+  __device__ __forceinline__ void fetch_first(unsigned turn, int r0) const {
+    x.template fetch<kTensorColumns>(first(turn), r0, end);
   }
-  __device__ __forceinline__ void fetch_second(int turn, int h, int r0) const {
-    Each::fetch(second(turn), y, b, h, r0, end, D);
+  __device__ __forceinline__ void fetch_second(unsigned turn, int r0) const {
+    y.template fetch<kTensorColumns>(second(turn), r0, end);
   }
-  __device__ __forceinline__ void fetch(int turn, int h, int r0) const {
-    fetch_first(turn, h, r0), fetch_second(turn, h, r0);
+  __device__ __forceinline__ void fetch(unsigned turn, int r0) const {
+    fetch_first(turn, r0), fetch_second(turn, r0);
   }
   // All that was asked for is there for all threads, which are done with what they used before.
   static __device__ __forceinline__ void await() {
@@ -234,16 +268,25 @@ struct PassingTiles {
 // its second. Blocks of one head follow each other.
 struct TensorBlock {
   int first, row, head, batch;
+  int number, count;  // of the head's blocks
   __device__ __forceinline__ TensorBlock(int64_t rows, int64_t heads, bool last_first) {
     const unsigned tiles = static_cast<unsigned>(rows + kTensorRows - 1) / kTensorRows,
-                   line = blockIdx.x / tiles, number = blockIdx.x % tiles;
-    first = static_cast<int>((last_first ? tiles - 1 - number : number) * kTensorRows);
+                   line = blockIdx.x / tiles, turn = blockIdx.x % tiles;
+    count = static_cast<int>(tiles), number = static_cast<int>(last_first ? tiles - 1 - turn : turn);
+    first = number * kTensorRows;
     row = first + static_cast<int>(threadIdx.x / kWarp * 16 + threadIdx.x % kWarp / 4);
     head = static_cast<int>(line % static_cast<unsigned>(heads));
     batch = static_cast<int>(line / static_cast<unsigned>(heads));
   }
 };
 
+// x, which the compiler is to keep: in the loop over tiles it would rather work it out again each time.
+__device__ __forceinline__ int kept(int x) {
+#ifdef __CUDA_ARCH__
+  asm("" : "+r"(x));
+#endif
+  return x;
+}
 // Which columns the rows of a block see: some rows, and all rows. range_of(row): an IndexRange, whose ends
 // grow with the row.
 struct SeenColumns {
@@ -255,7 +298,7 @@ struct SeenColumns {
                      bottom = range_of(std::min<int64_t>(at.first + kTensorRows, rows) - 1);
     first = static_cast<int>(top.first / kTensorColumns * kTensorColumns);
     last = static_cast<int>(bottom.last);
-    all_first = static_cast<int>(bottom.first), all_last = static_cast<int>(top.last);
+    all_first = kept(static_cast<int>(bottom.first)), all_last = kept(static_cast<int>(top.last));
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const IndexRange mine = range_of(at.row + 8 * r);
@@ -343,28 +386,33 @@ inline bool has_whole_pieces(const View& x) {
   return x.strides[3] == 1 && x.shape[3] % 8 == 0 && aligned(x.strides[0]) && aligned(x.strides[1]) &&
          aligned(x.strides[2]) && reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
 }
-// Calls f.operator()<kHead, Products>() for the smallest kHead up to kMost that holds the call's heads; false
-// where the plain kernels have to do it.
+// Calls f.operator()<kHead, Products, kDrops>() for the smallest kHead up to kMost that holds the call's heads;
+// kDrops: with dropout, whose registers the others do not have to spare. False where the plain kernels have to
+// do it.
 template <int kMost, class F>
 bool on_tensor_cores(const AttentionCall& call, std::initializer_list<const View*> tensors, F&& f) {
-  constexpr int64_t kMostRows = int64_t{1} << 30;  // they count in int
+  constexpr int64_t kMostRows = int64_t{1} << 30;  // they count rows in int, and a row's bytes in unsigned
   if (!has_tensor_cores() || call.D > kMost || !(call.rules.scale > 0)) return false;
   if (call.T > kMostRows || call.S > kMostRows) return false;
   for (const View* x : tensors) {
-    if (!has_whole_pieces(*x)) return false;
+    if (!has_whole_pieces(*x) || x->strides[2] < 0 || x->strides[2] > kMostRows) return false;
   }
-  const auto run = [&]<int kHead>() {
-    has_warpgroups() ? f.template operator()<kHead, GroupProducts>()
-                     : f.template operator()<kHead, WarpProducts>();
+  const auto run = [&]<int kHead, class Products>() {
+    call.drops() ? f.template operator()<kHead, Products, true>()
+                 : f.template operator()<kHead, Products, false>();
+  };
+  const auto choose = [&]<int kHead>() {
+    has_warpgroups() ? run.template operator()<kHead, GroupProducts>()
+                     : run.template operator()<kHead, WarpProducts>();
   };
   if (call.D <= 32) {
-    f.template operator()<32, WarpProducts>();
+    run.template operator()<32, WarpProducts>();
   } else if (call.D <= 64) {
-    run.template operator()<64>();
+    choose.template operator()<64>();
   } else if (call.D <= 128) {
-    run.template operator()<128>();
+    choose.template operator()<128>();
   } else if constexpr (kMost > 128) {
-    run.template operator()<256>();
+    choose.template operator()<256>();
   }
   return true;
 }

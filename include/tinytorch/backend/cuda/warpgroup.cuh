@@ -3,7 +3,7 @@
 // compiled for sm_90a). The emulator does the same by loads (sim/warpgroup.hpp).
 //
 //   begin_products();
-//   multiply_group<BFloat16, false>(sum, a, address, true);  ...     sum [64, 64] += a [64, 16] b [16, 64]
+//   multiply_group<BFloat16, false>(sum, a, SharedMatrix(address), true);  ...  sum [64, 64] += a [64, 16] b [16, 64]
 // commit_products();  ...                                          they go on while the threads do other
 // things
 //   await_products<0>(), hold(sum);
@@ -76,21 +76,33 @@ template <class T>
 inline constexpr char kProductType[] = "bf16";
 template <>
 inline constexpr char kProductType<Half>[] = "f16";
-
-// Where the tensor cores find a matrix: address, and 1024 bytes from one group of eight rows to the next.
-__device__ __forceinline__ uint64_t matrix_at(unsigned address) {
-  constexpr uint64_t kSwizzle128 = 1, kGroup = 1024;
-  return kSwizzle128 << 62 | (kGroup >> 4) << 32 | 1u << 16 | (address & 0x3ffff) >> 4;
-}
 #endif
 
-// sum = a b, added to what it was with `add`. b [16, 64] at `address`: kByRows says that its 16 rows of 64
-// values lie there; otherwise 64 rows hold its columns, 16 values of each counting from `address`.
+// A matrix in shared memory that begins at an address and lies in rows of 128 bytes, 1024 bytes from one
+// group of eight rows to the next, as the tensor cores are told of it.
+class SharedMatrix {
+ public:
+  explicit __device__ __forceinline__ SharedMatrix(unsigned address) : low_(kFields | address / 16) {}
+  __device__ __forceinline__ SharedMatrix after(unsigned bytes) const { return {low_ + bytes / 16, 0}; }
+  __device__ __forceinline__ unsigned address() const { return (low_ ^ kFields) * 16; }
+  __device__ __forceinline__ uint64_t descriptor() const {
+    constexpr uint64_t kSwizzle128 = 1, kGroup = 1024;
+    return kSwizzle128 << 62 | (kGroup >> 4) << 32 | low_;
+  }
+
+ private:
+  __device__ __forceinline__ SharedMatrix(unsigned low, int) : low_(low) {}
+  static constexpr unsigned kFields = 1u << 16;  // above the address, whose sums never reach it
+  unsigned low_;
+};
+
+// sum = a b, added to what it was with `add`. b [16, 64]: kByRows says that its 16 rows of 64 values lie
+// there; otherwise 64 rows hold its columns, 16 values of each.
 template <class T, bool kByRows>
-__device__ __forceinline__ void multiply_group(float (&sum)[8][4], const unsigned (&a)[4], unsigned address,
+__device__ __forceinline__ void multiply_group(float (&sum)[8][4], const unsigned (&a)[4], SharedMatrix b,
                                                bool add) {
 #if TINYTORCH_CUDA_SIM
-  sim::multiply_group<T, kByRows>(sum, a, shared_pointer(0), address, add);
+  sim::multiply_group<T, kByRows>(sum, a, shared_pointer(0), b.address(), add);
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile(
       "{\n .reg .pred adds;\n setp.ne.b32 adds, %37, 0;\n"
@@ -104,20 +116,20 @@ __device__ __forceinline__ void multiply_group(float (&sum)[8][4], const unsigne
         "+f"(sum[4][2]), "+f"(sum[4][3]), "+f"(sum[5][0]), "+f"(sum[5][1]), "+f"(sum[5][2]), "+f"(sum[5][3]),
         "+f"(sum[6][0]), "+f"(sum[6][1]), "+f"(sum[6][2]), "+f"(sum[6][3]), "+f"(sum[7][0]), "+f"(sum[7][1]),
         "+f"(sum[7][2]), "+f"(sum[7][3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(matrix_at(address)), "r"(static_cast<int>(add)),
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor()), "r"(static_cast<int>(add)),
         "C"(kProductType<T>), "n"(kByRows ? 1 : 0));
 #else
-  (void)sum, (void)a, (void)address, (void)add;
+  (void)sum, (void)a, (void)b, (void)add;
 #endif
 }
-// The same with a in shared memory too: 64 rows, 16 values of each counting from `left`; b by columns.
+// The same with a in shared memory too, 64 rows of which 16 values count; b by columns.
 template <class T>
-__device__ __forceinline__ void multiply_group(float (&sum)[8][4], unsigned left, unsigned address,
+__device__ __forceinline__ void multiply_group(float (&sum)[8][4], SharedMatrix left, SharedMatrix b,
                                                bool add) {
 #if TINYTORCH_CUDA_SIM
   unsigned a[4];
-  sim::load_left(a, shared_pointer(0), left);
-  sim::multiply_group<T, false>(sum, a, shared_pointer(0), address, add);
+  sim::load_left(a, shared_pointer(0), left.address());
+  sim::multiply_group<T, false>(sum, a, shared_pointer(0), b.address(), add);
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile(
       "{\n .reg .pred adds;\n setp.ne.b32 adds, %34, 0;\n"
@@ -131,9 +143,9 @@ __device__ __forceinline__ void multiply_group(float (&sum)[8][4], unsigned left
         "+f"(sum[4][2]), "+f"(sum[4][3]), "+f"(sum[5][0]), "+f"(sum[5][1]), "+f"(sum[5][2]), "+f"(sum[5][3]),
         "+f"(sum[6][0]), "+f"(sum[6][1]), "+f"(sum[6][2]), "+f"(sum[6][3]), "+f"(sum[7][0]), "+f"(sum[7][1]),
         "+f"(sum[7][2]), "+f"(sum[7][3])
-      : "l"(matrix_at(left)), "l"(matrix_at(address)), "r"(static_cast<int>(add)), "C"(kProductType<T>));
+      : "l"(left.descriptor()), "l"(b.descriptor()), "r"(static_cast<int>(add)), "C"(kProductType<T>));
 #else
-  (void)sum, (void)left, (void)address, (void)add;
+  (void)sum, (void)left, (void)b, (void)add;
 #endif
 }
 

@@ -46,10 +46,11 @@ __global__ void product(float* out, const T* a, const T* b, int first, bool add)
   cuda::begin_products();
   const unsigned base = cuda::shared_address(shared), across = static_cast<unsigned>(first * 2);
   if constexpr (kLeft == Left::shared) {
-    cuda::multiply_group<T>(sum, base + kLeftAt + across, base + across, add);
+    cuda::multiply_group<T>(sum, cuda::SharedMatrix(base + kLeftAt + across),
+                            cuda::SharedMatrix(base + across), add);
   } else {
     const unsigned bytes = kByRows ? static_cast<unsigned>(first * 128) : across;
-    cuda::multiply_group<T, kByRows>(sum, left, base + bytes, add);
+    cuda::multiply_group<T, kByRows>(sum, left, cuda::SharedMatrix(base + bytes), add);
   }
   cuda::commit_products();
   cuda::await_products<0>();

@@ -85,8 +85,8 @@ __device__ __forceinline__ void differentiate_dropped(Scores& dp, Scores& p, con
   drop(p, kept, scale);
 }
 
-template <class T, int kHead, class Products>
-static __global__ void __launch_bounds__(kTensorThreads, 1)
+template <class T, int kHead, class Products, bool kDrops>
+static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
     attention_grad_query_tensor_kernel(Heads<T> dq, const __grid_constant__ AttentionGradOperands<T> in,
                                        const __grid_constant__ AttentionCall call) {
 #if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
@@ -102,17 +102,21 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
     if (at.row + 8 * r < query_count) stats[r] = in.stats[line * call.T + at.row + 8 * r];
   }
   const unsigned queries = tile_memory(), grads = queries + Stays::kBytes;
-  const PassingTiles<T, kHead> passing{grads + Stays::kBytes, in.k, in.v, at.batch, keys.last, D};
-  Stays::fetch(queries, in.q, at.batch, at.head, at.first, query_count, D);
-  Stays::fetch(grads, in.dout, at.batch, at.head, at.first, query_count, D);
-  passing.fetch(0, group, keys.first);
+  using Source = RowSource<T, kHead>;
+  const PassingTiles<T, kHead> passing{grads + Stays::kBytes, Source(in.k, at.batch, group, D),
+                                       Source(in.v, at.batch, group, D), keys.last};
+  Source(in.q, at.batch, at.head, D).template fetch<kTensorRows>(queries, at.first, query_count);
+  Source(in.dout, at.batch, at.head, D).template fetch<kTensorRows>(grads, at.first, query_count);
+  passing.fetch(0, keys.first);
+  bring_to_cache<kHead>(in.k, at.batch, group, static_cast<int>(call.S), at.number, at.count);
+  bring_to_cache<kHead>(in.v, at.batch, group, static_cast<int>(call.S), at.number, at.count);
   const LeftRows<kHead, false> query_rows(queries), grad_rows(grads);
   RowSums<kHead> sum;
   clear(sum);
-  int turn = 0;
+  unsigned turn = 0;
   for (int s0 = keys.first; s0 < keys.last; s0 += kTensorColumns, ++turn) {
     passing.await();
-    if (s0 + kTensorColumns < keys.last) passing.fetch(turn + 1, group, s0 + kTensorColumns);
+    if (s0 + kTensorColumns < keys.last) passing.fetch(turn + 1, s0 + kTensorColumns);
     Scores p, dp;
     Products::template scores<T>(p, query_rows, passing.first(turn));
     Products::template scores<T>(dp, grad_rows, passing.second(turn));
@@ -120,7 +124,7 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
     if (!keys.by_all(s0)) hide(p, keys, s0);
     to_probabilities(p, StatsOfRows{stats}, call.exponent_scale());
     Products::template await<0>(dp);
-    if (call.rules.p > 0) {
+    if constexpr (kDrops) {
       const unsigned kept = kept_by_dropout<true>(call, line * call.T + at.row, s0);
       drop(dp, kept, static_cast<float>(call.mask.scale));
     }
@@ -159,7 +163,7 @@ struct QueryTiles {
   }
 };
 
-template <class T, int kHead, class Products>
+template <class T, int kHead, class Products, bool kDrops>
 static __global__ void __launch_bounds__(kTensorThreads, 1)
     attention_grad_key_tensor_kernel(Heads<T> dk, Heads<T> dv,
                                      const __grid_constant__ AttentionGradOperands<T> in,
@@ -174,20 +178,27 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
   const int heads = static_cast<int>(call.H / call.G);
   const auto line_of = [&](int head) { return (at.batch * call.H + head) * call.T; };
   const unsigned keys = tile_memory(), values = keys + Stays::kBytes;
-  const PassingTiles<T, kHead> passing{values + Stays::kBytes, in.q, in.dout, at.batch, query_count, D};
+  using Source = RowSource<T, kHead>;
+  PassingTiles<T, kHead> passing{values + Stays::kBytes, Source(in.q, at.batch, at.head * heads, D),
+                                 Source(in.dout, at.batch, at.head * heads, D), query_count};
   const LeftRows<kHead, false> key_rows(keys), value_rows(values);
   RowSums<kHead> key_sum, value_sum;
   clear(key_sum), clear(value_sum);
   QueryTiles next(queries, at.head * heads, heads);
-  const auto fetch = [&](int turn) {
-    passing.fetch(turn, next.head, next.t0);
+  const auto fetch = [&](unsigned turn) {
+    if (next.t0 == next.first) {
+      passing.x.to_head(in.q, at.batch, next.head), passing.y.to_head(in.dout, at.batch, next.head);
+    }
+    passing.fetch(turn, next.t0);
     next.fetch_stats(in.stats, line_of(next.head), query_count);
   };
-  Stays::fetch(keys, in.k, at.batch, at.head, at.first, key_count, D);
-  Stays::fetch(values, in.v, at.batch, at.head, at.first, key_count, D);
+  Source(in.k, at.batch, at.head, D).template fetch<kTensorRows>(keys, at.first, key_count);
+  Source(in.v, at.batch, at.head, D).template fetch<kTensorRows>(values, at.first, key_count);
   bool more = next.left >= 0;
   if (more) fetch(0), next.put_stats(stats[0]);
-  for (int turn = 0; more; ++turn) {
+  bring_to_cache<kHead>(in.q, at.batch, at.head * heads, query_count, at.number, at.count);
+  bring_to_cache<kHead>(in.dout, at.batch, at.head * heads, query_count, at.number, at.count);
+  for (unsigned turn = 0; more; ++turn) {
     const int t0 = next.t0, head = next.head;
     passing.await();
     more = next.left > 0;
@@ -199,7 +210,7 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
     Products::template await<1>(p);
     if (!queries.by_all(t0)) hide(p, queries, t0);
     to_probabilities(p, of_tile, call.exponent_scale());
-    if (call.rules.p == 0) {
+    if constexpr (!kDrops) {
       Products::template add<T, kHead>(value_sum, pack_scores<T>(p), passing.second(turn));
       Products::template await<1>(dp);  // while the values' sum is under way
       differentiate(dp, p, of_tile);
@@ -220,7 +231,7 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
 #endif
 }
 
-template <class T, int kHead, class Products>
+template <class T, int kHead, class Products, bool kDrops>
 void attention_grad_tensor(const View& dq, const View& dk, const View& dv, const AttentionGradOperands<T>& in,
                            int64_t batches, const AttentionCall& call) {
   const auto config = [&](int64_t rows, int64_t heads) {
@@ -228,9 +239,9 @@ void attention_grad_tensor(const View& dq, const View& dk, const View& dv, const
         dim3(static_cast<unsigned>(divided_up(rows, kTensorRows) * batches * heads)), dim3(kTensorThreads),
         2 * Tile<kHead, kTensorRows>::kBytes + PassingTiles<T, kHead>::kBytes + kTileAlignment};
   };
-  launch(attention_grad_query_tensor_kernel<T, kHead, Products>, config(call.T, call.H), Heads<T>(dq), in,
-         call);
-  launch(attention_grad_key_tensor_kernel<T, kHead, Products>, config(call.S, call.G), Heads<T>(dk),
+  launch(attention_grad_query_tensor_kernel<T, kHead, Products, kDrops>, config(call.T, call.H), Heads<T>(dq),
+         in, call);
+  launch(attention_grad_key_tensor_kernel<T, kHead, Products, kDrops>, config(call.S, call.G), Heads<T>(dk),
          Heads<T>(dv), in, call);
 }
 
@@ -240,14 +251,14 @@ bool attention_grad_on_tensor_cores(const View& dq, const View& dk, const View& 
                                     const View& q, const View& k, const View& v, const View& out,
                                     const View& lse, const AttentionCall& call) {
   return on_tensor_cores<128>(
-      call, {&dq, &dk, &dv, &dout, &q, &k, &v, &out}, [&]<int kHead, class Products>() {
+      call, {&dq, &dk, &dv, &dout, &q, &k, &v, &out}, [&]<int kHead, class Products, bool kDrops>() {
         const int64_t lines = q.shape[0] * call.H * call.T;
         const DeviceScratch<QueryStats> stats(lines);
         launch(attention_stats_kernel<T>, over(lines * 8, kTensorThreads), stats.data(),
                lse.as<const float>(), Heads<const T>(dout), Heads<const T>(out), lines, call);
         const AttentionGradOperands<T> in{Heads<const T>(dout), Heads<const T>(q), Heads<const T>(k),
                                           Heads<const T>(v), stats.data()};
-        attention_grad_tensor<T, kHead, Products>(dq, dk, dv, in, q.shape[0], call);
+        attention_grad_tensor<T, kHead, Products, kDrops>(dq, dk, dv, in, q.shape[0], call);
       });
 }
 

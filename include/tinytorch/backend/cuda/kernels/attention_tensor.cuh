@@ -13,38 +13,45 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 template <int kHead>
 struct RunningSoftmax {
   RowSums<kHead> sum;      // of 2^(score - top) value
-  float top[2], total[2];  // the largest score, and the sum of 2^(score - top) over this lane's keys
+  float top[2], total[2];  // about the largest score, and the sum of 2^(score - top) over this lane's keys
+  // How far scores may exceed `top`, to the base 2, before the sums are rescaled: rarely, then. 2^8 times as
+  // much is still far from what a sum can hold, and from what 16 bits can.
+  static constexpr float kSlack = 8;
 
   __device__ __forceinline__ RunningSoftmax() {
     clear(sum);
 #pragma unroll
     for (int r = 0; r < 2; ++r) top[r] = -std::numeric_limits<float>::infinity(), total[r] = 0;
   }
-  // score = 2^(scale score - top) with the new maximum; the sums still wait for rescale(factor).
+  // score = 2^(scale score - top) with the new top; the sums still wait for rescale(factor).
   __device__ __forceinline__ void exponentiate(Scores& score, float scale, float (&factor)[2]) {
+    float highest[2], shift[2], added[2] = {};
+#pragma unroll
+    for (int r = 0; r < 2; ++r) highest[r] = Maximum()(score[0][2 * r], score[0][2 * r + 1]);
+#pragma unroll
+    for (int n = 1; n < kTensorColumns / 8; ++n) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        highest[r] = Maximum()(highest[r], Maximum()(score[n][2 * r], score[n][2 * r + 1]));
+      }
+    }
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      float highest = score[0][2 * r];
-#pragma unroll
-      for (int n = 0; n < kTensorColumns / 8; ++n) {
-        highest = Maximum()(highest, Maximum()(score[n][2 * r], score[n][2 * r + 1]));
-      }
-      highest = Maximum()(top[r], warp_reduce<4>(highest, Maximum()) * scale);
-      const float shift = highest == -std::numeric_limits<float>::infinity() ? 0.0f : highest;
-      factor[r] = power_of_two(top[r] - shift);
-      top[r] = highest;
-      float added = 0;
-#pragma unroll
-      for (int n = 0; n < kTensorColumns / 8; ++n) {
-#pragma unroll
-        for (int k = 0; k < 2; ++k) {
-          float& x = score[n][2 * r + k];
-          x = power_of_two(fmaf(x, scale, -shift));
-          added += x;
-        }
-      }
-      total[r] = total[r] * factor[r] + added;
+      highest[r] = warp_reduce<4>(highest[r], Maximum()) * scale;
+      const float now = highest[r] > top[r] + kSlack ? highest[r] : top[r];
+      shift[r] = now == -std::numeric_limits<float>::infinity() ? 0.0f : now;
+      factor[r] = power_of_two(top[r] - shift[r]);
+      top[r] = now;
     }
+#pragma unroll
+    for (int n = 0; n < kTensorColumns / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) score[n][i] = power_of_two(fmaf(score[n][i], scale, -shift[i / 2]));
+#pragma unroll
+      for (int r = 0; r < 2; ++r) added[r] += score[n][2 * r] + score[n][2 * r + 1];
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) total[r] = total[r] * factor[r] + added[r];
   }
   // factor: what makes the sums averages. lse: of the head's queries, of which the lane has `row` and row + 8.
   __device__ __forceinline__ void finish(float (&factor)[2], float* lse, int row, int end) const {
@@ -58,6 +65,7 @@ struct RunningSoftmax {
     }
   }
   __device__ __forceinline__ void rescale(const float (&factor)[2]) {
+    if (!__any_sync(kAllLanes, factor[0] != 1 || factor[1] != 1)) return;
 #pragma unroll
     for (int d = 0; d < kHead / 8; ++d) {
 #pragma unroll
@@ -69,7 +77,7 @@ struct RunningSoftmax {
 template <int kHead>
 inline constexpr bool kKeepsQueries = kHead <= 128;  // in registers
 
-template <class T, int kHead, class Products>
+template <class T, int kHead, class Products, bool kDrops>
 static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
     attention_tensor_kernel(Heads<T> out, float* lse, Heads<const T> q, Heads<const T> k, Heads<const T> v,
                             const __grid_constant__ AttentionCall call) {
@@ -82,31 +90,35 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
   const float scale = call.exponent_scale();
 
   const unsigned queries = tile_memory();
-  const PassingTiles<T, kHead> passing{
-      queries + Tile<kHead, kTensorRows>::kBytes, k, v, at.batch, keys.last, D};
+  using Source = RowSource<T, kHead>;
+  const PassingTiles<T, kHead> passing{queries + Tile<kHead, kTensorRows>::kBytes,
+                                       Source(k, at.batch, group, D), Source(v, at.batch, group, D),
+                                       keys.last};
   LeftRows<kHead, kKeepsQueries<kHead>> rows(queries);
-  Tile<kHead, kTensorRows>::fetch(queries, q, at.batch, at.head, at.first, query_count, D);
-  passing.fetch_first(0, group, keys.first);
+  Source(q, at.batch, at.head, D).template fetch<kTensorRows>(queries, at.first, query_count);
+  passing.fetch_first(0, keys.first);
+  bring_to_cache<kHead>(k, at.batch, group, static_cast<int>(call.S), at.number, at.count);
+  bring_to_cache<kHead>(v, at.batch, group, static_cast<int>(call.S), at.number, at.count);
   RunningSoftmax<kHead> softmax;
   PackedScores probabilities{};
   const auto exponentiate = [&](Scores& score, int s0, float(&factor)[2]) {
     if (!keys.by_all(s0)) hide(score, keys, s0);
     softmax.exponentiate(score, scale, factor);
-    if (call.rules.p > 0) {
+    if constexpr (kDrops) {
       const unsigned kept = kept_by_dropout<true>(call, line * call.T + at.row, s0);
       drop(score, kept, static_cast<float>(call.mask.scale));
     }
   };
   // While a tile's scores become probabilities, the values of the tile before it are multiplied.
-  int turn = 0;
-  const auto add_values = [&](int of) {
+  unsigned turn = 0;
+  const auto add_values = [&](unsigned of) {
     Products::template add<T, kHead>(softmax.sum, probabilities, passing.second(of));
   };
   for (int s0 = keys.first; s0 < keys.last; s0 += kTensorColumns, ++turn) {
     passing.await();
     if (turn == 0) rows.keep();
-    if (s0 + kTensorColumns < keys.last) passing.fetch_first(turn + 1, group, s0 + kTensorColumns);
-    passing.fetch_second(turn, group, s0);
+    if (s0 + kTensorColumns < keys.last) passing.fetch_first(turn + 1, s0 + kTensorColumns);
+    passing.fetch_second(turn, s0);
     Scores score;
     float factor[2];
     Products::template scores<T>(score, rows, passing.first(turn));
@@ -129,14 +141,14 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
 #endif
 }
 
-template <class T, int kHead, class Products>
+template <class T, int kHead, class Products, bool kDrops>
 void attention_tensor(const View& out, const View& lse, const View& q, const View& k, const View& v,
                       const AttentionCall& call) {
   const auto blocks = divided_up(call.T, kTensorRows) * q.shape[0] * call.H;
   const LaunchConfig config{
       dim3(static_cast<unsigned>(blocks)), dim3(kTensorThreads),
       Tile<kHead, kTensorRows>::kBytes + PassingTiles<T, kHead>::kBytes + kTileAlignment};
-  launch(attention_tensor_kernel<T, kHead, Products>, config, Heads<T>(out), lse.as<float>(),
+  launch(attention_tensor_kernel<T, kHead, Products, kDrops>, config, Heads<T>(out), lse.as<float>(),
          Heads<const T>(q), Heads<const T>(k), Heads<const T>(v), call);
 }
 
@@ -144,8 +156,8 @@ void attention_tensor(const View& out, const View& lse, const View& q, const Vie
 template <class T>
 bool attention_on_tensor_cores(const View& out, const View& lse, const View& q, const View& k, const View& v,
                                const AttentionCall& call) {
-  return on_tensor_cores<256>(call, {&out, &q, &k, &v}, [&]<int kHead, class Products>() {
-    attention_tensor<T, kHead, Products>(out, lse, q, k, v, call);
+  return on_tensor_cores<256>(call, {&out, &q, &k, &v}, [&]<int kHead, class Products, bool kDrops>() {
+    attention_tensor<T, kHead, Products, kDrops>(out, lse, q, k, v, call);
   });
 }
 
