@@ -35,12 +35,6 @@ __device__ __forceinline__ void copy_async(unsigned shared, const void* global, 
   *static_cast<uint4*>(__cvta_shared_to_generic(shared)) = x;
 #endif
 }
-// Asks that the line of 128 bytes that holds *p be brought to the device's common cache.
-__device__ __forceinline__ void prefetch([[maybe_unused]] const void* p) {
-#ifdef __CUDA_ARCH__
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
-#endif
-}
 // Ends a group of copies.
 __device__ __forceinline__ void commit_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

@@ -61,19 +61,6 @@ class RowSource {
   bool exists_;
 };
 
-// The blocks of a head share its rows of a tensor out and ask that they be brought to the cache: they all
-// start with the same tile, and would wait for memory together, once a tile.
-template <int kHead, class T>
-__device__ __forceinline__ void bring_to_cache(const Heads<const T>& x, int batch, int head, int rows,
-                                               int share, int shares) {
-  constexpr int kLine = 64, kLines = (kHead + kLine - 1) / kLine;  // 16-bit values
-  const int each = (rows + shares - 1) / shares * kLines, end = rows * kLines;
-  for (int i = static_cast<int>(threadIdx.x); i < each && share * each + i < end; i += kTensorThreads) {
-    const int line = share * each + i;
-    prefetch(x.place(batch, head, line / kLines, line % kLines * kLine));
-  }
-}
-
 // A warp's 16 rows of a tile as left sides of products: kept in registers, or read each time.
 template <int kHead, bool kKept>
 struct LeftRows {
@@ -268,12 +255,10 @@ struct PassingTiles {
 // its second. Blocks of one head follow each other.
 struct TensorBlock {
   int first, row, head, batch;
-  int number, count;  // of the head's blocks
   __device__ __forceinline__ TensorBlock(int64_t rows, int64_t heads, bool last_first) {
     const unsigned tiles = static_cast<unsigned>(rows + kTensorRows - 1) / kTensorRows,
-                   line = blockIdx.x / tiles, turn = blockIdx.x % tiles;
-    count = static_cast<int>(tiles), number = static_cast<int>(last_first ? tiles - 1 - turn : turn);
-    first = number * kTensorRows;
+                   line = blockIdx.x / tiles, number = blockIdx.x % tiles;
+    first = static_cast<int>((last_first ? tiles - 1 - number : number) * kTensorRows);
     row = first + static_cast<int>(threadIdx.x / kWarp * 16 + threadIdx.x % kWarp / 4);
     head = static_cast<int>(line % static_cast<unsigned>(heads));
     batch = static_cast<int>(line / static_cast<unsigned>(heads));
@@ -355,20 +340,40 @@ __device__ __forceinline__ void drop(Scores& x, unsigned kept, float scale) {
   }
 }
 
-// The block's rows below `end`, times a factor, to memory; factor[r]: of the lane's row r.
+// Four neighbouring lanes trade words: lane j's word i becomes lane i's word j.
+__device__ __forceinline__ void transpose_quad(unsigned (&word)[4]) {
+#pragma unroll
+  for (int step = 2; step > 0; step /= 2) {
+    const bool upper = threadIdx.x & static_cast<unsigned>(step);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i & step) continue;
+      const unsigned other = __shfl_xor_sync(kAllLanes, upper ? word[i] : word[i + step], step);
+      (upper ? word[i] : word[i + step]) = other;
+    }
+  }
+}
+// The block's rows below `end`, times a factor, to memory; factor[r]: of the lane's row r. Four lanes have a
+// row together; they trade, so that each writes 16 bytes at once.
 template <class T, int kHead>
 __device__ __forceinline__ void write_rows(const Heads<T>& out, const TensorBlock& at, int end, int D,
                                            const RowSums<kHead>& sum, const float (&factor)[2]) {
-  const int pair = static_cast<int>(threadIdx.x) % 4 * 2;
+  const int lane = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    if (at.row + 8 * r >= end) continue;
-    T* const to_ = out.place(at.batch, at.head, at.row + 8 * r, pair);
+    const bool exists = at.row + 8 * r < end;
+    T* const mine = out.place(at.batch, at.head, at.row + 8 * r, lane * 8);
 #pragma unroll
-    for (int n = 0; n < kHead / 8; ++n) {
-      if (n * 8 >= D) break;
-      const unsigned word = pack_pair<T>(sum[n][2 * r] * factor[r], sum[n][2 * r + 1] * factor[r]);
-      memcpy(to_ + n * 8, &word, sizeof(word));
+    for (int n = 0; n < kHead / 8; n += 4) {
+      unsigned word[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        word[i] = pack_pair<T>(sum[n + i][2 * r] * factor[r], sum[n + i][2 * r + 1] * factor[r]);
+      }
+      transpose_quad(word);
+      if (exists && (n + lane) * 8 < D) {
+        *reinterpret_cast<uint4*>(mine + n * 8) = uint4{word[0], word[1], word[2], word[3]};
+      }
     }
   }
 }

@@ -108,8 +108,6 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
   Source(in.q, at.batch, at.head, D).template fetch<kTensorRows>(queries, at.first, query_count);
   Source(in.dout, at.batch, at.head, D).template fetch<kTensorRows>(grads, at.first, query_count);
   passing.fetch(0, keys.first);
-  bring_to_cache<kHead>(in.k, at.batch, group, static_cast<int>(call.S), at.number, at.count);
-  bring_to_cache<kHead>(in.v, at.batch, group, static_cast<int>(call.S), at.number, at.count);
   const LeftRows<kHead, false> query_rows(queries), grad_rows(grads);
   RowSums<kHead> sum;
   clear(sum);
@@ -196,8 +194,6 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
   Source(in.v, at.batch, at.head, D).template fetch<kTensorRows>(values, at.first, key_count);
   bool more = next.left >= 0;
   if (more) fetch(0), next.put_stats(stats[0]);
-  bring_to_cache<kHead>(in.q, at.batch, at.head * heads, query_count, at.number, at.count);
-  bring_to_cache<kHead>(in.dout, at.batch, at.head * heads, query_count, at.number, at.count);
   for (unsigned turn = 0; more; ++turn) {
     const int t0 = next.t0, head = next.head;
     passing.await();

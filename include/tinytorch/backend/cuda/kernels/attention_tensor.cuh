@@ -97,8 +97,6 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
   LeftRows<kHead, kKeepsQueries<kHead>> rows(queries);
   Source(q, at.batch, at.head, D).template fetch<kTensorRows>(queries, at.first, query_count);
   passing.fetch_first(0, keys.first);
-  bring_to_cache<kHead>(k, at.batch, group, static_cast<int>(call.S), at.number, at.count);
-  bring_to_cache<kHead>(v, at.batch, group, static_cast<int>(call.S), at.number, at.count);
   RunningSoftmax<kHead> softmax;
   PackedScores probabilities{};
   const auto exponentiate = [&](Scores& score, int s0, float(&factor)[2]) {
