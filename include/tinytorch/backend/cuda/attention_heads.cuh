@@ -26,6 +26,7 @@ struct AttentionCall {
   AttentionParameters rules;
   DropoutMask mask;
   int64_t H, G, T, S, D;
+  int64_t sharing;  // heads of queries that share one of keys: H / G
 
   AttentionCall(const View& q, const View& k, const AttentionParameters& p)
       : rules(p),
@@ -34,8 +35,11 @@ struct AttentionCall {
         G(k.shape[1]),
         T(q.shape[2]),
         S(k.shape[2]),
-        D(q.shape[3]) {}
-  __device__ __forceinline__ int64_t group_of(int64_t head) const { return head / (H / G); }
+        D(q.shape[3]),
+        sharing(G == 0 ? 1 : H / G) {}
+  __device__ __forceinline__ int64_t group_of(int64_t head) const {
+    return static_cast<unsigned>(head) / static_cast<unsigned>(sharing);
+  }
   // Scores times this are exponents of 2, as probabilities are computed on tensor cores.
   __device__ __forceinline__ float exponent_scale() const {
     return static_cast<float>(rules.scale) * std::numbers::log2e_v<float>;

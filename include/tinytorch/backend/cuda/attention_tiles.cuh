@@ -4,62 +4,10 @@
 #pragma once
 
 #include <limits>
-#include <tinytorch/backend/cuda/attention_heads.cuh>
+#include <tinytorch/backend/cuda/passing_tiles.cuh>
 #include <tinytorch/backend/cuda/warpgroup.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
-
-inline constexpr int kTensorThreads = 256, kTensorRows = kTensorThreads / kWarp * 16, kTensorColumns = 64;
-
-// kRows rows of kHead 16-bit values in shared memory, in panels of 128 bytes a row (64 where that is all of
-// it). Pieces of 16 bytes trade places from row to row, so that the eight rows of a matrix lie in different
-// banks; and as warpgroups' products want it. Begins at a multiple of 1024 bytes.
-template <int kHead, int kRows>
-struct Tile {
-  static constexpr int kPieces = std::min(kHead / 8, 8);  // of a row of a panel
-  static constexpr unsigned kPanelBytes = kRows * kPieces * 16, kBytes = kRows * kHead * 2;
-
-  static __device__ __forceinline__ unsigned place(int row, int piece) {
-    const int turn = kPieces == 8 ? row % 8 : row / 2 % 4;
-    return static_cast<unsigned>(piece / kPieces) * kPanelBytes +
-           static_cast<unsigned>((row * kPieces + (piece % kPieces ^ turn)) * 16);
-  }
-};
-
-// Rows of a head in memory, for a block that copies tiles of them: where this thread's pieces of 16 bytes lie.
-template <class T, int kHead>
-class RowSource {
- public:
-  __device__ __forceinline__ RowSource(const Heads<const T>& x, int batch, int head, int D)
-      : row_bytes_(static_cast<unsigned>(x.row) * 2), exists_(piece() * 8 < D) {
-    to_head(x, batch, head);
-  }
-  __device__ __forceinline__ void to_head(const Heads<const T>& x, int batch, int head) {
-    mine_ = reinterpret_cast<const unsigned char*>(x.place(batch, head, row(), piece() * 8));
-  }
-  // Rows r0 ... to a tile, zeros from row `end` on; by the whole block, not awaited.
-  template <int kRows>
-  __device__ __forceinline__ void fetch(unsigned tile, int r0, int end) const {
-    using To = Tile<kHead, kRows>;
-    const unsigned first = tile + To::place(row(), piece());
-#pragma unroll
-    for (int i = 0; i < kRows; i += kStep) {
-      if (kRows % kStep != 0 && row() + i >= kRows) break;
-      copy_async(first + static_cast<unsigned>(i) * To::kPieces * 16,
-                 mine_ + static_cast<uint64_t>(static_cast<unsigned>(r0 + i)) * row_bytes_,
-                 exists_ && r0 + i + row() < end);
-    }
-  }
-
- private:
-  static constexpr int kPieces = kHead / 8, kStep = kTensorThreads / kPieces;  // rows from a copy to the next
-  static_assert(kStep % 8 == 0, "so that pieces trade places alike in all rows of a thread");
-  static __device__ __forceinline__ int row() { return static_cast<int>(threadIdx.x) / kPieces; }
-  static __device__ __forceinline__ int piece() { return static_cast<int>(threadIdx.x) % kPieces; }
-  const unsigned char* mine_;
-  unsigned row_bytes_;
-  bool exists_;
-};
 
 // A warp's 16 rows of a tile as left sides of products: kept in registers, or read each time.
 template <int kHead, bool kKept>
@@ -221,35 +169,10 @@ struct GroupProducts {
   }
 };
 
-// Tiles of two tensors that pass by, in two places each: while one is used, the next is on its way.
-template <class T, int kHead>
-struct PassingTiles {
-  static constexpr unsigned kTileBytes = Tile<kHead, kTensorColumns>::kBytes, kBytes = 4 * kTileBytes;
-  unsigned address;
-  RowSource<T, kHead> x, y;
-  int end;  // of their rows
-
-  __device__ __forceinline__ unsigned first(unsigned turn) const {
-    return address + turn % 2 * (2 * kTileBytes);
-  }
-  __device__ __forceinline__ unsigned second(unsigned turn) const { return first(turn) + kTileBytes; }
-  __device__ __forceinline__ void fetch_first(unsigned turn, int r0) const {
-    x.template fetch<kTensorColumns>(first(turn), r0, end);
-  }
-  __device__ __forceinline__ void fetch_second(unsigned turn, int r0) const {
-    y.template fetch<kTensorColumns>(second(turn), r0, end);
-  }
-  __device__ __forceinline__ void fetch(unsigned turn, int r0) const {
-    fetch_first(turn, r0), fetch_second(turn, r0);
-  }
-  // All that was asked for is there for all threads, which are done with what they used before.
-  static __device__ __forceinline__ void await() {
-    commit_copies();
-    wait_for_copies<0>();
-    publish_to_tensor_cores();
-    __syncthreads();
-  }
-};
+// By what multiplies, and for how many values of a head: single warps wait for each product anyway, and devices
+// that have no others have less shared memory.
+template <class Products, int kHead>
+inline constexpr int kPlaces = std::is_same_v<Products, GroupProducts>&& kHead <= 128 ? 4 : 2;
 
 // Which rows a block has: 128 of one head from row `first` on; `row` is this lane's first one, and row + 8
 // its second. Blocks of one head follow each other.
@@ -378,13 +301,6 @@ __device__ __forceinline__ void write_rows(const Heads<T>& out, const TensorBloc
   }
 }
 
-// The block's dynamic shared memory from the next multiple of 1024 on, and how much of it to ask for.
-inline constexpr size_t kTileAlignment = 1024;
-__device__ __forceinline__ unsigned tile_memory() {
-  constexpr unsigned kMask = kTileAlignment - 1;
-  return (shared_address(dynamic_shared<unsigned char>()) + kMask) & ~kMask;
-}
-
 // Whether rows of x can be moved 16 bytes at a time.
 inline bool has_whole_pieces(const View& x) {
   const auto aligned = [](int64_t elements) { return elements % 8 == 0; };
@@ -392,8 +308,8 @@ inline bool has_whole_pieces(const View& x) {
          aligned(x.strides[2]) && reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
 }
 // Calls f.operator()<kHead, Products, kDrops>() for the smallest kHead up to kMost that holds the call's heads;
-// kDrops: with dropout, whose registers the others do not have to spare. False where the plain kernels have to
-// do it.
+// kDrops: with dropout, whose registers the others do not have to spare. False, as f says where a block has too
+// little shared memory, where the plain kernels have to do it.
 template <int kMost, class F>
 bool on_tensor_cores(const AttentionCall& call, std::initializer_list<const View*> tensors, F&& f) {
   constexpr int64_t kMostRows = int64_t{1} << 30;  // they count rows in int, and a row's bytes in unsigned
@@ -403,23 +319,21 @@ bool on_tensor_cores(const AttentionCall& call, std::initializer_list<const View
     if (!has_whole_pieces(*x) || x->strides[2] < 0 || x->strides[2] > kMostRows) return false;
   }
   const auto run = [&]<int kHead, class Products>() {
-    call.drops() ? f.template operator()<kHead, Products, true>()
-                 : f.template operator()<kHead, Products, false>();
+    return call.drops() ? f.template operator()<kHead, Products, true>()
+                        : f.template operator()<kHead, Products, false>();
   };
   const auto choose = [&]<int kHead>() {
-    has_warpgroups() ? run.template operator()<kHead, GroupProducts>()
-                     : run.template operator()<kHead, WarpProducts>();
+    return has_warpgroups() ? run.template operator()<kHead, GroupProducts>()
+                            : run.template operator()<kHead, WarpProducts>();
   };
-  if (call.D <= 32) {
-    run.template operator()<32, WarpProducts>();
-  } else if (call.D <= 64) {
-    choose.template operator()<64>();
-  } else if (call.D <= 128) {
-    choose.template operator()<128>();
-  } else if constexpr (kMost > 128) {
-    choose.template operator()<256>();
-  }
-  return true;
+  if (call.D <= 32) return run.template operator()<32, WarpProducts>();
+  if (call.D <= 64) return choose.template operator()<64>();
+  if (call.D <= 128) return choose.template operator()<128>();
+  if constexpr (kMost > 128) return choose.template operator()<256>();
+  return false;
+}
+inline bool fits_shared_memory(const LaunchConfig& config) {
+  return config.shared_bytes + kTileAlignment <= properties(current_device()).shared_per_block_optin;
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -91,30 +91,33 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
                                        const __grid_constant__ AttentionCall call) {
 #if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
   using Stays = Tile<kHead, kTensorRows>;
+  using Source = RowSource<T, kHead>;
+  using Passing = PassingTiles<T, kHead, kPlaces<Products, kHead>>;
+  constexpr int kAhead = Passing::kAhead, kStep = kTensorColumns;
+  __shared__ uint64_t turns;
   const int query_count = static_cast<int>(call.T), D = static_cast<int>(call.D);
   const TensorBlock at(call.T, call.H, true);  // the last queries, which see the most keys, start first
+  const unsigned queries = tile_memory(), grads = queries + Stays::kBytes;
+  Source(in.q, at.batch, at.head, D).template fetch<kTensorRows>(queries, at.first, query_count);
+  Source(in.dout, at.batch, at.head, D).template fetch<kTensorRows>(grads, at.first, query_count);
   const SeenColumns keys(at, call.T, call.keys_of(at.batch));
   const int line = at.batch * static_cast<int>(call.H) + at.head,
             group = static_cast<int>(call.group_of(at.head));
+  const Passing passing{grads + Stays::kBytes, Source(in.k, at.batch, group, D),
+                        Source(in.v, at.batch, group, D), keys.last, LaggingBarrier(&turns)};
+  for (int i = 0; i < kAhead; ++i) passing.fetch(i, keys.first + i * kStep);
   QueryStats stats[2] = {};
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     if (at.row + 8 * r < query_count) stats[r] = in.stats[line * call.T + at.row + 8 * r];
   }
-  const unsigned queries = tile_memory(), grads = queries + Stays::kBytes;
-  using Source = RowSource<T, kHead>;
-  const PassingTiles<T, kHead> passing{grads + Stays::kBytes, Source(in.k, at.batch, group, D),
-                                       Source(in.v, at.batch, group, D), keys.last};
-  Source(in.q, at.batch, at.head, D).template fetch<kTensorRows>(queries, at.first, query_count);
-  Source(in.dout, at.batch, at.head, D).template fetch<kTensorRows>(grads, at.first, query_count);
-  passing.fetch(0, keys.first);
   const LeftRows<kHead, false> query_rows(queries), grad_rows(grads);
   RowSums<kHead> sum;
   clear(sum);
   unsigned turn = 0;
-  for (int s0 = keys.first; s0 < keys.last; s0 += kTensorColumns, ++turn) {
-    passing.await();
-    if (s0 + kTensorColumns < keys.last) passing.fetch(turn + 1, s0 + kTensorColumns);
+  for (int s0 = keys.first; s0 < keys.last; s0 += kStep, ++turn) {
+    passing.await(turn);
+    if (s0 + kAhead * kStep < keys.last) passing.fetch(turn + kAhead, s0 + kAhead * kStep);
     Scores p, dp;
     Products::template scores<T>(p, query_rows, passing.first(turn));
     Products::template scores<T>(dp, grad_rows, passing.second(turn));
@@ -136,30 +139,31 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
 #endif
 }
 
-// The tiles of queries that pass by a block of keys: those of one head after the other, with the stats of
-// each tile's queries on their way to shared memory, a thread each.
-struct QueryTiles {
-  int first, last, head, t0, left;  // the newest tile, and how many follow it
-  QueryStats stats{};
+// Which tile of queries a block of keys has before it: those of one head after the other.
+struct QueryTile {
+  int first, last, head, t0;  // the range of a head's queries that are seen
 
-  __device__ __forceinline__ QueryTiles(const SeenColumns& seen, int first_head, int heads)
-      : first(seen.first), last(seen.last), head(first_head), t0(seen.first) {
-    left = heads * std::max((last - first + kTensorColumns - 1) / kTensorColumns, 0) - 1;
+  __device__ __forceinline__ QueryTile(const SeenColumns& seen, int first_head)
+      : first(seen.first), last(seen.last), head(first_head), t0(seen.first) {}
+  __device__ __forceinline__ unsigned count(int heads) const {
+    return static_cast<unsigned>(heads * std::max((last - first + kTensorColumns - 1) / kTensorColumns, 0));
   }
   __device__ __forceinline__ void advance() {
-    --left, t0 += kTensorColumns;
+    t0 += kTensorColumns;
     if (t0 >= last) ++head, t0 = first;
   }
-  // line: number of the head's first query among all of the call. +inf beyond the last query.
-  __device__ __forceinline__ void fetch_stats(const QueryStats* all, int64_t line, int query_count) {
-    const int t = t0 + static_cast<int>(threadIdx.x);
-    stats = {std::numeric_limits<float>::infinity(), 0};
-    if (threadIdx.x < kTensorColumns && t < query_count) stats = all[line + t];
-  }
-  __device__ __forceinline__ void put_stats(QueryStats (&tile)[kTensorColumns]) const {
-    if (threadIdx.x < kTensorColumns) tile[threadIdx.x] = stats;
-  }
 };
+// The stats of a tile's queries on their way to shared memory, a thread each. line: number of the head's first
+// query among all of the call. +inf beyond the last query.
+__device__ __forceinline__ QueryStats fetch_stats(const QueryStats* all, int64_t line, int t0,
+                                                  int query_count) {
+  const int t = t0 + static_cast<int>(threadIdx.x);
+  if (threadIdx.x < kTensorColumns && t < query_count) return all[line + t];
+  return {std::numeric_limits<float>::infinity(), 0};
+}
+__device__ __forceinline__ void put_stats(QueryStats (&tile)[kTensorColumns], const QueryStats& stats) {
+  if (threadIdx.x < kTensorColumns) tile[threadIdx.x] = stats;
+}
 
 template <class T, int kHead, class Products, bool kDrops>
 static __global__ void __launch_bounds__(kTensorThreads, 1)
@@ -168,57 +172,61 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
                                      const __grid_constant__ AttentionCall call) {
 #if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
   using Stays = Tile<kHead, kTensorRows>;
-  __shared__ QueryStats stats[2][kTensorColumns];
-  const int query_count = static_cast<int>(call.T), key_count = static_cast<int>(call.S),
-            D = static_cast<int>(call.D);
-  const TensorBlock at(call.S, call.G, false);  // the first keys, which most queries see, start first
-  const SeenColumns queries(at, call.S, call.queries_of(at.batch));
-  const int heads = static_cast<int>(call.H / call.G);
-  const auto line_of = [&](int head) { return (at.batch * call.H + head) * call.T; };
-  const unsigned keys = tile_memory(), values = keys + Stays::kBytes;
   using Source = RowSource<T, kHead>;
-  PassingTiles<T, kHead> passing{values + Stays::kBytes, Source(in.q, at.batch, at.head * heads, D),
-                                 Source(in.dout, at.batch, at.head * heads, D), query_count};
-  const LeftRows<kHead, false> key_rows(keys), value_rows(values);
-  RowSums<kHead> key_sum, value_sum;
-  clear(key_sum), clear(value_sum);
-  QueryTiles next(queries, at.head * heads, heads);
-  const auto fetch = [&](unsigned turn) {
+  using Passing = PassingTiles<T, kHead, kPlaces<Products, kHead>>;
+  constexpr unsigned kAhead = Passing::kAhead, kStats = 2 * kAhead;
+  __shared__ uint64_t turns;
+  __shared__ QueryStats stats[kStats][kTensorColumns];
+  const int query_count = static_cast<int>(call.T), key_count = static_cast<int>(call.S),
+            D = static_cast<int>(call.D), heads = static_cast<int>(call.sharing);
+  const TensorBlock at(call.S, call.G, false);  // the first keys, which most queries see, start first
+  const unsigned keys = tile_memory(), values = keys + Stays::kBytes;
+  Source(in.k, at.batch, at.head, D).template fetch<kTensorRows>(keys, at.first, key_count);
+  Source(in.v, at.batch, at.head, D).template fetch<kTensorRows>(values, at.first, key_count);
+  const SeenColumns queries(at, call.S, call.queries_of(at.batch));
+  const auto line_of = [&](int head) { return (at.batch * call.H + head) * call.T; };
+  Passing passing{values + Stays::kBytes, Source(in.q, at.batch, at.head * heads, D),
+                  Source(in.dout, at.batch, at.head * heads, D), query_count, LaggingBarrier(&turns)};
+  QueryTile now(queries, at.head * heads), next = now;
+  const unsigned count = now.count(heads);
+  QueryStats on_their_way{};
+  const auto fetch = [&](unsigned turn) {  // the next tile, that of `turn`
     if (next.t0 == next.first) {
       passing.x.to_head(in.q, at.batch, next.head), passing.y.to_head(in.dout, at.batch, next.head);
     }
     passing.fetch(turn, next.t0);
-    next.fetch_stats(in.stats, line_of(next.head), query_count);
+    on_their_way = fetch_stats(in.stats, line_of(next.head), next.t0, query_count);
+    next.advance();
   };
-  Source(in.k, at.batch, at.head, D).template fetch<kTensorRows>(keys, at.first, key_count);
-  Source(in.v, at.batch, at.head, D).template fetch<kTensorRows>(values, at.first, key_count);
-  bool more = next.left >= 0;
-  if (more) fetch(0), next.put_stats(stats[0]);
-  for (unsigned turn = 0; more; ++turn) {
-    const int t0 = next.t0, head = next.head;
-    passing.await();
-    more = next.left > 0;
-    if (more) next.advance(), fetch(turn + 1);
+  if (count > 0) fetch(0);
+  if (kAhead == 2) put_stats(stats[0], on_their_way);
+  if (kAhead == 2 && count > 1) fetch(1);
+  const LeftRows<kHead, false> key_rows(keys), value_rows(values);
+  RowSums<kHead> key_sum, value_sum;
+  clear(key_sum), clear(value_sum);
+  for (unsigned turn = 0; turn < count; ++turn, now.advance()) {
+    put_stats(stats[(turn + kAhead - 1) % kStats], on_their_way);
+    passing.await(turn);
+    if (turn + kAhead < count) fetch(turn + kAhead);
     Scores p, dp;
     Products::template scores<T>(p, key_rows, passing.first(turn));
     Products::template scores<T>(dp, value_rows, passing.second(turn));
-    const StatsOfColumns of_tile{stats[turn % 2]};
+    const StatsOfColumns of_tile{stats[turn % kStats]};
     Products::template await<1>(p);
-    if (!queries.by_all(t0)) hide(p, queries, t0);
+    if (!queries.by_all(now.t0)) hide(p, queries, now.t0);
     to_probabilities(p, of_tile, call.exponent_scale());
     if constexpr (!kDrops) {
       Products::template add<T, kHead>(value_sum, pack_scores<T>(p), passing.second(turn));
       Products::template await<1>(dp);  // while the values' sum is under way
       differentiate(dp, p, of_tile);
     } else {
-      const unsigned kept = kept_by_dropout<false>(call, at.row, line_of(head) + t0);
+      const unsigned kept = kept_by_dropout<false>(call, at.row, line_of(now.head) + now.t0);
       Products::template await<0>(dp);
       differentiate_dropped(dp, p, of_tile, kept, static_cast<float>(call.mask.scale));
       Products::template add<T, kHead>(value_sum, pack_scores<T>(p), passing.second(turn));
     }
     Products::template add<T, kHead>(key_sum, pack_scores<T>(dp), passing.first(turn));
     Products::template await<0>(value_sum), Products::template await<0>(key_sum);
-    if (more) next.put_stats(stats[(turn + 1) % 2]);
   }
   wait_for_copies<0>();
   const float factor = static_cast<float>(call.rules.scale);
@@ -227,18 +235,29 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
 #endif
 }
 
+// False where a block has too little shared memory.
 template <class T, int kHead, class Products, bool kDrops>
-void attention_grad_tensor(const View& dq, const View& dk, const View& dv, const AttentionGradOperands<T>& in,
-                           int64_t batches, const AttentionCall& call) {
+bool attention_grad_tensor(const View& dq, const View& dk, const View& dv, const View& dout, const View& q,
+                           const View& k, const View& v, const View& out, const View& lse,
+                           const AttentionCall& call) {
+  using Passing = PassingTiles<T, kHead, kPlaces<Products, kHead>>;
   const auto config = [&](int64_t rows, int64_t heads) {
-    return LaunchConfig{
-        dim3(static_cast<unsigned>(divided_up(rows, kTensorRows) * batches * heads)), dim3(kTensorThreads),
-        2 * Tile<kHead, kTensorRows>::kBytes + PassingTiles<T, kHead>::kBytes + kTileAlignment};
+    return LaunchConfig{dim3(static_cast<unsigned>(divided_up(rows, kTensorRows) * q.shape[0] * heads)),
+                        dim3(kTensorThreads),
+                        2 * Tile<kHead, kTensorRows>::kBytes + Passing::kBytes + kTileAlignment};
   };
+  if (!fits_shared_memory(config(1, 1))) return false;
+  const int64_t lines = q.shape[0] * call.H * call.T;
+  const DeviceScratch<QueryStats> stats(lines);
+  const AttentionGradOperands<T> in{Heads<const T>(dout), Heads<const T>(q), Heads<const T>(k),
+                                    Heads<const T>(v), stats.data()};
+  launch(attention_stats_kernel<T>, over(lines * 8, kTensorThreads), stats.data(), lse.as<const float>(),
+         in.dout, Heads<const T>(out), lines, call);
   launch(attention_grad_query_tensor_kernel<T, kHead, Products, kDrops>, config(call.T, call.H), Heads<T>(dq),
          in, call);
   launch(attention_grad_key_tensor_kernel<T, kHead, Products, kDrops>, config(call.S, call.G), Heads<T>(dk),
          Heads<T>(dv), in, call);
+  return true;
 }
 
 // False where the plain kernels have to do it.
@@ -248,13 +267,7 @@ bool attention_grad_on_tensor_cores(const View& dq, const View& dk, const View& 
                                     const View& lse, const AttentionCall& call) {
   return on_tensor_cores<128>(
       call, {&dq, &dk, &dv, &dout, &q, &k, &v, &out}, [&]<int kHead, class Products, bool kDrops>() {
-        const int64_t lines = q.shape[0] * call.H * call.T;
-        const DeviceScratch<QueryStats> stats(lines);
-        launch(attention_stats_kernel<T>, over(lines * 8, kTensorThreads), stats.data(),
-               lse.as<const float>(), Heads<const T>(dout), Heads<const T>(out), lines, call);
-        const AttentionGradOperands<T> in{Heads<const T>(dout), Heads<const T>(q), Heads<const T>(k),
-                                          Heads<const T>(v), stats.data()};
-        attention_grad_tensor<T, kHead, Products, kDrops>(dq, dk, dv, in, q.shape[0], call);
+        return attention_grad_tensor<T, kHead, Products, kDrops>(dq, dk, dv, dout, q, k, v, out, lse, call);
       });
 }
 

@@ -84,19 +84,22 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
 #if TINYTORCH_CUDA_SIM || __CUDA_ARCH__ >= 800
   const int query_count = static_cast<int>(call.T), D = static_cast<int>(call.D);
   const TensorBlock at(call.T, call.H, true);  // the last queries, which see the most keys, start first
+  const unsigned queries = tile_memory();
+  using Source = RowSource<T, kHead>;
+  using Passing = PassingTiles<T, kHead, kPlaces<Products, kHead>>;
+  constexpr int kAhead = Passing::kAhead, kStep = kTensorColumns;
+  __shared__ uint64_t turns;
+  Source(q, at.batch, at.head, D).template fetch<kTensorRows>(queries, at.first, query_count);
   const SeenColumns keys(at, call.T, call.keys_of(at.batch));
   const int line = at.batch * static_cast<int>(call.H) + at.head,
             group = static_cast<int>(call.group_of(at.head));
-  const float scale = call.exponent_scale();
-
-  const unsigned queries = tile_memory();
-  using Source = RowSource<T, kHead>;
-  const PassingTiles<T, kHead> passing{queries + Tile<kHead, kTensorRows>::kBytes,
-                                       Source(k, at.batch, group, D), Source(v, at.batch, group, D),
-                                       keys.last};
+  const Passing passing{queries + Tile<kHead, kTensorRows>::kBytes, Source(k, at.batch, group, D),
+                        Source(v, at.batch, group, D), keys.last, LaggingBarrier(&turns)};
+  // Scores of a tile's keys are made a turn before they meet its values, which so may come a turn later.
+  for (int i = 0; i < kAhead; ++i) passing.fetch_first(i, keys.first + i * kStep);
+  if (kAhead == 2) passing.fetch_second(0, keys.first);
   LeftRows<kHead, kKeepsQueries<kHead>> rows(queries);
-  Source(q, at.batch, at.head, D).template fetch<kTensorRows>(queries, at.first, query_count);
-  passing.fetch_first(0, keys.first);
+  const float scale = call.exponent_scale();
   RunningSoftmax<kHead> softmax;
   PackedScores probabilities{};
   const auto exponentiate = [&](Scores& score, int s0, float(&factor)[2]) {
@@ -112,11 +115,12 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
   const auto add_values = [&](unsigned of) {
     Products::template add<T, kHead>(softmax.sum, probabilities, passing.second(of));
   };
-  for (int s0 = keys.first; s0 < keys.last; s0 += kTensorColumns, ++turn) {
-    passing.await();
+  for (int s0 = keys.first; s0 < keys.last; s0 += kStep, ++turn) {
+    passing.await(turn);
     if (turn == 0) rows.keep();
-    if (s0 + kTensorColumns < keys.last) passing.fetch_first(turn + 1, s0 + kTensorColumns);
-    passing.fetch_second(turn, s0);
+    const int next = s0 + kAhead * kStep;
+    if (next < keys.last) passing.fetch_first(turn + kAhead, next);
+    if (next - kStep < keys.last) passing.fetch_second(turn + kAhead - 1, next - kStep);
     Scores score;
     float factor[2];
     Products::template scores<T>(score, rows, passing.first(turn));
@@ -128,7 +132,7 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
     probabilities = pack_scores<T>(score);
   }
   if (turn > 0) {
-    passing.await();
+    passing.await(turn);
     add_values(turn - 1);
     Products::template await<0>(softmax.sum);
   }
@@ -139,15 +143,18 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
 #endif
 }
 
+// False where a block has too little shared memory.
 template <class T, int kHead, class Products, bool kDrops>
-void attention_tensor(const View& out, const View& lse, const View& q, const View& k, const View& v,
+bool attention_tensor(const View& out, const View& lse, const View& q, const View& k, const View& v,
                       const AttentionCall& call) {
+  using Passing = PassingTiles<T, kHead, kPlaces<Products, kHead>>;
   const auto blocks = divided_up(call.T, kTensorRows) * q.shape[0] * call.H;
-  const LaunchConfig config{
-      dim3(static_cast<unsigned>(blocks)), dim3(kTensorThreads),
-      Tile<kHead, kTensorRows>::kBytes + PassingTiles<T, kHead>::kBytes + kTileAlignment};
+  const LaunchConfig config{dim3(static_cast<unsigned>(blocks)), dim3(kTensorThreads),
+                            Tile<kHead, kTensorRows>::kBytes + Passing::kBytes + kTileAlignment};
+  if (!fits_shared_memory(config)) return false;
   launch(attention_tensor_kernel<T, kHead, Products, kDrops>, config, Heads<T>(out), lse.as<float>(),
          Heads<const T>(q), Heads<const T>(k), Heads<const T>(v), call);
+  return true;
 }
 
 // False where the plain kernel has to do it.
@@ -155,7 +162,7 @@ template <class T>
 bool attention_on_tensor_cores(const View& out, const View& lse, const View& q, const View& k, const View& v,
                                const AttentionCall& call) {
   return on_tensor_cores<256>(call, {&out, &q, &k, &v}, [&]<int kHead, class Products, bool kDrops>() {
-    attention_tensor<T, kHead, Products, kDrops>(out, lse, q, k, v, call);
+    return attention_tensor<T, kHead, Products, kDrops>(out, lse, q, k, v, call);
   });
 }
 

@@ -1,0 +1,55 @@
+// Warps hand values on, from turn to turn, through places in shared memory that are used again and again.
+#include <support/device_array.hpp>
+
+#if TINYTORCH_CUDA_SIM
+#include <support/faults.hpp>
+#include <tinytorch/backend/cuda/lagging_barrier.cuh>
+
+namespace cuda = tinytorch::backend::cuda;
+using namespace test;
+
+namespace {
+
+constexpr int kThreads = 128, kPlaces = 4;
+
+// out[turn, i] = what the thread before i had put there for this turn; `waits` is what the test leaves out.
+__global__ void pass_on(float* out, int turns, bool waits) {
+  __shared__ uint64_t state;
+  __shared__ float places[kPlaces][kThreads];
+  const cuda::LaggingBarrier barrier(&state);
+  const int thread = static_cast<int>(threadIdx.x), before = (thread + kThreads - 1) % kThreads;
+  const auto put = [&](int turn) {
+    places[turn % kPlaces][thread] = static_cast<float>(turn * 1000 + thread);
+  };
+  put(0);
+  __syncthreads();
+  for (int turn = 0; turn < turns; ++turn) {
+    if (turn > 0 && waits) barrier.wait(static_cast<unsigned>(turn - 1));
+    put(turn + 1);  // in time for the others' next turn, in a place whose last reader was turn - 3
+    barrier.arrive();
+    out[turn * kThreads + thread] = places[turn % kPlaces][before];
+  }
+}
+
+}  // namespace
+
+TEST_CASE("what was written before a turn began is read in the next" * needs_devices()) {
+  const int turns = 37;
+  DeviceArray out = DeviceArray::random(f32, {turns, kThreads}, 1);
+  REQUIRE(fault_of(pass_on, {dim3(1), dim3(kThreads)}, out.view().as<float>(), turns, true) == "");
+  const std::vector<double> got = out.values();
+  for (int turn = 0; turn < turns; ++turn) {
+    for (int i = 0; i < kThreads; ++i) {
+      REQUIRE(got[static_cast<size_t>(turn * kThreads + i)] == turn * 1000 + (i + kThreads - 1) % kThreads);
+    }
+  }
+}
+
+TEST_CASE("without the wait it is a race, which the emulator finds" * needs_devices()) {
+  DeviceArray out = DeviceArray::random(f32, {5, kThreads}, 1);
+  CHECK(tells(fault_of(pass_on, {dim3(1), dim3(kThreads)}, out.view().as<float>(), 5, false), {"race"}));
+}
+
+#else
+TEST_CASE("without the emulator there is nothing to test" * doctest::skip()) {}
+#endif
