@@ -199,6 +199,7 @@ __device__ __forceinline__ int kept(int x) {
 // grow with the row.
 struct SeenColumns {
   int first, last, all_first, all_last;
+  int group_first, group_last;      // by some of the warpgroup's 64 rows
   int mine_first[2], mine_last[2];  // by the lane's two rows
   template <class F>
   __device__ __forceinline__ SeenColumns(const TensorBlock& at, int64_t rows, F&& range_of) {
@@ -207,11 +208,19 @@ struct SeenColumns {
     first = static_cast<int>(top.first / kTensorColumns * kTensorColumns);
     last = static_cast<int>(bottom.last);
     all_first = kept(static_cast<int>(bottom.first)), all_last = kept(static_cast<int>(top.last));
+    const int group = __shfl_sync(kAllLanes, at.first + static_cast<int>(threadIdx.x) / 128 * 64, 0);
+    group_first = static_cast<int>(range_of(group).first);
+    group_last = static_cast<int>(range_of(std::min<int64_t>(group + 64, rows) - 1).last);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const IndexRange mine = range_of(at.row + 8 * r);
       mine_first[r] = static_cast<int>(mine.first), mine_last[r] = static_cast<int>(mine.last);
     }
+  }
+  // Where a group's loop ends. It may do without the last tile, unless all meet at every tile; the first, at
+  // which all meet, it begins.
+  __device__ __forceinline__ int end_for_group(bool may_leave) const {
+    return may_leave ? std::max(group_last, std::min(last, first + 1)) : last;
   }
   __device__ __forceinline__ bool by_all(int c0) const {
     return c0 >= all_first && c0 + kTensorColumns <= all_last;

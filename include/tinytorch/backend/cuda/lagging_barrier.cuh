@@ -8,7 +8,7 @@
 //     if (turn > 0) barrier.wait(turn - 1);
 //     barrier.arrive();  ...
 //
-// Source: NVIDIA, "PTX ISA", mbarrier. Compute capability 8.0. The emulator lets nobody pass before all are there.
+// Source: NVIDIA, "PTX ISA", mbarrier. Compute capability 8.0.
 #pragma once
 
 #include <tinytorch/backend/cuda/async_copy.cuh>
@@ -17,6 +17,21 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 class LaggingBarrier {
  public:
+#if TINYTORCH_CUDA_SIM
+  explicit LaggingBarrier(uint64_t* state) : turns_(reinterpret_cast<sim::Turns*>(state)) {
+    if (threadIdx.x == 0) sim::begin_turns(turns_);
+  }
+  void arrive() const {
+    __syncwarp();
+    if (threadIdx.x % kWarp == 0) sim::arrive(turns_);
+  }
+  void wait(unsigned turn, Loc where = Loc::current()) const {
+    sim::wait_for_turn(turns_, turn, where);
+  }
+
+ private:
+  sim::Turns* turns_;
+#else
   explicit __device__ __forceinline__ LaggingBarrier(uint64_t* state) : at_(shared_address(state)) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     if (threadIdx.x == 0) {
@@ -35,9 +50,7 @@ class LaggingBarrier {
   }
   // Until all warps have arrived turn + 1 times.
   __device__ __forceinline__ void wait([[maybe_unused]] unsigned turn) const {
-#if TINYTORCH_CUDA_SIM
-    __syncthreads();
-#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     unsigned done = 0;
     while (!done) {
 #if __CUDA_ARCH__ >= 900  // where a warp sleeps meanwhile
@@ -61,6 +74,7 @@ class LaggingBarrier {
 
  private:
   unsigned at_;
+#endif
 };
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -12,8 +12,10 @@ namespace {
 
 constexpr int kThreads = 128, kPlaces = 4;
 
-// out[turn, i] = what the thread before i had put there for this turn; `waits` is what the test leaves out.
-__global__ void pass_on(float* out, int turns, bool waits) {
+enum class Fault { none, no_wait, no_arrival };
+
+// out[turn, i] = what the thread before i had put there for this turn. The last warp may do without the last.
+__global__ void pass_on(float* out, int turns, Fault fault) {
   __shared__ uint64_t state;
   __shared__ float places[kPlaces][kThreads];
   const cuda::LaggingBarrier barrier(&state);
@@ -23,10 +25,11 @@ __global__ void pass_on(float* out, int turns, bool waits) {
   };
   put(0);
   __syncthreads();
-  for (int turn = 0; turn < turns; ++turn) {
-    if (turn > 0 && waits) barrier.wait(static_cast<unsigned>(turn - 1));
+  const int mine = thread < kThreads - 32 ? turns : turns - 1;
+  for (int turn = 0; turn < mine; ++turn) {
+    if (turn > 0 && fault != Fault::no_wait) barrier.wait(static_cast<unsigned>(turn - 1));
     put(turn + 1);  // in time for the others' next turn, in a place whose last reader was turn - 3
-    barrier.arrive();
+    if (fault != Fault::no_arrival || turn < 3 || thread >= 32) barrier.arrive();
     out[turn * kThreads + thread] = places[turn % kPlaces][before];
   }
 }
@@ -36,10 +39,10 @@ __global__ void pass_on(float* out, int turns, bool waits) {
 TEST_CASE("what was written before a turn began is read in the next" * needs_devices()) {
   const int turns = 37;
   DeviceArray out = DeviceArray::random(f32, {turns, kThreads}, 1);
-  REQUIRE(fault_of(pass_on, {dim3(1), dim3(kThreads)}, out.view().as<float>(), turns, true) == "");
+  REQUIRE(fault_of(pass_on, {dim3(1), dim3(kThreads)}, out.view().as<float>(), turns, Fault::none) == "");
   const std::vector<double> got = out.values();
   for (int turn = 0; turn < turns; ++turn) {
-    for (int i = 0; i < kThreads; ++i) {
+    for (int i = 0; i < (turn < turns - 1 ? kThreads : kThreads - 32); ++i) {
       REQUIRE(got[static_cast<size_t>(turn * kThreads + i)] == turn * 1000 + (i + kThreads - 1) % kThreads);
     }
   }
@@ -47,7 +50,14 @@ TEST_CASE("what was written before a turn began is read in the next" * needs_dev
 
 TEST_CASE("without the wait it is a race, which the emulator finds" * needs_devices()) {
   DeviceArray out = DeviceArray::random(f32, {5, kThreads}, 1);
-  CHECK(tells(fault_of(pass_on, {dim3(1), dim3(kThreads)}, out.view().as<float>(), 5, false), {"race"}));
+  CHECK(tells(fault_of(pass_on, {dim3(1), dim3(kThreads)}, out.view().as<float>(), 5, Fault::no_wait),
+              {"race"}));
+}
+
+TEST_CASE("a warp that does not arrive is missed" * needs_devices()) {
+  DeviceArray out = DeviceArray::random(f32, {9, kThreads}, 1);
+  CHECK(tells(fault_of(pass_on, {dim3(1), dim3(kThreads)}, out.view().as<float>(), 9, Fault::no_arrival),
+              {"wait for each other for ever", "wait for a turn at"}));
 }
 
 #else

@@ -115,7 +115,8 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
   RowSums<kHead> sum;
   clear(sum);
   unsigned turn = 0;
-  for (int s0 = keys.first; s0 < keys.last; s0 += kStep, ++turn) {
+  const int last = keys.end_for_group(Passing::kLags);
+  for (int s0 = keys.first; s0 < last; s0 += kStep, ++turn) {
     passing.await(turn);
     if (s0 + kAhead * kStep < keys.last) passing.fetch(turn + kAhead, s0 + kAhead * kStep);
     Scores p, dp;
@@ -208,6 +209,7 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
     put_stats(stats[(turn + kAhead - 1) % kStats], on_their_way);
     passing.await(turn);
     if (turn + kAhead < count) fetch(turn + kAhead);
+    if (now.t0 + kTensorColumns <= queries.group_first) continue;  // by the other group alone
     Scores p, dp;
     Products::template scores<T>(p, key_rows, passing.first(turn));
     Products::template scores<T>(dp, value_rows, passing.second(turn));

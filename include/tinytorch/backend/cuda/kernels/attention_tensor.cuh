@@ -115,7 +115,8 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
   const auto add_values = [&](unsigned of) {
     Products::template add<T, kHead>(softmax.sum, probabilities, passing.second(of));
   };
-  for (int s0 = keys.first; s0 < keys.last; s0 += kStep, ++turn) {
+  const int last = keys.end_for_group(Passing::kLags);
+  for (int s0 = keys.first; s0 < last; s0 += kStep, ++turn) {
     passing.await(turn);
     if (turn == 0) rows.keep();
     const int next = s0 + kAhead * kStep;

@@ -6,6 +6,7 @@
 // every run of a program takes the same order.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -16,7 +17,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
-enum class Waits : uint8_t { none, at_barrier, at_warp };
+enum class Waits : uint8_t { none, at_barrier, at_warp, for_turn };
 
 struct ThreadState {
   Fiber* fiber = nullptr;
@@ -38,6 +39,12 @@ struct Warp {
   size_t used = 0;
 };
 
+struct TurnWaiter {
+  uint16_t thread;
+  const Turns* turns;
+  uint32_t turn;
+};
+
 class BlockRunner {
  public:
   static BlockRunner& instance() {
@@ -47,6 +54,8 @@ class BlockRunner {
   void run_grid(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, void (*body)(void*),
                 void* arguments, size_t argument_bytes);
   void wait_at_barrier(Loc where);
+  void arrive(Turns* turns);  // once a warp
+  void wait_for_turn(const Turns* turns, uint32_t turn, Loc where);
   const Meeting& meet(unsigned mask, const void* value, size_t bytes, bool orders, const char* what,
                       Loc where);
   // Ends the grid from inside a kernel thread: run_grid throws.
@@ -75,6 +84,7 @@ class BlockRunner {
   std::vector<ThreadState> threads_;
   std::vector<Warp> warps_;
   std::vector<uint16_t> ready_, waiting_;  // ready_ is read from ready_at_ on
+  std::vector<TurnWaiter> for_turns_;
   size_t ready_at_ = 0;
   unsigned next_ = 0, ended_ = 0;
   Fiber* current_ = nullptr;
@@ -188,6 +198,27 @@ inline void BlockRunner::wait_at_barrier(Loc where) {
   run_next();
 }
 
+[[gnu::no_sanitize_thread]] inline void BlockRunner::arrive(Turns* turns) {
+  if (++turns->arrived < warps_.size()) return;
+  turns->arrived = 0;
+  ++turns->complete;
+  checker_.pass_barrier();  // what is ordered by it lies in different epochs, whoever waits when
+  const auto goes_on = [&](const TurnWaiter& w) { return w.turns == turns && w.turn < turns->complete; };
+  for (const TurnWaiter& w : for_turns_) {
+    if (goes_on(w)) make_ready(w.thread);
+  }
+  for_turns_.erase(std::remove_if(for_turns_.begin(), for_turns_.end(), goes_on), for_turns_.end());
+}
+[[gnu::no_sanitize_thread]] inline void BlockRunner::wait_for_turn(const Turns* turns, uint32_t turn,
+                                                                   Loc where) {
+  if (turns->complete > turn) return;
+  const unsigned number = execution.thread_number;
+  threads_[number].where = where;
+  threads_[number].waits = Waits::for_turn;
+  for_turns_.push_back({static_cast<uint16_t>(number), turns, turn});
+  run_next();
+}
+
 inline MeetingPoint& BlockRunner::meeting_point(Warp& warp, unsigned mask, Loc where) {
   for (size_t i = 0; i < warp.used; ++i) {
     if (warp.points[i]->mask == mask) return *warp.points[i];
@@ -269,9 +300,9 @@ inline std::string BlockRunner::divergence() const {
     if (key.first.empty()) {
       text += ", ended without it";
     } else {
-      text += (key.second == Waits::at_barrier ? ", wait at the barrier at "
-                                               : ", wait for lanes of their warp at ") +
-              key.first;
+      constexpr const char* kFor[] = {", go on at ", ", wait at the barrier at ",
+                                      ", wait for lanes of their warp at ", ", wait for a turn at "};
+      text += kFor[static_cast<size_t>(key.second)] + key.first;
     }
   }
   return text;
@@ -282,6 +313,7 @@ inline void BlockRunner::run_block() {
   checker_.begin_block();
   ready_.clear();
   waiting_.clear();
+  for_turns_.clear();
   ready_at_ = 0;
   for (ThreadState& t : threads_) {
     t.waits = Waits::none;

@@ -27,6 +27,14 @@ struct OutsideKernel {
   ~OutsideKernel() { execution.active = true; }
 };
 
+void arrive(Turns* turns) {
+  const OutsideKernel outside;
+  BlockRunner::instance().arrive(turns);
+}
+void wait_for_turn(const Turns* turns, uint32_t turn, Loc where) {
+  const OutsideKernel outside;
+  BlockRunner::instance().wait_for_turn(turns, turn, where);
+}
 void wait_at_barrier(Loc where) {
   const OutsideKernel outside;
   BlockRunner::instance().wait_at_barrier(where);
