@@ -272,6 +272,12 @@ __device__ __forceinline__ void drop(Scores& x, unsigned kept, float scale) {
   }
 }
 
+// Both, where rows are queries.
+__device__ __forceinline__ void drop_of_queries(Scores& x, const AttentionCall& call, int64_t row,
+                                                int64_t column) {
+  drop(x, kept_by_dropout<true>(call, row, column), static_cast<float>(call.mask.scale));
+}
+
 // Four neighbouring lanes trade words: lane j's word i becomes lane i's word j.
 __device__ __forceinline__ void transpose_quad(unsigned (&word)[4]) {
 #pragma unroll

@@ -76,15 +76,6 @@ __device__ __forceinline__ void differentiate(Scores& dp, const Scores& p, const
   }
 }
 
-// The same with dropout, which p undergoes too.
-template <class Stats>
-__device__ __forceinline__ void differentiate_dropped(Scores& dp, Scores& p, const Stats& stats,
-                                                      unsigned kept, float scale) {
-  drop(dp, kept, scale);
-  differentiate(dp, p, stats);
-  drop(p, kept, scale);
-}
-
 template <class T, int kHead, class Products, bool kDrops>
 static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
     attention_grad_query_tensor_kernel(Heads<T> dq, const __grid_constant__ AttentionGradOperands<T> in,
@@ -126,10 +117,7 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
     if (!keys.by_all(s0)) hide(p, keys, s0);
     to_probabilities(p, StatsOfRows{stats}, call.exponent_scale());
     Products::template await<0>(dp);
-    if constexpr (kDrops) {
-      const unsigned kept = kept_by_dropout<true>(call, line * call.T + at.row, s0);
-      drop(dp, kept, static_cast<float>(call.mask.scale));
-    }
+    if constexpr (kDrops) drop_of_queries(dp, call, line * call.T + at.row, s0);
     differentiate(dp, p, StatsOfRows{stats});
     Products::template add<T, kHead>(sum, pack_scores<T>(dp), passing.first(turn));
     Products::template await<0>(sum);
@@ -164,6 +152,29 @@ __device__ __forceinline__ QueryStats fetch_stats(const QueryStats* all, int64_t
 }
 __device__ __forceinline__ void put_stats(QueryStats (&tile)[kTensorColumns], const QueryStats& stats) {
   if (threadIdx.x < kTensorColumns) tile[threadIdx.x] = stats;
+}
+
+// dv += P^T dout, dk += dS^T q over a tile of queries, which lies at `queries` and `grads`. p: probabilities; dp:
+// their gradients, still under way; row, column: of the lane's first key and the tile's first query, for dropout.
+template <class T, int kHead, class Products, bool kDrops, class Stats>
+__device__ __forceinline__ void add_tile(RowSums<kHead>& key_sum, RowSums<kHead>& value_sum, Scores& p,
+                                         Scores& dp, const Stats& stats, unsigned queries, unsigned grads,
+                                         const AttentionCall& call, int64_t row, int64_t column) {
+  if constexpr (!kDrops) {
+    Products::template add<T, kHead>(value_sum, pack_scores<T>(p), grads);
+    Products::template await<1>(dp);  // while the values' sum is under way
+    differentiate(dp, p, stats);
+  } else {
+    const unsigned kept = kept_by_dropout<false>(call, row, column);
+    const float scale = static_cast<float>(call.mask.scale);
+    Products::template await<0>(dp);
+    drop(dp, kept, scale);
+    differentiate(dp, p, stats);
+    drop(p, kept, scale);
+    Products::template add<T, kHead>(value_sum, pack_scores<T>(p), grads);
+  }
+  Products::template add<T, kHead>(key_sum, pack_scores<T>(dp), queries);
+  Products::template await<0>(value_sum), Products::template await<0>(key_sum);
 }
 
 template <class T, int kHead, class Products, bool kDrops>
@@ -217,18 +228,8 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
     Products::template await<1>(p);
     if (!queries.by_all(now.t0)) hide(p, queries, now.t0);
     to_probabilities(p, of_tile, call.exponent_scale());
-    if constexpr (!kDrops) {
-      Products::template add<T, kHead>(value_sum, pack_scores<T>(p), passing.second(turn));
-      Products::template await<1>(dp);  // while the values' sum is under way
-      differentiate(dp, p, of_tile);
-    } else {
-      const unsigned kept = kept_by_dropout<false>(call, at.row, line_of(now.head) + now.t0);
-      Products::template await<0>(dp);
-      differentiate_dropped(dp, p, of_tile, kept, static_cast<float>(call.mask.scale));
-      Products::template add<T, kHead>(value_sum, pack_scores<T>(p), passing.second(turn));
-    }
-    Products::template add<T, kHead>(key_sum, pack_scores<T>(dp), passing.first(turn));
-    Products::template await<0>(value_sum), Products::template await<0>(key_sum);
+    add_tile<T, kHead, Products, kDrops>(key_sum, value_sum, p, dp, of_tile, passing.first(turn),
+                                         passing.second(turn), call, at.row, line_of(now.head) + now.t0);
   }
   wait_for_copies<0>();
   const float factor = static_cast<float>(call.rules.scale);

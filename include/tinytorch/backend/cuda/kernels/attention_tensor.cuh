@@ -99,22 +99,15 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
   for (int i = 0; i < kAhead; ++i) passing.fetch_first(i, keys.first + i * kStep);
   if (kAhead == 2) passing.fetch_second(0, keys.first);
   LeftRows<kHead, kKeepsQueries<kHead>> rows(queries);
-  const float scale = call.exponent_scale();
   RunningSoftmax<kHead> softmax;
   PackedScores probabilities{};
   const auto exponentiate = [&](Scores& score, int s0, float(&factor)[2]) {
     if (!keys.by_all(s0)) hide(score, keys, s0);
-    softmax.exponentiate(score, scale, factor);
-    if constexpr (kDrops) {
-      const unsigned kept = kept_by_dropout<true>(call, line * call.T + at.row, s0);
-      drop(score, kept, static_cast<float>(call.mask.scale));
-    }
+    softmax.exponentiate(score, call.exponent_scale(), factor);
+    if constexpr (kDrops) drop_of_queries(score, call, line * call.T + at.row, s0);
   };
   // While a tile's scores become probabilities, the values of the tile before it are multiplied.
   unsigned turn = 0;
-  const auto add_values = [&](unsigned of) {
-    Products::template add<T, kHead>(softmax.sum, probabilities, passing.second(of));
-  };
   const int last = keys.end_for_group(Passing::kLags);
   for (int s0 = keys.first; s0 < last; s0 += kStep, ++turn) {
     passing.await(turn);
@@ -125,7 +118,7 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
     Scores score;
     float factor[2];
     Products::template scores<T>(score, rows, passing.first(turn));
-    if (turn > 0) add_values(turn - 1);
+    if (turn > 0) Products::template add<T, kHead>(softmax.sum, probabilities, passing.second(turn - 1));
     turn > 0 ? Products::template await<1>(score) : Products::template await<0>(score);
     exponentiate(score, s0, factor);
     Products::template await<0>(softmax.sum);
@@ -134,7 +127,7 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
   }
   if (turn > 0) {
     passing.await(turn);
-    add_values(turn - 1);
+    Products::template add<T, kHead>(softmax.sum, probabilities, passing.second(turn - 1));
     Products::template await<0>(softmax.sum);
   }
   wait_for_copies<0>();
