@@ -85,6 +85,15 @@ class CompareCuda(unittest.TestCase):
         self.assertEqual(cuda_report.verdict(self.row(report, "conv2d")), "least")
         self.assertEqual(cuda_report.verdict(share), "below")
 
+    def test_memory_is_that_of_the_peer_over_ours(self):
+        cases = [{"name": "step", "group": "gpt2_step", "tensor_bytes": 0}]
+        peers = {"eager": {"ratio": 2.0, "peak_bytes": 90}, "compile": {"ratio": 1.5, "peak_bytes": 60}}
+        table = cuda_report.summarize(cases, [{"name": "step", "peak_bytes": 50, "peers": peers}])
+        self.assertAlmostEqual(self.row({"table": table}, "peak memory")["value"], 1.2)
+        self.assertAlmostEqual(self.row({"table": table}, "training step of GPT-2")["value"], 1.5)
+        table = cuda_report.summarize(cases, [{"name": "step", "peers": peers}])  # nobody counted ours
+        self.assertEqual(cuda_report.verdict(self.row({"table": table}, "peak memory")), "1 of 1 missing")
+
     def test_failures_are_counted_and_the_rest_goes_on(self):
         trouble = {
             "softmax 0/ours/prepare": "error",
