@@ -217,6 +217,11 @@ TEST_CASE("the gradients of a linear layer's weight and bias are made together" 
   check_linear_grad_weight<DeviceArray>(kernels::linear_grad_weight);
 }
 
+TEST_CASE("an activation's derivative and its bias's gradient are made with the product before them" *
+          needs_devices()) {
+  both_ways([] { check_linear_grad_activation<DeviceArray>(kernels::linear_grad_activation); });
+}
+
 #else
 TEST_CASE("without CUDA there are no kernels to test" * doctest::skip()) {}
 #endif
