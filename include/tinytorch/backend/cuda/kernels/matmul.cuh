@@ -234,7 +234,8 @@ void linear_grad_activation(Activation fn, const View& dz, const View& dbias, co
                             const View& weight, const View& z) {
   const bool known = fn == Activation::gelu_tanh && size_of(dz.dtype) == 2 && z.contiguous();
   const bool fits = dz.numel() != 0 && dy.shape[1] != 0 && dz.contiguous() && is_dense_vector(dbias);
-  if (known && fits && library_multiply(dz, dy, weight, {{}, fn, z, false, {}, true, dbias})) return;
+  const Epilogue carried{.bias = {}, .activation = fn, .z = z, .derivative = true, .column_sums = dbias};
+  if (known && fits && library_multiply(dz, dy, weight, carried)) return;
   multiply(dz, dy, weight);
   if (fn != Activation::none) binary(activation_grad_fn(fn), dz, dz, z, 0);
   const bool rows[] = {true, false};
