@@ -436,6 +436,15 @@ def joined_cases():
     case("linear_cross_entropy(x, y, z, {.label_smoothing = 0.1, .reduction = Reduction::sum})",
          head(label_smoothing=0.1, reduction="sum"), normal(7, 4), weight, torch.tensor([0, 3, 4, 1, 1, 0, 2]))
 
+    mlp = lambda fn: lambda x, y, z, u, v: F.linear(fn(F.linear(x, y, z)), u, v)
+    tanh_form = lambda x: F.gelu(x, approximate="tanh")
+    for dtype in (f32, f64):
+        shapes = (2, 3, 5), (7, 5), (7,), (4, 7), (4,)
+        case("mlp(x, y, z, u, v, Activation::gelu_tanh)", mlp(tanh_form), *(normal(*s, dtype=dtype) for s in shapes))
+    case("mlp(x, y, z, u, v, Activation::gelu)", mlp(F.gelu), normal(6, 5), normal(8, 5), normal(8), normal(3, 8), normal(3))
+    case("mlp(x, y, {}, z, {}, Activation::relu)", lambda x, y, z: F.linear(F.relu(F.linear(x, y)), z), normal(4, 3), normal(6, 3),
+         normal(2, 6))
+
 
 def check_complete():
     """Every operation that functions.hpp declares is called by some case."""

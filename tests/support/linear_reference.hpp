@@ -1,6 +1,7 @@
-// The gradients of a linear layer's weight and bias by their definition: the oracle of every backend's kernel.
+// The gradients of linear layers by their definition: the oracle of every backend's kernels.
 #pragma once
 
+#include <cmath>
 #include <support/array.hpp>
 #include <vector>
 
@@ -24,6 +25,73 @@ void check_linear_grad_weight(Kernel&& kernel) {
         }
         check_close(dw.values(), want_w, dtype, 60);
         check_close(db.values(), want_b, dtype, 60);
+      }
+    }
+  }
+}
+
+inline double activation_slope(tinytorch::backend::Activation fn, double z) {
+  using tinytorch::backend::Activation;
+  if (fn == Activation::relu) return z > 0 ? 1 : 0;
+  if (fn == Activation::silu) {
+    const double s = 1 / (1 + std::exp(-z));
+    return s * (1 + z * (1 - s));
+  }
+  if (fn == Activation::gelu) {
+    return 0.5 * std::erfc(-z / std::sqrt(2.0)) + z * std::exp(-z * z / 2) / std::sqrt(2 * std::acos(-1.0));
+  }
+  if (fn == Activation::gelu_tanh) {
+    const double c = std::sqrt(2 / std::acos(-1.0)), t = std::tanh(c * (z + 0.044715 * z * z * z));
+    return 0.5 * (1 + t) + 0.5 * z * (1 - t * t) * c * (1 + 3 * 0.044715 * z * z);
+  }
+  return 1;
+}
+
+struct GradActivationCase {
+  int64_t M, N, F;
+  tinytorch::backend::Activation fn;
+  Layout layout;
+  bool with_bias;
+};
+
+template <class A, class Kernel>
+void check_linear_grad_activation(Kernel&& kernel, const GradActivationCase& c, DType dtype) {
+  INFO(c.M, " x ", c.N, " x ", c.F, " activation ", static_cast<int>(c.fn), " bias ", c.with_bias);
+  A dy = A::random(dtype, {c.M, c.N}, 1, -1, 1, c.layout),
+    w = A::random(dtype, {c.N, c.F}, 2, -1, 1, c.layout),
+    z = A::random(dtype, {c.M, c.F}, 3, -3, 3, c.layout), dz(dtype, {c.M, c.F}), db(dtype, {c.F});
+  kernel(c.fn, dz.view(), c.with_bias ? db.view() : tinytorch::backend::View{}, dy.view(), w.view(),
+         z.view());
+  const std::vector<double> g = dy.values(), ws = w.values(), zs = z.values();
+  const auto N = static_cast<size_t>(c.N), F = static_cast<size_t>(c.F);
+  std::vector<double> want(zs.size()), sums(F);
+  double largest = 0;  // a column's sum of squares
+  std::vector<double> squares(F);
+  for (size_t i = 0; i < want.size(); ++i) {
+    for (size_t k = 0; k < N; ++k) want[i] += g[i / F * N + k] * ws[k * F + i % F];
+    want[i] *= activation_slope(c.fn, zs[i]);
+    sums[i % F] += want[i];
+    largest = std::max(largest, squares[i % F] += want[i] * want[i]);
+  }
+  // 16-bit results may be rounded twice, and their sums be those of rounded values, with independent errors.
+  const double rounding = epsilon_of(dtype) / epsilon_of(dtype == f64 ? f64 : f32);
+  check_close(dz.values(), want, dtype, 60 + 0.1 * rounding);
+  if (c.with_bias) check_close(db.values(), sums, dtype, 60 + rounding, 2 * std::sqrt(largest));
+}
+
+// kernel(fn, dz [M, F], dbias [F] or none, dy [M, N], weight [N, F], z [M, F]). A: Array or DeviceArray.
+template <class A, class Kernel>
+void check_linear_grad_activation(Kernel&& kernel) {
+  using tinytorch::backend::Activation;
+  for (const DType dtype : kFloating) {
+    for (const Activation fn :
+         {Activation::none, Activation::relu, Activation::silu, Activation::gelu, Activation::gelu_tanh}) {
+      for (const bool with_bias : {true, false}) {
+        check_linear_grad_activation<A>(kernel, {40, 16, 24, fn, Layout::dense, with_bias}, dtype);
+        check_linear_grad_activation<A>(kernel, {9, 8, 16, fn, Layout::gaps, with_bias}, dtype);
+        check_linear_grad_activation<A>(kernel, {5, 3, 7, fn, Layout::dense, with_bias}, dtype);
+        check_linear_grad_activation<A>(kernel, {0, 8, 8, fn, Layout::dense, with_bias}, dtype);
+        check_linear_grad_activation<A>(kernel, {3, 0, 8, fn, Layout::dense, with_bias}, dtype);
       }
     }
   }

@@ -116,6 +116,8 @@ const std::pair<const char*, Call> kRows[] = {
     ROW(linear_cross_entropy(x, y, z, {.label_smoothing = 0.1, .reduction = Reduction::sum})),
     ROW(bias_activation(x, y, Activation::gelu_tanh)), ROW(bias_activation(x, y, Activation::silu)),
     ROW(linear_activation(x, y, z, Activation::gelu)), ROW(linear_activation(x, y, z, Activation::relu)),
+    ROW(mlp(x, y, z, u, v, Activation::gelu_tanh)), ROW(mlp(x, y, z, u, v, Activation::gelu)),
+    ROW(mlp(x, y, {}, z, {}, Activation::relu)),
     ROW(residual_layer_norm(x, y, z, u).normalized), ROW(residual_layer_norm(x, y, z, u).sum),
     ROW(residual_rms_norm(x, y, z).normalized),
     ROW(batch_norm_train(x, y, z)), ROW(first(batch_norm_train(x, y, z))), ROW(batch_norm_infer(x, y, z, u, v)),

@@ -36,6 +36,17 @@ TEST_CASE("a node knows its op, its caller, its inputs' shapes and its output") 
   CHECK(node_of(z)->sequence > node.sequence);
 }
 
+TEST_CASE("of a fused op's outputs those are saved that were made for the derivative, the result is not") {
+  Tensor x = tt::ones({2, 3}), w = tt::ones({4, 3});
+  w.requires_grad_();
+  const Tensor y = tt::linear_activation(x, w, {}, tt::Activation::silu);
+  const tt::Node& node = *node_of(y);
+  REQUIRE(node.outputs.size() == 2);
+  CHECK_FALSE(node.outputs[0].value);
+  CHECK(node.outputs[1].value.shape() == tt::Shape{2, 4});
+  CHECK(node.inputs.size() == 3);
+}
+
 TEST_CASE("saved tensors share memory but not the graph: no cycles") {
   std::weak_ptr<tt::Node> watch;
   {

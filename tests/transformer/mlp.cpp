@@ -22,6 +22,10 @@ TEST_CASE("Mlp: down(f(up(x))), for each activation") {
     check_values(mlp(x).to_vector<double>(), expected.to_vector<double>(), 1e-6);
   }
   CHECK(tt::Mlp(5, 11).named_parameters().size() == 4);
+  tt::Mlp plain(5, 11);
+  plain.up.bias = {}, plain.down.bias = {};
+  const tt::Tensor expected = plain.down(tt::gelu_tanh(plain.up(x)));
+  check_values(plain(x).to_vector<double>(), expected.to_vector<double>(), 1e-6);
 }
 
 TEST_CASE("the two GELUs differ, by little") {

@@ -100,17 +100,21 @@ inline void record(const PrimitiveBase& op, const Tensors& inputs, Tensors& outp
     if (!t) return SavedTensor{};
     return SavedTensor{alias(t, t.shape(), t.strides(), t.offset()), t.storage()->version()};
   };
-  const auto saves = static_cast<uint8_t>(op.saves());
+  const auto saves = [what = static_cast<uint8_t>(op.saves())](Save part) {
+    return (what & static_cast<uint8_t>(part)) != 0;
+  };
   for (const Tensor& t : inputs) {
     node->edges.push_back(edge_to(t));
     node->input_shapes.push_back(t ? t.shape() : Shape{});
-    if (saves & static_cast<uint8_t>(Save::inputs)) node->inputs.push_back(keep(t));
+    if (saves(Save::inputs)) node->inputs.push_back(keep(t));
   }
   node->output_hooks.resize(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     Tensor& t = outputs[i];
     node->output_specs.push_back({t.shape(), t.dtype()});
-    if (saves & static_cast<uint8_t>(Save::outputs)) node->outputs.push_back(keep(t));
+    if (saves(Save::outputs) || saves(Save::extras)) {
+      node->outputs.push_back(i > 0 || saves(Save::outputs) ? keep(t) : SavedTensor{});
+    }
     if (!is_floating(t.dtype())) continue;
     auto state = std::make_shared<GradState>();
     state->requires_grad = true;

@@ -26,8 +26,16 @@ struct Cost {
   double bytes = 0;
 };
 
-// What a derivative needs from the forward pass; everything else is freed at once.
-enum class Save : uint8_t { nothing = 0, inputs = 1, outputs = 2, both = 3 };
+// What a derivative needs from the forward pass; everything else is freed at once. extras: the outputs after
+// the first, which are made for the derivative; the result itself may then be overwritten or die.
+enum class Save : uint8_t {
+  nothing = 0,
+  inputs = 1,
+  outputs = 2,
+  both = 3,
+  extras = 4,
+  inputs_and_extras = 5
+};
 
 // The forward pass as its derivative sees it. Tensors that were not saved are undefined; shapes always are
 // there.

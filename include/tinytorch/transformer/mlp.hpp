@@ -18,7 +18,8 @@ class Mlp : public Module {
       : fn(activation), up(features, hidden), down(hidden, features) {
     add("up", up), add("down", down);
   }
-  Tensor forward(const Tensor& x) override { return down(linear_activation(x, up.weight, up.bias, fn)); }
+  // down(f(up(x))), as one op
+  Tensor forward(const Tensor& x) override { return mlp(x, up.weight, up.bias, down.weight, down.bias, fn); }
 
   Activation fn;
   Linear up, down;

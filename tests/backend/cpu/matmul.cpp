@@ -73,3 +73,7 @@ TEST_CASE("linear multiplies by the transposed weight and adds the bias; an acti
 TEST_CASE("the gradients of a linear layer's weight and bias are made together") {
   check_linear_grad_weight<Array>(kernels::linear_grad_weight);
 }
+
+TEST_CASE("an activation's derivative and its bias's gradient are made with the product before them") {
+  check_linear_grad_activation<Array>(kernels::linear_grad_activation);
+}

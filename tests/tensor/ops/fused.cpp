@@ -70,6 +70,96 @@ TEST_CASE("bias_activation and linear_activation equal their compositions") {
   });
 }
 
+namespace {
+
+// Largest distance in units of the largest value (at least 1): gradients of weights are long sums.
+double spread(const Tensor& a, const Tensor& b) {
+  REQUIRE(a.shape() == b.shape());
+  const std::vector<double> u = a.to_vector<double>(), v = b.to_vector<double>();
+  double worst = 0, largest = 1;
+  for (size_t i = 0; i < u.size(); ++i) {
+    worst = std::max(worst, std::abs(u[i] - v[i]));
+    largest = std::max(largest, std::abs(v[i]));
+  }
+  return worst / largest;
+}
+
+// The composition in double precision, of the same values.
+Tensor composed_mlp(const tt::Tensors& in, Activation fn) {
+  return tt::linear(activated(tt::linear(in[0], in[1], in[2]), fn), in[3], in[4]);
+}
+
+struct MlpCase {
+  tt::DType dtype;
+  Activation fn;
+  int64_t n, F = 16;
+  bool up_bias = true, down_bias = true, strided = false;
+};
+
+void check_mlp(const MlpCase& c) {
+  INFO(std::string(tt::name_of(c.dtype)), " n=", c.n, " F=", c.F, " activation ", static_cast<int>(c.fn),
+       " biases ", c.up_bias, c.down_bias, " strided ", c.strided);
+  const auto operand = [&](int64_t rows, int64_t columns, uint64_t seed) {
+    return c.strided ? random({columns, rows}, c.dtype, seed).t() : random({rows, columns}, c.dtype, seed);
+  };
+  Tensor x = random({3, c.n, 8}, c.dtype, 1);
+  if (c.strided) x = random({c.n, 3, 8}, c.dtype, 1).transpose(0, 1);
+  tt::Tensors in{x, operand(c.F, 8, 2), c.up_bias ? random({c.F}, c.dtype, 3) : Tensor(), operand(24, c.F, 4),
+                 c.down_bias ? random({24}, c.dtype, 5) : Tensor()};
+  tt::Tensors wide;
+  for (Tensor& t : in) {
+    wide.push_back(t ? t.to(tt::f64).clone().requires_grad_() : t);
+    if (t) t.requires_grad_();
+  }
+  const Tensor seed =
+      c.strided ? random({24, c.n, 3}, c.dtype, 6).permute({2, 1, 0}) : random({3, c.n, 24}, c.dtype, 6);
+  const auto run = [&](const tt::Tensors& t) { return tt::mlp(t[0], t[1], t[2], t[3], t[4], c.fn); };
+  const Tensor y = run(in), expected = composed_mlp(wide, c.fn);
+  tt::sum(y * seed).backward();
+  tt::sum(expected * seed.to(tt::f64)).backward();
+  // In 16 bits z, h and the gradients of both are rounded on the way.
+  const double allowed = (tt::size_of(c.dtype) == 2 ? 4 : 32) * tt::epsilon_of(c.dtype);
+  CHECK(spread(y, expected) <= allowed);
+  for (size_t k = 0; k < in.size(); ++k) {
+    INFO("operand ", k);
+    if (in[k]) CHECK(spread(in[k].grad(), wide[k].grad()) <= allowed);
+  }
+  tt::NoGrad no_grad;  // h and z are not kept then
+  CHECK(spread(run(in), expected) <= allowed);
+}
+
+}  // namespace
+
+TEST_CASE("mlp equals linear, activation, linear in double precision, and so do its gradients") {
+  for (const tt::DType t : {tt::f32, tt::f64, tt::bf16, tt::f16}) {
+    for (const Activation fn : kAll) {
+      for (const int64_t n : {0, 1, 11}) check_mlp({t, fn, n});
+      check_mlp({.dtype = t, .fn = fn, .n = 4, .F = 13});
+      check_mlp({.dtype = t, .fn = fn, .n = 4, .up_bias = false});
+      check_mlp({.dtype = t, .fn = fn, .n = 4, .down_bias = false});
+      check_mlp({.dtype = t, .fn = fn, .n = 4, .up_bias = false, .down_bias = false});
+      check_mlp({.dtype = t, .fn = fn, .n = 4, .strided = true});
+    }
+  }
+}
+
+TEST_CASE("mlp says which sizes do not fit") {
+  const auto mlp = [](const tt::Shape& x, const tt::Shape& up, const tt::Shape& b, const tt::Shape& down,
+                      const tt::Shape& c) {
+    return tt::mlp(tt::ones(x), tt::ones(up), tt::ones(b), tt::ones(down), tt::ones(c), Activation::relu);
+  };
+  CHECK(mlp({3}, {5, 3}, {5}, {2, 5}, {2}).shape() == tt::Shape{2});
+  expect_error("TT-SHAPE-02", "w_up [F, K]", [&] { mlp({2, 3}, {5, 4}, {5}, {2, 5}, {2}); });
+  expect_error("TT-SHAPE-02", "w_up [F, K]", [&] { mlp({2, 3}, {5, 3}, {3}, {2, 5}, {2}); });
+  expect_error("TT-SHAPE-02", "w_up [F, K]", [&] { mlp({2, 3}, {5, 3}, {5}, {5, 2}, {5}); });
+  expect_error("TT-SHAPE-02", "w_up [F, K]", [&] { mlp({2, 3}, {5, 3}, {5}, {2, 5}, {5}); });
+  expect_error("TT-SHAPE-04", "mlp", [&] { mlp({}, {5, 3}, {5}, {2, 5}, {2}); });
+  expect_error("TT-SHAPE-04", "w_down [N, F]", [&] { mlp({2, 3}, {5, 3}, {5}, {5}, {2}); });
+  expect_error("TT-DTYPE-03", "mlp", [&] {
+    tt::mlp(tt::ones({2, 3}), tt::ones({5, 3}, tt::f64), {}, tt::ones({2, 5}), {}, Activation::relu);
+  });
+}
+
 TEST_CASE("residual norms equal dropout, sum and norm; the generator moves by the same blocks") {
   for (const tt::DType t : {tt::f32, tt::f64, tt::bf16, tt::f16}) {
     for (const double p : {0.0, 0.3}) {

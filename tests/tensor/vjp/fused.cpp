@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <map>
 #include <tinytorch/autograd/gradcheck.hpp>
+#include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
@@ -19,6 +21,20 @@ void check(const std::function<Tensor(const Tensors&)>& f, const Tensors& inputs
   CHECK_MESSAGE(result.passed, result.message);
 }
 
+// How often each op runs, while it lives.
+class OpCounts final : public tt::OpObserver {
+ public:
+  OpCounts() { tt::op_observer() = this; }
+  ~OpCounts() override { tt::op_observer() = nullptr; }
+  void after(const tt::PrimitiveBase& op, const Tensors&, const Tensors&, tt::Cost) override {
+    ++counts_[op.name()];
+  }
+  unsigned operator[](const std::string& name) const { return counts_.contains(name) ? counts_.at(name) : 0; }
+
+ private:
+  std::map<std::string, unsigned> counts_;
+};
+
 }  // namespace
 
 TEST_CASE("gradients of bias_activation and linear_activation") {
@@ -29,6 +45,63 @@ TEST_CASE("gradients of bias_activation and linear_activation") {
     check([&](const Tensors& in) { return tt::bias_activation(x.detach(), in[0], fn); }, {b});
     check([fn](const Tensors& in) { return tt::linear_activation(in[0], in[1], in[2], fn); }, {x, w, c});
     check([fn](const Tensors& in) { return tt::linear_activation(in[0], in[1], {}, fn); }, {x, w});
+  }
+}
+
+TEST_CASE("gradients of mlp, with and without biases") {
+  const Tensor x = leaf({2, 3, 5}, 1), up = leaf({6, 5}, 2), b = leaf({6}, 3), down = leaf({4, 6}, 4),
+               c = leaf({4}, 5);
+  for (const Activation fn :
+       {Activation::none, Activation::relu, Activation::silu, Activation::gelu, Activation::gelu_tanh}) {
+    check([fn](const Tensors& in) { return tt::mlp(in[0], in[1], in[2], in[3], in[4], fn); },
+          {x, up, b, down, c});
+    check([fn](const Tensors& in) { return tt::mlp(in[0], in[1], {}, in[2], {}, fn); }, {x, up, down});
+  }
+}
+
+TEST_CASE("mlp makes the gradients that are wanted, and computes nothing for the others") {
+  const Tensors all{leaf({3, 5}, 1), leaf({6, 5}, 2), leaf({6}, 3), leaf({4, 6}, 4), leaf({4}, 5)};
+  const auto run = [](const Tensors& in) {
+    tt::sum(tt::mlp(in[0], in[1], in[2], in[3], in[4], Activation::gelu_tanh)).backward();
+  };
+  run(all);
+  for (unsigned wanted = 1; wanted < 32; ++wanted) {
+    INFO("wanted ", wanted);
+    Tensors in;
+    for (size_t k = 0; k < all.size(); ++k) {
+      in.push_back((wanted >> k & 1) ? all[k].detach().clone().requires_grad_() : all[k].detach());
+    }
+    OpCounts counts;
+    run(in);
+    for (size_t k = 0; k < all.size(); ++k) {
+      REQUIRE(static_cast<bool>(in[k].grad()) == ((wanted >> k & 1) != 0));
+      if (in[k].grad()) CHECK(tt::max(tt::abs(in[k].grad() - all[k].grad())).item<double>() < 1e-12);
+    }
+    const bool through_hidden = (wanted & 7) != 0;
+    CHECK(counts["linear_grad_activation"] == through_hidden);
+    CHECK(counts["linear_grad_weight"] == ((wanted & 24) == 24));
+    CHECK(counts["matmul"] == (wanted & 1) + (wanted >> 1 & 1) + ((wanted & 24) == 8));
+    CHECK(counts["sum"] == 1 + ((wanted & 24) == 16));
+  }
+}
+
+TEST_CASE("results of mlp and linear_activation may be overwritten before the derivative is taken") {
+  const Tensor x = leaf({3, 5}, 1).detach();
+  for (const bool both : {false, true}) {
+    Tensor w = leaf({4, 5}, 2);
+    const Tensor down = leaf({2, 4}, 3);
+    const auto forward = [&] {
+      return both ? tt::mlp(x, w, {}, down, {}, Activation::gelu)
+                  : tt::linear_activation(x, w, {}, Activation::gelu);
+    };
+    tt::sum(forward()).backward();
+    const Tensor expected = w.grad().clone();
+    w.zero_grad();
+    const Tensor y = forward();
+    const Tensor total = tt::sum(y);
+    y.detach().fill_(0);
+    total.backward();
+    CHECK(w.grad().to_vector<double>() == expected.to_vector<double>());
   }
 }
 

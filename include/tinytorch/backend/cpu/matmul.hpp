@@ -16,6 +16,10 @@ TT_API void linear_activation(Activation fn, const View& out, const View& z, con
                               const View& weight, const View& bias);
 // The gradients of weight and bias: dweight [N, K] = dy [M, N]^T x [M, K], dbias [N] = column sums of dy.
 TT_API void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, const View& x);
+// The gradient of z where y = fn(z) weight^T: dz [M, F] = (dy [M, N] weight [N, F]) fn'(z [M, F]), and dbias [F]
+// = column sums of dz, of a bias that was added to z; dbias may be without data. Activation::none ignores z.
+TT_API void linear_grad_activation(Activation fn, const View& dz, const View& dbias, const View& dy,
+                                   const View& weight, const View& z);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
@@ -69,6 +73,14 @@ TT_API void linear_grad_weight(const View& dweight, const View& dbias, const Vie
   gemm(dweight, transposed(dy), x, false);
   const bool rows[] = {true, false};
   reduce(ReduceFn::sum, dbias, dy, rows);
+}
+
+TT_API void linear_grad_activation(Activation fn, const View& dz, const View& dbias, const View& dy,
+                                   const View& weight, const View& z) {
+  gemm(dz, dy, weight, false);
+  if (fn != Activation::none) binary(activation_grad_fn(fn), dz, dz, z);
+  const bool rows[] = {true, false};
+  if (dbias.data) reduce(ReduceFn::sum, dbias, dz, rows);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -63,6 +63,8 @@ void linear(const View& out, const View& x, const View& weight, const View& bias
 void linear_activation(Activation fn, const View& out, const View& z, const View& x, const View& weight,
                        const View& bias);
 void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, const View& x);
+void linear_grad_activation(Activation fn, const View& dz, const View& dbias, const View& dy,
+                            const View& weight, const View& z);
 
 // fused
 void bias_activation(Activation fn, const View& out, const View& x, const View& bias);

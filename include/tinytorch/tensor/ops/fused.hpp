@@ -1,10 +1,11 @@
-// Fused ops: bias_activation, linear_activation, residual_layer_norm, residual_rms_norm. Each equals a
+// Fused ops: bias_activation, linear_activation, mlp, residual_layer_norm, residual_rms_norm. Each equals a
 // composition of other ops, with fewer trips to memory.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
 
 #if TT_TENSOR_BODIES
+#include <algorithm>
 #include <tinytorch/backend/cpu/fused.hpp>
 #include <tinytorch/backend/cpu/matmul.hpp>
 #include <tinytorch/tensor/apply.hpp>
@@ -63,8 +64,49 @@ struct LinearActivation final : Primitive<LinearActivation> {
     TT_KERNEL(out[0], linear_activation(fn, out[0].view_of(), keeps_z ? out[1].view_of() : backend::View{},
                                         in[0].view_of(), in[1].view_of(), view_or_none(in[2])));
   }
-  Save saves() const override { return Save::both; }
+  Save saves() const override { return Save::inputs_and_extras; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::linear_activation(g, s, fn); }
+};
+
+// x [M, K], w_up [F, K], b_up [F] or undefined, w_down [N, F], b_down [N] or undefined -> y [M, N]; for the
+// derivative also h = f(z) [M, F], and z = x w_up^T + b_up [M, F] unless h tells f'(z): one op, because the
+// derivative is then a part of the product that makes the gradient of h.
+struct MlpOp final : Primitive<MlpOp> {
+  static constexpr const char* kName = "mlp";
+  Activation fn;
+  bool keeps_h;
+  MlpOp(Activation f, bool keeps) : fn(f), keeps_h(keeps) {}
+  bool keeps_z() const { return keeps_h && fn != Activation::none && fn != Activation::relu; }
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_same_dtype(kName, in, loc);
+    require_floating(kName, in[0], loc);
+    require_rank(kName, in[1], 2, "w_up [F, K]", loc);
+    require_rank(kName, in[3], 2, "w_down [N, F]", loc);
+    const int64_t M = in[0].shape()[0], K = in[0].shape()[1], F = in[1].shape()[0], N = in[3].shape()[0];
+    const bool weights_fit = in[1].shape()[1] == K && in[3].shape()[1] == F;
+    if (!weights_fit || (in[2] && !(in[2].shape() == Shape{F})) || (in[4] && !(in[4].shape() == Shape{N}))) {
+      fail("TT-SHAPE-02",
+           "mlp: sizes differ: " + describe_operands(in) +
+               "\n  rule: x [..., K], w_up [F, K], b_up [F], w_down [N, F], b_down [N]",
+           loc);
+    }
+    const Spec y{{M, N}, in[0].dtype()}, hidden{{M, F}, in[0].dtype()};
+    return keeps_z() ? Specs{y, hidden, hidden} : keeps_h ? Specs{y, hidden} : Specs{y};
+  }
+  double flops(const Tensors& in, const Tensors& out) const override {
+    const auto K = static_cast<double>(in[0].shape()[1]), F = static_cast<double>(in[1].shape()[0]),
+               N = static_cast<double>(out[0].shape()[1]);
+    return (2 * K + activation_flops(fn) + 2 * N) * F * static_cast<double>(out[0].shape()[0]);
+  }
+  void run(const Tensors& in, Tensors& out) const override {
+    const Tensor h =
+        keeps_h ? out[1] : empty({in[0].shape()[0], in[1].shape()[0]}, in[0].dtype(), in[0].device());
+    TT_KERNEL(h, linear_activation(fn, h.view_of(), keeps_z() ? out[2].view_of() : backend::View{},
+                                   in[0].view_of(), in[1].view_of(), view_or_none(in[2])));
+    TT_KERNEL(h, linear(out[0].view_of(), h.view_of(), in[3].view_of(), view_or_none(in[4])));
+  }
+  Save saves() const override { return Save::inputs_and_extras; }
+  Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::mlp(g[0], s, fn); }
 };
 
 // x, residual, weight, bias -> y, s, mean, rstd       RMS: y, s, rstd
@@ -114,6 +156,20 @@ TT_API Tensor linear_activation(const Tensor& x, const Tensor& weight, const Ten
   const Tensor rows = x.rank() == 2 ? x : reshape(x, {shape.numel(), K}, loc);
   const Tensor y = apply(LinearActivation(fn, keeps_z), {rows, weight, bias}, loc);
   shape.push_back(weight.shape()[0]);
+  return x.rank() == 2 ? y : reshape(y, shape, loc);
+}
+
+TT_API Tensor mlp(const Tensor& x, const Tensor& w_up, const Tensor& b_up, const Tensor& w_down,
+                  const Tensor& b_down, Activation fn, Loc loc) {
+  if (x.rank() == 0) fail("TT-SHAPE-04", "mlp: x needs at least rank 1, got " + x.describe(), loc);
+  Shape shape = x.shape();
+  const int64_t K = shape.back();
+  shape.pop_back();
+  const Tensor rows = x.rank() == 2 ? x : reshape(x, {shape.numel(), K}, loc);
+  const Tensors operands{rows, w_up, b_up, w_down, b_down};
+  const bool keeps_h = grad_enabled() && std::any_of(operands.begin(), operands.end(), tracks_grad);
+  const Tensor y = apply(MlpOp(fn, keeps_h), operands, loc);
+  shape.push_back(w_down.shape()[0]);
   return x.rank() == 2 ? y : reshape(y, shape, loc);
 }
 

@@ -217,6 +217,34 @@ TEST_CASE("the gradients of a linear layer's weight and bias are made together" 
   check_linear_grad_weight<DeviceArray>(kernels::linear_grad_weight);
 }
 
+TEST_CASE("an activation's derivative and its bias's gradient are made with the product before them" *
+          needs_devices()) {
+  both_ways([] { check_linear_grad_activation<DeviceArray>(kernels::linear_grad_activation); });
+}
+
+TEST_CASE("the derivative of GELU over many rows: sums do not drift, and have the same bits every time" *
+          needs_devices()) {
+  const int64_t M = kEmulated ? 80 : 8192;
+  both_ways([M] {
+    for (const DType t : {bf16, f16}) {
+      check_linear_grad_activation<DeviceArray>(kernels::linear_grad_activation,
+                                                {M, 32, 64, Activation::gelu_tanh, Layout::dense, true}, t);
+      DeviceArray dy = operand(t, {M, 32}, 1, Layout::dense), w = operand(t, {32, 64}, 2, Layout::dense),
+                  z = operand(t, {M, 64}, 3, Layout::dense);
+      std::vector<double> first;
+      for (int run = 0; run < 3; ++run) {
+        DeviceArray dz(t, {M, 64}), db(t, {64});
+        kernels::linear_grad_activation(Activation::gelu_tanh, dz.view(), db.view(), dy.view(), w.view(),
+                                        z.view());
+        std::vector<double> got = dz.values();
+        for (const double sum : db.values()) got.push_back(sum);
+        if (run == 0) first = got;
+        CHECK(got == first);
+      }
+    }
+  });
+}
+
 #else
 TEST_CASE("without CUDA there are no kernels to test" * doctest::skip()) {}
 #endif
