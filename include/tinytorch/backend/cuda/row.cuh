@@ -33,8 +33,8 @@ struct Row {
       if (column(v) < C) word[v] = reinterpret_cast<const Word*>(row)[column(v) / kWide];
     }
   }
-  // Makes the row at a one of sums, differences, ...: f(first column, its elements, b's) changes the elements,
-  // which are rounded to T and left at `out` too. Both rows are on their way at once.
+  // Reads the row at a and changes it by that at b, both on their way at once: f(first column, elements of a,
+  // elements of b) changes the first, which are then rounded to T and left at `out` too.
   template <class F>
   __device__ __forceinline__ void read_with(const T* a, const T* b, T* out, int64_t C, F&& f) {
     Row other;

@@ -1,8 +1,8 @@
 // Fused kernels: bias with an activation, and residual sum with dropout and norm; forward and backward.
 //
-// Each element is read once and written once. The forward norm keeps a row's sum in shared memory (as the
-// dtype rounds it) while its mean, its variance and its result are computed in float: a warp for a short row,
-// a block for a long one. The gradient of the bias is summed by column strips: a block adds up a chunk of
+// Each element is read once and written once. The kernels of a norm (norm.cuh) normalize a residual sum: here
+// stands how they read its rows, as the dtype rounds them, and their gradient's kernels add what flows back
+// into the sum from elsewhere. The gradient of the bias is summed by column strips: a block adds up a chunk of
 // rows while it writes dx, and a second kernel adds the chunks in order. Contracts: backend/cpu/fused.hpp.
 #pragma once
 
@@ -208,60 +208,13 @@ void residual_norm(const View& out, const View& sum, const View& mean, const Vie
   });
 }
 
-// dresidual += dsum; dx = dropout's mask of it. Either part may be missing.
-template <class C, int kCount>
-static __global__ void __launch_bounds__(kElementwiseBlock)
-    add_and_mask_kernel(const __grid_constant__ Operands<2> sum, const __grid_constant__ Operands<2> masked,
-                        bool adds, bool masks, DropoutMask mask) {
-  const Share<C, kCount> share;
-  if (share.first >= sum.count) return;
-  C v[kCount], d[kCount];
-  read(v, sum, 0, share);
-  if (adds) {
-    read(d, sum, 1, share);
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) v[k] += d[k];
-    write(v, sum, share);
-  }
-  if (!masks) return;
-#pragma unroll
-  for (int k = 0; k < kCount; ++k) {
-    const int64_t i = share.element(k);
-    const PhiloxBlock words = mask.block(i);
-    const int w = static_cast<int>(i % 4);
-    const uint32_t word = w == 0 ? words.v[0] : (w == 1 ? words.v[1] : (w == 2 ? words.v[2] : words.v[3]));
-    v[k] = mask.apply(word, v[k]);
-  }
-  write(v, masked, share);
-}
-
 void residual_norm_grad(const View& dx, const View& dresidual, const View& dweight, const View& dbias,
                         const View& dout, const View& dsum, const View& sum, const View& mean,
-                        const View& rstd, const View& weight, const ResidualNorm& parameters) {
-  if (mean.data || dbias.data) {
-    layer_norm_grad(dresidual, dweight, dbias, dout, sum, mean, rstd, weight);
-  } else {
-    rms_norm_grad(dresidual, dweight, dout, sum, rstd, weight);
-  }
-  const bool separate = dx.data && dx.data != dresidual.data, masks = separate && parameters.p > 0;
-  if (separate && !masks && !dsum.data) return copy(dx, dresidual);
-  if (dresidual.numel() == 0 || (!dsum.data && !masks)) return;
-  const DropoutMask mask(parameters.p, parameters.seed, parameters.first_block);
-  const auto run = [&]<class C>(C*) {
-    const Plan<2> added({dresidual, dsum.data ? dsum : dresidual}, kNeighbours<C>);
-    const Plan<2> to({masks ? dx : dresidual, dresidual}, kNeighbours<C>);
-    const bool neighbours = added.neighbours && to.neighbours;
-    const int64_t each = neighbours ? kNeighbours<C> : kScattered;
-    launch(neighbours ? add_and_mask_kernel<C, kNeighbours<C>> : add_and_mask_kernel<C, kScattered>,
-           over((added.operands.count + each - 1) / each, kElementwiseBlock), added.operands, to.operands,
-           dsum.data != nullptr, masks, mask);
-  };
-  if (dresidual.dtype == DType::f64) {
-    run(static_cast<double*>(nullptr));
-  } else {
-    run(static_cast<float*>(nullptr));
-  }
-  if (separate && !masks) copy(dx, dresidual);
+                        const View& rstd, const View& weight, const ResidualNorm& p) {
+  run_norm_grad(dresidual, dweight, dbias, dout, sum, mean, rstd, weight, dsum);
+  if (!dx.data || dx.data == dresidual.data) return;
+  if (p.p > 0) return dropout(dx, dresidual, p.p, p.seed, p.first_block);
+  copy(dx, dresidual);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

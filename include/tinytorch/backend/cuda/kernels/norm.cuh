@@ -29,7 +29,7 @@ struct StoredRows {
   }
 };
 
-// Whether a row leaves registers to fetch weight and bias along with it: a row that is made of two leaves none.
+// Whether a row leaves registers to fetch weight and bias along with it. One that is made of two does not.
 template <class R, class Source>
 inline constexpr bool kFetchesEarly = false;
 template <class T, int kGroup, int kVectors, int kWide>
