@@ -33,6 +33,34 @@ struct DropoutMask {
   __device__ __forceinline__ C apply(uint32_t word, C x) const {
     return (keeps(word) ? x : C(0)) * static_cast<C>(scale);
   }
+  // What becomes of kCount neighbours: elements `first`, a multiple of kCount (1, 2 or a multiple of 4), and
+  // on. They share Philox blocks.
+  template <class C, int kCount>
+  __device__ __forceinline__ void apply(C (&x)[kCount], int64_t first) const {
+    constexpr int kEach = kCount < 4 ? kCount : 4;
+    static_assert(kCount % kEach == 0 && kEach != 3, "neighbours fill Philox blocks, or a part of one");
+#pragma unroll
+    for (int k = 0; k < kCount; k += kEach) {
+      const PhiloxBlock words = block(first + k);
+#pragma unroll
+      for (int w = 0; w < kEach; ++w) {
+        x[k + w] = apply(kEach == 4 ? words.v[w] : word_of(words, (first + w) % 4), x[k + w]);
+      }
+    }
+  }
+  // As it is in this run of a replayed graph: for kernels that ask for many blocks between stores.
+  __device__ __forceinline__ DropoutMask now() const {
+    DropoutMask mask = *this;
+    if (offset) mask.first_block += *offset;
+    mask.offset = nullptr;
+    return mask;
+  }
+
+ private:
+  // Registers have no index.
+  static __device__ __forceinline__ uint32_t word_of(const PhiloxBlock& words, int64_t w) {
+    return w == 0 ? words.v[0] : (w == 1 ? words.v[1] : (w == 2 ? words.v[2] : words.v[3]));
+  }
 };
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

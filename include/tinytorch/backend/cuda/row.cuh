@@ -33,6 +33,26 @@ struct Row {
       if (column(v) < C) word[v] = reinterpret_cast<const Word*>(row)[column(v) / kWide];
     }
   }
+  // Reads the row at a and changes it by that at b, both on their way at once: f(first column, elements of a,
+  // elements of b) changes the first, which are then rounded to T and left at `out` too.
+  template <class F>
+  __device__ __forceinline__ void read_with(const T* a, const T* b, T* out, int64_t C, F&& f) {
+    Row other;
+    read(a, C);
+    other.read(b, C);
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (column(v) >= C) continue;
+      A x[kWide], y[kWide];
+      get(v, x);
+      other.get(v, y);
+      f(column(v), x, y);
+      T values[kWide];
+      convert_neighbours(values, x);
+      memcpy(&word[v], values, sizeof(values));
+      reinterpret_cast<Word*>(out)[column(v) / kWide] = word[v];
+    }
+  }
   // The vector's elements in the compute type.
   __device__ __forceinline__ void get(int v, A (&out)[kWide]) const {
     T values[kWide];
@@ -105,6 +125,33 @@ struct SharedRow {
 #pragma unroll 8
     for (int64_t v = threadIdx.x; v < C / kWide; v += kThreads) {
       reinterpret_cast<Word*>(kept)[v] = reinterpret_cast<const Word*>(row)[v];
+    }
+  }
+  // As Row's.
+  template <class F>
+  __device__ __forceinline__ void read_with(const T* a, const T* b, T* out, int64_t C, F&& f) {
+    constexpr int kAhead = kWide == 1 ? 4 : 2;  // loads in flight, of each row
+    kept = dynamic_shared<T>();
+    const auto *const from = reinterpret_cast<const Word*>(a), *const with = reinterpret_cast<const Word*>(b);
+    for (int64_t v = threadIdx.x; v < C / kWide; v += kAhead * kThreads) {
+      Word x_words[kAhead], y_words[kAhead];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        if (v + k * kThreads >= C / kWide) break;
+        x_words[k] = from[v + k * kThreads];
+        y_words[k] = with[v + k * kThreads];
+      }
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        const int64_t c = (v + k * kThreads) * kWide;
+        if (c >= C) break;
+        A x[kWide], y[kWide];
+        load(x, reinterpret_cast<const T*>(&x_words[k]));
+        load(y, reinterpret_cast<const T*>(&y_words[k]));
+        f(c, x, y);
+        store(kept + c, x);
+        store(out + c, x);
+      }
     }
   }
   template <class F>

@@ -58,6 +58,36 @@ TEST_CASE("rows of a table, and the gradient that adds them up" * needs_devices(
   }
 }
 
+TEST_CASE("rows are added in the order of the indices, however many there are; those outside are left out" *
+          needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  struct Case {
+    int64_t V, n;
+  };
+  for (const Case c :
+       {Case{1, 600}, {3, 5000}, {255, 700}, {256, 700}, {257, 1025}, {50304, 300}, {65536, 900}}) {
+    INFO("V ", c.V, " n ", c.n);
+    Values rows = fresh.whole(c.n, 0, static_cast<double>(c.V));
+    for (size_t i = 5; i < rows.size(); i += 17) rows[i] = rows[i - 2];
+    for (size_t i = 3; i < rows.size(); i += 29) {
+      const double outside[] = {-1, static_cast<double>(c.V), 0x1p40, -0x1p63};
+      rows[i] = outside[i % 4];
+    }
+    // Of sizes that show the order in which they were added.
+    DeviceArray dy = fresh.array(f32, {c.n, 1}, -1, 1), index = DeviceArray::from(i64, {c.n}, rows),
+                dw(f32, {c.V, 1});
+    kernels::embedding_grad(dw.view(), dy.view(), index.view());
+    const Values slopes = dy.values();
+    std::vector<float> sums(static_cast<size_t>(c.V));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i] < 0 || rows[i] >= static_cast<double>(c.V)) continue;
+      sums[static_cast<size_t>(rows[i])] += static_cast<float>(slopes[i]);
+    }
+    CHECK(dw.values() == Values(sums.begin(), sums.end()));
+  }
+}
+
 TEST_CASE("a NaN is moved and added like any other number; an index outside gives zeros" * needs_devices()) {
   DeviceArray weight = DeviceArray::from(f32, {3, 2}, {1, kNan, 3, 4, 5, 6});
   DeviceArray index = DeviceArray::from(i64, {4}, {2, 0, 3, -1}), out(f32, {4, 2}), dw(f32, {3, 2});

@@ -70,12 +70,13 @@ struct Residual {
   Layout layout;
   double p;
   bool rms;
+  bool adds = true;  // whether the sum has a gradient of its own
 };
 
 // All results of forward and backward, from the stored sum s on: the derivative reads it back.
 void check_residual(Fresh& fresh, const Residual& c) {
   INFO(std::string(c.rms ? "rms " : "layer "), text_of(c.dtype), " [", c.rows, ", ", c.C, "] p ", c.p,
-       " layout ", static_cast<int>(c.layout));
+       " layout ", static_cast<int>(c.layout), " adds ", c.adds);
   const Shape shape{c.rows, c.C};
   const DType t = c.dtype, wide = wide_of(t);
   const ResidualNorm parameters{1e-3, c.p, fresh.next(), 5};
@@ -88,7 +89,8 @@ void check_residual(Fresh& fresh, const Residual& c) {
   kernels::residual_norm(out.view(), sum.view(), center, rstd.view(), x.view(), r.view(), w.view(), bias,
                          parameters);
   kernels::residual_norm_grad(dx.view(), dr.view(), dw.view(), c.rms ? View{} : db.view(), dout.view(),
-                              dsum.view(), sum.view(), center, rstd.view(), w.view(), parameters);
+                              c.adds ? dsum.view() : View{}, sum.view(), center, rstd.view(), w.view(),
+                              parameters);
   const Values xs = x.values(), rs = r.values(), ws = w.values(), bs = b.values(), g = dout.values(),
                gs = dsum.values(), s = sum.values();
   const auto C = static_cast<size_t>(c.C);
@@ -115,18 +117,18 @@ void check_residual(Fresh& fresh, const Residual& c) {
     }
     for (size_t k = 0; k < C; ++k) {
       const size_t i = first + k;
-      want_dr[i] = scale * (g[i] * ws[k] - mean_g - (s[i] - m) * scale * mean_gh) + gs[i];
+      want_dr[i] = scale * (g[i] * ws[k] - mean_g - (s[i] - m) * scale * mean_gh) + (c.adds ? gs[i] : 0);
       want_dx[i] = want_dr[i] * keep(i);
     }
   }
   const double rows = static_cast<double>(c.rows);
-  // The gradient of the sum is stored twice on the way to dx: one more rounding of a 16-bit dtype.
+  // The gradient of the sum is stored on the way to dx: one more rounding of a 16-bit dtype.
   const double stored = epsilon_of(t) / epsilon_of(wide), steps = C < 4 ? 600 : 100;
   // Rounded after dropout and after the sum.
   check_close(sum.values(), want_sum, t, 4 + (c.p > 0 ? 2 * stored : 0), 2);
   check_close(out.values(), want_out, t, steps, 4);
-  check_close(dr.values(), want_dr, t, steps + 2 * stored, 4);
-  check_close(dx.values(), want_dx, t, steps + 3 * stored, 4 / (1 - c.p));
+  check_close(dr.values(), want_dr, t, steps, 4);
+  check_close(dx.values(), want_dx, t, steps + stored, 4 / (1 - c.p));
   check_close(dw.values(), want_dw, t, steps + rows, 4);
   if (!c.rms) check_close(db.values(), want_db, t, steps + rows, 4);
 }
@@ -176,10 +178,78 @@ TEST_CASE("residual sum with dropout and norm, and all gradients" * needs_device
         check_residual(fresh, {70, 24, t, Layout::dense, p, rms});
       }
     }
-    check_residual(fresh, {2, 9000, f32, Layout::dense, 0.1, rms});
-    check_residual(fresh, {1, 40000, bf16, Layout::dense, 0.1, rms});
-    check_residual(fresh, {1, 60004, f32, Layout::dense, 0.1, rms});  // longer than shared memory
+    check_residual(fresh, {5, 768, bf16, Layout::dense, 0, rms, false});
+    check_residual(fresh, {5, 33, f32, Layout::dense, 0.1, rms, false});
   }
+}
+
+TEST_CASE("residual sums for every way to hold a row: registers of a warp or a block, shared memory, none" *
+          needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  int turn = 0;
+  const auto check = [&](int64_t rows, int64_t C, DType t) {
+    for (const double p : {0.0, 0.1}) {
+      const int k = turn++;
+      check_residual(fresh, {rows, C, t, Layout::dense, p, k / 2 % 2 == 0, k % 4 != 3});
+    }
+  };
+  for (const int64_t C : {520, 1028, 2052, 4100, 8200, 16388, 40000}) check(2, C, f32);
+  for (const int64_t C : {768, 1032, 2056, 4104, 8200, 16392, 40000}) check(2, C, bf16);
+  for (const int64_t C : {255, 1023, 4095, 30001}) check(2, C, f32);  // not aligned to 16 bytes
+  for (const int64_t C : {257, 3001}) check(2, C, f16);
+  for (const int64_t C : {1026, 4102}) check(2, C, f64);
+  for (const int64_t C : {60004, 60001}) check(1, C, f32);                // longer than shared memory
+  for (const DType t : {f32, bf16}) check(kEmulated ? 5 : 3000, 776, t);  // several to a block
+}
+
+TEST_CASE("rows that do not begin at 16 bytes" * needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  constexpr int64_t kRows = 3, C = 64;
+  const Shape shape{kRows, C};
+  // The same values, one element further on in memory.
+  const auto moved = [](const Values& values) {
+    Values more{0};
+    more.insert(more.end(), values.begin(), values.end());
+    return DeviceArray::from(bf16, {static_cast<int64_t>(more.size())}, more);
+  };
+  const auto view_of = [](DeviceArray& a, const Shape& as) {
+    View v = a.view();
+    v.data = static_cast<char*>(v.data) + 2;
+    v.shape = as;
+    v.strides = as.size() == 1 ? Strides{1} : Strides{as[1], 1};
+    return v;
+  };
+  for (const double p : {0.0, 0.4}) {
+    const ResidualNorm parameters{1e-3, p, 11, 2};
+    DeviceArray x = fresh.array(bf16, shape), r = fresh.array(bf16, shape), dsum = fresh.array(bf16, shape);
+    std::vector<Values> results[2];
+    for (const bool moves : {false, true}) {
+      DeviceArray x2 = moved(x.values()), r2 = moved(r.values()), dsum2 = moved(dsum.values());
+      DeviceArray out(bf16, shape), sum(bf16, shape), dr(bf16, shape), mean(f32, {kRows}), rstd(f32, {kRows});
+      kernels::residual_norm(out.view(), sum.view(), mean.view(), rstd.view(),
+                             moves ? view_of(x2, shape) : x.view(), moves ? view_of(r2, shape) : r.view(), {},
+                             {}, parameters);
+      kernels::residual_norm_grad({}, dr.view(), {}, {}, x.view(),
+                                  moves ? view_of(dsum2, shape) : dsum.view(), sum.view(), mean.view(),
+                                  rstd.view(), {}, parameters);
+      results[moves] = {sum.values(), out.values(), dr.values()};
+    }
+    CHECK(results[1][0] == results[0][0]);
+    for (size_t k : {1u, 2u}) check_close(results[1][k], results[0][k], bf16, 100, 4);
+  }
+}
+
+TEST_CASE("no rows: parameters get gradients of zero" * needs_devices()) {
+  DeviceArray none(bf16, {0, 8}), statistics(f32, {0}), w = DeviceArray::from(bf16, {8}, Values(8, 1)),
+                                                        dw = DeviceArray::from(bf16, {8}, Values(8, 7));
+  const ResidualNorm parameters{1e-3, 0.5, 1, 0};
+  kernels::residual_norm(none.view(), none.view(), statistics.view(), statistics.view(), none.view(),
+                         none.view(), w.view(), w.view(), parameters);
+  kernels::residual_norm_grad(none.view(), none.view(), dw.view(), {}, none.view(), none.view(), none.view(),
+                              statistics.view(), statistics.view(), w.view(), parameters);
+  CHECK(dw.values() == Values(8, 0));
 }
 
 TEST_CASE("a NaN that is dropped does not come back" * needs_devices()) {

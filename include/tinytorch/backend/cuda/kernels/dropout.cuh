@@ -6,7 +6,6 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// Neighbours begin at a multiple of 4, so a thread makes each of its Philox blocks once.
 template <class C, int kCount>
 static __global__ void __launch_bounds__(kElementwiseBlock)
     dropout_kernel(const __grid_constant__ Operands<2> o, DropoutMask mask) {
@@ -15,20 +14,13 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
   C v[kCount];
   read(v, o, 1, share);
   if constexpr (kCount > kScattered) {
-#pragma unroll
-    for (int k = 0; k < kCount; k += 4) {
-      const PhiloxBlock words = mask.block(share.first + k);
-#pragma unroll
-      for (int w = 0; w < 4; ++w) v[k + w] = mask.apply(words.v[w], v[k + w]);
-    }
+    mask.apply(v, share.first);
   } else {
 #pragma unroll
     for (int k = 0; k < kCount; ++k) {
-      const int64_t i = share.element(k);
-      const PhiloxBlock words = mask.block(i);
-      const int w = static_cast<int>(i % 4);  // registers have no index
-      const uint32_t word = w == 0 ? words.v[0] : (w == 1 ? words.v[1] : (w == 2 ? words.v[2] : words.v[3]));
-      v[k] = mask.apply(word, v[k]);
+      C one[] = {v[k]};
+      mask.apply(one, share.element(k));
+      v[k] = one[0];
     }
   }
   write(v, o, share);

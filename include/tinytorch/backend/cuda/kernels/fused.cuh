@@ -1,14 +1,15 @@
 // Fused kernels: bias with an activation, and residual sum with dropout and norm; forward and backward.
 //
-// Each element is read once and written once. The forward norm keeps a row's sum in shared memory (as the
-// dtype rounds it) while its mean, its variance and its result are computed in float: a warp for a short row,
-// a block for a long one. The gradient of the bias is summed by column strips: a block adds up a chunk of
+// Each element is read once and written once. The kernels of a norm (norm.cuh) normalize a residual sum: here
+// stands how they read its rows, as the dtype rounds them, and their gradient's kernels add what flows back
+// into the sum from elsewhere. The gradient of the bias is summed by column strips: a block adds up a chunk of
 // rows while it writes dx, and a second kernel adds the chunks in order. Contracts: backend/cpu/fused.hpp.
 #pragma once
 
 #include <tinytorch/backend/cuda/collective.cuh>
 #include <tinytorch/backend/cuda/dense.cuh>
 #include <tinytorch/backend/cuda/dropout_mask.cuh>
+#include <tinytorch/backend/cuda/kernels/norm_grad.cuh>
 #include <tinytorch/backend/cuda/walk.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -142,88 +143,33 @@ void bias_activation_grad(Activation fn, const View& dx, const View& dbias, cons
 
 // --- residual sum, dropout and norm ---
 
-template <class T>
-struct ResidualNormArrays {
-  T *out, *sum;
-  Wide<T>*mean, *rstd;  // mean null: RMS
-  const T *x, *residual, *weight, *bias;
+// Rows that are made on the way: residual + dropout(x), which is stored as well.
+template <class T, bool kDrops>
+struct ResidualSums {
+  const T *x, *residual;
+  T* sum;
+  DropoutMask mask;
+  template <class R>
+  __device__ __forceinline__ void read(R& r, int64_t row, int64_t C) const {
+    using A = Wide<T>;
+    constexpr int kWide = R::kWide;
+    const int64_t first = row * C;
+    const DropoutMask drop = kDrops ? mask.now() : mask;
+    r.read_with(x + first, residual + first, sum + first, C,
+                [&](int64_t c, A(&v)[kWide], const A(&onto)[kWide]) {
+                  if constexpr (kDrops) drop.apply(v, first + c);
+#pragma unroll
+                  for (int k = 0; k < kWide; ++k) v[k] += onto[k];
+                });
+  }
 };
 
-// Dropout of elements at, at + 1, ... of a tensor. They begin anywhere in a Philox block; the compiler keeps
-// one block for neighbours that share it.
-template <class A, int kWide>
-__device__ __forceinline__ void drop(A (&v)[kWide], int64_t at, const DropoutMask& mask) {
-#pragma unroll
-  for (int k = 0; k < kWide; ++k) {
-    const PhiloxBlock words = mask.block(at + k);
-    const int w = static_cast<int>((at + k) % 4);
-    const uint32_t word = w == 0 ? words.v[0] : (w == 1 ? words.v[1] : (w == 2 ? words.v[2] : words.v[3]));
-    v[k] = mask.apply(word, v[k]);
-  }
-}
+// 64 registers a thread.
+template <class T, int kGroup, bool kDrops>
+inline constexpr int kNormBlocks<Row<T, kGroup, 4>, ResidualSums<T, kDrops>> =
+    kIs16Bit<T>&& kRowThreads<kGroup> == 128 ? 8 : 1;
 
-inline constexpr int kResidualThreads = 256;
-
-// kGroup threads (32 or 256) handle a row of C elements, kWide at a time.
-template <class T, int kGroup, int kWide>
-static __global__ void __launch_bounds__(kResidualThreads)
-    residual_norm_kernel(ResidualNormArrays<T> a, int64_t rows, int64_t C, Wide<T> eps, bool drops,
-                         DropoutMask mask) {
-  using A = Wide<T>;
-  const int lane = static_cast<int>(threadIdx.x) % kGroup, group = static_cast<int>(threadIdx.x) / kGroup;
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kResidualThreads / kGroup) + group;
-  A* const held = dynamic_shared<A>() + group * C;
-  const bool inside = row < rows;
-  A total = 0;
-  for (int64_t c = lane * kWide; inside && c < C; c += kGroup * kWide) {
-    const int64_t at = row * C + c;
-    A v[kWide], r[kWide];
-    load(v, a.x + at);
-    load(r, a.residual + at);
-    if (drops) drop(v, at, mask);
-#pragma unroll
-    for (int k = 0; k < kWide; ++k) {
-      v[k] = to<A>(to<T>(v[k] + r[k]));  // as it will be read back
-      total += v[k];
-      held[c + k] = v[k];
-    }
-    store(a.sum + at, v);
-  }
-  const auto combine = [&](A x) {
-    if constexpr (kGroup == kWarp) {
-      return warp_reduce(x, Sum());
-    } else {
-      return block_reduce<kResidualThreads>(x, Sum());
-    }
-  };
-  const A n = static_cast<A>(C);
-  const A mean = a.mean ? combine(total) / n : A(0);
-  A squares = 0;
-  for (int64_t c = lane * kWide; inside && c < C; c += kGroup * kWide) {
-#pragma unroll
-    for (int k = 0; k < kWide; ++k) squares += (held[c + k] - mean) * (held[c + k] - mean);
-  }
-  const A rstd = A(1) / std::sqrt(combine(squares) / n + eps);
-  if (!inside) return;
-  if (lane == 0) {
-    if (a.mean) a.mean[row] = mean;
-    a.rstd[row] = rstd;
-  }
-  for (int64_t c = lane * kWide; c < C; c += kGroup * kWide) {
-    A y[kWide], w[kWide], b[kWide];
-    if (a.weight) load(w, a.weight + c);
-    if (a.bias) load(b, a.bias + c);
-#pragma unroll
-    for (int k = 0; k < kWide; ++k) {
-      y[k] = (held[c + k] - mean) * rstd;
-      if (a.weight) y[k] *= w[k];
-      if (a.bias) y[k] += b[k];
-    }
-    store(a.out + row * C + c, y);
-  }
-}
-
-// What a launcher does for rows that do not fit shared memory: the composition.
+// What a launcher does for rows that are too long to be held: the composition.
 inline void residual_norm_in_steps(const View& out, const View& sum, const View& mean, const View& rstd,
                                    const View& x, const View& residual, const View& weight, const View& bias,
                                    const ResidualNorm& p) {
@@ -238,92 +184,37 @@ inline void residual_norm_in_steps(const View& out, const View& sum, const View&
 }
 
 void residual_norm(const View& out, const View& sum, const View& mean, const View& rstd, const View& x,
-                   const View& residual, const View& weight, const View& bias,
-                   const ResidualNorm& parameters) {
+                   const View& residual, const View& weight, const View& bias, const ResidualNorm& p) {
   if (out.numel() == 0) return;
   const int64_t C = out.shape.back(), rows = out.numel() / C;
-  const Dense a(x), b(residual), w(weight), s(bias);
   dispatch_stored(out.dtype, [&]<class T>(T*) {
     using A = Wide<T>;
-    constexpr int kWide = 16 / static_cast<int>(sizeof(T));
-    const auto row_bytes = static_cast<size_t>(C) * sizeof(A);
-    const bool short_row = C <= 1024 && row_bytes * (kResidualThreads / kWarp) <= kSharedByDefault;
-    if (!short_row && row_bytes > properties(current_device()).shared_per_block_optin - 1024) {
-      return residual_norm_in_steps(out, sum, mean, rstd, x, residual, weight, bias, parameters);
+    const DenseInput<T> a(x), b(residual), w(weight), s(bias);
+    DenseOutput<T> y(out), stored(sum);
+    const NormArrays<T> arrays{y.data(), mean.as<A>(), rstd.as<A>(),
+                               w.data(), s.data(),     static_cast<A>(p.eps)};
+    const bool aligned =
+        rows_are_aligned<T>(C, {a.data(), b.data(), y.data(), stored.data(), w.data(), s.data()});
+    const auto held = [&]<bool kDrops>() {
+      const DropoutMask mask(p.p, p.seed, p.first_block);
+      return norm_held_rows(arrays, ResidualSums<T, kDrops>{a.data(), b.data(), stored.data(), mask}, rows, C,
+                            aligned);
+    };
+    if (!(p.p > 0 ? held.template operator()<true>() : held.template operator()<false>())) {
+      return residual_norm_in_steps(out, sum, mean, rstd, x, residual, weight, bias, p);
     }
-    DenseOutput<T> result(out), stored(sum);
-    const ResidualNormArrays<T> arrays{result.data(),   stored.data(),   mean.as<A>(),    rstd.as<A>(),
-                                       a.as<const T>(), b.as<const T>(), w.as<const T>(), s.as<const T>()};
-    const bool wide = C % kWide == 0 && aligned_to_16({result.data(), stored.data(), a.view().data,
-                                                       b.view().data, w.view().data, s.view().data});
-    const int groups = short_row ? kResidualThreads / kWarp : 1;
-    const LaunchConfig config{dim3(static_cast<unsigned>((rows + groups - 1) / groups)),
-                              dim3(kResidualThreads), row_bytes * static_cast<size_t>(groups)};
-    const auto kernel =
-        short_row ? (wide ? residual_norm_kernel<T, kWarp, kWide> : residual_norm_kernel<T, kWarp, 1>)
-                  : (wide ? residual_norm_kernel<T, kResidualThreads, kWide>
-                          : residual_norm_kernel<T, kResidualThreads, 1>);
-    launch(kernel, config, arrays, rows, C, static_cast<A>(parameters.eps), parameters.p > 0,
-           DropoutMask(parameters.p, parameters.seed, parameters.first_block));
-    result.finish();
+    y.finish();
     stored.finish();
   });
 }
 
-// dresidual += dsum; dx = dropout's mask of it. Either part may be missing.
-template <class C, int kCount>
-static __global__ void __launch_bounds__(kElementwiseBlock)
-    add_and_mask_kernel(const __grid_constant__ Operands<2> sum, const __grid_constant__ Operands<2> masked,
-                        bool adds, bool masks, DropoutMask mask) {
-  const Share<C, kCount> share;
-  if (share.first >= sum.count) return;
-  C v[kCount], d[kCount];
-  read(v, sum, 0, share);
-  if (adds) {
-    read(d, sum, 1, share);
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) v[k] += d[k];
-    write(v, sum, share);
-  }
-  if (!masks) return;
-#pragma unroll
-  for (int k = 0; k < kCount; ++k) {
-    const int64_t i = share.element(k);
-    const PhiloxBlock words = mask.block(i);
-    const int w = static_cast<int>(i % 4);
-    const uint32_t word = w == 0 ? words.v[0] : (w == 1 ? words.v[1] : (w == 2 ? words.v[2] : words.v[3]));
-    v[k] = mask.apply(word, v[k]);
-  }
-  write(v, masked, share);
-}
-
 void residual_norm_grad(const View& dx, const View& dresidual, const View& dweight, const View& dbias,
                         const View& dout, const View& dsum, const View& sum, const View& mean,
-                        const View& rstd, const View& weight, const ResidualNorm& parameters) {
-  if (mean.data || dbias.data) {
-    layer_norm_grad(dresidual, dweight, dbias, dout, sum, mean, rstd, weight);
-  } else {
-    rms_norm_grad(dresidual, dweight, dout, sum, rstd, weight);
-  }
-  const bool separate = dx.data && dx.data != dresidual.data, masks = separate && parameters.p > 0;
-  if (separate && !masks && !dsum.data) return copy(dx, dresidual);
-  if (dresidual.numel() == 0 || (!dsum.data && !masks)) return;
-  const DropoutMask mask(parameters.p, parameters.seed, parameters.first_block);
-  const auto run = [&]<class C>(C*) {
-    const Plan<2> added({dresidual, dsum.data ? dsum : dresidual}, kNeighbours<C>);
-    const Plan<2> to({masks ? dx : dresidual, dresidual}, kNeighbours<C>);
-    const bool neighbours = added.neighbours && to.neighbours;
-    const int64_t each = neighbours ? kNeighbours<C> : kScattered;
-    launch(neighbours ? add_and_mask_kernel<C, kNeighbours<C>> : add_and_mask_kernel<C, kScattered>,
-           over((added.operands.count + each - 1) / each, kElementwiseBlock), added.operands, to.operands,
-           dsum.data != nullptr, masks, mask);
-  };
-  if (dresidual.dtype == DType::f64) {
-    run(static_cast<double*>(nullptr));
-  } else {
-    run(static_cast<float*>(nullptr));
-  }
-  if (separate && !masks) copy(dx, dresidual);
+                        const View& rstd, const View& weight, const ResidualNorm& p) {
+  run_norm_grad(dresidual, dweight, dbias, dout, sum, mean, rstd, weight, dsum);
+  if (!dx.data || dx.data == dresidual.data) return;
+  if (p.p > 0) return dropout(dx, dresidual, p.p, p.seed, p.first_block);
+  copy(dx, dresidual);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -89,7 +89,7 @@ void sum_groups(const View& out, const View& source, const int64_t* index, int64
   const Groups groups(index, n, rows);
   dispatch_number(out.dtype, [&]<class T>(T*) {
     launch(sum_groups_kernel<T, kAdd>, over(count, kIndexThreads), out.as<T>(), source.as<const T>(),
-           groups.starts.data(), groups.positions.data(), count, n, rows, inner);
+           groups.starts(), groups.positions(), count, n, rows, inner);
   });
 }
 

@@ -1,7 +1,8 @@
 // Normalization of rows, forward: layer_norm and rms_norm (contracts: backend/cpu/norm.hpp).
 //
 // The row stays in registers or shared memory (row.cuh): mean, then the mean of squared distances, then the
-// result: one read, one write. Longer rows are walked by a block, from memory each time. Limit: memory.
+// result: one read, one write. Longer rows are walked by a block, from memory each time. Where rows come from
+// is a type of its own: memory as it is, or a sum that is made on the way (fused.cuh). Limit: memory.
 #pragma once
 
 #include <tinytorch/backend/cuda/dense.cuh>
@@ -14,26 +15,40 @@ template <class T>
 struct NormArrays {
   T* out;
   Wide<T>*mean, *rstd;
-  const T *x, *weight, *bias;
+  const T *weight, *bias;
   Wide<T> eps;
 };
 
-// Whether a row leaves registers to fetch weight and bias along with it.
-template <class R>
+// Rows as they lie in memory.
+template <class T>
+struct StoredRows {
+  const T* x;
+  template <class R>
+  __device__ __forceinline__ void read(R& r, int64_t row, int64_t C) const {
+    r.read(x + row * C, C);
+  }
+};
+
+// Whether a row leaves registers to fetch weight and bias along with it. One that is made of two does not.
+template <class R, class Source>
 inline constexpr bool kFetchesEarly = false;
 template <class T, int kGroup, int kVectors, int kWide>
-inline constexpr bool kFetchesEarly<Row<T, kGroup, kVectors, kWide>> = kVectors <= 4;
+inline constexpr bool kFetchesEarly<Row<T, kGroup, kVectors, kWide>, StoredRows<T>> = kVectors <= 4;
 
-template <class R, class T = typename R::Element>
-static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
-    norm_rows(NormArrays<T> a, int64_t rows, int64_t C) {
+// Blocks that a multiprocessor shall hold, where the compiler would take more registers than that leaves.
+template <class R, class Source>
+inline constexpr int kNormBlocks = 1;
+
+template <class R, class Source, class T = typename R::Element>
+static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, Source>)
+    norm_rows(NormArrays<T> a, Source source, int64_t rows, int64_t C) {
   using A = Wide<T>;
   constexpr int kGroup = R::kGroup, kWide = R::kWide;
-  constexpr bool kEarly = kFetchesEarly<R>;
+  constexpr bool kEarly = kFetchesEarly<R, Source>;
   const int64_t row = row_of_group<kGroup>();
   if (row >= rows) return;
   R r, weight, bias;
-  r.read(a.x + row * C, C);
+  source.read(r, row, C);
   if constexpr (kEarly) {
     if (a.weight) weight.read(a.weight, C);
     if (a.bias) bias.read(a.bias, C);
@@ -89,10 +104,11 @@ inline constexpr int kNormThreads = 256;
 
 // A block per row of any length.
 template <class T>
-static __global__ void __launch_bounds__(kNormThreads) norm_long_rows(NormArrays<T> a, int64_t C) {
+static __global__ void __launch_bounds__(kNormThreads)
+    norm_long_rows(NormArrays<T> a, const T* rows, int64_t C) {
   using A = Wide<T>;
   const int64_t row = blockIdx.x;
-  const T* x = a.x + row * C;
+  const T* x = rows + row * C;
   const A n = static_cast<A>(C);
   A mean = 0, squares = 0;
   if (a.mean) {
@@ -118,6 +134,14 @@ static __global__ void __launch_bounds__(kNormThreads) norm_long_rows(NormArrays
 
 // --- launchers ---
 
+// False where rows are too long to be held.
+template <class T, class Source>
+bool norm_held_rows(const NormArrays<T>& a, const Source& source, int64_t rows, int64_t C, bool aligned) {
+  return dispatch_row<T>(C, 1, aligned, [&]<class R>(size_t shared) {
+    launch(norm_rows<R, Source>, rows_grid<R::kGroup>(rows, shared), a, source, rows, C);
+  });
+}
+
 inline void run_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
                      const View& bias, double eps) {
   const int64_t C = x.shape.back(), rows = x.numel() / C;
@@ -126,14 +150,10 @@ inline void run_norm(const View& out, const View& mean, const View& rstd, const 
     using A = Wide<T>;
     const DenseInput<T> in(x), w(weight), b(bias);
     DenseOutput<T> y(out);
-    const NormArrays<T> a{y.data(), mean.as<A>(), rstd.as<A>(),       in.data(),
-                          w.data(), b.data(),     static_cast<A>(eps)};
+    const NormArrays<T> a{y.data(), mean.as<A>(), rstd.as<A>(), w.data(), b.data(), static_cast<A>(eps)};
     const bool aligned = rows_are_aligned<T>(C, {in.data(), y.data(), w.data(), b.data()});
-    const bool held = dispatch_row<T>(C, 1, aligned, [&]<class R>(size_t shared) {
-      launch(norm_rows<R>, rows_grid<R::kGroup>(rows, shared), a, rows, C);
-    });
-    if (!held) {
-      launch(norm_long_rows<T>, {dim3(static_cast<unsigned>(rows)), dim3(kNormThreads)}, a, C);
+    if (!norm_held_rows(a, StoredRows<T>{in.data()}, rows, C, aligned)) {
+      launch(norm_long_rows<T>, {dim3(static_cast<unsigned>(rows)), dim3(kNormThreads)}, a, in.data(), C);
     }
     y.finish();
   });

@@ -5,7 +5,8 @@
 // One pass: a block walks many rows, reading ahead, and keeps its columns' shares of dweight and dbias in
 // registers; blocks leave one partial sum each, which a second kernel adds in order. Long rows are
 // walked in strips (strips.cuh) by a block or a cluster; longer ones, and those not aligned to 16 bytes, take
-// one kernel for dx and one for the sums. Limit: memory.
+// one kernel for dx and one for the sums. What else flows back into x, as it does where a residual sum was
+// normalized (fused.cuh), is added to dx on the way. Limit: memory.
 #pragma once
 
 #include <tinytorch/backend/cuda/kernels/norm.cuh>
@@ -39,27 +40,28 @@ __device__ __forceinline__ void each_vector(const R& dy, const R& x, const R& he
 }
 
 // Blocks that a multiprocessor shall hold: what limits the registers of a thread.
-template <class T, int kGroup>
+template <class T, int kGroup, bool kAdds>
 inline constexpr int kNormGradBlocks = kGroup == 256                  ? 2
-                                       : kGroup == 128 && kIs16Bit<T> ? 7
+                                       : kGroup == 128 && kIs16Bit<T> ? (kAdds ? 6 : 7)
                                                                       : 1;
 
 // A block of kGroup threads per row, kVectors vectors each; the next row is on its way while one is worked
 // on.
-template <class T, int kGroup, int kVectors>
-static __global__ void __launch_bounds__(kGroup, kNormGradBlocks<T, kGroup>)
+template <class T, int kGroup, int kVectors, bool kAdds>
+static __global__ void __launch_bounds__(kGroup, kNormGradBlocks<T, kGroup, kAdds>)
     norm_grad_rows(NormGradArrays<T> a, int64_t rows, int64_t C) {
   using A = Wide<T>;
   using R = Row<T, kGroup, kVectors>;
   constexpr int kWide = R::kWide;
-  constexpr bool kAhead = kReadAhead<R>;
+  constexpr bool kAhead = kReadAhead<R>;  // else what is added is read just before it is wanted
   A dw[kVectors][kWide] = {}, db[kVectors][kWide] = {};
   const A n = static_cast<A>(C);
-  R weight, g, r;
+  R weight, g, r, more;
   A next_mean = 0, next_rstd = 0;
   const auto fetch = [&](int64_t of) {
     g.read(a.dy + of * C, C);
     r.read(a.x + of * C, C);
+    if constexpr (kAdds && kAhead) more.read(a.added + of * C, C);
     if (a.mean) next_mean = a.mean[of];
     next_rstd = a.rstd[of];
   };
@@ -69,6 +71,7 @@ static __global__ void __launch_bounds__(kGroup, kNormGradBlocks<T, kGroup>)
   for (; row < rows; row += gridDim.x) {
     if (!kAhead) fetch(row);
     const R dy = g, x = r;
+    R added = more;
     const A mean = next_mean, rstd = next_rstd;
     if (kAhead && row + gridDim.x < rows) fetch(row + gridDim.x);
     NormSums<A> sums{0, 0};
@@ -82,12 +85,14 @@ static __global__ void __launch_bounds__(kGroup, kNormGradBlocks<T, kGroup>)
       }
     });
     if (!a.dx) continue;
+    if constexpr (kAdds && !kAhead) added.read(a.added + row * C, C);
     sums = block_reduce<kGroup>(sums, Sum());
     const NormSums<A> means{a.mean ? sums.g / n : A(0), sums.gh / n};
     T* const dx = a.dx + row * C;
     each_vector(dy, x, weight, a.weight, C, [&](int v, A(&)[kWide], A(&h)[kWide], A(&gw)[kWide]) {
 #pragma unroll
       for (int k = 0; k < kWide; ++k) gw[k] = rstd * (gw[k] - means.g - (h[k] - mean) * rstd * means.gh);
+      if constexpr (kAdds) add(gw, added, v);
       store(dx + R::column(v), gw);
     });
   }
@@ -117,7 +122,8 @@ static __global__ void __launch_bounds__(kNormThreads) norm_grad_long_rows(NormG
   sum_g = a.mean ? block_reduce<kNormThreads>(sum_g, Sum()) / n : A(0);
   for (int64_t c = threadIdx.x; c < C; c += kNormThreads) {
     const A g = to<A>(dy[c]) * (a.weight ? to<A>(a.weight[c]) : A(1));
-    a.dx[row * C + c] = to<T>(rstd * (g - sum_g - (to<A>(x[c]) - mean) * rstd * sum_gh));
+    const A dx = rstd * (g - sum_g - (to<A>(x[c]) - mean) * rstd * sum_gh);
+    a.dx[row * C + c] = to<T>(a.added ? dx + to<A>(a.added[row * C + c]) : dx);
   }
 }
 
@@ -204,7 +210,8 @@ void with_partial_sums(NormGradArrays<T> a, const View& dweight, const View& dbi
 template <class T, int kGroup, int kVectors>
 void norm_grad_in_registers(const NormGradArrays<T>& arrays, const View& dweight, const View& dbias,
                             int64_t rows, int64_t C) {
-  const auto kernel = norm_grad_rows<T, kGroup, kVectors>;
+  const auto kernel =
+      arrays.added ? norm_grad_rows<T, kGroup, kVectors, true> : norm_grad_rows<T, kGroup, kVectors, false>;
   LaunchConfig config{dim3(1), dim3(kGroup)};
   const int64_t blocks = std::min(rows, resident_blocks(kernel, config));
   config.grid.x = static_cast<unsigned>(blocks);
@@ -213,10 +220,10 @@ void norm_grad_in_registers(const NormGradArrays<T>& arrays, const View& dweight
 }
 
 // False where rows are too long for strips.
-template <class T>
+template <class T, bool kAdds>
 bool norm_grad_in_strips(const NormGradArrays<T>& arrays, const View& dweight, const View& dbias,
                          int64_t rows, int64_t C) {
-  using Work = NormGradStrips<T>;
+  using Work = NormGradStrips<T, kAdds>;
   const StripsPlan plan = plan_strips<Work>(rows, C);
   if (plan.clusters == 0) return false;
   with_partial_sums(arrays, dweight, dbias, plan.clusters, C,
@@ -244,7 +251,8 @@ void norm_grad_in_two(const NormGradArrays<T>& arrays, const View& dweight, cons
 }
 
 inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
-                          const View& x, const View& mean, const View& rstd, const View& weight) {
+                          const View& x, const View& mean, const View& rstd, const View& weight,
+                          const View& added = {}) {
   const int64_t C = x.shape.back(), rows = x.numel() / C;
   if (rows == 0) {
     for (const View* v : {&dweight, &dbias}) {
@@ -254,11 +262,12 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
   }
   dispatch_stored(x.dtype, [&]<class T>(T*) {
     using A = Wide<T>;
-    const DenseInput<T> g(dy), in(x), w(weight);
+    const DenseInput<T> g(dy), in(x), w(weight), more(added);
     DenseOutput<T> to_(dx);
-    const NormGradArrays<T> a{to_.data(),         nullptr,           nullptr, g.data(), in.data(), w.data(),
-                              mean.as<const A>(), rstd.as<const A>()};
-    const bool aligned = rows_are_aligned<T>(C, {in.data(), g.data(), to_.data(), w.data()});
+    const NormGradArrays<T> a{to_.data(),        nullptr,  nullptr,     g.data(),
+                              in.data(),         w.data(), more.data(), mean.as<const A>(),
+                              rstd.as<const A>()};
+    const bool aligned = rows_are_aligned<T>(C, {in.data(), g.data(), to_.data(), w.data(), more.data()});
     const auto in_registers = [&]<int kGroup, int kVectors>() {
       norm_grad_in_registers<T, kGroup, kVectors>(a, dweight, dbias, rows, C);
       return true;
@@ -273,7 +282,8 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
         if (C <= 512 * 16) return in_registers.template operator()<512, 2 * kEight>();
         if (C <= 512 * 32) return in_registers.template operator()<512, 4 * kEight>();
       }
-      return norm_grad_in_strips<T>(a, dweight, dbias, rows, C);
+      return a.added ? norm_grad_in_strips<T, true>(a, dweight, dbias, rows, C)
+                     : norm_grad_in_strips<T, false>(a, dweight, dbias, rows, C);
     };
     if (!held()) norm_grad_in_two<T>(a, dweight, dbias, rows, C, aligned);
     to_.finish();

@@ -6,13 +6,13 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// mean null: rms_norm, whose dx lacks the term mean(g). weight null: all ones. dweight, dbias: partial sums
-// [blocks, C] in the compute type, or null; dx may be null.
+// mean null: rms_norm, whose dx lacks the term mean(g). weight null: all ones. added: what dx gets on top, or
+// null. dweight, dbias: partial sums [blocks, C] in the compute type, or null; dx may be null.
 template <class T>
 struct NormGradArrays {
   T* dx;
   Wide<T>*dweight, *dbias;
-  const T *dy, *x, *weight;
+  const T *dy, *x, *weight, *added;
   const Wide<T>*mean, *rstd;
 };
 
@@ -24,9 +24,19 @@ struct NormSums {
     return {g + other.g, gh + other.gh};
   }
 };
+
+// g += a row's vector number v.
+template <class R, class A, int kWide>
+__device__ __forceinline__ void add(A (&g)[kWide], const R& row, int v) {
+  A more[kWide];
+  row.get(v, more);
+#pragma unroll
+  for (int k = 0; k < kWide; ++k) g[k] += more[k];
+}
+
 // A thread keeps its columns' shares of dweight and dbias, and its part of the weight, in registers. A
 // cluster leaves one line of partial sums.
-template <class T>
+template <class T, bool kAdds>
 struct NormGradStrips {
   using Element = T;
   using Arrays = NormGradArrays<T>;
@@ -77,7 +87,9 @@ struct NormGradStrips {
                                          int64_t r) const {
     if (!a.dx) return;
     const A n = static_cast<A>(C), mean_g = a.mean ? sums.g / n : A(0), mean_gh = sums.gh / n;
-    T* const dx = a.dx + r * C + strip.first;
+    const int64_t first = r * C + strip.first;
+    Row<T, kStripThreads, kStripVectors> added;
+    if constexpr (kAdds) added.read(a.added + first, strip.columns);
     strip.each([&](int v, const A(&in)[kInputs][kWide]) {
       A g[kWide];
       weigh(g, in[0], v);
@@ -85,7 +97,8 @@ struct NormGradStrips {
       for (int k = 0; k < kWide; ++k) {
         g[k] = row.rstd * (g[k] - mean_g - (in[1][k] - row.mean) * row.rstd * mean_gh);
       }
-      store(dx + S::column(v), g);
+      if constexpr (kAdds) add(g, added, v);
+      store(a.dx + first + S::column(v), g);
     });
   }
   __device__ __forceinline__ void end(const S& strip) const {
