@@ -103,10 +103,11 @@ inline void record(const PrimitiveBase& op, const Tensors& inputs, Tensors& outp
   const auto saves = [what = static_cast<uint8_t>(op.saves())](Save part) {
     return (what & static_cast<uint8_t>(part)) != 0;
   };
-  for (const Tensor& t : inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& t = inputs[i];
     node->edges.push_back(edge_to(t));
     node->input_shapes.push_back(t ? t.shape() : Shape{});
-    if (saves(Save::inputs)) node->inputs.push_back(keep(t));
+    if (saves(Save::inputs)) node->inputs.push_back(op.saves_input(i) ? keep(t) : SavedTensor{});
   }
   node->output_hooks.resize(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -62,6 +62,7 @@ class PrimitiveBase {
   virtual Tensor view(const Tensor&) const { return {}; }
   // Vector-Jacobian product: one gradient per input from one gradient per output (undefined: zero).
   virtual Save saves() const { return Save::nothing; }
+  virtual bool saves_input(size_t) const { return true; }  // of those that saves() names: all, or some
   virtual bool differentiable() const = 0;
   virtual Tensors vjp(const Saved& saved, const Tensors& grads) const = 0;
   virtual std::unique_ptr<const PrimitiveBase> clone() const = 0;

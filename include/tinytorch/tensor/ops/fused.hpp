@@ -135,7 +135,8 @@ struct ResidualNormOp final : Primitive<ResidualNormOp> {
                             out.back().view_of(), in[0].view_of(), in[1].view_of(), view_or_none(in[2]),
                             view_or_none(in[3]), parameters));
   }
-  Save saves() const override { return Save::both; }
+  Save saves() const override { return Save::inputs_and_extras; }
+  bool saves_input(size_t i) const override { return i == 2; }  // the weight: the sum tells the rest
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     return vjp::residual_norm(g, s, parameters, rms);
   }
