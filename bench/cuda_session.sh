@@ -29,10 +29,11 @@ SANITIZE=${SANITIZE:-^test_(backend_cuda_kernels|tensor_ops|tensor_vjp)_}
 TOOLS=${TOOLS:-memcheck racecheck initcheck synccheck}
 mkdir -p "$LOGS"
 
+listed() { (cd "$BUILD" && ctest -N "$@") | sed -n 's/^ *Test *#[0-9]*: *\([^ ]*\).*/\1/p'; }
 names_of() { # regular expression -> names of tests, which are also their targets; not NAME_cuda, NAME on the GPU
-  (cd "$BUILD" && ctest -N -R "$1") | sed -n 's/^ *Test *#[0-9]*: *\([^ ]*\).*/\1/p' |
-    awk '{ name[++n] = $1; is[$1] = 1 } END { for (i = 1; i <= n; ++i) { base = name[i]; sub(/_cuda$/, "", base)
-           if (base == name[i] || !(base in is)) print name[i] } }'
+  { listed | sed 's/^/any /'; listed -R "$1" | sed 's/^/one /'; } |
+    awk '$1 == "any" { is[$2] = 1; next }
+         { base = $2; sub(/_cuda$/, "", base); name = base in is ? base : $2; if (!seen[name]++) print name }'
 }
 
 configure() {
