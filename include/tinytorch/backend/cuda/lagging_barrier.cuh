@@ -25,9 +25,7 @@ class LaggingBarrier {
     __syncwarp();
     if (threadIdx.x % kWarp == 0) sim::arrive(turns_);
   }
-  void wait(unsigned turn, Loc where = Loc::current()) const {
-    sim::wait_for_turn(turns_, turn, where);
-  }
+  void wait(unsigned turn, Loc where = Loc::current()) const { sim::wait_for_turn(turns_, turn, where); }
 
  private:
   sim::Turns* turns_;
