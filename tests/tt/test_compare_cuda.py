@@ -21,10 +21,10 @@ ours = "--serve" in sys.argv
 trouble = TROUBLE
 times = {"ours": 1e-4, "eager": 1.5e-4, "compile": 1.2e-4, "channels_last": 0.6e-4}
 groups = {"copy": ["eager"], "softmax": ["eager", "compile"], "softmax_backward": ["compile"],
-          "elementwise": ["eager"], "conv2d": ["eager", "channels_last"]}
+          "elementwise": ["eager"], "conv2d": ["eager", "channels_last"], "gpt2_step": ["eager", "compile"]}
 cases = [{"name": f"{g} {i}", "group": g, "peers": p, "bytes": 3e8 if g == "copy" else 1.5e8, "flops": 0, "sets": 2,
-          "calls": 2, "graph": True, "tensor_bytes": 7e7 if i else 6e7} for g, p in groups.items() for i in (0, 1)]
-name = ""
+          "calls": 2, "graph": True, "tokens": 8 if g == "gpt2_step" else 0, "tensor_bytes": 7e7 if i else 6e7} for g, p in groups.items() for i in (0, 1)]
+name, held = "", []
 for line in sys.stdin:
     request = json.loads(line)
     what, variant = request["do"], request.get("variant", "ours")
@@ -32,8 +32,12 @@ for line in sys.stdin:
     if what == "prepare":
         name = request.get("name") or request["case"]["name"]
         answer = {"mode": "graph", "prepared_in": 0.0}
+        held.append(variant)
+    if what == "release":
+        held = []
     if what == "measure":
         answer = {"seconds": times[variant]}
+        if "gpt2" in name and len(held) > 1: answer = {"error": "out of memory"}
     kind = trouble.get(f"{name}/{variant}/{what}", "")
     if kind == "error": answer = {"error": "it broke"}
     if kind == "end": os._exit(3)
@@ -74,11 +78,13 @@ class CompareCuda(unittest.TestCase):
 
     def test_the_table_counts_what_the_goals_say(self):
         status, report, _ = self.compare()
-        self.assertEqual((status, report["failures"], len(report["cases"])), (0, [], 10))
+        self.assertEqual((status, report["failures"], len(report["cases"])), (0, [], 12))
         self.assertAlmostEqual(report["copy_gb_per_s"], 3000)
         self.assertAlmostEqual(self.row(report, "softmax, layer norm")["value"], 1.2)  # the better of both variants
         self.assertAlmostEqual(self.row(report, "softmax backward")["value"], 1.2)
         self.assertAlmostEqual(self.row(report, "conv2d")["value"], 0.6)
+        for start, value in (("training step of GPT-2", 1.2), ("the same / eager", 1.5)):  # one peer at a time
+            self.assertAlmostEqual(self.row(report, start)["value"], value)
         share = self.row(report, "the same")
         self.assertEqual((share["cases"], share["worst_case"]), (1, "softmax 1"))  # the other tensor is below 64 MB
         self.assertAlmostEqual(share["value"], 0.5)
@@ -114,7 +120,7 @@ class CompareCuda(unittest.TestCase):
 
     def test_cases_without_time_are_failures(self):
         status, report, _ = self.compare(None, "--seconds", "0")
-        self.assertEqual((status, len(report["failures"]), report["cases"]), (1, 10, []))
+        self.assertEqual((status, len(report["failures"]), report["cases"]), (1, 12, []))
 
     def test_only_the_section_of_a_readme_changes(self):
         readme = self.folder / "README.md"
