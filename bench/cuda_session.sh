@@ -70,12 +70,12 @@ tests() {
   return $status
 }
 
-# Tool and test; prints the log of a failure only. Without the allocator's cache, so that each tensor is an allocation
-# that the tool knows.
+# Tool and test; prints the log of a failure only. Few cases, for a tool is slow; without the allocator's cache, so that
+# each tensor is an allocation that the tool knows.
 sanitize_one() {
   local log status
   log=$(mktemp)
-  TINYTORCH_CUDA_CACHE=0 TINYTORCH_TEST_DEVICE=cuda timeout 300 compute-sanitizer --tool "$1" --error-exitcode 99 \
+  TINYTORCH_TEST_FEW=1 TINYTORCH_CUDA_CACHE=0 TINYTORCH_TEST_DEVICE=cuda timeout 300 compute-sanitizer --tool "$1" --error-exitcode 99 \
     --print-limit 20 "$BUILD/bin/tests/$2" >"$log" 2>&1
   status=$?
   if [ $status -eq 0 ]; then
@@ -97,7 +97,7 @@ sanitize() {
   local tool
   for tool in $TOOLS; do
     names_of "$SANITIZE" | sed "s/^/$tool /"
-  done | xargs -r -P 4 -L 1 bash -c 'sanitize_one "$1" "$2"' _
+  done | xargs -r -P "$((JOBS > 12 ? 12 : JOBS))" -L 1 bash -c 'sanitize_one "$1" "$2"' _
 }
 
 compare() {

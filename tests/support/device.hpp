@@ -4,14 +4,21 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <tinytorch/backend/cuda/runtime.hpp>
 #include <utility>
 #include <vector>
 
 namespace test {
 
-// Where the emulator runs the kernels, a loop over everything is cut to what takes seconds.
+// Where the emulator runs the kernels.
 inline constexpr bool kEmulated = TINYTORCH_CUDA_SIM != 0;
+// There, and with TINYTORCH_TEST_FEW=1 under a tool that checks every access of a GPU, a loop over everything is cut
+// to what takes seconds.
+inline bool few_cases() {
+  static const bool asked = std::getenv("TINYTORCH_TEST_FEW") != nullptr;
+  return kEmulated || asked;
+}
 
 // Cases that need so many devices are skipped where there are fewer, and counted as skipped.
 inline doctest::skip needs_devices(int count = 1) {

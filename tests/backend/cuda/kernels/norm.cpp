@@ -107,7 +107,7 @@ TEST_CASE("rows for every way to hold one: registers of a warp or a block, share
 TEST_CASE("long rows, several to a block or a cluster" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());
-  const auto many = [](int64_t rows) { return kEmulated ? 3 : rows; };
+  const auto many = [](int64_t rows) { return few_cases() ? 3 : rows; };
   check_both(fresh, {many(300), 2052, f32});
   check_both(fresh, {many(150), 4102, f64});
   if (kEmulated) return;

@@ -110,7 +110,7 @@ TEST_CASE("log-sum-exp over every set of dimensions" * needs_devices()) {
   INFO(fresh.text());
   for (const DType t : kFloating) {
     for (const Shape& shape : {Shape{1}, Shape{1000}, Shape{5, 33}, Shape{3, 31, 4}}) {
-      if (kEmulated && t != f32 && shape.size() == 3) continue;  // a block for each result
+      if (few_cases() && t != f32 && shape.size() == 3) continue;  // a block for each result
       for (int set = shape.size() == 1; set < 1 << shape.size(); ++set) {
         std::vector<bool> reduced;
         bool flags[kMaxRank] = {};
