@@ -96,7 +96,7 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
             group = static_cast<int>(call.group_of(at.head));
   const Passing passing{grads + Stays::kBytes, Source(in.k, at.batch, group, D),
                         Source(in.v, at.batch, group, D), keys.last, LaggingBarrier(&turns)};
-  for (int i = 0; i < kAhead; ++i) passing.fetch(i, keys.first + i * kStep);
+  for (int i = 0; i < kAhead; ++i) passing.fetch(static_cast<unsigned>(i), keys.first + i * kStep);
   QueryStats stats[2] = {};
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
