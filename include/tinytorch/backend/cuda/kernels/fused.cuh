@@ -89,7 +89,7 @@ static __global__ void __launch_bounds__(kBiasThreads)
 #pragma unroll
           for (int k = 0; k < kWide; ++k) {
             if constexpr (kFn == Activation::gelu_tanh && kIs16Bit<T>) {
-              g[k] *= gelu_tanh_slope_16_bit(v[k] + b[k]);
+              g[k] *= static_cast<A>(gelu_tanh_slope_16_bit(static_cast<float>(v[k] + b[k])));  // A is float
             } else {
               g[k] = binary_value<activation_grad_fn(kFn), A>(g[k], v[k] + b[k], A(0));
             }
