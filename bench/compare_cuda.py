@@ -311,8 +311,8 @@ def compare(args):
     about = {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "commit": args.commit or first_line(["git", "rev-parse", "HEAD"]),
-        "arguments": sys.argv[1:],
         "rounds": args.rounds,
+        "seconds": args.seconds,
         "only": args.only,
         "ours": comparison.ours.ask({"do": "about"}),
         "peer": comparison.peer.ask({"do": "about"}, 120),

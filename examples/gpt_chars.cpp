@@ -106,8 +106,8 @@ int run(Settings s) {
   if (floor > 0)
     std::printf("; %.3f at best: %.1f %% above", floor / std::log(2.0), 100 * (loss / floor - 1));
   std::printf("\n");
-  tt::benchmarking::write_loss_curve(
-      path("loss.svg"), "Characters of " + (s.text.empty() ? "a grammar" : s.text), path("log.jsonl"), floor);
+  const std::string of = s.text.empty() ? "a grammar" : std::filesystem::path(s.text).filename().string();
+  tt::benchmarking::write_loss_curve(path("loss.svg"), "Characters of " + of, path("log.jsonl"), floor);
   if (!s.save_to.empty()) tt::save_hugging_face(model, s.save_to);
   print_sample(s, model, characters);
   if (temporary) std::filesystem::remove_all(t.folder);

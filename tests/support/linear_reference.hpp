@@ -1,4 +1,4 @@
-// The gradients of linear layers by their definition: the oracle of every backend's kernels.
+// Activations, and the gradients of linear layers, by their definition: the oracle of every backend's kernels.
 #pragma once
 
 #include <cmath>
@@ -30,6 +30,16 @@ void check_linear_grad_weight(Kernel&& kernel) {
   }
 }
 
+inline double activation_value(tinytorch::backend::Activation fn, double x) {
+  using tinytorch::backend::Activation;
+  if (fn == Activation::relu) return x > 0 ? x : 0;
+  if (fn == Activation::silu) return x / (1 + std::exp(-x));
+  if (fn == Activation::gelu) return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+  if (fn == Activation::gelu_tanh) {
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+  }
+  return x;
+}
 inline double activation_slope(tinytorch::backend::Activation fn, double z) {
   using tinytorch::backend::Activation;
   if (fn == Activation::relu) return z > 0 ? 1 : 0;

@@ -64,14 +64,7 @@ inline Tensors apply_all(const PrimitiveBase& op, const Tensors& inputs, TT_LOC)
   OpObserver* const observer = op_observer();
   if (observer) observer->before(op, inputs);
   Tensors outputs = execute(op, inputs, loc);
-  if (grad_enabled() && op.differentiable()) {
-    for (const Tensor& t : inputs) {
-      if (tracks_grad(t)) {
-        record(op, inputs, outputs, loc);
-        break;
-      }
-    }
-  }
+  if (op.differentiable() && records_grad(inputs)) record(op, inputs, outputs, loc);
   if (observer) {
     const double bytes = op.is_view() ? 0.0 : bytes_moved(inputs, outputs);
     observer->after(op, inputs, outputs, {op.flops(inputs, outputs), bytes});

@@ -5,6 +5,7 @@
 // plain aliases outside the graph: there are no cycles. The walk over nodes is autograd/engine.hpp.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <tinytorch/tensor/primitive.hpp>
 
@@ -77,6 +78,10 @@ inline bool& grad_enabled() {
 
 inline bool tracks_grad(const Tensor& t) {
   return t && t.impl()->grad_state && t.impl()->grad_state->requires_grad;
+}
+// Whether an op on these is recorded, if it has a derivative.
+inline bool records_grad(const Tensors& inputs) {
+  return grad_enabled() && std::any_of(inputs.begin(), inputs.end(), tracks_grad);
 }
 
 inline uint64_t next_sequence() {

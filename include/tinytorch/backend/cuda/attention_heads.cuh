@@ -51,7 +51,7 @@ struct AttentionCall {
   __device__ __forceinline__ auto queries_of(int64_t b) const {
     return [this, b](int64_t s) { return rules.queries_of(s, T, S, b); };
   }
-  bool drops() const { return mask.limit > 0; }
+  bool drops() const { return rules.p > 0; }
   // Whether dropout keeps the probability of a key; line: the query's number among all of the call.
   __device__ __forceinline__ bool keeps(int64_t line, int64_t key) const {
     const PhiloxBlock words = mask.block(line * ((S + 3) / 4 * 4) + key);

@@ -98,6 +98,7 @@ struct PassingTiles {
     if (kLags) barrier.arrive();
   }
 };
+
 // The block's dynamic shared memory from the next multiple of 1024 on, and how much of it to ask for.
 inline constexpr size_t kTileAlignment = 1024;
 __device__ __forceinline__ unsigned tile_memory() {

@@ -3,9 +3,8 @@
 // compiled for sm_90a). The emulator does the same by loads (sim/warpgroup.hpp).
 //
 //   begin_products();
-//   multiply_group<BFloat16, false>(sum, a, SharedMatrix(address), true);  ...  sum [64, 64] += a [64, 16] b [16, 64]
-// commit_products();  ...                                          they go on while the threads do other
-// things
+//   multiply_group<BFloat16, false>(sum, a, b, true);  ...   sum [64, 64] += a [64, 16] b [16, 64]
+//   commit_products();  ...                                  they go on while the threads do other things
 //   await_products<0>(), hold(sum);
 //
 // Warp w of the group has rows 16 w to 16 w + 15 of a and sum, as in tensor_core.cuh. b lies in rows of 128

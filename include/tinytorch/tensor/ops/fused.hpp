@@ -5,10 +5,10 @@
 #include <tinytorch/tensor/operators.hpp>
 
 #if TT_TENSOR_BODIES
-#include <algorithm>
 #include <tinytorch/backend/cpu/fused.hpp>
 #include <tinytorch/backend/cpu/matmul.hpp>
 #include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/ops/matmul.hpp>
 #include <tinytorch/tensor/ops/norm.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/fused.hpp>
@@ -147,31 +147,18 @@ TT_API Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation fn
 }
 TT_API Tensor linear_activation(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation fn,
                                 Loc loc) {
-  if (x.rank() == 0)
-    fail("TT-SHAPE-04", "linear_activation: x needs at least rank 1, got " + x.describe(), loc);
-  Shape shape = x.shape();
-  const int64_t K = shape.back();
-  shape.pop_back();
-  const bool keeps_z =
-      grad_enabled() && (tracks_grad(x) || tracks_grad(weight) || (bias && tracks_grad(bias)));
-  const Tensor rows = x.rank() == 2 ? x : reshape(x, {shape.numel(), K}, loc);
-  const Tensor y = apply(LinearActivation(fn, keeps_z), {rows, weight, bias}, loc);
-  shape.push_back(weight.shape()[0]);
-  return x.rank() == 2 ? y : reshape(y, shape, loc);
+  return over_rows("linear_activation", x, loc, [&](const Tensor& rows) {
+    const Tensors operands{rows, weight, bias};
+    return apply(LinearActivation(fn, records_grad(operands)), operands, loc);
+  });
 }
 
 TT_API Tensor mlp(const Tensor& x, const Tensor& w_up, const Tensor& b_up, const Tensor& w_down,
                   const Tensor& b_down, Activation fn, Loc loc) {
-  if (x.rank() == 0) fail("TT-SHAPE-04", "mlp: x needs at least rank 1, got " + x.describe(), loc);
-  Shape shape = x.shape();
-  const int64_t K = shape.back();
-  shape.pop_back();
-  const Tensor rows = x.rank() == 2 ? x : reshape(x, {shape.numel(), K}, loc);
-  const Tensors operands{rows, w_up, b_up, w_down, b_down};
-  const bool keeps_h = grad_enabled() && std::any_of(operands.begin(), operands.end(), tracks_grad);
-  const Tensor y = apply(MlpOp(fn, keeps_h), operands, loc);
-  shape.push_back(w_down.shape()[0]);
-  return x.rank() == 2 ? y : reshape(y, shape, loc);
+  return over_rows("mlp", x, loc, [&](const Tensor& rows) {
+    const Tensors operands{rows, w_up, b_up, w_down, b_down};
+    return apply(MlpOp(fn, records_grad(operands)), operands, loc);
+  });
 }
 
 inline NormalizedSum residual_norm(const Tensors& in, double eps, double p, Generator& generator, bool rms,

@@ -107,15 +107,24 @@ TT_API Tensor matmul(const Tensor& a, const Tensor& b, Loc loc) {
   return apply(MatMul(), {a, b}, loc);
 }
 
-TT_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Loc loc) {
-  if (x.rank() == 2) return apply(Linear2d(), {x, weight, bias}, loc);
-  if (x.rank() == 0) fail("TT-SHAPE-04", "linear: x needs at least rank 1, got " + x.describe(), loc);
+// f takes x [..., K] as rows [M, K] and gives [M, N]; the result is [..., N].
+template <class F>
+Tensor over_rows(const char* op, const Tensor& x, Loc loc, F&& f) {
+  if (x.rank() == 2) return f(x);
+  if (x.rank() == 0) {
+    fail("TT-SHAPE-04", std::string(op) + ": x needs at least rank 1, got " + x.describe(), loc);
+  }
   Shape shape = x.shape();
   const int64_t K = shape.back();
   shape.pop_back();
-  const Tensor y = apply(Linear2d(), {reshape(x, {shape.numel(), K}, loc), weight, bias}, loc);
-  shape.push_back(weight.shape()[0]);
+  const Tensor y = f(reshape(x, {shape.numel(), K}, loc));
+  shape.push_back(y.shape()[1]);
   return reshape(y, shape, loc);
+}
+TT_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Loc loc) {
+  return over_rows("linear", x, loc, [&](const Tensor& rows) {
+    return apply(Linear2d(), {rows, weight, bias}, loc);
+  });
 }
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -1,4 +1,5 @@
 #include <support/fresh.hpp>
+#include <support/linear_reference.hpp>
 
 using namespace test;
 
@@ -12,31 +13,6 @@ using Values = std::vector<double>;
 
 constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::silu, Activation::gelu,
                                        Activation::gelu_tanh};
-constexpr double kPi = 3.14159265358979323846, kCubic = 0.044715;
-
-double activation(Activation fn, double x) {
-  if (fn == Activation::relu) return x > 0 ? x : 0;
-  if (fn == Activation::silu) return x / (1 + std::exp(-x));
-  if (fn == Activation::gelu) return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
-  if (fn == Activation::gelu_tanh)
-    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / kPi) * (x + kCubic * x * x * x)));
-  return x;
-}
-double slope(Activation fn, double x) {
-  if (fn == Activation::relu) return x > 0;
-  if (fn == Activation::silu) {
-    const double s = 1 / (1 + std::exp(-x));
-    return s + x * s * (1 - s);
-  }
-  if (fn == Activation::gelu)
-    return 0.5 * std::erfc(-x / std::sqrt(2.0)) + x * std::exp(-x * x / 2) / std::sqrt(2 * kPi);
-  if (fn == Activation::gelu_tanh) {
-    const double t = std::tanh(std::sqrt(2 / kPi) * (x + kCubic * x * x * x));
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * std::sqrt(2 / kPi) * (1 + 3 * kCubic * x * x);
-  }
-  return 1;
-}
-
 void check_bias(Fresh& fresh, Activation fn, const Shape& shape, DType t, Layout layout) {
   INFO(text_of(t), " of ", shape.str(), " activation ", static_cast<int>(fn), " layout ",
        static_cast<int>(layout));
@@ -52,8 +28,8 @@ void check_bias(Fresh& fresh, Activation fn, const Shape& shape, DType t, Layout
   Values out, by_x, by_b(bs.size());
   for (size_t i = 0; i < xs.size(); ++i) {
     const size_t c = i % bs.size();
-    out.push_back(activation(fn, xs[i] + bs[c]));
-    by_x.push_back(slopes[i] * slope(fn, xs[i] + bs[c]));
+    out.push_back(activation_value(fn, xs[i] + bs[c]));
+    by_x.push_back(slopes[i] * activation_slope(fn, xs[i] + bs[c]));
     by_b[c] += by_x.back();
   }
   const double rows = static_cast<double>(xs.size() / bs.size());
