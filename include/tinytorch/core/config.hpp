@@ -31,7 +31,11 @@
 // whether this translation unit sees the definitions; the library's own two files define
 // TINYTORCH_IMPLEMENT_*.
 #ifdef TINYTORCH_COMPILED
+#ifdef TINYTORCH_REPLACEABLE  // a task's own functions, linked beside the compiled library, win over the library's
+#define TT_API __attribute__((weak))
+#else
 #define TT_API
+#endif
 #ifdef TINYTORCH_IMPLEMENT_BACKEND
 #define TT_BACKEND_BODIES 1
 #else

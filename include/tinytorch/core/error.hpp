@@ -46,6 +46,12 @@ inline std::string compose_message(const std::string& code, const std::string& t
   throw Error(code, compose_message(code, text, loc));
 }
 
+// Stands in a student's header where a function of a task is not written yet.
+[[noreturn]] inline void todo(const char* task, const char* name) {
+  throw Error("TT-TODO", std::string("TT-TODO: TODO(") + task + ") " + name +
+                             " is not written yet\n  hint: modules/tt hint " + task);
+}
+
 [[noreturn]] inline void fail_without_cuda(const std::string& op, Loc loc = Loc::current()) {
   throw BuiltWithoutCuda(
       "TT-CUDA-01",

@@ -1,0 +1,65 @@
+#include <support/check.hpp>
+#include <tinytorch/tensor/strides.hpp>
+
+using namespace course;
+
+namespace {
+
+Shape fresh_shape(int rank) {
+  Shape shape;
+  for (int d = 0; d < rank; ++d) shape.push_back(static_cast<int64_t>(uniform(2, 6)));
+  return shape;
+}
+// Steps from the definition: how far apart are two elements whose index differs by one in dimension d, when the
+// elements are numbered row by row?
+Strides strides_by_counting(const Shape& shape) {
+  Strides strides;
+  for (int d = 0; d < shape.size(); ++d) {
+    int64_t step = 1;
+    for (int later = d + 1; later < shape.size(); ++later) step *= shape[later];
+    strides.push_back(step);
+  }
+  return strides;
+}
+
+}  // namespace
+
+TEST_CASE("1.1 strides of a row-major tensor") {
+  expect_equal("contiguous_strides([2, 3, 4])", contiguous_strides({2, 3, 4}), Strides{12, 4, 1});
+  expect_equal("contiguous_strides([7])", contiguous_strides({7}), Strides{1});
+  expect_equal("contiguous_strides([])", contiguous_strides({}), Strides{});
+  for (int rank = 1; rank <= kMaxRank; ++rank) {
+    const Shape shape = fresh_shape(rank);
+    expect_equal("contiguous_strides(" + shape.str() + ")", contiguous_strides(shape),
+                 strides_by_counting(shape));
+  }
+}
+
+TEST_CASE("1.1 an empty dimension counts as one") {
+  expect_equal("contiguous_strides([2, 0, 4])", contiguous_strides({2, 0, 4}), Strides{4, 4, 1});
+}
+
+TEST_CASE("1.1 contiguous is row-major without gaps") {
+  for (int rank = 1; rank <= 5; ++rank) {
+    const Shape shape = fresh_shape(rank);
+    const Strides strides = strides_by_counting(shape);
+    const std::string of = "is_contiguous(" + shape.str() + ", ";
+    expect_equal(of + strides.str() + ")", is_contiguous(shape, strides), true);
+    for (int d = 0; d < rank; ++d) {
+      Strides other = strides;
+      other[d] += 1;
+      expect_equal(of + other.str() + ")", is_contiguous(shape, other), false);
+    }
+    if (rank >= 2) {
+      const Shape turned{shape[1], shape[0]};
+      expect_equal("is_contiguous(" + turned.str() + ", [1, " + std::to_string(turned[0]) + "])",
+                   is_contiguous(turned, {1, turned[0]}), false);
+    }
+  }
+}
+
+TEST_CASE("1.1 a dimension of size 1 may have any stride") {
+  expect_equal("is_contiguous([3, 1, 4], [4, 99, 1])", is_contiguous({3, 1, 4}, {4, 99, 1}), true);
+  expect_equal("is_contiguous([1], [7])", is_contiguous({1}, {7}), true);
+  expect_equal("is_contiguous([2, 0, 3], [5, 5, 5])", is_contiguous({2, 0, 3}, {5, 5, 5}), true);
+}

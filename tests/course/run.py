@@ -1,0 +1,120 @@
+"""Proof of the course: every task's starter fails by name, its solution and the library's header pass, and each known-wrong
+answer is rejected. Prints `ok - ` or `not ok - ` lines; exit code 1 when one is not.
+
+  python3 tests/course/run.py                    all tasks, CUDA tasks on the emulator
+  python3 tests/course/run.py --only 1.4         tasks whose number or slug begins so
+  python3 tests/course/run.py --device cuda      CUDA tasks alone, on the GPU
+"""
+import argparse
+import importlib.machinery
+import importlib.util
+import re
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "modules"))
+import course
+
+loader = importlib.machinery.SourceFileLoader("tt", str(ROOT / "modules" / "tt"))
+tt = importlib.util.module_from_spec(importlib.util.spec_from_loader("tt", loader))
+loader.exec_module(tt)
+
+failed = 0
+
+
+def report(name, good, why=""):
+    global failed
+    failed += 0 if good else 1
+    print(("ok - " if good else "not ok - ") + name)
+    if not good:
+        print("\n".join("  " + line for line in str(why).strip().splitlines()[:40]))
+    sys.stdout.flush()
+
+
+def headers(folder, module, texts):
+    """A student's folder: the module's solution, with some headers of its own."""
+    for path in module.files():
+        course.write_whole(folder / path, texts.get(path, module.whole(path)))
+    return folder
+
+
+def prove(task, device, folder, shop, library_too):
+    """[(name, good, why)]"""
+    module, rows = task.module, []
+
+    def verdict(name, texts):
+        place = f"{task.slug}-{re.sub(r'[^a-z0-9]+', '-', name.lower())}"
+        return shop.check(task, [headers(folder / place, module, texts)], device=device, name=place)
+
+    solution = verdict("solution", {})
+    rows.append((f"{task.id} solution passes ({solution.seconds:.1f} s)", solution.passed, f"{solution.stage}: {solution.text}"))
+    starter = verdict("starter", {task.path: module.starter(task.path)})
+    names = [w.split("#")[0] for w in task.write]
+    if task.device == "cpu" or "TT-TODO" in starter.text:
+        good = starter.stage == "failed" and f"TODO({task.id})" in starter.text and any(n in starter.text for n in names)
+    else:
+        good = starter.stage == "failed"
+    rows.append((f"{task.id} starter compiles and fails by name", good, f"{starter.stage}: {starter.text}"))
+    if library_too:
+        library = shop.check(task, [], device=device, name=f"{task.slug}-library", clean=not task.bodies)
+        rows.append((f"{task.id} library passes", library.passed, f"{library.stage}: {library.text}"))
+    answers = module.wrong_answers(task)
+    rows.append((f"{task.id} has at least two wrong answers", len(answers) >= 2, f"{len(answers)}"))
+    for name, texts in answers:
+        wrong = verdict(name, texts)
+        good = wrong.stage in ("failed", "crash", "time")
+        rows.append((f"{task.id} rejects: {name}", good, f"{wrong.stage}: {wrong.text}"))
+        if good and wrong.stage == "failed":
+            rows[-1] += (wrong.text,)
+    hints = task.hints()
+    rows.append((f"{task.id} has three hints", len(hints) == 3 and all(h.strip() for h in hints), str(hints)))
+    return rows
+
+
+def prove_whole(module, modules, device, folder, shop):
+    """The library itself compiled with the solutions of all modules up to this one: every check of the module passes."""
+    student = [headers(folder / f"whole-{m.number}", m, {}) for m in modules if m.number <= module.number and m.tasks]
+    rows = []
+    for task in module.tasks:
+        verdict = shop.check(task, student[::-1], device=device, clean=True, name=f"whole-{module.number}")
+        rows.append((f"{task.id} passes on a library of solutions 01 to {module.number}", verdict.passed,
+                     f"{verdict.stage}: {verdict.text}"))
+    return rows
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--only", action="append", default=[])
+    options.add_argument("--device", choices=("sim", "cuda"), default="sim")
+    options.add_argument("--whole", action="append", default=[], metavar="NN", help="only this: solutions 01 to NN together")
+    options.add_argument("--show", action="store_true", help="what each wrong answer is told")
+    options.add_argument("--build", default=str(ROOT / "build" / "course"))
+    options = options.parse_args()
+    shop = course.Workshop(options.build, tt.call)
+    modules = course.Course().modules
+    tasks = [t for m in modules for t in m.tasks if options.device == "sim" or t.device == "cuda"]
+    if options.only:
+        tasks = [t for t in tasks if any(t.id == o or t.slug == o or t.id.startswith(o + ".") for o in options.only)]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=shop.jobs) as pool:
+        jobs = []
+        if not options.whole:
+            jobs += [pool.submit(prove, t, options.device, Path(folder), shop, True) for t in tasks]
+        if options.whole or not options.only:
+            jobs += [pool.submit(prove_whole, m, modules, options.device, Path(folder), shop) for m in modules
+                     if m.tasks and (not options.whole or m.number in options.whole)]
+        for job in jobs:
+            for name, good, why, *said in job.result():
+                report(name, good, why)
+                if options.show and said:
+                    print("\n".join("  | " + line for line in said[0].splitlines()))
+    if not tasks:
+        report("there are tasks", False, "none chosen")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
