@@ -8,7 +8,6 @@ import json
 import os
 import re
 import secrets
-import subprocess
 import tempfile
 import threading
 import time
@@ -358,7 +357,7 @@ class Workshop:
         flags = [*self.base_flags(device), optimize, f"-I{INCLUDE}", f"-I{MODULES}"]
         return (MODULES / "support" / "precompiled.hpp", f"{folder.name}/support.hpp.gch", flags), ["-include", str(stub)]
 
-    def check(self, task, student, below=(), device="sim", clean=False, seconds=60, name=None):
+    def check(self, task, student, below=(), device="sim", clean=False, seconds=None, name=None):
         """One task's check on the header in `student[0]`; the library has the headers of the folders in `below`.
 
         clean: the library itself is compiled with the student's headers, as it is in `check NN`."""
@@ -394,7 +393,7 @@ class Workshop:
         linked = self.call(link, 120)
         if linked.code != 0:
             return Verdict(task, "compile", linked.text, seconds=time.monotonic() - began)
-        verdict = self.run(task, program, seconds)
+        verdict = self.run(task, program, seconds or int(os.environ.get("TT_SECONDS", "60")))
         verdict.seconds = time.monotonic() - began
         return verdict
 

@@ -6,8 +6,6 @@ answer is rejected. Prints `ok - ` or `not ok - ` lines; exit code 1 when one is
   python3 tests/course/run.py --device cuda      CUDA tasks alone, on the GPU
 """
 import argparse
-import importlib.machinery
-import importlib.util
 import re
 import sys
 import tempfile
@@ -18,10 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "modules"))
 import course
-
-loader = importlib.machinery.SourceFileLoader("tt", str(ROOT / "modules" / "tt"))
-tt = importlib.util.module_from_spec(importlib.util.spec_from_loader("tt", loader))
-loader.exec_module(tt)
+import tools
 
 failed = 0
 
@@ -94,7 +89,7 @@ def main():
     options.add_argument("--show", action="store_true", help="what each wrong answer is told")
     options.add_argument("--build", default=str(ROOT / "build" / "course"))
     options = options.parse_args()
-    shop = course.Workshop(options.build, tt.call)
+    shop = course.Workshop(options.build, tools.call)
     modules = course.Course().modules
     tasks = [t for m in modules for t in m.tasks if options.device == "sim" or t.device == "cuda"]
     if options.only:

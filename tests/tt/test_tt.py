@@ -25,6 +25,9 @@ def load_tt():
 
 
 tt = load_tt()
+sys.path.insert(0, str(ROOT / "tests"))
+import suite
+import tools
 
 
 def run_tt(*arguments, path=None, **variables):
@@ -62,7 +65,7 @@ class SetUp(WithFolder):
                 self.assertFalse(any("passed," in l for l in lines))
 
     def test_every_need_is_in_the_line(self):
-        line = tt.install_line(tt.NEEDS)
+        line = tools.install_line(tools.NEEDS)
         for package in ("libeigen3-dev", "doctest-dev", "libfmt-dev", "librapidcheck-dev", "nlohmann-json3-dev",
                         "libcli11-dev", "zlib1g-dev", "libzip-dev", "clang-format", "libomp-dev"):
             self.assertIn(package, line.split())
@@ -80,7 +83,7 @@ class SetUp(WithFolder):
 
     def test_an_old_compiler_is_as_good_as_none(self):
         self.program("g++", "print('g++ (Debian) 10.2.1')\n")
-        need = next(n for n in tt.NEEDS if n.name == "g++")
+        need = next(n for n in tools.NEEDS if n.name == "g++")
         before = os.environ["PATH"]
         os.environ["PATH"] = str(self.folder)
         try:
@@ -121,8 +124,7 @@ class CommandLine(unittest.TestCase):
                 self.assertIn(b"is not in this version", done.stdout)
                 self.assertIn(command.encode(), run_tt("--help").stdout if command == "grade" else command.encode())
 
-    def test_bare_and_unknown(self):
-        self.assertEqual(run_tt().returncode, 2)
+    def test_unknown(self):
         self.assertEqual(run_tt("nonsense").returncode, 2)
 
     def test_unknown_stage(self):
@@ -154,25 +156,25 @@ class Counting(WithFolder):
                 (summary(5, 4, 0, 1), 0, 4, 1),             # a skipped case proves nothing
                 ("", 0, 0, 1)):
             with self.subTest(text=text, code=code):
-                self.assertEqual(tt.count_doctest(text, code)[:2], (passed, failed))
-        self.assertEqual(tt.count_doctest(summary(1, 1, 0), 0, timed_out=True)[:2], (0, 1))
+                self.assertEqual(suite.count_doctest(text, code)[:2], (passed, failed))
+        self.assertEqual(suite.count_doctest(summary(1, 1, 0), 0, timed_out=True)[:2], (0, 1))
 
     def test_checker_lines(self):
-        good, bad, why = tt.count_lines("ok - a\nnot ok - b\n  because\nok - c\n# measured\n", 1)
+        good, bad, why = suite.count_lines("ok - a\nnot ok - b\n  because\nok - c\n# measured\n", 1)
         self.assertEqual((good, bad), (2, 1))
         self.assertIn("because", why)
         self.assertNotIn("ok - c", why)
-        self.assertEqual(tt.count_lines("Traceback", 1)[:2], (0, 1))
-        self.assertEqual(tt.count_lines("ok - a\nTraceback", 1)[:2], (1, 1))
+        self.assertEqual(suite.count_lines("Traceback", 1)[:2], (0, 1))
+        self.assertEqual(suite.count_lines("ok - a\nTraceback", 1)[:2], (1, 1))
 
     def test_unittest(self):
-        self.assertEqual(tt.count_unittest("Ran 7 tests in 1s\n\nOK\n", 0)[:2], (7, 0))
-        self.assertEqual(tt.count_unittest("Ran 7 tests in 1s\n\nFAILED (failures=1, errors=2)\n", 1)[:2], (4, 3))
-        self.assertEqual(tt.count_unittest("Ran 0 tests in 0s\n\nOK\n", 0)[:2], (0, 1))
-        self.assertEqual(tt.count_unittest("ImportError", 1)[:2], (0, 1))
+        self.assertEqual(suite.count_unittest("Ran 7 tests in 1s\n\nOK\n", 0)[:2], (7, 0))
+        self.assertEqual(suite.count_unittest("Ran 7 tests in 1s\n\nFAILED (failures=1, errors=2)\n", 1)[:2], (4, 3))
+        self.assertEqual(suite.count_unittest("Ran 0 tests in 0s\n\nOK\n", 0)[:2], (0, 1))
+        self.assertEqual(suite.count_unittest("ImportError", 1)[:2], (0, 1))
 
     def test_executables_that_pass_fail_crash_and_run_nothing(self):
-        build = tt.Build("gone")
+        build = tools.Build("gone")
         build.folder = ROOT / "build"
         tests = [("good", f"print({summary(4, 4, 0)!r})"), ("bad", f"print({summary(4, 3, 1)!r})\nraise SystemExit(1)"),
                  ("crash", "import os\nos.kill(os.getpid(), 11)"), ("empty", f"print({summary(0, 0, 0)!r})"),
@@ -183,15 +185,15 @@ class Counting(WithFolder):
         build.tests = lambda: paths
         (self.folder / "CMakeCache.txt").touch()
         build.folder = self.folder
-        tally = tt.Tally(tt.Console(True))
-        root, tt.ROOT = tt.ROOT, self.folder
+        tally = suite.Tally(tools.Console(True))
+        root, tools.ROOT = tools.ROOT, self.folder
         (self.folder / "tests").mkdir()
         for name, _, _ in paths:
             (self.folder / "tests" / f"{name}.cpp").touch()
         try:
-            tt.build_and_run(tally, build, 2, dict(os.environ), 60)
+            suite.build_and_run(tally, build, 2, dict(os.environ), 60)
         finally:
-            tt.ROOT = root
+            tools.ROOT = root
         # Cases: 4 + 3 + 2 passed, 1 skipped for want of a device; 1 failed, 1 crash, 1 without cases, 1 not built.
         # Checks: build, silence, one test a file.
         self.assertEqual((tally.passed, tally.failed), (4 + 3 + 2 + 3, 4))
@@ -200,20 +202,20 @@ class Counting(WithFolder):
     def test_compile_budgets_must_be_printed(self):
         narrow = "include core/shape.hpp: 0.30 s of processor time (budget 1.0 s)"
         umbrella = "include tinytorch.hpp: 1.20 s of processor time (budget 2.5 s)"
-        checker = tt.run_checker
+        checker = suite.run_checker
         try:
             for lines, failed in (([], 1), ([narrow], 1), ([umbrella], 1), (["nvcc is not on the PATH"], 1),
                                   ([narrow, "include tinytorch.hpp"], 1), ([narrow, umbrella], 0)):
                 with self.subTest(lines=lines):
-                    tt.run_checker = lambda tally, name: lines
-                    tally = tt.Tally(tt.Console(True))
-                    tt.stage_hygiene(tally)
+                    suite.run_checker = lambda tally, name: lines
+                    tally = suite.Tally(tools.Console(True))
+                    suite.stage_hygiene(tally)
                     self.assertEqual((tally.passed, tally.failed), (1 - failed, failed))
         finally:
-            tt.run_checker = checker
+            suite.run_checker = checker
 
     def test_warnings_of_every_compiler_are_seen(self):
-        build = tt.Build("gone")
+        build = tools.Build("gone")
         warnings = ["a/b.hpp:3:7: warning: unused variable", "a/b.cuh(12): warning #177-D: never referenced",
                     "ptxas warning : Stack size", "nvcc warning : incompatible redefinition", "CMake Warning at x"]
         build.log = "\n".join(warnings + ["ptxas info    : 0 bytes gmem", "[1/2] Building warnings.cu.o"])
@@ -233,37 +235,37 @@ class Counting(WithFolder):
             def warnings(self):
                 return self.said
 
-        kept, path = tt.CUDA, os.environ["PATH"]
+        kept, path = suite.CUDA, os.environ["PATH"]
         compiler = os.environ.pop("CUDACXX", None)
         try:
             build = Pretended()
-            tt.CUDA, os.environ["PATH"] = {"75": build, "90a": build}, str(self.folder)
-            tally = tt.Tally(tt.Console(True))
-            tt.stage_cuda(tally)
+            suite.CUDA, os.environ["PATH"] = {"75": build, "90a": build}, str(self.folder)
+            tally = suite.Tally(tools.Console(True))
+            suite.stage_cuda(tally)
             self.assertEqual((tally.passed, tally.failed, tally.skipped, build.made), (0, 0, 1, []))
             self.program("nvcc", "")
             for good, said, counts in ((True, [], (2, 0, 0)), (False, [], (0, 2, 0)), (True, ["w"], (0, 2, 0))):
                 with self.subTest(good=good, said=said):
                     build.good, build.said, build.made[:] = good, said, []
-                    tally = tt.Tally(tt.Console(True))
-                    tt.stage_cuda(tally)
+                    tally = suite.Tally(tools.Console(True))
+                    suite.stage_cuda(tally)
                     self.assertEqual((tally.passed, tally.failed, tally.skipped), counts)
                     self.assertEqual(build.made, ["tinytorch_cuda"] * 2)
         finally:
-            tt.CUDA, os.environ["PATH"] = kept, path
+            suite.CUDA, os.environ["PATH"] = kept, path
             if compiler is not None:
                 os.environ["CUDACXX"] = compiler
 
     def test_a_checker_may_skip_with_a_reason(self):
         checker = self.program("checker", "print('ok - a\\nskipped - kernels: nvcc is not here\\nnot ok - b')\nraise SystemExit(1)")
-        tally = tt.Tally(tt.Console(True))
-        tt.run_checker(tally, checker)
+        tally = suite.Tally(tools.Console(True))
+        suite.run_checker(tally, checker)
         self.assertEqual((tally.passed, tally.failed, tally.skipped), (1, 1, 1))
 
     def test_a_program_that_hangs_is_stopped(self):
         hang = self.program("hang", "import time\ntime.sleep(60)\n")
         began = time.monotonic()
-        done = tt.call([hang], 1)
+        done = tools.call([hang], 1)
         self.assertTrue(done.timed_out)
         self.assertLess(time.monotonic() - began, 20)
 
@@ -271,13 +273,16 @@ class Counting(WithFolder):
 class Test(WithFolder):
     def copy(self, stage):
         """modules/tt in a tree of its own, with one stage replaced."""
-        (self.folder / "modules").mkdir()
-        text = TT.read_text(encoding="utf-8")
+        for folder, names in (("modules", ("tt", "tools.py", "course.py")), ("tests", ("suite.py",))):
+            (self.folder / folder).mkdir()
+            for name in names:
+                shutil.copy(ROOT / folder / name, self.folder / folder)
+        path = self.folder / "tests" / "suite.py"
+        text = path.read_text(encoding="utf-8")
         text = text.replace('    "python": stage_python,', f'    "sample": (lambda tally: {stage}),\n    "python": stage_python,')
         text = text.replace("    set_up(console, \"test\"", "    0 and set_up(console, \"test\"")
-        path = self.folder / "modules" / "tt"
         path.write_text(text, encoding="utf-8")
-        return [sys.executable, str(path), "test", "--only", "sample"]
+        return [sys.executable, str(self.folder / "modules" / "tt"), "test", "--only", "sample"]
 
     def last_line(self, command):
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)

@@ -1,0 +1,283 @@
+"""What modules/tt and the test suite share: talking, running other programs, set-up, building. Standard library only."""
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PASS, FAIL, SETUP, INTERNAL = 0, 1, 2, 3
+GOOD, BAD = "\u2713", "\u2717"
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+class SetupProblem(Exception):
+    """Something outside the project stands in the way; the message says what to do."""
+
+
+# --- Talking -----------------------------------------------------------------------------------------------------
+
+class Console:
+    """Prints for people on stdout; under --json people get stderr and stdout carries one JSON document."""
+
+    def __init__(self, as_json):
+        self.stream = sys.stderr if as_json else sys.stdout
+        self.as_json = as_json
+        self.unicode = (self.stream.encoding or "").lower().replace("-", "") == "utf8"
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="replace", line_buffering=True)
+
+    def say(self, text=""):
+        if not self.unicode:
+            for mark, plain in ((GOOD, "ok"), (BAD, "FAIL"), ("\u2026", "...")):
+                text = text.replace(mark, plain)
+            text = text.encode("ascii", "replace").decode("ascii")
+        print(text, file=self.stream, flush=True)
+
+    def result(self, document):
+        if self.as_json:
+            print(json.dumps(document, indent=2, ensure_ascii=True))
+
+
+# --- Running other programs --------------------------------------------------------------------------------------
+
+running = set()  # children to stop when we are interrupted
+
+
+class Finished:
+    def __init__(self, code, text, seconds, timed_out=False):
+        self.code, self.text, self.seconds, self.timed_out = code, text, seconds, timed_out
+
+
+def start(command, capture=True, cwd=ROOT, env=None, log=None):
+    out = subprocess.PIPE if capture else log
+    child = subprocess.Popen([str(c) for c in command], cwd=str(cwd), env=env, stdin=subprocess.DEVNULL, stdout=out,
+                             stderr=subprocess.STDOUT if out is not None else None, start_new_session=True)
+    running.add(child)
+    return child
+
+
+def finish(child, seconds, began):
+    timed_out = False
+    try:
+        out, _ = child.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        timed_out = True
+        stop(child)
+        out, _ = child.communicate()
+    running.discard(child)
+    text = (out or b"").decode("utf-8", "replace")
+    return Finished(child.returncode, text, time.monotonic() - began, timed_out)
+
+
+def call(command, seconds=600, capture=True, cwd=ROOT, env=None, log=None):
+    began = time.monotonic()
+    return finish(start(command, capture, cwd, env, log), seconds, began)
+
+
+def call_all(commands, jobs, seconds=600, env=None):
+    """Runs commands, at most `jobs` at a time; yields (index, Finished) in the order of the commands."""
+    pool = ThreadPoolExecutor(max_workers=max(1, jobs))
+    try:
+        futures = [pool.submit(call, c, seconds, True, ROOT, env) for c in commands]
+        for i, future in enumerate(futures):
+            yield i, future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def stop(child):
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def tail(text, lines=25):
+    return "\n".join("    " + line for line in text.strip().splitlines()[-lines:])
+
+
+# --- Set-up: what is needed, what is there -----------------------------------------------------------------------
+
+def program_version(name, *flags):
+    path = shutil.which(name)
+    if not path:
+        return None
+    try:
+        text = subprocess.run([path, *(flags or ("--version",))], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              stdin=subprocess.DEVNULL, timeout=30).stdout.decode("utf-8", "replace")
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r"\d+\.\d+(\.\d+)*", text)
+    return match.group(0) if match else "found"
+
+
+def header_found(path):
+    folders = ["/usr/include", "/usr/local/include"]
+    folders += [p for p in os.environ.get("CPATH", "").split(":") if p]
+    folders += [str(Path(p) / "include") for p in re.split("[:;]", os.environ.get("CMAKE_PREFIX_PATH", "")) if p]
+    folders += glob.glob("/usr/include/*-linux-gnu")
+    return next((str(Path(f) / path) for f in folders if (Path(f) / path).exists()), None)
+
+
+def file_found(*patterns):
+    return next((hit for p in patterns for hit in glob.glob(p)), None)
+
+
+class Need:
+    """One thing that a command needs: how to find it, the oldest version that will do, the Debian package."""
+
+    def __init__(self, name, package, find, commands=("run", "test"), at_least=None):
+        self.name, self.package, self.find, self.commands, self.at_least = name, package, find, commands, at_least
+
+    def check(self):
+        found = self.find()
+        if found and self.at_least and re.match(r"\d", found):
+            have = [int(x) for x in found.split(".")[:2]]
+            if have < [int(x) for x in self.at_least.split(".")[:2]]:
+                return None, f"{found} is too old, {self.at_least} needed"
+        return found, found or "missing"
+
+
+TEST_ONLY, ALL = ("test",), ("run", "test", "learn")  # learn: what tasks of the course are built with
+NEEDS = [
+    Need("g++", "g++", lambda: program_version("g++"), ALL, "12.0"),
+    Need("cmake", "cmake", lambda: program_version("cmake"), at_least="3.25"),
+    Need("make", "make", lambda: program_version("make")),  # what a bare `cmake -B build` uses
+    Need("ninja", "ninja-build", lambda: program_version("ninja")),
+    Need("Eigen", "libeigen3-dev", lambda: header_found("eigen3/Eigen/Core")),
+    Need("doctest", "doctest-dev", lambda: header_found("doctest/doctest.h"), ALL),
+    Need("fmt", "libfmt-dev", lambda: header_found("fmt/format.h")),
+    Need("nlohmann-json", "nlohmann-json3-dev", lambda: header_found("nlohmann/json.hpp")),
+    Need("CLI11", "libcli11-dev", lambda: header_found("CLI/CLI.hpp")),
+    Need("zlib", "zlib1g-dev", lambda: header_found("zlib.h")),
+    Need("libzip", "libzip-dev", lambda: header_found("zip.h")),
+    Need("Boost.Context", "libboost-context-dev", lambda: header_found("boost/context/detail/fcontext.hpp"),
+         ("test", "learn")),
+    Need("rapidcheck", "librapidcheck-dev", lambda: header_found("rapidcheck.h"), TEST_ONLY),
+    Need("clang++", "clang", lambda: program_version("clang++"), TEST_ONLY, "14.0"),
+    Need("clang run-time library", "libclang-rt-dev",
+         lambda: file_found("/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a",
+                            "/usr/lib/clang/*/lib/*/libclang_rt.fuzzer*.a"), TEST_ONLY),
+    Need("clang OpenMP", "libomp-dev", lambda: file_found("/usr/lib/llvm-*/lib/libomp.so", "/usr/lib/*/libomp.so*",
+                                                          "/usr/lib/libomp.so*"), TEST_ONLY),
+    Need("clang-format", "clang-format", lambda: program_version("clang-format"), TEST_ONLY),
+    Need("pkg-config", "pkg-config", lambda: program_version("pkg-config"), TEST_ONLY),
+    Need("git", "git", lambda: program_version("git"), TEST_ONLY),
+    Need("Python venv", "python3-venv", lambda: module_found("ensurepip"), TEST_ONLY),
+]
+
+
+def module_found(name):
+    import importlib.util
+    return "found" if importlib.util.find_spec(name) else None
+
+
+def missing_for(command):
+    return [n for n in NEEDS if command in n.commands and n.check()[0] is None]
+
+
+def install_line(needs):
+    return "sudo apt-get install -y " + " ".join(n.package for n in needs)
+
+
+def apt_prefix():
+    """What to put before apt-get so that it may install, or None when we may not."""
+    if not shutil.which("apt-get"):
+        return None
+    if os.geteuid() == 0:
+        return []
+    if shutil.which("sudo") and call(["sudo", "-n", "true"], 30).code == 0:
+        return ["sudo", "-n"]
+    return None
+
+
+def set_up(console, command, may_install=True):
+    missing = missing_for(command)
+    if not missing:
+        return
+    console.say("missing: " + ", ".join(f"{n.name} ({n.check()[1]})" for n in missing))
+    prefix = apt_prefix() if may_install else None
+    if prefix is None:
+        raise SetupProblem("install it with\n  " + install_line(missing))
+    install = prefix + ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y",
+                        "--no-install-recommends"] + [n.package for n in missing]
+    console.say("installing: " + " ".join(n.package for n in missing))
+    outcome = call(install, 1200)
+    if outcome.code != 0:  # a fresh system has no package lists yet
+        call(prefix + ["apt-get", "update"], 600)
+        outcome = call(install, 1200)
+    still = missing_for(command)
+    if outcome.code != 0 or still:
+        raise SetupProblem("the packages could not be installed; try\n  sudo apt-get update\n  " +
+                           install_line(still or missing) + "\n" + tail(outcome.text, 8))
+
+
+# Of g++ and clang, of CMake, and of nvcc: `file.cuh(12): warning #177-D: ...`, `ptxas warning : ...`.
+WARNING = re.compile(r":\d+: warning: |\(\d+\): warning|^(?:nvcc|ptxas|nvlink) warning|CMake Warning")
+
+
+# --- Building ----------------------------------------------------------------------------------------------------
+
+class Build:
+    """One build folder. `build/` itself is what `cmake -B build` makes; the others lie inside it."""
+
+    def __init__(self, name, *flags):
+        self.name, self.flags = name, flags
+        self.folder = ROOT / "build" / name if name else ROOT / "build"
+        self.log = ""
+
+    def make(self, *targets):
+        """Configures and builds the targets as far as they build; True when all did."""
+        # A folder that exists keeps its generator. Ninja compiles tests while the library still is; make waits.
+        env = dict(os.environ, CMAKE_GENERATOR=os.environ.get("CMAKE_GENERATOR", "Ninja"))
+        configured = call(["cmake", "-S", ROOT, "-B", self.folder, *self.flags], 600, env=env)
+        self.log += configured.text
+        if configured.code != 0:
+            return False
+        makefiles = (self.folder / "Makefile").exists()
+        command = ["cmake", "--build", self.folder, "-j", CORES, "--target", *targets]
+        built = call(command + ["--"] + (["-k"] if makefiles else ["-k", "0"]), 3600)
+        self.log += built.text
+        log_file = self.folder / "tt.log"
+        log_file.write_text(self.log)
+        return built.code == 0
+
+    def first_errors(self, lines=12):
+        found = [l for l in self.log.splitlines() if re.search(r"\berror\b|CMake Error|undefined reference", l)]
+        return tail("\n".join(found[:lines]) or self.log)
+
+    def warnings(self):
+        return sorted({l.strip() for l in self.log.splitlines() if WARNING.search(l)})
+
+    def tests(self):
+        shown = call(["ctest", "--test-dir", self.folder, "--show-only=json-v1"], 120)
+        document = json.loads(shown.text[shown.text.index("{"):])
+        found = []
+        for t in document["tests"]:
+            properties = {p["name"]: p["value"] for p in t.get("properties", [])}
+            if t.get("command"):
+                found.append((t["name"], t["command"][0], dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", []))))
+        return found
+
+
+GCC = Build("", "-DTINYTORCH_FUZZ=OFF")
+
+
+def run_race(console, arguments=()):
+    """Builds the judge, runs the race. (exit code, folder of the report)."""
+    if not GCC.make("tinymlperf"):
+        console.say("the build failed; the whole log is build/tt.log\n" + GCC.first_errors())
+        return FAIL, None
+    out = GCC.folder / "race"
+    done = call([GCC.folder / "bin" / "tinymlperf", "race", "--out", out.relative_to(ROOT), *arguments], 3600,
+                capture=False, log=sys.stderr.fileno() if console.as_json else None)
+    return (PASS if done.code == 0 else FAIL), out
+

@@ -1,0 +1,268 @@
+"""The course in modules/tt: starters, verdicts, dated copies, watch mode on a pseudo-terminal, broken surroundings."""
+import json
+import os
+import pty
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "modules"))
+import course
+
+STRIDES = "01_tensor/student/tinytorch/tensor/strides.hpp"
+
+
+class Clone(unittest.TestCase):
+    """A tree of its own: the student's files never lie in the repository that is tested."""
+
+    @classmethod
+    def setUpClass(cls):
+        held = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(held.cleanup)
+        cls.root = Path(held.name)
+        for name in ("include", "tests"):
+            (cls.root / name).symlink_to(ROOT / name)
+        cls.modules = cls.root / "modules"
+        ignored = shutil.ignore_patterns("student", "student-kept", ".tt-*", "__pycache__")
+        shutil.copytree(ROOT / "modules", cls.modules, ignore=ignored)
+        (cls.root / "build").mkdir()
+
+    def setUp(self):
+        for path in [*self.modules.glob("*/student"), *self.modules.glob("*/student-kept"), *self.modules.glob(".tt-*")]:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def tt(self, *arguments, code=None, **variables):
+        done = subprocess.run([sys.executable, str(self.modules / "tt"), *arguments], stdin=subprocess.DEVNULL, timeout=300,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(os.environ, **variables))
+        text = done.stdout.decode("utf-8", "replace")
+        self.assertNotIn("Traceback", text)
+        if code is not None:
+            self.assertEqual(done.returncode, code, text)
+        return text
+
+    def json_of(self, *arguments, code=0):
+        done = subprocess.run([sys.executable, str(self.modules / "tt"), *arguments, "--json"], stdin=subprocess.DEVNULL,
+                              timeout=300, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, code, done.stderr.decode())
+        return json.loads(done.stdout)
+
+    def solve(self, *tasks):
+        """Writes the solutions' headers where a student would."""
+        for task in course.Course().tasks:
+            if task.id in tasks:
+                course.write_whole(self.modules / task.module.id / "student" / task.path, task.module.whole(task.path))
+
+    def edit(self, old, new, path=STRIDES):
+        target = self.modules / path
+        text = target.read_text()
+        self.assertEqual(text.count(old), 1, old)
+        target.write_text(text.replace(old, new))
+
+
+class Starting(Clone):
+    def test_a_starter_has_the_contract_and_throws_by_name(self):
+        self.tt("start", "01", code=0)
+        text = (self.modules / STRIDES).read_text()
+        self.assertIn('todo("1.1", "contiguous_strides");', text)
+        self.assertIn("Row-major without gaps.", text)
+        self.assertIn("TODO(1.1) contiguous_strides is not written yet", self.tt("check", "1.1", code=1))
+
+    def test_starting_again_keeps_what_is_there(self):
+        self.tt("start", "01", code=0)
+        self.edit('todo("1.1", "is_contiguous");', "return false;  // mine")
+        self.tt("start", "1", code=0)
+        self.assertIn("// mine", (self.modules / STRIDES).read_text())
+
+    def test_modules_that_are_not_released_say_so(self):
+        self.assertIn("not yet released", self.tt("start", "05_profiling", code=2))
+        self.assertIn("no module 99", self.tt("start", "99", code=2))
+
+
+class Checking(Clone):
+    def test_solved_it_passes_and_is_remembered(self):
+        self.tt("start", "01", code=0)
+        self.solve("1.1")
+        document = self.json_of("check", "1.1")
+        self.assertTrue(document["passed"])
+        self.assertIn("tinytorch/tensor/strides.hpp", document["replaced"])
+        task = course.Course().task("1.1")
+        self.assertEqual([t["test"] for t in document["tasks"][0]["tests"]], task.tests)
+        state = json.loads((self.modules / ".tt-state.json").read_text())
+        self.assertIn("1.1", state["passed"])
+        self.assertTrue(next(t for m in self.json_of("list")["modules"] for t in m["tasks"] if t["id"] == "1.1")["passed"])
+
+    def test_the_students_file_is_what_is_checked(self):
+        self.tt("start", "01", code=0)
+        self.solve("1.1")
+        self.edit("strides[d + 1] * std::max<int64_t>(shape[d + 1], 1)", "7")
+        text = self.tt("check", "1.1", code=1)
+        self.assertIn("expected  [12, 4, 1]", text)
+        self.assertIn("got       [7, 7, 1]", text)
+
+    def test_an_error_of_the_compiler_is_shown_with_its_line(self):
+        self.tt("start", "01", code=0)
+        self.edit('todo("1.1", "is_contiguous");', "return shape.contiguos();")
+        text = self.tt("check", "1.1", code=1)
+        self.assertRegex(text, r"student/tinytorch/tensor/strides.hpp:\d+:\d+: error: .*contiguos")
+
+    def test_a_printed_verdict_an_early_exit_and_a_missing_test_are_no_pass(self):
+        self.tt("start", "01", code=0)
+        self.solve("1.1")
+        header = self.modules / STRIDES
+        good = header.read_text()
+        cases = {
+            'std::puts("{\\"test\\": \\"1.1\\", \\"passed\\": true}"); std::exit(0);': "crash, or an early exit",
+            "for (;;) {}": "endless loop",
+            "std::abort();": "SIGABRT",
+        }
+        for code, said in cases.items():
+            with self.subTest(code):
+                header.write_text("#include <cstdio>\n#include <cstdlib>\n" + good.replace(
+                    "  Strides strides = Strides::filled(shape.size(), 1);", "  " + code + "\n  Strides strides = Strides::filled(shape.size(), 1);"))
+                self.assertIn(said, self.tt("check", "1.1", code=1, TT_SECONDS="3"))
+        header.write_text(good)
+        manifest = self.modules / "course.json"
+        kept = manifest.read_text()
+        try:
+            manifest.write_text(kept.replace('"1.1 an empty dimension counts as one"', '"1.1 a test that is not there"'))
+            self.assertIn("did not run", self.tt("check", "1.1", code=1))
+        finally:
+            manifest.write_text(kept)
+
+    def test_a_file_that_replaces_nothing_is_refused(self):
+        self.tt("start", "01", code=0)
+        for name in ("tinytorch/tensor/mine.hpp", "tinytorch/core/shape.hpp"):
+            stray = self.modules / "01_tensor/student" / name
+            stray.parent.mkdir(parents=True, exist_ok=True)
+            stray.write_text("#pragma once\n")
+            self.assertIn("replaces nothing", self.tt("check", "01", code=2))
+            stray.unlink()
+
+
+class Keeping(Clone):
+    def test_reset_keeps_a_dated_copy_and_other_tasks(self):
+        self.tt("start", "01", code=0)
+        self.solve("1.1")
+        self.edit("// Row-major without gaps.", "// Row-major without gaps, I say.")
+        self.tt("reset", "1.1", code=0)
+        text = (self.modules / STRIDES).read_text()
+        self.assertIn('todo("1.1", "is_contiguous");', text)
+        self.assertIn("I say", text)  # what was around the task's functions stays
+        kept = list((self.modules / "01_tensor/student-kept").rglob("strides.hpp"))
+        self.assertEqual(len(kept), 1)
+        self.assertNotIn("todo(\"1.1\"", kept[0].read_text())
+
+    def test_the_reference_opens_after_a_pass(self):
+        self.tt("start", "01", code=0)
+        self.assertIn("opens when its tasks have passed", self.tt("solution", "1.1", code=2))
+        self.assertIn("opens when its tasks have passed", self.tt("diff", "1.1", "--reference", code=2))
+        self.assertIn("is the starter", self.tt("diff", "1.1", code=0))
+
+    def test_hints_come_in_three_steps(self):
+        texts = [self.tt("hint", "1.1", code=0) for _ in range(4)]
+        self.assertEqual([t[:11] for t in texts], ["hint 1 of 3", "hint 2 of 3", "hint 3 of 3", "hint 3 of 3"])
+
+    def test_a_broken_state_is_kept_and_begun_anew(self):
+        (self.modules / ".tt-state.json").write_text("{broken")
+        self.assertIn("could not be read", self.tt("list", code=0))
+        self.assertEqual(len(list(self.modules.glob(".tt-state.*.json"))), 1)
+
+    def test_two_copies_lose_nothing(self):
+        jobs = [subprocess.Popen([sys.executable, str(self.modules / "tt"), "hint", t], stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL) for t in ("1.1", "1.1") for _ in range(2)]
+        self.assertEqual([j.wait() for j in jobs], [0] * 4)
+        self.assertEqual(json.loads((self.modules / ".tt-state.json").read_text())["hints"], {"1.1": 3})
+
+
+class Surroundings(Clone):
+    def test_without_a_compiler_the_line_to_install_it(self):
+        text = self.tt(code=2, PATH="/nonexistent")
+        self.assertIn("apt-get install", text)
+
+    def test_a_console_of_another_encoding(self):
+        self.tt("start", "01", code=0)
+        self.assertIn("FAIL 1.1", self.tt("check", "1.1", code=1, PYTHONIOENCODING="cp1252"))
+
+    def test_a_folder_that_cannot_be_written(self):
+        if os.geteuid() == 0:  # who may write anything
+            (self.modules / "01_tensor/student").write_text("a file where the folder should be")
+            self.assertEqual(subprocess.run([sys.executable, str(self.modules / "tt"), "start", "01"], stdin=subprocess.DEVNULL,
+                                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT).returncode, 2)
+            (self.modules / "01_tensor/student").unlink()
+            return
+        (self.modules / "01_tensor").chmod(0o555)
+        try:
+            self.assertIn("readable and writable", self.tt("start", "01", code=2))
+        finally:
+            (self.modules / "01_tensor").chmod(0o755)
+
+    def test_bare_without_a_terminal_is_one_verdict(self):
+        self.assertIn("TODO(1.1)", self.tt(code=1))
+
+
+class Watching(Clone):
+    def begin(self):
+        self.pid, self.terminal = pty.fork()
+        if self.pid == 0:
+            os.execv(sys.executable, [sys.executable, str(self.modules / "tt")])
+        self.text = ""
+
+    def until(self, words, seconds=60):
+        deadline = time.monotonic() + seconds
+        while words not in self.text:
+            left = deadline - time.monotonic()
+            self.assertGreater(left, 0, f"'{words}' did not come; there is:\n{self.text}")
+            if select.select([self.terminal], [], [], left)[0]:
+                self.text += os.read(self.terminal, 4096).decode("utf-8", "replace")
+        self.text = self.text.partition(words)[2]
+
+    def press(self, key):
+        os.write(self.terminal, key.encode())
+
+    def end(self):
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.terminal)
+        return os.waitstatus_to_exitcode(status)
+
+    def test_a_save_gives_a_verdict_and_the_keys_work(self):
+        self.begin()
+        self.until("task 1.1")
+        self.until("save the file")
+        self.press("h")
+        self.until("hint 1 of 3")
+        self.press("n")
+        self.until("has not passed yet")
+        self.edit('todo("1.1", "is_contiguous");', "return true;")
+        self.until("TODO(1.1) contiguous_strides is not written yet")
+        self.press("e")
+        self.press("d")
+        self.until("+  return true;")
+        self.press("l")
+        self.until("01_tensor")
+        self.solve("1.1")
+        self.until("tests passed")
+        self.press("n")
+        self.until("task 1.")
+        self.press("x")
+        self.until("press y")
+        self.press("n")
+        self.press("q")
+        self.assertEqual(self.end(), 0)
+
+    def test_an_interruption_gives_the_terminal_back(self):
+        self.begin()
+        self.until("save the file")
+        self.press("\x03")
+        self.until("interrupted")
+        self.assertEqual(self.end(), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
