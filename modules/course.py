@@ -260,8 +260,8 @@ class Verdict:
 class Workshop:
     """Builds checks and runs them. `student`: folders that come before include/, the nearest first."""
 
-    def __init__(self, folder=None, call=None, compiler=None):
-        self.folder = Path(folder or ROOT / "build" / "tt")
+    def __init__(self, folder=None, call=None, compiler=None, include=INCLUDE):
+        self.folder, self.include = Path(folder or ROOT / "build" / "tt"), include
         self.call, self.compiler = call, compiler or os.environ.get("CXX", "g++")
         self.jobs = max(1, os.cpu_count() or 1)
         self.guard, self.locks = threading.Lock(), {}
@@ -307,7 +307,7 @@ class Workshop:
         return flags
 
     def include_flags(self, student):
-        return [f"-I{p}" for p in [*student, INCLUDE, MODULES]]
+        return [f"-I{p}" for p in [*student, self.include, MODULES]]
 
     def generated(self, name, text):
         path = self.folder / "generated" / name
@@ -320,7 +320,7 @@ class Workshop:
         jobs = []
         for part in parts:
             folders = {"backend": ["backend/cpu"], "tensor": ["tensor", "autograd"]}[part]
-            headers = sorted(p.relative_to(INCLUDE) for f in folders for p in (INCLUDE / "tinytorch" / f).rglob("*.hpp"))
+            headers = sorted(p.relative_to(self.include) for f in folders for p in (self.include / "tinytorch" / f).rglob("*.hpp"))
             text = f"#define TINYTORCH_IMPLEMENT_{part.upper()}\n" + "".join(
                 f"#include <{h}>\n" for h in headers if h.name != "print.hpp")
             flags = [*self.base_flags(device), "-O1", "-fno-math-errno", "-fno-trapping-math", "-w",
@@ -331,7 +331,7 @@ class Workshop:
     def runtime(self, device):
         """What launches kernels, without any kernel."""
         text = "#include <tinytorch/backend/cuda/runtime.cuh>\n#include <tinytorch/backend/cuda/fault.cuh>\n"
-        flags = [*self.base_flags(device), "-w", f"-I{INCLUDE}"]
+        flags = [*self.base_flags(device), "-w", f"-I{self.include}"]
         if device == "sim":
             return [(self.generated("runtime.cpp", text), "runtime/sim.o", [*flags, "-O1", "-fsanitize=thread"]),
                     (self.generated("emulator.cpp", "#include <tinytorch/backend/cuda/sim/bodies.hpp>\n"),
@@ -354,7 +354,7 @@ class Workshop:
         stub = folder / "support.hpp"
         if not stub.exists():
             write_whole(stub, "#error the precompiled header was not used\n")
-        flags = [*self.base_flags(device), optimize, f"-I{INCLUDE}", f"-I{MODULES}"]
+        flags = [*self.base_flags(device), optimize, f"-I{self.include}", f"-I{MODULES}"]
         return (MODULES / "support" / "precompiled.hpp", f"{folder.name}/support.hpp.gch", flags), ["-include", str(stub)]
 
     def check(self, task, student, below=(), device="sim", clean=False, seconds=None, name=None):
@@ -371,7 +371,7 @@ class Workshop:
             task_flags.append("-DTINYTORCH_COMPILED")
         header, use_header = self.precompiled(device, task.optimize)
         failed, _ = self.build([header])
-        jobs = [(MODULES / "support" / "main.cpp", f"main-{device}.o", [*flags[:-1], "-O0", f"-I{INCLUDE}", f"-I{MODULES}"]),
+        jobs = [(MODULES / "support" / "main.cpp", f"main-{device}.o", [*flags[:-1], "-O0", f"-I{self.include}", f"-I{MODULES}"]),
                 (task.check, f"{place}.o", [*flags, *use_header, *task_flags, *include])]
         if task.device == "cuda":
             text = f"#include <{task.path}>\n"

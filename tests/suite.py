@@ -197,6 +197,10 @@ def stage_hygiene(tally):
                 "    and narrower headers")
 
 
+def stage_course(tally):
+    run_checker(tally, "course/run.py")
+
+
 def stage_packaging(tally):
     run_checker(tally, "packaging/run.py")
 
@@ -350,7 +354,7 @@ def stage_notebook(tally):
 
 
 STAGES = {  # cheap ones first; README runs the main job whose JSON the notebook reads
-    "python": stage_python, "format": stage_format, "gcc": stage_gcc, "examples": stage_examples,
+    "python": stage_python, "format": stage_format, "course": stage_course, "gcc": stage_gcc, "examples": stage_examples,
     "readme": stage_readme, "notebook": stage_notebook, "hygiene": stage_hygiene, "packaging": stage_packaging,
     "cuda": stage_cuda, "clang": stage_clang, "fuzz": stage_fuzz,
 }

@@ -81,11 +81,30 @@ def prove_whole(module, modules, device, folder, shop):
     return rows
 
 
+# Folders of include/tinytorch that a module brings; the library of a prefix has no others.
+BRINGS = {"01": ["core", "backend", "tensor"], "02": ["autograd"], "03": ["io", "data", "layers"], "04": ["transformer"]}
+
+
+def prove_prefix(module, device, folder, build):
+    """With only the modules up to this one released, everything of it builds and passes."""
+    include = folder / f"prefix-{module.number}"
+    (include / "tinytorch").mkdir(parents=True)
+    for number, folders in BRINGS.items():
+        for name in folders if number <= module.number else []:
+            (include / "tinytorch" / name).symlink_to(course.INCLUDE / "tinytorch" / name)
+    shop = course.Workshop(Path(build) / f"prefix-{module.number}", tools.call, include=include)
+    rows = []
+    for task in module.tasks:
+        verdict = shop.check(task, [], device=device, clean=not task.bodies, name="library")
+        rows.append((f"{task.id} needs nothing of later modules", verdict.passed, f"{verdict.stage}: {verdict.text}"))
+    return rows
+
+
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--only", action="append", default=[])
     options.add_argument("--device", choices=("sim", "cuda"), default="sim")
-    options.add_argument("--whole", action="append", default=[], metavar="NN", help="only this: solutions 01 to NN together")
+    options.add_argument("--whole", action="append", default=[], metavar="NN", help="only this: solutions 01 to NN together, and NN alone with the library up to it")
     options.add_argument("--show", action="store_true", help="what each wrong answer is told")
     options.add_argument("--build", default=str(ROOT / "build" / "course"))
     options = options.parse_args()
@@ -99,8 +118,9 @@ def main():
         if not options.whole:
             jobs += [pool.submit(prove, t, options.device, Path(folder), shop, True) for t in tasks]
         if options.whole or not options.only:
-            jobs += [pool.submit(prove_whole, m, modules, options.device, Path(folder), shop) for m in modules
-                     if m.tasks and (not options.whole or m.number in options.whole)]
+            chosen = [m for m in modules if m.tasks and (not options.whole or m.number in options.whole)]
+            jobs += [pool.submit(prove_whole, m, modules, options.device, Path(folder), shop) for m in chosen]
+            jobs += [pool.submit(prove_prefix, m, options.device, Path(folder), options.build) for m in chosen]
         for job in jobs:
             for name, good, why, *said in job.result():
                 report(name, good, why)
