@@ -260,11 +260,12 @@ class Verdict:
 class Workshop:
     """Builds checks and runs them. `student`: folders that come before include/, the nearest first."""
 
-    def __init__(self, folder=None, call=None, compiler=None, include=INCLUDE):
+    def __init__(self, folder=None, call=None, compiler=None, include=INCLUDE, sanitize=False):
         self.folder, self.include = Path(folder or ROOT / "build" / "tt"), include
         self.call, self.compiler = call, compiler or os.environ.get("CXX", "g++")
         self.jobs = max(1, os.cpu_count() or 1)
         self.guard, self.locks = threading.Lock(), {}
+        self.sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if sanitize else []
 
     # An object is made again when its command or a file that it was made from has changed.
     def compile(self, source, name, flags, compiler=None):
@@ -304,7 +305,7 @@ class Workshop:
             flags.append("-DTINYTORCH_WITH_CUDA=1")
         if device == "sim":
             flags.append("-DTINYTORCH_CUDA_SIM=1")
-        return flags
+        return flags + (self.sanitize if device == "cpu" else [])  # the emulator's fibers and checks are its own
 
     def include_flags(self, student):
         return [f"-I{p}" for p in [*student, self.include, MODULES]]
@@ -390,6 +391,7 @@ class Workshop:
         program = self.folder / f"{place}"
         link = [self.compiler if device != "cuda" else "nvcc", "-o", str(program), *map(str, objects)]
         link += {"cpu": ["-pthread"], "sim": ["-pthread", "-lboost_context", "-ldl"], "cuda": ["-lcublasLt"]}[device]
+        link += self.sanitize if device == "cpu" else []
         linked = self.call(link, 120)
         if linked.code != 0:
             return Verdict(task, "compile", linked.text, seconds=time.monotonic() - began)
@@ -401,6 +403,9 @@ class Workshop:
         nonce, results = secrets.token_hex(8), program.with_name(program.name + "-results.jsonl")
         results.unlink(missing_ok=True)
         env = dict(os.environ, TT_RESULTS=str(results), TT_NONCE=nonce, OMP_NUM_THREADS="1", TINYTORCH_SIM_DEVICES="1")
+        env.pop("ASAN_OPTIONS", None)
+        if self.sanitize and task.device == "cpu":
+            env["ASAN_OPTIONS"] = "detect_leaks=0:hard_rss_limit_mb=4096:max_allocation_size_mb=4096"
         done = self.call([str(program), "--no-version=true"], seconds, env=env)
         try:
             lines = [json.loads(l) for l in results.read_text(encoding="ascii", errors="replace").splitlines()]
@@ -424,6 +429,10 @@ class Workshop:
                            f"{missing}; that ran and are not named: {extra}; without a check: "
                            f"{[t['test'] for t in tests if t['checks'] == 0]}", tests)
         return Verdict(task, "passed", "", tests)
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def stamp(path):

@@ -161,6 +161,7 @@ NEEDS = [
     Need("libzip", "libzip-dev", lambda: header_found("zip.h")),
     Need("Boost.Context", "libboost-context-dev", lambda: header_found("boost/context/detail/fcontext.hpp"),
          ("test", "learn")),
+    Need("bubblewrap", "bubblewrap", lambda: program_version("bwrap"), TEST_ONLY),
     Need("rapidcheck", "librapidcheck-dev", lambda: header_found("rapidcheck.h"), TEST_ONLY),
     Need("clang++", "clang", lambda: program_version("clang++"), TEST_ONLY, "14.0"),
     Need("clang run-time library", "libclang-rt-dev",

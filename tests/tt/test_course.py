@@ -47,9 +47,9 @@ class Clone(unittest.TestCase):
             self.assertEqual(done.returncode, code, text)
         return text
 
-    def json_of(self, *arguments, code=0):
+    def json_of(self, *arguments, code=0, **variables):
         done = subprocess.run([sys.executable, str(self.modules / "tt"), *arguments, "--json"], stdin=subprocess.DEVNULL,
-                              timeout=300, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                              timeout=300, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ, **variables))
         self.assertEqual(done.returncode, code, done.stderr.decode())
         return json.loads(done.stdout)
 

@@ -1,0 +1,109 @@
+"""Grades: the same twice, adapters, releases, and programs that mean harm."""
+import json
+import re
+import subprocess
+import sys
+import time
+import unittest
+import xml.etree.ElementTree as xml
+
+from test_course import STRIDES, Clone
+
+
+class Grading(Clone):
+    def setUp(self):
+        super().setUp()
+        self.tt("start", "01", code=0)
+        self.solve("1.1")
+
+    def grade(self, code, seconds="10"):
+        return self.json_of("grade", "1.1", code=code, TT_SECONDS=seconds)
+
+    def test_a_grade_names_what_it_graded(self):
+        document = self.grade(0)
+        self.assertEqual((document["schema"], document["earned"], document["module"]),
+                         ("tinytorch-grade-1", document["points"], "01_tensor"))
+        path = self.modules / STRIDES
+        entry = next(f for f in document["files"] if f["path"] == "tinytorch/tensor/strides.hpp")
+        self.assertEqual(entry["bytes"], path.stat().st_size)
+        self.assertEqual(document["sandbox"], "bubblewrap")
+        self.assertTrue(document["tasks"][0]["tests"])
+
+    def test_twice_is_the_same_but_for_times(self):
+        one, two = self.grade(0), self.grade(0)
+        one.pop("times"), two.pop("times")
+        self.assertEqual(one, two)
+
+    def test_out_of_bounds_is_seen_by_the_sanitizer(self):
+        self.edit("  Strides strides = Strides::filled(shape.size(), 1);",
+                  "  Strides strides = Strides::filled(shape.size(), 1);\n  int64_t* heap = new int64_t[1];\n  if (heap[1] == 12345) return shape;")
+        self.assertIn("heap-buffer-overflow", self.grade(1)["tasks"][0]["message"])
+
+    def test_adapters(self):
+        out = self.root / "grade.json"
+        self.tt("grade", "1.1", "--out", str(out), code=0)
+        self.tt("export", "--to", "gradescope,junit", str(out), code=0)
+        scores = json.loads((self.root / "grade.gradescope.json").read_text())
+        self.assertEqual(scores["score"], scores["max_score"])
+        tree = xml.parse(self.root / "grade.junit.xml").getroot()
+        self.assertEqual([s.get("failures") for s in tree.iter("testsuite")], ["0"])
+        out.write_text("{}")
+        self.assertIn("is not a grade", self.tt("export", "--to", "junit", str(out), code=2))
+
+    HOSTILE = {  # in the student's function: what the verdict says
+        "for (;;) {}": r"it was stopped after 5 s",
+        "for (;;) if (fork() < 0) usleep(1000);": r"it was stopped after 5 s|ended with code",
+        "std::memset(new char[100LL << 30], 1, 100LL << 30);": r"allocation-size-too-big|bad_alloc|ended with code",
+        "std::vector<std::vector<char>*> v; for (;;) v.push_back(new std::vector<char>(64 << 20, 1));": r"rss limit|ended with code|it was stopped",
+        "std::system(\"rm -rf %s; rm -rf ~/* /tmp/*\");": r"before the tests did",  # its own results are gone, and nothing else
+        "std::puts(\"1.1 passed\"); std::ofstream(std::getenv(\"TT_RESULTS\") ? std::getenv(\"TT_RESULTS\") : \"x\") << 1; std::_Exit(0);":
+            r"before the tests did",
+        "for (;;) std::puts(\"passed passed passed passed\");": r"it was stopped after 5 s|ended with code",
+    }
+
+    def test_hostile_programs_end_with_a_verdict_and_no_damage(self):
+        header = self.modules / STRIDES
+        good = header.read_text()
+        witness = self.root / "witness"
+        witness.write_text("here")
+        for code, said in self.HOSTILE.items():
+            with self.subTest(code):
+                code = code.replace("%s", str(self.root))
+                header.write_text("#include <unistd.h>\n#include <cstdio>\n#include <cstdlib>\n#include <fstream>\n#include <vector>\n"
+                                  "#include <cstring>\n" + good.replace("  Strides strides = Strides::filled(shape.size(), 1);",
+                                                                         f"  {code}\n  Strides strides = Strides::filled(shape.size(), 1);"))
+                began = time.monotonic()
+                document = self.grade(1, "5")
+                self.assertLess(time.monotonic() - began, 60)
+                task = document["tasks"][0]
+                self.assertRegex(task["message"], said)
+                self.assertEqual(task["earned"], 0)
+                self.assertTrue(document["review"] or "new" in code or "for" in code, code)
+                self.assertEqual(witness.read_text(), "here")
+                self.assertTrue((self.modules / "course.py").exists())
+        self.assertEqual(subprocess.run(["pgrep", "-f", "grade-01/strides-cpu"], stdout=subprocess.PIPE).stdout, b"")
+
+
+class Releasing(unittest.TestCase):
+    def test_a_release_has_starters_and_no_solutions(self):
+        import tempfile
+        from pathlib import Path
+        root = Path(__file__).resolve().parents[2]
+        with tempfile.TemporaryDirectory() as folder:
+            target = Path(folder) / "release"
+            done = subprocess.run([sys.executable, str(root / "modules/tt"), "export", "--release", str(target), "--upto", "01"],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.assertEqual(done.returncode, 0, done.stdout.decode())
+            self.assertFalse([p for p in target.rglob("*") if p.name in ("solution", "wrong")])
+            starter = target / "modules/01_tensor/starter/tinytorch/tensor/strides.hpp"
+            self.assertIn('todo("1.1"', starter.read_text())
+            started = subprocess.run([sys.executable, str(target / "modules/tt"), "start", "01"], stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.assertEqual(started.returncode, 0, started.stdout.decode())
+            self.assertEqual((target / "modules/01_tensor/student/tinytorch/tensor/strides.hpp").read_text(), starter.read_text())
+            self.assertTrue(re.search(r'"id": "02_autograd".*?"released": false', (target / "modules/course.json").read_text(), re.S))
+
+
+del Clone  # it has no tests of its own
+if __name__ == "__main__":
+    unittest.main()
