@@ -115,6 +115,7 @@ class Course:
         document = json.loads((MODULES / "course.json").read_text(encoding="utf-8"))
         self.modules = [Module(m) for m in document["modules"]]
         self.tasks = [t for m in self.modules for t in m.tasks]
+        self.milestones = document.get("milestones", [])
 
     def module(self, name):
         for m in self.modules:

@@ -272,13 +272,13 @@ class Build:
 GCC = Build("", "-DTINYTORCH_FUZZ=OFF")
 
 
-def run_race(console, arguments=()):
+def run_race(console, arguments=(), build=GCC):
     """Builds the judge, runs the race. (exit code, folder of the report)."""
-    if not GCC.make("tinymlperf"):
-        console.say("the build failed; the whole log is build/tt.log\n" + GCC.first_errors())
+    if not build.make("tinymlperf"):
+        console.say(f"the build failed; the whole log is {(build.folder / 'tt.log').relative_to(ROOT)}\n" + build.first_errors())
         return FAIL, None
-    out = GCC.folder / "race"
-    done = call([GCC.folder / "bin" / "tinymlperf", "race", "--out", out.relative_to(ROOT), *arguments], 3600,
+    out = build.folder / "race"
+    done = call([build.folder / "bin" / "tinymlperf", "race", "--out", out.relative_to(ROOT), *arguments], 3600,
                 capture=False, log=sys.stderr.fileno() if console.as_json else None)
     return (PASS if done.code == 0 else FAIL), out
 

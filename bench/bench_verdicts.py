@@ -1,0 +1,72 @@
+"""Seconds from a save to its verdict, for every task of the course: a student's header changes by a comment, the check is
+built again and run. CUDA tasks on the emulator, or with --device cuda on the GPU.
+
+  python3 bench/bench_verdicts.py [--rounds 3] [--only 1.4] [--out bench/results/verdicts.json]
+"""
+import argparse
+import json
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "modules"))
+import course
+import tools
+
+LIMITS = {"cpu": 2.0, "sim": 4.0, "cuda": 4.0}  # seconds that a verdict may take
+
+
+def measure(task, device, shop, folder, rounds):
+    for path in task.module.files():
+        course.write_whole(folder / path, task.module.whole(path))
+    header = folder / task.path
+    text, samples = header.read_text(encoding="utf-8"), []
+    for turn in range(rounds + 1):  # the first builds what all share
+        header.write_text(text + f"// saved for the time no. {turn}\n", encoding="utf-8")
+        began = time.monotonic()
+        verdict = shop.check(task, [folder], device=device, name="verdicts")
+        if not verdict.passed:
+            raise SystemExit(f"{task.id}: {verdict.stage}: {verdict.text}")
+        if turn:
+            samples.append(time.monotonic() - began)
+    return samples
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--only", default="")
+    options.add_argument("--device", choices=("sim", "cuda"), default="sim")
+    options.add_argument("--out")
+    options = options.parse_args()
+    shop, rows = course.Workshop(call=tools.call), []
+    for task in course.Course().tasks:
+        device = "cpu" if task.device == "cpu" else options.device
+        if not task.id.startswith(options.only) or (options.device == "cuda" and device == "cpu"):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            samples = measure(task, device, shop, Path(folder), options.rounds)
+        rows.append({"task": task.id, "title": task.title, "device": device, "seconds": statistics.median(samples),
+                     "worst": max(samples)})
+        print(f"{task.id:<6}{task.title:<44}{device:<5}{rows[-1]['seconds']:6.2f} s   at most {rows[-1]['worst']:.2f}", flush=True)
+    summary = {}
+    for device in sorted({r["device"] for r in rows}):
+        times = sorted(r["seconds"] for r in rows if r["device"] == device)
+        summary[device] = {"tasks": len(times), "median": statistics.median(times), "limit": LIMITS[device],
+                           "p90": times[min(len(times) - 1, int(0.9 * len(times)))], "worst": times[-1]}
+        print(f"{device}: {len(times)} tasks, median {summary[device]['median']:.2f} s, p90 {summary[device]['p90']:.2f} s, "
+              f"worst {times[-1]:.2f} s (limit {LIMITS[device]:.0f} s)")
+    if options.out:
+        commit = tools.call(["git", "-C", ROOT, "rev-parse", "HEAD"], 20).text.strip()
+        about = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "commit": commit, "cores": tools.CORES,
+                 "machine": platform.machine(), "compiler": tools.program_version("g++"), "rounds": options.rounds}
+        course.write_whole(Path(options.out), json.dumps({"about": about, "summary": summary, "tasks": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
