@@ -33,6 +33,11 @@ class Task:
         self.needs = entry.get("needs", module.needs if self.device == "cpu" else [])
         self.optimize = entry.get("optimize", "-O0")
         self.bodies = entry.get("bodies", False)
+        self.speed = entry.get("speed")
+
+    @property
+    def speed_program(self):
+        return self.module.folder / "speed" / f"{self.slug}.cpp"
 
     @property
     def check(self):
@@ -376,29 +381,46 @@ class Workshop:
         jobs = [(MODULES / "support" / "main.cpp", f"main-{device}.o", [*flags[:-1], "-O0", f"-I{self.include}", f"-I{MODULES}"]),
                 (task.check, f"{place}.o", [*flags, *use_header, *task_flags, *include])]
         if task.device == "cuda":
-            text = f"#include <{task.path}>\n"
-            if device == "sim":
-                jobs.append((self.generated(f"{task.slug}.cpp", text), f"{place}-kernels.o",
-                             [*flags[:-1], "-O1", "-fsanitize=thread", *include]))
-            else:
-                jobs.append((self.generated(f"{task.slug}.cu", text), f"{place}-kernels.o",
-                             self.nvcc_flags([*student, *below]), "nvcc"))
-            jobs += self.runtime(device)
+            jobs += self.kernels(task, [*student, *below], device, place) + self.runtime(device)
         jobs += self.library([*student, *below] if clean else list(below), task.needs, device)
         if not failed:
             failed, objects = self.build(jobs)
         if failed:
             return Verdict(task, "compile", failed.text, seconds=time.monotonic() - began)
-        program = self.folder / f"{place}"
-        link = [self.compiler if device != "cuda" else "nvcc", "-o", str(program), *map(str, objects)]
-        link += {"cpu": ["-pthread"], "sim": ["-pthread", "-lboost_context", "-ldl"], "cuda": ["-lcublasLt"]}[device]
-        link += self.sanitize if device == "cpu" else []
-        linked = self.call(link, 120)
-        if linked.code != 0:
-            return Verdict(task, "compile", linked.text, seconds=time.monotonic() - began)
+        program = self.folder / place
+        failed = self.link(objects, program, device)
+        if failed:
+            return Verdict(task, "compile", failed.text, seconds=time.monotonic() - began)
         verdict = self.run(task, program, seconds or int(os.environ.get("TT_SECONDS", "60")))
         verdict.seconds = time.monotonic() - began
         return verdict
+
+    def speed_program(self, task, student, below, device, name):
+        """The task's speed program, optimized. (what failed, program)"""
+        include, place = self.include_flags([*student, *below]), f"speed-{name}/{task.slug}-{device}"
+        flags = [*self.base_flags(device)[:-1], "-w", "-O3", "-fno-math-errno", "-fno-trapping-math"]
+        flags += ["-march=native", "-fopenmp"] if device == "cpu" else []
+        jobs = [(MODULES / "support" / "speed_main.cpp", f"{place}-main.o", [*flags, *include]),
+                (task.speed_program, f"{place}.o", [*flags, *include])]
+        if device != "cpu":
+            jobs += self.kernels(task, [*student, *below], device, place) + self.runtime(device)
+        failed, objects = self.build(jobs)
+        return failed or self.link(objects, self.folder / place, device, ["-fopenmp"]), self.folder / place
+
+    def kernels(self, task, folders, device, place):
+        text = f"#include <{task.path}>\n"
+        if device == "sim":
+            flags = [*self.base_flags(device), "-O1", "-fsanitize=thread", *self.include_flags(folders)]
+            return [(self.generated(f"{task.slug}.cpp", text), f"{place}-kernels.o", flags)]
+        return [(self.generated(f"{task.slug}.cu", text), f"{place}-kernels.o", self.nvcc_flags(folders), "nvcc")]
+
+    def link(self, objects, program, device, more=()):
+        """What failed, or None."""
+        command = [self.compiler if device != "cuda" else "nvcc", "-o", str(program), *map(str, objects)]
+        command += {"cpu": ["-pthread", *more, *self.sanitize], "sim": ["-pthread", "-lboost_context", "-ldl"],
+                    "cuda": ["-lcublasLt"]}[device]
+        done = self.call(command, 120)
+        return done if done.code != 0 else None
 
     def run(self, task, program, seconds):
         nonce, results = secrets.token_hex(8), program.with_name(program.name + "-results.jsonl")
