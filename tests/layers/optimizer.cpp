@@ -195,6 +195,16 @@ TEST_CASE("a clipped step with a norm that is not finite changes nothing and is 
   CHECK(b.to_vector() == std::vector<float>{2.5});
 }
 
+TEST_CASE("a gradient of another shape, or a parameter that moved away, is refused before a kernel sees it") {
+  tt::Linear layer(4, 4);
+  tt::SGD optimizer(layer.named_parameters(), {.lr = 0.1});
+  layer.weight.set_grad(tt::ones({4, 4}));
+  layer.bias.set_grad(tt::ones({3}));
+  const std::string text = message_of([&] { optimizer.step(); });
+  CHECK(text.rfind("TT-OPT-01: step: the gradient of 'bias', ", 0) == 0);
+  CHECK(text.find("make the optimizer after net.to(...)") != std::string::npos);
+}
+
 TEST_CASE("an optimizer that defines no update says so") {
   struct Nothing : tt::Optimizer {
     explicit Nothing(const tt::NamedTensors& p) : Optimizer(p, 0.5, 0, {}, tt::Loc::current()) {}

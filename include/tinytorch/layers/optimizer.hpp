@@ -191,6 +191,20 @@ class Optimizer {
 
   static bool has_master(const Slot& slot) { return slot.master.storage() != slot.parameter.storage(); }
 
+  // A kernel trusts the sizes, and reads the gradient where the parameter was when the optimizer was made.
+  static void require_matching(const Slot& slot, const Tensor& gradient, Loc loc) {
+    if (gradient.shape() == slot.master.shape() && gradient.device() == slot.master.device() &&
+        slot.parameter.device() == slot.master.device()) {
+      return;
+    }
+    fail("TT-OPT-01",
+         "step: the gradient of '" + slot.name + "', " + gradient.describe() +
+             ", does not match the parameter that the optimizer was given, " + slot.master.describe() +
+             "\n  hint: make the optimizer after net.to(...); a gradient set by hand has the parameter's "
+             "shape",
+         loc);
+  }
+
   void write_lr(Group& group, Loc loc) {
     NoGrad no_grad;
     group.scalars.select(0, backend::kLearningRate, loc).fill_(lr_, loc);
@@ -200,6 +214,7 @@ class Optimizer {
     for (Slot& slot : slots_) {
       Tensor gradient = slot.parameter.grad();
       if (!gradient || slot.master.device() != group.device) continue;
+      require_matching(slot, gradient, loc);
       const DType dtype = gradient.dtype();
       if (dtype != slot.master.dtype() && dtype != slot.parameter.dtype()) {
         gradient = gradient.to(slot.master.dtype(), loc);
