@@ -86,14 +86,15 @@ def count_lines(text, code):
     return good, bad, "\n".join(shown[:120])
 
 
-def count_unittest(text, code):
+def count_unittest(text, code, may_skip=0):
+    """(passed, failed, why); so many tests may be skipped, and are then neither."""
     ran = re.search(r"^Ran (\d+) tests?", text, re.M)
     total = int(ran.group(1)) if ran else 0
     if total == 0:
         return 0, 1, "no test was run\n" + tail(text)
     bad = sum(int(x) for x in re.findall(r"(?:failures|errors|skipped|unexpected successes)=(\d+)", text))
-    bad = max(bad, 1 if code != 0 else 0)
-    return total - min(bad, total), bad, tail(text, 40) if bad else ""
+    bad = max(bad - may_skip, 1 if code != 0 else 0)
+    return total - may_skip - min(bad, total), bad, tail(text, 40) if bad else ""
 
 
 # --- The stages of `tt test` -------------------------------------------------------------------------------------
@@ -234,7 +235,10 @@ def stage_fuzz(tally):
 
 def stage_python(tally):
     done = call([sys.executable, "-m", "unittest", "discover", "-s", ROOT / "tests" / "tt"], 600)
-    tally.add(*count_unittest(done.text, done.code)[:2], "tests/tt", count_unittest(done.text, done.code)[2])
+    skipped = sum(int(n) for n in re.findall(r"skipped=(\d+)", done.text))
+    tally.skip(skipped, "tests/tt", "grading needs a system that allows user namespaces")
+    passed, failed, why = count_unittest(done.text, done.code, skipped)
+    tally.add(passed, failed, "tests/tt", why)
 
 
 def cpp_files():
