@@ -205,7 +205,7 @@ def head_of(text, line):
 def cut(text, name, task):
     line, brace, end = definition(text, name)
     head = text[head_of(text, line):brace]
-    indent = re.match(r" *", text[line:]).group()
+    indent = re.match(r" *", head).group()
     plain = name.split("#")[0]
     if "__global__" in head:
         body = f"{indent}  // TODO({task}): write the kernel {plain}.\n"
@@ -368,7 +368,7 @@ class Workshop:
         include = self.include_flags([*student, *below])
         flags = [*self.base_flags(device), task.optimize]
         defines = ["-DTINYTORCH_COMPILED"] if task.needs else []  # the precompiled header must be told, too
-        task_flags = defines if clean else [*defines, "-DTINYTORCH_TASK"]
+        task_flags = defines if clean and not task.bodies else [*defines, "-DTINYTORCH_TASK"]
         header, use_header = self.precompiled(device, task.optimize, defines)
         failed, _ = self.build([header])
         jobs = [(MODULES / "support" / "main.cpp", f"main-{device}.o", [*flags[:-1], "-O0", f"-I{INCLUDE}", f"-I{MODULES}"]),
