@@ -10,9 +10,11 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/fault.cuh>
+#include <tinytorch/backend/cuda/kernels/activation_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/attention.cuh>
 #include <tinytorch/backend/cuda/kernels/attention_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/batch_norm.cuh>
+#include <tinytorch/backend/cuda/kernels/column_sums.cuh>
 #include <tinytorch/backend/cuda/kernels/conv.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit_grad.cuh>

@@ -1,5 +1,6 @@
 // The backward pass: sums over paths, accumulation, what is freed when, hooks, and every refusal.
 #include <support/errors.hpp>
+#include <thread>
 #include <tinytorch/autograd/engine.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -354,6 +355,15 @@ TEST_CASE("topological order: newest first, each node once") {
   for (size_t i = 1; i < order.size(); ++i) CHECK(order[i - 1]->sequence > order[i]->sequence);
   CHECK(std::string(order[0]->op->name()) == "sum");
   CHECK(order.back().get() == a.impl()->grad_state->producer.get());
+}
+
+TEST_CASE("a graph that two threads made") {
+  Tensor x = leaf({3});
+  Tensor y = x;
+  for (int i = 0; i < 50; ++i) y = y * 1;
+  std::thread([&] { y = y * y + y; }).join();  // the first nodes of their thread, but newer than y's
+  y.backward();
+  CHECK(grad_of(x) == Values{7});
 }
 
 TEST_CASE("a chain of 100,000 nodes runs backward and is destroyed") {

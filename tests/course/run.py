@@ -55,7 +55,12 @@ def prove(task, device, folder, shop, library_too):
         good = starter.stage == "failed"
     rows.append((f"{task.id} starter compiles and fails by name", good, f"{starter.stage}: {starter.text}"))
     if library_too:
-        library = shop.check(task, [], device=device, name=f"{task.slug}-library", clean=not task.bodies)
+        student = []
+        if task.bodies:  # the check calls what the library hides: it gets the library's header as a student's
+            student = [folder / f"{task.slug}-library-header"]
+            text = (course.INCLUDE / task.path).read_text(encoding="utf-8")
+            course.write_whole(student[0] / task.path, course.for_checks(text))
+        library = shop.check(task, student, device=device, name=f"{task.slug}-library", clean=not task.bodies)
         rows.append((f"{task.id} library passes", library.passed, f"{library.stage}: {library.text}"))
     answers = module.wrong_answers(task)
     rows.append((f"{task.id} has at least two wrong answers", len(answers) >= 2, f"{len(answers)}"))

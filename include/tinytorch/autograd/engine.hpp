@@ -14,7 +14,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Nodes reachable from `root`, newest first.
+// The nodes that root's backward pass visits: root first, each once, and each before every node that it was
+// computed from. Newest first is such an order.
 TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_ptr<Node>& root);
 // d(result)/d(leaf), times `gradient`, accumulated into grad() of every leaf. Without a gradient, result has
 // one element.
@@ -32,6 +33,9 @@ TT_API void backward(const Tensor& result, const Tensor& gradient = {}, bool ret
 
 namespace tinytorch::inline TT_BUILD {
 
+// `root` and all nodes that its edges lead to, each once, newest first: then a node's gradient is complete when
+// its turn comes. A graph can be a chain of 100,000 nodes, which no recursion survives, and one node can be
+// reached by very many ways.
 TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_ptr<Node>& root) {
   std::vector<std::shared_ptr<Node>> found{root};
   std::unordered_set<const Node*> seen{root.get()};
@@ -46,7 +50,8 @@ TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_pt
   return found;
 }
 
-// sum = sum + g. Gradients may be shared between edges, so the sum is a new tensor.
+// sum = sum + g; an undefined sum is 0. One gradient may go to several places, so g is never written to, and
+// the sum of two is a new tensor.
 inline void accumulate(Tensor& sum, const Tensor& g) { sum = sum ? add(sum, g) : g; }
 
 inline Tensor run_hooks(const std::vector<GradHook>& hooks, Tensor g) {
@@ -56,8 +61,9 @@ inline Tensor run_hooks(const std::vector<GradHook>& hooks, Tensor g) {
   return g;
 }
 
-// A kept gradient outlives the pass: it must own its memory, and shares it with no tensor of a hook or
-// caller.
+// Adds g to owner.grad, the gradient that its user sees. It outlives the pass, is no part of a graph, and its
+// user may write to it: it must own its memory, and share it with no tensor of a hook, a caller or another
+// leaf.
 inline void keep_grad(GradState& owner, Tensor g) {
   if (owner.grad) {
     owner.grad = add(owner.grad, g);
@@ -111,18 +117,26 @@ inline void release(Node& node) {
   node.released = true;
 }
 
-inline void deliver(Node& node, Tensors& results, std::unordered_map<const Node*, Tensors>& pending) {
+inline void check_gradient_shape(const Node& node, size_t input, const Tensor& g) {
+  if (g.shape() == node.input_shapes[input]) return;
+  fail("TT-GRAD-07",
+       "backward: the derivative of '" + std::string(node.op->name()) + "' gave a gradient of shape " +
+           g.shape().str() + " for input " + std::to_string(input) + " of shape " +
+           node.input_shapes[input].str(),
+       node.loc);
+}
+
+// Sums of the gradients that have arrived so far: of each node that was not visited yet, one per output.
+using PendingGradients = std::unordered_map<const Node*, Tensors>;
+
+// Hands the gradients of a node's inputs, `results`, on: edge i says where that of input i goes, into a leaf
+// (accumulate_leaf), to one output of another node (pending), or nowhere. An undefined gradient is zero.
+inline void deliver(Node& node, Tensors& results, PendingGradients& pending) {
   for (size_t i = 0; i < node.edges.size() && i < results.size(); ++i) {
     const Edge& e = node.edges[i];
     Tensor& g = results[i];
     if (!g || (!e.node && !e.leaf)) continue;
-    if (!(g.shape() == node.input_shapes[i])) {
-      fail("TT-GRAD-07",
-           "backward: the derivative of '" + std::string(node.op->name()) + "' gave a gradient of shape " +
-               g.shape().str() + " for input " + std::to_string(i) + " of shape " +
-               node.input_shapes[i].str(),
-           node.loc);
-    }
+    check_gradient_shape(node, i, g);
     if (e.leaf) {
       accumulate_leaf(*e.leaf, std::move(g));
     } else {
@@ -157,6 +171,21 @@ inline Tensor starting_gradient(const Tensor& result, const Tensor& gradient, Lo
   return one;
 }
 
+inline void refuse_used_graph(const std::vector<std::shared_ptr<Node>>& order) {
+  for (const auto& node : order) {
+    if (!node->released) continue;
+    fail("TT-GRAD-03",
+         "backward: this graph was already used by a backward pass, which freed what '" +
+             std::string(node->op->name()) +
+             "' had saved\n  hint: call the first one with "
+             "retain_graph = true, or compute the result again",
+         node->loc);
+  }
+}
+
+// Visits the nodes in topological order. A node that gradients arrived at turns them into gradients of its
+// inputs (node_vjp) and hands those on (deliver); one that none arrived at has nothing to do. Unless the graph
+// is kept, each is released in its turn, not at the end: what it saved is most of the memory.
 TT_API void backward(const Tensor& result, const Tensor& gradient, bool retain_graph, Loc loc) {
   const NoGrad guard;
   Tensor start = starting_gradient(result, gradient, loc);
@@ -164,32 +193,20 @@ TT_API void backward(const Tensor& result, const Tensor& gradient, bool retain_g
   if (!state->producer) return accumulate_leaf(*state, start);
 
   const auto order = topological_order(state->producer);
-  for (const auto& node : order) {
-    if (node->released) {
-      fail("TT-GRAD-03",
-           "backward: this graph was already used by a backward pass, which freed what '" +
-               std::string(node->op->name()) +
-               "' had saved\n  hint: call the first one with "
-               "retain_graph = true, or compute the result again",
-           loc);
-    }
-  }
-  std::unordered_map<const Node*, Tensors> pending;
-  Tensors& first = pending[order[0].get()];
-  first.resize(order[0]->output_specs.size());
+  refuse_used_graph(order);
+  PendingGradients pending;
+  Tensors& first = pending[state->producer.get()];
+  first.resize(state->producer->output_specs.size());
   first[static_cast<size_t>(state->output_index)] = std::move(start);
   for (const auto& node : order) {
-    const auto found = pending.find(node.get());
-    if (found != pending.end()) {
+    Tensors results;
+    if (const auto found = pending.find(node.get()); found != pending.end()) {
       Tensors grads = std::move(found->second);
       pending.erase(found);
-      Tensors results = node_vjp(*node, grads);
-      grads.clear();
-      if (!retain_graph) release(*node);  // before: a gradient that was saved is then the leaf's own
-      deliver(*node, results, pending);
-    } else if (!retain_graph) {
-      release(*node);
+      results = node_vjp(*node, grads);
     }
+    if (!retain_graph) release(*node);  // before: a gradient that was saved is then the leaf's own
+    deliver(*node, results, pending);
   }
 }
 

@@ -70,6 +70,7 @@ enum class BinaryFn : uint8_t {
 };
 inline constexpr int kBinaryCount = static_cast<int>(BinaryFn::gelu_tanh_grad) + 1;
 inline constexpr int kLastIntegerBinary = static_cast<int>(BinaryFn::logical_or);
+constexpr bool is_activation_grad(BinaryFn fn) { return fn >= BinaryFn::relu_grad; }
 
 // The function of an activation, and g times its derivative from the input (relu's is the same from either).
 constexpr UnaryFn activation_fn(Activation a) {

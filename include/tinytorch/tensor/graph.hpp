@@ -84,9 +84,10 @@ inline bool records_grad(const Tensors& inputs) {
   return grad_enabled() && std::any_of(inputs.begin(), inputs.end(), tracks_grad);
 }
 
-inline uint64_t next_sequence() {
+// A number above those that this thread gave before, and above `parents`, which other threads may have given.
+inline uint64_t next_sequence(uint64_t parents) {
   thread_local uint64_t counter = 0;
-  return ++counter;
+  return counter = std::max(counter, parents) + 1;
 }
 
 inline Edge edge_to(const Tensor& t) {
@@ -100,7 +101,7 @@ inline void record(const PrimitiveBase& op, const Tensors& inputs, Tensors& outp
   auto node = std::make_shared<Node>();
   node->op = op.clone();
   node->loc = loc;
-  node->sequence = next_sequence();
+  uint64_t newest_parent = 0;
   const auto keep = [](const Tensor& t) {
     if (!t) return SavedTensor{};
     return SavedTensor{alias(t, t.shape(), t.strides(), t.offset()), t.storage()->version()};
@@ -111,9 +112,12 @@ inline void record(const PrimitiveBase& op, const Tensors& inputs, Tensors& outp
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Tensor& t = inputs[i];
     node->edges.push_back(edge_to(t));
+    if (const auto& parent = node->edges.back().node)
+      newest_parent = std::max(newest_parent, parent->sequence);
     node->input_shapes.push_back(t ? t.shape() : Shape{});
     if (saves(Save::inputs)) node->inputs.push_back(op.saves_input(i) ? keep(t) : SavedTensor{});
   }
+  node->sequence = next_sequence(newest_parent);
   node->output_hooks.resize(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     Tensor& t = outputs[i];

@@ -23,11 +23,15 @@ void where(const View& out, const View& condition, const View& a, const View& b)
 void copy(const View& out, const View& x);
 void fill(const View& out, double value);
 void fill(const View& out, int64_t value);
+void activation_grad(BinaryFn fn, const View& dx, const View& dy, const View& v, double p0 = 0);
 
 // reduce
 void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale = 1);
 void arg_extreme(const View& out, const View& x, int dim, bool largest);
 void cumsum(const View& out, const View& x, int dim);
+// out [C] = the sum of x [R, C] over its rows: the gradient of a bias. Both floating, of one type or two; sums
+// are formed in an order that depends on the shape alone. The CPU says reduce.
+void column_sums(const View& out, const View& x);
 
 // Says by an error at the next synchronization that a value of index (i64) is neither in [0, size) nor
 // `except`: TT-RANGE-05 with message(value, row-major position), blaming loc.

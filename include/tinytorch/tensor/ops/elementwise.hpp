@@ -8,6 +8,7 @@
 
 #if TT_TENSOR_BODIES
 #include <cmath>
+#include <tinytorch/backend/cpu/activation_grad.hpp>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/rules.hpp>
@@ -139,7 +140,11 @@ struct Binary final : Primitive<Binary> {
     return rule().flops * static_cast<double>(out[0].numel());
   }
   void run(const Tensors& in, Tensors& out) const override {
-    TT_KERNEL(out[0], binary(fn, out[0].view_of(), in[0].view_of(), in[1].view_of(), p0));
+    if (backend::is_activation_grad(fn)) {
+      TT_KERNEL(out[0], activation_grad(fn, out[0].view_of(), in[0].view_of(), in[1].view_of(), p0));
+    } else {
+      TT_KERNEL(out[0], binary(fn, out[0].view_of(), in[0].view_of(), in[1].view_of(), p0));
+    }
   }
   Save saves() const override { return rule().saves; }
   bool differentiable() const override { return rule().vjp != nullptr; }

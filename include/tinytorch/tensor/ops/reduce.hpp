@@ -12,6 +12,7 @@
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/reduce.hpp>
+#include <tinytorch/tensor/vjp/sum_to.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -227,16 +228,6 @@ TT_API Tensor argmax(const Tensor& x, int dim, bool keepdim, Loc loc) { return a
 TT_API Tensor argmin(const Tensor& x, int dim, bool keepdim, Loc loc) { return apply(ArgExtreme(dim, keepdim, false), {x}, loc); }
 TT_API Tensor cumsum(const Tensor& x, int dim, Loc loc) { return apply(CumSum(dim), {x}, loc); }
 // clang-format on
-
-TT_API Tensor sum_to(const Tensor& x, const Shape& shape, Loc loc) {
-  if (!x || x.shape() == shape) return x;
-  const int extra = x.rank() - shape.size();
-  Dims dims;
-  for (int d = 0; d < x.rank(); ++d) {
-    if (d < extra || (shape[d - extra] == 1 && x.shape()[d] != 1)) dims.push_back(d);
-  }
-  return reshape(dims.empty() ? x : sum(x, dims, true, loc), shape, loc);
-}
 
 }  // namespace tinytorch::inline TT_BUILD
 #endif

@@ -56,6 +56,8 @@ __global__ void where_am_i(unsigned* out) {
   out[block * (blockDim.x * blockDim.y * blockDim.z) + thread] = block * 1000 + thread;
 }
 
+__global__ void note_block(int* order) { order[atomicAdd(order, 1)] = static_cast<int>(blockIdx.x); }
+
 // Sums to the left, one barrier a step: every thread waits log2(n) times.
 __global__ void running_sums(int* out) {
   __shared__ int sums[2][256];
@@ -97,6 +99,21 @@ TEST_CASE("every thread knows its place in block and grid") {
   bool good = true;
   for (unsigned i = 0; i < 360; ++i) good = good && places[i] == i / 30 * 1000 + i % 30;
   CHECK(good);
+}
+
+TEST_CASE("blocks run first to last, or last to first") {
+  for (const bool reversed : {false, true}) {
+    test::DeviceBytes bytes(4 * sizeof(int));
+    auto* const order = reinterpret_cast<int*>(bytes.data());
+    const int one = 1;
+    cuda::copy_bytes(order, tt::Device{tt::DeviceType::cuda, 0}, &one, tt::cpu, sizeof(one));
+    cuda::sim::set_last_block_first(reversed);
+    CHECK(fault_of(note_block, {dim3(3), dim3(1)}, order) == "");
+    cuda::sim::set_last_block_first(false);
+    const auto ran = read<int>(bytes);
+    CHECK(ran[1] == (reversed ? 2 : 0));
+    CHECK(ran[3] == (reversed ? 0 : 2));
+  }
 }
 
 TEST_CASE("barriers order a block of 256 threads") {

@@ -219,8 +219,7 @@ void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, 
   const bool fits = dweight.numel() != 0 && dy.shape[0] != 0 && is_dense_vector(dbias);
   if (fits && library_multiply(dweight, transposed(dy), x, {{}, Activation::none, {}, false, dbias})) return;
   multiply(dweight, transposed(dy), x);
-  const bool rows[] = {true, false};
-  reduce(ReduceFn::sum, dbias, dy, rows);
+  column_sums(dbias, dy);
 }
 
 // cuBLASLt has DGELU and DGELU_BGRAD for this; it runs them as a kernel of their own after the product, which on
@@ -231,7 +230,7 @@ void linear_grad_activation(Activation fn, const View& dz, const View& dbias, co
   if (dbias.data) {
     bias_activation_grad(fn, dz, dbias, dz, z, {});
   } else if (fn != Activation::none) {
-    binary(activation_grad_fn(fn), dz, dz, z, 0);
+    activation_grad(activation_grad_fn(fn), dz, dz, z);
   }
 }
 

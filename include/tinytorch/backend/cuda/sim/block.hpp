@@ -353,6 +353,8 @@ inline void BlockRunner::prepare(dim3 grid, dim3 block, size_t shared_bytes) {
   failed_ = false;
 }
 
+inline std::atomic<bool> last_block_first{false};
+
 inline void BlockRunner::run_grid(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
                                   void (*body)(void*), void* arguments, size_t argument_bytes) {
   constexpr size_t kMostShared = 232448;  // 227 KiB, as on Hopper
@@ -377,7 +379,8 @@ inline void BlockRunner::run_grid(const void* kernel, dim3 grid, dim3 block, siz
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {
-        execution.block = {x, y, z};
+        execution.block =
+            last_block_first ? uint3{grid.x - 1 - x, grid.y - 1 - y, grid.z - 1 - z} : uint3{x, y, z};
         run_block();
         if (!failed_) continue;
         idle_.clear();  // fibers that were left in the middle of a kernel begin anew

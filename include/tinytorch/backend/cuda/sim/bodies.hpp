@@ -13,6 +13,8 @@ namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
 inline constinit thread_local AccessChecker* checker = nullptr;
 
+void set_last_block_first(bool on) { last_block_first = on; }
+
 void run_blocks(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, void (*body)(void*),
                 void* arguments, size_t argument_bytes) {
   if (execution.active) {

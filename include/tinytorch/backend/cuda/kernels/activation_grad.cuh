@@ -1,0 +1,13 @@
+// The backward pass of an activation, dx = dy f'(v): one visit of memory, by the kernel of all binary functions.
+// Contract: backend/cpu/activation_grad.hpp.
+#pragma once
+
+#include <tinytorch/backend/cuda/kernels/elementwise.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+void activation_grad(BinaryFn fn, const View& dx, const View& dy, const View& v, double p0) {
+  binary(fn, dx, dy, v, p0);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

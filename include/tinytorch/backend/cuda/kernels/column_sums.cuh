@@ -1,0 +1,13 @@
+// The sum of a matrix over its rows, as a bias needs it: a reduction of the first dimension.
+#pragma once
+
+#include <tinytorch/backend/cuda/kernels/reduce.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+void column_sums(const View& out, const View& x) {
+  const bool rows[] = {true, false};
+  reduce(ReduceFn::sum, out, x, rows);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
