@@ -13,6 +13,7 @@
 #include <tinytorch/backend/cuda/kernels/attention.cuh>
 #include <tinytorch/backend/cuda/kernels/attention_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/batch_norm.cuh>
+#include <tinytorch/backend/cuda/kernels/bias_activation.cuh>
 #include <tinytorch/backend/cuda/kernels/conv.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit_grad.cuh>
@@ -20,7 +21,6 @@
 #include <tinytorch/backend/cuda/kernels/dropout.cuh>
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>
 #include <tinytorch/backend/cuda/kernels/embedding.cuh>
-#include <tinytorch/backend/cuda/kernels/fused.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm.cuh>
 #include <tinytorch/backend/cuda/kernels/group_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/index.cuh>
@@ -32,6 +32,7 @@
 #include <tinytorch/backend/cuda/kernels/pool.cuh>
 #include <tinytorch/backend/cuda/kernels/random.cuh>
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>
+#include <tinytorch/backend/cuda/kernels/residual_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/scan.cuh>
 #include <tinytorch/backend/cuda/kernels/softmax.cuh>
 #include <tinytorch/backend/cuda/kernels/softmax_grad.cuh>
