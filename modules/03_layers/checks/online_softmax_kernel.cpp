@@ -106,6 +106,7 @@ TEST_CASE("3.22 -inf counts for nothing; a row of -inf alone, NaN and +inf give 
   check_numbers(softmax, masked, "a line of -inf but for two elements");
   check_numbers(softmax, Numbers(3, -kInf), "[-inf, -inf, -inf]");
   for (const size_t at : {0, 50, 99}) check_numbers(softmax, line_with(NAN, at), "a line with a NaN");
+  check_numbers(softmax, {0, kInf, 1}, "[0, inf, 1]");
   check_numbers(softmax, line_with(kInf, 40), "a line with +inf");
 }
 

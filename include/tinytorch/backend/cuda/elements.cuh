@@ -11,38 +11,14 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// C: float for f32, bf16 and f16; double for f64.
+// Memory that stores elements of a dtype, read and written as C: float for f32, bf16 and f16; double for f64.
 template <class C>
-struct Elements {
+struct Stored {
   void* data = nullptr;
   DType dtype = DType::f32;
-  int rank = 0;
-  int64_t count = 0, step = 1;  // step: between neighbours of the last dimension
-  int64_t size[kMaxRank] = {}, stride[kMaxRank] = {};
 
-  Elements() = default;
-  explicit Elements(const View& v) : data(v.data), dtype(v.dtype), count(v.numel()) {
-    if (v.rank() > 0) step = v.strides.back();
-    Shape shape = v.shape;
-    Strides strides[1] = {v.strides};
-    collapse(shape, strides, 1);
-    rank = shape.size();
-    for (int d = 0; d < rank; ++d) {
-      size[d] = shape[d];
-      stride[d] = strides[0][d];
-    }
-  }
   // False for an operand that is left out, such as an absent bias.
-  __device__ __forceinline__ bool exists() const { return data != nullptr; }
-  // Where element number i lies, counted row by row.
-  __device__ __forceinline__ int64_t place(int64_t i) const {
-    int64_t at = 0;
-    for (int d = rank - 1; d > 0; --d) {
-      at += i % size[d] * stride[d];
-      i /= size[d];
-    }
-    return at + i * stride[0];
-  }
+  __host__ __device__ __forceinline__ bool exists() const { return data != nullptr; }
   __device__ __forceinline__ C read(int64_t at) const {
     if constexpr (std::is_same_v<C, float>) {
       if (dtype == DType::bf16) return to<float>(static_cast<const BFloat16*>(data)[at]);
@@ -64,6 +40,35 @@ struct Elements {
       if (dtype == DType::f16) return to<float>(to<Half>(x));
     }
     return x;
+  }
+};
+
+template <class C>
+struct Elements : Stored<C> {
+  int rank = 0;
+  int64_t count = 0, step = 1;  // step: between neighbours of the last dimension
+  int64_t size[kMaxRank] = {}, stride[kMaxRank] = {};
+
+  Elements() = default;
+  explicit Elements(const View& v) : Stored<C>{v.data, v.dtype}, count(v.numel()) {
+    if (v.rank() > 0) step = v.strides.back();
+    Shape shape = v.shape;
+    Strides strides[1] = {v.strides};
+    collapse(shape, strides, 1);
+    rank = shape.size();
+    for (int d = 0; d < rank; ++d) {
+      size[d] = shape[d];
+      stride[d] = strides[0][d];
+    }
+  }
+  // Where element number i lies, counted row by row.
+  __device__ __forceinline__ int64_t place(int64_t i) const {
+    int64_t at = 0;
+    for (int d = rank - 1; d > 0; --d) {
+      at += i % size[d] * stride[d];
+      i /= size[d];
+    }
+    return at + i * stride[0];
   }
 };
 

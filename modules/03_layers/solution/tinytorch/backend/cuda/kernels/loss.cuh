@@ -45,38 +45,44 @@ struct CrossEntropyCall {
 // Row n = blockIdx.x of the logits: losses[n], lse[n], and, where dx exists, its gradient for the gradient `grad` of
 // the loss. dx may be the memory of the logits.
 //
-// Steps, by the whole block: m, the largest logit (Maximum(), so that NaN is seen); the sum of e^(x - m), and of x if
-// there is smoothing; lse = m + log(sum). Then dx, which needs them. The first thread alone writes losses[n] and
-// lse[n]; it reads the target's logit before dx may overwrite it: between its reading and the others' writing stands
-// a barrier. A row that does not count has loss 0 and gradient 0, but its lse is written.
+// Steps, by the whole block: m, the largest logit, and the sum of e^(x - m), in one pass as in online softmax: each
+// thread's own m and sum first, then all m by block_reduce (Maximum(), so that NaN is seen) and all sums, scaled to the
+// block's m. The sum of x too, if there is smoothing. Then lse = m + log(sum), and dx, which needs both. The first
+// thread alone writes losses[n] and lse[n], and reads the target's logit before others may put dx in its place: a
+// barrier stands between. A row that does not count has loss 0 and gradient 0, but its lse is written.
 //
-// Traps: lse - x_t is formed as log(sum) - (x_t - m), or logits near 10000 lose all digits of a small loss; NaN or inf
+// Traps: lse - x_t is formed as log(sum) - (x_t - m), or logits near 10000 lose all digits of a small loss; what is NaN
 // in a row that does not count must not reach dx (0 times NaN is NaN).
 template <class C>
 static __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_kernel(C* losses, C* lse, const __grid_constant__ Elements<C> dx,
                          const __grid_constant__ Elements<C> logits,
                          const __grid_constant__ CrossEntropyCall<C> call, C grad) {
+  constexpr C kNone = -std::numeric_limits<C>::infinity();
   const int64_t n = blockIdx.x, V = call.V, t = call.target_of(n);
   const int64_t from = logits.place(n * V);
-  C m = -std::numeric_limits<C>::infinity();
-  for (int64_t j = threadIdx.x; j < V; j += kLossThreads)
-    m = Maximum()(m, logits.read(from + j * logits.step));
-  m = block_reduce<kLossThreads>(m, Maximum());
-  C sum = 0, plain = 0;
+  C own = kNone, sum = 0, plain = 0;
   for (int64_t j = threadIdx.x; j < V; j += kLossThreads) {
     const C x = logits.read(from + j * logits.step);
-    sum += std::exp(x - m);
-    plain += x - m;
+    plain += x;
+    if (x == kNone) continue;
+    if (x <= own) {
+      sum += std::exp(x - own);
+    } else {  // also where x is NaN
+      sum = sum * std::exp(own - x) + C(1) + (x - x);
+      own = x;
+    }
   }
-  sum = block_reduce<kLossThreads>(sum, Sum());
+  const C m = block_reduce<kLossThreads>(own, Maximum());
+  sum = block_reduce<kLossThreads>(own == kNone ? C(0) : sum * std::exp(own - m), Sum());
+  if (m == kNone) sum = std::numeric_limits<C>::quiet_NaN();  // 0 / 0
   if (call.smoothing != C(0)) plain = block_reduce<kLossThreads>(plain, Sum());
   if (threadIdx.x == 0) {
     lse[n] = m + std::log(sum);
     losses[n] = 0;
     if (t >= 0) {
       const C by_target = std::log(sum) - (logits.read(from + t * logits.step) - m);
-      const C by_all = std::log(sum) - plain / static_cast<C>(V);
+      const C by_all = std::log(sum) - (plain / static_cast<C>(V) - m);
       losses[n] =
           call.smoothing == C(0) ? by_target : (C(1) - call.smoothing) * by_target + call.smoothing * by_all;
     }

@@ -38,13 +38,14 @@ __device__ RunningSum<C> join(RunningSum<C> a, RunningSum<C> b) {
 }
 
 // One more element x: the same as join(sum, {x, 1}), with one exponential instead of two.
+//
+// An x of -infinity changes nothing. With one of +infinity or NaN the line has no softmax: s becomes NaN, which x - x
+// is for these, and 0 for all others.
 template <class C>
 __device__ RunningSum<C> include(RunningSum<C> sum, C x) {
-  constexpr C kNone = -std::numeric_limits<C>::infinity();
-  if (x == kNone) return sum;
+  if (x == -std::numeric_limits<C>::infinity()) return sum;
   if (x <= sum.m) return {sum.m, sum.s + std::exp(x - sum.m)};
-  if (sum.m == kNone) return {x, C(1)};
-  return {x, sum.s * std::exp(sum.m - x) + C(1)};  // also where x is NaN
+  return {x, sum.s * std::exp(sum.m - x) + C(1) + (x - x)};
 }
 
 // For block_reduce.
