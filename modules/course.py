@@ -48,7 +48,8 @@ class Task:
         return f"tinytorch/{self.file}"
 
     def hints(self):
-        return json.loads((self.module.folder / "hints.json").read_text(encoding="utf-8"))[self.id]
+        files = sorted(self.module.folder.glob("hints*.json"))
+        return {k: v for f in files for k, v in json.loads(f.read_text(encoding="utf-8")).items()}[self.id]
 
 
 class Module:
@@ -380,7 +381,7 @@ class Workshop:
         jobs = [(MODULES / "support" / "main.cpp", f"main-{device}.o", [*flags[:-1], "-O0", f"-I{self.include}", f"-I{MODULES}"]),
                 (task.check, f"{place}.o", [*flags, *use_header, *task_flags, *include])]
         if task.device == "cuda":
-            jobs += self.kernels(task, [*student, *below], device, place) + self.runtime(device)
+            jobs += self.kernels(task, student, below, device, place) + self.runtime(device)
         jobs += self.library([*student, *below] if clean else list(below), task.needs, device)
         if not failed:
             failed, objects = self.build(jobs)
@@ -402,16 +403,19 @@ class Workshop:
         jobs = [(MODULES / "support" / "speed_main.cpp", f"{place}-main.o", [*flags, *include]),
                 (task.speed_program, f"{place}.o", [*flags, *include])]
         if device != "cpu":
-            jobs += self.kernels(task, [*student, *below], device, place) + self.runtime(device)
+            jobs += self.kernels(task, student, below, device, place) + self.runtime(device)
         failed, objects = self.build(jobs)
         return failed or self.link(objects, self.folder / place, device, ["-fopenmp"]), self.folder / place
 
-    def kernels(self, task, folders, device, place):
-        text = f"#include <{task.path}>\n"
+    def kernels(self, task, student, below, device, place):
+        """A task's kernels. The library's headers call others that move, fill and add up; a student's stand alone."""
+        folders, helpers = [*student, *below], [] if student else ["dropout", "elementwise", "norm", "reduce", "scan"]
+        text = f"#include <{task.path}>\n" + "".join(f"#include <tinytorch/backend/cuda/kernels/{h}.cuh>\n" for h in helpers)
+        source = f"{task.slug}{'' if student else '-library'}"
         if device == "sim":
             flags = [*self.base_flags(device), "-O1", "-fsanitize=thread", *self.include_flags(folders)]
-            return [(self.generated(f"{task.slug}.cpp", text), f"{place}-kernels.o", flags)]
-        return [(self.generated(f"{task.slug}.cu", text), f"{place}-kernels.o", self.nvcc_flags(folders), "nvcc")]
+            return [(self.generated(f"{source}.cpp", text), f"{place}-kernels.o", flags)]
+        return [(self.generated(f"{source}.cu", text), f"{place}-kernels.o", self.nvcc_flags(folders), "nvcc")]
 
     def link(self, objects, program, device, more=()):
         """What failed, or None."""

@@ -14,6 +14,7 @@
 #include <tinytorch/backend/cuda/kernels/attention.cuh>
 #include <tinytorch/backend/cuda/kernels/attention_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/batch_norm.cuh>
+#include <tinytorch/backend/cuda/kernels/bias_activation.cuh>
 #include <tinytorch/backend/cuda/kernels/column_sums.cuh>
 #include <tinytorch/backend/cuda/kernels/conv.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
@@ -22,7 +23,6 @@
 #include <tinytorch/backend/cuda/kernels/dropout.cuh>
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>
 #include <tinytorch/backend/cuda/kernels/embedding.cuh>
-#include <tinytorch/backend/cuda/kernels/fused.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm.cuh>
 #include <tinytorch/backend/cuda/kernels/group_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/index.cuh>
@@ -34,6 +34,7 @@
 #include <tinytorch/backend/cuda/kernels/pool.cuh>
 #include <tinytorch/backend/cuda/kernels/random.cuh>
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>
+#include <tinytorch/backend/cuda/kernels/residual_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/scan.cuh>
 #include <tinytorch/backend/cuda/kernels/softmax.cuh>
 #include <tinytorch/backend/cuda/kernels/softmax_grad.cuh>

@@ -5,6 +5,7 @@
 #include <numbers>
 #include <tinytorch/backend/cuda/collective.cuh>
 #include <tinytorch/backend/cuda/dropout_mask.cuh>
+#include <tinytorch/backend/cuda/elements.cuh>
 #include <tinytorch/backend/cuda/vector.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -18,6 +19,21 @@ struct Heads {
       : data(x.as<T>()), batch(x.strides[0]), head(x.strides[1]), row(x.strides[2]), col(x.strides[3]) {}
   __device__ __forceinline__ T* place(int64_t b, int64_t h, int64_t r, int64_t c) const {
     return data + b * batch + h * head + r * row + c * col;
+  }
+};
+
+// The same for a dtype that is known at run time only.
+template <class C>
+struct HeadElements : Stored<C> {
+  int64_t batch, head, row, col;
+  explicit HeadElements(const View& x)
+      : Stored<C>{x.data, x.dtype},
+        batch(x.strides[0]),
+        head(x.strides[1]),
+        row(x.strides[2]),
+        col(x.strides[3]) {}
+  __device__ __forceinline__ int64_t place(int64_t b, int64_t h, int64_t r, int64_t c) const {
+    return b * batch + h * head + r * row + c * col;
   }
 };
 

@@ -7,7 +7,9 @@
 // the gradient, which may take their place, is written once. Limit: memory.
 #pragma once
 
-#include <tinytorch/backend/cuda/kernels/softmax.cuh>
+#include <tinytorch/backend/cuda/dense.cuh>
+#include <tinytorch/backend/cuda/kernels/reduce.cuh>
+#include <tinytorch/backend/cuda/scaled_sum.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -3,48 +3,15 @@
 // Three ways: rows in registers or shared memory (row.cuh), one read and one write; longer rows in segments,
 // each by a block: first every segment's maximum and sum, then the result, the second read coming mostly from
 // the L2 cache; and lines that lie side by side (another dimension than the last, or tiny rows), one thread
-// each. Sums are formed as (maximum m, sum s of e^(x - m)) and merged by scaling to the larger maximum
-// (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). Limit: memory.
+// each. Sums are formed in one visit (scaled_sum.cuh). Limit: memory.
 #pragma once
 
-#include <limits>
 #include <tinytorch/backend/cuda/dense.cuh>
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>
-#include <tinytorch/backend/cuda/row.cuh>
+#include <tinytorch/backend/cuda/scaled_sum.cuh>
+#include <tinytorch/backend/cuda/segments.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
-
-template <class A>
-inline constexpr A kMinusInfinity = -std::numeric_limits<A>::infinity();
-
-// Sum of e^(x - m) over some x, with m their maximum.
-template <class A>
-struct ScaledSum {
-  A m = kMinusInfinity<A>, s = 0;
-};
-template <class T, class A>
-__device__ __forceinline__ ScaledSum<A> merge(ScaledSum<A> a, ScaledSum<A> b) {
-  const A m = Maximum()(a.m, b.m);
-  // Nothing but -inf so far adds nothing, whatever the difference of two infinities says.
-  const A left = a.m == kMinusInfinity<A> ? A(0) : a.s * exp_of<T>(a.m - m);
-  const A right = b.m == kMinusInfinity<A> ? A(0) : b.s * exp_of<T>(b.m - m);
-  return {m, left + right};
-}
-template <class T, class A>
-__device__ __forceinline__ void include(ScaledSum<A>& sum, A x) {
-  if (x > sum.m || x != x) {
-    sum.s = (sum.m == kMinusInfinity<A> ? A(0) : sum.s * exp_of<T>(sum.m - x)) + A(1);
-    sum.m = x;
-    if (x == std::numeric_limits<A>::infinity() || x != x) sum.s = std::numeric_limits<A>::quiet_NaN();
-  } else if (sum.m != kMinusInfinity<A>) {
-    sum.s += exp_of<T>(x - sum.m);
-  }
-}
-// A row's sum: of -inf alone it is 0/0.
-template <class A>
-__device__ __forceinline__ A finished(const ScaledSum<A>& sum) {
-  return sum.m == kMinusInfinity<A> ? std::numeric_limits<A>::quiet_NaN() : sum.s;
-}
 
 // --- rows in registers ---
 
@@ -79,24 +46,6 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
 }
 
 // --- rows in segments ---
-
-inline constexpr int kSegmentThreads = 512;
-inline constexpr int64_t kSegment = 8192;
-
-// Block number b has segment b % segments of row b / segments. Elements are counted from the tensor's begin.
-struct Segment {
-  int64_t row, first, last;
-  __device__ __forceinline__ Segment(int64_t C, int64_t segments) : row(blockIdx.x / segments) {
-    const int64_t column = blockIdx.x % segments * kSegment;
-    first = row * C + column;
-    last = row * C + std::min(column + kSegment, C);
-  }
-  // f(first element) for each of this thread's vectors.
-  template <int kWide, class F>
-  __device__ __forceinline__ void each(F&& f) const {
-    for (int64_t i = first + threadIdx.x * kWide; i < last; i += kSegmentThreads * kWide) f(i);
-  }
-};
 
 // The block's sum of its threads' sums, in every thread.
 template <class T, class A>
@@ -140,8 +89,6 @@ static __global__ void __launch_bounds__(kSegmentThreads)
 
 // --- lines side by side: element e of line i at (i / inner * C + e) * inner + i % inner ---
 
-inline constexpr int kLineThreads = 128;
-
 template <class T>
 static __global__ void __launch_bounds__(kLineThreads)
     softmax_lines(T* out, const T* x, int64_t lines, int64_t C, int64_t inner, bool logarithm) {
@@ -159,19 +106,6 @@ static __global__ void __launch_bounds__(kLineThreads)
 }
 
 // --- launchers ---
-
-struct SoftmaxShape {
-  int64_t C, inner, lines;
-  SoftmaxShape(const View& x, int dim) : C(x.shape[dim]), inner(1) {
-    for (int d = dim + 1; d < x.rank(); ++d) inner *= x.shape[d];
-    lines = C == 0 ? 0 : x.numel() / C;
-  }
-  bool by_lines() const { return inner > 1 || C <= 16; }
-  int64_t segments() const { return divided_up(C, kSegment); }
-  LaunchConfig segments_grid() const {
-    return {dim3(static_cast<unsigned>(lines * segments())), dim3(kSegmentThreads)};
-  }
-};
 
 inline void run_softmax(const View& out, const View& x, int dim, bool logarithm) {
   const SoftmaxShape s(x, dim);

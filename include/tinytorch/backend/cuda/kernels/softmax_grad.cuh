@@ -6,8 +6,9 @@
 // read, so that shared memory holds half as many columns. Limit: memory.
 #pragma once
 
-#include <tinytorch/backend/cuda/kernels/softmax.cuh>
+#include <tinytorch/backend/cuda/dense.cuh>
 #include <tinytorch/backend/cuda/kernels/softmax_grad_strips.cuh>
+#include <tinytorch/backend/cuda/segments.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

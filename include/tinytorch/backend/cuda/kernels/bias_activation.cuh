@@ -1,17 +1,14 @@
-// Fused kernels: bias with an activation, and residual sum with dropout and norm; forward and backward.
+// A bias and an activation as one kernel, forward and backward (contract: backend/cpu/fused.hpp).
 //
-// Each element is read once and written once. The kernels of a norm (norm.cuh) normalize a residual sum: here
-// stands how they read its rows, as the dtype rounds them, and their gradient's kernels add what flows back
-// into the sum from elsewhere. The gradient of the bias is summed by column strips: a block adds up a chunk of
-// rows while it writes dx, and a second kernel adds the chunks in order. Contracts: backend/cpu/fused.hpp.
+// Each element is read once and written once. The gradient of the bias is summed by column strips: a block
+// adds up a chunk of rows while it writes dx, and a second kernel adds the chunks in order. Limit: memory.
 #pragma once
 
 #include <numbers>
 #include <tinytorch/backend/cuda/collective.cuh>
 #include <tinytorch/backend/cuda/dense.cuh>
-#include <tinytorch/backend/cuda/dropout_mask.cuh>
-#include <tinytorch/backend/cuda/kernels/norm_grad.cuh>
 #include <tinytorch/backend/cuda/walk.cuh>
+#include <tinytorch/backend/functors.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -31,8 +28,6 @@ __device__ __forceinline__ void select_activation(Activation fn, F&& f) {
       return f.template operator()<Activation::none>();
   }
 }
-
-// --- bias and activation ---
 
 template <class C, int kCount>
 static __global__ void __launch_bounds__(kElementwiseBlock)
@@ -157,82 +152,6 @@ void bias_activation_grad(Activation fn, const View& dx, const View& dbias, cons
     const bool first[] = {true, false};
     reduce(ReduceFn::sum, dbias, {sums, dtype_of<A>, {chunks, C}, {C, 1}}, first);
   });
-}
-
-// --- residual sum, dropout and norm ---
-
-// Rows that are made on the way: residual + dropout(x), which is stored as well.
-template <class T, bool kDrops>
-struct ResidualSums {
-  const T *x, *residual;
-  T* sum;
-  DropoutMask mask;
-  template <class R>
-  __device__ __forceinline__ void read(R& r, int64_t row, int64_t C) const {
-    using A = Wide<T>;
-    constexpr int kWide = R::kWide;
-    const int64_t first = row * C;
-    const DropoutMask drop = kDrops ? mask.now() : mask;
-    r.read_with(x + first, residual + first, sum + first, C,
-                [&](int64_t c, A(&v)[kWide], const A(&onto)[kWide]) {
-                  if constexpr (kDrops) drop.apply(v, first + c);
-#pragma unroll
-                  for (int k = 0; k < kWide; ++k) v[k] += onto[k];
-                });
-  }
-};
-
-// 64 registers a thread.
-template <class T, int kGroup, bool kDrops>
-inline constexpr int kNormBlocks<Row<T, kGroup, 4>, ResidualSums<T, kDrops>> =
-    kIs16Bit<T>&& kRowThreads<kGroup> == 128 ? 8 : 1;
-
-// What a launcher does for rows that are too long to be held: the composition.
-inline void residual_norm_in_steps(const View& out, const View& sum, const View& mean, const View& rstd,
-                                   const View& x, const View& residual, const View& weight, const View& bias,
-                                   const ResidualNorm& p) {
-  if (p.p > 0) {
-    dropout(sum, x, p.p, p.seed, p.first_block);
-    binary(BinaryFn::add, sum, sum, residual, 0);
-  } else {
-    binary(BinaryFn::add, sum, x, residual, 0);
-  }
-  if (mean.data) return layer_norm(out, mean, rstd, sum, weight, bias, p.eps);
-  rms_norm(out, rstd, sum, weight, p.eps);
-}
-
-void residual_norm(const View& out, const View& sum, const View& mean, const View& rstd, const View& x,
-                   const View& residual, const View& weight, const View& bias, const ResidualNorm& p) {
-  if (out.numel() == 0) return;
-  const int64_t C = out.shape.back(), rows = out.numel() / C;
-  dispatch_stored(out.dtype, [&]<class T>(T*) {
-    using A = Wide<T>;
-    const DenseInput<T> a(x), b(residual), w(weight), s(bias);
-    DenseOutput<T> y(out), stored(sum);
-    const NormArrays<T> arrays{y.data(), mean.as<A>(), rstd.as<A>(),
-                               w.data(), s.data(),     static_cast<A>(p.eps)};
-    const bool aligned =
-        rows_are_aligned<T>(C, {a.data(), b.data(), y.data(), stored.data(), w.data(), s.data()});
-    const auto held = [&]<bool kDrops>() {
-      const DropoutMask mask(p.p, p.seed, p.first_block);
-      return norm_held_rows(arrays, ResidualSums<T, kDrops>{a.data(), b.data(), stored.data(), mask}, rows, C,
-                            aligned);
-    };
-    if (!(p.p > 0 ? held.template operator()<true>() : held.template operator()<false>())) {
-      return residual_norm_in_steps(out, sum, mean, rstd, x, residual, weight, bias, p);
-    }
-    y.finish();
-    stored.finish();
-  });
-}
-
-void residual_norm_grad(const View& dx, const View& dresidual, const View& dweight, const View& dbias,
-                        const View& dout, const View& dsum, const View& sum, const View& mean,
-                        const View& rstd, const View& weight, const ResidualNorm& p) {
-  run_norm_grad(dresidual, dweight, dbias, dout, sum, mean, rstd, weight, dsum);
-  if (!dx.data || dx.data == dresidual.data) return;
-  if (p.p > 0) return dropout(dx, dresidual, p.p, p.seed, p.first_block);
-  copy(dx, dresidual);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda
