@@ -55,9 +55,9 @@ void convolve_by_loops(T* out, const T* x, const T* weight, const T* bias, const
                 const int64_t ih = oh * w.stride - w.padding + kh * w.dilation;
                 const int64_t iw = ow * w.stride - w.padding + kw * w.dilation;
                 if (ih < 0 || ih >= s.H || iw < 0 || iw >= s.W) continue;
-                sum +=
-                    static_cast<double>(weight[((m * s.group_c + c) * w.kernel_h + kh) * w.kernel_w + kw]) *
-                    static_cast<double>(x[((n * s.C + first_channel + c) * s.H + ih) * s.W + iw]);
+                const T pixel = x[((n * s.C + first_channel + c) * s.H + ih) * s.W + iw];
+                const T tap = weight[((m * s.group_c + c) * w.kernel_h + kh) * w.kernel_w + kw];
+                sum += static_cast<double>(tap) * static_cast<double>(pixel);
               }
             }
           }
