@@ -92,13 +92,20 @@ inline std::string guess(const Numbers& got, const Numbers& want, const std::vec
     return "NaN from row " + std::to_string(line) +
            " on: inf - inf, 0 / 0, or a value that was never written";
   }
+  if (every([&](size_t i) {
+        return std::isfinite(want[i]) && std::abs(got[i] - want[i]) <= 1e-5 * std::abs(want[i]);
+      })) {
+    return "right to some six digits: computed in float, or with a constant of so few";
+  }
+  if (every([&](size_t i) { return std::isinf(got[i]); }))
+    return "infinite: it overflowed, or the logarithm of 0";
   bool untouched = false;
   for (size_t i = 0; i < n; ++i) untouched = untouched || (wrong[i] && std::abs(got[i]) > 1e30);
   if (untouched) {
     return "values that were never written (memory starts as rubbish), from " +
            index_of(shape, static_cast<int64_t>(first)).str() + " on";
   }
-  if (shape.size() == 2 && n > 1) {
+  if (shape.size() == 2 && shape[0] > 1 && shape[1] > 1) {
     bool transposed = true;
     for (int64_t r = 0; r < shape[0] && transposed; ++r) {
       for (int64_t c = 0; c < shape[1] && transposed; ++c) {

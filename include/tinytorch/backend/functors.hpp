@@ -5,6 +5,7 @@
 // double, int32_t (also for the narrow integers and bool) or int64_t. Integer arithmetic wraps.
 #pragma once
 
+#include <tinytorch/backend/activation.hpp>
 #include <tinytorch/backend/parameters.hpp>
 #include <tinytorch/core/dtype.hpp>
 #include <tinytorch/core/scalar_math.hpp>
@@ -111,11 +112,6 @@ TT_HOST_DEVICE inline To convert(From x) {
   }
 }
 
-inline constexpr double kSqrtHalf = 0.70710678118654752440;       // 1 / sqrt(2)
-inline constexpr double kInvSqrtTwoPi = 0.39894228040143267794;   // 1 / sqrt(2 pi)
-inline constexpr double kSqrtTwoOverPi = 0.79788456080286535588;  // sqrt(2 / pi)
-inline constexpr double kGeluCubic = 0.044715;
-
 // a^b. Positive a: exp(b log a) in double; otherwise the rules of C's pow, branch-free. Inlined by order: a
 // loop with a call in it does not vectorize, and this is long enough for the compiler to prefer the call.
 TT_HOST_DEVICE [[gnu::always_inline]] inline float power(float a, float b) {
@@ -139,11 +135,6 @@ TT_HOST_DEVICE [[gnu::always_inline]] inline float power(float a, float b) {
 }
 TT_HOST_DEVICE inline double power(double a, double b) { return std::pow(a, b); }
 
-template <class T>
-TT_HOST_DEVICE inline T gelu_tanh_inner(T x) {
-  return T(kSqrtTwoOverPi) * (x + T(kGeluCubic) * x * x * x);
-}
-
 template <UnaryFn fn, class T>
 TT_HOST_DEVICE inline T unary_value(T x, [[maybe_unused]] T p0, [[maybe_unused]] T p1) {
   using enum UnaryFn;
@@ -155,7 +146,7 @@ TT_HOST_DEVICE inline T unary_value(T x, [[maybe_unused]] T p0, [[maybe_unused]]
     return low > p1 ? p1 : low;
   }
   if constexpr (fn == logical_not) return x == T(0) ? T(1) : T(0);
-  if constexpr (fn == relu) return x < T(0) ? T(0) : x;
+  if constexpr (fn == relu) return relu_value(x);
   if constexpr (std::is_integral_v<T>) {
     using U = std::make_unsigned_t<T>;
     if constexpr (fn == neg) return static_cast<T>(U(0) - static_cast<U>(x));
@@ -175,31 +166,13 @@ TT_HOST_DEVICE inline T unary_value(T x, [[maybe_unused]] T p0, [[maybe_unused]]
     if constexpr (fn == sin) return math::sin(x);
     if constexpr (fn == cos) return math::cos(x);
     if constexpr (fn == tanh) return math::tanh(x);
-    if constexpr (fn == sigmoid) return math::sigmoid(x);
+    if constexpr (fn == sigmoid) return sigmoid_value(x);
     if constexpr (fn == erf) return math::erf(x);
-    if constexpr (fn == leaky_relu) return x < T(0) ? x * p0 : x;
-    if constexpr (fn == silu) return x * math::sigmoid(x);
-    if constexpr (fn == gelu) return T(0.5) * x * (T(1) + math::erf(x * T(kSqrtHalf)));
-    if constexpr (fn == gelu_tanh) return T(0.5) * x * (T(1) + math::tanh(gelu_tanh_inner(x)));
+    if constexpr (fn == leaky_relu) return leaky_relu_value(x, p0);
+    if constexpr (fn == silu) return silu_value(x);
+    if constexpr (fn == gelu) return gelu_value(x);
+    if constexpr (fn == gelu_tanh) return gelu_tanh_value(x);
   }
-}
-
-// d gelu(x)/dx = Phi(x) + x phi(x)
-template <class T>
-TT_HOST_DEVICE inline T gelu_derivative(T x) {
-  const T cdf = T(0.5) * (T(1) + math::erf(x * T(kSqrtHalf)));
-  return cdf + x * T(kInvSqrtTwoPi) * math::exp(T(-0.5) * x * x);
-}
-template <class T>
-TT_HOST_DEVICE inline T gelu_tanh_derivative(T x) {
-  const T t = math::tanh(gelu_tanh_inner(x));
-  const T inner = T(kSqrtTwoOverPi) * (T(1) + T(3 * kGeluCubic) * x * x);
-  return T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * inner;
-}
-template <class T>
-TT_HOST_DEVICE inline T silu_derivative(T x) {
-  const T s = math::sigmoid(x);
-  return s * (T(1) + x * (T(1) - s));
 }
 
 template <BinaryFn fn, class T>
@@ -250,7 +223,7 @@ TT_HOST_DEVICE inline T loss_value(T x, T t) {
 template <PointwiseLoss fn, class T>
 TT_HOST_DEVICE inline T loss_derivative(T x, T t) {
   if constexpr (fn == PointwiseLoss::mse) return T(2) * (x - t);
-  if constexpr (fn == PointwiseLoss::bce_with_logits) return math::sigmoid(x) - t;
+  if constexpr (fn == PointwiseLoss::bce_with_logits) return sigmoid_value(x) - t;
 }
 // By the target.
 template <PointwiseLoss fn, class T>

@@ -144,14 +144,6 @@ TT_HOST_DEVICE inline float tanh(float x) {
 }
 TT_HOST_DEVICE inline double tanh(double x) { return std::tanh(x); }
 
-// From e^-|x| on both sides, so that no power overflows and small results keep their digits.
-template <class T>
-TT_HOST_DEVICE inline T sigmoid(T x) {
-  const T e = math::exp(x < T(0) ? x : -x);
-  const T r = T(1) / (T(1) + e);
-  return x < T(0) ? e * r : r;
-}
-
 // Below 1: x P(x^2). Above: 1 - exp(Q(x)), Q a fit of log(erfc). Coefficients: Chebyshev fits on [0,1],
 // [0.95,4].
 TT_HOST_DEVICE inline float erf(float x) {

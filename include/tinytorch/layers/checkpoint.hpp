@@ -71,14 +71,9 @@ inline double real(const Metadata& m, const std::string& key, const std::string&
   return number<double>(m, key, path, loc, [](const char* s, char** end) { return std::strtod(s, end); });
 }
 
-}  // namespace checkpoint
-
-inline void save_checkpoint(const std::string& path, const Module& model, const Optimizer& optimizer,
-                            const BatchSource& loader, const RunState& run, TT_LOC) {
-  StateDict tensors;
-  for (const auto& [name, tensor] : model.state_dict()) tensors.emplace("model." + name, tensor);
-  for (const auto& [name, tensor] : optimizer.state_dict()) tensors.emplace("optimizer." + name, tensor);
-  const Metadata metadata{
+// Everything of a run that is a number, and back.
+inline Metadata metadata_of(const BatchSource& loader, const RunState& run) {
+  return {
       {"format", kCheckpointFormat},
       {"step", std::to_string(run.step)},
       {"loader", loader.signature()},
@@ -87,44 +82,65 @@ inline void save_checkpoint(const std::string& path, const Module& model, const 
       {"random.seed", std::to_string(run.random.seed)},
       {"random.next_block", std::to_string(run.random.next_block)},
       {"epoch.samples", std::to_string(run.samples)},
-      {"epoch.loss_sum", checkpoint::exact(run.loss_sum)},
-      {"epoch.metric_sum", checkpoint::exact(run.metric_sum)},
+      {"epoch.loss_sum", exact(run.loss_sum)},
+      {"epoch.metric_sum", exact(run.metric_sum)},
   };
-  save_safetensors(path, tensors, metadata, loc);
 }
-
-// Restores model, optimizer, loader position and the default generator. The model, optimizer and loader must
-// be built as they were; what does not fit is named, and then nothing has been changed.
-inline RunState load_checkpoint(const std::string& path, Module& model, Optimizer& optimizer,
-                                BatchSource& loader, TT_LOC) {
-  Metadata m;
-  const TensorMap tensors = load_safetensors(path, &m, loc);
-  const std::string format = checkpoint::field(m, "format", path, loc);
+inline RunState run_of(const Metadata& m, const std::string& path, Loc loc) {
+  RunState run;
+  run.step = integer(m, "step", path, loc);
+  run.loader = {integer(m, "loader.epoch", path, loc), integer(m, "loader.batch", path, loc)};
+  run.random = {natural(m, "random.seed", path, loc), natural(m, "random.next_block", path, loc)};
+  run.samples = integer(m, "epoch.samples", path, loc);
+  run.loss_sum = real(m, "epoch.loss_sum", path, loc);
+  run.metric_sum = real(m, "epoch.metric_sum", path, loc);
+  return run;
+}
+// A file that is no checkpoint: TT-CKPT-01. One of a loader with other data or options: TT-CKPT-02.
+inline void require_fit(const Metadata& m, const BatchSource& loader, const std::string& path, Loc loc) {
+  const std::string format = field(m, "format", path, loc);
   if (format != kCheckpointFormat) {
     fail("TT-CKPT-01", path + ": expected the format " + kCheckpointFormat + ", found '" + format + "'", loc);
   }
-  const std::string signature = checkpoint::field(m, "loader", path, loc);
+  const std::string signature = field(m, "loader", path, loc);
   if (signature != loader.signature()) {
     fail("TT-CKPT-02",
          path + ": the data loader differs\n  saved: " + signature + "\n  here:  " + loader.signature() +
              "\n  hint: resume with the same data and options",
          loc);
   }
-  RunState run;
-  run.step = checkpoint::integer(m, "step", path, loc);
-  run.loader = {checkpoint::integer(m, "loader.epoch", path, loc),
-                checkpoint::integer(m, "loader.batch", path, loc)};
-  run.random = {checkpoint::natural(m, "random.seed", path, loc),
-                checkpoint::natural(m, "random.next_block", path, loc)};
-  run.samples = checkpoint::integer(m, "epoch.samples", path, loc);
-  run.loss_sum = checkpoint::real(m, "epoch.loss_sum", path, loc);
-  run.metric_sum = checkpoint::real(m, "epoch.metric_sum", path, loc);
-
-  StateDict of_model, of_optimizer;
+}
+// The tensors whose names begin with `prefix`, without it.
+inline StateDict entries_under(const TensorMap& tensors, const std::string& prefix) {
+  StateDict found;
   for (const auto& [name, tensor] : tensors) {
-    if (name.rfind("model.", 0) == 0) of_model.emplace(name.substr(6), tensor);
-    if (name.rfind("optimizer.", 0) == 0) of_optimizer.emplace(name.substr(10), tensor);
+    if (name.rfind(prefix, 0) == 0) found.emplace(name.substr(prefix.size()), tensor);
   }
+  return found;
+}
+
+}  // namespace checkpoint
+
+// The model's state_dict under "model.", the optimizer's under "optimizer.", and metadata_of(loader, run).
+inline void save_checkpoint(const std::string& path, const Module& model, const Optimizer& optimizer,
+                            const BatchSource& loader, const RunState& run, TT_LOC) {
+  StateDict tensors;
+  for (const auto& [name, tensor] : model.state_dict()) tensors.emplace("model." + name, tensor);
+  for (const auto& [name, tensor] : optimizer.state_dict()) tensors.emplace("optimizer." + name, tensor);
+  save_safetensors(path, tensors, checkpoint::metadata_of(loader, run), loc);
+}
+
+// Restores model, optimizer, loader position and the default generator, and returns the run's numbers. The model,
+// optimizer and loader must be built as they were. What does not fit is named (require_fit, require_same_entries),
+// before anything has been changed.
+inline RunState load_checkpoint(const std::string& path, Module& model, Optimizer& optimizer,
+                                BatchSource& loader, TT_LOC) {
+  Metadata metadata;
+  const TensorMap tensors = load_safetensors(path, &metadata, loc);
+  checkpoint::require_fit(metadata, loader, path, loc);
+  const RunState run = checkpoint::run_of(metadata, path, loc);
+  const StateDict of_model = checkpoint::entries_under(tensors, "model.");
+  const StateDict of_optimizer = checkpoint::entries_under(tensors, "optimizer.");
   require_same_entries("load_checkpoint", "this model", model.state_dict(), of_model, loc);
   require_same_entries("load_checkpoint", "this optimizer", optimizer.state_dict(), of_optimizer, loc);
   loader.set_state(run.loader, loc);

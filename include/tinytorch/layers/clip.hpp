@@ -83,9 +83,19 @@ inline double gradient_norm(const Tensors& parameters, TT_LOC) {
   return std::sqrt(total);
 }
 
-// Scales all gradients so that their common norm is at most `limit`; returns the norm before. A norm that is
-// not finite leaves the gradients as they are: scaling cannot repair them, and the caller should skip the
-// step. While a CUDA graph is captured there is no norm yet, and NaN is returned.
+// Scales all gradients by one factor so that their common norm is at most `limit`; returns the norm before. A norm
+// that is not finite leaves the gradients as they are: scaling cannot repair them, and the caller should skip the
+// step.
+inline double clip_by_norm(const Tensors& parameters, double limit, TT_LOC) {
+  const double norm_before = gradient_norm(parameters, loc);
+  if (!std::isfinite(norm_before) || norm_before <= limit) return norm_before;
+  for (const Tensor& p : parameters) {
+    if (const Tensor g = p.grad()) scale_gradient(g, limit / norm_before, loc);
+  }
+  return norm_before;
+}
+
+// The same. While a CUDA graph is captured there is no norm yet, and NaN is returned.
 // Optimizer::step_clipped() clips and steps in one pass.
 inline double clip_gradient_norm(const Tensors& parameters, double limit, TT_LOC) {
   if (!(limit > 0)) fail("TT-OPT-09", "clip_gradient_norm: the limit must be above 0", loc);
@@ -95,14 +105,10 @@ inline double clip_gradient_norm(const Tensors& parameters, double limit, TT_LOC
     if (!gradients.empty()) clip_gradient_norm_on_device(gradients, limit, loc);
     return std::nan("");
   }
-  const double norm_before = gradient_norm(parameters, loc);
-  if (!std::isfinite(norm_before) || norm_before <= limit) return norm_before;
-  for (const Tensor& p : parameters) {
-    if (const Tensor g = p.grad()) scale_gradient(g, limit / norm_before, loc);
-  }
-  return norm_before;
+  return clip_by_norm(parameters, limit, loc);
 }
 
+// Cuts every element of every gradient to [-limit, limit]; NaN stays.
 inline void clip_gradient_value(const Tensors& parameters, double limit, TT_LOC) {
   if (!(limit > 0)) fail("TT-OPT-09", "clip_gradient_value: the limit must be above 0", loc);
   NoGrad no_grad;

@@ -34,6 +34,7 @@ class DataLoader : public BatchSource {
   DataLoader& operator=(const DataLoader&) = delete;
 
   int64_t samples() const { return inputs_.size(0); }
+  // Full batches, and unless it is dropped the last one with the rest.
   int64_t batches_per_epoch() const {
     const int64_t n = samples(), b = options_.batch_size;
     return options_.drop_last ? n / b : (n + b - 1) / b;
@@ -119,6 +120,7 @@ inline DataLoader::DataLoader(const Tensor& inputs, const Tensor& targets, DataL
   }
 }
 
+// 0 to samples() - 1; if shuffled, every order equally likely, and a function of the seed and the epoch alone:
 // Fisher-Yates with one Philox block per exchange; the epoch is the stream.
 inline std::vector<int64_t> DataLoader::order(int64_t epoch) const {
   std::vector<int64_t> samples_in_order(static_cast<size_t>(samples()));
@@ -131,6 +133,7 @@ inline std::vector<int64_t> DataLoader::order(int64_t epoch) const {
   return samples_in_order;
 }
 
+// Rows rows[0], ... of a contiguous tensor of any dtype, as a new one [count, ...].
 // Workers copy with memcpy rather than with tensor ops, which would start their own team of threads in each.
 inline Tensor copy_rows(const Tensor& from, const int64_t* rows, int64_t count) {
   Shape shape = from.shape();
@@ -168,6 +171,7 @@ inline Tensor DataLoader::augmented_rows(const Epoch& epoch, int64_t first, int6
   return out;
 }
 
+// Batch `number` of an epoch: inputs and targets of the samples at its place in the order; fewer in the last one.
 inline Batch DataLoader::make_batch(const Epoch& epoch, int64_t number) const {
   const int64_t first = number * options_.batch_size;
   const int64_t count = std::min(options_.batch_size, samples() - first);
@@ -185,6 +189,8 @@ inline void DataLoader::start_epoch() {
   }
 }
 
+// The batch at state_, which then moves on. Behind the last batch: nothing, and on to the next epoch (set_state, so
+// that its order is made anew). An epoch is started when its first batch is asked for.
 inline std::optional<Batch> DataLoader::next() {
   if (state_.batch >= batches_per_epoch()) {
     set_state({state_.epoch + 1, 0});

@@ -2,6 +2,7 @@
 //
 //   Xavier   Var[w] = gain^2 * 2 / (fan_in + fan_out)   for tanh, sigmoid, linear   (Glorot and Bengio, 2010)
 //   Kaiming  Var[w] = gain^2 / fan_in                   gain^2 = 2 for ReLU         (He et al., 2015)
+//            with gain 1 it keeps the variance of a linear layer's output           (LeCun et al., 1998)
 // A uniform distribution on [-a, a] has variance a^2 / 3, hence a = sqrt(3 Var).
 //
 // Weights are [out, in] or [out, in, KH, KW]: fan_in = in KH KW, fan_out = out KH KW. Every function draws
@@ -17,6 +18,8 @@ namespace tinytorch::inline TT_BUILD::init {
 struct Fans {
   int64_t in = 0, out = 0;
 };
+// How many inputs an output adds up, and how many outputs an input goes to. A weight of rank 0 or 1 has neither:
+// TT-NN-10.
 inline Fans fans_of(const Tensor& weight, TT_LOC) {
   if (weight.rank() < 2) {
     fail("TT-NN-10",
@@ -49,6 +52,7 @@ inline void normal(Tensor t, double mean, double deviation, Generator& generator
   t.add_(full(Shape{}, mean, t.dtype(), t.device()));
 }
 
+// Standard deviations: the square roots of the variances above.
 inline double xavier_deviation(const Tensor& t, double gain) {
   const Fans fans = fans_of(t);
   return gain * std::sqrt(2.0 / static_cast<double>(fans.in + fans.out));
@@ -57,6 +61,7 @@ inline double kaiming_deviation(const Tensor& t, double gain) {
   return gain / std::sqrt(static_cast<double>(fans_of(t).in));
 }
 
+// Normal with that deviation, or uniform on [-a, a] with the same variance.
 inline void xavier_normal(Tensor t, double gain = 1, Generator& generator = default_generator()) {
   normal(t, 0, xavier_deviation(t, gain), generator);
 }

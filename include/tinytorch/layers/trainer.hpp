@@ -108,13 +108,7 @@ class Trainer {
     const int64_t batches = loader_.batches_per_epoch();
     while (loader_.state().batch < batches) {
       if (out_of_steps()) return false;
-      report.lr = options_.schedule ? options_.schedule(run_.step) : optimizer_.lr();
-      optimizer_.set_lr(report.lr);
-      report.gradient_norm = train_step();
-      if (options_.checkpoint_every > 0 && !options_.checkpoint_path.empty() &&
-          run_.step % options_.checkpoint_every == 0) {
-        save(options_.checkpoint_path);
-      }
+      run_step(report);
       char text[64];
       std::snprintf(text, sizeof text, "loss %.4f", run_.loss_sum / static_cast<double>(run_.samples));
       progress_.update(loader_.state().batch, batches, text);
@@ -128,7 +122,22 @@ class Trainer {
     return true;
   }
 
-  // Samples in the batches of the step that begins at the loader's position.
+  // One optimizer step. Before it the schedule's rate for step run_.step, counted from 0, if there is a schedule;
+  // after it a checkpoint, if there is a path and `checkpoint_every` divides the steps taken. Fills report.lr and
+  // report.gradient_norm.
+  void run_step(EpochReport& report) {
+    report.lr = options_.schedule ? options_.schedule(run_.step) : optimizer_.lr();
+    optimizer_.set_lr(report.lr);
+    report.gradient_norm = train_step();
+    if (options_.checkpoint_every > 0 && !options_.checkpoint_path.empty() &&
+        run_.step % options_.checkpoint_every == 0) {
+      save(options_.checkpoint_path);
+    }
+  }
+
+  // Samples in the `accumulate` batches of the step that begins at the loader's position: fewer where the epoch ends
+  // before, in its last, partial batch or in a last step of fewer batches. Samples that drop_last leaves out are not
+  // served, and do not count.
   int64_t samples_of_step() const {
     const int64_t per_batch = loader_.options().batch_size;
     const int64_t first = loader_.state().batch * per_batch;
@@ -136,7 +145,12 @@ class Trainer {
     return std::min(options_.accumulate * per_batch, end - first);
   }
 
-  // Returns the gradient norm, if it is needed for clipping.
+  // Gradients to zero; the batches of this step, each forward and backward, with its share of the step's samples as
+  // its weight, so that the gradients add up to that of one large batch; clip; update; count. Returns the gradient
+  // norm before clipping, or kNotMeasured when options_.clip_norm is 0.
+  // For each batch: run_.samples, run_.loss_sum and, with a metric, run_.metric_sum grow, weighted by its samples. A
+  // loss that is not finite: TT-TRAIN-02. sums_ (gradient_sum.hpp), if it exists, takes each gradient after backward()
+  // and gives back their sum at the end.
   double train_step() {
     optimizer_.zero_grad();
     if (sums_) sums_->clear();

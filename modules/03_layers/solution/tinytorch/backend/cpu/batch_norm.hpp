@@ -1,0 +1,264 @@
+// Normalization of channels on the CPU: batch_norm and group_norm, forward and backward. x is [N, C, S]: N samples, C
+// channels, S positions (1, or H W of images); element (n, c, s) lies at (n C + c) S + s.
+//
+//   y = (x - mean) rstd w[c] + b[c],  rstd = 1 / sqrt(var + eps)
+//   batch_norm: mean and var of a channel over N and S; group_norm: of C / G channels of one sample.
+//
+// You write batch_norm's three functions of one channel; group_norm is given. Sources: Ioffe and Szegedy, "Batch
+// normalization", 2015; Wu and He, "Group normalization", 2018.
+#pragma once
+
+#include <tinytorch/backend/parameters.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// x [N, C, ...]; mean, var [C] in the compute type (f32, or f64 for f64); var biased.
+TT_API void channel_moments(const View& mean, const View& var, const View& x);
+// out = (x - mean) / sqrt(var + eps) w + b; weight, bias [C] or without data.
+TT_API void batch_norm(const View& out, const View& x, const View& mean, const View& var, const View& weight,
+                       const View& bias, double eps);
+// of_batch: mean and var were computed from x; then gmean, gvar are gradients flowing into them (or without
+// data).
+TT_API void batch_norm_grad(const BatchNormGrads& out, const View& dy, const View& x, const View& mean,
+                            const View& var, const View& weight, double eps, bool of_batch, const View& gmean,
+                            const View& gvar);
+
+// mean, rstd [N, G] in the compute type.
+TT_API void group_norm(const View& out, const View& mean, const View& rstd, const View& x, int64_t groups,
+                       const View& weight, const View& bias, double eps);
+TT_API void group_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
+                            const View& x, const View& mean, const View& rstd, int64_t groups,
+                            const View& weight);
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+
+#if TT_BACKEND_BODIES
+#include <cmath>
+#include <tinytorch/backend/cpu/dense.hpp>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+struct BatchShape {
+  int64_t N, C, S = 1;
+  int64_t at(int64_t n, int64_t c, int64_t s) const { return (n * C + c) * S + s; }
+  double count() const { return static_cast<double>(N * S); }  // values of one channel
+};
+inline BatchShape batch_shape(const View& x) {
+  BatchShape shape{x.shape[0], x.shape[1]};
+  for (int d = 2; d < x.rank(); ++d) shape.S *= x.shape[d];
+  return shape;
+}
+
+// --- One channel c. T is float or double; sums in double. ------------------------------------------------------
+
+struct Moments {
+  double mean, var;
+};
+
+// Mean, and mean of squared distances from it, of the N S values of channel c. Two passes: the mean of squares less
+// the square of the mean would cancel where the mean is large.
+template <class T>
+Moments moments_of_channel(const T* x, const BatchShape& shape, int64_t c) {
+  double mean = 0, var = 0;
+  for (int64_t n = 0; n < shape.N; ++n) {
+    for (int64_t s = 0; s < shape.S; ++s) mean += static_cast<double>(x[shape.at(n, c, s)]);
+  }
+  mean /= shape.count();
+  for (int64_t n = 0; n < shape.N; ++n) {
+    for (int64_t s = 0; s < shape.S; ++s) {
+      const double distance = static_cast<double>(x[shape.at(n, c, s)]) - mean;
+      var += distance * distance;
+    }
+  }
+  return {mean, var / shape.count()};
+}
+
+// y = (x - mean) rstd weight + bias for all values of channel c.
+template <class T>
+void normalize_channel(T* y, const T* x, const BatchShape& shape, int64_t c, double mean, double rstd,
+                       double weight, double bias) {
+  for (int64_t n = 0; n < shape.N; ++n) {
+    for (int64_t s = 0; s < shape.S; ++s) {
+      const int64_t i = shape.at(n, c, s);
+      y[i] = static_cast<T>((static_cast<double>(x[i]) - mean) * rstd * weight + bias);
+    }
+  }
+}
+
+// What flows back through the mean and the variance of channel c, when they were computed from this batch. With
+// h = (x - mean) rstd, and means over the channel:
+//   dx = weight rstd (dy - mean(dy) - h mean(dy h))
+template <class T>
+void channel_grad(T* dx, const T* dy, const T* x, const BatchShape& shape, int64_t c, double mean,
+                  double rstd, double weight) {
+  double sum = 0, dot = 0;
+  for (int64_t n = 0; n < shape.N; ++n) {
+    for (int64_t s = 0; s < shape.S; ++s) {
+      const int64_t i = shape.at(n, c, s);
+      sum += static_cast<double>(dy[i]);
+      dot += static_cast<double>(dy[i]) * (static_cast<double>(x[i]) - mean) * rstd;
+    }
+  }
+  for (int64_t n = 0; n < shape.N; ++n) {
+    for (int64_t s = 0; s < shape.S; ++s) {
+      const int64_t i = shape.at(n, c, s);
+      const double h = (static_cast<double>(x[i]) - mean) * rstd;
+      dx[i] = static_cast<T>(weight * rstd *
+                             (static_cast<double>(dy[i]) - sum / shape.count() - h * dot / shape.count()));
+    }
+  }
+}
+
+// --- Given: all channels ---------------------------------------------------------------------------------------
+
+// Element c of a vector of any floating dtype, or `otherwise` where there is no vector.
+inline double element(const View& v, int64_t c, double otherwise) {
+  if (!v.data) return otherwise;
+  double value = 0;
+  dispatch(v.dtype, [&]<class T>(T*) { value = convert<double>(v.as<const T>()[c * v.strides[0]]); });
+  return value;
+}
+inline void put(const View& v, int64_t c, double value) {
+  if (!v.data) return;
+  dispatch(v.dtype, [&]<class T>(T*) { v.as<T>()[c * v.strides[0]] = convert<T>(value); });
+}
+
+TT_API void channel_moments(const View& mean, const View& var, const View& x) {
+  const BatchShape shape = batch_shape(x);
+  dispatch_floating(x.dtype, [&]<class T>(T*) {
+    const DenseInput<T> in(x);
+    for (int64_t c = 0; c < shape.C; ++c) {
+      const Moments found = moments_of_channel(in.data(), shape, c);
+      put(mean, c, found.mean);
+      put(var, c, found.var);
+    }
+  });
+}
+
+TT_API void batch_norm(const View& out, const View& x, const View& mean, const View& var, const View& weight,
+                       const View& bias, double eps) {
+  if (out.numel() == 0) return;
+  const BatchShape shape = batch_shape(x);
+  dispatch_floating(x.dtype, [&]<class T>(T*) {
+    const DenseInput<T> in(x);
+    DenseOutput<T> to(out);
+    for (int64_t c = 0; c < shape.C; ++c) {
+      normalize_channel(to.data(), in.data(), shape, c, element(mean, c, 0),
+                        1 / std::sqrt(element(var, c, 0) + eps), element(weight, c, 1), element(bias, c, 0));
+    }
+    to.finish();
+  });
+}
+
+// Sums over a channel, or over one of its samples: of dy, and of dy (x - mean).
+struct GradSums {
+  double dy = 0, dy_x = 0;
+};
+template <class T>
+GradSums grad_sums(const T* dy, const T* x, const BatchShape& shape, int64_t n0, int64_t n1, int64_t c,
+                   double mean) {
+  GradSums sums;
+  for (int64_t n = n0; n < n1; ++n) {
+    for (int64_t s = 0; s < shape.S; ++s) {
+      const int64_t i = shape.at(n, c, s);
+      sums.dy += static_cast<double>(dy[i]);
+      sums.dy_x += static_cast<double>(dy[i]) * (static_cast<double>(x[i]) - mean);
+    }
+  }
+  return sums;
+}
+
+TT_API void batch_norm_grad(const BatchNormGrads& out, const View& dy, const View& x, const View& mean,
+                            const View& var, const View& weight, double eps, bool of_batch, const View& gmean,
+                            const View& gvar) {
+  const BatchShape shape = batch_shape(x);
+  dispatch_floating(x.dtype, [&]<class T>(T*) {
+    const DenseInput<T> grad(dy), in(x);
+    DenseOutput<T> dx(out.dx);
+    for (int64_t c = 0; c < shape.C; ++c) {
+      const double center = element(mean, c, 0), rstd = 1 / std::sqrt(element(var, c, 0) + eps);
+      const double w = element(weight, c, 1);
+      const GradSums sums = grad_sums(grad.data(), in.data(), shape, 0, shape.N, c, center);
+      put(out.dweight, c, sums.dy_x * rstd);
+      put(out.dbias, c, sums.dy);
+      put(out.dmean, c, -w * rstd * sums.dy);
+      put(out.dvar, c, -0.5 * w * rstd * rstd * rstd * sums.dy_x);
+      if (!out.dx.data) continue;
+      if (!of_batch) {  // given statistics do not depend on x
+        normalize_channel(dx.data(), grad.data(), shape, c, 0, rstd, w, 0);
+        continue;
+      }
+      channel_grad(dx.data(), grad.data(), in.data(), shape, c, center, rstd, w);
+      const double by_mean = element(gmean, c, 0) / shape.count(),
+                   by_var = 2 * element(gvar, c, 0) / shape.count();
+      for (int64_t i = 0; (gmean.data || gvar.data) && i < shape.N * shape.S; ++i) {
+        const int64_t at = shape.at(i / shape.S, c, i % shape.S);
+        dx.data()[at] += static_cast<T>(by_mean + by_var * (static_cast<double>(in.data()[at]) - center));
+      }
+    }
+    if (out.dx.data) dx.finish();
+  });
+}
+
+TT_API void group_norm(const View& out, const View& mean, const View& rstd, const View& x, int64_t groups,
+                       const View& weight, const View& bias, double eps) {
+  if (out.numel() == 0) return;
+  const BatchShape shape = batch_shape(x);
+  const int64_t group_c = shape.C / groups, length = group_c * shape.S;
+  dispatch_floating(x.dtype, [&]<class T>(T*) {
+    const DenseInput<T> in(x);
+    DenseOutput<T> to(out);
+    for (int64_t group = 0; group < shape.N * groups; ++group) {  // its values lie side by side
+      const Moments found = moments_of_channel(in.data() + group * length, {1, 1, length}, 0);
+      const double scale = 1 / std::sqrt(found.var + eps);
+      mean.as<T>()[group] = static_cast<T>(found.mean);
+      rstd.as<T>()[group] = static_cast<T>(scale);
+      for (int64_t c = group * group_c; c < (group + 1) * group_c; ++c) {  // counts through all samples
+        normalize_channel(to.data(), in.data(), {1, shape.N * shape.C, shape.S}, c, found.mean, scale,
+                          element(weight, c % shape.C, 1), element(bias, c % shape.C, 0));
+      }
+    }
+    to.finish();
+  });
+}
+
+TT_API void group_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
+                            const View& x, const View& mean, const View& rstd, int64_t groups,
+                            const View& weight) {
+  const BatchShape shape = batch_shape(x);
+  const int64_t group_c = shape.C / groups;
+  const double length = static_cast<double>(group_c * shape.S);
+  dispatch_floating(x.dtype, [&]<class T>(T*) {
+    const DenseInput<T> grad(dy), in(x);
+    DenseOutput<T> to(dx);
+    std::vector<double> weight_sum(static_cast<size_t>(shape.C)), bias_sum(weight_sum.size());
+    for (int64_t group = 0; group < shape.N * groups; ++group) {
+      const int64_t n = group / groups, first = group % groups * group_c;
+      const double center = static_cast<double>(mean.as<const T>()[group]);
+      const double scale = static_cast<double>(rstd.as<const T>()[group]);
+      double sum_g = 0, sum_gh = 0;
+      for (int64_t c = first; c < first + group_c; ++c) {
+        const GradSums sums = grad_sums(grad.data(), in.data(), shape, n, n + 1, c, center);
+        weight_sum[static_cast<size_t>(c)] += sums.dy_x * scale;
+        bias_sum[static_cast<size_t>(c)] += sums.dy;
+        sum_g += sums.dy * element(weight, c, 1);
+        sum_gh += sums.dy_x * scale * element(weight, c, 1);
+      }
+      for (int64_t i = 0; dx.data && i < group_c * shape.S; ++i) {
+        const int64_t c = first + i / shape.S, at = shape.at(n, c, i % shape.S);
+        const double h = (static_cast<double>(in.data()[at]) - center) * scale;
+        const double g = static_cast<double>(grad.data()[at]) * element(weight, c, 1);
+        to.data()[at] = static_cast<T>(scale * (g - sum_g / length - h * sum_gh / length));
+      }
+    }
+    if (dx.data) to.finish();
+    for (int64_t c = 0; c < shape.C; ++c) {
+      put(dweight, c, weight_sum[static_cast<size_t>(c)]);
+      put(dbias, c, bias_sum[static_cast<size_t>(c)]);
+    }
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#endif

@@ -1,0 +1,153 @@
+// Softmax, its logarithm and log-sum-exp on the CPU, with gradients, along any dimension.
+//
+//   softmax(x)_i = e^(x_i - max) / sum_j e^(x_j - max)        log_softmax(x)_i = x_i - max - log(sum)
+//
+// Subtracting the maximum changes nothing in exact arithmetic and keeps e^x from overflowing. You write the five
+// functions of one row; the rest brings rows of any dtype, layout and dimension to them.
+#pragma once
+
+#include <tinytorch/backend/view.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// All operands of one shape and floating dtype; out, y and dx, dy may be the same memory.
+TT_API void softmax(const View& out, const View& x, int dim);
+TT_API void log_softmax(const View& out, const View& x, int dim);
+TT_API void softmax_grad(const View& dx, const View& dy, const View& y, int dim);
+TT_API void log_softmax_grad(const View& dx, const View& dy, const View& y, int dim);
+// out = log(sum(exp(x))) over the dimensions d with reduced[d]; out holds the others in order.
+TT_API void logsumexp(const View& out, const View& x, const bool* reduced);
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+
+#if TT_BACKEND_BODIES
+#include <cmath>
+#include <limits>
+#include <tinytorch/backend/cpu/dense.hpp>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// --- One row of n values side by side. T is float or double. ---------------------------------------------------
+
+// out_i = e^(x_i - max) / sum. Three passes: the largest value; the powers, stored and summed; the division.
+// Sum in double: of 50,000 terms, float would lose three digits.
+template <class T>
+void softmax_of_row(T* out, const T* x, int64_t n) {
+  T largest = x[0];
+  for (int64_t i = 1; i < n; ++i) largest = std::max(largest, x[i]);
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    out[i] = std::exp(x[i] - largest);
+    sum += static_cast<double>(out[i]);
+  }
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(static_cast<double>(out[i]) / sum);
+}
+
+// out_i = (x_i - max) - log(sum of e^(x_j - max)). Not the logarithm of softmax: where that is rounded to 0, this
+// is an ordinary number such as -200.
+template <class T>
+void log_softmax_of_row(T* out, const T* x, int64_t n) {
+  T largest = x[0];
+  for (int64_t i = 1; i < n; ++i) largest = std::max(largest, x[i]);
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(std::exp(x[i] - largest));
+  const T log_sum = static_cast<T>(std::log(sum));
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i] - largest - log_sum;
+}
+
+// From the result y = softmax(x) and the gradient dy of the loss by y: each y_j depends on every x_i, and adding up
+// dy_j dy_j/dx_i over j leaves dx_i = y_i (dy_i - sum_j dy_j y_j).
+template <class T>
+void softmax_grad_of_row(T* dx, const T* dy, const T* y, int64_t n) {
+  double dot = 0;
+  for (int64_t i = 0; i < n; ++i) dot += static_cast<double>(dy[i]) * static_cast<double>(y[i]);
+  for (int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - static_cast<T>(dot));
+}
+
+// From y = log_softmax(x): dx_i = dy_i - e^y_i sum_j dy_j.
+template <class T>
+void log_softmax_grad_of_row(T* dx, const T* dy, const T* y, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(dy[i]);
+  for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - std::exp(y[i]) * static_cast<T>(sum);
+}
+
+// max + log(sum of e^(x_i - max)). An infinite maximum is not subtracted, because inf - inf is no number: a row of
+// -inf alone gives -inf, as does an empty one (n = 0), and a row that holds +inf gives +inf.
+template <class T>
+T logsumexp_of_row(const T* x, int64_t n) {
+  T largest = -std::numeric_limits<T>::infinity();
+  for (int64_t i = 0; i < n; ++i) largest = std::max(largest, x[i]);
+  const T shift = std::isinf(largest) ? T(0) : largest;
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(std::exp(x[i] - shift));
+  return shift + static_cast<T>(std::log(sum));
+}
+
+// --- All rows of a tensor --------------------------------------------------------------------------------------
+
+// f(out, a, b, n) on each row along `dim`, copied together where its values are `inner` apart. b may be absent.
+template <class T, class F>
+void for_each_softmax_row(const View& out, const View& a, const View& b, int dim, F&& f) {
+  if (out.numel() == 0) return;
+  const DenseInput<T> first(a), second(b);
+  DenseOutput<T> result(out);
+  const int64_t n = out.shape[dim];
+  int64_t inner = 1;
+  for (int d = dim + 1; d < out.rank(); ++d) inner *= out.shape[d];
+  std::vector<T> in(static_cast<size_t>(n)), in_b(in.size()), to(in.size());
+  for (int64_t row = 0; row < out.numel() / n; ++row) {
+    const int64_t start = row / inner * n * inner + row % inner;
+    for (int64_t i = 0; i < n; ++i) {
+      in[static_cast<size_t>(i)] = first.data()[start + i * inner];
+      if (b.data) in_b[static_cast<size_t>(i)] = second.data()[start + i * inner];
+    }
+    f(to.data(), in.data(), in_b.data(), n);
+    for (int64_t i = 0; i < n; ++i) result.data()[start + i * inner] = to[static_cast<size_t>(i)];
+  }
+  result.finish();
+}
+
+TT_API void softmax(const View& out, const View& x, int dim) {
+  dispatch_floating(x.dtype, [&]<class T>(T*) {
+    for_each_softmax_row<T>(out, x, {}, dim,
+                            [](T* to, const T* in, const T*, int64_t n) { softmax_of_row(to, in, n); });
+  });
+}
+TT_API void log_softmax(const View& out, const View& x, int dim) {
+  dispatch_floating(x.dtype, [&]<class T>(T*) {
+    for_each_softmax_row<T>(out, x, {}, dim,
+                            [](T* to, const T* in, const T*, int64_t n) { log_softmax_of_row(to, in, n); });
+  });
+}
+TT_API void softmax_grad(const View& dx, const View& dy, const View& y, int dim) {
+  dispatch_floating(dx.dtype,
+                    [&]<class T>(T*) { for_each_softmax_row<T>(dx, dy, y, dim, softmax_grad_of_row<T>); });
+}
+TT_API void log_softmax_grad(const View& dx, const View& dy, const View& y, int dim) {
+  dispatch_floating(
+      dx.dtype, [&]<class T>(T*) { for_each_softmax_row<T>(dx, dy, y, dim, log_softmax_grad_of_row<T>); });
+}
+
+TT_API void logsumexp(const View& out, const View& x, const bool* reduced) {
+  View rows{x.data, x.dtype, {}, {}};  // x with the reduced dimensions last
+  int64_t n = 1;
+  for (const bool last : {false, true}) {
+    for (int d = 0; d < x.rank(); ++d) {
+      if (reduced[d] != last) continue;
+      rows.shape.push_back(x.shape[d]);
+      rows.strides.push_back(x.strides[d]);
+      if (last) n *= x.shape[d];
+    }
+  }
+  dispatch_floating(x.dtype, [&]<class T>(T*) {
+    const DenseInput<T> in(rows);
+    DenseOutput<T> to(out);
+    for (int64_t r = 0; r < out.numel(); ++r) to.data()[r] = logsumexp_of_row(in.data() + r * n, n);
+    to.finish();
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#endif
