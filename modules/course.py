@@ -350,12 +350,12 @@ class Workshop:
             outcomes = list(pool.map(lambda job: self.compile(*job), jobs))
         return next((failed for failed, _ in outcomes if failed), None), [target for _, target in outcomes]
 
-    def precompiled(self, device, optimize):
-        folder = self.folder / f"precompiled{optimize}-{device}"
+    def precompiled(self, device, optimize, defines):
+        folder = self.folder / f"precompiled{optimize}{''.join(defines)}-{device}"
         stub = folder / "support.hpp"
         if not stub.exists():
             write_whole(stub, "#error the precompiled header was not used\n")
-        flags = [*self.base_flags(device), optimize, f"-I{INCLUDE}", f"-I{MODULES}"]
+        flags = [*self.base_flags(device), optimize, *defines, f"-I{INCLUDE}", f"-I{MODULES}"]
         return (MODULES / "support" / "precompiled.hpp", f"{folder.name}/support.hpp.gch", flags), ["-include", str(stub)]
 
     def check(self, task, student, below=(), device="sim", clean=False, seconds=60, name=None):
@@ -367,10 +367,9 @@ class Workshop:
         place = f"{name or key_of(student)}/{task.slug}-{device}"
         include = self.include_flags([*student, *below])
         flags = [*self.base_flags(device), task.optimize]
-        task_flags = [] if clean else ["-DTINYTORCH_TASK"]
-        if task.needs:
-            task_flags.append("-DTINYTORCH_COMPILED")
-        header, use_header = self.precompiled(device, task.optimize)
+        defines = ["-DTINYTORCH_COMPILED"] if task.needs else []  # the precompiled header must be told, too
+        task_flags = defines if clean else [*defines, "-DTINYTORCH_TASK"]
+        header, use_header = self.precompiled(device, task.optimize, defines)
         failed, _ = self.build([header])
         jobs = [(MODULES / "support" / "main.cpp", f"main-{device}.o", [*flags[:-1], "-O0", f"-I{INCLUDE}", f"-I{MODULES}"]),
                 (task.check, f"{place}.o", [*flags, *use_header, *task_flags, *include])]
