@@ -1,6 +1,7 @@
 // Byte pair encoding: any bytes; pieces cover them exactly, decode gives them back, specials allowed or not.
 //
 // The vocabulary is learned from the input itself with few merges, so that they apply; and from a fixed text.
+#include <tinytorch/transformer/bpe.hpp>
 #include <tinytorch/transformer/bpe_trainer.hpp>
 
 #include "fuzz.hpp"

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <random>
 #include <tinytorch/io/text.hpp>
+#include <tinytorch/transformer/bpe.hpp>
 
 #include "support/data.hpp"
 #include "support/errors.hpp"

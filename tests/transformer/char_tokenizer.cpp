@@ -1,7 +1,8 @@
-// One token per character: numbers by code, exact round trips of any bytes, files that refuse damage.
+// One token per character: numbers by code, exact round trips of any bytes.
 #include <tinytorch/transformer/char_tokenizer.hpp>
 
-#include "io/files.hpp"
+#include <tinytorch/io/text.hpp>
+
 #include "support/data.hpp"
 #include "support/errors.hpp"
 #include "transformer/golden_strings.hpp"
@@ -31,7 +32,6 @@ TEST_CASE("any bytes come back exactly, as code points and as bytes") {
     for (const CharUnit unit : {CharUnit::code_point, CharUnit::byte}) {
       const CharTokenizer t = CharTokenizer::from_text(text, unit);
       CHECK(t.decode(t.encode(text)) == text);
-      CHECK(tt::parse_char_tokenizer(tt::as_bytes(to_json(t))) == t);
     }
   }
 }
@@ -49,35 +49,6 @@ TEST_CASE("unknown characters and numbers") {
   test::expect_error("TT-TEXT-01", "U+0000", [&] { t.encode(std::string_view("\0", 1)); });
   test::expect_error("TT-TEXT-02", "2 at position 0", [&] { t.decode(tt::Tokens{2}); });
   test::expect_error("TT-TEXT-02", "-1 at position 1", [&] { t.decode(tt::Tokens{0, -1}); });
-}
-
-TEST_CASE("files: written, read back, and refused when damaged") {
-  const files::TempFolder folder;
-  const CharTokenizer t = CharTokenizer::from_text("to be, \xc3\xa4\xff", CharUnit::code_point);
-  tt::save_char_tokenizer(folder / "chars.json", t);
-  CHECK(tt::load_char_tokenizer(folder / "chars.json") == t);
-  CHECK(folder.count() == 1);
-  const std::string text = to_json(t).substr(0, to_json(t).size() - 1);  // a cut line end is no damage
-  const auto bytes = tt::as_bytes(text);
-  const auto parse = [](tt::Bytes b) { tt::parse_char_tokenizer(b); };
-  files::check_cut_files({bytes.begin(), bytes.end()}, parse);
-  CHECK(files::check_damaged_files({bytes.begin(), bytes.end()}, parse) > 100);
-
-  const auto refused = [](const std::string& json) {
-    return files::refusal_of([&] { tt::parse_char_tokenizer(tt::as_bytes(json), "chars.json"); }).text;
-  };
-  const auto with = [](const char* unit, const char* codes) {
-    return std::string("{\"format\":\"tinytorch-char-tokenizer-1\",\"unit\":\"") + unit +
-           "\",\"codes\":" + codes + "}";
-  };
-  CHECK(refused(with("byte", "[0,255]")) == "");
-  CHECK(files::contains(refused(with("byte", "[256]")), "256 at position 0"));
-  CHECK(files::contains(refused(with("code_point", "[5,5]")), "5 at position 1"));
-  CHECK(files::contains(refused(with("code_point", "[55296]")), "no surrogates"));
-  CHECK(files::contains(refused(with("code_point", "[\"a\"]")), "a string at position 0"));
-  CHECK(files::contains(refused(with("word", "[]")), "'word'"));
-  CHECK(files::contains(refused("[]"), "hint: save it with save_char_tokenizer"));
-  CHECK(files::contains(refused("{"), "cannot read 'chars.json'"));
 }
 
 namespace {

@@ -14,26 +14,12 @@
 
 #include <array>
 #include <map>
-#include <optional>
 #include <queue>
-#include <tinytorch/io/bytes.hpp>
-#include <tinytorch/transformer/pretokenize.hpp>
-#include <tinytorch/transformer/token_tables.hpp>
+#include <tinytorch/transformer/bpe_model.hpp>
 #include <tinytorch/transformer/tokenizer.hpp>
 #include <utility>
 
 namespace tinytorch::inline TT_BUILD {
-
-// What a vocabulary file says.
-struct BpeModel {
-  std::vector<std::string> tokens;  // bytes by number; empty where a number is not in use
-  std::vector<BpeMerge> merges;     // by rank
-  std::map<std::string, int32_t> specials;
-  SplitPattern pattern = SplitPattern::gpt2;
-  bool ignore_merges = false;  // a piece that is a token is that token, whatever the merges make of it
-  Tokens before{}, after{};    // special tokens that belong around a text: Llama 3's <|begin_of_text|>
-  friend bool operator==(const BpeModel&, const BpeModel&) = default;
-};
 
 // What becomes of the text of special tokens ("<|endoftext|>") inside a text. By default it is text like any
 // other, so that a stranger's text cannot command the model, and none is added, so that decode gives the text
@@ -48,45 +34,14 @@ struct SpecialPolicy {
   static SpecialPolicy as_tokenizers() { return {.allow_all = true, .add = true}; }
 };
 
-namespace bpe {
-
-// Bytes in the order of GPT-2's first 256 tokens: those that Latin-1 prints, then the rest.
-inline constexpr std::array<unsigned char, 256> kByteOrder = [] {
-  std::array<unsigned char, 256> order{};
-  const auto prints = [](int b) { return (b >= 33 && b <= 126) || (b >= 161 && b != 173); };
-  size_t n = 0;
-  for (const bool printed : {true, false}) {
-    for (int b = 0; b < 256; ++b) {
-      if (prints(b) == printed) order[n++] = static_cast<unsigned char>(b);
-    }
-  }
-  return order;
-}();
-inline constexpr uint32_t kPrintedBytes = 188;
-
-// What a vocabulary must be, and what this one is instead.
-struct Problem {
-  std::string expected, found;
-};
-
-inline std::string token_name(const BpeModel& model, int32_t token) {
-  const bool inside = token >= 0 && static_cast<size_t>(token) < model.tokens.size();
-  return std::to_string(token) +
-         (inside ? " " + io::in_quotes(model.tokens[static_cast<size_t>(token)]) : "");
-}
-
-}  // namespace bpe
-
 class BpeTokenizer final : public Tokenizer {
  public:
-  // TT-TEXT-04 when the model cannot work: problem_of(model) says why.
+  // TT-TEXT-04 when the model cannot work: bpe::problem_of(model) says why.
   explicit BpeTokenizer(BpeModel model, TT_LOC);
   // Tables inside hold views of the model's tokens, which move with it.
   BpeTokenizer(BpeTokenizer&&) = default;
   BpeTokenizer(const BpeTokenizer&) = delete;
   BpeTokenizer& operator=(const BpeTokenizer&) = delete;
-
-  static std::optional<bpe::Problem> problem_of(const BpeModel& model);
 
   // Any bytes; special tokens are text like any other.
   Tokens encode(std::string_view text, TT_LOC) const override { return encode(text, SpecialPolicy{}, loc); }
@@ -117,62 +72,9 @@ class BpeTokenizer final : public Tokenizer {
 
 // ---------------------------------------------------------------------------------------------------------
 
-inline std::optional<bpe::Problem> BpeTokenizer::problem_of(const BpeModel& model) {
-  bpe::TokenTable table(model.tokens.size());
-  for (size_t i = 0; i < model.tokens.size(); ++i) {
-    const auto token = static_cast<int32_t>(i);
-    if (!model.tokens[i].empty() && !table.insert(model.tokens[i], token))
-      return bpe::Problem{"different bytes for every token",
-                          "token " + bpe::token_name(model, token) + " twice"};
-  }
-  for (const auto& [text, token] : model.specials) {
-    if (text.size() < 2 || table.find(text) != token)
-      return bpe::Problem{"special tokens of two bytes or more, each among the tokens",
-                          io::in_quotes(text) + " as token " + std::to_string(token)};
-  }
-  for (const Tokens* around : {&model.before, &model.after}) {
-    for (const int32_t token : *around) {
-      const bool inside = token >= 0 && static_cast<size_t>(token) < model.tokens.size();
-      if (!inside || !model.specials.contains(model.tokens[static_cast<size_t>(token)]))
-        return bpe::Problem{"special tokens around a text", "token " + bpe::token_name(model, token)};
-    }
-  }
-  for (int b = 0; b < 256; ++b) {
-    const char byte = static_cast<char>(b);
-    if (table.find({&byte, 1}) < 0)
-      return bpe::Problem{
-          "a token for each of the 256 bytes (trainers give them when told to: initial_alphabet)",
-          "none for byte " + io::in_quotes({&byte, 1})};
-  }
-  bpe::PairRanks seen(model.merges.size());
-  const auto is_token = [&](int32_t t) {
-    return t >= 0 && static_cast<size_t>(t) < model.tokens.size() &&
-           !model.tokens[static_cast<size_t>(t)].empty();
-  };
-  for (size_t rank = 0; rank < model.merges.size(); ++rank) {
-    const auto [left, right] = model.merges[rank];
-    const auto where = [&, left = left, right = right] {
-      return "merge " + std::to_string(rank) + " of tokens " + bpe::token_name(model, left) + " and " +
-             bpe::token_name(model, right);
-    };
-    if (!is_token(left) || !is_token(right)) return bpe::Problem{"merges of two tokens", where()};
-    const std::string joined =
-        model.tokens[static_cast<size_t>(left)] + model.tokens[static_cast<size_t>(right)];
-    if (table.find(joined) < 0 || model.specials.contains(joined))
-      return bpe::Problem{"an ordinary token for what each merge makes", where()};
-    if (!seen.insert({left, right}, 0)) return bpe::Problem{"each merge once", where() + " again"};
-  }
-  return std::nullopt;
-}
-
 inline BpeTokenizer::BpeTokenizer(BpeModel model, Loc loc)
     : model_(std::move(model)), ranks_(model_.merges.size()), whole_pieces_(model_.tokens.size()) {
-  if (const auto problem = problem_of(model_)) {
-    fail("TT-TEXT-04",
-         "BpeTokenizer: this vocabulary cannot work\n  expected: " + problem->expected + "\n  found:    " +
-             problem->found + "\n  hint: train_bpe and the readers of bpe_files.hpp make models that do",
-         loc);
-  }
+  bpe::require_model(model_, loc);
   bpe::TokenTable all(model_.tokens.size());
   for (size_t i = 0; i < model_.tokens.size(); ++i) {
     const std::string& bytes = model_.tokens[i];

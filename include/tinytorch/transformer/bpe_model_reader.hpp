@@ -111,7 +111,7 @@ class ModelReader {
   }
 
   BpeModel finish() {
-    if (const auto problem = BpeTokenizer::problem_of(model))
+    if (const auto problem = problem_of(model))
       reject_damaged(vocabulary_, problem->expected, problem->found);
     return std::move(model);
   }

@@ -11,7 +11,9 @@
 // special tokens.
 #pragma once
 
-#include <tinytorch/transformer/bpe.hpp>
+#include <algorithm>
+#include <queue>
+#include <tinytorch/transformer/bpe_model.hpp>
 #include <unordered_map>
 
 namespace tinytorch::inline TT_BUILD {

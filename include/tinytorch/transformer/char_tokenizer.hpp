@@ -1,14 +1,15 @@
 // CharTokenizer: one token per character, the smallest vocabulary that a text allows.
 //
-//   const CharTokenizer tokenizer = CharTokenizer::from_text(text);                  // 65 tokens for Tiny
-//   Shakespeare const CharTokenizer bytes = CharTokenizer::from_text(text, CharUnit::byte);
+//   const CharTokenizer tokenizer = CharTokenizer::from_text(text);    // Tiny Shakespeare: 65 tokens
+//   const CharTokenizer bytes = CharTokenizer::from_text(text, CharUnit::byte);
 //
 // Tokens are numbered in the order of their codes, so the same set of characters gives the same numbers. As
 // code points, an invalid byte counts as a character of its own (unicode.hpp): what was in the text comes
 // back exactly.
 #pragma once
 
-#include <tinytorch/io/json.hpp>
+#include <algorithm>
+#include <tinytorch/io/text.hpp>
 #include <tinytorch/transformer/tokenizer.hpp>
 #include <tinytorch/transformer/unicode.hpp>
 #include <unordered_set>
@@ -17,11 +18,9 @@ namespace tinytorch::inline TT_BUILD {
 
 enum class CharUnit : uint8_t { code_point, byte };
 
-inline constexpr const char* kCharTokenizerFormat = "tinytorch-char-tokenizer-1";
-
 class CharTokenizer final : public Tokenizer {
  public:
-  // The characters of a text.
+  // The tokenizer of the characters of a text, each of which counts once: for_each_unit gives their codes.
   static CharTokenizer from_text(std::string_view text, CharUnit unit = CharUnit::code_point) {
     std::unordered_set<uint32_t> seen;
     for_each_unit(text, unit, [&](unicode::Unit u) { seen.insert(u.code); });
@@ -33,6 +32,8 @@ class CharTokenizer final : public Tokenizer {
     codes_.erase(std::unique(codes_.begin(), codes_.end()), codes_.end());
   }
 
+  // The token of a character is the place of its code in codes_, which is sorted. A character without a token is
+  // refused: fail_unknown(its bytes, its code, its first byte's position in the text, loc).
   Tokens encode(std::string_view text, TT_LOC) const override {
     Tokens out;
     out.reserve(text.size());
@@ -46,6 +47,9 @@ class CharTokenizer final : public Tokenizer {
     return out;
   }
 
+  // The characters' bytes, one after the other. A code is a byte's value when the unit is a byte, kInvalidByte
+  // plus a byte's value for a byte outside UTF-8, else a code point: append_utf8(out, code). A number outside
+  // [0, vocabulary()) is refused: fail_unknown_token("CharTokenizer", number, its position, vocabulary(), loc).
   std::string decode(std::span<const int32_t> tokens, TT_LOC) const override {
     std::string out;
     for (size_t i = 0; i < tokens.size(); ++i) {
@@ -69,6 +73,7 @@ class CharTokenizer final : public Tokenizer {
   }
 
  private:
+  // Calls f(unicode::Unit) with the code and the length in bytes of every character, in order.
   template <class F>
   static void for_each_unit(std::string_view text, CharUnit unit, F&& f) {
     for (size_t at = 0; at < text.size();) {
@@ -95,53 +100,5 @@ class CharTokenizer final : public Tokenizer {
   std::vector<uint32_t> codes_;  // by token, ascending
   CharUnit unit_;
 };
-
-// The file: {"format": "tinytorch-char-tokenizer-1", "unit": "code_point" or "byte", "codes": [10, 32, ...]}
-inline std::string to_json(const CharTokenizer& tokenizer) {
-  std::string codes;
-  for (const uint32_t code : tokenizer.codes()) codes += (codes.empty() ? "" : ",") + std::to_string(code);
-  return std::string("{\"format\":\"") + kCharTokenizerFormat + "\",\"unit\":\"" +
-         (tokenizer.unit() == CharUnit::byte ? "byte" : "code_point") + "\",\"codes\":[" + codes + "]}\n";
-}
-
-inline CharTokenizer parse_char_tokenizer(Bytes bytes, const std::string& name = "character tokenizer",
-                                          TT_LOC) {
-  const io::Source source{name, "a character tokenizer", loc};
-  const Json tree = io::JsonParser(as_text(bytes), source, JsonLimits{}).run();
-  const auto text_at = [&](const char* key) {
-    const Json* found = tree.find(key);
-    return found && found->string() ? *found->string() : std::string();
-  };
-  if (text_at("format") != kCharTokenizerFormat) {
-    source.reject(std::string("\"format\": \"") + kCharTokenizerFormat + "\"",
-                  io::in_quotes(text_at("format")), "TT-IO-03", "save it with save_char_tokenizer");
-  }
-  const std::string unit = text_at("unit");
-  if (unit != "byte" && unit != "code_point")
-    source.reject("\"unit\": \"byte\" or \"code_point\"", io::in_quotes(unit));
-  const Json* list = tree.find("codes");
-  if (!list || !list->array()) source.reject("\"codes\" as an array", list ? list->kind() : "none");
-  const int64_t limit = unit == "byte" ? 256 : unicode::kInvalidByte + 256;
-  std::vector<uint32_t> codes;
-  for (const Json& item : *list->array()) {
-    const int64_t code = item.integer().value_or(-1);
-    const bool is_surrogate = code >= 0xd800 && code <= 0xdfff;
-    if (code < 0 || code >= limit || is_surrogate || (!codes.empty() && code <= codes.back())) {
-      source.reject("ascending codes from 0 to " + std::to_string(limit - 1) + ", no surrogates",
-                    (item.integer() ? std::to_string(code) : item.kind()) + " at position " +
-                        std::to_string(codes.size()));
-    }
-    codes.push_back(static_cast<uint32_t>(code));
-  }
-  return CharTokenizer(std::move(codes), unit == "byte" ? CharUnit::byte : CharUnit::code_point);
-}
-
-inline CharTokenizer load_char_tokenizer(const std::string& path, TT_LOC) {
-  return parse_char_tokenizer(read_file(path, JsonLimits{}.bytes, loc), path, loc);
-}
-// The old file stays whole until the new one is complete.
-inline void save_char_tokenizer(const std::string& path, const CharTokenizer& tokenizer, TT_LOC) {
-  write_file(path, to_json(tokenizer), loc);
-}
 
 }  // namespace tinytorch::inline TT_BUILD

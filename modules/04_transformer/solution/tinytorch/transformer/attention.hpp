@@ -1,0 +1,118 @@
+// SelfAttention: every token asks all tokens it may see and mixes their answers.  x [B, T, C] -> [B, T, C]
+//
+//   q, k, v = x W^T + b      one product: W [(H + 2G) D, C], rows of the H queries, the G keys, the G values
+//   y = attention(rotate(q), rotate(k), v)       [B, H, T, D]
+//   out = y W_out^T + b_out                      the H heads side by side: [B, T, H D]
+//
+// G = H is multi-head attention (Vaswani et al., 2017), G = 1 multi-query (Shazeer, 2019), between them
+// grouped queries (Ainslie et al., 2023).
+#pragma once
+
+#include <tinytorch/layers/linear.hpp>
+#include <tinytorch/tensor/ops/attention.hpp>
+#include <tinytorch/transformer/positions.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
+struct KeysAndValues {
+  Tensor keys, values;  // [B, G, S, D]
+};
+
+// Keeps the keys and values of earlier tokens, so that a new token costs one row of attention and not T.
+class AttentionCache {
+ public:
+  virtual ~AttentionCache() = default;
+  // Tokens held: the position of the next one. A model asks once per forward pass, before its first layer.
+  virtual int64_t position() const = 0;
+  // Adds the new tokens' k, v [B, G, T, D] to layer `layer` (from 0, each once per pass); returns all of its
+  // tokens so far, the new ones last.
+  virtual KeysAndValues append(int64_t layer, const Tensor& k, const Tensor& v) = 0;
+};
+
+// Where a forward pass stands in its sequence: at the start, or behind what a cache holds.
+struct SequencePlace {
+  AttentionCache* cache = nullptr;
+  int64_t start = 0;
+  static SequencePlace after(AttentionCache* cache) { return {cache, cache ? cache->position() : 0}; }
+};
+
+struct SelfAttentionOptions {
+  int64_t features;       // C
+  int64_t heads;          // H
+  int64_t groups = 0;     // G, of keys and values; 0: as many as heads
+  int64_t head_size = 0;  // D; 0: C / H
+  bool causal = true;
+  int64_t window = 0;  // keys that a query sees, its own included; 0: all
+  bool bias = true;    // of both products
+  double dropout = 0;  // of the probabilities
+  std::shared_ptr<Rotary> rotary{};
+  int64_t layer = 0;  // its number in a cache
+};
+
+// x [B, T, N D] -> [B, N, T, D]: the values of a token are N heads of D, one after the other; each head becomes a
+// sequence of its own. A reshape alone would mix tokens and heads.
+inline Tensor split_heads(const Tensor& x, int64_t heads) {
+  const int64_t B = x.size(0), T = x.size(1), D = x.size(2) / heads;
+  return x.reshape({B, T, heads, D}).transpose(1, 2);
+}
+
+// And back: y [B, N, T, D] -> [B, T, N D], a token's heads side by side.
+inline Tensor join_heads(const Tensor& y) {
+  const int64_t B = y.size(0), N = y.size(1), T = y.size(2), D = y.size(3);
+  return y.transpose(1, 2).reshape({B, T, N * D});
+}
+
+class SelfAttention : public Module {
+ public:
+  explicit SelfAttention(const SelfAttentionOptions& given, TT_LOC)
+      : options(complete(given, loc)),
+        qkv(options.features, (options.heads + 2 * options.groups) * options.head_size, options.bias),
+        projection(options.heads * options.head_size, options.features, options.bias) {
+    add("qkv", qkv), add("projection", projection);
+  }
+
+  Tensor forward(const Tensor& x) override { return forward(x, SequencePlace{}); }
+
+  // x [B, T, C] -> [B, T, C]. qkv(x) gives H heads of queries, then G of keys, then G of values; split them. Where
+  // there are rotary positions, queries and keys (not values) are turned: options.rotary->turn(q, place.start).
+  // Where there is a cache, the new keys, turned, and values go into it, and attention sees all that it returns:
+  // place.cache->append(options.layer, k, v). Then scaled_dot_product_attention(q, k, v, rules), which shares keys
+  // among the H / G heads of a group; the heads joined; the projection.
+  Tensor forward(const Tensor& x, const SequencePlace& place) {
+    const int64_t H = options.heads, G = options.groups;
+    const Tensor all = split_heads(qkv(x), H + 2 * G);  // [B, H + 2G, T, D]
+    Tensor q = slice(all, 1, 0, H);
+    KeysAndValues kv{slice(all, 1, H, H + G), slice(all, 1, H + G)};
+    if (options.rotary) {
+      q = options.rotary->turn(q, place.start);
+      kv.keys = options.rotary->turn(kv.keys, place.start);
+    }
+    if (place.cache) kv = place.cache->append(options.layer, kv.keys, kv.values);
+    return projection(join_heads(scaled_dot_product_attention(q, kv.keys, kv.values, rules())));
+  }
+
+  const SelfAttentionOptions options;  // with groups and head_size filled in
+  Linear qkv, projection;
+
+ private:
+  // What a query may see, and the probability of dropout, which is for training alone.
+  AttentionOptions rules() const {
+    return {.causal = options.causal, .window = options.window, .dropout = training() ? options.dropout : 0};
+  }
+  static SelfAttentionOptions complete(SelfAttentionOptions o, Loc loc) {
+    if (o.groups == 0) o.groups = o.heads;
+    const bool counts = o.features > 0 && o.heads > 0 && o.groups > 0;
+    if (!counts || o.heads % o.groups != 0 || (o.head_size == 0 && o.features % o.heads != 0)) {
+      fail("TT-NN-22",
+           "SelfAttention: " + std::to_string(o.features) + " features, " + std::to_string(o.heads) +
+               " heads and " + std::to_string(o.groups) +
+               " groups do not fit\n  rule: groups divide heads, and heads divide features unless head_size "
+               "is given",
+           loc);
+    }
+    if (o.head_size == 0) o.head_size = o.features / o.heads;
+    return o;
+  }
+};
+
+}  // namespace tinytorch::inline TT_BUILD
