@@ -20,3 +20,12 @@ TEST_CASE("a view counts its elements and knows when they are row-major without 
   CHECK(View{data, DType::f32, {}, {}}.numel() == 1);
   CHECK(View{data, DType::f32, {0, 5}, {9, 9}}.contiguous());  // nothing has no gaps
 }
+
+TEST_CASE("the batches of matrices are what stands before the last two dimensions") {
+  float data[24] = {};
+  const View batches = tinytorch::backend::batches_of({data, DType::f32, {2, 3, 2, 2}, {12, 4, 2, 1}});
+  CHECK(batches.data == data);
+  CHECK(batches.shape == tinytorch::Shape{2, 3});
+  CHECK(batches.strides == tinytorch::Strides{12, 4});
+  CHECK(tinytorch::backend::batches_of({data, DType::f32, {2, 2}, {2, 1}}).rank() == 0);
+}

@@ -170,3 +170,47 @@ TEST_CASE("an empty tensor can be shown as any empty shape") {
   CHECK(tt::reshape_strides({0, 3}, {7, 2}, {3, 0, 2}).has_value());
   CHECK(tt::is_contiguous({0, 3}, {7, 2}));
 }
+
+TEST_CASE("a permuted shape names the same elements by reordered indices") {
+  CHECK(rc::check([] {
+    const Shape from = random_shape(4);
+    const Strides strides = random_strides(from);
+    Dims order;
+    for (int d = 0; d < from.size(); ++d) order.insert(*rc::gen::inRange(0, d + 1), d);
+    const tt::StridedShape seen = tt::permuted(from, strides, order);
+    RC_ASSERT(seen.first == 0);
+    const auto got = offsets(seen.shape, seen.strides);
+    size_t n = 0;
+    oracle::for_each_index(seen.shape, [&](const Dims& i) {
+      int64_t at = 0;
+      for (int d = 0; d < from.size(); ++d) at += i[d] * strides[static_cast<int>(order[d])];
+      RC_ASSERT(got[n++] == at);
+    });
+  }));
+}
+
+TEST_CASE("a slice names every step-th element between two positions") {
+  CHECK(rc::check([] {
+    Shape from = random_shape(3);
+    from.push_back(*rc::gen::inRange<int64_t>(0, 9));
+    const Strides strides = random_strides(from);
+    const int dim = from.size() - 1;
+    const int64_t size = from[dim], step = *rc::gen::inRange<int64_t>(1, 5);
+    const int64_t start = tt::slice_position(*rc::gen::inRange<int64_t>(-12, 12), size);
+    const int64_t stop = std::max(start, tt::slice_position(*rc::gen::inRange<int64_t>(-12, 12), size));
+    const tt::StridedShape seen = tt::sliced(from, strides, dim, start, stop, step);
+    int64_t count = 0;
+    for (int64_t i = start; i < stop; i += step) ++count;
+    RC_ASSERT(seen.shape[dim] == count);
+    RC_ASSERT(seen.first == start * strides[dim]);
+    RC_ASSERT(seen.strides[dim] == step * strides[dim]);
+  }));
+}
+
+TEST_CASE("positions of a slice count from the end when negative and stop at the ends") {
+  CHECK(tt::slice_position(2, 5) == 2);
+  CHECK(tt::slice_position(-1, 5) == 4);
+  CHECK(tt::slice_position(-9, 5) == 0);
+  CHECK(tt::slice_position(9, 5) == 5);
+  CHECK(tt::slice_position(0, 0) == 0);
+}

@@ -34,4 +34,10 @@ inline View transposed(const View& v) {
   return {v.data, v.dtype, {v.shape[1], v.shape[0]}, {v.strides[1], v.strides[0]}};
 }
 
+// v [..., R, C] without its last two dimensions.
+inline View batches_of(const View& v) {
+  return {v.data, v.dtype, Shape(v.shape.begin(), v.shape.end() - 2),
+          Strides(v.strides.begin(), v.strides.end() - 2)};
+}
+
 }  // namespace tinytorch::inline TT_BUILD::backend

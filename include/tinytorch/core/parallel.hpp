@@ -14,6 +14,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
+inline constexpr int64_t kElementwiseGrain = 32768;  // elements that repay waking a thread
+
 inline int thread_count() {
 #ifdef _OPENMP
   return omp_get_max_threads();

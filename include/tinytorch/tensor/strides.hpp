@@ -1,4 +1,4 @@
-// Shape algebra: row-major strides, NumPy broadcasting, and which reshapes need no copy.
+// Shape algebra: row-major strides, NumPy broadcasting, and what a view's sizes and strides are.
 //
 //   contiguous_strides([2,3,4]) = [12,4,1]
 //   broadcast_shapes([5,1,4], [3,1]) = [5,3,4]     sizes align at the right; 1 stretches
@@ -86,6 +86,40 @@ inline std::optional<Strides> reshape_strides(const Shape& from, const Strides& 
     i = i_end;
     j = j_end;
   }
+  return out;
+}
+
+// The same elements seen in another way, without moving one.
+struct StridedShape {
+  Shape shape;
+  Strides strides;
+  int64_t first = 0;  // element number of the old view, by its strides, at which the new one begins
+};
+
+// Dimension d of the result is dimension order[d] of the old one; order names each once. A transpose is the
+// order that exchanges two.
+inline StridedShape permuted(const Shape& shape, const Strides& strides, const Dims& order) {
+  StridedShape out;
+  for (int64_t d : order) {
+    out.shape.push_back(shape[static_cast<int>(d)]);
+    out.strides.push_back(strides[static_cast<int>(d)]);
+  }
+  return out;
+}
+
+// A position of a slice as a number in [0, size]: a negative one counts from the end, one outside is moved to
+// the nearest end.
+inline int64_t slice_position(int64_t position, int64_t size) {
+  return std::clamp<int64_t>(position < 0 ? position + size : position, 0, size);
+}
+
+// Every step-th index of dimension `dim` from `start` to below `stop`; 0 <= start <= stop <= its size and
+// step >= 1.
+inline StridedShape sliced(const Shape& shape, const Strides& strides, int dim, int64_t start, int64_t stop,
+                           int64_t step) {
+  StridedShape out{shape, strides, start * strides[dim]};
+  out.shape[dim] = (stop - start + step - 1) / step;
+  out.strides[dim] = strides[dim] * step;
   return out;
 }
 

@@ -31,8 +31,7 @@ TT_API void fill(const View& out, int64_t value);
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-inline constexpr int64_t kElementwiseGrain = 32768;  // elements that repay waking a thread
-inline constexpr int64_t kShortRow = 256;            // rows below this are packed several at a time
+inline constexpr int64_t kShortRow = 256;  // rows below this are packed several at a time
 
 template <class T>
 using Kernel = void (*)(T* out, const T* const* in, int64_t n, const double* parameters);

@@ -21,6 +21,7 @@ TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate = 
 #if TT_BACKEND_BODIES
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/core/allocator.hpp>
+#include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/simd.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {

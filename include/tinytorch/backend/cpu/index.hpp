@@ -28,7 +28,10 @@ TT_API void sort_rows(const View& values, const View& indices, const View& x, in
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BACKEND_BODIES
+#include <cstring>
 #include <tinytorch/backend/cpu/elementwise.hpp>
+#include <tinytorch/backend/cpu/pack.hpp>
+#include <tinytorch/core/parallel.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {

@@ -63,6 +63,9 @@ inline std::atomic<bool> blas_flag{true};
 inline bool uses_blas() { return blas_flag.load(std::memory_order_relaxed); }
 inline void use_blas(bool on) { blas_flag = on; }
 void matmul(const View& out, const View& a, const View& b, bool accumulate = false);
+// out [..., M, N] (+)= a [..., M, K] b [..., K, N] + bias by this library's own kernel, for every layout. out has
+// the dtype of a and b, f32 for 16-bit floats, i32 for bool; bias [N] has out's, and may be without data.
+void gemm(const View& out, const View& a, const View& b, const View& bias, bool accumulate);
 void linear(const View& out, const View& x, const View& weight, const View& bias);
 void linear_activation(Activation fn, const View& out, const View& z, const View& x, const View& weight,
                        const View& bias);

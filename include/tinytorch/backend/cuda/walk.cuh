@@ -143,7 +143,15 @@ __device__ __forceinline__ void for_stored(DType t, F&& f) {
   f(static_cast<bool*>(nullptr));  // comparisons give bool from any type
 }
 
-// The same for operands whose type is known only at run time.
+// The same among all types.
+template <class F>
+__device__ __forceinline__ void for_any_stored(DType t, F&& f) {
+  if (t == DType::f64) return f(static_cast<double*>(nullptr));
+  if (t == DType::i64) return f(static_cast<int64_t*>(nullptr));
+  is_floating(t) ? for_stored<float>(t, f) : for_stored<int32_t>(t, f);
+}
+
+// read_as and write_as for operands whose type is known only at run time.
 template <class C, int kCount, int kOperands>
 __device__ __forceinline__ void read(C (&out)[kCount], const Operands<kOperands>& o, int which,
                                      const Share<C, kCount>& share) {
@@ -219,6 +227,23 @@ void set_walk(Operands<kCount>& operands, const Shape& shape) {
     if (operands.narrow)
       operands.divide[d] = FastDivide(static_cast<uint32_t>(std::max<int64_t>(shape[d], 1)));
   }
+}
+
+// Shape and strides of the dimensions d of x with flag[d] == wanted, merged where they walk as one.
+inline Operands<1> part_of(const View& x, const bool* flag, bool wanted, Shape& shape, Strides& strides) {
+  Strides kept[1];
+  shape = {};
+  for (int d = 0; d < x.rank(); ++d) {
+    if (flag[d] != wanted) continue;
+    shape.push_back(x.shape[d]);
+    kept[0].push_back(x.strides[d]);
+  }
+  collapse(shape, kept, 1);
+  strides = kept[0];
+  Operands<1> o;
+  set_walk(o, shape);
+  for (int d = 0; d < o.rank; ++d) o.operand[0].stride[d] = strides[d];
+  return o;
 }
 
 template <int kCount>

@@ -17,6 +17,10 @@ struct ViewPrimitive : Primitive<Self> {
   void run(const Tensors&, Tensors&) const override {}
 };
 
+inline Tensor alias(const Tensor& x, const StridedShape& seen) {
+  return alias(x, seen.shape, seen.strides, x.offset() + seen.first);
+}
+
 // The target shape is complete (no -1) and viewable: the public function saw to both.
 struct Reshape final : ViewPrimitive<Reshape> {
   static constexpr const char* kName = "reshape";
@@ -35,20 +39,9 @@ struct Permute final : ViewPrimitive<Permute> {
   static constexpr const char* kName = "permute";
   Dims order;
   explicit Permute(const Dims& o) : order(o) {}
-  Specs infer(const Tensors& in, Loc) const override {
-    Shape shape;
-    for (int64_t d : order) shape.push_back(in[0].shape()[static_cast<int>(d)]);
-    return {{shape, in[0].dtype()}};
-  }
-  Tensor view(const Tensor& x) const override {
-    Shape shape;
-    Strides strides;
-    for (int64_t d : order) {
-      shape.push_back(x.shape()[static_cast<int>(d)]);
-      strides.push_back(x.strides()[static_cast<int>(d)]);
-    }
-    return alias(x, shape, strides, x.offset());
-  }
+  StridedShape rule(const Tensor& x) const { return permuted(x.shape(), x.strides(), order); }
+  Specs infer(const Tensors& in, Loc) const override { return {{rule(in[0]).shape, in[0].dtype()}}; }
+  Tensor view(const Tensor& x) const override { return alias(x, rule(x)); }
   Tensors vjp(const Saved&, const Tensors& g) const override { return {vjp::permute(g[0], order)}; }
 };
 
@@ -80,18 +73,9 @@ struct Slice final : ViewPrimitive<Slice> {
   int dim;
   int64_t start, stop, step;
   Slice(int d, int64_t a, int64_t b, int64_t s) : dim(d), start(a), stop(b), step(s) {}
-  Shape sliced(const Shape& from) const {
-    Shape shape = from;
-    shape[dim] = (stop - start + step - 1) / step;
-    return shape;
-  }
-  Specs infer(const Tensors& in, Loc) const override { return {{sliced(in[0].shape()), in[0].dtype()}}; }
-  Tensor view(const Tensor& x) const override {
-    Strides strides = x.strides();
-    const int64_t offset = x.offset() + start * strides[dim];
-    strides[dim] *= step;
-    return alias(x, sliced(x.shape()), strides, offset);
-  }
+  StridedShape rule(const Tensor& x) const { return sliced(x.shape(), x.strides(), dim, start, stop, step); }
+  Specs infer(const Tensors& in, Loc) const override { return {{rule(in[0]).shape, in[0].dtype()}}; }
+  Tensor view(const Tensor& x) const override { return alias(x, rule(x)); }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     return {vjp::slice(g[0], s.input_shapes[0], dim, start, stop, step)};
   }
@@ -198,8 +182,7 @@ TT_API Tensor slice(const Tensor& x, int dim, int64_t start, int64_t stop, int64
          "slice: step must be at least 1, got " + std::to_string(step) + "\n  hint: flip() reverses", loc);
   }
   const int64_t size = x.shape()[d];
-  const auto position = [size](int64_t p) { return std::clamp<int64_t>(p < 0 ? p + size : p, 0, size); };
-  const int64_t first = position(start), last = std::max(first, position(stop));
+  const int64_t first = slice_position(start, size), last = std::max(first, slice_position(stop, size));
   return apply(Slice(d, first, last, step), {x}, loc);
 }
 

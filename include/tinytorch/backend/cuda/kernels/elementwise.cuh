@@ -160,11 +160,7 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
     const From x = static_cast<const From*>(o.operand[1].data)[o.offset(1, i)];
     static_cast<To*>(o.operand[0].data)[o.offset(0, i)] = to<To>(x);
   };
-  const DType t = o.operand[1].dtype;
-  if (is_floating(t)) {
-    return t == DType::f64 ? from(static_cast<double*>(nullptr)) : for_stored<float>(t, from);
-  }
-  t == DType::i64 ? from(static_cast<int64_t*>(nullptr)) : for_stored<int32_t>(t, from);
+  for_any_stored(o.operand[1].dtype, from);
 }
 
 // Matrices whose columns lie contiguously in x and whose rows do in out: through a tile in shared memory, so

@@ -141,15 +141,7 @@ void dispatch_product(DType out, DType in, F&& f) {
   });
 }
 
-// v [..., R, C] without its last two dimensions.
-inline View batches_of(const View& v) {
-  return {v.data, v.dtype, Shape(v.shape.begin(), v.shape.end() - 2),
-          Strides(v.strides.begin(), v.strides.end() - 2)};
-}
-
-// out (+)= a b + bias, by the kernel above. The dtype of out is that of a and b, f32 for 16-bit floats, or
-// i32 for bool. bias [N], of out's dtype, may be without data.
-inline void gemm(const View& out, const View& a, const View& b, const View& bias, bool accumulate) {
+void gemm(const View& out, const View& a, const View& b, const View& bias, bool accumulate) {
   if (out.numel() == 0) return;
   const int r = out.rank();
   const Plan<3> plan({batches_of(out), batches_of(a), batches_of(b)}, 1);

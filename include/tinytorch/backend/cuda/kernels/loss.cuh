@@ -13,7 +13,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-inline constexpr int kLossThreads = 1024;
+inline constexpr int kLossThreads = 1024, kPointwiseThreads = 256;
 
 // What a row needs besides its logits. count: targets not ignored.
 template <class A>
@@ -290,13 +290,13 @@ void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, 
 // --- losses of one element each ---
 
 template <class T>
-static __global__ void __launch_bounds__(kReduceThreads)
+static __global__ void __launch_bounds__(kPointwiseThreads)
     pointwise_loss_kernel(PointwiseLoss fn, T* each, double* partial, const T* x, const T* target,
                           int64_t n) {
   using A = Wide<T>;
   double sum = 0;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kReduceThreads + threadIdx.x; i < n;
-       i += static_cast<int64_t>(gridDim.x) * kReduceThreads) {
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kPointwiseThreads + threadIdx.x; i < n;
+       i += static_cast<int64_t>(gridDim.x) * kPointwiseThreads) {
     const A a = to<A>(x[i]), t = to<A>(target[i]);
     const A l = fn == PointwiseLoss::mse ? loss_value<PointwiseLoss::mse>(a, t)
                                          : loss_value<PointwiseLoss::bce_with_logits>(a, t);
@@ -304,16 +304,16 @@ static __global__ void __launch_bounds__(kReduceThreads)
     sum += static_cast<double>(l);
   }
   if (!partial) return;
-  sum = block_reduce<kReduceThreads>(sum, Sum());
+  sum = block_reduce<kPointwiseThreads>(sum, Sum());
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
 template <class T>
-static __global__ void __launch_bounds__(kReduceThreads)
+static __global__ void __launch_bounds__(kPointwiseThreads)
     pointwise_loss_grad_kernel(PointwiseLoss fn, T* dx, T* dtarget, const T* grad, int64_t grad_step,
                                const T* x, const T* target, int64_t n, Wide<T> scale) {
   using A = Wide<T>;
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kReduceThreads + threadIdx.x;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kPointwiseThreads + threadIdx.x;
   if (i >= n) return;
   const A a = to<A>(x[i]), t = to<A>(target[i]), g = to<A>(grad[i * grad_step]) * scale;
   const bool mse = fn == PointwiseLoss::mse;
@@ -334,13 +334,13 @@ void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const Vie
     const DenseInput<T> a(x), t(target);
     if (reduction == LossReduction::none) {
       DenseOutput<T> out(loss);
-      launch(pointwise_loss_kernel<T>, over(n, kReduceThreads), fn, out.data(), static_cast<double*>(nullptr),
-             a.data(), t.data(), n);
+      launch(pointwise_loss_kernel<T>, over(n, kPointwiseThreads), fn, out.data(),
+             static_cast<double*>(nullptr), a.data(), t.data(), n);
       return out.finish();
     }
     const int64_t blocks = std::clamp<int64_t>((n + 2047) / 2048, 1, 1024);
     const DeviceScratch<double> partial(blocks);
-    launch(pointwise_loss_kernel<T>, {dim3(static_cast<unsigned>(blocks)), dim3(kReduceThreads)}, fn,
+    launch(pointwise_loss_kernel<T>, {dim3(static_cast<unsigned>(blocks)), dim3(kPointwiseThreads)}, fn,
            static_cast<T*>(nullptr), partial.data(), a.data(), t.data(), n);
     const bool all[] = {true};
     const double scale = reduction == LossReduction::mean ? 1 / static_cast<double>(n) : 1.0;
@@ -357,7 +357,7 @@ void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, 
     DenseOutput<T> to_x(dx), to_target(dtarget);
     const Wide<T> scale =
         reduction == LossReduction::mean ? Wide<T>(1) / static_cast<Wide<T>>(n) : Wide<T>(1);
-    launch(pointwise_loss_grad_kernel<T>, over(n, kReduceThreads), fn, to_x.data(), to_target.data(),
+    launch(pointwise_loss_grad_kernel<T>, over(n, kPointwiseThreads), fn, to_x.data(), to_target.data(),
            g.data(), int64_t{reduction == LossReduction::none}, a.data(), t.data(), n, scale);
     to_x.finish();
     to_target.finish();

@@ -239,30 +239,10 @@ static __global__ void __launch_bounds__(kReduceThreads)
     T* to_ = static_cast<T*>(out.operand[0].data) + out.offset(0, r);
     *to_ = scale == 1 ? to<T>(sum) : to<T>(static_cast<double>(sum) * scale);
   };
-  const DType t = out.operand[0].dtype;
-  if (t == DType::f64) return write(static_cast<double*>(nullptr));
-  if (t == DType::i64) return write(static_cast<int64_t*>(nullptr));
-  is_floating(t) ? for_stored<float>(t, write) : for_stored<int32_t>(t, write);
+  for_any_stored(out.operand[0].dtype, write);
 }
 
 // --- launchers ---
-
-// Shape and strides of the dimensions d of x with flag[d] == wanted, merged where they walk as one.
-inline Operands<1> part_of(const View& x, const bool* flag, bool wanted, Shape& shape, Strides& strides) {
-  Strides kept[1];
-  shape = {};
-  for (int d = 0; d < x.rank(); ++d) {
-    if (flag[d] != wanted) continue;
-    shape.push_back(x.shape[d]);
-    kept[0].push_back(x.strides[d]);
-  }
-  collapse(shape, kept, 1);
-  strides = kept[0];
-  Operands<1> o;
-  set_walk(o, shape);
-  for (int d = 0; d < o.rank; ++d) o.operand[0].stride[d] = strides[d];
-  return o;
-}
 
 template <class Fold>
 void finish(const Fold& fold, const View& out, const typename Fold::A* partial, int64_t chunks,

@@ -6,10 +6,13 @@
 // each. Sums are formed in one visit (scaled_sum.cuh). Limit: memory.
 #pragma once
 
+#include <limits>
+#include <tinytorch/backend/cuda/collective.cuh>
 #include <tinytorch/backend/cuda/dense.cuh>
-#include <tinytorch/backend/cuda/kernels/reduce.cuh>
+#include <tinytorch/backend/cuda/row.cuh>
 #include <tinytorch/backend/cuda/scaled_sum.cuh>
 #include <tinytorch/backend/cuda/segments.cuh>
+#include <tinytorch/backend/cuda/walk.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
