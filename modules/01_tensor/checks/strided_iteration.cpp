@@ -1,0 +1,95 @@
+#include <01_tensor/checks/reference.hpp>
+#include <tinytorch/backend/layout.hpp>
+
+using namespace course;
+using backend::collapse;
+using backend::locate;
+using backend::stretch;
+
+namespace {
+
+void check_locate(const Shape& shape, const Strides& strides) {
+  for (int64_t i = 0; i < shape.numel(); ++i) {
+    Shape index = Shape::filled(shape.size(), -1);
+    const int64_t offset = locate(shape, strides, i, index.begin());
+    const std::string what = "locate(" + shape.str() + ", " + strides.str() + ", " + std::to_string(i) + ")";
+    expect_equal(what + ": index", index, index_of(shape, i));
+    expect_equal(what + ": offset", offset, offset_of(index_of(shape, i), strides));
+  }
+}
+
+// Do the collapsed dimensions walk the same elements in the same order, and are there as few as can be?
+template <size_t kCount>
+void check_collapse(const Shape& shape, const Strides (&strides)[kCount], int rank) {
+  std::string what = "collapse of " + shape.str() + " with strides";
+  for (const Strides& s : strides) what += " " + s.str();
+  Shape merged = shape;
+  Strides walks[kCount];
+  for (size_t k = 0; k < kCount; ++k) walks[k] = strides[k];
+  collapse(merged, walks, kCount);
+  for (size_t k = 0; k < kCount; ++k) {
+    expect_equal(what + ": as many strides as sizes", walks[k].size(), merged.size());
+    expect_equal(what + " = " + merged.str() + " with " + walks[k].str() + ": the elements in their order",
+                 offsets_of(merged, walks[k]), offsets_of(shape, strides[k]));
+  }
+  expect_equal(what + " = " + merged.str() + ": how many dimensions are left", merged.size(), rank);
+}
+
+}  // namespace
+
+TEST_CASE("1.3 from a row-major number to an index and an offset") {
+  check_locate({4}, {1});
+  check_locate({2, 3}, {3, 1});
+  check_locate({2, 3, 5}, {15, 5, 1});
+  check_locate({}, {});
+}
+
+TEST_CASE("1.3 the offset is by the strides, whatever they are") {
+  check_locate({3, 2}, {1, 3});
+  check_locate({3, 4}, {0, 1});
+  check_locate({2, 3}, {-3, -1});
+  check_locate({2, 1, 3, 2}, {70, 9, 0, 11});
+}
+
+TEST_CASE("1.3 a view is seen as a larger shape") {
+  Values row(f32, {3}, Layout::gaps), column(f32, {4, 1}), matrix(f32, {4, 3}, Layout::transposed);
+  expect_equal("stretch([3] with stride 2, [4, 3])", stretch(row.view(), {4, 3}), Strides{0, 2});
+  expect_equal("stretch([4, 1], [4, 3])", stretch(column.view(), {4, 3}),
+               Strides{column.view().strides[0], 0});
+  expect_equal("stretch([4, 3] transposed, [2, 4, 3])", stretch(matrix.view(), {2, 4, 3}), Strides{0, 1, 4});
+  expect_equal("stretch([], [2, 3])", stretch(View{nullptr, f32, {}, {}}, {2, 3}), Strides{0, 0});
+}
+
+TEST_CASE("1.3 leading dimensions of size 1 that the shape lacks are dropped") {
+  expect_equal("stretch([1, 1, 3], [3])", stretch(View{nullptr, f32, {1, 1, 3}, {3, 3, 2}}, {3}), Strides{2});
+  expect_equal("stretch([1, 1], [])", stretch(View{nullptr, f32, {1, 1}, {1, 1}}, {}), Strides{});
+}
+
+TEST_CASE("1.3 a block without gaps is one dimension") {
+  check_collapse<1>({2, 3, 4}, {{12, 4, 1}}, 1);
+  check_collapse<1>({7}, {{1}}, 1);
+  check_collapse<1>({2, 3}, {{6, 2}}, 1);  // with gaps between all elements alike
+  check_collapse<1>({3, 4}, {{0, 0}}, 1);
+}
+
+TEST_CASE("1.3 dimensions that do not walk as one stay apart") {
+  check_collapse<1>({3, 4}, {{5, 1}}, 2);  // a gap after each row
+  check_collapse<1>({3, 4}, {{1, 3}}, 2);  // transposed
+  check_collapse<1>({3, 4}, {{0, 1}}, 2);  // one row, three times
+  check_collapse<1>({2, 3, 4}, {{24, 4, 1}}, 2);
+  check_collapse<1>({2, 3, 4}, {{20, 5, 1}}, 3);
+}
+
+TEST_CASE("1.3 dimensions of size 1 go, but one dimension stays") {
+  check_collapse<1>({2, 1, 3}, {{3, 99, 1}}, 1);
+  check_collapse<1>({1, 4, 1}, {{0, 2, 0}}, 1);
+  check_collapse<1>({1, 1}, {{5, 5}}, 1);
+  check_collapse<1>({}, {{}}, 1);
+}
+
+TEST_CASE("1.3 dimensions merge only where all operands walk them as one") {
+  check_collapse<2>({3, 4}, {{4, 1}, {4, 1}}, 1);
+  check_collapse<2>({3, 4}, {{4, 1}, {0, 1}}, 2);
+  check_collapse<3>({2, 3, 4}, {{12, 4, 1}, {4, 0, 1}, {12, 4, 1}}, 3);
+  check_collapse<3>({2, 3, 4}, {{12, 4, 1}, {0, 4, 1}, {12, 4, 1}}, 2);
+}

@@ -1,0 +1,139 @@
+#include <01_tensor/checks/reference.hpp>
+#include <tinytorch/tensor/strides.hpp>
+
+using namespace course;
+
+namespace {
+
+std::string call(const char* name, const Shape& from, const Strides& strides, const Shape& to) {
+  return std::string(name) + "(" + from.str() + ", " + strides.str() + ", " + to.str() + ")";
+}
+
+// `to` shows the same elements in the same order without a copy.
+void check_reshape(const Shape& from, const Strides& strides, const Shape& to) {
+  const auto got = reshape_strides(from, strides, to);
+  const std::string what = call("reshape_strides", from, strides, to);
+  expect(what, got.has_value(), "no copy is needed here: strides must come back, not nothing");
+  expect_equal(what + ": as many strides as sizes", got->size(), to.size());
+  expect_equal(what + " = " + got->str() + ": the elements in their order", offsets_of(to, *got),
+               offsets_of(from, strides));
+}
+void check_copy(const Shape& from, const Strides& strides, const Shape& to) {
+  expect_equal(call("reshape_strides", from, strides, to), reshape_strides(from, strides, to),
+               std::optional<Strides>());
+}
+
+void check_permuted(const Shape& shape, const Strides& strides, const Dims& order) {
+  const StridedShape got = permuted(shape, strides, order);
+  const std::string what = call("permuted", shape, strides, order);
+  Shape want_shape = order;
+  Strides want_strides = order;
+  for (int d = 0; d < order.size(); ++d) {
+    want_shape[d] = shape[static_cast<int>(order[d])];
+    want_strides[d] = strides[static_cast<int>(order[d])];
+  }
+  expect_equal(what + ": shape", got.shape, want_shape);
+  expect_equal(what + ": strides", got.strides, want_strides);
+  expect_equal(what + ": first", got.first, int64_t{0});
+}
+
+void check_sliced(const Shape& shape, const Strides& strides, int dim, int64_t start, int64_t stop,
+                  int64_t step) {
+  const StridedShape got = sliced(shape, strides, dim, start, stop, step);
+  const std::string what = "sliced(" + shape.str() + ", " + strides.str() + ", " + std::to_string(dim) +
+                           ", " + std::to_string(start) + ", " + std::to_string(stop) + ", " +
+                           std::to_string(step) + ")";
+  Shape want = shape;
+  want[dim] = 0;
+  for (int64_t i = start; i < stop; i += step) ++want[dim];
+  expect_equal(what + ": shape", got.shape, want);
+  std::vector<int64_t> elements, shown_elements = offsets_of(got.shape, got.strides);
+  for (int64_t& at : shown_elements) at += got.first;
+  for (int64_t i = 0; i < want.numel(); ++i) {
+    Shape index = index_of(want, i);
+    index[dim] = start + index[dim] * step;
+    elements.push_back(offset_of(index, strides));
+  }
+  expect_equal(what + ": the elements that are shown", shown_elements, elements);
+}
+
+}  // namespace
+
+TEST_CASE("1.6 a permuted view reorders sizes and strides alike") {
+  check_permuted({2, 3}, {3, 1}, {1, 0});
+  check_permuted({2, 3, 4}, {12, 4, 1}, {0, 2, 1});
+  check_permuted({2, 3, 4}, {12, 4, 1}, {2, 0, 1});  // not its own inverse
+  check_permuted({5, 6, 7, 8}, {1, 50, 0, 9}, {3, 1, 0, 2});
+  check_permuted({}, {}, {});
+}
+
+TEST_CASE("1.6 positions count from the end when negative, and stay within") {
+  const auto check = [](int64_t position, int64_t size, int64_t want) {
+    expect_equal("slice_position(" + std::to_string(position) + ", " + std::to_string(size) + ")",
+                 slice_position(position, size), want);
+  };
+  check(0, 5, 0);
+  check(3, 5, 3);
+  check(5, 5, 5);
+  check(-1, 5, 4);
+  check(-5, 5, 0);
+  check(9, 5, 5);
+  check(-9, 5, 0);
+  check(2, 0, 0);
+  check(-1, 0, 0);
+}
+
+TEST_CASE("1.6 a slice begins later and steps further") {
+  check_sliced({6}, {1}, 0, 2, 5, 1);
+  check_sliced({3, 8}, {8, 1}, 1, 2, 6, 2);
+  check_sliced({4, 5}, {5, 1}, 0, 1, 3, 1);
+  check_sliced({4, 5}, {1, 4}, 1, 3, 5, 1);
+}
+
+TEST_CASE("1.6 a slice's size is rounded up, and may be 0") {
+  check_sliced({7}, {1}, 0, 0, 7, 2);
+  check_sliced({7}, {3}, 0, 1, 7, 4);
+  check_sliced({7}, {1}, 0, 2, 3, 5);
+  check_sliced({2, 7}, {7, 1}, 1, 4, 4, 3);
+}
+
+TEST_CASE("1.6 a block without gaps takes any shape of as many elements") {
+  check_reshape({6}, {1}, {2, 3});
+  check_reshape({2, 3, 4}, {12, 4, 1}, {24});
+  check_reshape({2, 3, 4}, {12, 4, 1}, {4, 6});
+  check_reshape({2, 3, 4}, {12, 4, 1}, {2, 2, 3, 2});
+  check_reshape({}, {}, {1, 1});
+}
+
+TEST_CASE("1.6 a dimension can be cut in two whatever its stride") {
+  check_reshape({12}, {5}, {3, 4});
+  check_reshape({6, 4}, {1, 6}, {2, 3, 4});
+  check_reshape({6, 4}, {1, 6}, {6, 2, 2});
+  check_reshape({3, 4}, {9, 2}, {3, 2, 2});
+}
+
+TEST_CASE("1.6 dimensions of size 1 come and go") {
+  check_reshape({3, 1, 4}, {4, 77, 1}, {12});
+  check_reshape({4, 3}, {1, 4}, {1, 4, 1, 3, 1});
+  check_reshape({1, 4, 1, 3}, {0, 1, 9, 4}, {4, 3});
+  check_reshape({1, 1}, {5, 5}, {});
+}
+
+TEST_CASE("1.6 dimensions join where the outer stride is the inner one's end") {
+  check_reshape({2, 3, 4}, {24, 4, 1}, {2, 12});
+  check_reshape({2, 3, 4}, {3, 1, 6}, {6, 4});
+  check_reshape({2, 3, 4}, {24, 4, 1}, {2, 4, 3});
+}
+
+TEST_CASE("1.6 nothing where only a copy can do it") {
+  check_copy({4, 3}, {1, 4}, {12});
+  check_copy({3, 4}, {5, 1}, {12});
+  check_copy({2, 3, 4}, {24, 4, 1}, {6, 4});
+  check_copy({3, 4}, {0, 1}, {12});
+  check_copy({4, 3}, {1, 4}, {3, 4});
+}
+
+TEST_CASE("1.6 an empty tensor is shown as any empty shape") {
+  expect("reshape_strides([0, 3], [7, 2], [3, 0, 2])",
+         reshape_strides({0, 3}, {7, 2}, {3, 0, 2}).has_value());
+}
