@@ -377,7 +377,7 @@ class Workshop:
                 (task.check, f"{place}.o", [*flags, *use_header, *task_flags, *include])]
         if task.device == "cuda":
             # The library's headers call kernels that move, fill and add up; a student's stand alone.
-            helpers = [] if student else ["dropout", "elementwise", "norm", "reduce", "scan"]
+            helpers = [] if student else ["bias_activation", "dropout", "elementwise", "norm", "reduce", "scan"]
             text = f"#include <{task.path}>\n" + "".join(
                 f"#include <tinytorch/backend/cuda/kernels/{h}.cuh>\n" for h in helpers)
             source = f"{task.slug}{'' if student else '-library'}"
