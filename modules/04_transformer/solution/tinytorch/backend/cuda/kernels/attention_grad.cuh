@@ -153,7 +153,7 @@ static __global__ void __launch_bounds__(kGradThreads)
     attention_grad_key_kernel(const __grid_constant__ HeadElements<C> dk,
                               const __grid_constant__ HeadElements<C> dv,
                               const __grid_constant__ AttentionGradCall<C> a) {
-  __shared__ PairGrad<C> pairs[kGradTile][kGradTile];
+  __shared__ C pairs_p[kGradTile][kGradTile], pairs_ds[kGradTile][kGradTile];
   const AttentionCall& call = a.call;
   const GradPlace at(call.S, call.G);
   const int D = static_cast<int>(call.D), line_size = D + 1, size = kGradTile * line_size, i = at.i, j = at.j;
@@ -176,7 +176,9 @@ static __global__ void __launch_bounds__(kGradThreads)
         score += keys[i * line_size + d] * queries[j * line_size + d];
         dp += values[i * line_size + d] * grads[j * line_size + d];
       }
-      pairs[i][j] = pair_grad(call, score, dp, lse, delta, seen(t), lines + t, at.row);
+      const PairGrad<C> pair = pair_grad(call, score, dp, lse, delta, seen(t), lines + t, at.row);
+      pairs_p[i][j] = pair.p;
+      pairs_ds[i][j] = pair.ds;
       __syncthreads();
 #pragma unroll
       for (int e = 0; e < kGradColumns; ++e) {
@@ -184,8 +186,8 @@ static __global__ void __launch_bounds__(kGradThreads)
         if (d >= D) break;
 #pragma unroll 4
         for (int s = 0; s < kGradTile; ++s) {
-          sum_v[e] += pairs[i][s].p * grads[s * line_size + d];
-          sum_k[e] += pairs[i][s].ds * queries[s * line_size + d];
+          sum_v[e] += pairs_p[i][s] * grads[s * line_size + d];
+          sum_k[e] += pairs_ds[i][s] * queries[s * line_size + d];
         }
       }
       __syncthreads();
