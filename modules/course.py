@@ -409,7 +409,7 @@ class Workshop:
 
     def kernels(self, task, student, below, device, place):
         """A task's kernels. The library's headers call others that move, fill and add up; a student's stand alone."""
-        folders, helpers = [*student, *below], [] if student else ["dropout", "elementwise", "norm", "reduce", "scan"]
+        folders, helpers = [*student, *below], [] if student else ["bias_activation", "dropout", "elementwise", "norm", "reduce", "scan"]
         text = f"#include <{task.path}>\n" + "".join(f"#include <tinytorch/backend/cuda/kernels/{h}.cuh>\n" for h in helpers)
         source = f"{task.slug}{'' if student else '-library'}"
         if device == "sim":

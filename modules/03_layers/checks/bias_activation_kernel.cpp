@@ -27,7 +27,8 @@ double f(Activation fn, double x) {
       return x;
   }
 }
-// By a difference, so that no formula is shared with what is checked. Near its edge relu has no such difference.
+// By a difference, so that no formula is shared with what is checked. Near its edge relu has no such
+// difference.
 double slope(Activation fn, double x) {
   if (fn == Activation::relu) return x > 0 ? 1 : 0;
   constexpr double kStep = 1e-5;

@@ -24,6 +24,41 @@ double loss_of_row(const Numbers& x, const Numbers& w, const Numbers& dy, bool r
   return loss;
 }
 
+struct Answer {
+  Numbers dx, dw, db, means, scales;
+};
+constexpr double kEps = 1e-2;
+Answer reference(const Numbers& xs, const Numbers& ws, const Numbers& gs, bool rms) {
+  const double n = static_cast<double>(ws.size());
+  Answer a{{}, Numbers(ws.size()), Numbers(ws.size()), {}, {}};
+  for (size_t first = 0; first < xs.size(); first += ws.size()) {
+    const auto at = [&](const Numbers& v) {
+      return Numbers(v.begin() + static_cast<std::ptrdiff_t>(first),
+                     v.begin() + static_cast<std::ptrdiff_t>(first + ws.size()));
+    };
+    Numbers row = at(xs);
+    const Numbers g = at(gs);
+    double m = 0, var = 0;
+    for (const double v : row) m += rms ? 0 : v / n;
+    for (const double v : row) var += (v - m) * (v - m) / n;
+    a.means.push_back(m);
+    a.scales.push_back(1 / std::sqrt(var + kEps));
+    for (size_t k = 0; k < row.size(); ++k) {
+      constexpr double kStep = 1e-4;
+      const double x_k = row[k];
+      const auto moved = [&](double steps) {
+        row[k] = x_k + kStep * steps;
+        return loss_of_row(row, ws, g, rms, kEps);
+      };
+      a.dx.push_back((moved(-2) - 8 * moved(-1) + 8 * moved(1) - moved(2)) / (12 * kStep));
+      row[k] = x_k;
+      a.dw[k] += g[k] * (x_k - m) * a.scales.back();
+      a.db[k] += g[k];
+    }
+  }
+  return a;
+}
+
 void check(const Case& c) {
   const DType wide = c.dtype == f64 ? f64 : f32;
   const int64_t columns = c.shape.back(), rows = c.shape.numel() / columns;
@@ -33,38 +68,10 @@ void check(const Case& c) {
   Values w = Values::random(c.dtype, {columns}, c.layout, 0.5, 2).on_device();
   Values dx = Values(c.dtype, c.shape, c.layout).on_device();
   Values dw = Values(c.dtype, {columns}, c.layout).on_device(), db = Values(c.dtype, {columns}).on_device();
-  const double eps = 1e-2, n = static_cast<double>(columns);
-  const Numbers xs = x.numbers(), gs = dy.numbers();
   const Numbers ws = has_weight ? w.numbers() : Numbers(static_cast<size_t>(columns), 1.0);
-  Numbers want_dx, want_dw(ws.size()), want_db(ws.size()), means, scales;
-  for (size_t first = 0; first < xs.size(); first += ws.size()) {
-    const auto at = [&](const Numbers& v) {
-      return Numbers(v.begin() + static_cast<std::ptrdiff_t>(first),
-                     v.begin() + static_cast<std::ptrdiff_t>(first + ws.size()));
-    };
-    Numbers row = at(xs);
-    const Numbers g = at(gs);
-    double m = 0, var = 0;
-    for (const double v : row) m += c.rms ? 0 : v / n;
-    for (const double v : row) var += (v - m) * (v - m) / n;
-    means.push_back(m);
-    scales.push_back(1 / std::sqrt(var + eps));
-    for (size_t k = 0; k < row.size(); ++k) {
-      constexpr double kStep = 1e-4;
-      const double x_k = row[k];
-      double values[4];
-      for (int s = 0; s < 4; ++s) {
-        row[k] = x_k + kStep * (s - 2 + (s >= 2 ? 1 : 0));  // -2, -1, 1, 2 steps
-        values[s] = loss_of_row(row, ws, g, c.rms, eps);
-      }
-      row[k] = x_k;
-      want_dx.push_back((values[0] - 8 * values[1] + 8 * values[2] - values[3]) / (12 * kStep));
-      want_dw[k] += g[k] * (x_k - m) * scales.back();
-      want_db[k] += g[k];
-    }
-  }
-  Values mean = Values::of(wide, {rows}, means).on_device(),
-         rstd = Values::of(wide, {rows}, scales).on_device();
+  const Answer want = reference(x.numbers(), ws, dy.numbers(), c.rms);
+  Values mean = Values::of(wide, {rows}, want.means).on_device(),
+         rstd = Values::of(wide, {rows}, want.scales).on_device();
   const View to_x = c.wanted == only_parameters ? View{} : dx.view();
   const View to_w = c.wanted == only_dx ? View{} : dw.view();
   const View to_b = c.wanted == only_dx || c.rms ? View{} : db.view();
@@ -79,15 +86,15 @@ void check(const Case& c) {
   if (!has_weight) of += ", without weight";
   if (c.wanted == only_dx) of += ", dx alone";
   if (c.wanted == only_parameters) of += ", without dx";
-  const double scale = scales.empty() ? 1 : *std::max_element(scales.begin(), scales.end());
+  const double scale = want.scales.empty() ? 1 : *std::max_element(want.scales.begin(), want.scales.end());
   const double left_over = c.dtype == f64 ? 1e5 : 0;  // by the differences
   if (to_x.data) {
-    expect_close(of + ": dx", dx, want_dx,
+    expect_close(of + ": dx", dx, want.dx,
                  {.roundings = 64 + left_over, .scale = 4 * scale * (columns < 4 ? 10 : 1)});
   }
   const double terms = 16 + static_cast<double>(rows);
-  if (to_w.data) expect_close(of + ": dweight", dw, want_dw, {.roundings = 2 * terms, .scale = 2 * scale});
-  if (to_b.data) expect_close(of + ": dbias", db, want_db, {.roundings = terms});
+  if (to_w.data) expect_close(of + ": dweight", dw, want.dw, {.roundings = 2 * terms, .scale = 2 * scale});
+  if (to_b.data) expect_close(of + ": dbias", db, want.db, {.roundings = terms});
 }
 
 }  // namespace

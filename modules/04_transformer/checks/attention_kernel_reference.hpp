@@ -1,4 +1,5 @@
-// Attention with its whole matrix of probabilities, in double, and the gradients: for the checks of the CUDA kernels.
+// Attention with its whole matrix of probabilities, in double, and the gradients: for the checks of the CUDA
+// kernels.
 #pragma once
 
 #include <limits>

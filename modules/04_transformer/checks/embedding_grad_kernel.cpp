@@ -31,8 +31,7 @@ Shape with_columns(Shape index, const Case& c) {
 
 void check_forward(const Case& c, const Indices& index, const Shape& shape) {
   Values table = Values::random(c.dtype, {c.V, c.columns}, c.layout).on_device();
-  Values at = on_device(index, shape, c.layout),
-         out = Values(c.dtype, with_columns(shape, c), c.layout).on_device();
+  Values at = on_device(index, shape, c.layout), out = Values(c.dtype, with_columns(shape, c)).on_device();
   const Numbers rows = table.numbers();
   Numbers want;
   for (const int64_t row : index) {

@@ -1,6 +1,7 @@
-// Elements: a tensor of any layout and of a floating dtype that is known at run time only. A kernel that reads
-// and writes by it is compiled for each type it computes in (float, or double for f64), not for each type that
-// is stored: shorter to write and to compile, and slower, than one that moves 16 bytes at a time (vector.cuh).
+// Elements: a tensor of any layout and of a floating dtype that is known at run time only. A kernel that
+// reads and writes by it is compiled for each type it computes in (float, or double for f64), not for each
+// type that is stored: shorter to write and to compile, and slower, than one that moves 16 bytes at a time
+// (vector.cuh).
 //
 //   const int64_t first = x.place(row * C);                 the row's first element
 //   sum += x.read(first + c * x.step);                      its element c

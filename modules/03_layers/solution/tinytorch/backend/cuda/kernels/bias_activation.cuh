@@ -2,8 +2,8 @@
 //
 //   y = f(x + b)          dx = dy f'(x + b)          db[c] = the sum of dx down column c
 //
-// Three kernels (add, activate, and for the gradient a sum) would move each element through memory three times.
-// Here it is read once and written once: 2 N elements forward, 3 N backward.
+// Three kernels (add, activate, and for the gradient a sum) would move each element through memory three
+// times. Here it is read once and written once: 2 N elements forward, 3 N backward.
 #pragma once
 
 #include <tinytorch/backend/cuda/dense.cuh>
@@ -48,8 +48,8 @@ __device__ C activated_grad(Activation fn, C g, C x) {
   }
 }
 
-// out[r, c] = f(x[r, c] + bias[c]), a thread per element, neighbours by neighbours. Element number i of x lies at
-// x.place(i); bias is one row, whose element c lies at c * bias.step.
+// out[r, c] = f(x[r, c] + bias[c]), a thread per element, neighbours by neighbours. Element number i of x
+// lies at x.place(i); bias is one row, whose element c lies at c * bias.step.
 template <class C>
 static __global__ void __launch_bounds__(kBiasThreads)
     bias_activation_kernel(Activation fn, const __grid_constant__ Elements<C> out,
@@ -61,13 +61,14 @@ static __global__ void __launch_bounds__(kBiasThreads)
   out.write(out.place(i), activated(fn, shifted));
 }
 
-// dx[r, c] = dy[r, c] f'(x[r, c] + bias[c]) for 32 columns and a chunk of rows, and partial[chunk, c] = the sum of
-// these down each column.
+// dx[r, c] = dy[r, c] f'(x[r, c] + bias[c]) for 32 columns and a chunk of rows, and partial[chunk, c] = the
+// sum of these down each column.
 //
-// The 32 lanes of a warp have neighbouring columns; the block's kBiasLines warps take every kBiasLines-th row. Each
-// thread adds up its own elements; then the warps' sums meet in shared memory. Added in a fixed order, results are
-// the same in every run; atomicAdd would not give that. The block is blockIdx.x-th of the columns, blockIdx.y-th of
-// the chunks. dx (which may be the memory of dy), bias and partial may be absent; x is, where f is none.
+// The 32 lanes of a warp have neighbouring columns; the block's kBiasLines warps take every kBiasLines-th
+// row. Each thread adds up its own elements; then the warps' sums meet in shared memory. Added in a fixed
+// order, results are the same in every run; atomicAdd would not give that. The block is blockIdx.x-th of the
+// columns, blockIdx.y-th of the chunks. dx (which may be the memory of dy), bias and partial may be absent; x
+// is, where f is none.
 template <class C>
 static __global__ void __launch_bounds__(kBiasThreads)
     bias_activation_grad_kernel(Activation fn, const __grid_constant__ Elements<C> dx, C* partial,
@@ -120,8 +121,8 @@ void bias_activation(Activation fn, const View& out, const View& x, const View& 
 void bias_activation_grad(Activation fn, const View& dx, const View& dbias, const View& dy, const View& x,
                           const View& bias) {
   const int64_t columns = dy.shape.back(), rows = columns == 0 ? 0 : dy.numel() / columns;
-  // Enough chunks to keep the device busy, of 64 rows at least, so that few partial sums are left to add. Without
-  // rows there is no chunk, and the sums are zero.
+  // Enough chunks to keep the device busy, of 64 rows at least, so that few partial sums are left to add.
+  // Without rows there is no chunk, and the sums are zero.
   const int64_t chunk = std::max<int64_t>(64, divided_up(rows, 256)), chunks = divided_up(rows, chunk);
   dispatch_floating(dy.dtype, [&]<class C>(C*) {
     const DeviceScratch<C> partial(dbias.data ? chunks * columns : 0);

@@ -1,12 +1,12 @@
 // Convolution of images by CUDA, forward and both gradients, with groups and dilation (contract:
 // backend/cpu/conv.hpp).
 //
-//   out[n, m, o] = bias[m] + sum over c, kh, kw of weight[m, c, kh, kw] x[n, c, o * stride - padding + k * dilation]
+//   out[n, m, o] = bias[m] + sum over c, k of weight[m, c, k] x[n, c, o * stride - padding + k * dilation]
 //
-// A direct convolution: a block computes a tile of tile x tile results of one output channel, a thread each. Channel
-// by channel, the part of the image under the tile is brought to shared memory once and read KH KW times from there.
-// Production code makes matrix products of it instead (the library's kernels/conv.cuh): a value in shared memory then
-// serves many output channels, too.
+// A direct convolution: a block computes a tile of tile x tile results of one output channel, a thread each.
+// Channel by channel, the part of the image under the tile is brought to shared memory once and read KH KW
+// times from there. Production code makes matrix products of it instead (the library's kernels/conv.cuh): a
+// value in shared memory then serves many output channels, too.
 #pragma once
 
 #include <tinytorch/backend/cuda/collective.cuh>
@@ -15,14 +15,14 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-inline constexpr int kTile = 16, kTileThreads = kTile * kTile;  // the largest
+inline constexpr int kConvTile = 16, kConvTileThreads = kConvTile * kConvTile;  // the largest
 
 // An operand [A, B, C, D] of any strides.
 template <class C>
-struct Images {
+struct ConvImages {
   Elements<C> values;
   int64_t stride[4] = {};
-  explicit Images(const View& v) : values(v) {
+  explicit ConvImages(const View& v) : values(v) {
     for (int d = 0; d < 4; ++d) stride[d] = v.strides[d];
   }
   __device__ int64_t place(int64_t a, int64_t b, int64_t c, int64_t d) const {
@@ -36,10 +36,11 @@ struct Images {
   }
 };
 
-// The tile of a block: results oh0 ... oh0 + tile - 1 by ow0 ... of plane number `plane`, and this thread's of them.
-struct TilePlace {
+// The tile of a block: results oh0 ... oh0 + tile - 1 by ow0 ... of plane number `plane`, and this thread's
+// of them.
+struct ConvTilePlace {
   int64_t plane, oh0, ow0, oh, ow;
-  __device__ TilePlace(int64_t height, int64_t width, int tile) {
+  __device__ ConvTilePlace(int64_t height, int64_t width, int tile) {
     const int64_t tiles_w = (width + tile - 1) / tile, tiles = (height + tile - 1) / tile * tiles_w;
     const int64_t number = blockIdx.x % tiles;
     plane = blockIdx.x / tiles;
@@ -52,22 +53,22 @@ struct TilePlace {
 
 // out[n, m, oh, ow] for a tile of a plane (n, m).
 //
-// For each input channel of m's group: the block brings the square of reach_h x reach_w values that its tile reads to
-// shared memory, and zeros where it hangs over the edge of the image (a
-// tile at the lower right may have fewer results than threads). Barrier. Each thread adds up its KH KW taps. Barrier, before the next channel
-// overwrites what others still read. Threads whose result does not exist load too, and meet at the barriers: they only
-// do not write.
+// For each input channel of m's group: the block brings the square of reach_h x reach_w values that its tile
+// reads to shared memory, and zeros where it hangs over the edge of the image (a tile at the lower right may
+// have fewer results than threads). Barrier. Each thread adds up its KH KW taps. Barrier, before the next
+// channel overwrites what others still read. Threads whose result does not exist load too, and meet at the
+// barriers: they only do not write.
 //
-// Input channel of the group's number c is group * s.group_c + c, where group = m / s.group_m. The square begins at
-// (oh0 * stride - padding, ow0 * stride - padding). bias may be absent.
+// Input channel of the group's number c is group * s.group_c + c, where group = m / s.group_m. The square
+// begins at (oh0 * stride - padding, ow0 * stride - padding). bias may be absent.
 template <class C>
-static __global__ void __launch_bounds__(kTileThreads)
-    conv2d_kernel(const __grid_constant__ Images<C> out, const __grid_constant__ Images<C> x,
-                  const __grid_constant__ Images<C> weight, const __grid_constant__ Elements<C> bias,
+static __global__ void __launch_bounds__(kConvTileThreads)
+    conv2d_kernel(const __grid_constant__ ConvImages<C> out, const __grid_constant__ ConvImages<C> x,
+                  const __grid_constant__ ConvImages<C> weight, const __grid_constant__ Elements<C> bias,
                   const __grid_constant__ ConvShape s, int tile, int reach_h, int reach_w) {
   C* const square = dynamic_shared<C>();  // [reach_h, reach_w]
   const Window2d& window = s.window;
-  const TilePlace at(s.OH, s.OW, tile);
+  const ConvTilePlace at(s.OH, s.OW, tile);
   const int64_t n = at.plane / s.M, m = at.plane % s.M, group = m / s.group_m;
   const int64_t h0 = at.oh0 * window.stride - window.padding, w0 = at.ow0 * window.stride - window.padding;
   const int64_t my_h = (at.oh - at.oh0) * window.stride, my_w = (at.ow - at.ow0) * window.stride;
@@ -90,16 +91,18 @@ static __global__ void __launch_bounds__(kTileThreads)
   if (at.oh < s.OH && at.ow < s.OW) out.write(n, m, at.oh, at.ow, sum);
 }
 
-// dx[n, c, h, w], a thread each: the sum over the outputs that read this pixel. Tap (kh, kw) of output (oh, ow) reads
-// h = oh * stride - padding + kh * dilation, so oh = (h + padding - kh * dilation) / stride, if that leaves no
-// remainder and lies in [0, OH): and so for w. A pixel collects: were the outputs to give instead, two of them would
-// add to one pixel at once.
+// dx[n, c, h, w], a thread each: the sum over the outputs that read this pixel. Tap (kh, kw) of output (oh,
+// ow) reads h = oh * stride - padding + kh * dilation, so oh = (h + padding - kh * dilation) / stride, if
+// that leaves no remainder and lies in [0, OH): and so for w. A pixel collects: were the outputs to give
+// instead, two of them would add to one pixel at once.
 template <class C>
-static __global__ void __launch_bounds__(kTileThreads)
-    conv2d_grad_input_kernel(const __grid_constant__ Images<C> dx, const __grid_constant__ Images<C> dy,
-                             const __grid_constant__ Images<C> weight, const __grid_constant__ ConvShape s) {
+static __global__ void __launch_bounds__(kConvTileThreads)
+    conv2d_grad_input_kernel(const __grid_constant__ ConvImages<C> dx,
+                             const __grid_constant__ ConvImages<C> dy,
+                             const __grid_constant__ ConvImages<C> weight,
+                             const __grid_constant__ ConvShape s) {
   const Window2d& window = s.window;
-  const TilePlace at(s.H, s.W, kTile);
+  const ConvTilePlace at(s.H, s.W, kConvTile);
   const int64_t n = at.plane / s.C, c = at.plane % s.C, group = c / s.group_c;
   if (at.oh >= s.H || at.ow >= s.W) return;
   C sum = 0;
@@ -118,13 +121,14 @@ static __global__ void __launch_bounds__(kTileThreads)
   dx.write(n, c, at.oh, at.ow, sum);
 }
 
-// dw[m, c, kh, kw], a block each (element number blockIdx.x): the sum over samples and outputs of dy[n, m, oh, ow] times
-// the pixel that the tap read for it, if it lies in the image. Threads take outputs in turn, and block_reduce adds
-// their sums, in an order of its own that never changes.
+// dw[m, c, kh, kw], a block each (element number blockIdx.x): the sum over samples and outputs of dy[n, m,
+// oh, ow] times the pixel that the tap read for it, if it lies in the image. Threads take outputs in turn,
+// and block_reduce adds their sums, in an order of its own that never changes.
 template <class C>
-static __global__ void __launch_bounds__(kTileThreads)
-    conv2d_grad_weight_kernel(const __grid_constant__ Images<C> dw, const __grid_constant__ Images<C> dy,
-                              const __grid_constant__ Images<C> x, const __grid_constant__ ConvShape s) {
+static __global__ void __launch_bounds__(kConvTileThreads)
+    conv2d_grad_weight_kernel(const __grid_constant__ ConvImages<C> dw,
+                              const __grid_constant__ ConvImages<C> dy,
+                              const __grid_constant__ ConvImages<C> x, const __grid_constant__ ConvShape s) {
   const Window2d& window = s.window;
   int64_t rest = blockIdx.x;
   const int64_t kw = rest % window.kernel_w;
@@ -133,13 +137,13 @@ static __global__ void __launch_bounds__(kTileThreads)
   rest /= window.kernel_h;
   const int64_t c = rest % s.group_c, m = rest / s.group_c, channel = m / s.group_m * s.group_c + c;
   C sum = 0;
-  for (int64_t i = threadIdx.x; i < s.N * s.outputs; i += kTileThreads) {
+  for (int64_t i = threadIdx.x; i < s.N * s.outputs; i += kConvTileThreads) {
     const int64_t n = i / s.outputs, oh = i % s.outputs / s.OW, ow = i % s.OW;
     const int64_t h = oh * window.stride - window.padding + kh * window.dilation;
     const int64_t w = ow * window.stride - window.padding + kw * window.dilation;
     if (h >= 0 && h < s.H && w >= 0 && w < s.W) sum += dy.read(n, m, oh, ow) * x.read(n, channel, h, w);
   }
-  sum = block_reduce<kTileThreads>(sum, Sum());
+  sum = block_reduce<kConvTileThreads>(sum, Sum());
   if (threadIdx.x == 0) dw.write(m, c, kh, kw, sum);
 }
 
@@ -156,10 +160,10 @@ inline int64_t reach(int tile, int64_t kernel, const Window2d& w) {
   return (tile - 1) * w.stride + (kernel - 1) * w.dilation + 1;
 }
 
-// The largest tile whose square of image fits the shared memory that a block gets without asking, and that small
-// outputs fill.
+// The largest tile whose square of image fits the shared memory that a block gets without asking, and that
+// small outputs fill.
 inline int tile_for(const ConvShape& s, size_t element) {
-  int tile = kTile;
+  int tile = kConvTile;
   const auto too_large = [&] {
     const int64_t values =
         reach(tile, s.window.kernel_h, s.window) * reach(tile, s.window.kernel_w, s.window);
@@ -179,8 +183,8 @@ void conv2d(const View& out, const View& x, const View& weight, const View& bias
                   reach_w = reach(tile, window.kernel_w, window);
     LaunchConfig config = tiles_over(s.N * s.M, s.OH, s.OW, tile);
     config.shared_bytes = static_cast<size_t>(reach_h * reach_w) * sizeof(C);
-    launch(conv2d_kernel<C>, config, Images<C>(out), Images<C>(x), Images<C>(weight), Elements<C>(bias), s,
-           tile, reach_h, reach_w);
+    launch(conv2d_kernel<C>, config, ConvImages<C>(out), ConvImages<C>(x), ConvImages<C>(weight),
+           Elements<C>(bias), s, tile, reach_h, reach_w);
   });
 }
 
@@ -188,8 +192,8 @@ void conv2d_grad_input(const View& dx, const View& dy, const View& weight, const
                        int64_t groups) {
   const ConvShape s(dx, dy, window, groups);
   dispatch_floating(dx.dtype, [&]<class C>(C*) {
-    launch(conv2d_grad_input_kernel<C>, tiles_over(s.N * s.C, s.H, s.W, kTile), Images<C>(dx), Images<C>(dy),
-           Images<C>(weight), s);
+    launch(conv2d_grad_input_kernel<C>, tiles_over(s.N * s.C, s.H, s.W, kConvTile), ConvImages<C>(dx),
+           ConvImages<C>(dy), ConvImages<C>(weight), s);
   });
 }
 
@@ -197,8 +201,8 @@ void conv2d_grad_weight(const View& dw, const View& dy, const View& x, const Win
                         int64_t groups) {
   const ConvShape s(x, dy, window, groups);
   dispatch_floating(dw.dtype, [&]<class C>(C*) {
-    launch(conv2d_grad_weight_kernel<C>, {dim3(static_cast<unsigned>(dw.numel())), dim3(kTileThreads)},
-           Images<C>(dw), Images<C>(dy), Images<C>(x), s);
+    launch(conv2d_grad_weight_kernel<C>, {dim3(static_cast<unsigned>(dw.numel())), dim3(kConvTileThreads)},
+           ConvImages<C>(dw), ConvImages<C>(dy), ConvImages<C>(x), s);
   });
 }
 

@@ -1,11 +1,12 @@
-// Losses, each fused with what precedes it, and their gradients (contracts and formulas: backend/cpu/loss.hpp).
+// Losses, each fused with what precedes it, and their gradients (contracts and formulas:
+// backend/cpu/loss.hpp).
 //
-//   cross_entropy    l = (1 - s) (lse - x_t) + s (lse - mean(x)),  lse = log sum_j e^(x_j),  s label smoothing
-//                    dl/dx_j = e^(x_j - lse) - (1 - s) [j = t] - s / V
+//   cross_entropy   l = (1 - s) (lse - x_t) + s (lse - mean(x)),  lse = log sum_j e^(x_j),  s label smoothing
+//                   dl/dx_j = e^(x_j - lse) - (1 - s) [j = t] - s / V
 //
-// As separate ops (softmax, logarithm, pick, and the same backwards) the logits [N, V], the largest tensor of a
-// language model, go through memory seven times. Here a block visits a row and leaves its loss and its gradient: the
-// logits are read, and the gradient takes their place.
+// As separate ops (softmax, logarithm, pick, and the same backwards) the logits [N, V], the largest tensor of
+// a language model, go through memory seven times. Here a block visits a row and leaves its loss and its
+// gradient: the logits are read, and the gradient takes their place.
 #pragma once
 
 #include <limits>
@@ -42,17 +43,18 @@ struct CrossEntropyCall {
   __device__ C share() const { return used ? C(1) / static_cast<C>(std::max(1.0, *used)) : C(1); }
 };
 
-// Row n = blockIdx.x of the logits: losses[n], lse[n], and, where dx exists, its gradient for the gradient `grad` of
-// the loss. dx may be the memory of the logits.
+// Row n = blockIdx.x of the logits: losses[n], lse[n], and, where dx exists, its gradient for the gradient
+// `grad` of the loss. dx may be the memory of the logits.
 //
-// Steps, by the whole block: m, the largest logit, and the sum of e^(x - m), in one pass as in online softmax: each
-// thread's own m and sum first, then all m by block_reduce (Maximum(), so that NaN is seen) and all sums, scaled to the
-// block's m. The sum of x too, if there is smoothing. Then lse = m + log(sum), and dx, which needs both. The first
-// thread alone writes losses[n] and lse[n], and reads the target's logit before others may put dx in its place: a
-// barrier stands between. A row that does not count has loss 0 and gradient 0, but its lse is written.
+// Steps, by the whole block: m, the largest logit, and the sum of e^(x - m), in one pass as in online
+// softmax: each thread's own m and sum first, then all m by block_reduce (Maximum(), so that NaN is seen) and
+// all sums, scaled to the block's m. The sum of x too, if there is smoothing. Then lse = m + log(sum), and
+// dx, which needs both. The first thread alone writes losses[n] and lse[n], and reads the target's logit
+// before others may put dx in its place: a barrier stands between. A row that does not count has loss 0 and
+// gradient 0, but its lse is written.
 //
-// Traps: lse - x_t is formed as log(sum) - (x_t - m), or logits near 10000 lose all digits of a small loss; what is NaN
-// in a row that does not count must not reach dx (0 times NaN is NaN).
+// Traps: lse - x_t is formed as log(sum) - (x_t - m), or logits near 10000 lose all digits of a small loss;
+// what is NaN in a row that does not count must not reach dx (0 times NaN is NaN).
 template <class C>
 static __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_kernel(C* losses, C* lse, const __grid_constant__ Elements<C> dx,
@@ -99,8 +101,8 @@ static __global__ void __launch_bounds__(kLossThreads)
   }
 }
 
-// dx of row blockIdx.x from the lse of its forward visit, for the gradient grad[n] of its loss (or grad[0] of all:
-// `each` is 1 or 0).
+// dx of row blockIdx.x from the lse of its forward visit, for the gradient grad[n] of its loss (or grad[0] of
+// all: `each` is 1 or 0).
 template <class C>
 static __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_grad_kernel(const __grid_constant__ Elements<C> dx,
@@ -127,8 +129,8 @@ static __global__ void __launch_bounds__(kLossThreads)
   if (threadIdx.x == 0) *used = count;
 }
 
-// loss = the sum of all losses, in double and in a fixed order, divided by *used if there is one (no target: 0 / 0); or
-// for no reduction, where `each`, a copy. One block.
+// loss = the sum of all losses, in double and in a fixed order, divided by *used if there is one (no target:
+// 0 / 0); or for no reduction, where `each`, a copy. One block.
 template <class C>
 static __global__ void __launch_bounds__(kLossThreads)
     finish_loss_kernel(const __grid_constant__ Elements<C> loss, const C* losses, int64_t N,
@@ -164,8 +166,8 @@ class UsedTargets {
   double* used_ = nullptr;
 };
 
-// loss and lse, and dx, for the gradient `grad` of the loss, if dx has data. Count the targets (UsedTargets), make a
-// block per row, then finish_loss_kernel.
+// loss and lse, and dx, for the gradient `grad` of the loss, if dx has data. Count the targets (UsedTargets),
+// make a block per row, then finish_loss_kernel.
 void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, const View& logits,
                              const View& target, const CrossEntropyParameters& parameters, double grad) {
   const int64_t N = logits.shape[0];

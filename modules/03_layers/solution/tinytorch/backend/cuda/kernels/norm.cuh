@@ -2,9 +2,9 @@
 //
 //   y = (x - mean) rstd w + b,     rstd = 1 / sqrt(var + eps),     var = mean((x - mean)^2)
 //
-// A warp has a row: its lanes visit the row together, so that they read side by side, and combine what they found by
-// shuffles, without shared memory or barriers. The row is read three times; after the first it is in the L1 cache.
-// rms_norm is the same with mean 0.
+// A warp has a row: its lanes visit the row together, so that they read side by side, and combine what they
+// found by shuffles, without shared memory or barriers. The row is read three times; after the first it is in
+// the L1 cache. rms_norm is the same with mean 0.
 #pragma once
 
 #include <tinytorch/backend/cuda/collective.cuh>
@@ -12,24 +12,24 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-inline constexpr int kRowsOfBlock = 8;  // a warp each
-inline LaunchConfig warp_per_row(int64_t rows) { return over(rows * kWarp, kRowsOfBlock * kWarp); }
+inline constexpr int kNormWarps = 8;  // a warp each
+inline LaunchConfig warp_per_row(int64_t rows) { return over(rows * kWarp, kNormWarps * kWarp); }
 
-// Row number (block) * kRowsOfBlock + (warp) of x [rows, columns]: out, and mean[row] and rstd[row].
+// Row number (block) * kNormWarps + (warp) of x [rows, columns]: out, and mean[row] and rstd[row].
 //
 // Element c of the row lies at x.place(row * columns) + c * x.step. Lane l visits columns l, l + 32, ...;
 // warp_reduce(v, Sum()) adds the lanes' values and gives all of them the sum, so all 32 must call it.
 //
-// The variance is the mean of squared distances from the mean, in a pass of its own: mean(x^2) - mean^2 is the small
-// difference of two large numbers where the mean is large. mean null: rms_norm. weight and bias [columns] may be
-// absent.
+// The variance is the mean of squared distances from the mean, in a pass of its own: mean(x^2) - mean^2 is
+// the small difference of two large numbers where the mean is large. mean null: rms_norm. weight and bias
+// [columns] may be absent.
 template <class C>
-static __global__ void __launch_bounds__(kRowsOfBlock* kWarp)
+static __global__ void __launch_bounds__(kNormWarps* kWarp)
     norm_kernel(const __grid_constant__ Elements<C> out, C* mean, C* rstd,
                 const __grid_constant__ Elements<C> x, const __grid_constant__ Elements<C> weight,
                 const __grid_constant__ Elements<C> bias, int64_t rows, int64_t columns, C eps) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * kRowsOfBlock + threadIdx.x / kWarp;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kNormWarps + threadIdx.x / kWarp;
   if (row >= rows) return;
   const int64_t from = x.place(row * columns), to_ = out.place(row * columns);
   const C n = static_cast<C>(columns);

@@ -1,9 +1,9 @@
 // Normalization of rows, backward: layer_norm_grad and rms_norm_grad (contracts: backend/cpu/norm.hpp).
 //
-//   g = dy w,  h = (x - mean) rstd:     dx = rstd (g - mean(g) - h mean(g h)),     dw = sum dy h,     db = sum dy
+//   g = dy w,  h = (x - mean) rstd:   dx = rstd (g - mean(g) - h mean(g h)),   dw = sum dy h,   db = sum dy
 //
-// dx is a matter of rows, dw and db of columns, so they are two kernels: a warp per row, and 32 columns a block. With
-// rms_norm there is no mean, neither in h nor in dx.
+// dx is a matter of rows, dw and db of columns, so they are two kernels: a warp per row, and 32 columns a
+// block. With rms_norm there is no mean, neither in h nor in dx.
 #pragma once
 
 #include <tinytorch/backend/cuda/collective.cuh>
@@ -24,8 +24,8 @@ struct NormGradCall {
 
 // dx of row number (block) * kNormGradWarps + (warp).
 //
-// Two visits: the sums of g and of g h over the row, by all lanes (warp_reduce), then dx. The derivative has two more
-// terms than rstd g, because each x also moves the row's mean and its variance.
+// Two visits: the sums of g and of g h over the row, by all lanes (warp_reduce), then dx. The derivative has
+// two more terms than rstd g, because each x also moves the row's mean and its variance.
 template <class C>
 static __global__ void __launch_bounds__(kNormGradThreads)
     norm_grad_kernel(const __grid_constant__ Elements<C> dx, const __grid_constant__ NormGradCall<C> call) {
@@ -52,11 +52,12 @@ static __global__ void __launch_bounds__(kNormGradThreads)
   }
 }
 
-// dw[chunk, c] and db[chunk, c]: the sums of dy h and of dy down 32 columns of a chunk of rows. Either may be null.
+// dw[chunk, c] and db[chunk, c]: the sums of dy h and of dy down 32 columns of a chunk of rows. Either may be
+// null.
 //
-// Lane l has column 32 blockIdx.x + l, so that a warp reads side by side; the block's warps take the rows of chunk
-// blockIdx.y in turn. Each thread adds up its own; then the warps' sums meet in shared memory, and the first warp adds
-// them in order: the result is the same in every run.
+// Lane l has column 32 blockIdx.x + l, so that a warp reads side by side; the block's warps take the rows of
+// chunk blockIdx.y in turn. Each thread adds up its own; then the warps' sums meet in shared memory, and the
+// first warp adds them in order: the result is the same in every run.
 template <class C>
 static __global__ void __launch_bounds__(kNormGradThreads)
     norm_parameter_grad_kernel(C* dw, C* db, const __grid_constant__ NormGradCall<C> call, int64_t chunk) {
@@ -100,8 +101,8 @@ static __global__ void __launch_bounds__(kNormGradThreads)
 
 // --- launchers ---
 
-// Any of dx, dweight, dbias may be without data. Chunks of 64 rows at least, and 256 chunks at most; without rows there
-// are no chunks, and the parameters' gradients are zero.
+// Any of dx, dweight, dbias may be without data. Chunks of 64 rows at least, and 256 chunks at most; without
+// rows there are no chunks, and the parameters' gradients are zero.
 inline void normalize_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
                            const View& x, const View& mean, const View& rstd, const View& weight) {
   const int64_t columns = x.shape.back(), rows = columns == 0 ? 0 : x.numel() / columns;

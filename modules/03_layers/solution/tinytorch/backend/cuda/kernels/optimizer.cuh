@@ -1,10 +1,10 @@
 // Optimizer steps over many parameters at once, in place (contracts: backend/cpu/optimizer.hpp).
 //
-// A network has hundreds of parameters, many of them small. A launch costs microseconds, in which the device could
-// have stepped a million elements: so a table of parameters travels with one launch, and blocks find their parameter
-// in it. Each element of parameter, gradient and moments is read and written once; as tensor ops it would be about ten
-// times. What may change from step to step (learning rate, number of the step, factor of the gradients) is read from
-// the device's memory, so that a captured CUDA graph follows it.
+// A network has hundreds of parameters, many of them small. A launch costs microseconds, in which the device
+// could have stepped a million elements: so a table of parameters travels with one launch, and blocks find
+// their parameter in it. Each element of parameter, gradient and moments is read and written once; as tensor
+// ops it would be about ten times. What may change from step to step (learning rate, number of the step,
+// factor of the gradients) is read from the device's memory, so that a captured CUDA graph follows it.
 #pragma once
 
 #include <tinytorch/backend/cuda/collective.cuh>
@@ -62,9 +62,9 @@ __device__ void prepare(SgdRule<C>& rule, const SgdStep& step, double lr, double
   rule = {static_cast<C>(factor),       static_cast<C>(lr), static_cast<C>(step.momentum),
           static_cast<C>(weight_decay), step.nesterov,      false};
 }
-// The numbers of step t (counted from 1). AdamW (step.decoupled) shrinks the parameter by 1 - lr weight_decay and
-// leaves the gradient as it is; Adam adds weight_decay p to the gradient. They are found in double: beta2^t is close to
-// 1 for long, and 1 - beta2^t in float would have few digits.
+// The numbers of step t (counted from 1). AdamW (step.decoupled) shrinks the parameter by 1 - lr weight_decay
+// and leaves the gradient as it is; Adam adds weight_decay p to the gradient. They are found in double:
+// beta2^t is close to 1 for long, and 1 - beta2^t in float would have few digits.
 template <class C>
 __device__ void prepare(AdamRule<C>& rule, const AdamStep& step, double lr, double factor,
                         double weight_decay, int64_t t) {
@@ -88,8 +88,8 @@ __device__ void update(const SgdRule<C>& rule, C& p, C g, C& velocity, C&) {
   velocity = rule.momentum * velocity + gradient;
   p -= rule.lr * (rule.nesterov ? gradient + rule.momentum * velocity : velocity);
 }
-// One element of Adam: g' = factor g + decay p,  m = beta1 m + (1 - beta1) g',  v = beta2 v + (1 - beta2) g'^2,
-// p = keep p - rate m / (sqrt(v) scale + eps).
+// One element of Adam: g' = factor g + decay p,  m = beta1 m + (1 - beta1) g',  v = beta2 v + (1 - beta2)
+// g'^2, p = keep p - rate m / (sqrt(v) scale + eps).
 template <class C>
 __device__ void update(const AdamRule<C>& rule, C& p, C g, C& m, C& v) {
   const C gradient = rule.factor * g + rule.decay * p;
@@ -100,8 +100,9 @@ __device__ void update(const AdamRule<C>& rule, C& p, C g, C& m, C& v) {
 
 // --- kernels ---
 
-// Before the step, a thread per slot: counts its step and makes its rule. The number must not be counted by the blocks
-// that step the slot: some would read it before, some after. Without `scalars` the learning rate is the step's.
+// Before the step, a thread per slot: counts its step and makes its rule. The number must not be counted by
+// the blocks that step the slot: some would read it before, some after. Without `scalars` the learning rate
+// is the step's.
 template <class C, class Rule>
 static __global__ void __launch_bounds__(kStepSlots)
     begin_step_kernel(const __grid_constant__ StepTable<C> table, Rule* rules, const double* scalars,
@@ -117,8 +118,8 @@ static __global__ void __launch_bounds__(kStepSlots)
           number);
 }
 
-// The slot that this block works on: the last whose first_block is not above blockIdx.x. (Empty slots have the
-// first_block of the next.) At most 256 slots: a binary search reads eight of them.
+// The slot that this block works on: the last whose first_block is not above blockIdx.x. (Empty slots have
+// the first_block of the next.) At most 256 slots: a binary search reads eight of them.
 template <class C>
 __device__ int slot_of_block(const StepTable<C>& table) {
   const int block = static_cast<int>(blockIdx.x);
@@ -130,9 +131,9 @@ __device__ int slot_of_block(const StepTable<C>& table) {
   return low;
 }
 
-// Steps kStepChunk elements of one slot: reads p, g and what state there is, calls update(), and writes p and the state
-// back, and p to `rounded` where the slot has one. A rule that says skip changes nothing. The block is number
-// blockIdx.x - first_block[s] of its slot; the slot's last block has fewer elements.
+// Steps kStepChunk elements of one slot: reads p, g and what state there is, calls update(), and writes p and
+// the state back, and p to `rounded` where the slot has one. A rule that says skip changes nothing. The block
+// is number blockIdx.x - first_block[s] of its slot; the slot's last block has fewer elements.
 template <class C, class Rule>
 static __global__ void __launch_bounds__(kStepThreads)
     step_kernel(const __grid_constant__ StepTable<C> table, const Rule* rules) {
@@ -210,8 +211,8 @@ Stored<C> stored(const View& v) {
   return {v.data, v.dtype};
 }
 
-// Steps the slots whose parameters are of type C: for each table begin_step_kernel, one thread per slot of one block,
-// and step_kernel, a block per chunk. scalars null and number: see adam_step.
+// Steps the slots whose parameters are of type C: for each table begin_step_kernel, one thread per slot of
+// one block, and step_kernel, a block per chunk. scalars null and number: see adam_step.
 template <class C, class Rule>
 void step_slots(std::span<const OptimizerSlot> slots, const double* scalars, const typename Rule::Step& step,
                 int64_t number, bool clip) {

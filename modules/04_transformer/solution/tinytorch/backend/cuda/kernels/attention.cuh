@@ -2,9 +2,10 @@
 //
 //   out = softmax(scale q k^T, where seen) v          lse = log of each query's sum of exponentials
 //
-// The matrix of probabilities [T, S] is never stored: keys pass by in tiles, and each query keeps a running maximum m
-// and sum, and a row of results that is scaled when m grows. Memory beyond the operands is O(T), and the pairs of a
-// tile are formed and used in shared memory. Source: Dao, Fu, Ermon, Rudra, Re, "FlashAttention", 2022.
+// The matrix of probabilities [T, S] is never stored: keys pass by in tiles, and each query keeps a running
+// maximum m and sum, and a row of results that is scaled when m grows. Memory beyond the operands is O(T),
+// and the pairs of a tile are formed and used in shared memory. Source: Dao, Fu, Ermon, Rudra, Re,
+// "FlashAttention", 2022.
 #pragma once
 
 #include <limits>
@@ -16,9 +17,9 @@ inline constexpr int kQueryTile = 16;  // queries of a block, and keys of a tile
 inline constexpr int kPairThreads = kQueryTile * kQueryTile;
 inline constexpr int kLongestHead = 256, kColumnsEach = kLongestHead / kQueryTile;
 
-// What a block works on: kQueryTile queries of one head, from `first` on. Thread number i * kQueryTile + j belongs to
-// query t = first + i. In the scores it has key j of the tile, in the result columns j, j + kQueryTile, ... of the row.
-// The 16 threads of a query are neighbouring lanes of one warp.
+// What a block works on: kQueryTile queries of one head, from `first` on. Thread number i * kQueryTile + j
+// belongs to query t = first + i. In the scores it has key j of the tile, in the result columns j, j +
+// kQueryTile, ... of the row. The 16 threads of a query are neighbouring lanes of one warp.
 struct QueryPlace {
   int64_t b, h, first, t;
   int i, j;
@@ -32,9 +33,9 @@ struct QueryPlace {
   }
 };
 
-// tile[row][d] = element d of row first + row of head (b, h), for kQueryTile rows; zeros from row `end` on. By the
-// whole block. A row of the tile has D + 1 places: rows that begin D places apart would lie in the same banks of shared
-// memory, and the threads that read one column of 16 rows would wait for each other.
+// tile[row][d] = element d of row first + row of head (b, h), for kQueryTile rows; zeros from row `end` on.
+// By the whole block. A row of the tile has D + 1 places: rows that begin D places apart would lie in the
+// same banks of shared memory, and the threads that read one column of 16 rows would wait for each other.
 template <class C>
 __device__ void bring_tile(C* tile, const HeadElements<C>& x, int64_t b, int64_t h, int64_t first,
                            int64_t end, int D) {
@@ -46,8 +47,8 @@ __device__ void bring_tile(C* tile, const HeadElements<C>& x, int64_t b, int64_t
 
 // out and lse of kQueryTile queries.
 //
-// Once: the queries to shared memory. Then for each tile of keys s0 ... s0 + kQueryTile - 1 in [seen.any.first,
-// seen.any.last), which is what any of the block's queries sees:
+// Once: the queries to shared memory. Then for each tile of keys s0 ... s0 + kQueryTile - 1 in
+// [seen.any.first, seen.any.last), which is what any of the block's queries sees:
 //   1. keys and values to shared memory; barrier
 //   2. this thread's score: scale q_i k_j, or -infinity where seen(s0 + j) is false
 //   3. m' = the larger of m and the scores of the query's 16 threads (warp_reduce<kQueryTile>(x, Maximum()));
@@ -55,9 +56,10 @@ __device__ void bring_tile(C* tile, const HeadElements<C>& x, int64_t b, int64_t
 //   4. p, after dropout (call.dropped(p, line, key)), to shared memory; barrier
 //   5. each of this thread's columns: sum[d] = sum[d] factor + p_0 v_0[d] + ... + p_15 v_15[d]
 //   6. barrier, before the next tile overwrites this one
-// At the end: out = sum / total, lse = m + log(total). Dropout does not touch total. A query that has seen nothing has
-// m = -infinity: then subtract 0 instead of m (what is not seen stays e^-infinity = 0), and out is 0, lse -infinity.
-// All threads meet at the barriers, also those whose query does not exist; they see nothing, and do not write.
+// At the end: out = sum / total, lse = m + log(total). Dropout does not touch total. A query that has seen
+// nothing has m = -infinity: then subtract 0 instead of m (what is not seen stays e^-infinity = 0), and out
+// is 0, lse -infinity. All threads meet at the barriers, also those whose query does not exist; they see
+// nothing, and do not write.
 template <class C>
 static __global__ void __launch_bounds__(kPairThreads)
     attention_kernel(const __grid_constant__ HeadElements<C> out, C* lse,
@@ -93,6 +95,7 @@ static __global__ void __launch_bounds__(kPairThreads)
       const int d = j + e * kQueryTile;
       if (d >= D) break;
       sum[e] *= factor;
+#pragma unroll 4
       for (int s = 0; s < kQueryTile; ++s) sum[e] += pairs[i][s] * values[s * line_size + d];
     }
     __syncthreads();
@@ -106,8 +109,8 @@ static __global__ void __launch_bounds__(kPairThreads)
   }
 }
 
-// A block per tile of queries of each head of each batch, with shared memory for three tiles. Heads are at most
-// kLongestHead long.
+// A block per tile of queries of each head of each batch, with shared memory for three tiles. Heads are at
+// most kLongestHead long.
 void attention(const View& out, const View& lse, const View& q, const View& k, const View& v,
                const AttentionParameters& parameters) {
   const AttentionCall call(q, k, parameters);

@@ -1,12 +1,12 @@
 // Gradients of attention by CUDA (contract: backend/cpu/attention_grad.hpp).
 //
-//   p = e^(scale q k^T - lse)      dv = p^T dout      dp = dout v^T      ds = scale p (dp - delta),  delta = sum(dout out)
-//   dq = ds k                      dk = ds^T q
+//   p = e^(scale q k^T - lse)      dp = dout v^T      ds = scale p (dp - delta),  delta = sum(dout out)
+//   dq = ds k                      dk = ds^T q       dv = p^T dout
 //
-// The probabilities were not stored: they are formed anew from lse. Two kernels walk the same pairs of query and key:
-// one has queries and adds up dq over the keys, the other has keys and adds up dk and dv over the queries of all heads
-// that use them. Each pair is computed twice; in exchange nothing is added to by two blocks, so that the results are
-// the same in every run. Source: Dao, "FlashAttention-2", 2023.
+// The probabilities were not stored: they are formed anew from lse. Two kernels walk the same pairs of query
+// and key: one has queries and adds up dq over the keys, the other has keys and adds up dk and dv over the
+// queries of all heads that use them. Each pair is computed twice; in exchange nothing is added to by two
+// blocks, so that the results are the same in every run. Source: Dao, "FlashAttention-2", 2023.
 #pragma once
 
 #include <limits>
@@ -19,8 +19,9 @@ inline constexpr int kGradTile = 16;  // rows of a block, and rows that pass by 
 inline constexpr int kGradThreads = kGradTile * kGradTile;
 inline constexpr int kLongestGradHead = 256, kGradColumns = kLongestGradHead / kGradTile;
 
-// A block has kGradTile rows (queries or keys) of one head, from `first` on. Thread number i * kGradTile + j belongs to
-// row first + i: of the pairs it has the tile's row j, of the results columns j, j + kGradTile, ...
+// A block has kGradTile rows (queries or keys) of one head, from `first` on. Thread number i * kGradTile + j
+// belongs to row first + i: of the pairs it has the tile's row j, of the results columns j, j + kGradTile,
+// ...
 struct GradPlace {
   int64_t b, h, first, row;
   int i, j;
@@ -34,8 +35,8 @@ struct GradPlace {
   }
 };
 
-// tile[row][d] = element d of row first + row of head (b, h); zeros from row `end` on. By the whole block. Rows begin
-// D + 1 places apart, so that a column of a tile lies in different banks of shared memory.
+// tile[row][d] = element d of row first + row of head (b, h); zeros from row `end` on. By the whole block.
+// Rows begin D + 1 places apart, so that a column of a tile lies in different banks of shared memory.
 template <class C>
 __device__ void bring_grad_tile(C* tile, const HeadElements<C>& x, int64_t b, int64_t h, int64_t first,
                                 int64_t end, int D) {
@@ -50,15 +51,17 @@ template <class C>
 struct PairGrad {
   C p, ds;  // p: after dropout
 };
-// From score = q k (not yet scaled), dp = dout v, and the query's lse and delta. line: the query's number among all of
-// the call. Dropout stands between p and v: what it did to p (call.dropped) it does to dp on the way back, and delta
-// has it already. A pair that is not seen, or whose query saw nothing (lse is -infinity), contributes 0.
+// From score = q k (not yet scaled), dp = dout v, and the query's lse and delta. line: the query's number
+// among all of the call. Dropout stands between p and v: what it multiplied p by (call.dropped(C(1), line,
+// key)) it multiplies dp by on the way back; delta has it already. A pair that is not seen, or whose query
+// saw nothing (lse is -infinity), contributes 0.
 template <class C>
 __device__ PairGrad<C> pair_grad(const AttentionCall& call, C score, C dp, C lse, C delta, bool seen,
                                  int64_t line, int64_t key) {
   if (!seen || lse == -std::numeric_limits<C>::infinity()) return {C(0), C(0)};
   const C scale = static_cast<C>(call.rules.scale), p = std::exp(score * scale - lse);
-  return {call.dropped(p, line, key), p * (call.dropped(dp, line, key) - delta) * scale};
+  const C kept = call.dropped(C(1), line, key);  // 0 or 1 / (1 - dropout's p)
+  return {p * kept, p * (dp * kept - delta) * scale};
 }
 
 // The operands of both kernels.
@@ -69,7 +72,8 @@ struct AttentionGradCall {
   AttentionCall call;
 };
 
-// delta[line] = the sum over d of dout out, for query number `line` of [B, H, T]; a warp each, whose lanes share out D.
+// delta[line] = the sum over d of dout out, for query number `line` of [B, H, T]; a warp each, whose lanes
+// share out D.
 template <class C>
 static __global__ void __launch_bounds__(kGradThreads)
     attention_delta_kernel(C* delta, const __grid_constant__ HeadElements<C> dout,
@@ -89,9 +93,10 @@ static __global__ void __launch_bounds__(kGradThreads)
 
 // dq of kGradTile queries.
 //
-// Once: their q and dout to shared memory. Then for each tile of keys that any of them sees: keys and values to shared
-// memory; barrier; this thread's pair: score = q_i k_j and dp = dout_i v_j, and by pair_grad its ds, to shared memory;
-// barrier; each of the thread's columns: sum[d] += ds_0 k_0[d] + ... + ds_15 k_15[d]; barrier.
+// Once: their q and dout to shared memory. Then for each tile of keys that any of them sees: keys and values
+// to shared memory; barrier; this thread's pair: score = q_i k_j and dp = dout_i v_j, and by pair_grad its
+// ds, to shared memory; barrier; each of the thread's columns: sum[d] += ds_0 k_0[d] + ... + ds_15 k_15[d];
+// barrier.
 template <class C>
 static __global__ void __launch_bounds__(kGradThreads)
     attention_grad_query_kernel(const __grid_constant__ HeadElements<C> dq,
@@ -124,6 +129,7 @@ static __global__ void __launch_bounds__(kGradThreads)
     for (int e = 0; e < kGradColumns; ++e) {
       const int d = j + e * kGradTile;
       if (d >= D) break;
+#pragma unroll 4
       for (int s = 0; s < kGradTile; ++s) sum[e] += pairs[i][s] * keys[s * line_size + d];
     }
     __syncthreads();
@@ -138,15 +144,16 @@ static __global__ void __launch_bounds__(kGradThreads)
 
 // dk and dv of kGradTile keys: as above with queries and keys in each other's place.
 //
-// The keys of head at.h of [B, G] are used by query heads at.h * call.sharing ... (at.h + 1) * call.sharing - 1: one
-// after the other, each with all tiles of queries that see any of the block's keys. The pair is score = k_i q_j and
-// dp = v_i dout_j, with lse and delta of query t0 + j (of none beyond T); sum_v[d] += p dout[d], sum_k[d] += ds q[d].
+// The keys of head at.h of [B, G] are used by query heads at.h * call.sharing ... (at.h + 1) * call.sharing -
+// 1: one after the other, each with all tiles of queries that see any of the block's keys. The pair is score
+// = k_i q_j and dp = v_i dout_j, with lse and delta of query t0 + j (of none beyond T); sum_v[d] += p
+// dout[d], sum_k[d] += ds q[d].
 template <class C>
 static __global__ void __launch_bounds__(kGradThreads)
     attention_grad_key_kernel(const __grid_constant__ HeadElements<C> dk,
                               const __grid_constant__ HeadElements<C> dv,
                               const __grid_constant__ AttentionGradCall<C> a) {
-  __shared__ PairGrad<C> pairs[kGradTile][kGradTile];
+  __shared__ C pairs_p[kGradTile][kGradTile], pairs_ds[kGradTile][kGradTile];
   const AttentionCall& call = a.call;
   const GradPlace at(call.S, call.G);
   const int D = static_cast<int>(call.D), line_size = D + 1, size = kGradTile * line_size, i = at.i, j = at.j;
@@ -169,15 +176,18 @@ static __global__ void __launch_bounds__(kGradThreads)
         score += keys[i * line_size + d] * queries[j * line_size + d];
         dp += values[i * line_size + d] * grads[j * line_size + d];
       }
-      pairs[i][j] = pair_grad(call, score, dp, lse, delta, seen(t), lines + t, at.row);
+      const PairGrad<C> pair = pair_grad(call, score, dp, lse, delta, seen(t), lines + t, at.row);
+      pairs_p[i][j] = pair.p;
+      pairs_ds[i][j] = pair.ds;
       __syncthreads();
 #pragma unroll
       for (int e = 0; e < kGradColumns; ++e) {
         const int d = j + e * kGradTile;
         if (d >= D) break;
+#pragma unroll 4
         for (int s = 0; s < kGradTile; ++s) {
-          sum_v[e] += pairs[i][s].p * grads[s * line_size + d];
-          sum_k[e] += pairs[i][s].ds * queries[s * line_size + d];
+          sum_v[e] += pairs_p[i][s] * grads[s * line_size + d];
+          sum_k[e] += pairs_ds[i][s] * queries[s * line_size + d];
         }
       }
       __syncthreads();
@@ -193,8 +203,8 @@ static __global__ void __launch_bounds__(kGradThreads)
   }
 }
 
-// Three launches: delta, a warp per query; dq, a block per tile of queries; dk and dv, a block per tile of keys. The
-// last two have shared memory for four tiles.
+// Three launches: delta, a warp per query; dq, a block per tile of queries; dk and dv, a block per tile of
+// keys. The last two have shared memory for four tiles.
 void attention_grad(const View& dq, const View& dk, const View& dv, const View& dout, const View& q,
                     const View& k, const View& v, const View& out, const View& lse,
                     const AttentionParameters& parameters) {

@@ -1,10 +1,11 @@
 // Embedding: rows of a table picked by index, and the gradient that adds rows back (contracts:
 // backend/cpu/embedding.hpp). An index outside the table gives a row of zeros, and adds nothing.
 //
-// Of the gradient, many positions may name one row. atomicAdd would be right but for the last bits: which of two
-// positions comes first is chance, and floating-point sums depend on their order. Here each row has one owner, the
-// block of the first position that names it, and the owner adds the others in the order of their positions. It
-// compares N indices with N: production code sorts the positions by row instead (the library's group.cuh).
+// Of the gradient, many positions may name one row. atomicAdd would be right but for the last bits: which of
+// two positions comes first is chance, and floating-point sums depend on their order. Here each row has one
+// owner, the block of the first position that names it, and the owner adds the others in the order of their
+// positions. It compares N indices with N: production code sorts the positions by row instead (the library's
+// group.cuh).
 #pragma once
 
 #include <tinytorch/backend/cuda/collective.cuh>
@@ -42,19 +43,20 @@ static __global__ void __launch_bounds__(kEmbeddingThreads)
   if (i < table.count) table.write(table.place(i), C(0));
 }
 
-// The row of dw that position n = blockIdx.x names, for columns blockIdx.y * kEmbeddingThreads + threadIdx.x, if n is the
-// first of all `positions` to name it; dw is zero before. In three parts:
+// The row of dw that position n = blockIdx.x names, for columns blockIdx.y * kEmbeddingThreads + threadIdx.x,
+// if n is the first of all `positions` to name it; dw is zero before. In three parts:
 //
-//   1. Is n the first? All threads look through the positions before it, each at every kEmbeddingThreads-th, and one that
-//      finds the row says so in `taken`. Barriers: after the variable is cleared, and before it is read. If it is
-//      taken, the whole block returns.
-//   2. Which positions name the row? kEmbeddingThreads of them at a time, from n on: each thread looks at one, and
-//      __ballot_sync makes of a warp's answers a word, bit l for lane l, which lane 0 stores in votes[warp]. Barrier.
-//   3. Each thread goes through the words' bits, from the lowest on (__ffs gives its number + 1, word &= word - 1 clears
-//      it), and adds its column of dy at that position. Barrier, before the next votes.
+//   1. Is n the first? All threads look through the positions before it, each at every kEmbeddingThreads-th,
+//      and one that finds the row says so in `taken`. Barriers: after the variable is cleared, and before it
+//      is read. If it is taken, the whole block returns.
+//   2. Which positions name the row? From n on, kEmbeddingThreads of them at a time: each thread looks at one
+//      and __ballot_sync makes of a warp's answers a word, bit l for lane l, which lane 0 stores in
+//      votes[warp]. Barrier.
+//   3. Each thread goes through the words' bits, from the lowest on (__ffs gives its number + 1, word &= word
+//      - 1 clears it), and adds its column of dy at that position. Barrier, before the next votes.
 //
-// All threads go through all steps, also those beyond the last column: a warp votes as a whole. The sum is in C, and
-// written once: of 16-bit sums the second hundred rows would be lost to rounding.
+// All threads go through all steps, also those beyond the last column: a warp votes as a whole. The sum is in
+// C, and written once: of 16-bit sums the second hundred rows would be lost to rounding.
 template <class C>
 static __global__ void __launch_bounds__(kEmbeddingThreads)
     embedding_grad_kernel(const __grid_constant__ Elements<C> dw, const __grid_constant__ Elements<C> dy,

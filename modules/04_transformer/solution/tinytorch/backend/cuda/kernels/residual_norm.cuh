@@ -1,10 +1,10 @@
 // Residual sum with dropout and norm, forward and backward (contract: backend/cpu/fused.hpp).
 //
-//   s = residual + dropout(x)          out = norm(s) w + b          norm: layer_norm, or rms_norm where there is no mean
+//   s = residual + dropout(x)      out = norm(s) w + b      norm: layer_norm; rms_norm without a mean
 //
-// It stands twice in every block of a transformer. As three ops it moves each element eight times, as one kernel four:
-// x and residual are read, s and out are written. (s is read again by the thread that wrote it, from the L1 cache.) A
-// warp has a row, as in norm.cuh.
+// It stands twice in every block of a transformer. As three ops it moves each element eight times, as one
+// kernel four: x and residual are read, s and out are written. (s is read again by the thread that wrote it,
+// from the L1 cache.) A warp has a row, as in norm.cuh.
 #pragma once
 
 #include <tinytorch/backend/cuda/collective.cuh>
@@ -16,8 +16,8 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kResidualThreads = 256, kResidualWarps = kResidualThreads / kWarp;
 
-// Which elements dropout keeps: element i by word i % 4 of block i / 4 of random numbers. No mask is stored, the
-// backward pass asks again. What is dropped is 0 even if it was NaN.
+// Which elements dropout keeps: element i by word i % 4 of block i / 4 of random numbers. No mask is stored,
+// the backward pass asks again. What is dropped is 0 even if it was NaN.
 struct ResidualDropout {
   DropoutMask mask;
   bool drops;
@@ -30,11 +30,12 @@ struct ResidualDropout {
 
 // Row number (block) * kResidualWarps + (warp): sum, out, and mean[row] and rstd[row].
 //
-// Element c of the row is number i = row * columns + c of the tensor, and lies in x at x.place(row * columns) + c *
-// x.step, in the others likewise. Three visits by the warp's lanes: s = residual + drop(x, i), stored, and added up for
-// the mean; squared distances from it, for the variance; the result. The norm is of s as it was stored: sum.rounded(s)
-// is what will be read back, and what the backward pass sees. A lane reads only what it wrote itself, which needs no
-// barrier. mean null: rms_norm, whose mean is 0 and which has no bias. weight and bias may be absent.
+// Element c of the row is number i = row * columns + c of the tensor, and lies in x at x.place(row * columns)
+// + c * x.step, in the others likewise. Three visits by the warp's lanes: s = residual + drop(x, i), stored,
+// and added up for the mean; squared distances from it, for the variance; the result. The norm is of s as it
+// was stored: sum.rounded(s) is what will be read back, and what the backward pass sees. A lane reads only
+// what it wrote itself, which needs no barrier. mean null: rms_norm, whose mean is 0 and which has no bias.
+// weight and bias may be absent.
 template <class C>
 static __global__ void __launch_bounds__(kResidualThreads)
     residual_norm_kernel(const __grid_constant__ Elements<C> out, const __grid_constant__ Elements<C> sum,
@@ -73,7 +74,8 @@ static __global__ void __launch_bounds__(kResidualThreads)
   rstd[row] = scale;
 }
 
-// What the gradients' kernels read. dsum: what flows back into the sum from elsewhere, may be absent, as weight.
+// What the gradients' kernels read. dsum: what flows back into the sum from elsewhere, may be absent, as
+// weight.
 template <class C>
 struct ResidualGradCall {
   Elements<C> dout, dsum, sum, weight;
@@ -83,9 +85,11 @@ struct ResidualGradCall {
 
 // dresidual and, where it exists, dx of a row; a warp each.
 //
-//   g = dout w,  h = (sum - mean) rstd:   ds = rstd (g - mean(g) - h mean(g h)) + dsum,   dresidual = ds,   dx = drop(ds)
+//   g = dout w,  h = (sum - mean) rstd:   ds = rstd (g - mean(g) - h mean(g h)) + dsum
+//   dresidual = ds,   dx = drop(ds)
 //
-// Two visits: the sums of g and g h, then the results. Of rms_norm mean(g) is 0. dresidual may be the memory of dsum.
+// Two visits: the sums of g and g h, then the results. Of rms_norm mean(g) is 0. dresidual may be the memory
+// of dsum.
 template <class C>
 static __global__ void __launch_bounds__(kResidualThreads)
     residual_norm_grad_kernel(const __grid_constant__ Elements<C> dx,
@@ -120,7 +124,8 @@ static __global__ void __launch_bounds__(kResidualThreads)
   }
 }
 
-// dweight = sum dout h and dbias = sum dout down 32 columns: lanes have columns, the block's warps take rows in turn.
+// dweight = sum dout h and dbias = sum dout down 32 columns: lanes have columns, the block's warps take rows
+// in turn.
 template <class C>
 static __global__ void __launch_bounds__(kResidualThreads)
     residual_parameters_kernel(const __grid_constant__ Elements<C> dweight,
@@ -162,8 +167,8 @@ void residual_norm(const View& out, const View& sum, const View& mean, const Vie
   });
 }
 
-// residual_norm_grad_kernel, a warp per row (dx only where it is not the memory of dresidual), and for the parameters
-// residual_parameters_kernel, a block per 32 columns.
+// residual_norm_grad_kernel, a warp per row (dx only where it is not the memory of dresidual), and for the
+// parameters residual_parameters_kernel, a block per 32 columns.
 void residual_norm_grad(const View& dx, const View& dresidual, const View& dweight, const View& dbias,
                         const View& dout, const View& dsum, const View& sum, const View& mean,
                         const View& rstd, const View& weight, const ResidualNorm& p) {
