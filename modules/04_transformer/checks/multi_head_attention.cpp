@@ -1,6 +1,6 @@
-#include <tinytorch/tensor/ops/index.hpp>
 #include <tinytorch/transformer/attention.hpp>
 
+#include "growing_cache.hpp"
 #include "layers.hpp"
 
 using namespace course;
@@ -24,18 +24,6 @@ void check(const HeadSizes& s, SelfAttentionOptions options, double theta = 0) {
   // Rotary tables are f32.
   expect_close(what, layer(x), want, {s.B, s.T, s.C}, {.roundings = theta > 0 ? 1e9 : 200});
 }
-
-// Appends to what it has, like a cache of keys and values.
-struct GrowingCache : AttentionCache {
-  std::vector<KeysAndValues> layers = std::vector<KeysAndValues>(3);
-  int64_t held = 0;
-  int64_t position() const override { return held; }
-  KeysAndValues append(int64_t layer, const Tensor& k, const Tensor& v) override {
-    KeysAndValues& all = layers.at(static_cast<size_t>(layer));
-    all = all.keys ? KeysAndValues{cat({all.keys, k}, 2), cat({all.values, v}, 2)} : KeysAndValues{k, v};
-    return all;
-  }
-};
 
 }  // namespace
 

@@ -39,7 +39,7 @@ struct AttentionDropout {
 };
 
 template <class T>
-T dot(const T* a, const T* b, int64_t n) {
+T dot_product(const T* a, const T* b, int64_t n) {
   T sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
   return sum;
@@ -61,7 +61,7 @@ T attend(T* out, const T* q, const T* k, const T* v, IndexRange seen, int64_t D,
   T top = -std::numeric_limits<T>::infinity(), sum = 0;
   std::fill(out, out + D, T(0));
   for (int64_t j = seen.first; j < seen.last; ++j) {
-    const T score = scale * dot(q, k + j * D, D);
+    const T score = scale * dot_product(q, k + j * D, D);
     if (score > top) {
       const T factor = std::exp(top - score);  // 0 at the first key
       sum *= factor;

@@ -33,11 +33,11 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 template <class T>
 void attend_grad(T* dq, T* dk, T* dv, const T* dout, const T* q, const T* k, const T* v, const T* out, T lse,
                  IndexRange seen, int64_t D, T scale, const AttentionDropout& dropout) {
-  const T delta = dot(dout, out, D);
+  const T delta = dot_product(dout, out, D);
   std::fill(dq, dq + D, T(0));
   for (int64_t j = seen.first; j < seen.last; ++j) {
-    const T p = std::exp(scale * dot(q, k + j * D, D) - lse), m = static_cast<T>(dropout.of(j));
-    const T ds = scale * p * (m * dot(dout, v + j * D, D) - delta);
+    const T p = std::exp(scale * dot_product(q, k + j * D, D) - lse), m = static_cast<T>(dropout.of(j));
+    const T ds = scale * p * (m * dot_product(dout, v + j * D, D) - delta);
     for (int64_t d = 0; d < D; ++d) {
       dv[j * D + d] += p * m * dout[d];
       dk[j * D + d] += ds * q[d];

@@ -1,0 +1,23 @@
+// A cache of keys and values that only grows.
+#pragma once
+
+#include <tinytorch/tensor/ops/index.hpp>
+#include <tinytorch/transformer/attention.hpp>
+
+namespace course {
+
+using namespace tinytorch;
+
+// `held` is set by whoever uses it, after each pass.
+struct GrowingCache : AttentionCache {
+  std::vector<KeysAndValues> layers = std::vector<KeysAndValues>(3);
+  int64_t held = 0;
+  int64_t position() const override { return held; }
+  KeysAndValues append(int64_t layer, const Tensor& k, const Tensor& v) override {
+    KeysAndValues& all = layers.at(static_cast<size_t>(layer));
+    all = all.keys ? KeysAndValues{cat({all.keys, k}, 2), cat({all.values, v}, 2)} : KeysAndValues{k, v};
+    return all;
+  }
+};
+
+}  // namespace course

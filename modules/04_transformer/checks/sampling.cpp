@@ -1,0 +1,149 @@
+#include <tinytorch/core/random.hpp>
+#include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/transformer/sampling.hpp>
+
+#include <support/check.hpp>
+
+using namespace course;
+
+namespace {
+
+using Seen = std::vector<int32_t>;
+
+Tensor logits_of(const Numbers& numbers) { return from_data(numbers); }
+Numbers logs(Numbers p) {  // logits whose softmax is p
+  for (double& x : p) x = std::log(x) + 3;
+  return p;
+}
+Numbers probabilities(const Numbers& logits, const SamplingOptions& options = {}, const Seen& seen = {}) {
+  return next_token_probabilities(logits_of(logits), seen, options);
+}
+void expect_probabilities(const std::string& what, const Numbers& logits, const SamplingOptions& options,
+                          Numbers want, const Seen& seen = {}) {
+  double sum = 0;
+  for (const double w : want) sum += w;
+  for (double& w : want) w /= sum;
+  expect_close(what, probabilities(logits, options, seen), want, {static_cast<int64_t>(want.size())},
+               {.dtype = f64, .roundings = 50});
+}
+std::string written(const Numbers& numbers) { return shown(numbers); }
+
+Numbers fresh_logits(size_t n) {
+  Numbers x(n);
+  for (double& v : x) v = uniform(-3, 3);
+  return x;
+}
+Numbers exponentials(Numbers x, double temperature = 1) {
+  for (double& v : x) v = std::exp(v / temperature);
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("4.13 without options: the softmax of the logits") {
+  expect_probabilities("logits {log 1, log 2, log 5} + 3", logs({1, 2, 5}), {}, {1, 2, 5});
+  const Numbers x = fresh_logits(20);
+  expect_probabilities("logits " + written(x), x, {}, exponentials(x));
+  expect_probabilities("one logit", {4}, {}, {1});
+  expect_probabilities("logits {1000, 1001, -1000}: nothing overflows", {1000, 1001, -1000}, {},
+                       {1, std::exp(1.0), 0});
+}
+
+TEST_CASE("4.13 temperature sharpens or flattens") {
+  const Numbers x = fresh_logits(9);
+  for (const double t : {0.25, 0.7, 3.0}) {
+    expect_probabilities("temperature " + shown(t) + " of " + written(x), x, {.temperature = t},
+                         exponentials(x, t));
+  }
+  expect_probabilities("temperature 0.001 of {1, 3, 2}: nothing overflows", {1, 3, 2}, {.temperature = 0.001},
+                       {0, 1, 0});
+}
+
+TEST_CASE("4.13 temperature 0: the first of the largest logits, whatever else is asked") {
+  expect_probabilities("temperature 0 of {1, 5, 2, 5}", {1, 5, 2, 5},
+                       {.temperature = 0, .top_k = 3, .top_p = 0.5}, {0, 1, 0, 0});
+  expect_probabilities("temperature 0 of {-4, -2, -3}", {-4, -2, -3}, {.temperature = 0}, {0, 1, 0});
+}
+
+TEST_CASE("4.13 top-k: the k largest, and what equals the k-th") {
+  const Numbers p = {3, 9, 1, 7, 5};
+  expect_probabilities("top_k 1 of " + written(p), logs(p), {.top_k = 1}, {0, 9, 0, 0, 0});
+  expect_probabilities("top_k 3 of " + written(p), logs(p), {.top_k = 3}, {0, 9, 0, 7, 5});
+  expect_probabilities("top_k 5 of " + written(p), logs(p), {.top_k = 5}, p);
+  expect_probabilities("top_k 50 of five logits: all", logs(p), {.top_k = 50}, p);
+  expect_probabilities("top_k 2 of {4, 4, 1, 4}: equals of the second stay", logs({4, 4, 1, 4}), {.top_k = 2},
+                       {4, 4, 0, 4});
+}
+
+TEST_CASE("4.13 top-p: the fewest tokens that hold p together") {
+  const Numbers p = {0.1, 0.4, 0.05, 0.3, 0.15};
+  expect_probabilities("top_p 0.35 of " + written(p), logs(p), {.top_p = 0.35}, {0, 1, 0, 0, 0});
+  expect_probabilities("top_p 0.5: two, the second completes it", logs(p), {.top_p = 0.5},
+                       {0, 0.4, 0, 0.3, 0});
+  expect_probabilities("top_p 0.8", logs(p), {.top_p = 0.8}, {0, 0.4, 0, 0.3, 0.15});
+  expect_probabilities("top_p 0.99", logs(p), {.top_p = 0.99}, p);
+  expect_probabilities("top_p 0.0001: always one", logs(p), {.top_p = 0.0001}, {0, 1, 0, 0, 0});
+  expect_probabilities("top_p 0.4 of four equal tokens: the smaller numbers first", {2, 2, 2, 2},
+                       {.top_p = 0.4}, {1, 1, 0, 0});
+}
+
+TEST_CASE("4.13 min-p: what has min_p of the largest probability") {
+  const Numbers p = {0.1, 0.4, 0.05, 0.3, 0.15};
+  expect_probabilities("min_p 0.3 of " + written(p), logs(p), {.min_p = 0.3}, {0, 0.4, 0, 0.3, 0.15});
+  expect_probabilities("min_p 0.9", logs(p), {.min_p = 0.9}, {0, 1, 0, 0, 0});
+  expect_probabilities("min_p 0: all", logs(p), {.min_p = 0}, p);
+}
+
+TEST_CASE("4.13 repetition penalty: seen tokens become less likely, each once") {
+  const Numbers x = {2, -2, 1, 0.5};
+  const auto want = [](Numbers logits) { return exponentials(std::move(logits)); };
+  expect_probabilities("penalty 2 of {2, -2, 1, 0.5}, seen {0, 1}", x, {.repetition_penalty = 2},
+                       want({1, -4, 1, 0.5}), {0, 1});
+  expect_probabilities("penalty 2, seen {2, 2, 2}: once", x, {.repetition_penalty = 2},
+                       want({2, -2, 0.5, 0.5}), {2, 2, 2});
+  expect_probabilities("penalty 2, seen {3, -1, 4, 900}: what is no token is passed over", x,
+                       {.repetition_penalty = 2}, want({2, -2, 1, 0.25}), {3, -1, 4, 900});
+  expect_probabilities("penalty 1", x, {}, want(x), {0, 1, 2, 3});
+}
+
+TEST_CASE("4.13 one after the other: penalty, temperature, top-k, top-p, min-p") {
+  // After top-k 3 of {8, 4, 2, 1, 1} there are {8, 4, 2} / 14, of which the first two hold 0.8.
+  expect_probabilities("top_k 3, top_p 0.8 of {8, 4, 2, 1, 1}: top-p sees what top-k left",
+                       logs({8, 4, 2, 1, 1}), {.top_k = 3, .top_p = 0.8}, {8, 4, 0, 0, 0});
+  // Temperature 2 takes square roots: {4, 3, 2, 1} / 10.
+  expect_probabilities("temperature 2, top_p 0.6 of {16, 9, 4, 1}: top-p sees the temperature",
+                       logs({16, 9, 4, 1}), {.temperature = 2, .top_p = 0.6}, {4, 3, 0, 0});
+  expect_probabilities("temperature 2, min_p 0.5 of {16, 9, 4, 1}", logs({16, 9, 4, 1}),
+                       {.temperature = 2, .min_p = 0.5 - 1e-9}, {4, 3, 2, 0});
+  expect_probabilities("penalty 4, top_k 1 of {3, 2, 1}, seen {0}", {3, 2, 1},
+                       {.top_k = 1, .repetition_penalty = 4}, {0, 1, 0}, {0});
+}
+
+TEST_CASE("4.13 draws follow the probabilities, and what was removed is never drawn") {
+  const Tensor logits = logits_of(logs({0.1, 0.4, 0.2, 0.3}));
+  Generator generator(seed());
+  const int n = 4000;
+  Numbers counts(4);
+  for (int i = 0; i < n; ++i)
+    counts[static_cast<size_t>(sample_token(logits, {}, {.top_k = 3}, generator))] += 1;
+  const double want[] = {0, 0.4 / 0.9, 0.2 / 0.9, 0.3 / 0.9};
+  for (size_t i = 0; i < 4; ++i) {
+    const double got = counts[i] / n;
+    expect("share of token " + std::to_string(i) +
+               " among 4000 draws of {0.1, 0.4, 0.2, 0.3}, top_k 3: " + shown(want[i]),
+           want[i] == 0 ? got == 0 : std::abs(got - want[i]) < 0.05, "it is " + shown(got));
+  }
+}
+
+TEST_CASE("4.13 a draw is one number of the generator, none with temperature 0") {
+  const Tensor logits = logits_of(logs({0.25, 0.25, 0.5}));
+  Generator generator(5), other(5);
+  for (int i = 0; i < 20; ++i) {
+    const double u = other.uniform();
+    const int32_t want = u < 0.25 ? 0 : u < 0.5 ? 1 : 2;
+    expect_equal("sample_token of {0.25, 0.25, 0.5} with u = " + shown(u),
+                 sample_token(logits, {}, {}, generator), want);
+  }
+  sample_token(logits, {}, {.temperature = 0}, generator);
+  expect("temperature 0 takes no number", generator.uniform() == other.uniform());
+}
