@@ -1,6 +1,8 @@
 #include <support/check.hpp>
 #include <tinytorch/autograd/engine.hpp>
 
+#include "small_stack.hpp"
+
 using namespace course;
 
 namespace {
@@ -152,16 +154,16 @@ TEST_CASE("2.4 many ways to a node: it is visited once, not once for each way") 
   check_order("topological_order of 18 nodes in a row, each using the one before twice", ladder, 18);
 }
 
-TEST_CASE("2.4 a chain of 100,000 nodes does not exhaust the stack") {
+TEST_CASE("2.4 a long chain does not exhaust the stack") {
   Graph chain;
   chain.add({});
-  for (size_t i = 0; i < 100'000; ++i) chain.add({i});
-  const std::vector<NodePointer> order = topological_order(chain.nodes.back());
-  expect_equal("topological_order of a chain of 100,001 nodes: nodes that come", order.size(),
-               size_t{100'001});
+  for (size_t i = 0; i < 10'000; ++i) chain.add({i});
+  std::vector<NodePointer> order;
+  on_small_stack([&] { order = topological_order(chain.nodes.back()); });
+  expect_equal("topological_order of a chain of 10,001 nodes: nodes that come", order.size(), size_t{10'001});
   bool newest_first = true;
   for (size_t i = 0; i < order.size(); ++i)
     newest_first = newest_first && order[i] == chain.nodes[order.size() - 1 - i];
-  expect("topological_order of a chain of 100,001 nodes: each comes before the one it was computed from",
+  expect("topological_order of a chain of 10,001 nodes: each comes before the one it was computed from",
          newest_first);
 }

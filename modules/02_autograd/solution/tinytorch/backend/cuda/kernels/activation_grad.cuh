@@ -52,7 +52,7 @@ static __device__ A times_slope(BinaryFn fn, A g, A v, A slope) {
   }
 }
 
-inline constexpr int kGradThreads = 256;
+inline constexpr int kActivationThreads = 256;
 
 // A thread an element. Operand 0 is dx, 1 is dy, 2 is v; all store T. o.count elements are numbered row by
 // row, and o.offset(k, i) finds element i in operand k, counted from its `data`: operands have gaps, are
@@ -60,10 +60,10 @@ inline constexpr int kGradThreads = 256;
 // an element to the type that is computed in, float for 16-bit floats, and to<T>(r) rounds the result,
 // once.
 template <class T>
-static __global__ void __launch_bounds__(kGradThreads)
+static __global__ void __launch_bounds__(kActivationThreads)
     activation_grad_kernel(const __grid_constant__ Operands<3> o, BinaryFn fn, Wide<T> slope) {
   using A = Wide<T>;
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kGradThreads + threadIdx.x;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kActivationThreads + threadIdx.x;
   if (i >= o.count) return;
   const A g = to<A>(static_cast<const T*>(o.operand[1].data)[o.offset(1, i)]);
   const A v = to<A>(static_cast<const T*>(o.operand[2].data)[o.offset(2, i)]);
@@ -78,7 +78,7 @@ void activation_grad(BinaryFn fn, const View& dx, const View& dy, const View& v,
   if (dx.numel() == 0) return;
   dispatch_stored(dx.dtype, [&]<class T>(T*) {
     const Plan<3> plan({dx, dy, v}, 1);
-    launch(activation_grad_kernel<T>, over(plan.operands.count, kGradThreads), plan.operands, fn,
+    launch(activation_grad_kernel<T>, over(plan.operands.count, kActivationThreads), plan.operands, fn,
            static_cast<Wide<T>>(p0));
   });
 }

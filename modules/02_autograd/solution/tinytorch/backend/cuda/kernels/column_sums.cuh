@@ -18,12 +18,12 @@
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kSumColumns = 32, kSumLines = 8;  // a block's threads, x and y
-inline constexpr int64_t kChunkRows = 64;              // that a block sums up
-inline constexpr int64_t kMostChunks = 1024;           // longer chunks, where there are more rows
+inline constexpr int64_t kSumChunkRows = 64;           // that a block sums up
+inline constexpr int64_t kMostSumChunks = 1024;        // longer chunks, where there are more rows
 
 // A matrix as a kernel meets it: element (r, c) is data[r * row_stride + c * column_stride].
 template <class T>
-struct Matrix {
+struct SummedMatrix {
   const T* data;
   int64_t rows, columns, row_stride, column_stride;
 };
@@ -35,7 +35,7 @@ struct Matrix {
 // come to the barrier, those beyond the last column, too.
 template <class T>
 static __global__ void __launch_bounds__(kSumColumns* kSumLines)
-    partial_sums_kernel(double* partial, Matrix<T> x, int64_t chunk_rows) {
+    partial_sums_kernel(double* partial, SummedMatrix<T> x, int64_t chunk_rows) {
   __shared__ double sums[kSumLines][kSumColumns];
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kSumColumns + threadIdx.x;
   const int64_t begin = blockIdx.y * chunk_rows, end = std::min(begin + chunk_rows, x.rows);
@@ -71,11 +71,11 @@ static __global__ void __launch_bounds__(kSumColumns* kSumLines)
 void column_sums(const View& out, const View& x) {
   const int64_t rows = x.shape[0], columns = x.shape[1];
   if (columns == 0) return;
-  const int64_t chunk_rows = std::max(kChunkRows, divided_up(rows, kMostChunks));
+  const int64_t chunk_rows = std::max(kSumChunkRows, divided_up(rows, kMostSumChunks));
   const int64_t chunks = divided_up(rows, chunk_rows);
   const DeviceScratch<double> partial(chunks * columns);
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    const Matrix<T> matrix{x.as<const T>(), rows, columns, x.strides[0], x.strides[1]};
+    const SummedMatrix<T> matrix{x.as<const T>(), rows, columns, x.strides[0], x.strides[1]};
     const dim3 grid(static_cast<unsigned>(divided_up(columns, kSumColumns)), static_cast<unsigned>(chunks));
     launch(partial_sums_kernel<T>, {grid, dim3(kSumColumns, kSumLines)}, partial.data(), matrix, chunk_rows);
   });
