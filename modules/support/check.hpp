@@ -100,7 +100,8 @@ inline std::string guess(const Numbers& got, const Numbers& want, const std::vec
   if (every([&](size_t i) { return std::isinf(got[i]); }))
     return "infinite: it overflowed, or the logarithm of 0";
   bool untouched = false;
-  for (size_t i = 0; i < n; ++i) untouched = untouched || (wrong[i] && std::abs(got[i]) > 1e30);
+  for (size_t i = 0; i < n; ++i)
+    untouched = untouched || (wrong[i] && std::isfinite(got[i]) && std::abs(got[i]) > 1e30);
   if (untouched) {
     return "values that were never written (memory starts as rubbish), from " +
            index_of(shape, static_cast<int64_t>(first)).str() + " on";

@@ -108,7 +108,7 @@ inline double clip_gradient_norm(const Tensors& parameters, double limit, TT_LOC
   return clip_by_norm(parameters, limit, loc);
 }
 
-// Cuts every element of every gradient to [-limit, limit]; NaN stays.
+// Cuts every element of every gradient to [-limit, limit]; NaN stays. A limit that is not above 0: TT-OPT-09.
 inline void clip_gradient_value(const Tensors& parameters, double limit, TT_LOC) {
   if (!(limit > 0)) fail("TT-OPT-09", "clip_gradient_value: the limit must be above 0", loc);
   NoGrad no_grad;

@@ -1,19 +1,13 @@
 // Losses and metrics as functions of (output, target), and evaluation of a model over a loader.
 #pragma once
 
-#include <functional>
 #include <limits>
 #include <tinytorch/layers/data_loader.hpp>
-#include <tinytorch/layers/module.hpp>
+#include <tinytorch/layers/training_step.hpp>
 #include <tinytorch/tensor/ops/loss.hpp>
 #include <tinytorch/tensor/ops/reduce.hpp>
 
 namespace tinytorch::inline TT_BUILD {
-
-// Mean loss of a batch, a tensor of one element.
-using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;
-// Mean over the samples of a batch.
-using Metric = std::function<double(const Tensor& output, const Tensor& target)>;
 
 // logits [N, V], classes i64 [N]
 inline Tensor classification_loss(const Tensor& logits, const Tensor& classes) {

@@ -3,26 +3,18 @@
 //   tt::Trainer trainer(net, optimizer, loader, tt::classification_loss, {.epochs = 5, .schedule = ...});
 //   trainer.fit(&test_loader);
 //
-// One optimizer step: `accumulate` batches forward and backward, each weighted by its share of the samples,
-// so that their gradients add up to that of one large batch; clip; set the rate; step. With a checkpoint path
-// the run can be stopped anywhere between steps and continued with resume(), to the same bits.
+// One optimizer step takes `accumulate` batches (training_step.hpp). With a checkpoint path the run can be stopped
+// anywhere between steps and continued with resume(), to the same bits.
 #pragma once
 
-#include <limits>
-#include <tinytorch/autograd/engine.hpp>
 #include <tinytorch/layers/checkpoint.hpp>
-#include <tinytorch/layers/clip.hpp>
 #include <tinytorch/layers/data_loader.hpp>
-#include <tinytorch/layers/gradient_sum.hpp>
 #include <tinytorch/layers/json_lines.hpp>
 #include <tinytorch/layers/metrics.hpp>
 #include <tinytorch/layers/progress.hpp>
-#include <tinytorch/layers/schedule.hpp>
+#include <tinytorch/layers/training_step.hpp>
 
 namespace tinytorch::inline TT_BUILD {
-
-// A number that was not measured.
-inline constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 
 struct EpochReport {
   int64_t epoch = 0;  // counted from 1
@@ -122,66 +114,23 @@ class Trainer {
     return true;
   }
 
-  // One optimizer step. Before it the schedule's rate for step run_.step, counted from 0, if there is a schedule;
-  // after it a checkpoint, if there is a path and `checkpoint_every` divides the steps taken. Fills report.lr and
-  // report.gradient_norm.
+  // One optimizer step of the next batches: `accumulate` of them, fewer at the end of the epoch.
   void run_step(EpochReport& report) {
-    report.lr = options_.schedule ? options_.schedule(run_.step) : optimizer_.lr();
-    optimizer_.set_lr(report.lr);
-    report.gradient_norm = train_step();
+    std::vector<Batch> batches;
+    while (std::ssize(batches) < options_.accumulate && loader_.state().batch < loader_.batches_per_epoch()) {
+      batches.push_back(*loader_.next());
+    }
+    const StepReport step =
+        training_step(model_, optimizer_, batches, loss_, run_.step,
+                      {options_.schedule, options_.clip_norm, options_.metric}, sums_ ? &*sums_ : nullptr);
+    run_.step += 1;
+    run_.samples += step.samples;
+    run_.loss_sum += step.loss_sum, run_.metric_sum += step.metric_sum;
+    report.lr = step.lr, report.gradient_norm = step.gradient_norm;
     if (options_.checkpoint_every > 0 && !options_.checkpoint_path.empty() &&
         run_.step % options_.checkpoint_every == 0) {
       save(options_.checkpoint_path);
     }
-  }
-
-  // Samples in the `accumulate` batches of the step that begins at the loader's position: fewer where the epoch ends
-  // before, in its last, partial batch or in a last step of fewer batches. Samples that drop_last leaves out are not
-  // served, and do not count.
-  int64_t samples_of_step() const {
-    const int64_t per_batch = loader_.options().batch_size;
-    const int64_t first = loader_.state().batch * per_batch;
-    const int64_t end = std::min(loader_.samples(), loader_.batches_per_epoch() * per_batch);
-    return std::min(options_.accumulate * per_batch, end - first);
-  }
-
-  // Gradients to zero; the batches of this step, each forward and backward, with its share of the step's samples as
-  // its weight, so that the gradients add up to that of one large batch; clip; update; count. Returns the gradient
-  // norm before clipping, or kNotMeasured when options_.clip_norm is 0.
-  // For each batch: run_.samples, run_.loss_sum and, with a metric, run_.metric_sum grow, weighted by its samples. A
-  // loss that is not finite: TT-TRAIN-02. sums_ (gradient_sum.hpp), if it exists, takes each gradient after backward()
-  // and gives back their sum at the end.
-  double train_step() {
-    optimizer_.zero_grad();
-    if (sums_) sums_->clear();
-    const int64_t total = samples_of_step();
-    const Device device = model_.device();
-    for (int64_t done = 0; done < total;) {
-      const Batch batch = loader_.next()->to(device);
-      const int64_t count = batch.inputs.size(0);
-      const Tensor output = model_(batch.inputs);
-      const Tensor loss = loss_(output, batch.targets);
-      const double value = loss.item<double>();
-      if (!std::isfinite(value)) {
-        fail("TT-TRAIN-02", "the loss is " + std::to_string(value) + " at step " + std::to_string(run_.step) +
-                                "\n  hint: lower the learning rate, warm it up, or set clip_norm");
-      }
-      run_.samples += count;
-      run_.loss_sum += value * static_cast<double>(count);
-      if (options_.metric)
-        run_.metric_sum += options_.metric(output, batch.targets) * static_cast<double>(count);
-      const double share = static_cast<double>(count) / static_cast<double>(total);
-      (count == total ? loss : loss * share).backward();
-      if (sums_) sums_->add();
-      done += count;
-    }
-    if (sums_) sums_->give();
-    const double norm_before = options_.clip_norm > 0
-                                   ? clip_gradient_norm(optimizer_.parameters(), options_.clip_norm)
-                                   : kNotMeasured;
-    optimizer_.step();
-    run_.step += 1;
-    return norm_before;
   }
 
   std::string describe(const EpochReport& r) const {

@@ -67,7 +67,8 @@ TEST_CASE("3.2 weights start uniform on [-1/sqrt(K), 1/sqrt(K)]") {
       largest = std::max(largest, std::abs(v)), square += v * v / n, mean += v / n;
     const std::string what = (t.rank() == 2 ? "weight" : "bias") + std::string(" of Linear(64, 100): ");
     expect(what + "nothing beyond 1/8, got " + shown(largest), largest <= 0.125 * (1 + 1e-6));
-    expect(what + "values near 1/8 occur, largest is " + shown(largest), largest > (t.rank() == 2 ? 0.12 : 0.09));
+    expect(what + "values near 1/8 occur, largest is " + shown(largest),
+           largest > (t.rank() == 2 ? 0.12 : 0.09));
     const double variance = 0.125 * 0.125 / 3, slack = t.rank() == 2 ? 0.06 : 0.5;
     expect(what + "variance about a^2 / 3 = " + shown(variance) + ", got " + shown(square),
            std::abs(square / variance - 1) < slack);

@@ -1,0 +1,176 @@
+#include <support/check.hpp>
+#include <tinytorch/layers/checkpoint.hpp>
+
+using namespace course;
+
+namespace {
+
+// A file of its own, gone at the end.
+struct File {
+  std::string path = std::string(std::getenv("TMPDIR") ? std::getenv("TMPDIR") : P_tmpdir) +
+                     "/course-checkpoint-" + std::to_string(std::random_device{}());
+  ~File() { std::remove(path.c_str()); }
+};
+
+// One parameter and one buffer, which a step of training changes as it likes.
+struct Net : Module {
+  explicit Net(int64_t size) {
+    weight = add_parameter("weight", zeros({size}));
+    buffer = add_buffer("seen", zeros({size}));
+  }
+  Tensor weight, buffer;
+};
+// p -= lr m, m = m / 2 + g
+class Momentum : public Optimizer {
+ public:
+  explicit Momentum(const Net& net)
+      : Optimizer(net.named_parameters(), 0.5, 0, {"momentum"}, Loc::current()) {}
+
+ protected:
+  void update(Slot& slot, const Tensor& gradient) override {
+    slot.state[0].copy_(slot.state[0] * 0.5 + gradient);
+    slot.master.copy_(slot.master.detach() - slot.state[0] * lr());
+  }
+};
+// Counts; its batches are the numbers themselves.
+class Source : public BatchSource {
+ public:
+  explicit Source(std::string options) : options_(std::move(options)) {}
+  std::optional<Batch> next() override {
+    state_ =
+        state_.batch == 2 ? LoaderState{state_.epoch + 1, 0} : LoaderState{state_.epoch, state_.batch + 1};
+    const auto value = static_cast<double>(3 * state_.epoch + state_.batch);
+    return Batch{full({4}, value, f32), {}};
+  }
+  LoaderState state() const override { return state_; }
+  void set_state(LoaderState state, Loc) override { state_ = state; }
+  std::string signature() const override { return options_; }
+
+ private:
+  LoaderState state_;
+  std::string options_;
+};
+
+struct Run {
+  Net net;
+  Momentum optimizer{net};
+  Source source;
+  RunState state;
+  explicit Run(int64_t size = 4, const std::string& options = "batches of 3") : net(size), source(options) {}
+  // The gradient depends on the batch, the random numbers and the weights; the buffer counts.
+  void steps(int count) {
+    for (int k = 0; k < count; ++k) {
+      const Tensor x = source.next()->inputs;
+      net.weight.set_grad(x + net.weight.detach() * 0.1 + default_generator().uniform());
+      optimizer.step();
+      net.buffer.add_(x, 1);
+      state.step += 1;
+      state.samples += 4;
+      state.loss_sum += 0.1 * static_cast<double>(state.step);
+    }
+  }
+  void save(const std::string& path) {
+    state.loader = source.state();
+    state.random = default_generator().state();
+    save_checkpoint(path, net, optimizer, source, state);
+  }
+  void load(const std::string& path) { state = load_checkpoint(path, net, optimizer, source); }
+};
+
+void expect_same(const std::string& what, const Tensor& got, const Tensor& want) {
+  expect_close(what, got.to_vector<double>(), want.to_vector<double>(), want.shape(),
+               {.roundings = 0, .scale = 0});
+}
+void expect_untouched(const std::string& after, const Run& run) {
+  expect_same("weight after " + after, run.net.weight, zeros(run.net.weight.shape()));
+  expect_same("buffer after " + after, run.net.buffer, zeros(run.net.weight.shape()));
+  expect("the data stand at the start after " + after, run.source.state() == LoaderState{},
+         "compare everything before changing anything");
+}
+
+}  // namespace
+
+TEST_CASE("3.18 weights and buffers come back") {
+  const File file;
+  Run run, other;
+  run.steps(3);
+  run.save(file.path);
+  other.load(file.path);
+  expect_same("weight after load_checkpoint", other.net.weight, run.net.weight);
+  expect_same("buffer after load_checkpoint", other.net.buffer, run.net.buffer);
+}
+
+TEST_CASE("3.18 the optimizer's state comes back") {
+  const File file;
+  Run run, other;
+  run.steps(3);
+  run.optimizer.set_lr(0.0625);
+  run.save(file.path);
+  other.load(file.path);
+  const StateDict want = run.optimizer.state_dict(), got = other.optimizer.state_dict();
+  expect_same("momentum after load_checkpoint", got.at("weight.momentum"), want.at("weight.momentum"));
+  expect_same("number of updates after load_checkpoint", got.at("weight.step"), want.at("weight.step"));
+  expect_equal("learning rate after load_checkpoint", other.optimizer.lr(), 0.0625);
+}
+
+TEST_CASE("3.18 where the run stood comes back, to the last bit") {
+  const File file;
+  Run run, other;
+  run.steps(5);
+  run.state.loss_sum = 1.0 / 3;
+  run.state.metric_sum = 1e-300;
+  run.save(file.path);
+  const GeneratorState random = default_generator().state();
+  manual_seed(99);
+  other.load(file.path);
+  expect_equal("step", other.state.step, int64_t{5});
+  expect_equal("samples", other.state.samples, int64_t{20});
+  expect_equal("loss_sum", other.state.loss_sum, 1.0 / 3);
+  expect_equal("metric_sum", other.state.metric_sum, 1e-300);
+  expect_equal("the data's epoch", other.source.state().epoch, run.source.state().epoch);
+  expect_equal("the data's batch", other.source.state().batch, run.source.state().batch);
+  expect("the default generator stands where it stood", default_generator().state() == random,
+         "dropout would draw other words");
+}
+
+TEST_CASE("3.18 stopped and continued is the same run") {
+  const File file;
+  manual_seed(5);
+  Run whole, first, second;
+  whole.steps(9);
+  manual_seed(5);
+  first.steps(4);
+  first.save(file.path);
+  manual_seed(77);
+  second.load(file.path);
+  second.steps(5);
+  expect_same("weight after 4 steps, save, load and 5 more, against 9", second.net.weight, whole.net.weight);
+  expect_same("buffer after 4 steps, save, load and 5 more, against 9", second.net.buffer, whole.net.buffer);
+  expect_equal("loss_sum", second.state.loss_sum, whole.state.loss_sum);
+}
+
+TEST_CASE("3.18 what does not fit is refused, and nothing is changed") {
+  const File file, plain;
+  Run run;
+  run.steps(2);
+  run.save(file.path);
+
+  Run other_data(4, "batches of 5");
+  expect_throws("TT-CKPT-02", "load_checkpoint where the data have other batches",
+                [&] { other_data.load(file.path); });
+  expect_untouched("the refusal of other batches", other_data);
+
+  Run other_sizes(7);
+  expect_throws("TT-NN-04", "load_checkpoint into a model of other sizes",
+                [&] { other_sizes.load(file.path); });
+  expect_untouched("the refusal of another model", other_sizes);
+
+  Run fits;
+  expect_throws("TT-NN-04", "load_checkpoint into the right model with the optimizer of another",
+                [&] { load_checkpoint(file.path, fits.net, other_sizes.optimizer, fits.source); });
+  expect_untouched("the refusal of another optimizer", fits);
+
+  save_safetensors(plain.path, {{"model.weight", zeros({4})}}, {});
+  expect_throws("TT-CKPT-01", "load_checkpoint of a file of tensors that is no checkpoint",
+                [&] { fits.load(plain.path); });
+}
