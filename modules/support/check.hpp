@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include <support/values.hpp>
+#include <support/pattern.hpp>
 
 namespace course {
 
@@ -16,27 +16,6 @@ namespace course {
 struct Mismatch : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-
-template <class T>
-std::string shown(const T& value) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return value ? "true" : "false";
-  } else if constexpr (std::is_arithmetic_v<T>) {
-    char text[40];
-    std::snprintf(text, sizeof text, "%.9g", static_cast<double>(value));
-    return text;
-  } else if constexpr (requires { value.str(); }) {
-    return value.str();
-  } else if constexpr (requires { value.has_value(); }) {
-    return value.has_value() ? shown(*value) : "nothing";
-  } else if constexpr (std::is_convertible_v<T, std::string>) {
-    return '"' + std::string(value) + '"';
-  } else {
-    std::string text = "{";
-    for (const auto& v : value) text += (text.size() > 1 ? ", " : "") + shown(v);
-    return text + "}";
-  }
-}
 
 template <class Got, class Want>
 void expect_equal(const std::string& what, const Got& got, const Want& want) {
@@ -55,84 +34,6 @@ struct Tolerance {
   double scale = 1;       // size of the terms that were added up
   bool both_ways = true;  // -0 equals 0 always; NaN equals NaN
 };
-
-inline Shape index_of(const Shape& shape, int64_t linear) {
-  Shape at = shape;
-  for (int d = shape.size() - 1; d >= 0; --d) {
-    at[d] = linear % shape[d];
-    linear /= shape[d];
-  }
-  return at;
-}
-
-// What the pattern of wrong numbers looks like, or nothing.
-inline std::string guess(const Numbers& got, const Numbers& want, const std::vector<bool>& wrong,
-                         const Shape& shape) {
-  const size_t n = got.size();
-  const auto every = [&](auto&& holds) {
-    for (size_t i = 0; i < n; ++i) {
-      if (wrong[i] && !holds(i)) return false;
-    }
-    return true;
-  };
-  const auto near = [](double a, double b) { return std::abs(a - b) <= 1e-4 * (std::abs(a) + std::abs(b)); };
-  size_t first = 0, last = n;
-  while (first < n && !wrong[first]) ++first;
-  while (last > first && !wrong[last - 1]) --last;
-  const int64_t row = shape.size() > 0 ? shape.back() : 1;
-  if (every([&](size_t i) { return got[i] == 0; })) {
-    if (first == 0 && last == n) return "all zero: nothing was written, or the sum was never added to";
-    if (last == n && every([&](size_t i) { return i >= first; }) && first > n / 2) {
-      return "a dropped tail: from " + index_of(shape, static_cast<int64_t>(first)).str() + " on all is zero";
-    }
-    return "zero in places: they were skipped";
-  }
-  if (every([&](size_t i) { return std::isnan(got[i]); })) {
-    const auto line = static_cast<int64_t>(first) / std::max<int64_t>(row, 1);
-    return "NaN from row " + std::to_string(line) +
-           " on: inf - inf, 0 / 0, or a value that was never written";
-  }
-  if (every([&](size_t i) {
-        return std::isfinite(want[i]) && std::abs(got[i] - want[i]) <= 1e-5 * std::abs(want[i]);
-      })) {
-    return "right to some six digits: computed in float, or with a constant of so few";
-  }
-  if (every([&](size_t i) { return std::isinf(got[i]); }))
-    return "infinite: it overflowed, or the logarithm of 0";
-  bool untouched = false;
-  for (size_t i = 0; i < n; ++i)
-    untouched = untouched || (wrong[i] && std::isfinite(got[i]) && std::abs(got[i]) > 1e30);
-  if (untouched) {
-    return "values that were never written (memory starts as rubbish), from " +
-           index_of(shape, static_cast<int64_t>(first)).str() + " on";
-  }
-  if (shape.size() == 2 && shape[0] > 1 && shape[1] > 1) {
-    bool transposed = true;
-    for (int64_t r = 0; r < shape[0] && transposed; ++r) {
-      for (int64_t c = 0; c < shape[1] && transposed; ++c) {
-        transposed =
-            near(got[static_cast<size_t>(c * shape[0] + r)], want[static_cast<size_t>(r * shape[1] + c)]) ||
-            near(got[static_cast<size_t>(r * shape[1] + c)],
-                 want[static_cast<size_t>((r * shape[1] + c) % shape[0] * shape[1] +
-                                          (r * shape[1] + c) / shape[0])]);
-      }
-    }
-    if (transposed) return "transposed: rows and columns have changed places";
-  }
-  if (std::abs(want[first]) > 1e-6) {
-    const double factor = got[first] / want[first];
-    if (every([&](size_t i) { return near(got[i], factor * want[i]); })) {
-      return "scaled: every wrong value is " + shown(factor) + " times the expected one";
-    }
-  }
-  if (every([&](size_t i) { return near(got[i] - want[i], got[first] - want[first]); }) && last - first > 2) {
-    return "shifted: every wrong value is off by " + shown(got[first] - want[first]);
-  }
-  if (last - first > 2 && first > n / 2 && last == n) {
-    return "the tail alone is wrong, from " + index_of(shape, static_cast<int64_t>(first)).str() + " on";
-  }
-  return "";
-}
 
 inline void expect_close(const std::string& what, const Numbers& got, const Numbers& want, const Shape& shape,
                          const Tolerance& tolerance = {}) {
@@ -166,7 +67,7 @@ inline void expect_close(const std::string& what, const Numbers& got, const Numb
                      shape.str() + " (" + name_of(tolerance.dtype) + ")\n  expected  " + shown(want[worst]) +
                      "\n  got       " + shown(got[worst]) + "\n  wrong     " + std::to_string(count) +
                      " of " + std::to_string(got.size()) + " values";
-  const std::string pattern = guess(got, want, wrong, shape);
+  const std::string pattern = WrongNumbers(got, want, wrong, shape).pattern();
   if (!pattern.empty()) text += "\n  it looks  " + pattern;
   throw Mismatch(text);
 }
