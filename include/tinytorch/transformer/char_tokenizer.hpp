@@ -32,8 +32,8 @@ class CharTokenizer final : public Tokenizer {
     codes_.erase(std::unique(codes_.begin(), codes_.end()), codes_.end());
   }
 
-  // The token of a character is the place of its code in codes_, which is sorted. A character without a token is
-  // refused: fail_unknown(its bytes, its code, its first byte's position in the text, loc).
+  // The token of a character is the place of its code in codes_, which is sorted. A character without a
+  // token is refused: fail_unknown(its bytes, its code, its first byte's position in the text, loc).
   Tokens encode(std::string_view text, TT_LOC) const override {
     Tokens out;
     out.reserve(text.size());
@@ -47,9 +47,10 @@ class CharTokenizer final : public Tokenizer {
     return out;
   }
 
-  // The characters' bytes, one after the other. A code is a byte's value when the unit is a byte, kInvalidByte
-  // plus a byte's value for a byte outside UTF-8, else a code point: append_utf8(out, code). A number outside
-  // [0, vocabulary()) is refused: fail_unknown_token("CharTokenizer", number, its position, vocabulary(), loc).
+  // The characters' bytes, one after the other. A code is a byte's value when the unit is a byte,
+  // kInvalidByte plus a byte's value for a byte outside UTF-8, else a code point: append_utf8(out, code). A
+  // number outside [0, vocabulary()) is refused: fail_unknown_token("CharTokenizer", number, its position,
+  // vocabulary(), loc).
   std::string decode(std::span<const int32_t> tokens, TT_LOC) const override {
     std::string out;
     for (size_t i = 0; i < tokens.size(); ++i) {

@@ -32,10 +32,10 @@ class Gpt2 : public LanguageModel {
  public:
   using Block = TransformerBlock<LayerNorm, Mlp>;
 
-  // Registers the parts, in this order: token_embedding, position_embedding, blocks, final_norm. Appends a block per
-  // layer: its attention with its number, then eps, residual_dropout, the width of its network and the activation.
-  // A model that is not tied has a head of its own, without bias, registered last as "head". At the end
-  // initialize_transformer, with the 2 L branches that add to the residual stream.
+  // Registers the parts, in this order: token_embedding, position_embedding, blocks, final_norm. Appends a
+  // block per layer: its attention with its number, then eps, residual_dropout, the width of its network and
+  // the activation. A model that is not tied has a head of its own, without bias, registered last as "head".
+  // At the end initialize_transformer, with the 2 L branches that add to the residual stream.
   explicit Gpt2(const Gpt2Config& given)
       : config(given),
         token_embedding(config.vocabulary, config.features),
@@ -59,8 +59,9 @@ class Gpt2 : public LanguageModel {
   int64_t vocabulary() const override { return config.vocabulary; }
   int64_t context() const override { return config.context; }
 
-  // tokens i64 [B, T] -> [B, T, C]: each token's row plus its position's (position_embedding.rows), dropout in
-  // training, all blocks, the final norm of the stream they hand on. Behind a cache, positions go on where it ends.
+  // tokens i64 [B, T] -> [B, T, C]: each token's row plus its position's (position_embedding.rows), dropout
+  // in training, all blocks, the final norm of the stream they hand on. Behind a cache, positions go on
+  // where it ends.
   Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) override {
     require_tokens(tokens);
     const SequencePlace place = SequencePlace::after(cache);

@@ -26,9 +26,9 @@ class LanguageModel : public Module {
   Tensor forward(const Tensor& tokens) override { return forward(tokens, nullptr); }
   Tensor forward(const Tensor& tokens, AttentionCache* cache) { return head(features(tokens, cache)); }
 
-  // Mean cross entropy of what features(tokens) says and the targets, i64 [B, T], usually the tokens moved by one
-  // place; targets of -100 do not count. Where there is a head_weight, linear_cross_entropy, which never holds all
-  // logits; else cross_entropy of head(x), [B T, V].
+  // Mean cross entropy of what features(tokens) says and the targets, i64 [B, T], usually the tokens moved
+  // by one place; targets of -100 do not count. Where there is a head_weight, linear_cross_entropy, which
+  // never holds all logits; else cross_entropy of head(x), [B T, V].
   Tensor loss(const Tensor& tokens, const Tensor& targets, TT_LOC) {
     if (!(tokens.shape() == targets.shape())) {
       fail("TT-SHAPE-02",

@@ -1,11 +1,11 @@
 // Sampling: from logits [V] to the next token. Filters in this order, which is Hugging Face's:
 //
 //   repetition penalty   logits of tokens seen before: divided by it where above 0, else multiplied
-//                        (Keskar et al., 2019)
+//                        (Keskar, 2019)
 //   temperature          logits / temperature; 0: the largest logit, nothing else is asked
-//   top-k                the k largest logits, and whatever equals the k-th (Fan et al., 2018)
-//   top-p                the fewest tokens, by falling probability, that hold p together (Holtzman et al., 2020)
-//   min-p                tokens with at least min_p of the largest probability (Nguyen et al., 2024)
+//   top-k                the k largest logits, and whatever equals the k-th (Fan, 2018)
+//   top-p                the fewest tokens, by falling probability, that hold p together (Holtzman, 2020)
+//   min-p                tokens with at least min_p of the largest probability (Nguyen, 2024)
 //
 // Each filter sees the probabilities that the one before left, scaled to sum 1.
 #pragma once
@@ -52,8 +52,8 @@ inline std::vector<double> values_of(const Tensor& logits, Loc loc) {
        loc);
 }
 
-// Logits of tokens in `seen` are divided by `penalty` where they are above 0, else multiplied: each becomes less
-// likely. Each token once, however often it was seen. Tokens outside the vocabulary are passed over.
+// Logits of tokens in `seen` are divided by `penalty` where they are above 0, else multiplied: each becomes
+// less likely. Each token once, however often it was seen. Tokens outside the vocabulary are passed over.
 inline void penalize_repetition(std::vector<double>& logits, std::span<const int32_t> seen, double penalty) {
   std::vector<bool> done(logits.size());
   for (const int32_t token : seen) {
@@ -96,8 +96,8 @@ inline void keep_top_p(std::vector<double>& logits, double top_p) {
   }
 }
 
-// Tokens whose probability is below min_p times the largest become kRemoved. In logits: below the largest plus
-// log(min_p).
+// Tokens whose probability is below min_p times the largest become kRemoved. In logits: below the largest
+// plus log(min_p).
 inline void keep_min_p(std::vector<double>& logits, double min_p) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   const double least = largest + std::log(min_p);  // log(0) is -inf: all stay
@@ -106,9 +106,10 @@ inline void keep_min_p(std::vector<double>& logits, double min_p) {
 
 }  // namespace sampling
 
-// The probability of each token, [V]: the penalty, the temperature, top-k, top-p, min-p, where they are asked for
-// (SamplingOptions: the defaults are not), and the softmax of what is left. Temperature 0: all of it to the first of
-// the largest logits. `seen`: the tokens so far, prompt included, for the repetition penalty.
+// The probability of each token, [V]: the penalty, the temperature, top-k, top-p, min-p, where they are
+// asked for (SamplingOptions: the defaults are not), and the softmax of what is left. Temperature 0: all of
+// it to the first of the largest logits. `seen`: the tokens so far, prompt included, for the repetition
+// penalty.
 inline std::vector<double> next_token_probabilities(const Tensor& logits, std::span<const int32_t> seen = {},
                                                     const SamplingOptions& options = {}, TT_LOC) {
   sampling::require_options(options, loc);
@@ -128,8 +129,9 @@ inline std::vector<double> next_token_probabilities(const Tensor& logits, std::s
   return sampling::softmax(x);
 }
 
-// Draws the next token: the first at which the sum of the probabilities so far is above u, uniform in [0, 1). Takes
-// one number of the generator, generator.uniform(), none with temperature 0. Never a token of probability 0.
+// Draws the next token: the first at which the sum of the probabilities so far is above u, uniform in [0,
+// 1). Takes one number of the generator, generator.uniform(), none with temperature 0. Never a token of
+// probability 0.
 inline int32_t sample_token(const Tensor& logits, std::span<const int32_t> seen,
                             const SamplingOptions& options, Generator& generator, TT_LOC) {
   const std::vector<double> p = next_token_probabilities(logits, seen, options, loc);

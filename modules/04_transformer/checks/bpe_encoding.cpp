@@ -43,8 +43,8 @@ BpeModel random_model(int merges) {
   return model;
 }
 
-// The definition: go through the merges as they were learned; each joins its pair wherever it stands, from the
-// left. (A merge can only make pairs that were learned after it.)
+// The definition: go through the merges as they were learned; each joins its pair wherever it stands, from
+// the left. (A merge can only make pairs that were learned after it.)
 Tokens by_definition(const BpeModel& model, std::string_view text) {
   Tokens out;
   for (const std::string_view piece : pretokenize(text, model.pattern)) {

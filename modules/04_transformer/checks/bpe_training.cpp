@@ -14,7 +14,8 @@ std::vector<std::string> learn(const std::string& text, int64_t merges, int64_t 
 }
 
 // The definition on strings: count the pairs of neighbours in every piece, join the most frequent everywhere,
-// begin again. Ties: bytes have their place in bpe::kByteOrder, merges come behind them in the order they were made.
+// begin again. Ties: bytes have their place in bpe::kByteOrder, merges come behind them in the order they
+// were made.
 struct ByDefinition {
   std::vector<std::string> tokens;
   std::vector<std::vector<int>> pieces;

@@ -169,7 +169,7 @@ inline Numbers block_of(const Parameters& p, const Numbers& x, const HeadSizes& 
   return plus(middle, mlp_of(p.below("mlp"), norm_of(p.below("mlp_norm"), middle, eps), s.C, fn));
 }
 
-// After loss.backward(): every parameter has a gradient, and not all of it is zero. `but`: names that may have none.
+// After loss.backward(): every parameter has a gradient, and not all of it is zero.
 inline void expect_gradients(const std::string& what, const Module& module) {
   for (const NamedTensor& p : module.named_parameters()) {
     const Tensor g = p.tensor.grad();

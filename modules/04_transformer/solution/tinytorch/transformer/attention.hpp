@@ -49,8 +49,8 @@ struct SelfAttentionOptions {
   int64_t layer = 0;  // its number in a cache
 };
 
-// x [B, T, N D] -> [B, N, T, D]: the values of a token are N heads of D, one after the other; each head becomes a
-// sequence of its own. A reshape alone would mix tokens and heads.
+// x [B, T, N D] -> [B, N, T, D]: the values of a token are N heads of D, one after the other; each head
+// becomes a sequence of its own. A reshape alone would mix tokens and heads.
 inline Tensor split_heads(const Tensor& x, int64_t heads) {
   const int64_t B = x.size(0), T = x.size(1), D = x.size(2) / heads;
   return x.reshape({B, T, heads, D}).transpose(1, 2);
@@ -73,11 +73,13 @@ class SelfAttention : public Module {
 
   Tensor forward(const Tensor& x) override { return forward(x, SequencePlace{}); }
 
-  // x [B, T, C] -> [B, T, C]. qkv(x) gives H heads of queries, then G of keys, then G of values; split them. Where
-  // there are rotary positions, queries and keys (not values) are turned: options.rotary->turn(q, place.start).
-  // Where there is a cache, the new keys, turned, and values go into it, and attention sees all that it returns:
-  // place.cache->append(options.layer, k, v). Then scaled_dot_product_attention(q, k, v, rules), which shares keys
-  // among the H / G heads of a group; the heads joined; the projection.
+  // x [B, T, C] -> [B, T, C]
+  //   split      qkv(x) holds H heads of queries, then G of keys, then G of values
+  //   positions  if (options.rotary): queries and keys, not values: options.rotary->turn(q, place.start)
+  //   cache      if (place.cache): new keys, turned, and values go in; attention sees all that comes out of
+  //              place.cache->append(options.layer, keys, values)
+  //   attention  scaled_dot_product_attention(q, keys, values, rules()): H / G heads share a group's keys
+  //   join       the heads side by side, then projection
   Tensor forward(const Tensor& x, const SequencePlace& place) {
     const int64_t H = options.heads, G = options.groups;
     const Tensor all = split_heads(qkv(x), H + 2 * G);  // [B, H + 2G, T, D]

@@ -1,8 +1,8 @@
 // The pre-norm block (Xiong et al., 2020): x += attention(norm(x)), then x += mlp(norm(x)).
 //
-// What runs through all blocks unchanged but for these sums is the residual stream: a gradient reaches the first
-// block through additions alone. A block hands on the last sum not yet made (the library makes it together with
-// the normalization that comes next, in one visit to memory).
+// What runs through all blocks unchanged but for these sums is the residual stream: a gradient reaches the
+// first block through additions alone. A block hands on the last sum not yet made (the library makes it
+// together with the normalization that comes next, in one visit to memory).
 #pragma once
 
 #include <tinytorch/layers/norm.hpp>
@@ -49,9 +49,9 @@ class TransformerBlock : public Module {
     add("mlp_norm", mlp_norm), add("mlp", mlp);
   }
 
-  // normalize the stream by attention_norm; attention.forward(normalized, place) is the branch that goes with its
-  // sum; normalize these two by mlp_norm; hand on the sum, and mlp's result as the branch. Dropout in training
-  // alone: probability().
+  // normalize the stream by attention_norm; attention.forward(normalized, place) is the branch that goes
+  // with its sum; normalize these two by mlp_norm; hand on the sum, and mlp's result as the branch. Dropout
+  // in training alone: probability().
   ResidualStream forward(const ResidualStream& x, const SequencePlace& place) {
     const NormalizedSum a = normalize(attention_norm, x, probability());
     const ResidualStream middle{a.sum, attention.forward(a.normalized, place)};

@@ -4,9 +4,10 @@
 //   const BpeTokenizer tokenizer(train_bpe(text, {.vocabulary = 1000}));
 //   tokenizer.decode(tokenizer.encode("any bytes"))                         // "any bytes"
 //
-// Text is cut into pieces (pretokenize.hpp). Within a piece, of all neighbours that a merge joins, those of the
-// lowest rank are joined, the leftmost first, until none is left: the order in which the merges were learned.
-// Source: Sennrich, Haddow, Birch, "Neural machine translation of rare words with subword units", 2016.
+// Text is cut into pieces (pretokenize.hpp). Within a piece, of all neighbours that a merge joins, those of
+// the lowest rank are joined, the leftmost first, until none is left: the order in which the merges were
+// learned. Source: Sennrich, Haddow, Birch, "Neural machine translation of rare words with subword units",
+// 2016.
 #pragma once
 
 #include <map>
@@ -93,8 +94,8 @@ class BpeTokenizer final : public Tokenizer {
   }
 
   // Adds the tokens of a text without special tokens to `out`: cuts it into pieces, pretokenize(text,
-  // model_.pattern); each piece starts as one token per byte (byte_tokens_, by the byte's value from 0 to 255),
-  // and its merges are applied.
+  // model_.pattern); each piece starts as one token per byte (byte_tokens_, by the byte's value from 0 to
+  // 255), and its merges are applied.
   void append_text(std::string_view text, Tokens& out) const {
     for (const std::string_view piece : pretokenize(text, model_.pattern)) {
       if (append_whole(piece, out)) continue;

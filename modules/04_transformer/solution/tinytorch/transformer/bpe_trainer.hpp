@@ -2,9 +2,9 @@
 //
 //   const BpeTokenizer tokenizer(train_bpe(text, {.vocabulary = 1000, .specials = {"<|endoftext|>"}}));
 //
-// The text is cut into pieces (pretokenize.hpp), which no token crosses; equal pieces are kept once, with their
-// number. Every round counts all pairs anew: the cost is merges times pieces. Numbers: 256 bytes in GPT-2's
-// order, merges, special tokens. Source: Sennrich, Haddow, Birch, 2016.
+// The text is cut into pieces (pretokenize.hpp), which no token crosses; equal pieces are kept once, with
+// their number. Every round counts all pairs anew: the cost is merges times pieces. Numbers: 256 bytes in
+// GPT-2's order, merges, special tokens. Source: Sennrich, Haddow, Birch, 2016.
 #pragma once
 
 #include <algorithm>
@@ -40,8 +40,8 @@ inline PairCounts count_pairs(const std::vector<Piece>& pieces) {
   return counts;
 }
 
-// The most frequent pair; of equally frequent ones that with the smaller left token, then the smaller right one
-// (two runs must learn the same). Nothing when no pair occurs `min_count` times.
+// The most frequent pair; of equally frequent ones that with the smaller left token, then the smaller right
+// one (two runs must learn the same). Nothing when no pair occurs `min_count` times.
 inline std::optional<BpeMerge> most_frequent(const PairCounts& counts, int64_t min_count) {
   std::optional<BpeMerge> best;
   int64_t most = min_count - 1;
@@ -53,8 +53,8 @@ inline std::optional<BpeMerge> most_frequent(const PairCounts& counts, int64_t m
   return best;
 }
 
-// Puts `token` wherever pair.left is followed by pair.right, from left to right: of (a, a) in "a a a" the first
-// two are joined.
+// Puts `token` wherever pair.left is followed by pair.right, from left to right: of (a, a) in "a a a" the
+// first two are joined.
 inline void join(Tokens& tokens, BpeMerge pair, int32_t token) {
   Tokens joined;
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -73,10 +73,10 @@ inline std::string joined_bytes(const BpeModel& model, BpeMerge pair) {
   return model.tokens[static_cast<size_t>(pair.left)] + model.tokens[static_cast<size_t>(pair.right)];
 }
 
-// Adds merges to `model`, which has the 256 bytes, until it has `tokens` tokens or no pair is frequent enough.
-// Each merge: count all pairs; take the most frequent; its bytes become the next token of model.tokens, the pair
-// the next of model.merges; join it in every piece. A pair that spells one of `specials` (joined_bytes) is
-// passed over: it stays two tokens, and the next frequent pair is taken.
+// Adds merges to `model`, which has the 256 bytes, until it has `tokens` tokens or no pair is frequent
+// enough. Each merge: count all pairs; take the most frequent; its bytes become the next token of
+// model.tokens, the pair the next of model.merges; join it in every piece. A pair that spells one of
+// `specials` (joined_bytes) is passed over: it stays two tokens, and the next frequent pair is taken.
 inline void learn_merges(BpeModel& model, std::vector<Piece>& pieces, size_t tokens, int64_t min_count,
                          const std::vector<std::string>& specials) {
   while (model.tokens.size() < tokens) {
@@ -131,8 +131,8 @@ inline void require_options(const BpeTrainOptions& options, Loc loc) {
 
 }  // namespace bpe
 
-// Learns from texts, which do not run into each other: no piece holds parts of two. TT-TEXT-04 for options that
-// cannot be met.
+// Learns from texts, which do not run into each other: no piece holds parts of two. TT-TEXT-04 for options
+// that cannot be met.
 inline BpeModel train_bpe(std::span<const std::string_view> texts, const BpeTrainOptions& options = {},
                           TT_LOC) {
   bpe::require_options(options, loc);

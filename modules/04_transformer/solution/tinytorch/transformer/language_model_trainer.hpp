@@ -10,9 +10,13 @@
 
 #include <sys/resource.h>
 
+#include <limits>
 #include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/layers/checkpoint.hpp>
 #include <tinytorch/layers/gradient_sum.hpp>
-#include <tinytorch/layers/trainer.hpp>
+#include <tinytorch/layers/json_lines.hpp>
+#include <tinytorch/layers/progress.hpp>
+#include <tinytorch/layers/schedule.hpp>
 #include <tinytorch/transformer/language_model.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -32,14 +36,15 @@ inline double peak_memory(Device device) {
 }
 
 struct TrainingReport {
-  int64_t step = 0;                       // optimizer steps so far
-  int64_t tokens = 0;                     // trained on so far
-  double lr = 0;                          // of the last step
-  double train_loss = 0;                  // mean since the report before
-  double validation_loss = kNotMeasured;  // at steps that evaluate
-  double gradient_norm = kNotMeasured;    // before clipping, at the last step
-  double tokens_per_second = 0;           // of training alone, since the report before
-  double share_of_peak = kNotMeasured;    // of options.peak_flops
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();  // was not measured
+  int64_t step = 0;                                                             // optimizer steps so far
+  int64_t tokens = 0;                                                           // trained on so far
+  double lr = 0;                                                                // of the last step
+  double train_loss = 0;              // mean since the report before
+  double validation_loss = kUnknown;  // at steps that evaluate
+  double gradient_norm = kUnknown;    // before clipping, at the last step
+  double tokens_per_second = 0;       // of training alone, since the report before
+  double share_of_peak = kUnknown;    // of options.peak_flops
   double peak_bytes = 0;
 };
 
@@ -64,9 +69,10 @@ inline double counted_targets(const Tensor& targets) {
   return static_cast<double>(sum(ne(targets, full({}, -100, i64, cpu))).item<int64_t>());
 }
 
-// Mean loss per target that counts over the first `batches` of a source (set_state({}) goes back to its start; next()
-// gives nothing at its end), in evaluation mode and without a graph (NoGrad); afterwards the model's mode is what it
-// was. A batch's loss is a mean: it weighs as much as it has counted_targets; a batch without any is passed over.
+// Mean loss per target that counts over the first `batches` of a source (set_state({}) goes back to its
+// start; next() gives nothing at its end), in evaluation mode and without a graph (NoGrad); afterwards the
+// model's mode is what it was. A batch's loss is a mean: it weighs as much as it has counted_targets; a
+// batch without any is passed over.
 inline double mean_loss(LanguageModel& model, BatchSource& source, int64_t batches) {
   const NoGrad no_grad;
   const bool was_training = model.training();
@@ -104,8 +110,9 @@ class LanguageModelTrainer {
   LanguageModelTrainer& operator=(const LanguageModelTrainer&) = delete;
   ~LanguageModelTrainer() { optimizer_.zero_grad(); }
 
-  // Trains up to options_.steps steps in total, in training mode. Before each step the schedule, if there is one, sets
-  // the optimizer's rate by the number of steps done so far. After it, after_step(rate, validation, log, reports).
+  // Trains up to options_.steps steps in total, in training mode. Before each step the schedule, if there is
+  // one, sets the optimizer's rate by the number of steps done so far. After it, after_step(rate,
+  // validation, log, reports).
   std::vector<TrainingReport> fit(BatchSource* validation = nullptr) {
     JsonLines log(options_.log_path);
     std::vector<TrainingReport> reports;
@@ -131,10 +138,11 @@ class LanguageModelTrainer {
 
  private:
   // One step of the optimizer: options_.accumulate times, take a batch, make its loss, and the gradients of
-  // loss / accumulate, so that the step is that of one large batch; sums_.add() takes them from the parameters into
-  // the sums (whose precision does not suffer in 16 bits). Then sums_.give(); a step of the optimizer, clipped to
-  // options_.clip_norm where that is above 0 (norm_ is what step_clipped returns); sums_.clear(). Gradients that
-  // were there before must not count. Of each batch, note(loss); of each step, run_.step.
+  // loss / accumulate, so that the step is that of one large batch; sums_.add() takes them from the
+  // parameters into the sums (whose precision does not suffer in 16 bits). Then sums_.give(); a step of the
+  // optimizer, clipped to options_.clip_norm where that is above 0 (norm_ is what step_clipped returns);
+  // sums_.clear(). Gradients that were there before must not count. Of each batch, note(loss); of each step,
+  // run_.step.
   void step() {
     optimizer_.zero_grad();
     for (int64_t i = 0; i < options_.accumulate; ++i) {

@@ -1,7 +1,7 @@
 // The position-wise networks of a transformer block: [B, T, C] -> [B, T, F] -> [B, T, C], each token alone.
 //
 //   Mlp      W_down f(W_up x + b) + b             f: GELU, exact or by tanh (GPT-2), ReLU, SiLU
-//   SwiGlu   W_down (silu(W_gate x) * W_up x)     a gate in the place of f; Shazeer, "GLU variants", 2020 (Llama)
+//   SwiGlu   W_down (silu(W_gate x) * W_up x)     a gate in place of f (Llama); Shazeer, "GLU variants", 2020
 #pragma once
 
 #include <tinytorch/layers/linear.hpp>
@@ -46,8 +46,8 @@ class SwiGlu : public Module {
       : hidden(hidden_features), gate_up(features, 2 * hidden, bias), down(hidden, features, bias) {
     add("gate_up", gate_up), add("down", down);
   }
-  // x [B, T, C] -> gate_up, [B, T, 2F], whose first F values of a token are its gate -> silu(gate) * up, [B, T, F]
-  // -> down, [B, T, C]
+  // x [B, T, C] -> gate_up, [B, T, 2F]: the first F values of a token are its gate, the others `up`
+  //   -> silu(gate) * up, [B, T, F] -> down, [B, T, C]
   Tensor forward(const Tensor& x) override {
     const Tensor both = gate_up(x);
     const Tensor gate = slice(both, -1, 0, hidden), value = slice(both, -1, hidden);

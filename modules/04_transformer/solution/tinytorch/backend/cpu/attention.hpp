@@ -1,9 +1,9 @@
 // Attention on the CPU: out = softmax(scale q k^T + mask) v, one query at a time, by the online softmax.
 //
-// Keys pass by once. A running maximum and sum are kept per query; when a larger score comes, what was added up so
-// far is scaled down to it. No row of scores is stored, let alone a matrix: memory beyond the operands is O(1)
-// per query. Sources: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao,
-// "FlashAttention-2", 2023.
+// Keys pass by once. A running maximum and sum are kept per query; when a larger score comes, what was added
+// up so far is scaled down to it. No row of scores is stored, let alone a matrix: memory beyond the operands
+// is O(1) per query. Sources: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018;
+// Dao, "FlashAttention-2", 2023.
 #pragma once
 
 #include <tinytorch/backend/parameters.hpp>
@@ -48,13 +48,14 @@ T dot_product(const T* a, const T* b, int64_t n) {
 // One query q [D] against keys k [S, D] and values v [S, D], of which it sees those from seen.first to below
 // seen.last:
 //
-//   score_j = scale q . k_j        p_j = e^score_j / sum of e^score        out [D] = sum of p_j dropout.of(j) v_j
+//   score_j = scale q . k_j     p_j = e^score_j / sum of e^score     out [D] = sum of p_j dropout.of(j) v_j
 //
-// Returns the logarithm of the sum of e^score. A query that sees no key: out is zero, and the result -infinity.
+// Returns the logarithm of the sum of e^score. A query that sees no key: out is zero, and the result
+// -infinity.
 //
-// One pass: `top`, the largest score so far; `sum`, of e^(score - top); `out`, of e^(score - top) v. With a larger
-// score, first multiply sum and out by e^(old top - new top). Divide by the sum at the end. Dropout thins out what
-// is added to `out`; the sum is of all scores.
+// One pass: `top`, the largest score so far; `sum`, of e^(score - top); `out`, of e^(score - top) v. With a
+// larger score, first multiply sum and out by e^(old top - new top). Divide by the sum at the end. Dropout
+// thins out what is added to `out`; the sum is of all scores.
 template <class T>
 T attend(T* out, const T* q, const T* k, const T* v, IndexRange seen, int64_t D, T scale,
          const AttentionDropout& dropout) {
@@ -78,8 +79,8 @@ T attend(T* out, const T* q, const T* k, const T* v, IndexRange seen, int64_t D,
   return top + std::log(sum);
 }
 
-// All queries of all heads: arrays [B, H, T, D], [B, G, S, D] and [B, H, T], contiguous. Query t of batch b sees
-// the keys rules.keys_of(t, T, S, b). Query head h reads group h / (H / G) of the keys and values.
+// All queries of all heads: arrays [B, H, T, D], [B, G, S, D] and [B, H, T], contiguous. Query t of batch b
+// sees the keys rules.keys_of(t, T, S, b). Query head h reads group h / (H / G) of the keys and values.
 template <class T>
 void attend_all(T* out, T* lse, const T* q, const T* k, const T* v, const Shape& queries, const Shape& keys,
                 const AttentionParameters& rules) {

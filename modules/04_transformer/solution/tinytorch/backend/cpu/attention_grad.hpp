@@ -1,5 +1,5 @@
-// Gradients of attention on the CPU, from out and the logarithms of the sums (lse). Probabilities were not kept:
-// each is formed anew, p = e^(score - lse).
+// Gradients of attention on the CPU, from out and the logarithms of the sums (lse). Probabilities were not
+// kept: each is formed anew, p = e^(score - lse).
 //
 // A group of heads that share keys is one task, so that no two threads add to one gradient. Source: Dao,
 // "FlashAttention-2", 2023.
@@ -21,8 +21,8 @@ TT_API void attention_grad(const View& dq, const View& dk, const View& dv, const
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// The gradients of one query q [D], whose result was out [D] with the logarithm `lse`, when the gradient of out
-// is dout [D]. k, v, dk, dv [S, D]; it saw the keys from seen.first to below seen.last.
+// The gradients of one query q [D], whose result was out [D] with the logarithm `lse`, when the gradient of
+// out is dout [D]. k, v, dk, dv [S, D]; it saw the keys from seen.first to below seen.last.
 //
 //   p_j = e^(scale q . k_j - lse)          m_j = dropout.of(j): what p_j was multiplied by
 //   dv_j += p_j m_j dout                   (added: other queries have added theirs)
@@ -53,7 +53,8 @@ struct AttentionArrays {
   T *dq, *dk, *dv;
 };
 
-// One group: zero dk and dv [S, D] of group g of batch b, then add the queries of all H / G heads that read it.
+// One group: zero dk and dv [S, D] of group g of batch b, then add the queries of all H / G heads that read
+// it.
 template <class T>
 void group_grad(const AttentionArrays<T>& x, int64_t b, int64_t g, const Shape& queries, const Shape& keys,
                 const AttentionParameters& rules) {

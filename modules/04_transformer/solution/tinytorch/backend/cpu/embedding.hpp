@@ -23,8 +23,8 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 using Indices = std::span<const int64_t>;
 
-// Row i of out [n, C], which is contiguous, becomes row index[i] of the table. The table's element (row, c) is
-// weight[row * row_stride + c * col_stride]: it may be transposed, or have gaps.
+// Row i of out [n, C], which is contiguous, becomes row index[i] of the table. The table's element (row, c)
+// is weight[row * row_stride + c * col_stride]: it may be transposed, or have gaps.
 template <class S>
 void copy_rows(S* out, const S* weight, int64_t row_stride, int64_t col_stride, Indices index, int64_t C) {
   for (size_t i = 0; i < index.size(); ++i) {
@@ -32,8 +32,8 @@ void copy_rows(S* out, const S* weight, int64_t row_stride, int64_t col_stride, 
   }
 }
 
-// dw [V, C] = 0, then dw[index[i]] += dy[i] for every row i of dy [n, C]; both contiguous. A token that occurs
-// twice gets both rows: the gradient of a copy is a sum. dw starts as rubbish.
+// dw [V, C] = 0, then dw[index[i]] += dy[i] for every row i of dy [n, C]; both contiguous. A token that
+// occurs twice gets both rows: the gradient of a copy is a sum. dw starts as rubbish.
 template <class T>
 void add_rows(T* dw, const T* dy, Indices index, int64_t V, int64_t C) {
   std::fill(dw, dw + V * C, T(0));
