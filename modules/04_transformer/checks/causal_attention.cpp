@@ -68,7 +68,6 @@ TEST_CASE("4.5 hidden keys: later ones, and those outside the window") {
     std::string text;
     for (const double x : numbers_of(hidden_keys(T, S, options, cpu))) {
       text +=
-<<<<<<< HEAD
           std::string(x != 0 ? "o" : ".") + (static_cast<int64_t>(text.size() + 1) % (S + 1) == S ? "|" : "");
     }
     return text;
@@ -81,20 +80,6 @@ TEST_CASE("4.5 hidden keys: later ones, and those outside the window") {
                std::string(".ooo|..oo|o..o|oo..|"));
   expect_equal("hidden_keys, T 4, S 4, window 2, not causal", hidden(4, 4, {.window = 2}),
                std::string("..oo|...o|o...|oo..|"));
-=======
-          std::string(x != 0 ? "#" : ".") + (static_cast<int64_t>(text.size() + 1) % (S + 1) == S ? "|" : "");
-    }
-    return text;
-  };
-  expect_equal("hidden_keys, T 3, S 3, causal (#: hidden; row by row)", hidden(3, 3, {.causal = true}),
-               std::string(".##|..#|...|"));
-  expect_equal("hidden_keys, T 2, S 4, causal: the queries are the last two of four",
-               hidden(2, 4, {.causal = true}), std::string("...#|....|"));
-  expect_equal("hidden_keys, T 4, S 4, causal, window 2", hidden(4, 4, {.causal = true, .window = 2}),
-               std::string(".###|..##|#..#|##..|"));
-  expect_equal("hidden_keys, T 4, S 4, window 2, not causal", hidden(4, 4, {.window = 2}),
-               std::string("..##|...#|#...|##..|"));
->>>>>>> m04
   expect_equal("hidden_keys without causal or window: undefined",
                static_cast<bool>(hidden_keys(3, 3, {}, cpu)), false);
 }
