@@ -99,19 +99,19 @@ void check(const std::string& what, std::vector<Parameter>& all, const Call& cal
 
 }  // namespace
 
-TEST_CASE("3.28 one step of AdamW on one tensor") {
+TEST_CASE("3.27 one step of AdamW on one tensor") {
   for (const int64_t n : {1, 5, 256, 257, 2047, 2048, 2049}) {
     std::vector<Parameter> all{parameter(n, 0.1)};
     check("adam_step_all (AdamW)", all, {});
   }
 }
 
-TEST_CASE("3.28 bias correction counts the steps") {
+TEST_CASE("3.27 bias correction counts the steps") {
   std::vector<Parameter> all{parameter(3, 0.1), parameter(4, 0.0, {}, 999)};
   check("three steps of adam_step_all (AdamW), the second tensor after 999", all, {.repeats = 3}, {0, 999});
 }
 
-TEST_CASE("3.28 many tensors, each by its own blocks, also empty ones and more than a table holds") {
+TEST_CASE("3.27 many tensors, each by its own blocks, also empty ones and more than a table holds") {
   std::vector<Parameter> all;
   for (const int64_t n : {3, 0, 4100, 1, 0, 2048, 7})
     all.push_back(parameter(n, 0.02 * static_cast<double>(n % 3)));
@@ -121,12 +121,12 @@ TEST_CASE("3.28 many tensors, each by its own blocks, also empty ones and more t
   check("adam_step_all (AdamW)", many, {});
 }
 
-TEST_CASE("3.28 Adam: weight decay is part of the gradient") {
+TEST_CASE("3.27 Adam: weight decay is part of the gradient") {
   std::vector<Parameter> all{parameter(40, 0.3)};
   check("adam_step_all (Adam)", all, {.step = {.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3}});
 }
 
-TEST_CASE("3.28 gradients times the factor in memory; one that is not a number stops the step") {
+TEST_CASE("3.27 gradients times the factor in memory; one that is not a number stops the step") {
   std::vector<Parameter> all{parameter(40, 0.3)};
   check("adam_step_all (AdamW) with clipping", all, {.factor = 0.25, .clip = true});
   check("adam_step_all (AdamW) without clipping, whatever the factor", all, {.factor = 0.25}, {1});
@@ -140,13 +140,13 @@ TEST_CASE("3.28 gradients times the factor in memory; one that is not a number s
                0.0);
 }
 
-TEST_CASE("3.28 f64, and gradients and copies of 16 bits beside f32") {
+TEST_CASE("3.27 f64, and gradients and copies of 16 bits beside f32") {
   std::vector<Parameter> all{parameter(30, 0.1, {f64, f64, false}), parameter(31, 0.1, {f32, bf16, true}),
                              parameter(32, 0.1, {f32, f16, false}), parameter(33, 0.1, {f64, f64, false})};
   check("adam_step_all (AdamW)", all, {});
 }
 
-TEST_CASE("3.28 one tensor by adam_step") {
+TEST_CASE("3.27 one tensor by adam_step") {
   Parameter x = parameter(70, 0.1);
   const AdamStep step{.lr = 0.02, .weight_decay = 0.1, .decoupled = true, .step = 7};
   backend::cuda::adam_step(x.p.view(), x.g.view(), x.m.view(), x.v.view(), step);

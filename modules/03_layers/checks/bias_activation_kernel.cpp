@@ -87,37 +87,37 @@ void check_backward(const Case& c, Wanted wanted = both) {
 
 }  // namespace
 
-TEST_CASE("3.21 a bias is added to every row, then the activation") {
+TEST_CASE("3.20 a bias is added to every row, then the activation") {
   check_forward({Activation::none, f32, {2, 3}});
   for (const Activation fn : kActivations) check_forward({fn, f32, {5, 7}});
   for (const int64_t columns : {1, 31, 255, 256, 257}) check_forward({Activation::gelu, f32, {3, columns}});
 }
 
-TEST_CASE("3.21 any dtype, any layout, any rank") {
+TEST_CASE("3.20 any dtype, any layout, any rank") {
   for (const DType t : {f32, f64, bf16, f16}) check_forward({Activation::gelu, t, {9, 30}});
   for (const Layout l : kLayouts) check_forward({Activation::gelu_tanh, f32, {2, 5, 9}, l});
   check_forward({Activation::relu, f32, {0, 4}});
 }
 
-TEST_CASE("3.21 dx, the gradient of the input") {
+TEST_CASE("3.20 dx, the gradient of the input") {
   check_backward({Activation::none, f32, {2, 3}}, only_dx);
   for (const Activation fn : kActivations) check_backward({fn, f32, {5, 7}}, only_dx);
   check_backward({Activation::gelu, f32, {67, 33}}, only_dx);
 }
 
-TEST_CASE("3.21 dbias, the sum over all rows") {
+TEST_CASE("3.20 dbias, the sum over all rows") {
   for (const int64_t rows : {1, 7, 8, 9, 63, 64, 65, 200}) check_backward({Activation::gelu, f32, {rows, 5}});
   for (const int64_t columns : {1, 31, 32, 33, 65}) check_backward({Activation::silu, f32, {10, columns}});
   check_backward({Activation::gelu, f32, {20, 5}}, only_dbias);
 }
 
-TEST_CASE("3.21 both gradients in any dtype and layout, and in place") {
+TEST_CASE("3.20 both gradients in any dtype and layout, and in place") {
   for (const DType t : {f64, bf16, f16}) check_backward({Activation::gelu, t, {30, 9}});
   for (const Layout l : kLayouts) check_backward({Activation::gelu_tanh, f32, {2, 5, 9}, l});
   check_backward({Activation::gelu, f32, {70, 33}}, in_place);
 }
 
-TEST_CASE("3.21 without rows the gradient of the bias is zero") {
+TEST_CASE("3.20 without rows the gradient of the bias is zero") {
   Values none = Values(f32, {0, 3}).on_device(), b = Values::random(f32, {3}).on_device();
   Values db = Values(f32, {3}).on_device();
   backend::cuda::bias_activation_grad(Activation::gelu, none.view(), db.view(), none.view(), none.view(),

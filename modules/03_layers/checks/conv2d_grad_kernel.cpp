@@ -42,7 +42,7 @@ const Convolution kShapes[] = {
 
 }  // namespace
 
-TEST_CASE("3.27 to the input: each pixel collects from the outputs that read it") {
+TEST_CASE("3.26 to the input: each pixel collects from the outputs that read it") {
   check_input({.H = 3, .W = 3});
   check_input({.H = 5, .W = 7});
   check_input({.H = 17, .W = 33});
@@ -50,14 +50,14 @@ TEST_CASE("3.27 to the input: each pixel collects from the outputs that read it"
   check_input({.H = 7, .W = 7, .window = {2, 2, 3, 0, 1}});  // some pixels were never read
 }
 
-TEST_CASE("3.27 to the weight: a sum over samples and outputs") {
+TEST_CASE("3.26 to the weight: a sum over samples and outputs") {
   check_weight({.H = 3, .W = 3});
   check_weight({.H = 5, .W = 7});
   check_weight({.N = 2, .H = 18, .W = 19});
   for (const Convolution& c : kShapes) check_weight(c);
 }
 
-TEST_CASE("3.27 any dtype and layout") {
+TEST_CASE("3.26 any dtype and layout") {
   for (const DType t : {f64, bf16, f16}) {
     check_input({.C = 2, .H = 7, .W = 6, .M = 2, .dtype = t});
     check_weight({.C = 2, .H = 7, .W = 6, .M = 2, .dtype = t});

@@ -27,40 +27,40 @@ void check(const Convolution& c, bool with_bias = true) {
 
 }  // namespace
 
-TEST_CASE("3.26 one channel, one output") {
+TEST_CASE("3.25 one channel, one output") {
   check({.H = 3, .W = 3}, false);
   check({.H = 3, .W = 3});
   check({.H = 5, .W = 7});
 }
 
-TEST_CASE("3.26 images that fill a tile, and more") {
+TEST_CASE("3.25 images that fill a tile, and more") {
   for (const int64_t side : {17, 18, 19, 33}) check({.H = side, .W = 40 - side});
   check({.H = 20, .W = 4, .window = {2, 5, 1, 2, 1}});
 }
 
-TEST_CASE("3.26 channels, samples and output channels") {
+TEST_CASE("3.25 channels, samples and output channels") {
   check({.N = 1, .C = 3});
   check({.N = 2, .C = 3, .M = 4});
   check({.N = 0, .C = 3, .M = 4});
 }
 
-TEST_CASE("3.26 stride, padding and dilation") {
+TEST_CASE("3.25 stride, padding and dilation") {
   check({.H = 9, .W = 8, .window = {3, 3, 1, 1, 1}});
   check({.H = 21, .W = 18, .window = {3, 3, 2, 1, 1}});
   check({.H = 9, .W = 11, .window = {3, 2, 1, 2, 3}});
   check({.C = 2, .H = 40, .W = 37, .window = {4, 4, 4, 0, 1}});
 }
 
-TEST_CASE("3.26 windows that read much: one patch for each result") {
+TEST_CASE("3.25 windows that read much: one patch for each result") {
   check({.H = 64, .W = 64, .window = {16, 16, 16, 0, 1}});
 }
 
-TEST_CASE("3.26 groups") {
+TEST_CASE("3.25 groups") {
   check({.N = 2, .C = 4, .M = 6, .groups = 2});
   check({.N = 1, .C = 3, .M = 6, .groups = 3});
 }
 
-TEST_CASE("3.26 any dtype and layout") {
+TEST_CASE("3.25 any dtype and layout") {
   for (const DType t : {f64, bf16, f16}) check({.C = 2, .H = 7, .W = 6, .M = 2, .dtype = t});
   for (const Layout l : kLayouts) check({.N = 2, .C = 2, .H = 6, .W = 5, .M = 3, .layout = l});
 }

@@ -99,27 +99,27 @@ void check(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("3.25 dx: each x also moves its row's mean and variance") {
+TEST_CASE("3.24 dx: each x also moves its row's mean and variance") {
   check({.shape = {1, 4}, .wanted = only_dx});
   for (const int64_t C : {2, 31, 32, 33, 70}) check({.shape = {3, C}, .wanted = only_dx});
   for (const int64_t rows : {7, 8, 9, 20}) check({.shape = {rows, 5}, .wanted = only_dx});
 }
 
-TEST_CASE("3.25 dweight and dbias: sums over all rows") {
+TEST_CASE("3.24 dweight and dbias: sums over all rows") {
   for (const int64_t rows : {1, 8, 9, 63, 64, 65, 150})
     check({.shape = {rows, 5}, .wanted = only_parameters});
   for (const int64_t C : {31, 32, 33, 65}) check({.shape = {10, C}});
 }
 
-TEST_CASE("3.25 without a weight, and for rms_norm") {
+TEST_CASE("3.24 without a weight, and for rms_norm") {
   check({.shape = {5, 40}, .wanted = without_weight});
   check({.shape = {5, 40}, .rms = true});
   check({.shape = {70, 6}, .rms = true, .wanted = without_weight});
 }
 
-TEST_CASE("3.25 any dtype and layout") {
+TEST_CASE("3.24 any dtype and layout") {
   for (const DType t : {f64, bf16, f16}) check({.shape = {9, 40}, .dtype = t});
   for (const Layout l : kLayouts) check({.shape = {2, 5, 17}, .layout = l});
 }
 
-TEST_CASE("3.25 without rows the parameters' gradients are zero") { check({.shape = {0, 5}}); }
+TEST_CASE("3.24 without rows the parameters' gradients are zero") { check({.shape = {0, 5}}); }

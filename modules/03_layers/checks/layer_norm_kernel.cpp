@@ -56,35 +56,35 @@ void check(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("3.24 mean and variance of each row, and the row normalized by them") {
+TEST_CASE("3.23 mean and variance of each row, and the row normalized by them") {
   check({.shape = {1, 4}, .weight = false, .bias = false});
   for (const int64_t C : {2, 31, 32, 33, 64, 100, 257})
     check({.shape = {3, C}, .weight = false, .bias = false});
 }
 
-TEST_CASE("3.24 any number of rows") {
+TEST_CASE("3.23 any number of rows") {
   for (const int64_t rows : {1, 7, 8, 9, 40}) check({.shape = {rows, 5}});
   check({.shape = {2, 3, 9}});
   check({.shape = {0, 5}});
 }
 
-TEST_CASE("3.24 weight and bias, either of which may be absent") {
+TEST_CASE("3.23 weight and bias, either of which may be absent") {
   check({.shape = {3, 40}});
   check({.shape = {3, 40}, .bias = false});
   check({.shape = {3, 40}, .weight = false});
 }
 
-TEST_CASE("3.24 a large mean leaves the variance its digits") {
+TEST_CASE("3.23 a large mean leaves the variance its digits") {
   check({.shape = {3, 64}, .center = 1000});
   check({.shape = {3, 64}, .dtype = f64, .center = 1e6});
 }
 
-TEST_CASE("3.24 any dtype and layout") {
+TEST_CASE("3.23 any dtype and layout") {
   for (const DType t : {f64, bf16, f16}) check({.shape = {3, 70}, .dtype = t});
   for (const Layout l : kLayouts) check({.shape = {2, 5, 17}, .layout = l});
 }
 
-TEST_CASE("3.24 rms_norm: without mean and bias") {
+TEST_CASE("3.23 rms_norm: without mean and bias") {
   for (const DType t : {f32, f64, bf16, f16}) check({.shape = {3, 40}, .dtype = t, .center = 1, .rms = true});
   check({.shape = {3, 40}, .weight = false, .rms = true});
 }

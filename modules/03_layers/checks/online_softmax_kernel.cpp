@@ -87,19 +87,19 @@ void check_logsumexp(const Values& given, const std::string& of, std::vector<boo
 
 }  // namespace
 
-TEST_CASE("3.22 softmax of a row") {
+TEST_CASE("3.21 softmax of a row") {
   check_numbers(softmax, {1, 2, 3}, "[1, 2, 3]");
   for (const int64_t C : {1, 2, 31, 32, 33, 100, 256, 257, 700}) check_random(softmax, f32, {3, C}, 1);
 }
 
-TEST_CASE("3.22 large numbers do not overflow: the running maximum is subtracted") {
+TEST_CASE("3.21 large numbers do not overflow: the running maximum is subtracted") {
   check_numbers(softmax, {1000, 1001, 1002}, "[1000, 1001, 1002]");
   check_numbers(softmax, line_with(900, 99), "a line whose last element is 900");
   check_numbers(softmax, line_with(900, 0), "a line whose first element is 900");
   check_random(softmax, f32, {2, 300}, 1, Layout::dense, 300);
 }
 
-TEST_CASE("3.22 -inf counts for nothing; a row of -inf alone, NaN and +inf give NaN") {
+TEST_CASE("3.21 -inf counts for nothing; a row of -inf alone, NaN and +inf give NaN") {
   check_numbers(softmax, {-kInf, 0, 1}, "[-inf, 0, 1]");
   Numbers masked(100, -kInf);  // whole threads and whole warps see nothing else
   masked[70] = 2, masked[71] = 3;
@@ -110,13 +110,13 @@ TEST_CASE("3.22 -inf counts for nothing; a row of -inf alone, NaN and +inf give 
   check_numbers(softmax, line_with(kInf, 40), "a line with +inf");
 }
 
-TEST_CASE("3.22 log_softmax") {
+TEST_CASE("3.21 log_softmax") {
   check_numbers(log_softmax, {1, 2, 3}, "[1, 2, 3]");
   check_numbers(log_softmax, {-1000, 0, 1000}, "[-1000, 0, 1000]");
   for (const int64_t C : {5, 100, 300}) check_random(log_softmax, f32, {3, C}, 1);
 }
 
-TEST_CASE("3.22 any dtype, dimension and layout") {
+TEST_CASE("3.21 any dtype, dimension and layout") {
   for (const DType t : {f64, bf16, f16}) check_random(softmax, t, {3, 70}, 1);
   for (const int dim : {0, 1, 2}) check_random(softmax, f32, {7, 40, 5}, dim);
   for (const Layout l : kLayouts) check_random(log_softmax, f32, {3, 5, 40}, 2, l);
@@ -124,14 +124,14 @@ TEST_CASE("3.22 any dtype, dimension and layout") {
   check_random(softmax, f32, {0, 3}, 1);
 }
 
-TEST_CASE("3.22 in place") {
+TEST_CASE("3.21 in place") {
   Values x = Values::random(f32, {4, 100}).on_device();
   const Numbers want = reference(softmax, x.numbers(), x.shape(), 1);
   backend::cuda::softmax(x.view(), x.view(), 1);
   expect_close("softmax of [4, 100] along 1, in place", x, want, {.roundings = 24});
 }
 
-TEST_CASE("3.22 logsumexp over any dimensions") {
+TEST_CASE("3.21 logsumexp over any dimensions") {
   check_logsumexp(Values::random(f32, {3, 300}).on_device(), "[3, 300] over 1", {false, true});
   check_logsumexp(Values::random(f32, {3, 5, 7}).on_device(), "[3, 5, 7] over 0 and 2", {true, false, true});
   check_logsumexp(Values::random(f64, {4, 40}, Layout::gaps, 500, 900).on_device(), "[4, 40] f64 over 0",

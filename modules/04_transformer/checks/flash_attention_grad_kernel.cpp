@@ -28,44 +28,44 @@ void check(const AttentionCase& c) {
 
 }  // namespace
 
-TEST_CASE("4.22 few queries and keys") {
+TEST_CASE("4.16 few queries and keys") {
   check({.T = 1, .S = 1});
   check({.T = 1, .S = 2});
   check({.T = 3, .S = 4});
   check({.B = 2, .H = 3, .G = 3, .T = 3, .S = 4});
 }
 
-TEST_CASE("4.22 more than a tile of keys, and of queries") {
+TEST_CASE("4.16 more than a tile of keys, and of queries") {
   for (const int64_t S : {16, 17, 33}) check({.T = 2, .S = S});
   for (const int64_t T : {16, 17, 33}) check({.T = T, .S = 2});
   check({.H = 2, .G = 2, .T = 18, .S = 19});
 }
 
-TEST_CASE("4.22 heads of any length up to 256") {
+TEST_CASE("4.16 heads of any length up to 256") {
   for (const int64_t D : {1, 15, 17, 40, 256}) check({.T = 3, .S = 5, .D = D});
 }
 
-TEST_CASE("4.22 causal: no gradient flows to a later key") {
+TEST_CASE("4.16 causal: no gradient flows to a later key") {
   check({.T = 3, .S = 3, .causal = true});
   check({.T = 34, .S = 34, .causal = true});
   check({.T = 3, .S = 20, .causal = true});
   check({.T = 20, .S = 3, .causal = true});
 }
 
-TEST_CASE("4.22 windows and lengths; what nobody sees has gradient zero") {
+TEST_CASE("4.16 windows and lengths; what nobody sees has gradient zero") {
   check({.T = 35, .S = 35, .window = 5});
   check({.T = 35, .S = 35, .causal = true, .window = 18});
   check({.B = 3, .T = 18, .S = 18, .lengths = {7, 0, 18}});
 }
 
-TEST_CASE("4.22 heads that share keys: their gradients are added") {
+TEST_CASE("4.16 heads that share keys: their gradients are added") {
   check({.B = 2, .H = 6, .G = 2, .T = 4, .S = 5});
   check({.H = 4, .G = 1, .T = 18, .S = 3});
 }
 
-TEST_CASE("4.22 dropout, on the way back too") { check({.B = 2, .H = 2, .G = 1, .T = 6, .S = 19, .p = 0.4}); }
+TEST_CASE("4.16 dropout, on the way back too") { check({.B = 2, .H = 2, .G = 1, .T = 6, .S = 19, .p = 0.4}); }
 
-TEST_CASE("4.22 any dtype and layout") {
+TEST_CASE("4.16 any dtype and layout") {
   for (const DType t : {f64, bf16, f16}) check({.T = 5, .S = 18, .D = 9, .dtype = t});
   for (const Layout l : kLayouts)
     check({.B = 2, .H = 2, .G = 1, .T = 4, .S = 5, .causal = true, .layout = l});

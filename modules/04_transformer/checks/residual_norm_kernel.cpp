@@ -127,17 +127,17 @@ void check_backward(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("4.24 the sum, and its norm") {
+TEST_CASE("4.18 the sum, and its norm") {
   check_forward({.shape = {1, 4}, .parameters = false});
   for (const int64_t C : {2, 31, 32, 33, 100}) check_forward({.shape = {3, C}});
   for (const int64_t rows : {7, 8, 9}) check_forward({.shape = {rows, 5}});
 }
 
-TEST_CASE("4.24 16-bit: what is normalized is the sum as it was stored") {
+TEST_CASE("4.18 16-bit: what is normalized is the sum as it was stored") {
   for (const DType t : {bf16, f16}) check_forward({.shape = {4, 40}, .dtype = t});
 }
 
-TEST_CASE("4.24 dropout of x, not of the residual") {
+TEST_CASE("4.18 dropout of x, not of the residual") {
   check_forward({.shape = {3, 37}, .p = 0.3});
   Values x = Values::of(f32, {1, 64}, Numbers(64, NAN)).on_device();
   Values r = Values::random(f32, {1, 64}).on_device();
@@ -148,21 +148,21 @@ TEST_CASE("4.24 dropout of x, not of the residual") {
   expect_close("residual_norm with x all NaN and all dropped: sum", sum, r.numbers(), {.roundings = 0});
 }
 
-TEST_CASE("4.24 rms_norm, f64, any layout") {
+TEST_CASE("4.18 rms_norm, f64, any layout") {
   check_forward({.shape = {3, 40}, .rms = true});
   check_forward({.shape = {3, 40}, .dtype = f64, .p = 0.2});
   for (const Layout l : kLayouts) check_forward({.shape = {2, 3, 17}, .layout = l, .p = 0.2});
   check_forward({.shape = {0, 4}});
 }
 
-TEST_CASE("4.24 the gradients: through the norm, and what flows back into the sum from elsewhere") {
+TEST_CASE("4.18 the gradients: through the norm, and what flows back into the sum from elsewhere") {
   check_backward({.shape = {1, 4}, .parameters = false, .adds = false});
   check_backward({.shape = {3, 33}, .adds = false});
   check_backward({.shape = {9, 40}});
   check_backward({.shape = {30, 6}});
 }
 
-TEST_CASE("4.24 the gradients with dropout, of rms_norm, any dtype and layout") {
+TEST_CASE("4.18 the gradients with dropout, of rms_norm, any dtype and layout") {
   check_backward({.shape = {3, 37}, .p = 0.3});
   check_backward({.shape = {3, 37}, .rms = true});
   for (const DType t : {f64, bf16, f16}) check_backward({.shape = {5, 40}, .dtype = t, .p = 0.2});
