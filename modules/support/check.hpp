@@ -111,7 +111,10 @@ inline std::string guess(const Numbers& got, const Numbers& want, const std::vec
     }
     if (transposed) return "transposed: rows and columns have changed places";
   }
-  if (std::abs(want[first]) > 1e-6) {
+  if (every([&](size_t i) { return std::abs(got[i] - want[i]) <= 1e-5 * std::abs(want[i]); })) {
+    return "right in the first digits: rounded on the way, as by float where double was due";
+  }
+  if (std::abs(want[first]) > 1e-6 && last - first > 1) {
     const double factor = got[first] / want[first];
     if (every([&](size_t i) { return near(got[i], factor * want[i]); })) {
       return "scaled: every wrong value is " + shown(factor) + " times the expected one";
