@@ -99,7 +99,7 @@ class WrongNumbers {
     return "";
   }
   std::string of_sizes() const {
-    if (std::abs(want_[first_]) > 1e-6) {
+    if (std::abs(want_[first_]) > 1e-6 && last_ - first_ > 1) {
       const double factor = got_[first_] / want_[first_];
       if (every([&](size_t i) { return near(got_[i], factor * want_[i]); }))
         return "scaled: every wrong value is " + shown(factor) + " times the expected one";

@@ -41,7 +41,8 @@ inline std::vector<int64_t> offsets_of(const Shape& shape, const Strides& stride
   return out;
 }
 
-// fn over the dimensions that are named, of row-major numbers, and how large the terms were: {results, scale}.
+// fn over the dimensions that are named, of row-major numbers, and how large the terms were: {results,
+// scale}.
 struct Reduced {
   Numbers values;
   double scale = 1;

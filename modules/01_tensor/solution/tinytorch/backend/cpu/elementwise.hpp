@@ -106,12 +106,18 @@ template <class T>
 using Computed = std::conditional_t<std::is_same_v<T, BFloat16> || std::is_same_v<T, Half>, float,
                                     std::conditional_t<std::is_integral_v<T> && sizeof(T) == 1, int32_t, T>>;
 
-// Calls f with a null pointer of the type that results are stored in: that of the operands, T, or bool.
+// Calls f with a null pointer of the type that results are stored in: that of the operands, T, or bool, or of
+// 16 bits where the operands are f32.
 template <class T, class F>
 void dispatch_result(DType t, F&& f) {
   if (t == dtype_of<T>) return f(static_cast<T*>(nullptr));
   if (t == DType::boolean) return f(static_cast<bool*>(nullptr));
-  fail("TT-DTYPE-02", "elementwise: the result has neither the dtype of the operands nor bool");
+  if constexpr (std::is_same_v<T, float>) {
+    if (t == DType::bf16) return f(static_cast<BFloat16*>(nullptr));
+    if (t == DType::f16) return f(static_cast<Half*>(nullptr));
+  }
+  fail("TT-DTYPE-02",
+       std::string("elementwise: no result of ") + name_of(t) + " from " + name_of(dtype_of<T>));
 }
 
 // fn with its number known to the compiler.

@@ -1,16 +1,16 @@
 // Batched matrix products on the CPU, and x W^T + b: 2 M N K FLOPs each, on no more than M K + K N + M N
 // elements.
 //
-// Matrices of any layout and dtype are first copied, row by row and converted, so that one triple loop in four
-// types serves them all: few moves beside M N K multiplications.
+// Matrices of any layout and dtype are first copied, row by row and converted, so that one triple loop in
+// four types serves them all: few moves beside M N K multiplications.
 #pragma once
 
 #include <tinytorch/backend/parameters.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out [..., M, N] (+)= a [..., M, K] b [..., K, N], one dtype (bool: out is i32; bf16 and f16: out may be f32).
-// The batch dimensions of a and b are those of out, with stride 0 where one matrix serves many.
+// out [..., M, N] (+)= a [..., M, K] b [..., K, N], one dtype (bool: out is i32; bf16 and f16: out may be
+// f32). The batch dimensions of a and b are those of out, with stride 0 where one matrix serves many.
 TT_API void matmul(const View& out, const View& a, const View& b, bool accumulate = false);
 // out [M, N] = x [M, K] weight [N, K]^T + bias [N]; bias may be without data.
 TT_API void linear(const View& out, const View& x, const View& weight, const View& bias);
@@ -19,8 +19,9 @@ TT_API void linear_activation(Activation fn, const View& out, const View& z, con
                               const View& weight, const View& bias);
 // The gradients of weight and bias: dweight [N, K] = dy [M, N]^T x [M, K], dbias [N] = column sums of dy.
 TT_API void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, const View& x);
-// The gradient of z where y = fn(z) weight^T: dz [M, F] = (dy [M, N] weight [N, F]) fn'(z [M, F]), and dbias [F]
-// = column sums of dz, of a bias that was added to z; dbias may be without data. Activation::none ignores z.
+// The gradient of z where y = fn(z) weight^T: dz [M, F] = (dy [M, N] weight [N, F]) fn'(z [M, F]), and dbias
+// [F] = column sums of dz, of a bias that was added to z; dbias may be without data. Activation::none ignores
+// z.
 TT_API void linear_grad_activation(Activation fn, const View& dz, const View& dbias, const View& dy,
                                    const View& weight, const View& z);
 
@@ -49,7 +50,7 @@ void multiply_add(C* out, const C* a, const C* b, int64_t M, int64_t N, int64_t 
   }
 }
 
-// RowMajor number `batch` of v [..., R, C]: a view of R x C elements. `batches` is the shape of the dimensions
+// Matrix number `batch` of v [..., R, C]: a view of R x C elements. `batches` is the shape of the dimensions
 // before the last two, whose strides may be 0; locate() (backend/layout.hpp) counts in it.
 inline View matrix_of(const View& v, const Shape& batches, int64_t batch) {
   const int r = v.rank();
@@ -98,8 +99,8 @@ TT_API void matmul(const View& out, const View& a, const View& b, bool accumulat
   dispatch_compute(a.dtype, [&]<class C>(C*) { multiply_batches<C>(out, a, b, accumulate); });
 }
 
-// out [M, N] = x [M, K] weight [N, K]^T + bias [N], in terms of what is there: copy() broadcasts, matmul() can
-// add to its output, and transposed() moves nothing. bias.data is null where there is no bias.
+// out [M, N] = x [M, K] weight [N, K]^T + bias [N], in terms of what is there: copy() broadcasts, matmul()
+// can add to its output, and transposed() moves nothing. bias.data is null where there is no bias.
 TT_API void linear(const View& out, const View& x, const View& weight, const View& bias) {
   if (bias.data) copy(out, bias);
   matmul(out, x, transposed(weight), bias.data != nullptr);

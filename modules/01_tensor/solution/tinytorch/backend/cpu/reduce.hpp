@@ -102,8 +102,9 @@ A neutral(ReduceFn fn) {
 }
 
 // The result so far, joined by one more value. NaN wins in max and min, whether it comes first or later: no
-// comparison with NaN is true. any and all give 0 or 1, and a value is true when it is not 0. Integer sums and
-// products wrap, which a + b does not promise and binary_value<BinaryFn::add> (backend/functors.hpp) does.
+// comparison with NaN is true. any and all give 0 or 1, and a value is true when it is not 0. Integer sums
+// and products wrap, which a + b does not promise and binary_value<BinaryFn::add> (backend/functors.hpp)
+// does.
 template <class A>
 A join(ReduceFn fn, A so_far, A value) {
   switch (fn) {

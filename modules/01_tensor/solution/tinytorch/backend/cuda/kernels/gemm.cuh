@@ -1,9 +1,9 @@
 // Matrix product of any strides and dtypes, from shared memory: out [..., M, N] (+)= a b + bias.
 //
-// A block of 16 x 16 threads makes a tile of 16 x 16 of out, each thread one element. It walks along k in steps
-// of 16: the block brings a tile of a and a tile of b into shared memory, where each of their elements is read
-// 16 times. 2 M N K FLOPs, and instead of 2 M N K reads of memory only 2 M N K / 16. Float for 16-bit floats,
-// int for narrow integers; each sum runs over k in order, so results are deterministic.
+// A block of 16 x 16 threads makes a tile of 16 x 16 of out, each thread one element. It walks along k in
+// steps of 16: the block brings a tile of a and a tile of b into shared memory, where each of their elements
+// is read 16 times. 2 M N K FLOPs, and instead of 2 M N K reads of memory only 2 M N K / 16. Float for 16-bit
+// floats, int for narrow integers; each sum runs over k in order, so results are deterministic.
 #pragma once
 
 #include <tinytorch/backend/cuda/walk.cuh>
@@ -21,6 +21,29 @@ struct Product {
   int64_t bias_step;
   bool accumulate;
 };
+
+inline Product product_of(const View& out, const View& a, const View& b, const View& bias, bool accumulate) {
+  const bool widens = out.dtype == (a.dtype == DType::boolean ? DType::i32 : DType::f32) &&
+                      (is_16_bit(a.dtype) || a.dtype == DType::boolean);
+  if (!widens && (a.dtype != out.dtype || a.dtype == DType::boolean)) {
+    fail("TT-DTYPE-02", "gemm: operands of different dtypes");
+  }
+  Product p;
+  p.batch = Plan<3>({batches_of(out), batches_of(a), batches_of(b)}, 1).operands;
+  const int r = out.rank();
+  p.M = out.shape[r - 2];
+  p.N = out.shape[r - 1];
+  p.K = a.shape[r - 1];
+  const View* const matrices[3] = {&out, &a, &b};
+  for (int k = 0; k < 3; ++k) {
+    p.row[k] = matrices[k]->strides[r - 2];
+    p.col[k] = matrices[k]->strides[r - 1];
+  }
+  p.bias = bias.data;
+  p.bias_step = bias.data ? bias.strides[0] : 0;
+  p.accumulate = accumulate;
+  return p;
+}
 
 // Element [r, c] of the matrix `which` (0, 1 or 2) of batch number `at`, as a C.
 template <class C>
@@ -45,8 +68,8 @@ __device__ __forceinline__ void put_product(const Product& p, int64_t at, int64_
   });
 }
 
-// Thread (x, y) of a block makes out[m, n], m = 16 blockIdx.x + y, n = 16 blockIdx.y + x, in the batches of number
-// blockIdx.z, blockIdx.z + gridDim.z, ... For each slice of 16 along k:
+// Thread (x, y) of a block makes out[m, n], m = 16 blockIdx.x + y, n = 16 blockIdx.y + x, in the batches of
+// number blockIdx.z, blockIdx.z + gridDim.z, ... For each slice of 16 along k:
 //   every thread brings one element of a's tile and one of b's (0 where the matrix has ended, so that sizes
 //   need not be multiples of 16: matrix_element must not be asked for what is outside);
 //   all wait until the tiles are whole, __syncthreads();
@@ -73,30 +96,13 @@ static __global__ void __launch_bounds__(kGemmTile* kGemmTile)
   }
 }
 
-// out (+)= a b + bias (launch.hpp says more). Everything a kernel needs to know of the operands goes into a
-// Product; then as many blocks as out has tiles, also partial ones, and at most 65535 in y and z, CUDA's limit.
+// out (+)= a b + bias (launch.hpp says more). Nothing to do for an empty out, else product_of(...) is what
+// the kernel reads. As many blocks as out has tiles, partial ones too: rows of tiles in x, columns of tiles
+// in y, batches in z (65535 at most, CUDA's limit; the kernel goes round). dispatch_compute(a.dtype, f) calls
+// f with a null pointer of the compute type C; launch(gemm_kernel<C>, {grid, block}, p), with dim3's.
 void gemm(const View& out, const View& a, const View& b, const View& bias, bool accumulate) {
   if (out.numel() == 0) return;
-  const bool widens = out.dtype == (a.dtype == DType::boolean ? DType::i32 : DType::f32) &&
-                      (is_16_bit(a.dtype) || a.dtype == DType::boolean);
-  if (!widens && (a.dtype != out.dtype || a.dtype == DType::boolean)) {
-    fail("TT-DTYPE-02", "gemm: operands of different dtypes");
-  }
-  const int r = out.rank();
-  const View* const matrices[3] = {&out, &a, &b};
-  Product p{Plan<3>({batches_of(out), batches_of(a), batches_of(b)}, 1).operands,
-            out.shape[r - 2],
-            out.shape[r - 1],
-            a.shape[r - 1],
-            {},
-            {},
-            bias.data,
-            bias.data ? bias.strides[0] : 0,
-            accumulate};
-  for (int k = 0; k < 3; ++k) {
-    p.row[k] = matrices[k]->strides[r - 2];
-    p.col[k] = matrices[k]->strides[r - 1];
-  }
+  const Product p = product_of(out, a, b, bias, accumulate);
   const dim3 grid(static_cast<unsigned>(divided_up(p.M, kGemmTile)),
                   static_cast<unsigned>(divided_up(p.N, kGemmTile)),
                   static_cast<unsigned>(std::min<int64_t>(p.batch.count, 65535)));

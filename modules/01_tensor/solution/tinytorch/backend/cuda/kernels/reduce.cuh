@@ -1,9 +1,9 @@
 // Reductions: sum, product, extrema, any, all, sums of squares (arg-extrema and cumulative sums: scan.cuh).
 //
-// One block per result. Each thread folds every blockDim.x-th of its values, then the block folds its threads:
-// by halves in shared memory until a warp is left, which needs shared memory no more. Floating values are
-// added up in double, others as 64-bit integers. Deterministic: which thread folds what, and in which order,
-// depends on the shape alone.
+// One block per result. Each thread folds every blockDim.x-th of its values, then the block folds its
+// threads: by halves in shared memory until a warp is left, which needs shared memory no more. Floating
+// values are added up in double, others as 64-bit integers. Deterministic: which thread folds what, and in
+// which order, depends on the shape alone.
 #pragma once
 
 #include <limits>
@@ -20,6 +20,18 @@ struct Reduction {
   ReduceFn fn;
   double scale;
 };
+
+inline Reduction reduction_of(ReduceFn fn, const View& out, const View& x, const bool* reduced,
+                              double scale) {
+  Shape shape;
+  Strides strides;
+  Reduction p{Plan<1>({out}, 1).operands, part_of(x, reduced, false, shape, strides),
+              part_of(x, reduced, true, shape, strides), fn, 1};
+  p.kept.operand[0].data = x.data;
+  p.kept.operand[0].dtype = x.dtype;
+  if (fn == ReduceFn::sum || fn == ReduceFn::sum_square) p.scale = scale;
+  return p;
+}
 
 // --- what is folded ---
 
@@ -80,8 +92,8 @@ __device__ __forceinline__ void put_result(const Reduction& p, int64_t r, A valu
 //   First by halves, in shared memory: 128 threads join partial[t] with partial[t + 128], then 64 of them
 // partial[t] with partial[t + 64], and so on until 32 values are left. Before a thread reads what another one
 // wrote, all must have written: __syncthreads(), which all threads of the block must reach.
-//   Then the first warp by shuffles: __shfl_down_sync(kAllLanes, value, step) is the `value` of the lane `step`
-// further on, and needs no memory. 16, 8, 4, 2, 1.
+//   Then the first warp by shuffles: __shfl_down_sync(kAllLanes, value, step) is the `value` of the lane
+// `step` further on, and needs no memory. 16, 8, 4, 2, 1.
 template <class A>
 static __device__ A fold_block(ReduceFn fn, A value) {
   __shared__ A partial[kFoldThreads];
@@ -101,8 +113,8 @@ static __device__ A fold_block(ReduceFn fn, A value) {
 }
 
 // Block r makes result r of p.reduced.count values: each thread joins the values of numbers threadIdx.x,
-// threadIdx.x + blockDim.x, ... (neighbouring threads read neighbouring values), beginning with neutral<A>(p.fn)
-// since some may have none; then the block folds, and one thread stores.
+// threadIdx.x + blockDim.x, ... (neighbouring threads read neighbouring values), beginning with
+// neutral<A>(p.fn) since some may have none; then the block folds, and one thread stores.
 template <class A>
 static __global__ void __launch_bounds__(kFoldThreads) reduce_kernel(const __grid_constant__ Reduction p) {
   const int64_t r = blockIdx.x;
@@ -115,17 +127,13 @@ static __global__ void __launch_bounds__(kFoldThreads) reduce_kernel(const __gri
 }
 
 // out = fn over the dimensions d of x with reduced[d]; sum and sum_square times `scale`. Nothing to do for an
-// empty out. Floating values in A = double, all others in A = int64_t. A block of kFoldThreads threads for each
-// result, or of fewer where there are fewer values, but 32 at least.
+// empty out, else reduction_of(...) is what the kernel reads: p.out.count results of p.reduced.count values.
+// One block for each result, launch(kernel, {dim3(blocks), dim3(threads)}, p), of kFoldThreads threads, or of
+// fewer where there are fewer values, but 32 at least. Floating values in A = double, all others in A =
+// int64_t.
 void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale) {
   if (out.numel() == 0) return;
-  Shape shape;
-  Strides strides;
-  Reduction p{Plan<1>({out}, 1).operands, part_of(x, reduced, false, shape, strides),
-              part_of(x, reduced, true, shape, strides), fn, 1};
-  p.kept.operand[0].data = x.data;
-  p.kept.operand[0].dtype = x.dtype;
-  if (fn == ReduceFn::sum || fn == ReduceFn::sum_square) p.scale = scale;
+  const Reduction p = reduction_of(fn, out, x, reduced, scale);
   unsigned threads = kWarp;
   while (threads < kFoldThreads && threads < p.reduced.count) threads *= 2;
   const LaunchConfig config{dim3(static_cast<unsigned>(p.out.count)), dim3(threads)};
