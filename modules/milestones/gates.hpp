@@ -1,0 +1,160 @@
+// Gates: what a milestone must have shown, one line each.
+//
+//   ok - the loss fell                 not ok - the loss fell: expected at most 0.5, got 2.3
+//
+// They ask how it came about (did a gradient arrive, did every weight move, does a step follow its formula) and not
+// only how well it went. What they compare is taken out of the tensors and computed here, in double, so that a
+// header is never judged by itself.
+#pragma once
+
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <tinytorch/layers/module.hpp>
+#include <tinytorch/tinytorch.hpp>
+#include <vector>
+
+namespace milestone {
+
+namespace tt = tinytorch;
+using Numbers = std::vector<double>;
+
+inline std::string shown(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+inline double norm(const Numbers& x) {
+  double sum = 0;
+  for (const double value : x) sum += value * value;
+  return std::sqrt(sum);
+}
+// NaN, if one of them is.
+inline double larger(double a, double b) { return a >= b || std::isnan(a) ? a : b; }
+inline Numbers difference(const Numbers& a, const Numbers& b) {
+  Numbers out;
+  for (size_t i = 0; i < a.size(); ++i) out.push_back(a[i] - b.at(i));
+  return out;
+}
+
+// The values of each tensor, as they are now.
+inline std::vector<Numbers> values_of(const tt::NamedTensors& tensors) {
+  std::vector<Numbers> all;
+  for (const tt::NamedTensor& t : tensors) all.push_back(t.tensor.to_vector<double>());
+  return all;
+}
+
+class Gates {
+ public:
+  void check(const std::string& name, bool holds, const std::string& expected, const std::string& got) {
+    if (holds)
+      std::printf("ok - %s\n", name.c_str());
+    else
+      std::printf("not ok - %s: expected %s, got %s\n", name.c_str(), expected.c_str(), got.c_str());
+    passed_ += holds, failed_ += !holds;
+  }
+  // A value that is not a number fails both.
+  void at_most(const std::string& name, double value, double bound) {
+    check(name, value <= bound, "at most " + shown(bound), shown(value));
+  }
+  void at_least(const std::string& name, double value, double bound) {
+    check(name, value >= bound, "at least " + shown(bound), shown(value));
+  }
+
+  // After a backward pass: every parameter has a gradient, finite and not all zero.
+  void gradients_arrived(const tt::NamedTensors& parameters) {
+    std::string without;
+    for (const tt::NamedTensor& p : parameters) {
+      const tt::Tensor gradient = p.tensor.grad();
+      const double size = gradient ? norm(gradient.to_vector<double>()) : 0;
+      if (!(size > 0) || !std::isfinite(size)) without += (without.empty() ? "" : ", ") + p.name;
+    }
+    check("a gradient arrived in every parameter", without.empty(), "one that is finite and not all zero",
+          "none in " + without);
+  }
+
+  // Each parameter's way since `before`, as a share of its norm then; one that began at zero has moved at all.
+  void parameters_moved(const tt::NamedTensors& parameters, const std::vector<Numbers>& before,
+                        double share) {
+    const std::vector<Numbers> now = values_of(parameters);
+    double least = HUGE_VAL;
+    std::string where;
+    for (size_t i = 0; i < now.size(); ++i) {
+      const double way = norm(difference(now[i], before[i])), length = norm(before[i]);
+      const double moved = length > 0 ? way / length : (way > 0 ? HUGE_VAL : 0);
+      if (!(moved >= least) && !std::isnan(least)) least = moved, where = parameters[i].name;
+    }
+    check("every parameter moved", least >= share, "at least " + shown(share) + " of its first norm",
+          shown(least) + " in " + where);
+  }
+
+  int exit_code() const { return failed_ == 0 && passed_ > 0 ? 0 : 1; }
+
+ private:
+  int passed_ = 0, failed_ = 0;
+};
+
+// A number of the model as an optimizer sees it: with two numbers of state that start at zero.
+struct Trained {
+  double value = 0, first = 0, second = 0;
+};
+
+// The rule of AdamW (layers/adam.hpp), with its defaults.
+struct AdamWByHand {
+  double lr;
+  void operator()(Trained& p, double gradient, int step) const {
+    constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEps = 1e-8, kDecay = 0.01;
+    p.first = kBeta1 * p.first + (1 - kBeta1) * gradient;
+    p.second = kBeta2 * p.second + (1 - kBeta2) * gradient * gradient;
+    const double mean = p.first / (1 - std::pow(kBeta1, step));
+    const double square = p.second / (1 - std::pow(kBeta2, step));
+    p.value -= lr * kDecay * p.value + lr * mean / (std::sqrt(square) + kEps);
+  }
+};
+
+// Makes `steps` steps of the optimizer on one batch and the same steps by hand: rule(trained, gradient, step) in
+// double, steps counted from 1. Returns the largest difference as a share of the longest way that a number went.
+template <class Optimizer, class Loss, class Rule>
+double distance_from_hand(Optimizer& optimizer, const tt::NamedTensors& parameters, const Loss& loss,
+                          const Rule& rule, int steps = 3) {
+  const std::vector<Numbers> before = values_of(parameters);
+  std::vector<std::vector<Trained>> hand(before.size());
+  for (size_t k = 0; k < before.size(); ++k) {
+    for (const double value : before[k]) hand[k].push_back({value});
+  }
+  for (int step = 1; step <= steps; ++step) {
+    optimizer.zero_grad();
+    loss().backward();
+    for (size_t k = 0; k < hand.size(); ++k) {
+      const tt::Tensor gradient = parameters[k].tensor.grad();
+      const Numbers g = gradient ? gradient.to_vector<double>() : Numbers(hand[k].size());
+      for (size_t i = 0; i < hand[k].size(); ++i) rule(hand[k][i], g.at(i), step);
+    }
+    optimizer.step();
+  }
+  const std::vector<Numbers> now = values_of(parameters);
+  double worst = 0, longest = 0;
+  for (size_t k = 0; k < hand.size(); ++k) {
+    for (size_t i = 0; i < hand[k].size(); ++i) {
+      worst = larger(worst, std::abs(now[k][i] - hand[k][i].value));
+      longest = std::max(longest, std::abs(hand[k][i].value - before[k][i]));
+    }
+  }
+  return worst / longest;
+}
+
+// Runs a milestone and returns its exit code: 0 when all gates held. An error on the way is a gate that did not.
+template <class Program>
+int run(Program&& program) {
+  Gates gates;
+  try {
+    program(gates);
+  } catch (const std::exception& error) {
+    gates.check("it ran to its end", false, "no error", error.what());
+  }
+  return gates.exit_code();
+}
+
+}  // namespace milestone
