@@ -200,6 +200,10 @@ def stage_hygiene(tally):
 
 def stage_course(tally):
     run_checker(tally, "course/run.py")
+    run_checker(tally, "course/lessons.py")
+    done = call([sys.executable, "-m", "unittest", ROOT / "tests" / "course" / "test_milestones.py"], 1800)
+    passed, failed, why = count_unittest(done.text, done.code)
+    tally.add(passed, failed, "course/test_milestones.py", why)
 
 
 def stage_packaging(tally):
