@@ -65,6 +65,25 @@ inline Shape index_of(const Shape& shape, int64_t linear) {
   return at;
 }
 
+inline bool near(double a, double b) { return std::abs(a - b) <= 1e-4 * (std::abs(a) + std::abs(b)); }
+
+// Whether a matrix has its own transpose's numbers, laid out either way.
+inline bool is_transposed(const Numbers& got, const Numbers& want, const Shape& shape) {
+  if (shape.size() != 2 || shape[0] < 2 || shape[1] < 2) return false;
+  const int64_t rows = shape[0], cols = shape[1];
+  const auto at = [](const Numbers& numbers, int64_t i) { return numbers[static_cast<size_t>(i)]; };
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) {
+      const int64_t i = r * cols + c;
+      if (!near(at(got, c * rows + r), at(want, i)) &&
+          !near(at(got, i), at(want, i % rows * cols + i / rows))) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 // What the pattern of wrong numbers looks like, or nothing.
 inline std::string guess(const Numbers& got, const Numbers& want, const std::vector<bool>& wrong,
                          const Shape& shape) {
@@ -75,7 +94,6 @@ inline std::string guess(const Numbers& got, const Numbers& want, const std::vec
     }
     return true;
   };
-  const auto near = [](double a, double b) { return std::abs(a - b) <= 1e-4 * (std::abs(a) + std::abs(b)); };
   size_t first = 0, last = n;
   while (first < n && !wrong[first]) ++first;
   while (last > first && !wrong[last - 1]) --last;
@@ -106,19 +124,7 @@ inline std::string guess(const Numbers& got, const Numbers& want, const std::vec
     return "values that were never written (memory starts as rubbish), from " +
            index_of(shape, static_cast<int64_t>(first)).str() + " on";
   }
-  if (shape.size() == 2 && shape[0] > 1 && shape[1] > 1) {
-    bool transposed = true;
-    for (int64_t r = 0; r < shape[0] && transposed; ++r) {
-      for (int64_t c = 0; c < shape[1] && transposed; ++c) {
-        transposed =
-            near(got[static_cast<size_t>(c * shape[0] + r)], want[static_cast<size_t>(r * shape[1] + c)]) ||
-            near(got[static_cast<size_t>(r * shape[1] + c)],
-                 want[static_cast<size_t>((r * shape[1] + c) % shape[0] * shape[1] +
-                                          (r * shape[1] + c) / shape[0])]);
-      }
-    }
-    if (transposed) return "transposed: rows and columns have changed places";
-  }
+  if (is_transposed(got, want, shape)) return "transposed: rows and columns have changed places";
   if (std::abs(want[first]) > 1e-6) {
     const double factor = got[first] / want[first];
     if (every([&](size_t i) { return near(got[i], factor * want[i]); })) {
