@@ -8,6 +8,7 @@
 // "Sigmoid-weighted linear units", 2018.
 #pragma once
 
+#include <tinytorch/core/error.hpp>  // a starter's todo()
 #include <tinytorch/core/scalar_math.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend {
