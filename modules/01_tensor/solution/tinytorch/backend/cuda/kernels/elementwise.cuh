@@ -154,37 +154,38 @@ void where(const View& out, const View& condition, const View& a, const View& b)
   });
 }
 
-template <class To>
 static __global__ void __launch_bounds__(kBlock) copy_kernel(const __grid_constant__ Operands<2> o) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= o.count) return;
   const int64_t from = o.offset(1, i), at = o.offset(0, i);
   for_any_stored(o.operand[1].dtype, [&]<class From>(From*) {
     const From x = static_cast<const From*>(o.operand[1].data)[from];
-    static_cast<To*>(o.operand[0].data)[at] = to<To>(x);
+    for_any_stored(o.operand[0].dtype,
+                   [&]<class To>(To*) { static_cast<To*>(o.operand[0].data)[at] = to<To>(x); });
   });
 }
 
 void copy(const View& out, const View& x) {
   if (out.numel() == 0) return;
   const Plan<2> plan({out, x}, 1);
-  dispatch(out.dtype,
-           [&]<class To>(To*) { launch(copy_kernel<To>, over(plan.operands.count, kBlock), plan.operands); });
+  launch(copy_kernel, over(plan.operands.count, kBlock), plan.operands);
 }
 
-template <class T>
-static __global__ void __launch_bounds__(kBlock) fill_kernel(const __grid_constant__ Operands<1> o, T value) {
+// V: double, or int64_t, which holds numbers that double does not.
+template <class V>
+static __global__ void __launch_bounds__(kBlock) fill_kernel(const __grid_constant__ Operands<1> o, V value) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < o.count) static_cast<T*>(o.operand[0].data)[o.offset(0, i)] = value;
+  if (i >= o.count) return;
+  const int64_t at = o.offset(0, i);
+  for_any_stored(o.operand[0].dtype,
+                 [&]<class T>(T*) { static_cast<T*>(o.operand[0].data)[at] = to<T>(value); });
 }
 
 template <class V>
 void fill_with(const View& out, V value) {
   if (out.numel() == 0) return;
   const Plan<1> plan({out}, 1);
-  dispatch(out.dtype, [&]<class T>(T*) {
-    launch(fill_kernel<T>, over(plan.operands.count, kBlock), plan.operands, convert<T>(value));
-  });
+  launch(fill_kernel<V>, over(plan.operands.count, kBlock), plan.operands, value);
 }
 void fill(const View& out, double value) { fill_with(out, value); }
 void fill(const View& out, int64_t value) { fill_with(out, value); }
