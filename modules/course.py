@@ -205,7 +205,7 @@ def head_of(text, line):
 def cut(text, name, task):
     line, brace, end = definition(text, name)
     head = text[head_of(text, line):brace]
-    indent = re.match(r" *", text[line:]).group()
+    indent = re.match(r" *", text[head_of(text, line):]).group()
     plain = name.split("#")[0]
     if "__global__" in head:
         body = f"{indent}  // TODO({task}): write the kernel {plain}.\n"
