@@ -11,6 +11,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
+// Strides of a row-major tensor without gaps: 1 for the last dimension, and for each other one the number of
+// elements that its later dimensions hold. A size of 0 counts as 1.
 inline Strides contiguous_strides(const Shape& shape) {
   Strides strides = Strides::filled(shape.size(), 1);
   for (int d = shape.size() - 2; d >= 0; --d)
@@ -42,8 +44,8 @@ inline std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
   return out;
 }
 
-// Strides that show a tensor as the larger shape `to`, stepping 0 where it is stretched. `to` must be
-// broadcast_shapes(shape, something).
+// Strides that show a tensor as the larger shape `to`, stepping 0 where it is stretched and in dimensions that
+// it lacks. `to` must be broadcast_shapes(shape, something).
 inline Strides broadcast_strides(const Shape& shape, const Strides& strides, const Shape& to) {
   Strides out = Strides::filled(to.size(), 0);
   const int shift = to.size() - shape.size();
