@@ -29,9 +29,9 @@ void check(DType dtype, int64_t n, const SgdStep& s) {
       want[i] -= s.lr * (s.nesterov ? d + s.momentum * v[i] : v[i]);
     }
     cpu::sgd_step(p.view(), g.view(), s.momentum > 0 ? velocity.view() : View{}, s);
-    expect_close("parameter: " + call(s, n, step), p, want, {.roundings = 8 * step});
+    expect_close("parameter: " + call(s, n, step), p, want, {.roundings = 8.0 * step});
     if (s.momentum > 0)
-      expect_close("velocity: " + call(s, n, step), velocity, v, {.roundings = 8 * step, .scale = 4});
+      expect_close("velocity: " + call(s, n, step), velocity, v, {.roundings = 8.0 * step, .scale = 4});
     expect_close("gradient, which is only read: " + call(s, n, step), g, gradient, {.roundings = 0});
   }
 }
