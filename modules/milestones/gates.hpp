@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <tinytorch/core/parallel.hpp>
 #include <tinytorch/layers/module.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <vector>
@@ -146,8 +147,10 @@ double distance_from_hand(Optimizer& optimizer, const tt::NamedTensors& paramete
 }
 
 // Runs a milestone and returns its exit code: 0 when all gates held. An error on the way is a gate that did not.
+// On one thread: these tensors are small, and waiting for another thread takes longer on a busy machine than the work.
 template <class Program>
 int run(Program&& program) {
+  tt::set_thread_count(1);
   Gates gates;
   try {
     program(gates);
