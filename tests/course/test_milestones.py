@@ -1,0 +1,203 @@
+"""The milestones: each passes on the library within seconds, and a broken header makes the right gate fail, by name.
+
+  python3 tests/course/test_milestones.py [-k xor]
+
+The folder of the build is $TINYTORCH_SIM_BUILD, or build/sim: milestone `kernels` needs the emulator. A break changes a
+copy of one header; what is made from it is compiled again, at -O1, and linked before the library's own.
+"""
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+INCLUDE = ROOT / "include"
+FOLDER = Path(os.environ.get("TINYTORCH_SIM_BUILD", ROOT / "build" / "sim"))
+MILESTONES = {m["name"]: m for m in json.loads((ROOT / "modules" / "course.json").read_text())["milestones"]}
+SECONDS = 120  # of any run; the library's take 3 or less, a student's plain loops up to 30 times that
+LIBRARIES = ["-lboost_context", "-ldl", "-lfmt", "-lz", "-lzip"]
+
+# (milestone, what is broken, text of one header, what stands there instead, gates that must fail)
+BREAKS = [
+    ("perceptron", "a sum drops the tail", "for (; i < n; ++i) tail = F::join(tail, x[i]);",
+     "for (; i + 1 < n; ++i) tail = F::join(tail, x[i]);", ["w equals the rule by hand in double"]),
+    ("xor", "the gradient does not reach the bias", "add(const BinaryContext& c) { return {c.g, c.g}; }",
+     "add(const BinaryContext& c) { return {c.g, zeros_like(c.g)}; }",
+     ["a gradient arrived in every parameter", "a step of the network equals the chain rule by hand in double"]),
+    ("xor", "the derivative of tanh is another's", "derivative_times(backend::BinaryFn::tanh_grad, c.g, c.y)",
+     "derivative_times(backend::BinaryFn::sigmoid_grad, c.g, c.y)",
+     ["a step of the network equals the chain rule by hand in double"]),
+    ("mlp", "the optimizer does not move", "p[i] -= lr * (own * gradient + past * velocity[i]);",
+     "p[i] -= T(0) * lr * (own * gradient + past * velocity[i]);",
+     ["momentum's steps equal those by hand in double", "every parameter moved", "it reads 5 of 6 new digits"]),
+    ("mlp", "momentum forgets", "velocity[i] = momentum * velocity[i] + gradient;", "velocity[i] = gradient;",
+     ["momentum's steps equal those by hand in double"]),
+    ("mlp", "the gradient does not reach the bias", "return {dx, of_both[0], of_both[1]};",
+     "return {dx, of_both[0], zeros_like(of_both[1])};", ["a gradient arrived in every parameter", "every parameter moved"]),
+    ("convnet", "the kernel depends on the place", "to[i] = from[i] + b;", "to[i] = from[i] + b + T(0.01) * T(column + i);",
+     ["a convolution equals its sum by hand in double", "a digit that moves has features that move"]),
+    ("convnet", "AdamW decays by the gradient, as Adam", ": Adam(parameters, adam_options, true, loc) {}",
+     ": Adam(parameters, adam_options, false, loc) {}", ["AdamW's steps equal those by hand in double"]),
+    ("gpt", "the mask leaks", ".causal = options.causal, .window = options.window",
+     ".causal = false, .window = options.window", ["the future does not leak: earlier logits stay bit-equal"]),
+    ("gpt", "attention sees four places", ".causal = options.causal, .window = options.window",
+     ".causal = options.causal, .window = 4", ["its loss is within 10 % of the entropy", "two cats in the garden sleep"]),
+    ("kernels", "the fused step forgets a square", "v = beta2 * v + rest2 * gradient * gradient;",
+     "v = beta2 * v + rest2 * gradient;", ["the steps equal the CPU's", "AdamW's steps equal those by hand in double"]),
+    ("kernels", "the gradient of the loss forgets the target", "v[k] -= c + k == t ? hot : A(0);",
+     "v[k] -= c + k == t ? hot * A(0) : A(0);", ["the gradients equal the CPU's", "the steps equal the CPU's"]),
+]
+
+
+def call(command, seconds, **more):
+    return subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=seconds, text=True, errors="replace", **more)
+
+
+def must(command, seconds=3600):
+    done = call(command, seconds)
+    if done.returncode != 0:
+        raise AssertionError(f"{shlex.join(map(str, command))}\n{done.stdout[-6000:]}")
+
+
+def build():
+    """All milestones in FOLDER; the command that compiles each of its sources."""
+    must(["cmake", "-S", ROOT, "-B", FOLDER, "-DCMAKE_BUILD_TYPE=Release", "-DTINYTORCH_WITH_CUDA=SIM",
+          "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"])
+    must(["cmake", "--build", FOLDER, "-j", os.cpu_count(), "--target", "all_milestones"])
+    entries = json.loads((FOLDER / "compile_commands.json").read_text())
+    return {Path(e["file"]).stem: shlex.split(e["command"]) for e in entries
+            if Path(e["file"]).parent in (ROOT / "modules" / "milestones", FOLDER / "generated")}
+
+
+class Run:
+    """What a milestone printed: {gate: "" or why it failed}."""
+
+    def __init__(self, program):
+        began = time.monotonic()
+        done = call([program], SECONDS)
+        self.seconds, self.code, self.text = time.monotonic() - began, done.returncode, done.stdout
+        self.gates = {}
+        for bad, line in re.findall(r"^(not )?ok - (.*)$", self.text, re.M):
+            name = next((g for g in MILESTONES[program.name]["gates"] if line == g or bad and line.startswith(g + ": expected ")),
+                        line)
+            self.gates[name] = line[len(name):] if bad else ""
+
+    @property
+    def failed(self):
+        return {name for name, why in self.gates.items() if why}
+
+
+class Milestones(unittest.TestCase):
+    longMessage = True
+
+    @classmethod
+    def setUpClass(cls):
+        cls.commands = build()
+
+    def intact(self, name):
+        run = Run(FOLDER / "bin" / "milestones" / name)
+        self.assertEqual(run.code, 0, run.text)
+        self.assertEqual(list(run.gates), MILESTONES[name]["gates"], "course.json names the gates as they are printed")
+        self.assertEqual(run.failed, set(), run.text)
+        print(f"# {name}: {run.seconds:.1f} s")
+
+    def broken(self, name, old, new, gates):
+        holders = [p for p in (INCLUDE / "tinytorch").rglob("*.?p*") if old in p.read_text()] + \
+                  [p for p in (INCLUDE / "tinytorch").rglob("*.cuh") if old in p.read_text()]
+        self.assertEqual(len(holders), 1, f"one header has the text {old!r}; there are {holders}")
+        text = holders[0].read_text()
+        self.assertEqual(text.count(old), 1, f"{holders[0]} has the text {old!r} once")
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            header = holders[0].relative_to(INCLUDE)
+            (folder / "include" / header).parent.mkdir(parents=True)
+            (folder / "include" / header).write_text(text.replace(old, new))
+            run = Run(self.link(name, self.compiled_again(name, header, folder), folder))
+        self.assertEqual(run.code, 1, run.text)
+        for gate in gates:
+            self.assertIn(gate, run.failed, run.text)
+        self.assertLessEqual(set(run.gates), {*MILESTONES[name]["gates"], "it ran to its end"})
+
+    def compiled_again(self, name, header, folder):
+        """The objects that hold what the header defines, made from the copy."""
+        part = header.parts[1]
+        if part in ("layers", "transformer"):
+            unit, source = name, None
+        elif "cuda" in header.parts:  # its kernels alone; the linker takes the first definition of each
+            unit, source = "cuda_bodies", folder / "kernels.cpp"
+            source.write_text(f"#include <{header}>\n")
+        else:
+            unit, source = {"backend": "backend_bodies", "tensor": "tensor_bodies", "autograd": "tensor_bodies"}[part], None
+        command = list(self.commands[unit])
+        command[command.index("-o") + 1] = str(folder / f"{unit}.o")
+        if source:
+            command[command.index("-c") + 1] = str(source)
+        compiler = next(i for i, word in enumerate(command) if word.startswith("-"))
+        must([*command[:compiler], f"-I{folder / 'include'}", *command[compiler:], "-O1", "-w"], 600)
+        return folder / f"{unit}.o"
+
+    def link(self, name, again, folder):
+        own = FOLDER / "CMakeFiles" / f"milestone_{name}.dir" / "modules" / "milestones" / f"{name}.cpp.o"
+        objects = [again] if again.stem == name else [own, again]
+        program = folder / name
+        must([self.commands[name][0], "-fopenmp", "-pthread", "-Wl,-z,muldefs", "-o", program, *objects,
+              FOLDER / "libtinytorch.a", FOLDER / "libtinytorch_cuda.a", *LIBRARIES], 300)
+        return program
+
+    def test_each_source_is_in_the_manifest(self):
+        sources = {p.stem for p in (ROOT / "modules" / "milestones").glob("*.cpp")}
+        self.assertEqual(sources, set(MILESTONES))
+
+    def test_each_milestone_has_a_break(self):
+        self.assertEqual({b[0] for b in BREAKS}, set(MILESTONES))
+
+    def test_gates_refuse_what_is_not_a_number(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = Path(folder) / "gates.cpp", Path(folder) / "gates"
+            source.write_text('''#include <milestones/gates.hpp>
+int main() {
+  return milestone::run([](milestone::Gates& gates) {
+    gates.at_most("at most", NAN, 1);
+    gates.at_least("at least", NAN, 1);
+    gates.at_most("larger", milestone::larger(milestone::larger(0, NAN), 1), 2);
+    tinytorch::NamedTensors two = {{"a", tinytorch::ones({2})}, {"b", tinytorch::ones({2})}};
+    const auto before = milestone::values_of(two);
+    two[0].tensor.fill_(NAN);
+    two[1].tensor.fill_(9);
+    gates.parameters_moved(two, before, 0.1);
+    two[0].tensor.fill_(9);
+    gates.parameters_moved(two, before, 0.1);
+    gates.gradients_arrived(two);
+    tinytorch::matmul(two[0].tensor, tinytorch::ones({3}));
+  });
+}
+''')
+            must(["g++", "-std=c++20", "-O0", "-I", INCLUDE, "-I", ROOT / "modules", source, "-o", program], 600)
+            done = call([program], 60)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual([line.split(":")[0] for line in done.stdout.splitlines() if "ok - " in line],
+                         ["not ok - at most", "not ok - at least", "not ok - larger", "not ok - every parameter moved",
+                          "ok - every parameter moved", "not ok - a gradient arrived in every parameter",
+                          "not ok - it ran to its end"], done.stdout)
+
+
+def add_tests():
+    for name in MILESTONES:
+        setattr(Milestones, f"test_{name}", lambda self, name=name: self.intact(name))
+    for name, what, old, new, gates in BREAKS:
+        title = f"test_{name}_fails_when_" + re.sub(r"\W+", "_", what)
+        assert not hasattr(Milestones, title), title
+        setattr(Milestones, title, lambda self, a=(name, old, new, gates): self.broken(*a))
+
+
+add_tests()
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
