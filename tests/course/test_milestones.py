@@ -47,7 +47,7 @@ BREAKS = [
     ("gpt", "the mask leaks", ".causal = options.causal, .window = options.window",
      ".causal = false, .window = options.window", ["the future does not leak: earlier logits stay bit-equal"]),
     ("gpt", "attention sees four places", ".causal = options.causal, .window = options.window",
-     ".causal = options.causal, .window = 4", ["its loss is within 10 % of the entropy", "two birds in the garden sing"]),
+     ".causal = options.causal, .window = 4", ["its loss is within 10 % of the entropy", "two cats in the garden sleep"]),
     ("kernels", "the fused step forgets a square", "v = beta2 * v + rest2 * gradient * gradient;",
      "v = beta2 * v + rest2 * gradient;", ["the steps equal the CPU's", "AdamW's steps equal those by hand in double"]),
     ("kernels", "the gradient of the loss forgets the target", "v[k] -= c + k == t ? hot : A(0);",
