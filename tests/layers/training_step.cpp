@@ -18,7 +18,7 @@ struct Regression {
   tt::Linear net{2, 1};
   Regression() {
     tt::Generator g(1);
-    x = tt::randn({10, 2}, tt::f64, tt::cpu, g);
+    x = tt::randn({10, 2}, tt::f64, tt::default_device(), g);
     y = tt::matmul(x, tt::from_data({2.0, -1.0}, {2, 1})) + 3;
     net.to(tt::f64);
     net.weight.detach().fill_(0);
