@@ -5,7 +5,7 @@
 // input is put into a valid file, from a place and over a length that it chooses.
 #include <tinytorch/transformer/bpe_files.hpp>
 #include <tinytorch/transformer/bpe_trainer.hpp>
-#include <tinytorch/transformer/char_tokenizer.hpp>
+#include <tinytorch/transformer/char_tokenizer_file.hpp>
 
 #include "fuzz.hpp"
 
