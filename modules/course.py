@@ -263,6 +263,10 @@ class Verdict:
                 "tests": self.tests, "seconds": round(self.seconds, 2)}
 
 
+# The emulator learns of every access by the calls that the thread sanitizer inserts.
+SIM_FLAGS = ["-O1", "-fsanitize=thread"]
+
+
 class Workshop:
     """Builds checks and runs them. `student`: folders that come before include/, the nearest first."""
 
@@ -340,7 +344,7 @@ class Workshop:
         text = "#include <tinytorch/backend/cuda/runtime.cuh>\n#include <tinytorch/backend/cuda/fault.cuh>\n"
         flags = [*self.base_flags(device), "-w", f"-I{self.include}"]
         if device == "sim":
-            return [(self.generated("runtime.cpp", text), "runtime/sim.o", [*flags, "-O1", "-fsanitize=thread"]),
+            return [(self.generated("runtime.cpp", text), "runtime/sim.o", [*flags, *SIM_FLAGS]),
                     (self.generated("emulator.cpp", "#include <tinytorch/backend/cuda/sim/bodies.hpp>\n"),
                      "runtime/emulator.o", [*flags, "-O2"])]
         return [(self.generated("runtime.cu", text), "runtime/cuda.o", self.nvcc_flags([]), "nvcc")]
@@ -356,13 +360,14 @@ class Workshop:
             outcomes = list(pool.map(lambda job: self.compile(*job), jobs))
         return next((failed for failed, _ in outcomes if failed), None), [target for _, target in outcomes]
 
-    def precompiled(self, device, optimize, defines):
-        folder = self.folder / f"precompiled{optimize}{''.join(defines)}-{device}"
-        stub = folder / "support.hpp"
+    def precompiled(self, header, device, options):
+        """(the job that makes it, the flags that use it)"""
+        folder = self.folder / f"{header}{''.join(options)}-{device}"
+        stub = folder / "header.hpp"
         if not stub.exists():
             write_whole(stub, "#error the precompiled header was not used\n")
-        flags = [*self.base_flags(device), optimize, *defines, f"-I{self.include}", f"-I{MODULES}"]
-        return (MODULES / "support" / "precompiled.hpp", f"{folder.name}/support.hpp.gch", flags), ["-include", str(stub)]
+        flags = [*self.base_flags(device), *options, f"-I{self.include}", f"-I{MODULES}"]
+        return (MODULES / "support" / f"{header}.hpp", f"{folder.name}/header.hpp.gch", flags), ["-include", str(stub)]
 
     def check(self, task, student, below=(), device="sim", clean=False, seconds=None, name=None):
         """One task's check on the header in `student[0]`; the library has the headers of the folders in `below`.
@@ -375,19 +380,27 @@ class Workshop:
         flags = [*self.base_flags(device), task.optimize]
         defines = ["-DTINYTORCH_COMPILED"] if task.needs else []  # the precompiled header must be told, too
         task_flags = defines if clean and not task.bodies else [*defines, "-DTINYTORCH_TASK"]
-        header, use_header = self.precompiled(device, task.optimize, defines)
-        failed, _ = self.build([header])
-        jobs = [(MODULES / "support" / "main.cpp", f"main-{device}.o", [*flags[:-1], "-O0", f"-I{self.include}", f"-I{MODULES}"]),
-                (task.check, f"{place}.o", [*flags, *use_header, *task_flags, *include])]
+        header, use_header = self.precompiled("precompiled", device, [task.optimize, *defines])
+        headers = [header]
+        own = place  # a check of kernels calls them through the launchers' declarations: it is the same for every answer
         if task.device == "cuda":
-            jobs += self.kernels(task, student, below, device, place) + self.runtime(device)
+            own, include, task_flags = f"checks/{task.slug}-{device}", self.include_flags([]), defines
+        jobs = [(MODULES / "support" / "main.cpp", f"main-{device}.o", [*flags[:-1], "-O0", f"-I{self.include}", f"-I{MODULES}"]),
+                (task.check, f"{own}.o", [*flags, *use_header, *task_flags, *include])]
+        if task.device == "cuda":
+            header, use_header = self.precompiled("precompiled_kernels", device, SIM_FLAGS)
+            quick = device == "sim" and not clean  # `clean`: with all headers of the student's, those below them as well
+            headers += [header] if quick else []
+            jobs += self.kernels(task, student, below, device, place, use_header if quick else []) + self.runtime(device)
         jobs += self.library([*student, *below] if clean else list(below), task.needs, device)
+        failed, _ = self.build(headers)
         if not failed:
             failed, objects = self.build(jobs)
         if failed:
             return Verdict(task, "compile", failed.text, seconds=time.monotonic() - began)
         program = self.folder / place
-        failed = self.link(objects, program, device)
+        # The library's kernels stand in the task's object and in the one that helps it.
+        failed = self.link(objects, program, device, [] if student else ["-Xlinker", "-zmuldefs"])
         if failed:
             return Verdict(task, "compile", failed.text, seconds=time.monotonic() - began)
         verdict = self.run(task, program, seconds or int(os.environ.get("TT_SECONDS", "60")))
@@ -397,30 +410,37 @@ class Workshop:
     def speed_program(self, task, student, below, device, name):
         """The task's speed program, optimized. (what failed, program)"""
         include, place = self.include_flags([*student, *below]), f"speed-{name}/{task.slug}-{device}"
-        flags = [*self.base_flags(device)[:-1], "-w", "-O3", "-fno-math-errno", "-fno-trapping-math"]
+        flags = [*self.base_flags(device), "-w", "-O3", "-fno-math-errno", "-fno-trapping-math"]
         flags += ["-march=native", "-fopenmp"] if device == "cpu" else []
         jobs = [(MODULES / "support" / "speed_main.cpp", f"{place}-main.o", [*flags, *include]),
                 (task.speed_program, f"{place}.o", [*flags, *include])]
         if device != "cpu":
             jobs += self.kernels(task, student, below, device, place) + self.runtime(device)
         failed, objects = self.build(jobs)
-        return failed or self.link(objects, self.folder / place, device, ["-fopenmp"]), self.folder / place
+        return failed or self.link(objects, self.folder / place, device, ["-fopenmp"] if device == "cpu" else []), self.folder / place
 
-    def kernels(self, task, student, below, device, place):
+    def kernels(self, task, student, below, device, place, more=()):
         """A task's kernels. The library's headers call others that move, fill and add up; a student's stand alone."""
-        folders, helpers = [*student, *below], [] if student else ["bias_activation", "dropout", "elementwise", "norm", "reduce", "scan"]
-        text = f"#include <{task.path}>\n" + "".join(f"#include <tinytorch/backend/cuda/kernels/{h}.cuh>\n" for h in helpers)
-        source = f"{task.slug}{'' if student else '-library'}"
-        if device == "sim":
-            flags = [*self.base_flags(device), "-O1", "-fsanitize=thread", *self.include_flags(folders)]
-            return [(self.generated(f"{source}.cpp", text), f"{place}-kernels.o", flags)]
-        return [(self.generated(f"{source}.cu", text), f"{place}-kernels.o", self.nvcc_flags(folders), "nvcc")]
+        folders, sources = [*student, *below], {f"{place}-kernels": [task.path]}
+        if not student:
+            helpers = ["activation_grad", "bias_activation", "column_sums", "dropout", "elementwise", "norm", "reduce", "scan"]
+            sources["library-kernels"] = [f"tinytorch/backend/cuda/kernels/{h}.cuh" for h in helpers]
+        jobs = []
+        for name, headers in sources.items():
+            text = "".join(f"#include <{h}>\n" for h in headers)
+            source = name if name == "library-kernels" else task.slug
+            if device == "sim":
+                flags = [*self.base_flags(device), *SIM_FLAGS, *more, *self.include_flags(folders)]
+                jobs.append((self.generated(f"{source}.cpp", text), f"{name}.o", flags))
+            else:
+                jobs.append((self.generated(f"{source}.cu", text), f"{name}.o", self.nvcc_flags(folders), "nvcc"))
+        return jobs
 
     def link(self, objects, program, device, more=()):
         """What failed, or None."""
         command = [self.compiler if device != "cuda" else "nvcc", "-o", str(program), *map(str, objects)]
-        command += {"cpu": ["-pthread", *more, *self.sanitize], "sim": ["-pthread", "-lboost_context", "-ldl"],
-                    "cuda": ["-lcublasLt"]}[device]
+        command += {"cpu": ["-pthread", *more, *self.sanitize], "sim": ["-pthread", *more, "-lboost_context", "-ldl"],
+                    "cuda": [*more, "-lcublasLt"]}[device]
         done = self.call(command, 120)
         return done if done.code != 0 else None
 

@@ -71,7 +71,7 @@ def build_and_run(cell, flags, cuda):
         source = Path(folder) / ("cell.cu" if gpu else "cell.cpp")
         source.write_text(program(cell, CUDA_HEADER if cuda else HEADER))
         include = shop.include_flags(student)
-        own = {"cpu": ["-O1", "-DTINYTORCH_COMPILED"], "sim": ["-O1", "-fsanitize=thread"], "cuda": []}[device]
+        own = {"cpu": ["-O1", "-DTINYTORCH_COMPILED"], "sim": course.SIM_FLAGS, "cuda": []}[device]
         job = (source, "cell.o", [*shop.base_flags(device), "-w", *own, *include])
         if gpu:
             job = (source, "cell.o", shop.nvcc_flags(student), "nvcc")
