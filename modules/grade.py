@@ -96,7 +96,7 @@ def grade(student, module, tasks, seed=None, trust=False, device="sim"):
         os.environ["TT_SEED"] = str(seed)
         rows, times = [], {}
         for task in tasks:
-            verdict = shop.check(task, [copy], student.below(module, task.device), device, clean=True, name=f"grade-{module.number}")
+            verdict = shop.judge(task, [copy], student.below(module, task.device), device, clean=True, name=f"grade-{module.number}")
             tests = [{k: t[k] for k in ("test", "passed", "checks", "message")} for t in verdict.tests]
             message = re.sub(r"0x[0-9a-f]{6,}|==\d+==", "0x...", verdict.text)  # addresses and process numbers differ each time
             for t in tests:

@@ -23,7 +23,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 //   gelu        Phi(x) + x phi(x)         Phi = (1 + erf(x / sqrt 2)) / 2,  phi = exp(-x^2 / 2) / sqrt(2 pi)
 //   gelu_tanh   (1 + t) / 2 + x (1 - t^2) u' / 2    t = tanh(u),  u = sqrt(2 / pi) (x + 0.044715 x^3)
 //
-// math::exp, math::erf, math::tanh and math::sigmoid serve both types; the constants are in
+// math::exp, math::erf, math::tanh and sigmoid_value serve both types; the constants are in
 // backend/functors.hpp (kSqrtHalf, kInvSqrtTwoPi, kSqrtTwoOverPi, kGeluCubic), gelu_tanh_inner(x) is u.
 template <class A>
 static __device__ A times_slope(BinaryFn fn, A g, A v, A slope) {
@@ -37,7 +37,7 @@ static __device__ A times_slope(BinaryFn fn, A g, A v, A slope) {
     case BinaryFn::sigmoid_grad:
       return g * v * (1 - v);
     case BinaryFn::silu_grad: {
-      const A s = math::sigmoid(v);
+      const A s = sigmoid_value(v);
       return g * s * (1 + v * (1 - s));
     }
     case BinaryFn::gelu_grad: {
