@@ -1,11 +1,11 @@
 """Cells in C++ and CUDA for a Python notebook: `%load_ext cpp_magic`, then
 
-    %%cpp                      statements or a program, compiled against the headers and run
+    %%cpp                      statements, or a program with includes and main, compiled against the headers and run
     %%cpp --student            with a student's headers before the library's
     %%cuda                     the same with kernels: by nvcc on a GPU, else by g++ for the emulator
     %%cuda --emulator --count  on the emulator anyway, with its table of memory traffic
 
-Errors name the line of the cell. Lines `{"x": 1, ...}` that a program prints are returned as a list of dictionaries, for plots.
+A cell of statements has tinytorch.hpp; one that needs layers or data is a program. Errors name the line of the cell. Lines `{"x": 1, ...}` that a program prints are returned as a list of dictionaries, for plots.
 """
 import json
 import os
@@ -88,6 +88,13 @@ def build_and_run(cell, flags, cuda):
         return done.text
 
 
+class Rows(list):
+    """What a cell printed for a plot; shown in one line."""
+
+    def __repr__(self):
+        return f"{len(self)} rows, the first: {self[0]}"
+
+
 def magic(line, cell, cuda):
     if ROOT is None:
         raise Failed("the headers were not found: set TINYTORCH to the project's folder")
@@ -100,7 +107,7 @@ def magic(line, cell, cuda):
         if rows[-1] is None:
             rows.pop()
             print(printed)
-    return rows or None
+    return Rows(rows) if rows else None
 
 
 def load_ipython_extension(shell):
