@@ -379,6 +379,10 @@ class Workshop:
 
         clean: the library itself is compiled with the student's headers, as it is in `check NN`."""
         began = time.monotonic()
+        guard = GUARD.search((student[0] / task.path).read_text(encoding="utf-8", errors="replace")) if student else None
+        if guard:  # without this, the library's bodies would be judged
+            return Verdict(task, "compile", f"{task.path} says `{guard.group()}`, as the library's header does, so its functions "
+                           f"would be left out here.\n  Write `{for_checks(guard.group())}`, as the starter has it.")
         device = "cpu" if task.device == "cpu" else device
         place = f"{name or key_of(student)}/{task.slug}-{device}"
         include = self.include_flags([*student, *below])

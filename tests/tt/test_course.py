@@ -106,6 +106,12 @@ class Checking(Clone):
         self.assertIn("expected  [12, 4, 1]", text)
         self.assertIn("got       [7, 7, 1]", text)
 
+    def test_a_header_copied_from_the_library_is_told_what_it_lacks(self):
+        header = "01_tensor/student/tinytorch/backend/cpu/elementwise.hpp"
+        self.solve("1.4")
+        self.edit("#if TT_BACKEND_BODIES || defined(TINYTORCH_TASK)", "#if TT_BACKEND_BODIES", header)
+        self.assertIn("its functions would be left out", self.tt("check", "1.4", code=1))
+
     def test_an_error_of_the_compiler_is_shown_with_its_line(self):
         self.tt("start", "01", code=0)
         self.edit('todo("1.1", "is_contiguous");', "return shape.contiguos();")
