@@ -95,10 +95,10 @@ class Module:
                     text = cut(text, name, task.id)
         return text
 
-    def wrong_answers(self, task):
-        """[(name, {path: text}, silent)]: the solution with one edit each (modules/NN/wrong/SLUG.txt). silent: marked
-        `[silent on a GPU]`, which only the emulator is sure to notice."""
-        source = self.folder / "wrong" / f"{task.slug}.txt"
+    def wrong_answers(self, task, folder="wrong"):
+        """[(name, {path: text}, silent)]: the solution with one edit each (modules/NN/wrong/SLUG.txt, or slow/SLUG.txt).
+        silent: marked `[silent on a GPU]`, which only the emulator is sure to notice."""
+        source = self.folder / folder / f"{task.slug}.txt"
         answers = []
         for block in re.split(r"^== ", source.read_text(encoding="utf-8"), flags=re.M)[1:]:
             name, _, rest = block.partition("\n")

@@ -15,6 +15,7 @@ import time
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
+import speed
 from course import MODULES, ROOT, CourseError, Workshop, digest, write_whole
 from tools import Finished, SetupProblem, call, finish, program_version, start
 
@@ -81,8 +82,29 @@ def review(folder, names):
     return notes[:100]
 
 
-def grade(student, module, tasks, seed=None, trust=False, device="sim"):
-    """The grade of a module: a dictionary that is the same whenever the same files are graded, but for `times`."""
+def grade_speed(student, sandbox, copy, task, device):
+    """(what stands in the task's row, what is measured and differs each time) of a task that has passed.
+
+    Programs for speed are built without sanitizers. The library's, with which a student's is compared, is no stranger."""
+    device = "cpu" if task.device == "cpu" else device
+    row = {"device": {"sim": "emulator", "cuda": "gpu"}.get(device, device), "earned": 0, "points": task.speed["points"], "message": ""}
+    shop = Workshop(student.shop.folder / "grade", sandbox.call)
+    try:
+        rows = speed.measure(shop, task, [copy], student.below(task.module, task.device), device, f"grade-{task.module.number}", student.shop)
+    except CourseError as problem:
+        return {**row, "message": str(problem)[:4000]}, None
+    judged = speed.judge(task.speed, device, rows)
+    row["earned"] = speed.earned(task.speed, judged)
+    if device == "sim":
+        return {**row, "works": rows, "judged": judged}, None
+    return row, {"works": rows, "judged": judged}
+
+
+def grade(student, module, tasks, seed=None, trust=False, device="sim", speed_too=False):
+    """The grade of a module: a dictionary that is the same whenever the same files are graded, but for `times`.
+
+    Speed points are a sum of their own. Those of CPU tasks are measured: what is measured stands in `times`, and what is
+    earned is the same as long as it is not near its limit."""
     began, sandbox = time.monotonic(), Sandbox(trust)
     try:
         names = student.replaced(module)
@@ -94,7 +116,7 @@ def grade(student, module, tasks, seed=None, trust=False, device="sim"):
         if seed is None:
             seed = int(hashlib.sha256("".join(f["sha256"] for f in files).encode()).hexdigest()[:8], 16)
         os.environ["TT_SEED"] = str(seed)
-        rows, times = [], {}
+        rows, times, measured = [], {}, {}
         for task in tasks:
             verdict = shop.judge(task, [copy], student.below(module, task.device), device, clean=True, name=f"grade-{module.number}")
             tests = [{k: t[k] for k in ("test", "passed", "checks", "message")} for t in verdict.tests]
@@ -105,8 +127,12 @@ def grade(student, module, tasks, seed=None, trust=False, device="sim"):
                          "earned": task.points if verdict.passed else 0, "stage": verdict.stage, "message": message[:4000],
                          "tests": tests})
             times[task.id] = round(verdict.seconds, 2)
+            if speed_too and task.speed:
+                rows[-1]["speed"] = {"earned": 0, "points": task.speed["points"], "message": "the task has not passed"}
+                if verdict.passed:
+                    rows[-1]["speed"], measured[task.id] = grade_speed(student, sandbox, copy, task, device)
         commit = call(["git", "-C", ROOT, "rev-parse", "HEAD"], 20)
-        return {
+        document = {
             "schema": "tinytorch-grade-1", "module": module.id, "commit": commit.text.strip() if commit.code == 0 else None,
             "files": files, "replaced": names, "device": {"sim": "emulator", "cuda": "gpu"}[device], "sandbox": sandbox.kind,
             "toolchain": {"compiler": f"{shop.compiler} {program_version(shop.compiler)}", "sanitizers": ["address", "undefined"],
@@ -115,6 +141,10 @@ def grade(student, module, tasks, seed=None, trust=False, device="sim"):
             "hints": {t.id: student.state.data["hints"].get(t.id, 0) for t in tasks}, "review": review(copy, names),
             "times": {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "seconds": round(time.monotonic() - began, 1),
                       "tasks": times}}
+        if speed_too:
+            document["speed"] = {k: sum(r["speed"][k] for r in rows if "speed" in r) for k in ("earned", "points")}
+            document["times"]["speed"] = {k: v for k, v in measured.items() if v}
+        return document
     finally:
         sandbox.close()
 
@@ -123,12 +153,16 @@ def grade(student, module, tasks, seed=None, trust=False, device="sim"):
 
 def gradescope(document):
     """results.json of a Gradescope autograder (its "Autograder Specifications")."""
+    extra = document.get("speed", {"earned": 0, "points": 0})
     return json.dumps({
-        "score": document["earned"], "max_score": document["points"], "execution_time": int(document["times"]["seconds"]),
+        "score": document["earned"] + extra["earned"], "max_score": document["points"] + extra["points"], "execution_time": int(document["times"]["seconds"]),
         "output": f"{document['module']}: {document['earned']} of {document['points']} points", "stdout_visibility": "hidden",
         "tests": [{"number": t["id"], "name": t["title"], "score": t["earned"], "max_score": t["points"],
                    "status": "passed" if t["stage"] == "passed" else "failed", "output": t["message"], "visibility": "visible"}
-                  for t in document["tasks"]]}, indent=1) + "\n"
+                  for t in document["tasks"]]
+        + [{"number": t["id"] + " speed", "name": t["title"] + ": speed", "score": t["speed"]["earned"],
+            "max_score": t["speed"]["points"], "status": "passed" if t["speed"]["earned"] else "failed", "output": t["speed"]["message"],
+            "visibility": "visible"} for t in document["tasks"] if "speed" in t]}, indent=1) + "\n"
 
 
 def junit(document):
@@ -153,7 +187,7 @@ ADAPTERS = {"gradescope": gradescope, "junit": junit}
 
 
 def release(student, target, upto):
-    """A copy of the project for students: starters instead of solutions, no wrong answers, modules up to `upto`."""
+    """A copy of the project for students: starters instead of solutions, no wrong or slow answers, modules up to `upto`."""
     target = Path(target).resolve()
     if target.exists() and any(target.iterdir()):
         raise CourseError(f"{target} is not empty: give the release a folder of its own")
@@ -166,7 +200,7 @@ def release(student, target, upto):
         module = modules.get(parts[1]) if parts[0] == "modules" and len(parts) > 2 else None
         if name == "modules/course.json" or not (ROOT / name).is_file():
             continue
-        if module and (parts[2] in ("solution", "wrong") or module.number > upto or not module.released):
+        if module and (parts[2] in ("solution", "wrong", "slow") or module.number > upto or not module.released):
             continue
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, target / name)

@@ -2,11 +2,14 @@
 // modules/NN/speed/SLUG.cpp defines works(); speed_main.cpp times them, or has the emulator count them.
 //
 //   std::vector<Work> course::works() {
-//     ... return {{"relu of 16M f32", 2 * 4.0 * n, 0, [=] { cpu::unary(UnaryFn::relu, y->view(), x->view()); }}};
+//     const int64_t n = kTimed ? int64_t{1} << 24 : 5000;
+//     const Held x = random(f32, {n}), y = empty(f32, {n});
+//     return {{"relu", 2 * 4.0 * n, 0, [=] { cuda::unary(UnaryFn::relu, y->view(), x->view()); }}};
 //   }
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <support/values.hpp>
 #include <vector>
@@ -23,5 +26,19 @@ std::vector<Work> works();
 
 // Whether time is measured; the emulator only counts, and wants small sizes.
 inline constexpr bool kTimed = TINYTORCH_CUDA_SIM == 0;
+
+// Values that live as long as the works that use them, where their kernel runs.
+using Held = std::shared_ptr<Values>;
+inline Held held(Values v) {
+#if TINYTORCH_WITH_CUDA
+  return std::make_shared<Values>(std::move(v).on_device());
+#else
+  return std::make_shared<Values>(std::move(v));
+#endif
+}
+inline Held random(DType dtype, const Shape& shape, double low = -1, double high = 1) {
+  return held(Values::random(dtype, shape, Layout::dense, low, high));
+}
+inline Held empty(DType dtype, const Shape& shape) { return held(Values(dtype, shape)); }
 
 }  // namespace course

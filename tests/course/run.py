@@ -1,5 +1,6 @@
 """Proof of the course: every task's starter fails by name, its solution and the library's header pass, and each known-wrong
-answer is rejected. Prints `ok - ` or `not ok - ` lines; exit code 1 when one is not.
+answer is rejected. Of speed points: the solution earns them, and each slow answer passes its check and misses them, as the
+emulator counts; times are not judged here. Prints `ok - ` or `not ok - ` lines; exit code 1 when one is not.
 
   python3 tests/course/run.py                    all tasks, CUDA tasks on the emulator
   python3 tests/course/run.py --only 1.4         tasks whose number or slug begins so
@@ -17,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "modules"))
 import course
+import speed
 import tools
 
 failed = 0
@@ -78,6 +80,40 @@ def prove(task, device, folder, shop, library_too):
     return rows
 
 
+def prove_speed(task, device, folder, shop):
+    """[(name, good, why)]: slow answers are right, and miss the points (on the CPU, whose times are not judged, they run)."""
+    module, rows, cpu = task.module, [], task.device == "cpu"
+    counted = "counted" in task.speed
+
+    def measured(name, texts):
+        """(whether the points are earned, of a time: whether the program says one, None where nothing was measured; why)"""
+        place = f"{task.slug}-{re.sub(r'[^a-z0-9]+', '-', name.lower())}"
+        student = [headers(folder / f"speed-{place}", module, texts)]
+        verdict = shop.check(task, student, device=device, name=f"speed-{place}")
+        rows.append((f"{task.id} {name}: right", verdict.passed, f"{verdict.stage}: {verdict.text}"))
+        try:
+            if cpu:
+                lines = speed.prepared(shop, task, student, [], "cpu", place)()
+                return all(l["seconds"] > 0 and l["bytes"] > 0 for w, l in lines.items() if w != "limit"), f"{lines}"
+            judged = speed.judge(task.speed, device, speed.measure(shop, task, student, [], device, place))
+            return speed.earned(task.speed, judged) > 0, "; ".join(f"{j['what']} {j['value']:.2f}, at most {j['limit']}" for j in judged)
+        except course.CourseError as problem:
+            return None, str(problem)
+
+    rule_good = task.speed["points"] > 0 and ("of_library" in task.speed or "of_limit" in task.speed) and counted != cpu
+    rows.append((f"{task.id} has a rule for its speed", rule_good, f"{task.speed}"))
+    good, why = measured("solution", {})
+    rows.append((f"{task.id} solution {'runs and is timed' if cpu else 'earns its speed points'}", good, why))
+    slow = module.wrong_answers(task, "slow") if not cpu or (module.folder / "slow" / f"{task.slug}.txt").exists() else []
+    rows.append((f"{task.id} has slow answers", cpu or len(slow) >= 2, f"{len(slow)}"))
+    for name, texts, _ in slow:
+        good, why = measured(name, texts)
+        rows.append((f"{task.id} too slow: {name}" if not cpu else f"{task.id} timed: {name}", good == cpu, why))
+        if not cpu:
+            rows[-1] += (why,)
+    return rows
+
+
 def prove_whole(module, modules, device, folder, shop):
     """The library itself compiled with the solutions of all modules up to this one: every check of the module passes."""
     student = [headers(folder / f"whole-{m.number}", m, {}) for m in modules if m.number <= module.number and m.tasks]
@@ -113,6 +149,7 @@ def main():
     options.add_argument("--only", action="append", default=[])
     options.add_argument("--device", choices=("sim", "cuda"), default="sim")
     options.add_argument("--whole", action="append", default=[], metavar="NN", help="only this: solutions 01 to NN together, and NN alone with the library up to it")
+    options.add_argument("--speed", action="store_true", help="of the tasks, only their speed points")
     options.add_argument("--show", action="store_true", help="what each wrong answer is told")
     options.add_argument("--build", default=str(ROOT / "build" / "course"))
     options.add_argument("--fresh", action="store_true", help="other random numbers in every run, as students have")
@@ -127,8 +164,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=shop.jobs) as pool:
         jobs = []
         if not options.whole:
-            jobs += [pool.submit(prove, t, options.device, Path(folder), shop, True) for t in tasks]
-        if options.whole or not (options.only or options.device == "cuda"):
+            jobs += [pool.submit(prove, t, options.device, Path(folder), shop, True) for t in tasks if not options.speed]
+            jobs += [pool.submit(prove_speed, t, options.device, Path(folder), shop) for t in tasks if t.speed and options.device == "sim"]
+        if options.whole or not (options.only or options.speed or options.device == "cuda"):
             chosen = [m for m in modules if m.tasks and (not options.whole or m.number in options.whole)]
             jobs += [pool.submit(prove_whole, m, modules, options.device, Path(folder), shop) for m in chosen]
             jobs += [pool.submit(prove_prefix, m, options.device, Path(folder), options.build) for m in chosen]

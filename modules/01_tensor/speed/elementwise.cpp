@@ -4,9 +4,10 @@
 std::vector<course::Work> course::works() {
   using namespace tinytorch::backend;
   constexpr int64_t kRows = 1024, kColumns = 1024;
-  static Values a = Values::random(f32, {kRows, kColumns}), b = Values::random(f32, {1, kColumns}),
-                out(f32, {kRows, kColumns});
-  const double bytes = 4.0 * (2 * kRows * kColumns + kColumns);
-  return {{"add of [1024, 1024] and [1, 1024] f32", bytes, kRows * kColumns,
-           [] { cpu::binary(BinaryFn::add, out.view(), a.view(), b.view()); }}};
+  const Held a = random(f32, {kRows, kColumns}), b = random(f32, {1, kColumns}),
+             out = empty(f32, {kRows, kColumns});
+  return {{"add of [1024, 1024] and [1, 1024] f32", 4.0 * (2 * kRows * kColumns + kColumns), kRows * kColumns,
+           [=] { cpu::binary(BinaryFn::add, out->view(), a->view(), b->view()); }},
+          {"relu of [1024, 1024] f32", 8.0 * kRows * kColumns, kRows * kColumns,
+           [=] { cpu::unary(UnaryFn::relu, out->view(), a->view()); }}};
 }
