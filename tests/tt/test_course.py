@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "modules"))
 import course
+import speed
 
 STRIDES = "01_tensor/student/tinytorch/tensor/strides.hpp"
 
@@ -150,6 +151,80 @@ class Checking(Clone):
             stray.write_text("#pragma once\n")
             self.assertIn("replaces nothing", self.tt("check", "01", code=2))
             stray.unlink()
+
+
+class Benching(Clone):
+    REDUCE = "01_tensor/student/tinytorch/backend/cuda/kernels/reduce.cuh"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.bin = cls.root / "bin"  # no nvcc: the emulator counts, on every machine
+        cls.bin.mkdir()
+        for name in ("g++", "as", "ld", "git", "env"):
+            (cls.bin / name).symlink_to(shutil.which(name))
+
+    def bench(self, code):
+        return self.json_of("bench", "1.10", code=code, PATH=str(self.bin))
+
+    def test_it_names_what_is_missing(self):
+        self.assertIn("is not there: `modules/tt start 01`", self.tt("bench", "1.10", code=2))
+        self.tt("start", "01", code=0)
+        self.assertRegex(self.tt("bench", "1.1", code=2), r"1\.1 has no speed points; there are 1\.4, ")
+
+    def test_what_is_wrong_has_no_speed(self):
+        self.tt("start", "01", code=0)
+        document = self.bench(1)
+        self.assertEqual((document["passed"], document["stage"], document["earned"]), (False, "failed", 0))
+
+    def test_the_emulator_counts_and_points_are_kept_until_the_file_changes(self):
+        self.tt("start", "01", code=0)
+        self.solve("1.10")
+        document = self.bench(0)
+        self.assertEqual((document["device"], document["earned"]), ("sim", document["points"]))
+        self.assertTrue(all(j["good"] for j in document["judged"]))
+        self.assertTrue(all(w["moved"] >= 1 and w["launches"] == 1 for w in document["works"]))
+        self.assertEqual(self.json_of("status")["speed_points"], document["points"])
+        _, texts, _ = course.Course().task("1.10").module.wrong_answers(course.Course().task("1.10"), "slow")[0]
+        for path, text in texts.items():
+            course.write_whole(self.modules / "01_tensor/student" / path, text)
+        self.assertEqual(self.json_of("status")["speed_points"], 0)
+        document = self.bench(1)
+        self.assertEqual(document["earned"], 0)
+        self.assertIn("sectors", [j["what"] for j in document["judged"] if not j["good"]])
+
+    def test_output_of_a_students_is_not_mistaken_for_a_count(self):
+        self.tt("start", "01", code=0)
+        self.solve("1.10")
+        self.edit("  if (out.numel() == 0) return;", '  std::puts("{\\"work\\": \\"mine\\"}");\n  if (out.numel() == 0) return;', self.REDUCE)
+        self.assertNotIn("mine", [w["work"] for w in self.bench(0)["works"]])
+
+
+class Judging(unittest.TestCase):
+    """The judgement of a measurement, with programs that say what a test tells them."""
+
+    @staticmethod
+    def program(seconds, bandwidth=100.0):
+        return lambda: {"a": {"work": "a", "bytes": 50, "flops": 0, "seconds": seconds},
+                        "b": {"work": "b", "bytes": 0, "flops": 200, "seconds": 4 * seconds},
+                        "limit": {"limit": True, "bytes_per_second": bandwidth, "flops_per_second": 100.0}}
+
+    def test_a_time_is_a_share_of_the_librarys_and_of_the_limit(self):
+        rows = speed.timed(self.program(2.0), self.program(1.0))
+        self.assertEqual([(r["work"], r["of_library"], r["of_limit"]) for r in rows], [("a", 0.5, 0.25), ("b", 0.5, 0.25)])
+        for rule, points in (({"of_library": 0.5}, 3), ({"of_library": 0.51}, 0), ({"of_library": 0.4, "of_limit": 0.3}, 0), ({}, 0)):
+            rule["points"] = 3
+            self.assertEqual(speed.earned(rule, speed.judge(rule, "cpu", rows)), points, rule)
+
+    def test_a_count_is_judged_by_its_worst_work(self):
+        rows = [{"work": "a", "moved": 1.0, "launches": 1}, {"work": "b", "moved": 2.0, "launches": 1}]
+        for most, points in ((2.0, 3), (1.9, 0)):
+            rule = {"points": 3, "counted": {"moved": most, "launches": 1}}
+            self.assertEqual(speed.earned(rule, speed.judge(rule, "sim", rows)), points)
+
+    def test_every_rule_has_its_program(self):
+        for task in course.Course().tasks:
+            self.assertEqual(bool(task.speed), task.speed_program.exists(), task.id)
 
 
 class Keeping(Clone):

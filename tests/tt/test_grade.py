@@ -50,6 +50,30 @@ class Grading(Clone):
         one.pop("times"), two.pop("times")
         self.assertEqual(one, two)
 
+    def test_speed_points_are_a_sum_of_their_own(self):
+        self.solve("1.10")
+        one, two = (self.json_of("grade", "1.10", "--speed", code=0, TT_SECONDS="10") for _ in range(2))
+        row = one["tasks"][0]["speed"]
+        self.assertEqual((row["device"], row["earned"], one["speed"]), ("emulator", row["points"], {"earned": row["points"], "points": row["points"]}))
+        self.assertEqual(one["earned"], one["tasks"][0]["points"])
+        self.assertTrue(all(j["good"] for j in row["judged"]))
+        one.pop("times"), two.pop("times")
+        self.assertEqual(one, two)  # counts are exact
+        out = self.root / "speed.json"
+        out.write_text(json.dumps({**one, "times": {"seconds": 1, "tasks": {"1.10": 1}}}))
+        self.tt("export", "--to", "gradescope", str(out), code=0)
+        scores = json.loads((self.root / "speed.gradescope.json").read_text())
+        self.assertEqual((scores["score"], scores["max_score"]), (one["earned"] + row["earned"], one["points"] + row["points"]))
+        self.assertEqual(scores["tests"][-1]["number"], "1.10 speed")
+
+    def test_times_are_measured_in_the_sandbox(self):
+        self.solve(*(f"1.{k}" for k in range(1, 8)))
+        document = self.json_of("grade", "1.7", "--speed", code=0)
+        row = document["tasks"][0]["speed"]
+        self.assertEqual((row["device"], row["message"]), ("cpu", ""))
+        works = document["times"]["speed"]["1.7"]["works"]
+        self.assertTrue(works and all(w["seconds"] > 0 and w["of_library"] > 0 for w in works))
+
     def test_out_of_bounds_is_seen_by_the_sanitizer(self):
         self.edit("  Strides strides = Strides::filled(shape.size(), 1);",
                   "  Strides strides = Strides::filled(shape.size(), 1);\n  int64_t* heap = new int64_t[1];\n  if (heap[1] == 12345) return shape;")
@@ -110,7 +134,7 @@ class Releasing(unittest.TestCase):
             done = subprocess.run([sys.executable, str(root / "modules/tt"), "export", "--release", str(target), "--upto", "01"],
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             self.assertEqual(done.returncode, 0, done.stdout.decode())
-            self.assertFalse([p for p in target.rglob("*") if p.name in ("solution", "wrong")])
+            self.assertFalse([p for p in target.rglob("*") if p.name in ("solution", "wrong", "slow")])
             starter = target / "modules/01_tensor/starter/tinytorch/tensor/strides.hpp"
             self.assertIn('todo("1.1"', starter.read_text())
             started = subprocess.run([sys.executable, str(target / "modules/tt"), "start", "01"], stdin=subprocess.DEVNULL,
