@@ -20,6 +20,7 @@ from course import MODULES, ROOT, CourseError, Workshop, digest, write_whole
 from tools import Finished, SetupProblem, call, finish, program_version, start
 
 LIMITS = {"as": 8 << 30, "fsize": 64 << 20, "nproc": 512, "core": 0}
+RESERVED = (9 << 40) + (22 << 30)  # addresses that the emulator takes for its device and what it notes of it (sim/memory.hpp)
 SEEN = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/alternatives")  # of the machine's files
 SUSPICIOUS = re.compile(r"\b(getenv|system|popen|fork|exec[lv]p?e?|_exit|quick_exit|exit|abort|signal|ptrace|dlopen|dlsym|mmap|syscall|"
                         r"fopen|ofstream|ifstream|remove|unlink|rename|asm|__asm__|constructor|TT_RESULTS|TT_NONCE|doctest|main)\b")
@@ -38,9 +39,10 @@ class Sandbox:
             raise SetupProblem("grading needs a sandbox for programs of others: sudo apt-get install -y bubblewrap\n"
                                "  (and a system that allows user namespaces), or --trust to run them without one")
 
-    def wrap(self, command, sanitized=False):
+    def wrap(self, command, sanitized=False, emulated=False):
         # AddressSanitizer reserves more addresses than any limit on them; it limits memory itself.
-        limits = ["prlimit", *(f"--{name}={value}" for name, value in LIMITS.items() if not (sanitized and name == "as"))]
+        values = {**LIMITS, "as": LIMITS["as"] + (RESERVED if emulated else 0)}
+        limits = ["prlimit", *(f"--{name}={value}" for name, value in values.items() if not (sanitized and name == "as"))]
         seen = [word for path in SEEN for word in ("--ro-bind-try", path, path)]
         return [*self.drop, "bwrap", "--unshare-all", "--die-with-parent", "--new-session", *seen, "--dev", "/dev", "--proc", "/proc",
                 "--bind", str(self.results), str(self.results), "--chdir", str(self.results), "--", *limits, "--", *map(str, command)]
@@ -55,12 +57,13 @@ class Sandbox:
         program = self.results / "check"  # the project itself is not seen
         shutil.copyfile(command[0], program)
         program.chmod(0o755)
+        emulated = str(command[0]).endswith("-sim")
         command = [program, *command[1:]]
         asked = kept["TT_RESULTS"]
         kept.update(TT_RESULTS=str(inside), PATH="/usr/bin:/bin", HOME=str(self.results))
         began = time.monotonic()
         with tempfile.TemporaryFile() as log:  # a file, so that endless output meets a limit and not our memory
-            child = start(self.wrap(command, "ASAN_OPTIONS" in kept) if self.kind != "none" else command, capture=False, env=kept, log=log)
+            child = start(self.wrap(command, "ASAN_OPTIONS" in kept, emulated) if self.kind != "none" else command, capture=False, env=kept, log=log)
             done = finish(child, seconds, began)
             log.seek(0)
             text = log.read(1 << 20).decode("utf-8", "replace")

@@ -179,7 +179,7 @@ class Benching(Clone):
 
     def test_the_emulator_counts_and_points_are_kept_until_the_file_changes(self):
         self.tt("start", "01", code=0)
-        self.solve("1.10")
+        self.solve("1.3", "1.10")
         document = self.bench(0)
         self.assertEqual((document["device"], document["earned"]), ("sim", document["points"]))
         self.assertTrue(all(j["good"] for j in document["judged"]))
@@ -195,7 +195,7 @@ class Benching(Clone):
 
     def test_output_of_a_students_is_not_mistaken_for_a_count(self):
         self.tt("start", "01", code=0)
-        self.solve("1.10")
+        self.solve("1.3", "1.10")
         self.edit("  if (out.numel() == 0) return;", '  std::puts("{\\"work\\": \\"mine\\"}");\n  if (out.numel() == 0) return;', self.REDUCE)
         self.assertNotIn("mine", [w["work"] for w in self.bench(0)["works"]])
 

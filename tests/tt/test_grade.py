@@ -51,7 +51,7 @@ class Grading(Clone):
         self.assertEqual(one, two)
 
     def test_speed_points_are_a_sum_of_their_own(self):
-        self.solve("1.10")
+        self.solve("1.3", "1.10")
         one, two = (self.json_of("grade", "1.10", "--speed", code=0, TT_SECONDS="10") for _ in range(2))
         row = one["tasks"][0]["speed"]
         self.assertEqual((row["device"], row["earned"], one["speed"]), ("emulator", row["points"], {"earned": row["points"], "points": row["points"]}))
