@@ -16,7 +16,7 @@ def prepared(shop, task, student, below, device, name):
     """Builds the task's speed program on the headers in `student`, the library's where there are none; a function that runs it."""
     failed, program = shop.speed_program(task, student, below, device, name)
     if failed:
-        raise CourseError(f"{task.id}: the speed program of {name} does not build\n{failed.text}")
+        raise CourseError(f"{task.id}: the speed program of {name} does not build\n{failed.text[:3000]}")
     return lambda: run(shop, task, program)
 
 

@@ -92,7 +92,8 @@ int main() {
       all.ideal_wavefronts += c.ideal_wavefronts, all.barriers += c.barriers;
     }
     std::fprintf(
-        out, "{\"work\": \"%s\", \"bytes\": %.17g, \"moved\": %llu, \"sectors\": %llu, \"ideal_sectors\": %llu, "
+        out,
+        "{\"work\": \"%s\", \"bytes\": %.17g, \"moved\": %llu, \"sectors\": %llu, \"ideal_sectors\": %llu, "
         "\"wavefronts\": %llu, \"ideal_wavefronts\": %llu, \"barriers\": %llu, \"launches\": %llu}\n",
         work.name.c_str(), work.bytes, static_cast<unsigned long long>(32 * all.ideal_sectors),
         static_cast<unsigned long long>(all.sectors), static_cast<unsigned long long>(all.ideal_sectors),
@@ -101,13 +102,13 @@ int main() {
         static_cast<unsigned long long>(all.launches));
 #else
     std::fprintf(out, "{\"work\": \"%s\", \"bytes\": %.17g, \"flops\": %.17g, \"seconds\": %.9g}\n",
-                work.name.c_str(), work.bytes, work.flops, median_seconds(work.run));
+                 work.name.c_str(), work.bytes, work.flops, median_seconds(work.run));
 #endif
   }
 #if TINYTORCH_CUDA_SIM
   std::fprintf(out, "{\"limit\": true}\n");
 #else
-  std::fprintf(out, "{\"limit\": true, \"bytes_per_second\": %.6g, \"flops_per_second\": %.6g}\n", copy_bandwidth(),
-              TINYTORCH_WITH_CUDA ? 0.0 : tinytorch::benchmarking::measure_fma_peak());
+  std::fprintf(out, "{\"limit\": true, \"bytes_per_second\": %.6g, \"flops_per_second\": %.6g}\n",
+               copy_bandwidth(), TINYTORCH_WITH_CUDA ? 0.0 : tinytorch::benchmarking::measure_fma_peak());
 #endif
 }
