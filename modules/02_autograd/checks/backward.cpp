@@ -94,14 +94,14 @@ void check_random_graph() {
 
 }  // namespace
 
-TEST_CASE("2.5 a formula") {
+TEST_CASE("2.6 a formula") {
   const Tensor x = leaf({1, 2, 3}), w = leaf({4, 5, 6});
   sum(x * w).backward();
   expect_grad("sum(x w): the gradient of x", x, {4, 5, 6});
   expect_grad("sum(x w): the gradient of w", w, {1, 2, 3});
 }
 
-TEST_CASE("2.5 a chain multiplies its slopes") {
+TEST_CASE("2.6 a chain multiplies its slopes") {
   const Tensor x = leaf({0.5, -1});
   sum(tanh(x * 3) * 2).backward();
   const double left = std::tanh(1.5), right = std::tanh(-3.0);
@@ -109,7 +109,7 @@ TEST_CASE("2.5 a chain multiplies its slopes") {
               {6 * (1 - left * left), 6 * (1 - right * right)});
 }
 
-TEST_CASE("2.5 a diamond adds its paths") {
+TEST_CASE("2.6 a diamond adds its paths") {
   const Tensor x = leaf({2});
   const Tensor shared = x * 3;
   (shared * shared + shared * 5).backward();
@@ -121,7 +121,7 @@ TEST_CASE("2.5 a diamond adds its paths") {
   expect_grad("s = 3 z, y = 4 s s + s at z = 2: the gradient of z", z, {3 * (8 * 6 + 1)});
 }
 
-TEST_CASE("2.5 a leaf that is used twice") {
+TEST_CASE("2.6 a leaf that is used twice") {
   const Tensor x = leaf({3, -1});
   sum(x + x).backward();
   expect_grad("sum(x + x): the gradient of x", x, {2, 2});
@@ -130,14 +130,14 @@ TEST_CASE("2.5 a leaf that is used twice") {
   expect_grad("sum(z z - z): the gradient of z", z, {5, -3});
 }
 
-TEST_CASE("2.5 a second pass adds to the gradient of the first") {
+TEST_CASE("2.6 a second pass adds to the gradient of the first") {
   const Tensor x = leaf({1, 2});
   sum(x * x).backward();
   sum(x * 10).backward();
   expect_grad("after backward of sum(x x) and of sum(10 x): the gradient of x", x, {12, 14});
 }
 
-TEST_CASE("2.5 a gradient that goes to two places is not written to") {
+TEST_CASE("2.6 a gradient that goes to two places is not written to") {
   // add hands one and the same tensor to u and to v; then more arrives at u alone.
   const Tensor x = leaf({1}), z = leaf({1});
   const Tensor u = x * 1, v = z * 1;
@@ -151,7 +151,7 @@ TEST_CASE("2.5 a gradient that goes to two places is not written to") {
   expect_grad("y = 5 r + (r + s): the gradient that reaches s", q, {1});
 }
 
-TEST_CASE("2.5 a given gradient weighs the elements, and stays its owner's") {
+TEST_CASE("2.6 a given gradient weighs the elements, and stays its owner's") {
   const Tensor x = leaf({1, 2, 3});
   Tensor g = constant({1, 10, 100});
   (x * x).backward(g);
@@ -166,7 +166,7 @@ TEST_CASE("2.5 a given gradient weighs the elements, and stays its owner's") {
   expect_grad("after c.backward(g) of a leaf c and g.fill_(7): the gradient of c", c, {1, 10, 100});
 }
 
-TEST_CASE("2.5 only leaves that require it get a gradient") {
+TEST_CASE("2.6 only leaves that require it get a gradient") {
   const Tensor x = leaf({1, 2}), fixed = constant({5, 6});
   const Tensor y = x * fixed;
   sum(y).backward();
@@ -175,7 +175,7 @@ TEST_CASE("2.5 only leaves that require it get a gradient") {
   expect("sum(x fixed): the product in between keeps none", !y.grad());
 }
 
-TEST_CASE("2.5 several outputs: each gets its own gradient, an unused one counts as zero") {
+TEST_CASE("2.6 several outputs: each gets its own gradient, an unused one counts as zero") {
   const Tensor x = leaf({3, 1, 2});
   const ValuesAndIndices sorted = sort(x, 0);
   sum(sorted.values * constant({1, 10, 100})).backward();
@@ -193,7 +193,7 @@ TEST_CASE("2.5 several outputs: each gets its own gradient, an unused one counts
   expect_grad("the second half of z times 5: the gradient of z", z, {0, 0, 5, 5});
 }
 
-TEST_CASE("2.5 what the graph saved is freed, unless the graph is kept") {
+TEST_CASE("2.6 what the graph saved is freed, unless the graph is kept") {
   for (const bool keep : {false, true}) {
     const Tensor x = leaf({1, 2});
     const Tensor y = exp(x);  // saves its result
@@ -216,7 +216,7 @@ TEST_CASE("2.5 what the graph saved is freed, unless the graph is kept") {
   }
 }
 
-TEST_CASE("2.5 the pass itself is not recorded") {
+TEST_CASE("2.6 the pass itself is not recorded") {
   const Tensor x = leaf({1, 2}), g = leaf({1, 10});
   const Tensor y = x * x;
   y.backward(g, true);
@@ -232,7 +232,7 @@ TEST_CASE("2.5 the pass itself is not recorded") {
   expect("recording is on again after a backward() that threw", (x * 2).requires_grad());
 }
 
-TEST_CASE("2.5 hooks see whole gradients; refusals name the reason") {
+TEST_CASE("2.6 hooks see whole gradients; refusals name the reason") {
   const Tensor x = leaf({1, 2});
   Tensor middle = x * 2;
   Numbers seen;
@@ -259,11 +259,11 @@ TEST_CASE("2.5 hooks see whole gradients; refusals name the reason") {
                 [&] { product.backward(); });
 }
 
-TEST_CASE("2.5 graphs of all forms, against the chain rule forwards") {
+TEST_CASE("2.6 graphs of all forms, against the chain rule forwards") {
   for (int run = 0; run < 20; ++run) check_random_graph();
 }
 
-TEST_CASE("2.5 a chain of 2,000 steps") {
+TEST_CASE("2.6 a chain of 2,000 steps") {
   const Tensor x = leaf({1});
   Tensor y = x;
   for (int i = 0; i < 2000; ++i) y = y + x;

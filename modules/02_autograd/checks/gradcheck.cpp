@@ -49,7 +49,7 @@ Tensor with_element(const Tensor& g, int64_t row, int64_t column, double factor)
 
 }  // namespace
 
-TEST_CASE("2.6 the central difference of a function") {
+TEST_CASE("2.7 the central difference of a function") {
   Tensor x = tensor_of({3}, {1, 2, 3});
   const auto f = [&] {
     const Numbers v = numbers_of(x);
@@ -69,7 +69,7 @@ TEST_CASE("2.6 the central difference of a function") {
   expect_equal("afterwards x0 is 0.1, to the last bit", numbers_of(x)[0] - 0.1, 0.0);
 }
 
-TEST_CASE("2.6 elements are found in any layout") {
+TEST_CASE("2.7 elements are found in any layout") {
   for (const Layout layout : kLayouts) {
     const Tensor x = random_tensor({2, 3}, f64, layout);
     const Numbers before = numbers_of(x);
@@ -84,7 +84,7 @@ TEST_CASE("2.6 elements are found in any layout") {
   }
 }
 
-TEST_CASE("2.6 right derivatives pass") {
+TEST_CASE("2.7 right derivatives pass") {
   expect_verdict("x^2", check_square([](const Tensor& g) { return g; }), true);
   expect_verdict("exp(a) b / (a + b)",
                  check([](const Tensors& in) { return exp(in[0]) * in[1] / (in[0] + in[1]); },
@@ -98,7 +98,7 @@ TEST_CASE("2.6 right derivatives pass") {
          check_square([](const Tensor& g) { return g; }).message.empty());
 }
 
-TEST_CASE("2.6 wrong derivatives fail") {
+TEST_CASE("2.7 wrong derivatives fail") {
   expect_verdict("a derivative of the wrong sign", check_square([](const Tensor& g) { return -g; }), false);
   expect_verdict("a derivative that is half as large", check_square([](const Tensor& g) { return g * 0.5; }),
                  false);
@@ -109,7 +109,7 @@ TEST_CASE("2.6 wrong derivatives fail") {
   expect_verdict("a derivative that is NaN", check_square([](const Tensor& g) { return g * NAN; }), false);
 }
 
-TEST_CASE("2.6 every element of every output and input counts") {
+TEST_CASE("2.7 every element of every output and input counts") {
   expect_verdict("a derivative whose rows and columns changed places",
                  check_square([](const Tensor& g) { return g.t(); }), false);
   for (const int64_t place : {0, 4, 8}) {
@@ -141,7 +141,7 @@ TEST_CASE("2.6 every element of every output and input counts") {
          "its message: \"" + second.message + "\"");
 }
 
-TEST_CASE("2.6 errors that cancel in a plain sum are found") {
+TEST_CASE("2.7 errors that cancel in a plain sum are found") {
   // Wrong by +1 and -1 in two outputs of the same input: the outputs need weights.
   change_of_square = [](const Tensor& g) {
     const Tensor a = g.slice(0, 0, 1), b = g.slice(0, 1, 2), c = g.slice(0, 2, 3);
@@ -152,7 +152,7 @@ TEST_CASE("2.6 errors that cancel in a plain sum are found") {
 }
 
 TEST_CASE(
-    "2.6 inputs: those without requires_grad stay fixed, old gradients do not disturb, f32 is refused") {
+    "2.7 inputs: those without requires_grad stay fixed, old gradients do not disturb, f32 is refused") {
   Tensor x = leaf({3}), w = random_tensor({3});
   const Numbers before = numbers_of(x), fixed = numbers_of(w);
   x.set_grad(tensor_of({3}, {100, 100, 100}));
@@ -169,7 +169,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("2.6 the options: step and tolerances") {
+TEST_CASE("2.7 the options: step and tolerances") {
   const auto slightly = [](const Tensor& g) { return g * 1.001; };
   expect_verdict("a derivative 0.1 % too large, with relative = 0.01",
                  check_square(slightly, {.relative = 0.01}), true);
