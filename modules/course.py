@@ -434,7 +434,9 @@ class Workshop:
         if device != "cpu":
             jobs += self.kernels(task, student, below, device, place) + self.runtime(device)
         failed, objects = self.build(jobs)
-        return failed or self.link(objects, self.folder / place, device, ["-fopenmp"] if device == "cpu" else []), self.folder / place
+        # The library's kernels stand in the task's object and in the one that helps it.
+        more = ["-fopenmp"] if device == "cpu" else [] if student else ["-Xlinker", "-zmuldefs"]
+        return failed or self.link(objects, self.folder / place, device, more), self.folder / place
 
     def kernels(self, task, student, below, device, place, more=()):
         """A task's kernels. The library's headers call others that move, fill and add up; a student's stand alone."""
