@@ -65,7 +65,7 @@ def complain(what, done):
     """What failed: from the first error in the cell on."""
     lines = done.text.splitlines()
     at = next((i for i, l in enumerate(lines) if re.search(r"^cell[:(]\d+.*error", l)),
-              next((i for i, l in enumerate(lines) if "error" in l), 0))
+              next((i for i, l in enumerate(lines) if re.search("error|undefined reference|multiple definition", l)), 0))
     raise Failed(f"{what} ended with {done.code}\n" + "\n".join(lines[at:at + 12]))
 
 
@@ -88,7 +88,7 @@ def build_and_run(cell, flags, cuda):
     if unknown:
         raise Failed(f"unknown: {' '.join(sorted(unknown))}; there are {', '.join(FLAGS)}")
     if cuda and "--fast" in flags:
-        raise Failed("--fast is for %%cpp: a GPU's code is optimized, the emulator's cannot be")
+        raise Failed("--fast is for %%cpp: on a GPU a cell is optimized anyway, and the emulator counts, it does not measure")
     if str(ROOT / "modules") not in sys.path:
         sys.path.insert(0, str(ROOT / "modules"))
     import course
