@@ -2,14 +2,21 @@
 
     %%cpp                      statements, or a program with includes and main, compiled against the headers and run
     %%cpp --student            with a student's headers before the library's
+    %%cpp --fast               optimized for this machine (-O3 -march=native, all cores): for cells that measure time
     %%cuda                     the same with kernels: by nvcc on a GPU, else by g++ for the emulator
     %%cuda --emulator --count  on the emulator anyway, with its table of memory traffic
 
-A cell of statements has tinytorch.hpp; one that needs layers or data is a program. Errors name the line of the cell. Lines `{"x": 1, ...}` that a program prints are returned as a list of dictionaries, for plots.
+A cell of statements has tinytorch.hpp; one that needs layers or data is a program. With --fast it has the standard library only and
+names the headers that it uses: what it takes from them is compiled with it, where otherwise a compiled library is linked. Errors name
+the line of the cell. Lines `{"x": 1, ...}` that a program prints are returned as a list of dictionaries, for plots.
+
+An unchanged cell is not compiled again: build/notebook holds the library's objects and those of the last cells.
 """
+import hashlib
 import json
 import os
 import re
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -20,6 +27,13 @@ HEADER = """#include <cstdio>
 #include <iostream>
 #include <tinytorch/tensor/print.hpp>
 #include <tinytorch/tinytorch.hpp>
+namespace tt = tinytorch;
+"""
+FAST_HEADER = """#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <vector>
+namespace tinytorch {}
 namespace tt = tinytorch;
 """
 CUDA_HEADER = """#include <cstdio>
@@ -51,41 +65,70 @@ def complain(what, done):
     """What failed: from the first error in the cell on."""
     lines = done.text.splitlines()
     at = next((i for i, l in enumerate(lines) if re.search(r"^cell[:(]\d+.*error", l)),
-              next((i for i, l in enumerate(lines) if "error" in l), 0))
+              next((i for i, l in enumerate(lines) if re.search("error|undefined reference|multiple definition", l)), 0))
     raise Failed(f"{what} ended with {done.code}\n" + "\n".join(lines[at:at + 12]))
 
 
+FLAGS = ("--student", "--fast", "--emulator", "--count")
+SECONDS = 600  # that a cell may run
+KEPT = 200     # files of cells in each folder
+
+
+def forget_old_cells(*folders):
+    for folder in folders:
+        try:
+            for old in sorted(folder.glob("*"), key=lambda p: p.stat().st_mtime)[:-KEPT]:
+                old.unlink()
+        except OSError:
+            pass  # another notebook was quicker
+
+
 def build_and_run(cell, flags, cuda):
-    unknown = set(flags) - {"--student", "--emulator", "--count"}
+    unknown = set(flags) - set(FLAGS)
     if unknown:
-        raise Failed(f"unknown: {' '.join(sorted(unknown))}; there are --student, --emulator, --count")
-    sys.path.insert(0, str(ROOT / "modules"))
+        raise Failed(f"unknown: {' '.join(sorted(unknown))}; there are {', '.join(FLAGS)}")
+    if cuda and "--fast" in flags:
+        raise Failed("--fast is for %%cpp: on a GPU a cell is optimized anyway, and the emulator counts, it does not measure")
+    if str(ROOT / "modules") not in sys.path:
+        sys.path.insert(0, str(ROOT / "modules"))
     import course
     import tools
     shop = course.Workshop(ROOT / "build" / "notebook", tools.call)
     student = sorted(ROOT.glob("modules/[0-9][0-9]_*/student"), reverse=True) if "--student" in flags else []
     gpu = cuda and "--emulator" not in flags and tools.program_version("nvcc") and tools.program_version("nvidia-smi", "-L")
     device = "cuda" if gpu else "sim" if cuda else "cpu"
-    env = dict(os.environ, TINYTORCH_SIM_COUNT="1" if "--count" in flags else "0")
+    fast = "--fast" in flags
+    optimize = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math"] if fast else ["-O1", "-DTINYTORCH_COMPILED"]
+    own = {"cpu": optimize, "sim": course.SIM_FLAGS, "cuda": []}[device]
+    flags_of_cell = shop.nvcc_flags(student) if gpu else [*shop.base_flags(device), "-w", *own, *shop.include_flags(student)]
+    text = program(cell, CUDA_HEADER if cuda else FAST_HEADER if fast else HEADER)
+    name = f"cells/{hashlib.sha256(repr((text, flags_of_cell)).encode()).hexdigest()[:16]}"
+    source = shop.generated(name + (".cu" if gpu else ".cpp"), text)
+    jobs = [(source, name + ".o", flags_of_cell, *(["nvcc"] if gpu else []))]
+    if device != "cpu":
+        jobs += shop.runtime(device)
+    elif not fast:
+        jobs += shop.library(student, ["backend", "tensor"], device)
+    failed, objects = shop.build(jobs)
+    if failed:
+        complain("the compiler", failed)
+    os.utime(objects[0])
+    forget_old_cells(shop.folder / "cells", shop.folder / "generated" / "cells")
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / ("cell.cu" if gpu else "cell.cpp")
-        source.write_text(program(cell, CUDA_HEADER if cuda else HEADER))
-        include = shop.include_flags(student)
-        own = {"cpu": ["-O1", "-DTINYTORCH_COMPILED"], "sim": course.SIM_FLAGS, "cuda": []}[device]
-        job = (source, "cell.o", [*shop.base_flags(device), "-w", *own, *include])
-        if gpu:
-            job = (source, "cell.o", shop.nvcc_flags(student), "nvcc")
-        jobs = shop.library(student, ["backend", "tensor"], "cpu") if device == "cpu" else shop.runtime(device)
-        failed, objects = shop.build([job, *jobs])
-        if failed:
-            complain("the compiler", failed)
-        failed = shop.link(objects, Path(folder) / "cell", device, ["-lfmt"])
+        failed = shop.link(objects, Path(folder) / "cell", device, ["-lfmt", *(["-fopenmp"] if fast else [])])
         if failed:
             complain("the linker", failed)
-        done = tools.call([Path(folder) / "cell"], 600, env=env)
-        if done.code != 0:
-            raise Failed(f"{done.text}\nthe program ended with {done.code}")
-        return done.text
+        env = dict(os.environ, TINYTORCH_SIM_COUNT="1" if "--count" in flags else "0")
+        done = tools.call([Path(folder) / "cell"], SECONDS, env=env)
+    if done.timed_out:
+        raise Failed(f"{done.text}\nthe program was stopped after {SECONDS} s")
+    if done.code != 0:
+        raise Failed(f"{done.text}\nthe program ended with {done.code}{name_of_signal(done.code)}")
+    return done.text
+
+
+def name_of_signal(code):
+    return f" ({signal.Signals(-code).name})" if -code in [s.value for s in signal.Signals] else ""
 
 
 class Rows(list):

@@ -344,6 +344,13 @@ def stage_readme(tally):
         tally.console.say(f"  {command}: {done.seconds:.0f} s")
 
 
+# What all notebooks link is compiled before the first of them, into the folder whose objects they share: build/notebook.
+NOTEBOOK_LIBRARY = """import cpp_magic
+cpp_magic.magic("", "", False)
+cpp_magic.magic("--emulator", "int main() {}", True)
+"""
+
+
 def stage_notebook(tally):
     notebooks = sorted((ROOT / "notebooks").glob("*.ipynb"))
     tally.check(notebooks, "there are notebooks", "    no notebooks/*.ipynb")
@@ -360,11 +367,21 @@ def stage_notebook(tally):
         if not tally.check(made.code == 0, "nbconvert and matplotlib from PyPI", tail(made.text)):
             return
         (venv / "ready").touch()
-    env = dict(os.environ, TINYTORCH_RACE=str(race), MPLBACKEND="agg", IPYTHONDIR=str(venv / "ipython"))
-    for path in notebooks:
-        done = call([python, "-m", "nbconvert", "--to", "html", "--execute", "--output-dir", venv / "out", path], 300,
-                    env=env)
-        tally.check(done.code == 0, f"notebooks/{path.name}", tail(done.text))
+    env = dict(os.environ, TINYTORCH_RACE=str(race), MPLBACKEND="agg", IPYTHONDIR=str(venv / "ipython"),
+               PYTHONDONTWRITEBYTECODE="1")
+    done = call([python, "-c", NOTEBOOK_LIBRARY], 900, cwd=ROOT / "notebooks", env=env)
+    tally.check(done.code == 0, "what all notebooks link", tail(done.text))
+    tally.console.say(f"  what all notebooks link: {done.seconds:.1f} s")
+    execute_notebooks(tally, python, notebooks, venv / "out", env)
+
+
+def execute_notebooks(tally, python, notebooks, out, env):
+    """A check each; the error of a cell ends its notebook with a code that is not 0."""
+    commands = [[python, "-m", "nbconvert", "--to", "html", "--execute", "--output-dir", out, path] for path in notebooks]
+    for i, done in call_all(commands, CORES, 600, env):
+        name, error = f"notebooks/{notebooks[i].name}", done.text.rpartition("CellExecutionError: ")[2]
+        tally.check(done.code == 0, name, "    it did not end in time" if done.timed_out else tail(error))
+        tally.console.say(f"  {name}: {done.seconds:.1f} s")
 
 
 STAGES = {  # cheap ones first; README runs the main job whose JSON the notebook reads
