@@ -40,6 +40,14 @@ def headers(folder, module, texts):
     return folder
 
 
+def library_header(task, folder):
+    """The folders of a student who has the library's header: of a task whose check calls what the library hides."""
+    if not task.bodies:
+        return []
+    course.write_whole(folder / task.path, course.for_checks((course.INCLUDE / task.path).read_text(encoding="utf-8")))
+    return [folder]
+
+
 def prove(task, device, folder, shop, library_too):
     """[(name, good, why)]"""
     module, rows = task.module, []
@@ -58,11 +66,7 @@ def prove(task, device, folder, shop, library_too):
         good = starter.stage == "failed"
     rows.append((f"{task.id} starter compiles and fails by name", good, f"{starter.stage}: {starter.text}"))
     if library_too:
-        student = []
-        if task.bodies:  # the check calls what the library hides: it gets the library's header as a student's
-            student = [folder / f"{task.slug}-library-header"]
-            text = (course.INCLUDE / task.path).read_text(encoding="utf-8")
-            course.write_whole(student[0] / task.path, course.for_checks(text))
+        student = library_header(task, folder / f"{task.slug}-library-header")
         library = shop.check(task, student, device=device, name=f"{task.slug}-library", clean=not task.bodies)
         rows.append((f"{task.id} library passes", library.passed, f"{library.stage}: {library.text}"))
     answers = module.wrong_answers(task)
@@ -139,7 +143,8 @@ def prove_prefix(module, device, folder, build):
     shop = course.Workshop(Path(build) / f"prefix-{module.number}", tools.call, include=include)
     rows = []
     for task in module.tasks:
-        verdict = shop.check(task, [], device=device, clean=not task.bodies, name="library")
+        student = library_header(task, folder / f"prefix-{module.number}-student")
+        verdict = shop.check(task, student, device=device, clean=not task.bodies, name="library")
         rows.append((f"{task.id} needs nothing of later modules", verdict.passed, f"{verdict.stage}: {verdict.text}"))
     return rows
 

@@ -119,7 +119,7 @@ inline double element(const View& v, int64_t c, double otherwise) {
   dispatch(v.dtype, [&]<class T>(T*) { value = convert<double>(v.as<const T>()[c * v.strides[0]]); });
   return value;
 }
-inline void put(const View& v, int64_t c, double value) {
+inline void put_channel(const View& v, int64_t c, double value) {
   if (!v.data) return;
   dispatch(v.dtype, [&]<class T>(T*) { v.as<T>()[c * v.strides[0]] = convert<T>(value); });
 }
@@ -130,8 +130,8 @@ TT_API void channel_moments(const View& mean, const View& var, const View& x) {
     const DenseInput<T> in(x);
     for (int64_t c = 0; c < shape.C; ++c) {
       const Moments found = moments_of_channel(in.data(), shape, c);
-      put(mean, c, found.mean);
-      put(var, c, found.var);
+      put_channel(mean, c, found.mean);
+      put_channel(var, c, found.var);
     }
   });
 }
@@ -180,10 +180,10 @@ TT_API void batch_norm_grad(const BatchNormGrads& out, const View& dy, const Vie
       const double center = element(mean, c, 0), rstd = 1 / std::sqrt(element(var, c, 0) + eps);
       const double w = element(weight, c, 1);
       const GradSums sums = grad_sums(grad.data(), in.data(), shape, 0, shape.N, c, center);
-      put(out.dweight, c, sums.dy_x * rstd);
-      put(out.dbias, c, sums.dy);
-      put(out.dmean, c, -w * rstd * sums.dy);
-      put(out.dvar, c, -0.5 * w * rstd * rstd * rstd * sums.dy_x);
+      put_channel(out.dweight, c, sums.dy_x * rstd);
+      put_channel(out.dbias, c, sums.dy);
+      put_channel(out.dmean, c, -w * rstd * sums.dy);
+      put_channel(out.dvar, c, -0.5 * w * rstd * rstd * rstd * sums.dy_x);
       if (!out.dx.data) continue;
       if (!of_batch) {  // given statistics do not depend on x
         normalize_channel(dx.data(), grad.data(), shape, c, 0, rstd, w, 0);
@@ -254,8 +254,8 @@ TT_API void group_norm_grad(const View& dx, const View& dweight, const View& dbi
     }
     if (dx.data) to.finish();
     for (int64_t c = 0; c < shape.C; ++c) {
-      put(dweight, c, weight_sum[static_cast<size_t>(c)]);
-      put(dbias, c, bias_sum[static_cast<size_t>(c)]);
+      put_channel(dweight, c, weight_sum[static_cast<size_t>(c)]);
+      put_channel(dbias, c, bias_sum[static_cast<size_t>(c)]);
     }
   });
 }
