@@ -255,9 +255,24 @@ def write_whole(path, text):
 
 # --- The workshop: objects, programs, verdicts --------------------------------------------------------------------
 
+FIRST_BUILD = "building the library once (up to a minute); later verdicts take seconds"
+
+SIGNALS = {  # what a program may have done that the system ended
+    "SIGSEGV": "an access outside of memory: an index past the end, a size of 0, a pointer to nothing, recursion without end?",
+    "SIGFPE": "an integer divided by 0, or the remainder of such a division?",
+    "SIGABRT": "the program gave up: an assert, an exception that nobody caught, or memory written past its end?",
+}
+
+
 class Verdict:
     def __init__(self, task, stage, text="", tests=(), seconds=0.0):
         self.task, self.stage, self.text, self.tests, self.seconds = task, stage, text, list(tests), seconds
+
+    def name_files(self, copy, original):
+        """What was found in a copy is said of the file that the student edits."""
+        self.text = self.text.replace(str(copy), str(original))
+        for test in self.tests:
+            test["message"] = test["message"].replace(str(copy), str(original))
 
     @property
     def passed(self):
@@ -275,8 +290,8 @@ SIM_FLAGS = ["-O1", "-fsanitize=thread"]
 class Workshop:
     """Builds checks and runs them. `student`: folders that come before include/, the nearest first."""
 
-    def __init__(self, folder=None, call=None, compiler=None, include=INCLUDE, sanitize=False):
-        self.folder, self.include = Path(folder or ROOT / "build" / "tt"), include
+    def __init__(self, folder=None, call=None, compiler=None, include=INCLUDE, sanitize=False, say=lambda text: None):
+        self.folder, self.include, self.say = Path(folder or ROOT / "build" / "tt"), include, say
         self.call, self.compiler = call, compiler or os.environ.get("CXX", "g++")
         self.jobs = max(1, os.cpu_count() or 1)
         self.guard, self.locks = threading.Lock(), {}
@@ -315,7 +330,8 @@ class Workshop:
         return None, target
 
     def base_flags(self, device):
-        flags = ["-std=c++20", "-fdiagnostics-color=never", "-Wall", "-Wno-unknown-pragmas", "-Wno-unused", "-g1"]
+        flags = ["-std=c++20", "-fdiagnostics-color=never", "-Wall", "-Wno-unknown-pragmas", "-Wno-unused", "-g1",
+                 "-Werror=return-type"]  # a forgotten `return` crashes somewhere else
         if device != "cpu":
             flags.append("-DTINYTORCH_WITH_CUDA=1")
         if device == "sim":
@@ -401,18 +417,20 @@ class Workshop:
             quick = device == "sim" and not clean  # `clean`: with all headers of the student's, those below them as well
             headers += [header] if quick else []
             jobs += self.kernels(task, student, below, device, place, use_header if quick else []) + self.runtime(device)
-        jobs += self.library([*student, *below] if clean else list(below), task.needs, device)
+        library = self.library([*student, *below] if clean else list(below), task.needs, device)
+        if not all((self.folder / job[1]).exists() for job in headers + ([] if clean else library)):
+            self.say(FIRST_BUILD)
         failed, _ = self.build(headers)
         if not failed:
-            failed, objects = self.build(jobs)
-        if failed:
-            return Verdict(task, "compile", failed.text, seconds=time.monotonic() - began)
+            failed, objects = self.build(jobs + library)
         program = self.folder / place
         # The library's kernels stand in the task's object and in the one that helps it.
-        failed = self.link(objects, program, device, [] if student else ["-Xlinker", "-zmuldefs"])
+        failed = failed or self.link(objects, program, device, [] if student else ["-Xlinker", "-zmuldefs"])
         if failed:
-            return Verdict(task, "compile", failed.text, seconds=time.monotonic() - began)
-        verdict = self.run(task, program, seconds or int(os.environ.get("TT_SECONDS", "60")))
+            text = lacking(task, student, failed.text) or failed.text
+            return Verdict(task, "compile", text, seconds=time.monotonic() - began)
+        # The slowest check takes 2 s, on a library's kernel 7 s, both on a busy machine; sanitizers make it slower.
+        verdict = self.run(task, program, seconds or int(os.environ.get("TT_SECONDS", "60" if self.sanitize else "20")))
         verdict.seconds = time.monotonic() - began
         return verdict
 
@@ -476,15 +494,18 @@ class Workshop:
         except (OSError, ValueError):
             lines = []
         tests = [l for l in lines if "test" in l]
+        begun = [l["begins"] for l in lines if "begins" in l]
+        in_test = f"{begun[-1]}\n" if len(begun) > len(tests) else ""
         ended = bool(lines) and lines[-1].get("done") == nonce
         bad = next((t for t in tests if not t["passed"]), None)
         if bad:
-            return Verdict(task, "failed", f"{bad['test']}\n{bad['message']}", tests)
+            hint = SIGNALS.get(bad["message"].partition(" ")[0])
+            return Verdict(task, "failed", f"{bad['test']}\n{bad['message']}" + (f"\n  {hint}" if hint else ""), tests)
         if done.timed_out:
-            return Verdict(task, "time", f"it was stopped after {seconds} s: an endless loop?", tests)
+            return Verdict(task, "time", f"{in_test}it was stopped after {seconds} s: an endless loop?", tests)
         if not ended or done.code != 0:
-            return Verdict(task, "crash", f"the program ended with code {done.code} before the tests did: a crash, or an "
-                           f"early exit\n{done.text[-2000:]}", tests)
+            return Verdict(task, "crash", f"{in_test}the program ended with code {done.code} before the tests did: a crash, or "
+                           f"an early exit\n{done.text[-2000:]}", tests)
         ran = [t["test"] for t in tests]
         missing = [t for t in task.tests if t not in ran]
         extra = [t for t in ran if t not in task.tests]
@@ -493,6 +514,21 @@ class Workshop:
                            f"{missing}; that ran and are not named: {extra}; without a check: "
                            f"{[t['test'] for t in tests if t['checks'] == 0]}", tests)
         return Verdict(task, "passed", "", tests)
+
+
+def lacking(task, student, errors):
+    """What to say of a header that has lost functions, when the compiler complains elsewhere, where they are missed."""
+    path = student[0] / task.path if student else None
+    if not path or re.search(rf"^{re.escape(str(path))}:.*error", errors, re.M):
+        return None
+    text, lost = path.read_text(encoding="utf-8", errors="replace"), []
+    for name in task.write:
+        try:
+            definition(text, name)
+        except CourseError as problem:
+            lost += [name.partition("#")[0]] if "there is no" in str(problem) else []
+    return lost and (f"{task.path} lacks {', '.join(dict.fromkeys(lost))}\n  `modules/tt diff {task.id}` shows what is gone; `modules/tt reset "
+                     f"{task.id}` brings the starter back, and a dated copy of your file is kept")
 
 
 def digest(path):

@@ -111,7 +111,7 @@ def grade(student, module, tasks, seed=None, trust=False, device="sim", speed_to
     began, sandbox = time.monotonic(), Sandbox(trust)
     try:
         names = student.replaced(module)
-        shop = Workshop(student.shop.folder / "grade", sandbox.call, sanitize=True)
+        shop = Workshop(student.shop.folder / "grade", sandbox.call, sanitize=True, say=student.console.say)
         copy = shop.folder / "student"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(module.student, copy, ignore=shutil.ignore_patterns(".*"))
@@ -122,6 +122,7 @@ def grade(student, module, tasks, seed=None, trust=False, device="sim", speed_to
         rows, times, measured = [], {}, {}
         for task in tasks:
             verdict = shop.judge(task, [copy], student.below(module, task.device), device, clean=True, name=f"grade-{module.number}")
+            verdict.name_files(copy, module.student.relative_to(ROOT))
             tests = [{k: t[k] for k in ("test", "passed", "checks", "message")} for t in verdict.tests]
             message = re.sub(r"0x[0-9a-f]{6,}|==\d+==", "0x...", verdict.text)  # addresses and process numbers differ each time
             for t in tests:

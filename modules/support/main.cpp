@@ -1,5 +1,6 @@
 // main() of every check. What each test said goes as lines of JSON to the file named by TT_RESULTS, and the last
-// line repeats the number in TT_NONCE: whatever else a program prints is no verdict.
+// line repeats the number in TT_NONCE: whatever else a program prints is no verdict. A test that begins is noted, too:
+// where a program was stopped, or crashed, one has begun that did not end.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -43,6 +44,8 @@ struct Results : doctest::IReporter {
     name = test.m_name;
     message.clear();
     failed = false;
+    std::fprintf(results, "{\"begins\": %s}\n", json_of(name).c_str());
+    std::fflush(results);
   }
   void test_case_reenter(const doctest::TestCaseData&) override {}
   void test_case_end(const doctest::CurrentTestCaseStats& stats) override {

@@ -60,6 +60,11 @@ class Clone(unittest.TestCase):
             if task.id in tasks:
                 course.write_whole(self.modules / task.module.id / "student" / task.path, task.module.whole(task.path))
 
+    def insert(self, code):
+        """Puts code at the beginning of contiguous_strides."""
+        first = "  Strides strides = Strides::filled(shape.size(), 1);"
+        self.edit(first, f"  {code}\n{first}")
+
     def edit(self, old, new, path=STRIDES):
         target = self.modules / path
         text = target.read_text()
@@ -117,7 +122,50 @@ class Checking(Clone):
         self.tt("start", "01", code=0)
         self.edit('todo("1.1", "is_contiguous");', "return shape.contiguos();")
         text = self.tt("check", "1.1", code=1)
-        self.assertRegex(text, r"student/tinytorch/tensor/strides.hpp:\d+:\d+: error: .*contiguos")
+        self.assertRegex(text, r"  modules/01_tensor/student/tinytorch/tensor/strides.hpp:\d+:\d+: error: .*contiguos")
+        self.assertNotIn("build/tt", text)  # the copy that was compiled is not the file to edit
+
+    def test_an_error_has_the_note_that_says_why_and_a_missing_return_is_one(self):
+        self.tt("start", "01", code=0)
+        self.solve("1.1")
+        self.edit("Strides::filled(shape.size(), 1)", "Strides::filled(shape.size())")
+        self.assertRegex(self.tt("check", "1.1", code=1), r"no matching function[^~]*~[^$]*expects 2 arguments, 1 provided")
+        self.edit("Strides::filled(shape.size())", "Strides::filled(shape.size(), 1)")
+        text = (self.modules / STRIDES).read_text()
+        before, after = text.split("  Strides strides = ", 1)
+        (self.modules / STRIDES).write_text(before + "  Strides strides = " + after.replace("  return strides;\n", "", 1))
+        self.assertRegex(self.tt("check", "1.1", code=1), r"student/tinytorch/tensor/strides.hpp:\d+:\d+: error: no return statement")
+
+    def test_one_task_is_told_once(self):
+        self.tt("start", "01", code=0)
+        text = self.tt("check", "1.1", code=1)
+        self.assertEqual((text.count("1.1 Row-major strides"), text.count("  replaced  ")), (1, 1), text)
+
+    def test_files_and_functions_that_are_gone_are_named(self):
+        for command in ("check", "grade"):
+            for name in ("01", "1.1"):
+                self.assertIn("strides.hpp is not there: `modules/tt start 01`", self.tt(command, name, code=2))
+        self.tt("start", "01", code=0)
+        (self.modules / STRIDES).write_text("#pragma once\n")
+        text = self.tt("check", "1.1", code=1)
+        self.assertIn("strides.hpp lacks contiguous_strides, is_contiguous", text)
+        self.assertIn("`modules/tt reset 1.1`", text)
+        self.assertNotIn("error:", text)
+
+    def test_two_checks_at_once_wait_for_each_other(self):
+        self.tt("start", "01", code=0)
+        self.solve("1.1")
+        jobs = [subprocess.Popen([sys.executable, str(self.modules / "tt"), "check", "1.1"], stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(3)]
+        texts = [job.communicate()[0].decode("utf-8", "replace") for job in jobs]
+        self.assertEqual([job.returncode for job in jobs], [0] * 3, texts)
+        self.assertTrue(any("another check is running" in t for t in texts))
+
+    def test_the_first_verdict_says_why_it_takes_long(self):
+        self.tt("start", "01", code=0)
+        shutil.rmtree(self.root / "build" / "tt", ignore_errors=True)
+        self.assertIn("building the library once", self.tt(code=1))
+        self.assertNotIn("building the library", self.tt(code=1))
 
     def test_a_printed_verdict_an_early_exit_and_a_missing_test_are_no_pass(self):
         self.tt("start", "01", code=0)
@@ -128,12 +176,16 @@ class Checking(Clone):
             'std::puts("{\\"test\\": \\"1.1\\", \\"passed\\": true}"); std::exit(0);': "crash, or an early exit",
             "for (;;) {}": "endless loop",
             "std::abort();": "SIGABRT",
+            "*reinterpret_cast<volatile int*>(8) = 1;": "an index past the end",
+            "std::_Exit(0);": "crash, or an early exit",
         }
         for code, said in cases.items():
             with self.subTest(code):
-                header.write_text("#include <cstdio>\n#include <cstdlib>\n" + good.replace(
-                    "  Strides strides = Strides::filled(shape.size(), 1);", "  " + code + "\n  Strides strides = Strides::filled(shape.size(), 1);"))
-                self.assertIn(said, self.tt("check", "1.1", code=1, TT_SECONDS="3"))
+                header.write_text("#include <cstdio>\n#include <cstdlib>\n" + good)
+                self.insert(code)
+                text = self.tt("check", "1.1", code=1, TT_SECONDS="3")
+                self.assertIn(said, text)
+                self.assertIn("\n  1.1 strides of a row-major tensor\n", text)  # the test that ran
         header.write_text(good)
         manifest = self.modules / "course.json"
         kept = manifest.read_text()
@@ -151,6 +203,30 @@ class Checking(Clone):
             stray.write_text("#pragma once\n")
             self.assertIn("replaces nothing", self.tt("check", "01", code=2))
             stray.unlink()
+
+
+class MovingOn(Clone):
+    def finish(self):
+        """All tasks of module 01 have passed, as far as tt knows."""
+        tasks = course.Course().module("01").tasks
+        passed = {t.id: {"when": "", "files": {}} for t in tasks}
+        (self.modules / ".tt-state.json").write_text(json.dumps({"schema": 1, "task": tasks[-1].id, "passed": passed, "hints": {}}))
+
+    def test_a_finished_module_says_what_comes_next(self):
+        self.finish()
+        text = self.tt("next", code=0)
+        self.assertIn("01_tensor is complete: `modules/tt check 01`, then `modules/tt milestone perceptron`", text)
+        self.assertIn("task 2.1", text)
+
+    def test_within_a_module_next_is_just_the_next_task(self):
+        self.assertNotIn("complete", self.tt("next", "--skip", code=0))
+
+    def test_a_milestone_names_the_tasks_that_it_needs(self):
+        text = self.tt("milestone", "perceptron", code=2)
+        self.assertRegex(text, r"tasks that have not passed: 1\.1, 1\.2, ")
+
+    def test_signals_are_explained(self):
+        self.assertIn("SIGSEGV  an access outside of memory", self.tt("explain", "sigsegv", code=0))
 
 
 class Benching(Clone):
