@@ -67,7 +67,7 @@ inline void expect_close(const std::string& what, const Numbers& got, const Numb
                      shape.str() + " (" + name_of(tolerance.dtype) + ")\n  expected  " + shown(want[worst]) +
                      "\n  got       " + shown(got[worst]) + "\n  wrong     " + std::to_string(count) +
                      " of " + std::to_string(got.size()) + " values";
-  const std::string pattern = WrongNumbers(got, want, wrong, shape).pattern();
+  const std::string pattern = WrongNumbers(got, want, wrong, shape, tolerance.dtype).pattern();
   if (!pattern.empty()) text += "\n  it looks  " + pattern;
   throw Mismatch(text);
 }

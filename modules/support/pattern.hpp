@@ -9,6 +9,8 @@ template <class T>
 std::string shown(const T& value) {
   if constexpr (std::is_same_v<T, bool>) {
     return value ? "true" : "false";
+  } else if constexpr (std::is_integral_v<T>) {
+    return std::to_string(value);
   } else if constexpr (std::is_arithmetic_v<T>) {
     char text[40];
     std::snprintf(text, sizeof text, "%.9g", static_cast<double>(value));
@@ -38,8 +40,9 @@ inline Shape index_of(const Shape& shape, int64_t linear) {
 // The numbers of a result that differ from what was expected, at least one.
 class WrongNumbers {
  public:
-  WrongNumbers(const Numbers& got, const Numbers& want, const std::vector<bool>& wrong, const Shape& shape)
-      : got_(got), want_(want), wrong_(wrong), shape_(shape), last_(got.size()) {
+  WrongNumbers(const Numbers& got, const Numbers& want, const std::vector<bool>& wrong, const Shape& shape,
+               DType dtype)
+      : got_(got), want_(want), wrong_(wrong), shape_(shape), dtype_(dtype), last_(got.size()) {
     while (first_ < last_ && !wrong_[first_]) ++first_;
     while (last_ > first_ && !wrong_[last_ - 1]) --last_;
   }
@@ -79,10 +82,29 @@ class WrongNumbers {
     return close ? "right to some six digits: computed in float, or with a constant of so few" : "";
   }
   std::string of_rubbish() const {
-    for (size_t i = 0; i < got_.size(); ++i) {
-      if (wrong_[i] && std::isfinite(got_[i]) && std::abs(got_[i]) > 1e30)
-        return "values that were never written (memory starts as rubbish), from " + place(first_) + " on";
+    const double fill = Values::unwritten(dtype_);
+    size_t first_unwritten = last_, unwritten = 0, huge = 0;
+    for (size_t i = last_; i-- > first_;) {
+      if (!wrong_[i]) continue;
+      if (std::abs(got_[i]) == fill) {
+        first_unwritten = i;
+        ++unwritten;
+      }
+      huge += std::isfinite(got_[i]) && std::abs(got_[i]) > 1e30;
     }
+    const std::string from_there = " from " + place(first_unwritten) + " on";
+    // Narrower elements, one after the other, end halfway.
+    const bool rest = last_ == got_.size() && unwritten == last_ - first_unwritten;
+    const bool half = first_unwritten > 1 && first_unwritten <= (last_ + 1) / 2;
+    if (size_of(dtype_) == 8 && rest && half && count_wrong(first_unwritten) == first_unwritten) {
+      return std::string("written in a dtype narrower than ") + name_of(dtype_) + ", and not at all" +
+             from_there + ": is the dtype passed on?";
+    }
+    // A byte may have that value by itself.
+    if (unwritten > 0 && (size_of(dtype_) > 1 || unwritten == count_wrong(last_)))
+      return "values that were never written (memory starts as rubbish)," + from_there;
+    if (huge > 0)
+      return "rubbish: bits of another dtype (is it passed on?), or values that were never written";
     return "";
   }
   std::string of_places() const {
@@ -111,6 +133,11 @@ class WrongNumbers {
     return "";
   }
 
+  size_t count_wrong(size_t end) const {
+    size_t count = 0;
+    for (size_t i = 0; i < end; ++i) count += wrong_[i];
+    return count;
+  }
   template <class F>
   bool every(F&& holds) const {
     for (size_t i = 0; i < got_.size(); ++i) {
@@ -125,6 +152,7 @@ class WrongNumbers {
   const Numbers &got_, &want_;
   const std::vector<bool>& wrong_;
   const Shape& shape_;
+  const DType dtype_;
   size_t first_ = 0, last_;  // where they begin and end
 };
 

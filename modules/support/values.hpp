@@ -60,7 +60,7 @@ class Values {
       strides_[d] = step;
       step *= shape[d] + (layout == Layout::gaps ? 1 : 0);
     }
-    bytes_.assign(static_cast<size_t>(step + 8) * size_of(dtype), 0x7b);
+    bytes_.assign(static_cast<size_t>(step + kSlack) * size_of(dtype), kUnwritten);
     if (layout != Layout::reversed || shape.numel() == 0) return;
     for (int d = 0; d < shape.size(); ++d) {
       first_ += (shape[d] - 1) * strides_[d];
@@ -91,12 +91,16 @@ class Values {
   Numbers numbers() {
 #if TINYTORCH_WITH_CUDA
     if (device_) {
-      backend::cuda::copy_bytes(bytes_.data(), cpu, device_.get(), kDevice, bytes_.size());
+      backend::cuda::copy_bytes(bytes_.data(), cpu, device_.get(), kDevice, size_on_device());
     }
 #endif
     Numbers out(static_cast<size_t>(shape_.numel()));
     for (size_t i = 0; i < out.size(); ++i) out[i] = get(static_cast<int64_t>(i));
     return out;
+  }
+  // What an element holds that nobody has written.
+  static double unwritten(DType dtype) {
+    return dtype == boolean ? kUnwritten : Values(dtype, {}).numbers()[0];
   }
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
@@ -109,6 +113,9 @@ class Values {
 #endif
 
  private:
+  static constexpr unsigned char kUnwritten = 0x7b;
+  static constexpr int64_t kSlack = 8;  // elements behind the last one; a device's memory has none
+
   int64_t element() const { return static_cast<int64_t>(size_of(dtype_)); }
   unsigned char* place_of(int64_t linear) {
     int64_t at = first_;
@@ -148,9 +155,13 @@ class Values {
   std::vector<unsigned char> bytes_;
 #if TINYTORCH_WITH_CUDA
   static constexpr Device kDevice{DeviceType::cuda, 0};
+  // The emulator sees the first access behind the end; an empty tensor has an address, too.
+  size_t size_on_device() const {
+    return bytes_.size() - static_cast<size_t>(shape_.numel() > 0 ? kSlack : 0) * size_of(dtype_);
+  }
   unsigned char* to_device() {
     if (!device_) {
-      const size_t size = bytes_.size();
+      const size_t size = size_on_device();
       device_ = {static_cast<unsigned char*>(backend::cuda::allocate(size, 0)),
                  [size](unsigned char* p) { backend::cuda::deallocate(p, size, 0); }};
       backend::cuda::copy_bytes(device_.get(), kDevice, bytes_.data(), cpu, size);

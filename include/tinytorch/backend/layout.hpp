@@ -33,7 +33,8 @@ inline Strides stretch(const View& v, const Shape& shape) {
 }
 
 // Drops dimensions of size 1 and merges neighbours wherever every view can be walked as one longer dimension.
-// All views must have the same rank; `shape` is theirs. One dimension, of size 1 if need be, always remains.
+// All views must have the same rank; `shape` is theirs. One dimension, of size 1 if need be, always remains,
+// and a scalar, rank 0, gains one: it becomes [1]. Nothing steps along a size of 1, so its stride is free.
 template <size_t kCount>
 void collapse(Shape& shape, Strides (&strides)[kCount], size_t count) {
   Shape merged;

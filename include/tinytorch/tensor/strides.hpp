@@ -95,7 +95,7 @@ inline std::optional<Strides> reshape_strides(const Shape& from, const Strides& 
 struct StridedShape {
   Shape shape;
   Strides strides;
-  int64_t first = 0;  // element number of the old view, by its strides, at which the new one begins
+  int64_t first = 0;  // offset of its first element from the old one's, in elements of memory
 };
 
 // Dimension d of the result is dimension order[d] of the old one; order names each once. A transpose is the
@@ -116,7 +116,7 @@ inline int64_t slice_position(int64_t position, int64_t size) {
 }
 
 // Every step-th index of dimension `dim` from `start` to below `stop`; 0 <= start <= stop <= its size and
-// step >= 1.
+// step >= 1. In memory it begins start * strides[dim] elements further on.
 inline StridedShape sliced(const Shape& shape, const Strides& strides, int dim, int64_t start, int64_t stop,
                            int64_t step) {
   StridedShape out{shape, strides, start * strides[dim]};

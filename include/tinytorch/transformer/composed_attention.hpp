@@ -31,14 +31,17 @@ inline void require_attention_shapes(const Tensor& q, const Tensor& k, const Ten
        loc);
 }
 
-// [B, G, S, D] -> [B, H, S, D]: each group as often as there are heads that read it.
+// [B, G, S, D] -> [B, H, S, D], H = heads: each group as often as there are heads that read it, side by side;
+// head h is group h / (H / G).
 inline Tensor repeat_groups(const Tensor& x, int64_t heads, TT_LOC) {
   const int64_t B = x.size(0), G = x.size(1), S = x.size(2), D = x.size(3);
   if (G == heads) return x;
   return x.unsqueeze(2, loc).expand({B, G, heads / G, S, D}, loc).reshape({B, heads, S, D}, loc);
 }
 
-// True where query t must not see key s, bool [T, S]; undefined when every query sees every key.
+// True where query t must not see key s, bool [T, S]; an undefined tensor, {}, when neither causal nor a
+// window (> 0) is asked for. Query t stands at position S - T + t, key s at s. Causal hides all keys of later
+// positions; a window hides those that are `window` or more positions away, to either side.
 inline Tensor hidden_keys(int64_t T, int64_t S, const AttentionOptions& options, Device device, TT_LOC) {
   if (!options.causal && options.window <= 0) return {};
   const Tensor queries = arange(S - T, S, 1, DType::i64, device, loc).unsqueeze(1, loc);  // positions [T, 1]
@@ -51,6 +54,10 @@ inline Tensor hidden_keys(int64_t T, int64_t S, const AttentionOptions& options,
   return hidden;
 }
 
+// The formula above, step by step; a scale of 0 stands for 1 / sqrt(D), and dropout draws from
+// default_generator(). Scores of hidden keys become -1e38, or -65504 in f16, its lowest number: finite, so
+// that a query without a key (there are some where T > S) has probabilities to erase and not 0 / 0. Where
+// T > S, those of hidden keys are filled with 0 after the softmax: the result of such a query is 0.
 inline Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                  const AttentionOptions& options = {}, TT_LOC) {
   require_attention_shapes(q, k, v, loc);
@@ -58,7 +65,6 @@ inline Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor&
   const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(D));
   Tensor scores = matmul(q * scale, repeat_groups(k, H, loc).t(loc), loc);  // [B, H, T, S]
 
-  // Finite, so that a query without a key has probabilities to erase and not 0 / 0.
   const double never = q.dtype() == DType::f16 ? -65504.0 : -1e38;
   const Tensor hidden = hidden_keys(T, S, options, q.device(), loc);
   if (hidden) scores = masked_fill(scores, hidden, never, loc);

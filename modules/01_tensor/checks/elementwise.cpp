@@ -125,7 +125,9 @@ TEST_CASE("1.4 where moves what is chosen, and only that") {
     Numbers want(holds.size());
     for (size_t i = 0; i < want.size(); ++i) want[i] = holds[i] != 0 ? yes[i] : no[i];
     cpu::where(out.view(), condition.view(), a.view(), b.view());
-    expect_close(std::string("where [4, 1, 5] then [3, 5] else [3, 1], ") + name_of(dtype), out, want);
+    expect_close(std::string("where [4, 1, 5] (with gaps) then [3, 5] (transposed) else [3, 1], ") +
+                     name_of(dtype) + ", into [4, 3, 5] (reversed)",
+                 out, want);
   }
   Values condition = Values::of(boolean, {3}, {1, 0, 1}), a = Values::of(f32, {3}, {1, NAN, 3});
   Values b = Values::of(f32, {3}, {HUGE_VAL, 2, NAN}), out(f32, {3});

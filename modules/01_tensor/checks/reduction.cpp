@@ -1,4 +1,5 @@
 #include <01_tensor/checks/reference.hpp>
+#include <limits>
 #include <tinytorch/backend/cpu/reduce.hpp>
 
 using namespace course;
@@ -20,6 +21,23 @@ const Kind kMax{ReduceFn::max, "max", -HUGE_VAL, [](double s, double v) { return
 const Kind kMin{ReduceFn::min, "min", HUGE_VAL, [](double s, double v) { return v < s ? v : s; }};
 const Kind kAny{ReduceFn::any, "any", 0, [](double s, double v) { return s != 0 || v != 0 ? 1.0 : 0.0; }};
 const Kind kAll{ReduceFn::all, "all", 1, [](double s, double v) { return s != 0 && v != 0 ? 1.0 : 0.0; }};
+
+// A double holds no such number: it would become 2^53.
+constexpr int64_t kExact = (int64_t{1} << 53) + 1;
+using Integers = std::vector<int64_t>;
+View view_of(Integers& x) { return {x.data(), i64, {static_cast<int64_t>(x.size())}, {1}}; }
+
+void check_exact(const Kind& kind, Integers x, int64_t want) {
+  Integers out{-1};
+  const bool flags[] = {true};
+  cpu::reduce(kind.fn, {out.data(), i64, {}, {}}, view_of(x), flags);
+  expect_equal(std::string(kind.name) + " of i64 " + shown(x) + ", exactly", out[0], want);
+}
+void check_running_sum(Integers x, const Integers& want, const std::string& why) {
+  Integers out(x.size(), -1);
+  cpu::cumsum(view_of(out), view_of(x), 0);
+  expect_equal("cumsum of i64 " + shown(x) + ", " + why, out, want);
+}
 
 using Which = std::vector<int>;  // dimensions that are reduced
 
@@ -118,6 +136,10 @@ TEST_CASE("1.5 integers are added up in 64 bits") {
   }
   check_reduce(kMin, Values::random(i64, {3, 5}, Layout::dense, -9e12, -8e12), i64, {1}, Layout::dense);
   check_reduce(kSum, Values::random(boolean, {50}, Layout::dense, 0, 2), i64, {0}, Layout::dense);
+  check_exact(kSum, {kExact}, kExact);
+  check_exact(kSum, {kExact - 1, 1}, kExact);
+  check_exact(kMax, {5, kExact, -kExact}, kExact);
+  check_exact(kMin, {5, kExact, -kExact}, -kExact);
 }
 
 TEST_CASE("1.5 sums are scaled, which makes a mean of them") {
@@ -179,4 +201,7 @@ TEST_CASE("1.5 running sums along any dimension") {
   for (size_t i = 0; i < want.size(); ++i) want[i] = static_cast<double>(0.1f) * static_cast<double>(i + 1);
   cpu::cumsum(out.view(), x.view(), 0);
   expect_close("cumsum of 40000 times 0.1 in f32", out, want);
+  check_running_sum({kExact - 1, 1, 1}, {kExact - 1, kExact, kExact + 1}, "exactly");
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+  check_running_sum({kLargest, 1}, {kLargest, std::numeric_limits<int64_t>::min()}, "which wraps");
 }

@@ -36,7 +36,8 @@ void check_zip(const Zip& zip, DType dtype, const Shape& of_a, const Shape& of_b
 }  // namespace
 
 TEST_CASE("1.9 two operands, element by element, in order") {
-  for (const int64_t n : {1, 31, 256, 257, 700}) check_zip(kSub, f32, {n}, {n}, {n});
+  // First one whose surplus threads leave its memory.
+  for (const int64_t n : {300, 1, 31, 256, 257, 700}) check_zip(kSub, f32, {n}, {n}, {n});
   for (const Zip& zip : {kDiv, kMaximum, kLess}) check_zip(zip, f32, {300}, {300}, {300});
 }
 

@@ -37,8 +37,16 @@ TEST_CASE("many readers are no race, until somebody writes: also one of them") {
     Cell cell;
     CHECK(note_read(cell, thread(0), kWord).thread == -1);
     CHECK(note_read(cell, thread(other), kWord).thread == -1);
-    CHECK(note_write(cell, thread(other), kWord).thread >= 0);
+    const Race race = note_write(cell, thread(other), kWord);
+    CHECK(race.thread == 0);  // not the writer itself, which has read last
+    CHECK(!race.wrote);
   }
+  Cell two_of_the_writers_warp;
+  for (const uint16_t reader : {uint16_t{0}, uint16_t{32}, uint16_t{33}}) {
+    note_read(two_of_the_writers_warp, thread(reader), kWord);
+  }
+  CHECK(note_write(two_of_the_writers_warp, thread(33, 1, 1), kWord).thread ==
+        0);  // lane 32's read is ordered
   Cell alone;
   CHECK(note_read(alone, thread(7), kWord).thread == -1);
   CHECK(note_write(alone, thread(7), kWord).thread == -1);
@@ -55,7 +63,7 @@ TEST_CASE("__syncwarp orders the lanes of a warp, and no others") {
   CHECK(note_write(readers, thread(2, 1, 1), kWord).thread == -1);
   note_read(readers, thread(1, 2), kWord);
   note_read(readers, thread(40, 2), kWord);
-  CHECK(note_write(readers, thread(40, 2, 1), kWord).thread >= 0);
+  CHECK(note_write(readers, thread(40, 2, 1), kWord).thread == 1);
 }
 
 TEST_CASE("atomics race with plain accesses alone; bytes of other threads are others") {

@@ -203,7 +203,8 @@ class AccessChecker {
            "a race in " + std::string(memory) +
                " between two threads of a block, without a barrier between them",
            std::string("\nagainst a ") + (race.wrote ? "write" : "read") + " by " +
-               sim::describe_thread(static_cast<unsigned>(race.thread)) + module_->lines_of(race.code));
+               sim::describe_thread(static_cast<unsigned>(race.thread)) +
+               (race.code ? module_->lines_of(race.code) : std::string()));
   }
   [[noreturn]] void report(const Access& a, const std::string& why, const std::string& other = "") {
     execution.active = false;

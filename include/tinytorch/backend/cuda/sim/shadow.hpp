@@ -16,6 +16,7 @@ struct Cell {
   uint32_t write_epoch = 0, read_epoch = 0;  // 0: never
   uint32_t write_code = 0, read_code = 0;    // where, as an offset in the program
   uint16_t writer = 0, reader = 0;           // threads of the block
+  uint16_t other_reader = 0;                 // if many: one before the reader; of another warp, if many_warps
   uint16_t write_warp_epoch = 0, read_warp_epoch = 0;
   uint8_t write_bytes = 0, read_bytes = 0;                      // one bit each
   bool atomic = false, many_lanes = false, many_warps = false;  // many: others than the reader have read, too
@@ -31,7 +32,7 @@ struct Toucher {
 struct Race {
   int thread = -1;
   bool wrote = false;
-  uint32_t code = 0;
+  uint32_t code = 0;  // 0: not known
 };
 
 inline bool unordered(const Toucher& now, uint16_t thread, uint16_t warp_epoch) {
@@ -48,6 +49,7 @@ inline Race note_read(Cell& cell, const Toucher& now, uint8_t bytes) {
   const Race race = after_write(cell, now, bytes);
   const bool again = cell.read_epoch == now.epoch && cell.reader != now.thread;
   const bool same_warp = cell.reader / kLanes == now.thread / kLanes;
+  if (again && !(same_warp && cell.many_warps)) cell.other_reader = cell.reader;
   cell.many_warps = cell.read_epoch == now.epoch && (cell.many_warps || (again && !same_warp));
   // Reads before the warp's last __syncwarp are ordered.
   cell.many_lanes = cell.read_epoch == now.epoch && cell.read_warp_epoch == now.warp_epoch && same_warp &&
@@ -63,10 +65,13 @@ inline Race note_read(Cell& cell, const Toucher& now, uint8_t bytes) {
 inline Race note_write(Cell& cell, const Toucher& now, uint8_t bytes) {
   Race race = after_write(cell, now, bytes);
   if (race.thread < 0 && cell.read_epoch == now.epoch && cell.read_bytes == bytes) {
-    const bool raced = cell.many_warps || unordered(now, cell.reader, cell.read_warp_epoch) ||
-                       (cell.many_lanes && cell.reader / kLanes == now.thread / kLanes &&
-                        cell.read_warp_epoch == now.warp_epoch);
-    if (raced) race = {cell.reader, false, cell.read_code};
+    const bool other = cell.many_warps || (cell.many_lanes && cell.reader / kLanes == now.thread / kLanes &&
+                                           cell.read_warp_epoch == now.warp_epoch);
+    if (unordered(now, cell.reader, cell.read_warp_epoch)) {
+      race = {cell.reader, false, cell.read_code};
+    } else if (other) {
+      race = {cell.other_reader, false, 0};
+    }
   }
   cell.write_epoch = now.epoch;
   cell.write_code = now.code;

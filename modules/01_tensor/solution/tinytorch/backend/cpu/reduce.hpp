@@ -101,10 +101,11 @@ A neutral(ReduceFn fn) {
   }
 }
 
-// The result so far, joined by one more value. NaN wins in max and min, whether it comes first or later: no
-// comparison with NaN is true. any and all give 0 or 1, and a value is true when it is not 0. Integer sums
-// and products wrap, which a + b does not promise and binary_value<BinaryFn::add> (backend/functors.hpp)
-// does.
+// The result so far, joined by one more value; sum_square adds value * value. NaN wins in max and min,
+// whether it comes first or later: no comparison with NaN is true. any and all give 0 or 1, and a value is
+// true when it is not 0. Integer sums and products wrap, which a + b does not promise and
+// binary_value<BinaryFn::add>(a, b, A(0)) does (backend/functors.hpp; its third argument is for other
+// functions).
 template <class A>
 A join(ReduceFn fn, A so_far, A value) {
   switch (fn) {
@@ -125,8 +126,9 @@ A join(ReduceFn fn, A so_far, A value) {
   }
 }
 
-// Every element of out: fn over the values that Split gives for it, then times `scale`. A sum of n values
-// costs n additions, and reads each value once.
+// Every element of out: fn over the values that Split gives for it, then times `scale`. Where scale is 1, an
+// integer result is stored exactly; a double holds integers up to 2^53 alone. A sum of n values costs n
+// additions, and reads each value once.
 template <class A>
 void reduce_in(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale) {
   const Split split(x, reduced);
@@ -156,6 +158,7 @@ int64_t position_of_extreme(const View& values, bool largest) {
 }
 
 // to[i] = values[0] + ... + values[i]. The sum is kept in A: what is rounded to out's type is not added to.
+// A sum of integers wraps, as in join.
 template <class A>
 void running_sum(const View& to, const View& values) {
   A sum = A(0);

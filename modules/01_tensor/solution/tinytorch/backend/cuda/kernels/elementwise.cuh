@@ -82,6 +82,8 @@ __device__ __forceinline__ C apply(BinaryFn fn, C a, C b, C p0) {
 
 // out = fn(x): operand 0 of o is out, operand 1 is x, o.count is the number of elements. A thread computes
 // the element of its own number, if there is one: the last block has more threads than elements are left.
+// The number is counted in 64 bits: blockIdx.x and blockDim.x are of 32, and so is their product, which
+// wraps in a tensor of more than 2^32 elements.
 //   element<C>(o, 1, i)      element i of x, in the compute type
 //   apply(fn, x, p0, p1)     what becomes of it
 //   put_element(o, i, y)     stored as element i of out
@@ -115,7 +117,7 @@ void unary(UnaryFn fn, const View& out, const View& x, double p0, double p1) {
 // --- a zip: two operands ---
 
 // out = fn(a, b): operand 0 of o is out, operands 1 and 2 are a and b. element() finds each of them by its
-// own strides, which are 0 where it is broadcast.
+// own strides, which are 0 where it is broadcast. Threads are counted as in map_kernel, in 64 bits.
 template <class C>
 static __global__ void __launch_bounds__(kBlock)
     zip_kernel(const __grid_constant__ Operands<3> o, BinaryFn fn, C p0) {
