@@ -1,10 +1,12 @@
 // Reduction kernels called directly: long inputs, strided outputs, NaN, wide integer sums, thread
 // independence.
 #include <doctest/doctest.h>
+#include <limits>
 
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
+#include <limits>
 #include <tinytorch/backend/cpu/reduce.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/random.hpp>
@@ -152,4 +154,11 @@ TEST_CASE("cumsum along a strided dimension") {
   std::vector<int64_t> out(6);
   cpu::cumsum({out.data(), tt::i64, {2, 3}, {3, 1}}, {x.data(), tt::i32, {2, 3}, {1, 2}}, 0);
   CHECK(out == std::vector<int64_t>{1, 3, 5, 3, 7, 11});
+}
+
+TEST_CASE("cumsum of integers wraps") {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  std::vector<int64_t> x{kMost, 1, 1}, out(3);
+  cpu::cumsum({out.data(), tt::i64, {3}, {1}}, {x.data(), tt::i64, {3}, {1}}, 0);
+  CHECK(out == std::vector<int64_t>{kMost, -kMost - 1, -kMost});
 }

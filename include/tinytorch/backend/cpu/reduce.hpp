@@ -349,9 +349,10 @@ TT_API void cumsum(const View& out, const View& x, int dim) {
                    int64_t index[kMaxRank];
                    for (int64_t r = begin; r < end; ++r) {
                      pack(row.data(), from.values_of(r, index), 0, from.length);
-                     Accumulator<T> running = 0;
+                     using A = Accumulator<T>;
+                     A running = 0;  // integers wrap
                      for (size_t i = 0; i < row.size(); ++i)
-                       sums[i] = running += static_cast<Accumulator<T>>(row[i]);
+                       sums[i] = running = binary_value<BinaryFn::add>(running, A(row[i]), A(0));
                      unpack(to.values_of(r, index), 0, sums.data(), from.length);
                    }
                  });
