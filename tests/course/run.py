@@ -7,7 +7,9 @@ emulator counts; times are not judged here. Prints `ok - ` or `not ok - ` lines;
   python3 tests/course/run.py --device cuda      CUDA tasks alone, on the GPU, without the wrong answers that it passes over
 """
 import argparse
+import datetime
 import os
+import random
 import re
 import sys
 import tempfile
@@ -48,8 +50,8 @@ def library_header(task, folder):
     return [folder]
 
 
-def prove(task, device, folder, shop, library_too):
-    """[(name, good, why)]"""
+def prove(task, device, folder, shop, most_wrong):
+    """[(name, good, why)]; of the wrong answers at most so many, others every day."""
     module, rows = task.module, []
 
     def verdict(name, texts):
@@ -65,12 +67,13 @@ def prove(task, device, folder, shop, library_too):
     else:
         good = starter.stage == "failed"
     rows.append((f"{task.id} starter compiles and fails by name", good, f"{starter.stage}: {starter.text}"))
-    if library_too:
-        student = library_header(task, folder / f"{task.slug}-library-header")
-        library = shop.check(task, student, device=device, name=f"{task.slug}-library", clean=not task.bodies)
-        rows.append((f"{task.id} library passes", library.passed, f"{library.stage}: {library.text}"))
+    student = library_header(task, folder / f"{task.slug}-library-header")
+    library = shop.check(task, student, device=device, name=f"{task.slug}-library", clean=not task.bodies)
+    rows.append((f"{task.id} library passes", library.passed, f"{library.stage}: {library.text}"))
     answers = module.wrong_answers(task)
     rows.append((f"{task.id} has at least two wrong answers", len(answers) >= 2, f"{len(answers)}"))
+    if most_wrong is not None:
+        answers = random.Random(f"{datetime.date.today()} {task.id}").sample(answers, min(most_wrong, len(answers)))
     for name, texts, silent in answers:
         if silent and device == "cuda":
             continue
@@ -154,6 +157,7 @@ def main():
     options.add_argument("--only", action="append", default=[])
     options.add_argument("--device", choices=("sim", "cuda"), default="sim")
     options.add_argument("--whole", action="append", default=[], metavar="NN", help="only this: solutions 01 to NN together, and NN alone with the library up to it")
+    options.add_argument("--wrong", type=int, metavar="N", help="only N wrong answers of each task, drawn anew every day")
     options.add_argument("--speed", action="store_true", help="of the tasks, only their speed points")
     options.add_argument("--show", action="store_true", help="what each wrong answer is told")
     options.add_argument("--build", default=str(ROOT / "build" / "course"))
@@ -169,7 +173,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=shop.jobs) as pool:
         jobs = []
         if not options.whole:
-            jobs += [pool.submit(prove, t, options.device, Path(folder), shop, True) for t in tasks if not options.speed]
+            jobs += [pool.submit(prove, t, options.device, Path(folder), shop, options.wrong) for t in tasks if not options.speed]
             jobs += [pool.submit(prove_speed, t, options.device, Path(folder), shop) for t in tasks if t.speed and options.device == "sim"]
         if options.whole or not (options.only or options.speed or options.device == "cuda"):
             chosen = [m for m in modules if m.tasks and (not options.whole or m.number in options.whole)]
