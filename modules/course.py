@@ -285,6 +285,8 @@ class Verdict:
 
 # The emulator learns of every access by the calls that the thread sanitizer inserts.
 SIM_FLAGS = ["-O1", "-fsanitize=thread"]
+# For the linker: the library's kernels stand in the task's object and in the one that helps it.
+TWICE_DEFINED = ["-Xlinker", "-zmuldefs"]
 
 
 class Workshop:
@@ -424,8 +426,7 @@ class Workshop:
         if not failed:
             failed, objects = self.build(jobs + library)
         program = self.folder / place
-        # The library's kernels stand in the task's object and in the one that helps it.
-        failed = failed or self.link(objects, program, device, [] if student else ["-Xlinker", "-zmuldefs"])
+        failed = failed or self.link(objects, program, device, [] if student else TWICE_DEFINED)
         if failed:
             text = lacking(task, student, failed.text) or failed.text
             return Verdict(task, "compile", text, seconds=time.monotonic() - began)
@@ -452,8 +453,7 @@ class Workshop:
         if device != "cpu":
             jobs += self.kernels(task, student, below, device, place) + self.runtime(device)
         failed, objects = self.build(jobs)
-        # The library's kernels stand in the task's object and in the one that helps it.
-        more = ["-fopenmp"] if device == "cpu" else [] if student else ["-Xlinker", "-zmuldefs"]
+        more = ["-fopenmp"] if device == "cpu" else [] if student else TWICE_DEFINED
         return failed or self.link(objects, self.folder / place, device, more), self.folder / place
 
     def kernels(self, task, student, below, device, place, more=()):

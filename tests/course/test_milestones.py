@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "modules"), str(ROOT / "tests" / "course")]
 import course
 import lessons
+from run import headers
 
 INCLUDE = ROOT / "include"
 FOLDER = Path(os.environ.get("TINYTORCH_SIM_BUILD", ROOT / "build" / "sim"))
@@ -162,8 +163,7 @@ class Milestones(unittest.TestCase):
             root = lessons.clone(Path(folder))
             modules = [m for m in course.Course().modules if m.tasks]
             for module in modules:
-                for path in module.files():
-                    course.write_whole(root / "modules" / module.id / "student" / path, module.whole(path))
+                headers(root / "modules" / module.id / "student", module, {})
             build = root / "build" / "student"
             must(["cmake", "-S", root, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DTINYTORCH_FUZZ=OFF",
                   "-DTINYTORCH_STUDENT=" + ";".join(m.id for m in modules)])
