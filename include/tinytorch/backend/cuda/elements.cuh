@@ -34,6 +34,24 @@ struct Stored {
     }
     static_cast<C*>(data)[at] = x;
   }
+  // Neighbours, by the widest accesses that hold them: `at` is a multiple of kCount, the data begins at one of
+  // 16 bytes.
+  template <int kCount>
+  __device__ __forceinline__ void read(C (&x)[kCount], int64_t at) const {
+    if constexpr (std::is_same_v<C, float>) {
+      if (dtype == DType::bf16) return load(x, static_cast<const BFloat16*>(data) + at);
+      if (dtype == DType::f16) return load(x, static_cast<const Half*>(data) + at);
+    }
+    load(x, static_cast<const C*>(data) + at);
+  }
+  template <int kCount>
+  __device__ __forceinline__ void write(int64_t at, const C (&x)[kCount]) const {
+    if constexpr (std::is_same_v<C, float>) {
+      if (dtype == DType::bf16) return store(static_cast<BFloat16*>(data) + at, x);
+      if (dtype == DType::f16) return store(static_cast<Half*>(data) + at, x);
+    }
+    store(static_cast<C*>(data) + at, x);
+  }
   // x as it will be read back.
   __device__ __forceinline__ C rounded(C x) const {
     if constexpr (std::is_same_v<C, float>) {
