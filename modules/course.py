@@ -362,6 +362,11 @@ class Workshop:
             jobs.append((self.generated(f"{part}.cpp", text), f"library-{key_of(student)}/{device}-{part}.o", flags))
         return jobs
 
+    def support(self, device, names=("main", "check", "pattern", "values", "precompiled")):
+        """What checks and speed programs share, which no header of a student's enters."""
+        flags = [*self.base_flags(device), "-O1", f"-I{self.include}", f"-I{MODULES}"]
+        return [(MODULES / "support" / f"{n}.cpp", f"support/{n}-{device}.o", flags) for n in names]
+
     def runtime(self, device):
         """What launches kernels, without any kernel."""
         text = "#include <tinytorch/backend/cuda/runtime.cuh>\n#include <tinytorch/backend/cuda/fault.cuh>\n"
@@ -412,8 +417,7 @@ class Workshop:
         own = place  # a check of kernels calls them through the launchers' declarations: it is the same for every answer
         if task.device == "cuda":
             own, include, task_flags = f"checks/{task.slug}-{device}", self.include_flags([]), defines
-        jobs = [(MODULES / "support" / "main.cpp", f"main-{device}.o", [*flags[:-1], "-O0", f"-I{self.include}", f"-I{MODULES}"]),
-                (task.check, f"{own}.o", [*flags, *use_header, *task_flags, *include])]
+        jobs = [*self.support(device), (task.check, f"{own}.o", [*flags, *use_header, *task_flags, *include])]
         if task.device == "cuda":
             header, use_header = self.precompiled("precompiled_kernels", device, SIM_FLAGS)
             quick = device == "sim" and not clean  # `clean`: with all headers of the student's, those below them as well
@@ -449,7 +453,7 @@ class Workshop:
         flags = [*self.base_flags(device), "-w", "-O3", "-fno-math-errno", "-fno-trapping-math"]
         flags += ["-march=native", "-fopenmp"] if device == "cpu" else []
         jobs = [(MODULES / "support" / "speed_main.cpp", f"{place}-main.o", [*flags, *include]),
-                (task.speed_program, f"{place}.o", [*flags, *include])]
+                (task.speed_program, f"{place}.o", [*flags, *include]), *self.support(device, ["values"])]
         if device != "cpu":
             jobs += self.kernels(task, student, below, device, place) + self.runtime(device)
         failed, objects = self.build(jobs)
