@@ -28,9 +28,9 @@ void expect_equal(const std::string& what, const Got& got, const Want& want) {
 void expect(const std::string& what, bool holds, const std::string& why = "");
 
 struct Tolerance {
-  DType dtype = f32;      // in which the result is stored
-  double roundings = 4;   // of the arithmetic (f32 for 16-bit types) at magnitude `scale`
-  double scale = 1;       // size of the terms that were added up
+  DType dtype = f32;     // in which the result is stored
+  double roundings = 4;  // of the arithmetic (f32 for 16-bit types) at magnitude `scale`
+  double scale = 1;      // size of the terms that were added up
 };
 
 void expect_close(const std::string& what, const Numbers& got, const Numbers& want, const Shape& shape,

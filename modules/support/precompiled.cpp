@@ -6,6 +6,7 @@ template class vector<float>;
 template class vector<double>;
 template class vector<int>;
 template class vector<int64_t>;
+template class vector<bool>;
 template class vector<byte>;
 template class vector<string>;
 template class map<string, vector<double>>;

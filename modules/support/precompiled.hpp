@@ -20,6 +20,8 @@
 #include <sstream>
 #include <string>
 #include <support/check.hpp>
+#include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -30,6 +32,7 @@ extern template class vector<float>;
 extern template class vector<double>;
 extern template class vector<int>;
 extern template class vector<int64_t>;
+extern template class vector<bool>;
 extern template class vector<byte>;
 extern template class vector<string>;
 extern template class map<string, vector<double>>;

@@ -17,12 +17,22 @@ TEST_CASE("the CUDA switch is part of every name") {
 
 TEST_CASE("bodies are seen exactly when nothing compiled them before") {
 #ifdef TINYTORCH_COMPILED
-  CHECK(TT_BACKEND_BODIES == 0);
-  CHECK(TT_TENSOR_BODIES == 0);
+  constexpr bool kExpected = false;
 #else
-  CHECK(TT_BACKEND_BODIES == 1);
-  CHECK(TT_TENSOR_BODIES == 1);
+  constexpr bool kExpected = true;
 #endif
+#if TT_BODIES(BACKEND) && TT_BODIES(TENSOR) && TT_BODIES(LAYERS)
+  constexpr bool kAll = true;
+#else
+  constexpr bool kAll = false;
+#endif
+#if TT_BODIES(BACKEND) || TT_BODIES(TENSOR) || TT_BODIES(LAYERS)
+  constexpr bool kAny = true;
+#else
+  constexpr bool kAny = false;
+#endif
+  CHECK(kAll == kExpected);
+  CHECK(kAny == kExpected);
 }
 
 TEST_CASE("version is major.minor.patch") {

@@ -133,8 +133,9 @@ class Milestones(unittest.TestCase):
     def compiled_again(self, name, header, folder):
         """The objects that hold what the header defines, made from the copy."""
         part = header.parts[1]
-        if part in ("layers", "transformer"):
-            unit, source = name, None
+        if part in ("layers", "transformer"):  # in the library are the functions below TT_BODIES, in the program all others
+            in_library = "#if TT_BODIES" in (INCLUDE / header).read_text()
+            unit, source = "layers_bodies" if in_library else name, None
         elif "cuda" in header.parts:  # its kernels alone; the linker takes the first definition of each
             unit, source = "cuda_bodies", folder / "kernels.cpp"
             source.write_text(f"#include <{header}>\n")

@@ -115,7 +115,7 @@ class Checking(Clone):
     def test_a_header_copied_from_the_library_is_told_what_it_lacks(self):
         header = "01_tensor/student/tinytorch/backend/cpu/elementwise.hpp"
         self.solve("1.4")
-        self.edit("#if TT_BACKEND_BODIES || defined(TINYTORCH_TASK)", "#if TT_BACKEND_BODIES", header)
+        self.edit("#if TT_BODIES(BACKEND) || defined(TINYTORCH_TASK)", "#if TT_BODIES(BACKEND)", header)
         self.assertIn("its functions would be left out", self.tt("check", "1.4", code=1))
 
     def test_an_error_of_the_compiler_is_shown_with_its_line(self):

@@ -23,7 +23,7 @@ TT_API void backward(const Tensor& result, const Tensor& gradient = {}, bool ret
 
 }  // namespace tinytorch::inline TT_BUILD
 
-#if TT_TENSOR_BODIES
+#if TT_BODIES(TENSOR)
 #include <algorithm>
 #include <tinytorch/tensor/members.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>

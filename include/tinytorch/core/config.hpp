@@ -2,7 +2,7 @@
 //
 // One set of headers is used in two ways:
 //   header-only (default)   every function is `inline`; nothing to link.
-//   TINYTORCH_COMPILED      backend and tensor functions are only declared here and were compiled once into
+//   TINYTORCH_COMPILED      most functions are only declared here and were compiled once into
 //                           a library (CMake target tinytorch::compiled), so a user's file builds in a
 //                           second.
 // TINYTORCH_WITH_CUDA (0 or 1) alone decides what code exists. It names an inline namespace, so objects
@@ -27,29 +27,19 @@
 #define TT_BUILD cpu_only
 #endif
 
-// TT_API marks a non-template function of backend/ or tensor/. TT_BACKEND_BODIES and TT_TENSOR_BODIES say
-// whether this translation unit sees the definitions; the library's own two files define
-// TINYTORCH_IMPLEMENT_*.
+// TT_API marks a function that the compiled library holds. TT_BODIES(part) says whether this translation unit
+// sees the definitions of a part; the library's own files, one for each, define TINYTORCH_IMPLEMENT_<part> as 1.
+//   BACKEND   backend/cpu       TENSOR   tensor, autograd       LAYERS   layers, and the formats they save in
 #ifdef TINYTORCH_COMPILED
 #ifdef TINYTORCH_REPLACEABLE  // a task's own functions, linked beside the compiled library, win over the library's
 #define TT_API __attribute__((weak))
 #else
 #define TT_API
 #endif
-#ifdef TINYTORCH_IMPLEMENT_BACKEND
-#define TT_BACKEND_BODIES 1
-#else
-#define TT_BACKEND_BODIES 0
-#endif
-#ifdef TINYTORCH_IMPLEMENT_TENSOR
-#define TT_TENSOR_BODIES 1
-#else
-#define TT_TENSOR_BODIES 0
-#endif
+#define TT_BODIES(part) TINYTORCH_IMPLEMENT_##part
 #else
 #define TT_API inline
-#define TT_BACKEND_BODIES 1
-#define TT_TENSOR_BODIES 1
+#define TT_BODIES(part) 1
 #endif
 
 #ifdef __CUDACC__

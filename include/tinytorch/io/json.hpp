@@ -67,6 +67,18 @@ class Json {
   Value value_ = nullptr;
 };
 
+// Parses the whole of `text`. TT-IO-03 with the byte position when it is not JSON, TT-IO-06 above a limit.
+TT_API Json parse_json(Bytes text, const std::string& name = "JSON text", const JsonLimits& limits = {},
+                       TT_LOC);
+
+// `text` as a JSON string with its quotes. `text` is UTF-8.
+TT_API std::string to_json_string(std::string_view text);
+
+}  // namespace tinytorch::inline TT_BUILD
+
+#if TT_BODIES(LAYERS)
+namespace tinytorch::inline TT_BUILD {
+
 namespace io {
 
 class JsonParser {
@@ -274,15 +286,12 @@ class JsonParser {
 
 }  // namespace io
 
-// Parses the whole of `text`. TT-IO-03 with the byte position when it is not JSON, TT-IO-06 above a limit.
-inline Json parse_json(Bytes text, const std::string& name = "JSON text", const JsonLimits& limits = {},
-                       TT_LOC) {
+TT_API Json parse_json(Bytes text, const std::string& name, const JsonLimits& limits, Loc loc) {
   const io::Source source{name, "JSON", loc};
   return io::JsonParser(as_text(text), source, limits).run();
 }
 
-// `text` as a JSON string with its quotes. `text` is UTF-8.
-inline std::string to_json_string(std::string_view text) {
+TT_API std::string to_json_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto u = static_cast<unsigned char>(c);
@@ -301,3 +310,4 @@ inline std::string to_json_string(std::string_view text) {
 }
 
 }  // namespace tinytorch::inline TT_BUILD
+#endif

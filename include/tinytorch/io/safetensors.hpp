@@ -10,13 +10,35 @@
 #pragma once
 
 #include <map>
-#include <tinytorch/io/file.hpp>
-#include <tinytorch/io/json.hpp>
+#include <tinytorch/io/bytes.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
 using TensorMap = std::map<std::string, Tensor>;
 using Metadata = std::map<std::string, std::string>;
+
+// All tensors of a file held in memory; `metadata`, when given, receives the file's own texts.
+TT_API TensorMap parse_safetensors(Bytes bytes, const std::string& name = "safetensors data",
+                                   Metadata* metadata = nullptr, TT_LOC);
+
+// All tensors of the file, on the CPU, by name. TT-IO-04 names a dtype that this library lacks.
+TT_API TensorMap load_safetensors(const std::string& path, Metadata* metadata = nullptr, TT_LOC);
+
+// The bytes that save_safetensors writes.
+TT_API std::vector<std::byte> to_safetensors(const TensorMap& tensors, const Metadata& metadata = {}, TT_LOC);
+
+// Writes tensors (on the CPU, any strides) and texts. The old file stays whole until the new one is complete.
+TT_API void save_safetensors(const std::string& path, const TensorMap& tensors, const Metadata& metadata = {},
+                             TT_LOC);
+
+}  // namespace tinytorch::inline TT_BUILD
+
+#if TT_BODIES(LAYERS)
+
+#include <tinytorch/io/file.hpp>
+#include <tinytorch/io/json.hpp>
+
+namespace tinytorch::inline TT_BUILD {
 
 namespace io {
 
@@ -164,14 +186,14 @@ class SafetensorsReader {
   const Source& source_;
 };
 
-inline size_t write_rank(DType dtype) {
+TT_API size_t write_rank(DType dtype) {
   size_t i = 0;
   while (kSafetensorsTypes[i].dtype != dtype) ++i;
   return i;
 }
 
 // The tensors in the order of writing, and the header that describes them.
-inline std::string safetensors_header(std::vector<const TensorMap::value_type*>& order,
+TT_API std::string safetensors_header(std::vector<const TensorMap::value_type*>& order,
                                       const Metadata& metadata) {
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
     return write_rank(a->second.dtype()) < write_rank(b->second.dtype());
@@ -197,7 +219,7 @@ inline std::string safetensors_header(std::vector<const TensorMap::value_type*>&
   return header;
 }
 
-inline void check_saved_names(const TensorMap& tensors, const Metadata& metadata, Loc loc) {
+TT_API void check_saved_names(const TensorMap& tensors, const Metadata& metadata, Loc loc) {
   const auto check = [&](const std::string& text, const char* what, bool reserved = false) {
     if (find_invalid_utf8(text) != text.size() || reserved) {
       fail("TT-IO-02",
@@ -212,22 +234,6 @@ inline void check_saved_names(const TensorMap& tensors, const Metadata& metadata
     check(text, "the metadata text");
   }
 }
-
-}  // namespace io
-
-// All tensors of a file held in memory; `metadata`, when given, receives the file's own texts.
-inline TensorMap parse_safetensors(Bytes bytes, const std::string& name = "safetensors data",
-                                   Metadata* metadata = nullptr, TT_LOC) {
-  const io::Source source{name, "safetensors", loc};
-  return io::SafetensorsReader(bytes, source).run(metadata);
-}
-
-// All tensors of the file, on the CPU, by name. TT-IO-04 names a dtype that this library lacks.
-inline TensorMap load_safetensors(const std::string& path, Metadata* metadata = nullptr, TT_LOC) {
-  return parse_safetensors(read_file(path, uint64_t{1} << 40, loc), path, metadata, loc);
-}
-
-namespace io {
 
 // Hands the file's pieces to write(Bytes), in order.
 template <class Write>
@@ -245,20 +251,27 @@ void write_safetensors(const TensorMap& tensors, const Metadata& metadata, Loc l
 
 }  // namespace io
 
-// The bytes that save_safetensors writes.
-inline std::vector<std::byte> to_safetensors(const TensorMap& tensors, const Metadata& metadata = {},
-                                             TT_LOC) {
+TT_API TensorMap parse_safetensors(Bytes bytes, const std::string& name, Metadata* metadata, Loc loc) {
+  const io::Source source{name, "safetensors", loc};
+  return io::SafetensorsReader(bytes, source).run(metadata);
+}
+
+TT_API TensorMap load_safetensors(const std::string& path, Metadata* metadata, Loc loc) {
+  return parse_safetensors(read_file(path, uint64_t{1} << 40, loc), path, metadata, loc);
+}
+
+TT_API std::vector<std::byte> to_safetensors(const TensorMap& tensors, const Metadata& metadata, Loc loc) {
   std::vector<std::byte> out;
   io::write_safetensors(tensors, metadata, loc, [&](Bytes piece) { io::append(out, piece); });
   return out;
 }
 
-// Writes tensors (on the CPU, any strides) and texts. The old file stays whole until the new one is complete.
-inline void save_safetensors(const std::string& path, const TensorMap& tensors, const Metadata& metadata = {},
-                             TT_LOC) {
+TT_API void save_safetensors(const std::string& path, const TensorMap& tensors, const Metadata& metadata,
+                             Loc loc) {
   AtomicFile file(path, loc);
   io::write_safetensors(tensors, metadata, loc, [&](Bytes piece) { file.write(piece); });
   file.commit();
 }
 
 }  // namespace tinytorch::inline TT_BUILD
+#endif

@@ -10,10 +10,6 @@
 // whole.
 #pragma once
 
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <tinytorch/io/safetensors.hpp>
 #include <tinytorch/layers/batch_source.hpp>
 #include <tinytorch/layers/optimizer.hpp>
 
@@ -29,16 +25,37 @@ struct RunState {
   double loss_sum = 0, metric_sum = 0;
 };
 
+// The model's state_dict under "model.", the optimizer's under "optimizer.", and metadata_of(loader, run).
+TT_API void save_checkpoint(const std::string& path, const Module& model, const Optimizer& optimizer,
+                            const BatchSource& loader, const RunState& run, TT_LOC);
+
+// Restores model, optimizer, loader position and the default generator, and returns the run's numbers. The model,
+// optimizer and loader must be built as they were. What does not fit is named (require_fit, require_same_entries),
+// before anything has been changed.
+TT_API RunState load_checkpoint(const std::string& path, Module& model, Optimizer& optimizer,
+                                BatchSource& loader, TT_LOC);
+
+}  // namespace tinytorch::inline TT_BUILD
+
+#if TT_BODIES(LAYERS)
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <tinytorch/io/safetensors.hpp>
+
+namespace tinytorch::inline TT_BUILD {
+
 inline constexpr const char* kCheckpointFormat = "tinytorch-checkpoint-1";
 
 namespace checkpoint {
 
-inline std::string exact(double value) {
+TT_API std::string exact(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%a", value);
   return text;
 }
-inline const std::string& field(const Metadata& metadata, const std::string& key, const std::string& path,
+TT_API const std::string& field(const Metadata& metadata, const std::string& key, const std::string& path,
                                 Loc loc) {
   const auto found = metadata.find(key);
   if (found == metadata.end()) {
@@ -59,20 +76,20 @@ T number(const Metadata& metadata, const std::string& key, const std::string& pa
   }
   return value;
 }
-inline int64_t integer(const Metadata& m, const std::string& key, const std::string& path, Loc loc) {
+TT_API int64_t integer(const Metadata& m, const std::string& key, const std::string& path, Loc loc) {
   return number<int64_t>(m, key, path, loc,
                          [](const char* s, char** end) { return std::strtoll(s, end, 10); });
 }
-inline uint64_t natural(const Metadata& m, const std::string& key, const std::string& path, Loc loc) {
+TT_API uint64_t natural(const Metadata& m, const std::string& key, const std::string& path, Loc loc) {
   return number<uint64_t>(m, key, path, loc,
                           [](const char* s, char** end) { return std::strtoull(s, end, 10); });
 }
-inline double real(const Metadata& m, const std::string& key, const std::string& path, Loc loc) {
+TT_API double real(const Metadata& m, const std::string& key, const std::string& path, Loc loc) {
   return number<double>(m, key, path, loc, [](const char* s, char** end) { return std::strtod(s, end); });
 }
 
 // Everything of a run that is a number, and back.
-inline Metadata metadata_of(const BatchSource& loader, const RunState& run) {
+TT_API Metadata metadata_of(const BatchSource& loader, const RunState& run) {
   return {
       {"format", kCheckpointFormat},
       {"step", std::to_string(run.step)},
@@ -86,7 +103,7 @@ inline Metadata metadata_of(const BatchSource& loader, const RunState& run) {
       {"epoch.metric_sum", exact(run.metric_sum)},
   };
 }
-inline RunState run_of(const Metadata& m, const std::string& path, Loc loc) {
+TT_API RunState run_of(const Metadata& m, const std::string& path, Loc loc) {
   RunState run;
   run.step = integer(m, "step", path, loc);
   run.loader = {integer(m, "loader.epoch", path, loc), integer(m, "loader.batch", path, loc)};
@@ -97,7 +114,7 @@ inline RunState run_of(const Metadata& m, const std::string& path, Loc loc) {
   return run;
 }
 // A file that is no checkpoint: TT-CKPT-01. One of a loader with other data or options: TT-CKPT-02.
-inline void require_fit(const Metadata& m, const BatchSource& loader, const std::string& path, Loc loc) {
+TT_API void require_fit(const Metadata& m, const BatchSource& loader, const std::string& path, Loc loc) {
   const std::string format = field(m, "format", path, loc);
   if (format != kCheckpointFormat) {
     fail("TT-CKPT-01", path + ": expected the format " + kCheckpointFormat + ", found '" + format + "'", loc);
@@ -111,7 +128,7 @@ inline void require_fit(const Metadata& m, const BatchSource& loader, const std:
   }
 }
 // The tensors whose names begin with `prefix`, without it.
-inline StateDict entries_under(const TensorMap& tensors, const std::string& prefix) {
+TT_API StateDict entries_under(const TensorMap& tensors, const std::string& prefix) {
   StateDict found;
   for (const auto& [name, tensor] : tensors) {
     if (name.rfind(prefix, 0) == 0) found.emplace(name.substr(prefix.size()), tensor);
@@ -121,20 +138,16 @@ inline StateDict entries_under(const TensorMap& tensors, const std::string& pref
 
 }  // namespace checkpoint
 
-// The model's state_dict under "model.", the optimizer's under "optimizer.", and metadata_of(loader, run).
-inline void save_checkpoint(const std::string& path, const Module& model, const Optimizer& optimizer,
-                            const BatchSource& loader, const RunState& run, TT_LOC) {
+TT_API void save_checkpoint(const std::string& path, const Module& model, const Optimizer& optimizer,
+                            const BatchSource& loader, const RunState& run, Loc loc) {
   StateDict tensors;
   for (const auto& [name, tensor] : model.state_dict()) tensors.emplace("model." + name, tensor);
   for (const auto& [name, tensor] : optimizer.state_dict()) tensors.emplace("optimizer." + name, tensor);
   save_safetensors(path, tensors, checkpoint::metadata_of(loader, run), loc);
 }
 
-// Restores model, optimizer, loader position and the default generator, and returns the run's numbers. The model,
-// optimizer and loader must be built as they were. What does not fit is named (require_fit, require_same_entries),
-// before anything has been changed.
-inline RunState load_checkpoint(const std::string& path, Module& model, Optimizer& optimizer,
-                                BatchSource& loader, TT_LOC) {
+TT_API RunState load_checkpoint(const std::string& path, Module& model, Optimizer& optimizer,
+                                BatchSource& loader, Loc loc) {
   Metadata metadata;
   const TensorMap tensors = load_safetensors(path, &metadata, loc);
   checkpoint::require_fit(metadata, loader, path, loc);
@@ -151,3 +164,4 @@ inline RunState load_checkpoint(const std::string& path, Module& model, Optimize
 }
 
 }  // namespace tinytorch::inline TT_BUILD
+#endif

@@ -39,25 +39,12 @@ class Module {
     return *this;
   }
 
-  virtual Tensor forward(const Tensor&) {
-    fail("TT-NN-01",
-         "this module has no forward(Tensor)\n  hint: override it, or call the module's own function");
-  }
+  virtual Tensor forward(const Tensor&);
   Tensor operator()(const Tensor& x) { return forward(x); }
 
   // --- building the tree, in a constructor ---
-  Tensor add_parameter(std::string name, Tensor value, TT_LOC) {
-    check_name(name, loc);
-    value.named(name).requires_grad_(true, loc);
-    parameters_.push_back({std::move(name), value});
-    return value;
-  }
-  Tensor add_buffer(std::string name, Tensor value, TT_LOC) {
-    check_name(name, loc);
-    value.named(name);
-    buffers_.push_back({std::move(name), value});
-    return value;
-  }
+  Tensor add_parameter(std::string name, Tensor value, TT_LOC);
+  Tensor add_buffer(std::string name, Tensor value, TT_LOC);
   // A child that is a member of this module.
   template <class M>
   M& add(std::string name, M& child, TT_LOC) {
@@ -75,30 +62,10 @@ class Module {
 
   // --- the tree, flattened: own tensors first, then the children's in order of registration ---
   // A parameter that is registered twice (tied weights) appears once here, under its first name.
-  NamedTensors named_parameters() const {
-    NamedTensors all, distinct;
-    collect(&Module::parameters_, "", all);
-    for (NamedTensor& p : all) {
-      const auto same = [&](const NamedTensor& q) { return q.tensor.impl() == p.tensor.impl(); };
-      if (std::none_of(distinct.begin(), distinct.end(), same)) distinct.push_back(std::move(p));
-    }
-    return distinct;
-  }
-  NamedTensors named_buffers() const {
-    NamedTensors all;
-    collect(&Module::buffers_, "", all);
-    return all;
-  }
-  Tensors parameters() const {
-    Tensors all;
-    for (NamedTensor& p : named_parameters()) all.push_back(std::move(p.tensor));
-    return all;
-  }
-  int64_t parameter_count() const {
-    int64_t count = 0;
-    for (const NamedTensor& p : named_parameters()) count += p.tensor.numel();
-    return count;
-  }
+  NamedTensors named_parameters() const;
+  NamedTensors named_buffers() const;
+  Tensors parameters() const;
+  int64_t parameter_count() const;
   // Calls f(path, module) for this module (path "") and everything below it.
   template <class F>
   void for_each_module(F&& f, const std::string& path = "") {
@@ -107,26 +74,15 @@ class Module {
   }
 
   // --- modes ---
-  void train(bool on = true) {
-    for_each_module([on](const std::string&, Module& m) { m.training_ = on; });
-  }
+  void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
 
-  void zero_grad() {
-    for (NamedTensor& p : named_parameters()) p.tensor.zero_grad();
-  }
+  void zero_grad();
 
   // --- state ---
   // Parameters and buffers by path. The tensors are the module's own: clone() what must not change.
-  StateDict state_dict() const {
-    NamedTensors all;
-    collect(&Module::parameters_, "", all);
-    collect(&Module::buffers_, "", all);
-    StateDict state;
-    for (const NamedTensor& t : all) state.emplace(t.name, t.tensor.detach());
-    return state;
-  }
+  StateDict state_dict() const;
   // Copies `state` into this module. Names and shapes must agree exactly; one message lists all that do not,
   // and then nothing has been changed. Floating values are converted to the module's dtype.
   void load_state_dict(const StateDict& state, TT_LOC);
@@ -135,10 +91,7 @@ class Module {
   void to(DType dtype, TT_LOC);
   void to(Device device, TT_LOC);
   // Where the first parameter lives; the default device when there is none.
-  Device device() const {
-    const Tensors all = parameters();
-    return all.empty() ? default_device() : all[0].device();
-  }
+  Device device() const;
 
  private:
   struct Child {
@@ -152,10 +105,7 @@ class Module {
   }
   void check_name(const std::string& name, Loc loc) const;
   void take(Module& other);
-  void collect(NamedTensors Module::*group, const std::string& path, NamedTensors& out) const {
-    for (const NamedTensor& t : this->*group) out.push_back({join(path, t.name), t.tensor});
-    for (const Child& c : children_) c.module->collect(group, join(path, c.name), out);
-  }
+  void collect(NamedTensors Module::*group, const std::string& path, NamedTensors& out) const;
   template <class Convert>
   void convert_all(Convert&& convert);
 
@@ -164,9 +114,86 @@ class Module {
   bool training_ = true;
 };
 
-// ---------------------------------------------------------------------------------------------------------
+}  // namespace tinytorch::inline TT_BUILD
 
-inline void Module::check_name(const std::string& name, Loc loc) const {
+#if TT_BODIES(LAYERS)
+namespace tinytorch::inline TT_BUILD {
+
+TT_API Tensor Module::forward(const Tensor&) {
+  fail("TT-NN-01",
+       "this module has no forward(Tensor)\n  hint: override it, or call the module's own function");
+}
+
+TT_API Tensor Module::add_parameter(std::string name, Tensor value, Loc loc) {
+  check_name(name, loc);
+  value.named(name).requires_grad_(true, loc);
+  parameters_.push_back({std::move(name), value});
+  return value;
+}
+
+TT_API Tensor Module::add_buffer(std::string name, Tensor value, Loc loc) {
+  check_name(name, loc);
+  value.named(name);
+  buffers_.push_back({std::move(name), value});
+  return value;
+}
+
+TT_API NamedTensors Module::named_parameters() const {
+  NamedTensors all, distinct;
+  collect(&Module::parameters_, "", all);
+  for (NamedTensor& p : all) {
+    const auto same = [&](const NamedTensor& q) { return q.tensor.impl() == p.tensor.impl(); };
+    if (std::none_of(distinct.begin(), distinct.end(), same)) distinct.push_back(std::move(p));
+  }
+  return distinct;
+}
+
+TT_API NamedTensors Module::named_buffers() const {
+  NamedTensors all;
+  collect(&Module::buffers_, "", all);
+  return all;
+}
+
+TT_API Tensors Module::parameters() const {
+  Tensors all;
+  for (NamedTensor& p : named_parameters()) all.push_back(std::move(p.tensor));
+  return all;
+}
+
+TT_API int64_t Module::parameter_count() const {
+  int64_t count = 0;
+  for (const NamedTensor& p : named_parameters()) count += p.tensor.numel();
+  return count;
+}
+
+TT_API void Module::train(bool on) {
+  for_each_module([on](const std::string&, Module& m) { m.training_ = on; });
+}
+
+TT_API void Module::zero_grad() {
+  for (NamedTensor& p : named_parameters()) p.tensor.zero_grad();
+}
+
+TT_API StateDict Module::state_dict() const {
+  NamedTensors all;
+  collect(&Module::parameters_, "", all);
+  collect(&Module::buffers_, "", all);
+  StateDict state;
+  for (const NamedTensor& t : all) state.emplace(t.name, t.tensor.detach());
+  return state;
+}
+
+TT_API Device Module::device() const {
+  const Tensors all = parameters();
+  return all.empty() ? default_device() : all[0].device();
+}
+
+TT_API void Module::collect(NamedTensors Module::*group, const std::string& path, NamedTensors& out) const {
+  for (const NamedTensor& t : this->*group) out.push_back({join(path, t.name), t.tensor});
+  for (const Child& c : children_) c.module->collect(group, join(path, c.name), out);
+}
+
+TT_API void Module::check_name(const std::string& name, Loc loc) const {
   bool taken = name.empty() || name.find('.') != std::string::npos;
   for (const NamedTensor& t : parameters_) taken = taken || t.name == name;
   for (const NamedTensor& t : buffers_) taken = taken || t.name == name;
@@ -177,7 +204,7 @@ inline void Module::check_name(const std::string& name, Loc loc) const {
   }
 }
 
-inline void Module::take(Module& other) {
+TT_API void Module::take(Module& other) {
   for (const Child& c : other.children_) {
     if (c.owned) continue;
     fail("TT-NN-03", "cannot move a module whose child '" + c.name +
@@ -189,7 +216,7 @@ inline void Module::take(Module& other) {
   training_ = other.training_;
 }
 
-inline void Module::load_state_dict(const StateDict& state, Loc loc) {
+TT_API void Module::load_state_dict(const StateDict& state, Loc loc) {
   StateDict own = state_dict();
   require_same_entries("load_state_dict", "this module", own, state, loc);
   copy_entries(own, state, loc);
@@ -212,7 +239,7 @@ void Module::convert_all(Convert&& convert) {
     }
   }
 }
-inline void Module::to(DType dtype, Loc loc) {
+TT_API void Module::to(DType dtype, Loc loc) {
   if (!is_floating(dtype)) {
     fail("TT-NN-05",
          std::string("a module cannot be converted to ") + name_of(dtype) +
@@ -221,8 +248,9 @@ inline void Module::to(DType dtype, Loc loc) {
   }
   convert_all([&](const Tensor& t) { return is_floating(t.dtype()) ? t.to(dtype, loc) : t; });
 }
-inline void Module::to(Device device, Loc loc) {
+TT_API void Module::to(Device device, Loc loc) {
   convert_all([&](const Tensor& t) { return t.to(device, loc); });
 }
 
 }  // namespace tinytorch::inline TT_BUILD
+#endif

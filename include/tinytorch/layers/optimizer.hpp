@@ -23,52 +23,19 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   // Applies one update to every parameter that has a gradient.
-  void step(TT_LOC) {
-    NoGrad no_grad;
-    for (Group& group : groups_) update_group(group, updates_of(group, loc), false, loc);
-  }
+  void step(TT_LOC);
   // The same with all gradients scaled so that their common norm is at most `limit` (clip.hpp); gradients
   // themselves keep their values. A norm that is not finite leaves parameters, state and step counts as they
   // are. Returns the norm before, an f64 scalar on the parameters' device, without waiting for it: unlike
   // clip_gradient_norm, this can be captured in a CUDA graph.
-  Tensor step_clipped(double limit, TT_LOC) {
-    if (!(limit > 0)) fail("TT-OPT-09", "step_clipped: the limit must be above 0", loc);
-    if (groups_.size() > 1) {
-      fail("TT-OPT-11",
-           "step_clipped: the parameters are on several devices\n  hint: clip_gradient_norm, then step()",
-           loc);
-    }
-    NoGrad no_grad;
-    Group& group = groups_.front();
-    Updates updates = updates_of(group, loc);
-    std::vector<backend::View> gradients;
-    for (const Update& update : updates) gradients.push_back(update.gradient.view_of());
-    {
-      const OnDevice on_device(group.device, loc);
-      TT_KERNEL(group.scalars, gradient_factor(group.scalars.view_of(), gradients, limit));
-    }
-    update_group(group, std::move(updates), true, loc);
-    return group.scalars.select(0, backend::kGradientNorm, loc).clone(loc);
-  }
-  void zero_grad() {
-    for (Slot& slot : slots_) slot.parameter.zero_grad();
-  }
+  Tensor step_clipped(double limit, TT_LOC);
+  void zero_grad();
 
   // The rate and the step counts that steps use lie on the parameters' device. So replays of a step captured
   // in a CUDA graph count on, and use the rate that set_lr() gave last, outside of the capture.
   double lr() const { return lr_; }
-  void set_lr(double lr, TT_LOC) {
-    if (!(lr >= 0) || !std::isfinite(lr)) {
-      fail("TT-OPT-03", "the learning rate must be a finite number >= 0, got " + std::to_string(lr), loc);
-    }
-    lr_ = lr;
-    for (Group& group : groups_) write_lr(group, loc);
-  }
-  Tensors parameters() const {
-    Tensors all;
-    for (const Slot& slot : slots_) all.push_back(slot.parameter);
-    return all;
-  }
+  void set_lr(double lr, TT_LOC);
+  Tensors parameters() const;
   // Biases and normalization weights are often left out of weight decay:
   //   optimizer.exclude_from_weight_decay([](const NamedTensor& p) { return p.tensor.rank() < 2; });
   template <class Predicate>
@@ -80,23 +47,8 @@ class Optimizer {
 
   // "lr", and for every parameter "<name>.step", its state tensors such as "<name>.exp_avg", and
   // "<name>.master" when it has 16 bits. The tensors are the optimizer's own.
-  StateDict state_dict() const {
-    StateDict state{{"lr", from_data(std::vector<double>{lr_}, Shape{})}};
-    for (const Slot& slot : slots_) {
-      state.emplace(slot.name + ".step", slot.step);
-      for (size_t i = 0; i < slot.state.size(); ++i) {
-        state.emplace(slot.name + "." + state_names_[i], slot.state[i]);
-      }
-      if (has_master(slot)) state.emplace(slot.name + ".master", slot.master);
-    }
-    return state;
-  }
-  void load_state_dict(const StateDict& state, TT_LOC) {
-    StateDict own = state_dict();
-    require_same_entries("load_state_dict", "this optimizer", own, state, loc);
-    copy_entries(own, state, loc);
-    set_lr(own.at("lr").item<double>(), loc);
-  }
+  StateDict state_dict() const;
+  void load_state_dict(const StateDict& state, TT_LOC);
 
  protected:
   struct Slot {
@@ -116,65 +68,17 @@ class Optimizer {
   using Updates = std::vector<Update>;
 
   Optimizer(const NamedTensors& parameters, double lr, double weight_decay,
-            std::vector<std::string> state_names, Loc loc)
-      : state_names_(std::move(state_names)) {
-    set_lr(lr, loc);
-    if (!(weight_decay >= 0)) fail("TT-OPT-04", "weight_decay must be >= 0", loc);
-    if (parameters.empty()) {
-      fail("TT-OPT-05", "an optimizer needs at least one parameter\n  hint: pass net.named_parameters()",
-           loc);
-    }
-    for (const NamedTensor& p : parameters) {
-      const bool narrow = is_16_bit(p.tensor.dtype());
-      Tensor own = p.tensor.detach();
-      Tensor master = narrow ? own.to(DType::f32, loc) : own;
-      Slot slot{p.name, p.tensor, master, {}, weight_decay, zeros(Shape{}, i64, master.device(), loc)};
-      for (size_t i = 0; i < state_names_.size(); ++i) slot.state.push_back(zeros_like(master, loc));
-      slots_.push_back(std::move(slot));
-    }
-    for (const Slot& slot : slots_) {
-      const Device device = slot.master.device();
-      bool known = false;
-      for (const Group& group : groups_) known = known || group.device == device;
-      if (known) continue;
-      groups_.push_back({device, zeros({backend::kStepScalarCount}, f64, device, loc)});
-      write_lr(groups_.back(), loc);
-    }
-  }
+            std::vector<std::string> state_names, Loc loc);
 
   // Updates slot.master and slot.state by a contiguous gradient of master's dtype. slot.step counts this one.
   // An optimizer defines this, or update_all().
-  virtual void update(Slot&, const Tensor&) {
-    fail("TT-OPT-10", "this optimizer defines neither update() nor update_all()");
-  }
+  virtual void update(Slot&, const Tensor&);
   // Updates all of them, which lie on one device, and counts it. `scalars`: backend::StepScalar; with `clip`
   // gradients are multiplied by scalars[kGradientFactor], and where that is NaN nothing changes. Here: one at
   // a time by update(); SGD and Adam hand them all to one kernel.
-  virtual void update_all(Updates& updates, const Tensor& scalars, bool clip, Loc loc) {
-    const double factor =
-        clip ? scalars.select(0, backend::kGradientFactor, loc).template item<double>(loc) : 1.0;
-    if (std::isnan(factor)) return;
-    for (Update& u : updates) {
-      Tensor gradient = u.gradient.to(u.slot->master.dtype(), loc);
-      if (factor != 1) gradient = gradient.clone(loc).mul_(factor, loc);
-      u.slot->step.add_(ones(Shape{}, i64, u.slot->step.device(), loc), 1, loc);
-      update(*u.slot, gradient);
-    }
-  }
+  virtual void update_all(Updates& updates, const Tensor& scalars, bool clip, Loc loc);
   // What the kernels take; they write 16-bit parameters that are contiguous.
-  static std::vector<backend::OptimizerSlot> slots_of(Updates& updates) {
-    std::vector<backend::OptimizerSlot> slots;
-    for (Update& u : updates) {
-      const Slot& slot = *u.slot;
-      u.rounded = has_master(slot) && slot.parameter.is_contiguous();
-      backend::OptimizerSlot out{slot.master.view_of(), u.gradient.view_of(), {}, {},
-                                 slot.step.view_of(),   slot.weight_decay};
-      for (size_t i = 0; i < slot.state.size(); ++i) out.state[i] = slot.state[i].view_of();
-      if (u.rounded) out.rounded = slot.parameter.view_of();
-      slots.push_back(out);
-    }
-    return slots;
-  }
+  static std::vector<backend::OptimizerSlot> slots_of(Updates& updates);
 
  private:
   struct Group {
@@ -192,51 +96,11 @@ class Optimizer {
   static bool has_master(const Slot& slot) { return slot.master.storage() != slot.parameter.storage(); }
 
   // A kernel trusts the sizes, and reads the gradient where the parameter was when the optimizer was made.
-  static void require_matching(const Slot& slot, const Tensor& gradient, Loc loc) {
-    if (gradient.shape() == slot.master.shape() && gradient.device() == slot.master.device() &&
-        slot.parameter.device() == slot.master.device()) {
-      return;
-    }
-    fail("TT-OPT-01",
-         "step: the gradient of '" + slot.name + "', " + gradient.describe() +
-             ", does not match the parameter that the optimizer was given, " + slot.master.describe() +
-             "\n  hint: make the optimizer after net.to(...); a gradient set by hand has the parameter's "
-             "shape",
-         loc);
-  }
+  static void require_matching(const Slot& slot, const Tensor& gradient, Loc loc);
 
-  void write_lr(Group& group, Loc loc) {
-    NoGrad no_grad;
-    group.scalars.select(0, backend::kLearningRate, loc).fill_(lr_, loc);
-  }
-  Updates updates_of(const Group& group, Loc loc) {
-    Updates updates;
-    for (Slot& slot : slots_) {
-      Tensor gradient = slot.parameter.grad();
-      if (!gradient || slot.master.device() != group.device) continue;
-      require_matching(slot, gradient, loc);
-      const DType dtype = gradient.dtype();
-      if (dtype != slot.master.dtype() && dtype != slot.parameter.dtype()) {
-        gradient = gradient.to(slot.master.dtype(), loc);
-      }
-      updates.push_back({&slot, gradient.contiguous(loc)});
-    }
-    return updates;
-  }
-  void update_group(Group& group, Updates updates, bool clip, Loc loc) {
-    if (updates.empty()) return;
-    const OnDevice on_device(group.device, loc);
-    update_all(updates, group.scalars, clip, loc);
-    for (const Update& u : updates) {
-      Slot& slot = *u.slot;
-      slot.master.storage()->bump_version();
-      if (u.rounded) {
-        slot.parameter.storage()->bump_version();
-      } else if (has_master(slot)) {
-        slot.parameter.copy_(slot.master, loc);
-      }
-    }
-  }
+  void write_lr(Group& group, Loc loc);
+  Updates updates_of(const Group& group, Loc loc);
+  void update_group(Group& group, Updates updates, bool clip, Loc loc);
 
   double lr_ = 0;
   std::vector<std::string> state_names_;
@@ -245,3 +109,174 @@ class Optimizer {
 };
 
 }  // namespace tinytorch::inline TT_BUILD
+
+#if TT_BODIES(LAYERS)
+namespace tinytorch::inline TT_BUILD {
+
+TT_API void Optimizer::step(Loc loc) {
+  NoGrad no_grad;
+  for (Group& group : groups_) update_group(group, updates_of(group, loc), false, loc);
+}
+
+TT_API Tensor Optimizer::step_clipped(double limit, Loc loc) {
+  if (!(limit > 0)) fail("TT-OPT-09", "step_clipped: the limit must be above 0", loc);
+  if (groups_.size() > 1) {
+    fail("TT-OPT-11",
+         "step_clipped: the parameters are on several devices\n  hint: clip_gradient_norm, then step()", loc);
+  }
+  NoGrad no_grad;
+  Group& group = groups_.front();
+  Updates updates = updates_of(group, loc);
+  std::vector<backend::View> gradients;
+  for (const Update& update : updates) gradients.push_back(update.gradient.view_of());
+  {
+    const OnDevice on_device(group.device, loc);
+    TT_KERNEL(group.scalars, gradient_factor(group.scalars.view_of(), gradients, limit));
+  }
+  update_group(group, std::move(updates), true, loc);
+  return group.scalars.select(0, backend::kGradientNorm, loc).clone(loc);
+}
+
+TT_API void Optimizer::zero_grad() {
+  for (Slot& slot : slots_) slot.parameter.zero_grad();
+}
+
+TT_API void Optimizer::set_lr(double lr, Loc loc) {
+  if (!(lr >= 0) || !std::isfinite(lr)) {
+    fail("TT-OPT-03", "the learning rate must be a finite number >= 0, got " + std::to_string(lr), loc);
+  }
+  lr_ = lr;
+  for (Group& group : groups_) write_lr(group, loc);
+}
+
+TT_API Tensors Optimizer::parameters() const {
+  Tensors all;
+  for (const Slot& slot : slots_) all.push_back(slot.parameter);
+  return all;
+}
+
+TT_API StateDict Optimizer::state_dict() const {
+  StateDict state{{"lr", from_data(std::vector<double>{lr_}, Shape{})}};
+  for (const Slot& slot : slots_) {
+    state.emplace(slot.name + ".step", slot.step);
+    for (size_t i = 0; i < slot.state.size(); ++i) {
+      state.emplace(slot.name + "." + state_names_[i], slot.state[i]);
+    }
+    if (has_master(slot)) state.emplace(slot.name + ".master", slot.master);
+  }
+  return state;
+}
+
+TT_API void Optimizer::load_state_dict(const StateDict& state, Loc loc) {
+  StateDict own = state_dict();
+  require_same_entries("load_state_dict", "this optimizer", own, state, loc);
+  copy_entries(own, state, loc);
+  set_lr(own.at("lr").item<double>(), loc);
+}
+
+TT_API Optimizer::Optimizer(const NamedTensors& parameters, double lr, double weight_decay,
+                            std::vector<std::string> state_names, Loc loc)
+    : state_names_(std::move(state_names)) {
+  set_lr(lr, loc);
+  if (!(weight_decay >= 0)) fail("TT-OPT-04", "weight_decay must be >= 0", loc);
+  if (parameters.empty()) {
+    fail("TT-OPT-05", "an optimizer needs at least one parameter\n  hint: pass net.named_parameters()", loc);
+  }
+  for (const NamedTensor& p : parameters) {
+    const bool narrow = is_16_bit(p.tensor.dtype());
+    Tensor own = p.tensor.detach();
+    Tensor master = narrow ? own.to(DType::f32, loc) : own;
+    Slot slot{p.name, p.tensor, master, {}, weight_decay, zeros(Shape{}, i64, master.device(), loc)};
+    for (size_t i = 0; i < state_names_.size(); ++i) slot.state.push_back(zeros_like(master, loc));
+    slots_.push_back(std::move(slot));
+  }
+  for (const Slot& slot : slots_) {
+    const Device device = slot.master.device();
+    bool known = false;
+    for (const Group& group : groups_) known = known || group.device == device;
+    if (known) continue;
+    groups_.push_back({device, zeros({backend::kStepScalarCount}, f64, device, loc)});
+    write_lr(groups_.back(), loc);
+  }
+}
+
+TT_API void Optimizer::update(Slot&, const Tensor&) {
+  fail("TT-OPT-10", "this optimizer defines neither update() nor update_all()");
+}
+
+TT_API void Optimizer::update_all(Updates& updates, const Tensor& scalars, bool clip, Loc loc) {
+  const double factor =
+      clip ? scalars.select(0, backend::kGradientFactor, loc).template item<double>(loc) : 1.0;
+  if (std::isnan(factor)) return;
+  for (Update& u : updates) {
+    Tensor gradient = u.gradient.to(u.slot->master.dtype(), loc);
+    if (factor != 1) gradient = gradient.clone(loc).mul_(factor, loc);
+    u.slot->step.add_(ones(Shape{}, i64, u.slot->step.device(), loc), 1, loc);
+    update(*u.slot, gradient);
+  }
+}
+
+TT_API std::vector<backend::OptimizerSlot> Optimizer::slots_of(Updates& updates) {
+  std::vector<backend::OptimizerSlot> slots;
+  for (Update& u : updates) {
+    const Slot& slot = *u.slot;
+    u.rounded = has_master(slot) && slot.parameter.is_contiguous();
+    backend::OptimizerSlot out{slot.master.view_of(), u.gradient.view_of(), {}, {},
+                               slot.step.view_of(),   slot.weight_decay};
+    for (size_t i = 0; i < slot.state.size(); ++i) out.state[i] = slot.state[i].view_of();
+    if (u.rounded) out.rounded = slot.parameter.view_of();
+    slots.push_back(out);
+  }
+  return slots;
+}
+
+TT_API void Optimizer::require_matching(const Slot& slot, const Tensor& gradient, Loc loc) {
+  if (gradient.shape() == slot.master.shape() && gradient.device() == slot.master.device() &&
+      slot.parameter.device() == slot.master.device()) {
+    return;
+  }
+  fail("TT-OPT-01",
+       "step: the gradient of '" + slot.name + "', " + gradient.describe() +
+           ", does not match the parameter that the optimizer was given, " + slot.master.describe() +
+           "\n  hint: make the optimizer after net.to(...); a gradient set by hand has the parameter's "
+           "shape",
+       loc);
+}
+
+TT_API void Optimizer::write_lr(Group& group, Loc loc) {
+  NoGrad no_grad;
+  group.scalars.select(0, backend::kLearningRate, loc).fill_(lr_, loc);
+}
+
+TT_API Optimizer::Updates Optimizer::updates_of(const Group& group, Loc loc) {
+  Updates updates;
+  for (Slot& slot : slots_) {
+    Tensor gradient = slot.parameter.grad();
+    if (!gradient || slot.master.device() != group.device) continue;
+    require_matching(slot, gradient, loc);
+    const DType dtype = gradient.dtype();
+    if (dtype != slot.master.dtype() && dtype != slot.parameter.dtype()) {
+      gradient = gradient.to(slot.master.dtype(), loc);
+    }
+    updates.push_back({&slot, gradient.contiguous(loc)});
+  }
+  return updates;
+}
+
+TT_API void Optimizer::update_group(Group& group, Updates updates, bool clip, Loc loc) {
+  if (updates.empty()) return;
+  const OnDevice on_device(group.device, loc);
+  update_all(updates, group.scalars, clip, loc);
+  for (const Update& u : updates) {
+    Slot& slot = *u.slot;
+    slot.master.storage()->bump_version();
+    if (u.rounded) {
+      slot.parameter.storage()->bump_version();
+    } else if (has_master(slot)) {
+      slot.parameter.copy_(slot.master, loc);
+    }
+  }
+}
+
+}  // namespace tinytorch::inline TT_BUILD
+#endif

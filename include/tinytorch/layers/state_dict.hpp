@@ -14,15 +14,26 @@ namespace tinytorch::inline TT_BUILD {
 
 using StateDict = std::map<std::string, Tensor>;  // in order of name, as files keep it
 
-inline void list_names(std::string& message, const char* title, const std::vector<std::string>& names) {
+// Throws TT-NN-04 unless `given` has exactly the names and shapes of `own`, floating where `own` is floating.
+TT_API void require_same_entries(const std::string& op, const std::string& owner, const StateDict& own,
+                                 const StateDict& given, TT_LOC);
+
+// Copies every entry of `given` into the tensor of that name in `own`, converting dtype and device.
+TT_API void copy_entries(StateDict& own, const StateDict& given, TT_LOC);
+
+}  // namespace tinytorch::inline TT_BUILD
+
+#if TT_BODIES(LAYERS)
+namespace tinytorch::inline TT_BUILD {
+
+TT_API void list_names(std::string& message, const char* title, const std::vector<std::string>& names) {
   if (names.empty()) return;
   message += std::string("\n  ") + title + " (" + std::to_string(names.size()) + "): ";
   for (size_t i = 0; i < names.size(); ++i) message += (i ? ", " : "") + names[i];
 }
 
-// Throws TT-NN-04 unless `given` has exactly the names and shapes of `own`, floating where `own` is floating.
-inline void require_same_entries(const std::string& op, const std::string& owner, const StateDict& own,
-                                 const StateDict& given, TT_LOC) {
+TT_API void require_same_entries(const std::string& op, const std::string& owner, const StateDict& own,
+                                 const StateDict& given, Loc loc) {
   std::vector<std::string> missing, unexpected, misshapen;
   for (const auto& [name, tensor] : own) {
     const auto found = given.find(name);
@@ -48,8 +59,7 @@ inline void require_same_entries(const std::string& op, const std::string& owner
        loc);
 }
 
-// Copies every entry of `given` into the tensor of that name in `own`, converting dtype and device.
-inline void copy_entries(StateDict& own, const StateDict& given, TT_LOC) {
+TT_API void copy_entries(StateDict& own, const StateDict& given, Loc loc) {
   NoGrad no_grad;
   for (auto& [name, tensor] : own) {
     Tensor source = given.at(name);
@@ -60,3 +70,4 @@ inline void copy_entries(StateDict& own, const StateDict& given, TT_LOC) {
 }
 
 }  // namespace tinytorch::inline TT_BUILD
+#endif

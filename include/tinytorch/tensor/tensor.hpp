@@ -216,9 +216,9 @@ struct TensorArg {
 // --- making tensors without computing (the basis of all others) ---
 
 // Uninitialized memory.
-Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
+TT_API Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
 // Another window into t's storage. No graph, no checks: the caller's strides must stay inside the storage.
-Tensor alias(const Tensor& t, const Shape& shape, const Strides& strides, int64_t offset);
+TT_API Tensor alias(const Tensor& t, const Shape& shape, const Strides& strides, int64_t offset);
 
 // Copies `values` (row-major) into a new tensor of that shape; without a shape, a vector.
 template <class T>
@@ -238,16 +238,7 @@ Tensor from_data(std::initializer_list<T> values, TT_LOC) {
 }
 
 // d counted from the end when negative; an error names the op when it is outside [-rank, rank).
-inline int normalize_dim(int d, int rank, const char* op, Loc loc) {
-  const int limit = rank == 0 ? 1 : rank;
-  if (d < -limit || d >= limit) {
-    fail("TT-SHAPE-03",
-         std::string(op) + ": dimension " + std::to_string(d) + " is outside [" + std::to_string(-limit) +
-             ", " + std::to_string(limit - 1) + "] of a tensor of rank " + std::to_string(rank),
-         loc);
-  }
-  return d < 0 ? d + limit : d;
-}
+TT_API int normalize_dim(int d, int rank, const char* op, Loc loc);
 
 // ---------------------------------------------------------------------------------------------------------
 
@@ -273,13 +264,53 @@ inline backend::View Tensor::view_of() const {
   return {base, t.dtype, t.shape, t.strides};
 }
 
-inline std::string Tensor::describe() const {
+template <class T>
+Tensor from_data(const std::vector<T>& values, const Shape& shape, Device device, Loc loc) {
+  if (shape.numel() != static_cast<int64_t>(values.size())) {
+    fail("TT-SHAPE-05",
+         "from_data: " + std::to_string(values.size()) + " values do not fill shape " + shape.str() + " (" +
+             std::to_string(shape.numel()) + " elements)",
+         loc);
+  }
+  Tensor t = empty(shape, dtype_of<T>, cpu, loc);
+  T* out = t.data<T>();
+  for (size_t i = 0; i < values.size(); ++i) out[i] = values[i];
+  return device.is_cpu() ? t : t.to(device, loc);
+}
+
+// Compiled once for the types that values mostly have.
+#ifdef TINYTORCH_COMPILED
+extern template Tensor from_data(const std::vector<float>&, const Shape&, Device, Loc);
+extern template Tensor from_data(const std::vector<double>&, const Shape&, Device, Loc);
+extern template Tensor from_data(const std::vector<int64_t>&, const Shape&, Device, Loc);
+extern template std::vector<float> Tensor::to_vector() const;
+extern template std::vector<double> Tensor::to_vector() const;
+extern template std::vector<int64_t> Tensor::to_vector() const;
+#endif
+
+}  // namespace tinytorch::inline TT_BUILD
+
+#if TT_BODIES(TENSOR)
+namespace tinytorch::inline TT_BUILD {
+
+TT_API int normalize_dim(int d, int rank, const char* op, Loc loc) {
+  const int limit = rank == 0 ? 1 : rank;
+  if (d < -limit || d >= limit) {
+    fail("TT-SHAPE-03",
+         std::string(op) + ": dimension " + std::to_string(d) + " is outside [" + std::to_string(-limit) +
+             ", " + std::to_string(limit - 1) + "] of a tensor of rank " + std::to_string(rank),
+         loc);
+  }
+  return d < 0 ? d + limit : d;
+}
+
+TT_API std::string Tensor::describe() const {
   if (!impl_) return "undefined tensor";
   const std::string label = name().empty() ? "" : "'" + name() + "' ";
   return label + name_of(dtype()) + " " + shape().str() + " on " + device().str();
 }
 
-inline Tensor empty(const Shape& shape, DType dtype, Device device, Loc loc) {
+TT_API Tensor empty(const Shape& shape, DType dtype, Device device, Loc loc) {
   int64_t n = 1;
   for (int64_t s : shape) {
     if (s < 0 || __builtin_mul_overflow(n, s, &n) || n > (int64_t{1} << 58)) {
@@ -298,7 +329,7 @@ inline Tensor empty(const Shape& shape, DType dtype, Device device, Loc loc) {
   return Tensor(std::move(impl));
 }
 
-inline Tensor alias(const Tensor& t, const Shape& shape, const Strides& strides, int64_t offset) {
+TT_API Tensor alias(const Tensor& t, const Shape& shape, const Strides& strides, int64_t offset) {
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = t.storage();
   impl->shape = shape;
@@ -308,21 +339,7 @@ inline Tensor alias(const Tensor& t, const Shape& shape, const Strides& strides,
   return Tensor(std::move(impl));
 }
 
-template <class T>
-Tensor from_data(const std::vector<T>& values, const Shape& shape, Device device, Loc loc) {
-  if (shape.numel() != static_cast<int64_t>(values.size())) {
-    fail("TT-SHAPE-05",
-         "from_data: " + std::to_string(values.size()) + " values do not fill shape " + shape.str() + " (" +
-             std::to_string(shape.numel()) + " elements)",
-         loc);
-  }
-  Tensor t = empty(shape, dtype_of<T>, cpu, loc);
-  T* out = t.data<T>();
-  for (size_t i = 0; i < values.size(); ++i) out[i] = values[i];
-  return device.is_cpu() ? t : t.to(device, loc);
-}
-
-inline double Tensor::item_as_double(Loc loc) const {
+TT_API double Tensor::item_as_double(Loc loc) const {
   if (numel() != 1) {
     fail("TT-SHAPE-06",
          "item: needs exactly one element, this tensor is " + describe() +
@@ -336,4 +353,14 @@ inline double Tensor::item_as_double(Loc loc) const {
   return dispatch(dtype(), [&]<class U>(U*) { return static_cast<double>(*view_of().as<U>()); });
 }
 
+#ifdef TINYTORCH_COMPILED
+template Tensor from_data(const std::vector<float>&, const Shape&, Device, Loc);
+template Tensor from_data(const std::vector<double>&, const Shape&, Device, Loc);
+template Tensor from_data(const std::vector<int64_t>&, const Shape&, Device, Loc);
+template std::vector<float> Tensor::to_vector() const;
+template std::vector<double> Tensor::to_vector() const;
+template std::vector<int64_t> Tensor::to_vector() const;
+#endif
+
 }  // namespace tinytorch::inline TT_BUILD
+#endif

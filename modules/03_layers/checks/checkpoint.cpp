@@ -1,4 +1,5 @@
 #include <support/check.hpp>
+#include <tinytorch/io/safetensors.hpp>
 #include <tinytorch/layers/checkpoint.hpp>
 
 using namespace course;

@@ -19,7 +19,7 @@ TT_API void attention(const View& out, const View& lse, const View& q, const Vie
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/core/parallel.hpp>

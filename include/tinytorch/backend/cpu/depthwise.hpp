@@ -7,7 +7,7 @@
 
 #include <tinytorch/backend/window.hpp>
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <tinytorch/core/allocator.hpp>
 #include <tinytorch/core/parallel.hpp>
 

@@ -23,7 +23,7 @@ TT_API void fill(const View& out, int64_t value);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <cstring>
 #include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/core/parallel.hpp>

@@ -31,7 +31,7 @@ TT_API void residual_norm_grad(const View& dx, const View& dresidual, const View
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/dropout.hpp>
 #include <tinytorch/backend/cpu/elementwise.hpp>

@@ -18,7 +18,7 @@ TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate = 
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/core/allocator.hpp>
 #include <tinytorch/core/parallel.hpp>

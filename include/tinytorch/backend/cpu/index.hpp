@@ -27,7 +27,7 @@ TT_API void sort_rows(const View& values, const View& indices, const View& x, in
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <cstring>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/pack.hpp>

@@ -23,7 +23,7 @@ TT_API void linear_grad_activation(Activation fn, const View& dz, const View& db
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/backend/cpu/reduce.hpp>

@@ -30,7 +30,7 @@ TT_API void gradient_factor(const View& scalars, std::span<const View> gradients
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <algorithm>
 #include <cmath>
 #include <limits>

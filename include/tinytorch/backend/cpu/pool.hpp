@@ -23,7 +23,7 @@ TT_API void adaptive_avg_pool2d_grad(const View& dx, const View& dy);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <limits>
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/runs.hpp>

@@ -15,7 +15,7 @@ TT_API void random(Distribution kind, const View& out, uint64_t seed, uint64_t f
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <cstring>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/random.hpp>

@@ -20,7 +20,7 @@ TT_API void cumsum(const View& out, const View& x, int dim);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/core/simd.hpp>
 #include <vector>

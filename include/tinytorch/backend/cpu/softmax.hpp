@@ -22,7 +22,7 @@ TT_API void logsumexp(const View& out, const View& x, const bool* reduced);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/runs.hpp>
 #include <tinytorch/core/parallel.hpp>

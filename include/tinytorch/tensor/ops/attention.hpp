@@ -3,7 +3,7 @@
 
 #include <tinytorch/tensor/operators.hpp>
 
-#if TT_TENSOR_BODIES
+#if TT_BODIES(TENSOR)
 #include <cmath>
 #include <tinytorch/backend/cpu/attention.hpp>
 #include <tinytorch/tensor/apply.hpp>

@@ -6,7 +6,7 @@
 
 #include <tinytorch/tensor/operators.hpp>
 
-#if TT_TENSOR_BODIES
+#if TT_BODIES(TENSOR)
 #include <cmath>
 #include <tinytorch/backend/cpu/activation_grad.hpp>
 #include <tinytorch/backend/cpu/elementwise.hpp>

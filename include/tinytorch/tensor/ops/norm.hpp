@@ -3,7 +3,7 @@
 
 #include <tinytorch/tensor/operators.hpp>
 
-#if TT_TENSOR_BODIES
+#if TT_BODIES(TENSOR)
 #include <tinytorch/backend/cpu/norm.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/rules.hpp>

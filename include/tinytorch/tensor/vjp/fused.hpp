@@ -8,7 +8,7 @@
 
 #include <tinytorch/tensor/operators.hpp>
 
-#if TT_TENSOR_BODIES
+#if TT_BODIES(TENSOR)
 #include <tinytorch/backend/cpu/fused.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/vjp/matmul.hpp>

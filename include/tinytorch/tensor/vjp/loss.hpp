@@ -4,7 +4,7 @@
 
 #include <tinytorch/tensor/operators.hpp>
 
-#if TT_TENSOR_BODIES
+#if TT_BODIES(TENSOR)
 #include <tinytorch/backend/cpu/loss.hpp>
 #include <tinytorch/tensor/apply.hpp>
 

@@ -24,7 +24,7 @@ TT_API void fill(const View& out, int64_t value);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <cmath>
 #include <tinytorch/backend/layout.hpp>
 #include <utility>

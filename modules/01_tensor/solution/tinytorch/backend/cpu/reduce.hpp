@@ -18,7 +18,7 @@ TT_API void cumsum(const View& out, const View& x, int dim);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <limits>
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/layout.hpp>

@@ -11,7 +11,7 @@
 
 #include <tinytorch/tensor/operators.hpp>
 
-#if TT_TENSOR_BODIES
+#if TT_BODIES(TENSOR)
 #include <numbers>
 #include <tinytorch/backend/functors.hpp>
 

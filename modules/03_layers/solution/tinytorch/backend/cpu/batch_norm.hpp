@@ -32,7 +32,7 @@ TT_API void group_norm_grad(const View& dx, const View& dweight, const View& dbi
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <cmath>
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <vector>

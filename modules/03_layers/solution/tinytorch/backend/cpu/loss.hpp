@@ -34,7 +34,7 @@ TT_API void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dt
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <cmath>
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/functors.hpp>

@@ -25,7 +25,7 @@ TT_API void rms_norm_grad(const View& dx, const View& dweight, const View& dy, c
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <cmath>
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <vector>

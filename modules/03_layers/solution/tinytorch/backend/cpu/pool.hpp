@@ -22,7 +22,7 @@ TT_API void adaptive_avg_pool2d_grad(const View& dx, const View& dy);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <tinytorch/backend/cpu/dense.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {

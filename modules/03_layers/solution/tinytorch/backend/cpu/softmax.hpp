@@ -20,7 +20,7 @@ TT_API void logsumexp(const View& out, const View& x, const bool* reduced);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <cmath>
 #include <limits>
 #include <tinytorch/backend/cpu/dense.hpp>

@@ -15,7 +15,7 @@ TT_API int64_t first_outside(const View& index, int64_t V);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BACKEND_BODIES
+#if TT_BODIES(BACKEND)
 #include <span>
 #include <tinytorch/backend/cpu/dense.hpp>
 
