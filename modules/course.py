@@ -380,8 +380,9 @@ class Workshop:
         return [(self.generated("runtime.cu", text), "runtime/cuda.o", self.nvcc_flags([]), "nvcc")]
 
     def nvcc_flags(self, student):
-        architecture = os.environ.get("TT_CUDA_ARCH", "native")
-        return ["-std=c++20", "-O2", "-w", "--expt-relaxed-constexpr", f"-arch={architecture}", "-DTINYTORCH_WITH_CUDA=1",
+        machine = os.environ.get("TT_CUDA_ARCH", "native")  # of sm_90a, `-arch` would compile everything a second time, to PTX
+        target = "-arch=native" if machine == "native" else f"-gencode=arch={machine.replace('sm_', 'compute_')},code={machine}"
+        return ["-std=c++20", "-O2", "-w", "--expt-relaxed-constexpr", target, "-DTINYTORCH_WITH_CUDA=1",
                 *self.include_flags(student)]
 
     def build(self, jobs):

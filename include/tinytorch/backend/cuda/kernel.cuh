@@ -9,10 +9,6 @@
 // compilers.
 #pragma once
 
-#if !TINYTORCH_CUDA_SIM
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#endif
 #include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/backend/cuda/native.cuh>
 

@@ -17,26 +17,31 @@ template <class T>
 using Wide = std::conditional_t<kIs16Bit<T>, float, T>;
 
 // One element to another type, by the rules of backend::convert; 16-bit floats by the processor's own
-// instructions.
+// instructions, written out: the headers of __half and __nv_bfloat16 take longer to compile than most kernels.
 template <class To, class From>
 __device__ __forceinline__ To to(From x) {
 #ifdef __CUDA_ARCH__
-  if constexpr (std::is_same_v<From, float> && std::is_same_v<To, BFloat16>) {
+  if constexpr (std::is_same_v<From, float> && std::is_same_v<To, Half>) {
     To y;
-    y.bits = __bfloat16_as_ushort(__float2bfloat16_rn(x));
-    return y;
-  } else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, Half>) {
-    To y;
-    y.bits = __half_as_ushort(__float2half_rn(x));
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
     return y;
   } else if constexpr (std::is_same_v<From, Half> && std::is_same_v<To, float>) {
-    return __half2float(__ushort_as_half(x.bits));
-  } else {
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+    return y;
+  }
+#if __CUDA_ARCH__ >= 800
+  else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, BFloat16>) {
+    To y;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+    return y;
+  }
+#endif
+  else
+#endif
+  {
     return convert<To>(x);
   }
-#else
-  return convert<To>(x);
-#endif
 }
 
 // 2^x by the processor's own instruction: within 2 ulp, 0 below 2^-126.
@@ -107,17 +112,17 @@ __device__ __forceinline__ void load(C (&out)[kCount], const T* p) {
 // 16-bit results two at a time, which is one instruction.
 template <class T, int kCount, class C>
 __device__ __forceinline__ void convert_neighbours(T (&out)[kCount], const C* in) {
-#ifdef __CUDA_ARCH__
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   if constexpr (std::is_same_v<C, float> && kIs16Bit<T> && kCount % 2 == 0) {
 #pragma unroll
     for (int i = 0; i < kCount; i += 2) {
+      unsigned two;  // the second operand is the lower half
       if constexpr (std::is_same_v<T, BFloat16>) {
-        const __nv_bfloat162 two = __floats2bfloat162_rn(in[i], in[i + 1]);
-        memcpy(&out[i], &two, sizeof(two));
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(in[i + 1]), "f"(in[i]));
       } else {
-        const __half2 two = __floats2half2_rn(in[i], in[i + 1]);
-        memcpy(&out[i], &two, sizeof(two));
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(in[i + 1]), "f"(in[i]));
       }
+      memcpy(&out[i], &two, sizeof(two));
     }
   } else
 #endif
