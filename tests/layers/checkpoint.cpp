@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <tinytorch/io/safetensors.hpp>
 #include <tinytorch/layers/activation.hpp>
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/layers/batch_norm.hpp>
@@ -147,18 +148,35 @@ TEST_CASE("what does not fit is named, and nothing is changed") {
   CHECK_FALSE(message_of([&] { run.trainer.resume(path); }).empty());
 }
 
-TEST_CASE("numbers survive as text exactly, and damage is not read as 0") {
-  const tt::Metadata m{{"x", tt::checkpoint::exact(0.1)},
-                       {"tiny", tt::checkpoint::exact(4.9e-324)},
-                       {"big", "18446744073709551615"},
-                       {"bad", "12x"},
-                       {"empty", ""},
-                       {"huge", "99999999999999999999"}};
-  const tt::Loc loc = tt::Loc::current();
-  CHECK(tt::checkpoint::real(m, "x", "f", loc) == 0.1);
-  CHECK(tt::checkpoint::real(m, "tiny", "f", loc) == 4.9e-324);
-  CHECK(tt::checkpoint::natural(m, "big", "f", loc) == ~uint64_t{0});
-  for (const char* key : {"bad", "empty", "huge", "absent"}) {
-    CHECK(message_of([&] { tt::checkpoint::integer(m, key, "f", loc); }).rfind("TT-CKPT-01: f: ", 0) == 0);
+TEST_CASE("numbers come back to the last bit, and damage is not read as 0") {
+  const std::string path = temporary_name();
+  Run run({});
+  tt::RunState state;
+  state.step = 3, state.random = {~uint64_t{0}, 1};
+  state.loss_sum = 0.1, state.metric_sum = 4.9e-324;
+  tt::save_checkpoint(path, run.net, run.optimizer, run.loader, state);
+  const tt::RunState back = tt::load_checkpoint(path, run.net, run.optimizer, run.loader);
+  CHECK(back.step == 3);
+  CHECK(back.random.seed == ~uint64_t{0});
+  CHECK(back.loss_sum == 0.1);
+  CHECK(back.metric_sum == 4.9e-324);
+
+  tt::Metadata whole;
+  const tt::TensorMap tensors = tt::load_safetensors(path, &whole);
+  const auto message_with = [&](const std::string& key, const char* text) {
+    tt::Metadata damaged = whole;
+    REQUIRE(damaged.erase(key) == 1);
+    if (text) damaged[key] = text;
+    tt::save_safetensors(path, tensors, damaged);
+    return message_of([&] { tt::load_checkpoint(path, run.net, run.optimizer, run.loader); });
+  };
+  for (const std::string key : {"step", "random.seed", "epoch.loss_sum"}) {
+    for (const char* text : {"12x", "", "nothing", static_cast<const char*>(nullptr)}) {
+      INFO(key, " is ", text ? text : "absent");
+      CHECK(message_with(key, text).rfind("TT-CKPT-01: " + path + ": the field '" + key + "'", 0) == 0);
+    }
   }
+  CHECK(message_with("step", "99999999999999999999").rfind("TT-CKPT-01", 0) == 0);
+  CHECK(message_with("format", "another").rfind("TT-CKPT-01", 0) == 0);
+  std::filesystem::remove(path);
 }

@@ -71,6 +71,9 @@ class Json {
 TT_API Json parse_json(Bytes text, const std::string& name = "JSON text", const JsonLimits& limits = {},
                        TT_LOC);
 
+// The same of a text that is part of a source, whose name and kind errors give.
+TT_API Json parse_json(Bytes text, const io::Source& source, const JsonLimits& limits = {});
+
 // `text` as a JSON string with its quotes. `text` is UTF-8.
 TT_API std::string to_json_string(std::string_view text);
 
@@ -286,9 +289,11 @@ class JsonParser {
 
 }  // namespace io
 
-TT_API Json parse_json(Bytes text, const std::string& name, const JsonLimits& limits, Loc loc) {
-  const io::Source source{name, "JSON", loc};
+TT_API Json parse_json(Bytes text, const io::Source& source, const JsonLimits& limits) {
   return io::JsonParser(as_text(text), source, limits).run();
+}
+TT_API Json parse_json(Bytes text, const std::string& name, const JsonLimits& limits, Loc loc) {
+  return parse_json(text, io::Source{name, "JSON", loc}, limits);
 }
 
 TT_API std::string to_json_string(std::string_view text) {

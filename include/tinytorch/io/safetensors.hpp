@@ -68,7 +68,7 @@ class SafetensorsReader {
   TensorMap run(Metadata* metadata) {
     const Bytes header = split_header();
     source_.expect(header[0] == std::byte{'{'}, "a header that begins with '{'", "another character");
-    const Json tree = JsonParser(as_text(header), source_, JsonLimits{}).run();
+    const Json tree = parse_json(header, source_);
     std::vector<SafetensorsEntry> entries;
     for (const auto& [name, value] : *tree.object()) {
       if (name == "__metadata__") {

@@ -288,7 +288,7 @@ inline std::string template_json(const BpeModel& model) {
 inline BpeModel parse_gpt2(Bytes encoder, Bytes merges, const std::string& encoder_name = "encoder.json",
                            const std::string& merges_name = "vocab.bpe", TT_LOC) {
   const io::Source source{encoder_name, "a GPT-2 vocabulary", loc}, list{merges_name, "GPT-2 merges", loc};
-  const Json tree = io::JsonParser(as_text(encoder), source, JsonLimits{}).run();
+  const Json tree = parse_json(encoder, source);
   if (!tree.object()) bpe::reject_damaged(source, "an object of tokens and numbers", tree.kind());
   bpe::ModelReader reader(source, list);
   for (const auto& [name, number] : *tree.object()) reader.add(name, number);
@@ -322,7 +322,7 @@ inline BpeTokenizer load_gpt2(const std::string& encoder_path, const std::string
 
 inline BpeModel parse_tokenizer_json(Bytes bytes, const std::string& name = "tokenizer.json", TT_LOC) {
   const io::Source source{name, "tokenizer.json", loc};
-  return bpe::TokenizerJsonReader(source).run(io::JsonParser(as_text(bytes), source, JsonLimits{}).run());
+  return bpe::TokenizerJsonReader(source).run(parse_json(bytes, source));
 }
 inline BpeTokenizer load_tokenizer_json(const std::string& path, TT_LOC) {
   return BpeTokenizer(parse_tokenizer_json(read_file(path, JsonLimits{}.bytes, loc), path, loc), loc);

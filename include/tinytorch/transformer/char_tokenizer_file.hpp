@@ -20,7 +20,7 @@ inline std::string to_json(const CharTokenizer& tokenizer) {
 inline CharTokenizer parse_char_tokenizer(Bytes bytes, const std::string& name = "character tokenizer",
                                           TT_LOC) {
   const io::Source source{name, "a character tokenizer", loc};
-  const Json tree = io::JsonParser(as_text(bytes), source, JsonLimits{}).run();
+  const Json tree = parse_json(bytes, source);
   const auto text_at = [&](const char* key) {
     const Json* found = tree.find(key);
     return found && found->string() ? *found->string() : std::string();
