@@ -172,8 +172,10 @@ TEST_CASE("numbers come back to the last bit, and damage is not read as 0") {
   };
   for (const std::string key : {"step", "random.seed", "epoch.loss_sum"}) {
     for (const char* text : {"12x", "", "nothing", static_cast<const char*>(nullptr)}) {
-      INFO(key, " is ", text ? text : "absent");
-      CHECK(message_with(key, text).rfind("TT-CKPT-01: " + path + ": the field '" + key + "'", 0) == 0);
+      INFO(key, " is ", std::string(text ? text : "absent"));
+      const std::string message = message_with(key, text);
+      CHECK(message.rfind("TT-CKPT-01: " + path + ": ", 0) == 0);
+      CHECK(message.find("the field '" + key + "'") != std::string::npos);
     }
   }
   CHECK(message_with("step", "99999999999999999999").rfind("TT-CKPT-01", 0) == 0);
