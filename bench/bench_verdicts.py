@@ -5,6 +5,7 @@ built again and run. CUDA tasks on the emulator, or with --device cuda on the GP
 """
 import argparse
 import json
+import os
 import platform
 import statistics
 import sys
@@ -17,6 +18,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "modules"))
 import course
 import tools
+from compare_cuda import gpu_state
 
 LIMITS = {"cpu": 2.0, "sim": 4.0, "cuda": 4.0}  # seconds that a verdict may take
 
@@ -62,9 +64,12 @@ def main():
         print(f"{device}: {len(times)} tasks, median {summary[device]['median']:.2f} s, p90 {summary[device]['p90']:.2f} s, "
               f"worst {times[-1]:.2f} s (limit {LIMITS[device]:.0f} s)")
     if options.out:
-        commit = tools.call(["git", "-C", ROOT, "rev-parse", "HEAD"], 20).text.strip()
+        # COMMIT: of the copy on a machine that was sent the files without their history (as in cuda_session.sh).
+        commit = os.environ.get("COMMIT") or tools.call(["git", "-C", ROOT, "rev-parse", "HEAD"], 20).text.strip()
         about = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "commit": commit, "cores": tools.CORES,
                  "machine": platform.machine(), "compiler": tools.program_version("g++"), "rounds": options.rounds}
+        if options.device == "cuda":
+            about["gpu"] = gpu_state()
         course.write_whole(Path(options.out), json.dumps({"about": about, "summary": summary, "tasks": rows}, indent=1) + "\n")
 
 

@@ -289,6 +289,9 @@ SIM_FLAGS = ["-O1", "-fsanitize=thread"]
 # For the linker: the library's kernels stand in the task's object and in the one that helps it.
 TWICE_DEFINED = ["-Xlinker", "-zmuldefs"]
 
+# The parts of the compiled library, and the folders whose bodies each holds (core/config.hpp).
+PARTS = {"backend": ["backend/cpu"], "tensor": ["tensor", "autograd"], "layers": ["layers"]}
+
 
 class Workshop:
     """Builds checks and runs them. `student`: folders that come before include/, the nearest first."""
@@ -355,8 +358,7 @@ class Workshop:
         """The compiled library; a check's own functions replace its, because these are weak symbols."""
         jobs = []
         for part in parts:
-            folders = {"backend": ["backend/cpu"], "tensor": ["tensor", "autograd"], "layers": ["layers"]}[part]
-            headers = sorted(p.relative_to(self.include) for f in folders for p in (self.include / "tinytorch" / f).rglob("*.hpp"))
+            headers = sorted(p.relative_to(self.include) for f in PARTS[part] for p in (self.include / "tinytorch" / f).rglob("*.hpp"))
             text = f"#define TINYTORCH_IMPLEMENT_{part.upper()} 1\n" + "".join(
                 f"#include <{h}>\n" for h in headers if h.name != "print.hpp")
             flags = [*self.base_flags(device), "-O1", "-fno-math-errno", "-fno-trapping-math", "-w",

@@ -108,7 +108,7 @@ def build_and_run(cell, flags, cuda):
     if device != "cpu":
         jobs += shop.runtime(device)
     elif not fast:
-        jobs += shop.library(student, ["backend", "tensor", "layers"], device)
+        jobs += shop.library(student, course.PARTS, device)
     failed, objects = shop.build(jobs)
     if failed:
         complain("the compiler", failed)

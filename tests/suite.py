@@ -206,8 +206,8 @@ def stage_lessons(tally):
     run_checker(tally, "course/lessons.py")
 
 
-# The whole suite ends within 90 minutes wherever it runs. On two cores the stages before these take an hour, these 20
-# minutes; a machine that is slower proves less of the course, and says so. By name, each is run whole.
+# The whole suite is to end within 90 minutes. On two cores the stages before these take an hour, these 20 minutes; a machine
+# that is slower proves less of the course, and says so. Run alone, by name, each is whole.
 def stage_milestones(tally):
     if tally.minutes() > 65:
         return tally.skip(1, "milestones", f"{tally.minutes():.0f} minutes are gone (modules/tt test --only milestones)")
@@ -424,7 +424,7 @@ def run(console, options):
     if unknown:
         raise SetupProblem(f"no stage named {', '.join(unknown)}; there are {', '.join(STAGES)}")
     set_up(console, "test", not options.no_install)
-    tally, began, interrupted = Tally(console), time.monotonic(), False
+    tally, interrupted = Tally(console), False
     for name in [s for s in stages if s not in options.skip]:
         console.say(f"{name} \u2026")
         before, stage_began, cpu_began = (tally.passed, tally.failed, tally.skipped), time.monotonic(), processor_seconds()
@@ -446,7 +446,7 @@ def run(console, options):
         left_out = f", {skipped} skipped" if skipped else ""
         console.say(f"  {mark} {name}: {passed} passed, {tally.failed - before[1]} failed{left_out}, {seconds:.0f} s")
     console.result({"command": "test", "passed": tally.passed, "failed": tally.failed, "skipped": tally.skipped,
-                    "stages": tally.stages, "interrupted": interrupted, "seconds": round(time.monotonic() - began, 1)})
+                    "stages": tally.stages, "interrupted": interrupted, "seconds": round(60 * tally.minutes(), 1)})
     say_times(console, tally.stages)
     if interrupted:
         console.say("interrupted: the rest was not run")
