@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <support/device.hpp>
+#include <tinytorch/backend/cuda/graph.hpp>
 #include <tinytorch/data/digits.hpp>
 #include <tinytorch/layers/activation.hpp>
 #include <tinytorch/layers/batch_norm.hpp>

@@ -2,7 +2,6 @@
 // every device.
 #pragma once
 
-#include <algorithm>
 #include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend {
@@ -28,7 +27,7 @@ void dispatch_compute(DType t, F&& f) {
 inline Strides stretch(const View& v, const Shape& shape) {
   Strides s = Strides::filled(shape.size(), 0);
   const int shift = shape.size() - v.rank();
-  for (int d = std::max(0, -shift); d < v.rank(); ++d) s[d + shift] = v.shape[d] == 1 ? 0 : v.strides[d];
+  for (int d = shift < 0 ? -shift : 0; d < v.rank(); ++d) s[d + shift] = v.shape[d] == 1 ? 0 : v.strides[d];
   return s;
 }
 

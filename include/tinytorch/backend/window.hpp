@@ -5,7 +5,6 @@
 // + 1.
 #pragma once
 
-#include <algorithm>
 #include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend {
@@ -25,13 +24,13 @@ struct TapRange {
   int64_t first, last;
 };
 constexpr TapRange taps_inside(int64_t shift, int64_t input, int64_t outputs, int64_t stride) {
-  int64_t first = std::max<int64_t>(0, -shift), last = std::max<int64_t>(0, input - shift);
+  int64_t first = shift < 0 ? -shift : 0, last = input > shift ? input - shift : 0;
   if (stride != 1) {  // two divisions, which would cost as much as a short row of arithmetic
     first = (first + stride - 1) / stride;
     last = (last + stride - 1) / stride;
   }
-  const int64_t stop = std::min(last, outputs);
-  return {std::min(first, stop), stop};
+  const int64_t stop = last < outputs ? last : outputs;
+  return {first < stop ? first : stop, stop};
 }
 
 // All sizes of one convolution.
@@ -55,12 +54,6 @@ struct ConvShape {
         K(group_c * w.kernel_h * w.kernel_w),
         outputs(OH * OW) {}
   bool depthwise() const { return groups > 1 && group_c == 1; }
-  // Columns handled at once: patches, operand and result together about 768 KiB of float.
-  int64_t block(int64_t columns) const {
-    const int64_t fit = 196608 / std::max<int64_t>(1, K + group_m) / 32 * 32;
-    const int64_t spread = (columns / 4 + 31) / 32 * 32;  // leave work for several threads
-    return std::clamp<int64_t>(std::min(fit, spread), 64, 4096);
-  }
 };
 
 // A run of output positions within one output row, and where it lies in a block of columns.

@@ -6,6 +6,7 @@
 #include <support/device.hpp>
 #include <support/errors.hpp>
 #include <thread>
+#include <tinytorch/backend/cuda/graph.hpp>
 
 namespace tt = tinytorch;
 namespace cuda = tinytorch::backend::cuda;

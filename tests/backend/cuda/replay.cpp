@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <support/device.hpp>
 #include <support/errors.hpp>
+#include <tinytorch/backend/cuda/graph.hpp>
 #include <tinytorch/core/random.hpp>
 
 namespace tt = tinytorch;

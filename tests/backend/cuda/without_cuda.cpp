@@ -1,6 +1,6 @@
 // The runtime in a program without CUDA: queries answer, requests are refused by name.
 #include <support/errors.hpp>
-#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/backend/cuda/graph.hpp>
 
 namespace cuda = tinytorch::backend::cuda;
 

@@ -29,6 +29,7 @@ TT_API void conv2d_grad_weight(const View& dw, const View& dy, const View& x, co
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND)
+#include <algorithm>
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/depthwise.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
@@ -36,6 +37,13 @@ TT_API void conv2d_grad_weight(const View& dw, const View& dy, const View& x, co
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// Columns handled at once: patches, operand and result together about 768 KiB of float.
+inline int64_t columns_at_once(const ConvShape& s, int64_t columns) {
+  const int64_t fit = 196608 / std::max<int64_t>(1, s.K + s.group_m) / 32 * 32;
+  const int64_t spread = (columns / 4 + 31) / 32 * 32;  // leave work for several threads
+  return std::clamp<int64_t>(std::min(fit, spread), 64, 4096);
+}
 
 // The runs that make up columns [first, last) of the flattened (sample, oh, ow).
 inline void list_runs(std::vector<ColumnRun>& runs, const ConvShape& s, int64_t first, int64_t last) {
@@ -130,7 +138,8 @@ View matrix_view(const T* data, int64_t rows, int64_t cols, int64_t row, int64_t
 
 template <class T>
 void conv2d_columns(T* out, const T* x, const T* weight, const T* bias, const ConvShape& s) {
-  const int64_t columns = s.N * s.outputs, width = s.block(columns), blocks = (columns + width - 1) / width;
+  const int64_t columns = s.N * s.outputs, width = columns_at_once(s, columns),
+                blocks = (columns + width - 1) / width;
   parallel_for(s.groups * blocks, 1, [&](int64_t begin, int64_t end) {
     Scratch<T> cols(s.K * width), result(s.group_m * width);
     std::vector<ColumnRun> runs;
@@ -179,7 +188,7 @@ template <class T>
 void conv2d_grad_input_columns(T* dx, const T* dy, const T* weight, const ConvShape& s) {
   const int64_t together = std::clamp<int64_t>(256 / s.outputs, 1, 64);  // small images share a product
   const int64_t chunks = (s.N + together - 1) / together, tasks = chunks * s.groups;
-  const int64_t width = s.block(std::min(together, s.N) * s.outputs * 4);
+  const int64_t width = columns_at_once(s, std::min(together, s.N) * s.outputs * 4);
   parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
     Scratch<T> cols(s.K * width), gathered(s.group_m * width);
     std::vector<ColumnRun> runs;
@@ -209,7 +218,8 @@ void conv2d_grad_input_columns(T* dx, const T* dy, const T* weight, const ConvSh
 // The columns are cut into at most eight stretches, each summed by one thread; their sums are added in order.
 template <class T>
 void conv2d_grad_weight_columns(T* dw, const T* dy, const T* x, const ConvShape& s) {
-  const int64_t columns = s.N * s.outputs, width = s.block(columns), blocks = (columns + width - 1) / width;
+  const int64_t columns = s.N * s.outputs, width = columns_at_once(s, columns),
+                blocks = (columns + width - 1) / width;
   const int64_t size = s.group_m * s.K;
   const int64_t room = std::max<int64_t>(2, (int64_t{1} << 22) / std::max<int64_t>(1, size * s.groups));
   const int64_t stretches = std::max<int64_t>(1, std::min({blocks, room, int64_t{8}}));

@@ -7,8 +7,8 @@
 #pragma once
 
 #include <array>
-#include <functional>
 #include <mutex>
+#include <tinytorch/backend/cuda/fault.hpp>
 #include <tinytorch/backend/cuda/kernel.cuh>
 #include <tinytorch/backend/cuda/walk.cuh>
 

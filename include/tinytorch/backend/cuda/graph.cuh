@@ -8,6 +8,7 @@
 #include <optional>
 #include <tinytorch/backend/cuda/allocator.cuh>
 #include <tinytorch/backend/cuda/capture.cuh>
+#include <tinytorch/backend/cuda/graph.hpp>
 #include <tinytorch/backend/cuda/replay.cuh>
 #include <tinytorch/backend/cuda/stream.cuh>
 #include <utility>

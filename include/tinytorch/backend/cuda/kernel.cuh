@@ -77,13 +77,13 @@ int64_t resident_blocks(void (*kernel)(Parameters...), const LaunchConfig& confi
     cudaLaunchConfig_t all = with_cluster(config, size);
     all.gridDim = dim3(config.cluster);
     check(cudaOccupancyMaxActiveClusters(&each, kernel, &all), "asking how many clusters fit");
-    return static_cast<int64_t>(std::max(each, 1)) * config.cluster;
+    return static_cast<int64_t>(each > 1 ? each : 1) * config.cluster;
   }
 #endif
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, static_cast<int>(config.block.x),
                                                       config.shared_bytes),
         "asking how many blocks fit");
-  return static_cast<int64_t>(std::max(each, 1)) * properties(current_device()).multiprocessors;
+  return static_cast<int64_t>(each > 1 ? each : 1) * properties(current_device()).multiprocessors;
 }
 
 // The block's dynamic shared memory, aligned to 16 bytes.

@@ -6,9 +6,7 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <span>
-#include <string>
 #include <tinytorch/backend/cuda/runtime.hpp>
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/parameters.hpp>
@@ -32,11 +30,6 @@ void cumsum(const View& out, const View& x, int dim);
 // out [C] = the sum of x [R, C] over its rows: the gradient of a bias. Both floating, of one type or two; sums
 // are formed in an order that depends on the shape alone. The CPU says reduce.
 void column_sums(const View& out, const View& x);
-
-// Says by an error at the next synchronization that a value of index (i64) is neither in [0, size) nor
-// `except`: TT-RANGE-05 with message(value, row-major position), blaming loc.
-using RangeMessage = std::function<std::string(int64_t value, int64_t position)>;
-void check_range(const View& index, int64_t size, int64_t except, RangeMessage message, Loc loc);
 
 // index
 void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n, int64_t size,

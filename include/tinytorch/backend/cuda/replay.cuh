@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <functional>
 #include <tinytorch/backend/cuda/block_pool.hpp>
 #include <tinytorch/backend/cuda/capture.cuh>
 #include <tinytorch/backend/cuda/copy.cuh>
+#include <tinytorch/backend/cuda/graph.hpp>
 #include <tinytorch/core/random.hpp>
 #include <utility>
 #include <vector>

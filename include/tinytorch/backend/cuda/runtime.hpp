@@ -3,7 +3,6 @@
 //   queries     is_available(), device_count(), properties(device)
 //   memory      allocate() and deallocate() behind every CUDA tensor, memory_stats(), pinned host memory
 //   order       streams, events, synchronize(); work goes to the calling thread's current stream
-//   graphs      Graph captures a sequence of kernels once and replays it without the host's work
 //   profiling   RangeGuard marks a span of time for Nsight (NVTX)
 // Handles are opaque pointers. runtime.cuh defines the functions over the CUDA runtime API. In a build
 // without CUDA the queries answer "no device" and everything else throws BuiltWithoutCuda (without_cuda.hpp).
@@ -12,7 +11,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <tinytorch/core/device.hpp>
 #include <tinytorch/core/error.hpp>
@@ -158,7 +156,7 @@ void synchronize(TT_LOC);
 void synchronize(StreamHandle* stream, TT_LOC);
 void synchronize_device(int device, TT_LOC);
 
-// Throws what the device found wrong with the data of ops that are done (launch.hpp: check_range); every
+// Throws what the device found wrong with the data of ops that are done (fault.hpp: check_range); every
 // synchronization does this.
 void raise_faults(TT_LOC);
 
@@ -215,70 +213,16 @@ void copy_bytes(void* to, Device to_device, const void* from, Device from_device
 void copy_bytes_async(void* to, Device to_device, const void* from, Device from_device, size_t bytes, TT_LOC);
 void fill_bytes(void* to, int value, size_t bytes, int device, TT_LOC);  // each byte, in stream order
 
-// ---- graphs
+// ---- captures (graph.hpp)
 
 // Whether the calling thread is capturing a graph.
 bool is_capturing();
 // Throws TT-CUDA-05 during a capture: `what` needs the host to see the device's results.
 void refuse_in_capture(const char* what, TT_LOC);
-
-// A recorded sequence of device work. Everything `step` queues on the current stream is recorded, not run:
-//   Graph graph;
-//   step();                  // once before, so that lazily created things exist
-//   graph.capture([&] { step(); });
-//   graph.replay();          // as often as wanted
-// A replay reads and writes the same addresses as the capture; so inputs are written into the same tensors,
-// and results are read from the tensors the captured step made. Memory allocated in the capture belongs to
-// the graph and is not reused before the graph is destroyed. The host's code runs once, in the capture:
-// numbers that change per step are read from device memory (replay_memory below).
-class Graph {
- public:
-  explicit Graph(int device = current_device()) : device_(device) {}
-  ~Graph();
-  Graph(Graph&& other) noexcept : device_(other.device_), state_(std::exchange(other.state_, nullptr)) {}
-  Graph& operator=(Graph&& other) noexcept {
-    std::swap(device_, other.device_);
-    std::swap(state_, other.state_);
-    return *this;
-  }
-
-  template <class Step>
-  void capture(Step&& step, TT_LOC) {
-    begin(loc);
-    try {
-      step();
-    } catch (...) {
-      abandon();
-      throw;
-    }
-    end(loc);
-  }
-  void replay(TT_LOC);  // on the current stream
-  bool is_captured() const;
-  size_t nodes() const;           // kernels, copies and fills of one replay
-  size_t reserved_bytes() const;  // memory that the graph keeps
-
- private:
-  struct State;
-  void begin(Loc loc);
-  void end(Loc loc);
-  void abandon() noexcept;
-  int device_ = 0;
-  State* state_ = nullptr;
-};
-
-// Numbers that change from replay to replay. During a capture, on the capturing thread:
-//   on_replay(f)             calls f on the host before each replay, in the order of these calls; true
-//   replay_memory(bytes, f)  device memory that f(host copy) fills anew before each replay, after on_replay's
-//                            calls; aligned to 16 bytes, the graph's own
-//   random_offset(seed)      device memory of how many blocks of the default generator (core/random.hpp) were
-//                            used since the capture began, for a kernel to add to its first block; null for
-//                            the seed of another generator, whose numbers each replay repeats. The capture
-//                            itself uses no block, each replay as many as the captured step asked for.
-// Outside of a capture they do nothing and return false or null: the caller then passes the numbers by value.
-// What f refers to must live as long as the graph.
-bool on_replay(std::function<void()> f);
-const void* replay_memory(size_t bytes, std::function<void(void*)> fill, TT_LOC);
+// Device memory of how many blocks of the default generator (core/random.hpp) were used since the capture
+// began, for a kernel to add to its first block. The capture itself uses no block, each replay as many as the
+// captured step asked for. Null outside of a capture, and for the seed of another generator, whose numbers
+// each replay repeats.
 const uint64_t* random_offset(uint64_t seed);
 
 // ---- profiling

@@ -17,8 +17,6 @@ inline StreamHandle* current_stream() { return nullptr; }
 inline void set_current_stream(StreamHandle*, int) {}
 inline bool is_capturing() { return false; }
 inline void refuse_in_capture(const char*, Loc) {}
-inline bool on_replay(std::function<void()>) { return false; }
-inline const void* replay_memory(size_t, std::function<void(void*)>, Loc) { return nullptr; }
 inline const uint64_t* random_offset(uint64_t) { return nullptr; }
 inline bool is_pinned(const void*) { return false; }
 inline MemoryStats memory_stats(int) { return {}; }
@@ -57,7 +55,7 @@ inline void raise_faults(Loc) {}
 inline void note_launch(const char*) {}
 inline void check_after_launch(const char*) {}
 
-// No Stream, no Event and no captured Graph comes into being, so their other members are never reached.
+// No Stream and no Event comes into being, so their other members are never reached.
 inline Stream::Stream(int, int, Loc loc) { fail_without_cuda("cuda Stream", loc); }
 inline Stream::~Stream() = default;
 inline bool Stream::is_idle(Loc) const { return true; }
@@ -75,14 +73,6 @@ inline void Event::wait(Loc) const {}
 inline bool Event::is_reached(Loc) const { return true; }
 inline void Event::synchronize(Loc) const {}
 inline double Event::milliseconds_since(const Event&, Loc) const { return 0; }
-inline Graph::~Graph() = default;
-inline void Graph::begin(Loc loc) { fail_without_cuda("cuda Graph", loc); }
-inline void Graph::end(Loc) {}
-inline void Graph::abandon() noexcept {}
-inline void Graph::replay(Loc loc) { fail_without_cuda("cuda Graph", loc); }
-inline bool Graph::is_captured() const { return false; }
-inline size_t Graph::nodes() const { return 0; }
-inline size_t Graph::reserved_bytes() const { return 0; }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda
 #endif

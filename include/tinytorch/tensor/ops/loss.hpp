@@ -9,6 +9,7 @@
 #include <tinytorch/backend/cpu/loss.hpp>
 #include <tinytorch/backend/cpu/matmul.hpp>
 #include <tinytorch/backend/cpu/reduce.hpp>
+#include <tinytorch/backend/cuda/fault.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/loss.hpp>

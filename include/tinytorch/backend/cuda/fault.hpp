@@ -1,0 +1,16 @@
+// Faults that only the device can see: an index outside its range. fault.cuh says how.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/backend/view.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// Says by an error at the next synchronization that a value of index (i64) is neither in [0, size) nor
+// `except`: TT-RANGE-05 with message(value, row-major position), blaming loc.
+using RangeMessage = std::function<std::string(int64_t value, int64_t position)>;
+void check_range(const View& index, int64_t size, int64_t except, RangeMessage message, Loc loc);
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
