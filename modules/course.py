@@ -287,7 +287,7 @@ class Verdict:
 # The emulator learns of every access by the calls that the thread sanitizer inserts.
 SIM_FLAGS = ["-O1", "-fsanitize=thread"]
 # Of a check nvcc's optimizer is no part: without it the verdict comes a third sooner.
-NVCC_QUICK = ["-O0", "-Xcicc", "-O0", "-Xptxas", "-O0"]
+NVCC_QUICK = ["-O0", "-Xcicc", "-O0", "-Xptxas", "-O0,-split-compile=0"]
 # For the linker: the library's kernels stand in the task's object and in the one that helps it.
 TWICE_DEFINED = ["-Xlinker", "-zmuldefs"]
 

@@ -8,6 +8,7 @@
 // "CUDA semantics: memory management" (the idea of pools per stream and per graph).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>

@@ -2,6 +2,7 @@
 // lanes that hold one row together.
 #pragma once
 
+#include <algorithm>
 #include <numbers>
 #include <tinytorch/backend/cuda/collective.cuh>
 #include <tinytorch/backend/cuda/dropout_mask.cuh>

@@ -3,6 +3,7 @@
 // warp's scores is the one in which the next wants its left side, so they never leave its registers.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <tinytorch/backend/cuda/passing_tiles.cuh>
 #include <tinytorch/backend/cuda/warpgroup.cuh>

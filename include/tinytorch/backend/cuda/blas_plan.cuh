@@ -2,6 +2,7 @@
 // asked once per shape and remembered. Source: NVIDIA, "cuBLAS Library", cuBLASLt.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/dense.cuh>
 #if !TINYTORCH_CUDA_SIM
 #include <cublasLt.h>

@@ -10,6 +10,7 @@
 // algorithms for manycore GPUs", 2009.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <tinytorch/backend/cuda/collective.cuh>
 #include <tinytorch/backend/cuda/dense.cuh>

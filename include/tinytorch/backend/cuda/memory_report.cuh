@@ -2,6 +2,7 @@
 // functions of runtime.hpp over it.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/allocator.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

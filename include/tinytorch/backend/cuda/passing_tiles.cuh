@@ -2,6 +2,7 @@
 // products want them, and the queue in which tiles of two tensors pass by a block.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/attention_heads.cuh>
 #include <tinytorch/backend/cuda/lagging_barrier.cuh>
 #include <tinytorch/backend/cuda/warpgroup.cuh>

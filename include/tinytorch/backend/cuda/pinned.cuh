@@ -4,6 +4,7 @@
 // may still be the source or target of a queued copy: it waits for events of the streams that use it.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <map>
 #include <mutex>

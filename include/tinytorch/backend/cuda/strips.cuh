@@ -19,6 +19,7 @@
 //   };
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/async_copy.cuh>
 #include <tinytorch/backend/cuda/cluster.cuh>
 #include <tinytorch/backend/cuda/row.cuh>

@@ -224,8 +224,7 @@ void set_walk(Operands<kCount>& operands, const Shape& shape) {
   operands.narrow = operands.count < (int64_t{1} << 31);
   for (int d = 0; d < operands.rank; ++d) {
     operands.size[d] = shape[d];
-    if (operands.narrow)
-      operands.divide[d] = FastDivide(static_cast<uint32_t>(std::max<int64_t>(shape[d], 1)));
+    if (operands.narrow) operands.divide[d] = FastDivide(static_cast<uint32_t>(shape[d] > 1 ? shape[d] : 1));
   }
 }
 
@@ -276,7 +275,7 @@ struct Plan {
     if (last > 0 && shape[last] % per_thread != 0) return Access::scattered;  // a share would leave its row
     if (s[last] == 0) return Access::same;
     const auto size = static_cast<int64_t>(size_of(v.dtype));
-    const int64_t align = std::min<int64_t>(16, size * per_thread);
+    const int64_t align = size * per_thread < 16 ? size * per_thread : 16;
     bool fits = s[last] == 1 && reinterpret_cast<uintptr_t>(v.data) % static_cast<uintptr_t>(align) == 0;
     for (int d = 0; d < last; ++d) fits = fits && s[d] * size % align == 0;
     return fits ? Access::vector : Access::scattered;

@@ -6,6 +6,7 @@
 // warp's registers. Limit: FLOPs of the tensor cores.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/attention_tiles.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

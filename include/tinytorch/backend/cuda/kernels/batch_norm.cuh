@@ -8,6 +8,7 @@
 // sample variances", 1979.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/collective.cuh>
 #include <tinytorch/backend/cuda/planes.cuh>
 #include <tinytorch/backend/parameters.hpp>

@@ -4,6 +4,7 @@
 // adds up a chunk of rows while it writes dx, and a second kernel adds the chunks in order. Limit: memory.
 #pragma once
 
+#include <algorithm>
 #include <numbers>
 #include <tinytorch/backend/cuda/collective.cuh>
 #include <tinytorch/backend/cuda/dense.cuh>

@@ -12,6 +12,7 @@
 // networks for document processing", 2006.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/depthwise.cuh>

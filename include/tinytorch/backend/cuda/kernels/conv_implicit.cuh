@@ -13,6 +13,7 @@
 // convolution arithmetic for deep learning", 2016.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/channels_last.cuh>
 #include <tinytorch/backend/cuda/planes.cuh>
 #include <tinytorch/backend/cuda/tensor_core.cuh>

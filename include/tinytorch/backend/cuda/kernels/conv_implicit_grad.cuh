@@ -8,6 +8,7 @@
 // are added in order. The number of stretches depends on shapes alone: results are deterministic.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

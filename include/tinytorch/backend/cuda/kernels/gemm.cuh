@@ -8,6 +8,7 @@
 // the large floating products; this is for integers, odd strides, and where there is no cuBLASLt.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/walk.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

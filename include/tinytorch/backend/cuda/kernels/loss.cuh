@@ -7,6 +7,7 @@
 // the gradient, which may take their place, is written once. Limit: memory.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/dense.cuh>
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>
 #include <tinytorch/backend/cuda/scaled_sum.cuh>

@@ -6,6 +6,7 @@
 // on tensor cores; f32 too after allow_tf32(true). Limit: tensor cores, 989 TFLOP/s in bf16 on H100 and H200.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/blas_plan.cuh>
 #include <tinytorch/backend/cuda/dense.cuh>
 #include <tinytorch/backend/cuda/kernels/gemm.cuh>

@@ -9,6 +9,7 @@
 // normalized (residual_norm.cuh), is added to dx on the way. Limit: memory.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/dense.cuh>
 #include <tinytorch/backend/cuda/kernels/norm_grad_strips.cuh>
 #include <tinytorch/backend/cuda/kernels/norm_rows.cuh>

@@ -7,6 +7,7 @@
 // adds the sums in their order; the factor stays on the device, and the step applies it. Limit: memory.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/collective.cuh>
 #include <tinytorch/backend/cuda/dense.cuh>
 #include <tinytorch/backend/cuda/vector.cuh>

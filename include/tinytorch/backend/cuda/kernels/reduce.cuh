@@ -7,6 +7,7 @@
 // and down columns (neighbouring threads belong to neighbouring results). Limit: memory, each element once.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <tinytorch/backend/cuda/collective.cuh>
 #include <tinytorch/backend/cuda/dense.cuh>

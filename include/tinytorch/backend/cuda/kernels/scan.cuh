@@ -5,6 +5,7 @@
 // depends on the length alone. Sums of float run in double. Part of the reductions (backend/cpu/reduce.hpp).
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/collective.cuh>
 #include <tinytorch/backend/cuda/dense.cuh>
 #include <tinytorch/backend/cuda/walk.cuh>

@@ -7,6 +7,7 @@
 // search in the other run.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/dense.cuh>
 #include <tinytorch/backend/cuda/walk.cuh>
 
