@@ -488,10 +488,14 @@ class Workshop:
     def link(self, objects, program, device, more=()):
         """What failed, or None."""
         command = [self.compiler if device != "cuda" else "nvcc", "-o", str(program), *map(str, objects)]
-        command += ["-fuse-ld=gold"] if device != "cuda" and self.gold else []
         command += {"cpu": ["-pthread", *more, *self.sanitize], "sim": ["-pthread", *more, "-lboost_context", "-ldl"],
                     "cuda": [*more, "-lcublasLt"]}[device]
+        gold = device != "cuda" and self.gold
+        if gold and self.call([*command, "-fuse-ld=gold"], 120).code == 0:
+            return None
         done = self.call(command, 120)
+        if done.code == 0 and gold:
+            self.gold = None  # it lies there, but does not find this compiler's libraries
         return done if done.code != 0 else None
 
     def run(self, task, program, seconds):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
 from pathlib import Path
 
@@ -70,6 +71,32 @@ class Clone(unittest.TestCase):
         text = target.read_text()
         self.assertEqual(text.count(old), 1, old)
         target.write_text(text.replace(old, new))
+
+
+class Linkers(unittest.TestCase):
+    """gold is there, works or not; the default linker works or not."""
+
+    def linked(self, gold, default):
+        commands = []
+
+        def call(command, seconds):
+            commands.append(command)
+            return types.SimpleNamespace(code=gold if "-fuse-ld=gold" in command else default, text="")
+
+        shop = course.Workshop(call=call)
+        shop.gold = "ld.gold"
+        failed = [shop.link(["a.o"], "a", "cpu") for _ in range(2)]
+        self.assertEqual([f is None for f in failed], [0 in (gold, default)] * 2)
+        return len(commands)
+
+    def test_a_linker_that_works_is_asked_once(self):
+        self.assertEqual(self.linked(gold=0, default=0), 2)
+
+    def test_a_gold_that_finds_no_libraries_is_given_up(self):
+        self.assertEqual(self.linked(gold=1, default=0), 3)
+
+    def test_objects_that_do_not_fit_say_nothing_of_gold(self):
+        self.assertEqual(self.linked(gold=1, default=1), 4)
 
 
 class Starting(Clone):
