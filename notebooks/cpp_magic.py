@@ -65,7 +65,7 @@ def complain(what, done):
     """What failed: from the first error in the cell on."""
     lines = done.text.splitlines()
     at = next((i for i, l in enumerate(lines) if re.search(r"^cell[:(]\d+.*error", l)),
-              next((i for i, l in enumerate(lines) if re.search("error|undefined reference|multiple definition", l)), 0))
+              next((i for i, l in enumerate(lines) if re.search("error|cannot find|undefined reference|multiple definition", l)), 0))
     raise Failed(f"{what} ended with {done.code}\n" + "\n".join(lines[at:at + 12]))
 
 
