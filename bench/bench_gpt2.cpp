@@ -16,7 +16,7 @@
 #include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/io/safetensors.hpp>
 #include <tinytorch/layers/adam.hpp>
-#include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/profiling/profiler.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
 
@@ -32,35 +32,6 @@ double processor_seconds() {
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
-
-struct Row {
-  double seconds = 0, flops = 0, bytes = 0;
-  int64_t calls = 0;
-};
-using Profile = std::map<std::string, Row>;
-
-// Adds up the time and the cost of every op, by name and, for products, by shape.
-class OpTimes final : public tt::OpObserver {
- public:
-  explicit OpTimes(Profile& profile) : rows_(profile) { tt::op_observer() = this; }
-  ~OpTimes() override { tt::op_observer() = nullptr; }
-  void before(const tt::PrimitiveBase&, const tt::Tensors&) override { start_ = clock_(); }
-  void after(const tt::PrimitiveBase& op, const tt::Tensors& inputs, const tt::Tensors&,
-             tt::Cost cost) override {
-    const double seconds = clock_() - start_;
-    std::string name = op.name();
-    if (name.starts_with("matmul") || name.starts_with("linear")) {
-      name += " " + inputs[0].shape().str() + " " + inputs[1].shape().str();
-    }
-    Row& row = rows_[name];
-    row.seconds += seconds, row.flops += cost.flops, row.bytes += cost.bytes, row.calls += 1;
-  }
-
- private:
-  SteadyClock clock_;
-  double start_ = 0;
-  Profile& rows_;
-};
 
 class Training {
  public:
@@ -78,21 +49,10 @@ class Training {
     return loss.item<double>();
   }
   // The same, and where its time went.
-  void profile(Profile& rows) {
-    const SteadyClock clock;
-    optimizer_.zero_grad();
-    {
-      const OpTimes times(rows);
-      model_.loss(tokens_, targets_).backward();
-    }
-    const double start = clock();
-    optimizer_.step_clipped(1.0);
-    Row& row = rows["clip and AdamW"];
-    row.seconds += clock() - start, row.calls += 1;
-    for (const auto& p :
-         model_.named_parameters()) {  // the norm reads g; the update p, g, m, v and writes p, m, v
-      row.bytes += 8 * 4 * static_cast<double>(p.tensor.numel());
-    }
+  tt::profiling::Profile profile() {
+    tt::profiling::Profiler profiler(model_);
+    step();
+    return profiler.finish();
   }
   // The weights, and the tokens beside them, for a peer that is to do the same.
   void save(const std::string& path) const {
@@ -141,26 +101,33 @@ json report(Training& training, int64_t steps) {
   training.step();  // first touches of memory
   const double seconds =
       tt::statistics::median(tt::benchmarking::time_calls([&] { training.step(); }, steps));
-  Profile profile;
-  for (int64_t i = 0; i < steps; ++i) training.profile(profile);
-  std::vector<std::pair<std::string, Row>> rows(profile.begin(), profile.end());
-  std::ranges::sort(rows, [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  tt::profiling::Profile profile;
+  for (int64_t i = 0; i < steps; ++i) {
+    tt::profiling::Profile one = training.profile();
+    std::ranges::move(one.ops, std::back_inserter(profile.ops));
+  }
+  // Products by their shapes, everything else by name.
+  const auto line_of = [](const tt::profiling::OpRecord& op) {
+    const bool product = op.name.starts_with("matmul") || op.name.starts_with("linear");
+    return product ? op.name + " " + op.inputs[0].str() + " " + op.inputs[1].str() : op.name;
+  };
   std::printf("%d threads, multiply-add peak %.0f GFLOP/s, copy %.1f GB/s\n", tt::thread_count(), peak, copy);
   std::printf("%-44s %6s %9s %9s %9s %7s\n", "a step", "calls", "ms", "GFLOP/s", "GB/s", "limit");
   json out = json::array();
   double limit_all = 0;
   const double each = 1.0 / static_cast<double>(steps);
-  for (const auto& [name, row] : rows) {
-    const double limit = std::max(row.flops / (peak * 1e9), row.bytes / (copy * 1e9));
+  for (const tt::profiling::ProfileRow& row : tt::profiling::table_of(profile, line_of)) {
+    const std::string name = row.name + (row.backward ? " (backward)" : "");
+    const double limit = std::max(row.cost.flops / (peak * 1e9), row.cost.bytes / (copy * 1e9));
     limit_all += limit * each;
     std::printf("%-44s %6lld %9.2f %9.1f %9.1f %6.0f%%\n", name.c_str(),
                 static_cast<long long>(row.calls / steps), row.seconds * each * 1e3,
-                row.flops / row.seconds * 1e-9, row.bytes / row.seconds * 1e-9, 100 * limit / row.seconds);
+                row.flops_per_second() * 1e-9, row.bytes_per_second() * 1e-9, 100 * limit / row.seconds);
     out.push_back({{"name", name},
                    {"calls", row.calls / steps},
                    {"seconds", row.seconds * each},
-                   {"flops", row.flops * each},
-                   {"bytes", row.bytes * each}});
+                   {"flops", row.cost.flops * each},
+                   {"bytes", row.cost.bytes * each}});
   }
   std::printf("%-44s %6s %9.2f %9s %9s %6.0f%%\n", "the step", "", seconds * 1e3, "", "",
               100 * limit_all / seconds);

@@ -19,7 +19,7 @@
 #include <tinytorch/benchmarking/measure.hpp>
 #include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/core/parallel.hpp>
-#include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/profiling/cost.hpp>
 
 using nlohmann::json;
 namespace tt = tinytorch;
@@ -27,18 +27,6 @@ using tt::benchmarking::SteadyClock;
 namespace statistics = tt::statistics;
 
 namespace {
-
-// Sums the cost that the primitives of one call state.
-class CostCounter final : public tt::OpObserver {
- public:
-  CostCounter() { tt::op_observer() = this; }
-  ~CostCounter() override { tt::op_observer() = nullptr; }
-  void after(const tt::PrimitiveBase&, const tt::Tensors&, const tt::Tensors&, tt::Cost cost) override {
-    total.flops += cost.flops;
-    total.bytes += cost.bytes;
-  }
-  tt::Cost total;
-};
 
 // Processor time of this process, all threads: what a shared machine's other users do not change.
 double processor_seconds() {
@@ -101,12 +89,7 @@ class Bench {
     }
     if (peak_ == 0) peak_ = 1e-9 * tinytorch::benchmarking::measure_fma_peak();
     const bench::Work work = c.prepare(*inputs_);
-    tt::Cost cost;
-    {
-      CostCounter counter;
-      work();
-      cost = counter.total;
-    }
+    const tt::Cost cost = tt::profiling::count_cost(work);
     const Samples samples = sample(work, budget);
     const double seconds = statistics::median(samples.wall);
     const double limit = std::max(cost.bytes / (copy_ * 1e9), cost.flops / (peak_ * 1e9));

@@ -8,7 +8,8 @@
 //   layers/        modules, optimizers, schedules, data loaders, training
 //   transformer/   tokenizers, attention, blocks, GPT-2 and Llama, sampling
 //   benchmarking/  statistics of measurements
-// Order: core < backend < tensor < autograd < io < data < layers < ... < benchmarking. A header includes only
+//   profiling/     where a program's time, work and memory go
+// Order: core < backend < tensor < autograd < io < data < layers < ... < profiling. A header includes only
 // lower ones.
 //
 // This header brings tensors and autograd. Take layers, files and the rest by name; tensor/print.hpp needs

@@ -9,7 +9,7 @@ from pathlib import Path
 
 # The one table of the layer order: a header includes its own folder and lower numbers, never its equals or above.
 LAYERS = {"core": 0, "backend": 1, "tensor": 2, "autograd": 3, "io": 4, "data": 5, "layers": 6, "transformer": 7,
-          "profiling": 8, "acceleration": 8, "quantization": 8, "pruning": 8, "kv_cache": 8, "benchmarking": 9}
+          "benchmarking": 8, "profiling": 9, "acceleration": 10, "quantization": 10, "pruning": 10, "kv_cache": 10}
 TOP = 99  # tinytorch.hpp and cuda_impl.cuh see everything
 
 TOP_LEVEL = {"CMakeLists.txt", "include", "modules", "examples", "tests", "bench", "notebooks", "README.md", "LICENSE"}

@@ -40,11 +40,6 @@ struct Recorder final : tt::OpObserver {
   }
 };
 
-struct Watching {
-  explicit Watching(tt::OpObserver* o) { tt::op_observer() = o; }
-  ~Watching() { tt::op_observer() = nullptr; }
-};
-
 }  // namespace
 
 TEST_CASE("apply_all gives every output, apply the first; the kernel runs once") {
@@ -74,7 +69,7 @@ TEST_CASE("an observer sees each op before and after, with its cost; none costs 
   Recorder recorder;
   int calls = 0;
   {
-    const Watching watch(&recorder);
+    const tt::Observing watch(recorder);
     tt::apply(Counted(&calls), {tt::zeros({4}).detach()});
   }
   // zeros makes no op; the addition inside the kernel is observed like any other.
@@ -90,7 +85,7 @@ TEST_CASE("views are observed, and move nothing") {
   Recorder recorder;
   const Tensor x = tt::ones({2, 3});
   {
-    const Watching watch(&recorder);
+    const tt::Observing watch(recorder);
     x.t();
   }
   CHECK(recorder.events == std::vector<std::string>{"before permute 1", "after permute [3, 2]"});
@@ -104,7 +99,7 @@ TEST_CASE("a failing check leaves no result and no node; the observer sees only 
   x.requires_grad_();
   const size_t before = tt::allocator_stats().current;
   {
-    const Watching watch(&recorder);
+    const tt::Observing watch(recorder);
     const Tensor three = tt::ones({3});
     CHECK_THROWS_AS(x + three, tt::Error);
   }
@@ -118,7 +113,7 @@ TEST_CASE("the backward pass goes through the gate as well") {
   x.requires_grad_();
   const Tensor y = tt::sum(tt::exp(x));
   {
-    const Watching watch(&recorder);
+    const tt::Observing watch(recorder);
     y.backward();
   }
   CHECK(std::find(recorder.events.begin(), recorder.events.end(), "after mul [2]") != recorder.events.end());

@@ -26,6 +26,7 @@ TT_API void backward(const Tensor& result, const Tensor& gradient = {}, bool ret
 #if TT_BODIES(TENSOR)
 #include <algorithm>
 #include <tinytorch/tensor/members.hpp>
+#include <tinytorch/tensor/observer.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
 #include <tinytorch/tensor/ops/elementwise.hpp>
 #include <unordered_map>
@@ -108,6 +109,7 @@ inline Tensors node_vjp(Node& node, Tensors& grads) {
   }
   Saved saved{restore(node.inputs, node), restore(node.outputs, node), node.input_shapes, {}};
   for (const Edge& e : node.edges) saved.needs_grad.push_back(e.node || e.leaf);
+  const BackwardScope scope(node);
   return node.op->vjp(saved, grads);
 }
 

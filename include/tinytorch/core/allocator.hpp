@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <mutex>
+#include <tinytorch/core/allocation_observer.hpp>
 #include <tinytorch/core/error.hpp>
 #include <vector>
 
@@ -48,6 +49,7 @@ class HostAllocator {
         void* block = list.back();
         list.pop_back();
         stats_.cached -= capacity;
+        note_allocated(cpu, block, bytes);
         return block;
       }
     }
@@ -57,6 +59,7 @@ class HostAllocator {
       block = std::aligned_alloc(kAlignment, capacity);
     }
     if (!block) report_exhaustion(bytes, peak_before, loc);
+    note_allocated(cpu, block, bytes);  // nobody else has it: it is new
     return block;
   }
 
@@ -66,6 +69,7 @@ class HostAllocator {
     {
       const std::lock_guard lock(mutex_);
       stats_.current -= bytes;
+      note_freed(cpu, block, bytes);
       if (kReuse && stats_.cached + capacity <= kCacheLimit) {
         free_[index].push_back(block);
         stats_.cached += capacity;

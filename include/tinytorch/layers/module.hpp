@@ -15,6 +15,8 @@
 #include <memory>
 #include <string>
 #include <tinytorch/layers/state_dict.hpp>
+#include <tinytorch/tensor/observer.hpp>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -40,7 +42,10 @@ class Module {
   }
 
   virtual Tensor forward(const Tensor&);
-  Tensor operator()(const Tensor& x) { return forward(x); }
+  Tensor operator()(const Tensor& x) {
+    const Scope scope = forward_scope();
+    return forward(x);
+  }
 
   // --- building the tree, in a constructor ---
   Tensor add_parameter(std::string name, Tensor value, TT_LOC);
@@ -92,6 +97,11 @@ class Module {
   void to(Device device, TT_LOC);
   // Where the first parameter lives; the default device when there is none.
   Device device() const;
+
+ protected:
+  // Opened first in a forward() with other arguments, which operator() does not see: profilers then know whose
+  // ops follow.
+  Scope forward_scope() const { return Scope(typeid(*this).name(), this); }
 
  private:
   struct Child {

@@ -81,6 +81,8 @@ class Optimizer {
   static std::vector<backend::OptimizerSlot> slots_of(Updates& updates);
 
  private:
+  // Each number read and each written once; about two FLOPs for each.
+  static Cost cost_of(const Updates& updates);
   struct Group {
     Device device;
     Tensor scalars;  // f64, by backend::StepScalar
@@ -131,6 +133,11 @@ TT_API Tensor Optimizer::step_clipped(double limit, Loc loc) {
   for (const Update& update : updates) gradients.push_back(update.gradient.view_of());
   {
     const OnDevice on_device(group.device, loc);
+    ObservedWork work("gradient norm", group.device);
+    for (const Update& update : updates) {
+      work.cost.flops += 2 * static_cast<double>(update.gradient.numel());
+      work.cost.bytes += static_cast<double>(update.gradient.bytes());
+    }
     TT_KERNEL(group.scalars, gradient_factor(group.scalars.view_of(), gradients, limit));
   }
   update_group(group, std::move(updates), true, loc);
@@ -263,9 +270,23 @@ TT_API Optimizer::Updates Optimizer::updates_of(const Group& group, Loc loc) {
   return updates;
 }
 
+TT_API Cost Optimizer::cost_of(const Updates& updates) {
+  Cost cost;
+  for (const Update& u : updates) {
+    const auto bytes = [](const Tensor& t) { return static_cast<double>(t.bytes()); };
+    const auto states = static_cast<double>(u.slot->state.size());
+    cost.bytes += bytes(u.gradient) + (2 + 2 * states) * bytes(u.slot->master);
+    if (has_master(*u.slot)) cost.bytes += bytes(u.slot->parameter);
+    cost.flops += 2 * (3 + 2 * states) * static_cast<double>(u.slot->master.numel());
+  }
+  return cost;
+}
+
 TT_API void Optimizer::update_group(Group& group, Updates updates, bool clip, Loc loc) {
   if (updates.empty()) return;
   const OnDevice on_device(group.device, loc);
+  ObservedWork work("optimizer step", group.device);
+  if (work.observed()) work.cost = cost_of(updates);
   update_all(updates, group.scalars, clip, loc);
   for (const Update& u : updates) {
     Slot& slot = *u.slot;

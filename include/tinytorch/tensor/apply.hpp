@@ -8,22 +8,9 @@
 #pragma once
 
 #include <tinytorch/tensor/graph.hpp>
+#include <tinytorch/tensor/observer.hpp>
 
 namespace tinytorch::inline TT_BUILD {
-
-// Sees every call that passes the gate: before it runs, and after with its results and cost.
-class OpObserver {
- public:
-  virtual ~OpObserver() = default;
-  virtual void before(const PrimitiveBase&, const Tensors& /*inputs*/) {}
-  virtual void after(const PrimitiveBase& op, const Tensors& inputs, const Tensors& outputs, Cost cost) = 0;
-};
-
-// The observer of this thread; null costs one comparison per op.
-inline OpObserver*& op_observer() {
-  thread_local OpObserver* observer = nullptr;
-  return observer;
-}
 
 inline Device common_device(const char* op, const Tensors& inputs, Loc loc) {
   const Tensor* first = nullptr;
@@ -63,8 +50,14 @@ inline Tensors execute(const PrimitiveBase& op, const Tensors& inputs, Loc loc) 
 inline Tensors apply_all(const PrimitiveBase& op, const Tensors& inputs, TT_LOC) {
   OpObserver* const observer = op_observer();
   if (observer) observer->before(op, inputs);
-  Tensors outputs = execute(op, inputs, loc);
-  if (op.differentiable() && records_grad(inputs)) record(op, inputs, outputs, loc);
+  Tensors outputs;
+  try {
+    outputs = execute(op, inputs, loc);
+    if (op.differentiable() && records_grad(inputs)) record(op, inputs, outputs, loc);
+  } catch (...) {
+    if (observer) observer->failed(op);
+    throw;
+  }
   if (observer) {
     const double bytes = op.is_view() ? 0.0 : bytes_moved(inputs, outputs);
     observer->after(op, inputs, outputs, {op.flops(inputs, outputs), bytes});

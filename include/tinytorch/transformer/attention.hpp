@@ -60,6 +60,7 @@ class SelfAttention : public Module {
 
   Tensor forward(const Tensor& x) override { return forward(x, SequencePlace{}); }
   Tensor forward(const Tensor& x, const SequencePlace& place) {
+    const Scope scope = forward_scope();
     const int64_t H = options.heads, G = options.groups;
     const AttentionOptions rules{
         .causal = options.causal, .window = options.window, .dropout = training() ? options.dropout : 0};

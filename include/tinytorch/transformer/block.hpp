@@ -45,6 +45,7 @@ class TransformerBlock : public Module {
   }
 
   ResidualStream forward(const ResidualStream& x, const SequencePlace& place) {
+    const Scope scope = forward_scope();
     const double p = training() ? dropout : 0;
     const NormalizedSum a = normalize(attention_norm, x, p);
     const NormalizedSum m = normalize(mlp_norm, {a.sum, attention.forward(a.normalized, place)}, p);
@@ -74,6 +75,7 @@ class BlockStack : public Module {
     return *blocks_.back();
   }
   ResidualStream forward(ResidualStream x, const SequencePlace& place) {
+    const Scope scope = forward_scope();
     for (const auto& block : blocks_) x = block->forward(x, place);
     return x;
   }

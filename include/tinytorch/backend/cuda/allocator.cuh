@@ -19,6 +19,7 @@
 #include <tinytorch/backend/cuda/block_pool.hpp>
 #include <tinytorch/backend/cuda/capture.cuh>
 #include <tinytorch/backend/cuda/stream.cuh>
+#include <tinytorch/core/allocation_observer.hpp>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
@@ -136,6 +137,7 @@ inline void* DeviceAllocator::allocate(size_t bytes, Loc loc) {
   counts_.peak = std::max(counts_.peak, counts_.current);
   void* const address = wanted.address;
   live_[address] = std::move(wanted);
+  note_allocated({DeviceType::cuda, device_}, address, bytes);
   return address;
 }
 
@@ -195,6 +197,7 @@ inline void DeviceAllocator::deallocate(void* address) noexcept {
   DeviceBlock freed = std::move(found->second);
   live_.erase(found);
   counts_.current -= freed.requested;
+  note_freed({DeviceType::cuda, device_}, address, freed.requested);
   put_aside(std::move(freed));
 }
 

@@ -81,6 +81,7 @@ class SelfAttention : public Module {
   //   attention  scaled_dot_product_attention(q, keys, values, rules()): H / G heads share a group's keys
   //   join       the heads side by side, then projection
   Tensor forward(const Tensor& x, const SequencePlace& place) {
+    const Scope scope = forward_scope();
     const int64_t H = options.heads, G = options.groups;
     const Tensor all = split_heads(qkv(x), H + 2 * G);  // [B, H + 2G, T, D]
     Tensor q = slice(all, 1, 0, H);

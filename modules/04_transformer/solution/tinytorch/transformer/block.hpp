@@ -53,6 +53,7 @@ class TransformerBlock : public Module {
   // with its sum; normalize these two by mlp_norm; hand on the sum, and mlp's result as the branch. Dropout
   // in training alone: probability().
   ResidualStream forward(const ResidualStream& x, const SequencePlace& place) {
+    const Scope scope = forward_scope();
     const NormalizedSum a = normalize(attention_norm, x, probability());
     const ResidualStream middle{a.sum, attention.forward(a.normalized, place)};
     const NormalizedSum m = normalize(mlp_norm, middle, probability());
@@ -84,6 +85,7 @@ class BlockStack : public Module {
     return *blocks_.back();
   }
   ResidualStream forward(ResidualStream x, const SequencePlace& place) {
+    const Scope scope = forward_scope();
     for (const auto& block : blocks_) x = block->forward(x, place);
     return x;
   }

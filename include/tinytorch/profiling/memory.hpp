@@ -1,0 +1,143 @@
+// MemoryProfiler: which part of a program holds memory, at each moment and at the peak.
+//
+//   profiling::Profiler profiler(model);
+//   profiling::MemoryProfiler memory(profiler);
+//   model.loss(tokens, targets).backward();
+//   for (const auto& use : memory.finish(tt::cpu).at_peak) ...   // "blocks.0.attention  attention"  8192
+//
+// Sees every block that the allocators hand out between construction and finish(): tensors and the kernels' own
+// scratch memory. A block belongs to the op that asked for it. What other threads ask for is held "elsewhere".
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/core/allocation_observer.hpp>
+#include <tinytorch/core/allocator.hpp>
+#include <tinytorch/profiling/profiler.hpp>
+#include <unordered_map>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::profiling {
+
+struct MemoryUse {
+  std::string owner;  // module and op, as Profiler::where() says
+  int64_t bytes = 0;
+};
+
+struct MemoryPoint {
+  double seconds = 0;  // since the profiler began
+  int64_t bytes = 0;   // in use from this moment on
+};
+
+struct MemoryProfile {
+  int64_t before = 0;   // in use when it began: weights, data
+  int64_t current = 0;  // at the end
+  int64_t peak = 0;
+  double peak_seconds = 0;            // when that was
+  std::vector<MemoryUse> at_peak;     // who held it, largest first; `before` is one of them
+  std::vector<MemoryPoint> timeline;  // one point per block that came or went
+};
+
+class MemoryProfiler final : public AllocationObserver {
+ public:
+  explicit MemoryProfiler(const Profiler& profiler)
+      : profiler_(&profiler), start_(clock_()), before_(bytes_now()), outer_(observe_allocations(this)) {}
+  ~MemoryProfiler() override { stop(); }
+  MemoryProfiler(const MemoryProfiler&) = delete;
+  MemoryProfiler& operator=(const MemoryProfiler&) = delete;
+
+  // Stops watching. Of each device as often as wanted.
+  MemoryProfile finish(Device device) {
+    stop();
+    return replay(device);
+  }
+
+  void allocated(Device device, const void* block, size_t bytes) override {
+    const std::string owner = op_observer() == profiler_ ? profiler_->where() : "elsewhere";
+    const auto known = owner_index_.try_emplace(owner, static_cast<int32_t>(owners_.size()));
+    if (known.second) owners_.push_back(owner);
+    live_[block] = known.first->second;
+    events_.push_back({device, clock_() - start_, static_cast<int64_t>(bytes), known.first->second});
+  }
+  void freed(Device device, const void* block, size_t bytes) noexcept override {
+    const auto found = live_.find(block);
+    const int32_t owner = found == live_.end() ? kBefore : found->second;
+    if (found != live_.end()) live_.erase(found);
+    events_.push_back({device, clock_() - start_, -static_cast<int64_t>(bytes), owner});
+  }
+
+ private:
+  static constexpr int32_t kBefore = 0;  // owner of what was there already
+  struct Event {
+    Device device;
+    double seconds;
+    int64_t change;
+    int32_t owner;
+  };
+  using BytesByDevice = std::map<std::pair<DeviceType, int>, int64_t>;
+
+  static BytesByDevice bytes_now() {
+    BytesByDevice bytes;
+    bytes[{DeviceType::cpu, 0}] = static_cast<int64_t>(allocator_stats().current);
+    for (int i = 0; i < backend::cuda::device_count(); ++i)
+      bytes[{DeviceType::cuda, i}] = static_cast<int64_t>(backend::cuda::memory_stats(i).current);
+    return bytes;
+  }
+
+  void stop() {
+    if (!profiler_) return;
+    observe_allocations(outer_);
+    profiler_ = nullptr;
+  }
+
+  MemoryProfile replay(Device device) const {
+    MemoryProfile out;
+    const auto start = before_.find({device.type, device.index});
+    out.before = start == before_.end() ? 0 : start->second;
+    out.current = out.peak = out.before;
+    out.timeline.push_back({0, out.before});
+    for (const Event& event : events_) {
+      if (event.device != device) continue;
+      out.current += event.change;
+      out.timeline.push_back({event.seconds, out.current});
+    }
+    const auto peak = std::max_element(out.timeline.begin(), out.timeline.end(),
+                                       [](auto a, auto b) { return a.bytes < b.bytes; });
+    out.peak = peak->bytes;
+    out.peak_seconds = peak->seconds;
+    const std::vector<int64_t> held = held_after(device, peak - out.timeline.begin(), out.before);
+    for (size_t i = 0; i < owners_.size(); ++i) {
+      if (held[i] != 0) out.at_peak.push_back({owners_[i], held[i]});
+    }
+    std::stable_sort(out.at_peak.begin(), out.at_peak.end(),
+                     [](const MemoryUse& a, const MemoryUse& b) { return a.bytes > b.bytes; });
+    return out;
+  }
+  // What each owner held after the first `count` events of the device.
+  std::vector<int64_t> held_after(Device device, int64_t count, int64_t before) const {
+    std::vector<int64_t> held(owners_.size(), 0);
+    held[kBefore] = before;
+    for (const Event& event : events_) {
+      if (count == 0) break;
+      if (event.device != device) continue;
+      held[static_cast<size_t>(event.owner)] += event.change;
+      --count;
+    }
+    return held;
+  }
+
+  const Profiler* profiler_;
+  benchmarking::SteadyClock clock_;
+  double start_;
+  BytesByDevice before_;
+  std::vector<std::string> owners_{"in use before"};
+  std::unordered_map<std::string, int32_t> owner_index_;
+  std::unordered_map<const void*, int32_t> live_;
+  std::vector<Event> events_;
+  AllocationObserver* outer_;  // the last member: events may arrive from here on
+};
+
+}  // namespace tinytorch::inline TT_BUILD::profiling

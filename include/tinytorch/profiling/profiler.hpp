@@ -1,0 +1,217 @@
+// Profiler: watches every op of this thread from its construction to finish().
+//
+//   profiling::Profiler profiler(model);
+//   model.loss(tokens, targets).backward();
+//   const profiling::Profile profile = profiler.finish();
+//
+// Each op is timed where it runs: on the CPU by the clock, on a GPU by a pair of events in its stream, which are
+// read at the end, so that nothing waits in between. A gap in the stream before an op's first kernel counts
+// as the op's: what the host could not supply in time. Ops of the backward pass belong to the module whose
+// forward op they are the derivative of.
+#pragma once
+
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/benchmarking/measure.hpp>
+#include <tinytorch/layers/module.hpp>
+#include <tinytorch/profiling/profile.hpp>
+#include <tinytorch/tensor/graph.hpp>
+#include <unordered_map>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::profiling {
+
+class Profiler final : public OpObserver {
+ public:
+  Profiler() { begin(); }
+  // Scopes of modules are named by their place in `model`.
+  explicit Profiler(Module& model) {
+    model.for_each_module([&](const std::string& path, Module& m) { paths_[&m] = path; });
+    begin();
+  }
+
+  // Stops watching and waits for the devices. Once.
+  Profile finish() {
+    observing_.reset();
+    close_scopes(0);
+    for (const Timed& t : timed_) read(t);
+    add_to_callers();
+    profile_.seconds = clock_() - start_;
+    return std::move(profile_);
+  }
+
+  // Module and op that the thread is in: "blocks.0.mlp linear". "linear" outside of a module, "" outside of all.
+  std::string where() const {
+    const int32_t op = open_ops_.empty() ? -1 : open_ops_.back();
+    const int32_t scope = op < 0 ? scope_of_next_op() : profile_.ops[static_cast<size_t>(op)].scope;
+    std::string text = profile_.scopes[static_cast<size_t>(scope)].path;
+    if (op < 0) return text;
+    const OpRecord& record = profile_.ops[static_cast<size_t>(op)];
+    return text + (text.empty() ? "" : " ") + record.name + (record.backward ? " (backward)" : "");
+  }
+
+  // ---- what the gate, scopes and the backward pass tell
+
+  void before(const PrimitiveBase& op, const Tensors& inputs) override {
+    OpRecord record;
+    record.name = op.name();
+    for (const Tensor& t : inputs) {
+      record.inputs.push_back(t ? t.shape() : Shape{});
+      if (t) record.device = t.device();
+    }
+    begin_op(std::move(record));
+  }
+  void after(const PrimitiveBase&, const Tensors&, const Tensors& outputs, Cost cost) override {
+    OpRecord* const record = end_op(cost);
+    if (!record) return;
+    record->dtype = outputs[0].dtype();
+    if (const auto& state = outputs[0].impl()->grad_state; state && state->producer)
+      forward_scopes_[state->producer.get()] = record->scope;
+  }
+  // It stays in the profile, without time and work.
+  void failed(const PrimitiveBase&) override {
+    if (open_ops_.empty()) return;
+    if (has_events(open_ops_.back())) timed_of_open_.pop_back();
+    open_ops_.pop_back();
+  }
+  void begin_work(const char* name, Device device) override {
+    OpRecord record;
+    record.name = name;
+    record.device = device;
+    begin_op(std::move(record));
+  }
+  void end_work(Cost cost) override { end_op(cost); }
+
+  void enter(const char* name, const void* owner) override {
+    const bool again = owner && owner == open_scopes_.back().owner;  // operator() and then forward(x, more)
+    open_scopes_.push_back({again ? open_scopes_.back().index : new_scope(name, owner), owner, !again});
+  }
+  void leave() override {
+    if (open_scopes_.size() > 1) close_scopes(open_scopes_.size() - 1);
+  }
+
+  void begin_backward(const Node& node) override {
+    const auto found = forward_scopes_.find(&node);
+    backward_scopes_.push_back(found == forward_scopes_.end() ? open_scopes_.back().index : found->second);
+  }
+  void end_backward() override { backward_scopes_.pop_back(); }
+
+ private:
+  struct OpenScope {
+    int32_t index;
+    const void* owner;
+    bool owns_record;
+  };
+  struct Timed {  // on a GPU
+    int32_t op;
+    backend::cuda::Event begin, end;
+  };
+
+  void begin() {
+    start_ = clock_();
+    profile_.scopes.push_back({"", -1, 0, 0});
+    open_scopes_.push_back({0, nullptr, true});
+    observing_.emplace(*this);
+  }
+
+  // The clock is read last here, and first at the end: an op's time holds little of the profiler's own.
+  void begin_op(OpRecord record) {
+    const auto index = static_cast<int32_t>(profile_.ops.size());
+    record.scope = scope_of_next_op();
+    record.parent = open_ops_.empty() ? -1 : open_ops_.back();
+    record.backward = !backward_scopes_.empty();
+    if (std::optional<Timed> timed = event_pair(record.device, index))
+      timed_of_open_.push_back(std::move(*timed));
+    open_ops_.push_back(index);
+    profile_.ops.push_back(std::move(record));
+    profile_.ops.back().start = clock_() - start_;
+  }
+  // Null for one that began before the profiler.
+  OpRecord* end_op(Cost cost) {
+    const double now = clock_() - start_;
+    if (open_ops_.empty()) return nullptr;
+    const int32_t index = open_ops_.back();
+    OpRecord& record = profile_.ops[static_cast<size_t>(index)];
+    record.seconds = record.device_seconds = now - record.start;
+    record.cost = cost;
+    if (has_events(index)) {
+      timed_of_open_.back().end.record();
+      timed_.push_back(std::move(timed_of_open_.back()));
+      timed_of_open_.pop_back();
+    }
+    open_ops_.pop_back();
+    return &record;
+  }
+  bool has_events(int32_t op) const { return !timed_of_open_.empty() && timed_of_open_.back().op == op; }
+
+  int32_t scope_of_next_op() const {
+    return backward_scopes_.empty() ? open_scopes_.back().index : backward_scopes_.back();
+  }
+
+  int32_t new_scope(const char* name, const void* owner) {
+    const auto known = paths_.find(owner);
+    std::string path = known != paths_.end() ? known->second : owner ? readable(name) : name;
+    profile_.scopes.push_back({std::move(path), open_scopes_.back().index, clock_() - start_, 0});
+    return static_cast<int32_t>(profile_.scopes.size()) - 1;
+  }
+  void close_scopes(size_t left) {
+    for (; open_scopes_.size() > left; open_scopes_.pop_back()) {
+      if (!open_scopes_.back().owns_record) continue;
+      ScopeRecord& scope = profile_.scopes[static_cast<size_t>(open_scopes_.back().index)];
+      scope.seconds = clock_() - start_ - scope.start;
+    }
+  }
+
+  std::optional<Timed> event_pair(Device device, int32_t op) {
+    if constexpr (backend::cuda::is_built()) {
+      if (device.is_cuda() && !backend::cuda::is_capturing()) {
+        Timed timed{op, backend::cuda::Event(true, device.index), backend::cuda::Event(true, device.index)};
+        timed.begin.record();
+        return timed;
+      }
+    }
+    return std::nullopt;
+  }
+  void read(const Timed& timed) {
+    profile_.ops[static_cast<size_t>(timed.op)].device_seconds =
+        timed.end.milliseconds_since(timed.begin) * 1e-3;
+  }
+
+  void add_to_callers() {
+    for (const OpRecord& op : profile_.ops) {
+      if (op.parent < 0) continue;
+      OpRecord& caller = profile_.ops[static_cast<size_t>(op.parent)];
+      caller.inner_seconds += op.seconds;
+      caller.inner_device_seconds += op.device_seconds;
+    }
+  }
+
+  // "Linear" of "N9tinytorch8cpu_only6LinearE": what typeid says of a module.
+  static std::string readable(const char* name) {
+    int status = 0;
+    char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+    std::string out = status == 0 && text ? text : name;
+    std::free(text);
+    const size_t arguments = out.find('<'), colon = out.rfind(':', arguments);
+    if (colon != std::string::npos) out.erase(0, colon + 1);
+    return out;
+  }
+
+  benchmarking::SteadyClock clock_;
+  double start_ = 0;
+  Profile profile_;
+  std::unordered_map<const void*, std::string> paths_;
+  std::vector<int32_t> open_ops_;
+  std::vector<Timed> timed_of_open_, timed_;
+  std::vector<OpenScope> open_scopes_;
+  std::unordered_map<const Node*, int32_t> forward_scopes_;
+  std::vector<int32_t> backward_scopes_;
+  std::optional<Observing> observing_;
+};
+
+}  // namespace tinytorch::inline TT_BUILD::profiling
