@@ -13,7 +13,7 @@
 #include <cxxabi.h>
 
 #include <cstdlib>
-#include <memory>
+#include <map>
 #include <optional>
 #include <string>
 #include <tinytorch/backend/cuda/runtime.hpp>
@@ -138,6 +138,7 @@ class Profiler final : public OpObserver {
     const int32_t index = open_ops_.back();
     OpRecord& record = profile_.ops[static_cast<size_t>(index)];
     record.seconds = record.device_seconds = now - record.start;
+    record.device_start = record.start;
     record.cost = cost;
     if (has_events(index)) {
       timed_of_open_.back().end.record();
@@ -170,6 +171,7 @@ class Profiler final : public OpObserver {
   std::optional<Timed> event_pair(Device device, int32_t op) {
     if constexpr (backend::cuda::is_built()) {
       if (device.is_cuda() && !backend::cuda::is_capturing()) {
+        mark_beginning(device);
         Timed timed{op, backend::cuda::Event(true, device.index), backend::cuda::Event(true, device.index)};
         timed.begin.record();
         return timed;
@@ -177,9 +179,19 @@ class Profiler final : public OpObserver {
     }
     return std::nullopt;
   }
+  // Events tell only what passed between two of them: the first on a device is taken for the host's now.
+  void mark_beginning(Device device) {
+    if (beginnings_.contains(device.index)) return;
+    backend::cuda::Event event(true, device.index);
+    event.record();
+    event.synchronize();
+    beginnings_.emplace(device.index, Beginning{std::move(event), clock_() - start_});
+  }
   void read(const Timed& timed) {
-    profile_.ops[static_cast<size_t>(timed.op)].device_seconds =
-        timed.end.milliseconds_since(timed.begin) * 1e-3;
+    OpRecord& op = profile_.ops[static_cast<size_t>(timed.op)];
+    const Beginning& first = beginnings_.at(op.device.index);
+    op.device_seconds = timed.end.milliseconds_since(timed.begin) * 1e-3;
+    op.device_start = first.seconds + timed.begin.milliseconds_since(first.event) * 1e-3;
   }
 
   void add_to_callers() {
@@ -202,12 +214,18 @@ class Profiler final : public OpObserver {
     return out;
   }
 
+  struct Beginning {
+    backend::cuda::Event event;
+    double seconds;  // since the profile began, when the event was reached
+  };
+
   benchmarking::SteadyClock clock_;
   double start_ = 0;
   Profile profile_;
   std::unordered_map<const void*, std::string> paths_;
   std::vector<int32_t> open_ops_;
   std::vector<Timed> timed_of_open_, timed_;
+  std::map<int, Beginning> beginnings_;  // by device
   std::vector<OpenScope> open_scopes_;
   std::unordered_map<const Node*, int32_t> forward_scopes_;
   std::vector<int32_t> backward_scopes_;

@@ -1,0 +1,88 @@
+// Occupancy: how many of a multiprocessor's warps a kernel can keep there, and what keeps it from more.
+//
+// A block stays on its multiprocessor until it ends, and holds its threads, registers and shared memory all
+// the while. Each resource alone allows so many blocks; the scarcest decides. More warps hide more waiting for
+// memory, up to a point. Sources: CUDA C++ Programming Guide, "Compute Capabilities" (the numbers), and the
+// CUDA occupancy calculator (how registers and shared memory are handed out).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <tinytorch/core/error.hpp>
+
+namespace tinytorch::inline TT_BUILD::profiling {
+
+// What one multiprocessor has; 65,536 registers on all of these.
+struct MultiprocessorLimits {
+  int major = 0, minor = 0;  // compute capability
+  int warps = 0;
+  int blocks = 0;
+  int shared_bytes = 0;      // for all its blocks
+  int shared_unit = 0;       // a block's share is rounded up to this
+  int shared_of_system = 0;  // per block, on top of what it asks for
+};
+
+inline MultiprocessorLimits limits_of(int major, int minor) {
+  constexpr std::array<MultiprocessorLimits, 8> kKnown{{
+      {7, 0, 64, 32, 98304, 256, 0},
+      {7, 5, 32, 16, 65536, 256, 0},
+      {8, 0, 64, 32, 167936, 128, 1024},
+      {8, 6, 48, 16, 102400, 128, 1024},
+      {8, 9, 48, 24, 102400, 128, 1024},
+      {9, 0, 64, 32, 233472, 128, 1024},
+      {10, 0, 64, 32, 233472, 128, 1024},
+      {12, 0, 48, 24, 102400, 128, 1024},
+  }};
+  for (const MultiprocessorLimits& known : kKnown) {
+    if (known.major == major && known.minor == minor) return known;
+  }
+  fail("TT-PROF-02", "the limits of compute capability " + std::to_string(major) + "." +
+                         std::to_string(minor) + " are not known here\n  hint: add them to limits_of()");
+}
+
+// What a kernel's launch asks for.
+struct KernelNeeds {
+  int threads = 0;       // per block
+  int registers = 0;     // per thread
+  int shared_bytes = 0;  // per block, static and dynamic
+};
+
+struct Occupancy {
+  int blocks = 0;     // resident on a multiprocessor
+  int warps = 0;      // of those blocks
+  double share = 0;   // of the warps there can be
+  std::string limit;  // "threads", "blocks", "registers" or "shared memory": the first that is used up
+};
+
+inline Occupancy occupancy_of(const KernelNeeds& kernel, const MultiprocessorLimits& sm) {
+  const auto up = [](int n, int unit) { return (n + unit - 1) / unit * unit; };
+  if (kernel.threads < 1 || kernel.threads > 1024 || kernel.registers < 0 || kernel.shared_bytes < 0) {
+    fail("TT-PROF-03", "occupancy_of: a block has 1 to 1024 threads, and no negative needs");
+  }
+  const int warps = (kernel.threads + 31) / 32;
+  const int registers_per_warp = up(kernel.registers * 32, 256);
+  const int shared = up(kernel.shared_bytes + sm.shared_of_system, sm.shared_unit);
+  constexpr int kPlenty = 1 << 20, kSchedulers = 4, kSchedulerRegisters = 16384;
+  // Each of the four schedulers hands out a quarter of the registers, to whole warps. A launch is refused as if
+  // a block had warps on all four.
+  const int registers =
+      registers_per_warp == 0 ? kPlenty : kSchedulerRegisters / registers_per_warp * kSchedulers;
+  const bool fits = registers_per_warp * up(warps, kSchedulers) <= kSchedulers * kSchedulerRegisters;
+  const std::array<std::pair<int, const char*>, 4> allowed{{
+      {sm.warps / warps, "threads"},
+      {sm.blocks, "blocks"},
+      {fits && kernel.registers <= 255 ? registers / warps : 0, "registers"},
+      {shared == 0 ? kPlenty : sm.shared_bytes / shared, "shared memory"},
+  }};
+  const auto scarcest =
+      std::min_element(allowed.begin(), allowed.end(), [](auto a, auto b) { return a.first < b.first; });
+  Occupancy o;
+  o.blocks = scarcest->first;
+  o.warps = o.blocks * warps;
+  o.share = static_cast<double>(o.warps) / sm.warps;
+  o.limit = scarcest->second;
+  return o;
+}
+
+}  // namespace tinytorch::inline TT_BUILD::profiling

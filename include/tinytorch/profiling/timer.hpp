@@ -1,0 +1,133 @@
+// Timer: how long one call takes on a device, with caches hot or cold.
+//
+//   const Timing t = profiling::time_on(tt::cuda, [&] { y = matmul(a, b); });
+//   t.median, t.low, t.high                                        // seconds, with a 95 % interval
+//
+// On the CPU a call is timed by the monotonic clock. On a GPU it is timed in the stream, by an event on either
+// side, so that the host's own time does not count; what the host could not supply in time does. First come
+// calls to warm up, which are not reported (benchmarking/measure.hpp). Cold: before each call more memory than
+// the last cache holds is written. Nothing is subtracted: `overhead` says what an empty call measures.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstring>
+#include <optional>
+#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/benchmarking/measure.hpp>
+#include <tinytorch/core/allocator.hpp>
+#include <tinytorch/core/parallel.hpp>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::profiling {
+
+struct TimingOptions {
+  double seconds = 0.3;              // to measure for, about
+  int64_t fewest = 11, most = 1000;  // calls
+  bool cold = false;
+  benchmarking::WarmUpOptions warm_up{.seconds_limit = 1};
+};
+
+struct Timing {
+  double median = 0, low = 0, high = 0;  // seconds per call; 95 % bootstrap interval of the median
+  std::vector<double> seconds;           // of each call
+  double overhead = 0;                   // median of an empty call
+  bool settled = false;                  // the warm-up ended because times had become steady
+};
+
+// Measures one span after the other on one device. On a GPU, reading waits for it.
+class Stopwatch {
+ public:
+  explicit Stopwatch(Device device) {
+    if (device.is_cuda()) events_.emplace(Events{device});
+  }
+  void start() {
+    if (events_) return events_->begin.record();
+    start_ = clock_();
+  }
+  double stop() {  // seconds since start()
+    if (!events_) return clock_() - start_;
+    events_->end.record();
+    return events_->end.milliseconds_since(events_->begin) * 1e-3;
+  }
+
+ private:
+  struct Events {
+    explicit Events(Device device) : begin(true, device.index), end(true, device.index) {}
+    backend::cuda::Event begin, end;
+  };
+  benchmarking::SteadyClock clock_;
+  double start_ = 0;
+  std::optional<Events> events_;
+};
+
+// Bytes of the largest cache: L2 of a GPU, the last level of a CPU as the system tells, else 64 MiB.
+inline size_t last_cache_bytes(Device device) {
+  if (device.is_cuda()) return backend::cuda::properties(device.index).l2_bytes;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+  if (const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE); bytes > 0) return static_cast<size_t>(bytes);
+#endif
+  return size_t{64} << 20;
+}
+
+// Writes twice the last cache, so that what was in it is gone.
+class CacheFlush {
+ public:
+  explicit CacheFlush(Device device) : device_(device), bytes_(2 * last_cache_bytes(device)) {
+    block_ = device.is_cuda() ? backend::cuda::allocate(bytes_, device.index)
+                              : HostAllocator::instance().allocate(bytes_);
+  }
+  ~CacheFlush() {
+    if (device_.is_cuda()) {
+      backend::cuda::deallocate(block_, bytes_, device_.index);
+    } else {
+      HostAllocator::instance().deallocate(block_, bytes_);
+    }
+  }
+  CacheFlush(const CacheFlush&) = delete;
+  CacheFlush& operator=(const CacheFlush&) = delete;
+
+  void operator()() {
+    ++value_;
+    if (device_.is_cuda()) return backend::cuda::fill_bytes(block_, value_, bytes_, device_.index);
+    parallel_for(static_cast<int64_t>(bytes_), 1 << 20, [&](int64_t begin, int64_t end) {
+      std::memset(static_cast<char*>(block_) + begin, value_, static_cast<size_t>(end - begin));
+    });
+  }
+
+ private:
+  Device device_;
+  size_t bytes_;
+  void* block_;
+  unsigned char value_ = 0;
+};
+
+template <class F>
+Timing time_on(Device device, F&& f, const TimingOptions& options = {}) {
+  Stopwatch watch(device);
+  std::optional<CacheFlush> flush;
+  if (options.cold) flush.emplace(device);
+  const auto once = [&](auto&& call) {
+    if (flush) (*flush)();
+    watch.start();
+    call();
+    return watch.stop();
+  };
+  Timing t;
+  std::vector<double> empty;
+  for (int i = 0; i < 101; ++i) {
+    watch.start();
+    empty.push_back(watch.stop());
+  }
+  t.overhead = statistics::median(empty);
+  const auto warm = benchmarking::warm_up([&] { once(f); }, options.warm_up);
+  t.settled = warm.settled;
+  const int64_t calls =
+      benchmarking::calls_within(options.seconds, warm.median, options.fewest, options.most);
+  for (int64_t i = 0; i < calls; ++i) t.seconds.push_back(once(f));
+  const statistics::Interval interval = statistics::bootstrap_median(t.seconds, {.draws = 1000});
+  t.median = interval.estimate, t.low = interval.low, t.high = interval.high;
+  return t;
+}
+
+}  // namespace tinytorch::inline TT_BUILD::profiling

@@ -1,0 +1,64 @@
+// Chrome traces: a profile as a picture in time, which chrome://tracing and ui.perfetto.dev open.
+//
+// Scopes and ops are nested bars on the program's line; what ran on a GPU has a bar on the GPU's line as well,
+// at the time it ran there. Format: "Trace Event Format" (Google), complete events ("ph": "X"), microseconds.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <tinytorch/io/file.hpp>
+#include <tinytorch/io/json.hpp>
+#include <tinytorch/profiling/profile.hpp>
+
+namespace tinytorch::inline TT_BUILD::profiling {
+
+namespace detail {
+
+inline std::string json_number(double x) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.3f", x);
+  return text;
+}
+
+inline std::string trace_event(const std::string& name, const char* category, const char* line, double start,
+                               double seconds, const std::string& arguments) {
+  return R"({"name":)" + to_json_string(name) + R"(,"cat":")" + category + R"(","ph":"X","pid":1,"tid":")" +
+         line + R"(","ts":)" + json_number(start * 1e6) + R"(,"dur":)" + json_number(seconds * 1e6) +
+         R"(,"args":{)" + arguments + "}}";
+}
+
+}  // namespace detail
+
+inline std::string chrome_trace(const Profile& profile) {
+  std::string out = R"({"displayTimeUnit":"ms","traceEvents":[)";
+  const char* separator = "\n";
+  const auto add = [&](const std::string& event) {
+    out += separator + event;
+    separator = ",\n";
+  };
+  for (size_t i = 1; i < profile.scopes.size(); ++i) {
+    const ScopeRecord& scope = profile.scopes[i];
+    add(detail::trace_event(scope.path.empty() ? "model" : scope.path, "scope", "program", scope.start,
+                            scope.seconds, ""));
+  }
+  for (const OpRecord& op : profile.ops) {
+    std::string shapes;
+    for (const Shape& shape : op.inputs) shapes += (shapes.empty() ? "" : " ") + shape.str();
+    const std::string arguments =
+        R"("flops":)" + detail::json_number(op.cost.flops) + R"(,"bytes":)" +
+        detail::json_number(op.cost.bytes) + R"(,"inputs":)" + to_json_string(shapes) + R"(,"module":)" +
+        to_json_string(profile.scopes[static_cast<size_t>(op.scope)].path) + R"(,"pass":")" +
+        (op.backward ? "backward" : "forward") + '"';
+    add(detail::trace_event(op.name, "op", "program", op.start, op.seconds, arguments));
+    if (op.device.is_cuda())
+      add(detail::trace_event(op.name, "kernel", "gpu", op.device_start, op.device_seconds, arguments));
+  }
+  return out + "\n]}\n";
+}
+
+// Written to a temporary name and renamed.
+inline void save_chrome_trace(const Profile& profile, const std::string& path, TT_LOC) {
+  write_file(path, chrome_trace(profile), loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::profiling
