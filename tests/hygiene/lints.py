@@ -91,7 +91,7 @@ def lint_dependencies(tree):
 
 
 # What the rest of the library knows of the GPU: plain C++.
-CUDA_FROM_OUTSIDE = {f"tinytorch/backend/cuda/{name}.hpp" for name in ("fault", "graph", "launch", "runtime")}
+CUDA_FROM_OUTSIDE = {f"tinytorch/backend/cuda/{name}.hpp" for name in ("fault", "graph", "launch", "launches", "runtime")}
 
 
 def lint_layers(tree):

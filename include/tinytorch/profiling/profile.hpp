@@ -29,7 +29,7 @@ struct OpRecord {
   bool backward = false;
   double start = 0;  // since the profile began
   double seconds = 0;
-  double device_start = 0, device_seconds = 0;  // on the CPU the same as start and seconds
+  double device_start = 0, device_seconds = 0;         // on the CPU the same as start and seconds
   double inner_seconds = 0, inner_device_seconds = 0;  // of the ops it called
   Cost cost;
   std::vector<Shape> inputs;  // undefined operands as []

@@ -44,11 +44,11 @@ inline std::string chrome_trace(const Profile& profile) {
   for (const OpRecord& op : profile.ops) {
     std::string shapes;
     for (const Shape& shape : op.inputs) shapes += (shapes.empty() ? "" : " ") + shape.str();
-    const std::string arguments =
-        R"("flops":)" + detail::json_number(op.cost.flops) + R"(,"bytes":)" +
-        detail::json_number(op.cost.bytes) + R"(,"inputs":)" + to_json_string(shapes) + R"(,"module":)" +
-        to_json_string(profile.scopes[static_cast<size_t>(op.scope)].path) + R"(,"pass":")" +
-        (op.backward ? "backward" : "forward") + '"';
+    const std::string arguments = R"("flops":)" + detail::json_number(op.cost.flops) + R"(,"bytes":)" +
+                                  detail::json_number(op.cost.bytes) + R"(,"inputs":)" +
+                                  to_json_string(shapes) + R"(,"module":)" +
+                                  to_json_string(profile.scopes[static_cast<size_t>(op.scope)].path) +
+                                  R"(,"pass":")" + (op.backward ? "backward" : "forward") + '"';
     add(detail::trace_event(op.name, "op", "program", op.start, op.seconds, arguments));
     if (op.device.is_cuda())
       add(detail::trace_event(op.name, "kernel", "gpu", op.device_start, op.device_seconds, arguments));

@@ -134,7 +134,10 @@ inline const char* kernel_name(const void* kernel) {
   return slot.name;
 }
 
-void note_launch(const char* kernel) { launch_log.add(kernel); }
+void note_launch(const char* kernel) {
+  launch_log.add(kernel);
+  if (launches_counted()) count_launch(kernel);
+}
 
 // `error` is what the launch itself answered.
 inline void finish_launch(cudaError_t error, const char* kernel, Loc loc) {

@@ -64,6 +64,9 @@ void launch(void (*kernel)(Parameters...), const LaunchConfig& config, Arguments
   }
 #endif
   check_launch(entry);
+  if (launches_counted())
+    describe_launch(entry, static_cast<int>(config.block.x * config.block.y * config.block.z),
+                    config.shared_bytes);
 }
 
 // Blocks of a persistent kernel that fill the device at once: any more would wait for the first to end.

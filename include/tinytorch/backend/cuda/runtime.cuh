@@ -8,6 +8,7 @@
 #include <tinytorch/backend/cuda/device.cuh>
 #include <tinytorch/backend/cuda/errors.cuh>
 #include <tinytorch/backend/cuda/graph.cuh>
+#include <tinytorch/backend/cuda/launches.cuh>
 #include <tinytorch/backend/cuda/memory_report.cuh>
 #include <tinytorch/backend/cuda/pinned.cuh>
 #include <tinytorch/backend/cuda/range.cuh>

@@ -1,0 +1,90 @@
+// Ablation: what each of several optimizations is worth, alone, without it, and all together.
+//
+//   const Ablation result = profiling::ablate({{"bf16", [&](bool on) { ... }}, {"fused", ...}}, step);
+// All settings are measured in interleaved blocks in random order, so that a machine that drifts cannot favour
+// one. Speedups are ratios of medians to the setting with everything off, with 95 % bootstrap intervals.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <tinytorch/benchmarking/measure.hpp>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::profiling {
+
+struct Optimization {
+  std::string name;
+  std::function<void(bool on)> set;
+};
+
+struct AblationRow {
+  std::string name;              // "none", "bf16", "all but bf16", "all"
+  statistics::Interval seconds;  // median of a call
+  statistics::Interval speedup;  // over none
+  std::vector<double> samples;   // seconds of each call
+};
+
+struct Ablation {
+  std::vector<AblationRow> rows;  // none, each alone, all but each, all
+  // Product of the speedups alone: what all together would be if no optimization touched another's time. The
+  // last row says what they are.
+  double expected = 1;
+};
+
+struct AblationOptions {
+  int64_t blocks = 11;  // samples of each setting
+  int64_t warm_up = 2;  // calls before the first sample of a setting, in each block
+  uint64_t seed = 0;    // of the order
+};
+
+namespace detail {
+struct AblationSetting {
+  std::string name;
+  std::vector<bool> on;
+};
+inline std::vector<AblationSetting> ablation_settings(const std::vector<Optimization>& optimizations) {
+  const size_t n = optimizations.size();
+  std::vector<AblationSetting> settings{{"none", std::vector<bool>(n, false)}};
+  for (size_t i = 0; i < n; ++i) {
+    settings.push_back({optimizations[i].name, std::vector<bool>(n, false)});
+    settings.back().on[i] = true;
+  }
+  for (size_t i = 0; i < n && n > 2; ++i) {  // of two, "all but one" is the other alone
+    settings.push_back({"all but " + optimizations[i].name, std::vector<bool>(n, true)});
+    settings.back().on[i] = false;
+  }
+  if (n > 1) settings.push_back({"all", std::vector<bool>(n, true)});
+  return settings;
+}
+}  // namespace detail
+
+// `step` is the work; `clock` gives seconds. Leaves every optimization off.
+template <class Step, class Clock = benchmarking::SteadyClock>
+Ablation ablate(const std::vector<Optimization>& optimizations, Step&& step,
+                const AblationOptions& options = {}, Clock&& clock = {}) {
+  if (optimizations.empty()) fail("TT-PROF-05", "ablate: there is no optimization to leave out");
+  const auto settings = detail::ablation_settings(optimizations);
+  Ablation result;
+  for (const auto& s : settings) result.rows.push_back({s.name, {}, {}, {}});
+  const auto order =
+      benchmarking::random_blocks(settings.size(), static_cast<size_t>(options.blocks), options.seed);
+  for (const auto& block : order) {
+    for (const size_t i : block) {
+      for (size_t k = 0; k < optimizations.size(); ++k) optimizations[k].set(settings[i].on[k]);
+      for (int64_t w = 0; w < options.warm_up; ++w) step();
+      const double start = clock();
+      step();
+      result.rows[i].samples.push_back(clock() - start);
+    }
+  }
+  for (const Optimization& o : optimizations) o.set(false);
+  for (AblationRow& row : result.rows) {
+    row.seconds = statistics::bootstrap_median(row.samples, {.draws = 2000});
+    row.speedup =
+        statistics::bootstrap_ratio_of_medians(result.rows[0].samples, row.samples, {.draws = 2000});
+  }
+  for (size_t i = 1; i <= optimizations.size(); ++i) result.expected *= result.rows[i].speedup.estimate;
+  return result;
+}
+
+}  // namespace tinytorch::inline TT_BUILD::profiling

@@ -1,0 +1,62 @@
+// Closed forms for decoder-only transformers of the GPT-2 kind: parameters, FLOPs, memory of activations. To
+// plan with before there is a model, and to check a profile by.
+//
+//   parameters       V C + T C + L (12 C^2 + 13 C) + 2 C             embedding tied to the head
+//   products         2 B T (12 L C^2 + V C)       FLOPs of a forward pass; twice that for the backward pass
+//   attention        2 L B T (T + 1) C            FLOPs forward: two products over the pairs that see each other
+// Training takes about 6 FLOPs per parameter and token (Kaplan et al., "Scaling laws for neural language
+// models", 2020, section 2.1). Korthikanti et al., "Reducing activation recomputation in large transformer
+// models", 2022, count the memory of a layer's activations as T B C (34 + 5 H T / C) bytes in 16 bits; the
+// term in T^2 is the matrix of probabilities, which an attention that is one op does not keep.
+#pragma once
+
+#include <cstdint>
+
+namespace tinytorch::inline TT_BUILD::profiling {
+
+struct TransformerSize {
+  double vocabulary = 0;  // V
+  double context = 0;     // positions that have a row of their own
+  double features = 0;    // C
+  double layers = 0;      // L
+  double heads = 1;       // H
+};
+
+inline double parameter_count(const TransformerSize& s) {
+  const double C = s.features;
+  return s.vocabulary * C + s.context * C + s.layers * (12 * C * C + 13 * C) + 2 * C;
+}
+
+// FLOPs of the matrix products of one forward pass over B sequences of T tokens.
+inline double product_flops(const TransformerSize& s, double B, double T) {
+  return 2 * B * T * (12 * s.layers * s.features * s.features + s.vocabulary * s.features);
+}
+
+// FLOPs of causal attention in one forward pass: queries with keys, and probabilities with values.
+inline double attention_flops(const TransformerSize& s, double B, double T) {
+  return 2 * s.layers * B * T * (T + 1) * s.features;
+}
+
+// FLOPs of a training step. The backward pass does each product twice; attention's forms its probabilities
+// again, five products where the forward pass has two.
+inline double training_flops(const TransformerSize& s, double B, double T) {
+  return 3 * product_flops(s, B, T) + 3.5 * attention_flops(s, B, T);
+}
+
+// Numbers that a block keeps for its backward pass, for each token: the two sums of the residual stream, what
+// the two normalizations made of them, queries, keys and values, the heads' results, the network's z and
+// h = f(z), and the two branches; then the statistics of each head and of both normalizations, always in f32.
+struct ActivationsPerToken {
+  double values = 0;  // in the model's dtype
+  double floats = 0;  // in f32
+};
+inline ActivationsPerToken block_activations(const TransformerSize& s) {
+  return {(2 + 2 + 3 + 1 + 8) * s.features, s.heads + 4};
+}
+
+// Bytes of Korthikanti's formula for one layer of 16-bit activations, with the matrix of probabilities.
+inline double literature_layer_bytes(const TransformerSize& s, double B, double T) {
+  return T * B * s.features * (34 + 5 * s.heads * T / s.features);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::profiling
