@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <tinymlperf/command.hpp>
+#include <tinymlperf/profile.hpp>
 
 int main(int argc, char** argv) {
   CLI::App app("TinyMLPerf: models raced against each other on one machine");
@@ -26,12 +27,35 @@ int main(int argc, char** argv) {
       app.add_subcommand("verify", "recompute the results of a race.json from its raw samples");
   verify_command->add_option("file", file, "the race.json")->required();
 
+  tinymlperf::ProfileOptions profile;
+  auto* profile_command = app.add_subcommand("profile", "where a model's time, work and memory go");
+  profile_command
+      ->add_option("model", profile.model,
+                   "linear, mlp, lenet, wasteful, gpt2, gpt2-tiny, or an entry's folder")
+      ->required();
+  profile_command->add_option("--out", profile.out, "folder for profile.html and trace.json")
+      ->capture_default_str();
+  profile_command->add_option("--batch", profile.batch, "images or sequences (default: 64, 4)")
+      ->check(CLI::PositiveNumber);
+  profile_command->add_option("--length", profile.length, "tokens of a sequence")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  profile_command->add_option("--steps", profile.steps, "steps profiled together")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  profile_command->add_option("--device", profile.device, "cpu or cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  profile_command->add_option("--dtype", profile.dtype, "f32, bf16, f16 or f64")->capture_default_str();
+  profile_command->add_flag("--inference", profile.inference, "forward passes alone, without gradients");
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? tinymlperf::kPass : tinymlperf::kSetUpProblem;
   }
   try {
+    if (*profile_command) return tinymlperf::run_profile(profile);
     return *race_command ? tinymlperf::run_race(race) : tinymlperf::run_verify(file);
   } catch (const std::exception& e) {
     fmt::print(stderr, "tinymlperf: {}\n", e.what());

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <string>
 #include <tinymlperf/race.hpp>
-#include <tinytorch/benchmarking/svg.hpp>
+#include <tinytorch/benchmarking/document.hpp>
 #include <vector>
 
 namespace tinymlperf {
@@ -19,18 +19,10 @@ namespace svg = tinytorch::svg;
 // ---- numbers as text
 // ----------------------------------------------------------------------------------------
 
-inline std::string show_bytes(int64_t bytes) {
-  const auto b = static_cast<double>(bytes);
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  if (bytes < 1024 * 1024) return fmt::format("{:.1f} KiB", b / 1024);
-  return fmt::format("{:.1f} MiB", b / (1024 * 1024));
-}
-
-inline std::string show_seconds(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
-  if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
-  return fmt::format("{:.2f} s", seconds);
-}
+using tinytorch::document::Row;
+using tinytorch::document::Rows;
+using tinytorch::document::show_bytes;
+using tinytorch::document::show_seconds;
 
 inline std::string show_rank(const Result& r, const std::vector<Result>& all) {
   if (r.rank == 0) return "-";
@@ -50,11 +42,9 @@ inline std::string show_accuracy(const Interval& i) {
 // ---- the table
 // ----------------------------------------------------------------------------------------------
 
-using Row = std::vector<std::string>;
-
-inline std::vector<Row> table_rows(const Race& race) {
-  std::vector<Row> rows{{"rank", "entry", "score [95 %]", "accuracy [95 %]", "p50", "p90", "per second",
-                         "parameters", "file", "peak", "efficiency"}};
+inline Rows table_rows(const Race& race) {
+  Rows rows{{"rank", "entry", "score [95 %]", "accuracy [95 %]", "p50", "p90", "per second", "parameters",
+             "file", "peak", "efficiency"}};
   for (const Result& r : race.results) {
     const Measurement& m = race.measurements.at(r.index);
     rows.push_back({show_rank(r, race.results), m.name, show_score(r.score), show_accuracy(r.accuracy),
@@ -98,23 +88,7 @@ inline std::vector<std::string> conditions(const Race& race) {
 }
 
 inline std::string text_table(const Race& race) {
-  const auto rows = table_rows(race);
-  std::vector<size_t> widths(rows[0].size(), 0);
-  for (const Row& row : rows)
-    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  std::string out;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    for (size_t c = 0; c < widths.size(); ++c)
-      out += c == 1 ? fmt::format("{:<{}}  ", rows[i][c], widths[c])
-                    : fmt::format("{:>{}}  ", rows[i][c], widths[c]);
-    while (out.back() == ' ') out.pop_back();
-    out += '\n';
-    if (i == 0) {
-      for (const size_t w : widths) out += std::string(w, '-') + "  ";
-      out.resize(out.size() - 2);
-      out += '\n';
-    }
-  }
+  std::string out = tinytorch::document::text_table(table_rows(race), 1);
   for (const std::string& line : conditions(race)) out += line + '\n';
   for (const RefusedEntry& r : race.refused) out += fmt::format("refused  {}: {}\n", r.path, r.reason);
   return out;
@@ -167,24 +141,7 @@ inline std::string training_charts(const Race& race) {
          "</figure>\n";
 }
 
-inline std::string html_table(const std::vector<Row>& rows) {
-  std::string out = "<div class=\"wide\"><table>\n";
-  for (size_t i = 0; i < rows.size(); ++i) {
-    out += "<tr>";
-    for (const std::string& cell : rows[i])
-      out += i == 0 ? "<th>" + svg::escape(cell) + "</th>" : "<td>" + svg::escape(cell) + "</td>";
-    out += "</tr>\n";
-  }
-  return out + "</table></div>\n";
-}
-
-inline std::string html_list(const std::vector<std::string>& lines) {
-  std::string out = "<ul>\n";
-  for (const std::string& line : lines) out += "<li>" + svg::escape(line) + "</li>\n";
-  return out + "</ul>\n";
-}
-
-inline std::vector<Row> machine_rows(const Machine& m) {
+inline Rows machine_rows(const Machine& m) {
   return {{"", "machine"},
           {"processor", fmt::format("{}, {} cores, {} threads used", m.cpu, m.cores, m.threads)},
           {"memory", show_bytes(m.memory_bytes)},
@@ -195,25 +152,13 @@ inline std::vector<Row> machine_rows(const Machine& m) {
           {"date", m.date}};
 }
 
-constexpr const char* kPageStyle = R"(:root{color-scheme:light dark}
-body{max-width:860px;margin:2rem auto;padding:0 1rem;font:15px/1.5 system-ui,sans-serif;background:#fff;color:#1f2328}
-table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}
-th,td{padding:.3rem .6rem;text-align:right;border-bottom:1px solid #d8dde3;white-space:nowrap}
-th:nth-child(-n+2),td:nth-child(-n+2){text-align:left}.wide{overflow-x:auto}figure{margin:1.5rem 0}
-@media (prefers-color-scheme:dark){body{background:#15191e;color:#e6edf3}th,td{border-color:#333b44}}
-)";
-
 }  // namespace detail
 
 inline std::string html_page(const Race& race) {
   using namespace detail;
-  std::string out =
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-      "'unsafe-inline'\">\n<title>TinyMLPerf race</title>\n<style>";
-  out += std::string(kPageStyle) + svg::chart_style() + "</style></head><body>\n<h1>TinyMLPerf race</h1>\n";
-  out += html_table(table_rows(race)) + html_list(conditions(race));
+  using tinytorch::document::html_list;
+  using tinytorch::document::html_table;
+  std::string out = html_table(table_rows(race)) + html_list(conditions(race));
   out += "<figure>" + ranking_chart(race) + "</figure>\n<figure>" + pareto_chart(race) + "</figure>\n";
   out += "<h2>Training</h2>\n" + training_charts(race);
   if (!race.refused.empty()) {
@@ -228,9 +173,8 @@ inline std::string html_page(const Race& race) {
   out += "</ul>\n<h2>Machine</h2>\n" + html_table(machine_rows(race.machine));
   out +=
       "<p>TinyMLPerf is an independent teaching harness. It is not affiliated with MLCommons, whose "
-      "trademark MLPerf is."
-      "</p>\n</body></html>\n";
-  return out;
+      "trademark MLPerf is.</p>\n";
+  return tinytorch::document::html_page("TinyMLPerf race", out, 2);
 }
 
 }  // namespace tinymlperf

@@ -126,13 +126,13 @@ TEST_CASE("ops belong to the module that called them, forward and backward") {
       CHECK(row->cost.flops <= 1.4 * (backward ? gradients : products));
     }
   }
-  // relu is the model's own, whose path is empty; the sum lies outside.
+  // relu is the model's own; the sum lies outside.
   size_t own = 0;
   for (const OpRecord& op : profile.ops) {
     if (op.name == "relu" && !op.backward) own = static_cast<size_t>(op.scope);
   }
   REQUIRE(own > 0);
-  CHECK(profile.scopes[own].path.empty());
+  CHECK(profile.scopes[own].path == "model");
   CHECK(profile.scopes[own].parent == 0);
   CHECK(profile.scopes[own].seconds > 0);
 }
@@ -145,7 +145,7 @@ TEST_CASE("a forward() with more arguments opens one scope, however it is called
   const Profile profile = profiler.finish();
   std::vector<std::string> paths;
   for (const auto& scope : profile.scopes) paths.push_back(scope.path);
-  CHECK(paths == std::vector<std::string>{"", "", "inner", "inner", "", "inner"});
+  CHECK(paths == std::vector<std::string>{"", "model", "inner", "inner", "model", "inner"});
   CHECK(profile.scopes[2].parent == 1);
   CHECK(profile.scopes[4].parent == 0);
 }

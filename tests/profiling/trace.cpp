@@ -14,7 +14,7 @@ namespace {
 
 Profile small() {
   Profile p;
-  p.scopes = {{"", -1, 0, 3}, {"", 0, 0.5, 2}, {"mlp \"up\"\n", 1, 0.75, 1}};
+  p.scopes = {{"", -1, 0, 3}, {"model", 0, 0.5, 2}, {"mlp \"up\"\n", 1, 0.75, 1}};
   OpRecord op;
   op.name = "linear";
   op.scope = 2;

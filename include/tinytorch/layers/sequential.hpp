@@ -35,7 +35,7 @@ class Sequential : public Module {
 
   Tensor forward(const Tensor& x) override {
     Tensor y = x;
-    for (const auto& layer : layers_) y = layer->forward(y);
+    for (const auto& layer : layers_) y = (*layer)(y);
     return y;
   }
 

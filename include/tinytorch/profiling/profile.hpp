@@ -16,7 +16,8 @@
 namespace tinytorch::inline TT_BUILD::profiling {
 
 struct ScopeRecord {
-  std::string path;     // of a module: its name in the model, "blocks.0.attention"; else the scope's own name
+  std::string
+      path;  // of a module: its name in the model, "blocks.0.attention"; else the scope's own; "" of the whole
   int32_t parent = -1;  // index into Profile::scopes; -1 for the whole, which is scope 0
   double start = 0;     // since the profile began
   double seconds = 0;

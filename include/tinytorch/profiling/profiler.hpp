@@ -29,9 +29,10 @@ namespace tinytorch::inline TT_BUILD::profiling {
 class Profiler final : public OpObserver {
  public:
   Profiler() { begin(); }
-  // Scopes of modules are named by their place in `model`.
+  // Scopes of modules are named by their place in `model`, itself "model".
   explicit Profiler(Module& model) {
-    model.for_each_module([&](const std::string& path, Module& m) { paths_[&m] = path; });
+    model.for_each_module(
+        [&](const std::string& path, Module& m) { paths_[&m] = path.empty() ? "model" : path; });
     begin();
   }
 

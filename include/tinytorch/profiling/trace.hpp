@@ -38,8 +38,7 @@ inline std::string chrome_trace(const Profile& profile) {
   };
   for (size_t i = 1; i < profile.scopes.size(); ++i) {
     const ScopeRecord& scope = profile.scopes[i];
-    add(detail::trace_event(scope.path.empty() ? "model" : scope.path, "scope", "program", scope.start,
-                            scope.seconds, ""));
+    add(detail::trace_event(scope.path, "scope", "program", scope.start, scope.seconds, ""));
   }
   for (const OpRecord& op : profile.ops) {
     std::string shapes;

@@ -91,7 +91,7 @@ class BlockStack : public Module {
   }
   Tensor forward(const Tensor& x) override {
     Tensor y = x;
-    for (const auto& block : blocks_) y = block->forward(y);
+    for (const auto& block : blocks_) y = (*block)(y);
     return y;
   }
   int64_t size() const { return static_cast<int64_t>(blocks_.size()); }

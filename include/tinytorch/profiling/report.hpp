@@ -1,0 +1,166 @@
+// A profile for reading: tables for the terminal, and one HTML page with charts that loads nothing.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <tinytorch/backend/cuda/launches.hpp>
+#include <tinytorch/benchmarking/document.hpp>
+#include <tinytorch/io/file.hpp>
+#include <tinytorch/profiling/memory.hpp>
+#include <tinytorch/profiling/occupancy.hpp>
+#include <tinytorch/profiling/roofline_chart.hpp>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::profiling {
+
+// What a report is made from. Parts that are empty are left out.
+struct Report {
+  std::string title;                    // "a training step of gpt2, batch 4 x 64"
+  std::vector<std::string> conditions;  // machine, build, commit: a line each
+  Profile profile;                      // of `steps` steps
+  int64_t steps = 1;
+  Ceilings ceilings;
+  MemoryProfile memory;
+  std::vector<backend::cuda::LaunchRecord> launches;
+  int device_major = 0, device_minor = 0;  // of the GPU, for occupancy
+};
+
+namespace detail {
+
+using document::Row;
+using document::Rows;
+using document::show_bytes;
+using document::show_seconds;
+
+struct TitledTable {
+  std::string title;
+  Rows rows;
+};
+
+inline TitledTable time_table(const std::string& title, const ProfileTable& table, const Report& r,
+                              size_t most) {
+  TitledTable out{title,
+                  {{"", "pass", "calls", "time", "share", "GFLOP/s", "GB/s", "FLOP/byte", "limit", "of it"}}};
+  const double steps = static_cast<double>(r.steps);
+  for (size_t i = 0; i < std::min(table.size(), most); ++i) {
+    const ProfileRow& row = table[i];
+    const bool has_work = row.cost.flops > 0 || row.cost.bytes > 0;
+    out.rows.push_back(
+        {row.name.empty() ? "(outside)" : row.name, row.backward ? "backward" : "forward",
+         fmt::format("{:.4g}", static_cast<double>(row.calls) / steps), show_seconds(row.seconds / steps),
+         fmt::format("{:.1f} %", 100 * row.seconds / r.profile.seconds),
+         fmt::format("{:.1f}", row.flops_per_second() * 1e-9),
+         fmt::format("{:.1f}", row.bytes_per_second() * 1e-9), fmt::format("{:.2f}", row.intensity()),
+         has_work ? name_of(limit_of(row, r.ceilings)) : "",
+         has_work ? fmt::format("{:.0f} %", 100 * share_of_limit(row, r.ceilings)) : ""});
+  }
+  return out;
+}
+
+inline TitledTable memory_table(const Report& r, size_t most) {
+  TitledTable out{"memory at the peak, by owner", {{"", "bytes", "share"}}};
+  for (size_t i = 0; i < std::min(r.memory.at_peak.size(), most); ++i) {
+    const MemoryUse& use = r.memory.at_peak[i];
+    out.rows.push_back(
+        {use.owner, show_bytes(use.bytes),
+         fmt::format("{:.1f} %", 100.0 * static_cast<double>(use.bytes) /
+                                     static_cast<double>(std::max<int64_t>(r.memory.peak, 1)))});
+  }
+  return out;
+}
+
+inline TitledTable launch_table(const Report& r, size_t most) {
+  TitledTable out{
+      "kernel launches",
+      {{"", "launches", "threads", "registers", "shared", "blocks per SM", "occupancy", "limited by"}}};
+  std::vector<backend::cuda::LaunchRecord> launches = r.launches;
+  std::stable_sort(launches.begin(), launches.end(),
+                   [](auto& a, auto& b) { return a.launches > b.launches; });
+  for (size_t i = 0; i < std::min(launches.size(), most); ++i) {
+    const auto& l = launches[i];
+    std::vector<std::string> row{
+        l.kernel, fmt::format("{:.4g}", static_cast<double>(l.launches) / static_cast<double>(r.steps)),
+        fmt::format("{}", l.threads), fmt::format("{}", l.registers), show_bytes(l.shared_bytes)};
+    if (l.registers > 0 && r.device_major > 0) {
+      const Occupancy o = occupancy_of({l.threads, l.registers, static_cast<int>(l.shared_bytes)},
+                                       limits_of(r.device_major, r.device_minor));
+      row.insert(row.end(), {fmt::format("{}", o.blocks), fmt::format("{:.0f} %", 100 * o.share), o.limit});
+    } else {
+      row.insert(row.end(), 3, "");
+    }
+    out.rows.push_back(std::move(row));
+  }
+  return out;
+}
+
+inline std::vector<std::string> summary(const Report& r) {
+  const double steps = static_cast<double>(r.steps), in_ops = r.profile.op_seconds();
+  const Cost cost = r.profile.cost();
+  std::vector<std::string> lines{
+      fmt::format("A step: {}, of which ops {} ({:.1f} %).", show_seconds(r.profile.seconds / steps),
+                  show_seconds(in_ops / steps), 100 * in_ops / r.profile.seconds),
+      fmt::format("Work: {:.4g} GFLOP and {} moved a step; {:.1f} GFLOP/s, {:.1f} % of the peak.",
+                  cost.flops / steps * 1e-9, show_bytes(cost.bytes / steps),
+                  cost.flops / r.profile.seconds * 1e-9,
+                  100 * cost.flops / r.profile.seconds / r.ceilings.flops_per_second),
+      fmt::format(
+          "Ceilings of {}, measured now: {:.4g} GFLOP/s, {:.4g} GB/s, {} an op; ridge at {:.1f} FLOP/byte.",
+          r.ceilings.device, r.ceilings.flops_per_second * 1e-9, r.ceilings.bytes_per_second * 1e-9,
+          show_seconds(r.ceilings.seconds_per_op), r.ceilings.ridge())};
+  if (!r.memory.timeline.empty()) {
+    lines.push_back(fmt::format("Memory: {} before, {} at the peak, {} at the end.",
+                                show_bytes(r.memory.before), show_bytes(r.memory.peak),
+                                show_bytes(r.memory.current)));
+  }
+  int64_t launches = 0;
+  for (const auto& l : r.launches) launches += l.launches;
+  if (launches > 0)
+    lines.push_back(fmt::format("Kernel launches: {:.4g} a step.", static_cast<double>(launches) / steps));
+  lines.insert(lines.end(), r.conditions.begin(), r.conditions.end());
+  return lines;
+}
+
+inline std::vector<TitledTable> tables(const Report& r, size_t most) {
+  std::vector<TitledTable> all{time_table("by op", by_op(r.profile), r, most),
+                               time_table("by module", by_module(r.profile), r, most)};
+  if (!r.memory.at_peak.empty()) all.push_back(memory_table(r, most));
+  if (!r.launches.empty()) all.push_back(launch_table(r, most));
+  return all;
+}
+
+inline std::string memory_chart(const MemoryProfile& memory) {
+  svg::Series line{"in use"};
+  for (const MemoryPoint& p : memory.timeline) {  // steps: what was in use until this moment, and since
+    if (!line.y.empty()) line.x.push_back(p.seconds * 1e3), line.y.push_back(line.y.back());
+    line.x.push_back(p.seconds * 1e3);
+    line.y.push_back(static_cast<double>(p.bytes) / (1 << 20));
+  }
+  return svg::line_chart("Memory over time", {.title = "milliseconds"}, {.title = "MiB", .low = 0}, {line});
+}
+
+}  // namespace detail
+
+inline std::string text_report(const Report& r, size_t most_rows = 15) {
+  std::string out = r.title + "\n";
+  for (const std::string& line : detail::summary(r)) out += "  " + line + "\n";
+  for (const auto& table : detail::tables(r, most_rows))
+    out += "\n" + table.title + "\n" + document::text_table(table.rows);
+  return out;
+}
+
+inline std::string html_report(const Report& r, size_t most_rows = 40) {
+  std::string out = document::html_list(detail::summary(r));
+  out += "<figure>" + roofline_chart("Roofline: ops", by_op(r.profile), r.ceilings) + "</figure>\n";
+  if (!r.memory.timeline.empty()) out += "<figure>" + detail::memory_chart(r.memory) + "</figure>\n";
+  for (const auto& table : detail::tables(r, most_rows))
+    out += "<h2>" + svg::escape(table.title) + "</h2>\n" + document::html_table(table.rows);
+  return document::html_page(r.title, out);
+}
+
+inline void save_html_report(const Report& r, const std::string& path, TT_LOC) {
+  write_file(path, html_report(r), loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::profiling

@@ -1,0 +1,47 @@
+// The drawing: the roof where the ceilings are, a point for each row with work, labels escaped.
+#include <doctest/doctest.h>
+
+#include <tinytorch/profiling/roofline_chart.hpp>
+
+using namespace tinytorch::profiling;
+
+namespace {
+
+const Ceilings kMachine{100e9, 20e9, 1e-6, "a machine"};
+
+ProfileRow row(const std::string& name, double seconds, tinytorch::Cost cost) {
+  ProfileRow r;
+  r.name = name;
+  r.calls = 1;
+  r.seconds = seconds;
+  r.cost = cost;
+  return r;
+}
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++n;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("one circle for each row that has FLOPs and took time") {
+  const ProfileTable table{row("matmul", 2, {150e9, 1e9}), row("copy", 1, {0, 1e9}),
+                           row("a<b", 0.5, {1e9, 1e9}), row("never", 0, {1e9, 1e9})};
+  const std::string chart = roofline_chart("Ops", table, kMachine);
+  CHECK(count(chart, "<circle") == 2);
+  CHECK(count(chart, "a&lt;b") == 2);
+  CHECK(count(chart, "a<b") == 0);
+  CHECK(count(chart, "75 % of the limit") == 1);
+  CHECK(count(chart, "100 GFLOP/s, 20 GB/s") == 1);
+  CHECK(count(chart, "nan") == 0);
+  CHECK(count(roofline_chart("Ops", table, kMachine, 1), "<circle") == 1);
+}
+
+TEST_CASE("a table without work is a roof without points") {
+  const std::string chart = roofline_chart("Nothing", {}, kMachine);
+  CHECK(count(chart, "<circle") == 0);
+  CHECK(count(chart, "<polyline") == 1);
+  CHECK(chart.ends_with("</svg>\n"));
+}
