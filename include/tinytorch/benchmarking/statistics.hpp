@@ -14,5 +14,7 @@
 #include <tinytorch/benchmarking/bootstrap.hpp>
 // Could chance alone have made this difference? Mann-Whitney, signed ranks, Welch.
 #include <tinytorch/benchmarking/hypothesis.hpp>
+// How many times faster, from blocks in which both took turns; new records.
+#include <tinytorch/benchmarking/paired_ratio.hpp>
 // Shared ranks, Pareto front, hypervolume.
 #include <tinytorch/benchmarking/ranking.hpp>
