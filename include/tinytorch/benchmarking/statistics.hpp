@@ -18,3 +18,5 @@
 #include <tinytorch/benchmarking/paired_ratio.hpp>
 // Shared ranks, Pareto front, hypervolume.
 #include <tinytorch/benchmarking/ranking.hpp>
+// Has a series of timings settled, or does it still drift?
+#include <tinytorch/benchmarking/steady_state.hpp>
