@@ -13,6 +13,10 @@ using tinytorch::Generator;
 
 namespace {
 
+struct Plan {
+  size_t blocks = 0, calls = 0;  // calls per turn
+};
+
 struct Run {
   std::vector<double> baseline, contender;  // one value per block
 };
@@ -82,7 +86,7 @@ TEST_CASE("too few blocks give no interval, not a wrong one") {
 
 TEST_CASE("the interval leaves out exactly the ratios that the signed-rank test rejects") {
   Generator random(4);
-  for (const size_t n : {6, 9, 14}) {
+  for (const size_t n : {6u, 9u, 14u}) {
     const Run run = simulate(Noise::kLognormal, n, 1, 0.9, random);
     const auto interval = *st::paired_ratio(run.contender, run.baseline);
     for (const double shift : {0.999, 1.001}) {
@@ -101,10 +105,10 @@ TEST_CASE("95 % intervals hold the truth in 93 to 97 % of 1,000 runs, under ever
   // The exact level is 95.1 % for 10 blocks, 95.8 % for 12 and 95.2 % for 20; the standard error of a share
   // is 0.7 %.
   for (const Noise noise : kAllNoise) {
-    for (const auto& [blocks, calls] : {std::pair<size_t, size_t>{10, 1}, {12, 5}, {20, 3}}) {
-      const double share = coverage(noise, blocks, calls, 1000);
+    for (const Plan& plan : {Plan{10, 1}, {12, 5}, {20, 3}}) {
+      const double share = coverage(noise, plan.blocks, plan.calls, 1000);
       CAPTURE(name_of(noise));
-      CAPTURE(blocks);
+      CAPTURE(plan.blocks);
       CAPTURE(share);
       CHECK(share >= 0.93);
       CHECK(share <= 0.97);

@@ -9,6 +9,11 @@ namespace st = tinytorch::statistics;
 using tinytorch::Generator;
 
 namespace {
+struct Case {
+  double percent = 0;
+  int n = 0;
+};
+
 std::vector<double> uniform_samples(size_t n, Generator& random) {
   std::vector<double> x(n);
   for (double& v : x) v = random.uniform();
@@ -72,16 +77,18 @@ TEST_CASE("the upper bound holds in 99 % of runs, and as often as its binomial t
   // 20,000 runs: three standard errors of a 99 % share are 0.0021. A percentile is certified more often than
   // asked where the next rank would fall short; what it is exactly is known.
   Generator random(7);
-  for (const auto& [percent, n] : {std::pair{50.0, 11}, {50.0, 40}, {90.0, 64}, {90.0, 150}, {95.0, 130}}) {
+  for (const Case& c : {Case{50, 11}, {50, 40}, {90, 64}, {90, 150}, {95, 130}}) {
+    const auto n = static_cast<size_t>(c.n);
+
     int held = 0;
     const int runs = 20000;
     for (int run = 0; run < runs; ++run)
-      held += *st::percentile_upper_bound(uniform_samples(static_cast<size_t>(n), random), percent) >=
-              percent / 100;
+      held += *st::percentile_upper_bound(uniform_samples(n, random), c.percent) >= c.percent / 100;
     const double share = static_cast<double>(held) / runs;
-    const double exact = 1 - st::binomial_cdf(*st::upper_bound_rank(percent, n) - 1, n, 1 - percent / 100);
-    CAPTURE(percent);
-    CAPTURE(n);
+    const double exact =
+        1 - st::binomial_cdf(*st::upper_bound_rank(c.percent, c.n) - 1, c.n, 1 - c.percent / 100);
+    CAPTURE(c.percent);
+    CAPTURE(c.n);
     CHECK(exact >= 0.99);
     CHECK(share >= 0.99 - 0.0021);
     CHECK(std::abs(share - exact) <= 3 * std::sqrt(exact * (1 - exact) / runs));
@@ -112,18 +119,20 @@ TEST_CASE("two-sided interval of a percentile: ranks by hand, coverage by simula
   CHECK_FALSE(st::percentile_rank_interval(std::vector<double>(20, 1.0), 99).has_value());
 
   Generator random(8);
-  for (const auto& [percent, n] : {std::pair{50.0, 10}, {50.0, 101}, {90.0, 36}, {90.0, 200}}) {
-    const auto ranks = *st::interval_ranks(percent, n);
-    const double q = percent / 100;
-    const double exact = st::binomial_cdf(ranks.high - 1, n, q) - st::binomial_cdf(ranks.low - 1, n, q);
+  for (const Case& c : {Case{50, 10}, {50, 101}, {90, 36}, {90, 200}}) {
+    const auto n = static_cast<size_t>(c.n);
+
+    const auto ranks = *st::interval_ranks(c.percent, c.n);
+    const double q = c.percent / 100;
+    const double exact = st::binomial_cdf(ranks.high - 1, c.n, q) - st::binomial_cdf(ranks.low - 1, c.n, q);
     int held = 0;
     const int runs = 10000;
     for (int run = 0; run < runs; ++run) {
-      const auto i = *st::percentile_rank_interval(uniform_samples(static_cast<size_t>(n), random), percent);
+      const auto i = *st::percentile_rank_interval(uniform_samples(n, random), c.percent);
       held += i.low <= q && q <= i.high;
     }
-    CAPTURE(percent);
-    CAPTURE(n);
+    CAPTURE(c.percent);
+    CAPTURE(c.n);
     CHECK(exact >= 0.95);
     CHECK(std::abs(static_cast<double>(held) / runs - exact) <= 3 * std::sqrt(exact * (1 - exact) / runs));
   }

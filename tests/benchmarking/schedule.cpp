@@ -25,7 +25,7 @@ TEST_CASE("every block holds every contender once; all orders occur about equall
 
 TEST_CASE(
     "mirrored blocks: every contender's two turns have the same middle, and each order starts as often") {
-  for (const size_t k : {1, 2, 3, 5}) {
+  for (const size_t k : {1u, 2u, 3u, 5u}) {
     const auto blocks = bm::mirrored_blocks(k, 50, 3);
     REQUIRE(blocks.size() == 50);
     for (const auto& row : blocks) {

@@ -94,7 +94,7 @@ TEST_CASE(
   REQUIRE(orders == 362880 / (2 * 6 * 2));  // the 2s, the 3s and the 4s
   CHECK(std::abs(got.p - static_cast<double>(as_high) / orders) < 0.005);
   Generator random(2);
-  for (const size_t n : {2, 31, 64, 200}) {
+  for (const size_t n : {2u, 31u, 64u, 200u}) {
     Values x(n);
     for (double& v : x) v = static_cast<double>(random.below(20));
     CHECK(st::mann_kendall(x).statistic == count(x));
@@ -104,7 +104,7 @@ TEST_CASE(
 TEST_CASE("independent noise is called a trend in at most 1 % of series") {
   // 2000 series: three standard errors of 1 % are 0.67 %.
   const auto flat = [](double) { return 1.0; };
-  for (const size_t n : {20, 60, 200}) {
+  for (const size_t n : {20u, 60u, 200u}) {
     CAPTURE(n);
     CHECK(alarms(n, 0.05, 2000, flat) <= 0.0167);
   }

@@ -10,7 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
+#include <cstddef>
 #include <numeric>
 #include <string>
 #include <tinytorch/benchmarking/distributions.hpp>

@@ -9,9 +9,8 @@
 // wide), 81-95 % for the percentile bootstrap of blocks and 86-97 % for the bootstrap-t.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
-#include <cstdint>
+#include <cstddef>
 #include <numeric>
 #include <optional>
 #include <tinytorch/benchmarking/hypothesis.hpp>

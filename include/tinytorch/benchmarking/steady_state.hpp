@@ -13,8 +13,10 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <tinytorch/benchmarking/hypothesis.hpp>
 #include <tinytorch/benchmarking/samples.hpp>
+#include <utility>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::statistics {
