@@ -122,7 +122,8 @@ def hypothesis_tests(rng):
                 r = stats.ttest_ind(a, b, equal_var=False, alternative=alternative)
                 welch.append({"a": a.tolist(), "b": b.tolist(), "alternative": alternative,
                               "statistic": float(r.statistic), "p": float(r.pvalue)})
-    tied = [np.array([1.0, -1, 2, 2, -3, 0, 4, 4, 4, -1]), np.round(rng.normal(0.5, 2, 14)), np.array([0.5])]
+    tied = [np.array([1.0, -1, 2, 2, -3, 0, 4, 4, 4, -1]), np.round(rng.normal(0.5, 2, 14)), np.array([0.5]),
+            np.round(rng.normal(0.2, 3, 320))]
     for d in [rng.normal(0.3, 1, n) for n in (2, 7, 12, 45, 300)] + tied:
         for alternative in ALTERNATIVES:
             if len(d) <= 14:

@@ -5,8 +5,8 @@
 // So what follows is searched for a trend by Mann-Kendall's test (Mann 1945, Kendall 1975), which counts
 // pairs in rising order and assumes no shape of the noise or of the trend, and a trend counts only if it also
 // moves the median from the first third to the last by more than 1 %. The test takes samples for independent:
-// a neighbour that comes for 6 samples at a time, a fifth of the time, raises its false alarms from 1 % to 18
-// % of series of 60. Then take medians of windows longer than such bursts as the samples.
+// a neighbour that comes for 6 samples at a time, a fifth of the time, raises its false alarms from 1 to 18 %
+// of series of 60. Then take medians of windows longer than such bursts as the samples.
 #pragma once
 
 #include <algorithm>
