@@ -1,8 +1,6 @@
 // Measured with a clock that the test moves, so every expected number is exact.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <map>
 #include <thread>
 #include <tinytorch/benchmarking/measure.hpp>
 
@@ -57,20 +55,4 @@ TEST_CASE("calls per block: as many as fit, never fewer or more than asked") {
   CHECK(bm::calls_within(1.0, 0.9, 2, 50) == 2);
   CHECK(bm::calls_within(1.0, 1e-9, 2, 50) == 50);
   CHECK(bm::calls_within(1.0, 0, 2, 50) == 50);
-}
-
-TEST_CASE("every block holds every contender once; all orders occur about equally often") {
-  const auto blocks = bm::random_blocks(3, 6000, 7);
-  REQUIRE(blocks.size() == 6000);
-  std::map<std::vector<size_t>, int> seen;
-  for (const auto& row : blocks) {
-    auto sorted = row;
-    std::sort(sorted.begin(), sorted.end());
-    REQUIRE(sorted == std::vector<size_t>{0, 1, 2});
-    ++seen[row];
-  }
-  REQUIRE(seen.size() == 6);
-  for (const auto& [row, count] : seen) CHECK(std::abs(count - 1000) < 150);  // 5 standard deviations
-  CHECK(bm::random_blocks(5, 20, 1) == bm::random_blocks(5, 20, 1));
-  CHECK(bm::random_blocks(5, 20, 1) != bm::random_blocks(5, 20, 2));
 }

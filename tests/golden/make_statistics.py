@@ -10,7 +10,7 @@ import pathlib
 
 import numpy as np
 import scipy
-from scipy import stats
+from scipy import special, stats
 
 PERCENTS = [0, 1, 5, 25, 50, 75, 90, 95, 99, 99.9, 100]
 QUANTILES = [0, 0.1, 0.25, 0.5, 0.75, 0.9, 1]
@@ -65,6 +65,86 @@ def proportion(hits, trials):
     }
 
 
+ALTERNATIVES = ["two-sided", "less", "greater"]
+
+
+def distribution_tails():
+    return {
+        "normal": [[z, float(stats.norm.sf(z))] for z in (-8, -1.5, 0, 0.3, 1.96, 5, 20)],
+        "student_t": [[t, df, float(stats.t.sf(t, df))] for t in (-30, -2.5, -0.1, 0, 0.4, 1.7, 4, 60)
+                      for df in (1, 2.5, 9, 37.3, 4000)],
+        "binomial": [[k, n, p, float(stats.binom.cdf(k, n, p))]
+                     for n, ks in ((1, (-1, 0, 1)), (7, (0, 3, 6)), (662, (1, 5, 9, 661)), (100_000, (900, 1000, 1100)))
+                     for k in ks for p in (0.0, 0.01, 0.5, 0.999, 1.0)],
+        "beta": [[x, a, b, float(special.betainc(a, b, x))] for x in (1e-9, 0.02, 0.5, 0.97)
+                 for a, b in ((0.5, 0.5), (1, 3), (40, 2.5), (300, 5000))],
+    }
+
+
+def percentile_ranks():
+    """By search over all ranks. The t-th highest of n is a bound if at most 1 % of runs have fewer than t above."""
+    bounds, intervals = [], []
+    for percent in (0, 10, 50, 90, 95, 99, 99.9):
+        for n in (1, 2, 10, 11, 63, 64, 129, 130, 661, 662, 6635, 6636, 20_000):
+            good = np.flatnonzero(stats.binom.cdf(np.arange(n), n, 1 - percent / 100) <= 0.01)
+            bounds.append([percent, n, int(good[-1] + 1) if len(good) and good[-1] >= 1 else None])
+            low = np.flatnonzero(stats.binom.cdf(np.arange(n), n, percent / 100) <= 0.025)
+            high = np.flatnonzero(stats.binom.sf(np.arange(n), n, percent / 100) <= 0.025)
+            # high[0] = u - 1 for the smallest u with P(X >= u) <= 0.025
+            both = len(low) and len(high)
+            intervals.append([percent, n, int(low[-1] + 1) if both else None, int(high[0] + 1) if both else None])
+    return {"bounds": bounds, "intervals": intervals}
+
+
+def signed_rank_by_enumeration(d, alternative):
+    """Wilcoxon's test with midranks: the share of all 2^n choices of signs that are as extreme."""
+    d = d[d != 0]
+    ranks = stats.rankdata(np.abs(d))
+    signs = (np.arange(2 ** len(d))[:, None] >> np.arange(len(d))) & 1
+    sums, seen = signs @ ranks, float(ranks[d > 0].sum())
+    less, greater = float(np.mean(sums <= seen)), float(np.mean(sums >= seen))
+    return seen, {"less": less, "greater": greater, "two-sided": min(1.0, 2 * min(less, greater))}[alternative]
+
+
+def hypothesis_tests(rng):
+    whitney, signed, welch, kendall = [], [], [], []
+    pairs = [(rng.lognormal(0, 0.4, n), rng.lognormal(shift, 0.5, m))
+             for n, m, shift in ((1, 1, 0), (3, 3, 2), (4, 9, 0.5), (20, 17, 0.3), (60, 90, 0.3), (120, 150, -0.1))]
+    pairs.append((np.round(rng.normal(5, 2, 30)), np.round(rng.normal(6, 2, 25))))
+    pairs.append((np.array([1.0, 2, 2, 3]), np.array([2.0, 4, 4])))
+    for a, b in pairs:
+        for alternative in ALTERNATIVES:
+            exact = len(a) * len(b) <= 10_000 and len(np.unique(np.r_[a, b])) == len(a) + len(b)
+            r = stats.mannwhitneyu(a, b, alternative=alternative, method="exact" if exact else "asymptotic")
+            whitney.append({"a": a.tolist(), "b": b.tolist(), "alternative": alternative,
+                            "statistic": float(r.statistic), "p": float(r.pvalue)})
+            if min(len(a), len(b)) >= 2:
+                r = stats.ttest_ind(a, b, equal_var=False, alternative=alternative)
+                welch.append({"a": a.tolist(), "b": b.tolist(), "alternative": alternative,
+                              "statistic": float(r.statistic), "p": float(r.pvalue)})
+    tied = [np.array([1.0, -1, 2, 2, -3, 0, 4, 4, 4, -1]), np.round(rng.normal(0.5, 2, 14)), np.array([0.5]),
+            np.round(rng.normal(0.2, 3, 320))]
+    for d in [rng.normal(0.3, 1, n) for n in (2, 7, 12, 45, 300)] + tied:
+        for alternative in ALTERNATIVES:
+            if len(d) <= 14:
+                statistic, p = signed_rank_by_enumeration(d, alternative)
+            else:
+                large = len(d) > 200
+                less = stats.wilcoxon(d, alternative="greater", method="asymptotic" if large else "exact",
+                                      correction=large)
+                statistic = float(less.statistic)  # of the positive ones
+                p = float(stats.wilcoxon(d, alternative=alternative, method="asymptotic" if large else "exact",
+                                         correction=large).pvalue)
+            signed.append({"differences": d.tolist(), "alternative": alternative, "statistic": statistic, "p": p})
+    for n in (2, 5, 11, 50):
+        series = rng.normal(0, 1, n) + 0.02 * np.arange(n)
+        for alternative in ALTERNATIVES:
+            r = stats.kendalltau(np.arange(n), series, alternative=alternative, method="exact")
+            kendall.append({"series": series.tolist(), "alternative": alternative,
+                            "statistic": round(float(r.statistic) * n * (n - 1) / 2), "p": float(r.pvalue)})
+    return {"mann_whitney": whitney, "signed_rank": signed, "welch": welch, "mann_kendall": kendall}
+
+
 def main():
     rng = np.random.default_rng(20240711)
     sets = [rng.lognormal(0.0, 0.7, n) for n in (1, 2, 3, 4, 10, 11, 100, 101)]
@@ -75,6 +155,9 @@ def main():
         "sets": [describe(s) for s in sets],
         "bootstrap": bootstrap_cases(rng),
         "proportions": [proportion(*c) for c in [(1, 2), (3, 10), (95, 100), (1, 400), (1940, 2000), (9987, 10000)]],
+        "tails": distribution_tails(),
+        "ranks": percentile_ranks(),
+        "tests": hypothesis_tests(np.random.default_rng(20240712)),
     }
     path = pathlib.Path(__file__).with_name("statistics.json")
     temporary = path.with_suffix(".json.tmp")

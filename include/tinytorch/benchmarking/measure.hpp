@@ -1,15 +1,14 @@
-// Timing several contenders side by side: warm-up, calls per block, random block order.
+// Timing several contenders side by side: warm-up and calls per block; the order of turns is schedule.hpp's.
 //
-// A machine drifts (clock, cache, neighbours), so contenders take turns: the race is cut into blocks, and
-// each block runs every contender once in a fresh random order. Warm-up ends when two consecutive medians
-// differ by less than 1 %, or at a time limit, and says which; its samples are never reported. Source: random
-// interleaving as in Google Benchmark; the warm-up rule is this project's (1 %, at most 3 s).
+// Warm-up ends when two consecutive medians differ by less than 1 %, or at a time limit, and says which; its
+// samples are never reported. The rule is this project's (1 %, at most 3 s).
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <tinytorch/benchmarking/schedule.hpp>
 #include <tinytorch/benchmarking/statistics.hpp>
-#include <utility>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::benchmarking {
@@ -55,8 +54,7 @@ WarmUp warm_up(F&& f, const WarmUpOptions& options = {}, Clock&& clock = {}) {
     result.median = statistics::median(time_calls(f, options.window, clock));
     result.calls += options.window;
     result.seconds = clock() - start;
-    const double change = result.median > previous ? result.median - previous : previous - result.median;
-    result.settled = previous > 0 && change <= options.tolerance * previous;
+    result.settled = statistics::medians_agree(previous, result.median, options.tolerance);
     if (result.settled || result.seconds >= options.seconds_limit) return result;
   }
 }
@@ -65,17 +63,6 @@ WarmUp warm_up(F&& f, const WarmUpOptions& options = {}, Clock&& clock = {}) {
 inline int64_t calls_within(double budget, double seconds_per_call, int64_t fewest, int64_t most) {
   if (!(seconds_per_call > 0) || budget / seconds_per_call >= static_cast<double>(most)) return most;
   return std::max(fewest, static_cast<int64_t>(budget / seconds_per_call));
-}
-
-// One row per block: 0 .. contenders-1 in a random order (Fisher and Yates), a function of the seed alone.
-inline std::vector<std::vector<size_t>> random_blocks(size_t contenders, size_t blocks, uint64_t seed) {
-  Generator random(seed);
-  std::vector<std::vector<size_t>> order(blocks, std::vector<size_t>(contenders));
-  for (auto& row : order) {
-    for (size_t i = 0; i < contenders; ++i) row[i] = i;
-    for (size_t i = contenders; i > 1; --i) std::swap(row[i - 1], row[random.below(i)]);
-  }
-  return order;
 }
 
 }  // namespace tinytorch::inline TT_BUILD::benchmarking

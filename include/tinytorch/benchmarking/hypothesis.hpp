@@ -1,0 +1,188 @@
+// Could chance alone have made this difference? p-values of three tests.
+//
+// p is the probability, if there were no difference, of data at least as far in the asked direction. Rank
+// tests assume no shape of the noise: Mann-Whitney for two independent sets, signed ranks for pairs. Their
+// null distributions are exact up to the sizes given below; beyond, and where samples tie in Mann-Whitney,
+// normal with the corrections for ties and continuity. Welch's t compares means and trusts them to be about
+// normal. Sources: Mann and Whitney 1947, Wilcoxon 1945, Welch 1947; Lehmann, "Nonparametrics", for the
+// corrections.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <string>
+#include <tinytorch/benchmarking/distributions.hpp>
+#include <tinytorch/benchmarking/samples.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::statistics {
+
+// What is to be shown of the first set, compared with the second.
+enum class Alternative { kTwoSided, kLess, kGreater };
+
+struct TestResult {
+  double statistic = 0;  // U, W+, t or S
+  double p = 1;
+};
+
+namespace detail {
+
+struct Midranks {
+  std::vector<double> rank;  // 1-based; equal samples share the mean of their ranks
+  double ties = 0;           // sum of t^3 - t over groups of t equal samples
+};
+
+inline Midranks midranks(Samples samples) {
+  std::vector<size_t> order(samples.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t i, size_t j) { return samples[i] < samples[j]; });
+  Midranks out{std::vector<double>(samples.size()), 0};
+  for (size_t start = 0, end = 0; start < order.size(); start = end) {
+    while (end < order.size() && samples[order[end]] == samples[order[start]]) ++end;
+    for (size_t i = start; i < end; ++i) out.rank[order[i]] = static_cast<double>(start + end + 1) / 2;
+    const auto t = static_cast<double>(end - start);
+    out.ties += t * t * t - t;
+  }
+  return out;
+}
+
+// p from both tails, each of which includes the observed value.
+inline double p_of(Alternative alternative, double lower_tail, double upper_tail) {
+  if (alternative == Alternative::kLess) return std::min(1.0, lower_tail);
+  if (alternative == Alternative::kGreater) return std::min(1.0, upper_tail);
+  return std::min(1.0, 2 * std::min(lower_tail, upper_tail));
+}
+
+// The same from the probability of each whole value of the statistic.
+inline double p_of(Alternative alternative, const std::vector<double>& probability, size_t observed) {
+  const auto at = probability.begin() + static_cast<std::ptrdiff_t>(observed);
+  return p_of(alternative, std::accumulate(probability.begin(), at + 1, 0.0),
+              std::accumulate(at, probability.end(), 0.0));
+}
+
+// Normal approximation; half a step of the statistic towards the mean, since it is discrete.
+inline double normal_p(Alternative alternative, double statistic, double mean, double variance,
+                       double half_step) {
+  if (variance <= 0) return 1;
+  const double sd = std::sqrt(variance);
+  return p_of(alternative, normal_tail((mean - statistic - half_step) / sd),
+              normal_tail((statistic - mean - half_step) / sd));
+}
+
+// Probability of each U in 0 .. n*m when all orders of n + m distinct samples are equally likely. The largest
+// sample is one of the n with probability n / (n + m) and then exceeds all m others; else it is one of the m
+// and adds nothing.
+inline std::vector<double> mann_whitney_null(size_t n, size_t m) {
+  if (n < m) std::swap(n, m);  // symmetric; the rows below are as many as the smaller set
+  std::vector<std::vector<double>> row(m + 1, std::vector<double>(n * m + 1, 0.0));
+  for (auto& p : row) p[0] = 1;
+  for (size_t i = 1; i <= n; ++i) {
+    for (size_t j = 1; j <= m; ++j) {  // row[j] still holds i - 1 of the first set, row[j - 1] has i
+      const double first = static_cast<double>(i) / static_cast<double>(i + j);
+      for (size_t u = i * j + 1; u-- > 0;)
+        row[j][u] = (u >= j ? first * row[j][u - j] : 0) + (1 - first) * row[j - 1][u];
+    }
+  }
+  return row[m];
+}
+
+// Probability of each sum of a random half of the given whole weights: signs by tosses of a coin.
+inline std::vector<double> random_subset_sum(const std::vector<size_t>& weights) {
+  std::vector<double> probability(std::accumulate(weights.begin(), weights.end(), size_t{1}), 0.0);
+  probability[0] = 1;
+  size_t reached = 0;
+  for (const size_t w : weights) {
+    reached += w;
+    for (size_t sum = reached + 1; sum-- > 0;)
+      probability[sum] = (probability[sum] + (sum >= w ? probability[sum - w] : 0)) / 2;
+  }
+  return probability;
+}
+
+}  // namespace detail
+
+// Mann-Whitney U test of two independent sets: do samples of `a` tend to be less (greater) than those of `b`?
+// statistic U: pairs (x of a, y of b) with x > y, equal ones counted half. Exact if no two samples are equal
+// and a.size() * b.size() <= 10,000. Repetitions should come from different processes, and at least 4 on each
+// side: 3 against 3 cannot give a one-sided p below 0.05.
+inline TestResult mann_whitney(Samples a, Samples b, Alternative alternative = Alternative::kTwoSided,
+                               Loc loc = Loc::current()) {
+  require_samples("mann_whitney", a, loc);
+  require_samples("mann_whitney", b, loc);
+  auto all = detail::copy(a);
+  all.insert(all.end(), b.begin(), b.end());
+  const detail::Midranks ranks = detail::midranks(all);
+  const auto n = static_cast<double>(a.size()), m = static_cast<double>(b.size()), total = n + m;
+  const double rank_sum =
+      std::accumulate(ranks.rank.begin(), ranks.rank.begin() + static_cast<std::ptrdiff_t>(a.size()), 0.0);
+  const double u = rank_sum - n * (n + 1) / 2;
+  if (ranks.ties == 0 && n * m <= 10000)
+    return {u,
+            detail::p_of(alternative, detail::mann_whitney_null(a.size(), b.size()), static_cast<size_t>(u))};
+  const double variance = n * m / 12 * (total + 1 - ranks.ties / (total * (total - 1)));
+  return {u, detail::normal_p(alternative, u, n * m / 2, variance, 0.5)};
+}
+
+// Wilcoxon's signed-rank test of paired differences: do they tend to be less (greater) than 0? statistic W+:
+// sum of the ranks, by size, of those above 0. Differences of 0 say nothing and are left out; none other
+// gives p = 1. Exact given the sizes, ties included, for up to 200 differences. 7 are the fewest that can
+// give a one-sided p < 0.01. Its only assumption is that without an effect each difference has either sign
+// with probability 1/2, which a random order of the two turns makes true (schedule.hpp).
+inline TestResult signed_rank(Samples differences, Alternative alternative = Alternative::kTwoSided,
+                              Loc loc = Loc::current()) {
+  require_samples("signed_rank", differences, loc);
+  std::vector<double> kept, sizes;
+  for (const double d : differences)
+    if (d != 0) {
+      kept.push_back(d);
+      sizes.push_back(std::abs(d));
+    }
+  if (kept.empty()) return {0, 1};
+  const detail::Midranks ranks = detail::midranks(sizes);
+  std::vector<size_t> doubled;  // midranks are multiples of 1/2
+  double w = 0;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    doubled.push_back(static_cast<size_t>(2 * ranks.rank[i]));
+    if (kept[i] > 0) w += ranks.rank[i];
+  }
+  if (kept.size() <= 200)
+    return {w, detail::p_of(alternative, detail::random_subset_sum(doubled), static_cast<size_t>(2 * w))};
+  const auto n = static_cast<double>(kept.size());
+  const double variance = n * (n + 1) * (2 * n + 1) / 24 - ranks.ties / 48;
+  return {w, detail::normal_p(alternative, w, n * (n + 1) / 4, variance, 0.5)};
+}
+
+// Welch's t test of two means, variances not assumed equal; at least 2 samples each. statistic t: difference
+// of the means in units of its standard error. Throws TT-STAT-06 where neither set has any spread: there is
+// no such unit.
+inline TestResult welch_t(Samples a, Samples b, Alternative alternative = Alternative::kTwoSided,
+                          Loc loc = Loc::current()) {
+  for (const Samples samples : {a, b}) {
+    require_samples("welch_t", samples, loc);
+    require_in_range("welch_t", "number of samples", static_cast<double>(samples.size()), 2, 1e15, loc);
+  }
+  const auto squared_error = [&](Samples samples) {  // of the mean
+    const double center = mean(samples, loc);
+    double sum = 0;
+    for (const double x : samples) sum += (x - center) * (x - center);
+    const auto n = static_cast<double>(samples.size());
+    return sum / (n - 1) / n;
+  };
+  const double va = squared_error(a), vb = squared_error(b);
+  if (va + vb <= 0)
+    fail(
+        "TT-STAT-06",
+        "welch_t: all samples of a set are equal, in both sets\n  hint: a clock this coarse hides the noise; "
+        "measure more calls at once",
+        loc);
+  const double t = (mean(a, loc) - mean(b, loc)) / std::sqrt(va + vb);
+  const double degrees =
+      (va + vb) * (va + vb) /
+      (va * va / static_cast<double>(a.size() - 1) + vb * vb / static_cast<double>(b.size() - 1));
+  return {t, detail::p_of(alternative, student_t_tail(-t, degrees), student_t_tail(t, degrees))};
+}
+
+}  // namespace tinytorch::inline TT_BUILD::statistics

@@ -1,0 +1,105 @@
+// Comparing entries: ranks that overlapping intervals share, the Pareto front of several objectives and its
+// hypervolume.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <tinytorch/benchmarking/samples.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::statistics {
+
+struct Rank {
+  size_t index = 0;  // into the given intervals
+  int64_t rank = 0;  // 1 is best; 1 1 3 when the first two are tied
+};
+
+// Higher is better. Sorted by the lower bound, so a noisy result cannot buy a rank with a wide interval; an
+// entry shares the rank of the group's first one when their intervals overlap (touching counts).
+inline std::vector<Rank> rank_with_ties(std::span<const Interval> intervals) {
+  std::vector<Rank> order(intervals.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i].index = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](Rank a, Rank b) { return intervals[a.index].low > intervals[b.index].low; });
+  size_t leader = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (intervals[order[i].index].high < intervals[order[leader].index].low) leader = i;
+    order[i].rank = static_cast<int64_t>(leader) + 1;
+  }
+  return order;
+}
+
+// Indices, ascending, of the points that no other point dominates. One row per point, lower is better in
+// every column (negate what should be high). Equal points do not dominate each other, so duplicates stay
+// together.
+inline std::vector<size_t> pareto_front(std::span<const std::vector<double>> costs,
+                                        Loc loc = Loc::current()) {
+  for (const auto& row : costs) {
+    require_samples("pareto_front", row, loc);
+    if (row.size() != costs[0].size())
+      fail("TT-STAT-04",
+           "pareto_front: rows have " + std::to_string(costs[0].size()) + " and " +
+               std::to_string(row.size()) + " columns\n  hint: give every point a value for every objective",
+           loc);
+  }
+  const auto dominates = [&](const std::vector<double>& a, const std::vector<double>& b) {
+    bool better_somewhere = false;
+    for (size_t k = 0; k < a.size(); ++k) {
+      if (a[k] > b[k]) return false;
+      better_somewhere = better_somewhere || a[k] < b[k];
+    }
+    return better_somewhere;
+  };
+  std::vector<size_t> front;
+  for (size_t i = 0; i < costs.size(); ++i)
+    if (std::none_of(costs.begin(), costs.end(),
+                     [&](const auto& other) { return dominates(other, costs[i]); }))
+      front.push_back(i);
+  return front;
+}
+
+namespace detail {
+// Volume of the union of boxes [p, 0], all p < 0, over the first `columns` columns: cut into slices along the
+// last of them, each as deep as the way to the next point and as wide as the union of the points so far.
+inline double union_of_boxes(std::vector<std::vector<double>> points, size_t columns) {
+  const size_t last = columns - 1;
+  std::sort(points.begin(), points.end(), [&](const auto& p, const auto& q) { return p[last] < q[last]; });
+  if (points.empty() || columns == 1) return points.empty() ? 0 : -points[0][0];
+  double volume = 0;
+  std::vector<std::vector<double>> reached;
+  for (size_t i = 0; i < points.size(); ++i) {
+    reached.push_back(points[i]);
+    const double depth = (i + 1 < points.size() ? points[i + 1][last] : 0) - points[i][last];
+    if (depth > 0) volume += depth * union_of_boxes(reached, last);
+  }
+  return volume;
+}
+}  // namespace detail
+
+// Volume of all outcomes that some point is at least as good as and that are no worse than `reference`, in
+// the product of the columns' units; lower is better in every column, as in pareto_front. One number for a
+// front: it grows when a point is added that the front does not dominate. A point that does not beat the
+// reference in every column adds nothing. Zitzler and Thiele 1998; by slicing (While et al. 2006), exact, for
+// tens of points.
+inline double hypervolume(std::span<const std::vector<double>> costs, Samples reference,
+                          Loc loc = Loc::current()) {
+  require_samples("hypervolume", reference, loc);
+  std::vector<std::vector<double>> boxes;
+  for (const auto& row : costs) {
+    require_samples("hypervolume", row, loc);
+    if (row.size() != reference.size())
+      fail("TT-STAT-04",
+           "hypervolume: the reference has " + std::to_string(reference.size()) + " columns and a row has " +
+               std::to_string(row.size()) + "\n  hint: give every point a value for every objective",
+           loc);
+    std::vector<double> box(row.size());
+    for (size_t k = 0; k < row.size(); ++k) box[k] = row[k] - reference[k];
+    if (*std::max_element(box.begin(), box.end()) < 0) boxes.push_back(std::move(box));
+  }
+  return detail::union_of_boxes(std::move(boxes), reference.size());
+}
+
+}  // namespace tinytorch::inline TT_BUILD::statistics

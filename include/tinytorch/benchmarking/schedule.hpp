@@ -1,0 +1,44 @@
+// The order in which contenders take turns.
+//
+// A machine drifts (clock, cache, neighbours), so the race is cut into blocks, and each block runs every
+// contender. random_blocks: once, in a fresh random order (random interleaving, as in Google Benchmark).
+// mirrored_blocks: twice, in a fresh random order and then backwards, so that every contender's two turns
+// have the same middle and a drift that is linear over the block cancels; A B B A for two. The order of a
+// block is drawn for it alone: with respect to any drift at all, which of two contenders was lucky is then a
+// toss of a coin per block, which is what the tests of paired_ratio.hpp count on. All are functions of the
+// seed alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <tinytorch/core/random.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::benchmarking {
+
+// One row per block: 0 .. contenders-1 in a random order (Fisher and Yates), a function of the seed alone.
+inline std::vector<std::vector<size_t>> random_blocks(size_t contenders, size_t blocks, uint64_t seed) {
+  Generator random(seed);
+  std::vector<std::vector<size_t>> order(blocks, std::vector<size_t>(contenders));
+  for (auto& row : order) {
+    for (size_t i = 0; i < contenders; ++i) row[i] = i;
+    for (size_t i = contenders; i > 1; --i) std::swap(row[i - 1], row[random.below(i)]);
+  }
+  return order;
+}
+
+// One row per block: a random order of 0 .. contenders-1, then the same order backwards.
+inline std::vector<std::vector<size_t>> mirrored_blocks(size_t contenders, size_t blocks, uint64_t seed) {
+  auto order = random_blocks(contenders, blocks, seed);
+  for (auto& row : order)
+    for (size_t i = contenders; i > 0; --i) row.push_back(row[i - 1]);
+  return order;
+}
+
+// One contender (1) against a baseline (0): each block is 0 1 1 0 or 1 0 0 1.
+inline std::vector<std::vector<size_t>> abba_blocks(size_t blocks, uint64_t seed) {
+  return mirrored_blocks(2, blocks, seed);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::benchmarking
