@@ -146,8 +146,10 @@ inline void conclude(Outcome& out, Process& process, Ending stopped, const Polic
                                                : static_cast<double>(report.cpu_microseconds) * 1e-6;
   out.left_behind = report.killed - (stopped != Ending::exited && report.killed > 0 ? 1 : 0);
   out.peak_bytes = process.cgroup().peak_bytes();
-  // Before exec a program is a copy of the judge: less than that copy's size cannot be told.
-  if (out.peak_bytes == 0) out.peak_bytes = report.peak_kilobytes * 1024;
+  if (out.peak_bytes == 0) {
+    out.peak_bytes = report.peak_kilobytes * 1024;
+    out.peak_is_bound = report.peak_kilobytes <= report.image_kilobytes;
+  }
   if (report.failure) {
     out.ending = Ending::not_started;
     out.reason = process.explain(report.failure);

@@ -13,7 +13,7 @@ namespace tinymlperf::channel {
 
 class Conversation {
  public:
-  explicit Conversation(int64_t most_tokens = 1 << 20) : most_tokens_(most_tokens) {}
+  explicit Conversation(int64_t most_tokens = 1 << 16) : most_tokens_(most_tokens) {}
 
   // A frame that the judge is about to send. Throws std::logic_error: the judge itself is wrong.
   void sends(Kind kind, uint64_t id) {

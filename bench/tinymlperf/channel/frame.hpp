@@ -111,11 +111,15 @@ struct Header {
   uint64_t id = 0, length = 0;
 };
 
-// The first kHeaderBytes bytes. Throws ProtocolError.
-inline Header parse_header(std::span<const std::byte> bytes, const Limits& limits) {
-  if (number_at<uint32_t>(bytes, 0) != kMagic)
+// What a plugin prints by mistake is found out by its first four bytes.
+inline void require_magic(std::span<const std::byte> bytes) {
+  if (bytes.size() >= 4 && number_at<uint32_t>(bytes, 0) != kMagic)
     throw ProtocolError(
         "expected a frame, found other bytes: a plugin must not write to standard output itself");
+}
+
+// The first kHeaderBytes bytes, of which the first four are right. Throws ProtocolError.
+inline Header parse_header(std::span<const std::byte> bytes, const Limits& limits) {
   const auto kind = number_at<uint16_t>(bytes, 4);
   if (kind == 0 || kind > kLastKind)
     throw ProtocolError("expected a frame of kind 1 to 8, found kind " + std::to_string(kind));
@@ -156,6 +160,7 @@ class FrameReader {
   // The next whole frame, if it is there. Throws ProtocolError as soon as a header is wrong.
   std::optional<Frame> next() {
     const std::span<const std::byte> waiting = std::span(buffer_).subspan(used_);
+    detail::require_magic(waiting);
     if (waiting.size() < kHeaderBytes) return shrink();
     const detail::Header header = detail::parse_header(waiting, limits_);
     if (waiting.size() - kHeaderBytes < header.length) return shrink();

@@ -133,7 +133,8 @@ inline void add_process_guards(std::vector<Rule>& rules, uint32_t own_pid) {
   for (const uint32_t call : {uint32_t{SYS_tkill}, uint32_t{SYS_rt_sigqueueinfo},
                               uint32_t{SYS_rt_tgsigqueueinfo}, kPidfdSendSignal})
     rules.push_back({call, denied});
-  for (const int call : {SYS_sched_setaffinity, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr})
+  for (const int call :
+       {SYS_sched_setaffinity, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr})
     rules.push_back({static_cast<uint32_t>(call), denied, When::not_equal, 0, 0});
   rules.push_back({SYS_setpriority, denied, When::not_equal, 1, 0});
   rules.push_back({SYS_ioprio_set, denied, When::not_equal, 1, 0});

@@ -87,6 +87,8 @@ struct Outcome {
   double wall_seconds = 0;  // measured by the judge, from before the fork to the last process's end
   double cpu_seconds = 0;   // user and system time of all its processes
   int64_t peak_bytes = 0;   // all processes with a cgroup, else resident memory of the largest one
+  // Without a cgroup a program counts as large as the copy of the judge that it is before exec: then only a bound.
+  bool peak_is_bound = false;
   int64_t left_behind = 0;  // processes that outlived the program and were killed
   std::string out, err;     // what it wrote, up to the limit
   bool output_complete = true;
@@ -96,9 +98,13 @@ struct Outcome {
 };
 
 inline nlohmann::json to_json(const Outcome& outcome) {
-  nlohmann::json out{{"ending", to_text(outcome.ending)},  {"wall_seconds", outcome.wall_seconds},
-                     {"cpu_seconds", outcome.cpu_seconds}, {"peak_bytes", outcome.peak_bytes},
-                     {"left_behind", outcome.left_behind}, {"reason", outcome.reason}};
+  nlohmann::json out{{"ending", to_text(outcome.ending)},
+                     {"wall_seconds", outcome.wall_seconds},
+                     {"cpu_seconds", outcome.cpu_seconds},
+                     {"peak_bytes", outcome.peak_bytes},
+                     {"peak_is_bound", outcome.peak_is_bound},
+                     {"left_behind", outcome.left_behind},
+                     {"reason", outcome.reason}};
   if (outcome.ending == Ending::exited) out["exit_code"] = outcome.exit_code;
   if (outcome.signal) out["signal"] = outcome.signal;
   return out;
