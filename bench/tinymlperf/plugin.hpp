@@ -97,8 +97,8 @@ inline void answer_all(Line& line, const Answer& answer, const Prepare& prepare)
 
 }  // namespace detail
 
-// Answers the judge's queries one after another until it says done. The return value is main()'s: 0, or 1 after an
-// exception of the plugin's, whose text the judge is told.
+// Answers the judge's queries one after another until it says done. The return value is main()'s: 0, or 1
+// after an exception of the plugin's, whose text the judge is told.
 inline int serve(const Answer& answer, const Prepare& prepare = {}) {
   detail::Line line;
   try {

@@ -1,5 +1,5 @@
-// Runs a stranger's program so that it harms nobody and cannot go on for ever: the judge's compile steps, and the
-// host plugins of tier T2.
+// Runs a stranger's program so that it harms nobody and cannot go on for ever: the judge's compile steps, and
+// the host plugins of tier T2.
 //
 //   policy.hpp   what it may do, and how a run ended            (two structs)
 //   filter.hpp   which system calls it may make                 (seccomp)
@@ -12,8 +12,8 @@
 //   process.hpp  the run, as the judge holds it
 //   here         run(): start, collect what it writes, stop it at a limit, say which
 //
-// Against accidents, pranks and cheats in a classroom, not against someone who has a hole in the kernel or in a
-// GPU's driver. The judge's own values are out of reach because they are in another process.
+// Against accidents, pranks and cheats in a classroom, not against someone who has a hole in the kernel or in
+// a GPU's driver. The judge's own values are out of reach because they are in another process.
 #pragma once
 
 #include <poll.h>
@@ -54,8 +54,8 @@ class Capture {
 
 namespace detail {
 
-// Bytes of all files below a folder that a stranger writes to: no link is followed, and so many files that the
-// count takes long are too many whatever their size.
+// Bytes of all files below a folder that a stranger writes to: no link is followed, and so many files that
+// the count takes long are too many whatever their size.
 inline int64_t bytes_below(const fs::path& folder) {
   constexpr int kMostFiles = 20000;
   int64_t bytes = 0;
@@ -137,7 +137,8 @@ inline std::string reason(const Outcome& out, const Policy& policy) {
 
 }  // namespace detail
 
-// Fills in an outcome when the process is done: `stopped` is what the judge stopped it for, or Ending::exited.
+// Fills in an outcome when the process is done: `stopped` is what the judge stopped it for, or
+// Ending::exited.
 inline void conclude(Outcome& out, Process& process, Ending stopped, const Policy& policy) {
   if (stopped != Ending::exited) process.stop();
   const Report report = process.wait();
@@ -159,8 +160,8 @@ inline void conclude(Outcome& out, Process& process, Ending stopped, const Polic
   out.reason = detail::reason(out, policy);
 }
 
-// Runs a program to its end. `input` is its standard input. Throws Unavailable (policy.hpp) when it cannot be tried;
-// whatever the program does is an Outcome.
+// Runs a program to its end. `input` is its standard input. Throws Unavailable (policy.hpp) when it cannot be
+// tried; whatever the program does is an Outcome.
 inline Outcome run(const std::vector<std::string>& command, const Policy& policy, const Offers& offers,
                    const std::string& input = "") {
   // A file in memory and not a pipe: a program that never reads keeps nobody waiting.

@@ -1,5 +1,5 @@
-// A stranger's frames: any bytes, in pieces of any size, give the same frames or the same refusal; tensors that were
-// understood are written as the bytes that they were read from.
+// A stranger's frames: any bytes, in pieces of any size, give the same frames or the same refusal; tensors
+// that were understood are written as the bytes that they were read from.
 #include <cstdint>
 #include <cstdlib>
 #include <tinymlperf/channel/conversation.hpp>

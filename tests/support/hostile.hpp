@@ -1,5 +1,6 @@
-// Programs that mean harm, for the tests of the judge's sandbox. They are the test's own executable, started again
-// with `--child <name> ...`: each name is one attack, which runs before main() and ends with what it achieved.
+// Programs that mean harm, for the tests of the judge's sandbox. They are the test's own executable, started
+// again with `--child <name> ...`: each name is one attack, which runs before main() and ends with what it
+// achieved.
 //
 // Exit code 0: every attempt was refused. Another one counts which attempt came through.
 #pragma once

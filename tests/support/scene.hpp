@@ -1,5 +1,5 @@
-// What a test of the sandbox needs: a folder with a work folder, a secret beside it, this program under a path that
-// every user may read, and the machines on which each attack is tried.
+// What a test of the sandbox needs: a folder with a work folder, a secret beside it, this program under a
+// path that every user may read, and the machines on which each attack is tried.
 #pragma once
 
 #include <support/hostile.hpp>
@@ -8,7 +8,6 @@
 #include <fstream>
 #include <string>
 #include <tinymlperf/sandbox.hpp>
-#include <utility>
 #include <vector>
 
 namespace test {
@@ -18,6 +17,7 @@ namespace sandbox = tinymlperf::sandbox;
 
 struct Scene {
   fs::path base, work, program;
+  std::string machine;  // its name, for tests that start a judge of their own
   sandbox::Policy policy;
 
   Scene() {
@@ -52,17 +52,23 @@ struct Scene {
   }
 };
 
-// This machine as it is, and as if it gave no namespaces: as in many containers, and to users of some systems.
-inline const std::vector<std::pair<std::string, sandbox::Offers>>& machines() {
+struct Machine {
+  std::string name;
+  sandbox::Offers offers;
+};
+
+// This machine as it is, and as if it gave no namespaces: as in many containers, and to users of some
+// systems.
+inline const std::vector<Machine>& machines() {
   static const auto all = [] {
     const sandbox::Offers whole = sandbox::probe();
     sandbox::Offers bare = whole;
     bare.namespaces = sandbox::Namespaces::none;
     bare.read_only_root = bare.private_proc = false;
     bare.cgroup.clear();
-    std::vector<std::pair<std::string, sandbox::Offers>> out{{"as it is", whole}};
+    std::vector<Machine> out{{"as it is", whole}};
     if (whole.namespaces != sandbox::Namespaces::none && bare.level() != sandbox::Level::none)
-      out.emplace_back("without namespaces", bare);
+      out.push_back({"without namespaces", bare});
     return out;
   }();
   return all;

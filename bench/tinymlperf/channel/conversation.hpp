@@ -3,7 +3,8 @@
 //   judge:            prepare          query 7   query 8                     done
 //   plugin:   hello            ready             token 7  answer 8  answer 7       (ends)
 //
-// Queries may be open side by side and answered in any order, each once. The plugin may say error at any time.
+// Queries may be open side by side and answered in any order, each once. The plugin may say error at any
+// time.
 #pragma once
 
 #include <map>

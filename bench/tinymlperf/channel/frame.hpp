@@ -4,8 +4,8 @@
 //          4..5   kind            20..27  bytes of the payload
 //          6..11  zero            28..    the payload
 //
-// All numbers are little-endian. A reader believes no length before it has compared it with the most that a frame
-// of this kind may hold, and takes memory only for bytes that have arrived.
+// All numbers are little-endian. A reader believes no length before it has compared it with the most that a
+// frame of this kind may hold, and takes memory only for bytes that have arrived.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,9 @@
 // The judge's side of a plugin: a sandboxed process whose standard input and output carry frames.
 //
 // The judge never waits without a deadline, neither for a plugin that says nothing nor for one that does not
-// read, and it takes the time itself: of a query when it is asked, of an answer when its last byte is here. What
-// a plugin does wrong ends the session with a Broken that says what; finish() tells how the process ended.
+// read, and it takes the time itself: of a query when it is asked, of an answer when its last byte is here.
+// What a plugin does wrong ends the session with a Broken that says what; finish() tells how the process
+// ended.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
-// Limits on all processes of a run together: one cgroup (version 2) per run, below a folder that this user was
-// given. The files are the interface: a number is written to set a limit and read to see what was used.
+// Limits on all processes of a run together: one cgroup (version 2) per run, below a folder that this user
+// was given. The files are the interface: a number is written to set a limit and read to see what was used.
 #pragma once
 
 #include <fcntl.h>
@@ -105,8 +105,8 @@ inline bool limits_children(const fs::path& folder) {
 
 }  // namespace detail
 
-// Whether children of `folder` can be limited; if not yet, but allowed, makes it so. A cgroup with processes of its
-// own cannot limit children, so this program first moves into a child itself.
+// Whether children of `folder` can be limited; if not yet, but allowed, makes it so. A cgroup with processes
+// of its own cannot limit children, so this program first moves into a child itself.
 inline CgroupHome make_home(const fs::path& folder) {
   const std::string advice =
       "; start the judge with: systemd-run --user --scope -p Delegate=yes tinymlperf ..., or name a "

@@ -2,8 +2,8 @@
 // kernel's small bytecode (classic BPF) by some forty lines.
 //
 // A list of what is denied, not of what is allowed: compilers and GPU drivers use several hundred calls, and
-// files, network and other processes have walls of their own. What no honest program asks for ends the program;
-// what libraries try and can do without fails with an errno that they know.
+// files, network and other processes have walls of their own. What no honest program asks for ends the
+// program; what libraries try and can do without fails with an errno that they know.
 #pragma once
 
 #include <linux/audit.h>

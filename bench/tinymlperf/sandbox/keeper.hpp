@@ -3,9 +3,9 @@
 //   judge ── fork ──> keeper ── fork ──> the stranger's program ──> whatever it starts
 //
 // In a namespace of processes the keeper is number 1: when it ends, the kernel ends all others. Elsewhere it
-// adopts every orphan and kills until none is left. It ends when the program does, when the judge says so, and
-// when the judge dies, for the judge holds the other end of its life line. What comes before the program's first
-// instruction is here too; both parts are system calls only (steps.hpp).
+// adopts every orphan and kills until none is left. It ends when the program does, when the judge says so,
+// and when the judge dies, for the judge holds the other end of its life line. What comes before the
+// program's first instruction is here too; both parts are system calls only (steps.hpp).
 #pragma once
 
 #include <poll.h>
@@ -85,23 +85,22 @@ inline void kill_children() {
   close(file);
 }
 
-// Kills all that is left and waits until it is gone. A process that is killed leaves its children to the keeper,
-// so this goes in rounds; the limit on processes makes them few.
-inline void clear_out(pid_t program, bool own_namespace, Report& report, bool program_ended) {
+// Kills all that is left and waits until it is gone. A process that is killed leaves its children to the
+// keeper, so this goes in rounds; the limit on processes makes them few.
+inline void clear_out(pid_t program, bool own_namespace, Report& report) {
   for (int round = 0; round < 5000; ++round) {
     if (own_namespace) {
       kill(-1, SIGKILL);
     } else {
-      if (!program_ended) kill(program, SIGKILL);
+      // Its whole group at one stroke, before anyone in it can fork again; whoever left the group is found as
+      // an orphan. Only once: later the number might be another group's.
+      if (round == 0) kill(-program, SIGKILL);
       kill_children();
     }
     int status = 0;
     pid_t gone = 0;
     while ((gone = waitpid(-1, &status, WNOHANG)) > 0) {
-      if (gone == program) {
-        report.status = status;
-        program_ended = true;
-      }
+      if (gone == program) report.status = status;
       if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) ++report.killed;
     }
     if (gone < 0) return;  // no child is left
@@ -110,8 +109,8 @@ inline void clear_out(pid_t program, bool own_namespace, Report& report, bool pr
   report.survivors = 1;
 }
 
-// Until the program has ended (true) or shall be ended (false).
-inline bool watch(pid_t program, Report& report) {
+// Until the program has ended or shall be ended.
+inline void watch(pid_t program, Report& report) {
   constexpr long kPidfdOpen = 434;
   // Kernels before 5.3 lack it: then the program's end is seen up to ten milliseconds late.
   const int end = static_cast<int>(syscall(kPidfdOpen, program, 0U));
@@ -122,9 +121,9 @@ inline bool watch(pid_t program, Report& report) {
     for (pid_t gone; (gone = waitpid(-1, &status, WNOHANG)) > 0;)  // orphans count to the limit until then
       if (gone == program) {
         report.status = status;
-        return true;
+        return;
       }
-    if (events[0].revents) return false;
+    if (events[0].revents) return;
   }
 }
 
@@ -172,8 +171,8 @@ inline Failure become_keeper(const Plan& plan, KeeperFiles& files, bool& own_nam
   }
   for (const int file : {0, 1, 2, KeeperFiles::kCgroup, KeeperFiles::kLandlock})
     close(file);  // else the judge never sees their end
-  const bool ended = steps::watch(program, report);
-  steps::clear_out(program, own_namespace, report, ended);
+  steps::watch(program, report);
+  steps::clear_out(program, own_namespace, report);
   getrusage(RUSAGE_CHILDREN, &used);
   report.cpu_microseconds =
       (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 + used.ru_utime.tv_usec + used.ru_stime.tv_usec;

@@ -1,8 +1,8 @@
 // Which files a stranger may touch: Landlock, the kernel's access rules that a process lays on itself.
 //
 // What is not granted below is denied, whatever user runs the program. The rules are applied between fork and
-// exec, so nothing here allocates. The numbers are those of the kernel's interface; the headers of older systems
-// lack the newer ones.
+// exec, so nothing here allocates. The numbers are those of the kernel's interface; the headers of older
+// systems lack the newer ones.
 #pragma once
 
 #include <fcntl.h>

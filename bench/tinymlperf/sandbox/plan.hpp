@@ -1,5 +1,5 @@
-// A run laid out in memory before the fork: every path as C text, every number as the kernel wants it. After the
-// fork nothing is computed any more.
+// A run laid out in memory before the fork: every path as C text, every number as the kernel wants it. After
+// the fork nothing is computed any more.
 #pragma once
 
 #include <sys/stat.h>
@@ -50,7 +50,8 @@ inline uid_t user_of(const fs::path& work) {
   return 61184 + static_cast<uid_t>(about.st_ino % 4336);
 }
 
-// Tasks that count to this user's limit already. In a user namespace, or as a user of its own, there are none.
+// Tasks that count to this user's limit already. In a user namespace, or as a user of its own, there are
+// none.
 inline int64_t tasks_of_user(uid_t user) {
   int64_t tasks = 0;
   std::error_code error;

@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 // How well a machine can keep a stranger in (probe.hpp finds out).
 // strong: files, network, other processes and system calls are walled off, and a cgroup limits all processes
 //         together.
-// basic:  files and system calls are walled off, the network and other processes with them; limits hold for each
+// basic:  files and system calls are walled off, the network and other processes with them; limits hold for
+// each
 //         process. Owners and modes of files are guarded by the filter where mounts cannot be.
 // none:   a stranger's program could read or change what the judge's user can.
 enum class Level { none, basic, strong };
@@ -41,16 +42,16 @@ struct Policy {
 
   Level least = Level::basic;  // with less nothing is run
 
-  // A GPU's driver maps far more addresses than there is memory, talks to its device nodes and reads /proc and
-  // /sys: those are opened, and memory is limited by the cgroup alone.
+  // A GPU's driver maps far more addresses than there is memory, talks to its device nodes and reads /proc
+  // and /sys: those are opened, and memory is limited by the cgroup alone.
   bool may_gpu = false;
   // AddressSanitizer reserves terabytes of addresses too. Off, memory is limited by the cgroup alone.
   bool limit_addresses = true;
   std::vector<std::string> environment;  // "NAME=value", beside PATH, HOME, TMPDIR and LANG
 };
 
-// What compilers and plain programs read of a Linux system, as far as it exists here. Not /etc as a whole, not
-// /home, not /proc: a program sees its own /proc/self besides.
+// What compilers and plain programs read of a Linux system, as far as it exists here. Not /etc as a whole,
+// not /home, not /proc: a program sees its own /proc/self besides.
 inline std::vector<fs::path> system_paths() {
   std::vector<fs::path> found;
   for (const char* path :
@@ -60,7 +61,8 @@ inline std::vector<fs::path> system_paths() {
   return found;
 }
 
-// What ended a run. Only `exited` says that the program came to an end of its own; its exit code says the rest.
+// What ended a run. Only `exited` says that the program came to an end of its own; its exit code says the
+// rest.
 enum class Ending {
   exited,
   signalled,
@@ -87,7 +89,8 @@ struct Outcome {
   double wall_seconds = 0;  // measured by the judge, from before the fork to the last process's end
   double cpu_seconds = 0;   // user and system time of all its processes
   int64_t peak_bytes = 0;   // all processes with a cgroup, else resident memory of the largest one
-  // Without a cgroup a program counts as large as the copy of the judge that it is before exec: then only a bound.
+  // Without a cgroup a program counts as large as the copy of the judge that it is before exec: then only a
+  // bound.
   bool peak_is_bound = false;
   int64_t left_behind = 0;  // processes that outlived the program and were killed
   std::string out, err;     // what it wrote, up to the limit

@@ -140,7 +140,8 @@ inline nlohmann::json to_json(const Offers& offers) {
           {"missing", offers.missing}};
 }
 
-// Throws Unavailable, with what is missing and what to do, when this machine offers less than a judge demands.
+// Throws Unavailable, with what is missing and what to do, when this machine offers less than a judge
+// demands.
 inline void require(const Offers& offers, Level least) {
   if (offers.level() >= least) return;
   std::string text = std::string("the judge demands a sandbox of level ") + to_text(least) +

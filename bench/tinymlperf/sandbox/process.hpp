@@ -1,7 +1,8 @@
-// A stranger's program while it runs, as the judge holds it: started by the constructor, gone with the object.
+// A stranger's program while it runs, as the judge holds it: started by the constructor, gone with the
+// object.
 //
-// The object owns the keeper, the life line and the cgroup. Nothing of the run outlives it: its destructor ends
-// the keeper, and the keeper's end is the end of every process of the run.
+// The object owns the keeper, the life line and the cgroup. Nothing of the run outlives it: its destructor
+// ends the keeper, and the keeper's end is the end of every process of the run.
 #pragma once
 
 #include <chrono>
@@ -52,8 +53,8 @@ struct Pipe {
 
 class Process {
  public:
-  // Starts the program with the given standard input, output and error. Throws Unavailable when the machine offers
-  // too little or a path is missing; that the program itself cannot be started is said by the report.
+  // Starts the program with the given standard input, output and error. Throws Unavailable when the machine
+  // offers too little or a path is missing; that the program itself cannot be started is said by the report.
   Process(const std::vector<std::string>& command, const Policy& policy, const Offers& offers, int in,
           int out, int err)
       : plan_(checked(command, policy, offers)), start_(Clock::now()) {
@@ -84,8 +85,8 @@ class Process {
   void stop() { life_.reset(); }
   // Readable as soon as the program has ended or could not be started: for poll().
   int report_file() const { return report_.number(); }
-  // Waits for the last process's end. A keeper that was asked to stop has ten seconds; then it is killed, and in a
-  // namespace of processes all others with it.
+  // Waits for the last process's end. A keeper that was asked to stop has ten seconds; then it is killed, and
+  // in a namespace of processes all others with it.
   const Report& wait() {
     if (keeper_ <= 0) return report_value_;
     pollfd event{report_.number(), POLLIN, 0};

@@ -89,7 +89,8 @@ inline pid_t fork_into(Namespaces namespaces) {
   return static_cast<pid_t>(syscall(SYS_clone, flags, nullptr, nullptr, nullptr, nullptr));
 }
 
-// Moves the given descriptors to 0, 1, 2, ... and closes all others. Those from `first_private` on end at exec.
+// Moves the given descriptors to 0, 1, 2, ... and closes all others. Those from `first_private` on end at
+// exec.
 template <size_t N>
 Failure arrange_files(std::array<int, N>& files, int first_private) {
   for (int& file : files)  // out of the way of their own targets
@@ -136,8 +137,8 @@ inline Failure map_user(const char* user, const char* group) {
   return good ? Failure{} : failed(Step::user_map);
 }
 
-// Every mount of a new mount namespace, the work folder's excepted. Landlock forbids to write what lies outside
-// the folder; this forbids to change its owner, mode and times too.
+// Every mount of a new mount namespace, the work folder's excepted. Landlock forbids to write what lies
+// outside the folder; this forbids to change its owner, mode and times too.
 inline Failure make_read_only(const char* work) {
   struct Attributes {  // the kernel's struct mount_attr
     uint64_t set = 0, clear = 0, propagation = 0, user = 0;

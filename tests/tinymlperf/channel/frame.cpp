@@ -1,4 +1,5 @@
-// Frames and tensors as bytes, and the order of frames: what is well-formed comes through whole, all else is refused.
+// Frames and tensors as bytes, and the order of frames: what is well-formed comes through whole, all else is
+// refused.
 #include <doctest/doctest.h>
 
 #include <tinymlperf/channel/conversation.hpp>
@@ -139,7 +140,7 @@ TEST_CASE("tensors that are not what they say are refused") {
 
 TEST_CASE("a conversation in order, with queries open side by side") {
   Conversation talk = ready();
-  for (const uint64_t id : {7, 8, 9}) talk.sends(Kind::query, id);
+  for (const uint64_t id : {7u, 8u, 9u}) talk.sends(Kind::query, id);
   talk.receives({Kind::token, 7, {}});
   talk.receives({Kind::answer, 9, {}});
   talk.receives({Kind::answer, 7, {}});

@@ -1,5 +1,5 @@
-// A judge and plugins over real pipes, in the sandbox: honest ones answer, each hostile one ends the session with its
-// own reason, in time.
+// A judge and plugins over real pipes, in the sandbox: honest ones answer, each hostile one ends the session
+// with its own reason, in time.
 #include <doctest/doctest.h>
 
 #include <support/scene.hpp>
@@ -92,7 +92,7 @@ Tensor numbers(size_t count) {
   return make_tensor({static_cast<int64_t>(count)}, values);
 }
 
-const auto& machine() { return test::machines()[0].second; }
+const auto& machine() { return test::machines()[0].offers; }
 
 struct Verdict {
   std::optional<Why> why;
@@ -239,7 +239,7 @@ TEST_CASE("a plugin is one header and one function, compiled in the sandbox that
   std::ofstream(scene.work / "plugin.cpp") << R"(
 #include <tinymlperf/plugin.hpp>
 int main() {
-  return tinymlperf::serve([](const tinymlperf::Query& query) -> tinymlperf::Tensors { return query.inputs; });
+  return tinymlperf::serve([](const tinymlperf::Query& query) { return query.inputs; });
 })";
   const std::filesystem::path headers = std::filesystem::path(TINYTORCH_SOURCE_DIR) / "bench";
   std::filesystem::create_directories(scene.base / "include" / "tinymlperf");

@@ -78,9 +78,9 @@ TEST_CASE("conditions look at one argument's lower half") {
   const Program program = assemble(rules({}));
   const uint64_t garbage = uint64_t{0xdeadbeef} << 32;  // the kernel reads an int there
   CHECK(decide(program, SYS_clone, {17}) == kAllow);
-  for (const uint64_t flag :
-       {0x80, 0x20000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000})
-    CHECK(decide(program, SYS_clone, {flag | 17}) == kPermission);
+  for (const unsigned flag :
+       {0x80u, 0x20000u, 0x02000000u, 0x04000000u, 0x08000000u, 0x10000000u, 0x20000000u, 0x40000000u})
+    CHECK(decide(program, SYS_clone, {uint64_t{flag} | 17}) == kPermission);
   CHECK(decide(program, SYS_clone, {0x3d0f00}) == kAllow);  // a thread
   CHECK(decide(program, SYS_socketpair, {1}) == kAllow);
   CHECK(decide(program, SYS_socketpair, {garbage | 1}) == kAllow);
