@@ -75,7 +75,7 @@ int bad_plugin(const hostile::Arguments& args) {
     }
   }
   if (what == "exits") return 5;
-  if (what == "crashes") raise(SIGSEGV);
+  if (what == "crashes") return hostile::crash();
   if (what == "answers twice") put(frame);
   put(frame);
   if (what == "does not end") return hostile::sleep_long(args);
