@@ -1,0 +1,208 @@
+// The judge's side of a plugin: a sandboxed process whose standard input and output carry frames.
+//
+// The judge never waits without a deadline, neither for a plugin that says nothing nor for one that does not
+// read, and it takes the time itself: of a query when it is asked, of an answer when its last byte is here.
+// What a plugin does wrong ends the session with a Broken that says what; finish() tells how the process
+// ended.
+#pragma once
+
+#include <deque>
+#include <tinymlperf/channel/conversation.hpp>
+#include <tinymlperf/channel/tensor.hpp>
+#include <tinymlperf/sandbox.hpp>
+
+namespace tinymlperf::channel {
+
+using sandbox::Clock;
+
+struct Broken : std::runtime_error {
+  enum class Why { malformed, gave_up, silent, ended, output };
+  Broken(Why reason, const std::string& text) : std::runtime_error(text), why(reason) {}
+  Why why;
+};
+
+struct Event {
+  Frame frame;
+  Clock::time_point at;  // when its last byte was here
+};
+
+class Session {
+ public:
+  Session(const std::vector<std::string>& command, const sandbox::Policy& policy,
+          const sandbox::Offers& offers, Limits limits = {})
+      : policy_(policy),
+        limits_(limits),
+        reader_(limits),
+        room_(policy.output_bytes),
+        process_(command, policy, offers, to_plugin_.read.number(), from_plugin_.write.number(),
+                 err_.target()) {
+    to_plugin_.read.reset();
+    from_plugin_.write.reset();
+    err_.started();
+    for (const int file : {to_plugin_.write.number(), from_plugin_.read.number()}) {
+      fcntl(file, F_SETFL, O_NONBLOCK);
+      fcntl(file, F_SETPIPE_SZ, 1 << 20);  // fewer changes of process for large tensors; a wish, no more
+    }
+  }
+
+  // From hello to ready, within so many seconds. Throws Broken.
+  void prepare(std::string_view text, double seconds) {
+    const double until = now() + seconds;
+    while (!talk_.greeted()) expect(until);
+    send(Kind::prepare, 0, bytes_of(text));
+    while (!talk_.ready()) expect(until);
+  }
+
+  // Puts a query on its way; the rest of it leaves while next() waits. Gives the time at which it was asked.
+  Clock::time_point ask(uint64_t id, std::span<const Tensor> inputs) {
+    const Bytes payload = encode(inputs);
+    if (payload.size() > limits_.tensors) throw std::logic_error("a query larger than the session's limits");
+    const Clock::time_point asked = Clock::now();
+    send(Kind::query, id, payload);
+    flush();
+    return asked;
+  }
+
+  // The next token or answer. Throws Broken when none comes within so many seconds.
+  Event next(double seconds) { return expect(now() + seconds); }
+
+  // The next token or answer, or nothing when so many seconds pass; for judges who ask by a schedule.
+  std::optional<Event> poll_next(double seconds) { return receive(now() + seconds); }
+
+  // Says done, gives the plugin so many seconds to end, and ends it. Also after a Broken.
+  const sandbox::Outcome& finish(double seconds) {
+    if (finished_) return outcome_;
+    finished_ = true;
+    sandbox::Ending stopped = sandbox::Ending::stopped;
+    try {
+      if (!broken_ && talk_.ready() && talk_.open_queries() == 0) {
+        send(Kind::done, 0, {});
+        const double until = now() + seconds;
+        receive(until);  // sends what waits; what comes now is out of order
+      }
+    } catch (const Broken& end) {
+      broken_why_ = end.why;
+    }
+    const bool by_itself = broken_why_ == Broken::Why::ended || broken_why_ == Broken::Why::gave_up;
+    if (by_itself) stopped = sandbox::Ending::exited;
+    if (broken_why_ == Broken::Why::output) stopped = sandbox::Ending::output;
+    if (broken_why_ == Broken::Why::silent && now() >= policy_.wall_seconds) stopped = sandbox::Ending::time;
+    // A closed pipe is not yet the end of the process: it has the same seconds for that.
+    if (stopped == sandbox::Ending::exited && !ends_within(seconds)) stopped = sandbox::Ending::stopped;
+    err_.take(room_);
+    outcome_.err = std::move(err_.text);
+    sandbox::conclude(outcome_, process_, stopped, policy_);
+    return outcome_;
+  }
+
+ private:
+  double now() const { return sandbox::seconds_since(process_.start()); }
+
+  [[noreturn]] void broken(Broken::Why why, const std::string& text) {
+    broken_ = true;
+    broken_why_ = why;
+    throw Broken(why, text);
+  }
+
+  void send(Kind kind, uint64_t id, std::span<const std::byte> payload) {
+    talk_.sends(kind, id);
+    outgoing_.push_back(encode(kind, id, payload));
+  }
+
+  // Writes as much as the pipe takes. A plugin that closed its input is found out by what it does not answer.
+  void flush() {
+    // write() to a closed pipe would end the judge itself; the signal is held back here and taken off.
+    sigset_t pipe_signal, before;
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+    while (!outgoing_.empty() && to_plugin_.write) {
+      const Bytes& front = outgoing_.front();
+      const ssize_t sent = write(to_plugin_.write.number(), front.data() + sent_, front.size() - sent_);
+      if (sent < 0 && errno == EINTR) continue;
+      if (sent < 0 && errno == EPIPE) {
+        to_plugin_.write.reset();
+        constexpr timespec kNow{0, 0};
+        sigtimedwait(&pipe_signal, nullptr, &kNow);
+      }
+      if (sent < 0) break;
+      sent_ += static_cast<size_t>(sent);
+      if (sent_ < front.size()) continue;
+      outgoing_.pop_front();
+      sent_ = 0;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  Event expect(double until) {
+    if (std::optional<Event> event = receive(until)) return *std::move(event);
+    broken(Broken::Why::silent, outgoing_.empty() ? "the plugin said nothing within its time"
+                                                  : "the plugin did not read its query within its time");
+  }
+
+  // Moves bytes in all directions until a frame is whole or the time is over.
+  std::optional<Event> receive(double until) {
+    until = std::min(until, policy_.wall_seconds);
+    for (;;) {
+      if (std::optional<Event> event = whole_frame()) return event;
+      if (!from_plugin_.read)
+        broken(Broken::Why::ended, reader_.between_frames()
+                                       ? "the plugin ended, or closed its output, before all was answered"
+                                       : "the plugin's output ended within a frame");
+      flush();
+      const double left = until - now();
+      if (left <= 0) return std::nullopt;
+      pollfd events[3] = {{from_plugin_.read.number(), POLLIN, 0},
+                          {outgoing_.empty() ? -1 : to_plugin_.write.number(), POLLOUT, 0},
+                          {err_.file(), POLLIN, 0}};
+      poll(events, 3, static_cast<int>(std::min(left, 60.0) * 1000) + 1);
+      if (!err_.take(room_))
+        broken(Broken::Why::output, "the plugin wrote more to its error output than it may");
+      if (events[0].revents) read_some();
+    }
+  }
+
+  void read_some() {
+    arrived_.resize(1 << 18);
+    const ssize_t got = read(from_plugin_.read.number(), arrived_.data(), arrived_.size());
+    last_byte_ = Clock::now();
+    if (got > 0) reader_.feed(std::span(arrived_).first(static_cast<size_t>(got)));
+    if (got == 0) from_plugin_.read.reset();
+  }
+
+  std::optional<Event> whole_frame() {
+    try {
+      std::optional<Frame> frame = reader_.next();
+      if (!frame) return std::nullopt;
+      talk_.receives(*frame);
+      if (frame->kind == Kind::error)
+        broken(Broken::Why::gave_up, "the plugin gave up: " + text_of(frame->payload));
+      return Event{std::move(*frame), last_byte_};
+    } catch (const ProtocolError& error) {
+      broken(Broken::Why::malformed, error.what());
+    }
+  }
+
+  bool ends_within(double seconds) {
+    pollfd event{process_.report_file(), POLLIN, 0};
+    return poll(&event, 1, static_cast<int>(seconds * 1000)) > 0;
+  }
+
+  sandbox::Policy policy_;
+  Limits limits_;
+  FrameReader reader_;
+  Conversation talk_;
+  int64_t room_;
+  sandbox::Pipe to_plugin_, from_plugin_;
+  sandbox::Capture err_;
+  sandbox::Process process_;  // after the pipes: it is gone before they are
+  std::deque<Bytes> outgoing_;
+  size_t sent_ = 0;  // bytes of the first one
+  Bytes arrived_;
+  Clock::time_point last_byte_;
+  bool broken_ = false, finished_ = false;
+  std::optional<Broken::Why> broken_why_;
+  sandbox::Outcome outcome_;
+};
+
+}  // namespace tinymlperf::channel

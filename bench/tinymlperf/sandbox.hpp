@@ -1,0 +1,202 @@
+// Runs a stranger's program so that it harms nobody and cannot go on for ever: the judge's compile steps, and
+// the host plugins of tier T2.
+//
+//   policy.hpp   what it may do, and how a run ended            (two structs)
+//   filter.hpp   which system calls it may make                 (seccomp)
+//   landlock.hpp which files it may touch                       (Landlock)
+//   cgroup.hpp   what all its processes may use together        (cgroup v2)
+//   steps.hpp    each step between fork and exec                (namespaces, limits, users)
+//   probe.hpp    which of these walls this machine has          (each one tried)
+//   plan.hpp     a run laid out in memory before the fork
+//   keeper.hpp   the process whose end ends all others
+//   process.hpp  the run, as the judge holds it
+//   here         run(): start, collect what it writes, stop it at a limit, say which
+//
+// Against accidents, pranks and cheats in a classroom, not against someone who has a hole in the kernel or in
+// a GPU's driver. The judge's own values are out of reach because they are in another process.
+#pragma once
+
+#include <poll.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <tinymlperf/sandbox/process.hpp>
+
+namespace tinymlperf::sandbox {
+
+// Text that a program writes to a pipe, kept up to a limit that several pipes share.
+class Capture {
+ public:
+  Capture() : pipe_() { fcntl(pipe_.read.number(), F_SETFL, O_NONBLOCK); }
+  int target() const { return pipe_.write.number(); }
+  void started() { pipe_.write.reset(); }
+  int file() const { return pipe_.read.number(); }  // for poll(); -1 after the end
+  // Takes what is there now. False when `room` is used up.
+  bool take(int64_t& room) {
+    char bytes[16384];
+    for (ssize_t got; file() >= 0;) {
+      got = read(file(), bytes, sizeof bytes);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return true;  // nothing for now
+      if (got == 0) pipe_.read.reset();
+      const auto kept = std::min<int64_t>(got, room);
+      text.append(bytes, static_cast<size_t>(kept));
+      room -= kept;
+      if (kept < got) return false;
+    }
+    return true;
+  }
+  std::string text;
+
+ private:
+  Pipe pipe_;
+};
+
+namespace detail {
+
+// Bytes of all files below a folder that a stranger writes to: no link is followed, and so many files that
+// the count takes long are too many whatever their size.
+inline int64_t bytes_below(const fs::path& folder) {
+  constexpr int kMostFiles = 20000;
+  int64_t bytes = 0;
+  int files = 0;
+  std::error_code error;
+  fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, error), end;
+  for (; !error && it != end; it.increment(error)) {
+    struct stat about {};
+    if (lstat(it->path().c_str(), &about) == 0) bytes += about.st_blocks * 512;
+    if (++files > kMostFiles) return INT64_MAX;
+  }
+  return bytes;
+}
+
+// A program that was told that there is no more memory mostly says so before it ends.
+inline bool tells_of_memory(const std::string& err) {
+  for (const char* words : {"bad_alloc", "annot allocate memory", "ut of memory", "emory exhausted"})
+    if (err.find(words) != std::string::npos) return true;
+  return false;
+}
+
+// How the run ended, from what stopped it, what the keeper reports and what the cgroup counted.
+inline void judge_ending(Outcome& out, Ending stopped, const Report& report, const Policy& policy,
+                         const Cgroup& cgroup) {
+  const bool exited = WIFEXITED(report.status);
+  if (exited) out.exit_code = WEXITSTATUS(report.status);
+  if (WIFSIGNALED(report.status)) out.signal = WTERMSIG(report.status);
+  const bool bad = out.signal != 0 || out.exit_code != 0;
+  const bool crowded = cgroup.processes_ran_out() || report.killed + 1 >= policy.processes;
+  out.ending = exited ? Ending::exited : Ending::signalled;
+  if (stopped != Ending::exited) {
+    out.ending = stopped == Ending::time && crowded ? Ending::processes : stopped;
+    out.signal = 0;  // the keeper's own SIGKILL
+    out.exit_code = -1;
+  } else if (out.signal == SIGSYS) {
+    out.ending = Ending::syscalls;
+  } else if (cgroup.memory_ran_out() || (bad && tells_of_memory(out.err))) {
+    out.ending = Ending::memory;
+  } else if (out.signal == SIGXCPU || (out.signal == SIGKILL && out.cpu_seconds >= policy.cpu_seconds)) {
+    out.ending = Ending::time;
+  } else if (out.signal == SIGXFSZ) {
+    out.ending = Ending::files;
+  } else if (bad && crowded) {
+    out.ending = Ending::processes;
+  }
+}
+
+inline std::string megabytes(int64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+
+inline std::string reason(const Outcome& out, const Policy& policy) {
+  char seconds[64];
+  snprintf(seconds, sizeof seconds, "%.3g s of processor time or %.3g s on the clock", policy.cpu_seconds,
+           policy.wall_seconds);
+  switch (out.ending) {
+    case Ending::exited:
+      return "it ended by itself with exit code " + std::to_string(out.exit_code);
+    case Ending::signalled:
+      return "it was ended by signal " + std::to_string(out.signal) + " (" + strsignal(out.signal) + ")";
+    case Ending::time:
+      return std::string("it took more than ") + seconds;
+    case Ending::memory:
+      return "it asked for more than " + megabytes(policy.memory_bytes) + " of memory";
+    case Ending::output:
+      return "it wrote more than " + megabytes(policy.output_bytes) + " to its output";
+    case Ending::files:
+      return "it wrote a file of more than " + megabytes(policy.file_bytes) + ", or more than " +
+             megabytes(policy.work_bytes) + " or 20000 files in all";
+    case Ending::processes:
+      return "it filled the limit of " + std::to_string(policy.processes) + " processes and threads";
+    case Ending::syscalls:
+      return "it made a system call that no submission needs";
+    case Ending::stopped:
+      return "the judge stopped it";
+    case Ending::not_started:
+      break;
+  }
+  return out.reason;
+}
+
+}  // namespace detail
+
+// Fills in an outcome when the process is done: `stopped` is what the judge stopped it for, or
+// Ending::exited.
+inline void conclude(Outcome& out, Process& process, Ending stopped, const Policy& policy) {
+  if (stopped != Ending::exited) process.stop();
+  const Report report = process.wait();
+  out.wall_seconds = seconds_since(process.start());
+  out.cpu_seconds = process.cgroup().present() ? process.cgroup().cpu_seconds()
+                                               : static_cast<double>(report.cpu_microseconds) * 1e-6;
+  out.left_behind = report.killed - (stopped != Ending::exited && report.killed > 0 ? 1 : 0);
+  out.peak_bytes = process.cgroup().peak_bytes();
+  if (out.peak_bytes == 0) {
+    out.peak_bytes = report.peak_kilobytes * 1024;
+    out.peak_is_bound = report.peak_kilobytes <= report.image_kilobytes;
+  }
+  if (report.failure) {
+    out.ending = Ending::not_started;
+    out.reason = process.explain(report.failure);
+    return;
+  }
+  detail::judge_ending(out, stopped, report, policy, process.cgroup());
+  out.reason = detail::reason(out, policy);
+}
+
+// Runs a program to its end. `input` is its standard input. Throws Unavailable (policy.hpp) when it cannot be
+// tried; whatever the program does is an Outcome.
+inline Outcome run(const std::vector<std::string>& command, const Policy& policy, const Offers& offers,
+                   const std::string& input = "") {
+  // A file in memory and not a pipe: a program that never reads keeps nobody waiting.
+  const File in(memfd_create("input", MFD_CLOEXEC));
+  if (write(in.number(), input.data(), input.size()) != static_cast<ssize_t>(input.size()) ||
+      lseek(in.number(), 0, SEEK_SET) != 0)
+    throw Unavailable(std::string("cannot lay out the program's input: ") + strerror(errno));
+  Capture out, err;
+  Process process(command, policy, offers, in.number(), out.target(), err.target());
+  out.started();
+  err.started();
+  Outcome outcome;
+  Ending stopped = Ending::exited;
+  int64_t room = policy.output_bytes;
+  double looked = 0;
+  for (bool running = true; running && stopped == Ending::exited;) {
+    pollfd events[3] = {{process.report_file(), POLLIN, 0}, {out.file(), POLLIN, 0}, {err.file(), POLLIN, 0}};
+    const double now = seconds_since(process.start());
+    const double left = std::min(policy.wall_seconds - now, 0.1);
+    poll(events, 3, left > 0 ? static_cast<int>(left * 1000) + 1 : 0);
+    running = events[0].revents == 0;
+    if (!out.take(room) || !err.take(room))
+      stopped = Ending::output;
+    else if (running && now >= policy.wall_seconds)
+      stopped = Ending::time;
+    if (running && now >= looked + 0.1) {
+      if (detail::bytes_below(policy.work) > policy.work_bytes) stopped = Ending::files;
+      looked = seconds_since(process.start());
+    }
+  }
+  outcome.output_complete = stopped != Ending::output;
+  outcome.out = std::move(out.text);
+  outcome.err = std::move(err.text);
+  conclude(outcome, process, stopped, policy);
+  return outcome;
+}
+
+}  // namespace tinymlperf::sandbox

@@ -1,0 +1,208 @@
+// Which system calls a stranger may make: a seccomp filter, written as a list of rules and assembled to the
+// kernel's small bytecode (classic BPF) by some forty lines.
+//
+// A list of what is denied, not of what is allowed: compilers and GPU drivers use several hundred calls, and
+// files, network and other processes have walls of their own. What no honest program asks for ends the
+// program; what libraries try and can do without fails with an errno that they know.
+#pragma once
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tinymlperf::sandbox {
+
+#if defined(__x86_64__)
+constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
+#elif defined(__aarch64__)
+constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
+#else
+#error "the sandbox's filter of system calls knows x86_64 and aarch64"
+#endif
+
+using Program = std::vector<sock_filter>;
+
+// One line of the policy: a call, perhaps under a condition on one argument, and what becomes of it.
+struct Rule {
+  enum class When { always, equal, not_equal, any_bit };
+  uint32_t call = 0;
+  uint32_t action = SECCOMP_RET_KILL_PROCESS;
+  When when = When::always;
+  unsigned argument = 0;
+  uint32_t value = 0;  // compared with the lower half: the kernel's int and unsigned int arguments
+};
+
+struct FilterOptions {
+  bool may_gpu = false;
+  // Where there is no namespace of processes, signals and priorities may concern oneself alone.
+  bool guard_processes = false;
+  // Where the file system is not read-only, owners, modes and times of files may not be changed by path:
+  // Landlock has no rule for them.
+  bool guard_metadata = false;
+  uint32_t own_pid = 0;  // for guard_processes
+};
+
+namespace detail {
+
+constexpr uint32_t fail_with(int error) { return SECCOMP_RET_ERRNO | static_cast<uint32_t>(error); }
+
+// Calls that came after the headers of the oldest system we compile on; one number on all architectures.
+constexpr uint32_t kFchmodat2 = 452, kMemfdSecret = 447, kQuotactlFd = 443, kMountSetattr = 442,
+                   kProcessMadvise = 440, kPidfdGetfd = 438, kClone3 = 435, kPidfdSendSignal = 424,
+                   kSetxattrat = 463, kRemovexattrat = 466, kOpenTreeAttr = 467, kFileSetattr = 469;
+
+// No honest program asks for these; the first try ends it, so that the verdict says so.
+inline std::vector<uint32_t> attacks() {
+  std::vector<uint32_t> calls = {SYS_ptrace,        SYS_process_vm_readv, SYS_process_vm_writev,
+                                 SYS_bpf,           SYS_kexec_load,       SYS_init_module,
+                                 SYS_finit_module,  SYS_delete_module,    SYS_reboot,
+                                 SYS_swapon,        SYS_swapoff,          SYS_acct,
+                                 SYS_settimeofday,  SYS_clock_settime,    SYS_adjtimex,
+                                 SYS_clock_adjtime, SYS_sethostname,      SYS_setdomainname,
+                                 SYS_pivot_root,    SYS_syslog,           SYS_vhangup,
+                                 SYS_quotactl,      kQuotactlFd};
+#ifdef SYS_kexec_file_load
+  calls.push_back(SYS_kexec_file_load);
+#endif
+#ifdef __x86_64__
+  calls.insert(calls.end(), {SYS_iopl, SYS_ioperm, SYS_modify_ldt, SYS_create_module, SYS_uselib});
+#endif
+  return calls;
+}
+
+// Doors that libraries knock at and do without, and rooms that outlive a process or escape its limits.
+inline std::vector<uint32_t> refused() {
+  return {SYS_keyctl,
+          SYS_add_key,
+          SYS_request_key,
+          SYS_perf_event_open,
+          SYS_userfaultfd,
+          SYS_mount,
+          SYS_umount2,
+          SYS_open_tree,
+          SYS_move_mount,
+          SYS_fsopen,
+          SYS_fsconfig,
+          SYS_fsmount,
+          SYS_fspick,
+          kMountSetattr,
+          kOpenTreeAttr,
+          SYS_chroot,
+          SYS_unshare,
+          SYS_setns,
+          SYS_socket,
+          SYS_shmget,
+          SYS_msgget,
+          SYS_semget,
+          SYS_mq_open,
+          SYS_open_by_handle_at,
+          SYS_name_to_handle_at,
+          SYS_fanotify_init,
+          SYS_kcmp,
+          kPidfdGetfd,
+          kProcessMadvise,
+          SYS_move_pages,
+          SYS_migrate_pages,
+          SYS_mknodat};
+}
+
+inline std::vector<uint32_t> changes_of_metadata() {
+  std::vector<uint32_t> calls = {SYS_fchmodat,    kFchmodat2,       SYS_fchownat,     SYS_fchown,
+                                 SYS_utimensat,   SYS_setxattr,     SYS_lsetxattr,    SYS_fsetxattr,
+                                 SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr, SYS_truncate,
+                                 kSetxattrat,     kRemovexattrat,   kFileSetattr};
+#ifdef __x86_64__
+  calls.insert(calls.end(), {SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat});
+#endif
+  return calls;
+}
+
+inline void add_process_guards(std::vector<Rule>& rules, uint32_t own_pid) {
+  using When = Rule::When;
+  const uint32_t denied = fail_with(EPERM);
+  // raise() and abort() send to their own process; kill(0) to the group, which is the stranger's own.
+  rules.push_back({SYS_kill, denied, When::not_equal, 0, 0});
+  rules.push_back({SYS_tgkill, denied, When::not_equal, 0, own_pid});
+  for (const uint32_t call : {uint32_t{SYS_tkill}, uint32_t{SYS_rt_sigqueueinfo},
+                              uint32_t{SYS_rt_tgsigqueueinfo}, kPidfdSendSignal})
+    rules.push_back({call, denied});
+  for (const int call :
+       {SYS_sched_setaffinity, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr})
+    rules.push_back({static_cast<uint32_t>(call), denied, When::not_equal, 0, 0});
+  rules.push_back({SYS_setpriority, denied, When::not_equal, 1, 0});
+  rules.push_back({SYS_ioprio_set, denied, When::not_equal, 1, 0});
+}
+
+}  // namespace detail
+
+inline std::vector<Rule> rules(const FilterOptions& options) {
+  using When = Rule::When;
+  constexpr uint32_t kNewNamespaces = 0x7E020080;  // CLONE_NEW{USER,PID,NET,IPC,UTS,CGROUP,NS,TIME}
+  constexpr uint32_t kAfUnix = 1;
+  const uint32_t denied = detail::fail_with(EPERM);
+  std::vector<Rule> out;
+  for (const uint32_t call : detail::attacks()) out.push_back({call});
+  for (const uint32_t call : detail::refused()) out.push_back({call, denied});
+  // "No such call" sends a library to its older way, whose arguments a filter can see.
+  for (const uint32_t call : {detail::kClone3, uint32_t{SYS_io_uring_setup}, uint32_t{SYS_io_uring_enter},
+                              uint32_t{SYS_io_uring_register}})
+    out.push_back({call, detail::fail_with(ENOSYS)});
+  out.push_back({SYS_clone, denied, When::any_bit, 0, kNewNamespaces});
+  out.push_back({SYS_socketpair, denied, When::not_equal, 0, kAfUnix});
+  // 0xffffffff only asks; anything else would, for one, turn off the randomization of addresses.
+  out.push_back({SYS_personality, denied, When::not_equal, 0, 0xffffffff});
+  out.push_back({SYS_prlimit64, denied, When::not_equal, 0, 0});           // of others
+  for (const uint32_t request : {uint32_t{TIOCSTI}, uint32_t{TIOCLINUX}})  // typing for someone else
+    out.push_back({SYS_ioctl, denied, When::equal, 1, request});
+  // Memory that is a file counts to no limit on addresses.
+  if (!options.may_gpu) out.push_back({SYS_memfd_create, denied});
+  out.push_back({detail::kMemfdSecret, denied});
+  if (options.guard_metadata)
+    for (const uint32_t call : detail::changes_of_metadata()) out.push_back({call, denied});
+  if (options.guard_processes) detail::add_process_guards(out, options.own_pid);
+  return out;
+}
+
+// The bytecode: refuse foreign architectures, then one block per rule, else allow. A block loads what it
+// compares, so rules stand in any order and no jump is longer than a block.
+inline Program assemble(const std::vector<Rule>& rules) {
+  const auto load = [](size_t offset) {
+    return sock_filter{BPF_LD | BPF_W | BPF_ABS, 0, 0, static_cast<uint32_t>(offset)};
+  };
+  const auto jump = [](unsigned test, uint32_t value, uint8_t if_true, uint8_t if_false) {
+    return sock_filter{static_cast<uint16_t>(BPF_JMP | BPF_K | test), if_true, if_false, value};
+  };
+  const auto give = [](uint32_t action) { return sock_filter{BPF_RET | BPF_K, 0, 0, action}; };
+  constexpr size_t kCall = offsetof(seccomp_data, nr), kArguments = offsetof(seccomp_data, args);
+
+  Program out = {load(offsetof(seccomp_data, arch)), jump(BPF_JEQ, kArchitecture, 1, 0),
+                 give(SECCOMP_RET_KILL_PROCESS), load(kCall)};
+#ifdef __x86_64__
+  constexpr uint32_t kX32 = 0x40000000;  // the 32-bit interface gives every call a second number
+  out.push_back(jump(BPF_JGE, kX32, 0, 1));
+  out.push_back(give(SECCOMP_RET_KILL_PROCESS));
+#endif
+  for (const Rule& rule : rules) {
+    if (rule.when == Rule::When::always) {
+      out.insert(out.end(), {jump(BPF_JEQ, rule.call, 0, 1), give(rule.action)});
+      continue;
+    }
+    const unsigned test = rule.when == Rule::When::any_bit ? BPF_JSET : BPF_JEQ;
+    const bool inverted = rule.when == Rule::When::not_equal;
+    // Both architectures are little-endian: an argument's lower half comes first.
+    out.insert(out.end(),
+               {jump(BPF_JEQ, rule.call, 0, 4), load(kArguments + 8 * rule.argument),
+                jump(test, rule.value, inverted ? 1 : 0, inverted ? 0 : 1), give(rule.action), load(kCall)});
+  }
+  out.push_back(give(SECCOMP_RET_ALLOW));
+  return out;
+}
+
+}  // namespace tinymlperf::sandbox

@@ -1,0 +1,183 @@
+// The keeper: one small process between the judge and a stranger, so that ending the keeper ends everything.
+//
+//   judge ── fork ──> keeper ── fork ──> the stranger's program ──> whatever it starts
+//
+// In a namespace of processes the keeper is number 1: when it ends, the kernel ends all others. Elsewhere it
+// adopts every orphan and kills until none is left. It ends when the program does, when the judge says so,
+// and when the judge dies, for the judge holds the other end of its life line. What comes before the
+// program's first instruction is here too; both parts are system calls only (steps.hpp).
+#pragma once
+
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <tinymlperf/sandbox/plan.hpp>
+
+namespace tinymlperf::sandbox {
+
+// What comes through the pipe to the judge, once: why the program could not be started, or how it ended.
+struct Report {
+  Failure failure;
+  int32_t status = 0;  // of wait()
+  int32_t killed = 0;  // processes that were alive after the program's end, or when the judge said stop
+  int32_t survivors = 0;
+  int64_t cpu_microseconds = 0;
+  int64_t peak_kilobytes = 0;   // of the largest process
+  int64_t image_kilobytes = 0;  // of the keeper: a copy of the judge, as the program is before exec
+};
+
+// Where arrange_files() puts what; the first three are the program's.
+struct KeeperFiles {
+  static constexpr int kReport = 3, kLife = 4, kCgroup = 5, kLandlock = 6;
+  std::array<int, 7> files{-1, -1, -1, -1, -1, -1, -1};
+};
+
+namespace steps {
+
+// For the paths of the plan. /proc/self is that of the caller, so this is not done earlier.
+inline Failure restrict_files(const Plan& plan, int rules) {
+  for (size_t i = 0; i < plan.grants.size(); ++i) {
+    const Grant& grant = plan.grants[i];
+    if (!landlock::allow(rules, plan.offers.landlock, grant.path.c_str(), grant.rights))
+      return failed(Step::grant, static_cast<int32_t>(i));
+  }
+  return landlock::apply(rules) ? Failure{} : failed(Step::landlock);
+}
+
+// All steps of the program's own process. Returns only on failure.
+inline Failure become_program(Plan& plan, const KeeperFiles& files) {
+  if (setsid() < 0) return failed(Step::session);
+  if (files.files[KeeperFiles::kCgroup] >= 0 && write(KeeperFiles::kCgroup, "0", 1) != 1)
+    return failed(Step::cgroup);
+  Failure failure;
+  if (plan.user && (failure = become(plan.user))) return failure;
+  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);  // a change of user clears it, so it comes after
+  for (const Limit& one : plan.limits)
+    if ((failure = limit(one.resource, one.soft, one.hard))) return failure;
+  umask(022);
+  if (chdir(plan.work.c_str()) != 0) return failed(Step::folder);
+  if ((failure = give_up_privileges())) return failure;
+  if (files.files[KeeperFiles::kLandlock] >= 0 && (failure = restrict_files(plan, KeeperFiles::kLandlock)))
+    return failure;
+  const auto own = static_cast<uint32_t>(syscall(SYS_getpid));
+  for (const size_t at : plan.own_pid_at) plan.filter[at].k = own;
+  if (plan.offers.seccomp && (failure = install(plan.filter.data(), plan.filter.size()))) return failure;
+  execve(plan.arguments[0], plan.arguments.data(), plan.variables.data());
+  return failed(Step::exec);
+}
+
+// Sends SIGKILL to each child of the caller. Needs no list of processes but the kernel's own.
+inline void kill_children() {
+  const int file = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  char text[4096];
+  pid_t number = 0;
+  for (ssize_t got; (got = read(file, text, sizeof text)) > 0;)
+    for (ssize_t i = 0; i < got; ++i) {
+      if (text[i] >= '0' && text[i] <= '9') {
+        number = number * 10 + (text[i] - '0');
+      } else {
+        if (number > 1) kill(number, SIGKILL);
+        number = 0;
+      }
+    }
+  close(file);
+}
+
+// Kills all that is left and waits until it is gone. A process that is killed leaves its children to the
+// keeper, so this goes in rounds; the limit on processes makes them few.
+inline void clear_out(pid_t program, bool own_namespace, Report& report) {
+  for (int round = 0; round < 5000; ++round) {
+    if (own_namespace) {
+      kill(-1, SIGKILL);
+    } else {
+      // Its whole group at one stroke, before anyone in it can fork again; whoever left the group is found as
+      // an orphan. Only once: later the number might be another group's.
+      if (round == 0) kill(-program, SIGKILL);
+      kill_children();
+    }
+    int status = 0;
+    pid_t gone = 0;
+    while ((gone = waitpid(-1, &status, WNOHANG)) > 0) {
+      if (gone == program) report.status = status;
+      if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) ++report.killed;
+    }
+    if (gone < 0) return;  // no child is left
+    usleep(1000);
+  }
+  report.survivors = 1;
+}
+
+// Until the program has ended or shall be ended.
+inline void watch(pid_t program, Report& report) {
+  constexpr long kPidfdOpen = 434;
+  // Kernels before 5.3 lack it: then the program's end is seen up to ten milliseconds late.
+  const int end = static_cast<int>(syscall(kPidfdOpen, program, 0U));
+  for (;;) {
+    pollfd events[2] = {{KeeperFiles::kLife, POLLIN, 0}, {end, POLLIN, 0}};
+    poll(events, 2, end < 0 ? 10 : 100);
+    int status = 0;
+    for (pid_t gone; (gone = waitpid(-1, &status, WNOHANG)) > 0;)  // orphans count to the limit until then
+      if (gone == program) {
+        report.status = status;
+        return;
+      }
+    if (events[0].revents) return;
+  }
+}
+
+}  // namespace steps
+
+// The keeper's own walls and duties. `own_namespace` becomes whether it is the first process of one.
+inline Failure become_keeper(const Plan& plan, KeeperFiles& files, bool& own_namespace) {
+  Failure failure = steps::arrange_files(files.files, 3);
+  steps::reset_signals();
+  signal(SIGPIPE, SIG_IGN);  // that the judge has died is seen by the life line
+  if (failure) return failure;
+  if (setsid() < 0) return steps::failed(Step::session);
+  // Not asked of the plan: in the judge's own namespace kill(-1) would end far more than a run.
+  own_namespace = syscall(SYS_getpid) == 1;
+  if (plan.offers.namespaces == Namespaces::user &&
+      (failure = steps::map_user(plan.user_map.c_str(), plan.group_map.c_str())))
+    return failure;
+  if (own_namespace && plan.offers.read_only_root && (failure = steps::make_read_only(plan.work.c_str())))
+    return failure;
+  if (own_namespace && plan.offers.private_proc && (failure = steps::mount_proc())) return failure;
+  prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  return {};
+}
+
+[[noreturn]] inline void tell_and_exit(Report& report, const Failure& failure) {
+  report.failure = failure;
+  const ssize_t sent = write(KeeperFiles::kReport, &report, sizeof report);
+  _exit(sent == sizeof report ? 0 : 1);
+}
+
+// The keeper's whole life; called in the forked process.
+[[noreturn]] inline void keep(Plan& plan, KeeperFiles& files) {
+  Report report;
+  bool own_namespace = false;
+  if (const Failure failure = become_keeper(plan, files, own_namespace)) tell_and_exit(report, failure);
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  report.image_kilobytes = used.ru_maxrss;
+  const pid_t program = steps::fork_into(Namespaces::none);
+  if (program < 0) tell_and_exit(report, steps::failed(Step::fork));
+  if (program == 0) {
+    signal(SIGPIPE, SIG_DFL);
+    tell_and_exit(report, steps::become_program(plan, files));
+  }
+  for (const int file : {0, 1, 2, KeeperFiles::kCgroup, KeeperFiles::kLandlock})
+    close(file);  // else the judge never sees their end
+  steps::watch(program, report);
+  steps::clear_out(program, own_namespace, report);
+  getrusage(RUSAGE_CHILDREN, &used);
+  report.cpu_microseconds =
+      (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 + used.ru_utime.tv_usec + used.ru_stime.tv_usec;
+  report.peak_kilobytes = used.ru_maxrss;
+  tell_and_exit(report, {});
+}
+
+}  // namespace tinymlperf::sandbox

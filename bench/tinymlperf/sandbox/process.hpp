@@ -1,0 +1,143 @@
+// A stranger's program while it runs, as the judge holds it: started by the constructor, gone with the
+// object.
+//
+// The object owns the keeper, the life line and the cgroup. Nothing of the run outlives it: its destructor
+// ends the keeper, and the keeper's end is the end of every process of the run.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <tinymlperf/sandbox/keeper.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinymlperf::sandbox {
+
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// A file descriptor that is closed by whoever holds it last.
+class File {
+ public:
+  File() = default;
+  explicit File(int number) : number_(number) {}
+  File(File&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  File& operator=(File&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~File() { reset(); }
+  void reset() {
+    if (number_ >= 0) close(number_);
+    number_ = -1;
+  }
+  int number() const { return number_; }
+  explicit operator bool() const { return number_ >= 0; }
+
+ private:
+  int number_ = -1;
+};
+
+struct Pipe {
+  File read, write;
+  Pipe() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) throw Unavailable(std::string("cannot make a pipe: ") + strerror(errno));
+    read = File(ends[0]);
+    write = File(ends[1]);
+  }
+};
+
+class Process {
+ public:
+  // Starts the program with the given standard input, output and error. Throws Unavailable when the machine
+  // offers too little or a path is missing; that the program itself cannot be started is said by the report.
+  Process(const std::vector<std::string>& command, const Policy& policy, const Offers& offers, int in,
+          int out, int err)
+      : plan_(checked(command, policy, offers)), start_(Clock::now()) {
+    if (!offers.cgroup.empty()) cgroup_ = Cgroup(offers.cgroup, policy);
+    const File entry(cgroup_.open_entry());
+    File rules;
+    if (offers.landlock > 0) {
+      rules = File(landlock::create(offers.landlock));
+      if (!rules) throw Unavailable(std::string("cannot create Landlock's rules: ") + strerror(errno));
+    }
+    Pipe report, life;
+    KeeperFiles files{
+        {in, out, err, report.write.number(), life.read.number(), entry.number(), rules.number()}};
+    keeper_ = steps::fork_into(offers.namespaces);
+    if (keeper_ == 0) keep(plan_, files);
+    if (keeper_ < 0) throw Unavailable(std::string("cannot start a process: ") + strerror(errno));
+    report_ = std::move(report.read);
+    life_ = std::move(life.write);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  ~Process() {
+    stop();
+    wait();
+  }
+
+  // Asks the keeper to end everything; wait() then returns soon.
+  void stop() { life_.reset(); }
+  // Readable as soon as the program has ended or could not be started: for poll().
+  int report_file() const { return report_.number(); }
+  // Waits for the last process's end. A keeper that was asked to stop has ten seconds; then it is killed, and
+  // in a namespace of processes all others with it.
+  const Report& wait() {
+    if (keeper_ <= 0) return report_value_;
+    pollfd event{report_.number(), POLLIN, 0};
+    int ready = 0;
+    do {
+      ready = poll(&event, 1, life_ ? -1 : 10000);
+    } while (ready < 0 && errno == EINTR);
+    Report got;
+    if (ready <= 0 || read(report_.number(), &got, sizeof got) != sizeof got) {
+      got = Report{};
+      got.failure = {Step::fork, ECHILD};  // the keeper is gone without a word
+    }
+    report_value_ = got;
+    stop();
+    cgroup_.kill();
+    // It has reported, or never will: nothing it still has to do is lost.
+    if (got.failure) ::kill(keeper_, SIGKILL);
+    while (waitpid(keeper_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    keeper_ = -1;
+    return report_value_;
+  }
+
+  Clock::time_point start() const { return start_; }
+  const Cgroup& cgroup() const { return cgroup_; }
+  // Why it could not be started, for a person.
+  std::string explain(const Failure& failure) const {
+    if (failure.step == Step::fork && failure.error == ECHILD)
+      return "the process that keeps the program was killed";
+    std::string text = std::string("cannot ") + to_text(failure.step);
+    if (failure.step == Step::grant) text += " " + plan_.grants.at(static_cast<size_t>(failure.detail)).path;
+    if (failure.step == Step::exec) text += " " + plan_.command[0];
+    text += std::string(": ") + strerror(failure.error);
+    if (failure.step == Step::exec && failure.error == EACCES)
+      text +=
+          "; it must lie below the work folder or a path to read, executable, in folders that all may enter";
+    return text;
+  }
+
+ private:
+  static Plan checked(const std::vector<std::string>& command, const Policy& policy, const Offers& offers) {
+    require(offers, policy.least);
+    return Plan(command, policy, offers);
+  }
+
+  Plan plan_;
+  Clock::time_point start_;
+  Cgroup cgroup_;
+  File report_, life_;
+  pid_t keeper_ = -1;
+  Report report_value_;
+};
+
+}  // namespace tinymlperf::sandbox

@@ -1,0 +1,322 @@
+// Strangers' programs that mean harm, each with the verdict it gets; all end within seconds and leave
+// nothing.
+#include <doctest/doctest.h>
+
+#include <sys/wait.h>
+
+#include <set>
+#include <support/scene.hpp>
+
+using namespace tinymlperf::sandbox;
+
+namespace {
+
+char judge_secret[] = "expected values";
+
+// A judge with one sleeping stranger; killed by the test.
+int play_judge(const hostile::Arguments& args) {
+  Policy policy;
+  policy.read_only = system_paths();
+  policy.read_only.emplace_back(args.at(0));
+  policy.work = args.at(1);
+  policy.limit_addresses = !test::kSanitized;
+  Offers offers = probe();
+  if (args.at(2) == "without namespaces") offers = test::machines().back().offers;
+  run({args.at(0), "--child", "hold_lock"}, policy, offers);
+  return 0;
+}
+
+int hold_lock(const hostile::Arguments&) {
+  if (fork() != 0) pause();
+  setsid();
+  const int lock = open("lock", O_CREAT | O_RDWR, 0666);
+  flock(lock, LOCK_EX);
+  for (;;) pause();
+}
+
+[[gnu::constructor]] void start_as_child(int argc, char** argv) {
+  hostile::maybe_perform(argc, argv, {{"play_judge", play_judge}, {"hold_lock", hold_lock}});
+}
+
+// Whether the lock of that file is held by someone; waits for the wished answer for up to five seconds.
+bool locked(const fs::path& path, bool wished) {
+  bool held = !wished;
+  for (int i = 0; i < 500 && held != wished; ++i) {
+    const File file(open(path.c_str(), O_RDWR));
+    held = file && flock(file.number(), LOCK_EX | LOCK_NB) != 0;
+    if (held != wished) usleep(10000);
+  }
+  return held;
+}
+
+std::set<std::string> open_files() {
+  std::set<std::string> out;
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    const fs::path target = fs::read_symlink(entry.path(), error);
+    if (!error && target.string().find("/proc/") == std::string::npos) out.insert(entry.path().filename());
+  }
+  return out;
+}
+
+std::string address_of_secret() {
+  char text[32];
+  snprintf(text, sizeof text, "%lx", reinterpret_cast<unsigned long>(judge_secret));
+  return text;
+}
+
+const std::string kJudge = std::to_string(getpid());
+
+// Runs `body(scene, offers)` on each machine; a failure says on which.
+template <class F>
+void on_each_machine(F&& body) {
+  for (const test::Machine& machine : test::machines()) {
+    test::Scene scene;
+    scene.machine = machine.name;
+    INFO("machine ", machine.name, ": ", to_json(machine.offers).dump());
+    body(scene, machine.offers);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("this machine can hold a stranger, or says why not") {
+  const Offers& offers = test::machines()[0].offers;
+  MESSAGE(to_json(offers).dump());
+  for (const auto& [what, why] : offers.missing.items()) CHECK_FALSE(why.get<std::string>().empty());
+  if (offers.level() == Level::none) {
+    const test::Scene scene;
+    CHECK_THROWS_AS(scene.run({"plain", "echo"}, offers), Unavailable);
+  }
+  REQUIRE_MESSAGE(offers.level() != Level::none, "nothing below can be tried here");
+}
+
+TEST_CASE("an honest program: input, both outputs, exit code, times") {
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    const Outcome r = scene.run({"plain", "echo"}, offers, "hello");
+    CAPTURE(r.reason);
+    CHECK(r.ending == Ending::exited);
+    CHECK(r.exit_code == 7);
+    CHECK(r.out == "hello");
+    CHECK(r.err == "to err\n");
+    CHECK(r.output_complete);
+    CHECK(r.left_behind == 0);
+    CHECK(r.wall_seconds > 0);
+    CHECK(r.wall_seconds < 10);
+    CHECK(r.peak_bytes > 0);
+    CHECK(to_json(r).at("ending") == "exited");
+  });
+}
+
+TEST_CASE("crashes and aborts are told by their signals") {
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    CHECK(scene.run({"plain", "crash"}, offers).signal == SIGSEGV);
+    const Outcome r = scene.run({"plain", "abort"}, offers);
+    CHECK(r.ending == Ending::signalled);
+    CHECK(r.signal == SIGABRT);
+  });
+}
+
+TEST_CASE("time: an endless loop by processor time, a sleeper and a busy family by the clock") {
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    Policy policy = scene.policy;
+    policy.cpu_seconds = 1;
+    Outcome r = run(scene.child({"loop"}), policy, offers);
+    CHECK(r.ending == Ending::time);
+    CHECK(r.cpu_seconds > 0.8);
+    policy.cpu_seconds = 60;
+    policy.wall_seconds = 0.5;
+    r = run(scene.child({"sleep"}), policy, offers);
+    CHECK(r.ending == Ending::time);
+    CHECK(r.wall_seconds > 0.49);
+    CHECK(r.wall_seconds < 5);
+    CHECK(r.reason.find("0.5 s on the clock") != std::string::npos);
+    r = run(scene.child({"busy_family"}), policy, offers);
+    CHECK(r.ending == Ending::time);
+    CHECK(r.left_behind == 4);
+  });
+}
+
+TEST_CASE("processes: a fork bomb meets its limit and is gone afterwards") {
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    Policy policy = scene.policy;
+    policy.wall_seconds = 1;
+    policy.processes = 32;
+    const Outcome r = run(scene.child({"fork_bomb"}), policy, offers);
+    CAPTURE(r.reason);
+    CHECK(r.ending == Ending::processes);
+    CHECK(r.left_behind <= 33);
+    CHECK(r.wall_seconds < 10);
+    CHECK(scene.run({"plain", "echo"}, offers).exit_code == 7);  // there is room again
+  });
+}
+
+TEST_CASE("memory: more than allowed, at once and piece by piece") {
+  if (test::kSanitized) {
+    MESSAGE("not tried here: a sanitizer reserves more addresses than any limit on them");
+    return;
+  }
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    Policy policy = scene.policy;
+    policy.memory_bytes = 256 << 20;
+    for (const char* way : {"once", "slowly"}) {
+      const Outcome r = run(scene.child({"memory", way}), policy, offers);
+      CAPTURE(way);
+      CAPTURE(r.err);
+      CHECK(r.ending == Ending::memory);
+      CHECK(r.peak_bytes <= policy.memory_bytes + (1 << 26));
+    }
+  });
+}
+
+TEST_CASE(
+    "output: endless text on either stream ends the program, and the judge keeps no more than the limit") {
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    for (const char* stream : {"out", "err"}) {
+      const Outcome r = scene.run({"output", stream}, offers);
+      CHECK(r.ending == Ending::output);
+      CHECK_FALSE(r.output_complete);
+      CHECK(static_cast<int64_t>(r.out.size() + r.err.size()) == scene.policy.output_bytes);
+    }
+  });
+}
+
+TEST_CASE("files: one that is too large, and many that are too large together") {
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    Policy policy = scene.policy;
+    policy.file_bytes = 2 << 20;
+    policy.work_bytes = 64 << 20;
+    const Outcome r = run(scene.child({"big_file"}), policy, offers);
+    CHECK(r.ending == Ending::files);
+    CHECK(fs::file_size(scene.work / "big") == 2u << 20);
+    policy.wall_seconds = 10;
+    CHECK(run(scene.child({"many_files"}), policy, offers).ending == Ending::files);
+  });
+}
+
+TEST_CASE("walls: no attempt on files outside, the network or the judge comes through") {
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    const std::string base = scene.base.string(), group = std::to_string(getpgrp());
+    using Arguments = std::vector<std::string>;
+    for (const Arguments& attack :
+         {Arguments{"write_outside", base}, Arguments{"read_outside", base, kJudge}, Arguments{"network"},
+          Arguments{"refused_calls"}, Arguments{"touch_judge", kJudge, group}, Arguments{"inherited"}}) {
+      const File leak(open((scene.base / "secret").c_str(), O_RDWR));  // without O_CLOEXEC
+      const Outcome r = scene.run(attack, offers);
+      CAPTURE(attack[0]);
+      CAPTURE(r.reason);
+      CHECK(r.ending == Ending::exited);
+      CHECK(r.exit_code == 0);
+    }
+    std::string secret;
+    std::getline(std::ifstream(scene.base / "secret"), secret);
+    CHECK(secret == "expected values");
+    CHECK_FALSE(fs::exists(scene.base / "made"));
+  });
+}
+
+TEST_CASE("system calls that no submission needs end the program") {
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    std::vector<std::string> names = {"ptrace", "process_vm_readv", "process_vm_writev", "bpf", "reboot"};
+#ifdef __x86_64__
+    names.emplace_back("x32");
+#endif
+    for (const std::string& name : names) {
+      const Outcome r = scene.run({"system_call", name, kJudge, address_of_secret()}, offers);
+      CAPTURE(name);
+      CHECK(r.ending == Ending::syscalls);
+      CHECK(r.signal == SIGSYS);
+    }
+    CHECK(std::string(judge_secret) == "expected values");
+  });
+}
+
+TEST_CASE("killing one's own group ends no one else") {
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    const Outcome r = scene.run({"kill_group"}, offers);
+    CHECK(r.ending == Ending::signalled);
+    CHECK(r.signal == SIGKILL);
+  });
+}
+
+TEST_CASE("a grandchild in a session of its own does not outlive the run") {
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    const Outcome r = scene.run({"orphan"}, offers);
+    CHECK(r.good());
+    CHECK(r.left_behind == 1);
+    CHECK_FALSE(locked(scene.work / "lock", false));
+  });
+}
+
+TEST_CASE("when the judge is killed, everything it started is") {
+  on_each_machine([&](const test::Scene& scene, const Offers&) {
+    const pid_t judge = fork();
+    REQUIRE(judge >= 0);
+    if (judge == 0) {
+      execl(scene.program.c_str(), "program", "--child", "play_judge", scene.program.c_str(),
+            scene.work.c_str(), scene.machine.c_str(), nullptr);
+      _exit(1);
+    }
+    CHECK(locked(scene.work / "lock", true));
+    kill(judge, SIGKILL);
+    waitpid(judge, nullptr, 0);
+    CHECK_FALSE(locked(scene.work / "lock", false));
+  });
+}
+
+TEST_CASE("the judge keeps no descriptor and no zombie of a run") {
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    const auto before = open_files();
+    scene.run({"plain", "echo"}, offers);
+    scene.run({"orphan"}, offers);
+    CHECK(open_files() == before);
+    CHECK(waitpid(-1, nullptr, WNOHANG) == -1);
+    CHECK(errno == ECHILD);
+  });
+}
+
+TEST_CASE("a stranger sees a short environment of the judge's making") {
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    setenv("TINYMLPERF_TEST_SECRET", "x", 1);
+    Policy policy = scene.policy;
+    policy.environment = {"OMP_NUM_THREADS=1"};
+    const Outcome r = run(scene.child({"environment"}), policy, offers);
+    CHECK(r.out == "PATH=/usr/local/bin:/usr/bin:/bin\nHOME=" + scene.work.string() +
+                       "\nTMPDIR=" + scene.work.string() + "\nLANG=C.UTF-8\nOMP_NUM_THREADS=1\n");
+  });
+}
+
+TEST_CASE("what cannot be started says why and what to do") {
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    const Outcome missing = run({"/usr/no/such/program"}, scene.policy, offers);
+    CHECK(missing.ending == Ending::not_started);
+    CHECK(missing.reason.find("cannot start the program /usr/no/such/program: No such file") !=
+          std::string::npos);
+    Policy policy = scene.policy;
+    policy.read_only.pop_back();  // the program itself
+    const Outcome unseen = run(scene.child({"plain", "echo"}), policy, offers);
+    CHECK(unseen.ending == Ending::not_started);
+    CHECK(unseen.reason.find("it must lie below") != std::string::npos);
+    CHECK_THROWS_WITH_AS(run({"sh"}, scene.policy, offers), doctest::Contains("by its whole path"),
+                         Unavailable);
+    policy.read_only.emplace_back("/no/such/folder");
+    CHECK_THROWS_WITH_AS(run({"/bin/sh"}, policy, offers), doctest::Contains("/no/such/folder"), Unavailable);
+    policy.work = "relative";
+    CHECK_THROWS_WITH_AS(run({"/bin/sh"}, policy, offers), doctest::Contains("work folder"), Unavailable);
+  });
+}
+
+TEST_CASE("a compiler works inside, and what it makes runs") {
+  const std::string compiler = "/usr/bin/c++";
+  if (!fs::exists(compiler)) MESSAGE("no compiler at " << compiler << ": only its absence is seen");
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    std::ofstream(scene.work / "hello.cpp") << "#include <cstdio>\nint main() { std::puts(\"hello\"); }\n";
+    const Outcome r = run({compiler, "hello.cpp", "-o", "hello"}, scene.policy, offers);
+    CAPTURE(r.err);
+    CHECK(r.good() == fs::exists(compiler));
+    if (!r.good()) return;
+    // Where a stranger may change no modes, its linker cannot either.
+    fs::permissions(scene.work / "hello", fs::perms(0755));
+    CHECK(run({(scene.work / "hello").string()}, scene.policy, offers).out == "hello\n");
+  });
+}

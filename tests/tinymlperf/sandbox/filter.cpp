@@ -1,0 +1,108 @@
+// The filter's bytecode, run here by an interpreter of ten lines: what the kernel would decide for each call.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <tinymlperf/sandbox/filter.hpp>
+
+using namespace tinymlperf::sandbox;
+
+namespace {
+
+// The instructions that assemble() uses; anything else fails the test.
+uint32_t decide(const Program& program, uint32_t call, const std::vector<uint64_t>& arguments = {},
+                uint32_t architecture = kArchitecture) {
+  seccomp_data data{};
+  data.nr = static_cast<int>(call);
+  data.arch = architecture;
+  for (size_t i = 0; i < arguments.size(); ++i) data.args[i] = arguments[i];
+  uint32_t accumulator = 0;
+  for (size_t at = 0; at < program.size(); ++at) {
+    const sock_filter& now = program[at];
+    if (now.code == (BPF_RET | BPF_K)) return now.k;
+    if (now.code == (BPF_LD | BPF_W | BPF_ABS)) {
+      REQUIRE(now.k + 4 <= sizeof data);
+      memcpy(&accumulator, reinterpret_cast<const char*>(&data) + now.k, 4);
+      continue;
+    }
+    bool yes = false;
+    if (now.code == (BPF_JMP | BPF_JEQ | BPF_K))
+      yes = accumulator == now.k;
+    else if (now.code == (BPF_JMP | BPF_JGE | BPF_K))
+      yes = accumulator >= now.k;
+    else if (now.code == (BPF_JMP | BPF_JSET | BPF_K))
+      yes = (accumulator & now.k) != 0;
+    else
+      FAIL("an instruction that no rule needs: ", now.code);
+    at += yes ? now.jt : now.jf;
+  }
+  FAIL("the program has no end");
+  return 0;
+}
+
+constexpr uint32_t kAllow = SECCOMP_RET_ALLOW, kKill = SECCOMP_RET_KILL_PROCESS;
+constexpr uint32_t kPermission = SECCOMP_RET_ERRNO | EPERM, kNoSuchCall = SECCOMP_RET_ERRNO | ENOSYS;
+
+}  // namespace
+
+TEST_CASE("what programs need is allowed") {
+  const Program program = assemble(rules({}));
+  CHECK(program.size() < 1000);
+  for (const int call : {SYS_read, SYS_write, SYS_openat, SYS_mmap, SYS_futex, SYS_execve, SYS_exit_group,
+                         SYS_wait4, SYS_sched_getaffinity, SYS_getrandom, SYS_kill, SYS_tgkill, SYS_fchmodat})
+    CHECK(decide(program, static_cast<uint32_t>(call)) == kAllow);
+}
+
+TEST_CASE("attacks end the program, other doors are shut") {
+  const Program program = assemble(rules({}));
+  for (const int call : {SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_bpf, SYS_kexec_load,
+                         SYS_init_module, SYS_finit_module, SYS_reboot, SYS_swapon})
+    CHECK(decide(program, static_cast<uint32_t>(call)) == kKill);
+  for (const int call : {SYS_keyctl, SYS_add_key, SYS_request_key, SYS_perf_event_open, SYS_userfaultfd,
+                         SYS_mount, SYS_umount2, SYS_unshare, SYS_setns, SYS_socket, SYS_memfd_create})
+    CHECK(decide(program, static_cast<uint32_t>(call)) == kPermission);
+  for (const uint32_t call : {uint32_t{SYS_io_uring_setup}, uint32_t{SYS_io_uring_enter}, detail::kClone3})
+    CHECK(decide(program, call) == kNoSuchCall);
+}
+
+TEST_CASE("another architecture's numbers mean other calls, so none is allowed") {
+  const Program program = assemble(rules({}));
+  for (const uint32_t architecture : {uint32_t{AUDIT_ARCH_I386}, uint32_t{AUDIT_ARCH_ARM}, 0U})
+    CHECK(decide(program, SYS_read, {}, architecture) == kKill);
+#ifdef __x86_64__
+  CHECK(decide(program, 0x40000000 + SYS_read) == kKill);
+  CHECK(decide(program, 0xffffffff) == kKill);
+#endif
+}
+
+TEST_CASE("conditions look at one argument's lower half") {
+  const Program program = assemble(rules({}));
+  const uint64_t garbage = uint64_t{0xdeadbeef} << 32;  // the kernel reads an int there
+  CHECK(decide(program, SYS_clone, {17}) == kAllow);
+  for (const unsigned flag :
+       {0x80u, 0x20000u, 0x02000000u, 0x04000000u, 0x08000000u, 0x10000000u, 0x20000000u, 0x40000000u})
+    CHECK(decide(program, SYS_clone, {uint64_t{flag} | 17}) == kPermission);
+  CHECK(decide(program, SYS_clone, {0x3d0f00}) == kAllow);  // a thread
+  CHECK(decide(program, SYS_socketpair, {1}) == kAllow);
+  CHECK(decide(program, SYS_socketpair, {garbage | 1}) == kAllow);
+  CHECK(decide(program, SYS_socketpair, {2}) == kPermission);
+  CHECK(decide(program, SYS_prlimit64, {0}) == kAllow);
+  CHECK(decide(program, SYS_prlimit64, {1}) == kPermission);
+  CHECK(decide(program, SYS_ioctl, {0, TIOCSTI}) == kPermission);
+  CHECK(decide(program, SYS_ioctl, {0, garbage | TIOCSTI}) == kPermission);
+  CHECK(decide(program, SYS_ioctl, {0, TIOCGWINSZ}) == kAllow);
+  CHECK(decide(program, SYS_personality, {0xffffffff}) == kAllow);
+  CHECK(decide(program, SYS_personality, {0x40000}) == kPermission);
+}
+
+TEST_CASE("options: a GPU's driver, no namespace of processes, no read-only mounts") {
+  CHECK(decide(assemble(rules({.may_gpu = true})), SYS_memfd_create) == kAllow);
+  const Program guarded = assemble(rules({.guard_processes = true, .guard_metadata = true, .own_pid = 77}));
+  CHECK(decide(guarded, SYS_kill, {0, 9}) == kAllow);
+  CHECK(decide(guarded, SYS_kill, {static_cast<uint64_t>(-1), 9}) == kPermission);
+  CHECK(decide(guarded, SYS_kill, {1234, 9}) == kPermission);
+  CHECK(decide(guarded, SYS_tgkill, {77, 78, 6}) == kAllow);
+  CHECK(decide(guarded, SYS_tgkill, {76, 76, 6}) == kPermission);
+  CHECK(decide(guarded, SYS_setpriority, {0, 0, 5}) == kAllow);
+  CHECK(decide(guarded, SYS_setpriority, {0, 1234, 19}) == kPermission);
+  CHECK(decide(guarded, SYS_fchmodat) == kPermission);
+}
