@@ -15,6 +15,7 @@
 #include <tinytorch/backend/cuda/kernels/attention_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/batch_norm.cuh>
 #include <tinytorch/backend/cuda/kernels/bias_activation.cuh>
+#include <tinytorch/backend/cuda/kernels/ceilings.cuh>
 #include <tinytorch/backend/cuda/kernels/column_sums.cuh>
 #include <tinytorch/backend/cuda/kernels/conv.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>

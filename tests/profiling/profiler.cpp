@@ -7,6 +7,7 @@
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/layers/sequential.hpp>
 #include <tinytorch/profiling/profiler.hpp>
+#include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;

@@ -1,0 +1,59 @@
+// Work that runs into a ceiling of the GPU and nothing else: memory bandwidth, and peak arithmetic in f32.
+//
+// The triad needs enough bytes on their way at once: 16 a thread and access, many threads. Multiply-adds need
+// enough of them that do not wait for each other: eight chains a thread, where one takes four cycles.
+#pragma once
+
+#include <tinytorch/backend/cuda/kernel.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+inline constexpr int kCeilingBlock = 256, kChainsOfThread = 8;
+
+static __global__ void __launch_bounds__(kCeilingBlock)
+    triad_kernel(float* out, const float* a, const float* b, float s, int64_t n) {
+  const int64_t first = 4 * (static_cast<int64_t>(blockIdx.x) * kCeilingBlock + threadIdx.x);
+  if (first + 4 <= n) {
+    const float4 x = *reinterpret_cast<const float4*>(a + first),
+                 y = *reinterpret_cast<const float4*>(b + first);
+    *reinterpret_cast<float4*>(out + first) =
+        make_float4(x.x + s * y.x, x.y + s * y.y, x.z + s * y.z, x.w + s * y.w);
+    return;
+  }
+  for (int64_t i = first; i < n; ++i) out[i] = a[i] + s * b[i];
+}
+
+// Contiguous f32, each aligned to 16 bytes, as every tensor is that starts at its storage's beginning.
+void triad(const View& out, const View& a, const View& b, float s) {
+  launch(triad_kernel, over(divided_up(out.numel(), 4), kCeilingBlock), out.as<float>(), a.as<float>(),
+         b.as<float>(), s, out.numel());
+}
+
+// A thread's chains are a block's width apart, so that a warp reads neighbours.
+static __global__ void __launch_bounds__(kCeilingBlock)
+    fma_chains_kernel(float* x, int64_t n, int64_t rounds) {
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kCeilingBlock * kChainsOfThread + threadIdx.x;
+  float chains[kChainsOfThread];
+#pragma unroll
+  for (int k = 0; k < kChainsOfThread; ++k) {
+    const int64_t i = first + k * kCeilingBlock;
+    chains[k] = i < n ? x[i] : 0.0f;
+  }
+#pragma unroll 4
+  for (int64_t r = 0; r < rounds; ++r) {
+#pragma unroll
+    for (int k = 0; k < kChainsOfThread; ++k) chains[k] = chains[k] * 0.5f + 0.5f;
+  }
+#pragma unroll
+  for (int k = 0; k < kChainsOfThread; ++k) {
+    const int64_t i = first + k * kCeilingBlock;
+    if (i < n) x[i] = chains[k];
+  }
+}
+
+void fma_chains(const View& x, int64_t rounds) {
+  launch(fma_chains_kernel, over(divided_up(x.numel(), kChainsOfThread), kCeilingBlock), x.as<float>(),
+         x.numel(), rounds);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
