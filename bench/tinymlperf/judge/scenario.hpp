@@ -43,7 +43,8 @@ class System {
  public:
   virtual ~System() = default;
   virtual double now() const = 0;
-  virtual void ask(uint64_t id, std::span<const int64_t> samples) = 0;
+  // Gives when it was asked: after the inputs were made ready, before the first of them left.
+  virtual double ask(uint64_t id, std::span<const int64_t> samples) = 0;
   // The next reply, or nothing when `until` has come. Throws when the system has broken.
   virtual std::optional<Reply> poll(double until) = 0;
 };
@@ -117,15 +118,15 @@ class ScenarioRun {
 
   double since_start() const { return system_.now() - start_; }
 
-  void ask(double due) {
-    QueryRecord q;
-    q.samples = draw();
-    q.due = due;
-    q.asked = since_start();
+  // Without a moment at which it is due, a query is due when it is asked.
+  void ask(std::optional<double> due = {}) {
     const auto id = static_cast<uint64_t>(record_.queries.size());
-    record_.queries.push_back(q);
+    record_.queries.push_back({});
+    record_.queries.back().samples = draw();
     ++open_;
-    system_.ask(id, record_.queries.back().samples);
+    const double asked = system_.ask(id, record_.queries.back().samples) - start_;
+    record_.queries.back().asked = asked;
+    record_.queries.back().due = due.value_or(asked);
   }
   // Takes one reply, if one comes before `until`.
   bool take(double until) {
@@ -147,8 +148,7 @@ class ScenarioRun {
 
   void one_by_one() {
     while (since_start() < plan_.seconds || static_cast<int64_t>(record_.queries.size()) < plan_.queries) {
-      ask(since_start());
-      record_.queries.back().due = record_.queries.back().asked;
+      ask();
       while (open_ > 0) take_or_fail();
     }
   }

@@ -21,15 +21,16 @@ class Simulated final : public System {
 
   explicit Simulated(double seconds) : service(seconds) {}
   double now() const override { return now_; }
-  void ask(uint64_t id, std::span<const int64_t> samples) override {
+  double ask(uint64_t id, std::span<const int64_t> samples) override {
     asked.emplace_back(samples.begin(), samples.end());
-    if (dead) return;
+    if (dead) return now_;
     double begin = std::max(now_, free_);
     if (stall_at >= 0 && begin >= stall_at) begin += std::exchange(stall, 0);
     const double work = service + each * static_cast<double>(samples.size());
     for (int t = 1; t <= tokens; ++t) replies_.push_back({id, begin + work * t / (tokens + 1), false});
     free_ = begin + work;
     replies_.push_back({id, free_, true});
+    return now_;
   }
   std::optional<Reply> poll(double until) override {
     if (replies_.empty() || replies_.front().at > until) {

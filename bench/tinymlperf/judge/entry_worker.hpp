@@ -1,0 +1,35 @@
+// An entry of tier T0, which is data alone, as a plugin: this library reads it and answers for it, in a process of its
+// own. So a file that tricks its reader tricks a sandboxed process that holds no clock and no answers.
+#pragma once
+
+#include <filesystem>
+#include <tinymlperf/load.hpp>
+#include <tinymlperf/plugin.hpp>
+#include <tinytorch/autograd/grad_mode.hpp>
+
+namespace tinymlperf::judge {
+
+inline tt::Tensor tensor_of(const channel::Tensor& t) {
+  if (t.dtype != channel::DType::f32) throw std::invalid_argument("an entry takes f32");
+  const auto values = t.values<float>();
+  return tt::from_data(std::vector<float>(values.begin(), values.end()), to_shape(t.shape));
+}
+
+inline channel::Tensor channel_tensor_of(const tt::Tensor& t) {
+  std::vector<int64_t> shape;
+  for (int d = 0; d < t.rank(); ++d) shape.push_back(t.size(d));
+  return channel::make_tensor(std::move(shape), std::span<const float>(t.to_vector<float>()));
+}
+
+// What `tinymlperf worker FOLDER` does: images [N, C, H, W] in, scores [N, classes] out.
+inline int serve_entry(const std::filesystem::path& folder) {
+  std::optional<Entry> entry;
+  return serve(
+      [&](const Query& query) -> Tensors {
+        const tt::NoGrad guard;
+        return {channel_tensor_of(entry->network.forward(tensor_of(query.inputs.at(0))))};
+      },
+      [&](std::string_view) { entry.emplace(load_entry(folder)); });
+}
+
+}  // namespace tinymlperf::judge
