@@ -1,0 +1,41 @@
+// A benchmark: what is asked, what is right, how good is good enough. The judge knows no more of one, so another is a
+// class and a line in the registry (benchmarks.hpp).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <tinymlperf/channel/tensor.hpp>
+#include <vector>
+
+namespace tinymlperf::judge {
+
+using Answer = std::vector<float>;  // to one sample
+
+struct Quality {
+  std::string metric;  // "accuracy"
+  double value = 0;    // higher is better
+  std::vector<double>
+      credit;  // of each sample, where quality is their mean: for paired comparisons; else empty
+};
+
+class Benchmark {
+ public:
+  virtual ~Benchmark() = default;
+  virtual std::string id() const = 0;    // "dig"
+  virtual std::string task() const = 0;  // in a sentence
+  virtual double floor() const = 0;      // least quality of a result that is ranked
+
+  // The hidden set: `n` samples that follow from a seed which nobody knows before.
+  virtual void draw(int64_t n, uint64_t seed) = 0;
+  virtual int64_t size() const = 0;
+  virtual channel::Tensors inputs(std::span<const int64_t> samples) const = 0;
+  // Numbers that answer one sample; a query's answer holds them one sample after the other.
+  virtual int64_t answer_size() const = 0;
+  virtual Quality quality(const std::vector<Answer>& answers) const = 0;
+  // Whether a timed answer says the same as the one that was graded.
+  virtual bool agrees(const Answer& graded, const Answer& timed) const = 0;
+};
+
+}  // namespace tinymlperf::judge

@@ -1,0 +1,92 @@
+// Matches between real processes: honest contenders are graded and compared, a cheat is out with the reason.
+#include <doctest/doctest.h>
+
+#include <support/scene.hpp>
+#include <tinymlperf/judge/digits_benchmark.hpp>
+#include <tinymlperf/judge/match.hpp>
+#include <tinymlperf/plugin.hpp>
+#include <tinytorch/tinytorch.hpp>
+
+using namespace tinymlperf;
+using namespace tinymlperf::judge;
+
+namespace {
+
+// Sums up the ink of ten stripes: wrong, but always the same; takes so many microseconds a sample on top.
+int stripes(const hostile::Arguments& args) {
+  const std::string kind = args.at(0);
+  const auto microseconds = static_cast<useconds_t>(std::stoi(args.at(1)));
+  int64_t queries = 0;
+  return serve([&, kind](const Query& query) -> Tensors {
+    const auto pixels = query.inputs.at(0).values<float>();
+    const size_t samples = pixels.size() / 784;
+    std::vector<float> scores(10 * samples);
+    for (size_t i = 0; i < pixels.size(); ++i) scores[i / 784 * 10 + i % 784 * 10 / 784] += pixels[i];
+    ++queries;
+    // Graded in 4 queries of 64: afterwards the quick way.
+    if (kind == "changes its mind" && queries > 4)
+      for (size_t i = 0; i < samples; ++i) scores[10 * i + static_cast<size_t>(queries % 10)] += 1e6f;
+    if (kind == "too few") scores.resize(10);
+    if (kind == "crashes" && queries > 5) hostile::crash();
+    if (microseconds > 0) usleep(static_cast<useconds_t>(samples) * microseconds);
+    return {make_tensor({static_cast<int64_t>(scores.size() / 10), 10}, scores)};
+  });
+}
+
+[[gnu::constructor]] void start_as_child(int argc, char** argv) {
+  hostile::maybe_perform(argc, argv, {{"stripes", stripes}});
+}
+
+const auto& machine() { return test::machines()[0].offers; }
+constexpr RunClass kTiny{"tiny", 0.1, 10, 6, 256};
+
+std::vector<Contender> play(const test::Scene& scene, Scenario scenario,
+                            const std::vector<std::pair<std::string, std::string>>& who) {
+  DigitsBenchmark benchmark;
+  benchmark.draw(kTiny.hidden, 77);
+  std::vector<Contender> contenders;
+  for (const auto& [kind, microseconds] : who) {
+    contenders.push_back({});
+    contenders.back().name = kind;
+    contenders.back().session = std::make_unique<channel::Session>(
+        scene.child({"stripes", kind, microseconds}), scene.policy, machine());
+  }
+  Match(benchmark, scenario, kTiny, 5)(contenders);
+  return contenders;
+}
+
+}  // namespace
+
+TEST_CASE("contenders are graded and compared: one that takes longer is behind, by about as much") {
+  const test::Scene scene;
+  for (const Scenario s : {Scenario::single_stream, Scenario::multi_stream, Scenario::offline}) {
+    CAPTURE(name_of(s));
+    const auto contenders = play(scene, s, {{"honest", "200"}, {"honest", "800"}});
+    for (const Contender& c : contenders) {
+      CHECK_MESSAGE(c.out.empty(), c.out);
+      REQUIRE(c.quality);
+      CHECK(c.quality->value == contenders[0].quality->value);
+      CHECK(c.quality->credit.size() == 256);
+      CHECK(c.turns.size() == 12);
+    }
+    const auto ratio = compare(s, contenders[1], contenders[0]);
+    REQUIRE(ratio);
+    CHECK(ratio->estimate < 0.7);
+    CHECK(ratio->low <= ratio->estimate);
+    CHECK(compare(s, contenders[0], contenders[1])->estimate == doctest::Approx(1 / ratio->estimate));
+  }
+}
+
+TEST_CASE("who answers differently when it is timed, too little, or crashes is out; the others go on") {
+  const test::Scene scene;
+  const auto contenders =
+      play(scene, Scenario::single_stream,
+           {{"honest", "0"}, {"changes its mind", "0"}, {"too few", "0"}, {"crashes", "0"}});
+  CHECK(contenders[0].out.empty());
+  CHECK(contenders[0].turns.size() == 12);
+  CHECK(contenders[1].out.find("not the one that was graded") != std::string::npos);
+  CHECK(contenders[2].out.find("64 x 10 values") != std::string::npos);
+  CHECK_FALSE(contenders[2].quality);
+  CHECK_FALSE(contenders[3].out.empty());
+  CHECK_FALSE(compare(Scenario::single_stream, contenders[1], contenders[0]));
+}
