@@ -3,7 +3,9 @@
 
 #include <CLI/CLI.hpp>
 #include <tinymlperf/command.hpp>
+#include <tinymlperf/judge/entry_worker.hpp>
 #include <tinymlperf/profile.hpp>
+#include <tinymlperf/run.hpp>
 
 int main(int argc, char** argv) {
   CLI::App app("TinyMLPerf: models raced against each other on one machine");
@@ -26,6 +28,21 @@ int main(int argc, char** argv) {
   auto* verify_command =
       app.add_subcommand("verify", "recompute the results of a race.json from its raw samples");
   verify_command->add_option("file", file, "the race.json")->required();
+
+  tinymlperf::RunOptions run;
+  auto* run_command = app.add_subcommand("run", "a match between entries, each in a sandboxed process");
+  run_command->add_option("entries", run.entries, "entry folders; the first is the baseline")->required();
+  run_command->add_option("--benchmark", run.benchmark, "dig")->capture_default_str();
+  run_command->add_option("--scenario", run.scenario, "single_stream, multi_stream or offline")
+      ->capture_default_str();
+  run_command->add_option("--class", run.run_class, "smoke, ranked or official")->capture_default_str();
+  run_command->add_option("--out", run.out, "folder for run.json")->capture_default_str();
+  run_command->add_option("--seed", run.seed,
+                          "of the hidden set and the order (default: drawn from the system)");
+
+  std::string worker_folder;
+  auto* worker_command = app.add_subcommand("worker", "answers for an entry: what `run` starts");
+  worker_command->add_option("entry", worker_folder)->required();
 
   tinymlperf::ProfileOptions profile;
   auto* profile_command = app.add_subcommand("profile", "where a model's time, work and memory go");
@@ -55,6 +72,8 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? tinymlperf::kPass : tinymlperf::kSetUpProblem;
   }
   try {
+    if (*worker_command) return tinymlperf::judge::serve_entry(worker_folder);
+    if (*run_command) return tinymlperf::run_match(run);
     if (*profile_command) return tinymlperf::run_profile(profile);
     return *race_command ? tinymlperf::run_race(race) : tinymlperf::run_verify(file);
   } catch (const std::exception& e) {

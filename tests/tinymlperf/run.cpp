@@ -1,0 +1,73 @@
+// The run command: a match between two entries, and what it refuses. This program is the workers as well.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <support/sanitized.hpp>
+#include <tinymlperf/judge/entry_worker.hpp>
+#include <tinymlperf/run.hpp>
+#include <tinytorch/tinytorch.hpp>
+
+using namespace tinymlperf;
+
+namespace {
+
+[[gnu::constructor]] void start_as_worker(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "worker") std::_Exit(judge::serve_entry(argv[2]));
+}
+
+// Two untrained entries that every user may read.
+struct Folder {
+  std::filesystem::path path;
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "tinymlperf_run_XXXXXX").string();
+    if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp");
+    path = name;
+    std::filesystem::permissions(path, std::filesystem::perms(0755));
+    for (const Recipe& recipe : bundled_recipes()) {
+      tt::Generator random(3);
+      save_entry(path / recipe.spec.name, recipe.spec, build_layers(recipe.spec, random)->state_dict());
+    }
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+};
+
+}  // namespace
+
+TEST_CASE("a match is played, and written with every sample" * doctest::skip(test::kSanitized)) {
+  const Folder folder;
+  RunOptions o;
+  o.entries = {folder.path / "linear", folder.path / "mlp"};
+  o.out = folder.path / "out";
+  o.seed = 5;
+  CHECK(run_match(o) == kPass);
+  std::ifstream file(o.out / "run.json");
+  const Json run = Json::parse(file);
+  CHECK(run.at("seed") == 5);
+  CHECK(run.at("benchmark") == "dig");
+  CHECK(run.at("sandbox").contains("landlock"));
+  REQUIRE(run.at("results").size() == 2);
+  for (const Json& r : run.at("results")) {
+    CHECK_MESSAGE(r.at("out").is_null(), r.at("out").dump());
+    CHECK(r.at("turns").size() == 12);
+    CHECK(r.at("latencies_seconds").size() >= 12 * 12);
+    CHECK(r.at("quality").at("value").get<double>() < 0.7);
+  }
+  CHECK(run.at("results")[0].at("times_the_baseline").at("estimate") == 1);
+}
+
+TEST_CASE("what there is not is said") {
+  const Folder folder;
+  RunOptions o;
+  o.out = folder.path / "out";
+  o.entries = {folder.path / "nobody"};
+  CHECK(run_match(o) == kSetUpProblem);
+  o.entries = {folder.path / "linear"};
+  o.scenario = "server";
+  CHECK(run_match(o) == kSetUpProblem);
+  o.scenario = "offline", o.run_class = "huge";
+  CHECK(run_match(o) == kSetUpProblem);
+  o.run_class = "smoke", o.benchmark = "vww";
+  CHECK(run_match(o) == kSetUpProblem);
+  CHECK_FALSE(std::filesystem::exists(o.out));
+}
