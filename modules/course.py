@@ -391,8 +391,11 @@ class Workshop:
 
     def build(self, jobs):
         """[(source, object, flags[, compiler])] side by side. (what failed first, objects)"""
-        with ThreadPoolExecutor(max_workers=self.jobs) as pool:
+        pool = ThreadPoolExecutor(max_workers=self.jobs)
+        try:
             outcomes = list(pool.map(lambda job: self.compile(*job), jobs))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C waits for no compiler: whoever catches it stops them
         return next((failed for failed, _ in outcomes if failed), None), [target for _, target in outcomes]
 
     def precompiled(self, header, device, options):

@@ -7,64 +7,75 @@
 #include <tinymlperf/profile.hpp>
 #include <tinymlperf/run.hpp>
 
-int main(int argc, char** argv) {
-  CLI::App app("TinyMLPerf: models raced against each other on one machine");
-  app.require_subcommand(1);
+namespace {
 
-  tinymlperf::RaceOptions race;
-  auto* race_command = app.add_subcommand("race", "train the bundled models and score all entries");
-  race_command->add_option("--out", race.out, "folder for race.json, race.html and entries/")
+CLI::App* race_command(CLI::App& app, tinymlperf::RaceOptions& race) {
+  auto* command = app.add_subcommand("race", "train the bundled models and score all entries");
+  command->add_option("--out", race.out, "folder for race.json, race.html and entries/")
       ->capture_default_str();
-  race_command->add_option("--entries", race.entries, "entry folders, or folders of entries");
-  race_command->add_option("--seed", race.seed, "seed of the hidden set (default: drawn from the system)");
-  race_command->add_option("--baseline", race.baseline, "entry that scores 100")->capture_default_str();
-  race_command->add_option("--floor", race.floor, "least accuracy, as a share")
+  command->add_option("--entries", race.entries, "entry folders, or folders of entries");
+  command->add_option("--seed", race.seed, "seed of the hidden set (default: drawn from the system)");
+  command->add_option("--baseline", race.baseline, "entry that scores 100")->capture_default_str();
+  command->add_option("--floor", race.floor, "least accuracy, as a share")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
-  race_command->add_flag("--quick", race.quick, "a small run that shows the machinery");
-  race_command->add_flag("--no-train", race.no_train, "only the given entries");
+  command->add_flag("--quick", race.quick, "a small run that shows the machinery");
+  command->add_flag("--no-train", race.no_train, "only the given entries");
+  return command;
+}
 
-  std::string file;
-  auto* verify_command =
-      app.add_subcommand("verify", "recompute the results of a race.json from its raw samples");
-  verify_command->add_option("file", file, "the race.json")->required();
-
-  tinymlperf::RunOptions run;
-  auto* run_command = app.add_subcommand("run", "a match between entries, each in a sandboxed process");
-  run_command->add_option("entries", run.entries, "entry folders; the first is the baseline")->required();
-  run_command->add_option("--benchmark", run.benchmark, "dig")->capture_default_str();
-  run_command->add_option("--scenario", run.scenario, "single_stream, multi_stream or offline")
+CLI::App* run_command(CLI::App& app, tinymlperf::RunOptions& run) {
+  auto* command = app.add_subcommand("run", "a match between entries, each in a sandboxed process");
+  command->add_option("entries", run.entries, "entry folders; the first is the baseline")->required();
+  command->add_option("--benchmark", run.benchmark, "dig")->capture_default_str();
+  command->add_option("--scenario", run.scenario, "single_stream, multi_stream or offline")
       ->capture_default_str();
-  run_command->add_option("--class", run.run_class, "smoke, ranked or official")->capture_default_str();
-  run_command->add_option("--out", run.out, "folder for run.json")->capture_default_str();
-  run_command->add_option("--seed", run.seed,
-                          "of the hidden set and the order (default: drawn from the system)");
+  command->add_option("--class", run.run_class, "smoke, ranked or official")->capture_default_str();
+  command->add_option("--out", run.out, "folder for run.json")->capture_default_str();
+  command->add_option("--seed", run.seed, "of the hidden set and the order (default: drawn from the system)");
+  return command;
+}
 
-  std::string worker_folder;
-  auto* worker_command = app.add_subcommand("worker", "answers for an entry: what `run` starts");
-  worker_command->add_option("entry", worker_folder)->required();
-
-  tinymlperf::ProfileOptions profile;
-  auto* profile_command = app.add_subcommand("profile", "where a model's time, work and memory go");
-  profile_command
+CLI::App* profile_command(CLI::App& app, tinymlperf::ProfileOptions& profile) {
+  auto* command = app.add_subcommand("profile", "where a model's time, work and memory go");
+  command
       ->add_option("model", profile.model,
                    "linear, mlp, lenet, wasteful, gpt2, gpt2-tiny, or an entry's folder")
       ->required();
-  profile_command->add_option("--out", profile.out, "folder for profile.html and trace.json")
-      ->capture_default_str();
-  profile_command->add_option("--batch", profile.batch, "images or sequences (default: 64, 4)")
+  command->add_option("--out", profile.out, "folder for profile.html and trace.json")->capture_default_str();
+  command->add_option("--batch", profile.batch, "images or sequences (default: 64, 4)")
       ->check(CLI::PositiveNumber);
-  profile_command->add_option("--length", profile.length, "tokens of a sequence")
+  command->add_option("--length", profile.length, "tokens of a sequence")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  profile_command->add_option("--steps", profile.steps, "steps profiled together")
+  command->add_option("--steps", profile.steps, "steps profiled together")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  profile_command->add_option("--device", profile.device, "cpu or cuda")
+  command->add_option("--device", profile.device, "cpu or cuda")
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  profile_command->add_option("--dtype", profile.dtype, "f32, bf16, f16 or f64")->capture_default_str();
-  profile_command->add_flag("--inference", profile.inference, "forward passes alone, without gradients");
+  command->add_option("--dtype", profile.dtype, "f32, bf16, f16 or f64")->capture_default_str();
+  command->add_flag("--inference", profile.inference, "forward passes alone, without gradients");
+  return command;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("TinyMLPerf: models raced against each other on one machine");
+  app.require_subcommand(1);
+  tinymlperf::RaceOptions race;
+  tinymlperf::RunOptions run;
+  tinymlperf::ProfileOptions profile;
+  std::string file, entry;
+  const CLI::App* const racing = race_command(app, race);
+  const CLI::App* const running = run_command(app, run);
+  const CLI::App* const profiling = profile_command(app, profile);
+  auto* const verifying =
+      app.add_subcommand("verify", "recompute the results of a race.json from its raw samples");
+  verifying->add_option("file", file, "the race.json")->required();
+  auto* const working = app.add_subcommand("worker", "answers for an entry: what `run` starts");
+  working->add_option("entry", entry, "its folder")->required();
 
   try {
     app.parse(argc, argv);
@@ -72,10 +83,10 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? tinymlperf::kPass : tinymlperf::kSetUpProblem;
   }
   try {
-    if (*worker_command) return tinymlperf::judge::serve_entry(worker_folder);
-    if (*run_command) return tinymlperf::run_match(run);
-    if (*profile_command) return tinymlperf::run_profile(profile);
-    return *race_command ? tinymlperf::run_race(race) : tinymlperf::run_verify(file);
+    if (*working) return tinymlperf::judge::serve_entry(entry);
+    if (*running) return tinymlperf::run_match(run);
+    if (*profiling) return tinymlperf::run_profile(profile);
+    return *racing ? tinymlperf::run_race(race) : tinymlperf::run_verify(file);
   } catch (const std::exception& e) {
     fmt::print(stderr, "tinymlperf: {}\n", e.what());
     return 3;

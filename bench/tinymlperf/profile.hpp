@@ -174,6 +174,8 @@ inline int run_profile(const ProfileOptions& o) {
     return kPass;
   } catch (const std::invalid_argument& e) {
     return detail::complain(e.what());
+  } catch (const tt::BuiltWithoutCuda& e) {
+    return detail::complain(e.what());
   }
 }
 

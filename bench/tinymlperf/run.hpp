@@ -91,63 +91,87 @@ inline Json to_json(const judge::Contender& c, const std::optional<Interval>& ra
           {"times_the_baseline", ratio ? to_json(*ratio) : Json()}};
 }
 
+// Everything a match was.
+struct PlayedMatch {
+  judge::Scenario scenario;
+  judge::RunClass run_class;
+  uint64_t seed = 0;
+  sandbox::Offers offers;
+  judge::DigitsBenchmark benchmark;
+  std::vector<judge::Contender> contenders;  // the first is the baseline
+};
+
+inline void require_entries(const std::vector<std::filesystem::path>& entries) {
+  for (const auto& entry : entries)
+    if (!std::filesystem::exists(entry / kModelFile) || !std::filesystem::exists(entry / kWeightsFile))
+      throw std::invalid_argument(entry.string() + ": expected a folder with " + kModelFile + " and " +
+                                  kWeightsFile);
+}
+
+inline void play(PlayedMatch& m, const std::vector<std::filesystem::path>& entries) {
+  sandbox::require(m.offers, sandbox::Level::basic);
+  m.benchmark.draw(m.run_class.hidden, m.seed);
+  std::vector<std::unique_ptr<Stage>> stages;
+  for (const auto& entry : entries) {
+    stages.push_back(std::make_unique<Stage>(entry));
+    m.contenders.push_back({});
+    m.contenders.back().name = entry.lexically_normal().filename().string();
+    m.contenders.back().session = stages.back()->start(m.offers);
+  }
+  judge::Match(m.benchmark, m.scenario, m.run_class, m.seed)(m.contenders);
+}
+
+inline Json to_json(const PlayedMatch& m) {
+  Json results = Json::array();
+  for (const judge::Contender& c : m.contenders)
+    results.push_back(to_json(c, judge::compare(m.scenario, c, m.contenders.front())));
+  return {{"schema", "tinymlperf-run-1"},
+          {"benchmark", m.benchmark.id()},
+          {"scenario", judge::name_of(m.scenario)},
+          {"class", m.run_class.name},
+          {"seed", m.seed},
+          {"hidden_samples", m.benchmark.size()},
+          {"measure", judge::measure_of(m.scenario).name},
+          {"date", utc_now()},
+          {"sandbox", sandbox::to_json(m.offers)},
+          {"results", results}};
+}
+
+inline std::string text_of(const PlayedMatch& m) {
+  tinytorch::document::Rows rows{
+      {"entry", "quality", judge::measure_of(m.scenario).name, "times the baseline [95 %]", ""}};
+  for (const judge::Contender& c : m.contenders) {
+    const auto ratio = judge::compare(m.scenario, c, m.contenders.front());
+    rows.push_back(
+        {c.name, c.quality ? fmt::format("{:.4f}", c.quality->value) : "",
+         c.turns.empty() ? "" : fmt::format("{:.4g}", tinytorch::statistics::median(c.turns)),
+         ratio ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio->estimate, ratio->low, ratio->high) : "",
+         c.out.empty() ? "" : "out: " + c.out});
+  }
+  return fmt::format("{}: {}, {}, class {}, hidden set {} samples\n\n{}", m.benchmark.id(),
+                     m.benchmark.task(), judge::name_of(m.scenario), m.run_class.name, m.benchmark.size(),
+                     tinytorch::document::text_table(rows));
+}
+
 }  // namespace detail
 
 // Exit status: 0 the match was played and written, 2 it could not be played as asked.
 inline int run_match(const RunOptions& o) {
   using namespace detail;
-  namespace fs = std::filesystem;
   try {
-    const judge::Scenario scenario = scenario_named(o.scenario);
-    const judge::RunClass& run_class = run_class_named(o.run_class);
     if (o.benchmark != "dig") throw std::invalid_argument("--benchmark " + o.benchmark + ": there is dig");
-    for (const fs::path& entry : o.entries)
-      if (!fs::exists(entry / kModelFile) || !fs::exists(entry / kWeightsFile))
-        throw std::invalid_argument(entry.string() + ": expected a folder with " + kModelFile + " and " +
-                                    kWeightsFile);
-    const sandbox::Offers offers = sandbox::probe();
-    sandbox::require(offers, sandbox::Level::basic);
     std::random_device device;
-    const uint64_t seed = o.seed.value_or((uint64_t{device()} << 32) | device());
-    judge::DigitsBenchmark benchmark;
-    benchmark.draw(run_class.hidden, seed);
-    fs::create_directories(o.out);
-    std::vector<std::unique_ptr<Stage>> stages;
-    std::vector<judge::Contender> contenders;
-    for (size_t i = 0; i < o.entries.size(); ++i) {
-      contenders.push_back({});
-      contenders.back().name = fs::path(o.entries[i]).lexically_normal().filename().string();
-      stages.push_back(std::make_unique<Stage>(o.entries[i]));
-      contenders.back().session = stages.back()->start(offers);
-    }
-    judge::Match(benchmark, scenario, run_class, seed)(contenders);
-
-    const judge::Measure measure = judge::measure_of(scenario);
-    tinytorch::document::Rows rows{{"entry", "quality", measure.name, "times the baseline [95 %]", ""}};
-    Json results = Json::array();
-    for (const judge::Contender& c : contenders) {
-      const auto ratio = judge::compare(scenario, c, contenders.front());
-      results.push_back(to_json(c, ratio));
-      rows.push_back(
-          {c.name, c.quality ? fmt::format("{:.4f}", c.quality->value) : "",
-           c.turns.empty() ? "" : fmt::format("{:.4g}", tinytorch::statistics::median(c.turns)),
-           ratio ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio->estimate, ratio->low, ratio->high) : "",
-           c.out.empty() ? "" : "out: " + c.out});
-    }
-    const Json document{{"schema", "tinymlperf-run-1"},
-                        {"benchmark", benchmark.id()},
-                        {"scenario", o.scenario},
-                        {"class", run_class.name},
-                        {"seed", seed},
-                        {"hidden_samples", benchmark.size()},
-                        {"measure", measure.name},
-                        {"date", utc_now()},
-                        {"sandbox", sandbox::to_json(offers)},
-                        {"results", results}};
-    tt::write_file((o.out / "run.json").string(), document.dump(1) + "\n");
-    fmt::print("{}: {}, {}, class {}, hidden set {} samples\n\n{}\nwrote {}\n", benchmark.id(),
-               benchmark.task(), o.scenario, run_class.name, benchmark.size(),
-               tinytorch::document::text_table(rows), (o.out / "run.json").string());
+    PlayedMatch m{scenario_named(o.scenario),
+                  run_class_named(o.run_class),
+                  o.seed.value_or((uint64_t{device()} << 32) | device()),
+                  sandbox::probe(),
+                  {},
+                  {}};
+    require_entries(o.entries);
+    play(m, o.entries);
+    std::filesystem::create_directories(o.out);
+    tt::write_file((o.out / "run.json").string(), to_json(m).dump(1) + "\n");
+    fmt::print("{}\nwrote {}\n", text_of(m), (o.out / "run.json").string());
     return kPass;
   } catch (const std::invalid_argument& e) {
     return complain(e.what());

@@ -38,7 +38,8 @@ TEST_CASE("by hand: what is used up first") {
 TEST_CASE("random kernels on every known device: the toolkit's calculator says the same") {
   tinytorch::Generator random(7);
   size_t checked = 0;
-  for (const auto& [major, minor] : {std::pair{7, 0}, {7, 5}, {8, 0}, {8, 6}, {8, 9}, {9, 0}}) {
+  for (const auto& capability : {std::pair{7, 0}, {7, 5}, {8, 0}, {8, 6}, {8, 9}, {9, 0}}) {
+    const int major = capability.first, minor = capability.second;
     const MultiprocessorLimits sm = limits_of(major, minor);
     cudaOccDeviceProp device;
     device.computeMajor = major;

@@ -64,5 +64,9 @@ TEST_CASE("what there is not is said, and nothing is written") {
   CHECK(run_profile(o) == kSetUpProblem);
   o.model = "linear", o.dtype = "f8";
   CHECK(run_profile(o) == kSetUpProblem);
+  if (!tt::backend::cuda::is_built()) {
+    o.dtype = "f32", o.device = "cuda";
+    CHECK(run_profile(o) == kSetUpProblem);
+  }
   CHECK_FALSE(std::filesystem::exists(o.out));
 }

@@ -13,4 +13,10 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 using RangeMessage = std::function<std::string(int64_t value, int64_t position)>;
 void check_range(const View& index, int64_t size, int64_t except, RangeMessage message, Loc loc);
 
+#if !TINYTORCH_WITH_CUDA
+inline void check_range(const View&, int64_t, int64_t, RangeMessage, Loc loc) {
+  fail_without_cuda("cuda check_range", loc);
+}
+#endif
+
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda
