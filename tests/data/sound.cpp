@@ -175,8 +175,10 @@ TEST_CASE("sound: loudness, decibels and the way to 16 bits") {
 }
 
 TEST_CASE("sound: a negative count or start is refused by name") {
+  sound::check_range("me", 1, INT64_MAX - 1, tt::Loc::current());
   sound::check_range("me", 0, 0, tt::Loc::current());
-  for (const auto& [n, first] : {std::pair<int64_t, int64_t>{-1, 0}, {0, -1}, {INT64_MIN, INT64_MIN}}) {
+  for (const auto& [n, first] :
+       {std::pair<int64_t, int64_t>{-1, 0}, {0, -1}, {INT64_MIN, INT64_MIN}, {2, INT64_MAX - 1}}) {
     try {
       sound::check_range("me", n, first, tt::Loc::current());
       FAIL("accepted");

@@ -168,20 +168,20 @@ TEST_CASE("speech: an unknown word is none of the ten, often nearly one of them"
 
 TEST_CASE("speech: a vowel has its formants, where the speaker's size puts them") {
   const tt::mel::Fft fft(4096);
-  for (int vowel = speech::a; vowel <= speech::r; ++vowel) {
+  for (size_t vowel = speech::a; vowel <= speech::r; ++vowel) {
     for (const double size : {0.85, 1.0, 1.2}) {
       sound::Samples out(8000, 0);
       sound::Draws draws(1, 2, 3);
       const speech::Voice voice{size, 1.0, sound::hertz(100), 0};
       speech::Sung sung{speech::open, 0, 8000, {}, {}, 0};
       for (size_t k = 0; k < 3; ++k) {
-        sung.from[k] = sung.to[k] = sound::hertz(speech::kFormants[static_cast<size_t>(vowel)][k] * size);
+        sung.from[k] = sung.to[k] = sound::hertz(speech::kFormants[vowel][k] * size);
       }
       speech::Mouth(out, 0, voice, draws).say(sung);
       std::vector<std::complex<double>> spectrum(out.begin() + 2000, out.begin() + 2000 + 4096);
       fft(spectrum.data());
       for (size_t k = 0; k < 3; ++k) {
-        const double hertz = speech::kFormants[static_cast<size_t>(vowel)][k] * size;
+        const double hertz = speech::kFormants[vowel][k] * size;
         const auto bin = static_cast<size_t>(std::lround(hertz * 4096 / 16000));
         double largest = 0,
                aside = 0;  // the formant's line, and what is between it and the voice's side line

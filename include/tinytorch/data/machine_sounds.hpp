@@ -13,7 +13,7 @@
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/data/mel.hpp>
 #include <tinytorch/data/sound.hpp>
-#include <tinytorch/tensor/tensor.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD::machine_sounds {
 

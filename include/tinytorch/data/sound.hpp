@@ -194,12 +194,12 @@ inline int32_t factor_to(double wanted, double is) {
 // What a microphone's converter does.
 inline int16_t to_16_bit(int32_t x) { return static_cast<int16_t>(std::clamp(x, -32768, 32767)); }
 
-// Refuses a count or a start below 0 of the function `who`.
+// Refuses a count or a start below 0 of the function `who`, and an end beyond the last number there is.
 inline void check_range(const char* who, int64_t n, int64_t first, Loc loc) {
-  if (n >= 0 && first >= 0) return;
+  if (n >= 0 && first >= 0 && n <= INT64_MAX - first) return;
   fail("TT-DATA-01",
        std::string(who) + ": cannot draw " + std::to_string(n) + " samples from sample " +
-           std::to_string(first) + "\n  hint: both counts must be >= 0",
+           std::to_string(first) + "\n  hint: both must be >= 0, and their sum below 2^63",
        loc);
 }
 
