@@ -27,6 +27,65 @@ TEST_CASE("accuracy counts the largest score") {
   CHECK(std::isnan(tt::accuracy(scores, scores)));
 }
 
+TEST_CASE("roc_auc: the share of pairs in the right order, a tie being half of one") {
+  const auto auc = [](std::vector<double> scores, std::vector<int64_t> labels) {
+    return tt::roc_auc(tt::from_data(scores), tt::from_data(labels));
+  };
+  CHECK(auc({1, 2, 3, 4}, {0, 0, 1, 1}) == 1);
+  CHECK(auc({1, 2, 3, 4}, {1, 1, 0, 0}) == 0);
+  CHECK(auc({1, 3, 2, 4}, {0, 0, 1, 1}) == 0.75);
+  CHECK(auc({4, 2, 3, 1}, {1, 0, 1, 0}) == 1);          // in any order of the samples
+  CHECK(auc({7, 7, 7, 7, 7}, {0, 1, 0, 1, 1}) == 0.5);  // one score for all says nothing
+  CHECK(auc({1, 2, 2, 3}, {0, 0, 1, 1}) == 3.5 / 4);
+  CHECK(auc({-INFINITY, 0, INFINITY}, {0, 0, 1}) == 1);
+  CHECK(auc({1, 2, 3, 4}, {0, 0, 2, -1}) == 1);  // any label but 0 is positive
+  CHECK(std::isnan(auc({1, 2}, {1, 1})));
+  CHECK(std::isnan(auc({1, 2}, {0, 0})));
+  CHECK(std::isnan(auc({}, {})));
+  CHECK(std::isnan(auc({1, NAN, 2}, {0, 1, 1})));
+}
+
+TEST_CASE("roc_auc: against the definition, with many ties and in every floating dtype") {
+  tt::Generator numbers(5);
+  for (int trial = 0; trial < 50; ++trial) {
+    const uint64_t n = 2 + numbers.below(60), levels = 1 + numbers.below(12);
+    std::vector<float> scores;
+    std::vector<int64_t> labels;
+    for (uint64_t i = 0; i < n; ++i) {
+      scores.push_back(static_cast<float>(numbers.below(levels)));
+      labels.push_back(i < 2 ? static_cast<int64_t>(i) : static_cast<int64_t>(numbers.below(2)));
+    }
+    double right = 0, pairs = 0;
+    for (size_t i = 0; i < n; ++i) {
+      for (size_t j = 0; j < n; ++j) {
+        if (labels[i] == 0 || labels[j] != 0) continue;
+        right += scores[i] > scores[j] ? 1 : (scores[i] == scores[j] ? 0.5 : 0);
+        ++pairs;
+      }
+    }
+    const tt::Tensor s = tt::from_data(scores), l = tt::from_data(labels);
+    CHECK(tt::roc_auc(s, l) == doctest::Approx(right / pairs).epsilon(1e-12));
+    CHECK(tt::roc_auc(s.to(tt::bf16), l) == tt::roc_auc(s, l));  // small whole numbers are exact
+    CHECK(tt::roc_auc(s * -1, l) == doctest::Approx(1 - right / pairs).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("roc_auc: scores and labels that do not belong together are refused") {
+  const auto code = [](const tt::Tensor& scores, const tt::Tensor& labels) {
+    try {
+      tt::roc_auc(scores, labels);
+    } catch (const tt::Error& e) {
+      return e.code();
+    }
+    return std::string("accepted");
+  };
+  const tt::Tensor labels = tt::from_data(std::vector<int64_t>{0, 1, 1});
+  CHECK(code(tt::ones({3}), labels) == "accepted");
+  CHECK(code(tt::ones({4}), labels) == "TT-TRAIN-04");
+  CHECK(code(tt::ones({3, 1}), labels) == "TT-TRAIN-04");
+  CHECK(code(tt::ones({3}), tt::ones({3})) == "TT-TRAIN-04");
+}
+
 TEST_CASE("evaluation weighs batches by their samples, in evaluation mode, without a graph") {
   Identity model;
   const tt::Tensor x = tt::from_data({1.f, 2.f, 3.f, 4.f, 10.f}, {5, 1});

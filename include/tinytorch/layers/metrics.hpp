@@ -1,7 +1,9 @@
 // Losses and metrics as functions of (output, target), and evaluation of a model over a loader.
 #pragma once
 
+#include <algorithm>
 #include <limits>
+#include <numeric>
 #include <tinytorch/layers/data_loader.hpp>
 #include <tinytorch/layers/training_step.hpp>
 #include <tinytorch/tensor/ops/loss.hpp>
@@ -24,6 +26,36 @@ inline double accuracy(const Tensor& scores, const Tensor& classes) {
   int64_t hits = 0;
   for (size_t i = 0; i < expected.size(); ++i) hits += found[i] == expected[i];
   return static_cast<double>(hits) / static_cast<double>(expected.size());
+}
+
+// Area under the ROC curve: the probability that a random positive (label not 0) has a higher score than a random
+// negative, where a tie counts half. scores [N] of any floating dtype, labels i64 [N]. Not a number without both
+// kinds, or with a score that is none.
+// From the sum of the positives' ranks, ties sharing their mean rank (Mann and Whitney, 1947).
+inline double roc_auc(const Tensor& scores, const Tensor& labels, TT_LOC) {
+  if (scores.rank() != 1 || labels.dtype() != DType::i64 || labels.shape() != scores.shape()) {
+    fail("TT-TRAIN-04",
+         "roc_auc: needs scores [N] and labels i64 [N], got " + scores.describe() + " and " +
+             labels.describe(),
+         loc);
+  }
+  const std::vector<double> score = scores.detach().to(DType::f64).to_vector<double>();
+  const std::vector<int64_t> label = labels.to_vector<int64_t>();
+  if (std::ranges::any_of(score, [](double s) { return s != s; }))
+    return std::numeric_limits<double>::quiet_NaN();
+  std::vector<size_t> order(score.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, [&](size_t a, size_t b) { return score[a] < score[b]; });
+  double rank_sum = 0, positives = 0;
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    double here = 0;  // positives of this score
+    for (; end < order.size() && score[order[end]] == score[order[begin]]; ++end)
+      here += label[order[end]] != 0;
+    rank_sum += here * static_cast<double>(begin + 1 + end) / 2;  // ranks begin + 1 to end
+    positives += here;
+  }
+  const double negatives = static_cast<double>(score.size()) - positives;
+  return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives);  // 0 / 0 without both kinds
 }
 
 struct Evaluation {

@@ -1,0 +1,206 @@
+// Sounds from whole numbers: oscillators, noises, a resonator, an echo; and the random numbers behind them.
+//
+//   frequency in 1/16 Hz -> step of a 32-bit phase -> sine table -> samples of at most +-32767 -> 16 bits
+//
+// What is drawn or computed in double (frequencies, heights, poles, the factor to a loudness) is snapped to a
+// whole number before it makes a sound, which absorbs last-bit differences of FMA and libm; everything after
+// that is integer arithmetic. A clip has the same bits from every compiler, and 16 bits a sample lose nothing.
+// Pink noise: Voss and Clarke, 1975, on McCartney's schedule. Resonator: Klatt, "Software for a
+// cascade/parallel formant synthesizer", 1980.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <tinytorch/core/error.hpp>
+#include <tinytorch/core/random.hpp>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::sound {
+
+inline constexpr int kSampleRate = 16000;
+inline constexpr int kOne = 32768;  // gains and envelopes: 1.0 is 2^15
+inline constexpr int kHertz = 16;   // frequencies: 1 Hz is 16
+
+using Samples = std::vector<int32_t>;
+
+// The random numbers of one clip, in order: a pure function of (purpose, seed, clip). The purpose stands in
+// the high half of the counter, apart from a Generator's and from other data sets'.
+class Draws {
+ public:
+  Draws(uint16_t purpose, uint64_t seed, int64_t clip)
+      : next_(uint64_t{purpose} << 48), seed_(seed), clip_(static_cast<uint64_t>(clip)) {}
+  uint32_t word() {
+    if (used_ == 4) {
+      block_ = philox(seed_, next_++, clip_);
+      used_ = 0;
+    }
+    return block_.v[used_++];
+  }
+  double uniform(double low, double high) { return low + (high - low) * uniform_from_bits(word()); }
+  int64_t below(int64_t n) {
+    return static_cast<int64_t>((uint64_t{word()} * static_cast<uint64_t>(n)) >> 32);
+  }
+  // Nearly normal whole number: four bytes have a sum of mean 510 and standard deviation 147.8.
+  int32_t bell() {
+    const uint32_t w = word();
+    return static_cast<int32_t>((w & 255) + ((w >> 8) & 255) + ((w >> 16) & 255) + (w >> 24)) - 510;
+  }
+
+ private:
+  uint64_t next_, seed_, clip_;
+  PhiloxBlock block_{};
+  int used_ = 4;
+};
+inline constexpr double kBellSigma = 147.8;
+
+// To the nearest whole number. What was computed in double before has relative errors of 1e-15 at most, so
+// that two machines differ once in about 10^10 snaps.
+inline int32_t snap(double x) { return static_cast<int32_t>(std::floor(x + 0.5)); }
+inline int32_t gain(double x) { return snap(x * kOne); }
+inline int32_t decibels(double db) { return gain(std::exp2(db / 6.020599913279624)); }
+inline int32_t hertz(double f) { return snap(f * kHertz); }
+inline int32_t scaled(int32_t x, int32_t by) { return static_cast<int32_t>((int64_t{x} * by) >> 15); }
+
+// ---------------------------------------------------------------------------------------------------------
+
+inline constexpr int kTableBits = 10;
+using SineTable = std::array<int32_t, (1 << kTableBits) + 1>;
+
+// Taylor's series on a quarter, mirrored. Computed by the compiler, which rounds as IEEE 754 says.
+constexpr SineTable make_sine_table() {
+  SineTable table{};
+  constexpr int kQuarter = 1 << (kTableBits - 2);
+  for (int k = 0; k <= kQuarter; ++k) {
+    const double x = 1.5707963267948966 * k / kQuarter;
+    double term = x, sum = 0;
+    for (int n = 1; n < 22; n += 2) {
+      sum += term;
+      term *= -x * x / ((n + 1) * (n + 2));
+    }
+    const auto value = static_cast<int32_t>(sum * 32767 + 0.5);
+    table[static_cast<size_t>(k)] = table[static_cast<size_t>(2 * kQuarter - k)] = value;
+    table[static_cast<size_t>(2 * kQuarter + k)] = table[static_cast<size_t>(4 * kQuarter - k)] = -value;
+  }
+  return table;
+}
+inline constexpr SineTable kSine = make_sine_table();
+
+// 32767 sin(2 pi phase / 2^32), to about one unit.
+inline int32_t sine(uint32_t phase) {
+  const uint32_t at = phase >> (32 - kTableBits);
+  const auto share = static_cast<int32_t>((phase >> (16 - kTableBits)) & 0xffff);
+  return kSine[at] + (((kSine[at + 1] - kSine[at]) * share) >> 16);
+}
+
+// Phase step a sample of a frequency in 1/16 Hz: times 2^32 / (16 * 16000) = 16777.216.
+inline uint32_t phase_step(int32_t frequency) {
+  return static_cast<uint32_t>((int64_t{frequency} * 1099511628) >> 16);
+}
+
+// A tone whose frequency may change from sample to sample without a click.
+struct Tone {
+  uint32_t phase = 0, step = 0;
+  void tune(int32_t frequency) { step = phase_step(frequency); }
+  int32_t next() {
+    phase += step;
+    return sine(phase);
+  }
+};
+
+// ---------------------------------------------------------------------------------------------------------
+
+// Every frequency alike.
+inline void white_noise(Samples& out, Draws& draws) {
+  for (int32_t& v : out) v = draws.bell();
+}
+
+// Every octave alike, down to 2 Hz: row k holds a number for 2^(k + 1) samples, and the
+// rows and white noise are added.
+inline void pink_noise(Samples& out, Draws& draws) {
+  constexpr int kRows = 13;
+  std::array<int32_t, kRows> rows{};
+  int32_t sum = 0;
+  for (int32_t& row : rows) sum += row = draws.bell();
+  uint32_t count = 0;
+  for (int32_t& v : out) {
+    int32_t& row = rows[static_cast<size_t>(std::min(std::countr_zero(++count), kRows - 1))];
+    sum -= row;
+    sum += row = draws.bell();
+    v = sum + draws.bell();
+  }
+}
+
+// Mains hum: 50 Hz and four multiples.
+inline void mains_hum(Samples& out, Draws& draws) {
+  constexpr std::array<std::array<int32_t, 2>, 5> kParts = {
+      {{1, 8000}, {2, 5200}, {3, 4000}, {5, 2400}, {7, 1200}}};
+  std::fill(out.begin(), out.end(), 0);
+  for (const auto& [multiple, height] : kParts) {
+    Tone tone{draws.word()};
+    tone.tune(50 * kHertz * multiple);
+    for (int32_t& v : out) v += scaled(tone.next(), height);
+  }
+}
+
+// Two poles: lets a band around `frequency` (1/16 Hz) through, about `width` Hz wide.
+class Resonator {
+ public:
+  Resonator(int32_t frequency, double width) {
+    const double turn = 6.283185307179586 / kSampleRate;
+    const double radius = std::exp(-turn * width / 2);
+    first_ = snap(2 * radius * std::cos(turn * frequency / kHertz) * (1 << kBits));
+    second_ = snap(-radius * radius * (1 << kBits));
+  }
+  int32_t next(int32_t x) {
+    const int64_t y = x + ((first_ * one_ + second_ * two_) >> kBits);
+    two_ = one_, one_ = y;
+    return static_cast<int32_t>(y);
+  }
+
+ private:
+  static constexpr int kBits = 14;
+  int64_t first_, second_, one_ = 0, two_ = 0;
+};
+
+// A room: sound that comes back after `delay` samples, `share` of 2^15 as loud and duller each time.
+inline void echo(Samples& sound, int64_t delay, int32_t share) {
+  for (size_t i = static_cast<size_t>(delay) + 1; i < sound.size(); ++i) {
+    const size_t then = i - static_cast<size_t>(delay);
+    sound[i] += scaled(sound[then] + sound[then - 1], share / 2);
+  }
+}
+
+// Root of the mean square; sums of squares are exact, the rest is correctly rounded.
+inline double loudness(const Samples& sound) {
+  int64_t sum = 0;
+  for (const int32_t v : sound) sum += int64_t{v} * v;
+  return sound.empty() ? 0 : std::sqrt(static_cast<double>(sum) / static_cast<double>(sound.size()));
+}
+
+// sum += part * factor / 2^15
+inline void add(Samples& sum, const Samples& part, int32_t factor) {
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += scaled(part[i], factor);
+}
+
+// The factor, times 2^15, that gives a sound of loudness `is` the loudness `wanted`; 0 for none at all.
+inline int32_t factor_to(double wanted, double is) {
+  return is > 0 ? snap(std::min(wanted / is, 1000.0) * kOne) : 0;
+}
+
+// What a microphone's converter does.
+inline int16_t to_16_bit(int32_t x) { return static_cast<int16_t>(std::clamp(x, -32768, 32767)); }
+
+// Refuses a count or a start below 0 of the function `who`, and an end beyond the last number there is.
+inline void check_range(const char* who, int64_t n, int64_t first, Loc loc) {
+  if (n >= 0 && first >= 0 && n <= INT64_MAX - first) return;
+  fail("TT-DATA-01",
+       std::string(who) + ": cannot draw " + std::to_string(n) + " samples from sample " +
+           std::to_string(first) + "\n  hint: both must be >= 0, and their sum below 2^63",
+       loc);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::sound

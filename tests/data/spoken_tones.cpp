@@ -1,0 +1,234 @@
+// The invented language: reproducible, split anywhere, in range, and spoken as its words are spelled.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <tinytorch/data/spoken_tones.hpp>
+
+namespace tt = tinytorch;
+namespace speech = tt::speech;
+namespace sound = tt::sound;
+
+namespace {
+
+constexpr int64_t kFeatures = tt::kSpokenFrames * tt::kSpokenBands;
+
+uint64_t fnv1a(uint64_t hash, int64_t value) {
+  return (hash ^ static_cast<uint64_t>(value)) * 1099511628211ull;
+}
+
+// Steps of 1 / `steps` as whole numbers, checked to be exactly such multiples in [low, high].
+std::vector<int64_t> whole(const tt::Tensor& t, double steps, int64_t low, int64_t high) {
+  std::vector<int64_t> out;
+  bool exact = true;
+  for (const float v : t.to_vector<float>()) {
+    const double step = v * steps;  // not a number would fail the comparison
+    out.push_back(static_cast<int64_t>(step));
+    exact = exact && step == static_cast<double>(out.back()) && out.back() >= low && out.back() <= high;
+  }
+  CHECK(exact);
+  return out;
+}
+std::vector<int64_t> bytes(const tt::Tensor& features) { return whole(features, 32, -128, 127); }
+
+bool is_known(const speech::Word& word) {
+  return std::find(speech::words().begin(), speech::words().end(), word) != speech::words().end();
+}
+
+}  // namespace
+
+TEST_CASE("spoken tones: shapes, dtypes and every class alike") {
+  const tt::SpokenTones s = tt::spoken_tones(1200, 5);
+  CHECK(s.features.shape() == tt::Shape{1200, 1, 49, 10});
+  CHECK(s.features.dtype() == tt::DType::f32);
+  CHECK(s.labels.shape() == tt::Shape{1200});
+  CHECK(s.labels.dtype() == tt::DType::i64);
+  std::vector<double> count(12, 0.0);
+  for (const int64_t label : s.labels.to_vector<int64_t>()) ++count.at(static_cast<size_t>(label));
+  double chi_squared = 0;
+  for (const double c : count) chi_squared += (c - 100) * (c - 100) / 100;
+  CHECK(chi_squared < 31.3);  // 11 degrees of freedom, exceeded once in 1,000 seeds
+  // The whole range of a byte is used, hardly ever cut off, and no value is not a number.
+  double sum = 0, squares = 0, cut = 0;
+  for (const int64_t b : bytes(s.features)) {
+    const auto x = static_cast<double>(b) / 32;
+    sum += x, squares += x * x, cut += b == -128 || b == 127;
+  }
+  const double n = 1200 * kFeatures;
+  CHECK(std::abs(sum / n) < 0.5);
+  CHECK(std::sqrt(squares / n) > 0.8);
+  CHECK(std::sqrt(squares / n) < 1.5);
+  CHECK(cut / n < 0.003);
+  CHECK(tt::spoken_tones(0, 5).features.shape() == tt::Shape{0, 1, 49, 10});
+  CHECK(tt::spoken_tone_waves(0, 5).shape() == tt::Shape{0, 16000});
+}
+
+// One hash for all compilers and flags (but -ffast-math): the waves are whole numbers, and the features are
+// snapped to steps 10^11 times as large as their errors.
+TEST_CASE("spoken tones: golden checksums") {
+  const tt::SpokenTones s = tt::spoken_tones(60, 1);
+  uint64_t of_waves = 14695981039346656037ull, of_features = of_waves;
+  for (const int64_t v : whole(tt::spoken_tone_waves(60, 1), 32768, -32768, 32767))
+    of_waves = fnv1a(of_waves, v);
+  for (const int64_t v : bytes(s.features)) of_features = fnv1a(of_features, v);
+  for (const int64_t v : s.labels.to_vector<int64_t>()) of_features = fnv1a(of_features, v);
+  CHECK(of_waves == 7838634310905747512ull);
+  CHECK(of_features == 13968249285311192506ull);
+}
+
+TEST_CASE("spoken tones: any prefix, any range, any number of threads") {
+  const tt::SpokenTones all = tt::spoken_tones(24, 3);
+  const tt::Tensor waves = tt::spoken_tone_waves(24, 3);
+  const auto check_range = [&](int64_t first, int64_t n) {
+    const tt::SpokenTones part = tt::spoken_tones(n, 3, first);
+    const tt::Tensor part_waves = tt::spoken_tone_waves(n, 3, first);
+    const auto same = [&](const tt::Tensor& some, const tt::Tensor& whole, int64_t size) {
+      return std::memcmp(some.data<float>(), whole.data<float>() + first * size,
+                         static_cast<size_t>(n * size) * 4) == 0;
+    };
+    CHECK(same(part.features, all.features, kFeatures));
+    CHECK(same(part_waves, waves, tt::kSpokenSamples));
+    for (int64_t i = 0; i < n; ++i)
+      CHECK(part.labels.data<int64_t>()[i] == all.labels.data<int64_t>()[first + i]);
+  };
+  const int threads = tt::thread_count();
+  for (const int count : {1, 2, 3, 7}) {
+    tt::set_thread_count(count);
+    check_range(0, 24);
+    check_range(0, 13);
+    check_range(17, 7);
+    check_range(23, 1);
+  }
+  tt::set_thread_count(threads);
+}
+
+TEST_CASE("spoken tones: features are what the ear hears of the waves") {
+  const tt::SpokenTones s = tt::spoken_tones(10, 4, 100);
+  const tt::Tensor waves = tt::spoken_tone_waves(10, 4, 100);
+  std::vector<float> heard(kFeatures);
+  std::vector<int16_t> wave(tt::kSpokenSamples);
+  for (int64_t i = 0; i < 10; ++i) {
+    const float* from = waves.data<float>() + i * tt::kSpokenSamples;
+    for (size_t k = 0; k < wave.size(); ++k) wave[k] = static_cast<int16_t>(from[k] * 32768);
+    speech::listen(wave.data(), heard.data());
+    CHECK(std::memcmp(heard.data(), s.features.data<float>() + i * kFeatures, kFeatures * 4) == 0);
+  }
+}
+
+TEST_CASE("spoken tones: no two samples and no two seeds are alike") {
+  const std::vector<float> a = tt::spoken_tones(40, 1).features.to_vector<float>();
+  const std::vector<float> b = tt::spoken_tones(40, 2).features.to_vector<float>();
+  for (int64_t i = 0; i < 40; ++i) {
+    const auto sample = [](const std::vector<float>& v, int64_t k) {
+      return std::vector<float>(v.begin() + k * kFeatures, v.begin() + (k + 1) * kFeatures);
+    };
+    CHECK(sample(a, i) != sample(b, i));
+    if (i > 0) CHECK(sample(a, i) != sample(a, i - 1));
+  }
+}
+
+TEST_CASE("spoken tones: a negative count or start is refused, at the caller's line") {
+  for (const auto& [n, first] :
+       {std::pair<int64_t, int64_t>{-1, 0}, {1, -1}, {INT64_MIN, 0}, {0, INT64_MIN}}) {
+    for (const bool waves : {false, true}) {
+      try {
+        waves ? tt::spoken_tone_waves(n, 1, first) : tt::spoken_tones(n, 1, first).features;
+        FAIL("accepted");
+      } catch (const tt::Error& e) {
+        CHECK(e.code() == "TT-DATA-01");
+        CHECK(std::string(e.what()).find("spoken_tones.cpp") != std::string::npos);
+      }
+    }
+  }
+  CHECK(tt::spoken_tones(1, ~uint64_t{0}, INT64_MAX - 1).labels.numel() == 1);  // the last clips there are
+}
+
+TEST_CASE("speech: an unknown word is none of the ten, often nearly one of them") {
+  const auto changes = [](const speech::Word& a, const speech::Word& b) {
+    if (a.size() != b.size()) return size_t{9};
+    size_t count = 0;
+    for (size_t k = 0; k < a.size(); ++k) count += !(a[k] == b[k]);
+    return count;
+  };
+  int near = 0;
+  for (int64_t clip = 0; clip < 3000; ++clip) {
+    sound::Draws draws(1, 2, clip);
+    const speech::Word word = speech::unknown_word(draws);
+    REQUIRE(word.size() >= 2);
+    REQUIRE(word.size() <= 4);
+    CHECK_FALSE(is_known(word));
+    near += std::any_of(speech::words().begin(), speech::words().end(),
+                        [&](const speech::Word& known) { return changes(word, known) == 1; });
+  }
+  CHECK(near > 850);  // a third, and a few by chance
+  CHECK(near < 1250);
+  for (const speech::Word& word : speech::words()) {  // the ten are different words
+    CHECK(std::count(speech::words().begin(), speech::words().end(), word) == 1);
+  }
+}
+
+TEST_CASE("speech: a vowel has its formants, where the speaker's size puts them") {
+  const tt::mel::Fft fft(4096);
+  for (size_t vowel = speech::a; vowel <= speech::r; ++vowel) {
+    for (const double size : {0.85, 1.0, 1.2}) {
+      sound::Samples out(8000, 0);
+      sound::Draws draws(1, 2, 3);
+      const speech::Voice voice{size, 1.0, sound::hertz(100), 0};
+      speech::Sung sung{speech::open, 0, 8000, {}, {}, 0};
+      for (size_t k = 0; k < 3; ++k) {
+        sung.from[k] = sung.to[k] = sound::hertz(speech::kFormants[vowel][k] * size);
+      }
+      speech::Mouth(out, 0, voice, draws).say(sung);
+      std::vector<std::complex<double>> spectrum(out.begin() + 2000, out.begin() + 2000 + 4096);
+      fft(spectrum.data());
+      for (size_t k = 0; k < 3; ++k) {
+        const double hertz = speech::kFormants[vowel][k] * size;
+        const auto bin = static_cast<size_t>(std::lround(hertz * 4096 / 16000));
+        double largest = 0,
+               aside = 0;  // the formant's line, and what is between it and the voice's side line
+        for (size_t d = 0; d < 3; ++d) largest = std::max(largest, std::abs(spectrum[bin + d - 1]));
+        for (size_t d = 11; d < 15; ++d) aside = std::max(aside, std::abs(spectrum[bin + d]));
+        CHECK(largest > 4 * aside);
+      }
+    }
+  }
+}
+
+TEST_CASE("speech: words end before the second does, and silence before and after is silence") {
+  for (int64_t clip = 0; clip < 200; ++clip) {
+    sound::Draws draws(1, 5, clip);
+    const speech::Voice slow{1.0, speech::kSpeedMax, sound::hertz(100), 0};
+    int64_t length = 0;
+    const speech::Word& word = speech::words()[static_cast<size_t>(clip % 10)];
+    const std::vector<speech::Sung> sung = speech::sing(word, slow, draws);
+    for (const speech::Sung& s : sung) length += s.onset_samples + s.vowel_samples;
+    CHECK(length <= speech::kLongest);
+    CHECK(length > 3000);
+    sound::Samples out(tt::kSpokenSamples, 0);
+    const int64_t start = tt::kSpokenSamples - length;
+    speech::Mouth mouth(out, static_cast<size_t>(start), slow, draws);
+    for (const speech::Sung& s : sung) mouth.say(s);
+    CHECK(std::all_of(out.begin(), out.begin() + start, [](int32_t v) { return v == 0; }));
+    CHECK(sound::loudness(out) > 1000);
+    CHECK(*std::max_element(out.begin(), out.end()) < 8 * 32768);
+  }
+}
+
+TEST_CASE("spoken tones: silence is steady, a word is not") {
+  const tt::SpokenTones s = tt::spoken_tones(600, 11);
+  const float* features = s.features.data<float>();
+  double silent = 0, spoken = 0, silences = 0;
+  for (int64_t i = 0; i < 600; ++i) {
+    float low = 1e9f, high = -1e9f;  // of the frames' means
+    for (int64_t frame = 0; frame < tt::kSpokenFrames; ++frame) {
+      float sum = 0;
+      for (int64_t b = 0; b < tt::kSpokenBands; ++b)
+        sum += features[i * kFeatures + frame * tt::kSpokenBands + b];
+      low = std::min(low, sum / tt::kSpokenBands), high = std::max(high, sum / tt::kSpokenBands);
+    }
+    const bool is_silence = s.labels.data<int64_t>()[i] == tt::kSpokenSilence;
+    (is_silence ? silent : spoken) += high - low;
+    silences += is_silence;
+  }
+  CHECK(silent / silences < 0.6);
+  CHECK(spoken / (600 - silences) > 2 * silent / silences);
+}
