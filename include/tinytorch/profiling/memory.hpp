@@ -28,7 +28,7 @@ struct MemoryUse {
 };
 
 struct MemoryPoint {
-  double seconds = 0;  // since the profiler began
+  double seconds = 0;  // since the memory profiler began
   int64_t bytes = 0;   // in use from this moment on
 };
 
@@ -55,6 +55,8 @@ class MemoryProfiler final : public AllocationObserver {
     return replay(device);
   }
 
+  // The block belongs to profiler_->where(), if this thread is the one that the profiler observes, else to
+  // "elsewhere". It becomes live, and an event.
   void allocated(Device device, const void* block, size_t bytes) override {
     const std::string owner = op_observer() == profiler_ ? profiler_->where() : "elsewhere";
     const auto known = owner_index_.try_emplace(owner, static_cast<int32_t>(owners_.size()));
@@ -62,6 +64,8 @@ class MemoryProfiler final : public AllocationObserver {
     live_[block] = known.first->second;
     events_.push_back({device, clock_() - start_, static_cast<int64_t>(bytes), known.first->second});
   }
+  // The block's owner, kBefore of one that was not seen to come, holds that much less. Another block may have the same
+  // address later.
   void freed(Device device, const void* block, size_t bytes) noexcept override {
     const auto found = live_.find(block);
     const int32_t owner = found == live_.end() ? kBefore : found->second;
@@ -73,9 +77,9 @@ class MemoryProfiler final : public AllocationObserver {
   static constexpr int32_t kBefore = 0;  // owner of what was there already
   struct Event {
     Device device;
-    double seconds;
-    int64_t change;
-    int32_t owner;
+    double seconds;  // since it began
+    int64_t change;  // of the bytes in use
+    int32_t owner;   // index into owners_
   };
   using BytesByDevice = std::map<std::pair<DeviceType, int>, int64_t>;
 
@@ -93,6 +97,9 @@ class MemoryProfiler final : public AllocationObserver {
     profiler_ = nullptr;
   }
 
+  // What the device's events say, one after the other, starting from what was in use before. The timeline has a point
+  // for the start and one for each event; the peak is the first of its highest points, and `at_peak` lists who held
+  // memory then, without those who held none, largest first, of equal ones whose first block came earlier.
   MemoryProfile replay(Device device) const {
     MemoryProfile out;
     const auto start = before_.find({device.type, device.index});
