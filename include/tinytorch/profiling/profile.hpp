@@ -81,9 +81,17 @@ struct ProfileRow {
 };
 using ProfileTable = std::vector<ProfileRow>;  // longest first
 
+// Longest first; of equal ones by name, forward first. Not in table_of(), of which there is one for every kind of key.
+inline void sort_rows(ProfileTable& table) {
+  std::sort(table.begin(), table.end(), [](const ProfileRow& a, const ProfileRow& b) {
+    if (a.seconds != b.seconds) return a.seconds > b.seconds;
+    return a.name != b.name ? a.name < b.name : a.backward < b.backward;
+  });
+}
+
 // One row for each name that `key(op)` gives, and of a name one for forward calls and one for backward calls. Every
-// op is a call of its row and adds its own time. Work is added for ops that no other op called. Longest first;
-// of equal ones by name, forward first.
+// op is a call of its row and adds its own time. Work is added for ops that no other op called. In the order
+// of sort_rows().
 template <class Key>
 ProfileTable table_of(const Profile& profile, Key&& key) {
   std::map<std::pair<std::string, bool>, ProfileRow> rows;
@@ -101,8 +109,7 @@ ProfileTable table_of(const Profile& profile, Key&& key) {
     row.backward = name.second;
     table.push_back(std::move(row));
   }
-  std::stable_sort(table.begin(), table.end(),
-                   [](const ProfileRow& a, const ProfileRow& b) { return a.seconds > b.seconds; });
+  sort_rows(table);
   return table;
 }
 

@@ -13,11 +13,10 @@
 #include <cxxabi.h>
 
 #include <cstdlib>
-#include <map>
 #include <optional>
 #include <string>
 #include <tinytorch/backend/cuda/runtime.hpp>
-#include <tinytorch/benchmarking/measure.hpp>
+#include <tinytorch/benchmarking/clock.hpp>
 #include <tinytorch/layers/module.hpp>
 #include <tinytorch/profiling/profile.hpp>
 #include <tinytorch/tensor/graph.hpp>
@@ -31,8 +30,10 @@ class Profiler final : public OpObserver {
   Profiler() { begin(); }
   // Scopes of modules are named by their place in `model`, itself "model".
   explicit Profiler(Module& model) {
-    model.for_each_module(
-        [&](const std::string& path, Module& m) { paths_[&m] = path.empty() ? "model" : path; });
+    model.for_each_module([&](const std::string& path, Module& m) {
+      path_of_[&m] = static_cast<int32_t>(paths_.size());
+      paths_.push_back(path.empty() ? "model" : path);
+    });
     begin();
   }
 
@@ -161,8 +162,9 @@ class Profiler final : public OpObserver {
   }
 
   int32_t new_scope(const char* name, const void* owner) {
-    const auto known = paths_.find(owner);
-    std::string path = known != paths_.end() ? known->second : owner ? readable(name) : name;
+    const auto known = path_of_.find(owner);
+    const bool is_known = known != path_of_.end();
+    std::string path = is_known ? paths_[static_cast<size_t>(known->second)] : owner ? readable(name) : name;
     profile_.scopes.push_back({std::move(path), open_scopes_.back().index, clock_() - start_, 0});
     return static_cast<int32_t>(profile_.scopes.size()) - 1;
   }
@@ -195,15 +197,19 @@ class Profiler final : public OpObserver {
   }
   // Events tell only what passed between two of them: the first on a device is taken for the host's now.
   void mark_beginning(Device device) {
-    if (beginnings_.contains(device.index)) return;
+    for (const Beginning& known : beginnings_) {
+      if (known.device == device.index) return;
+    }
     backend::cuda::Event event(true, device.index);
     event.record();
     event.synchronize();
-    beginnings_.emplace(device.index, Beginning{std::move(event), clock_() - start_});
+    beginnings_.push_back({device.index, std::move(event), clock_() - start_});
   }
   void read(const Timed& timed) {
     OpRecord& op = profile_.ops[static_cast<size_t>(timed.op)];
-    const Beginning& first = beginnings_.at(op.device.index);
+    size_t at = 0;
+    while (beginnings_[at].device != op.device.index) ++at;
+    const Beginning& first = beginnings_[at];
     op.device_seconds = timed.end.milliseconds_since(timed.begin) * 1e-3;
     op.device_start = first.seconds + timed.begin.milliseconds_since(first.event) * 1e-3;
   }
@@ -230,6 +236,7 @@ class Profiler final : public OpObserver {
   }
 
   struct Beginning {
+    int device;
     backend::cuda::Event event;
     double seconds;  // since the profile began, when the event was reached
   };
@@ -237,12 +244,13 @@ class Profiler final : public OpObserver {
   benchmarking::SteadyClock clock_;
   double start_ = 0;
   Profile profile_;
-  std::unordered_map<const void*, std::string> paths_;
+  std::vector<std::string> paths_;                    // of the model's modules
+  std::unordered_map<const void*, int32_t> path_of_;  // a module's, as an index into paths_
   std::vector<int32_t> open_ops_;
   std::vector<Timed> timed_of_open_, timed_;
-  std::map<int, Beginning> beginnings_;  // by device
+  std::vector<Beginning> beginnings_;  // one for each device
   std::vector<OpenScope> open_scopes_;
-  std::unordered_map<const Node*, int32_t> forward_scopes_;
+  std::unordered_map<const void*, int32_t> forward_scopes_;  // by node: where the call that made it ran
   std::vector<int32_t> backward_scopes_;
   std::optional<Observing> observing_;
 };
