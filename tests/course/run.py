@@ -133,7 +133,8 @@ def prove_whole(modules, device, folder, shop):
 
 
 # Folders of include/tinytorch that a module brings; the library of a prefix has no others.
-BRINGS = {"01": ["core", "backend", "tensor"], "02": ["autograd"], "03": ["io", "data", "layers"], "04": ["transformer"]}
+BRINGS = {"01": ["core", "backend", "tensor"], "02": ["autograd"], "03": ["io", "data", "layers"], "04": ["transformer"],
+          "05": ["benchmarking", "profiling"]}
 
 
 def prove_prefix(module, folder, build):

@@ -114,7 +114,7 @@ class Starting(Clone):
         self.assertIn("// mine", (self.modules / STRIDES).read_text())
 
     def test_modules_that_are_not_released_say_so(self):
-        self.assertIn("not yet released", self.tt("start", "05_profiling", code=2))
+        self.assertIn("not yet released", self.tt("start", "06_acceleration", code=2))
         self.assertIn("no module 99", self.tt("start", "99", code=2))
 
 

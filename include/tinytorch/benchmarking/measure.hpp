@@ -5,20 +5,13 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
+#include <tinytorch/benchmarking/clock.hpp>
 #include <tinytorch/benchmarking/schedule.hpp>
 #include <tinytorch/benchmarking/statistics.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::benchmarking {
-
-// Seconds on the monotonic clock. A function object, so that tests can bring a clock of their own.
-struct SteadyClock {
-  double operator()() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  }
-};
 
 // Seconds that each of `calls` calls of f took.
 template <class F, class Clock = SteadyClock>

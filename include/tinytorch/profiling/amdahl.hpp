@@ -1,6 +1,5 @@
 // Amdahl's law: what the whole gains when a part of it becomes faster, and whether it did.
-//
-//   speedup = 1 / ((1 - share) + share / factor)         bound: factor without end, 1 / (1 - share)
+// What is left alone takes as long as before, so it alone bounds the gain.
 // Source: Amdahl, "Validity of the single processor approach", AFIPS 1967.
 #pragma once
 
@@ -10,8 +9,11 @@
 
 namespace tinytorch::inline TT_BUILD::profiling {
 
-// `share` of the time, from 0 to 1, becomes `factor` times as fast; the rest stays.
-inline double amdahl_speedup(double share, double factor) { return 1 / ((1 - share) + share / factor); }
+// What the whole gains if `share` of its time, from 0 to 1, becomes `factor` times as fast; the rest stays.
+inline double amdahl_speedup(double share, double factor) {
+  return 1 / ((1 - share) + share / factor);  // the old time is 1, the new one the sum of both parts
+}
+// The same if that part took no time at all.
 inline double amdahl_bound(double share) {
   return share < 1 ? 1 / (1 - share) : std::numeric_limits<double>::infinity();
 }
@@ -34,6 +36,8 @@ struct AmdahlCheck {
   double rest_seconds = 0;
 };
 
+// Shares are of the whole's time, `seconds` of a profile, in which the time between ops is contained. A part that takes
+// no time any more became infinitely faster. TT-PROF-01 where no op of that name took time before.
 inline AmdahlCheck check_amdahl(const Profile& before, const Profile& after, const std::string& op) {
   const double part = seconds_in(by_op(before), op), part_after = seconds_in(by_op(after), op);
   if (!(part > 0)) fail("TT-PROF-01", "check_amdahl: no op is called '" + op + "' in the profile before");

@@ -5,7 +5,11 @@
 
 namespace tinytorch::inline TT_BUILD::profiling {
 
-// Sums the FLOPs and bytes that primitives state. Ops that another op calls are part of what that one states.
+// Sums the FLOPs and bytes of what it observes, and counts how many ops that were. Each op begins with before() and
+// ends with after(), which tells its cost, or with failed(), if it threw; work that is no op begins with
+// begin_work() and ends with end_work().
+//   What runs inside of an op or of such work is part of the cost that the outer one states: only the outermost
+//   counts. One that failed was no work, whatever ran inside of it.
 class CostCounter final : public OpObserver {
  public:
   void before(const PrimitiveBase&, const Tensors&) override { ++depth_; }
@@ -15,9 +19,10 @@ class CostCounter final : public OpObserver {
   void failed(const PrimitiveBase&) override { --depth_; }
 
   Cost total() const { return total_; }
-  int64_t ops() const { return ops_; }
+  int64_t ops() const { return ops_; }  // outermost ones
 
  private:
+  // The innermost that is open has ended.
   void end(Cost cost) {
     if (--depth_ > 0) return;
     total_.flops += cost.flops;
@@ -25,12 +30,13 @@ class CostCounter final : public OpObserver {
     ops_ += 1;
   }
 
-  int depth_ = 0;
+  int depth_ = 0;  // how many have begun and not ended
   Cost total_;
   int64_t ops_ = 0;
 };
 
-// The work of one call of f.
+// The work of one call of f, and of nothing before or after it. Who observed before does so again afterwards, also
+// if f throws (Observing sees to that).
 template <class F>
 Cost count_cost(F&& f) {
   CostCounter counter;

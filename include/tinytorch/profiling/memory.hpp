@@ -10,8 +10,6 @@
 #pragma once
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <string>
 #include <tinytorch/backend/cuda/runtime.hpp>
 #include <tinytorch/core/allocation_observer.hpp>
@@ -28,7 +26,7 @@ struct MemoryUse {
 };
 
 struct MemoryPoint {
-  double seconds = 0;  // since the profiler began
+  double seconds = 0;  // since the memory profiler began
   int64_t bytes = 0;   // in use from this moment on
 };
 
@@ -44,7 +42,7 @@ struct MemoryProfile {
 class MemoryProfiler final : public AllocationObserver {
  public:
   explicit MemoryProfiler(const Profiler& profiler)
-      : profiler_(&profiler), start_(clock_()), before_(bytes_now()), outer_(observe_allocations(this)) {}
+      : profiler_(&profiler), start_(clock_()), before_(in_use_now()), outer_(observe_allocations(this)) {}
   ~MemoryProfiler() override { stop(); }
   MemoryProfiler(const MemoryProfiler&) = delete;
   MemoryProfiler& operator=(const MemoryProfiler&) = delete;
@@ -55,13 +53,18 @@ class MemoryProfiler final : public AllocationObserver {
     return replay(device);
   }
 
+  // The block belongs to profiler_->where(), if this thread is the one that the profiler observes, else to
+  // "elsewhere". It becomes live, and an event.
   void allocated(Device device, const void* block, size_t bytes) override {
     const std::string owner = op_observer() == profiler_ ? profiler_->where() : "elsewhere";
-    const auto known = owner_index_.try_emplace(owner, static_cast<int32_t>(owners_.size()));
-    if (known.second) owners_.push_back(owner);
-    live_[block] = known.first->second;
-    events_.push_back({device, clock_() - start_, static_cast<int64_t>(bytes), known.first->second});
+    size_t known = 0;
+    while (known < owners_.size() && owners_[known] != owner) ++known;
+    if (known == owners_.size()) owners_.push_back(owner);
+    live_[block] = static_cast<int32_t>(known);
+    events_.push_back({device, clock_() - start_, static_cast<int64_t>(bytes), static_cast<int32_t>(known)});
   }
+  // The block's owner, kBefore of one that was not seen to come, holds that much less. Another block may have the same
+  // address later.
   void freed(Device device, const void* block, size_t bytes) noexcept override {
     const auto found = live_.find(block);
     const int32_t owner = found == live_.end() ? kBefore : found->second;
@@ -73,18 +76,28 @@ class MemoryProfiler final : public AllocationObserver {
   static constexpr int32_t kBefore = 0;  // owner of what was there already
   struct Event {
     Device device;
-    double seconds;
-    int64_t change;
-    int32_t owner;
+    double seconds;  // since it began
+    int64_t change;  // of the bytes in use
+    int32_t owner;   // index into owners_
   };
-  using BytesByDevice = std::map<std::pair<DeviceType, int>, int64_t>;
+  struct InUse {
+    Device device;
+    int64_t bytes;
+  };
 
-  static BytesByDevice bytes_now() {
-    BytesByDevice bytes;
-    bytes[{DeviceType::cpu, 0}] = static_cast<int64_t>(allocator_stats().current);
-    for (int i = 0; i < backend::cuda::device_count(); ++i)
-      bytes[{DeviceType::cuda, i}] = static_cast<int64_t>(backend::cuda::memory_stats(i).current);
-    return bytes;
+  static std::vector<InUse> in_use_now() {
+    std::vector<InUse> all{{cpu, static_cast<int64_t>(allocator_stats().current)}};
+    for (int i = 0; i < backend::cuda::device_count(); ++i) {
+      const Device device{DeviceType::cuda, i};
+      all.push_back({device, static_cast<int64_t>(backend::cuda::memory_stats(i).current)});
+    }
+    return all;
+  }
+  int64_t in_use_before(Device device) const {
+    for (const InUse& use : before_) {
+      if (use.device == device) return use.bytes;
+    }
+    return 0;
   }
 
   void stop() {
@@ -93,10 +106,12 @@ class MemoryProfiler final : public AllocationObserver {
     profiler_ = nullptr;
   }
 
+  // What the device's events say, one after the other, starting from what was in use before. The timeline has a point
+  // for the start and one for each event; the peak is the first of its highest points, and `at_peak` lists who held
+  // memory then, without those who held none, largest first, of equal ones by name.
   MemoryProfile replay(Device device) const {
     MemoryProfile out;
-    const auto start = before_.find({device.type, device.index});
-    out.before = start == before_.end() ? 0 : start->second;
+    out.before = in_use_before(device);
     out.current = out.peak = out.before;
     out.timeline.push_back({0, out.before});
     for (const Event& event : events_) {
@@ -112,8 +127,9 @@ class MemoryProfiler final : public AllocationObserver {
     for (size_t i = 0; i < owners_.size(); ++i) {
       if (held[i] != 0) out.at_peak.push_back({owners_[i], held[i]});
     }
-    std::stable_sort(out.at_peak.begin(), out.at_peak.end(),
-                     [](const MemoryUse& a, const MemoryUse& b) { return a.bytes > b.bytes; });
+    std::sort(out.at_peak.begin(), out.at_peak.end(), [](const MemoryUse& a, const MemoryUse& b) {
+      return a.bytes != b.bytes ? a.bytes > b.bytes : a.owner < b.owner;
+    });
     return out;
   }
   // What each owner held after the first `count` events of the device.
@@ -132,10 +148,9 @@ class MemoryProfiler final : public AllocationObserver {
   const Profiler* profiler_;
   benchmarking::SteadyClock clock_;
   double start_;
-  BytesByDevice before_;
+  std::vector<InUse> before_;
   std::vector<std::string> owners_{"in use before"};
-  std::unordered_map<std::string, int32_t> owner_index_;
-  std::unordered_map<const void*, int32_t> live_;
+  std::unordered_map<const void*, int32_t> live_;  // owners of the blocks that are in use
   std::vector<Event> events_;
   AllocationObserver* outer_;  // the last member: events may arrive from here on
 };

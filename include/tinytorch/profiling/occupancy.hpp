@@ -55,6 +55,18 @@ struct Occupancy {
   std::string limit;  // "threads", "blocks", "registers" or "shared memory": the first that is used up
 };
 
+// The blocks of a kernel that fit on a multiprocessor at once. Each resource alone allows so many:
+//   threads        a block takes whole warps of 32 threads, out of sm.warps
+//   blocks         sm.blocks, however small they are
+//   registers      a warp takes 32 times what a thread needs, rounded up to a multiple of 256. There are 65,536, of
+//                  which each of four schedulers hands a quarter to whole warps; the warps that find place on
+//                  the four together are shared out among blocks. No block at all fits if a thread needs more
+//                  than 255, or if the warps of one block, rounded up to a multiple of four, need more than all.
+//                  A kernel that needs none is not limited.
+//   shared memory  a block takes its bytes and sm.shared_of_system, rounded up to a multiple of sm.shared_unit, out of
+//                  sm.shared_bytes. What takes none is not limited.
+// The scarcest decides; of equal ones `limit` is the first in this list. TT-PROF-03 for needs that no launch has: less
+// than 1 or more than 1024 threads, or a negative number.
 inline Occupancy occupancy_of(const KernelNeeds& kernel, const MultiprocessorLimits& sm) {
   const auto up = [](int n, int unit) { return (n + unit - 1) / unit * unit; };
   if (kernel.threads < 1 || kernel.threads > 1024 || kernel.registers < 0 || kernel.shared_bytes < 0) {
@@ -64,8 +76,6 @@ inline Occupancy occupancy_of(const KernelNeeds& kernel, const MultiprocessorLim
   const int registers_per_warp = up(kernel.registers * 32, 256);
   const int shared = up(kernel.shared_bytes + sm.shared_of_system, sm.shared_unit);
   constexpr int kPlenty = 1 << 20, kSchedulers = 4, kSchedulerRegisters = 16384;
-  // Each of the four schedulers hands out a quarter of the registers, to whole warps. A launch is refused as if
-  // a block had warps on all four.
   const int registers =
       registers_per_warp == 0 ? kPlenty : kSchedulerRegisters / registers_per_warp * kSchedulers;
   const bool fits = registers_per_warp * up(warps, kSchedulers) <= kSchedulers * kSchedulerRegisters;

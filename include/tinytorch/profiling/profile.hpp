@@ -30,13 +30,15 @@ struct OpRecord {
   bool backward = false;
   double start = 0;  // since the profile began
   double seconds = 0;
-  double device_start = 0, device_seconds = 0;         // on the CPU the same as start and seconds
-  double inner_seconds = 0, inner_device_seconds = 0;  // of the ops it called
+  double device_start = 0, device_seconds = 0;  // on the CPU the same as start and seconds
+  double inner_seconds = 0,
+         inner_device_seconds = 0;  // of the ops it called itself, with all that these called
   Cost cost;
   std::vector<Shape> inputs;  // undefined operands as []
   DType dtype = DType::f32;   // of the first output
   Device device;
 
+  // What the device was busy with it alone. Clocks may disagree by a little: never below 0.
   double self_seconds() const { return std::max(0.0, device_seconds - inner_device_seconds); }
 };
 
@@ -79,7 +81,17 @@ struct ProfileRow {
 };
 using ProfileTable = std::vector<ProfileRow>;  // longest first
 
-// `key(op)` names the line an op belongs to; forward and backward calls have lines of their own.
+// Longest first; of equal ones by name, forward first. Not in table_of(), of which there is one for every kind of key.
+inline void sort_rows(ProfileTable& table) {
+  std::sort(table.begin(), table.end(), [](const ProfileRow& a, const ProfileRow& b) {
+    if (a.seconds != b.seconds) return a.seconds > b.seconds;
+    return a.name != b.name ? a.name < b.name : a.backward < b.backward;
+  });
+}
+
+// One row for each name that `key(op)` gives, and of a name one for forward calls and one for backward calls. Every
+// op is a call of its row and adds its own time. Work is added for ops that no other op called. In the order
+// of sort_rows().
 template <class Key>
 ProfileTable table_of(const Profile& profile, Key&& key) {
   std::map<std::pair<std::string, bool>, ProfileRow> rows;
@@ -97,8 +109,7 @@ ProfileTable table_of(const Profile& profile, Key&& key) {
     row.backward = name.second;
     table.push_back(std::move(row));
   }
-  std::stable_sort(table.begin(), table.end(),
-                   [](const ProfileRow& a, const ProfileRow& b) { return a.seconds > b.seconds; });
+  sort_rows(table);
   return table;
 }
 

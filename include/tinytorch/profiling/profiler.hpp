@@ -13,11 +13,10 @@
 #include <cxxabi.h>
 
 #include <cstdlib>
-#include <map>
 #include <optional>
 #include <string>
 #include <tinytorch/backend/cuda/runtime.hpp>
-#include <tinytorch/benchmarking/measure.hpp>
+#include <tinytorch/benchmarking/clock.hpp>
 #include <tinytorch/layers/module.hpp>
 #include <tinytorch/profiling/profile.hpp>
 #include <tinytorch/tensor/graph.hpp>
@@ -31,8 +30,10 @@ class Profiler final : public OpObserver {
   Profiler() { begin(); }
   // Scopes of modules are named by their place in `model`, itself "model".
   explicit Profiler(Module& model) {
-    model.for_each_module(
-        [&](const std::string& path, Module& m) { paths_[&m] = path.empty() ? "model" : path; });
+    model.for_each_module([&](const std::string& path, Module& m) {
+      path_of_[&m] = static_cast<int32_t>(paths_.size());
+      paths_.push_back(path.empty() ? "model" : path);
+    });
     begin();
   }
 
@@ -74,10 +75,11 @@ class Profiler final : public OpObserver {
     if (const auto& state = outputs[0].impl()->grad_state; state && state->producer)
       forward_scopes_[state->producer.get()] = record->scope;
   }
-  // It stays in the profile, without time and work.
+  // The innermost op threw. It stays in the profile, without time and work. Nothing happens for one that began
+  // before the profiler.
   void failed(const PrimitiveBase&) override {
     if (open_ops_.empty()) return;
-    if (has_events(open_ops_.back())) timed_of_open_.pop_back();
+    drop_events(open_ops_.back());
     open_ops_.pop_back();
   }
   void begin_work(const char* name, Device device) override {
@@ -88,14 +90,20 @@ class Profiler final : public OpObserver {
   }
   void end_work(Cost cost) override { end_op(cost); }
 
+  // A scope begins, and new_scope() makes its record. Only where the innermost open scope has the same owner, and
+  // there is one, it is the same span twice (operator() and then forward(x, more)): it shares that one's record,
+  // which ends with the outer of the two.
   void enter(const char* name, const void* owner) override {
-    const bool again = owner && owner == open_scopes_.back().owner;  // operator() and then forward(x, more)
+    const bool again = owner && owner == open_scopes_.back().owner;
     open_scopes_.push_back({again ? open_scopes_.back().index : new_scope(name, owner), owner, !again});
   }
+  // The innermost scope ends (close_scopes() leaves so many open). The whole, which is the first, stays open.
   void leave() override {
     if (open_scopes_.size() > 1) close_scopes(open_scopes_.size() - 1);
   }
 
+  // Until end_backward(), ops compute the derivative of the call that made `node`: they belong to the scope of that
+  // call, or, if it was not seen, to the innermost open scope. These spans nest, too.
   void begin_backward(const Node& node) override {
     const auto found = forward_scopes_.find(&node);
     backward_scopes_.push_back(found == forward_scopes_.end() ? open_scopes_.back().index : found->second);
@@ -104,9 +112,9 @@ class Profiler final : public OpObserver {
 
  private:
   struct OpenScope {
-    int32_t index;
+    int32_t index;  // into profile_.scopes
     const void* owner;
-    bool owns_record;
+    bool owns_record;  // and ends it
   };
   struct Timed {  // on a GPU
     int32_t op;
@@ -120,19 +128,21 @@ class Profiler final : public OpObserver {
     observing_.emplace(*this);
   }
 
-  // The clock is read last here, and first at the end: an op's time holds little of the profiler's own.
+  // An op begins: its record, with scope, parent and direction, goes to the end of profile_.ops, and its index to the
+  // end of open_ops_, the ops that have begun and not ended. open_events(device, index) is for a GPU. The clock
+  // is read last here, and first at the end: an op's time holds little of the profiler's own.
   void begin_op(OpRecord record) {
     const auto index = static_cast<int32_t>(profile_.ops.size());
     record.scope = scope_of_next_op();
     record.parent = open_ops_.empty() ? -1 : open_ops_.back();
     record.backward = !backward_scopes_.empty();
-    if (std::optional<Timed> timed = event_pair(record.device, index))
-      timed_of_open_.push_back(std::move(*timed));
+    open_events(record.device, index);
     open_ops_.push_back(index);
     profile_.ops.push_back(std::move(record));
     profile_.ops.back().start = clock_() - start_;
   }
-  // Null for one that began before the profiler.
+  // The innermost op ends: its times, on the device the host's until close_events() brings better ones, and its
+  // cost. Returns its record; null for an op that began before the profiler.
   OpRecord* end_op(Cost cost) {
     const double now = clock_() - start_;
     if (open_ops_.empty()) return nullptr;
@@ -141,23 +151,20 @@ class Profiler final : public OpObserver {
     record.seconds = record.device_seconds = now - record.start;
     record.device_start = record.start;
     record.cost = cost;
-    if (has_events(index)) {
-      timed_of_open_.back().end.record();
-      timed_.push_back(std::move(timed_of_open_.back()));
-      timed_of_open_.pop_back();
-    }
+    close_events(index);
     open_ops_.pop_back();
     return &record;
   }
-  bool has_events(int32_t op) const { return !timed_of_open_.empty() && timed_of_open_.back().op == op; }
 
+  // Of the innermost derivative that is being computed, else the innermost open one.
   int32_t scope_of_next_op() const {
     return backward_scopes_.empty() ? open_scopes_.back().index : backward_scopes_.back();
   }
 
   int32_t new_scope(const char* name, const void* owner) {
-    const auto known = paths_.find(owner);
-    std::string path = known != paths_.end() ? known->second : owner ? readable(name) : name;
+    const auto known = path_of_.find(owner);
+    const bool is_known = known != path_of_.end();
+    std::string path = is_known ? paths_[static_cast<size_t>(known->second)] : owner ? readable(name) : name;
     profile_.scopes.push_back({std::move(path), open_scopes_.back().index, clock_() - start_, 0});
     return static_cast<int32_t>(profile_.scopes.size()) - 1;
   }
@@ -169,32 +176,45 @@ class Profiler final : public OpObserver {
     }
   }
 
-  std::optional<Timed> event_pair(Device device, int32_t op) {
+  void open_events(Device device, int32_t op) {
     if constexpr (backend::cuda::is_built()) {
-      if (device.is_cuda() && !backend::cuda::is_capturing()) {
-        mark_beginning(device);
-        Timed timed{op, backend::cuda::Event(true, device.index), backend::cuda::Event(true, device.index)};
-        timed.begin.record();
-        return timed;
-      }
+      if (!device.is_cuda() || backend::cuda::is_capturing()) return;
+      mark_beginning(device);
+      Timed timed{op, backend::cuda::Event(true, device.index), backend::cuda::Event(true, device.index)};
+      timed.begin.record();
+      timed_of_open_.push_back(std::move(timed));
     }
-    return std::nullopt;
+  }
+  bool has_events(int32_t op) const { return !timed_of_open_.empty() && timed_of_open_.back().op == op; }
+  void close_events(int32_t op) {
+    if (!has_events(op)) return;
+    timed_of_open_.back().end.record();
+    timed_.push_back(std::move(timed_of_open_.back()));
+    timed_of_open_.pop_back();
+  }
+  void drop_events(int32_t op) {
+    if (has_events(op)) timed_of_open_.pop_back();
   }
   // Events tell only what passed between two of them: the first on a device is taken for the host's now.
   void mark_beginning(Device device) {
-    if (beginnings_.contains(device.index)) return;
+    for (const Beginning& known : beginnings_) {
+      if (known.device == device.index) return;
+    }
     backend::cuda::Event event(true, device.index);
     event.record();
     event.synchronize();
-    beginnings_.emplace(device.index, Beginning{std::move(event), clock_() - start_});
+    beginnings_.push_back({device.index, std::move(event), clock_() - start_});
   }
   void read(const Timed& timed) {
     OpRecord& op = profile_.ops[static_cast<size_t>(timed.op)];
-    const Beginning& first = beginnings_.at(op.device.index);
+    size_t at = 0;
+    while (beginnings_[at].device != op.device.index) ++at;
+    const Beginning& first = beginnings_[at];
     op.device_seconds = timed.end.milliseconds_since(timed.begin) * 1e-3;
     op.device_start = first.seconds + timed.begin.milliseconds_since(first.event) * 1e-3;
   }
 
+  // Gives each op the time of the ops that it called itself: `inner_seconds` and `inner_device_seconds`.
   void add_to_callers() {
     for (const OpRecord& op : profile_.ops) {
       if (op.parent < 0) continue;
@@ -216,6 +236,7 @@ class Profiler final : public OpObserver {
   }
 
   struct Beginning {
+    int device;
     backend::cuda::Event event;
     double seconds;  // since the profile began, when the event was reached
   };
@@ -223,12 +244,13 @@ class Profiler final : public OpObserver {
   benchmarking::SteadyClock clock_;
   double start_ = 0;
   Profile profile_;
-  std::unordered_map<const void*, std::string> paths_;
+  std::vector<std::string> paths_;                    // of the model's modules
+  std::unordered_map<const void*, int32_t> path_of_;  // a module's, as an index into paths_
   std::vector<int32_t> open_ops_;
   std::vector<Timed> timed_of_open_, timed_;
-  std::map<int, Beginning> beginnings_;  // by device
+  std::vector<Beginning> beginnings_;  // one for each device
   std::vector<OpenScope> open_scopes_;
-  std::unordered_map<const Node*, int32_t> forward_scopes_;
+  std::unordered_map<const void*, int32_t> forward_scopes_;  // by node: where the call that made it ran
   std::vector<int32_t> backward_scopes_;
   std::optional<Observing> observing_;
 };

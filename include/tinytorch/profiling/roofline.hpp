@@ -1,10 +1,9 @@
 // The roofline: how fast a piece of work can be on a machine, given how many FLOPs it does per byte it moves.
 //
-//   attainable(I) = min(peak, I * bandwidth)      I: intensity, FLOP per byte
-// Left of the ridge, I = peak / bandwidth, memory is the limit; right of it arithmetic is. Work so small that
-// starting it takes longer than doing it has neither limit, but overhead. Source: Williams, Waterman,
-// Patterson, "Roofline: an insightful visual performance model", CACM 2009; the third class is this
-// project's.
+// Work of few FLOPs per byte waits for memory: the more FLOPs, the faster, up to the ridge, from where on
+// arithmetic is the limit. Work so small that starting it takes longer than doing it has neither limit, but
+// overhead. Source: Williams, Waterman, Patterson, "Roofline: an insightful visual performance model", CACM
+// 2009; the third class is this project's.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +19,11 @@ struct Ceilings {
   double seconds_per_op = 0;    // of an op that does next to nothing
   std::string device;           // "AMD EPYC 9B14, 2 threads"
 
+  // The intensity at which memory and arithmetic take the same time.
   double ridge() const { return flops_per_second / bytes_per_second; }  // FLOP per byte
 };
 
-// FLOP/s at an intensity of `intensity` FLOP per byte.
+// FLOP/s that the machine can reach at best in work of `intensity` FLOP per byte.
 inline double attainable(double intensity, const Ceilings& c) {
   return std::min(c.flops_per_second, intensity * c.bytes_per_second);
 }
@@ -40,7 +40,9 @@ inline const char* name_of(Limit limit) {
   return kNames[static_cast<int>(limit)];
 }
 
-// What limits `calls` calls that do so much together.
+// What limits `calls` calls that do `cost` together: overhead, if the floor of one call is shorter than an op that does
+// next to nothing; else whichever of arithmetic and memory takes longer. On the ridge it is memory. No calls and
+// no work are overhead.
 inline Limit limit_of(Cost cost, int64_t calls, const Ceilings& c) {
   const double each = calls > 0 ? floor_seconds(cost, c) / static_cast<double>(calls) : 0;
   if (each < c.seconds_per_op) return Limit::overhead;

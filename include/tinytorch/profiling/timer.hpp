@@ -25,6 +25,7 @@ struct TimingOptions {
   double seconds = 0.3;              // to measure for, about
   int64_t fewest = 11, most = 1000;  // calls
   bool cold = false;
+  size_t flush_bytes = 0;  // written before each cold call; 0: twice the largest cache
   benchmarking::WarmUpOptions warm_up{.seconds_limit = 1};
 };
 
@@ -35,17 +36,21 @@ struct Timing {
   bool settled = false;                  // the warm-up ended because times had become steady
 };
 
-// Measures one span after the other on one device. On a GPU, reading waits for it.
+// Measures one span after the other on one device: `clock_` on the CPU; on a GPU, which has `events_`, one event
+// is recorded in the stream on either side.
+template <class Clock = benchmarking::SteadyClock>
 class Stopwatch {
  public:
-  explicit Stopwatch(Device device) {
+  explicit Stopwatch(Device device, Clock clock = {}) : clock_(std::move(clock)) {
     if (device.is_cuda()) events_.emplace(Events{device});
   }
+  // A span begins; one that began before is forgotten.
   void start() {
     if (events_) return events_->begin.record();
     start_ = clock_();
   }
-  double stop() {  // seconds since start()
+  // Seconds since the last start(). On a GPU it waits for the second event.
+  double stop() {
     if (!events_) return clock_() - start_;
     events_->end.record();
     return events_->end.milliseconds_since(events_->begin) * 1e-3;
@@ -56,7 +61,7 @@ class Stopwatch {
     explicit Events(Device device) : begin(true, device.index), end(true, device.index) {}
     backend::cuda::Event begin, end;
   };
-  benchmarking::SteadyClock clock_;
+  Clock clock_;
   double start_ = 0;
   std::optional<Events> events_;
 };
@@ -70,10 +75,11 @@ inline size_t last_cache_bytes(Device device) {
   return size_t{64} << 20;
 }
 
-// Writes twice the last cache, so that what was in it is gone.
+// A block of memory as large as twice the largest cache, or `bytes`: after it was written, nothing else is in there.
 class CacheFlush {
  public:
-  explicit CacheFlush(Device device) : device_(device), bytes_(2 * last_cache_bytes(device)) {
+  explicit CacheFlush(Device device, size_t bytes = 0)
+      : device_(device), bytes_(bytes > 0 ? bytes : 2 * last_cache_bytes(device)) {
     block_ = device.is_cuda() ? backend::cuda::allocate(bytes_, device.index)
                               : HostAllocator::instance().allocate(bytes_);
   }
@@ -87,6 +93,7 @@ class CacheFlush {
   CacheFlush(const CacheFlush&) = delete;
   CacheFlush& operator=(const CacheFlush&) = delete;
 
+  // Writes every byte of the block.
   void operator()() {
     ++value_;
     if (device_.is_cuda()) return backend::cuda::fill_bytes(block_, value_, bytes_, device_.index);
@@ -102,11 +109,18 @@ class CacheFlush {
   unsigned char value_ = 0;
 };
 
-template <class F>
-Timing time_on(Device device, F&& f, const TimingOptions& options = {}) {
-  Stopwatch watch(device);
+// How long f() takes on the device.
+//   1  overhead: the median of 101 spans in which nothing happens
+//   2  calls to warm up, by benchmarking::warm_up with this clock; none of their times is reported
+//   3  as many calls as benchmarking::calls_within says for the warm-up's median, each in a span of its own:
+//      `seconds` holds all of them, in order
+//   4  their median and its interval: statistics::bootstrap_median with 1000 draws
+// Cold: each call, also to warm up, comes after a flush, which is no part of its span.
+template <class F, class Clock = benchmarking::SteadyClock>
+Timing time_on(Device device, F&& f, const TimingOptions& options = {}, Clock clock = {}) {
+  Stopwatch watch(device, clock);
   std::optional<CacheFlush> flush;
-  if (options.cold) flush.emplace(device);
+  if (options.cold) flush.emplace(device, options.flush_bytes);
   const auto once = [&](auto&& call) {
     if (flush) (*flush)();
     watch.start();
@@ -120,7 +134,7 @@ Timing time_on(Device device, F&& f, const TimingOptions& options = {}) {
     empty.push_back(watch.stop());
   }
   t.overhead = statistics::median(empty);
-  const auto warm = benchmarking::warm_up([&] { once(f); }, options.warm_up);
+  const auto warm = benchmarking::warm_up([&] { once(f); }, options.warm_up, clock);
   t.settled = warm.settled;
   const int64_t calls =
       benchmarking::calls_within(options.seconds, warm.median, options.fewest, options.most);

@@ -20,6 +20,7 @@ inline std::string json_number(double x) {
   return text;
 }
 
+// A complete event. `line` is the row of the picture; `arguments` the members of an object, which a click shows.
 inline std::string trace_event(const std::string& name, const char* category, const char* line, double start,
                                double seconds, const std::string& arguments) {
   return R"({"name":)" + to_json_string(name) + R"(,"cat":")" + category + R"(","ph":"X","pid":1,"tid":")" +
@@ -29,6 +30,13 @@ inline std::string trace_event(const std::string& name, const char* category, co
 
 }  // namespace detail
 
+// {"displayTimeUnit":"ms","traceEvents":[ ... ]} with an event for
+//   each scope but the whole   its path; category "scope", line "program", no arguments
+//   each op                    its name; category "op", line "program", the host's times; arguments "flops", "bytes",
+//                              "inputs" (the shapes, "[2, 3] []"), "module" (the path of its scope) and "pass"
+//                              ("forward" or "backward")
+//   each op on a GPU           one more: category "kernel", line "gpu", the device's times, the same arguments
+// in the order of the profile, an op's two events together. Names are strings of JSON (to_json_string), times microseconds.
 inline std::string chrome_trace(const Profile& profile) {
   std::string out = R"({"displayTimeUnit":"ms","traceEvents":[)";
   const char* separator = "\n";

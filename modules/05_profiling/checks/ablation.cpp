@@ -1,0 +1,153 @@
+#include <support/check.hpp>
+#include <tinytorch/profiling/ablation.hpp>
+
+using namespace course;
+using namespace profiling;
+
+namespace {
+
+// A machine whose time passes only here. A step takes what `length` says of the switches that are on, times how slow
+// the machine is by now.
+struct Machine {
+  std::vector<bool> on;
+  std::function<double(const std::vector<bool>&)> length;
+  double now = 0, slower_by = 0;  // per step
+  std::vector<std::vector<bool>> steps;
+
+  void step() {
+    steps.push_back(on);
+    now += length(on) * (1 + slower_by * static_cast<double>(steps.size()));
+  }
+  std::vector<Optimization> optimizations(const std::vector<std::string>& names) {
+    on.assign(names.size(), false);
+    std::vector<Optimization> all;
+    for (size_t i = 0; i < names.size(); ++i)
+      all.push_back({names[i], [this, i](bool value) { on[i] = value; }});
+    return all;
+  }
+  Ablation run(const std::vector<std::string>& names, const AblationOptions& options) {
+    return ablate(
+        optimizations(names), [this] { step(); }, options, [this] { return now; });
+  }
+};
+
+using Names = std::vector<std::string>;
+Names names_of(const Ablation& a) {
+  Names names;
+  for (const AblationRow& row : a.rows) names.push_back(row.name);
+  return names;
+}
+// 12 s; `a` takes 6 off, `b` halves what is left, `c` does nothing.
+double three(const std::vector<bool>& on) { return (12 - (on[0] ? 6 : 0)) * (on[1] ? 0.5 : 1); }
+std::string setting(const std::vector<bool>& on) {
+  std::string text;
+  for (const bool o : on) text += o ? '1' : '0';
+  return text;
+}
+void expect_close_to(const std::string& what, double got, double want, const std::string& guess = "") {
+  expect(what + ": " + shown(want) + ", got " + shown(got), std::abs(got - want) <= 1e-9 * want, guess);
+}
+
+}  // namespace
+
+TEST_CASE("5.9 what is measured: none, each alone, all but each, all") {
+  Machine m{.length = three};
+  expect_equal("rows for a, b, c", names_of(m.run({"a", "b", "c"}, {.blocks = 1})),
+               Names{"none", "a", "b", "c", "all but a", "all but b", "all but c", "all"});
+  Machine two{.length = [](const auto&) { return 1.0; }};
+  expect_equal("rows for a, b, of which `all but a` is b", names_of(two.run({"a", "b"}, {.blocks = 1})),
+               Names{"none", "a", "b", "all"});
+  Machine one{.length = [](const auto&) { return 1.0; }};
+  expect_equal("rows for a, which is all there is", names_of(one.run({"a"}, {.blocks = 1})),
+               Names{"none", "a"});
+  expect_throws("TT-PROF-05", "ablate of nothing", [] { ablate({}, [] {}); });
+}
+
+TEST_CASE("5.9 each row has its own setting, and the speed that this has over none") {
+  Machine m{.length = three};
+  const Ablation result = m.run({"a", "b", "c"}, {.blocks = 5});
+  const Numbers seconds{12, 6, 6, 12, 6, 6, 3, 3};
+  for (size_t i = 0; i < 8; ++i) {
+    const AblationRow& row = result.rows[i];
+    expect_equal("samples of " + row.name + " in 5 blocks", row.samples.size(), size_t{5});
+    for (const double s : row.samples) expect_close_to("a sample of " + row.name, s, seconds[i]);
+    expect_close_to("seconds of " + row.name, row.seconds.estimate, seconds[i]);
+    expect_close_to("speedup of " + row.name, row.speedup.estimate, 12 / seconds[i],
+                    "the median of none over the median of the row: above 1 is faster");
+  }
+}
+
+TEST_CASE("5.9 expected: the product of what each is worth alone") {
+  Machine m{.length = three};
+  expect_close_to("expected of a (2), b (2), c (1)", m.run({"a", "b", "c"}, {.blocks = 3}).expected, 4,
+                  "rows alone only, each over none");
+  // Both want the same second.
+  Machine rivals{.length = [](const std::vector<bool>& on) {
+    return on[0] && on[1] ? 10.0 : on[0] || on[1] ? 5.0 : 20.0;
+  }};
+  const Ablation result = rivals.run({"a", "b"}, {.blocks = 3});
+  expect_close_to("expected of two that hinder each other", result.expected, 16);
+  expect_close_to("what they are together", result.rows[3].speedup.estimate, 2);
+}
+
+TEST_CASE("5.9 a turn: switches, steps to warm up, one sample") {
+  Machine m{.length = [](const std::vector<bool>& on) { return on[0] ? 4.0 : 8.0; }};
+  const Ablation result = m.run({"a", "b", "c"}, {.blocks = 4, .warm_up = 3});
+  expect_equal("steps in 4 blocks of 8 settings, with 3 to warm up", m.steps.size(), size_t{4 * 8 * 4});
+  for (size_t i = 0; i < m.steps.size(); i += 4) {
+    for (size_t k = 1; k < 4; ++k)
+      expect_equal("setting of step " + std::to_string(k) + " of a turn, as of its first",
+                   setting(m.steps[i + k]), setting(m.steps[i]));
+  }
+  for (const double s : result.rows[0].samples)
+    expect_close_to("a sample is one step, not those to warm up", s, 8);
+  Machine none{.length = three};
+  none.run({"a", "b", "c"}, {.blocks = 2, .warm_up = 0});
+  expect_equal("steps without warm-up", none.steps.size(), size_t{16});
+}
+
+TEST_CASE("5.9 every setting once in every block, in an order that changes") {
+  Machine m{.length = three};
+  m.run({"a", "b", "c"}, {.blocks = 12, .warm_up = 0, .seed = 3});
+  std::set<std::string> orders;
+  for (size_t block = 0; block < 12; ++block) {
+    std::set<std::string> seen;
+    std::string order;
+    for (size_t i = 0; i < 8; ++i) {
+      const std::string s = setting(m.steps[8 * block + i]);
+      seen.insert(s), order += s + " ";
+    }
+    expect("block " + std::to_string(block) + " has each of the 8 settings once: " + order, seen.size() == 8,
+           "all samples of one setting in a row favour whoever ran while the machine was fast");
+    orders.insert(order);
+  }
+  expect("12 blocks have different orders: " + std::to_string(orders.size()), orders.size() >= 8,
+         "benchmarking::random_blocks");
+  Machine again{.length = three}, other{.length = three};
+  again.run({"a", "b", "c"}, {.blocks = 12, .warm_up = 0, .seed = 3});
+  other.run({"a", "b", "c"}, {.blocks = 12, .warm_up = 0, .seed = 4});
+  expect("the seed decides the order", again.steps == m.steps && other.steps != m.steps, "options.seed");
+}
+
+TEST_CASE("5.9 a machine that becomes slower favours nobody") {
+  Machine m{.length = three, .slower_by = 1e-3};  // at the end it takes twice as long
+  const Ablation result = m.run({"a", "b", "c"}, {.blocks = 40, .seed = 1});
+  for (size_t i = 0; i < 8; ++i) {
+    const AblationRow& row = result.rows[i];
+    const double want =
+        12 / three({i == 1 || i == 5 || i == 6 || i == 7, i == 2 || i == 4 || i == 6 || i == 7, false});
+    expect("speedup of " + row.name + " about " + shown(want) + ", got " + shown(row.speedup.estimate),
+           std::abs(row.speedup.estimate / want - 1) < 0.06);
+    expect("its interval holds the estimate: " + shown(row.speedup.low) + " to " + shown(row.speedup.high),
+           row.speedup.low <= row.speedup.estimate && row.speedup.estimate <= row.speedup.high);
+  }
+}
+
+TEST_CASE("5.9 afterwards all is off") {
+  Machine m{.length = three};
+  auto optimizations = m.optimizations({"a", "b", "c"});
+  m.on = {true, true, true};
+  ablate(
+      optimizations, [&] { m.step(); }, {.blocks = 2}, [&] { return m.now; });
+  expect_equal("switches a, b, c after ablate()", setting(m.on), std::string("000"));
+}

@@ -1,0 +1,221 @@
+#include <tinytorch/profiling/memory.hpp>
+
+#include <support/check.hpp>
+#include <thread>
+#include <tinytorch/tensor/functions.hpp>
+
+#include "ops.hpp"
+
+using namespace course;
+using namespace profiling;
+
+namespace {
+
+constexpr Device kFirst{DeviceType::cuda, 0}, kSecond{DeviceType::cuda, 1};
+
+// A memory profiler that is told of blocks, no. 1, 2, ..., as an allocator would. In the scope `owner`, which it belongs to.
+struct Told {
+  Profiler profiler;
+  MemoryProfiler memory{profiler};
+  static const void* block(int no) { return reinterpret_cast<const void*>(static_cast<uintptr_t>(no) << 20); }
+  void come(const char* owner, int no, size_t bytes, Device device = kFirst) {
+    const Scope scope(owner);
+    memory.allocated(device, block(no), bytes);
+  }
+  void go(int no, size_t bytes, Device device = kFirst) { memory.freed(device, block(no), bytes); }
+};
+
+std::string uses_of(const MemoryProfile& p) {
+  std::string text;
+  for (const MemoryUse& u : p.at_peak)
+    text += (text.empty() ? "" : ", ") + u.owner + " " + std::to_string(u.bytes);
+  return text;
+}
+std::vector<int64_t> line_of(const MemoryProfile& p) {
+  std::vector<int64_t> bytes;
+  for (const MemoryPoint& point : p.timeline) bytes.push_back(point.bytes);
+  return bytes;
+}
+int64_t held_by(const MemoryProfile& p, const std::string& owner) {
+  int64_t bytes = 0;
+  for (const MemoryUse& u : p.at_peak) bytes += u.owner == owner ? u.bytes : 0;
+  return bytes;
+}
+// Not templates, and names as literals: what a check costs to compile, a student waits for.
+void expect_bytes(const char* what, int64_t got, int64_t want) { expect_equal(std::string(what), got, want); }
+void expect_uses(const char* what, const MemoryProfile& p, const std::string& want) {
+  expect_equal(std::string(what), uses_of(p), want);
+}
+void expect_line(const char* what, const MemoryProfile& p, const std::vector<int64_t>& want) {
+  expect_equal(std::string(what), line_of(p), want);
+}
+void expect_sums(const MemoryProfile& p) {
+  int64_t sum = 0;
+  for (const MemoryUse& u : p.at_peak) sum += u.bytes;
+  expect_bytes("what the owners held at the peak, added up: the peak", sum, p.peak);
+  expect("the timeline has a point", !p.timeline.empty());
+  int64_t largest = p.timeline[0].bytes;
+  for (const MemoryPoint& point : p.timeline) largest = std::max(largest, point.bytes);
+  expect_bytes("the largest of the timeline: the peak", largest, p.peak);
+  expect_bytes("the timeline begins with what was in use before", p.timeline.front().bytes, p.before);
+  expect_bytes("the timeline ends with what is in use now", p.timeline.back().bytes, p.current);
+}
+
+}  // namespace
+
+TEST_CASE("5.5 in use is what came and has not gone") {
+  Told told;
+  told.come("a", 1, 100);
+  told.come("b", 2, 30);
+  told.go(1, 100);
+  told.come("c", 3, 50);
+  told.go(3, 50);
+  told.go(2, 30);
+  const MemoryProfile p = told.memory.finish(kFirst);
+  expect_line("the timeline of +100 +30 -100 +50 -50 -30", p, {0, 100, 130, 30, 80, 30, 0});
+  expect("the peak: 130, got " + shown(p.peak), p.peak == 130,
+         p.peak == 180 ? "180 is all that ever came: what went is in use no longer" : "");
+  expect_bytes("in use at the end", p.current, 0);
+  expect_uses("who held it at the peak", p, "a 100, b 30");
+  for (size_t i = 1; i < p.timeline.size(); ++i)
+    expect("the timeline goes forward in time", p.timeline[i].seconds >= p.timeline[i - 1].seconds);
+  expect("the peak was when b came: " + shown(p.timeline[2].seconds) + ", got " + shown(p.peak_seconds),
+         p.peak_seconds == p.timeline[2].seconds);
+  expect_sums(p);
+}
+
+TEST_CASE("5.5 owners at the peak, not at the end") {
+  Told told;
+  told.come("small", 1, 10);
+  told.come("large", 2, 500);
+  told.come("small", 3, 20);
+  told.come("gone", 4, 5);
+  told.go(4, 5);
+  told.come("last", 5, 40);
+  told.go(2, 500);
+  told.come("late", 6, 300);
+  const MemoryProfile p = told.memory.finish(kFirst);
+  expect_uses("who held the 570 bytes at the peak, largest first, without those that held none", p,
+              "large 500, last 40, small 30");
+  expect_bytes("the peak", p.peak, 570);
+  expect_bytes("in use at the end", p.current, 370);
+  expect_sums(p);
+}
+
+TEST_CASE("5.5 of equally high peaks the first") {
+  Told told;
+  told.come("first", 1, 64);
+  told.go(1, 64);
+  told.come("second", 1, 64);
+  told.go(1, 64);
+  const MemoryProfile p = told.memory.finish(kFirst);
+  expect_uses("who held the 64 bytes", p, "first 64");
+  Told equal;
+  equal.come("z", 1, 8), equal.come("a", 2, 8), equal.come("m", 3, 8);
+  expect_uses("owners of equal size by name", equal.memory.finish(kFirst), "a 8, m 8, z 8");
+}
+
+TEST_CASE("5.5 an address may come again, for someone else") {
+  Told told;
+  told.come("a", 1, 100);
+  told.go(1, 100);
+  told.come("b", 1, 60);
+  told.come("c", 2, 70);
+  const MemoryProfile p = told.memory.finish(kFirst);
+  expect_uses("who held it at the peak, when b's block had a's address", p, "c 70, b 60");
+  expect_sums(p);
+
+  Told more;
+  more.come("a", 1, 100);
+  more.go(1, 100);
+  more.come("b", 1, 60);
+  more.go(1, 60);
+  more.come("c", 2, 200);
+  const MemoryProfile q = more.memory.finish(kFirst);
+  expect_uses("who held it at the peak, when b's block at a's address was gone as well", q, "c 200");
+  expect_sums(q);
+}
+
+TEST_CASE("5.5 each device by itself") {
+  Told told;
+  told.come("a", 1, 100, kFirst);
+  told.come("b", 2, 1000, kSecond);
+  told.come("c", 3, 20, kFirst);
+  told.go(2, 1000, kSecond);
+  told.come("d", 4, 7, kSecond);
+  const MemoryProfile first = told.memory.finish(kFirst), second = told.memory.finish(kSecond);
+  expect_bytes("peak of the first device", first.peak, 120);
+  expect_bytes("peak of the second device", second.peak, 1000);
+  expect_uses("who held the first's", first, "a 100, c 20");
+  expect_uses("who held the second's", second, "b 1000");
+  expect_line("the second's timeline", second, {0, 1000, 0, 7});
+  expect_bytes("the second's at the end", second.current, 7);
+  expect_sums(first), expect_sums(second);
+}
+
+TEST_CASE("5.5 what was there before goes, too") {
+  Told told;
+  told.come("a", 1, 10);
+  told.go(99, 4);  // not seen to come
+  told.come("a", 2, 1);
+  const MemoryProfile p = told.memory.finish(kFirst);
+  expect_line("the timeline of +10, -4 of a block from before, +1", p, {0, 10, 6, 7});
+
+  Tensor weights = empty({1000});
+  Profiler profiler;
+  MemoryProfiler memory(profiler);
+  const auto before = static_cast<int64_t>(allocator_stats().current);
+  const Tensor x = act(weights, 1, {}, "copy");
+  weights = Tensor();
+  const MemoryProfile real = memory.finish(cpu);
+  expect_bytes("4000 bytes of weights among what was in use before", real.before, before);
+  expect_uses("at the peak: what was before, and the copy", real,
+              "in use before " + std::to_string(before) + ", copy 4000");
+  expect_bytes("at the end, without the weights", real.current, before);
+  expect_sums(real);
+}
+
+TEST_CASE("5.5 tensors belong to the op that made them, in its module; other threads' to nobody") {
+  Profiler profiler;
+  MemoryProfiler memory(profiler);
+  reset_peak();
+  Tensor theirs, kept;
+  {
+    const Scope scope("part");
+    kept = act(
+        empty({50}), 1, [] { const Tensor scratch = empty({25}); }, "op");
+  }
+  std::thread([&] { theirs = empty({10}); }).join();
+  const auto peak = static_cast<int64_t>(allocator_stats().peak),
+             now = static_cast<int64_t>(allocator_stats().current);
+  const MemoryProfile p = memory.finish(cpu);
+  expect_bytes("the peak is the allocator's", p.peak, peak);
+  expect_bytes("the end is the allocator's", p.current, now);
+  expect_bytes("held by the op's result and its own scratch memory", held_by(p, "part op"), 300);
+  expect_bytes("held by the scope, outside of its op", held_by(p, "part"), 200);
+  expect_sums(p);
+
+  Profiler again;
+  MemoryProfiler second(again);
+  std::thread([&] { theirs = empty({70}); }).join();
+  expect_bytes("held by what another thread asked for", held_by(second.finish(cpu), "elsewhere"), 280);
+}
+
+TEST_CASE("5.5 forward holds, backward lets go") {
+  Tensor x = empty({100});
+  x.requires_grad_();
+  Profiler profiler;
+  MemoryProfiler memory(profiler);
+  {
+    Tensor y = x;
+    for (int i = 0; i < 4; ++i) y = exp(y);  // each keeps its result for the backward pass
+    y.backward(empty({100}));
+  }
+  const MemoryProfile p = memory.finish(cpu);
+  expect("four results of 400 bytes, of exp, at the peak: " + uses_of(p), held_by(p, "exp") >= 1200);
+  expect("gradients are held by the backward pass: " + uses_of(p),
+         std::any_of(p.at_peak.begin(), p.at_peak.end(),
+                     [](const MemoryUse& u) { return u.owner.ends_with("(backward)"); }));
+  expect_bytes("what stays is the gradient of x", p.current - p.before, 400);
+  expect_sums(p);
+}

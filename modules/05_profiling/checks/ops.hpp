@@ -1,0 +1,42 @@
+// An op whose cost, length and inner ops a check says, for what observers see of the gate.
+#pragma once
+
+#include <chrono>
+#include <tinytorch/tensor/apply.hpp>
+
+namespace course {
+
+// For so long, on the machine's clock; never for less.
+inline void spend(double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+struct Act final : Primitive<Act> {
+  static constexpr const char* kName = "act";
+  const char* called;
+  double work;                   // FLOPs that it states
+  std::function<void()> inside;  // what it does: spend time, call other ops, throw
+  explicit Act(double flops, std::function<void()> f = {}, const char* as = "act")
+      : called(as), work(flops), inside(std::move(f)) {}
+  const char* name() const override { return called; }
+  Specs infer(const Tensors& in, Loc) const override { return {{in[0].shape(), in[0].dtype()}}; }
+  double flops(const Tensors&, const Tensors&) const override { return work; }
+  void run(const Tensors&, Tensors&) const override {
+    if (inside) inside();
+  }
+  // An op of the same name with twice the work.
+  Tensors vjp(const Saved&, const Tensors& grads) const override {
+    return {apply(Act(2 * work, {}, called), {grads[0]})};
+  }
+};
+
+// x moves 8 bytes and so does the result: each call states 16.
+inline Tensor act(const Tensor& x, double flops, std::function<void()> inside = {},
+                  const char* name = "act") {
+  return apply(Act(flops, std::move(inside), name), {x});
+}
+inline Tensor pair() { return empty({2}, f32, cpu); }
+
+}  // namespace course

@@ -1,0 +1,18 @@
+// The clock goes forward, in seconds.
+#include <doctest/doctest.h>
+
+#include <thread>
+#include <tinytorch/benchmarking/clock.hpp>
+
+TEST_CASE("a wait takes at least as long by the clock, and the clock never goes back") {
+  const tinytorch::benchmarking::SteadyClock clock;
+  double last = clock();
+  for (int i = 0; i < 1000; ++i) {
+    const double now = clock();
+    CHECK(now >= last);
+    last = now;
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(clock() - last >= 0.005);
+  CHECK(clock() - last < 60);
+}
