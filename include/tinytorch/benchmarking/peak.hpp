@@ -13,15 +13,15 @@
 
 namespace tinytorch::inline TT_BUILD::benchmarking {
 
-// FLOP/s in f32 of multiply-adds in registers, on every thread. The best of nine, because neighbours and clocks
+// FLOP/s in f32 of multiply-adds in registers, on every thread. The best of many short ones, because neighbours and clocks
 // only take away.
 inline double measure_fma_peak() {
-  constexpr int64_t kRounds = 200'000, kOfThread = 10 * 16;  // enough for the widest registers
+  constexpr int64_t kRounds = 20'000, kOfThread = 10 * 16;  // enough for the widest registers
   std::vector<float> values(static_cast<size_t>(kOfThread * thread_count()), 2.0f);
   const auto n = static_cast<int64_t>(values.size());
   const backend::View view{values.data(), DType::f32, {n}, {1}};
   std::vector<double> rates;
-  for (int repeat = 0; repeat < 9; ++repeat) {
+  for (int repeat = 0; repeat < 150; ++repeat) {
     const double start = SteadyClock{}();
     backend::cpu::fma_chains(view, kRounds);
     rates.push_back(2.0 * static_cast<double>(n * kRounds) / (SteadyClock{}() - start));
