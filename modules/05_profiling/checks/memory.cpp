@@ -169,8 +169,8 @@ TEST_CASE("5.5 what was there before goes, too") {
   weights = Tensor();
   const MemoryProfile real = memory.finish(cpu);
   expect_bytes("4000 bytes of weights among what was in use before", real.before, before);
-  expect_uses("at the peak: what was before, and the copy", real,
-              "in use before " + std::to_string(before) + ", copy 4000");
+  expect_bytes("what was before, held at the peak", held_by(real, "in use before"), before);
+  expect_bytes("the copy, held at the peak", held_by(real, "copy"), 4000);
   expect_bytes("at the end, without the weights", real.current, before);
   expect_sums(real);
 }
