@@ -32,7 +32,8 @@ TEST_CASE("a table's columns line up, also where characters take several bytes")
 
 TEST_CASE("on a page every text is escaped, and nothing is loaded or run") {
   CHECK(html_table({{"<th>"}, {"a & b"}}) ==
-        "<div class=\"wide\"><table>\n<tr><th>&lt;th&gt;</th></tr>\n<tr><td>a &amp; b</td></tr>\n</table></div>\n");
+        "<div class=\"wide\"><table>\n<tr><th>&lt;th&gt;</th></tr>\n<tr><td>a &amp; "
+        "b</td></tr>\n</table></div>\n");
   CHECK(html_list({"<script>"}) == "<ul>\n<li>&lt;script&gt;</li>\n</ul>\n");
   const std::string page = html_page("a <title>", "<p>body</p>\n", 2);
   CHECK(page.starts_with("<!doctype html>"));
