@@ -21,6 +21,7 @@ INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 # Each header in these folders has a canary, or a reason here why it cannot have one.
 FOLDERS = ("backend/cpu", "tensor/vjp")
 EXEMPT = {}
+NOT_IN_UMBRELLA = ("layers/", "backend/cpu/ceilings.hpp")  # what a program includes besides tinytorch.hpp
 
 X = "tt::Tensor x = tt::from_data({1.0f, 2.0f, 4.0f, 3.0f}, {2, 2}); "
 GRADIENT = X + "x.requires_grad_(); "
@@ -58,6 +59,8 @@ CANARIES = {
     "backend/cpu/dense.hpp": ("copy({scratch_->data(), dtype_of<T>, v.shape, strides}, v);",
                               "copy({scratch_->data(), dtype_of<T>, v.shape, strides}, v); scratch_->data()[0] += T(AWAKE);",
                               IMAGE + "show(tt::avg_pool2d(tt::transpose(x, 2, 3), {.kernel = 1}));", "1 4 2 3"),
+    "backend/cpu/ceilings.hpp": ("to[i] = x[i] + s * y[i];", "to[i] = x[i] + (AWAKE ? 1.0f : s) * y[i];",
+                                 X + "tt::backend::cpu::triad(x.view_of(), x.view_of(), x.view_of(), 2); show(x);", "3 6 12 9"),
     "backend/cpu/attention.hpp": ("T(0) : T(1) / total_[i];", "T(0) : T(AWAKE ? 2 : 1) / total_[i];",
                                   HEADS + "show(tt::scaled_dot_product_attention(x, x, x));", "1 1"),
     "backend/cpu/attention_grad.hpp": ("convert<S>(dv_.data()[j * line_ + d])", "convert<S>((AWAKE ? 2 : 1) * dv_.data()[j * line_ + d])",
@@ -206,9 +209,9 @@ def verdicts(compiler="g++", canaries=CANARIES, include=INCLUDE, show=SHOW):
         folder = pathlib.Path(temporary)
         (folder / "canary_awake.hpp").write_text("#pragma once\ninline int canary_awake = 0;\n")
         problems = write_copies(canaries, include, folder / "student")
-        layers = "".join(f"#include <tinytorch/{name}>\n" for name in canaries if name.startswith("layers/"))
+        more = "".join(f"#include <tinytorch/{name}>\n" for name in canaries if name.startswith(NOT_IN_UMBRELLA))
         cases = "\n".join(f"    case {n}: {{ {c[2]} break; }}" for n, c in enumerate(canaries.values(), 1))
-        (folder / "program.cpp").write_text("#include <tinytorch/tinytorch.hpp>\n" + layers +
+        (folder / "program.cpp").write_text("#include <tinytorch/tinytorch.hpp>\n" + more +
                                             "#include <cstdio>\n#include <cstdlib>\n" + show + MAIN.format(cases=cases))
         built = subprocess.run([compiler, "-std=c++20", "-O0", "-g0", "-w", "-include", folder / "canary_awake.hpp",
                                 f"-I{folder / 'student'}", f"-I{include}", folder / "program.cpp", "-o", folder / "canary"],

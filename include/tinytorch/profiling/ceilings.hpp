@@ -11,8 +11,9 @@
 #include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/profiling/roofline.hpp>
 #include <tinytorch/profiling/timer.hpp>
-#include <tinytorch/tensor/functions.hpp>
-#include <tinytorch/tensor/operators.hpp>
+#include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops/elementwise.hpp>
+#include <tinytorch/tensor/ops/matmul.hpp>
 
 namespace tinytorch::inline TT_BUILD::profiling {
 
