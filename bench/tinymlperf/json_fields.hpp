@@ -3,6 +3,8 @@
 // was sent.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -11,12 +13,20 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <tinytorch/benchmarking/samples.hpp>
 #include <vector>
 
 namespace tinymlperf {
 
 using Json = nlohmann::json;
 using Shape = std::vector<int64_t>;
+
+inline Json interval_to_json(const tinytorch::statistics::Interval& i) {
+  return {{"estimate", i.estimate}, {"low", i.low}, {"high", i.high}};
+}
+inline tinytorch::statistics::Interval interval_from_json(const Json& j) {
+  return {j.at("estimate").get<double>(), j.at("low").get<double>(), j.at("high").get<double>()};
+}
 
 // Why an entry does not take part.
 class Refusal : public std::runtime_error {
@@ -138,6 +148,19 @@ inline std::string read_limited(const std::filesystem::path& path, int64_t limit
   text << file.rdbuf();
   if (!file) throw Refusal(path.filename().string(), "", "a readable file", "a read error");
   return text.str();
+}
+
+// Equal structure, numbers equal to 1e-9 relative: logarithms differ in the last bits between C libraries.
+inline bool agree(const Json& a, const Json& b) {
+  if (a.is_number() && b.is_number()) {
+    const double x = a.get<double>(), y = b.get<double>();
+    return std::abs(x - y) <= 1e-9 * std::max(std::abs(x), std::abs(y));
+  }
+  if (!a.is_structured() || a.type() != b.type() || a.size() != b.size()) return a == b;
+  if (a.is_array()) return std::equal(a.begin(), a.end(), b.begin(), agree);
+  for (const auto& [key, value] : a.items())
+    if (!b.contains(key) || !agree(value, b.at(key))) return false;
+  return true;
 }
 
 }  // namespace detail

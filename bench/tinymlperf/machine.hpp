@@ -8,10 +8,23 @@
 #include <fstream>
 #include <string>
 #include <thread>
-#include <tinymlperf/race.hpp>
+#include <tinymlperf/json_fields.hpp>
 #include <tinytorch/core/parallel.hpp>
 
 namespace tinymlperf {
+
+struct Machine {
+  std::string cpu, system, compiler, flags, library, date;
+  int64_t cores = 0;    // that the operating system offers
+  int64_t threads = 0;  // that the library used
+  int64_t memory_bytes = 0;
+};
+
+inline Json to_json(const Machine& m) {
+  return {{"cpu", m.cpu},     {"system", m.system},   {"compiler", m.compiler},
+          {"flags", m.flags}, {"library", m.library}, {"date", m.date},
+          {"cores", m.cores}, {"threads", m.threads}, {"memory_bytes", m.memory_bytes}};
+}
 
 namespace detail {
 

@@ -27,7 +27,7 @@ CLI::App* race_command(CLI::App& app, tinymlperf::RaceOptions& race) {
 CLI::App* run_command(CLI::App& app, tinymlperf::RunOptions& run) {
   auto* command = app.add_subcommand("run", "a match between entries, each in a sandboxed process");
   command->add_option("entries", run.entries, "entry folders; the first is the baseline")->required();
-  command->add_option("--benchmark", run.benchmark, "dig")->capture_default_str();
+  command->add_option("--benchmark", run.benchmark, tinymlperf::judge::benchmark_ids())->capture_default_str();
   command->add_option("--scenario", run.scenario, "single_stream, multi_stream or offline")
       ->capture_default_str();
   command->add_option("--class", run.run_class, "smoke, ranked or official")->capture_default_str();

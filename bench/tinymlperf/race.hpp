@@ -7,22 +7,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <tinymlperf/machine.hpp>
 #include <tinymlperf/score.hpp>
 #include <vector>
 
 namespace tinymlperf {
-
-using Json = nlohmann::json;
-
-struct Machine {
-  std::string cpu, system, compiler, flags, library, date;
-  int64_t cores = 0;    // that the operating system offers
-  int64_t threads = 0;  // that the library used
-  int64_t memory_bytes = 0;
-};
 
 // Independent numbers, so that each can be varied alone.
 struct Seeds {
@@ -61,10 +52,6 @@ namespace detail {
 
 constexpr const char* kSchema = "tinymlperf-race-1";
 
-inline Json to_json(const Interval& i) {
-  return {{"estimate", i.estimate}, {"low", i.low}, {"high", i.high}};
-}
-
 inline Json to_json(const EntryInfo& info, const Measurement& m) {
   Json blocks = Json::array();
   for (const Block& b : m.blocks)
@@ -87,12 +74,12 @@ inline Json to_json(const Result& r, const std::string& name) {
   return {{"name", name},
           {"rank", r.rank ? Json(r.rank) : Json(nullptr)},
           {"on_pareto_front", r.on_front},
-          {"accuracy", to_json(r.accuracy)},
-          {"p50_seconds", to_json(r.p50)},
-          {"p90_seconds", to_json(r.p90)},
-          {"throughput_per_second", to_json(r.throughput)},
-          {"score", to_json(r.score)},
-          {"efficiency", to_json(r.efficiency)},
+          {"accuracy", interval_to_json(r.accuracy)},
+          {"p50_seconds", interval_to_json(r.p50)},
+          {"p90_seconds", interval_to_json(r.p90)},
+          {"throughput_per_second", interval_to_json(r.throughput)},
+          {"score", interval_to_json(r.score)},
+          {"efficiency", interval_to_json(r.efficiency)},
           {"outliers_labelled", r.outliers}};
 }
 
@@ -116,7 +103,7 @@ inline Measurement measurement_from_json(const Json& j) {
 }  // namespace detail
 
 inline Json to_json(const Race& race) {
-  using detail::to_json;
+  using detail::to_json, tinymlperf::to_json;
   Json entries = Json::array(), results = Json::array(), refused = Json::array(), training = Json::array();
   for (size_t i = 0; i < race.measurements.size(); ++i)
     entries.push_back(to_json(race.entries.at(i), race.measurements[i]));
@@ -128,19 +115,9 @@ inline Json to_json(const Race& race) {
                         {"loss", c.loss},
                         {"validation_accuracy", c.validation_accuracy},
                         {"seconds", c.seconds}});
-  const Machine& m = race.machine;
   const Rules& r = race.rules;
   return {{"schema", detail::kSchema},
-          {"machine",
-           {{"cpu", m.cpu},
-            {"system", m.system},
-            {"compiler", m.compiler},
-            {"flags", m.flags},
-            {"library", m.library},
-            {"date", m.date},
-            {"cores", m.cores},
-            {"threads", m.threads},
-            {"memory_bytes", m.memory_bytes}}},
+          {"machine", to_json(race.machine)},
           {"seeds",
            {{"training", race.seeds.training},
             {"validation", race.seeds.validation},
@@ -189,21 +166,6 @@ inline Race race_from_json(const Json& document) {
     throw std::invalid_argument(std::string("race file: ") + e.what());
   }
 }
-
-namespace detail {
-// Equal structure, numbers equal to 1e-9 relative: logarithms differ in the last bits between C libraries.
-inline bool agree(const Json& a, const Json& b) {
-  if (a.is_number() && b.is_number()) {
-    const double x = a.get<double>(), y = b.get<double>();
-    return std::abs(x - y) <= 1e-9 * std::max(std::abs(x), std::abs(y));
-  }
-  if (!a.is_structured() || a.type() != b.type() || a.size() != b.size()) return a == b;
-  if (a.is_array()) return std::equal(a.begin(), a.end(), b.begin(), agree);
-  for (const auto& [key, value] : a.items())
-    if (!b.contains(key) || !agree(value, b.at(key))) return false;
-  return true;
-}
-}  // namespace detail
 
 // Recomputes every result from the raw samples; returns the first difference to what the file claims, or "".
 inline std::string verify_race(const Json& document) {

@@ -11,8 +11,9 @@
 #include <random>
 #include <string>
 #include <tinymlperf/command.hpp>
-#include <tinymlperf/judge/digits_benchmark.hpp>
+#include <tinymlperf/judge/benchmarks.hpp>
 #include <tinymlperf/judge/match.hpp>
+#include <tinymlperf/judge/run_document.hpp>
 #include <tinytorch/benchmarking/document.hpp>
 #include <vector>
 
@@ -27,12 +28,6 @@ struct RunOptions {
 
 namespace detail {
 
-inline judge::Scenario scenario_named(const std::string& name) {
-  for (const auto s :
-       {judge::Scenario::single_stream, judge::Scenario::multi_stream, judge::Scenario::offline})
-    if (name == judge::name_of(s)) return s;
-  throw std::invalid_argument("--scenario " + name + ": there are single_stream, multi_stream and offline");
-}
 inline const judge::RunClass& run_class_named(const std::string& name) {
   for (const judge::RunClass* c : {&judge::kSmoke, &judge::kRanked, &judge::kOfficial})
     if (name == c->name) return *c;
@@ -82,25 +77,6 @@ class Stage {
   std::filesystem::path base_;
 };
 
-inline Json to_json(const judge::Contender& c, const std::optional<Interval>& ratio) {
-  return {{"name", c.name},
-          {"out", c.out.empty() ? Json() : Json(c.out)},
-          {"quality", c.quality ? Json{{"metric", c.quality->metric}, {"value", c.quality->value}} : Json()},
-          {"turns", c.turns},
-          {"latencies_seconds", c.all_latencies},
-          {"times_the_baseline", ratio ? to_json(*ratio) : Json()}};
-}
-
-// Everything a match was.
-struct PlayedMatch {
-  judge::Scenario scenario;
-  judge::RunClass run_class;
-  uint64_t seed = 0;
-  sandbox::Offers offers;
-  judge::DigitsBenchmark benchmark;
-  std::vector<judge::Contender> contenders;  // the first is the baseline
-};
-
 inline void require_entries(const std::vector<std::filesystem::path>& entries) {
   for (const auto& entry : entries)
     if (!std::filesystem::exists(entry / kModelFile) || !std::filesystem::exists(entry / kWeightsFile))
@@ -108,49 +84,61 @@ inline void require_entries(const std::vector<std::filesystem::path>& entries) {
                                   kWeightsFile);
 }
 
-inline void play(PlayedMatch& m, const std::vector<std::filesystem::path>& entries) {
-  sandbox::require(m.offers, sandbox::Level::basic);
-  m.benchmark.draw(m.run_class.hidden, m.seed);
+inline judge::RunDocument play(const RunOptions& o) {
+  const judge::Scenario scenario = judge::scenario_named(o.scenario);
+  const judge::RunClass& run_class = run_class_named(o.run_class);
+  const auto benchmark = judge::make_benchmark(o.benchmark);
+  require_entries(o.entries);
+  const sandbox::Offers offers = sandbox::probe();
+  sandbox::require(offers, sandbox::Level::basic);
+  std::random_device device;
+  const uint64_t seed = o.seed.value_or((uint64_t{device()} << 32) | device());
+  benchmark->draw(run_class.hidden, seed);
   std::vector<std::unique_ptr<Stage>> stages;
-  for (const auto& entry : entries) {
+  std::vector<judge::Contender> contenders;
+  for (const auto& entry : o.entries) {
     stages.push_back(std::make_unique<Stage>(entry));
-    m.contenders.push_back({});
-    m.contenders.back().name = entry.lexically_normal().filename().string();
-    m.contenders.back().session = stages.back()->start(m.offers);
+    contenders.push_back({});
+    judge::ContenderRecord& record = contenders.back().record;
+    record.name = entry.lexically_normal().filename().string();
+    record.model_bytes = static_cast<int64_t>(std::filesystem::file_size(entry / kWeightsFile));
+    contenders.back().session = stages.back()->start(offers);
   }
-  judge::Match(m.benchmark, m.scenario, m.run_class, m.seed)(m.contenders);
+  judge::Match(*benchmark, scenario, run_class, seed)(contenders);
+
+  const Machine machine = describe_machine();
+  judge::RunDocument d{.benchmark = benchmark->id(),
+                       .scenario = scenario,
+                       .run_class = run_class.name,
+                       .hardware = machine.threads == 1 ? "cpu-1t" : "cpu-mt",
+                       .date = machine.date,
+                       .seed = seed,
+                       .hidden_samples = benchmark->size(),
+                       .quality_metric = benchmark->metric(),
+                       .quality_floor = benchmark->floor(),
+                       .machine = to_json(machine),
+                       .sandbox = sandbox::to_json(offers),
+                       .contenders = {}};
+  for (judge::Contender& c : contenders) d.contenders.push_back(std::move(c.record));
+  return d;
 }
 
-inline Json to_json(const PlayedMatch& m) {
-  Json results = Json::array();
-  for (const judge::Contender& c : m.contenders)
-    results.push_back(to_json(c, judge::compare(m.scenario, c, m.contenders.front())));
-  return {{"schema", "tinymlperf-run-1"},
-          {"benchmark", m.benchmark.id()},
-          {"scenario", judge::name_of(m.scenario)},
-          {"class", m.run_class.name},
-          {"seed", m.seed},
-          {"hidden_samples", m.benchmark.size()},
-          {"measure", judge::measure_of(m.scenario).name},
-          {"date", utc_now()},
-          {"sandbox", sandbox::to_json(m.offers)},
-          {"results", results}};
-}
-
-inline std::string text_of(const PlayedMatch& m) {
-  tinytorch::document::Rows rows{
-      {"entry", "quality", judge::measure_of(m.scenario).name, "times the baseline [95 %]", ""}};
-  for (const judge::Contender& c : m.contenders) {
-    const auto ratio = judge::compare(m.scenario, c, m.contenders.front());
+inline std::string text_of(const judge::RunDocument& d) {
+  const judge::Measure measure = judge::measure_of(d.scenario);
+  tinytorch::document::Rows rows{{"entry", d.quality_metric,
+                                  fmt::format("{} ({})", measure.name, measure.unit),
+                                  "times the baseline [95 %]", ""}};
+  for (const judge::ContenderRecord& c : d.contenders) {
+    const auto value = judge::value_of(d.scenario, c);
+    const auto ratio = judge::times_the_baseline(d.scenario, c, d.contenders.front());
     rows.push_back(
-        {c.name, c.quality ? fmt::format("{:.4f}", c.quality->value) : "",
-         c.turns.empty() ? "" : fmt::format("{:.4g}", tinytorch::statistics::median(c.turns)),
+        {c.name, c.quality ? fmt::format("{:.4f}", c.quality->estimate) : "",
+         value ? fmt::format("{:.4g}", *value) : "",
          ratio ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio->estimate, ratio->low, ratio->high) : "",
          c.out.empty() ? "" : "out: " + c.out});
   }
-  return fmt::format("{}: {}, {}, class {}, hidden set {} samples\n\n{}", m.benchmark.id(),
-                     m.benchmark.task(), judge::name_of(m.scenario), m.run_class.name, m.benchmark.size(),
-                     tinytorch::document::text_table(rows));
+  return fmt::format("{}, {}, class {}, hidden set {} samples\n\n{}", d.benchmark, judge::name_of(d.scenario),
+                     d.run_class, d.hidden_samples, tinytorch::document::text_table(rows));
 }
 
 }  // namespace detail
@@ -159,19 +147,10 @@ inline std::string text_of(const PlayedMatch& m) {
 inline int run_match(const RunOptions& o) {
   using namespace detail;
   try {
-    if (o.benchmark != "dig") throw std::invalid_argument("--benchmark " + o.benchmark + ": there is dig");
-    std::random_device device;
-    PlayedMatch m{scenario_named(o.scenario),
-                  run_class_named(o.run_class),
-                  o.seed.value_or((uint64_t{device()} << 32) | device()),
-                  sandbox::probe(),
-                  {},
-                  {}};
-    require_entries(o.entries);
-    play(m, o.entries);
+    const judge::RunDocument d = play(o);
     std::filesystem::create_directories(o.out);
-    tt::write_file((o.out / "run.json").string(), to_json(m).dump(1) + "\n");
-    fmt::print("{}\nwrote {}\n", text_of(m), (o.out / "run.json").string());
+    tt::write_file((o.out / "run.json").string(), to_json(d).dump(1) + "\n");
+    fmt::print("{}\nwrote {}\n", text_of(d), (o.out / "run.json").string());
     return kPass;
   } catch (const std::invalid_argument& e) {
     return complain(e.what());

@@ -1,5 +1,5 @@
 // A benchmark: what is asked, what is right, how good is good enough. The judge knows no more of one, so another is a
-// class and a line in the registry (benchmarks.hpp).
+// class and a line in benchmarks.hpp.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <tinymlperf/channel/tensor.hpp>
+#include <tinytorch/benchmarking/samples.hpp>
 #include <vector>
 
 namespace tinymlperf::judge {
@@ -14,8 +15,7 @@ namespace tinymlperf::judge {
 using Answer = std::vector<float>;  // to one sample
 
 struct Quality {
-  std::string metric;  // "accuracy"
-  double value = 0;    // higher is better
+  tinytorch::statistics::Interval value;  // higher is better
   std::vector<double>
       credit;  // of each sample, where quality is their mean: for paired comparisons; else empty
 };
@@ -23,9 +23,10 @@ struct Quality {
 class Benchmark {
  public:
   virtual ~Benchmark() = default;
-  virtual std::string id() const = 0;    // "dig"
-  virtual std::string task() const = 0;  // in a sentence
-  virtual double floor() const = 0;      // least quality of a result that is ranked
+  virtual std::string id() const = 0;      // "dig"
+  virtual std::string task() const = 0;    // in a sentence
+  virtual std::string metric() const = 0;  // "accuracy"
+  virtual double floor() const = 0;        // least quality of a result that is ranked
 
   // The hidden set: `n` samples that follow from a seed which nobody knows before.
   virtual void draw(int64_t n, uint64_t seed) = 0;

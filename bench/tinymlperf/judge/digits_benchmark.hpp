@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <tinymlperf/judge/benchmark.hpp>
+#include <tinytorch/benchmarking/bootstrap.hpp>
 #include <tinytorch/data/digits.hpp>
 
 namespace tinymlperf::judge {
@@ -11,6 +12,7 @@ class DigitsBenchmark final : public Benchmark {
  public:
   std::string id() const override { return "dig"; }
   std::string task() const override { return "which digit is in a picture of 28 x 28 pixels"; }
+  std::string metric() const override { return "accuracy"; }
   double floor() const override { return 0.80; }
 
   void draw(int64_t n, uint64_t seed) override {
@@ -31,11 +33,14 @@ class DigitsBenchmark final : public Benchmark {
   }
   int64_t answer_size() const override { return 10; }  // a score for each digit
   Quality quality(const std::vector<Answer>& answers) const override {
-    Quality q{"accuracy", 0, {}};
+    Quality q;
+    int64_t correct = 0;
     for (size_t i = 0; i < answers.size(); ++i) {
-      q.credit.push_back(digit_of(answers[i]) == labels_[i] ? 1.0 : 0.0);
-      q.value += q.credit.back() / static_cast<double>(answers.size());
+      const bool right = digit_of(answers[i]) == labels_[i];
+      q.credit.push_back(right ? 1.0 : 0.0);
+      correct += right;
     }
+    q.value = tinytorch::statistics::bootstrap_proportion(correct, static_cast<int64_t>(answers.size()));
     return q;
   }
   bool agrees(const Answer& graded, const Answer& timed) const override {

@@ -11,6 +11,7 @@
 #include <string>
 #include <tinymlperf/judge/benchmark.hpp>
 #include <tinymlperf/judge/plugin_system.hpp>
+#include <tinymlperf/judge/run_document.hpp>
 #include <tinytorch/benchmarking/schedule.hpp>
 #include <vector>
 
@@ -27,36 +28,11 @@ struct RunClass {
 inline constexpr RunClass kSmoke{"smoke", 1, 12, 6, 512}, kRanked{"ranked", 10, 60, 12, 10000},
     kOfficial{"official", 60, 662, 12, 10000};
 
-// A turn as a number, of which less or more is better.
-struct Measure {
-  const char* name;
-  bool higher_is_better;
-};
-inline Measure measure_of(Scenario s) {
-  switch (s) {
-    case Scenario::single_stream:
-      return {"p90 latency (s)", false};
-    case Scenario::multi_stream:
-      return {"p90 latency of 8 (s)", false};
-    case Scenario::offline:
-      return {"samples per second", true};
-    default:
-      throw std::invalid_argument(std::string("a match cannot be of the scenario ") + name_of(s));
-  }
-}
-inline double value_of(Scenario s, const RunRecord& run) {
-  if (measure_of(s).higher_is_better) return samples_per_second(run);
-  return tinytorch::statistics::percentile(latencies(run), 90);
-}
-
 struct Contender {
-  std::string name;
+  ContenderRecord record;
   std::unique_ptr<channel::Session> session;
   std::optional<Quality> quality;
   std::vector<Answer> graded;
-  std::vector<double> turns;  // two of each block, in the order of time
-  std::vector<double> all_latencies;
-  std::string out;  // why it is; empty while it is in
 };
 
 class Match {
@@ -72,7 +48,7 @@ class Match {
       for (const size_t i : block) {
         ++turn;
         Contender& c = contenders[i];
-        if (c.out.empty()) attempt(c, [&] { take_turn(c, seed_ + turn); });
+        if (c.record.out.empty()) attempt(c, [&] { take_turn(c, seed_ + turn); });
       }
     }
     for (Contender& c : contenders) {
@@ -86,7 +62,7 @@ class Match {
     try {
       f();
     } catch (const std::exception& e) {
-      c.out = e.what();
+      c.record.out = e.what();
     }
   }
 
@@ -120,6 +96,7 @@ class Match {
       for (size_t i = 0; i < rows.size(); ++i) c.graded[static_cast<size_t>(samples[i])] = rows[i];
     }
     c.quality = benchmark_.quality(c.graded);
+    c.record.quality = c.quality->value;
   }
 
   void take_turn(Contender& c, uint64_t seed) {
@@ -139,9 +116,7 @@ class Match {
         });
     const RunRecord run = run_scenario(system, plan);
     for (size_t q = 0; q < run.queries.size(); ++q) check_answers(c, run.queries[q], answers[q]);
-    const auto times = latencies(run);
-    c.all_latencies.insert(c.all_latencies.end(), times.begin(), times.end());
-    c.turns.push_back(value_of(scenario_, run));
+    c.record.turns.push_back({run.seconds, samples_answered(run), latencies(run)});
   }
   void check_answers(const Contender& c, const QueryRecord& query, const channel::Tensors& answer) const {
     const auto rows = rows_of(answer, query.samples.size());
@@ -157,21 +132,5 @@ class Match {
   RunClass class_;
   uint64_t seed_;
 };
-
-// How many times better than the baseline, with its 95 % interval: above 1 is better. Blocks of both are compared with
-// each other (statistics: paired_ratio). Nothing while either is out.
-inline std::optional<tinytorch::statistics::Interval> compare(Scenario s, const Contender& c,
-                                                              const Contender& baseline) {
-  if (!c.out.empty() || !baseline.out.empty() || c.turns.size() != baseline.turns.size()) return std::nullopt;
-  const auto blocks_of = [](const Contender& of) {
-    std::vector<double> means;
-    for (size_t i = 0; i + 1 < of.turns.size(); i += 2)
-      means.push_back(std::sqrt(of.turns[i] * of.turns[i + 1]));
-    return means;
-  };
-  const std::vector<double> ours = blocks_of(c), theirs = blocks_of(baseline);
-  return measure_of(s).higher_is_better ? tinytorch::statistics::paired_ratio(ours, theirs)
-                                        : tinytorch::statistics::paired_ratio(theirs, ours);
-}
 
 }  // namespace tinymlperf::judge

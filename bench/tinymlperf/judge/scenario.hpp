@@ -203,10 +203,10 @@ inline std::vector<double> latencies(const RunRecord& run) {
   return out;
 }
 
-inline double samples_per_second(const RunRecord& run) {
-  double samples = 0;
-  for (const QueryRecord& q : run.queries) samples += static_cast<double>(q.samples.size());
-  return run.seconds > 0 ? samples / run.seconds : 0;
+inline int64_t samples_answered(const RunRecord& run) {
+  int64_t samples = 0;
+  for (const QueryRecord& q : run.queries) samples += static_cast<int64_t>(q.samples.size());
+  return samples;
 }
 
 // Seconds to the first token of each query, and from there per further token.

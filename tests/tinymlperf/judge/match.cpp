@@ -47,7 +47,7 @@ std::vector<Contender> play(const test::Scene& scene, Scenario scenario,
   std::vector<Contender> contenders;
   for (const auto& [kind, microseconds] : who) {
     contenders.push_back({});
-    contenders.back().name = kind;
+    contenders.back().record.name = kind;
     contenders.back().session = std::make_unique<channel::Session>(
         scene.child({"stripes", kind, microseconds}), scene.policy, machine());
   }
@@ -63,17 +63,18 @@ TEST_CASE("contenders are graded and compared: one that takes longer is behind, 
     CAPTURE(name_of(s));
     const auto contenders = play(scene, s, {{"honest", "200"}, {"honest", "800"}});
     for (const Contender& c : contenders) {
-      CHECK_MESSAGE(c.out.empty(), c.out);
+      CHECK_MESSAGE(c.record.out.empty(), c.record.out);
       REQUIRE(c.quality);
-      CHECK(c.quality->value == contenders[0].quality->value);
+      CHECK(c.quality->value.estimate == contenders[0].quality->value.estimate);
       CHECK(c.quality->credit.size() == 256);
-      CHECK(c.turns.size() == 12);
+      CHECK(c.record.turns.size() == 12);
     }
-    const auto ratio = compare(s, contenders[1], contenders[0]);
+    const auto ratio = times_the_baseline(s, contenders[1].record, contenders[0].record);
     REQUIRE(ratio);
     CHECK(ratio->estimate < 0.7);
     CHECK(ratio->low <= ratio->estimate);
-    CHECK(compare(s, contenders[0], contenders[1])->estimate == doctest::Approx(1 / ratio->estimate));
+    CHECK(times_the_baseline(s, contenders[0].record, contenders[1].record)->estimate ==
+          doctest::Approx(1 / ratio->estimate));
   }
 }
 
@@ -82,11 +83,11 @@ TEST_CASE("who answers differently when it is timed, too little, or crashes is o
   const auto contenders =
       play(scene, Scenario::single_stream,
            {{"honest", "0"}, {"changes its mind", "0"}, {"too few", "0"}, {"crashes", "0"}});
-  CHECK(contenders[0].out.empty());
-  CHECK(contenders[0].turns.size() == 12);
-  CHECK(contenders[1].out.find("not the one that was graded") != std::string::npos);
-  CHECK(contenders[2].out.find("64 x 10 values") != std::string::npos);
+  CHECK(contenders[0].record.out.empty());
+  CHECK(contenders[0].record.turns.size() == 12);
+  CHECK(contenders[1].record.out.find("not the one that was graded") != std::string::npos);
+  CHECK(contenders[2].record.out.find("64 x 10 values") != std::string::npos);
   CHECK_FALSE(contenders[2].quality);
-  CHECK_FALSE(contenders[3].out.empty());
-  CHECK_FALSE(compare(Scenario::single_stream, contenders[1], contenders[0]));
+  CHECK_FALSE(contenders[3].record.out.empty());
+  CHECK_FALSE(times_the_baseline(Scenario::single_stream, contenders[1].record, contenders[0].record));
 }

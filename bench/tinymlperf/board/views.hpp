@@ -1,0 +1,132 @@
+// What the pages of the leaderboard show, as plain data. The store fills these from its tables; pages, JSON and the
+// command line only read them, so neither side knows the other's language (SQL, HTML).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tinytorch/benchmarking/samples.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinymlperf::board {
+
+using tinytorch::statistics::Interval;
+
+// How far a number can be believed: the submitter says so, the judge has run it, the judge has run it with all audits.
+enum class Level { self_reported, rerun, audited };
+
+// One table of the board: only what ran on the same hardware class, in the same division, is ranked together.
+struct TableKey {
+  std::string benchmark;  // "dig"
+  std::string division;   // "closed", "open" or "kernel"
+  std::string hardware;   // "cpu-1t", "cpu-mt" or "gpu(NAME)"
+  bool operator==(const TableKey&) const = default;
+};
+
+// A measured value of one scenario.
+struct Cell {
+  std::string scenario;           // "single_stream"
+  double value = 0;               // in the scenario's own unit
+  std::optional<Interval> ratio;  // times the baseline, above 1 is better
+};
+
+struct Row {
+  int64_t submission = 0;
+  std::string name, author, team, tier;  // tier "T0", "T1", "T2"
+  std::string note;                      // on the technique, in the author's words
+  Level level = Level::self_reported;
+  int64_t rank = 0;               // entries whose intervals overlap share it; 0: not ranked
+  std::string not_ranked;         // why
+  std::optional<Interval> score;  // 100: as good as the baseline
+  std::optional<Interval> quality;
+  std::vector<Cell> cells;                  // in the order of the table's scenarios
+  int64_t model_bytes = 0, peak_bytes = 0;  // 0: not known
+  bool on_front = false;                    // no other is better in quality, latency and memory together
+  std::string date;
+};
+
+struct Table {
+  TableKey key;
+  std::string task;            // "which digit is in a picture of 28 x 28 pixels"
+  std::string quality_metric;  // "accuracy"
+  double quality_floor = 0;
+  std::vector<std::pair<std::string, std::string>>
+      scenarios;          // name, measure with its unit: "p90 latency (s)"
+  std::vector<Row> rows;  // ranked ones first
+};
+
+// One line of the front page: "smallest memory", and who leads it.
+struct Category {
+  std::string title, explanation;
+  TableKey key;
+  std::optional<Row> leader;
+  std::string value;  // the leader's, with unit
+};
+
+enum class JobState { queued, running, done, failed };
+
+struct Job {
+  int64_t id = 0, submission = 0;
+  std::string name;  // of the submission
+  std::string kind;  // "run" or "head-to-head"
+  std::string benchmark, scenario;
+  JobState state = JobState::queued;
+  double progress = 0;  // 0 to 1
+  std::string message;  // what happens now, or why it failed
+  std::string created, started, ended;
+};
+
+struct FrontPage {
+  std::vector<Category> categories;
+  std::vector<Table> tables;  // each with its first rows
+  std::vector<Job> queue;     // running and waiting
+};
+
+struct Audit {
+  std::string id, name;  // "A2", "same sample"
+  bool passed = false;
+  std::string detail;
+};
+
+// One match as its submission saw it.
+struct Run {
+  int64_t id = 0;
+  std::string benchmark, scenario, run_class, hardware, date;
+  std::string measure;   // "p90 latency (s)"
+  std::string baseline;  // its name
+  std::string out;       // why the submission was thrown out; empty: it was not
+  std::optional<Interval> ratio, quality;
+  std::vector<double> turns, baseline_turns;  // one value a turn, in the order of time
+  std::vector<Audit> audits;
+  std::vector<std::pair<std::string, std::string>> system;  // machine and sandbox
+  uint64_t seed = 0;
+};
+
+struct File {
+  std::string path, sha256;
+  int64_t bytes = 0;
+  std::string text;  // what can be shown; empty for weights
+};
+
+struct Submission {
+  int64_t id = 0;
+  std::string bundle;  // SHA-256
+  std::string name, author, team, division, tier, note, licence, date;
+  std::vector<std::string> benchmarks, scenarios;
+  Level level = Level::self_reported;
+  std::vector<std::pair<std::string, std::string>> claims;  // metric, value as claimed
+  std::vector<File> files;
+  std::vector<Run> runs;
+  std::vector<Job> jobs;
+  std::string difference;  // of its graph or code to the baseline's, as unified diff
+};
+
+// A point of the history of a table: who led from then on.
+struct HistoryPoint {
+  std::string date, name;
+  int64_t submission = 0;
+  double score = 0;
+};
+
+}  // namespace tinymlperf::board

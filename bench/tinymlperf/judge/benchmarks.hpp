@@ -1,0 +1,41 @@
+// All benchmarks of the judge. A new one is a class and a line here.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tinymlperf/judge/digits_benchmark.hpp>
+
+namespace tinymlperf::judge {
+
+struct RegisteredBenchmark {
+  std::string_view id;
+  std::unique_ptr<Benchmark> (*make)();
+};
+
+template <class B>
+std::unique_ptr<Benchmark> make_new() {
+  return std::make_unique<B>();
+}
+
+inline constexpr std::array kBenchmarks{
+    RegisteredBenchmark{"dig", make_new<DigitsBenchmark>},
+};
+
+// "dig, kws": for messages.
+inline std::string benchmark_ids() {
+  std::string out;
+  for (const RegisteredBenchmark& b : kBenchmarks) out += (out.empty() ? "" : ", ") + std::string(b.id);
+  return out;
+}
+
+inline std::unique_ptr<Benchmark> make_benchmark(std::string_view id) {
+  for (const RegisteredBenchmark& b : kBenchmarks)
+    if (b.id == id) return b.make();
+  throw std::invalid_argument("no benchmark is named \"" + std::string(id) + "\"; there are " +
+                              benchmark_ids());
+}
+
+}  // namespace tinymlperf::judge

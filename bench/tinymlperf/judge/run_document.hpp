@@ -1,0 +1,217 @@
+// A match as data: run.json. It holds every sample, so that anyone can form the numbers again.
+//
+//   {"schema": "tinymlperf-run-1", "benchmark": "dig", "scenario": "single_stream", "class": "smoke",
+//    "hardware": "cpu-mt", "date": "2026-01-31T12:00:00Z", "seed": 5, "hidden_samples": 512,
+//    "quality_metric": "accuracy", "quality_floor": 0.8,
+//    "machine": {...}, "sandbox": {...},
+//    "contenders": [{                                    the first is the baseline
+//       "name": "lenet", "bundle": "sha256 or empty", "tier": "T0", "out": "why, or empty",
+//       "quality": {"estimate": 0.99, "low": 0.98, "high": 0.995} or null,
+//       "model_bytes": 1000, "peak_bytes": 0,            0: not known
+//       "turns": [{"seconds": 0.1, "samples": 12, "latencies": [0.008, ...]}, ...],   two of each block
+//       "audits": [{"id": "A2", "name": "same sample", "passed": true, "detail": "..."}],
+//       "value": 0.0081, "times_the_baseline": {"estimate": 1.2, "low": 1.1, "high": 1.3} or null}]}
+// The last line of a contender follows from the turns; read_run_document() ignores it and verify() recomputes it.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <tinymlperf/json_fields.hpp>
+#include <tinymlperf/judge/scenario.hpp>
+#include <vector>
+
+namespace tinymlperf::judge {
+
+using tinytorch::statistics::Interval;
+
+// What a turn is worth in a scenario: a number of which less or more is better.
+struct Measure {
+  const char* name;
+  const char* unit;
+  bool higher_is_better;
+};
+inline Measure measure_of(Scenario s) {
+  switch (s) {
+    case Scenario::single_stream:
+      return {"p90 latency", "s", false};
+    case Scenario::multi_stream:
+      return {"p90 latency of 8", "s", false};
+    case Scenario::offline:
+      return {"throughput", "samples/s", true};
+    default:
+      throw std::invalid_argument(std::string("a match cannot be of the scenario ") + name_of(s));
+  }
+}
+
+struct Turn {
+  double seconds = 0;   // from the first question to the last answer
+  int64_t samples = 0;  // answered
+  std::vector<double> latencies;
+};
+
+inline double value_of(Scenario s, const Turn& turn) {
+  if (s == Scenario::offline) return static_cast<double>(turn.samples) / turn.seconds;
+  return tinytorch::statistics::percentile(turn.latencies, 90);
+}
+
+struct AuditResult {
+  std::string id, name;  // "A2", "same sample"
+  bool passed = false;
+  std::string detail;
+};
+
+struct ContenderRecord {
+  std::string name;
+  std::string bundle;  // SHA-256 of its bundle; empty: it is not from one
+  std::string tier = "T0";
+  std::string out;  // why it is out; empty: it is in
+  std::optional<Interval> quality;
+  int64_t model_bytes = 0, peak_bytes = 0;
+  std::vector<Turn> turns;  // two of each block, in the order of time
+  std::vector<AuditResult> audits;
+};
+
+struct RunDocument {
+  std::string benchmark;
+  Scenario scenario = Scenario::single_stream;
+  std::string run_class, hardware, date;
+  uint64_t seed = 0;  // of the hidden set and of the order
+  int64_t hidden_samples = 0;
+  std::string quality_metric;
+  double quality_floor = 0;
+  Json machine, sandbox;
+  std::vector<ContenderRecord> contenders;  // the first is the baseline
+};
+
+// Each block as one number: the geometric mean of its two turns.
+inline std::vector<double> block_values(Scenario s, const std::vector<Turn>& turns) {
+  std::vector<double> out;
+  for (size_t i = 0; i + 1 < turns.size(); i += 2)
+    out.push_back(std::sqrt(value_of(s, turns[i]) * value_of(s, turns[i + 1])));
+  return out;
+}
+
+// How many times better than the baseline, with its 95 % interval: above 1 is better. Blocks of both are compared with
+// each other (statistics: paired_ratio). Nothing while either is out.
+inline std::optional<Interval> times_the_baseline(Scenario s, const ContenderRecord& c,
+                                                  const ContenderRecord& baseline) {
+  if (!c.out.empty() || !baseline.out.empty() || c.turns.size() != baseline.turns.size()) return std::nullopt;
+  const std::vector<double> ours = block_values(s, c.turns), theirs = block_values(s, baseline.turns);
+  return measure_of(s).higher_is_better ? tinytorch::statistics::paired_ratio(ours, theirs)
+                                        : tinytorch::statistics::paired_ratio(theirs, ours);
+}
+
+// The median of a contender's turns; nothing before its first.
+inline std::optional<double> value_of(Scenario s, const ContenderRecord& c) {
+  if (c.turns.empty()) return std::nullopt;
+  std::vector<double> values;
+  for (const Turn& turn : c.turns) values.push_back(value_of(s, turn));
+  return tinytorch::statistics::median(values);
+}
+
+inline Scenario scenario_named(const std::string& name) {
+  for (const auto s : {Scenario::single_stream, Scenario::multi_stream, Scenario::offline})
+    if (name == name_of(s)) return s;
+  throw std::invalid_argument("there is no scenario \"" + name +
+                              "\"; there are single_stream, multi_stream, offline");
+}
+
+inline Json to_json(const ContenderRecord& c, Scenario s, const ContenderRecord& baseline) {
+  Json turns = Json::array(), audits = Json::array();
+  for (const Turn& t : c.turns)
+    turns.push_back({{"seconds", t.seconds}, {"samples", t.samples}, {"latencies", t.latencies}});
+  for (const AuditResult& a : c.audits)
+    audits.push_back({{"id", a.id}, {"name", a.name}, {"passed", a.passed}, {"detail", a.detail}});
+  const auto value = value_of(s, c);
+  const auto ratio = times_the_baseline(s, c, baseline);
+  return {{"name", c.name},
+          {"bundle", c.bundle},
+          {"tier", c.tier},
+          {"out", c.out},
+          {"quality", c.quality ? interval_to_json(*c.quality) : Json()},
+          {"model_bytes", c.model_bytes},
+          {"peak_bytes", c.peak_bytes},
+          {"turns", turns},
+          {"audits", audits},
+          {"value", value ? Json(*value) : Json()},
+          {"times_the_baseline", ratio ? interval_to_json(*ratio) : Json()}};
+}
+
+inline Json to_json(const RunDocument& d) {
+  Json contenders = Json::array();
+  for (const ContenderRecord& c : d.contenders)
+    contenders.push_back(to_json(c, d.scenario, d.contenders.front()));
+  return {{"schema", "tinymlperf-run-1"},
+          {"benchmark", d.benchmark},
+          {"scenario", name_of(d.scenario)},
+          {"class", d.run_class},
+          {"hardware", d.hardware},
+          {"date", d.date},
+          {"seed", d.seed},
+          {"hidden_samples", d.hidden_samples},
+          {"quality_metric", d.quality_metric},
+          {"quality_floor", d.quality_floor},
+          {"machine", d.machine},
+          {"sandbox", d.sandbox},
+          {"contenders", contenders}};
+}
+
+namespace detail {
+
+inline ContenderRecord read_contender(const Json& j) {
+  ContenderRecord c;
+  c.name = j.at("name").get<std::string>();
+  c.bundle = j.at("bundle").get<std::string>();
+  c.tier = j.at("tier").get<std::string>();
+  c.out = j.at("out").get<std::string>();
+  if (!j.at("quality").is_null()) c.quality = interval_from_json(j.at("quality"));
+  c.model_bytes = j.at("model_bytes").get<int64_t>();
+  c.peak_bytes = j.at("peak_bytes").get<int64_t>();
+  for (const Json& t : j.at("turns")) {
+    Turn turn{t.at("seconds").get<double>(), t.at("samples").get<int64_t>(),
+              t.at("latencies").get<std::vector<double>>()};
+    const bool good =
+        turn.seconds > 0 && turn.samples > 0 && !turn.latencies.empty() &&
+        std::all_of(turn.latencies.begin(), turn.latencies.end(), [](double x) { return x > 0; });
+    if (!good)
+      throw std::invalid_argument("run file: " + c.name + ": a turn needs samples and positive times");
+    c.turns.push_back(std::move(turn));
+  }
+  for (const Json& a : j.at("audits"))
+    c.audits.push_back({a.at("id").get<std::string>(), a.at("name").get<std::string>(),
+                        a.at("passed").get<bool>(), a.at("detail").get<std::string>()});
+  return c;
+}
+
+}  // namespace detail
+
+// Throws std::invalid_argument when it is not one.
+inline RunDocument read_run_document(const Json& j) {
+  try {
+    if (j.at("schema") != "tinymlperf-run-1")
+      throw std::invalid_argument("run file: expected the schema tinymlperf-run-1, found " +
+                                  j.at("schema").dump());
+    RunDocument d;
+    d.benchmark = j.at("benchmark").get<std::string>();
+    d.scenario = scenario_named(j.at("scenario").get<std::string>());
+    d.run_class = j.at("class").get<std::string>();
+    d.hardware = j.at("hardware").get<std::string>();
+    d.date = j.at("date").get<std::string>();
+    d.seed = j.at("seed").get<uint64_t>();
+    d.hidden_samples = j.at("hidden_samples").get<int64_t>();
+    d.quality_metric = j.at("quality_metric").get<std::string>();
+    d.quality_floor = j.at("quality_floor").get<double>();
+    d.machine = j.at("machine");
+    d.sandbox = j.at("sandbox");
+    for (const Json& c : j.at("contenders")) d.contenders.push_back(detail::read_contender(c));
+    if (d.contenders.empty())
+      throw std::invalid_argument("run file: it has no contender, not even a baseline");
+    return d;
+  } catch (const Json::exception& e) {
+    throw std::invalid_argument(std::string("run file: ") + e.what());
+  }
+}
+
+}  // namespace tinymlperf::judge
