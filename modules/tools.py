@@ -159,6 +159,10 @@ NEEDS = [
     Need("CLI11", "libcli11-dev", lambda: header_found("CLI/CLI.hpp")),
     Need("zlib", "zlib1g-dev", lambda: header_found("zlib.h")),
     Need("libzip", "libzip-dev", lambda: header_found("zip.h")),
+    Need("SQLite", "libsqlite3-dev", lambda: header_found("sqlite3.h")),
+    Need("libarchive", "libarchive-dev", lambda: header_found("archive.h")),
+    Need("OpenSSL", "libssl-dev", lambda: header_found("openssl/evp.h")),
+    Need("cpp-httplib", "libcpp-httplib-dev", lambda: header_found("httplib.h")),
     Need("Boost.Context", "libboost-context-dev", lambda: header_found("boost/context/detail/fcontext.hpp"),
          ("test", "learn")),
     Need("bubblewrap", "bubblewrap", lambda: program_version("bwrap"), TEST_ONLY),
@@ -172,6 +176,7 @@ NEEDS = [
     Need("clang-format", "clang-format", lambda: program_version("clang-format"), TEST_ONLY),
     Need("pkg-config", "pkg-config", lambda: program_version("pkg-config"), TEST_ONLY),
     Need("git", "git", lambda: program_version("git"), TEST_ONLY),
+    Need("Chromium", "chromium", lambda: program_version("chromium"), TEST_ONLY),
     Need("Python venv", "python3-venv", lambda: module_found("ensurepip"), TEST_ONLY),
 ]
 
