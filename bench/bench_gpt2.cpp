@@ -7,7 +7,7 @@
 // The limit of a row is the larger of bytes / copy bandwidth and FLOPs / multiply-add peak, as in bench_ops.
 // Tokens are random, the same in every step, so that the loss falls and can be compared.
 #include <CLI/CLI.hpp>
-#include <cstring>
+#include <copy_bandwidth.hpp>
 #include <ctime>
 #include <fstream>
 #include <iostream>
@@ -67,18 +67,6 @@ class Training {
   tt::Tensor tokens_, targets_;
 };
 
-// GB/s, read plus written, of copying 64 MiB.
-double measure_copy() {
-  constexpr int64_t kCount = 1 << 24;
-  const tt::Tensor from = tt::ones({kCount}), to = tt::zeros({kCount});
-  const auto copy = [&] {
-    tt::parallel_for(kCount, 65536, [&](int64_t begin, int64_t end) {
-      std::memcpy(to.data<float>() + begin, from.data<float>() + begin, static_cast<size_t>(end - begin) * 4);
-    });
-  };
-  return 8.0 * kCount / tt::statistics::median(tt::benchmarking::time_calls(copy, 9)) * 1e-9;
-}
-
 // One JSON request a line, one answer a line: {"save": path}, or {"step": true}.
 int serve(Training& training) {
   for (std::string line; std::getline(std::cin, line);) {
@@ -97,7 +85,8 @@ int serve(Training& training) {
 }
 
 json report(Training& training, int64_t steps) {
-  const double peak = 1e-9 * tinytorch::benchmarking::measure_fma_peak(), copy = measure_copy();
+  const double peak = 1e-9 * tinytorch::benchmarking::measure_fma_peak(),
+               copy = 1e-9 * bench::copy_bytes_per_second(1 << 24);
   training.step();  // first touches of memory
   const double seconds =
       tt::statistics::median(tt::benchmarking::time_calls([&] { training.step(); }, steps));

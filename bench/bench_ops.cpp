@@ -10,6 +10,7 @@
 // themselves.
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <copy_bandwidth.hpp>
 #include <ctime>
 #include <fstream>
 #include <iostream>
@@ -58,17 +59,6 @@ Samples sample(const bench::Work& work, double budget) {
   return samples;
 }
 
-// GB/s, read plus written, of copying n floats.
-double measure_copy(int64_t n) {
-  const tt::Tensor from = tt::ones({n}), to = tt::zeros({n});
-  const auto copy = [&] {
-    tt::parallel_for(n, 65536, [&](int64_t begin, int64_t end) {
-      std::memcpy(to.data<float>() + begin, from.data<float>() + begin, static_cast<size_t>(end - begin) * 4);
-    });
-  };
-  return 8.0 * static_cast<double>(n) / statistics::median(sample(copy, 0.2).wall) * 1e-9;
-}
-
 // One size at a time: the inputs of 16M elements are a gigabyte.
 class Bench {
  public:
@@ -85,7 +75,7 @@ class Bench {
     if (!inputs_ || inputs_->n != n) {
       inputs_.reset();
       inputs_ = std::make_unique<bench::Inputs>(n);
-      copy_ = measure_copy(n);
+      copy_ = 1e-9 * bench::copy_bytes_per_second(n);
     }
     if (peak_ == 0) peak_ = 1e-9 * tinytorch::benchmarking::measure_fma_peak();
     const bench::Work work = c.prepare(*inputs_);

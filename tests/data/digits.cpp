@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <support/whole_numbers.hpp>
 #include <tinytorch/data/digits.hpp>
 
 namespace tt = tinytorch;
@@ -27,8 +28,6 @@ std::vector<int64_t> labels_of(const tt::Digits& d) {
   const int64_t* p = d.labels.data<int64_t>();
   return {p, p + d.labels.numel()};
 }
-
-uint64_t fnv1a(uint64_t hash, uint64_t value) { return (hash ^ value) * 1099511628211ull; }
 
 double distance_to_segment(double x, double y, hw::Point a, hw::Point b) {
   const double dx = b.x - a.x, dy = b.y - a.y, squared = dx * dx + dy * dy;
@@ -65,8 +64,8 @@ TEST_CASE("digits: shapes, dtypes and every label") {
 TEST_CASE("digits: golden checksum") {
   const tt::Digits d = tt::digits(500, 1);
   uint64_t hash = 14695981039346656037ull;
-  for (int level : levels(d.images)) hash = fnv1a(hash, static_cast<uint64_t>(level));
-  for (int64_t label : labels_of(d)) hash = fnv1a(hash, static_cast<uint64_t>(label));
+  for (int level : levels(d.images)) hash = test::fnv1a(hash, level);
+  for (int64_t label : labels_of(d)) hash = test::fnv1a(hash, label);
   CHECK(hash == 3960828837040817711ull);
 }
 

@@ -2,32 +2,16 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <support/whole_numbers.hpp>
 #include <tinytorch/data/machine_sounds.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
 namespace ms = tt::machine_sounds;
 namespace sound = tt::sound;
+using test::bytes, test::fnv1a, test::whole;
 
 namespace {
-
-uint64_t fnv1a(uint64_t hash, int64_t value) {
-  return (hash ^ static_cast<uint64_t>(value)) * 1099511628211ull;
-}
-
-// Steps of 1 / `steps` as whole numbers, checked to be exactly such multiples in [low, high].
-std::vector<int64_t> whole(const tt::Tensor& t, double steps, int64_t low, int64_t high) {
-  std::vector<int64_t> out;
-  bool exact = true;
-  for (const float v : t.to_vector<float>()) {
-    const double step = v * steps;  // not a number would fail the comparison
-    out.push_back(static_cast<int64_t>(step));
-    exact = exact && step == static_cast<double>(out.back()) && out.back() >= low && out.back() <= high;
-  }
-  CHECK(exact);
-  return out;
-}
-std::vector<int64_t> bytes(const tt::Tensor& windows) { return whole(windows, 32, -128, 127); }
 
 bool same_bits(const tt::Tensor& a, const float* b) {
   return std::memcmp(a.data<float>(), b, static_cast<size_t>(a.numel()) * 4) == 0;

@@ -2,33 +2,17 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <support/whole_numbers.hpp>
 #include <tinytorch/data/spoken_tones.hpp>
 
 namespace tt = tinytorch;
 namespace speech = tt::speech;
 namespace sound = tt::sound;
+using test::bytes, test::fnv1a, test::whole;
 
 namespace {
 
 constexpr int64_t kFeatures = tt::kSpokenFrames * tt::kSpokenBands;
-
-uint64_t fnv1a(uint64_t hash, int64_t value) {
-  return (hash ^ static_cast<uint64_t>(value)) * 1099511628211ull;
-}
-
-// Steps of 1 / `steps` as whole numbers, checked to be exactly such multiples in [low, high].
-std::vector<int64_t> whole(const tt::Tensor& t, double steps, int64_t low, int64_t high) {
-  std::vector<int64_t> out;
-  bool exact = true;
-  for (const float v : t.to_vector<float>()) {
-    const double step = v * steps;  // not a number would fail the comparison
-    out.push_back(static_cast<int64_t>(step));
-    exact = exact && step == static_cast<double>(out.back()) && out.back() >= low && out.back() <= high;
-  }
-  CHECK(exact);
-  return out;
-}
-std::vector<int64_t> bytes(const tt::Tensor& features) { return whole(features, 32, -128, 127); }
 
 bool is_known(const speech::Word& word) {
   return std::find(speech::words().begin(), speech::words().end(), word) != speech::words().end();

@@ -29,13 +29,13 @@ struct World {
 TEST_CASE("each alone, all but each, and all together, over none") {
   World world;
   const Ablation result = ablate(
-      world.optimizations(), [&] { world.step(); }, {.blocks = 5}, [&] { return world.now; });
+      world.optimizations(), [&] { world.step(); }, {.blocks = 6}, [&] { return world.now; });
   std::vector<std::string> names;
   std::vector<double> speedups;
   for (const AblationRow& row : result.rows) {
     names.push_back(row.name);
     speedups.push_back(row.speedup.estimate);
-    CHECK(row.samples.size() == 5);
+    CHECK(row.samples.size() == 6);
     CHECK(row.speedup.low <= row.speedup.estimate);
     CHECK(row.speedup.estimate <= row.speedup.high);
   }
@@ -45,7 +45,7 @@ TEST_CASE("each alone, all but each, and all together, over none") {
   CHECK(result.expected == 4);
   CHECK(result.rows[0].seconds.estimate == 12);
   CHECK_FALSE((world.a || world.b || world.c));
-  CHECK(world.steps == 8 * 5 * 3);
+  CHECK(world.steps == 8 * 6 * 3);
 }
 
 TEST_CASE("of two there is no `all but`; optimizations that hinder each other show it") {
@@ -56,13 +56,14 @@ TEST_CASE("of two there is no `all but`; optimizations that hinder each other sh
   const Ablation result = ablate(
       two, [&] { now += world.a && world.b   ? 10
                         : world.a || world.b ? 5
-                                             : 20; }, {.blocks = 3},
+                                             : 20; }, {.blocks = 6},
       [&] { return now; });
   REQUIRE(result.rows.size() == 4);
   CHECK(result.rows[3].speedup.estimate == 2);
   CHECK(result.expected == 16);
 }
 
-TEST_CASE("nothing to leave out is an error") {
+TEST_CASE("nothing to leave out is an error, and so are too few blocks") {
   CHECK(errors::thrown_by([] { ablate({}, [] {}); }).code == "TT-PROF-05");
+  CHECK(errors::thrown_by([] { ablate({{"a", [](bool) {}}}, [] {}, {.blocks = 5}); }).code == "TT-PROF-06");
 }

@@ -122,9 +122,7 @@ inline void check_gradients(const OpCase& c) {
 struct CostMeter final : tt::OpObserver {
   double flops = 0, bytes = 0;
   std::vector<std::string> names;
-  tt::OpObserver* before_;
-  CostMeter() : before_(tt::op_observer()) { tt::op_observer() = this; }
-  ~CostMeter() override { tt::op_observer() = before_; }
+  tt::Observing observing{*this};
   void after(const tt::PrimitiveBase& op, const Tensors&, const Tensors&, tt::Cost cost) override {
     flops += cost.flops;
     bytes += cost.bytes;

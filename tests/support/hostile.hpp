@@ -152,6 +152,13 @@ inline int refused_calls(const Arguments&) {
   return 0;
 }
 
+// POSIX shared memory, which OpenMP's libraries use: its name stands in the work folder, or it is refused.
+inline int shared_memory(const Arguments& args) {
+  const int memory = shm_open(args.at(0).c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+  if (memory < 0) return 1;
+  return ftruncate(memory, 4096) == 0 && access(("." + args.at(0)).c_str(), F_OK) == 0 ? 0 : 2;
+}
+
 // Signals, limits and priorities of the judge. -1 is everyone.
 inline int touch_judge(const Arguments& args) {
   const pid_t judge = number(args, 0), group = number(args, 1);
@@ -267,6 +274,7 @@ inline const std::vector<Attack>& attacks() {
                                           {"network", network},
                                           {"system_call", system_call},
                                           {"refused_calls", refused_calls},
+                                          {"shared_memory", shared_memory},
                                           {"touch_judge", touch_judge},
                                           {"kill_group", kill_group},
                                           {"orphan", orphan},

@@ -215,6 +215,16 @@ TEST_CASE("walls: no attempt on files outside, the network or the judge comes th
   });
 }
 
+TEST_CASE("shared memory lies in the work folder, or there is none") {
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    const std::string name = "/tinymlperf_" + std::to_string(getpid());
+    const Outcome r = scene.run({"shared_memory", name}, offers);
+    CHECK(r.ending == Ending::exited);
+    CHECK(r.exit_code == (offers.read_only_root ? 0 : 1));
+    CHECK_FALSE(fs::exists("/dev/shm" + name));
+  });
+}
+
 TEST_CASE("system calls that no submission needs end the program") {
   on_each_machine([&](const test::Scene& scene, const Offers& offers) {
     std::vector<std::string> names = {"ptrace", "process_vm_readv", "process_vm_writev", "bpf", "reboot"};

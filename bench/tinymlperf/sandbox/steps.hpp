@@ -138,7 +138,8 @@ inline Failure map_user(const char* user, const char* group) {
 }
 
 // Every mount of a new mount namespace, the work folder's excepted. Landlock forbids to write what lies
-// outside the folder; this forbids to change its owner, mode and times too.
+// outside the folder; this forbids to change its owner, mode and times too. Shared memory has names in the work
+// folder then: LLVM's OpenMP ends its program when it can make none.
 inline Failure make_read_only(const char* work) {
   struct Attributes {  // the kernel's struct mount_attr
     uint64_t set = 0, clear = 0, propagation = 0, user = 0;
@@ -149,7 +150,8 @@ inline Failure make_read_only(const char* work) {
   const bool good = mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
                     mount(work, work, nullptr, MS_BIND, nullptr) == 0 &&
                     syscall(detail::kMountSetattr, AT_FDCWD, "/", kRecursive, &all, sizeof all) == 0 &&
-                    syscall(detail::kMountSetattr, AT_FDCWD, work, 0U, &open_again, sizeof open_again) == 0;
+                    syscall(detail::kMountSetattr, AT_FDCWD, work, 0U, &open_again, sizeof open_again) == 0 &&
+                    (mount(work, "/dev/shm", nullptr, MS_BIND, nullptr) == 0 || errno == ENOENT);
   return good ? Failure{} : failed(Step::read_only);
 }
 

@@ -13,6 +13,7 @@
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/data/mel.hpp>
 #include <tinytorch/data/sound.hpp>
+#include <tinytorch/data/waves.hpp>
 #include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD::machine_sounds {
@@ -247,17 +248,8 @@ inline MachineSounds mixed(int64_t n, uint64_t seed, int64_t first, Loc loc) {
 
 inline Tensor mixed_waves(int64_t n, uint64_t seed, int64_t first, Loc loc) {
   sound::check_range("machine_sounds::mixed_waves", n, first, loc);
-  Tensor out = empty({n, kSamples}, DType::f32, cpu, loc);
-  float* waves = out.data<float>();
-  parallel_for(n, 4, [&](int64_t begin, int64_t end) {
-    std::vector<int16_t> wave(kSamples);
-    for (int64_t i = begin; i < end; ++i) {
-      record(kMixed, true, seed, first + i, wave.data());
-      for (size_t k = 0; k < wave.size(); ++k)
-        waves[i * kSamples + static_cast<int64_t>(k)] = wave[k] * 0x1p-15f;
-    }
-  });
-  return out;
+  const auto clip = [&](int64_t i, int16_t* wave) { record(kMixed, true, seed, first + i, wave); };
+  return sound::waves_of(n, kSamples, clip, loc);
 }
 
 inline Tensor clip_scores(const Tensor& window_scores, Loc loc) {

@@ -14,6 +14,7 @@
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/data/mel.hpp>
 #include <tinytorch/data/sound.hpp>
+#include <tinytorch/data/waves.hpp>
 #include <tinytorch/tensor/tensor.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -311,17 +312,8 @@ inline SpokenTones spoken_tones(int64_t n, uint64_t seed, int64_t first, Loc loc
 
 inline Tensor spoken_tone_waves(int64_t n, uint64_t seed, int64_t first, Loc loc) {
   sound::check_range("spoken_tone_waves", n, first, loc);
-  Tensor out = empty({n, kSpokenSamples}, DType::f32, cpu, loc);
-  float* waves = out.data<float>();
-  parallel_for(n, 4, [&](int64_t begin, int64_t end) {
-    std::vector<int16_t> wave(kSpokenSamples);
-    for (int64_t i = begin; i < end; ++i) {
-      speech::record(seed, first + i, wave.data());
-      for (size_t k = 0; k < wave.size(); ++k)
-        waves[i * kSpokenSamples + static_cast<int64_t>(k)] = wave[k] * 0x1p-15f;
-    }
-  });
-  return out;
+  const auto clip = [&](int64_t i, int16_t* wave) { speech::record(seed, first + i, wave); };
+  return sound::waves_of(n, kSpokenSamples, clip, loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -2,12 +2,14 @@
 //
 //   const Ablation result = profiling::ablate({{"bf16", [&](bool on) { ... }}, {"fused", ...}}, step);
 // All settings are measured in interleaved blocks in random order, so that a machine that drifts cannot favour
-// one. Speedups are ratios of medians to the setting with everything off, with 95 % bootstrap intervals.
+// one. Speedups are over the setting with everything off, block by block, with the interval of paired_ratio.hpp:
+// what slows a whole block slows both sides of its ratio.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <tinytorch/benchmarking/measure.hpp>
+#include <tinytorch/benchmarking/paired_ratio.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::profiling {
@@ -32,7 +34,7 @@ struct Ablation {
 };
 
 struct AblationOptions {
-  int64_t blocks = 11;  // samples of each setting
+  int64_t blocks = 11;  // samples of each setting; an interval of 95 % takes at least 6
   int64_t warm_up = 2;  // calls before the first sample of a setting, in each block
   uint64_t seed = 0;    // of the order
 };
@@ -62,13 +64,16 @@ inline std::vector<AblationSetting> ablation_settings(const std::vector<Optimiza
 
 // `step` is the work; `clock` gives seconds. Every setting has a turn in every block, in the order of
 // benchmarking::random_blocks. A turn switches each optimization on or off as the setting says, calls step()
-// options.warm_up times and then once more, which is the sample. Seconds are bootstrap_median of a row's samples,
-// speedups bootstrap_ratio_of_medians of those of "none" and the row's, both with 2000 draws. Leaves every
-// optimization off. TT-PROF-05 without any.
+// options.warm_up times and then once more, which is the sample. Seconds are bootstrap_median of a row's samples with
+// 2000 draws, speedups paired_ratio of the samples of "none" and the row's. Leaves every optimization off.
+// TT-PROF-05 without any, TT-PROF-06 with fewer than 6 blocks.
 template <class Step, class Clock = benchmarking::SteadyClock>
 Ablation ablate(const std::vector<Optimization>& optimizations, Step&& step,
                 const AblationOptions& options = {}, Clock&& clock = {}) {
   if (optimizations.empty()) fail("TT-PROF-05", "ablate: there is no optimization to leave out");
+  if (options.blocks < 6)
+    fail("TT-PROF-06", "ablate: " + std::to_string(options.blocks) +
+                           " blocks give no interval of 95 %\n  hint: take at least 6");
   const auto settings = detail::ablation_settings(optimizations);
   Ablation result;
   for (const auto& s : settings) result.rows.push_back({s.name, {}, {}, {}});
@@ -86,8 +91,7 @@ Ablation ablate(const std::vector<Optimization>& optimizations, Step&& step,
   for (const Optimization& o : optimizations) o.set(false);
   for (AblationRow& row : result.rows) {
     row.seconds = statistics::bootstrap_median(row.samples, {.draws = 2000});
-    row.speedup =
-        statistics::bootstrap_ratio_of_medians(result.rows[0].samples, row.samples, {.draws = 2000});
+    row.speedup = *statistics::paired_ratio(result.rows[0].samples, row.samples);
   }
   for (size_t i = 1; i <= optimizations.size(); ++i) result.expected *= result.rows[i].speedup.estimate;
   return result;

@@ -32,15 +32,6 @@ void expect_ops(const std::string& what, const Profile& p, const std::vector<std
   };
   expect(what + "\n  expected" + lines(want) + "\n  got" + lines(ops_of(p)), ops_of(p) == want, guess);
 }
-void failing() { fail("TT-TEST-00", "it failed"); }
-template <class F>
-void swallow(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    if (e.code() != "TT-TEST-00") throw;
-  }
-}
 
 // y = act(act(x)) with modules of its own around each: model, first, second.
 struct Part final : Module {

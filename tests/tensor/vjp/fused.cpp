@@ -24,8 +24,6 @@ void check(const std::function<Tensor(const Tensors&)>& f, const Tensors& inputs
 // How often each op runs, while it lives.
 class OpCounts final : public tt::OpObserver {
  public:
-  OpCounts() { tt::op_observer() = this; }
-  ~OpCounts() override { tt::op_observer() = nullptr; }
   void after(const tt::PrimitiveBase& op, const Tensors&, const Tensors&, tt::Cost) override {
     ++counts_[op.name()];
   }
@@ -33,6 +31,7 @@ class OpCounts final : public tt::OpObserver {
 
  private:
   std::map<std::string, unsigned> counts_;
+  tt::Observing observing_{*this};
 };
 
 }  // namespace
