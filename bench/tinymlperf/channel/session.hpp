@@ -69,10 +69,15 @@ class Session {
   // The next token or answer, or nothing when so many seconds pass; for judges who ask by a schedule.
   std::optional<Event> poll_next(double seconds) { return receive(now() + seconds); }
 
+  // Between its turns a plugin is held, so that it can neither work ahead nor slow down whose turn it is.
+  void hold() { process_.hold(); }
+  void resume() { process_.resume(); }
+
   // Says done, gives the plugin so many seconds to end, and ends it. Also after a Broken.
   const sandbox::Outcome& finish(double seconds) {
     if (finished_) return outcome_;
     finished_ = true;
+    process_.resume();
     sandbox::Ending stopped = sandbox::Ending::stopped;
     try {
       if (!broken_ && talk_.ready() && talk_.open_queries() == 0) {
@@ -111,27 +116,18 @@ class Session {
 
   // Writes as much as the pipe takes. A plugin that closed its input is found out by what it does not answer.
   void flush() {
-    // write() to a closed pipe would end the judge itself; the signal is held back here and taken off.
-    sigset_t pipe_signal, before;
-    sigemptyset(&pipe_signal);
-    sigaddset(&pipe_signal, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
     while (!outgoing_.empty() && to_plugin_.write) {
       const Bytes& front = outgoing_.front();
-      const ssize_t sent = write(to_plugin_.write.number(), front.data() + sent_, front.size() - sent_);
+      const ssize_t sent = sandbox::write_without_signal(to_plugin_.write.number(), front.data() + sent_,
+                                                         front.size() - sent_);
       if (sent < 0 && errno == EINTR) continue;
-      if (sent < 0 && errno == EPIPE) {
-        to_plugin_.write.reset();
-        constexpr timespec kNow{0, 0};
-        sigtimedwait(&pipe_signal, nullptr, &kNow);
-      }
+      if (sent < 0 && errno == EPIPE) to_plugin_.write.reset();
       if (sent < 0) break;
       sent_ += static_cast<size_t>(sent);
       if (sent_ < front.size()) continue;
       outgoing_.pop_front();
       sent_ = 0;
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   Event expect(double until) {

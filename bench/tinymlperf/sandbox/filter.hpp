@@ -110,7 +110,8 @@ inline std::vector<uint32_t> refused() {
           kProcessMadvise,
           SYS_move_pages,
           SYS_migrate_pages,
-          SYS_mknodat};
+          SYS_mknodat,
+          SYS_timer_create};  // its signal could be SIGCONT, which would wake who is held
 }
 
 inline std::vector<uint32_t> changes_of_metadata() {
@@ -155,6 +156,8 @@ inline std::vector<Rule> rules(const FilterOptions& options) {
                               uint32_t{SYS_io_uring_register}})
     out.push_back({call, detail::fail_with(ENOSYS)});
   out.push_back({SYS_clone, denied, When::any_bit, 0, kNewNamespaces});
+  constexpr uint32_t kSetSignal = 10;  // F_SETSIG: of a file that becomes ready, as SYS_timer_create
+  out.push_back({SYS_fcntl, denied, When::equal, 1, kSetSignal});
   out.push_back({SYS_socketpair, denied, When::not_equal, 0, kAfUnix});
   // 0xffffffff only asks; anything else would, for one, turn off the randomization of addresses.
   out.push_back({SYS_personality, denied, When::not_equal, 0, 0xffffffff});

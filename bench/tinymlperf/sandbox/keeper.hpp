@@ -5,7 +5,8 @@
 // In a namespace of processes the keeper is number 1: when it ends, the kernel ends all others. Elsewhere it
 // adopts every orphan and kills until none is left. It ends when the program does, when the judge says so,
 // and when the judge dies, for the judge holds the other end of its life line. What comes before the
-// program's first instruction is here too; both parts are system calls only (steps.hpp).
+// program's first instruction is here too; both parts are system calls only (steps.hpp). Through the life line the
+// judge can also hold all processes, so that nobody works while it is somebody else's turn.
 #pragma once
 
 #include <poll.h>
@@ -29,9 +30,13 @@ struct Report {
 
 // Where arrange_files() puts what; the first three are the program's.
 struct KeeperFiles {
-  static constexpr int kReport = 3, kLife = 4, kCgroup = 5, kLandlock = 6;
-  std::array<int, 7> files{-1, -1, -1, -1, -1, -1, -1};
+  static constexpr int kReport = 3, kLife = 4, kCgroup = 5, kLandlock = 6, kDone = 7;
+  std::array<int, 8> files{-1, -1, -1, -1, -1, -1, -1, -1};
 };
+
+// What the judge says through the life line, answered by the same letter once it is done; its end says: end
+// everything.
+constexpr char kHold = 'h', kResume = 'r';
 
 namespace steps {
 
@@ -109,8 +114,20 @@ inline void clear_out(pid_t program, bool own_namespace, Report& report) {
   report.survivors = 1;
 }
 
+// Reads what the judge says; false at the end of the line. Without a namespace of processes those who left the
+// program's group are not reached.
+inline bool obey(pid_t program, bool own_namespace) {
+  char word = 0;
+  ssize_t got = read(KeeperFiles::kLife, &word, 1);
+  if (got == 1) {
+    kill(own_namespace ? -1 : -program, word == kHold ? SIGSTOP : SIGCONT);
+    got = write(KeeperFiles::kDone, &word, 1);
+  }
+  return got == 1 || (got < 0 && errno == EINTR);
+}
+
 // Until the program has ended or shall be ended.
-inline void watch(pid_t program, Report& report) {
+inline void watch(pid_t program, bool own_namespace, Report& report) {
   constexpr long kPidfdOpen = 434;
   // Kernels before 5.3 lack it: then the program's end is seen up to ten milliseconds late.
   const int end = static_cast<int>(syscall(kPidfdOpen, program, 0U));
@@ -123,7 +140,7 @@ inline void watch(pid_t program, Report& report) {
         report.status = status;
         return;
       }
-    if (events[0].revents) return;
+    if (events[0].revents && !obey(program, own_namespace)) return;
   }
 }
 
@@ -171,7 +188,7 @@ inline Failure become_keeper(const Plan& plan, KeeperFiles& files, bool& own_nam
   }
   for (const int file : {0, 1, 2, KeeperFiles::kCgroup, KeeperFiles::kLandlock})
     close(file);  // else the judge never sees their end
-  steps::watch(program, report);
+  steps::watch(program, own_namespace, report);
   steps::clear_out(program, own_namespace, report);
   getrusage(RUSAGE_CHILDREN, &used);
   report.cpu_microseconds =

@@ -5,6 +5,8 @@
 // ends the keeper, and the keeper's end is the end of every process of the run.
 #pragma once
 
+#include <pthread.h>
+
 #include <chrono>
 #include <string>
 #include <tinymlperf/sandbox/keeper.hpp>
@@ -51,6 +53,23 @@ struct Pipe {
   }
 };
 
+// write(), but a closed pipe is the error EPIPE and never the signal that would end the judge.
+inline ssize_t write_without_signal(int file, const void* bytes, size_t count) {
+  sigset_t pipe_signal, before;
+  sigemptyset(&pipe_signal);
+  sigaddset(&pipe_signal, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+  const ssize_t sent = write(file, bytes, count);
+  const int error = errno;
+  if (sent < 0 && error == EPIPE) {  // take it off before it can be delivered
+    constexpr timespec kNow{0, 0};
+    sigtimedwait(&pipe_signal, nullptr, &kNow);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return sent;
+}
+
 class Process {
  public:
   // Starts the program with the given standard input, output and error. Throws Unavailable when the machine
@@ -65,14 +84,15 @@ class Process {
       rules = File(landlock::create(offers.landlock));
       if (!rules) throw Unavailable(std::string("cannot create Landlock's rules: ") + strerror(errno));
     }
-    Pipe report, life;
-    KeeperFiles files{
-        {in, out, err, report.write.number(), life.read.number(), entry.number(), rules.number()}};
+    Pipe report, life, done;
+    KeeperFiles files{{in, out, err, report.write.number(), life.read.number(), entry.number(),
+                       rules.number(), done.write.number()}};
     keeper_ = steps::fork_into(offers.namespaces);
     if (keeper_ == 0) keep(plan_, files);
     if (keeper_ < 0) throw Unavailable(std::string("cannot start a process: ") + strerror(errno));
     report_ = std::move(report.read);
     life_ = std::move(life.write);
+    done_ = std::move(done.read);
   }
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -83,6 +103,9 @@ class Process {
 
   // Asks the keeper to end everything; wait() then returns soon.
   void stop() { life_.reset(); }
+  // Stops all processes of the run where they are, and lets them go on: nobody works in another's turn.
+  void hold() { say(kHold); }
+  void resume() { say(kResume); }
   // Readable as soon as the program has ended or could not be started: for poll().
   int report_file() const { return report_.number(); }
   // Waits for the last process's end. A keeper that was asked to stop has ten seconds; then it is killed, and
@@ -127,6 +150,13 @@ class Process {
   }
 
  private:
+  // Returns when the keeper has done it; a program that has ended has no keeper any more.
+  void say(char word) {
+    if (!life_ || write_without_signal(life_.number(), &word, 1) != 1) return;
+    pollfd events[2] = {{done_.number(), POLLIN, 0}, {report_.number(), POLLIN, 0}};
+    while (poll(events, 2, 10000) < 0 && errno == EINTR) continue;
+    if (events[0].revents && read(done_.number(), &word, 1) != 1) done_.reset();
+  }
   static Plan checked(const std::vector<std::string>& command, const Policy& policy, const Offers& offers) {
     require(offers, policy.least);
     return Plan(command, policy, offers);
@@ -135,7 +165,7 @@ class Process {
   Plan plan_;
   Clock::time_point start_;
   Cgroup cgroup_;
-  File report_, life_;
+  File report_, life_, done_;
   pid_t keeper_ = -1;
   Report report_value_;
 };

@@ -2,6 +2,9 @@
 // with its own reason, in time.
 #include <doctest/doctest.h>
 
+#include <sys/mman.h>
+
+#include <atomic>
 #include <support/scene.hpp>
 #include <tinymlperf/channel/session.hpp>
 #include <tinymlperf/plugin.hpp>
@@ -45,6 +48,29 @@ void put_hello() {
 }
 
 // Says hello and ready without listening, then what its name says.
+// Answers for how long its grandchild, which left group and session, was once not running: seconds.
+int restless(const hostile::Arguments&) {
+  auto* const longest = static_cast<std::atomic<float>*>(
+      mmap(nullptr, sizeof(float), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  const auto work = [longest] {
+    auto last = Clock::now();
+    for (;;) {
+      const auto now = Clock::now();
+      *longest = std::max(longest->load(), std::chrono::duration<float>(now - last).count());
+      last = now;
+    }
+  };
+  if (fork() == 0) {
+    setsid();
+    if (fork() != 0) _exit(0);
+    work();
+  }
+  return tinymlperf::serve([longest](const Query&) -> Tensors {
+    const float value = longest->load();
+    return {make_tensor({1}, std::span(&value, 1))};
+  });
+}
+
 int bad_plugin(const hostile::Arguments& args) {
   const std::string& what = args.at(0);
   if (what == "prints") return put(bytes_of("loading my model\n")), 0;
@@ -83,7 +109,8 @@ int bad_plugin(const hostile::Arguments& args) {
 }
 
 [[gnu::constructor]] void start_as_child(int argc, char** argv) {
-  hostile::maybe_perform(argc, argv, {{"doubler", doubler}, {"bad_plugin", bad_plugin}});
+  hostile::maybe_perform(argc, argv,
+                         {{"doubler", doubler}, {"restless", restless}, {"bad_plugin", bad_plugin}});
 }
 
 Tensor numbers(size_t count) {
@@ -187,6 +214,33 @@ TEST_CASE("frames that are wrong or out of order end the session") {
     CHECK(v.why == Why::malformed);
     CHECK(holds(v.text, words));
   }
+}
+
+TEST_CASE("a plugin that is held does not run, nor does anyone it started") {
+  if (machine().namespaces == tinymlperf::sandbox::Namespaces::none)
+    return;  // those who left the group are not reached
+  const test::Scene scene;
+  Session session(scene.child({"restless"}), scene.policy, machine());
+  session.prepare("", 5);
+  uint64_t id = 0;
+  const auto longest_pause = [&] {
+    const Tensor input = numbers(1);
+    session.ask(++id, std::span(&input, 1));
+    const Event event = session.next(5);
+    return parse_tensors(event.frame.payload).at(0).values<float>()[0];
+  };
+  while (longest_pause() == 0) usleep(1000);  // the grandchild runs
+  session.hold();
+  const Tensor input = numbers(1);
+  session.ask(++id, std::span(&input, 1));
+  CHECK_FALSE(session.poll_next(0.4));
+  session.resume();
+  session.next(5);
+  float longest = 0;
+  for (int i = 0; i < 500 && longest < 0.35f; ++i) longest = longest_pause(), usleep(10000);
+  CHECK(longest >= 0.35f);
+  session.hold();
+  CHECK(session.finish(5).ending == Ending::exited);  // finish() lets it go on
 }
 
 TEST_CASE("silence has a deadline, on both pipes") {
