@@ -15,6 +15,7 @@
 #include <tinymlperf/judge/match.hpp>
 #include <tinymlperf/judge/run_document.hpp>
 #include <tinytorch/benchmarking/document.hpp>
+#include <tinytorch/profiling/ceilings.hpp>
 #include <vector>
 
 namespace tinymlperf {
@@ -84,6 +85,12 @@ inline void require_entries(const std::vector<std::filesystem::path>& entries) {
                                   kWeightsFile);
 }
 
+// What no program can beat here.
+inline judge::Floor ceilings_of_machine() {
+  const tinytorch::profiling::Ceilings c = tinytorch::profiling::measure_ceilings(tt::cpu);
+  return {c.flops_per_second, c.bytes_per_second, 0, 0};
+}
+
 inline judge::RunDocument play(const RunOptions& o) {
   const judge::Scenario scenario = judge::scenario_named(o.scenario);
   const judge::RunClass& run_class = run_class_named(o.run_class);
@@ -94,6 +101,8 @@ inline judge::RunDocument play(const RunOptions& o) {
   std::random_device device;
   const uint64_t seed = o.seed.value_or((uint64_t{device()} << 32) | device());
   benchmark->draw(run_class.hidden, seed);
+  const auto fresh = judge::make_benchmark(o.benchmark);
+  fresh->draw(run_class.hidden, tt::philox(seed, 1).v[0]);
   std::vector<std::unique_ptr<Stage>> stages;
   std::vector<judge::Contender> contenders;
   for (const auto& entry : o.entries) {
@@ -101,10 +110,11 @@ inline judge::RunDocument play(const RunOptions& o) {
     contenders.push_back({});
     judge::ContenderRecord& record = contenders.back().record;
     record.name = entry.lexically_normal().filename().string();
+    record.multiply_adds = load_entry(entry).network.spec().multiply_adds;
     record.model_bytes = static_cast<int64_t>(std::filesystem::file_size(entry / kWeightsFile));
     contenders.back().session = stages.back()->start(offers);
   }
-  judge::Match(*benchmark, scenario, run_class, seed)(contenders);
+  judge::Match({*benchmark, *fresh}, scenario, run_class, seed, ceilings_of_machine())(contenders);
 
   const Machine machine = describe_machine();
   judge::RunDocument d{.benchmark = benchmark->id(),

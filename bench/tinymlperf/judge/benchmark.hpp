@@ -23,10 +23,11 @@ struct Quality {
 class Benchmark {
  public:
   virtual ~Benchmark() = default;
-  virtual std::string id() const = 0;      // "dig"
-  virtual std::string task() const = 0;    // in a sentence
-  virtual std::string metric() const = 0;  // "accuracy"
-  virtual double floor() const = 0;        // least quality of a result that is ranked
+  virtual std::string id() const = 0;                   // "dig"
+  virtual std::string task() const = 0;                 // in a sentence
+  virtual std::string metric() const = 0;               // "accuracy"
+  virtual double floor() const = 0;                     // least quality of a result that is ranked
+  virtual double server_bound() const { return 0.01; }  // seconds that a server's percentile may take
 
   // The hidden set: `n` samples that follow from a seed which nobody knows before.
   virtual void draw(int64_t n, uint64_t seed) = 0;

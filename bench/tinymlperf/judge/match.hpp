@@ -1,17 +1,25 @@
-// A match: contenders answer one scenario of one benchmark in turns, graded and timed by the same answers.
+// A match: contenders answer one scenario of one benchmark in turns, graded by the answers that are timed.
 //
-//   graded   each contender answers the whole hidden set once
-//   timed    blocks in which every contender has two turns, in a random order and back (A B B A), so that a machine
-//            that drifts favours nobody; every timed answer is compared with the graded one
-// A contender that breaks, says nothing for too long, or answers differently when it is timed is out, with the reason.
+//   blocks    every contender has two turns in each, in a random order and back (A B B A), so that a machine that
+//             drifts favours nobody; who has no turn is held (stopped)
+//   a turn    a few queries to fill the caches, the timed ones, and as many more as its share of the hidden set needs;
+//             a contender cannot tell which are timed: all have one form, and no sample comes twice before all came
+//   grading   the first answer to each sample counts; every further one must say the same
+//   audits    further turns on samples asked before, on one sample again and again, and on a set that nobody saw
+// A contender that breaks, says nothing for too long, answers differently, or fails an audit is out, with the reason.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tinymlperf/judge/audits.hpp>
 #include <tinymlperf/judge/benchmark.hpp>
 #include <tinymlperf/judge/plugin_system.hpp>
-#include <tinymlperf/judge/run_document.hpp>
+#include <tinymlperf/judge/sample_stream.hpp>
+#include <tinytorch/benchmarking/clock.hpp>
 #include <tinytorch/benchmarking/schedule.hpp>
 #include <vector>
 
@@ -20,45 +28,85 @@ namespace tinymlperf::judge {
 // How much is measured. Smoke shows that everything works and ranks nothing.
 struct RunClass {
   const char* name;
-  double seconds;   // of each contender and scenario, all turns together
+  double seconds;   // of each contender and scenario, all timed turns together
   int64_t queries;  // at least, in each turn
   size_t blocks;
   int64_t hidden;  // samples of the hidden set
 };
 inline constexpr RunClass kSmoke{"smoke", 1, 12, 6, 512}, kRanked{"ranked", 10, 60, 12, 10000},
     kOfficial{"official", 60, 662, 12, 10000};
+inline constexpr size_t kAuditBlocks = 6;
 
 struct Contender {
   ContenderRecord record;
   std::unique_ptr<channel::Session> session;
-  std::optional<Quality> quality;
+  // Of the hidden set, sample by sample; empty: not answered yet.
   std::vector<Answer> graded;
+  std::optional<SampleStream> stream;
+  int64_t answered = 0, compared = 0;  // samples that have an answer; answers that were compared with it
 };
+
+// Two sets of one benchmark: one that is graded and timed, and one that only an audit asks.
+struct HiddenSets {
+  Benchmark& main;
+  Benchmark& fresh;
+};
+
+// Row i of a query's answer belongs to its sample i.
+inline std::vector<Answer> rows_of(const Benchmark& benchmark, const channel::Tensors& tensors,
+                                   size_t samples) {
+  const auto each = static_cast<size_t>(benchmark.answer_size());
+  if (tensors.size() != 1 || tensors[0].dtype != channel::DType::f32 ||
+      tensors[0].values<float>().size() != samples * each)
+    throw std::runtime_error("an answer must be one f32 tensor of " + std::to_string(samples) + " x " +
+                             std::to_string(each) + " values");
+  std::vector<Answer> rows;
+  const auto values = tensors[0].values<float>();
+  if (!std::ranges::all_of(values, [](float x) { return std::isfinite(x); }))
+    throw std::runtime_error("an answer holds a value that is not finite");
+  for (size_t i = 0; i < samples; ++i)
+    rows.emplace_back(values.begin() + static_cast<std::ptrdiff_t>(i * each),
+                      values.begin() + static_cast<std::ptrdiff_t>((i + 1) * each));
+  return rows;
+}
 
 class Match {
  public:
-  Match(Benchmark& benchmark, Scenario scenario, const RunClass& run_class, uint64_t seed)
-      : benchmark_(benchmark), scenario_(scenario), class_(run_class), seed_(seed) {}
+  Match(const HiddenSets& sets, Scenario scenario, const RunClass& run_class, uint64_t seed,
+        const Floor& machine = {})
+      : sets_(sets), scenario_(scenario), class_(run_class), seed_(seed), machine_(machine) {}
 
   void operator()(std::vector<Contender>& contenders) {
-    for (Contender& c : contenders) attempt(c, [&] { grade(c); });
-    uint64_t turn = 0;
+    for (Contender& c : contenders) attempt(c, [&] { prepare(c); });
+    size_t turn = 0;
     for (const auto& block :
          tinytorch::benchmarking::mirrored_blocks(contenders.size(), class_.blocks, seed_)) {
       for (const size_t i : block) {
-        ++turn;
-        Contender& c = contenders[i];
-        if (c.record.out.empty()) attempt(c, [&] { take_turn(c, seed_ + turn); });
+        reference_.push_back(reference_seconds());
+        attempt(contenders[i], [&] { take_turn(contenders[i], turn / (2 * contenders.size())); });
       }
+      turn += block.size();
     }
+    for (Contender& c : contenders) attempt(c, [&] { conclude(c); });
     for (Contender& c : contenders) {
-      if (c.session) c.session->finish(5);
+      if (!c.session) continue;
+      const sandbox::Outcome& outcome = c.session->finish(5);
+      c.record.peak_bytes = outcome.peak_is_bound ? 0 : outcome.peak_bytes;
     }
   }
 
  private:
+  // Which samples a turn asks, from which set, and what becomes of the answers.
+  struct Questions {
+    Benchmark& set;
+    int64_t samples_per_query;
+    std::function<std::vector<int64_t>(int64_t)> next;
+    std::function<void(int64_t sample, const Answer& answer)> answered;
+  };
+
   template <class F>
   void attempt(Contender& c, F&& f) {
+    if (!c.record.out.empty()) return;
     try {
       f();
     } catch (const std::exception& e) {
@@ -66,71 +114,184 @@ class Match {
     }
   }
 
-  // Row i of a query's answer belongs to its sample i.
-  std::vector<Answer> rows_of(const channel::Tensors& tensors, size_t samples) const {
-    const auto each = static_cast<size_t>(benchmark_.answer_size());
-    if (tensors.size() != 1 || tensors[0].dtype != channel::DType::f32 ||
-        tensors[0].values<float>().size() != samples * each)
-      throw std::runtime_error("an answer must be one f32 tensor of " + std::to_string(samples) + " x " +
-                               std::to_string(each) + " values");
-    std::vector<Answer> rows;
-    const auto values = tensors[0].values<float>();
-    for (size_t i = 0; i < samples; ++i)
-      rows.emplace_back(values.begin() + static_cast<std::ptrdiff_t>(i * each),
-                        values.begin() + static_cast<std::ptrdiff_t>((i + 1) * each));
-    return rows;
-  }
-
-  void grade(Contender& c) {
-    constexpr int64_t kTogether = 64;
-    c.session->prepare(benchmark_.id(), 30);
-    c.graded.resize(static_cast<size_t>(benchmark_.size()));
-    uint64_t id = 0;
-    for (int64_t first = 0; first < benchmark_.size(); first += kTogether) {
-      std::vector<int64_t> samples;
-      for (int64_t s = first; s < std::min(first + kTogether, benchmark_.size()); ++s) samples.push_back(s);
-      c.session->ask(++id, benchmark_.inputs(samples));
-      channel::Event event = c.session->next(30);
-      while (event.frame.kind != channel::Kind::answer) event = c.session->next(30);
-      const auto rows = rows_of(channel::parse_tensors(event.frame.payload), samples.size());
-      for (size_t i = 0; i < rows.size(); ++i) c.graded[static_cast<size_t>(samples[i])] = rows[i];
+  // One millisecond of arithmetic, the best of five: what the clock is worth just now.
+  static double reference_seconds() {
+    double best = std::numeric_limits<double>::infinity();
+    volatile double sink = 0;
+    for (int repeat = 0; repeat < 5; ++repeat) {
+      const tinytorch::benchmarking::SteadyClock clock;
+      const double start = clock();
+      double x = 1;
+      for (int i = 0; i < 50000; ++i) x = x * 0.5 + 0.5;
+      sink = sink + x;
+      best = std::min(best, clock() - start);
     }
-    c.quality = benchmark_.quality(c.graded);
-    c.record.quality = c.quality->value;
+    return best;
   }
 
-  void take_turn(Contender& c, uint64_t seed) {
+  int64_t samples_per_query() const {
+    if (scenario_ == Scenario::offline) return sets_.main.size();
+    return scenario_ == Scenario::multi_stream ? 8 : 1;
+  }
+
+  void prepare(Contender& c) {
+    c.session->prepare(sets_.main.id(), 30);
+    c.graded.resize(static_cast<size_t>(sets_.main.size()));
+    c.stream.emplace(sets_.main.size(), seed_ ^ 0x9E3779B97F4A7C15u);  // the same order for all
+    c.session->hold();
+  }
+
+  Questions main_questions(Contender& c) {
+    return {sets_.main, samples_per_query(), [&c](int64_t k) { return c.stream->next(k); },
+            [this, &c](int64_t sample, const Answer& answer) { grade(c, sample, answer); }};
+  }
+  void grade(Contender& c, int64_t sample, const Answer& answer) {
+    Answer& first = c.graded[static_cast<size_t>(sample)];
+    if (first.empty()) {
+      first = answer;
+      ++c.answered;
+      return;
+    }
+    ++c.compared;
+    if (!sets_.main.agrees(first, answer))
+      throw std::runtime_error("sample " + std::to_string(sample) + ": it was answered differently before");
+  }
+
+  void take_turn(Contender& c, size_t block) {
+    const Questions questions = main_questions(c);
+    c.session->resume();
+    if (scenario_ != Scenario::offline) ask(c, questions, 3);
     Plan plan{.scenario = scenario_,
               .seconds = class_.seconds / (2.0 * static_cast<double>(class_.blocks)),
-              .queries = class_.queries,
-              .samples = benchmark_.size(),
-              .seed = seed};
-    if (scenario_ == Scenario::multi_stream) plan.samples_per_query = 8;
-    if (scenario_ == Scenario::offline) plan.queries = 1, plan.samples_per_query = benchmark_.size();
+              .queries = scenario_ == Scenario::offline ? 1 : class_.queries,
+              .seed = seed_ + c.record.turns.size()};
+    c.record.turns.push_back(scenario_ == Scenario::server ? server_turn(c, questions, plan)
+                                                           : turn_of(run(c, questions, plan)));
+    const auto due = static_cast<int64_t>(
+        std::ceil(static_cast<double>(sets_.main.size() * static_cast<int64_t>(block + 1)) /
+                  static_cast<double>(class_.blocks)));
+    if (c.answered < due)
+      ask(c, questions, (due - c.answered + samples_per_query() - 1) / samples_per_query());
+    c.session->hold();
+  }
+
+  // Queries that are not timed, in the form of those that are.
+  void ask(Contender& c, const Questions& questions, int64_t queries) {
+    const Scenario form = scenario_ == Scenario::server ? Scenario::single_stream : scenario_;
+    run(c, questions, {.scenario = form, .seconds = 0, .queries = queries});
+  }
+
+  RunRecord run(Contender& c, const Questions& questions, Plan plan) {
+    plan.samples = questions.set.size();
+    plan.samples_per_query = questions.samples_per_query;
+    plan.next_samples = questions.next;
     std::vector<channel::Tensors> answers;
     PluginSystem system(
-        *c.session, [&](std::span<const int64_t> samples) { return benchmark_.inputs(samples); },
+        *c.session, [&](std::span<const int64_t> samples) { return questions.set.inputs(samples); },
         [&](uint64_t id, bool last, const channel::Tensors& tensors) {
           answers.resize(std::max<size_t>(answers.size(), id + 1));
           if (last) answers[id] = tensors;
         });
-    const RunRecord run = run_scenario(system, plan);
-    for (size_t q = 0; q < run.queries.size(); ++q) check_answers(c, run.queries[q], answers[q]);
-    c.record.turns.push_back({run.seconds, samples_answered(run), latencies(run)});
-  }
-  void check_answers(const Contender& c, const QueryRecord& query, const channel::Tensors& answer) const {
-    const auto rows = rows_of(answer, query.samples.size());
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (!benchmark_.agrees(c.graded[static_cast<size_t>(query.samples[i])], rows[i]))
-        throw std::runtime_error("sample " + std::to_string(query.samples[i]) +
-                                 ": the timed answer is not the one that was graded");
+    RunRecord record = run_scenario(system, plan);
+    for (size_t q = 0; q < record.queries.size(); ++q) {
+      const std::vector<int64_t>& samples = record.queries[q].samples;
+      const std::vector<Answer> rows = rows_of(questions.set, answers[q], samples.size());
+      for (size_t i = 0; i < rows.size(); ++i) questions.answered(samples[i], rows[i]);
     }
+    return record;
   }
 
-  Benchmark& benchmark_;
+  static Turn turn_of(const RunRecord& record) {
+    Turn turn{record.seconds, samples_answered(record), latencies(record), 0, {}, {}};
+    for (const QueryRecord& q : record.queries) {
+      if (q.tokens.empty()) continue;
+      turn.tokens.push_back(static_cast<int64_t>(q.tokens.size()));
+      turn.to_first.push_back(q.tokens.front() - q.due);
+    }
+    return turn;
+  }
+  // The highest rate within the benchmark's bound: p90 in as many queries as certify it, p99 where those are asked for.
+  Turn server_turn(Contender& c, const Questions& questions, Plan plan) {
+    const double percent = class_.queries >= tinytorch::statistics::samples_to_certify(99) ? 99 : 90;
+    plan.queries = std::max(class_.queries, tinytorch::statistics::samples_to_certify(percent));
+    Turn best;
+    best.rate = highest_rate(
+        [&](double rate) {
+          plan.rate = rate;
+          ++plan.seed;
+          const RunRecord record = run(c, questions, plan);
+          const bool good = keeps_bound(record, percent, sets_.main.server_bound());
+          if (good || best.latencies.empty()) {
+            const double rate_before = best.rate;
+            best = turn_of(record), best.rate = rate_before;
+          }
+          return good;
+        },
+        1, 1e6, 0.05);
+    if (!(best.rate > 0))
+      throw std::runtime_error(fmt::format("one query per second is not answered within {:g} s (p{:g})",
+                                           sets_.main.server_bound(), percent));
+    return best;
+  }
+
+  void conclude(Contender& c) {
+    const Quality quality = sets_.main.quality(c.graded);
+    c.record.quality = quality.value;
+    const bool binary = std::ranges::all_of(quality.credit, [](double x) { return x == 0 || x == 1; });
+    if (binary)
+      for (const double x : quality.credit) c.record.credit += x == 1 ? '1' : '0';
+    std::vector<AuditResult>& audits = c.record.audits;
+    compare_questions(c);
+    audits.insert(audits.begin(), agreement_audit(c.compared));
+    Floor floor = machine_;
+    floor.flops = 2.0 * static_cast<double>(c.record.multiply_adds);
+    const std::vector<int64_t> first{0};
+    for (const channel::Tensor& t : sets_.main.inputs(first))
+      floor.bytes += static_cast<double>(t.bytes.size());
+    audits.push_back(floor_audit(c.record.turns, floor));
+    audits.push_back(clock_audit(reference_));
+    for (const AuditResult& a : audits)
+      if (!a.passed && a.id != "A7")
+        throw std::runtime_error("audit " + a.id + ", " + a.name + ": " + a.detail);
+  }
+
+  // A2 and A3: turns of one length on samples that were asked before, on the same ones again and again, and on fresh
+  // ones, of which no one comes twice. A server is asked one by one.
+  void compare_questions(Contender& c) {
+    constexpr int64_t kTurns = 2 * kAuditBlocks;
+    const int64_t share =
+        std::min(sets_.main.size(), sets_.fresh.size()) / kTurns;  // of the fresh set, for one turn
+    const int64_t each = scenario_ == Scenario::offline ? std::max<int64_t>(1, share) : samples_per_query();
+    const int64_t queries = std::max<int64_t>(2, share / each);
+    SampleStream fresh(sets_.fresh.size(), seed_ ^ 0xD1B54A32D192ED03u);
+    const std::vector<int64_t> few = SampleStream(sets_.main.size(), seed_).next(each);
+    const Questions known{sets_.main, each, [&c](int64_t k) { return c.stream->next(k); },
+                          main_questions(c).answered};
+    const Questions same{sets_.main, each, [&few](int64_t) { return few; }, known.answered};
+    const Questions other{sets_.fresh, each, [&fresh](int64_t k) { return fresh.next(k); },
+                          [](int64_t, const Answer&) {}};
+    const std::array<const Questions*, 3> all{&known, &same, &other};
+    const Scenario form = scenario_ == Scenario::server ? Scenario::single_stream : scenario_;
+    std::array<std::vector<Turn>, 3> turns;
+    c.session->resume();
+    for (const auto& block : tinytorch::benchmarking::mirrored_blocks(all.size(), kAuditBlocks, seed_)) {
+      for (const size_t i : block) {
+        if (form != Scenario::offline) ask(c, *all[i], 1);
+        const int64_t timed = form == Scenario::offline ? 1 : queries - 1;
+        turns[i].push_back(turn_of(run(c, *all[i], {.scenario = form, .seconds = 0, .queries = timed})));
+      }
+    }
+    c.session->hold();
+    c.record.audits.push_back(same_sample_audit(form, turns[0], turns[1]));
+    c.record.audits.push_back(other_seed_audit(form, turns[0], turns[2]));
+  }
+
+  HiddenSets sets_;
   Scenario scenario_;
   RunClass class_;
   uint64_t seed_;
+  Floor machine_;
+  std::vector<double> reference_;
 };
 
 }  // namespace tinymlperf::judge

@@ -1,13 +1,13 @@
 // A match as data: run.json. It holds every sample, so that anyone can form the numbers again.
 //
-//   {"schema": "tinymlperf-run-1", "benchmark": "dig", "scenario": "single_stream", "class": "smoke",
-//    "hardware": "cpu-mt", "date": "2026-01-31T12:00:00Z", "seed": 5, "hidden_samples": 512,
+//   {"schema": "tinymlperf-run-1", "benchmark": "dig", "scenario": "single_stream",
+//    "division": "open", "class": "smoke", "hardware": "cpu-mt", "date": "2026-01-31T12:00:00Z", "seed": 5, "hidden_samples": 512,
 //    "quality_metric": "accuracy", "quality_floor": 0.8,
 //    "machine": {...}, "sandbox": {...},
 //    "contenders": [{                                    the first is the baseline
 //       "name": "lenet", "bundle": "sha256 or empty", "tier": "T0", "out": "why, or empty",
 //       "quality": {"estimate": 0.99, "low": 0.98, "high": 0.995} or null,
-//       "model_bytes": 1000, "peak_bytes": 0,            0: not known
+//       "credit": "1101...", "model_bytes": 1000, "multiply_adds": 0, "peak_bytes": 0,   0: not known
 //       "turns": [{"seconds": 0.1, "samples": 12, "latencies": [0.008, ...]}, ...],   two of each block
 //       "audits": [{"id": "A2", "name": "same sample", "passed": true, "detail": "..."}],
 //       "value": 0.0081, "times_the_baseline": {"estimate": 1.2, "low": 1.1, "high": 1.3} or null}]}
@@ -40,19 +40,32 @@ inline Measure measure_of(Scenario s) {
       return {"p90 latency of 8", "s", false};
     case Scenario::offline:
       return {"throughput", "samples/s", true};
-    default:
-      throw std::invalid_argument(std::string("a match cannot be of the scenario ") + name_of(s));
+    case Scenario::server:
+      return {"rate within the bound", "queries/s", true};
+    case Scenario::generation:
+      return {"time per token", "s", false};
   }
+  throw std::logic_error("a scenario without a measure");
 }
 
 struct Turn {
   double seconds = 0;   // from the first question to the last answer
   int64_t samples = 0;  // answered
   std::vector<double> latencies;
+  double rate = 0;  // server: the highest at which its percentile was certified to be within the bound
+  std::vector<int64_t> tokens;   // generation: of each query
+  std::vector<double> to_first;  // generation: seconds to the first token of each query
 };
 
 inline double value_of(Scenario s, const Turn& turn) {
   if (s == Scenario::offline) return static_cast<double>(turn.samples) / turn.seconds;
+  if (s == Scenario::server) return turn.rate;
+  if (s == Scenario::generation) {
+    std::vector<double> each;
+    for (size_t i = 0; i < turn.tokens.size(); ++i)
+      each.push_back(turn.latencies.at(i) / static_cast<double>(turn.tokens[i]));
+    return tinytorch::statistics::median(each);
+  }
   return tinytorch::statistics::percentile(turn.latencies, 90);
 }
 
@@ -68,14 +81,17 @@ struct ContenderRecord {
   std::string tier = "T0";
   std::string out;  // why it is out; empty: it is in
   std::optional<Interval> quality;
+  std::string credit;  // '1' or '0' of each sample of the hidden set, where quality is their mean; else empty
   int64_t model_bytes = 0, peak_bytes = 0;
-  std::vector<Turn> turns;  // two of each block, in the order of time
+  int64_t multiply_adds = 0;  // of one sample, where the judge can count them; else 0
+  std::vector<Turn> turns;    // two of each block, in the order of time
   std::vector<AuditResult> audits;
 };
 
 struct RunDocument {
   std::string benchmark;
   Scenario scenario = Scenario::single_stream;
+  std::string division = "open";  // or "closed": the baseline's task and quality, by other means
   std::string run_class, hardware, date;
   uint64_t seed = 0;  // of the hidden set and of the order
   int64_t hidden_samples = 0;
@@ -112,16 +128,23 @@ inline std::optional<double> value_of(Scenario s, const ContenderRecord& c) {
 }
 
 inline Scenario scenario_named(const std::string& name) {
-  for (const auto s : {Scenario::single_stream, Scenario::multi_stream, Scenario::offline})
+  for (const auto s : {Scenario::single_stream, Scenario::multi_stream, Scenario::offline, Scenario::server,
+                       Scenario::generation})
     if (name == name_of(s)) return s;
   throw std::invalid_argument("there is no scenario \"" + name +
-                              "\"; there are single_stream, multi_stream, offline");
+                              "\"; there are single_stream, multi_stream, offline, server, generation");
+}
+
+inline Json to_json(const Turn& t) {
+  Json out{{"seconds", t.seconds}, {"samples", t.samples}, {"latencies", t.latencies}};
+  if (t.rate > 0) out["rate"] = t.rate;
+  if (!t.tokens.empty()) out["tokens"] = t.tokens, out["to_first"] = t.to_first;
+  return out;
 }
 
 inline Json to_json(const ContenderRecord& c, Scenario s, const ContenderRecord& baseline) {
   Json turns = Json::array(), audits = Json::array();
-  for (const Turn& t : c.turns)
-    turns.push_back({{"seconds", t.seconds}, {"samples", t.samples}, {"latencies", t.latencies}});
+  for (const Turn& t : c.turns) turns.push_back(to_json(t));
   for (const AuditResult& a : c.audits)
     audits.push_back({{"id", a.id}, {"name", a.name}, {"passed", a.passed}, {"detail", a.detail}});
   const auto value = value_of(s, c);
@@ -131,7 +154,9 @@ inline Json to_json(const ContenderRecord& c, Scenario s, const ContenderRecord&
           {"tier", c.tier},
           {"out", c.out},
           {"quality", c.quality ? interval_to_json(*c.quality) : Json()},
+          {"credit", c.credit},
           {"model_bytes", c.model_bytes},
+          {"multiply_adds", c.multiply_adds},
           {"peak_bytes", c.peak_bytes},
           {"turns", turns},
           {"audits", audits},
@@ -146,6 +171,7 @@ inline Json to_json(const RunDocument& d) {
   return {{"schema", "tinymlperf-run-1"},
           {"benchmark", d.benchmark},
           {"scenario", name_of(d.scenario)},
+          {"division", d.division},
           {"class", d.run_class},
           {"hardware", d.hardware},
           {"date", d.date},
@@ -160,6 +186,25 @@ inline Json to_json(const RunDocument& d) {
 
 namespace detail {
 
+inline Turn read_turn(const Json& j, const std::string& of) {
+  Turn t{j.at("seconds").get<double>(),
+         j.at("samples").get<int64_t>(),
+         j.at("latencies").get<std::vector<double>>(),
+         j.value("rate", 0.0),
+         {},
+         {}};
+  if (j.contains("tokens")) {
+    t.tokens = j.at("tokens").get<std::vector<int64_t>>();
+    t.to_first = j.at("to_first").get<std::vector<double>>();
+  }
+  const auto positive = [](auto x) { return x > 0; };
+  const bool good = t.seconds > 0 && t.samples > 0 && t.rate >= 0 && !t.latencies.empty() &&
+                    std::ranges::all_of(t.latencies, positive) && std::ranges::all_of(t.tokens, positive) &&
+                    (t.tokens.empty() || t.tokens.size() == t.latencies.size());
+  if (!good) throw std::invalid_argument("run file: " + of + ": a turn needs samples and positive times");
+  return t;
+}
+
 inline ContenderRecord read_contender(const Json& j) {
   ContenderRecord c;
   c.name = j.at("name").get<std::string>();
@@ -167,17 +212,12 @@ inline ContenderRecord read_contender(const Json& j) {
   c.tier = j.at("tier").get<std::string>();
   c.out = j.at("out").get<std::string>();
   if (!j.at("quality").is_null()) c.quality = interval_from_json(j.at("quality"));
+  c.credit = j.at("credit").get<std::string>();
+  c.multiply_adds = j.at("multiply_adds").get<int64_t>();
   c.model_bytes = j.at("model_bytes").get<int64_t>();
   c.peak_bytes = j.at("peak_bytes").get<int64_t>();
   for (const Json& t : j.at("turns")) {
-    Turn turn{t.at("seconds").get<double>(), t.at("samples").get<int64_t>(),
-              t.at("latencies").get<std::vector<double>>()};
-    const bool good =
-        turn.seconds > 0 && turn.samples > 0 && !turn.latencies.empty() &&
-        std::all_of(turn.latencies.begin(), turn.latencies.end(), [](double x) { return x > 0; });
-    if (!good)
-      throw std::invalid_argument("run file: " + c.name + ": a turn needs samples and positive times");
-    c.turns.push_back(std::move(turn));
+    c.turns.push_back(read_turn(t, c.name));
   }
   for (const Json& a : j.at("audits"))
     c.audits.push_back({a.at("id").get<std::string>(), a.at("name").get<std::string>(),
@@ -196,6 +236,7 @@ inline RunDocument read_run_document(const Json& j) {
     RunDocument d;
     d.benchmark = j.at("benchmark").get<std::string>();
     d.scenario = scenario_named(j.at("scenario").get<std::string>());
+    d.division = j.at("division").get<std::string>();
     d.run_class = j.at("class").get<std::string>();
     d.hardware = j.at("hardware").get<std::string>();
     d.date = j.at("date").get<std::string>();

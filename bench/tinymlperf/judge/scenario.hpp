@@ -58,6 +58,8 @@ struct Plan {
   double rate = 0;       // queries per second on average, of a server
   double patience = 30;  // seconds without any reply after which the system has failed
   uint64_t seed = 0;
+  // Which samples the next query asks, so many; without it they are drawn at random.
+  std::function<std::vector<int64_t>(int64_t)> next_samples = {};
 };
 
 struct QueryRecord {
@@ -122,7 +124,8 @@ class ScenarioRun {
   void ask(std::optional<double> due = {}) {
     const auto id = static_cast<uint64_t>(record_.queries.size());
     record_.queries.push_back({});
-    record_.queries.back().samples = draw();
+    record_.queries.back().samples =
+        plan_.next_samples ? plan_.next_samples(plan_.samples_per_query) : draw();
     ++open_;
     const double asked = system_.ask(id, record_.queries.back().samples) - start_;
     record_.queries.back().asked = asked;

@@ -1,0 +1,91 @@
+// Audits: what would be different if a contender cheated, decided from numbers alone.
+//
+//   A1 agreement     every answer that was timed says what was graded
+//   A2 same sample   asking the same again is no faster: nothing is remembered between queries
+//   A3 other seed    samples that nobody saw before are no slower: nothing was prepared for these ones
+//   A6 floor         no time below what the arithmetic and the bytes take at this machine's measured ceilings
+//   A7 clock         the machine was not much slower in some turns than in others
+// A2 and A3 compare turns in mirrored blocks; a contender fails only when the whole 95 % interval is beyond the
+// bound, so noise does not accuse anybody. The bounds are MLPerf's (inference_policies, compliance TEST04 and TEST05).
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <tinymlperf/judge/run_document.hpp>
+#include <tinytorch/benchmarking/paired_ratio.hpp>
+
+namespace tinymlperf::judge {
+
+// How many times better `ours` is than `theirs`, block by block.
+inline std::optional<Interval> times_better(Scenario s, const std::vector<Turn>& ours,
+                                            const std::vector<Turn>& theirs) {
+  const std::vector<double> a = block_values(s, ours), b = block_values(s, theirs);
+  return measure_of(s).higher_is_better ? tinytorch::statistics::paired_ratio(a, b)
+                                        : tinytorch::statistics::paired_ratio(b, a);
+}
+
+inline AuditResult agreement_audit(int64_t compared) {
+  return {"A1", "agreement", compared > 0, fmt::format("{} timed answers are the graded ones", compared)};
+}
+
+namespace detail {
+inline AuditResult no_gain(std::string id, std::string name, const std::optional<Interval>& gain,
+                           double bound, const std::string& what) {
+  if (!gain) return {std::move(id), std::move(name), false, "too few blocks to tell"};
+  return {std::move(id), std::move(name), gain->low <= bound,
+          fmt::format("{} {:.2f} times as fast (95 %: {:.2f} to {:.2f}; at most {:.2f})", what,
+                      gain->estimate, gain->low, gain->high, bound)};
+}
+}  // namespace detail
+
+// Short queries are noisier, so they have more room.
+inline AuditResult same_sample_audit(Scenario s, const std::vector<Turn>& known,
+                                     const std::vector<Turn>& same) {
+  constexpr double kShort = 0.2e-3;
+  double shortest = 1;
+  for (const Turn& turn : known)
+    shortest = std::min(shortest, *std::min_element(turn.latencies.begin(), turn.latencies.end()));
+  return detail::no_gain("A2", "same sample", times_better(s, same, known), shortest < kShort ? 1.2 : 1.1,
+                         "the same sample again is answered");
+}
+
+inline AuditResult other_seed_audit(Scenario s, const std::vector<Turn>& known,
+                                    const std::vector<Turn>& fresh) {
+  return detail::no_gain("A3", "other seed", times_better(s, known, fresh), 1.05,
+                         "samples that were asked before are answered");
+}
+
+// The machine's measured ceilings, and what one sample needs at least.
+struct Floor {
+  double flops_per_second = 0, bytes_per_second = 0;
+  double flops = 0, bytes = 0;  // of one sample; flops 0: not known
+  double seconds() const {
+    return std::max(flops_per_second > 0 ? flops / flops_per_second : 0,
+                    bytes_per_second > 0 ? bytes / bytes_per_second : 0);
+  }
+};
+
+inline AuditResult floor_audit(const std::vector<Turn>& turns, const Floor& floor) {
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const Turn& t : turns) fastest = std::min(fastest, t.seconds / static_cast<double>(t.samples));
+  return {"A6", "floor", fastest >= floor.seconds(),
+          fmt::format("fastest turn: {:.3g} s a sample; this machine needs at least {:.3g} s", fastest,
+                      floor.seconds())};
+}
+
+// Seconds of a fixed piece of work before each turn. Says something of the run, nothing of the contender.
+inline AuditResult clock_audit(std::span<const double> reference_seconds) {
+  if (reference_seconds.empty()) return {"A7", "clock", false, "not measured"};
+  const double best = *std::min_element(reference_seconds.begin(), reference_seconds.end());
+  const auto slow = std::count_if(reference_seconds.begin(), reference_seconds.end(),
+                                  [&](double x) { return best / x < 0.75; });
+  return {"A7", "clock", 2 * slow <= static_cast<std::ptrdiff_t>(reference_seconds.size()),
+          fmt::format("{} of {} turns ran at less than 75 % of the fastest clock", slow,
+                      reference_seconds.size())};
+}
+
+}  // namespace tinymlperf::judge

@@ -1,0 +1,79 @@
+// Audits on made-up turns: honest noise passes, a real gain fails, and the detail says what was seen.
+#include <doctest/doctest.h>
+
+#include <tinymlperf/judge/audits.hpp>
+
+using namespace tinymlperf::judge;
+
+namespace {
+
+// Turns whose queries take `seconds`, with the noise of a busy machine: every turn up to a half slower.
+std::vector<Turn> turns(double seconds, uint64_t seed, size_t count = 12) {
+  tinytorch::Generator random(seed);
+  std::vector<Turn> out;
+  for (size_t i = 0; i < count; ++i) {
+    const double slow = 1 + 0.5 * random.uniform(0, 1) * random.uniform(0, 1);
+    Turn t;
+    for (int q = 0; q < 30; ++q) t.latencies.push_back(seconds * slow * random.uniform(0.95, 1.05));
+    for (const double x : t.latencies) t.seconds += x;
+    t.samples = 30;
+    out.push_back(std::move(t));
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("equal turns pass in nearly all of many noisy runs; a gain of a half never does") {
+  int accused = 0, caught = 0;
+  for (uint64_t run = 0; run < 200; ++run) {
+    const auto known = turns(1e-3, 3 * run), same = turns(1e-3, 3 * run + 1),
+               quick = turns(5e-4, 3 * run + 2);
+    accused += !same_sample_audit(Scenario::single_stream, known, same).passed;
+    accused += !other_seed_audit(Scenario::single_stream, known, same).passed;
+    caught += !same_sample_audit(Scenario::single_stream, known, quick).passed;
+    caught += !other_seed_audit(Scenario::single_stream, quick, known).passed;
+  }
+  CHECK(accused <= 4);  // one in a hundred of 400
+  CHECK(caught == 400);
+}
+
+TEST_CASE("throughput is compared the other way round") {
+  const auto slow = turns(1e-3, 1), quick = turns(5e-4, 2);
+  CHECK_FALSE(other_seed_audit(Scenario::offline, quick, slow).passed);
+  CHECK(other_seed_audit(Scenario::offline, slow, quick).passed);
+}
+
+TEST_CASE("short queries may differ by 20 %, longer ones by 10") {
+  std::vector<Turn> base = turns(1, 1, 12);
+  const auto scaled = [&](double seconds) {
+    std::vector<Turn> out = base;
+    for (Turn& t : out)
+      for (double& x : t.latencies) x *= seconds;
+    return out;
+  };
+  CHECK(same_sample_audit(Scenario::single_stream, scaled(1e-4), scaled(1e-4 / 1.15)).passed);
+  CHECK_FALSE(same_sample_audit(Scenario::single_stream, scaled(1e-2), scaled(1e-2 / 1.15)).passed);
+  CHECK(same_sample_audit(Scenario::single_stream, scaled(1e-2), scaled(1e-2 / 1.05)).passed);
+}
+
+TEST_CASE("five blocks cannot tell, so they do not pass") {
+  const auto few = turns(1e-3, 1, 10);
+  CHECK_FALSE(same_sample_audit(Scenario::single_stream, few, few).passed);
+}
+
+TEST_CASE("nothing is faster than the machine's ceilings") {
+  const Floor floor{1e9, 1e10, 1e6, 4e3};  // a millisecond of arithmetic, 0.4 us of bytes
+  CHECK(floor.seconds() == doctest::Approx(1e-3));
+  CHECK(floor_audit(turns(2e-3, 1), floor).passed);
+  CHECK_FALSE(floor_audit(turns(2e-4, 1), floor).passed);
+  CHECK(floor_audit(turns(2e-4, 1), Floor{1e9, 1e10, 0, 4e3}).passed);
+}
+
+TEST_CASE("a clock that was slow in most turns is said") {
+  CHECK(clock_audit(std::vector<double>{1, 1.1, 1.3, 1}).passed);
+  CHECK_FALSE(clock_audit(std::vector<double>{1, 1.5, 1.5, 1.5}).passed);
+  CHECK_FALSE(clock_audit({}).passed);
+  CHECK(agreement_audit(5).passed);
+  CHECK_FALSE(agreement_audit(0).passed);
+}
