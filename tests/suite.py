@@ -137,7 +137,7 @@ def build_and_run(tally, build, jobs, env, seconds, *extra_targets, device=False
     tally.check(not warnings, "the compiler has nothing to say", tail("\n".join(warnings[:10])))
     tests = build.tests()
     sources = [p for p in (ROOT / "tests").rglob("*.cpp") if p.relative_to(ROOT / "tests").parts[0] not in
-               ("support", "hygiene", "packaging", "fuzz", "golden", "tt")]
+               ("support", "hygiene", "packaging", "fuzz", "golden", "tt", "exploits")]
     programs = {path for _, path, _ in tests}
     tally.check(programs and len(programs) == len(sources), "every test file is a test",
                 f"    {len(sources)} files under tests/, {len(programs)} registered tests")

@@ -13,7 +13,9 @@
 #include <tinymlperf/command.hpp>
 #include <tinymlperf/judge/benchmarks.hpp>
 #include <tinymlperf/judge/match.hpp>
+#include <tinymlperf/judge/quality_gate.hpp>
 #include <tinymlperf/judge/run_document.hpp>
+#include <tinymlperf/judge/stage.hpp>
 #include <tinytorch/benchmarking/document.hpp>
 #include <tinytorch/profiling/ceilings.hpp>
 #include <vector>
@@ -22,7 +24,7 @@ namespace tinymlperf {
 
 struct RunOptions {
   std::vector<std::filesystem::path> entries;
-  std::string benchmark = "dig", scenario = "single_stream", run_class = "smoke";
+  std::string benchmark = "dig", scenario = "single_stream", division = "open", run_class = "smoke";
   std::filesystem::path out = "build/run";
   std::optional<uint64_t> seed;  // of the hidden set and the order; else drawn from the operating system
 };
@@ -35,56 +37,6 @@ inline const judge::RunClass& run_class_named(const std::string& name) {
   throw std::invalid_argument("--class " + name + ": there are smoke, ranked and official");
 }
 
-// Copies of what a worker needs, in a folder that another user can reach: this very program, and the entry as it was
-// when the match began. Goes with the match.
-class Stage {
- public:
-  Stage(const std::filesystem::path& entry) {
-    namespace fs = std::filesystem;
-    std::string name = (fs::temp_directory_path() / "tinymlperf-XXXXXX").string();
-    if (!mkdtemp(name.data()))
-      throw std::invalid_argument("cannot make a folder in " + fs::temp_directory_path().string());
-    base_ = name;
-    fs::permissions(base_, fs::perms(0755));
-    fs::create_directory(base_ / "work");
-    fs::create_directory(base_ / "entry");
-    fs::copy_file("/proc/self/exe", program());
-    fs::permissions(program(), fs::perms(0755));
-    for (const char* file : {kModelFile, kWeightsFile}) {
-      fs::copy_file(entry / file, base_ / "entry" / file);
-      fs::permissions(base_ / "entry" / file, fs::perms(0644));
-    }
-  }
-  ~Stage() {
-    std::error_code ignored;
-    std::filesystem::remove_all(base_, ignored);
-  }
-  Stage(const Stage&) = delete;
-  Stage& operator=(const Stage&) = delete;
-
-  std::unique_ptr<channel::Session> start(const sandbox::Offers& offers) const {
-    sandbox::Policy policy;
-    policy.read_only = sandbox::system_paths();
-    policy.read_only.push_back(program());
-    policy.read_only.push_back(base_ / "entry");
-    policy.work = base_ / "work";
-    policy.wall_seconds = policy.cpu_seconds = 3600;
-    const std::vector<std::string> command{program().string(), "worker", (base_ / "entry").string()};
-    return std::make_unique<channel::Session>(command, policy, offers);
-  }
-
- private:
-  std::filesystem::path program() const { return base_ / "program"; }
-  std::filesystem::path base_;
-};
-
-inline void require_entries(const std::vector<std::filesystem::path>& entries) {
-  for (const auto& entry : entries)
-    if (!std::filesystem::exists(entry / kModelFile) || !std::filesystem::exists(entry / kWeightsFile))
-      throw std::invalid_argument(entry.string() + ": expected a folder with " + kModelFile + " and " +
-                                  kWeightsFile);
-}
-
 // What no program can beat here.
 inline judge::Floor ceilings_of_machine() {
   const tinytorch::profiling::Ceilings c = tinytorch::profiling::measure_ceilings(tt::cpu);
@@ -95,7 +47,8 @@ inline judge::RunDocument play(const RunOptions& o) {
   const judge::Scenario scenario = judge::scenario_named(o.scenario);
   const judge::RunClass& run_class = run_class_named(o.run_class);
   const auto benchmark = judge::make_benchmark(o.benchmark);
-  require_entries(o.entries);
+  if (o.division != "open" && o.division != "closed")
+    throw std::invalid_argument("--division " + o.division + ": there are open and closed");
   const sandbox::Offers offers = sandbox::probe();
   sandbox::require(offers, sandbox::Level::basic);
   std::random_device device;
@@ -103,22 +56,27 @@ inline judge::RunDocument play(const RunOptions& o) {
   benchmark->draw(run_class.hidden, seed);
   const auto fresh = judge::make_benchmark(o.benchmark);
   fresh->draw(run_class.hidden, tt::philox(seed, 1).v[0]);
-  std::vector<std::unique_ptr<Stage>> stages;
+  std::vector<std::unique_ptr<judge::Stage>> stages;
   std::vector<judge::Contender> contenders;
   for (const auto& entry : o.entries) {
-    stages.push_back(std::make_unique<Stage>(entry));
+    stages.push_back(std::make_unique<judge::Stage>(entry, offers));
     contenders.push_back({});
     judge::ContenderRecord& record = contenders.back().record;
     record.name = entry.lexically_normal().filename().string();
-    record.multiply_adds = load_entry(entry).network.spec().multiply_adds;
-    record.model_bytes = static_cast<int64_t>(std::filesystem::file_size(entry / kWeightsFile));
-    contenders.back().session = stages.back()->start(offers);
+    record.tier = stages.back()->tier();
+    if (record.tier == "T0") {
+      const Entry read = load_entry(entry);
+      record.multiply_adds = read.network.spec().multiply_adds;
+      record.model_bytes = read.file_bytes;
+    }
+    contenders.back().session = stages.back()->start();
   }
   judge::Match({*benchmark, *fresh}, scenario, run_class, seed, ceilings_of_machine())(contenders);
 
   const Machine machine = describe_machine();
   judge::RunDocument d{.benchmark = benchmark->id(),
                        .scenario = scenario,
+                       .division = o.division,
                        .run_class = run_class.name,
                        .hardware = machine.threads == 1 ? "cpu-1t" : "cpu-mt",
                        .date = machine.date,
@@ -145,7 +103,7 @@ inline std::string text_of(const judge::RunDocument& d) {
         {c.name, c.quality ? fmt::format("{:.4f}", c.quality->estimate) : "",
          value ? fmt::format("{:.4g}", *value) : "",
          ratio ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio->estimate, ratio->low, ratio->high) : "",
-         c.out.empty() ? "" : "out: " + c.out});
+         judge::quality_gate(d, c).reason});
   }
   return fmt::format("{}, {}, class {}, hidden set {} samples\n\n{}", d.benchmark, judge::name_of(d.scenario),
                      d.run_class, d.hidden_samples, tinytorch::document::text_table(rows));

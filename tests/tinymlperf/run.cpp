@@ -65,11 +65,13 @@ TEST_CASE("what there is not is said") {
   o.entries = {folder.path / "nobody"};
   CHECK(run_match(o) == kSetUpProblem);
   o.entries = {folder.path / "linear"};
-  o.scenario = "server";
+  o.scenario = "train";
   CHECK(run_match(o) == kSetUpProblem);
   o.scenario = "offline", o.run_class = "huge";
   CHECK(run_match(o) == kSetUpProblem);
   o.run_class = "smoke", o.benchmark = "vww";
+  CHECK(run_match(o) == kSetUpProblem);
+  o.benchmark = "dig", o.division = "secret";
   CHECK(run_match(o) == kSetUpProblem);
   CHECK_FALSE(std::filesystem::exists(o.out));
 }

@@ -31,7 +31,8 @@ struct RunClass {
   double seconds;   // of each contender and scenario, all timed turns together
   int64_t queries;  // at least, in each turn
   size_t blocks;
-  int64_t hidden;  // samples of the hidden set
+  int64_t hidden;        // samples of the hidden set
+  double patience = 30;  // seconds without a reply after which a contender is out
 };
 inline constexpr RunClass kSmoke{"smoke", 1, 12, 6, 512}, kRanked{"ranked", 10, 60, 12, 10000},
     kOfficial{"official", 60, 662, 12, 10000};
@@ -91,6 +92,7 @@ class Match {
     for (Contender& c : contenders) {
       if (!c.session) continue;
       const sandbox::Outcome& outcome = c.session->finish(5);
+      if (!c.record.out.empty() && !outcome.good()) c.record.out += "; " + outcome.reason;
       c.record.peak_bytes = outcome.peak_is_bound ? 0 : outcome.peak_bytes;
     }
   }
@@ -183,6 +185,7 @@ class Match {
 
   RunRecord run(Contender& c, const Questions& questions, Plan plan) {
     plan.samples = questions.set.size();
+    plan.patience = class_.patience;
     plan.samples_per_query = questions.samples_per_query;
     plan.next_samples = questions.next;
     std::vector<channel::Tensors> answers;

@@ -1,0 +1,135 @@
+// Where a contender runs: a folder of its own with copies of all it needs, which another user can reach. Goes with the
+// match.
+//
+//   T0   model.json and weights.safetensors: this very program reads them and answers (`tinymlperf worker`)
+//   T2   plugin.cpp, and the headers beside it: compiled here, in the sandbox, against plugin.hpp and the library
+// The files are copied once, before the match: what its author does to them afterwards changes nothing.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tinymlperf/channel/session.hpp>
+#include <tinymlperf/load.hpp>
+#include <vector>
+
+namespace tinymlperf::judge {
+
+namespace fs = std::filesystem;
+
+inline constexpr const char* kPluginFile = "plugin.cpp";
+
+// A new folder that every user may enter; gone with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "tinymlperf-XXXXXX").string();
+    if (!mkdtemp(name.data()))
+      throw std::invalid_argument("cannot make a folder in " + fs::temp_directory_path().string());
+    path_ = name;
+    fs::permissions(path_, fs::perms(0755));
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  fs::path operator/(const fs::path& inside) const { return path_ / inside; }
+
+ private:
+  fs::path path_;
+};
+
+class Stage {
+ public:
+  // Throws std::invalid_argument when the folder holds no contender, or its plugin does not compile.
+  Stage(const std::filesystem::path& folder, const sandbox::Offers& offers) : offers_(offers) {
+    for (const char* inside : {"work", "entry"}) fs::create_directory(base_ / inside);
+    if (fs::exists(folder / kPluginFile)) {
+      tier_ = "T2";
+      copy_sources(folder);
+      compile();
+    } else if (fs::exists(folder / kModelFile) && fs::exists(folder / kWeightsFile)) {
+      copy("/proc/self/exe", base_ / "program", fs::perms(0755));
+      for (const char* file : {kModelFile, kWeightsFile})
+        copy(folder / file, base_ / "entry" / file, fs::perms(0644));
+      command_ = {(base_ / "program").string(), "worker", (base_ / "entry").string()};
+    } else {
+      throw std::invalid_argument(folder.string() + ": expected a folder with " + kModelFile + " and " +
+                                  kWeightsFile + ", or with " + kPluginFile);
+    }
+  }
+  const std::string& tier() const { return tier_; }
+
+  std::unique_ptr<channel::Session> start() const {
+    sandbox::Policy policy = policy_for(3600);
+    policy.read_only.push_back(command_.front());
+    policy.read_only.push_back(base_ / "entry");
+    return std::make_unique<channel::Session>(command_, policy, offers_);
+  }
+
+ private:
+  static void copy(const fs::path& from, const fs::path& to, fs::perms mode) {
+    fs::copy_file(from, to);
+    fs::permissions(to, mode);
+  }
+
+  sandbox::Policy policy_for(double seconds) const {
+    sandbox::Policy policy;
+    policy.read_only = sandbox::system_paths();
+    policy.work = base_ / "work";
+    policy.wall_seconds = policy.cpu_seconds = seconds;
+    return policy;
+  }
+
+  // Sources and headers of the folder itself, no folders below it.
+  void copy_sources(const fs::path& folder) const {
+    constexpr uintmax_t kMostBytes = 4 << 20;
+    uintmax_t bytes = 0;
+    for (const fs::directory_entry& file : fs::directory_iterator(folder)) {
+      const std::string kind = file.path().extension().string();
+      if (!file.is_regular_file() || (kind != ".cpp" && kind != ".hpp" && kind != ".h")) continue;
+      if ((bytes += file.file_size()) > kMostBytes)
+        throw std::invalid_argument(folder.string() + ": at most 4 MiB of source");
+      copy(file.path(), base_ / "entry" / file.path().filename(), fs::perms(0644));
+    }
+  }
+
+  void compile() {
+    const fs::path include = base_ / "include", source = TINYTORCH_SOURCE_DIR;
+    const auto all = fs::copy_options::recursive;
+    fs::create_directories(include / "tinymlperf");
+    fs::copy(source / "bench/tinymlperf/channel", include / "tinymlperf/channel", all);
+    fs::copy(source / "bench/tinymlperf/plugin.hpp", include / "tinymlperf");
+    fs::copy(source / "include/tinytorch", include / "tinytorch", all);
+    sandbox::Policy policy = policy_for(120);
+    policy.read_only.push_back(base_ / "entry");
+    policy.read_only.push_back(include);
+    const sandbox::Outcome made = sandbox::run(
+        {compiler(), "-std=c++20", "-O2", "-march=native", "-pthread", "-I", include.string(), "-I",
+         (base_ / "entry").string(), (base_ / "entry" / kPluginFile).string(), "-o", "plugin"},
+        policy, offers_);
+    if (!made.good())
+      throw std::invalid_argument(std::string(kPluginFile) + " does not compile: " + made.reason + "\n" +
+                                  made.err);
+    copy(base_ / "work/plugin", base_ / "program", fs::perms(0755));
+    fs::remove(base_ / "work/plugin");
+    command_ = {(base_ / "program").string()};
+  }
+  static std::string compiler() {
+    for (const char* path : {"/usr/bin/c++", "/usr/bin/g++", "/usr/bin/clang++"})
+      if (fs::exists(path)) return path;
+    throw std::invalid_argument("a plugin is compiled by /usr/bin/c++, which is not here: install g++");
+  }
+
+  sandbox::Offers offers_;
+  TemporaryFolder base_;
+  std::string tier_ = "T0";
+  std::vector<std::string> command_;
+};
+
+}  // namespace tinymlperf::judge
