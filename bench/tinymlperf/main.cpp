@@ -6,6 +6,7 @@
 #include <tinymlperf/judge/entry_worker.hpp>
 #include <tinymlperf/profile.hpp>
 #include <tinymlperf/run.hpp>
+#include <tinymlperf/train_command.hpp>
 
 namespace {
 
@@ -27,12 +28,22 @@ CLI::App* race_command(CLI::App& app, tinymlperf::RaceOptions& race) {
 CLI::App* run_command(CLI::App& app, tinymlperf::RunOptions& run) {
   auto* command = app.add_subcommand("run", "a match between entries, each in a sandboxed process");
   command->add_option("entries", run.entries, "entry folders; the first is the baseline")->required();
-  command->add_option("--benchmark", run.benchmark, tinymlperf::judge::benchmark_ids())->capture_default_str();
+  command->add_option("--benchmark", run.benchmark, tinymlperf::judge::benchmark_ids())
+      ->capture_default_str();
   command->add_option("--scenario", run.scenario, "single_stream, multi_stream or offline")
       ->capture_default_str();
   command->add_option("--class", run.run_class, "smoke, ranked or official")->capture_default_str();
   command->add_option("--out", run.out, "folder for run.json")->capture_default_str();
   command->add_option("--seed", run.seed, "of the hidden set and the order (default: drawn from the system)");
+  return command;
+}
+
+CLI::App* train_command(CLI::App& app, tinymlperf::TrainCommand& train) {
+  auto* command = app.add_subcommand("train", "train a benchmark's bundled models and write them as entries");
+  command->add_option("--benchmark", train.benchmark, "dig or kws")->capture_default_str();
+  command->add_option("--out", train.out, "folder of the entries")->capture_default_str();
+  command->add_option("--only", train.only, "the model of this name alone");
+  command->add_option("--epochs", train.epochs, "instead of each model's own")->check(CLI::PositiveNumber);
   return command;
 }
 
@@ -67,9 +78,11 @@ int main(int argc, char** argv) {
   tinymlperf::RaceOptions race;
   tinymlperf::RunOptions run;
   tinymlperf::ProfileOptions profile;
+  tinymlperf::TrainCommand train;
   std::string file, entry;
   const CLI::App* const racing = race_command(app, race);
   const CLI::App* const running = run_command(app, run);
+  const CLI::App* const training = train_command(app, train);
   const CLI::App* const profiling = profile_command(app, profile);
   auto* const verifying =
       app.add_subcommand("verify", "recompute the results of a race.json from its raw samples");
@@ -84,6 +97,7 @@ int main(int argc, char** argv) {
   }
   try {
     if (*working) return tinymlperf::judge::serve_entry(entry);
+    if (*training) return tinymlperf::run_train(train);
     if (*running) return tinymlperf::run_match(run);
     if (*profiling) return tinymlperf::run_profile(profile);
     return *racing ? tinymlperf::run_race(race) : tinymlperf::run_verify(file);

@@ -6,7 +6,8 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <tinymlperf/judge/digits_benchmark.hpp>
+#include <tinymlperf/judge/benchmarks/digits.hpp>
+#include <tinymlperf/judge/benchmarks/keywords.hpp>
 
 namespace tinymlperf::judge {
 
@@ -22,6 +23,7 @@ std::unique_ptr<Benchmark> make_new() {
 
 inline constexpr std::array kBenchmarks{
     RegisteredBenchmark{"dig", make_new<DigitsBenchmark>},
+    RegisteredBenchmark{"kws", make_new<KeywordsBenchmark>},
 };
 
 // "dig, kws": for messages.

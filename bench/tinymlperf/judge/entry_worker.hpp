@@ -21,7 +21,8 @@ inline channel::Tensor channel_tensor_of(const tt::Tensor& t) {
   return channel::make_tensor(std::move(shape), std::span<const float>(t.to_vector<float>()));
 }
 
-// What `tinymlperf worker FOLDER` does: images [N, C, H, W] in, scores [N, classes] out.
+// What `tinymlperf worker FOLDER` does, for the benchmark that the judge names: [N, the task's input...] in,
+// [N, outputs] out.
 inline int serve_entry(const std::filesystem::path& folder) {
   std::optional<Entry> entry;
   return serve(
@@ -29,7 +30,7 @@ inline int serve_entry(const std::filesystem::path& folder) {
         const tt::NoGrad guard;
         return {channel_tensor_of(entry->network.forward(tensor_of(query.inputs.at(0))))};
       },
-      [&](std::string_view) { entry.emplace(load_entry(folder)); });
+      [&](std::string_view benchmark) { entry.emplace(load_entry(folder, task_of(benchmark))); });
 }
 
 }  // namespace tinymlperf::judge
