@@ -113,11 +113,35 @@ inline std::vector<Recipe> keyword_recipes() {
   };
 }
 
+// [640] -> [code] -> [640]
+inline Json autoencoder(int64_t hidden, int64_t code) {
+  Json layers = Json::array();
+  int64_t width = 640;
+  for (const int64_t next : {hidden, hidden, code, hidden, hidden}) {
+    append(layers, {{{"type", "linear"}, {"in", width}, {"out", next}},
+                    {{"type", "batch_norm1d"}, {"in", next}},
+                    {{"type", "relu"}}});
+    width = next;
+  }
+  layers.push_back({{"type", "linear"}, {"in", width}, {"out", 640}});
+  return layers;
+}
+
+inline std::vector<Recipe> anomaly_recipes() {
+  return {
+      recipe("ad", "autoencoder", "Squeezes a window of sound through 8 numbers. The baseline.", 20, 3e-3,
+             autoencoder(128, 8)),
+      recipe("ad", "autoencoder-narrow", "The same through 2 numbers, of 16 in a layer: too small.", 20, 3e-3,
+             autoencoder(16, 2)),
+  };
+}
+
 }  // namespace detail
 
 inline std::vector<Recipe> bundled_recipes(std::string_view benchmark = "dig") {
   if (benchmark == "dig") return detail::digit_recipes();
   if (benchmark == "kws") return detail::keyword_recipes();
+  if (benchmark == "ad") return detail::anomaly_recipes();
   task_of(benchmark);  // throws where there is none at all
   throw std::invalid_argument("no model is bundled for the benchmark " + std::string(benchmark));
 }

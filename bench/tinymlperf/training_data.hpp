@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <tinymlperf/restoration.hpp>
 #include <tinymlperf/task.hpp>
 #include <tinytorch/data/digits.hpp>
 #include <tinytorch/data/spoken_tones.hpp>
@@ -24,12 +25,13 @@ struct TrainingData {
   int64_t size() const { return inputs.size(0); }
 };
 
-// How many samples of each kind the bundled models see.
+// How many samples, or clips of 12 windows, of each kind the bundled models see.
 struct TrainingSize {
   int64_t training, validation;
 };
 inline TrainingSize training_size(std::string_view benchmark) {
   if (benchmark == "kws") return {4000, 1000};
+  if (benchmark == "ad") return {400, 200};
   return {8000, 2000};
 }
 
@@ -56,6 +58,22 @@ inline TrainingData classes_to_learn(const tt::Tensor& inputs, const tt::Tensor&
           [=](tt::Sequential& net) { return accuracy_of(net, held_out, held_out_classes); }};
 }
 
+// Healthy machines to be restored; faults are heard by the check alone, never by the training.
+inline TrainingData sounds_to_learn(const TrainingSize& size) {
+  namespace ms = tt::machine_sounds;
+  const tt::Tensor heard = ms::normal(size.training, kTrainingSeed).windows;
+  const ms::MachineSounds held_out = ms::mixed(size.validation, kValidationSeed);
+  const auto area = [=](tt::Sequential& net) {
+    const tt::NoGrad no_grad;
+    net.eval();
+    return tt::roc_auc(restoration_errors(net, held_out.windows), held_out.labels);
+  };
+  const auto loss = [](const tt::Tensor& restored, const tt::Tensor& target) {
+    return tt::mse_loss(restored, target);
+  };
+  return {heard, heard, loss, "area under the ROC curve", area};
+}
+
 }  // namespace detail
 
 inline TrainingData training_data(std::string_view benchmark, const TrainingSize& size) {
@@ -69,6 +87,7 @@ inline TrainingData training_data(std::string_view benchmark, const TrainingSize
                           validation = tt::spoken_tones(size.validation, kValidationSeed);
     return detail::classes_to_learn(train.features, train.labels, validation.features, validation.labels);
   }
+  if (benchmark == "ad") return detail::sounds_to_learn(size);
   throw std::invalid_argument("there is no training data for the benchmark " + std::string(benchmark));
 }
 

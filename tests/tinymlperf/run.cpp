@@ -60,7 +60,7 @@ TEST_CASE("a match is played, and written with every sample" * doctest::skip(tes
 
 TEST_CASE("two entries of every other benchmark, by its own measure of quality" *
           doctest::skip(test::kSanitized)) {
-  for (const char* benchmark : {"kws"}) {
+  for (const char* benchmark : {"kws", "ad"}) {
     CAPTURE(benchmark);
     const Folder folder(benchmark);
     RunOptions o;

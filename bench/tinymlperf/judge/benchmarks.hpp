@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tinymlperf/judge/benchmarks/anomaly.hpp>
 #include <tinymlperf/judge/benchmarks/digits.hpp>
 #include <tinymlperf/judge/benchmarks/keywords.hpp>
 
@@ -24,6 +25,7 @@ std::unique_ptr<Benchmark> make_new() {
 inline constexpr std::array kBenchmarks{
     RegisteredBenchmark{"dig", make_new<DigitsBenchmark>},
     RegisteredBenchmark{"kws", make_new<KeywordsBenchmark>},
+    RegisteredBenchmark{"ad", make_new<AnomalyBenchmark>},
 };
 
 // "dig, kws": for messages.

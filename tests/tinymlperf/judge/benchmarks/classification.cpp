@@ -112,11 +112,11 @@ TEST_CASE("digits and keywords: a set follows from its seed, and no published se
 }
 
 TEST_CASE("what a bundled entry answers is what its benchmark asks for") {
-  for (const RegisteredBenchmark& r : kBenchmarks) {
-    CAPTURE(r.id);
-    const auto benchmark = r.make();
-    CHECK(benchmark->id() == r.id);
-    CHECK(benchmark->answer_size() == task_of(r.id).outputs);
+  for (const char* id : {"dig", "kws"}) {
+    CAPTURE(id);
+    const auto benchmark = make_benchmark(id);
+    CHECK(benchmark->id() == id);
+    CHECK(benchmark->answer_size() == task_of(id).outputs);
     CHECK(benchmark->floor() > 0);
     CHECK(benchmark->floor() < 1);
   }
