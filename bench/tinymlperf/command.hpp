@@ -21,9 +21,6 @@ namespace tinymlperf {
 
 constexpr int kPass = 0, kFailed = 1, kSetUpProblem = 2;
 
-// The published seeds of the data that everyone may train on. The hidden set never uses them.
-constexpr uint64_t kTrainingSeed = 1, kValidationSeed = 2;
-
 struct RaceOptions {
   std::filesystem::path out = "build/race";
   std::vector<std::filesystem::path> entries;
@@ -77,20 +74,12 @@ inline Seeds choose_seeds(const std::optional<uint64_t>& given, uint64_t& bootst
 // Trains and writes the bundled entries; returns their folders.
 inline std::vector<std::filesystem::path> train_bundled(const RaceOptions& options, const Scale& scale,
                                                         Race& race) {
-  const LabelledImages training = draw_digits(scale.training, kTrainingSeed);
-  const LabelledImages validation = draw_digits(scale.validation, kValidationSeed);
+  const TrainingData data = training_data("dig", {scale.training, scale.validation});
   std::vector<std::filesystem::path> folders;
   for (Recipe& recipe : bundled_recipes()) {
     recipe.epochs = std::min(recipe.epochs, scale.most_epochs);
-    const auto progress = [&](const TrainingCurve& c) {
-      fmt::print("train {:<10} epoch {}/{}  loss {:.4f}  validation {:.2f} %  {:.1f} s\n", c.name,
-                 c.epoch.size(), recipe.epochs, c.loss.back(), 100 * c.validation_accuracy.back(), c.seconds);
-      std::fflush(stdout);
-    };
-    const Trained trained = train(recipe, training, validation, {.seed = kTrainingSeed}, progress);
     folders.push_back(options.out / "entries" / recipe.spec.name);
-    save_entry(folders.back(), trained.spec, trained.layers->state_dict());
-    race.training.push_back(trained.curve);
+    race.training.push_back(train_entry(recipe, data, folders.back()));
   }
   race.training_samples = scale.training;
   race.validation_samples = scale.validation;

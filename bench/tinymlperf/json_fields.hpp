@@ -21,6 +21,15 @@ namespace tinymlperf {
 using Json = nlohmann::json;
 using Shape = std::vector<int64_t>;
 
+// Along the height and along the width of an image.
+struct Sides {
+  int64_t h = 0, w = 0;
+  constexpr Sides(int64_t both = 0) : h(both), w(both) {}
+  constexpr Sides(int64_t height, int64_t width) : h(height), w(width) {}
+  bool square() const { return h == w; }
+  friend bool operator==(const Sides&, const Sides&) = default;
+};
+
 inline Json interval_to_json(const tinytorch::statistics::Interval& i) {
   return {{"estimate", i.estimate}, {"low", i.low}, {"high", i.high}};
 }
@@ -46,6 +55,7 @@ inline std::string to_text(const Shape& shape) {
   for (size_t i = 0; i < shape.size(); ++i) out += (i ? ", " : "") + std::to_string(shape[i]);
   return out + "]";
 }
+inline std::string to_text(const Sides& sides) { return to_text(Shape{sides.h, sides.w}); }
 
 namespace detail {
 
@@ -77,6 +87,17 @@ class Fields {
   }
   int64_t integer(const char* key, int64_t low, int64_t high) const {
     return check_integer(required(key, "an integer"), key, low, high);
+  }
+  // A number, which holds along both sides, or [height, width].
+  Sides sides(const char* key, int64_t low, int64_t high) const {
+    const Json& value = required(key, "an integer or [height, width]");
+    if (!value.is_array()) return check_integer(value, key, low, high);
+    if (value.size() != 2) refuse(key, "an integer or [height, width]", show(value));
+    return {check_integer(value[0], std::string(key) + "[0]", low, high),
+            check_integer(value[1], std::string(key) + "[1]", low, high)};
+  }
+  Sides sides(const char* key, int64_t low, int64_t high, Sides fallback) const {
+    return object_.contains(key) ? sides(key, low, high) : fallback;
   }
   bool boolean(const char* key, bool fallback) const {
     if (!object_.contains(key)) return fallback;

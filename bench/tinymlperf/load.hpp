@@ -21,8 +21,8 @@ struct Entry {
 };
 
 // Throws Refusal, or tinytorch::Error with the reader's own account of a broken weights file.
-inline Entry load_entry(const std::filesystem::path& folder) {
-  EntrySpec spec = parse_entry(detail::read_limited(folder / kModelFile, limits::kJsonBytes));
+inline Entry load_entry(const std::filesystem::path& folder, const Task& task = task_of("dig")) {
+  EntrySpec spec = parse_entry(detail::read_limited(folder / kModelFile, limits::kJsonBytes), task);
   const auto weights = folder / kWeightsFile;
   const int64_t bytes = detail::require_size(weights, limits::kWeightBytes);
   tt::StateDict state = check_weights(spec, kWeightsFile, tt::load_safetensors(weights.string()));

@@ -6,6 +6,7 @@
 #include <tinymlperf/judge/entry_worker.hpp>
 #include <tinymlperf/profile.hpp>
 #include <tinymlperf/run.hpp>
+#include <tinymlperf/train_command.hpp>
 
 namespace {
 
@@ -40,6 +41,15 @@ CLI::App* run_command(CLI::App& app, tinymlperf::RunOptions& run) {
   return command;
 }
 
+CLI::App* train_command(CLI::App& app, tinymlperf::TrainCommand& train) {
+  auto* command = app.add_subcommand("train", "train a benchmark's bundled models and write them as entries");
+  command->add_option("--benchmark", train.benchmark, "dig, kws or ad")->capture_default_str();
+  command->add_option("--out", train.out, "folder of the entries")->capture_default_str();
+  command->add_option("--only", train.only, "the model of this name alone");
+  command->add_option("--epochs", train.epochs, "instead of each model's own")->check(CLI::PositiveNumber);
+  return command;
+}
+
 CLI::App* profile_command(CLI::App& app, tinymlperf::ProfileOptions& profile) {
   auto* command = app.add_subcommand("profile", "where a model's time, work and memory go");
   command
@@ -71,9 +81,11 @@ int main(int argc, char** argv) {
   tinymlperf::RaceOptions race;
   tinymlperf::RunOptions run;
   tinymlperf::ProfileOptions profile;
+  tinymlperf::TrainCommand train;
   std::string file, entry;
   const CLI::App* const racing = race_command(app, race);
   const CLI::App* const running = run_command(app, run);
+  const CLI::App* const training = train_command(app, train);
   const CLI::App* const profiling = profile_command(app, profile);
   auto* const verifying =
       app.add_subcommand("verify", "recompute the results of a race.json from its raw samples");
@@ -88,6 +100,7 @@ int main(int argc, char** argv) {
   }
   try {
     if (*working) return tinymlperf::judge::serve_entry(entry);
+    if (*training) return tinymlperf::run_train(train);
     if (*running) return tinymlperf::run_match(run);
     if (*profiling) return tinymlperf::run_profile(profile);
     return *racing ? tinymlperf::run_race(race) : tinymlperf::run_verify(file);

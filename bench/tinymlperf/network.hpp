@@ -7,19 +7,16 @@
 #include <memory>
 #include <string>
 #include <tinymlperf/entry.hpp>
+#include <tinymlperf/windows.hpp>
 #include <tinytorch/layers/activation.hpp>
 #include <tinytorch/layers/batch_norm.hpp>
-#include <tinytorch/layers/conv2d.hpp>
 #include <tinytorch/layers/dropout.hpp>
 #include <tinytorch/layers/linear.hpp>
-#include <tinytorch/layers/pooling.hpp>
 #include <tinytorch/layers/sequential.hpp>
 #include <utility>
 #include <vector>
 
 namespace tinymlperf {
-
-namespace tt = tinytorch;
 
 inline tt::Shape to_shape(const Shape& sizes) {
   tt::Shape shape;
@@ -27,40 +24,54 @@ inline tt::Shape to_shape(const Shape& sizes) {
   return shape;
 }
 
+namespace detail {
+
+inline std::shared_ptr<tt::Module> build_activation(const std::string& type) {
+  if (type == "relu") return std::make_shared<tt::ReLU>();
+  if (type == "gelu") return std::make_shared<tt::GELU>();
+  if (type == "silu") return std::make_shared<tt::SiLU>();
+  if (type == "tanh") return std::make_shared<tt::Tanh>();
+  if (type == "sigmoid") return std::make_shared<tt::Sigmoid>();
+  throw std::logic_error("layer \"" + type + "\" passed the reader but cannot be built");
+}
+
+inline std::shared_ptr<tt::Module> build_conv2d(const LayerSpec& l, tt::Generator& random) {
+  const tt::KernelSize kernel(l.kernel.h, l.kernel.w);
+  if (l.padding.square())
+    return std::make_shared<tt::Conv2d>(
+        l.in, l.out, kernel,
+        tt::Conv2dOptions{.stride = l.stride.h, .padding = l.padding.h, .groups = l.groups}, l.bias, random);
+  return std::make_shared<PaddedConv2d>(l.in, l.out, kernel, l.padding,
+                                        tt::Conv2dOptions{.stride = l.stride.h, .groups = l.groups}, l.bias,
+                                        random);
+}
+
+inline std::shared_ptr<tt::Module> build_pool(const LayerSpec& l) {
+  const bool max = l.type == "max_pool2d";
+  if (!l.kernel.square()) return std::make_shared<TilePool2d>(l.kernel, max);
+  if (max) return std::make_shared<tt::MaxPool2d>(l.kernel.h, l.stride.h, l.padding.h);
+  return std::make_shared<tt::AvgPool2d>(l.kernel.h, l.stride.h, l.padding.h);
+}
+
+inline std::shared_ptr<tt::Module> build_layer(const LayerSpec& l, tt::Generator& random) {
+  if (l.type == "linear") return std::make_shared<tt::Linear>(l.in, l.out, l.bias, random);
+  if (l.type == "conv2d") return build_conv2d(l, random);
+  if (l.type == "max_pool2d" || l.type == "avg_pool2d") return build_pool(l);
+  if (l.type == "adaptive_avg_pool2d") return std::make_shared<tt::AdaptiveAvgPool2d>(l.output.h, l.output.w);
+  if (l.type == "batch_norm1d") return std::make_shared<tt::BatchNorm1d>(l.in);
+  if (l.type == "batch_norm2d") return std::make_shared<tt::BatchNorm2d>(l.in);
+  if (l.type == "dropout") return std::make_shared<tt::Dropout>(l.p, random);
+  if (l.type == "flatten") return std::make_shared<tt::Flatten>();
+  return build_activation(l.type);
+}
+
+}  // namespace detail
+
 // The layers with fresh weights from `random`, in training mode. Every layer keeps its place in the list, so
 // the names of the state are those of EntrySpec::tensors.
 inline std::shared_ptr<tt::Sequential> build_layers(const EntrySpec& spec, tt::Generator& random) {
   auto net = std::make_shared<tt::Sequential>();
-  for (const LayerSpec& l : spec.layers) {
-    if (l.type == "linear") {
-      net->append(tt::Linear(l.in, l.out, l.bias, random));
-    } else if (l.type == "conv2d") {
-      net->append(
-          tt::Conv2d(l.in, l.out, l.kernel, {.stride = l.stride, .padding = l.padding}, l.bias, random));
-    } else if (l.type == "max_pool2d") {
-      net->append(tt::MaxPool2d(l.kernel, l.stride));
-    } else if (l.type == "avg_pool2d") {
-      net->append(tt::AvgPool2d(l.kernel, l.stride));
-    } else if (l.type == "batch_norm2d") {
-      net->append(tt::BatchNorm2d(l.in));
-    } else if (l.type == "dropout") {
-      net->append(tt::Dropout(l.p, random));
-    } else if (l.type == "flatten") {
-      net->append(tt::Flatten());
-    } else if (l.type == "relu") {
-      net->append(tt::ReLU());
-    } else if (l.type == "gelu") {
-      net->append(tt::GELU());
-    } else if (l.type == "silu") {
-      net->append(tt::SiLU());
-    } else if (l.type == "tanh") {
-      net->append(tt::Tanh());
-    } else if (l.type == "sigmoid") {
-      net->append(tt::Sigmoid());
-    } else {
-      throw std::logic_error("layer \"" + l.type + "\" passed the reader but cannot be built");
-    }
-  }
+  for (const LayerSpec& l : spec.layers) net->append(detail::build_layer(l, random));
   return net;
 }
 
@@ -113,7 +124,7 @@ class Network {
   }
 
   const EntrySpec& spec() const { return spec_; }
-  // x [N, C, H, W] -> scores [N, classes]
+  // x [N, input...] -> [N, outputs]
   tt::Tensor forward(const tt::Tensor& x) const { return layers_->forward(x); }
   int64_t weight_bytes() const {
     size_t bytes = 0;

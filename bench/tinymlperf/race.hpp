@@ -22,7 +22,7 @@ struct Seeds {
 
 struct TrainingCurve {
   std::string name;
-  std::vector<double> epoch, loss, validation_accuracy;
+  std::vector<double> epoch, loss, validation;  // quality on samples that are not trained on
   double seconds = 0;
 };
 
@@ -113,7 +113,7 @@ inline Json to_json(const Race& race) {
     training.push_back({{"name", c.name},
                         {"epoch", c.epoch},
                         {"loss", c.loss},
-                        {"validation_accuracy", c.validation_accuracy},
+                        {"validation_accuracy", c.validation},
                         {"seconds", c.seconds}});
   const Rules& r = race.rules;
   return {{"schema", detail::kSchema},

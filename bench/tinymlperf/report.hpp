@@ -127,7 +127,7 @@ inline std::string training_charts(const Race& race) {
   std::vector<svg::Series> accuracy, loss;
   for (const TrainingCurve& c : race.training) {
     std::vector<double> percent;
-    for (const double a : c.validation_accuracy) percent.push_back(100 * a);
+    for (const double a : c.validation) percent.push_back(100 * a);
     accuracy.push_back({c.name, c.epoch, percent});
     loss.push_back({c.name, c.epoch, c.loss});
   }

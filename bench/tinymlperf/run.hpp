@@ -43,6 +43,28 @@ inline judge::Floor ceilings_of_machine() {
   return {c.flops_per_second, c.bytes_per_second, 0, 0};
 }
 
+// Starts a contender, or says why it is out. Of a stranger's files the judge itself reads model.json alone.
+inline void admit(judge::Contender& c, const std::filesystem::path& folder, const std::string& benchmark,
+                  const sandbox::Offers& offers, std::vector<std::unique_ptr<judge::Stage>>& stages) {
+  judge::ContenderRecord& record = c.record;
+  record.name = folder.lexically_normal().filename().string();
+  try {
+    auto stage = std::make_unique<judge::Stage>(folder, offers);
+    record.tier = stage->tier();
+    if (record.tier == "T0") {
+      const std::string model = read_limited(folder / kModelFile, limits::kJsonBytes);
+      record.multiply_adds = parse_entry(model, task_of(benchmark)).multiply_adds;
+      record.model_bytes = require_size(folder / kWeightsFile, limits::kWeightBytes);
+    }
+    c.session = stage->start();
+    stages.push_back(std::move(stage));
+  } catch (const sandbox::Unavailable&) {
+    throw;  // this machine cannot hold anybody
+  } catch (const std::exception& e) {
+    record.out = e.what();
+  }
+}
+
 inline judge::RunDocument play(const RunOptions& o) {
   const judge::Scenario scenario = judge::scenario_named(o.scenario);
   const judge::RunClass& run_class = run_class_named(o.run_class);
@@ -55,21 +77,16 @@ inline judge::RunDocument play(const RunOptions& o) {
   const uint64_t seed = o.seed.value_or((uint64_t{device()} << 32) | device());
   benchmark->draw(run_class.hidden, seed);
   const auto fresh = judge::make_benchmark(o.benchmark);
-  fresh->draw(run_class.hidden, tt::philox(seed, 1).v[0]);
+  const tt::PhiloxBlock other = tt::philox(seed, 1);
+  fresh->draw(run_class.hidden, (uint64_t{other.v[0]} << 32) | other.v[1]);
+  for (const auto& entry : o.entries)
+    if (!std::filesystem::is_directory(entry))
+      throw std::invalid_argument(entry.string() + ": expected a folder, found none");
   std::vector<std::unique_ptr<judge::Stage>> stages;
   std::vector<judge::Contender> contenders;
   for (const auto& entry : o.entries) {
-    stages.push_back(std::make_unique<judge::Stage>(entry, offers));
     contenders.push_back({});
-    judge::ContenderRecord& record = contenders.back().record;
-    record.name = entry.lexically_normal().filename().string();
-    record.tier = stages.back()->tier();
-    if (record.tier == "T0") {
-      const Entry read = load_entry(entry);
-      record.multiply_adds = read.network.spec().multiply_adds;
-      record.model_bytes = read.file_bytes;
-    }
-    contenders.back().session = stages.back()->start();
+    admit(contenders.back(), entry, o.benchmark, offers, stages);
   }
   judge::Match({*benchmark, *fresh}, scenario, run_class, seed, ceilings_of_machine())(contenders);
 

@@ -1,16 +1,21 @@
-// Training of the bundled models: AdamW, a one-cycle learning rate, cross-entropy, batches in a seeded order.
+// Training of the bundled models: AdamW, a one-cycle learning rate, the loss of their benchmark, batches in a seeded
+// order.
 //
 // A function of (recipe, data, options) alone, so every race on one machine starts from the same bundled
-// entries. Loss is the mean over an epoch's batches in nats; accuracy is measured on samples that are never
-// trained on.
+// entries. Loss is the mean over an epoch's batches; quality is measured on samples that are never trained
+// on.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cmath>
+#include <cstdio>
 #include <string>
 #include <tinymlperf/bundled.hpp>
 #include <tinymlperf/contest.hpp>
+#include <tinymlperf/load.hpp>
+#include <tinymlperf/training_data.hpp>
 #include <tinytorch/autograd/engine.hpp>
-#include <tinytorch/data/digits.hpp>
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/layers/schedule.hpp>
 #include <utility>
@@ -47,19 +52,18 @@ inline std::vector<int64_t> shuffled(int64_t n, tt::Generator& random) {
 
 // Mean loss over one epoch; advances `step`. Samples that do not fill a last batch wait for the next epoch.
 inline double train_epoch(tt::Sequential& net, tt::AdamW& optimizer, const tt::Schedule& schedule,
-                          int64_t& step, const LabelledImages& data, int64_t batch, tt::Generator& random) {
+                          int64_t& step, const TrainingData& data, int64_t batch, tt::Generator& random) {
   net.train();
   const auto order = shuffled(data.size(), random);
   double loss_sum = 0;
   int64_t batches = 0;
   for (int64_t start = 0; start + batch <= data.size(); start += batch, ++step, ++batches) {
     const std::vector<int64_t> picks(order.begin() + start, order.begin() + start + batch);
-    std::vector<int64_t> labels;
-    for (const int64_t i : picks) labels.push_back(data.labels[static_cast<size_t>(i)]);
+    const tt::Tensor rows = tt::from_data(picks);
     optimizer.set_lr(schedule(step));
     optimizer.zero_grad();
-    const tt::Tensor scores = net(tt::index_select(data.images, 0, tt::from_data(picks)));  // [B, classes]
-    const tt::Tensor loss = tt::cross_entropy(scores, tt::from_data(labels));
+    const tt::Tensor loss =
+        data.loss(net(tt::index_select(data.inputs, 0, rows)), tt::index_select(data.targets, 0, rows));
     loss.backward();
     optimizer.step();
     loss_sum += loss.item<double>();
@@ -69,23 +73,10 @@ inline double train_epoch(tt::Sequential& net, tt::AdamW& optimizer, const tt::S
 
 }  // namespace detail
 
-// Share of right answers in evaluation mode.
-inline double accuracy_of(tt::Sequential& net, const LabelledImages& data, int64_t batch = 256) {
-  const tt::NoGrad no_grad;
-  net.eval();
-  int64_t right = 0;
-  for (int64_t start = 0; start < data.size(); start += batch) {
-    const auto answers = classes_of(net(data.batch(start, batch)));
-    for (size_t i = 0; i < answers.size(); ++i)
-      right += answers[i] == data.labels[static_cast<size_t>(start) + i];
-  }
-  return static_cast<double>(right) / static_cast<double>(data.size());
-}
-
 // Calls progress(curve) after every epoch.
 template <class Progress>
-Trained train(const Recipe& recipe, const LabelledImages& data, const LabelledImages& validation,
-              const TrainOptions& options, Progress&& progress) {
+Trained train(const Recipe& recipe, const TrainingData& data, const TrainOptions& options,
+              Progress&& progress) {
   tt::Generator random(options.seed);
   Trained result{recipe.spec, build_layers(recipe.spec, random), {}};
   tt::AdamW optimizer(result.layers->named_parameters(),
@@ -103,11 +94,25 @@ Trained train(const Recipe& recipe, const LabelledImages& data, const LabelledIm
         detail::train_epoch(*result.layers, optimizer, schedule, step, data, options.batch, random);
     curve.epoch.push_back(static_cast<double>(epoch));
     curve.loss.push_back(loss);
-    curve.validation_accuracy.push_back(accuracy_of(*result.layers, validation));
+    curve.validation.push_back(data.validate(*result.layers));
     curve.seconds = clock() - start;
     progress(curve);
   }
   return result;
+}
+
+// Trains it with a line for each epoch, and writes it as an entry.
+inline TrainingCurve train_entry(const Recipe& recipe, const TrainingData& data,
+                                 const std::filesystem::path& folder) {
+  const auto progress = [&](const TrainingCurve& c) {
+    fmt::print("train {:<14} epoch {}/{}  loss {:.4f}  validation {} {:.2f} %  {:.1f} s\n", c.name,
+               c.epoch.size(), recipe.epochs, c.loss.back(), data.metric, 100 * c.validation.back(),
+               c.seconds);
+    std::fflush(stdout);
+  };
+  const Trained trained = train(recipe, data, {.seed = kTrainingSeed}, progress);
+  save_entry(folder, trained.spec, trained.layers->state_dict());
+  return trained.curve;
 }
 
 }  // namespace tinymlperf

@@ -1,19 +1,29 @@
-// A stranger's model.json: any bytes give an entry that keeps the limits, or a Refusal. Nothing else.
+// A stranger's model.json: any bytes give an entry that keeps the limits, or a Refusal. Nothing else, whichever task it is
+// read for.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <tinymlperf/entry.hpp>
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+namespace {
+
+void read(const std::string& text, const tinymlperf::Task& task) {
   using namespace tinymlperf;
   try {
-    const EntrySpec spec = parse_entry(std::string(reinterpret_cast<const char*>(data), size));
+    const EntrySpec spec = parse_entry(text, task);
     if (spec.parameters > limits::kParameters || spec.multiply_adds > limits::kMultiplyAdds) std::abort();
     if (!is_plain_name(spec.name) || spec.layers.empty()) std::abort();
     // What was understood can be written and is understood the same way again.
-    const std::string text = to_json(spec).dump();
-    if (to_json(parse_entry(text)).dump() != text) std::abort();
+    const std::string written = to_json(spec).dump();
+    if (to_json(parse_entry(written, task)).dump() != written) std::abort();
   } catch (const Refusal&) {
   }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  for (const tinymlperf::Task& task : tinymlperf::tasks())
+    read(std::string(reinterpret_cast<const char*>(data), size), task);
   return 0;
 }

@@ -48,3 +48,24 @@ TEST_CASE("weights start uniform within 1/sqrt(fan_in); groups must divide the c
   CHECK(message_of([] { tt::Conv2d bad(3, 4, 1, {.groups = 2}); }).rfind("TT-NN-12", 0) == 0);
   CHECK(tt::Conv2d(1, 1, 3, {}, false).named_parameters().size() == 1);
 }
+
+TEST_CASE("a filter taller than wide, and its fan-in") {
+  tt::Generator g(1);
+  tt::Conv2d layer(1, 2, {3, 1}, {}, true, g);
+  CHECK(layer.weight.shape() == tt::Shape{2, 1, 3, 1});
+  for (const double w : layer.weight.to_vector<double>()) CHECK(std::abs(w) <= 1 / std::sqrt(3.0));
+  const tt::Tensor x = tt::randn({1, 1, 5, 2}, tt::f32, tt::default_device(), g);
+  const auto in = x.to_vector<double>(), w = layer.weight.to_vector<double>(),
+             b = layer.bias.to_vector<double>();
+  std::vector<double> expected;
+  for (size_t o = 0; o < 2; ++o)
+    for (size_t row = 0; row < 3; ++row)
+      for (size_t column = 0; column < 2; ++column) {
+        double sum = b[o];
+        for (size_t k = 0; k < 3; ++k) sum += in[(row + k) * 2 + column] * w[o * 3 + k];
+        expected.push_back(sum);
+      }
+  const tt::Tensor y = layer(x);
+  CHECK(y.shape() == tt::Shape{1, 2, 3, 2});
+  check_values(y.to_vector<double>(), expected, 1e-5);
+}

@@ -24,3 +24,21 @@ TEST_CASE(
   CHECK(by_name.at("lenet")->parameters == 61706);  // LeNet-5 with full connections
   CHECK(by_name.at("wasteful")->multiply_adds > 10 * by_name.at("lenet")->multiply_adds);
 }
+
+TEST_CASE("the other models: a DS-CNN of 32 channels, an autoencoder, and one too small of each") {
+  const auto recipes = bundled_recipes("kws");
+  REQUIRE(recipes.size() == 2);
+  for (const Recipe& r : recipes) {
+    CHECK(r.spec.benchmark == "kws");
+    CHECK(r.epochs > 0);
+  }
+  // 5 x 5 filters, three separable blocks, normalization after each, and 6 x 32 -> 12.
+  const int64_t block = 32 * 9 + 32 * 32 + 4 * 32;
+  CHECK(recipes[0].spec.parameters == 32 * 25 + 2 * 32 + 3 * block + (6 * 32 * 12 + 12));
+  CHECK(recipes[1].spec.parameters < recipes[0].spec.parameters / 4);
+  const auto sounds = bundled_recipes("ad");
+  REQUIRE(sounds.size() == 2);
+  CHECK(sounds[0].spec.multiply_adds == 2 * (640 * 128 + 128 * 128 + 128 * 8));
+  CHECK(sounds[1].spec.multiply_adds < sounds[0].spec.multiply_adds / 4);
+  CHECK_THROWS_AS(bundled_recipes("tea"), std::invalid_argument);
+}

@@ -12,6 +12,8 @@ using tinymlperf::Json;
 using tinymlperf::parse_entry;
 using tinymlperf::Refusal;
 using tinymlperf::Shape;
+using tinymlperf::Sides;
+using tinymlperf::Task;
 
 namespace {
 
@@ -26,13 +28,23 @@ Json lenet() {
       {"type": "flatten"}, {"type": "dropout", "p": 0.25}, {"type": "linear", "in": 256, "out": 10}]})");
 }
 
+Json keyword_net() {
+  return Json::parse(R"({
+    "schema": 1, "benchmark": "kws", "name": "words", "input": [1, 49, 10], "classes": 12,
+    "layers": [
+      {"type": "conv2d", "in": 1, "out": 8, "kernel": [10, 4], "stride": 2, "padding": [5, 1]},
+      {"type": "conv2d", "in": 8, "out": 8, "kernel": 3, "padding": 1, "groups": 8, "bias": false},
+      {"type": "avg_pool2d", "kernel": [5, 1]}, {"type": "adaptive_avg_pool2d", "output": [2, 1]},
+      {"type": "flatten"}, {"type": "batch_norm1d", "in": 16}, {"type": "linear", "in": 16, "out": 12}]})");
+}
+
 struct Reason {
   std::string file, where, expected, found;
 };
 
-Reason reason_for(const std::string& text) {
+Reason reason_for(const std::string& text, const Task& task = tinymlperf::task_of("dig")) {
   try {
-    parse_entry(text);
+    parse_entry(text, task);
   } catch (const Refusal& r) {
     CHECK(std::string(r.what()).find(r.expected) != std::string::npos);
     CHECK(std::string(r.what()).find(r.found) != std::string::npos);
@@ -84,6 +96,76 @@ TEST_CASE("writing and reading an entry again changes nothing") {
   CHECK(tinymlperf::to_json(again) == tinymlperf::to_json(spec));
   CHECK(again.parameters == spec.parameters);
   CHECK(again.multiply_adds == spec.multiply_adds);
+}
+
+TEST_CASE("windows taller than wide, groups, adaptive pooling: sizes as worked out by hand") {
+  const EntrySpec spec = parse_entry(keyword_net().dump(), tinymlperf::task_of("kws"));
+  CHECK(spec.benchmark == "kws");
+  CHECK(spec.outputs == 12);
+  CHECK(spec.layers[0].kernel == Sides(10, 4));
+  CHECK(spec.layers[0].padding == Sides(5, 1));
+  CHECK(spec.layers[2].stride == Sides(5, 1));  // pooling steps by its kernel
+  // 49 x 10 -> (49 + 10 - 10) / 2 + 1 = 25, (10 + 2 - 4) / 2 + 1 = 5 -> 25 x 5 -> pooled 5 x 5 -> adaptive 2 x 1
+  std::vector<std::pair<std::string, Shape>> tensors;
+  for (const auto& t : spec.tensors) tensors.emplace_back(t.name, t.shape);
+  CHECK(tensors == std::vector<std::pair<std::string, Shape>>{{"0.weight", {8, 1, 10, 4}},
+                                                              {"0.bias", {8}},
+                                                              {"1.weight", {8, 1, 3, 3}},
+                                                              {"5.weight", {16}},
+                                                              {"5.bias", {16}},
+                                                              {"5.running_mean", {16}},
+                                                              {"5.running_var", {16}},
+                                                              {"6.weight", {12, 16}},
+                                                              {"6.bias", {12}}});
+  CHECK(spec.parameters == (320 + 8) + 72 + 32 + (192 + 12));
+  CHECK(spec.multiply_adds == 8 * 25 * 5 * 40 + 8 * 25 * 5 * 9 + 192);  // each group reads its own channel
+  const EntrySpec again = parse_entry(tinymlperf::to_json(spec).dump(), tinymlperf::task_of("kws"));
+  CHECK(tinymlperf::to_json(again) == tinymlperf::to_json(spec));
+  CHECK(again.layers[0].kernel == spec.layers[0].kernel);
+  CHECK(again.layers[1].groups == 8);
+}
+
+TEST_CASE("windows, groups and outputs that cannot be") {
+  const auto reason = [](const char* pointer, const Json& value) {
+    Json document = keyword_net();
+    document[Json::json_pointer(pointer)] = value;
+    return reason_for(document.dump(), tinymlperf::task_of("kws"));
+  };
+  for (const Json& value :
+       {Json{3}, Json{3, 3, 3}, Json{"3", 3}, Json{0, 3}, Json{3, 1025}, Json{3, 2.5}, Json("3")})
+    CHECK(reason("/layers/0/kernel", value).where.find("layers[0].kernel") == 0);
+  CHECK(reason("/layers/0/kernel", Json{60, 4}).expected == "at most the padded input side 59");
+  CHECK(reason("/layers/0/kernel", Json{10, 13}).expected == "at most the padded input side 12");
+  Reason r = reason("/layers/0/stride", Json{2, 1});
+  CHECK(r.where == "layers[0].stride");
+  CHECK(r.found == "[2, 1]");
+  CHECK(reason("/layers/1/groups", 3).expected == "a number that divides 8 and 8");
+  CHECK(reason("/layers/1/groups", 0).where == "layers[1].groups");
+  CHECK(reason("/layers/1/groups", 65537).where == "layers[1].groups");
+  CHECK(reason("/layers/2/padding", Json{3, 0}).expected == "at most half the kernel");
+  CHECK(reason("/layers/2/padding", Json{2, 0}).expected.find("side by side") != std::string::npos);
+  CHECK(reason("/layers/2/stride", 1).expected.find("side by side") != std::string::npos);
+  CHECK(reason("/layers/3/output", Json{6, 1}).expected == "at most the input's sides [5, 5]");
+  CHECK(reason("/layers/3/output", Json{0, 1}).where == "layers[3].output[0]");
+  CHECK(reason("/layers/4", {{"type", "batch_norm1d"}, {"in", 16}}).expected.find("a flat input") == 0);
+  CHECK(reason("/layers/5/in", 17).expected == "16");
+}
+
+TEST_CASE("an entry of another benchmark is told so before anything else") {
+  Json document = keyword_net();
+  Reason r = reason_for(document);
+  CHECK(r.where == "benchmark");
+  CHECK(r.expected.find("\"dig\"") == 0);
+  CHECK(r.found == "\"kws\"");
+  r = reason_for(lenet().dump(), tinymlperf::task_of("kws"));  // without a benchmark it is one for digits
+  CHECK(r.where == "benchmark");
+  CHECK(r.found == "\"dig\"");
+  document["benchmark"] = 3;
+  CHECK(reason_for(document).found == "3");
+  document["benchmark"] = "dig";
+  CHECK(reason_for(document).where == "input");
+  CHECK_THROWS_WITH_AS(tinymlperf::task_of("tea"), doctest::Contains("\"tea\"; there are dig, kws, ad"),
+                       std::invalid_argument);
 }
 
 TEST_CASE("not JSON, not an object, not our schema") {
@@ -182,29 +264,32 @@ TEST_CASE("names and texts that would disturb a table or a page") {
 
 TEST_CASE(
     "every deletion and every swap of a value ends in a spec or a Refusal, never in another exception") {
-  const Json base = lenet().flatten();
-  const Json values[] = {nullptr,       true,          -1, 0, 1, 1e300, uint64_t{1} << 63, "", "relu",
-                         Json::array(), Json::object()};
+  const Json values[] = {nullptr,       true,           -1,        0, 1, 1e300, uint64_t{1} << 63, "", "relu",
+                         Json::array(), Json::object(), Json{2, 1}};
   int refused = 0, accepted = 0;
-  const auto attempt = [&](const Json& document) {
+  const auto attempt = [&](const Json& document, const Task& task) {
     try {
-      parse_entry(document.dump());
+      parse_entry(document.dump(), task);
       ++accepted;
     } catch (const Refusal&) {
       ++refused;
     }
   };
-  for (const auto& [pointer, ignored] : base.items()) {
-    for (const Json& value : values) {
-      Json document = lenet();
-      document[Json::json_pointer(pointer)] = value;
-      attempt(document);
+  for (const Json& valid : {lenet(), keyword_net()}) {
+    const Task& task = tinymlperf::task_of(valid.value("benchmark", "dig"));
+    const Json base = valid.flatten();
+    for (const auto& [pointer, ignored] : base.items()) {
+      for (const Json& value : values) {
+        Json document = valid;
+        document[Json::json_pointer(pointer)] = value;
+        attempt(document, task);
+      }
+      Json without = base;
+      without.erase(pointer);
+      attempt(without.unflatten(), task);
     }
-    Json without = base;
-    without.erase(pointer);
-    attempt(without.unflatten());
   }
-  CHECK(refused > 300);
+  CHECK(refused > 600);
   CHECK(accepted > 0);
 }
 

@@ -18,6 +18,20 @@ EntrySpec every_layer() {
     {"type": "sigmoid"}]})");
 }
 
+// What needs more than the library's layers: margins and tiles that are not square. And groups.
+EntrySpec rectangles() {
+  return parse_entry(
+      R"({"schema": 1, "benchmark": "kws", "name": "rectangles", "input": [1, 49, 10], "classes": 12,
+    "layers": [
+    {"type": "conv2d", "in": 1, "out": 4, "kernel": [10, 4], "stride": 2, "padding": [5, 1]},
+    {"type": "conv2d", "in": 4, "out": 4, "kernel": [1, 3], "groups": 4},
+    {"type": "max_pool2d", "kernel": [3, 1]}, {"type": "avg_pool2d", "kernel": [2, 3]},
+    {"type": "max_pool2d", "kernel": 3, "stride": 1, "padding": 1},
+    {"type": "adaptive_avg_pool2d", "output": [2, 1]}, {"type": "flatten"}, {"type": "batch_norm1d", "in": 8},
+    {"type": "linear", "in": 8, "out": 12}]})",
+      task_of("kws"));
+}
+
 tt::StateDict fresh_state(const EntrySpec& spec, uint64_t seed) {
   tt::Generator random(seed);
   tt::StateDict state;
@@ -40,17 +54,58 @@ std::string refusal(const EntrySpec& spec, const tt::StateDict& state) {
 }  // namespace
 
 TEST_CASE("the state of the layers is what the reader of model.json predicted, by name and shape") {
-  const EntrySpec spec = every_layer();
-  tt::StateDict state = fresh_state(spec, 1);
-  int64_t trained = 0;
-  for (const TensorSpec& t : spec.tensors) {
-    CAPTURE(t.name);
-    REQUIRE(state.count(t.name) == 1);
-    CHECK(state.at(t.name).shape() == to_shape(t.shape));
-    if (t.name.find("running") == std::string::npos) trained += state.at(t.name).numel();
+  const auto check = [](const EntrySpec& spec) {
+    tt::StateDict state = fresh_state(spec, 1);
+    int64_t trained = 0;
+    for (const TensorSpec& t : spec.tensors) {
+      CAPTURE(t.name);
+      REQUIRE(state.count(t.name) == 1);
+      CHECK(state.at(t.name).shape() == to_shape(t.shape));
+      if (t.name.find("running") == std::string::npos) trained += state.at(t.name).numel();
+    }
+    CHECK(state.size() == spec.tensors.size() + 1);  // and batch norm's step counter
+    CHECK(trained == spec.parameters);
+  };
+  check(every_layer());
+  check(rectangles());
+}
+
+TEST_CASE("an entry's outputs have the shape that the reader worked out, whatever its windows") {
+  const tt::NoGrad no_grad;
+  const EntrySpec spec = rectangles();
+  tt::Generator random(3);
+  const tt::Tensor x = tt::rand({2, 1, 49, 10}, tt::DType::f32, tt::cpu, random);
+  const auto layers = build_layers(spec, random);
+  layers->eval();
+  CHECK((*layers)(x).shape() == tt::Shape{2, 12});
+}
+
+TEST_CASE("margins above and below other than left and right; tiles of any sides, their rest left out") {
+  const tt::NoGrad no_grad;
+  tt::Generator random(1);
+  const tt::Tensor x = tt::rand({2, 3, 7, 5}, tt::DType::f32, tt::cpu, random);
+  // As much margin on both sides as the larger one, then without the rows that came in addition.
+  PaddedConv2d tall(3, 2, {3, 3}, Sides(2, 0), {}, true, random);
+  const tt::Tensor wide = tt::conv2d(x, tall.weight, tall.bias, {.padding = 2});
+  CHECK(tall(x).to_vector<float>() == tt::slice(wide, 3, 2, 5).contiguous().to_vector<float>());
+
+  const auto in = x.to_vector<float>();
+  for (const bool max : {true, false}) {
+    TilePool2d pool(Sides(3, 2), max);
+    const tt::Tensor y = pool(x);
+    REQUIRE(y.shape() == tt::Shape{2, 3, 2, 2});
+    const auto out = y.to_vector<float>();
+    for (size_t plane = 0; plane < 6; ++plane)
+      for (size_t row = 0; row < 2; ++row)
+        for (size_t column = 0; column < 2; ++column) {
+          float largest = 0, sum = 0;
+          for (size_t i = 0; i < 6; ++i) {
+            const float v = in[(plane * 7 + row * 3 + i / 2) * 5 + column * 2 + i % 2];
+            largest = std::max(largest, v), sum += v;
+          }
+          CHECK(out[(plane * 2 + row) * 2 + column] == doctest::Approx(max ? largest : sum / 6));
+        }
   }
-  CHECK(state.size() == spec.tensors.size() + 1);  // and batch norm's step counter
-  CHECK(trained == spec.parameters);
 }
 
 TEST_CASE("weights loaded into new layers give the same answers; other weights give others") {

@@ -16,15 +16,15 @@ namespace {
   if (argc == 3 && std::string(argv[1]) == "worker") std::_Exit(judge::serve_entry(argv[2]));
 }
 
-// Two untrained entries that every user may read.
+// The untrained bundled entries of a benchmark, which every user may read.
 struct Folder {
   std::filesystem::path path;
-  Folder() {
+  explicit Folder(const char* benchmark = "dig") {
     std::string name = (std::filesystem::temp_directory_path() / "tinymlperf_run_XXXXXX").string();
     if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp");
     path = name;
     std::filesystem::permissions(path, std::filesystem::perms(0755));
-    for (const Recipe& recipe : bundled_recipes()) {
+    for (const Recipe& recipe : bundled_recipes(benchmark)) {
       tt::Generator random(3);
       save_entry(path / recipe.spec.name, recipe.spec, build_layers(recipe.spec, random)->state_dict());
     }
@@ -58,6 +58,46 @@ TEST_CASE("a match is played, and written with every sample" * doctest::skip(tes
   CHECK(judge::to_json(judge::read_run_document(run)) == run);
 }
 
+TEST_CASE("two entries of every other benchmark, by its own measure of quality" *
+          doctest::skip(test::kSanitized)) {
+  for (const char* benchmark : {"kws", "ad"}) {
+    CAPTURE(benchmark);
+    const Folder folder(benchmark);
+    RunOptions o;
+    // The small one of them against itself.
+    const auto small = folder.path / bundled_recipes(benchmark).back().spec.name;
+    std::filesystem::copy(small, folder.path / "again");
+    o.entries = {small, folder.path / "again"};
+    o.benchmark = benchmark, o.out = folder.path / "out", o.seed = 5;
+    CHECK(run_match(o) == kPass);
+    std::ifstream file(o.out / "run.json");
+    const Json run = Json::parse(file);
+    CHECK(run.at("benchmark") == benchmark);
+    REQUIRE(run.at("contenders").size() == 2);
+    for (const Json& r : run.at("contenders")) {
+      CHECK_MESSAGE(r.at("out") == "", r.at("out").dump());
+      CHECK(r.at("turns").size() == 12);
+      CHECK(r.at("quality").at("estimate") < run.at("quality_floor"));
+      CHECK(r.at("quality") == run.at("contenders")[0].at("quality"));
+    }
+  }
+}
+
+TEST_CASE("an entry of another benchmark is out, and told which one was asked" *
+          doctest::skip(test::kSanitized)) {
+  const Folder digits, words("kws");
+  RunOptions o;
+  o.entries = {digits.path / "linear", words.path / "ds-cnn-narrow"};
+  o.out = digits.path / "out", o.seed = 5;
+  CHECK(run_match(o) == kPass);
+  std::ifstream file(o.out / "run.json");
+  const Json contenders = Json::parse(file).at("contenders");
+  CHECK(contenders[0].at("out") == "");
+  const auto out = contenders[1].at("out").get<std::string>();
+  CHECK_MESSAGE(out.find("benchmark: expected \"dig\"") != std::string::npos, out);
+  CHECK(contenders[1].at("turns").empty());
+}
+
 TEST_CASE("what there is not is said") {
   const Folder folder;
   RunOptions o;
@@ -72,6 +112,8 @@ TEST_CASE("what there is not is said") {
   o.run_class = "smoke", o.benchmark = "vww";
   CHECK(run_match(o) == kSetUpProblem);
   o.benchmark = "dig", o.division = "secret";
+  CHECK(run_match(o) == kSetUpProblem);
+  o.division = "open", o.seed = kTrainingSeed;
   CHECK(run_match(o) == kSetUpProblem);
   CHECK_FALSE(std::filesystem::exists(o.out));
 }

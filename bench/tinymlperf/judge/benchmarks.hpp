@@ -6,7 +6,9 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <tinymlperf/judge/digits_benchmark.hpp>
+#include <tinymlperf/judge/benchmarks/anomaly.hpp>
+#include <tinymlperf/judge/benchmarks/digits.hpp>
+#include <tinymlperf/judge/benchmarks/keywords.hpp>
 
 namespace tinymlperf::judge {
 
@@ -22,6 +24,8 @@ std::unique_ptr<Benchmark> make_new() {
 
 inline constexpr std::array kBenchmarks{
     RegisteredBenchmark{"dig", make_new<DigitsBenchmark>},
+    RegisteredBenchmark{"kws", make_new<KeywordsBenchmark>},
+    RegisteredBenchmark{"ad", make_new<AnomalyBenchmark>},
 };
 
 // "dig, kws": for messages.

@@ -11,9 +11,16 @@
 
 namespace tinytorch::inline TT_BUILD {
 
+// Of a filter; one number makes it square.
+struct KernelSize {
+  int64_t height, width;
+  constexpr KernelSize(int64_t side) : height(side), width(side) {}
+  constexpr KernelSize(int64_t h, int64_t w) : height(h), width(w) {}
+};
+
 class Conv2d : public Module {
  public:
-  Conv2d(int64_t in_channels, int64_t out_channels, int64_t kernel, Conv2dOptions conv_options = {},
+  Conv2d(int64_t in_channels, int64_t out_channels, KernelSize kernel, Conv2dOptions conv_options = {},
          bool with_bias = true, Generator& generator = default_generator(), TT_LOC)
       : options(conv_options) {
     if (options.groups < 1 || in_channels % options.groups != 0 || out_channels % options.groups != 0) {
@@ -23,10 +30,10 @@ class Conv2d : public Module {
            loc);
     }
     const int64_t group_channels = in_channels / options.groups;
-    weight = add_parameter("weight",
-                           empty({out_channels, group_channels, kernel, kernel}, f32, default_device(), loc));
-    const double bound =
-        1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, group_channels * kernel * kernel)));
+    const Shape shape{out_channels, group_channels, kernel.height, kernel.width};
+    weight = add_parameter("weight", empty(shape, f32, default_device(), loc));
+    const int64_t fan_in = group_channels * kernel.height * kernel.width;
+    const double bound = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, fan_in)));
     init::uniform(weight, -bound, bound, generator);
     if (!with_bias) return;
     bias = add_parameter("bias", empty({out_channels}));

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <support/scene.hpp>
-#include <tinymlperf/judge/digits_benchmark.hpp>
+#include <tinymlperf/judge/benchmarks/digits.hpp>
 #include <tinymlperf/judge/match.hpp>
 #include <tinymlperf/plugin.hpp>
 #include <tinytorch/tinytorch.hpp>

@@ -82,7 +82,7 @@ TEST_CASE("an entry answers through its worker as it does here, in every scenari
   policy.memory_bytes = int64_t{4} << 30;
   policy.wall_seconds = policy.cpu_seconds = 120;
   Session session(scene.child({"entry_worker", entry.folder.string()}), policy, machine());
-  session.prepare("", 20);
+  session.prepare("dig", 20);
   for (const Plan& plan :
        {Plan{.scenario = Scenario::single_stream, .seconds = 0, .queries = 20},
         Plan{.scenario = Scenario::multi_stream, .seconds = 0, .queries = 5, .samples_per_query = 8},
@@ -141,7 +141,7 @@ TEST_CASE("an entry that cannot be read gives up with the reader's own words") {
   Session session(scene.child({"entry_worker", entry.folder.string()}), policy, machine());
   std::string text;
   try {
-    session.prepare("", 20);
+    session.prepare("dig", 20);
   } catch (const channel::Broken& broken) {
     CHECK(broken.why == channel::Broken::Why::gave_up);
     text = broken.what();

@@ -1,0 +1,52 @@
+// An entry as plain data: what its model.json says, and what follows from it before anything is allocated.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tinymlperf/json_fields.hpp>
+#include <vector>
+
+namespace tinymlperf {
+
+// What one entry may cost, so that no entry can stop the race for the others.
+namespace limits {
+constexpr int64_t kJsonBytes = int64_t{1} << 20;
+constexpr int64_t kWeightBytes = int64_t{1} << 28;
+constexpr int64_t kLayers = 256;
+constexpr int64_t kDimension = 65536;               // channels, features, image sides
+constexpr int64_t kWindow = 1024;                   // sides, steps and margins of a sliding window
+constexpr int64_t kParameters = int64_t{1} << 26;   // of the whole model
+constexpr int64_t kActivations = int64_t{1} << 20;  // elements of one layer's output for one sample
+constexpr int64_t kPatches = int64_t{1} << 22;  // elements a convolution reads for one sample, with repeats
+constexpr int64_t kMultiplyAdds = 500'000'000;  // of the whole model for one sample
+constexpr size_t kNameLength = 32;
+constexpr size_t kTextLength = 500;
+}  // namespace limits
+
+struct LayerSpec {
+  std::string type;
+  int64_t in = 0, out = 0;                    // linear, conv2d, batch norms (in = channels)
+  Sides kernel = 0, stride = 1, padding = 0;  // conv2d and pooling
+  Sides output = 0;                           // adaptive_avg_pool2d
+  int64_t groups = 1;                         // conv2d
+  bool bias = true;
+  double p = 0;  // dropout; no effect when scoring
+};
+
+struct TensorSpec {
+  std::string name;
+  Shape shape;
+};
+
+struct EntrySpec {
+  std::string benchmark = "dig";
+  std::string name, author, description;
+  Shape input;  // of one sample
+  int64_t outputs = 0;
+  std::vector<LayerSpec> layers;
+  std::vector<TensorSpec> tensors;  // exactly what weights.safetensors must hold
+  int64_t parameters = 0;           // trained numbers, without running statistics
+  int64_t multiply_adds = 0;        // for one sample, matrix products and convolutions only
+};
+
+}  // namespace tinymlperf

@@ -1,0 +1,46 @@
+// What an entry of each benchmark takes and gives, known to whoever reads, trains or judges one.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tinymlperf/json_fields.hpp>
+
+namespace tinymlperf {
+
+// The published seeds of the data that everyone may train on.
+constexpr uint64_t kTrainingSeed = 1, kValidationSeed = 2;
+
+inline void require_hidden_seed(uint64_t seed) {
+  if (seed == kTrainingSeed || seed == kValidationSeed)
+    throw std::invalid_argument("seed " + std::to_string(seed) +
+                                " drew the training or validation set, not a hidden one; choose another");
+}
+
+struct Task {
+  std::string benchmark = "dig";
+  Shape input{1, 28, 28};  // of one sample
+  int64_t outputs = 10;
+  const char* outputs_key = "classes";  // how model.json calls their number
+};
+
+// In the order of the judge's list (judge/benchmarks.hpp).
+inline const std::array<Task, 3>& tasks() {
+  static const std::array<Task, 3> all{
+      {{}, {"kws", {1, 49, 10}, 12, "classes"}, {"ad", {640}, 640, "outputs"}}};
+  return all;
+}
+
+inline const Task& task_of(std::string_view benchmark) {
+  std::string known;
+  for (const Task& t : tasks()) {
+    if (t.benchmark == benchmark) return t;
+    known += (known.empty() ? "" : ", ") + t.benchmark;
+  }
+  throw std::invalid_argument("no entry answers the benchmark \"" + std::string(benchmark) +
+                              "\"; there are " + known);
+}
+
+}  // namespace tinymlperf

@@ -1,0 +1,41 @@
+// Windows that differ along height and width, out of the library's kernels, which know square steps and margins.
+#pragma once
+
+#include <algorithm>
+#include <tinymlperf/json_fields.hpp>
+#include <tinytorch/layers/conv2d.hpp>
+#include <tinytorch/layers/pooling.hpp>
+#include <tinytorch/tensor/ops/index.hpp>
+#include <tinytorch/tensor/ops/reduce.hpp>
+
+namespace tinymlperf {
+
+namespace tt = tinytorch;
+
+// A convolution with another margin of zeros above and below than left and right.
+class PaddedConv2d final : public tt::Conv2d {
+ public:
+  PaddedConv2d(int64_t in, int64_t out, tt::KernelSize kernel, Sides padding, tt::Conv2dOptions conv_options,
+               bool with_bias, tt::Generator& random)
+      : tt::Conv2d(in, out, kernel, conv_options, with_bias, random), margin(padding) {}
+  tt::Tensor forward(const tt::Tensor& x) override {
+    return tt::Conv2d::forward(tt::pad(x, {{0, 0}, {0, 0}, {margin.h, margin.h}, {margin.w, margin.w}}));
+  }
+  Sides margin;
+};
+
+// The largest or the mean value of each tile, tiles standing side by side; what does not fill a last one is left out.
+class TilePool2d final : public tt::Module {
+ public:
+  TilePool2d(Sides tile_sides, bool takes_max) : tile(tile_sides), max(takes_max) {}
+  tt::Tensor forward(const tt::Tensor& x) override {
+    const int64_t rows = x.size(2) / tile.h, columns = x.size(3) / tile.w;
+    const tt::Tensor whole = tt::slice(tt::slice(x, 2, 0, rows * tile.h), 3, 0, columns * tile.w);
+    const tt::Tensor tiles = whole.reshape({x.size(0), x.size(1), rows, tile.h, columns, tile.w});
+    return max ? tt::max(tiles, {3, 5}) : tt::mean(tiles, {3, 5});
+  }
+  Sides tile;
+  bool max;
+};
+
+}  // namespace tinymlperf
