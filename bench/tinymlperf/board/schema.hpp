@@ -72,6 +72,10 @@ CREATE TABLE records(
 CREATE TABLE events(
   id INTEGER PRIMARY KEY, date TEXT NOT NULL, kind TEXT NOT NULL, user INTEGER REFERENCES users(id),
   bundle INTEGER REFERENCES bundles(id), detail TEXT NOT NULL) STRICT;
+CREATE VIEW job_list AS
+  SELECT j.id, j.bundle, b.name, j.kind, j.benchmark, j.scenario, j.state, j.progress, j.message, j.created,
+         j.started, j.ended, a.name AS against_name
+  FROM jobs j JOIN bundles b ON b.id = j.bundle JOIN bundles a ON a.id = j.against;
 CREATE TRIGGER jobs_no_delete BEFORE DELETE ON jobs
   BEGIN SELECT RAISE(ABORT, 'jobs are never deleted'); END;
 )sql";
