@@ -71,8 +71,9 @@ inline std::string show(const Json& value) {
 // Reads one object's fields; knows where it stands so that refusals can say so.
 class Fields {
  public:
-  Fields(const Json& object, std::string where, std::initializer_list<const char*> allowed)
-      : object_(object), where_(std::move(where)) {
+  Fields(const Json& object, std::string where, std::initializer_list<const char*> allowed,
+         const char* file = kFile)
+      : object_(object), where_(std::move(where)), file_(file) {
     if (!object.is_object()) refuse("", "an object", show(object));
     std::string list;
     for (const char* key : allowed) list += (list.empty() ? "" : ", ") + std::string(key);
@@ -118,6 +119,20 @@ class Fields {
       refuse(key, "a text of at most " + std::to_string(longest) + " bytes", show(value));
     return value.get<std::string>();
   }
+  bool has(const char* key) const { return object_.contains(key); }
+  Fields object(const char* key, std::initializer_list<const char*> allowed) const {
+    return Fields(required(key, "an object"), where_.empty() ? key : where_ + "." + key, allowed, file_);
+  }
+  std::vector<std::string> texts(const char* key, size_t shortest, size_t longest,
+                                 size_t longest_text) const {
+    std::vector<std::string> out;
+    for (const Json& value : array(key, shortest, longest)) {
+      if (!value.is_string() || value.get_ref<const std::string&>().size() > longest_text)
+        refuse(key, "texts of at most " + std::to_string(longest_text) + " bytes", show(value));
+      out.push_back(value.get<std::string>());
+    }
+    return out;
+  }
   const Json& array(const char* key, size_t shortest, size_t longest) const {
     const Json& value = required(key, "an array");
     if (!value.is_array()) refuse(key, "an array", show(value));
@@ -138,7 +153,7 @@ class Fields {
   [[noreturn]] void refuse(const std::string& key, const std::string& expected,
                            const std::string& found) const {
     const std::string dot = where_.empty() || key.empty() ? "" : ".";
-    throw Refusal(kFile, where_ + dot + key, expected, found);
+    throw Refusal(file_, where_ + dot + key, expected, found);
   }
 
  private:
@@ -148,6 +163,7 @@ class Fields {
   }
   const Json& object_;
   std::string where_;
+  const char* file_;
 };
 
 // Size of a file; refuses what is absent, not a plain file, or larger than `limit`.

@@ -43,13 +43,15 @@ inline std::string proc_value(const char* path, const std::string& key) {
 
 }  // namespace detail
 
-inline std::string utc_now() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+inline std::string utc_text(std::time_t time) {
   char text[32];
   std::tm parts{};
-  gmtime_r(&now, &parts);
+  gmtime_r(&time, &parts);
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text;
+}
+inline std::string utc_now() {
+  return utc_text(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()));
 }
 
 inline Machine describe_machine() {

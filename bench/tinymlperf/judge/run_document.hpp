@@ -51,10 +51,10 @@ inline Measure measure_of(Scenario s) {
 struct Turn {
   double seconds = 0;   // from the first question to the last answer
   int64_t samples = 0;  // answered
-  std::vector<double> latencies;
+  std::vector<double> latencies = {};
   double rate = 0;  // server: the highest at which its percentile was certified to be within the bound
-  std::vector<int64_t> tokens;   // generation: of each query
-  std::vector<double> to_first;  // generation: seconds to the first token of each query
+  std::vector<int64_t> tokens = {};   // generation: of each query
+  std::vector<double> to_first = {};  // generation: seconds to the first token of each query
 };
 
 inline double value_of(Scenario s, const Turn& turn) {

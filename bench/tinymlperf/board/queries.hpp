@@ -1,0 +1,275 @@
+// What the leaderboard shows, formed from its tables at the moment of asking. Ranks follow from the samples (ranking.hpp);
+// what one run says is kept in memory once formed, which is right because runs never change.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tinymlperf/board/categories.hpp>
+#include <tinymlperf/board/line_diff.hpp>
+#include <tinymlperf/board/ranking.hpp>
+#include <tinymlperf/board/store.hpp>
+#include <tinymlperf/judge/benchmarks.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinymlperf::board {
+
+inline std::string measure_text(const std::string& scenario) {
+  const judge::Measure m = judge::measure_of(judge::scenario_named(scenario));
+  return std::string(m.name) + " (" + m.unit + ")";
+}
+
+// Texts that two bundles both may have, as one unified diff.
+inline std::string difference(const std::map<std::string, std::string>& theirs,
+                              const std::map<std::string, std::string>& ours) {
+  std::string out;
+  std::map<std::string, std::pair<std::string, std::string>> both;
+  for (const auto& [path, text] : theirs) both[path].first = text;
+  for (const auto& [path, text] : ours) both[path].second = text;
+  for (const auto& [path, texts] : both)
+    out += unified_diff("baseline/" + path, texts.first, "submission/" + path, texts.second);
+  return out;
+}
+
+class Queries final : public Source {
+ public:
+  explicit Queries(Store& store) : store_(store), db_(store.database()) {}
+
+  FrontPage front() override {
+    constexpr size_t kRows = 10;
+    FrontPage page;
+    for (const TableKey& key : table_keys()) page.tables.push_back(*table(key));
+    page.categories = categories(page.tables);
+    for (Table& t : page.tables)
+      if (t.rows.size() > kRows) t.rows.resize(kRows);
+    for (Job& j : queue())
+      if (j.state == JobState::queued || j.state == JobState::running) page.queue.push_back(std::move(j));
+    return page;
+  }
+
+  // A table is there as soon as something was submitted to it.
+  std::vector<TableKey> table_keys() {
+    std::vector<TableKey> keys;
+    for (Rows r = db_.query(
+             "SELECT DISTINCT s.benchmark, b.division, b.hardware FROM bundles b JOIN subjects s ON "
+             "s.bundle = b.id JOIN baselines l ON l.benchmark = s.benchmark AND l.division = b.division "
+             "ORDER BY 1, 2, 3");
+         r.next();)
+      keys.push_back({r.text(0), r.text(1), r.text(2)});
+    return keys;
+  }
+
+  std::optional<Table> table(const TableKey& key) override {
+    const std::vector<TableKey> known = table_keys();
+    if (std::find(known.begin(), known.end(), key) == known.end()) return std::nullopt;
+    const auto benchmark = judge::make_benchmark(key.benchmark);
+    Table t{key, benchmark->task(), benchmark->metric(), benchmark->floor(), {}, {}};
+    const std::vector<std::string> scenarios = scenarios_of(key);
+    for (const std::string& s : scenarios) t.scenarios.emplace_back(s, measure_text(s));
+    for (Standing& s : standings(results(key), scenarios)) t.rows.push_back(row(std::move(s)));
+    return t;
+  }
+
+  std::vector<HistoryPoint> history(const TableKey& key) override {
+    std::vector<HistoryPoint> points = leaders(results(key), scenarios_of(key));
+    for (HistoryPoint& p : points) p.name = store_.manifest(p.submission).value().name;
+    return points;
+  }
+
+  std::optional<Submission> submission(int64_t id) override {
+    const auto digest = db_.text("SELECT sha256 FROM bundles WHERE id = ?", id);
+    if (!digest) return std::nullopt;
+    const bundle::Manifest m = store_.manifest(id).value();
+    Submission s{.id = id,
+                 .bundle = *digest,
+                 .name = m.name,
+                 .author = m.author,
+                 .team = m.team,
+                 .division = m.division,
+                 .tier = m.tier,
+                 .note = m.notes,
+                 .licence = m.licence,
+                 .date = created(id),
+                 .benchmarks = m.benchmarks,
+                 .scenarios = m.scenarios,
+                 .level = Level::self_reported,
+                 .claims = {},
+                 .files = files(id),
+                 .runs = runs(*digest),
+                 .jobs = collect(db_.query("SELECT * FROM job_list WHERE bundle = ? ORDER BY id", id)),
+                 .difference = ""};
+    for (const bundle::Claim& c : m.claims) s.claims.emplace_back(c.metric, fmt::format("{}", c.value));
+    s.level = level(m, id);
+    const auto baseline = store_.baseline(m.benchmarks.front(), m.division);
+    if (baseline && *baseline != id) s.difference = difference(texts(*baseline), texts(id));
+    return s;
+  }
+
+  std::vector<Job> queue() override {
+    constexpr int kEnded = 50;
+    std::vector<Job> jobs = collect(db_.query(
+        "SELECT * FROM job_list WHERE state IN ('running', 'queued') ORDER BY state = 'queued', id"));
+    for (Job& j : collect(db_.query("SELECT * FROM job_list WHERE state IN ('done', 'failed') "
+                                    "ORDER BY ended DESC, id DESC LIMIT ?",
+                                    kEnded)))
+      jobs.push_back(std::move(j));
+    return jobs;
+  }
+
+  std::optional<Job> job(int64_t id) override {
+    const auto jobs = collect(db_.query("SELECT * FROM job_list WHERE id = ?", id));
+    if (jobs.empty()) return std::nullopt;
+    return jobs.front();
+  }
+
+  // Every text of a bundle that can be shown.
+  std::map<std::string, std::string> texts(int64_t submission) {
+    std::map<std::string, std::string> out;
+    for (Rows r = db_.query("SELECT path, text FROM files WHERE bundle = ? AND text <> ''", submission);
+         r.next();)
+      out[r.text(0)] = r.text(1);
+    return out;
+  }
+
+ private:
+  // The baseline says what is measured.
+  std::vector<std::string> scenarios_of(const TableKey& key) {
+    const auto baseline = store_.baseline(key.benchmark, key.division);
+    return baseline ? store_.manifest(*baseline).value().scenarios : std::vector<std::string>();
+  }
+
+  // Of everyone in the table; nobody's list is missing, though it may be empty.
+  std::map<int64_t, std::vector<Result>> results(const TableKey& key) {
+    std::map<int64_t, std::vector<Result>> out;
+    const auto baseline = store_.baseline(key.benchmark, key.division);
+    if (!baseline) return out;
+    out[*baseline];
+    for (Rows r = db_.query(
+             "SELECT id FROM bundles JOIN subjects ON bundle = id WHERE benchmark = ? AND division = ? "
+             "AND hardware = ?",
+             key.benchmark, key.division, key.hardware);
+         r.next();)
+      out[r.integer(0)];
+    std::vector<int64_t> runs;
+    for (Rows r = db_.query(
+             "SELECT r.id FROM runs r JOIN contenders c ON c.run = r.id AND c.place = 0 JOIN bundles b "
+             "ON b.sha256 = c.bundle WHERE b.id = ? AND r.benchmark = ? AND r.hardware = ? ORDER BY r.id",
+             *baseline, key.benchmark, key.hardware);
+         r.next();)
+      runs.push_back(r.integer(0));
+    for (const int64_t run : runs)
+      for (const Result& r : results_of(run))
+        if (const auto known = out.find(r.submission); known != out.end()) known->second.push_back(r);
+    return out;
+  }
+
+  // The lock is not held while the database is asked, which has one of its own.
+  const std::vector<Result>& results_of(int64_t run) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto known = cache_.find(run); known != cache_.end()) return known->second;
+    }
+    const RunDocument d = read_run(db_, run).value();
+    std::vector<Result> out;
+    for (size_t place = 0; place < d.contenders.size(); ++place) {
+      auto r = result_of(d, place);
+      const auto submission =
+          db_.integer("SELECT id FROM bundles WHERE sha256 = ?", d.contenders[place].bundle);
+      if (!r || !submission) continue;
+      r->run = run, r->submission = *submission;
+      out.push_back(*std::move(r));
+    }
+    const std::lock_guard lock(mutex_);
+    return cache_.emplace(run, std::move(out)).first->second;
+  }
+
+  Row row(Standing s) {
+    const bundle::Manifest m = store_.manifest(s.submission).value();
+    Row r;
+    r.submission = s.submission;
+    r.name = m.name, r.author = m.author, r.team = m.team, r.tier = m.tier, r.note = m.notes;
+    r.level = s.level, r.rank = s.rank, r.not_ranked = s.not_ranked;
+    r.score = s.score, r.quality = s.quality, r.cells = std::move(s.cells);
+    r.model_bytes = s.model_bytes, r.peak_bytes = s.peak_bytes, r.on_front = s.on_front;
+    r.date = s.date.empty() ? created(s.submission) : s.date;
+    return r;
+  }
+
+  std::string created(int64_t submission) {
+    return db_.text("SELECT created FROM bundles WHERE id = ?", submission).value();
+  }
+
+  // The least of what it has reached in its tables.
+  Level level(const bundle::Manifest& m, int64_t id) {
+    Level least = Level::audited;
+    for (const std::string& benchmark : m.benchmarks) {
+      const TableKey key{benchmark, m.division, m.hardware};
+      for (const Standing& s : standings(results(key), scenarios_of(key)))
+        if (s.submission == id) least = std::min(least, s.level);
+    }
+    return least;
+  }
+
+  std::vector<File> files(int64_t id) {
+    std::vector<File> out;
+    for (Rows r = db_.query("SELECT path, sha256, bytes, text FROM files WHERE bundle = ? ORDER BY path", id);
+         r.next();)
+      out.push_back({r.text(0), r.text(1), r.integer(2), r.text(3)});
+    return out;
+  }
+
+  // As a contender, not as somebody's baseline; newest first.
+  std::vector<Run> runs(const std::string& digest) {
+    std::vector<std::pair<int64_t, int64_t>> found;
+    for (Rows r = db_.query(
+             "SELECT run, place FROM contenders WHERE bundle = ? AND place > 0 ORDER BY run DESC", digest);
+         r.next();)
+      found.emplace_back(r.integer(0), r.integer(1));
+    std::vector<Run> out;
+    for (const auto& [run, place] : found)
+      out.push_back(view(run, read_run(db_, run).value(), static_cast<size_t>(place)));
+    return out;
+  }
+
+  static Run view(int64_t id, const RunDocument& d, size_t place) {
+    const ContenderRecord &c = d.contenders[place], &baseline = d.contenders.front();
+    Run r;
+    r.id = id, r.benchmark = d.benchmark, r.scenario = judge::name_of(d.scenario), r.run_class = d.run_class;
+    r.hardware = d.hardware, r.date = d.date, r.seed = d.seed, r.out = c.out;
+    r.measure = measure_text(r.scenario);
+    r.baseline = baseline.name;
+    r.ratio = judge::times_the_baseline(d.scenario, c, baseline), r.quality = c.quality;
+    for (const judge::Turn& t : c.turns) r.turns.push_back(judge::value_of(d.scenario, t));
+    for (const judge::Turn& t : baseline.turns) r.baseline_turns.push_back(judge::value_of(d.scenario, t));
+    for (const judge::AuditResult& a : c.audits) r.audits.push_back({a.id, a.name, a.passed, a.detail});
+    for (const Json* about : {&d.machine, &d.sandbox})
+      for (const auto& [key, value] : about->items())
+        r.system.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
+    return r;
+  }
+
+  static std::vector<Job> collect(Rows r) {
+    std::vector<Job> out;
+    while (r.next()) {
+      const std::string state = r.text(6);
+      const JobState s = state == "queued"    ? JobState::queued
+                         : state == "running" ? JobState::running
+                         : state == "done"    ? JobState::done
+                                              : JobState::failed;
+      std::string message = r.text(8);
+      if (message.empty() && r.text(3) == "head-to-head") message = "against " + r.text(12);
+      out.push_back({r.integer(0), r.integer(1), r.text(2), r.text(3), r.text(4), r.text(5), s, r.number(7),
+                     std::move(message), r.text(9), r.text(10), r.text(11)});
+    }
+    return out;
+  }
+
+  Store& store_;
+  Database& db_;
+  std::mutex mutex_;
+  std::map<int64_t, std::vector<Result>> cache_;
+};
+
+}  // namespace tinymlperf::board

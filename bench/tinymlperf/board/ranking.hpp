@@ -1,0 +1,222 @@
+// From runs to ranks: a function of samples alone, so that anyone who has the runs forms the same table.
+//
+//   r        of a run: how many times better than the baseline, measured in turns with it (judge: times_the_baseline)
+//   Score    100 exp(mean over the scenarios of ln r), each r within [1/64, 64]; 100 is as good as the baseline
+//   rank     by the lower end of the score's 95 % interval; entries whose intervals overlap share it
+// Every run of the highest class that was played counts: ln r of a scenario is the mean of its runs, so that nobody can
+// play until chance is kind. A run in which the baseline itself is out says nothing and is left out.
+//
+// The score's interval has the mean of the lower and the mean of the upper ends of ln r. That is sound however the
+// scenarios depend on each other: the estimates are close to normal, the standard deviation of a mean is at most the mean
+// of the standard deviations, so that the mean of the half-widths is at least the half-width of the mean. The intervals
+// of independent scenarios could be narrower, by up to the root of their number; but scenarios that were measured on the
+// same warm or cold machine are not independent, so this is not claimed.
+//
+// Not ranked is who has not been measured in every scenario of the table or in smoke runs alone, fails an audit, or does
+// not pass the gate of its division in every run (judge/quality_gate.hpp).
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+#include <tinymlperf/board/views.hpp>
+#include <tinymlperf/judge/quality_gate.hpp>
+#include <tinymlperf/judge/run_document.hpp>
+#include <tinytorch/benchmarking/ranking.hpp>
+#include <vector>
+
+namespace tinymlperf::board {
+
+// What a run says about one of its contenders.
+struct Result {
+  int64_t run = 0, submission = 0;
+  std::string scenario, run_class, date, failed_audit;
+  judge::GateResult gate;
+  bool audited = false;  // there were audits, and it passed them all
+  std::optional<Interval> ratio, quality;
+  std::optional<double> value;
+  int64_t model_bytes = 0, peak_bytes = 0;
+};
+
+// Nothing when the baseline is out.
+inline std::optional<Result> result_of(const judge::RunDocument& d, size_t place) {
+  const judge::ContenderRecord &c = d.contenders.at(place), &baseline = d.contenders.front();
+  if (!baseline.out.empty()) return std::nullopt;
+  Result r;
+  r.scenario = judge::name_of(d.scenario), r.run_class = d.run_class, r.date = d.date;
+  r.gate = judge::quality_gate(d, c);
+  r.audited = !c.audits.empty();
+  for (const judge::AuditResult& a : c.audits) {
+    r.audited = r.audited && a.passed;
+    if (!a.passed && r.failed_audit.empty()) r.failed_audit = a.id + " (" + a.name + ")";
+  }
+  r.ratio = judge::times_the_baseline(d.scenario, c, baseline);
+  r.value = judge::value_of(d.scenario, c);
+  r.quality = c.quality;
+  r.model_bytes = c.model_bytes, r.peak_bytes = c.peak_bytes;
+  return r;
+}
+
+struct Standing {
+  int64_t submission = 0;
+  Level level = Level::self_reported;
+  int64_t rank = 0;
+  std::string not_ranked, date;
+  std::optional<Interval> score, quality;
+  std::vector<Cell> cells;
+  int64_t model_bytes = 0, peak_bytes = 0;
+  bool on_front = false;
+};
+
+namespace detail {
+
+constexpr double kLargestRatio = 64;
+
+inline double clipped_log(double ratio) {
+  return std::log(std::clamp(ratio, 1 / kLargestRatio, kLargestRatio));
+}
+
+// exp of the means of the logarithms, each end for itself.
+inline Interval mean_of_logs(const std::vector<Interval>& ratios) {
+  std::array<double, 3> sums{};
+  for (const Interval& r : ratios) {
+    sums[0] += clipped_log(r.estimate);
+    sums[1] += clipped_log(r.low);
+    sums[2] += clipped_log(r.high);
+  }
+  const auto n = static_cast<double>(ratios.size());
+  return {std::exp(sums[0] / n), std::exp(sums[1] / n), std::exp(sums[2] / n)};
+}
+
+inline int class_order(const std::string& run_class) {
+  return run_class == "official" ? 2 : run_class == "ranked" ? 1 : 0;
+}
+
+// Of one scenario, the runs of the highest class.
+inline std::vector<const Result*> counting(const std::vector<Result>& all, const std::string& scenario) {
+  std::vector<const Result*> out;
+  for (const Result& r : all) {
+    if (r.scenario != scenario) continue;
+    if (!out.empty() && class_order(r.run_class) > class_order(out.front()->run_class)) out.clear();
+    if (out.empty() || class_order(r.run_class) == class_order(out.front()->run_class)) out.push_back(&r);
+  }
+  return out;
+}
+
+// Why this result keeps its entry from being ranked; empty: it does not.
+inline std::string objection(const Result& r) {
+  if (!r.gate.passed) return "in " + r.scenario + ": " + r.gate.reason;
+  if (class_order(r.run_class) == 0) return "a smoke run in " + r.scenario + " ranks nothing";
+  if (!r.failed_audit.empty()) return "failed the audit " + r.failed_audit + " in " + r.scenario;
+  if (!r.ratio) return "too few blocks for an interval in " + r.scenario;
+  return "";
+}
+
+// Into the cell of one scenario. The worst quality counts.
+inline Cell gather(const std::vector<const Result*>& results, Standing& s) {
+  Cell cell{results.front()->scenario, 0, {}};
+  std::vector<double> values;
+  std::vector<Interval> ratios;
+  for (const Result* r : results) {
+    if (s.not_ranked.empty()) s.not_ranked = objection(*r);
+    if (!r->audited) s.level = Level::rerun;
+    if (r->value) values.push_back(*r->value);
+    if (r->ratio) ratios.push_back(*r->ratio);
+    if (r->quality && (!s.quality || r->quality->low < s.quality->low)) s.quality = r->quality;
+    s.date = std::max(s.date, r->date);
+    s.model_bytes = r->model_bytes;
+    s.peak_bytes = std::max(s.peak_bytes, r->peak_bytes);
+  }
+  if (!values.empty()) cell.value = tinytorch::statistics::median(values);
+  if (ratios.size() == results.size()) cell.ratio = mean_of_logs(ratios);
+  return cell;
+}
+
+inline Standing stand(int64_t submission, const std::vector<Result>& results,
+                      const std::vector<std::string>& scenarios) {
+  Standing s;
+  s.submission = submission;
+  if (results.empty()) {
+    s.not_ranked = "not measured yet";
+    return s;
+  }
+  s.level = Level::audited;
+  std::vector<Interval> ratios;
+  std::string missing;
+  for (const std::string& scenario : scenarios) {
+    const auto counted = counting(results, scenario);
+    if (counted.empty()) {
+      missing += (missing.empty() ? "not measured yet in " : ", ") + scenario;
+      continue;
+    }
+    s.cells.push_back(gather(counted, s));
+    if (s.cells.back().ratio) ratios.push_back(*s.cells.back().ratio);
+  }
+  if (s.cells.empty()) s.level = Level::self_reported;
+  if (s.not_ranked.empty()) s.not_ranked = missing;
+  if (!scenarios.empty() && ratios.size() == scenarios.size()) {
+    const Interval mean = mean_of_logs(ratios);
+    s.score = Interval{100 * mean.estimate, 100 * mean.low, 100 * mean.high};
+  }
+  return s;
+}
+
+// Quality up, time and bytes down; time as a share of the baseline's in the first scenario.
+inline void mark_front(std::vector<Standing>& ranked) {
+  std::vector<std::vector<double>> costs;
+  for (const Standing& s : ranked)
+    costs.push_back(
+        {-s.quality->estimate, 1 / s.cells.front().ratio->estimate, static_cast<double>(s.model_bytes)});
+  for (const size_t i : tinytorch::statistics::pareto_front(costs)) ranked[i].on_front = true;
+}
+
+}  // namespace detail
+
+// The table's rows: by rank, then the others by number. `results` of each submission in any order; `scenarios` are the
+// table's.
+inline std::vector<Standing> standings(const std::map<int64_t, std::vector<Result>>& results,
+                                       const std::vector<std::string>& scenarios) {
+  std::vector<Standing> ranked, others, out;
+  for (const auto& [submission, list] : results) {
+    Standing s = detail::stand(submission, list, scenarios);
+    (s.not_ranked.empty() ? ranked : others).push_back(std::move(s));
+  }
+  detail::mark_front(ranked);
+  std::vector<Interval> scores;
+  for (const Standing& s : ranked) scores.push_back(*s.score);
+  for (const auto& [index, rank] : tinytorch::statistics::rank_with_ties(scores)) {
+    out.push_back(std::move(ranked[index]));
+    out.back().rank = rank;
+  }
+  out.insert(out.end(), others.begin(), others.end());
+  return out;
+}
+
+// Who led from when on: the table after each day's runs. Results with dates, as above.
+inline std::vector<HistoryPoint> leaders(const std::map<int64_t, std::vector<Result>>& results,
+                                         const std::vector<std::string>& scenarios) {
+  std::vector<const Result*> by_date;
+  for (const auto& [submission, list] : results)
+    for (const Result& r : list) by_date.push_back(&r);
+  std::stable_sort(by_date.begin(), by_date.end(), [](const Result* a, const Result* b) {
+    return std::pair(a->date, a->run) < std::pair(b->date, b->run);
+  });
+  std::map<int64_t, std::vector<Result>> so_far;
+  std::vector<HistoryPoint> out;
+  for (size_t i = 0; i < by_date.size(); ++i) {
+    so_far[by_date[i]->submission].push_back(*by_date[i]);
+    if (i + 1 < by_date.size() && by_date[i + 1]->date == by_date[i]->date) continue;
+    const auto table = standings(so_far, scenarios);
+    if (table.front().rank != 1 || (!out.empty() && out.back().submission == table.front().submission))
+      continue;
+    out.push_back({by_date[i]->date, "", table.front().submission, table.front().score->estimate});
+  }
+  return out;
+}
+
+}  // namespace tinymlperf::board

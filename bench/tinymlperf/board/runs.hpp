@@ -1,0 +1,159 @@
+// Runs in the database: a run.json taken apart into rows, and put together again as the same document.
+#pragma once
+
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tinymlperf/board/database.hpp>
+#include <tinymlperf/bundle/digest.hpp>
+#include <tinymlperf/judge/run_document.hpp>
+#include <tinytorch/benchmarking/paired_ratio.hpp>
+#include <vector>
+
+namespace tinymlperf::board {
+
+using judge::ContenderRecord;
+using judge::RunDocument;
+
+namespace detail {
+
+static_assert(std::endian::native == std::endian::little, "samples are stored as little-endian f64 and i64");
+
+template <class T>
+std::string_view bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+template <class T>
+std::vector<T> values_of(const std::string& bytes) {
+  if (bytes.size() % sizeof(T) != 0) throw DatabaseError("samples that are no whole numbers of 8 bytes");
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+// The moment of a run is its own; what is left describes the machine.
+inline Json without_date(Json machine) {
+  if (machine.is_object()) machine.erase("date");
+  return machine;
+}
+
+inline void insert_contender(Database& db, int64_t run, int64_t place, const ContenderRecord& c) {
+  std::optional<std::string> bundle;
+  if (!c.bundle.empty()) bundle = c.bundle;
+  std::optional<double> quality, low, high;
+  if (c.quality) quality = c.quality->estimate, low = c.quality->low, high = c.quality->high;
+  db.run("INSERT INTO contenders VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", run, place, c.name, bundle,
+         c.tier, c.out, quality, low, high, c.credit, c.model_bytes, c.peak_bytes, c.multiply_adds);
+  for (size_t i = 0; i < c.turns.size(); ++i)
+    db.run("INSERT INTO turns VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)", run, place, static_cast<int64_t>(i),
+           c.turns[i].seconds, c.turns[i].samples, Blob{bytes_of(c.turns[i].latencies)}, c.turns[i].rate,
+           Blob{bytes_of(c.turns[i].tokens)}, Blob{bytes_of(c.turns[i].to_first)});
+  for (size_t i = 0; i < c.audits.size(); ++i)
+    db.run("INSERT INTO audits VALUES(?, ?, ?, ?, ?, ?, ?)", run, place, static_cast<int64_t>(i),
+           c.audits[i].id, c.audits[i].name, c.audits[i].passed, c.audits[i].detail);
+}
+
+inline ContenderRecord read_contender(Database& db, int64_t run, const Rows& row) {
+  ContenderRecord c;
+  c.name = row.text(1);
+  c.bundle = row.text(2);
+  c.tier = row.text(3);
+  c.out = row.text(4);
+  if (!row.is_null(5)) c.quality = judge::Interval{row.number(5), row.number(6), row.number(7)};
+  c.model_bytes = row.integer(8);
+  c.peak_bytes = row.integer(9);
+  c.multiply_adds = row.integer(10);
+  c.credit = row.text(11);
+  const int64_t place = row.integer(0);
+  for (Rows t = db.query("SELECT seconds, samples, latencies, rate, tokens, to_first FROM turns WHERE run = "
+                         "? AND place = ? ORDER BY turn",
+                         run, place);
+       t.next();)
+    c.turns.push_back({t.number(0), t.integer(1), values_of<double>(t.text(2)), t.number(3),
+                       values_of<int64_t>(t.text(4)), values_of<double>(t.text(5))});
+  for (Rows a = db.query(
+           "SELECT code, name, passed, detail FROM audits WHERE run = ? AND place = ? ORDER BY number", run,
+           place);
+       a.next();)
+    c.audits.push_back({a.text(0), a.text(1), a.integer(2) != 0, a.text(3)});
+  return c;
+}
+
+}  // namespace detail
+
+// The name of what was measured: the digest of the document without what follows from its samples.
+inline std::string digest_of(const RunDocument& d) {
+  Json j = judge::to_json(d);
+  j["machine"] = detail::without_date(d.machine);
+  for (Json& c : j["contenders"]) {
+    c.erase("value");
+    c.erase("times_the_baseline");
+  }
+  return bundle::sha256(j.dump(-1, ' ', true));
+}
+
+// Inside of a transaction. Every contender's bundle must be there already, or be empty. Throws std::invalid_argument when
+// the document does not hold what its reader asks for.
+inline int64_t insert_run(Database& db, const RunDocument& document, std::optional<int64_t> job,
+                          const std::string& now) {
+  const RunDocument d = judge::read_run_document(judge::to_json(document));  // one judge of what a run is
+  const std::string machine = detail::without_date(d.machine).dump(-1, ' ', true);
+  db.run("INSERT INTO machines(description) VALUES(?) ON CONFLICT DO NOTHING", machine);
+  const int64_t machine_id = db.integer("SELECT id FROM machines WHERE description = ?", machine).value();
+  const int64_t run = db.insert(
+      "INSERT INTO runs(job, sha256, benchmark, scenario, division, class, hardware, date, seed, "
+      "hidden_samples, "
+      "quality_metric, "
+      "quality_floor, machine, sandbox, created) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      job, digest_of(d), d.benchmark, judge::name_of(d.scenario), d.division, d.run_class, d.hardware, d.date,
+      static_cast<int64_t>(d.seed), d.hidden_samples, d.quality_metric, d.quality_floor, machine_id,
+      d.sandbox.dump(-1, ' ', true), now);
+  for (size_t i = 0; i < d.contenders.size(); ++i)
+    detail::insert_contender(db, run, static_cast<int64_t>(i), d.contenders[i]);
+  return run;
+}
+
+// Nothing: there is no such run.
+inline std::optional<RunDocument> read_run(Database& db, int64_t run) {
+  Rows row = db.query(
+      "SELECT benchmark, scenario, class, hardware, date, seed, hidden_samples, quality_metric, "
+      "quality_floor, "
+      "description, sandbox, division FROM runs JOIN machines ON machines.id = machine WHERE runs.id = ?",
+      run);
+  if (!row.next()) return std::nullopt;
+  RunDocument d;
+  d.benchmark = row.text(0);
+  d.scenario = judge::scenario_named(row.text(1));
+  d.run_class = row.text(2);
+  d.hardware = row.text(3);
+  d.date = row.text(4);
+  d.seed = static_cast<uint64_t>(row.integer(5));
+  d.hidden_samples = row.integer(6);
+  d.quality_metric = row.text(7);
+  d.quality_floor = row.number(8);
+  d.machine = Json::parse(row.text(9));
+  d.sandbox = Json::parse(row.text(10));
+  d.division = row.text(11);
+  for (Rows c =
+           db.query("SELECT place, name, bundle, tier, out, quality, quality_low, quality_high, model_bytes, "
+                    "peak_bytes, multiply_adds, credit FROM contenders WHERE run = ? ORDER BY place",
+                    run);
+       c.next();)
+    d.contenders.push_back(detail::read_contender(db, run, c));
+  return d;
+}
+
+// In a direct match of two: did the second beat the first, by the rule for new records? Nothing while either is out.
+inline std::optional<tinytorch::statistics::RecordTrial> record_trial(const RunDocument& d) {
+  if (d.contenders.size() != 2 || !judge::times_the_baseline(d.scenario, d.contenders[1], d.contenders[0]))
+    return std::nullopt;
+  const auto holder = judge::block_values(d.scenario, d.contenders[0].turns);
+  const auto challenger = judge::block_values(d.scenario, d.contenders[1].turns);
+  return judge::measure_of(d.scenario).higher_is_better
+             ? tinytorch::statistics::challenge_record(challenger, holder)
+             : tinytorch::statistics::challenge_record(holder, challenger);
+}
+
+}  // namespace tinymlperf::board

@@ -1,0 +1,242 @@
+// The leaderboard's memory: who may submit, what was submitted, what is to be measured, what came out.
+//
+//   database.hpp  SQLite      schema.hpp  the tables      runs.hpp  run.json as rows      jobs.hpp  the queue
+//   here          users, bundles, baselines, and the checks before anything is taken in
+// When a call returns, what it did survives the end of the process and of the machine; when it throws, nothing of it
+// happened.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <tinymlperf/board/jobs.hpp>
+#include <tinymlperf/board/schema.hpp>
+#include <tinymlperf/board/source.hpp>
+#include <tinymlperf/bundle/rules.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinymlperf::board {
+
+struct StoreOptions {
+  int64_t quota = 20;  // submissions and requested matches of a user on one day (UTC)
+  QueueRules queue{};
+  double (*clock)() = system_seconds;
+};
+
+class Store final : public Uploads {
+ public:
+  explicit Store(const std::filesystem::path& path, const StoreOptions& options = {})
+      : options_(options), db_(path), queue_(db_, options.queue, options.clock) {
+    prepare(db_);
+  }
+
+  Database& database() { return db_; }
+  Queue& queue() { return queue_; }
+
+  // Returns the token, which is nowhere else: only its digest is kept.
+  std::string add_user(const std::string& name, std::optional<int64_t> quota = {}) {
+    constexpr size_t kLongest = 60;
+    if (name.empty() || name.size() > kLongest)
+      throw Refusal("user", "name", "1 to " + std::to_string(kLongest) + " bytes",
+                    std::to_string(name.size()));
+    const std::string token = random_word();
+    Transaction t(db_);
+    if (db_.integer("SELECT id FROM users WHERE name = ?", name))
+      throw Refusal("user", "name", "a name that is not taken", tinymlperf::detail::show(Json(name)));
+    const int64_t user =
+        db_.insert("INSERT INTO users(name, token_sha256, quota, created) VALUES(?, ?, ?, ?)", name,
+                   bundle::sha256(token), quota.value_or(options_.quota), queue_.now());
+    note("user", user, {}, name);
+    t.commit();
+    return token;
+  }
+
+  std::optional<int64_t> user_of(const std::string& token) override {
+    return db_.integer("SELECT id FROM users WHERE token_sha256 = ?", bundle::sha256(token));
+  }
+
+  Accepted submit(int64_t user, std::string bundle_bytes) override {
+    const bundle::Bundle b = bundle::read_bundle(bundle_bytes);
+    if (const auto known = find(b.id)) return *known;
+    bundle::check_rules(b);
+    Transaction t(db_);
+    if (const auto known = find(b.id)) return *known;
+    require_quota(user);
+    std::vector<int64_t> against;
+    for (const std::string& benchmark : b.manifest.benchmarks)
+      against.push_back(require_baseline(b, benchmark));
+    Accepted accepted{insert_bundle(user, b, bundle_bytes), 0, false};
+    for (size_t i = 0; i < against.size(); ++i)
+      for (const std::string& scenario : b.manifest.scenarios) {
+        const int64_t job = queue_.add({.job = 0,
+                                        .owner = "",
+                                        .kind = "run",
+                                        .submission = accepted.submission,
+                                        .against = against[i],
+                                        .benchmark = b.manifest.benchmarks[i],
+                                        .scenario = scenario,
+                                        .hardware = b.manifest.hardware},
+                                       user);
+        if (accepted.job == 0) accepted.job = job;
+      }
+    note("submission", user, accepted.submission, b.id);
+    t.commit();
+    return accepted;
+  }
+
+  // What 100 means in the tables of its benchmarks and its division, for ever.
+  int64_t submit_baseline(int64_t user, const std::string& bundle_bytes) {
+    const bundle::Bundle b = bundle::read_bundle(bundle_bytes);
+    bundle::check_rules(b);
+    Transaction t(db_);
+    const auto known = find(b.id);
+    const int64_t submission = known ? known->submission : insert_bundle(user, b, bundle_bytes);
+    for (const std::string& benchmark : b.manifest.benchmarks) {
+      const auto present = baseline(benchmark, b.manifest.division);
+      if (present && *present != submission)
+        throw Refusal("baseline", benchmark + ", " + b.manifest.division, "a table without one",
+                      "submission " + std::to_string(*present));
+      if (!present)
+        db_.run("INSERT INTO baselines VALUES(?, ?, ?, ?)", benchmark, b.manifest.division, submission,
+                queue_.now());
+    }
+    if (!known) note("baseline", user, submission, b.id);
+    t.commit();
+    return submission;
+  }
+
+  std::optional<int64_t> baseline(const std::string& benchmark, const std::string& division) {
+    return db_.integer("SELECT bundle FROM baselines WHERE benchmark = ? AND division = ?", benchmark,
+                       division);
+  }
+
+  int64_t request_head_to_head(int64_t user, int64_t submission, int64_t against) override {
+    Transaction t(db_);
+    const bundle::Manifest ours = require_manifest(submission), theirs = require_manifest(against);
+    const auto common = [&](const char* what, const auto& a, const auto& b) {
+      for (const std::string& name : a)
+        if (std::find(b.begin(), b.end(), name) != b.end()) return name;
+      throw Refusal("head-to-head", what, "one that both submissions have", "none");
+    };
+    if (submission == against || ours.division != theirs.division || ours.hardware != theirs.hardware)
+      throw Refusal("head-to-head", "", "two submissions of one division and hardware class",
+                    submission == against ? "one submission" : "two that are in different tables");
+    const Claim claim{0,
+                      "",
+                      "head-to-head",
+                      submission,
+                      against,
+                      common("benchmark", ours.benchmarks, theirs.benchmarks),
+                      common("scenario", ours.scenarios, theirs.scenarios),
+                      ours.hardware};
+    const auto waiting = db_.integer(
+        "SELECT id FROM jobs WHERE kind = 'head-to-head' AND bundle = ? AND against = ? AND state IN "
+        "('queued', 'running')",
+        submission, against);
+    if (waiting) return *waiting;
+    require_quota(user);
+    const int64_t job = queue_.add(claim, user);
+    note("head-to-head", user, submission, "against " + std::to_string(against));
+    t.commit();
+    return job;
+  }
+
+  // A run that was measured elsewhere. The same run a second time is the one that is there. Throws Refusal when it is of a
+  // bundle that is not.
+  int64_t ingest(const RunDocument& d) {
+    Transaction t(db_);
+    if (const auto known = db_.integer("SELECT id FROM runs WHERE sha256 = ?", digest_of(d))) return *known;
+    for (const ContenderRecord& c : d.contenders)
+      if (c.bundle.empty() || !find(c.bundle))
+        throw Refusal("run", c.name, "a bundle that is on this board", c.bundle.empty() ? "none" : c.bundle);
+    const int64_t run = insert_run(db_, d, {}, queue_.now());
+    note("ingest", {}, {}, "run " + std::to_string(run));
+    t.commit();
+    return run;
+  }
+
+  // The submission's bundle as it was sent.
+  std::optional<std::string> bundle_bytes(int64_t submission) {
+    return db_.text("SELECT content FROM bundles WHERE id = ?", submission);
+  }
+
+  std::optional<bundle::Manifest> manifest(int64_t submission) {
+    const auto text = db_.text("SELECT manifest FROM bundles WHERE id = ?", submission);
+    if (!text) return std::nullopt;
+    return bundle::parse_manifest(*text);
+  }
+
+ private:
+  std::optional<Accepted> find(const std::string& digest) {
+    const auto submission = db_.integer("SELECT id FROM bundles WHERE sha256 = ?", digest);
+    if (!submission) return std::nullopt;
+    return Accepted{*submission,
+                    db_.integer("SELECT min(id) FROM jobs WHERE bundle = ?", *submission).value_or(0), true};
+  }
+
+  bundle::Manifest require_manifest(int64_t submission) {
+    auto m = manifest(submission);
+    if (!m)
+      throw Refusal("head-to-head", "", "submissions of this board",
+                    "no number " + std::to_string(submission));
+    return *std::move(m);
+  }
+
+  void require_quota(int64_t user) {
+    const std::string today = queue_.now().substr(0, 10);  // dates sort as texts
+    const auto quota = db_.integer("SELECT quota FROM users WHERE id = ?", user);
+    if (!quota) throw Refusal("user", "", "a user of this board", "no number " + std::to_string(user));
+    const int64_t used =
+        db_.integer("SELECT count(*) FROM bundles WHERE user = ? AND created >= ?", user, today).value_or(0) +
+        db_.integer("SELECT count(*) FROM jobs WHERE user = ? AND kind = 'head-to-head' AND created >= ?",
+                    user, today)
+            .value_or(0);
+    if (used >= *quota)
+      throw Refusal("quota", "", "at most " + std::to_string(*quota) + " submissions and matches a day (UTC)",
+                    "one more; try again tomorrow");
+  }
+
+  // Closed means the baseline's model: the same layers, with weights that may be quantized.
+  int64_t require_baseline(const bundle::Bundle& b, const std::string& benchmark) {
+    const std::string& division = b.manifest.division;
+    const auto base = baseline(benchmark, division);
+    if (!base)
+      throw Refusal("bundle", "benchmark", "a table with a baseline (`tinymlperf baseline` sets one)",
+                    "none for " + benchmark + ", " + division);
+    if (division != "closed") return *base;
+    const auto layers = [](const std::string& model) { return to_json(parse_entry(model)).at("layers"); };
+    const auto model = db_.text("SELECT text FROM files WHERE bundle = ? AND path = ?", *base, kModelFile);
+    if (layers(*b.find(kModelFile)) != layers(model.value()))
+      throw Refusal(kModelFile, "layers", "those of the baseline, as the closed division asks for", "others");
+    return *base;
+  }
+
+  int64_t insert_bundle(int64_t user, const bundle::Bundle& b, const std::string& bytes) {
+    const int64_t id = db_.insert(
+        "INSERT INTO bundles(sha256, user, name, division, hardware, manifest, content, created) "
+        "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+        b.id, user, b.manifest.name, b.manifest.division, b.manifest.hardware, b.manifest_text, Blob{bytes},
+        queue_.now());
+    for (size_t i = 0; i < b.files.size(); ++i) {
+      const bundle::FileRecord& file = b.manifest.files[i];
+      db_.run("INSERT INTO files VALUES(?, ?, ?, ?, ?)", id, file.path, file.bytes, file.sha256,
+              bundle::is_shown(b.files[i]) ? std::string_view(b.files[i].content) : std::string_view());
+    }
+    for (const std::string& benchmark : b.manifest.benchmarks)
+      db_.run("INSERT INTO subjects VALUES(?, ?)", id, benchmark);
+    return id;
+  }
+
+  void note(const char* kind, std::optional<int64_t> user, std::optional<int64_t> submission,
+            const std::string& detail) {
+    db_.run("INSERT INTO events(date, kind, user, bundle, detail) VALUES(?, ?, ?, ?, ?)", queue_.now(), kind,
+            user, submission, detail);
+  }
+
+  StoreOptions options_;
+  Database db_;
+  Queue queue_;
+};
+
+}  // namespace tinymlperf::board
