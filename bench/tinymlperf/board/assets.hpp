@@ -44,7 +44,7 @@ nav a[aria-current]{color:var(--ink);font-weight:600;box-shadow:0 2px 0 var(--ac
 .card .value{font-size:1.6rem;font-weight:640;letter-spacing:-.02em;line-height:1.25;margin:.1rem 0 .3rem;font-variant-numeric:tabular-nums}
 .card .leader{margin-bottom:.5rem}.card .why{font-size:.9rem;margin:0}.card .soft.value{font-weight:400}
 figure{margin:1.25rem 0}figcaption{font-size:.9rem;margin-top:.5rem;max-width:70ch}
-.chart{background:var(--raised);border:1px solid var(--line);border-radius:.7rem;padding:1rem 1.1rem}
+.chart{max-width:56rem;background:var(--raised);border:1px solid var(--line);border-radius:.7rem;padding:1rem 1.1rem}
 details{margin:.75rem 0}summary{cursor:pointer;padding:.3rem 0;font-weight:550}
 .run{border-top:1px solid var(--line);padding-top:.25rem;margin-top:1.5rem}
 .facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(14rem,100%),1fr));gap:.85rem 1.5rem;margin:1rem 0 1.5rem}
@@ -56,12 +56,12 @@ inline constexpr const char* kTables =
     R"(.scroll{overflow-x:auto;position:relative;border:1px solid var(--line);border-radius:.7rem;background:var(--raised);margin:.9rem 0 1.25rem}
 table{border-collapse:collapse;width:100%;font-size:.92rem;font-variant-numeric:tabular-nums;overflow-wrap:normal}
 caption{text-align:left;padding:.8rem 1rem .5rem;font-size:.88rem;overflow-wrap:anywhere}
-th,td{padding:.65rem 1rem;text-align:left;vertical-align:top;border-top:1px solid var(--line);white-space:nowrap}
+th,td{padding:.65rem .8rem;text-align:left;vertical-align:top;border-top:1px solid var(--line);white-space:nowrap}
 thead th{border-top:0;font-size:.82rem;font-weight:550;color:var(--soft);vertical-align:bottom}thead th small{display:block;font-weight:400}
 td.number,th.number{text-align:right}.rank{font-weight:640;text-align:right}abbr{text-decoration:none}
-.entry{font-weight:600;min-width:13rem;max-width:24rem;white-space:normal;overflow-wrap:anywhere}
+.entry{font-weight:600;min-width:12rem;max-width:24rem;white-space:normal;overflow-wrap:anywhere}
 .by,.note{display:block;font-weight:400;font-size:.86rem;line-height:1.45}td.words{white-space:pre-line;min-width:12rem;overflow-wrap:anywhere}
-tr.band{background:var(--tint)}.score .interval{display:block;margin-top:.2rem}.ratio{display:block}
+tr.band{background:var(--tint)}.score .interval{display:block;margin-top:.2rem}.under{display:block;font-size:.82em;font-weight:400;color:var(--soft)}
 .interval .even{stroke:var(--soft);stroke-dasharray:2 2}.interval .span{stroke:var(--accent);stroke-width:2.5;stroke-linecap:round}.interval .dot{fill:var(--accent)}
 th button{font:inherit;color:inherit;background:none;border:0;padding:.2rem 0;margin:0;cursor:pointer;text-align:inherit}th button:hover{color:var(--ink)}
 th[aria-sort=ascending] button::after{content:" ↑"}th[aria-sort=descending] button::after{content:" ↓"}

@@ -102,6 +102,20 @@ inline std::string percent_encode(std::string_view s) {
   return out;
 }
 
+// 64 bits of a text (FNV-1a), as 16 digits: the same text has the same, another almost surely another.
+inline std::string fingerprint(std::string_view s) {
+  uint64_t h = 0xcbf29ce484222325;
+  for (const char c : s) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{:016x}", h);
+}
+
+// The letters and digits of a text, for a file's name.
+inline std::string safe_name(std::string_view s) {
+  std::string out;
+  for (const char c : s.substr(0, 40)) out += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
+  return out;
+}
+
 // ---- links ----------------------------------------------------------------------------------------------------------
 
 // Where the pages are: behind a server, or as files in one folder (which have no forms and no script).
@@ -124,12 +138,11 @@ struct Site {
                                  percent_encode(k.hardware)};
     if (!exported)
       return fmt::format("/tables/{}/{}/{}{}{}", parts[0], parts[1], parts[2], view.empty() ? "" : "/", view);
-    // A file's name needs no % of its own: a link to it would have to write %25.
-    std::string file =
-        fmt::format("table-{}-{}-{}{}{}.html", parts[0], parts[1], parts[2], view.empty() ? "" : "-", view);
-    for (char& c : file)
-      if (c == '%') c = '=';
-    return file;
+    std::string key = fmt::format("{}-{}-{}", parts[0], parts[1], parts[2]);
+    // A file's name needs no % of its own (a link to it would have to write %25), and has at most 255 bytes.
+    if (key.find('%') != std::string::npos || key.size() > 80)
+      key = safe_name(k.benchmark + "-" + k.division + "-" + k.hardware) + "-" + fingerprint(key);
+    return fmt::format("table-{}{}{}.html", key, view.empty() ? "" : "-", view);
   }
 };
 

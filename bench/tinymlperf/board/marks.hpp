@@ -22,14 +22,17 @@ inline std::string unit_of(std::string_view measure) {
 }
 
 inline std::string show_number(double x) {
-  return std::isfinite(x) ? fmt::format("{:.4g}", x) : "not a number";
+  if (!std::isfinite(x)) return "not a number";
+  if (std::abs(x) < 1e4 || std::abs(x) >= 1e12) return fmt::format("{:.4g}", x);
+  std::string digits = fmt::format("{:.0f}", x);
+  for (size_t at = digits.size(); at > (x < 0 ? 4 : 3); digits.insert(at, "\xE2\x80\xAF"))
+    at -= 3;  // narrow blanks
+  return digits;
 }
 
+// The unit stands in the head of the column; seconds choose their own.
 inline std::string show_value(double value, std::string_view measure) {
-  if (!std::isfinite(value)) return "not a number";
-  const std::string unit = unit_of(measure);
-  if (unit == "s") return document::show_seconds(value);
-  return text(show_number(value) + (unit.empty() ? "" : " " + unit));
+  return std::isfinite(value) && unit_of(measure) == "s" ? document::show_seconds(value) : show_number(value);
 }
 
 inline std::string show_interval(const Interval& i, int digits = 1) {
@@ -39,8 +42,17 @@ inline std::string show_interval(const Interval& i, int digits = 1) {
 
 // Accuracy as per cent, everything else as it is.
 inline std::string show_quality(const Interval& q, std::string_view metric) {
-  if (metric != "accuracy") return show_interval(q, 4);
-  return show_interval({100 * q.estimate, 100 * q.low, 100 * q.high}, 2) + " %";
+  const bool percent = metric == "accuracy";
+  const double scale = percent ? 100 : 1;
+  return fmt::format("<b>{0:.{3}f}{4}</b><small class=\"under\">[{1:.{3}f}, {2:.{3}f}]</small>",
+                     scale * q.estimate, scale * q.low, scale * q.high, percent ? 2 : 4, percent ? " %" : "");
+}
+
+// "single_stream" as words.
+inline std::string words(std::string_view identifier, size_t most = 40) {
+  std::string out = text(identifier, most);
+  std::replace(out.begin(), out.end(), '_', ' ');
+  return out;
 }
 
 inline std::string show_size(int64_t bytes) {
@@ -49,7 +61,7 @@ inline std::string show_size(int64_t bytes) {
 
 inline std::string show_ratio(const std::optional<Interval>& ratio) {
   if (!ratio) return "";
-  return fmt::format("<small class=\"ratio\">{:.2f}× <span class=\"soft\">[{:.2f}, {:.2f}]</span></small>",
+  return fmt::format("<small class=\"under\">{:.2f}× <span class=\"soft\">[{:.2f}, {:.2f}]</span></small>",
                      ratio->estimate, ratio->low, ratio->high);
 }
 
@@ -204,7 +216,7 @@ inline std::string jobs_table(const Site& site, const std::string& id, const std
     out += "<tr><th scope=\"row\">" + link(site.job(j.id), fmt::format("{}", j.id)) + "</th>";
     out += cell(link(site.submission(j.submission), name(j.name)));
     out += cell(text(j.kind, 40) + " <span class=\"soft\">" + text(j.benchmark, 40) + ", " +
-                text(j.scenario, 40) + "</span>");
+                words(j.scenario) + "</span>");
     out += cell(state_badge(j.state)) + cell(progress_bar(j)) + cell(text(j.message, 100), "words") +
            cell(text(j.created, 40));
     out += "</tr>\n";

@@ -26,7 +26,7 @@ inline std::vector<Column> columns_of(const Table& table, bool brief) {
                               {"Score <small>95 % interval</small>", "", true}};
   columns.push_back({text(table.quality_metric, 40), "number", true});
   for (const auto& [scenario, measure] : table.scenarios)
-    columns.push_back({text(measure, 60) + "<small>" + text(scenario, 40) + "</small>", "number", true});
+    columns.push_back({text(measure, 60) + "<small>" + words(scenario) + "</small>", "number", true});
   columns.push_back({"Model", "number", true});
   if (brief) return columns.push_back({"Checked"}), columns;
   columns.push_back({"Memory", "number", true});
@@ -56,8 +56,9 @@ inline std::string row_of(const Site& site, const Table& table, const Row& r, co
   }
   out += cell(show_size(r.model_bytes), "number", static_cast<double>(r.model_bytes));
   if (!brief) out += cell(show_size(r.peak_bytes), "number", static_cast<double>(r.peak_bytes));
-  out += cell(level_badge(r.level) + (r.on_front ? " <span class=\"badge\">on the front</span>" : ""), "",
-              static_cast<double>(r.level));
+  out +=
+      cell(level_badge(r.level) + (r.on_front && !brief ? "<span class=\"under\">on the front</span>" : ""),
+           "", static_cast<double>(r.level));
   if (!brief) out += cell(tier_badge(r.tier)) + cell("<span class=\"date\">" + text(r.date, 40) + "</span>");
   return out + "</tr>\n";
 }

@@ -10,7 +10,7 @@ namespace detail {
 
 inline std::string joined(const std::vector<std::string>& words) {
   std::string out;
-  for (const std::string& w : words) out += (out.empty() ? "" : ", ") + text(w, 60);
+  for (const std::string& w : words) out += (out.empty() ? "" : ", ") + words(w, 60);
   return out.empty() ? kUnknown : out;
 }
 
@@ -65,7 +65,7 @@ inline std::string audits_table(const Run& run, size_t index) {
 inline std::string run_section(const Submission& s, const Run& run, size_t index) {
   std::string out =
       fmt::format("<article class=\"run\" aria-labelledby=\"run-{}\">\n<h3 id=\"run-{}\">", index, index);
-  out += text(run.benchmark, 60) + ", " + text(run.scenario, 60) + "</h3>\n";
+  out += text(run.benchmark, 60) + ", " + words(run.scenario, 60) + "</h3>\n";
   if (!run.out.empty())
     out += "<p class=\"problem\"><strong>Thrown out:</strong> " + text(run.out, 1000) + "</p>\n";
   out += facts({{"Times the baseline", run.ratio ? show_interval(*run.ratio, 3) : kUnknown},
@@ -102,10 +102,11 @@ inline std::string diff_block(const std::string& diff) {
   for (size_t at = 0; at < diff.size();) {
     const size_t end = std::min(diff.find('\n', at), diff.size());
     const std::string line = diff.substr(at, end - at);
-    const char* css = line.starts_with("+")    ? "added"
-                      : line.starts_with("-")  ? "removed"
-                      : line.starts_with("@@") ? "place"
-                                               : "";
+    const bool head = line.starts_with("@@") || line.starts_with("--- ") || line.starts_with("+++ ");
+    const char* css = head                    ? "place"
+                      : line.starts_with("+") ? "added"
+                      : line.starts_with("-") ? "removed"
+                                              : "";
     out += *css ? fmt::format("<span class=\"{}\">{}</span>\n", css, code(line)) : code(line) + "\n";
     at = end + 1;
   }
