@@ -8,9 +8,9 @@ namespace tinymlperf::board {
 
 namespace detail {
 
-inline std::string joined(const std::vector<std::string>& words) {
+inline std::string joined(const std::vector<std::string>& list) {
   std::string out;
-  for (const std::string& w : words) out += (out.empty() ? "" : ", ") + words(w, 60);
+  for (const std::string& w : list) out += (out.empty() ? "" : ", ") + words(w, 60);
   return out.empty() ? kUnknown : out;
 }
 
