@@ -45,6 +45,7 @@ class StopFlag {
 
 struct ConnectionLimits {
   std::chrono::milliseconds idle{5000};    // between two requests
+  std::chrono::milliseconds hurried{500};  // the same, when many are here
   std::chrono::milliseconds head{10000};   // until the head of a request is there
   std::chrono::milliseconds body{120000};  // until its body is there
   std::chrono::milliseconds write{10000};  // until some of a response is taken
@@ -62,11 +63,12 @@ class Connection : public httplib::Stream {
   Connection& operator=(const Connection&) = delete;
 
   // False: the visitor is gone, is silent for too long, or the server stops.
-  bool wait_for_request() {
+  bool wait_for_request(bool hurried) {
     head_left_ = limits_.head_bytes;
     in_head_ = true, too_large_ = too_slow_ = false;
     written_ = 0;
-    if (at_ == end_ && !wait_readable(Clock::now() + limits_.idle)) return false;
+    if (at_ == end_ && !wait_readable(Clock::now() + (hurried ? limits_.hurried : limits_.idle)))
+      return false;
     deadline_ = Clock::now() + limits_.head;
     return true;
   }

@@ -1,9 +1,9 @@
 // `tinymlperf serve`: the leaderboard at a port of this machine until Ctrl-C.
 #pragma once
 
-#include <pthread.h>
 #include <signal.h>
 
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -17,31 +17,41 @@ struct ServeOptions {
   ServerOptions server;
 };
 
-// SIGINT and SIGTERM, taken from the process as long as this lives: a thread waits for them and calls `stop`.
+// As long as this lives, SIGINT and SIGTERM call `stop`, whichever thread they meet. One at a time.
 class StopOnSignal {
  public:
   template <class F>
   explicit StopOnSignal(F stop) {
-    sigemptyset(&signals_);
-    for (const int s : {SIGINT, SIGTERM}) sigaddset(&signals_, s);
-    pthread_sigmask(SIG_BLOCK, &signals_, &before_);  // threads begun from here on have it too
+    raised_file() = raised_.file();
+    struct sigaction action {};
+    action.sa_handler = [](int) {  // all that a handler may do is write
+      const uint64_t one = 1;
+      if (::write(raised_file(), &one, sizeof one) < 0) return;
+    };
+    for (size_t i = 0; i < 2; ++i) sigaction(kSignals[i], &action, &before_[i]);
     waiter_ = std::thread([this, stop] {
-      const timespec step{0, 200'000'000};
-      while (!over_) {
-        if (sigtimedwait(&signals_, nullptr, &step) > 0) return stop();
+      while (!raised_.wait(std::chrono::hours(1))) {
       }
+      if (!over_) stop();
     });
   }
   ~StopOnSignal() {
+    for (size_t i = 0; i < 2; ++i) sigaction(kSignals[i], &before_[i], nullptr);
     over_ = true;
+    raised_.raise();
     waiter_.join();
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
   StopOnSignal(const StopOnSignal&) = delete;
   StopOnSignal& operator=(const StopOnSignal&) = delete;
 
  private:
-  sigset_t signals_, before_;
+  static constexpr int kSignals[] = {SIGINT, SIGTERM};
+  static volatile int& raised_file() {
+    static volatile int file = -1;
+    return file;
+  }
+  StopFlag raised_;
+  struct sigaction before_[2];
   std::atomic<bool> over_{false};
   std::thread waiter_;
 };

@@ -43,7 +43,8 @@ class Server : private httplib::Server {
         pages_(source, options_.most_bytes),
         asks_(options_.asks_per_minute),
         watcher_places_(options_.watchers),
-        upload_places_(options_.uploads) {
+        upload_places_(options_.uploads),
+        unhurried_places_(options_.readers / 2) {
     new_task_queue = [this] {
       return new httplib::ThreadPool(static_cast<size_t>(options_.readers + options_.watchers));
     };
@@ -53,6 +54,7 @@ class Server : private httplib::Server {
       setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     });
     set_tcp_nodelay(true);
+    set_keep_alive_max_count(1'000'000);  // what the header says: this class counts no requests
     set_payload_max_length(static_cast<size_t>(options_.most_bytes) + kFormBytes);
     set_default_headers(
         {{"Content-Security-Policy",
@@ -78,12 +80,19 @@ class Server : private httplib::Server {
     ::listen(svr_sock_, 512);  // the library's own queue holds five visitors
     return port;
   }
-  // Until stop().
-  void run() { listen_after_bind(); }
-  // From any thread. Answers that have begun are finished.
+  // Until stop(), also one that came before.
+  void run() {
+    listen_after_bind();
+    const std::lock_guard lock(stopping_);
+    over_ = true;
+  }
+  // From any thread, at any time after bind(). Answers that have begun are finished. Nobody is accepted on a socket that
+  // is shut down, which ends the library's loop; its own stop() does nothing before that loop has begun.
   void stop() {
+    const std::lock_guard lock(stopping_);
+    if (!over_) shutdown(svr_sock_, SHUT_RDWR);
+    over_ = true;
     stop_.raise();
-    httplib::Server::stop();
   }
   using httplib::Server::is_running;
 
@@ -97,7 +106,8 @@ class Server : private httplib::Server {
   bool process_and_close_socket(socket_t socket) override {
     Connection connection(socket, stop_, options_.connection);
     bool last = false;
-    while (!last && connection.wait_for_request()) {
+    const Places::Place unhurried(unhurried_places_);
+    while (!last && connection.wait_for_request(!unhurried)) {
       bool understood = false;
       const bool good = process_request(connection, false, last, [&](Request& request) {
         understood = true;
@@ -355,7 +365,10 @@ class Server : private httplib::Server {
   Pages pages_;
   RateLimit asks_;
   Places watcher_places_, upload_places_;
+  Places unhurried_places_;  // of connections that may be silent for long; the others give way to who waits
   StopFlag stop_;
+  std::mutex stopping_;
+  bool over_ = false;
 };
 
 }  // namespace tinymlperf::board

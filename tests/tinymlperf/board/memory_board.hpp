@@ -32,6 +32,8 @@ inline std::vector<std::string> hostile_texts() {
 
 class MemoryBoard : public Source, public Uploads {
  public:
+  static constexpr int64_t kFirstAsked = 1'000;  // number of the first job that a visitor asks for
+
   explicit MemoryBoard(bool hostile = false) {
     add_table({"dig", "closed", "cpu-1t"}, "which digit is in a picture of 28 x 28 pixels", 9, 0.97);
     add_table({"kws", "closed", "gpu(NVIDIA H200)"}, "which of twelve words is spoken", 4, 0.93);
@@ -284,7 +286,6 @@ class MemoryBoard : public Source, public Uploads {
                 "2026-01-30T10:00:00Z",
                 "2026-01-30T10:00:10Z",
                 "2026-01-30T10:00:20Z"};
-    next_job_ = 100;
   }
 
   // Every text of every struct is `s`.
@@ -317,7 +318,7 @@ class MemoryBoard : public Source, public Uploads {
   std::map<int64_t, Submission> submissions_;
   std::map<int64_t, Job> jobs_;
   std::map<std::string, int64_t> bundles_;
-  int64_t next_job_ = 100;
+  int64_t next_job_ = kFirstAsked;
 };
 
 }  // namespace tinymlperf::board::testing

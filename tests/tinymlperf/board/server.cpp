@@ -125,14 +125,14 @@ TEST_CASE("a bundle: token, size, type and refusal") {
   const RunningBoard site(options);
   const Answer accepted = site.submit("secret", "bundle one");
   CHECK(accepted.status == 303);
-  CHECK(accepted.header("location") == "/jobs/100");
-  CHECK(site.get("/jobs/100").status == 200);
+  CHECK(accepted.header("location") == "/jobs/1000");
+  CHECK(site.get("/jobs/1000").status == 200);
   const Answer known = site.submit("secret", "bundle one");
   CHECK(known.status == 303);
   CHECK(known.header("location").starts_with("/submissions/"));
   const Answer json = site.submit("secret", "bundle two", "Accept: application/json\r\n");
   CHECK(json.status == 201);
-  CHECK(Json::parse(json.body).at("job") == 101);
+  CHECK(Json::parse(json.body).at("job") == 1001);
   CHECK(site.submit("wrong", "bundle").status == 401);
   CHECK(site.submit("", "bundle").status == 400);
   CHECK(site.submit(std::string(300, 's'), "bundle").status == 400);
