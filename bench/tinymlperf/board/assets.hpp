@@ -44,7 +44,7 @@ nav a[aria-current]{color:var(--ink);font-weight:600;box-shadow:0 2px 0 var(--ac
 .card .value{font-size:1.6rem;font-weight:640;letter-spacing:-.02em;line-height:1.25;margin:.1rem 0 .3rem;font-variant-numeric:tabular-nums}
 .card .leader{margin-bottom:.5rem}.card .why{font-size:.9rem;margin:0}.card .soft.value{font-weight:400}
 figure{margin:1.25rem 0}figcaption{font-size:.9rem;margin-top:.5rem;max-width:70ch}
-.chart{max-width:56rem;background:var(--raised);border:1px solid var(--line);border-radius:.7rem;padding:1rem 1.1rem}
+.chart{max-width:60rem;background:var(--raised);border:1px solid var(--line);border-radius:.7rem;padding:1rem 1.1rem}
 details{margin:.75rem 0}summary{cursor:pointer;padding:.3rem 0;font-weight:550}
 .run{border-top:1px solid var(--line);padding-top:.25rem;margin-top:1.5rem}
 .facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(14rem,100%),1fr));gap:.85rem 1.5rem;margin:1rem 0 1.5rem}
@@ -56,7 +56,7 @@ inline constexpr const char* kTables =
     R"(.scroll{overflow-x:auto;position:relative;border:1px solid var(--line);border-radius:.7rem;background:var(--raised);margin:.9rem 0 1.25rem}
 table{border-collapse:collapse;width:100%;font-size:.92rem;font-variant-numeric:tabular-nums;overflow-wrap:normal}
 caption{text-align:left;padding:.8rem 1rem .5rem;font-size:.88rem;overflow-wrap:anywhere}
-th,td{padding:.65rem .8rem;text-align:left;vertical-align:top;border-top:1px solid var(--line);white-space:nowrap}
+th,td{padding:.65rem .75rem;text-align:left;vertical-align:top;border-top:1px solid var(--line);white-space:nowrap}
 thead th{border-top:0;font-size:.82rem;font-weight:550;color:var(--soft);vertical-align:bottom}thead th small{display:block;font-weight:400}
 td.number,th.number{text-align:right}.rank{font-weight:640;text-align:right}abbr{text-decoration:none}
 .entry{font-weight:600;min-width:12rem;max-width:24rem;white-space:normal;overflow-wrap:anywhere}

@@ -48,6 +48,20 @@ inline std::string show_quality(const Interval& q, std::string_view metric) {
                      scale * q.estimate, scale * q.low, scale * q.high, percent ? 2 : 4, percent ? " %" : "");
 }
 
+// Seconds on an axis: in the unit that makes the largest about 1 to 1000.
+struct AxisUnit {
+  double factor = 1;
+  std::string title;
+};
+inline AxisUnit axis_unit(const std::vector<double>& values, const std::string& measure) {
+  double largest = 0;
+  for (const double v : values)
+    if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
+  if (unit_of(measure) != "s" || largest >= 1 || largest == 0) return {1, clean(measure, 60)};
+  const bool milli = largest >= 1e-3;
+  return {milli ? 1e3 : 1e6, clean(measure.substr(0, measure.rfind('(')), 60) + (milli ? "(ms)" : "(us)")};
+}
+
 // "single_stream" as words.
 inline std::string words(std::string_view identifier, size_t most = 40) {
   std::string out = text(identifier, most);

@@ -166,7 +166,7 @@ TEST_CASE("a table: shared ranks have a mark and one tint, and who is not ranked
   CHECK(sortable >= 8);
   const std::string html = table_page({}, table, *slice_of(9, 1, 50));
   for (const char* word : {"Not ranked: the judge has not run it yet", "38.2 us", "audited", "self-reported",
-                           "61\u202F000", "aria-sort=\"ascending\"", "1.90×"})
+                           "61\u202F042", "aria-sort=\"ascending\"", "1.88×"})
     CHECK_MESSAGE(html.find(word) != std::string::npos, word);
 }
 
@@ -194,6 +194,11 @@ TEST_CASE("numbers: groups of three digits, units, what is no number") {
   CHECK(show_value(0.0125, "share") == "0.0125");
   CHECK(unit_of("throughput (samples/s)") == "samples/s");
   CHECK(unit_of(")(").empty());
+  CHECK(axis_unit({7e-5, 4e-5}, "p90 latency (s)").title == "p90 latency (us)");
+  CHECK(axis_unit({0.02}, "p90 latency (s)").factor == 1000);
+  CHECK(axis_unit({2.0}, "p90 latency (s)").factor == 1);
+  CHECK(axis_unit({0.02}, "throughput (samples/s)").title == "throughput (samples/s)");
+  CHECK(axis_unit({}, "p90 latency (s)").factor == 1);
   CHECK(show_quality({0.98765, 0.97, 0.99}, "accuracy").starts_with("<b>98.77 %</b>"));
 }
 

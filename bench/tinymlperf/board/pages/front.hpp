@@ -19,8 +19,8 @@ inline std::string category_card(const Site& site, const Category& c) {
   } else {
     out += "<p class=\"value soft\">nobody yet</p>\n";
   }
-  return out + "<p class=\"why\">" + text(c.explanation, 200) + " " +
-         link(site.table(c.key), "Table of " + table_title(c.key)) + "</p></li>\n";
+  return out + "<p class=\"why\">" + text(c.explanation, 200) + "<br/>" +
+         link(site.table(c.key), table_title(c.key)) + "</p></li>\n";
 }
 
 }  // namespace detail

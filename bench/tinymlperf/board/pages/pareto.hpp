@@ -39,10 +39,14 @@ inline std::string pareto_page(const Site& site, const Table& table) {
                 cell(show_value(c->value, measure), "number", c->value) +
                 cell(show_size(r.peak_bytes), "number", static_cast<double>(r.peak_bytes)) + "</tr>\n";
     }
+    std::vector<double> latencies;
+    for (const svg::Point& point : points) latencies.push_back(point.x);
+    const AxisUnit unit = axis_unit(latencies, measure);
+    for (svg::Point& point : points) point.x *= unit.factor;
     if (!points.empty())
       body += "<figure class=\"chart\">" +
               svg::scatter_chart("Quality against latency, the front joined",
-                                 {.title = clean(measure, 60) + ", logarithmic", .scale = svg::Scale::kLog},
+                                 {.title = unit.title + ", logarithmic", .scale = svg::Scale::kLog},
                                  {.title = clean(table.quality_metric, 40)}, points) +
               "<figcaption>A point is a submission. Those on the front are joined: no other is better in "
               "quality, latency and memory "

@@ -20,20 +20,32 @@ inline std::string entry_cell(const Site& site, const Row& r) {
   return out + "</th>";
 }
 
+// A scenario's measure, its unit and name below; seconds stand with each value.
+inline std::string measure_head(const std::string& scenario, const std::string& measure) {
+  const std::string unit = unit_of(measure);
+  const std::string what = unit.empty() ? measure : measure.substr(0, measure.rfind('('));
+  return text(what, 60) + "<small>" + (unit.empty() || unit == "s" ? "" : text(unit, 40) + ", ") +
+         words(scenario) + "</small>";
+}
+
 inline std::vector<Column> columns_of(const Table& table, bool brief) {
   std::vector<Column> columns{{"Rank", "number", true, "ascending"},
                               {"Submission", "", true},
                               {"Score <small>95 % interval</small>", "", true}};
   columns.push_back({text(table.quality_metric, 40), "number", true});
   for (const auto& [scenario, measure] : table.scenarios)
-    columns.push_back({text(measure, 60) + "<small>" + words(scenario) + "</small>", "number", true});
+    columns.push_back({measure_head(scenario, measure), "number", true});
   columns.push_back({"Model", "number", true});
   if (brief) return columns.push_back({"Checked"}), columns;
   columns.push_back({"Memory", "number", true});
   columns.push_back({"Checked", "", true});
-  columns.push_back({"Tier", "", true});
   columns.push_back({"Date", "", true});
   return columns;
+}
+
+inline std::string score_of(const Interval& i) {
+  return fmt::format("<b>{:.1f}</b><small class=\"under\">[{:.1f}, {:.1f}]</small>", i.estimate, i.low,
+                     i.high);
 }
 
 inline std::string row_of(const Site& site, const Table& table, const Row& r, const char* band,
@@ -42,7 +54,7 @@ inline std::string row_of(const Site& site, const Table& table, const Row& r, co
   std::string out = fmt::format("<tr class=\"{}\">", band);
   out += cell(show_rank(r, table.rows), "rank", r.rank == 0 ? 1e18 : static_cast<double>(r.rank)) +
          entry_cell(site, r);
-  out += r.score ? cell(show_interval(*r.score) + scale.draw(*r.score), "score", r.score->estimate)
+  out += r.score ? cell(score_of(*r.score) + scale.draw(*r.score), "score", r.score->estimate)
                  : cell(kUnknown, "score");
   out += r.quality ? cell(show_quality(*r.quality, table.quality_metric), "number", r.quality->estimate)
                    : cell(kUnknown, "number");
@@ -56,10 +68,10 @@ inline std::string row_of(const Site& site, const Table& table, const Row& r, co
   }
   out += cell(show_size(r.model_bytes), "number", static_cast<double>(r.model_bytes));
   if (!brief) out += cell(show_size(r.peak_bytes), "number", static_cast<double>(r.peak_bytes));
-  out +=
-      cell(level_badge(r.level) + (r.on_front && !brief ? "<span class=\"under\">on the front</span>" : ""),
-           "", static_cast<double>(r.level));
-  if (!brief) out += cell(tier_badge(r.tier)) + cell("<span class=\"date\">" + text(r.date, 40) + "</span>");
+  out += cell(level_badge(r.level) + " " + tier_badge(r.tier) +
+                  (r.on_front && !brief ? "<span class=\"under\">on the front</span>" : ""),
+              "", static_cast<double>(r.level));
+  if (!brief) out += cell("<span class=\"date\">" + text(r.date, 40) + "</span>");
   return out + "</tr>\n";
 }
 

@@ -21,7 +21,8 @@ inline std::string pairs(const std::vector<std::pair<std::string, std::string>>&
 }
 
 inline std::string manifest(const Submission& s) {
-  std::string out = facts({{"Author", s.author.empty() ? kUnknown : name(s.author, 200)},
+  std::string out = facts({{"Number", fmt::format("{}", s.id)},
+                           {"Author", s.author.empty() ? kUnknown : name(s.author, 200)},
                            {"Team", s.team.empty() ? kUnknown : name(s.team, 200)},
                            {"Division", text(s.division, 60)},
                            {"Tier", tier_badge(s.tier)},
@@ -35,17 +36,22 @@ inline std::string manifest(const Submission& s) {
 }
 
 inline std::string turns_chart(const Submission& s, const Run& run) {
-  svg::Series own{.label = clean(s.name, 20)}, base{.label = clean(run.baseline, 20)};
-  for (size_t i = 0; i < run.turns.size(); ++i)
-    own.x.push_back(static_cast<double>(i + 1)), own.y.push_back(run.turns[i]);
-  for (size_t i = 0; i < run.baseline_turns.size(); ++i)
-    base.x.push_back(static_cast<double>(i + 1)), base.y.push_back(run.baseline_turns[i]);
-  if (own.x.empty() && base.x.empty()) return "";
+  std::vector<double> all = run.turns;
+  all.insert(all.end(), run.baseline_turns.begin(), run.baseline_turns.end());
+  if (all.empty()) return "";
+  const AxisUnit unit = axis_unit(all, run.measure);
+  const auto series = [&](const std::string& label, const std::vector<double>& turns) {
+    svg::Series out{.label = clean(label, 20)};
+    for (size_t i = 0; i < turns.size(); ++i)
+      out.x.push_back(static_cast<double>(i + 1)), out.y.push_back(unit.factor * turns[i]);
+    return out;
+  };
+  svg::Series own = series(s.name, run.turns), base = series(run.baseline, run.baseline_turns);
   if (own.label.empty()) own.label = "submission";
   if (base.label.empty()) base.label = "baseline";
   return "<figure class=\"chart\">" +
          svg::line_chart("Turn by turn", {.title = "turn, in the order of time", .whole = true},
-                         {.title = clean(run.measure, 60)}, {own, base}) +
+                         {.title = unit.title}, {own, base}) +
          "<figcaption>Submission and baseline took turns; a machine that drifts moves both "
          "lines.</figcaption></figure>\n";
 }
