@@ -282,6 +282,12 @@ def stage_format(tally):
     tally.check(files and not bad, "clang-format", "    run clang-format -i on\n" + tail("\n".join(bad), 200))
 
 
+def stage_browser(tally):
+    if not tally.check(GCC.make("bench_board"), "build of bench_board", GCC.first_errors()):
+        return
+    run_checker(tally, "browser/run.py", GCC.folder / "bin" / "bench_board")
+
+
 # What an example is called with, so that its run is short and must have learned something.
 SHORT_RUNS = {
     "gpt_chars": ["--steps", "150", "--features", "64", "--layers", "2", "--context", "64", "--batch", "8", "--require",
@@ -399,8 +405,9 @@ def execute_notebooks(tally, python, notebooks, out, env):
 
 STAGES = {  # cheap ones first; README runs the main job whose JSON the notebook reads; the last two know what time is left
     "python": stage_python, "format": stage_format, "lessons": stage_lessons, "gcc": stage_gcc, "examples": stage_examples,
-    "readme": stage_readme, "notebook": stage_notebook, "hygiene": stage_hygiene, "packaging": stage_packaging,
-    "cuda": stage_cuda, "clang": stage_clang, "fuzz": stage_fuzz, "milestones": stage_milestones, "course": stage_course,
+    "browser": stage_browser, "readme": stage_readme, "notebook": stage_notebook, "hygiene": stage_hygiene,
+    "packaging": stage_packaging, "cuda": stage_cuda, "clang": stage_clang, "fuzz": stage_fuzz, "milestones": stage_milestones,
+    "course": stage_course,
 }
 
 

@@ -51,7 +51,8 @@ inline std::string escape(std::string_view text) {
 
 // The page's half of the charts. Everything is scoped to .tt-chart.
 inline std::string chart_style() {
-  return R"(.tt-chart{--ink:#1f2328;--soft:#59636e;--grid:#d8dde3;--mark:#2a6fdb;--muted:#9aa4af;--front:#c2410c;
+  std::string style =
+      R"(.tt-chart{--ink:#1f2328;--soft:#59636e;--grid:#d8dde3;--mark:#2a6fdb;--muted:#9aa4af;--front:#c2410c;
 --s0:#2a6fdb;--s1:#c2410c;--s2:#2b8a3e;--s3:#8e3bb0;--s4:#9a6700;--s5:#0b7285;--s6:#c2255c;--s7:#59636e;
 width:100%;height:auto;font:12px system-ui,sans-serif}
 @media (prefers-color-scheme:dark){.tt-chart{--ink:#e6edf3;--soft:#9aa4af;--grid:#333b44;--mark:#6ea8ff;--muted:#66707b;
@@ -62,6 +63,11 @@ width:100%;height:auto;font:12px system-ui,sans-serif}
 .tt-chart .reference{stroke:var(--soft);stroke-dasharray:4 3}.tt-chart .front{stroke:var(--front);stroke-width:2;fill:none}
 .tt-chart .frontmark{fill:var(--front)}
 )";
+  // Colours of series by class: a page may forbid style attributes (Content-Security-Policy).
+  for (int i = 0; i < 8; ++i)
+    style +=
+        fmt::format(".tt-chart .line.s{0}{{stroke:var(--s{0})}}.tt-chart .key.s{0}{{fill:var(--s{0})}}\n", i);
+  return style;
 }
 
 // ---- axes
@@ -362,7 +368,7 @@ inline std::string line_chart(const std::string& title, const Axis& x_axis, cons
         last = y(s.y[k]), path += fmt::format("{:.1f},{:.1f} ", x(s.x[k]), last);
     if (path.empty()) continue;
     out += fmt::format(
-        "<polyline points=\"{}\" class=\"line\" style=\"stroke:var(--s{})\"><title>{}</title>"
+        "<polyline points=\"{}\" class=\"line s{}\"><title>{}</title>"
         "</polyline>\n",
         path, i % 8, escape(s.label));
     ends.push_back({last, i});
@@ -370,9 +376,8 @@ inline std::string line_chart(const std::string& title, const Axis& x_axis, cons
   std::stable_sort(ends.begin(), ends.end(), [](const End& a, const End& b) { return a.y < b.y; });
   for (size_t i = 0; i < ends.size(); ++i) {
     if (i > 0) ends[i].y = std::max(ends[i].y, ends[i - 1].y + 15);
-    out +=
-        fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"8\" height=\"8\" style=\"fill:var(--s{})\"/>\n",
-                    plot.right + 6, ends[i].y - 4, ends[i].index % 8);
+    out += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"8\" height=\"8\" class=\"key s{}\"/>\n",
+                       plot.right + 6, ends[i].y - 4, ends[i].index % 8);
     out += text(plot.right + 18, ends[i].y + 4, "start", series[ends[i].index].label);
   }
   return out + "</svg>\n";

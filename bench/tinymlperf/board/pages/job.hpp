@@ -1,0 +1,31 @@
+// One job, as it goes on: by events where there is script, by loading the page again where there is none.
+#pragma once
+
+#include <string>
+#include <tinymlperf/board/marks.hpp>
+
+namespace tinymlperf::board {
+
+inline bool ended(const Job& job) { return job.state == JobState::done || job.state == JobState::failed; }
+
+inline std::string job_page(const Site& site, const Job& job) {
+  const bool live = !site.exported && !ended(job);
+  std::string body = fmt::format("<h1>Job {}</h1>\n", job.id);
+  body += fmt::format("<section aria-label=\"Progress\"{}>\n",
+                      live ? fmt::format(" id=\"live\" data-events=\"/jobs/{}/events\"", job.id) : "");
+  body += "<p id=\"state\">" + state_badge(job.state) + "</p>\n<p>" + progress_bar(job, " id=\"progress\"") +
+          "</p>\n";
+  body +=
+      "<p id=\"message\" role=\"status\" class=\"words\">" + text(job.message, 2000) + "</p>\n</section>\n";
+  body += facts({{"Submission", link(site.submission(job.submission), name(job.name, 200))},
+                 {"What", text(job.kind, 60)},
+                 {"Benchmark", job.benchmark.empty() ? kUnknown : text(job.benchmark, 60)},
+                 {"Scenario", job.scenario.empty() ? kUnknown : text(job.scenario, 60)},
+                 {"Asked for", job.created.empty() ? kUnknown : text(job.created, 60)},
+                 {"Began", job.started.empty() ? kUnknown : text(job.started, 60)},
+                 {"Ended", job.ended.empty() ? kUnknown : text(job.ended, 60)}});
+  const char* refresh = live ? "<noscript><meta http-equiv=\"refresh\" content=\"5\"/></noscript>\n" : "";
+  return page(site, Here::elsewhere, fmt::format("Job {}", job.id), body, refresh);
+}
+
+}  // namespace tinymlperf::board

@@ -1,0 +1,164 @@
+// All that is known of one submission: what it says of itself, what the judge measured turn by turn, its files.
+#pragma once
+
+#include <string>
+#include <tinymlperf/board/marks.hpp>
+
+namespace tinymlperf::board {
+
+namespace detail {
+
+inline std::string joined(const std::vector<std::string>& list) {
+  std::string out;
+  for (const std::string& w : list) out += (out.empty() ? "" : ", ") + words(w, 60);
+  return out.empty() ? kUnknown : out;
+}
+
+inline std::string pairs(const std::vector<std::pair<std::string, std::string>>& items) {
+  std::vector<std::pair<std::string, std::string>> html;
+  for (const auto& [term, value] : items) html.emplace_back(text(term, 80), text(value, 500));
+  return facts(html);
+}
+
+inline std::string manifest(const Submission& s) {
+  std::string out = facts({{"Number", fmt::format("{}", s.id)},
+                           {"Author", s.author.empty() ? kUnknown : name(s.author, 200)},
+                           {"Team", s.team.empty() ? kUnknown : name(s.team, 200)},
+                           {"Division", text(s.division, 60)},
+                           {"Tier", tier_badge(s.tier)},
+                           {"Benchmarks", joined(s.benchmarks)},
+                           {"Scenarios", joined(s.scenarios)},
+                           {"Licence", s.licence.empty() ? kUnknown : text(s.licence, 200)},
+                           {"Submitted", text(s.date, 60)},
+                           {"Bundle (SHA-256)", "<code>" + text(s.bundle, 80) + "</code>"}});
+  if (!s.claims.empty()) out += "<h3>Claims of the author</h3>\n" + pairs(s.claims);
+  return out;
+}
+
+inline std::string turns_chart(const Submission& s, const Run& run) {
+  std::vector<double> all = run.turns;
+  all.insert(all.end(), run.baseline_turns.begin(), run.baseline_turns.end());
+  if (all.empty()) return "";
+  const AxisUnit unit = axis_unit(all, run.measure);
+  const auto series = [&](const std::string& label, const std::vector<double>& turns) {
+    svg::Series out{.label = clean(label, 20)};
+    for (size_t i = 0; i < turns.size(); ++i)
+      out.x.push_back(static_cast<double>(i + 1)), out.y.push_back(unit.factor * turns[i]);
+    return out;
+  };
+  svg::Series own = series(s.name, run.turns), base = series(run.baseline, run.baseline_turns);
+  if (own.label.empty()) own.label = "submission";
+  if (base.label.empty()) base.label = "baseline";
+  return "<figure class=\"chart\">" +
+         svg::line_chart("Turn by turn", {.title = "turn, in the order of time", .whole = true},
+                         {.title = unit.title}, {own, base}) +
+         "<figcaption>Submission and baseline took turns; a machine that drifts moves both "
+         "lines.</figcaption></figure>\n";
+}
+
+inline std::string audits_table(const Run& run, size_t index) {
+  if (run.audits.empty()) return "<p class=\"soft\">No audit was made in this run.</p>\n";
+  std::string out =
+      open_table(fmt::format("audits-{}", index), "Audits", {{"Audit"}, {"Name"}, {"Result"}, {"Detail"}});
+  for (const Audit& a : run.audits)
+    out += "<tr><th scope=\"row\">" + text(a.id, 20) + "</th>" + cell(text(a.name, 80)) +
+           cell(a.passed ? "<span class=\"badge green\">passed</span>"
+                         : "<span class=\"badge red\">failed</span>") +
+           cell(text(a.detail, 500), "words") + "</tr>\n";
+  return out + close_table();
+}
+
+inline std::string run_section(const Submission& s, const Run& run, size_t index) {
+  std::string out =
+      fmt::format("<article class=\"run\" aria-labelledby=\"run-{}\">\n<h3 id=\"run-{}\">", index, index);
+  out += text(run.benchmark, 60) + ", " + words(run.scenario, 60) + "</h3>\n";
+  if (!run.out.empty())
+    out += "<p class=\"problem\"><strong>Thrown out:</strong> " + text(run.out, 1000) + "</p>\n";
+  out += facts({{"Times the baseline", run.ratio ? show_interval(*run.ratio, 3) : kUnknown},
+                {"Quality", run.quality ? show_interval(*run.quality, 4) : kUnknown},
+                {"Measure", text(run.measure, 80)},
+                {"Baseline", run.baseline.empty() ? kUnknown : name(run.baseline)},
+                {"Class of run", text(run.run_class, 40)},
+                {"Hardware", text(run.hardware, 80)},
+                {"Date", text(run.date, 40)},
+                {"Seed", fmt::format("<code>{}</code>", run.seed)}});
+  out += turns_chart(s, run) + audits_table(run, index);
+  if (!run.system.empty())
+    out += "<details><summary>Machine and sandbox</summary>\n" + pairs(run.system) + "</details>\n";
+  return out + "</article>\n";
+}
+
+inline std::string files_section(const Submission& s) {
+  if (s.files.empty()) return "<p>The bundle holds no file that can be shown.</p>\n";
+  std::string out = open_table("files", "Files of the bundle", {{"Path"}, {"Size", "number"}, {"SHA-256"}}),
+              texts;
+  for (const File& f : s.files) {
+    out += "<tr><th scope=\"row\" class=\"entry\">" + name(f.path, 200) + "</th>" +
+           cell(show_size(f.bytes), "number") + cell("<code>" + text(f.sha256, 80) + "</code>") + "</tr>\n";
+    if (!f.text.empty())
+      texts += "<details><summary>" + name(f.path, 200) + "</summary>\n<pre tabindex=\"0\"><code>" +
+               code(f.text) + "</code></pre></details>\n";
+  }
+  return out + close_table() + texts;
+}
+
+// A unified diff, a span a line.
+inline std::string diff_block(const std::string& diff) {
+  std::string out = "<pre class=\"diff\" tabindex=\"0\"><code>";
+  for (size_t at = 0; at < diff.size();) {
+    const size_t end = std::min(diff.find('\n', at), diff.size());
+    const std::string line = diff.substr(at, end - at);
+    const bool head = line.starts_with("@@") || line.starts_with("--- ") || line.starts_with("+++ ");
+    const char* css = head                    ? "place"
+                      : line.starts_with("+") ? "added"
+                      : line.starts_with("-") ? "removed"
+                                              : "";
+    out += *css ? fmt::format("<span class=\"{}\">{}</span>\n", css, code(line)) : code(line) + "\n";
+    at = end + 1;
+  }
+  return out + "</code></pre>\n";
+}
+
+inline std::string head_to_head_form(const Submission& s) {
+  return fmt::format(
+      R"(<form method="post" action="/head-to-head" class="card">
+<p>The judge runs this submission and another in turns with each other. You need a token.</p>
+<input type="hidden" name="submission" value="{}"/>
+<p><label for="against">Against submission number</label> <input id="against" name="against" type="number" min="1" required="required" inputmode="numeric"/></p>
+<p><label for="token">Your token</label> <input id="token" name="token" type="password" maxlength="200" required="required" autocomplete="off"/></p>
+<p><button type="submit">Ask for a match</button></p>
+</form>
+)",
+      s.id);
+}
+
+}  // namespace detail
+
+inline std::string submission_page(const Site& site, const Submission& s) {
+  using namespace detail;
+  std::string body =
+      "<h1>" + name(s.name, 200) + "</h1>\n<p>" + level_badge(s.level) + " " + tier_badge(s.tier) + "</p>\n";
+  if (s.name.size() > 200)
+    body += "<details><summary>The whole name</summary><p>" + name(s.name, std::string::npos) +
+            "</p></details>\n";
+  if (!s.note.empty()) body += "<p class=\"lead words\">" + text(s.note, 20000) + "</p>\n";
+  body += "<section aria-labelledby=\"manifest\"><h2 id=\"manifest\">Manifest</h2>\n" + manifest(s) +
+          "</section>\n";
+  body += "<section aria-labelledby=\"runs\"><h2 id=\"runs\">Runs</h2>\n";
+  if (s.runs.empty()) body += "<p>The judge has not run it yet.</p>\n";
+  for (size_t i = 0; i < s.runs.size(); ++i) body += run_section(s, s.runs[i], i);
+  body += "</section>\n";
+  if (!s.jobs.empty())
+    body += "<section aria-labelledby=\"jobs\"><h2 id=\"jobs\">Jobs</h2>\n" +
+            jobs_table(site, "job-list", "Jobs of this submission", s.jobs) + "</section>\n";
+  if (!site.exported)
+    body += "<section aria-labelledby=\"match\"><h2 id=\"match\">Head to head</h2>\n" + head_to_head_form(s) +
+            "</section>\n";
+  body += "<section aria-labelledby=\"difference\"><h2 id=\"difference\">Difference to the baseline</h2>\n";
+  body += s.difference.empty() ? "<p>None that can be shown.</p>\n" : diff_block(s.difference);
+  body += "</section>\n<section aria-labelledby=\"file-list\"><h2 id=\"file-list\">Files</h2>\n" +
+          files_section(s) + "</section>\n";
+  return page(site, Here::elsewhere, s.name.empty() ? fmt::format("Submission {}", s.id) : s.name, body);
+}
+
+}  // namespace tinymlperf::board
