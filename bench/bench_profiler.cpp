@@ -45,12 +45,10 @@ template <class F>
 json overhead(const char* name, F&& f, size_t blocks, bool with_memory) {
   const double once = profiling::time_on(tt::cpu, f, {.seconds = 0.1}).median;
   const int calls = static_cast<int>(std::clamp(0.02 / once, 1.0, 20000.0));
-  std::vector<double> with, without;
-  for (const auto& block : tt::benchmarking::abba_blocks(blocks, 1)) {
-    double sums[2] = {1, 1};
-    for (const size_t side : block) sums[side] *= seconds_of(f, calls, side == 1, with_memory) / calls;
-    without.push_back(std::sqrt(sums[0])), with.push_back(std::sqrt(sums[1]));
-  }
+  const auto turns = tt::benchmarking::take_turns(tt::benchmarking::abba_blocks(blocks, 1), [&](size_t side) {
+    return seconds_of(f, calls, side == 1, with_memory) / calls;
+  });
+  const std::vector<double>&without = turns[0], &with = turns[1];
   const auto ratio = statistics::paired_ratio(with, without).value();
   const double seconds = statistics::median(without);
   std::printf("%-34s %10.2f us %9.3f %% [%.3f, %.3f] %9.0f ns\n", name, seconds * 1e6,

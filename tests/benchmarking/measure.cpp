@@ -1,6 +1,7 @@
 // Measured with a clock that the test moves, so every expected number is exact.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <thread>
 #include <tinytorch/benchmarking/measure.hpp>
 
@@ -55,4 +56,24 @@ TEST_CASE("calls per block: as many as fit, never fewer or more than asked") {
   CHECK(bm::calls_within(1.0, 0.9, 2, 50) == 2);
   CHECK(bm::calls_within(1.0, 1e-9, 2, 50) == 50);
   CHECK(bm::calls_within(1.0, 0, 2, 50) == 50);
+}
+
+TEST_CASE(
+    "turns are taken in the order of the blocks; a block's turns are one value, in which drift cancels") {
+  std::vector<size_t> order;
+  double slower = 1;
+  const auto values = bm::take_turns({{0, 1, 1, 0}, {1, 0, 0, 1}}, [&](size_t i) {
+    order.push_back(i);
+    slower *= 1.5;  // with every turn
+    return slower * (i == 0 ? 1.0 : 2.0);
+  });
+  CHECK(order == std::vector<size_t>{0, 1, 1, 0, 1, 0, 0, 1});
+  REQUIRE(values.size() == 2);
+  REQUIRE(values[0].size() == 2);
+  CHECK(values[0][0] == doctest::Approx(std::pow(1.5, 2.5)));
+  for (size_t b = 0; b < 2; ++b) CHECK(values[1][b] / values[0][b] == doctest::Approx(2));
+  const auto once = bm::take_turns({{2, 0, 1}}, [](size_t i) { return static_cast<double>(i + 1); });
+  REQUIRE(once.size() == 3);
+  for (size_t i = 0; i < 3; ++i) CHECK(once[i][0] == doctest::Approx(static_cast<double>(i + 1)));
+  CHECK(bm::take_turns({}, [](size_t) { return 1.0; }).empty());
 }

@@ -149,8 +149,10 @@ inline std::optional<RunDocument> read_run(Database& db, int64_t run) {
 inline std::optional<tinytorch::statistics::RecordTrial> record_trial(const RunDocument& d) {
   if (d.contenders.size() != 2 || !judge::times_the_baseline(d.scenario, d.contenders[1], d.contenders[0]))
     return std::nullopt;
-  const auto holder = judge::block_values(d.scenario, d.contenders[0].turns);
-  const auto challenger = judge::block_values(d.scenario, d.contenders[1].turns);
+  const auto holder =
+      tinytorch::benchmarking::block_values(judge::quantity_of(d.scenario), d.contenders[0].turns);
+  const auto challenger =
+      tinytorch::benchmarking::block_values(judge::quantity_of(d.scenario), d.contenders[1].turns);
   return judge::measure_of(d.scenario).higher_is_better
              ? tinytorch::statistics::challenge_record(challenger, holder)
              : tinytorch::statistics::challenge_record(holder, challenger);

@@ -16,17 +16,10 @@
 #include <span>
 #include <string>
 #include <tinymlperf/judge/run_document.hpp>
-#include <tinytorch/benchmarking/paired_ratio.hpp>
 
 namespace tinymlperf::judge {
 
-// How many times better `ours` is than `theirs`, block by block.
-inline std::optional<Interval> times_better(Scenario s, const std::vector<Turn>& ours,
-                                            const std::vector<Turn>& theirs) {
-  const std::vector<double> a = block_values(s, ours), b = block_values(s, theirs);
-  return measure_of(s).higher_is_better ? tinytorch::statistics::paired_ratio(a, b)
-                                        : tinytorch::statistics::paired_ratio(b, a);
-}
+using tinytorch::benchmarking::times_better;
 
 inline AuditResult agreement_audit(int64_t compared) {
   return {"A1", "agreement", compared > 0, fmt::format("{} timed answers are the graded ones", compared)};
@@ -49,13 +42,13 @@ inline AuditResult same_sample_audit(Scenario s, const std::vector<Turn>& known,
   double shortest = 1;
   for (const Turn& turn : known)
     shortest = std::min(shortest, *std::min_element(turn.latencies.begin(), turn.latencies.end()));
-  return detail::no_gain("A2", "same sample", times_better(s, same, known), shortest < kShort ? 1.2 : 1.1,
-                         "the same sample again is answered");
+  return detail::no_gain("A2", "same sample", times_better(quantity_of(s), same, known),
+                         shortest < kShort ? 1.2 : 1.1, "the same sample again is answered");
 }
 
 inline AuditResult other_seed_audit(Scenario s, const std::vector<Turn>& known,
                                     const std::vector<Turn>& fresh) {
-  return detail::no_gain("A3", "other seed", times_better(s, known, fresh), 1.05,
+  return detail::no_gain("A3", "other seed", times_better(quantity_of(s), known, fresh), 1.05,
                          "samples that were asked before are answered");
 }
 

@@ -15,11 +15,11 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <string>
 #include <tinymlperf/json_fields.hpp>
 #include <tinymlperf/judge/scenario.hpp>
+#include <tinytorch/benchmarking/turns.hpp>
 #include <vector>
 
 namespace tinymlperf::judge {
@@ -48,25 +48,17 @@ inline Measure measure_of(Scenario s) {
   throw std::logic_error("a scenario without a measure");
 }
 
-struct Turn {
-  double seconds = 0;   // from the first question to the last answer
-  int64_t samples = 0;  // answered
-  std::vector<double> latencies = {};
-  double rate = 0;  // server: the highest at which its percentile was certified to be within the bound
-  std::vector<int64_t> tokens = {};   // generation: of each query
-  std::vector<double> to_first = {};  // generation: seconds to the first token of each query
-};
+using tinytorch::benchmarking::Turn;
+
+inline tinytorch::benchmarking::Quantity quantity_of(Scenario s) {
+  using tinytorch::benchmarking::Quantity;
+  if (s == Scenario::offline) return Quantity::throughput;
+  if (s == Scenario::server) return Quantity::rate;
+  return s == Scenario::generation ? Quantity::time_per_token : Quantity::p90_latency;
+}
 
 inline double value_of(Scenario s, const Turn& turn) {
-  if (s == Scenario::offline) return static_cast<double>(turn.samples) / turn.seconds;
-  if (s == Scenario::server) return turn.rate;
-  if (s == Scenario::generation) {
-    std::vector<double> each;
-    for (size_t i = 0; i < turn.tokens.size(); ++i)
-      each.push_back(turn.latencies.at(i) / static_cast<double>(turn.tokens[i]));
-    return tinytorch::statistics::median(each);
-  }
-  return tinytorch::statistics::percentile(turn.latencies, 90);
+  return tinytorch::benchmarking::value_of(quantity_of(s), turn);
 }
 
 struct AuditResult {
@@ -101,30 +93,16 @@ struct RunDocument {
   std::vector<ContenderRecord> contenders;  // the first is the baseline
 };
 
-// Each block as one number: the geometric mean of its two turns.
-inline std::vector<double> block_values(Scenario s, const std::vector<Turn>& turns) {
-  std::vector<double> out;
-  for (size_t i = 0; i + 1 < turns.size(); i += 2)
-    out.push_back(std::sqrt(value_of(s, turns[i]) * value_of(s, turns[i + 1])));
-  return out;
-}
-
-// How many times better than the baseline, with its 95 % interval: above 1 is better. Blocks of both are compared with
-// each other (statistics: paired_ratio). Nothing while either is out.
+// How many times better than the baseline, with its 95 % interval: above 1 is better. Nothing while either is out.
 inline std::optional<Interval> times_the_baseline(Scenario s, const ContenderRecord& c,
                                                   const ContenderRecord& baseline) {
-  if (!c.out.empty() || !baseline.out.empty() || c.turns.size() != baseline.turns.size()) return std::nullopt;
-  const std::vector<double> ours = block_values(s, c.turns), theirs = block_values(s, baseline.turns);
-  return measure_of(s).higher_is_better ? tinytorch::statistics::paired_ratio(ours, theirs)
-                                        : tinytorch::statistics::paired_ratio(theirs, ours);
+  if (!c.out.empty() || !baseline.out.empty()) return std::nullopt;
+  return tinytorch::benchmarking::times_better(quantity_of(s), c.turns, baseline.turns);
 }
 
 // The median of a contender's turns; nothing before its first.
 inline std::optional<double> value_of(Scenario s, const ContenderRecord& c) {
-  if (c.turns.empty()) return std::nullopt;
-  std::vector<double> values;
-  for (const Turn& turn : c.turns) values.push_back(value_of(s, turn));
-  return tinytorch::statistics::median(values);
+  return tinytorch::benchmarking::value_of(quantity_of(s), c.turns);
 }
 
 inline Scenario scenario_named(const std::string& name) {

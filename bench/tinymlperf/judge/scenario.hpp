@@ -11,13 +11,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <tinytorch/benchmarking/open_loop.hpp>
 #include <tinytorch/benchmarking/statistics.hpp>
 #include <unordered_map>
 #include <vector>
@@ -80,17 +79,7 @@ struct NoReply : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Moments of a Poisson process of `rate` events per second: gaps are exponential.
-inline std::vector<double> poisson_schedule(double rate, double seconds, int64_t fewest, uint64_t seed) {
-  tinytorch::Generator random(seed);
-  std::vector<double> due;
-  double t = 0;
-  while (t < seconds || static_cast<int64_t>(due.size()) < fewest) {
-    t += -std::log1p(-random.uniform(0.0, 1.0)) / rate;
-    due.push_back(t);
-  }
-  return due;
-}
+using tinytorch::benchmarking::highest_rate, tinytorch::benchmarking::poisson_schedule;
 
 // One run of a plan. Distinct samples within a query; queries draw independently of each other.
 class ScenarioRun {
@@ -225,25 +214,6 @@ inline TokenTimes token_times(const RunRecord& run) {
       t.per_token.push_back((q.tokens.back() - q.tokens.front()) / static_cast<double>(q.tokens.size() - 1));
   }
   return t;
-}
-
-// The highest rate at which a server's latency is certified to keep its bound: doubled until it does not, then
-// bisected. `holds(rate)` makes one run and judges it. 0 when not even `lowest` holds.
-inline double highest_rate(const std::function<bool(double rate)>& holds, double lowest, double highest,
-                           double precision = 0.02) {
-  if (!holds(lowest)) return 0;
-  double good = lowest, bad = lowest;
-  while (bad < highest) {
-    bad = std::min(2 * good, highest);
-    if (!holds(bad)) break;
-    good = bad;
-    if (good >= highest) return good;
-  }
-  while (bad / good > 1 + precision) {
-    const double middle = std::sqrt(good * bad);
-    (holds(middle) ? good : bad) = middle;
-  }
-  return good;
 }
 
 // Whether the percentile is certified, at 99 % confidence, to be within the bound.

@@ -1,4 +1,4 @@
-// Timing several contenders side by side: warm-up and calls per block; the order of turns is schedule.hpp's.
+// Timing several contenders side by side: warm-up, calls per block, turns; their order is schedule.hpp's.
 //
 // Warm-up ends when two consecutive medians differ by less than 1 %, or at a time limit, and says which; its
 // samples are never reported. The rule is this project's (1 %, at most 3 s).
@@ -56,6 +56,24 @@ WarmUp warm_up(F&& f, const WarmUpOptions& options = {}, Clock&& clock = {}) {
 inline int64_t calls_within(double budget, double seconds_per_call, int64_t fewest, int64_t most) {
   if (!(seconds_per_call > 0) || budget / seconds_per_call >= static_cast<double>(most)) return most;
   return std::max(fewest, static_cast<int64_t>(budget / seconds_per_call));
+}
+
+// One value of each contender for each block, [contender][block]: the geometric mean of what `turn(contender)` gives
+// for its turns in that block, above 0. Turns are taken in the order of the blocks; contenders are those that a block
+// names. Of two contenders this is what statistics::paired_ratio compares.
+template <class Turn>
+std::vector<std::vector<double>> take_turns(const std::vector<std::vector<size_t>>& blocks, Turn&& turn) {
+  std::vector<std::vector<double>> values;
+  for (const auto& block : blocks) {
+    std::vector<std::vector<double>> of_block;
+    for (const size_t contender : block) {
+      if (contender >= of_block.size()) of_block.resize(contender + 1);
+      of_block[contender].push_back(turn(contender));
+    }
+    values.resize(std::max(values.size(), of_block.size()));
+    for (size_t i = 0; i < of_block.size(); ++i) values[i].push_back(statistics::geometric_mean(of_block[i]));
+  }
+  return values;
 }
 
 }  // namespace tinytorch::inline TT_BUILD::benchmarking

@@ -1,0 +1,107 @@
+// From raw turns to a leaderboard's numbers, so that anyone can form them again.
+//
+// A contender's samples are kept turn by turn, two turns in each block (schedule.hpp). Its value is the median of what
+// its turns are worth; how many times better than the baseline it is follows from the blocks of both, side by side
+// (paired_ratio.hpp). What a table claims and what the samples give can then be compared: a number that does not
+// follow from its samples is none.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <tinytorch/benchmarking/paired_ratio.hpp>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::benchmarking {
+
+// What of a turn counts.
+enum class Quantity {
+  p90_latency,     // seconds, less is better
+  throughput,      // samples a second, more is better
+  rate,            // queries a second that a server kept up with, more is better
+  time_per_token,  // seconds from a query to its end over its tokens, the median of the queries; less is better
+};
+inline bool more_is_better(Quantity q) { return q == Quantity::throughput || q == Quantity::rate; }
+
+struct Turn {
+  double seconds = 0;   // from the first question to the last answer
+  int64_t samples = 0;  // answered
+  std::vector<double> latencies = {};
+  double rate = 0;                    // of a server, else 0
+  std::vector<int64_t> tokens = {};   // of each query whose answer came in pieces
+  std::vector<double> to_first = {};  // seconds to the first of them
+};
+using Turns = std::span<const Turn>;
+
+inline double value_of(Quantity quantity, const Turn& turn) {
+  if (quantity == Quantity::throughput) return static_cast<double>(turn.samples) / turn.seconds;
+  if (quantity == Quantity::rate) return turn.rate;
+  if (quantity == Quantity::time_per_token) {
+    std::vector<double> each;
+    for (size_t i = 0; i < turn.tokens.size(); ++i)
+      each.push_back(turn.latencies.at(i) / static_cast<double>(turn.tokens[i]));
+    return statistics::median(each);
+  }
+  return statistics::percentile(turn.latencies, 90);
+}
+
+// The median of all turns; nothing before the first.
+inline std::optional<double> value_of(Quantity quantity, Turns turns) {
+  if (turns.empty()) return std::nullopt;
+  std::vector<double> values;
+  for (const Turn& turn : turns) values.push_back(value_of(quantity, turn));
+  return statistics::median(values);
+}
+
+// Each block as one number: the geometric mean of its two turns. A last turn without its second is left out.
+inline std::vector<double> block_values(Quantity quantity, Turns turns) {
+  std::vector<double> out;
+  for (size_t i = 0; i + 1 < turns.size(); i += 2)
+    out.push_back(std::sqrt(value_of(quantity, turns[i]) * value_of(quantity, turns[i + 1])));
+  return out;
+}
+
+// How many times better than the baseline, above 1 is better, with its 95 % interval. Nothing where the two have not
+// the same number of turns, or too few.
+inline std::optional<statistics::Interval> times_better(Quantity quantity, Turns turns, Turns baseline) {
+  if (turns.size() != baseline.size() || turns.size() < 2) return std::nullopt;
+  const std::vector<double> ours = block_values(quantity, turns), theirs = block_values(quantity, baseline);
+  return more_is_better(quantity) ? statistics::paired_ratio(ours, theirs)
+                                  : statistics::paired_ratio(theirs, ours);
+}
+
+// A row of a table: what is said to follow from the turns.
+struct Claim {
+  std::optional<double> value;
+  std::optional<statistics::Interval> times_the_baseline;
+};
+
+inline Claim claim_of(Quantity quantity, Turns turns, Turns baseline) {
+  return {value_of(quantity, turns), times_better(quantity, turns, baseline)};
+}
+
+// The first difference between what is claimed and what was found, in words; empty if they agree up to the rounding
+// of numbers that were written down and read again.
+inline std::string difference(const Claim& claimed, const Claim& found) {
+  const auto text = [](const std::optional<double>& x) { return x ? std::to_string(*x) : "nothing"; };
+  std::string out;
+  const auto compare = [&](const char* what, std::optional<double> claim, std::optional<double> truth) {
+    const bool agree =
+        claim && truth ? std::abs(*claim - *truth) <= 1e-9 * std::abs(*truth) : !claim && !truth;
+    if (!agree && out.empty())
+      out = std::string(what) + " is claimed as " + text(claim) + ", but the samples give " + text(truth);
+  };
+  const auto bound = [](const Claim& c, double statistics::Interval::*which) {
+    return c.times_the_baseline ? std::optional(*c.times_the_baseline.*which) : std::nullopt;
+  };
+  using statistics::Interval;
+  compare("the value", claimed.value, found.value);
+  compare("the ratio", bound(claimed, &Interval::estimate), bound(found, &Interval::estimate));
+  compare("the ratio's lower bound", bound(claimed, &Interval::low), bound(found, &Interval::low));
+  compare("the ratio's upper bound", bound(claimed, &Interval::high), bound(found, &Interval::high));
+  return out;
+}
+
+}  // namespace tinytorch::inline TT_BUILD::benchmarking

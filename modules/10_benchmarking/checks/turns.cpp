@@ -1,0 +1,164 @@
+#include <support/check.hpp>
+#include <tinytorch/benchmarking/turns.hpp>
+
+using namespace course;
+using namespace benchmarking;
+using statistics::Interval;
+
+namespace {
+
+// A turn of 12 calls whose p90 latency is `p90`; it takes `seconds`, of which calls are a part.
+Turn turn(double p90, double seconds = 60) {
+  Turn t{seconds, 12, {}};
+  for (int i = 0; i < 12; ++i)
+    t.latencies.push_back(p90 * (i == 0 ? 7 : i == 1 ? 1 : 0.05 * i));  // no. 11 of 12
+  std::shuffle(t.latencies.begin(), t.latencies.end(), random_source());
+  return t;
+}
+std::vector<Turn> turns(const Numbers& p90) {
+  std::vector<Turn> out;
+  for (const double x : p90) out.push_back(turn(x, 100 * x));
+  return out;
+}
+bool close(double got, double want) { return std::abs(got - want) <= 1e-9 * std::abs(want); }
+std::string text_of(const std::optional<Interval>& i) {
+  return i ? shown(i->estimate) + " from " + shown(i->low) + " to " + shown(i->high) : "nothing";
+}
+bool same(const std::optional<Interval>& a, double estimate, double low, double high) {
+  return a && close(a->estimate, estimate) && close(a->low, low) && close(a->high, high);
+}
+// A true row of a table, and what is said of it after a change.
+const Claim kTrue{0.25, Interval{2, 1.5, 2.5}};
+std::string after(const std::function<void(Claim&)>& change) {
+  Claim c = kTrue;
+  change(c);
+  return difference(c, kTrue);
+}
+bool names(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("10.11 what a turn is worth") {
+  const Turn t = turn(3, 80);
+  expect("p90 of 12 latencies, the eleventh by size: 3, got " + shown(value_of(Quantity::p90_latency, t)),
+         value_of(Quantity::p90_latency, t) == 3);
+  expect("12 samples in 80 s: 0.15 a second, got " + shown(value_of(Quantity::throughput, t)),
+         close(value_of(Quantity::throughput, t), 0.15),
+         "over the seconds of the turn: what is lost between calls is lost");
+  Turn batches{10, 640, {2, 2, 2, 2, 2}};
+  expect("5 queries with 640 samples in 10 s: 64 a second, got " +
+             shown(value_of(Quantity::throughput, batches)),
+         close(value_of(Quantity::throughput, batches), 64));
+  const Turn server{10, 500, {0.01, 0.01}, 50, {}, {}};
+  expect_equal("a server that kept up with 50 queries a second", value_of(Quantity::rate, server), 50.0);
+  const Turn spoken{10, 3, {6, 2, 3}, 0, {2, 1, 10}, {1, 1, 1}};
+  expect("3 s, 2 s and 0.3 s a token: 2, got " + shown(value_of(Quantity::time_per_token, spoken)),
+         close(value_of(Quantity::time_per_token, spoken), 2),
+         "the median over queries, each over its own tokens");
+}
+
+TEST_CASE("10.11 what a contender is worth: the median of its turns") {
+  expect_equal("turns with p90 of 9, 2 and 4", value_of(Quantity::p90_latency, turns({9, 2, 4})),
+               std::optional<double>(4));
+  expect_equal("turns with p90 of 1 and 3", value_of(Quantity::p90_latency, turns({1, 3})),
+               std::optional<double>(2));
+  const auto rate = value_of(Quantity::throughput, turns({1, 2, 4}));
+  expect("throughputs of 0.12, 0.06 and 0.03: 0.06, got " + shown(rate), rate && close(*rate, 0.06));
+  expect_equal("no turns", value_of(Quantity::p90_latency, Turns{}), std::optional<double>());
+}
+
+TEST_CASE("10.11 a block: the geometric mean of two turns, one after the other") {
+  const Numbers got = block_values(Quantity::p90_latency, turns({1, 4, 2, 8, 9, 1, 5}));
+  expect_close("p90 of 1 4 | 2 8 | 9 1 | 5", got, {2, 4, 3}, {3}, {.dtype = f64, .roundings = 100});
+  const Numbers rates = block_values(Quantity::throughput, turns({1, 4}));
+  expect_close("throughputs of 0.12 and 0.03", rates, {0.06}, {1}, {.dtype = f64, .roundings = 100});
+  expect_equal("one turn is no block", block_values(Quantity::p90_latency, turns({3})).size(), size_t{0});
+}
+
+TEST_CASE("10.11 times the baseline: more is better, whatever is measured") {
+  // Blocks of 6 ratios: with 6, the interval of 95 % reaches from the smallest to the largest.
+  const Numbers base{1, 4, 2, 8, 9, 1, 5, 5, 1, 1, 3, 12};
+  Numbers ours;
+  const Numbers ratios{2, 2.5, 2.1, 2.2, 2.4, 3};
+  for (size_t i = 0; i < base.size(); ++i) ours.push_back(base[i] / ratios[i / 2]);
+  for (const Quantity q : {Quantity::p90_latency, Quantity::throughput}) {
+    const std::string what = q == Quantity::throughput ? "throughputs" : "latencies";
+    const auto got = times_better(q, turns(ours), turns(base));
+    expect(
+        "blocks whose " + what + " are better by 2, 2.5, 2.1, 2.2, 2.4, 3: from 2 to 3; got " + text_of(got),
+        got && close(got->low, 2) && close(got->high, 3) && got->estimate > 2.1 && got->estimate < 2.6,
+        got && close(got->low, 1 / 3.0) ? "of latencies the baseline's is above" : "");
+    const auto back = times_better(q, turns(base), turns(ours));
+    expect("the other way round: from 1/3 to 1/2; got " + text_of(back),
+           back && close(back->low, 1 / 3.0) && close(back->high, 0.5));
+  }
+  expect("against itself: 1 from 1 to 1; got " +
+             text_of(times_better(Quantity::p90_latency, turns(base), turns(base))),
+         same(times_better(Quantity::p90_latency, turns(base), turns(base)), 1, 1, 1));
+}
+
+TEST_CASE("10.11 no ratio where there is nothing to compare") {
+  const auto has = [](size_t ours, size_t base) {
+    return times_better(Quantity::p90_latency, turns(Numbers(ours, 2)), turns(Numbers(base, 2))).has_value();
+  };
+  expect("12 turns each: a ratio", has(12, 12));
+  expect("13 turns each: the last is no block, and the others are", has(13, 13));
+  expect("10 turns each are 5 blocks, too few for 95 %", !has(10, 10));
+  expect("12 turns against 14: whose blocks belong together?", !has(12, 14));
+  expect("no turns", !has(0, 0));
+  expect("one turn each", !has(1, 1));
+}
+
+TEST_CASE("10.11 what a table claims, formed again") {
+  const auto ours = turns({1, 2, 2, 2, 3, 1, 1, 1, 2, 1, 3, 2, 2, 2}),
+             base = turns({3, 3, 3, 2, 3, 3, 4, 2, 2, 3, 3, 3, 3, 3});
+  for (const Quantity q : {Quantity::p90_latency, Quantity::throughput}) {
+    const Claim c = claim_of(q, ours, base);
+    expect("the value is the contender's own, that of value_of()", c.value == value_of(q, ours));
+    const auto ratio = times_better(q, ours, base);
+    expect(
+        "the ratio is that of times_better(), " + text_of(ratio) + "; got " + text_of(c.times_the_baseline),
+        ratio && same(c.times_the_baseline, ratio->estimate, ratio->low, ratio->high));
+    expect("and they agree", difference(c, claim_of(q, ours, base)).empty());
+  }
+  const Claim nothing = claim_of(Quantity::p90_latency, Turns{}, base);
+  expect("of no turns: nothing", !nothing.value && !nothing.times_the_baseline);
+}
+
+TEST_CASE("10.11 a number that does not follow from its samples") {
+  expect("the truth: no difference; got \"" + difference(kTrue, kTrue) + '"',
+         difference(kTrue, kTrue).empty());
+  expect("written down with 12 digits and read again: no difference",
+         after([](Claim& c) { *c.value *= 1 + 1e-12, c.times_the_baseline->low *= 1 - 1e-12; }).empty(),
+         "up to the rounding of what is written down");
+  const std::vector<std::pair<std::string, std::function<void(Claim&)>>> forged{
+      {"the value", [](Claim& c) { *c.value *= 0.999999; }},
+      {"the value", [](Claim& c) { *c.value *= 1.1; }},
+      {"the ratio is", [](Claim& c) { c.times_the_baseline->estimate *= 1.001; }},
+      {"the ratio's lower bound", [](Claim& c) { c.times_the_baseline->low *= 1.001; }},
+      {"the ratio's upper bound", [](Claim& c) { c.times_the_baseline->high *= 0.999; }},
+      {"the value", [](Claim& c) { c.value = NAN; }},
+      {"the value", [](Claim& c) { c.value.reset(); }},
+      {"the ratio is", [](Claim& c) { c.times_the_baseline.reset(); }},
+      {"the ratio's lower bound", [](Claim& c) { c.times_the_baseline->low = NAN; }}};
+  for (const auto& [what, change] : forged) {
+    const std::string got = after(change);
+    expect("a claim that differs in " + what + (what.ends_with(" is") ? " ..." : "") +
+               ": it is named; got \"" + got + '"',
+           got.rfind(what, 0) == 0,
+           got.empty()
+               ? "a NaN compares as nothing else does: ask whether they agree, not whether they differ"
+               : "");
+  }
+  expect("a value of nothing: " + difference({}, kTrue),
+         names(difference({}, kTrue), "the value") && names(difference({}, kTrue), "nothing"));
+  expect("a ratio that the samples do not give: " + difference(kTrue, {0.25, {}}),
+         names(difference(kTrue, {0.25, {}}), "the ratio is claimed"));
+  expect("nothing and nothing agree", difference({}, {}).empty());
+  Claim two = kTrue;
+  two.value = 1, two.times_the_baseline->high = 9;
+  expect("two differences: the first is told; got \"" + difference(two, kTrue) + '"',
+         names(difference(two, kTrue), "the value") && !names(difference(two, kTrue), "upper"));
+  expect("it says both numbers: " + difference(two, kTrue),
+         names(difference(two, kTrue), "1.0") && names(difference(two, kTrue), "0.25"));
+}

@@ -1,0 +1,72 @@
+#include <doctest/doctest.h>
+
+#include <support/golden_file.hpp>
+#include <tinytorch/benchmarking/turns.hpp>
+
+namespace bm = tinytorch::benchmarking;
+using bm::Claim;
+using bm::Quantity;
+using bm::Turn;
+
+namespace {
+
+// A turn whose calls take `scale` times 1 .. 10 s, one after the other.
+Turn turn(double scale) {
+  Turn t{55 * scale, 10, {}};
+  for (int i = 10; i > 0; --i) t.latencies.push_back(scale * i);
+  return t;
+}
+std::vector<Turn> turns(const std::vector<double>& scales) {
+  std::vector<Turn> out;
+  for (const double s : scales) out.push_back(turn(s));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a turn is worth its p90 latency or its throughput; a contender the median of its turns") {
+  CHECK(bm::value_of(Quantity::p90_latency, turn(2)) == 18);
+  CHECK(bm::value_of(Quantity::throughput, turn(2)) == doctest::Approx(10.0 / 110));
+  CHECK(bm::value_of(Quantity::p90_latency, turns({1, 100, 2})) == 18);
+  CHECK(bm::value_of(Quantity::p90_latency, turns({1, 3})) == 18);
+  CHECK_FALSE(bm::value_of(Quantity::p90_latency, bm::Turns{}));
+}
+
+TEST_CASE("blocks are compared side by side, the better the larger") {
+  const auto ours = turns({1, 4, 2, 8, 4, 16, 8, 32, 1, 4, 2, 8, 7}),
+             baseline = turns({2, 8, 4, 16, 8, 32, 16, 64, 2, 8, 4, 16, 7});
+  CHECK(bm::block_values(Quantity::p90_latency, ours) ==
+        std::vector<double>{18, 36, 72, 144, 18, 36});  // the thirteenth turn has no second
+  for (const Quantity q : {Quantity::p90_latency, Quantity::throughput}) {
+    const auto ratio = bm::times_better(q, ours, baseline);
+    REQUIRE(ratio);
+    for (const double x : {ratio->estimate, ratio->low, ratio->high}) CHECK(x == doctest::Approx(2));
+    CHECK(bm::times_better(q, baseline, ours)->estimate == doctest::Approx(0.5));
+  }
+  CHECK_FALSE(bm::times_better(Quantity::p90_latency, bm::Turns(ours).first(10), baseline));
+  CHECK_FALSE(
+      bm::times_better(Quantity::p90_latency, bm::Turns(ours).first(10), bm::Turns(baseline).first(10)));
+  CHECK_FALSE(bm::times_better(Quantity::p90_latency, bm::Turns{}, bm::Turns{}));
+}
+
+TEST_CASE("a claim that the samples do not give is found, whichever number it is") {
+  const auto ours = turns({1, 1.1, 1, 1.2, 1, 1.3, 1, 1.1, 1, 1.2, 1, 1.4, 1, 1}),
+             baseline = turns({2, 2, 2.1, 2, 2.2, 2, 2.5, 2, 2, 2, 2, 2, 2, 2});
+  const Claim truth = bm::claim_of(Quantity::p90_latency, ours, baseline);
+  REQUIRE(truth.times_the_baseline);
+  CHECK(bm::difference(truth, truth).empty());
+  const auto with = [&](auto&& change) {
+    Claim c = truth;
+    change(c);
+    return bm::difference(c, truth);
+  };
+  CHECK(with([](Claim& c) { *c.value *= 1 + 1e-12; }).empty());  // written down and read again
+  CHECK(with([](Claim& c) { *c.value *= 0.999; }).find("the value") == 0);
+  CHECK(with([](Claim& c) { c.times_the_baseline->estimate += 0.1; }).find("the ratio is") == 0);
+  CHECK(with([](Claim& c) { c.times_the_baseline->low += 0.1; }).find("the ratio's lower") == 0);
+  CHECK(with([](Claim& c) { c.times_the_baseline->high -= 0.1; }).find("the ratio's upper") == 0);
+  CHECK(with([](Claim& c) { c.value.reset(); }).find("claimed as nothing") != std::string::npos);
+  CHECK(with([](Claim& c) { *c.value = NAN; }).find("the value") == 0);
+  CHECK(bm::difference(truth, {}).find("give nothing") != std::string::npos);
+  CHECK(bm::difference({}, {}).empty());
+}
