@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""The profiler's GPU times against Nsight Compute's: one step of a model, op by op.
+
+  bench/compare_ncu.py --tinymlperf build-cuda/bin/tinymlperf --model gpt2 --dtype bf16 --out comparison.json
+
+Nsight Compute counts from a kernel's first to its last cycle, one kernel at a time; the profiler from event to event,
+with the kernels as they run. So ops of many short kernels differ by the gaps between them, and only ops whose kernels take
+long on average are compared strictly. Exits with 1 when such an op is off by more than --tolerance.
+"""
+import argparse
+import collections
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+def profiled(command, folder):
+    """({op: (seconds, calls)}, kernel launches of a step) as tinymlperf says."""
+    done = subprocess.run([*command, "--out", folder], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"compare_ncu: {' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
+    launches = re.search(r"Kernel launches: ([\d.e+]+) a step", done.stdout)
+    if not launches:
+        sys.exit("compare_ncu: the report names no kernel launches; was it measured on a GPU?")
+    ops = collections.defaultdict(lambda: [0.0, 0])
+    for event in json.loads((Path(folder) / "trace.json").read_text())["traceEvents"]:
+        if event["cat"] == "kernel":
+            ops[event["name"]][0] += event["dur"] * 1e-6
+            ops[event["name"]][1] += 1
+    return ops, int(float(launches.group(1)))
+
+
+def counted(command, folder, launches):
+    """{op: (seconds, kernels)} as Nsight Compute says, of the third step; ranges of NVTX name the ops."""
+    ncu = ["ncu", "--nvtx", "--print-nvtx-rename", "kernel", "--clock-control", "none", "--metrics", "gpu__time_duration.sum",
+           "--csv", "--launch-skip", str(2 * launches), "--launch-count", str(launches)]
+    done = subprocess.run([*ncu, *map(str, command), "--out", folder], capture_output=True, text=True)
+    start = done.stdout.find('"ID"')
+    if start < 0:
+        sys.exit(f"compare_ncu: ncu printed no table:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    ops = collections.defaultdict(lambda: [0.0, 0])
+    scale = {"ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "usecond": 1e-6, "ms": 1e-3, "msecond": 1e-3}
+    for row in csv.DictReader(io.StringIO(done.stdout[start:])):
+        name = row["Kernel Name"].strip('"').split("/")[-1]
+        ops[name][0] += float(row["Metric Value"].replace(",", "")) * scale[row["Metric Unit"]]
+        ops[name][1] += 1
+    return ops
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tinymlperf", required=True, help="the program, of a build with CUDA")
+    parser.add_argument("--model", default="gpt2")
+    parser.add_argument("--dtype", default="bf16")
+    parser.add_argument("--long", type=float, default=20e-6, help="seconds a kernel takes on average to count")
+    parser.add_argument("--tolerance", type=float, default=0.05)
+    parser.add_argument("--out", default="", help="a JSON file for the table")
+    options = parser.parse_args()
+    command = [options.tinymlperf, "profile", options.model, "--device", "cuda", "--dtype", options.dtype, "--steps", "1"]
+    with tempfile.TemporaryDirectory() as folder:
+        ours, launches = profiled(command, folder)
+        theirs = counted(command, folder, launches)
+    rows, bad = [], 0
+    for op in sorted(set(ours) | set(theirs), key=lambda name: -theirs[name][0]):
+        seconds, kernels = theirs[op]
+        each = seconds / kernels if kernels else 0
+        strict = each >= options.long
+        off = ours[op][0] / seconds - 1 if seconds else None
+        bad += strict and (off is None or abs(off) > options.tolerance)
+        rows.append({"op": op, "profiler_seconds": ours[op][0], "ncu_seconds": seconds, "calls": ours[op][1],
+                     "kernels": kernels, "strict": strict, "off": off})
+        print(f"{op:<32}{1e3 * ours[op][0]:10.3f} ms{1e3 * seconds:10.3f} ms {kernels:5} kernels"
+              f"{'' if off is None else f'{100 * off:+7.1f} %'}{'' if strict else '   (short kernels)'}")
+    strict = [r for r in rows if r["strict"]]
+    total = sum(r["profiler_seconds"] for r in strict) / max(1e-12, sum(r["ncu_seconds"] for r in strict)) - 1
+    print(f"ops of long kernels together: {100 * total:+.1f} %; {bad} of {len(strict)} beyond {100 * options.tolerance:g} %")
+    if options.out:
+        partial = Path(options.out + ".partial")
+        partial.write_text(json.dumps({"model": options.model, "dtype": options.dtype, "launches": launches, "rows": rows,
+                                       "long_ops_off": total}, indent=1) + "\n")
+        partial.replace(options.out)
+    return 1 if bad or not strict else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
