@@ -12,6 +12,7 @@ import collections
 import csv
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -39,7 +40,8 @@ def counted(command, folder, launches):
     """{op: (seconds, kernels)} as Nsight Compute says, of the third step; ranges of NVTX name the ops."""
     ncu = ["ncu", "--nvtx", "--print-nvtx-rename", "kernel", "--clock-control", "none", "--metrics", "gpu__time_duration.sum",
            "--csv", "--launch-skip", str(2 * launches), "--launch-count", str(launches)]
-    done = subprocess.run([*ncu, *map(str, command), "--out", folder], capture_output=True, text=True)
+    done = subprocess.run([*ncu, *map(str, command), "--out", folder], capture_output=True, text=True,
+                          env=dict(os.environ, TINYTORCH_RANGES="1"))
     start = done.stdout.find('"ID"')
     if start < 0:
         sys.exit(f"compare_ncu: ncu printed no table:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
