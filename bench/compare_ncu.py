@@ -20,6 +20,9 @@ import tempfile
 from pathlib import Path
 
 
+TIME = "gpu__time_duration.sum"
+
+
 def profiled(command, folder):
     """({op: (seconds, calls)}, kernel launches of a step) as tinymlperf says."""
     done = subprocess.run([*command, "--out", folder], capture_output=True, text=True)
@@ -28,18 +31,21 @@ def profiled(command, folder):
     launches = re.search(r"Kernel launches: ([\d.e+]+) a step", done.stdout)
     if not launches:
         sys.exit("compare_ncu: the report names no kernel launches; was it measured on a GPU?")
-    ops = collections.defaultdict(lambda: [0.0, 0])
-    for event in json.loads((Path(folder) / "trace.json").read_text())["traceEvents"]:
-        if event["cat"] == "kernel":
-            ops[event["name"]][0] += event["dur"] * 1e-6
-            ops[event["name"]][1] += 1
+    ops, end = collections.defaultdict(lambda: [0.0, 0]), 0.0
+    events = [e for e in json.loads((Path(folder) / "trace.json").read_text())["traceEvents"] if e["cat"] == "kernel"]
+    for event in sorted(events, key=lambda e: (e["ts"], -e["dur"])):
+        if event["ts"] + event["dur"] <= end:
+            continue  # within another op
+        end = event["ts"] + event["dur"]
+        ops[event["name"]][0] += event["dur"] * 1e-6
+        ops[event["name"]][1] += 1
     return ops, int(float(launches.group(1)))
 
 
 def counted(command, folder, launches):
     """{op: (seconds, kernels)} as Nsight Compute says, of the third step; ranges of NVTX name the ops."""
-    ncu = ["ncu", "--nvtx", "--print-nvtx-rename", "kernel", "--clock-control", "none", "--metrics", "gpu__time_duration.sum",
-           "--csv", "--launch-skip", str(2 * launches), "--launch-count", str(launches)]
+    ncu = ["ncu", "--nvtx", "--csv", "--page", "raw", "--clock-control", "none", "--metrics", TIME, "--launch-skip", str(2 * launches),
+           "--launch-count", str(launches)]
     done = subprocess.run([*ncu, *map(str, command), "--out", folder], capture_output=True, text=True,
                           env=dict(os.environ, TINYTORCH_RANGES="1"))
     start = done.stdout.find('"ID"')
@@ -47,9 +53,13 @@ def counted(command, folder, launches):
         sys.exit(f"compare_ncu: ncu printed no table:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     ops = collections.defaultdict(lambda: [0.0, 0])
     scale = {"ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "usecond": 1e-6, "ms": 1e-3, "msecond": 1e-3}
-    for row in csv.DictReader(io.StringIO(done.stdout[start:])):
-        name = row["Kernel Name"].strip('"').split("/")[-1]
-        ops[name][0] += float(row["Metric Value"].replace(",", "")) * scale[row["Metric Unit"]]
+    rows = list(csv.DictReader(io.StringIO(done.stdout[start:])))
+    unit = rows[0][TIME]  # the first row holds the units
+    ranges = next(key for key in rows[0] if "Push/Pop_Range" in key)
+    for row in rows[1:]:
+        op = re.search(r"<default domain>:([^:]+):", row[ranges])
+        name = op.group(1) if op else "outside of ops"
+        ops[name][0] += float(row[TIME].replace(",", "")) * scale[unit]
         ops[name][1] += 1
     return ops
 
@@ -59,11 +69,14 @@ def main():
     parser.add_argument("--tinymlperf", required=True, help="the program, of a build with CUDA")
     parser.add_argument("--model", default="gpt2")
     parser.add_argument("--dtype", default="bf16")
+    parser.add_argument("--batch", type=int, default=16, help="sequences")
+    parser.add_argument("--length", type=int, default=1024, help="tokens of a sequence")
     parser.add_argument("--long", type=float, default=20e-6, help="seconds a kernel takes on average to count")
     parser.add_argument("--tolerance", type=float, default=0.05)
     parser.add_argument("--out", default="", help="a JSON file for the table")
     options = parser.parse_args()
-    command = [options.tinymlperf, "profile", options.model, "--device", "cuda", "--dtype", options.dtype, "--steps", "1"]
+    command = [options.tinymlperf, "profile", options.model, "--device", "cuda", "--dtype", options.dtype, "--steps", "1",
+               "--batch", str(options.batch), "--length", str(options.length)]
     with tempfile.TemporaryDirectory() as folder:
         ours, launches = profiled(command, folder)
         theirs = counted(command, folder, launches)
