@@ -110,7 +110,7 @@ inline judge::RunDocument play(const RunOptions& o) {
   judge::RunDocument d{.benchmark = benchmark->id(),
                        .scenario = scenario,
                        .run_class = run_class.name,
-                       .hardware = machine.threads == 1 ? "cpu-1t" : "cpu-mt",
+                       .hardware = hardware_class(machine),
                        .date = machine.date,
                        .seed = seed,
                        .hidden_samples = benchmark->size(),

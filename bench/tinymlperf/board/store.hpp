@@ -33,6 +33,7 @@ class Store final : public Uploads {
 
   Database& database() { return db_; }
   Queue& queue() { return queue_; }
+  const StoreOptions& options() const { return options_; }
 
   // Returns the token, which is nowhere else: only its digest is kept.
   std::string add_user(const std::string& name, std::optional<int64_t> quota = {}) {
@@ -66,7 +67,7 @@ class Store final : public Uploads {
     std::vector<int64_t> against;
     for (const std::string& benchmark : b.manifest.benchmarks)
       against.push_back(require_baseline(b, benchmark));
-    Accepted accepted{insert_bundle(user, b, bundle_bytes), 0, false};
+    Accepted accepted{insert_bundle(user, b, bundle_bytes, queue_.now()), 0, false};
     for (size_t i = 0; i < against.size(); ++i)
       for (const std::string& scenario : b.manifest.scenarios) {
         const int64_t job = queue_.add({.job = 0,
@@ -91,19 +92,41 @@ class Store final : public Uploads {
     bundle::check_rules(b);
     Transaction t(db_);
     const auto known = find(b.id);
-    const int64_t submission = known ? known->submission : insert_bundle(user, b, bundle_bytes);
-    for (const std::string& benchmark : b.manifest.benchmarks) {
-      const auto present = baseline(benchmark, b.manifest.division);
-      if (present && *present != submission)
-        throw Refusal("baseline", benchmark + ", " + b.manifest.division, "a table without one",
-                      "submission " + std::to_string(*present));
-      if (!present)
-        db_.run("INSERT INTO baselines VALUES(?, ?, ?, ?)", benchmark, b.manifest.division, submission,
-                queue_.now());
-    }
+    const int64_t submission = known ? known->submission : insert_bundle(user, b, bundle_bytes, queue_.now());
+    for (const std::string& benchmark : b.manifest.benchmarks)
+      set_baseline(benchmark, b.manifest.division, submission);
     if (!known) note("baseline", user, submission, b.id);
     t.commit();
     return submission;
+  }
+
+  // For an import: a bundle that was submitted elsewhere by a user of this name, who gets no token here. True: it was not
+  // here before.
+  bool adopt(const std::string& user_name, const std::string& bundle_bytes, const std::string& created) {
+    const bundle::Bundle b = bundle::read_bundle(bundle_bytes);
+    bundle::check_rules(b);
+    if (find(b.id)) return false;
+    if (created.size() != queue_.now().size() || created > queue_.now() ||
+        created.find_first_not_of("0123456789-:TZ") != std::string::npos)
+      throw Refusal("bundle", "created", "a moment such as " + queue_.now() + ", not later than that",
+                    tinymlperf::detail::show(Json(created)));
+    if (!db_.integer("SELECT id FROM users WHERE name = ?", user_name)) add_user(user_name);
+    Transaction t(db_);
+    if (find(b.id)) return false;
+    const int64_t user = db_.integer("SELECT id FROM users WHERE name = ?", user_name).value();
+    note("import", user, insert_bundle(user, b, bundle_bytes, created), b.id);
+    t.commit();
+    return true;
+  }
+  void adopt_baseline(const std::string& benchmark, const std::string& division, const std::string& digest) {
+    Transaction t(db_);
+    const auto known = find(digest);
+    const auto named = known ? manifest(known->submission) : std::nullopt;
+    if (!named || named->division != division ||
+        std::find(named->benchmarks.begin(), named->benchmarks.end(), benchmark) == named->benchmarks.end())
+      throw Refusal("baseline", benchmark + ", " + division, "a bundle for this table", digest);
+    set_baseline(benchmark, division, known->submission);
+    t.commit();
   }
 
   std::optional<int64_t> baseline(const std::string& benchmark, const std::string& division) {
@@ -175,6 +198,15 @@ class Store final : public Uploads {
                     db_.integer("SELECT min(id) FROM jobs WHERE bundle = ?", *submission).value_or(0), true};
   }
 
+  void set_baseline(const std::string& benchmark, const std::string& division, int64_t submission) {
+    const auto present = baseline(benchmark, division);
+    if (present && *present != submission)
+      throw Refusal("baseline", benchmark + ", " + division, "a table without one",
+                    "submission " + std::to_string(*present));
+    if (!present)
+      db_.run("INSERT INTO baselines VALUES(?, ?, ?, ?)", benchmark, division, submission, queue_.now());
+  }
+
   bundle::Manifest require_manifest(int64_t submission) {
     auto m = manifest(submission);
     if (!m)
@@ -212,12 +244,13 @@ class Store final : public Uploads {
     return *base;
   }
 
-  int64_t insert_bundle(int64_t user, const bundle::Bundle& b, const std::string& bytes) {
+  int64_t insert_bundle(int64_t user, const bundle::Bundle& b, const std::string& bytes,
+                        const std::string& created) {
     const int64_t id = db_.insert(
         "INSERT INTO bundles(sha256, user, name, division, hardware, manifest, content, created) "
         "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
         b.id, user, b.manifest.name, b.manifest.division, b.manifest.hardware, b.manifest_text, Blob{bytes},
-        queue_.now());
+        created);
     for (size_t i = 0; i < b.files.size(); ++i) {
       const bundle::FileRecord& file = b.manifest.files[i];
       db_.run("INSERT INTO files VALUES(?, ?, ?, ?, ?)", id, file.path, file.bytes, file.sha256,
