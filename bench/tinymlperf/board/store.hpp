@@ -64,26 +64,12 @@ class Store final : public Uploads {
     Transaction t(db_);
     if (const auto known = find(b.id)) return *known;
     require_quota(user);
-    std::vector<int64_t> against;
-    for (const std::string& benchmark : b.manifest.benchmarks)
-      against.push_back(require_baseline(b, benchmark));
-    Accepted accepted{insert_bundle(user, b, bundle_bytes, queue_.now()), 0, false};
-    for (size_t i = 0; i < against.size(); ++i)
-      for (const std::string& scenario : b.manifest.scenarios) {
-        const int64_t job = queue_.add({.job = 0,
-                                        .owner = "",
-                                        .kind = "run",
-                                        .submission = accepted.submission,
-                                        .against = against[i],
-                                        .benchmark = b.manifest.benchmarks[i],
-                                        .scenario = scenario,
-                                        .hardware = b.manifest.hardware},
-                                       user);
-        if (accepted.job == 0) accepted.job = job;
-      }
-    note("submission", user, accepted.submission, b.id);
+    for (const std::string& benchmark : b.manifest.benchmarks) require_baseline(b, benchmark);
+    const int64_t submission = insert_bundle(user, b, bundle_bytes, queue_.now());
+    queue_missing(submission, b.manifest, user);
+    note("submission", user, submission, b.id);
     t.commit();
-    return accepted;
+    return {submission, find(b.id)->job, false};
   }
 
   // What 100 means in the tables of its benchmarks and its division, for ever.
@@ -179,6 +165,16 @@ class Store final : public Uploads {
     return run;
   }
 
+  // For an import: jobs for what nobody has measured yet.
+  void queue_missing(const std::string& digest) {
+    Transaction t(db_);
+    const auto known = find(digest);
+    if (!known) return;
+    const int64_t user = db_.integer("SELECT user FROM bundles WHERE id = ?", known->submission).value();
+    queue_missing(known->submission, manifest(known->submission).value(), user);
+    t.commit();
+  }
+
   // The submission's bundle as it was sent.
   std::optional<std::string> bundle_bytes(int64_t submission) {
     return db_.text("SELECT content FROM bundles WHERE id = ?", submission);
@@ -229,19 +225,38 @@ class Store final : public Uploads {
                     "one more; try again tomorrow");
   }
 
+  // A job against the baseline for every scenario in which there is neither a job nor a run.
+  void queue_missing(int64_t submission, const bundle::Manifest& m, int64_t user) {
+    for (const std::string& benchmark : m.benchmarks) {
+      const auto against = baseline(benchmark, m.division);
+      if (!against || *against == submission) continue;
+      for (const std::string& scenario : m.scenarios) {
+        const bool present =
+            db_.integer(
+                "SELECT 1 FROM jobs WHERE bundle = ? AND against = ? AND benchmark = ? AND scenario = ?",
+                submission, *against, benchmark, scenario) ||
+            db_.integer(
+                "SELECT 1 FROM bundles b JOIN contenders c ON c.bundle = b.sha256 JOIN runs r ON r.id = "
+                "c.run "
+                "WHERE b.id = ? AND r.benchmark = ? AND r.scenario = ?",
+                submission, benchmark, scenario);
+        if (!present) queue_.add({0, "", "run", submission, *against, benchmark, scenario, m.hardware}, user);
+      }
+    }
+  }
+
   // Closed means the baseline's model: the same layers, with weights that may be quantized.
-  int64_t require_baseline(const bundle::Bundle& b, const std::string& benchmark) {
+  void require_baseline(const bundle::Bundle& b, const std::string& benchmark) {
     const std::string& division = b.manifest.division;
     const auto base = baseline(benchmark, division);
     if (!base)
       throw Refusal("bundle", "benchmark", "a table with a baseline (`tinymlperf baseline` sets one)",
                     "none for " + benchmark + ", " + division);
-    if (division != "closed") return *base;
+    if (division != "closed") return;
     const auto layers = [](const std::string& model) { return to_json(parse_entry(model)).at("layers"); };
     const auto model = db_.text("SELECT text FROM files WHERE bundle = ? AND path = ?", *base, kModelFile);
     if (layers(*b.find(kModelFile)) != layers(model.value()))
       throw Refusal(kModelFile, "layers", "those of the baseline, as the closed division asks for", "others");
-    return *base;
   }
 
   int64_t insert_bundle(int64_t user, const bundle::Bundle& b, const std::string& bytes,

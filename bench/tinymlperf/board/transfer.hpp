@@ -4,7 +4,8 @@
 //                         "baselines": [{"benchmark", "division", "bundle"}, ...], "ranks": [...]}
 //   bundles/000001.tmlp  runs/000001.json
 // An import checks everything as if it were new and forms the ranks again in a board of its own before anything is kept.
-// What is there already is left as it is, so that importing twice is importing once. Jobs and tokens do not travel.
+// What is there already is left as it is, so that importing twice is importing once. What nobody had measured yet is
+// queued here; jobs and tokens do not travel.
 #pragma once
 
 #include <string>
@@ -143,6 +144,8 @@ inline Imported unload(Store& store, const Luggage& l) {
   Imported count;
   unload_bundles(store, l, count);
   unload_runs(store, l, count);
+  for (const Json& j : l.board.at("bundles"))
+    store.queue_missing(bundle::sha256(l.content(j.at("file").get<std::string>())));
   return count;
 }
 

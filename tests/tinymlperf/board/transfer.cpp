@@ -73,6 +73,23 @@ TEST_CASE("an imported board has the same bundles, runs and ranks, and a second 
   CHECK(to.bundle_bytes(2) == from.store.bundle_bytes(2));
 }
 
+TEST_CASE("what was not measured yet is queued where it arrives, once") {
+  Full from;
+  from.submit("waiting", 5);
+  const auto claim = from.store.queue().claim("cpu-mt").value();
+  from.store.queue().finish(claim, from.result(claim));
+  const test::BoardFolder f;
+  Store to(f.path, Board::with_clock({}));
+  for (int i = 0; i < 2; ++i) {
+    import_board(to, export_board(from.store));
+    CHECK(to.database().integer("SELECT count(*) FROM jobs") == 1);
+  }
+  const auto here = to.queue().claim("cpu-mt");
+  REQUIRE(here);
+  CHECK(here->scenario == "offline");
+  CHECK(here->against == 1);
+}
+
 TEST_CASE("an import is checked as if it were new, before anything is kept") {
   Full from;
   const std::string bytes = export_board(from.store);
