@@ -122,21 +122,25 @@ inline void unload_bundles(Store& store, const Luggage& l, Imported& count) {
   }
 }
 
+inline RunDocument read_run_file(const std::string& path, const std::string& text) {
+  std::string wrong;
+  try {
+    const Json document = Json::parse(text);
+    wrong = verify_run(document);
+    if (wrong.empty()) return judge::read_run_document(document);
+  } catch (const std::exception& e) {
+    wrong = e.what();
+  }
+  throw Refusal(path, "", "a run whose numbers follow from its samples", wrong);
+}
+
 inline void unload_runs(Store& store, const Luggage& l, Imported& count) {
   for (const Json& j : l.board.at("runs")) {
     const std::string path = j.is_string() ? j.get<std::string>() : "";
-    try {
-      const Json document = Json::parse(l.content(path));
-      const std::string wrong = verify_run(document);
-      if (!wrong.empty()) throw Refusal(path, "", "numbers that follow from the samples", wrong);
-      const auto before = store.database().integer("SELECT count(*) FROM runs");
-      store.ingest(judge::read_run_document(document));
-      ++(store.database().integer("SELECT count(*) FROM runs") != before ? count.runs : count.known_runs);
-    } catch (const Json::exception& e) {
-      throw Refusal(path, "", "a run", e.what());
-    } catch (const std::invalid_argument& e) {
-      throw Refusal(path, "", "a run", e.what());
-    }
+    const RunDocument d = read_run_file(path, l.content(path));
+    const auto before = store.database().integer("SELECT count(*) FROM runs");
+    store.ingest(d);
+    ++(store.database().integer("SELECT count(*) FROM runs") != before ? count.runs : count.known_runs);
   }
 }
 

@@ -102,7 +102,12 @@ TEST_CASE("an import is checked as if it were new, before anything is kept") {
   };
   CHECK(
       holds(refused(changed(bytes, "runs/000001.json", [](Json& j) { j["contenders"][1]["value"] = 1e-9; })),
-            "numbers that follow from the samples"));
+            "numbers follow from its samples"));
+  CHECK(holds(refused(changed(bytes, "runs/000001.json",
+                              [](Json& j) {
+                                for (Json& c : j["contenders"]) c["turns"] = Json::array();
+                              })),
+              "runs/000001.json"));
   CHECK(holds(refused(changed(bytes, "runs/000001.json",
                               [](Json& j) { j["contenders"][1]["turns"][0]["latencies"][0] = -1; })),
               "positive times"));
