@@ -83,4 +83,7 @@ inline Machine describe_machine() {
   return m;
 }
 
+// In which tables its results stand.
+inline std::string hardware_class(const Machine& m) { return m.threads == 1 ? "cpu-1t" : "cpu-mt"; }
+
 }  // namespace tinymlperf

@@ -3,10 +3,14 @@
 
 #include <CLI/CLI.hpp>
 #include <tinymlperf/command.hpp>
+#include <tinymlperf/commands/verify.hpp>
 #include <tinymlperf/judge/entry_worker.hpp>
 #include <tinymlperf/profile.hpp>
 #include <tinymlperf/run.hpp>
 #include <tinymlperf/train_command.hpp>
+#ifdef TINYMLPERF_WITH_BOARD
+#include <tinymlperf/commands/command_line.hpp>
+#endif
 
 namespace {
 
@@ -82,16 +86,23 @@ int main(int argc, char** argv) {
   tinymlperf::RunOptions run;
   tinymlperf::ProfileOptions profile;
   tinymlperf::TrainCommand train;
-  std::string file, entry;
+  std::string file, entry, board;
   const CLI::App* const racing = race_command(app, race);
   const CLI::App* const running = run_command(app, run);
   const CLI::App* const training = train_command(app, train);
   const CLI::App* const profiling = profile_command(app, profile);
-  auto* const verifying =
-      app.add_subcommand("verify", "recompute the results of a race.json from its raw samples");
-  verifying->add_option("file", file, "the race.json")->required();
+  auto* const verifying = app.add_subcommand("verify", "recompute results from their raw samples");
+  auto* const results = verifying->add_option_group("what")->require_option(1);
+  results->add_option("file", file, "a race.json or run.json");
   auto* const working = app.add_subcommand("worker", "answers for an entry: what `run` starts");
   working->add_option("entry", entry, "its folder")->required();
+#ifdef TINYMLPERF_WITH_BOARD
+  results->add_option("--board", board, "a board's database file: all of it");
+  const tinymlperf::BoardCommands boards(app);
+#else
+  app.footer(
+      "Built without bundles and leaderboard, which need cpp-httplib, SQLite, libarchive and OpenSSL.");
+#endif
 
   try {
     app.parse(argc, argv);
@@ -103,7 +114,12 @@ int main(int argc, char** argv) {
     if (*training) return tinymlperf::run_train(train);
     if (*running) return tinymlperf::run_match(run);
     if (*profiling) return tinymlperf::run_profile(profile);
-    return *racing ? tinymlperf::run_race(race) : tinymlperf::run_verify(file);
+    if (*racing) return tinymlperf::run_race(race);
+#ifdef TINYMLPERF_WITH_BOARD
+    if (const auto status = boards.run()) return *status;
+    if (!board.empty()) return tinymlperf::run_verify_board(board);
+#endif
+    return tinymlperf::run_verify_file(file);
   } catch (const std::exception& e) {
     fmt::print(stderr, "tinymlperf: {}\n", e.what());
     return 3;

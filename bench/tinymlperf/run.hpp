@@ -95,7 +95,7 @@ inline judge::RunDocument play(const RunOptions& o) {
                        .scenario = scenario,
                        .division = o.division,
                        .run_class = run_class.name,
-                       .hardware = machine.threads == 1 ? "cpu-1t" : "cpu-mt",
+                       .hardware = hardware_class(machine),
                        .date = machine.date,
                        .seed = seed,
                        .hidden_samples = benchmark->size(),

@@ -57,7 +57,7 @@ inline tinymlperf::judge::RunDocument run_document(const std::pair<std::string, 
 }
 
 struct BoardFolder {
-  tinymlperf::bundle::TemporaryFolder folder;
+  tinymlperf::TemporaryFolder folder;
   std::filesystem::path path = folder.path() / "board.db";
 };
 

@@ -18,7 +18,7 @@ inline std::vector<tinymlperf::bundle::ArchiveFile> entry_files(const std::strin
                                      R"({"type": "avg_pool2d", "kernel": 7}, {"type": "flatten"}, )"
                                      R"({"type": "linear", "in": 16, "out": 10}]})");
   tinytorch::Generator random(seed);
-  const bundle::TemporaryFolder folder;
+  const TemporaryFolder folder;
   save_entry(folder.path() / "entry", spec, build_layers(spec, random)->state_dict());
   return bundle::read_folder(folder.path() / "entry");
 }

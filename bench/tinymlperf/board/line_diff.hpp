@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tinymlperf::board {
@@ -105,6 +107,20 @@ inline std::string unified_diff(const std::string& old_name, std::string_view ol
     out += detail::hunk(all, i - std::min(i, kAround), std::min(last + kAround + 1, all.size()));
     i = last;
   }
+  return out;
+}
+
+using Texts = std::map<std::string, std::string>;  // by path
+
+// Of two folders; files that are the same are not named.
+inline std::string folder_diff(const std::string& old_name, const Texts& old_texts,
+                               const std::string& new_name, const Texts& new_texts) {
+  std::map<std::string, std::pair<std::string, std::string>> both;
+  for (const auto& [path, text] : old_texts) both[path].first = text;
+  for (const auto& [path, text] : new_texts) both[path].second = text;
+  std::string out;
+  for (const auto& [path, texts] : both)
+    out += unified_diff(old_name + "/" + path, texts.first, new_name + "/" + path, texts.second);
   return out;
 }
 

@@ -21,18 +21,6 @@ inline std::string measure_text(const std::string& scenario) {
   return std::string(m.name) + " (" + m.unit + ")";
 }
 
-// Texts that two bundles both may have, as one unified diff.
-inline std::string difference(const std::map<std::string, std::string>& theirs,
-                              const std::map<std::string, std::string>& ours) {
-  std::string out;
-  std::map<std::string, std::pair<std::string, std::string>> both;
-  for (const auto& [path, text] : theirs) both[path].first = text;
-  for (const auto& [path, text] : ours) both[path].second = text;
-  for (const auto& [path, texts] : both)
-    out += unified_diff("baseline/" + path, texts.first, "submission/" + path, texts.second);
-  return out;
-}
-
 class Queries final : public Source {
  public:
   explicit Queries(Store& store) : store_(store), db_(store.database()) {}
@@ -103,7 +91,8 @@ class Queries final : public Source {
     for (const bundle::Claim& c : m.claims) s.claims.emplace_back(c.metric, fmt::format("{}", c.value));
     s.level = level(m, id);
     const auto baseline = store_.baseline(m.benchmarks.front(), m.division);
-    if (baseline && *baseline != id) s.difference = difference(texts(*baseline), texts(id));
+    if (baseline && *baseline != id)
+      s.difference = folder_diff("baseline", texts(*baseline), "submission", texts(id));
     return s;
   }
 
@@ -125,8 +114,8 @@ class Queries final : public Source {
   }
 
   // Every text of a bundle that can be shown.
-  std::map<std::string, std::string> texts(int64_t submission) {
-    std::map<std::string, std::string> out;
+  Texts texts(int64_t submission) {
+    Texts out;
     for (Rows r = db_.query("SELECT path, text FROM files WHERE bundle = ? AND text <> ''", submission);
          r.next();)
       out[r.text(0)] = r.text(1);

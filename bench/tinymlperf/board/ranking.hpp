@@ -110,8 +110,8 @@ inline std::vector<const Result*> counting(const std::vector<Result>& all, const
 
 // Why this result keeps its entry from being ranked; empty: it does not.
 inline std::string objection(const Result& r) {
-  if (!r.gate.passed) return "in " + r.scenario + ": " + r.gate.reason;
   if (class_order(r.run_class) == 0) return "a smoke run in " + r.scenario + " ranks nothing";
+  if (!r.gate.passed) return "in " + r.scenario + ": " + r.gate.reason;
   if (!r.failed_audit.empty()) return "failed the audit " + r.failed_audit + " in " + r.scenario;
   if (!r.ratio) return "too few blocks for an interval in " + r.scenario;
   return "";

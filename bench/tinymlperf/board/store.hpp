@@ -33,6 +33,7 @@ class Store final : public Uploads {
 
   Database& database() { return db_; }
   Queue& queue() { return queue_; }
+  const StoreOptions& options() const { return options_; }
 
   // Returns the token, which is nowhere else: only its digest is kept.
   std::string add_user(const std::string& name, std::optional<int64_t> quota = {}) {
@@ -63,26 +64,12 @@ class Store final : public Uploads {
     Transaction t(db_);
     if (const auto known = find(b.id)) return *known;
     require_quota(user);
-    std::vector<int64_t> against;
-    for (const std::string& benchmark : b.manifest.benchmarks)
-      against.push_back(require_baseline(b, benchmark));
-    Accepted accepted{insert_bundle(user, b, bundle_bytes), 0, false};
-    for (size_t i = 0; i < against.size(); ++i)
-      for (const std::string& scenario : b.manifest.scenarios) {
-        const int64_t job = queue_.add({.job = 0,
-                                        .owner = "",
-                                        .kind = "run",
-                                        .submission = accepted.submission,
-                                        .against = against[i],
-                                        .benchmark = b.manifest.benchmarks[i],
-                                        .scenario = scenario,
-                                        .hardware = b.manifest.hardware},
-                                       user);
-        if (accepted.job == 0) accepted.job = job;
-      }
-    note("submission", user, accepted.submission, b.id);
+    for (const std::string& benchmark : b.manifest.benchmarks) require_baseline(b, benchmark);
+    const int64_t submission = insert_bundle(user, b, bundle_bytes, queue_.now());
+    queue_missing(submission, b.manifest, user);
+    note("submission", user, submission, b.id);
     t.commit();
-    return accepted;
+    return {submission, find(b.id)->job, false};
   }
 
   // What 100 means in the tables of its benchmarks and its division, for ever.
@@ -91,19 +78,41 @@ class Store final : public Uploads {
     bundle::check_rules(b);
     Transaction t(db_);
     const auto known = find(b.id);
-    const int64_t submission = known ? known->submission : insert_bundle(user, b, bundle_bytes);
-    for (const std::string& benchmark : b.manifest.benchmarks) {
-      const auto present = baseline(benchmark, b.manifest.division);
-      if (present && *present != submission)
-        throw Refusal("baseline", benchmark + ", " + b.manifest.division, "a table without one",
-                      "submission " + std::to_string(*present));
-      if (!present)
-        db_.run("INSERT INTO baselines VALUES(?, ?, ?, ?)", benchmark, b.manifest.division, submission,
-                queue_.now());
-    }
+    const int64_t submission = known ? known->submission : insert_bundle(user, b, bundle_bytes, queue_.now());
+    for (const std::string& benchmark : b.manifest.benchmarks)
+      set_baseline(benchmark, b.manifest.division, submission);
     if (!known) note("baseline", user, submission, b.id);
     t.commit();
     return submission;
+  }
+
+  // For an import: a bundle that was submitted elsewhere by a user of this name, who gets no token here. True: it was not
+  // here before.
+  bool adopt(const std::string& user_name, const std::string& bundle_bytes, const std::string& created) {
+    const bundle::Bundle b = bundle::read_bundle(bundle_bytes);
+    bundle::check_rules(b);
+    if (find(b.id)) return false;
+    if (created.size() != queue_.now().size() || created > queue_.now() ||
+        created.find_first_not_of("0123456789-:TZ") != std::string::npos)
+      throw Refusal("bundle", "created", "a moment such as " + queue_.now() + ", not later than that",
+                    tinymlperf::detail::show(Json(created)));
+    if (!db_.integer("SELECT id FROM users WHERE name = ?", user_name)) add_user(user_name);
+    Transaction t(db_);
+    if (find(b.id)) return false;
+    const int64_t user = db_.integer("SELECT id FROM users WHERE name = ?", user_name).value();
+    note("import", user, insert_bundle(user, b, bundle_bytes, created), b.id);
+    t.commit();
+    return true;
+  }
+  void adopt_baseline(const std::string& benchmark, const std::string& division, const std::string& digest) {
+    Transaction t(db_);
+    const auto known = find(digest);
+    const auto named = known ? manifest(known->submission) : std::nullopt;
+    if (!named || named->division != division ||
+        std::find(named->benchmarks.begin(), named->benchmarks.end(), benchmark) == named->benchmarks.end())
+      throw Refusal("baseline", benchmark + ", " + division, "a bundle for this table", digest);
+    set_baseline(benchmark, division, known->submission);
+    t.commit();
   }
 
   std::optional<int64_t> baseline(const std::string& benchmark, const std::string& division) {
@@ -156,6 +165,16 @@ class Store final : public Uploads {
     return run;
   }
 
+  // For an import: jobs for what nobody has measured yet.
+  void queue_missing(const std::string& digest) {
+    Transaction t(db_);
+    const auto known = find(digest);
+    if (!known) return;
+    const int64_t user = db_.integer("SELECT user FROM bundles WHERE id = ?", known->submission).value();
+    queue_missing(known->submission, manifest(known->submission).value(), user);
+    t.commit();
+  }
+
   // The submission's bundle as it was sent.
   std::optional<std::string> bundle_bytes(int64_t submission) {
     return db_.text("SELECT content FROM bundles WHERE id = ?", submission);
@@ -173,6 +192,15 @@ class Store final : public Uploads {
     if (!submission) return std::nullopt;
     return Accepted{*submission,
                     db_.integer("SELECT min(id) FROM jobs WHERE bundle = ?", *submission).value_or(0), true};
+  }
+
+  void set_baseline(const std::string& benchmark, const std::string& division, int64_t submission) {
+    const auto present = baseline(benchmark, division);
+    if (present && *present != submission)
+      throw Refusal("baseline", benchmark + ", " + division, "a table without one",
+                    "submission " + std::to_string(*present));
+    if (!present)
+      db_.run("INSERT INTO baselines VALUES(?, ?, ?, ?)", benchmark, division, submission, queue_.now());
   }
 
   bundle::Manifest require_manifest(int64_t submission) {
@@ -197,27 +225,47 @@ class Store final : public Uploads {
                     "one more; try again tomorrow");
   }
 
+  // A job against the baseline for every scenario in which there is neither a job nor a run.
+  void queue_missing(int64_t submission, const bundle::Manifest& m, int64_t user) {
+    for (const std::string& benchmark : m.benchmarks) {
+      const auto against = baseline(benchmark, m.division);
+      if (!against || *against == submission) continue;
+      for (const std::string& scenario : m.scenarios) {
+        const bool present =
+            db_.integer(
+                "SELECT 1 FROM jobs WHERE bundle = ? AND against = ? AND benchmark = ? AND scenario = ?",
+                submission, *against, benchmark, scenario) ||
+            db_.integer(
+                "SELECT 1 FROM bundles b JOIN contenders c ON c.bundle = b.sha256 JOIN runs r ON r.id = "
+                "c.run "
+                "WHERE b.id = ? AND r.benchmark = ? AND r.scenario = ?",
+                submission, benchmark, scenario);
+        if (!present) queue_.add({0, "", "run", submission, *against, benchmark, scenario, m.hardware}, user);
+      }
+    }
+  }
+
   // Closed means the baseline's model: the same layers, with weights that may be quantized.
-  int64_t require_baseline(const bundle::Bundle& b, const std::string& benchmark) {
+  void require_baseline(const bundle::Bundle& b, const std::string& benchmark) {
     const std::string& division = b.manifest.division;
     const auto base = baseline(benchmark, division);
     if (!base)
       throw Refusal("bundle", "benchmark", "a table with a baseline (`tinymlperf baseline` sets one)",
                     "none for " + benchmark + ", " + division);
-    if (division != "closed") return *base;
+    if (division != "closed") return;
     const auto layers = [](const std::string& model) { return to_json(parse_entry(model)).at("layers"); };
     const auto model = db_.text("SELECT text FROM files WHERE bundle = ? AND path = ?", *base, kModelFile);
     if (layers(*b.find(kModelFile)) != layers(model.value()))
       throw Refusal(kModelFile, "layers", "those of the baseline, as the closed division asks for", "others");
-    return *base;
   }
 
-  int64_t insert_bundle(int64_t user, const bundle::Bundle& b, const std::string& bytes) {
+  int64_t insert_bundle(int64_t user, const bundle::Bundle& b, const std::string& bytes,
+                        const std::string& created) {
     const int64_t id = db_.insert(
         "INSERT INTO bundles(sha256, user, name, division, hardware, manifest, content, created) "
         "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
         b.id, user, b.manifest.name, b.manifest.division, b.manifest.hardware, b.manifest_text, Blob{bytes},
-        queue_.now());
+        created);
     for (size_t i = 0; i < b.files.size(); ++i) {
       const bundle::FileRecord& file = b.manifest.files[i];
       db_.run("INSERT INTO files VALUES(?, ?, ?, ?, ?)", id, file.path, file.bytes, file.sha256,

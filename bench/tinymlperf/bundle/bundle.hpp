@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <tinymlperf/bundle/manifest.hpp>
+#include <tinymlperf/temporary_folder.hpp>
 #include <tinytorch/io/file.hpp>
 #include <utility>
 #include <vector>
@@ -31,32 +32,6 @@ struct Bundle {
       if (file.path == path) return &file.content;
     return nullptr;
   }
-};
-
-// Goes with its owner. Only this user can look into it.
-class TemporaryFolder {
- public:
-  TemporaryFolder(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
-    std::string name = (parent / "tinymlperf-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw std::invalid_argument("cannot make a folder in " + parent.string());
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-  // It stays, under another name, which must not be taken.
-  void become(const std::filesystem::path& target) {
-    std::filesystem::permissions(path_, std::filesystem::perms(0755));
-    std::filesystem::rename(path_, target);
-    path_.clear();
-  }
-
- private:
-  std::filesystem::path path_;
 };
 
 // Throws Refusal.

@@ -62,7 +62,7 @@ inline void check_data(const Bundle& bundle) {
   const TemporaryFolder folder;
   unpack(bundle, folder.path() / "entry");
   try {
-    const Entry entry = load_entry(folder.path() / "entry");
+    const Entry entry = load_entry(folder.path() / "entry", task_of(bundle.manifest.benchmarks.front()));
     if (entry.network.spec().name != bundle.manifest.name)
       throw Refusal(kModelFile, "name", "the manifest's name " + bundle.manifest.name,
                     entry.network.spec().name);

@@ -4,6 +4,7 @@
 //   A2 same sample   asking the same again is no faster: nothing is remembered between queries
 //   A3 other seed    samples that nobody saw before are no slower: nothing was prepared for these ones
 //   A6 floor         no time below what the arithmetic and the bytes take at this machine's measured ceilings
+//   A8 claims        what an author promised is not more than what was measured
 //   A7 clock         the machine was not much slower in some turns than in others
 // A2 and A3 compare turns in mirrored blocks; a contender fails only when the whole 95 % interval is beyond the
 // bound, so noise does not accuse anybody. The bounds are MLPerf's (inference_policies, compliance TEST04 and TEST05).
@@ -79,6 +80,31 @@ inline AuditResult clock_audit(std::span<const double> reference_seconds) {
   return {"A7", "clock", 2 * slow <= static_cast<std::ptrdiff_t>(reference_seconds.size()),
           fmt::format("{} of {} turns ran at less than 75 % of the fastest clock", slow,
                       reference_seconds.size())};
+}
+
+// A claim names the quality ("accuracy") or a scenario, whose measure it then promises; of other things nothing is known
+// here. A promise may be a tenth better than what was measured, since machines differ.
+inline AuditResult claims_audit(const RunDocument& d, const ContenderRecord& c,
+                                const std::vector<std::pair<std::string, double>>& claims) {
+  AuditResult out{"A8", "claims", true, "nothing was promised of this"};
+  const std::optional<double> value = value_of(d.scenario, c);
+  for (const auto& [metric, promised] : claims) {
+    double measured = 0;
+    bool kept = true;
+    if (metric == d.quality_metric && c.quality) {
+      measured = c.quality->estimate, kept = promised <= c.quality->high;
+    } else if (metric == name_of(d.scenario) && value) {
+      measured = *value;
+      kept =
+          measure_of(d.scenario).higher_is_better ? promised <= 1.1 * measured : promised >= measured / 1.1;
+    } else {
+      continue;
+    }
+    out.detail = fmt::format("{}: {:g} was promised, {:.4g} was measured", metric, promised, measured);
+    out.passed = kept;
+    if (!kept) return out;
+  }
+  return out;
 }
 
 }  // namespace tinymlperf::judge

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <tinymlperf/channel/session.hpp>
 #include <tinymlperf/load.hpp>
+#include <tinymlperf/temporary_folder.hpp>
+#include <tinytorch/core/parallel.hpp>
 #include <vector>
 
 namespace tinymlperf::judge {
@@ -21,28 +23,6 @@ namespace tinymlperf::judge {
 namespace fs = std::filesystem;
 
 inline constexpr const char* kPluginFile = "plugin.cpp";
-
-// A new folder that every user may enter; gone with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "tinymlperf-XXXXXX").string();
-    if (!mkdtemp(name.data()))
-      throw std::invalid_argument("cannot make a folder in " + fs::temp_directory_path().string());
-    path_ = name;
-    fs::permissions(path_, fs::perms(0755));
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  fs::path operator/(const fs::path& inside) const { return path_ / inside; }
-
- private:
-  fs::path path_;
-};
 
 class Stage {
  public:
@@ -69,6 +49,8 @@ class Stage {
     sandbox::Policy policy = policy_for(3600);
     policy.read_only.push_back(command_.front());
     policy.read_only.push_back(base_ / "entry");
+    // As many threads as the judge has, since the hardware class is named after them.
+    policy.environment.push_back("OMP_NUM_THREADS=" + std::to_string(tinytorch::thread_count()));
     return std::make_unique<channel::Session>(command_, policy, offers_);
   }
 

@@ -14,7 +14,7 @@ using namespace tinymlperf::board;
 namespace {
 
 struct Fixture {
-  bundle::TemporaryFolder folder;
+  TemporaryFolder folder;
   Database db{folder.path() / "test.db"};
   Fixture() { db.script("CREATE TABLE things(id INTEGER PRIMARY KEY, name TEXT, value REAL, bytes BLOB)"); }
 };
@@ -87,7 +87,7 @@ TEST_CASE("threads share a connection: none sees half of another's transaction")
 }
 
 TEST_CASE("the tables are made once, and another file is not taken for a leaderboard") {
-  const bundle::TemporaryFolder folder;
+  const TemporaryFolder folder;
   Database db(folder.path() / "board.db");
   prepare(db);
   prepare(db);

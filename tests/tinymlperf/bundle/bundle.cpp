@@ -109,7 +109,7 @@ TEST_CASE("tier T0: a model, its weights, and texts") {
   CHECK(holds(rules_refusal(m, files), "expected T0"));
   m.tier = "T0", m.benchmarks = {"nothing"};
   CHECK(holds(rules_refusal(m, files), "benchmark"));
-  m.benchmarks = {"dig"}, m.scenarios = {"server"};
+  m.benchmarks = {"dig"}, m.scenarios = {"train"};
   CHECK(holds(rules_refusal(m, files), "scenario"));
   m = test::manifest("other");
   CHECK(holds(rules_refusal(m, files), "the manifest's name other"));

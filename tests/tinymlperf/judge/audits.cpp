@@ -77,3 +77,18 @@ TEST_CASE("a clock that was slow in most turns is said") {
   CHECK(agreement_audit(5).passed);
   CHECK_FALSE(agreement_audit(0).passed);
 }
+
+TEST_CASE("a promise is held against what was measured") {
+  RunDocument d;
+  d.quality_metric = "accuracy";
+  ContenderRecord c;
+  c.quality = Interval{0.95, 0.94, 0.96};
+  c.turns = turns(1e-3, 1);
+  const auto audit = [&](const char* metric, double value) { return claims_audit(d, c, {{metric, value}}); };
+  CHECK(audit("accuracy", 0.955).passed);
+  CHECK_FALSE(audit("accuracy", 0.97).passed);
+  CHECK(audit("single_stream", 1.2e-3).passed);
+  CHECK_FALSE(audit("single_stream", 5e-4).passed);
+  CHECK(audit("offline", 1e9).passed);  // not measured in this run
+  CHECK(audit("single_stream", 5e-4).detail.find("was promised") != std::string::npos);
+}

@@ -1,0 +1,108 @@
+// A worker: takes a job, unpacks both bundles into a fresh folder, plays the match, keeps the result. It may be killed at
+// any moment; then its lease ends and another worker plays the match again.
+#pragma once
+
+#include <condition_variable>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <tinymlperf/board/store.hpp>
+#include <tinymlperf/run.hpp>
+
+namespace tinymlperf::board {
+
+// Plays a match between entries in folders, the first being the baseline.
+using Player = std::function<RunDocument(const RunOptions&)>;
+
+namespace detail {
+
+// Renews a claim's lease as long as it lives.
+class Heartbeat {
+ public:
+  Heartbeat(Queue& queue, const Claim& claim, std::string message, double lease)
+      : thread_([&queue, claim, message = std::move(message), lease](const std::stop_token& stop) {
+          std::mutex mutex;
+          std::condition_variable_any wake;
+          std::unique_lock lock(mutex);
+          while (!wake.wait_for(lock, stop, std::chrono::duration<double>(lease / 4), [] { return false; }) &&
+                 !stop.stop_requested()) {
+            try {
+              queue.report(claim, 0, message);
+            } catch (const std::exception&) {
+              return;  // finish() will say so
+            }
+          }
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+inline RunDocument measure(Store& store, const Claim& claim, const std::string& run_class,
+                           const Player& play) {
+  const TemporaryFolder folder;
+  RunOptions o;
+  o.benchmark = claim.benchmark, o.scenario = claim.scenario, o.run_class = run_class;
+  std::vector<bundle::Bundle> bundles;
+  for (const int64_t submission : {claim.against, claim.submission}) {
+    bundles.push_back(bundle::read_bundle(store.bundle_bytes(submission).value()));
+    o.entries.push_back(folder.path() / std::to_string(submission));
+    bundle::unpack(bundles.back(), o.entries.back());
+  }
+  o.division = bundles.back().manifest.division == "closed" ? "closed" : "open";
+  RunDocument d = play(o);
+  for (size_t i = 0; i < bundles.size(); ++i) {
+    ContenderRecord& c = d.contenders.at(i);
+    std::vector<std::pair<std::string, double>> claims;
+    for (const bundle::Claim& claimed : bundles[i].manifest.claims)
+      claims.emplace_back(claimed.metric, claimed.value);
+    if (c.out.empty() && !c.audits.empty()) c.audits.push_back(judge::claims_audit(d, c, claims));
+    c.name = bundles[i].manifest.name, c.bundle = bundles[i].id, c.tier = bundles[i].manifest.tier;
+  }
+  return d;
+}
+
+}  // namespace detail
+
+struct WorkOptions {
+  std::string hardware = hardware_class(describe_machine());
+  std::string run_class = "ranked";
+  double lease = QueueRules{}.lease;  // of the store's queue
+  Player play = tinymlperf::detail::play;
+};
+
+struct Worked {
+  int64_t job = 0, run = 0;
+  std::string failure;  // why there is no run
+};
+
+// One job, if there is one for this hardware. A match that cannot be played fails its job; what goes wrong with the
+// database is thrown.
+inline std::optional<Worked> work_once(Store& store, const WorkOptions& o) {
+  const auto claim = store.queue().claim(o.hardware);
+  if (!claim) return std::nullopt;
+  Worked done{claim->job, 0, ""};
+  try {
+    try {
+      const std::string against = "against " + store.manifest(claim->against).value().name;
+      store.queue().report(*claim, 0, against);
+      const detail::Heartbeat heartbeat(store.queue(), *claim, against, o.lease);
+      const RunDocument d = detail::measure(store, *claim, o.run_class, o.play);
+      done.run = store.queue().finish(*claim, d);
+    } catch (const LeaseLost&) {
+      throw;
+    } catch (const DatabaseError&) {
+      throw;
+    } catch (const std::exception& e) {
+      done.failure = e.what();
+      store.queue().fail(*claim, done.failure);
+    }
+  } catch (const LeaseLost& e) {
+    done.failure = e.what();
+  }
+  return done;
+}
+
+}  // namespace tinymlperf::board

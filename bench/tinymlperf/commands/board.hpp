@@ -1,0 +1,54 @@
+// `tinymlperf verify --board`, `export` and `import`: a whole board, believed, carried away and taken in.
+#pragma once
+
+#include <tinymlperf/board/transfer.hpp>
+#include <tinymlperf/board/verify.hpp>
+#include <tinymlperf/commands/show.hpp>
+
+namespace tinymlperf {
+
+struct TransferOptions {
+  std::filesystem::path board, file;
+};
+
+// 0: everything is what was submitted and measured, and the ranks are printed as they follow from it. 1: it is not.
+inline int run_verify_board(const std::filesystem::path& path, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    detail::require_board(path);
+    board::Store store(path);
+    const auto complaints = board::verify_board(store);
+    for (const std::string& c : complaints) fmt::print(out, "{}\n", c);
+    if (!complaints.empty()) return kFailed;
+    board::Queries queries(store);
+    for (const board::TableKey& key : queries.table_keys())
+      fmt::print(out, "{}\n", detail::text_of(queries.table(key).value()));
+    fmt::print(out, "{}: every bundle and run is as it came, every rank follows from the raw samples\n",
+               path.string());
+    return kPass;
+  });
+}
+
+inline int run_export(const TransferOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    detail::require_board(o.board);
+    board::Store store(o.board);
+    const std::string bytes = board::export_board(store);
+    tinytorch::write_file(o.file.string(), std::string_view(bytes));
+    fmt::print(out, "wrote {} ({})\n", o.file.string(), tinytorch::document::show_bytes(bytes.size()));
+    return kPass;
+  });
+}
+
+// Makes the board when there is none.
+inline int run_import(const TransferOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    const std::string bytes = detail::read_limited(o.file, board::kBoardLimits.bytes);
+    board::Store store(o.board);
+    const board::Imported i = board::import_board(store, bytes);
+    fmt::print(out, "{} bundles and {} runs are new, {} and {} were there already\n", i.bundles, i.runs,
+               i.known_bundles, i.known_runs);
+    return kPass;
+  });
+}
+
+}  // namespace tinymlperf

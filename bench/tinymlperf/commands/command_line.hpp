@@ -1,0 +1,121 @@
+// The words of the commands on bundles and boards. Each is declared here and done in its own header.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <tinymlperf/commands/board.hpp>
+#include <tinymlperf/commands/pack.hpp>
+#include <tinymlperf/commands/submit.hpp>
+#include <tinymlperf/commands/work.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinymlperf {
+
+class BoardCommands {
+ public:
+  explicit BoardCommands(CLI::App& app) {
+    bundles(app);
+    uploads(app);
+    boards(app);
+  }
+  // The exit status of the command that was called; nothing: it was none of these.
+  std::optional<int> run() const {
+    for (const auto& [command, action] : commands_)
+      if (*command) return action();
+    return std::nullopt;
+  }
+
+ private:
+  // A command with its options, which live as long as this does.
+  template <class Options>
+  std::pair<CLI::App*, Options*> add(CLI::App& app, const char* name, const char* what,
+                                     int (*action)(const Options&)) {
+    auto options = std::make_shared<Options>();
+    CLI::App* command = app.add_subcommand(name, what);
+    commands_.emplace_back(command, [options, action] { return action(*options); });
+    return {command, options.get()};
+  }
+  static void board_option(CLI::App* command, std::filesystem::path& board) {
+    command->add_option("--board", board, "the board's database file")->required();
+  }
+  static void token_option(CLI::App* command, std::string& token) {
+    command->add_option("--token", token, "as `user add` gave it out")
+        ->envname("TINYMLPERF_TOKEN")
+        ->required();
+  }
+
+  void bundles(CLI::App& app) {
+    auto [check, c] = add<CheckOptions>(app, "check", "what a board would say to a bundle or folder",
+                                        [](const CheckOptions& o) { return run_check(o); });
+    check->add_option("path", c->path, "a .tmlp file, or an entry's folder")->required();
+    auto [pack, p] = add<PackOptions>(app, "pack", "make a bundle (.tmlp) of an entry's folder",
+                                      [](const PackOptions& o) { return run_pack(o); });
+    pack->add_option("folder", p->folder, "with model.json and weights.safetensors")->required();
+    pack->add_option("--out", p->out, "the bundle (default: NAME.tmlp)");
+    pack->add_option("--author", p->author, "default: the model's");
+    pack->add_option("--team", p->team, "");
+    pack->add_option("--division", p->division, "closed, open or kernel (default: open)");
+    pack->add_option("--hardware", p->hardware, "cpu-1t, cpu-mt or gpu(NAME) (default: cpu-mt)");
+    pack->add_option("--benchmark", p->benchmarks,
+                     judge::benchmark_ids() + ", joined by commas (default: dig)")
+        ->delimiter(',')
+        ->allow_extra_args(false);
+    pack->add_option("--scenario", p->scenarios, "joined by commas (default: single_stream,offline)")
+        ->delimiter(',')
+        ->allow_extra_args(false);
+    pack->add_option("--notes", p->notes, "on the technique");
+    pack->add_option("--licence", p->licence, "for example CC0-1.0");
+    auto [diff, d] = add<DiffOptions>(app, "diff", "what two entries differ in, as a unified diff",
+                                      [](const DiffOptions& o) { return run_diff(o); });
+    diff->add_option("a", d->a, "a folder, a bundle, or with --board a submission's number")->required();
+    diff->add_option("b", d->b, "likewise")->required();
+    diff->add_option("--board", d->board, "the board's database file");
+  }
+
+  void uploads(CLI::App& app) {
+    CLI::App* user = app.add_subcommand("user", "who may submit")->require_subcommand(1);
+    auto [add_user, u] = add<UserOptions>(*user, "add", "let somebody submit; prints the token",
+                                          [](const UserOptions& o) { return run_user_add(o); });
+    add_user->add_option("name", u->name, "")->required();
+    add_user->add_option("--quota", u->quota, "submissions a day")->check(CLI::NonNegativeNumber);
+    board_option(add_user, u->board);
+    auto [submit, s] = add<SubmitOptions>(app, "submit", "give a bundle to a board",
+                                          [](const SubmitOptions& o) { return run_submit(o); });
+    submit->add_option("bundle", s->bundle, "as `pack` made it")->required();
+    submit->add_flag("--baseline", s->baseline, "it becomes the baseline of its tables, for ever");
+    board_option(submit, s->board);
+    token_option(submit, s->token);
+    auto [match, m] = add<HeadToHeadOptions>(app, "head-to-head", "ask for a match of two submissions",
+                                             [](const HeadToHeadOptions& o) { return run_head_to_head(o); });
+    match->add_option("submission", m->submission, "the challenger")->required();
+    match->add_option("against", m->against, "the holder")->required();
+    board_option(match, m->board);
+    token_option(match, m->token);
+    auto [work, w] = add<WorkCommandOptions>(app, "work", "play the matches that a board waits for",
+                                             [](const WorkCommandOptions& o) { return run_work(o); });
+    work->add_option("--class", w->run_class, "smoke, ranked or official")->capture_default_str();
+    board_option(work, w->board);
+  }
+
+  void boards(CLI::App& app) {
+    auto [show, s] = add<ShowOptions>(app, "show", "a board's tables and queue, or a submission",
+                                      [](const ShowOptions& o) { return run_show(o); });
+    show->add_option("id", s->submission, "a submission's number")->check(CLI::PositiveNumber);
+    board_option(show, s->board);
+    auto [out, e] = add<TransferOptions>(app, "export", "all bundles and runs of a board as one file",
+                                         [](const TransferOptions& o) { return run_export(o); });
+    out->add_option("--out", e->file, "the file to write")->required();
+    board_option(out, e->board);
+    auto [in, i] =
+        add<TransferOptions>(app, "import", "take in what another board exported, and check all of it",
+                             [](const TransferOptions& o) { return run_import(o); });
+    in->add_option("file", i->file, "as `export` wrote it")->required();
+    board_option(in, i->board);
+  }
+
+  std::vector<std::pair<CLI::App*, std::function<int()>>> commands_;
+};
+
+}  // namespace tinymlperf

@@ -1,0 +1,69 @@
+// What the commands on bundles and boards share: how a failure is said, and what a name on the command line may mean.
+// A command is a struct of options and a function that returns the exit status: 0 as asked, 1 refused, 2 it could not be
+// tried.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <tinymlperf/board/store.hpp>
+#include <tinymlperf/bundle/rules.hpp>
+#include <tinymlperf/command.hpp>
+#include <utility>
+#include <vector>
+
+namespace tinymlperf {
+
+namespace detail {
+
+template <class F>
+int guarded(std::FILE* out, F&& f) {
+  try {
+    return f();
+  } catch (const Refusal& r) {
+    fmt::print(out, "refused: {}\n", r.what());
+    return kFailed;
+  } catch (const std::exception& e) {
+    return complain(e.what());
+  }
+}
+
+// A board that is there already: a wrong path must not make an empty one.
+inline void require_board(const std::filesystem::path& board) {
+  if (board.string().find("://") != std::string::npos)
+    throw std::invalid_argument("--board " + board.string() +
+                                ": expected a file; upload to an address with a browser");
+  if (!std::filesystem::exists(board))
+    throw std::invalid_argument("--board " + board.string() +
+                                ": there is no such file; `tinymlperf user add NAME --board FILE` makes one");
+}
+
+inline std::string read_bundle_file(const std::filesystem::path& path) {
+  return read_limited(path, bundle::ArchiveLimits{}.bytes);
+}
+
+// The manifest beside an entry, or one with the names that its model.json has.
+inline bundle::Manifest manifest_of_folder(const std::filesystem::path& folder) {
+  const auto file = folder / bundle::kManifestFile;
+  if (std::filesystem::exists(file)) return bundle::parse_manifest(read_limited(file, limits::kJsonBytes));
+  const EntrySpec spec = parse_entry(read_limited(folder / kModelFile, limits::kJsonBytes));
+  bundle::Manifest m;
+  m.name = spec.name, m.author = spec.author, m.notes = spec.description;
+  return m;
+}
+
+// A submission's number on the command line.
+inline std::optional<int64_t> number_of(const std::string& text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
+  return value;
+}
+
+}  // namespace detail
+
+}  // namespace tinymlperf

@@ -1,0 +1,65 @@
+// `tinymlperf pack FOLDER` makes a bundle of an entry, `tinymlperf check` says what a leaderboard would say to it.
+#pragma once
+
+#include <algorithm>
+#include <tinymlperf/commands/common.hpp>
+#include <tinytorch/benchmarking/document.hpp>
+
+namespace tinymlperf {
+
+struct PackOptions {
+  std::filesystem::path folder, out;  // out empty: NAME.tmlp
+  // Empty: as in the folder's manifest.json, or its model.json.
+  std::string author, team, division, hardware, notes, licence;
+  std::vector<std::string> benchmarks, scenarios;
+};
+
+struct CheckOptions {
+  std::filesystem::path path;  // a bundle, or a folder to become one
+};
+
+namespace detail {
+
+inline bundle::Manifest manifest_for(const PackOptions& o) {
+  bundle::Manifest m = manifest_of_folder(o.folder);
+  const std::pair<const std::string*, std::string*> texts[] = {
+      {&o.author, &m.author},     {&o.team, &m.team},   {&o.division, &m.division},
+      {&o.hardware, &m.hardware}, {&o.notes, &m.notes}, {&o.licence, &m.licence}};
+  for (const auto& [given, field] : texts)
+    if (!given->empty()) *field = *given;
+  if (!o.benchmarks.empty()) m.benchmarks = o.benchmarks;
+  if (!o.scenarios.empty()) m.scenarios = o.scenarios;
+  return m;
+}
+
+}  // namespace detail
+
+inline int run_pack(const PackOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    const bundle::Manifest m = detail::manifest_for(o);
+    const std::string bytes = bundle::pack(m, bundle::read_folder(o.folder));
+    bundle::check_rules(bundle::read_bundle(bytes));
+    const std::filesystem::path target = o.out.empty() ? std::filesystem::path(m.name + ".tmlp") : o.out;
+    tinytorch::write_file(target.string(), std::string_view(bytes));
+    fmt::print(out, "{}: {} by {}, {}, {}\nid {}\n", target.string(), m.name, m.author, m.division,
+               tinytorch::document::show_bytes(bytes.size()), bundle::sha256(bytes));
+    return kPass;
+  });
+}
+
+inline int run_check(const CheckOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    const bool folder = std::filesystem::is_directory(o.path);
+    const std::string bytes =
+        folder ? bundle::pack(detail::manifest_of_folder(o.path), bundle::read_folder(o.path))
+               : detail::read_bundle_file(o.path);
+    const bundle::Bundle b = bundle::read_bundle(bytes);
+    bundle::check_rules(b);
+    fmt::print(out, "{}: {} by {} can be submitted (tier {}, {}, {})\nid {}\n", o.path.string(),
+               b.manifest.name, b.manifest.author, b.manifest.tier, b.manifest.division, b.manifest.hardware,
+               b.id);
+    return kPass;
+  });
+}
+
+}  // namespace tinymlperf

@@ -1,0 +1,26 @@
+// Recomputes what a run.json says from its samples.
+#pragma once
+
+#include <string>
+#include <tinymlperf/judge/run_document.hpp>
+
+namespace tinymlperf {
+
+// The first number that does not follow from the samples; empty: all do. Throws std::invalid_argument when it is not a run.
+inline std::string verify_run(const Json& document) {
+  const Json again = judge::to_json(judge::read_run_document(document));
+  const Json& contenders = document.at("contenders");
+  for (size_t i = 0; i < contenders.size(); ++i)
+    for (const auto& [key, value] : again.at("contenders")[i].items())
+      if (!contenders[i].contains(key) || !detail::agree(contenders[i].at(key), value))
+        return contenders[i].at("name").dump() + ": " + key + " is " +
+               (contenders[i].contains(key) ? detail::show(contenders[i].at(key)) : "missing") +
+               ", the samples say " + detail::show(value);
+  return detail::agree(document, again) ? "" : "keys or values that a run does not have";
+}
+
+inline bool is_run(const Json& document) {
+  return document.is_object() && document.contains("schema") && document.at("schema") == "tinymlperf-run-1";
+}
+
+}  // namespace tinymlperf

@@ -1,0 +1,50 @@
+// A stranger's bundle: any bytes give a bundle in which manifest, sizes and digests agree, or a Refusal. Nothing else.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <tinymlperf/bundle/bundle.hpp>
+
+namespace {
+
+// A header whose sum is wrong is refused before anything in it is read: so the sums are made right.
+std::string with_sums(std::string bytes) {
+  for (size_t block = 0; block + 512 <= bytes.size(); block += 512) {
+    if (bytes.compare(block + 257, 5, "ustar") != 0) continue;
+    bytes.replace(block + 148, 8, "        ");
+    unsigned sum = 0;
+    for (size_t i = 0; i < 512; ++i) sum += static_cast<unsigned char>(bytes[block + i]);
+    for (size_t digit = 0; digit < 6; ++digit, sum /= 8)
+      bytes[block + 153 - digit] = static_cast<char>('0' + sum % 8);
+    bytes[block + 154] = '\0';
+  }
+  return bytes;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace tinymlperf;
+  using namespace tinymlperf::bundle;
+  const std::string raw(reinterpret_cast<const char*>(data), size), input = with_sums(raw);
+  try {
+    const std::vector<ArchiveFile> files = read_archive(input);
+    for (const ArchiveFile& file : files)
+      if (!is_plain_path(file.path) || file.content.size() > size) std::abort();
+    // What was understood can be written and is understood the same way again.
+    const std::string again = write_archive(files);
+    if (write_archive(read_archive(again)) != again) std::abort();
+    const Bundle b = read_bundle(input);
+    if (b.id != sha256(input) || b.files.size() != b.manifest.files.size()) std::abort();
+    for (size_t i = 0; i < b.files.size(); ++i)
+      if (sha256(b.files[i].content) != b.manifest.files[i].sha256) std::abort();
+  } catch (const Refusal&) {
+  }
+  try {
+    const Manifest m = parse_manifest(raw);
+    if (!is_plain_name(m.name) || m.author.empty()) std::abort();
+    const std::string text = to_json(m).dump();
+    if (to_json(parse_manifest(text)).dump() != text) std::abort();
+  } catch (const Refusal&) {
+  }
+  return 0;
+}

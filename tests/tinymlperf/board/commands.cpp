@@ -1,0 +1,233 @@
+// The commands from an entry's folder to a ranked table, as functions; what they print and how they end.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <support/board.hpp>
+#include <tinymlperf/commands/command_line.hpp>
+#include <tinymlperf/commands/verify.hpp>
+#include <tinytorch/tinytorch.hpp>
+
+namespace fs = std::filesystem;
+using namespace tinymlperf;
+
+namespace {
+
+struct Printed {
+  int status = 0;
+  std::string text;
+  bool holds(const std::string& piece) const { return text.find(piece) != std::string::npos; }
+};
+
+Printed print(const std::function<int(std::FILE*)>& f) {
+  char* text = nullptr;
+  size_t size = 0;
+  std::FILE* out = open_memstream(&text, &size);
+  Printed p;
+  p.status = f(out);
+  std::fclose(out);
+  p.text.assign(text, size);
+  std::free(text);
+  return p;
+}
+
+struct Scene {
+  TemporaryFolder folder;
+  fs::path board = folder.path() / "board.db";
+
+  fs::path entry(const std::string& name, uint64_t seed = 1) {
+    const fs::path path = folder.path() / "entries" / name;
+    fs::create_directories(path);
+    for (const auto& file : test::entry_files(name, seed)) std::ofstream(path / file.path) << file.content;
+    return path;
+  }
+  fs::path packed(const std::string& name, uint64_t seed = 1) {
+    PackOptions o;
+    o.folder = entry(name, seed), o.out = folder.path() / (name + ".tmlp"), o.author = "Ada",
+    o.licence = "CC0-1.0";
+    CHECK(print([&](auto* out) { return run_pack(o, out); }).status == kPass);
+    return o.out;
+  }
+  std::string token(const std::string& name) {
+    const Printed p = print([&](auto* out) { return run_user_add({board, name, {}}, out); });
+    CHECK(p.status == kPass);
+    return p.text.substr(p.text.size() - 65, 64);
+  }
+  Printed submit(const std::string& token, const fs::path& bundle, bool baseline = false) {
+    return print([&](auto* out) { return run_submit({board, bundle, token, baseline}, out); });
+  }
+  Printed show(int64_t id = 0) {
+    return print([&](auto* out) { return run_show({board, id}, out); });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("check says what submit would say") {
+  Scene s;
+  const auto check = [](const fs::path& path) {
+    return print([&](auto* out) { return run_check({path}, out); });
+  };
+  const fs::path bundle = s.packed("mlp");
+  CHECK(check(bundle).status == kPass);
+  CHECK(check(bundle).holds("id " + bundle::sha256(detail::read_bundle_file(bundle))));
+  const fs::path folder = s.entry("lenet");
+  CHECK(check(folder).status == kFailed);  // its model.json names no author
+  auto m = test::manifest("lenet");
+  m.files = {{"model.json", 0, bundle::sha256("")}};
+  std::ofstream(folder / "manifest.json") << bundle::to_json(m).dump();
+  CHECK(check(folder).status == kPass);
+  fs::resize_file(folder / "weights.safetensors", 30);
+  CHECK(check(folder).status == kFailed);
+  CHECK(check(folder).holds("refused: weights.safetensors"));
+  CHECK(check(s.folder.path() / "none").status == kFailed);
+}
+
+TEST_CASE("pack makes the same bundle of the same folder, and none of an unfit one") {
+  Scene s;
+  PackOptions o;
+  o.folder = s.entry("mlp"), o.out = s.folder.path() / "a.tmlp", o.author = "Ada";
+  CHECK(print([&](auto* out) { return run_pack(o, out); }).status == kPass);
+  const std::string first = detail::read_bundle_file(o.out);
+  o.out = s.folder.path() / "b.tmlp";
+  CHECK(print([&](auto* out) { return run_pack(o, out); }).status == kPass);
+  CHECK(detail::read_bundle_file(o.out) == first);
+  o.out = s.folder.path() / "c.tmlp", o.division = "shut";
+  CHECK(print([&](auto* out) { return run_pack(o, out); }).holds("refused: manifest.json: division"));
+  CHECK_FALSE(fs::exists(o.out));
+}
+
+TEST_CASE("from a folder to a rank: user, baseline, submission, match, table") {
+  Scene s;
+  const std::string token = s.token("Ada");
+  const fs::path base = s.packed("base"), mlp = s.packed("mlp", 2);
+  CHECK(s.submit(token, mlp).holds("a baseline"));
+  CHECK(s.submit(token, base, true).holds("submission 1 is the baseline"));
+  CHECK(s.submit("wrong", mlp).status == kFailed);
+  CHECK(s.submit(token, mlp).holds("submission 2, job 1"));
+  CHECK(s.submit(token, mlp).holds("which was there already"));
+  CHECK(s.show().holds("queued"));
+  {
+    board::Store store(s.board);
+    while (const auto c = store.queue().claim("cpu-mt"))
+      store.queue().finish(*c, test::run_document({"base", bundle::sha256(store.bundle_bytes(1).value())},
+                                                  {"mlp", bundle::sha256(store.bundle_bytes(2).value())},
+                                                  {.scenario = c->scenario, .speedup = 2}));
+  }
+  const Printed table = s.show();
+  CHECK(table.holds("dig, open, cpu-mt"));
+  CHECK(table.text.find("mlp") < table.text.find("base"));
+  const Printed mine = s.show(2);
+  CHECK(mine.holds("mlp by Ada"));
+  CHECK(mine.holds("weights.safetensors"));
+  CHECK(mine.holds("against base"));
+  CHECK(s.show(9).status == kSetUpProblem);
+  CHECK(print([&](auto* out) { return run_head_to_head({s.board, token, 2, 1}, out); }).text == "job 3\n");
+  CHECK(print([&](auto* out) { return run_head_to_head({s.board, token, 2, 2}, out); }).status == kFailed);
+
+  const Printed verified = print([&](auto* out) { return run_verify_board(s.board, out); });
+  CHECK(verified.status == kPass);
+  CHECK(verified.holds("every rank follows from the raw samples"));
+  const fs::path file = s.folder.path() / "all.tar", other = s.folder.path() / "other.db";
+  CHECK(print([&](auto* out) { return run_export({s.board, file}, out); }).status == kPass);
+  CHECK(print([&](auto* out) {
+          return run_import({other, file}, out);
+        }).holds("2 bundles and 2 runs are new"));
+  CHECK(print([&](auto* out) { return run_import({other, file}, out); }).holds("2 and 2 were there already"));
+  CHECK(print([&](auto* out) { return run_verify_board(other, out); }).status == kPass);
+}
+
+TEST_CASE("diff of folders, bundles and submissions") {
+  Scene s;
+  const fs::path a = s.packed("a"), b = s.packed("b");
+  const auto diff = [&](const std::string& x, const std::string& y, const fs::path& board = {}) {
+    return print([&](auto* out) { return run_diff({board, x, y}, out); });
+  };
+  CHECK(diff(a, a).status == kPass);
+  CHECK(diff(a, s.folder.path() / "entries" / "a").status == kPass);
+  const Printed p = diff(a, b);
+  CHECK(p.status == kFailed);
+  CHECK(p.holds("--- a/model.json\n+++ b/model.json\n"));
+  CHECK(p.holds("- \"name\": \"a\""));
+  CHECK(diff(a, "none").status == kSetUpProblem);
+  const std::string token = s.token("Ada");
+  s.submit(token, a, true), s.submit(token, b);
+  CHECK(diff("1", "2", s.board).text == p.text);
+  CHECK(diff("1", "7", s.board).status == kSetUpProblem);
+}
+
+TEST_CASE("what there is not is said") {
+  Scene s;
+  CHECK(s.show().status == kSetUpProblem);
+  CHECK_FALSE(fs::exists(s.board));
+  CHECK(s.submit("t", "none.tmlp").status == kSetUpProblem);
+  CHECK(print([&](auto* out) {
+          return run_submit({"http://host/", "x", "t", false}, out);
+        }).status == kSetUpProblem);
+  CHECK(print([&](auto* out) { return run_work({s.board, "ranked"}, out); }).status == kSetUpProblem);
+  s.token("Ada");
+  CHECK(print([&](auto* out) { return run_work({s.board, "huge"}, out); }).status == kSetUpProblem);
+  std::ofstream(s.folder.path() / "text.db")
+      << "this is no database, but it is long enough to be looked at as one";
+  CHECK(print([&](auto* out) {
+          return run_show({s.folder.path() / "text.db", 0}, out);
+        }).status == kSetUpProblem);
+}
+
+TEST_CASE("verify recomputes every derived number of a run.json") {
+  Scene s;
+  const fs::path file = s.folder.path() / "run.json";
+  const Json sound = judge::to_json(test::run_document({"base", ""}, {"mlp", ""}, {.speedup = 1.5}));
+  const auto verify = [&](const std::function<void(Json&)>& change) {
+    Json j = sound;
+    change(j);
+    std::ofstream(file) << j.dump();
+    return print([&](auto* out) { return run_verify_file(file, out); });
+  };
+  CHECK(verify([](Json&) {}).status == kPass);
+  const Printed wrong = verify([](Json& j) { j["contenders"][1]["times_the_baseline"]["low"] = 1.9; });
+  CHECK(wrong.status == kFailed);
+  CHECK(wrong.holds("\"mlp\": times_the_baseline is "));
+  CHECK(verify([](Json& j) { j["contenders"][1]["value"] = 1; }).holds("value is 1, the samples say"));
+  CHECK(verify([](Json& j) { j["contenders"][0]["turns"][0]["latencies"][19] = 9; }).status == kFailed);
+  CHECK(verify([](Json& j) { j["extra"] = 1; }).status == kFailed);
+  CHECK(verify([](Json& j) { j.erase("seed"); }).status == kSetUpProblem);
+}
+
+TEST_CASE("the command line: every command's words reach its options") {
+  Scene s;
+  const auto call = [](std::vector<std::string> words) {
+    CLI::App app("test");
+    app.require_subcommand(1);
+    const BoardCommands commands(app);
+    std::reverse(words.begin(), words.end());
+    try {
+      app.parse(words);
+    } catch (const CLI::ParseError&) {
+      return -1;
+    }
+    return commands.run().value_or(-2);
+  };
+  const std::string board = s.board.string(), a = s.packed("a").string(),
+                    out = (s.folder.path() / "x.tmlp").string();
+  CHECK(call({"user", "add", "Ada", "--board", board, "--quota", "5"}) == kPass);
+  CHECK(call({"user", "add", "Ada", "--board", board}) == kFailed);
+  CHECK(call({"submit", a, "--board", board}) == -1);
+  CHECK(call({"submit", a, "--board", board, "--token", "x"}) == kFailed);
+  CHECK(call({"check", a}) == kPass);
+  CHECK(call({"pack", (s.folder.path() / "entries" / "a").string(), "--out", out, "--author", "Eve",
+              "--division", "closed", "--scenario", "offline,multi_stream", "--hardware", "cpu-1t"}) ==
+        kPass);
+  const auto m = bundle::read_bundle(detail::read_bundle_file(out)).manifest;
+  CHECK(m.author == "Eve");
+  CHECK(m.division == "closed");
+  CHECK(m.hardware == "cpu-1t");
+  CHECK(m.scenarios == std::vector<std::string>{"offline", "multi_stream"});
+  CHECK(call({"diff", a, a}) == kPass);
+  CHECK(call({"show", "--board", board}) == kPass);
+  CHECK(call({"show", "-1", "--board", board}) == -1);
+  CHECK(call({"export", "--board", board, "--out", out}) == kPass);
+  CHECK(call({"import", out, "--board", board}) == kPass);
+  CHECK(call({"nothing"}) == -1);
+}

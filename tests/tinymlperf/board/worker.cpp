@@ -1,0 +1,130 @@
+// The worker: a job becomes a run, whatever goes wrong is said, and a real match is played from bundles. This program is
+// the entries' worker as well.
+#include <doctest/doctest.h>
+
+#include <support/board.hpp>
+#include <support/sanitized.hpp>
+#include <tinymlperf/board/queries.hpp>
+#include <tinymlperf/board/worker.hpp>
+#include <tinymlperf/judge/entry_worker.hpp>
+#include <tinytorch/tinytorch.hpp>
+
+using namespace tinymlperf;
+using namespace tinymlperf::board;
+using test::Board;
+
+namespace {
+
+[[gnu::constructor]] void start_as_worker(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "worker") std::_Exit(judge::serve_entry(argv[2]));
+}
+
+// What a judge makes of two folders, without the wait.
+RunDocument quick(const RunOptions& o) {
+  static uint64_t seed = 0;
+  test::RunRecipe recipe{.benchmark = o.benchmark,
+                         .scenario = o.scenario,
+                         .run_class = o.run_class,
+                         .speedup = 2,
+                         .seed = ++seed};
+  for (const auto& entry : o.entries) (void)load_entry(entry);
+  return test::run_document({o.entries[0].filename().string(), ""}, {o.entries[1].filename().string(), ""},
+                            recipe);
+}
+
+WorkOptions options(Player play) {
+  WorkOptions o;
+  o.hardware = "cpu-mt";
+  o.play = std::move(play);
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("jobs become runs with the names and digests of their bundles, until there is none") {
+  Board b;
+  const int64_t mlp = b.submit("mlp");
+  int done = 0;
+  while (const auto worked = work_once(b.store, options(quick))) {
+    CHECK_MESSAGE(worked->failure.empty(), worked->failure);
+    const RunDocument d = read_run(b.store.database(), worked->run).value();
+    CHECK(d.contenders[0].name == "base");
+    CHECK(d.contenders[1].bundle == b.who(mlp).second);
+    CHECK(d.run_class == "ranked");
+    ++done;
+  }
+  CHECK(done == 2);
+  CHECK(Queries(b.store).table({"dig", "open", "cpu-mt"})->rows[0].submission == mlp);
+  b.store.request_head_to_head(b.user, mlp, b.baseline);
+  CHECK(work_once(b.store, options(quick))->failure.empty());
+}
+
+TEST_CASE("a match that cannot be played fails its job with the reason, and the next one goes on") {
+  Board b;
+  b.submit("mlp");
+  const auto broken = work_once(b.store, options([](const RunOptions&) -> RunDocument {
+                                  throw std::runtime_error("no sandbox here");
+                                }));
+  REQUIRE(broken);
+  CHECK(broken->failure == "no sandbox here");
+  CHECK(Queries(b.store).job(broken->job)->state == JobState::failed);
+  CHECK(Queries(b.store).job(broken->job)->message == "no sandbox here");
+  const auto wrong = work_once(b.store, options([](const RunOptions& o) {
+                                 RunDocument d = quick(o);
+                                 d.benchmark = "other";
+                                 return d;
+                               }));
+  CHECK(wrong->failure.find("another benchmark") != std::string::npos);
+  CHECK_FALSE(work_once(b.store, options(quick)));
+  CHECK(b.store.database().integer("SELECT count(*) FROM runs") == 0);
+}
+
+TEST_CASE("a long match keeps its lease; a worker that lost its own keeps nothing") {
+  StoreOptions brief;
+  brief.queue.lease = 0.2;
+  const test::BoardFolder f;
+  Store store(f.path, brief);  // on the system's clock
+  const auto user = store.user_of(store.add_user("Ada")).value();
+  store.submit_baseline(user, test::bundle_bytes("base"));
+  store.submit(user, test::bundle_bytes("mlp"));
+  WorkOptions o = options([&](const RunOptions& run) {
+    usleep(600000);
+    CHECK(store.queue().claim("cpu-mt")->scenario == "offline");  // the other job, not this one
+    return quick(run);
+  });
+  o.lease = 0.2;
+  CHECK(work_once(store, o)->failure.empty());
+  usleep(300000);
+  o = options([&](const RunOptions& run) {
+    usleep(300000);  // without a heartbeat in time
+    CHECK(store.queue().claim("cpu-mt"));
+    return quick(run);
+  });
+  o.lease = 1000;
+  CHECK(work_once(store, o)->failure.find("not this worker's any more") != std::string::npos);
+  CHECK(store.database().integer("SELECT count(*) FROM runs") == 1);
+}
+
+TEST_CASE("a real match from bundles, in sandboxed processes" * doctest::skip(test::kSanitized)) {
+  Board b;
+  const int64_t mlp = b.submit("mlp", 2);
+  WorkOptions o;
+  o.hardware = "cpu-mt";
+  o.run_class = "smoke";
+  o.play = [](const RunOptions& run) {
+    RunDocument d = tinymlperf::detail::play(run);
+    d.hardware = "cpu-mt";  // wherever this test runs
+    return d;
+  };
+  const auto worked = work_once(b.store, o);
+  REQUIRE(worked);
+  REQUIRE_MESSAGE(worked->failure.empty(), worked->failure);
+  const Submission s = Queries(b.store).submission(mlp).value();
+  REQUIRE(s.runs.size() == 1);
+  CHECK(s.runs[0].out == "");
+  CHECK(s.runs[0].turns.size() == 12);
+  CHECK(s.runs[0].ratio);
+  const Table t = Queries(b.store).table({"dig", "open", "cpu-mt"}).value();
+  for (const auto& row : t.rows) CHECK(row.rank == 0);
+  CHECK(t.rows[1].not_ranked == "a smoke run in single_stream ranks nothing");
+}
