@@ -406,8 +406,8 @@ def execute_notebooks(tally, python, notebooks, out, env):
 STAGES = {  # cheap ones first; README runs the main job whose JSON the notebook reads; the last two know what time is left
     "python": stage_python, "format": stage_format, "lessons": stage_lessons, "gcc": stage_gcc, "examples": stage_examples,
     "browser": stage_browser, "readme": stage_readme, "notebook": stage_notebook, "hygiene": stage_hygiene,
-    "packaging": stage_packaging, "cuda": stage_cuda, "clang": stage_clang, "fuzz": stage_fuzz, "milestones": stage_milestones,
-    "course": stage_course,
+    "packaging": stage_packaging, "cuda": stage_cuda, "clang": stage_clang, "fuzz": stage_fuzz,
+    "milestones": stage_milestones, "course": stage_course,
 }
 
 

@@ -1,4 +1,4 @@
-"""A browser without a window, steered by the DevTools protocol. Standard library only: the protocol is JSON over a WebSocket."""
+"""A browser without a window, steered by the DevTools protocol: JSON over a WebSocket, with the standard library alone."""
 import base64
 import json
 import os

@@ -64,7 +64,7 @@ def check_self(browser, site):
     browser.evaluate("document.body.setAttribute('onclick', 'x'); document.head.append(document.createElement('style')); "
                      "document.head.lastChild.textContent = 'p{}'; fetch('https://example.org/').catch(() => 0)")
     complaints = browser.complaints(site.base)
-    require(any("Content Security Policy" in c for c in complaints), f"violations of the policy were not noticed: {complaints}")
+    require(any("Content Security Policy" in c for c in complaints), f"violations were not noticed: {complaints}")
 
 
 def check_pages(browser, site, width, dark, script):
@@ -158,13 +158,17 @@ def upload(browser, site, name):
     return where
 
 
-def wait_until(browser, what, seconds):
-    until = time.monotonic() + seconds
+def wait_until(what, seconds):
+    """`what` may fail while the browser is between two pages."""
+    until, problem = time.monotonic() + seconds, "it was never so"
     while time.monotonic() < until:
-        if what():
-            return
+        try:
+            if what():
+                return
+        except OSError as between:
+            problem = str(between)
         time.sleep(0.1)
-    raise Failure(f"not within {seconds} s: {browser.html()[:3000]}")
+    raise Failure(f"not within {seconds} s: {problem}")
 
 
 def check_live(browser, site):
@@ -174,10 +178,11 @@ def check_live(browser, site):
     seen = []
 
     def over():
-        seen.append(browser.evaluate("[document.getElementById('progress').value, window.first === true]"))
-        return browser.evaluate("document.querySelector('#state .badge').textContent") == "done" and not seen[-1][1]
-    wait_until(browser, over, 30)
-    moved = [value for value, first in seen if first]
+        seen.append(browser.evaluate("[document.getElementById('progress')?.value, window.first === true, "
+                                     "document.querySelector('#state .badge')?.textContent]"))
+        return seen[-1][1:] == [False, "done"]
+    wait_until(over, 40)
+    moved = [value for value, first, _ in seen if first and value is not None]
     require(len(set(moved)) >= 3 and moved == sorted(moved), f"the bar stood at {moved}")
     require(not browser.complaints(site.base), "following was not silent")
 
@@ -186,7 +191,7 @@ def check_live_without_script(browser, site):
     where = upload(browser, site, "without script")
     browser.window(1280, script=False)
     browser.open(site.base + where)
-    wait_until(browser, lambda: ">done</span>" in browser.html(), 30)
+    wait_until(lambda: ">done</span>" in browser.html(), 60)
 
 
 def check_match_form(browser, site):

@@ -56,7 +56,7 @@ inline constexpr const char* kTables =
     R"(.scroll{overflow-x:auto;position:relative;border:1px solid var(--line);border-radius:.7rem;background:var(--raised);margin:.9rem 0 1.25rem}
 table{border-collapse:collapse;width:100%;font-size:.92rem;font-variant-numeric:tabular-nums;overflow-wrap:normal}
 caption{text-align:left;padding:.8rem 1rem .5rem;font-size:.88rem;overflow-wrap:anywhere}
-th,td{padding:.65rem .75rem;text-align:left;vertical-align:top;border-top:1px solid var(--line);white-space:nowrap}
+th,td{padding:.65rem .6rem;text-align:left;vertical-align:top;border-top:1px solid var(--line);white-space:nowrap}
 thead th{border-top:0;font-size:.82rem;font-weight:550;color:var(--soft);vertical-align:bottom}thead th small{display:block;font-weight:400}
 td.number,th.number{text-align:right}.rank{font-weight:640;text-align:right}abbr{text-decoration:none}
 .entry{font-weight:600;min-width:12rem;max-width:24rem;white-space:normal;overflow-wrap:anywhere}
@@ -66,7 +66,7 @@ tr.band{background:var(--tint)}.score .interval{display:block;margin-top:.2rem}.
 th button{font:inherit;color:inherit;background:none;border:0;padding:.2rem 0;margin:0;cursor:pointer;text-align:inherit}th button:hover{color:var(--ink)}
 th[aria-sort=ascending] button::after{content:" ↑"}th[aria-sort=descending] button::after{content:" ↓"}
 .badge{display:inline-block;padding:.05rem .55rem;border-radius:1rem;font-size:.8rem;font-weight:550;background:var(--grey-ground);color:var(--ink);white-space:nowrap;position:relative}
-.gold{background:var(--gold-ground);color:var(--gold)}.green{background:var(--green-ground);color:var(--green)}
+.under .badge{padding:0 .4rem;margin-top:.25rem;font-size:1em}.gold{background:var(--gold-ground);color:var(--gold)}.green{background:var(--green-ground);color:var(--green)}
 .red{background:var(--red-ground);color:var(--red)}.blue{background:var(--blue-ground);color:var(--ink)}
 code,pre{font:.86rem/1.55 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 pre{overflow-x:auto;max-height:32rem;margin:.75rem 0;padding:1rem;background:var(--raised);border:1px solid var(--line);border-radius:.5rem;overflow-wrap:normal}

@@ -57,7 +57,8 @@ class StopOnSignal {
 };
 
 inline bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+  const bool number = host.find_first_not_of("0123456789.") == std::string::npos;
+  return host == "localhost" || host == "::1" || (number && host.starts_with("127."));
 }
 
 // Exit status: 0 it was stopped, 2 it could not begin. The database is the caller's, who gives its two sides.

@@ -232,6 +232,13 @@ TEST_CASE("a submission's page holds turns, audits, files, difference and the fo
                            "<span class=\"added\">+  &quot;conv int8&quot;", "action=\"/head-to-head\"",
                            "9f86d081884c7d65", "18364758544493064720", "landlock"})
     CHECK_MESSAGE(html.find(word) != std::string::npos, word);
+  Submission large = *board.submission(1);
+  large.files[0].text = std::string(10'000'000, '<'), large.difference = std::string(10'000'000, '+');
+  const std::string page_of_large = submission_page({}, large);
+  CHECK(page_of_large.size() < 1'000'000);
+  CHECK(page_of_large.find("The first 64.0 KiB of 9.5 MiB; the bundle has the rest.") != std::string::npos);
+  CHECK(html.find("the bundle has the rest") == std::string::npos);
+  CHECK(HtmlChecker(page_of_large).complaints.empty());
   Submission bare;
   CHECK(HtmlChecker(submission_page({}, bare)).complaints.empty());
 }

@@ -63,6 +63,7 @@ TEST_CASE("where it cannot listen it returns 2") {
   CHECK(is_loopback("127.0.0.1"));
   CHECK(is_loopback("::1"));
   CHECK(is_loopback("localhost"));
+  CHECK_FALSE(is_loopback("127.example.org"));
   CHECK_FALSE(is_loopback("0.0.0.0"));
   CHECK_FALSE(is_loopback("board.example.org"));
 }

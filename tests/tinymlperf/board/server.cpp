@@ -257,6 +257,18 @@ TEST_CASE("who is too slow loses the connection; who is silent does not hold it"
   CHECK(silent.read_all().empty());
 }
 
+TEST_CASE("where many are silent, those who wait for a thread get one soon") {
+  ServerOptions options;
+  options.readers = 4, options.watchers = 0;
+  options.connection.idle = 20s, options.connection.hurried = 50ms;
+  const RunningBoard site(options);
+  std::vector<std::unique_ptr<Client>> silent;  // two may be silent for long, the others give way
+  for (int i = 0; i < 8; ++i) silent.push_back(std::make_unique<Client>(site.port));
+  const auto before = std::chrono::steady_clock::now();
+  for (int i = 0; i < 5; ++i) CHECK(site.get("/").status == 200);
+  CHECK(std::chrono::steady_clock::now() - before < 10s);
+}
+
 TEST_CASE("many readers at once, all answered") {
   const RunningBoard site;
   std::atomic<int> good{0};

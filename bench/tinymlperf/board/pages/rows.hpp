@@ -43,6 +43,9 @@ inline std::vector<Column> columns_of(const Table& table, bool brief) {
   return columns;
 }
 
+// "2026-01-31T12:00:00Z" without its time.
+inline std::string day_of(const std::string& date) { return text(date.substr(0, date.find('T')), 20); }
+
 inline std::string score_of(const Interval& i) {
   return fmt::format("<b>{:.1f}</b><small class=\"under\">[{:.1f}, {:.1f}]</small>", i.estimate, i.low,
                      i.high);
@@ -68,10 +71,10 @@ inline std::string row_of(const Site& site, const Table& table, const Row& r, co
   }
   out += cell(show_size(r.model_bytes), "number", static_cast<double>(r.model_bytes));
   if (!brief) out += cell(show_size(r.peak_bytes), "number", static_cast<double>(r.peak_bytes));
-  out += cell(level_badge(r.level) + " " + tier_badge(r.tier) +
-                  (r.on_front && !brief ? "<span class=\"under\">on the front</span>" : ""),
+  out += cell(level_badge(r.level) + "<span class=\"under\">" + tier_badge(r.tier) +
+                  (r.on_front ? " on the front" : "") + "</span>",
               "", static_cast<double>(r.level));
-  if (!brief) out += cell("<span class=\"date\">" + text(r.date, 40) + "</span>");
+  if (!brief) out += cell("<span class=\"date\">" + day_of(r.date) + "</span>");
   return out + "</tr>\n";
 }
 

@@ -88,6 +88,14 @@ inline std::string run_section(const Submission& s, const Run& run, size_t index
   return out + "</article>\n";
 }
 
+// A page stays small enough to read, whatever a bundle holds.
+inline constexpr size_t kMostShown = 65536;
+inline std::string shortened_note(size_t bytes) {
+  if (bytes <= kMostShown) return "";
+  return fmt::format("<p class=\"soft\">The first {} of {}; the bundle has the rest.</p>\n",
+                     document::show_bytes(kMostShown), document::show_bytes(bytes));
+}
+
 inline std::string files_section(const Submission& s) {
   if (s.files.empty()) return "<p>The bundle holds no file that can be shown.</p>\n";
   std::string out = open_table("files", "Files of the bundle", {{"Path"}, {"Size", "number"}, {"SHA-256"}}),
@@ -97,13 +105,15 @@ inline std::string files_section(const Submission& s) {
            cell(show_size(f.bytes), "number") + cell("<code>" + text(f.sha256, 80) + "</code>") + "</tr>\n";
     if (!f.text.empty())
       texts += "<details><summary>" + name(f.path, 200) + "</summary>\n<pre tabindex=\"0\"><code>" +
-               code(f.text) + "</code></pre></details>\n";
+               code(std::string_view(f.text).substr(0, kMostShown)) + "</code></pre>" +
+               shortened_note(f.text.size()) + "</details>\n";
   }
   return out + close_table() + texts;
 }
 
 // A unified diff, a span a line.
-inline std::string diff_block(const std::string& diff) {
+inline std::string diff_block(const std::string& whole) {
+  const std::string diff = whole.substr(0, kMostShown);
   std::string out = "<pre class=\"diff\" tabindex=\"0\"><code>";
   for (size_t at = 0; at < diff.size();) {
     const size_t end = std::min(diff.find('\n', at), diff.size());
@@ -116,7 +126,7 @@ inline std::string diff_block(const std::string& diff) {
     out += *css ? fmt::format("<span class=\"{}\">{}</span>\n", css, code(line)) : code(line) + "\n";
     at = end + 1;
   }
-  return out + "</code></pre>\n";
+  return out + "</code></pre>\n" + shortened_note(whole.size());
 }
 
 inline std::string head_to_head_form(const Submission& s) {
