@@ -3,12 +3,13 @@
 //   {"schema": 1, "benchmark": "dig", "name": "mlp", "input": [1, 28, 28], "classes": 10,
 //    "layers": [{"type": "flatten"}, {"type": "linear", "in": 784, "out": 128}, {"type": "relu"}, ...]}
 //
-// Without a benchmark it is "dig". Parameters are named as in torch.nn.Sequential ("1.weight", "1.bias"), so weights
+// or a language model (gpt_spec.hpp). Without a benchmark it is "dig". Parameters are named as in torch.nn.Sequential ("1.weight", "1.bias"), so weights
 // saved by PyTorch fit. An entry is a stranger's file: anything unknown, inconsistent or beyond a limit is a Refusal
 // that names file, place, expected and found.
 #pragma once
 
 #include <string>
+#include <tinymlperf/gpt_spec.hpp>
 #include <tinymlperf/shape_walk.hpp>
 #include <tinymlperf/task.hpp>
 
@@ -50,6 +51,16 @@ inline void read_title(EntrySpec& spec, const Fields& fields, const Task& task) 
   spec.description = fields.text("description", limits::kTextLength, "");
 }
 
+inline EntrySpec parse_gpt(const Json& document, const Task& task) {
+  const Fields fields(document, "",
+                      {"schema", "benchmark", "name", "author", "description", "type", "context", "features",
+                       "layers", "heads"});
+  EntrySpec spec;
+  read_title(spec, fields, task);
+  read_gpt(spec, fields, task);
+  return spec;
+}
+
 }  // namespace detail
 
 // Reads the text of a model.json; throws Refusal.
@@ -57,6 +68,7 @@ inline EntrySpec parse_entry(const std::string& text, const Task& task = task_of
   using namespace detail;
   const Json document = parse_json(text);
   require_benchmark(document, task);
+  if (task.benchmark == "lm") return parse_gpt(document, task);
   const Fields fields(
       document, "",
       {"schema", "benchmark", "name", "author", "description", "input", task.outputs_key, "layers"});
@@ -98,16 +110,21 @@ inline Json to_json(const LayerSpec& layer) {
 
 // The other direction, for the bundled models: parse_entry(to_json(spec).dump()) gives the same layers.
 inline Json to_json(const EntrySpec& spec) {
+  Json document{{"schema", 1},
+                {"benchmark", spec.benchmark},
+                {"name", spec.name},
+                {"author", spec.author},
+                {"description", spec.description}};
+  if (spec.gpt) {
+    document.update(detail::to_json(*spec.gpt));
+    return document;
+  }
   Json layers = Json::array();
   for (const LayerSpec& layer : spec.layers) layers.push_back(detail::to_json(layer));
-  return {{"schema", 1},
-          {"benchmark", spec.benchmark},
-          {"name", spec.name},
-          {"author", spec.author},
-          {"description", spec.description},
-          {"input", spec.input},
-          {task_of(spec.benchmark).outputs_key, spec.outputs},
-          {"layers", layers}};
+  document["input"] = spec.input;
+  document[task_of(spec.benchmark).outputs_key] = spec.outputs;
+  document["layers"] = layers;
+  return document;
 }
 
 }  // namespace tinymlperf

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tinymlperf/json_fields.hpp>
 #include <vector>
@@ -19,6 +20,7 @@ constexpr int64_t kParameters = int64_t{1} << 26;   // of the whole model
 constexpr int64_t kActivations = int64_t{1} << 20;  // elements of one layer's output for one sample
 constexpr int64_t kPatches = int64_t{1} << 22;  // elements a convolution reads for one sample, with repeats
 constexpr int64_t kMultiplyAdds = 500'000'000;  // of the whole model for one sample
+constexpr int64_t kContext = 4096, kFeatures = 4096, kBlocks = 64;  // of a language model
 constexpr size_t kNameLength = 32;
 constexpr size_t kTextLength = 500;
 }  // namespace limits
@@ -38,12 +40,17 @@ struct TensorSpec {
   Shape shape;
 };
 
+struct GptSpec {
+  int64_t context = 0, features = 0, layers = 0, heads = 0;
+};
+
 struct EntrySpec {
   std::string benchmark = "dig";
   std::string name, author, description;
   Shape input;  // of one sample
   int64_t outputs = 0;
   std::vector<LayerSpec> layers;
+  std::optional<GptSpec> gpt;       // instead of layers
   std::vector<TensorSpec> tensors;  // exactly what weights.safetensors must hold
   int64_t parameters = 0;           // trained numbers, without running statistics
   int64_t multiply_adds = 0;        // for one sample, matrix products and convolutions only

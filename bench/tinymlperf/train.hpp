@@ -13,7 +13,8 @@
 #include <string>
 #include <tinymlperf/bundled.hpp>
 #include <tinymlperf/contest.hpp>
-#include <tinymlperf/load.hpp>
+#include <tinymlperf/race.hpp>
+#include <tinymlperf/text_model.hpp>
 #include <tinymlperf/training_data.hpp>
 #include <tinytorch/autograd/engine.hpp>
 #include <tinytorch/layers/adam.hpp>
@@ -31,7 +32,7 @@ struct TrainOptions {
 
 struct Trained {
   EntrySpec spec;
-  std::shared_ptr<tt::Sequential> layers;
+  std::shared_ptr<tt::Module> layers;
   TrainingCurve curve;
 };
 
@@ -51,8 +52,8 @@ inline std::vector<int64_t> shuffled(int64_t n, tt::Generator& random) {
 }
 
 // Mean loss over one epoch; advances `step`. Samples that do not fill a last batch wait for the next epoch.
-inline double train_epoch(tt::Sequential& net, tt::AdamW& optimizer, const tt::Schedule& schedule,
-                          int64_t& step, const TrainingData& data, int64_t batch, tt::Generator& random) {
+inline double train_epoch(tt::Module& net, tt::AdamW& optimizer, const tt::Schedule& schedule, int64_t& step,
+                          const TrainingData& data, int64_t batch, tt::Generator& random) {
   net.train();
   const auto order = shuffled(data.size(), random);
   double loss_sum = 0;
@@ -63,7 +64,7 @@ inline double train_epoch(tt::Sequential& net, tt::AdamW& optimizer, const tt::S
     optimizer.set_lr(schedule(step));
     optimizer.zero_grad();
     const tt::Tensor loss =
-        data.loss(net(tt::index_select(data.inputs, 0, rows)), tt::index_select(data.targets, 0, rows));
+        data.loss(net, tt::index_select(data.inputs, 0, rows), tt::index_select(data.targets, 0, rows));
     loss.backward();
     optimizer.step();
     loss_sum += loss.item<double>();
@@ -73,12 +74,18 @@ inline double train_epoch(tt::Sequential& net, tt::AdamW& optimizer, const tt::S
 
 }  // namespace detail
 
+inline std::shared_ptr<tt::Module> build_model(const EntrySpec& spec, tt::Generator& random, uint64_t seed) {
+  if (!spec.gpt) return build_layers(spec, random);
+  tt::manual_seed(seed);
+  return build_gpt(spec);
+}
+
 // Calls progress(curve) after every epoch.
 template <class Progress>
 Trained train(const Recipe& recipe, const TrainingData& data, const TrainOptions& options,
               Progress&& progress) {
   tt::Generator random(options.seed);
-  Trained result{recipe.spec, build_layers(recipe.spec, random), {}};
+  Trained result{recipe.spec, build_model(recipe.spec, random, options.seed), {}};
   tt::AdamW optimizer(result.layers->named_parameters(),
                       {.lr = recipe.learning_rate, .weight_decay = options.weight_decay});
   optimizer.exclude_from_weight_decay([](const tt::NamedTensor& p) { return p.tensor.rank() < 2; });
@@ -105,12 +112,11 @@ Trained train(const Recipe& recipe, const TrainingData& data, const TrainOptions
 inline TrainingCurve train_entry(const Recipe& recipe, const TrainingData& data,
                                  const std::filesystem::path& folder) {
   const auto progress = [&](const TrainingCurve& c) {
-    fmt::print("train {:<14} epoch {}/{}  loss {:.4f}  validation {} {:.2f} %  {:.1f} s\n", c.name,
-               c.epoch.size(), recipe.epochs, c.loss.back(), data.metric, 100 * c.validation.back(),
-               c.seconds);
+    fmt::print("train {:<14} epoch {}/{}  loss {:.4f}  validation {} {:.4f}  {:.1f} s\n", c.name,
+               c.epoch.size(), recipe.epochs, c.loss.back(), data.metric, c.validation.back(), c.seconds);
     std::fflush(stdout);
   };
-  const Trained trained = train(recipe, data, {.seed = kTrainingSeed}, progress);
+  const Trained trained = train(recipe, data, {.batch = recipe.batch, .seed = kTrainingSeed}, progress);
   save_entry(folder, trained.spec, trained.layers->state_dict());
   return trained.curve;
 }
