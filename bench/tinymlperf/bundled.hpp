@@ -17,6 +17,7 @@ struct Recipe {
   int64_t epochs = 0;
   double learning_rate = 0;  // the highest one of the schedule
   int64_t batch = 64;
+  std::string optimizer = "adamw", schedule = "one_cycle";  // as in TrainingSpec
 };
 
 namespace detail {

@@ -63,15 +63,48 @@ inline EntrySpec parse_gpt(const Json& document, const Task& task) {
 
 }  // namespace detail
 
+namespace detail {
+
+inline std::string one_of(const Fields& fields, const char* key, const std::string& fallback,
+                          std::initializer_list<const char*> known) {
+  const std::string found = fields.text(key, limits::kNameLength, fallback.c_str());
+  std::string list;
+  for (const char* name : known) {
+    if (found == name) return found;
+    list += (list.empty() ? "" : ", ") + std::string(name);
+  }
+  fields.refuse(key, "one of " + list, show(found));
+}
+
+inline TrainingSpec read_training(const Json& object) {
+  const Fields fields(object, "training",
+                      {"optimizer", "schedule", "learning_rate", "weight_decay", "batch", "epochs"});
+  TrainingSpec t;
+  t.optimizer = one_of(fields, "optimizer", t.optimizer, {"adamw", "sgd"});
+  t.schedule = one_of(fields, "schedule", t.schedule, {"one_cycle", "cosine", "constant"});
+  t.learning_rate = fields.number("learning_rate", 0, 10, t.learning_rate);
+  t.weight_decay = fields.number("weight_decay", 0, 10, t.weight_decay);
+  t.batch = fields.integer("batch", 2, 4096, t.batch);
+  t.epochs = fields.integer("epochs", 1, 1000);
+  return t;
+}
+
+inline Json to_json(const TrainingSpec& t) {
+  return {{"optimizer", t.optimizer},       {"schedule", t.schedule}, {"learning_rate", t.learning_rate},
+          {"weight_decay", t.weight_decay}, {"batch", t.batch},       {"epochs", t.epochs}};
+}
+
+}  // namespace detail
+
 // Reads the text of a model.json; throws Refusal.
 inline EntrySpec parse_entry(const std::string& text, const Task& task = task_of("dig")) {
   using namespace detail;
   const Json document = parse_json(text);
   require_benchmark(document, task);
   if (task.benchmark == "lm") return parse_gpt(document, task);
-  const Fields fields(
-      document, "",
-      {"schema", "benchmark", "name", "author", "description", "input", task.outputs_key, "layers"});
+  const Fields fields(document, "",
+                      {"schema", "benchmark", "name", "author", "description", "input", task.outputs_key,
+                       "layers", "training"});
   EntrySpec spec;
   read_title(spec, fields, task);
   for (const Json& side : fields.array("input", 1, 4))
@@ -82,6 +115,7 @@ inline EntrySpec parse_entry(const std::string& text, const Task& task = task_of
   ShapeWalk walk(spec);
   for (size_t i = 0; i < layers.size(); ++i) walk.add(layers[i], i);
   walk.finish(task.outputs_key);
+  if (document.contains("training")) spec.training = read_training(document.at("training"));
   return spec;
 }
 
@@ -124,6 +158,7 @@ inline Json to_json(const EntrySpec& spec) {
   document["input"] = spec.input;
   document[task_of(spec.benchmark).outputs_key] = spec.outputs;
   document["layers"] = layers;
+  if (spec.training) document["training"] = detail::to_json(*spec.training);
   return document;
 }
 

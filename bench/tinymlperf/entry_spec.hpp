@@ -44,6 +44,15 @@ struct GptSpec {
   int64_t context = 0, features = 0, layers = 0, heads = 0;
 };
 
+// How an entry is to be trained where training is what is timed; then it has no weights.
+struct TrainingSpec {
+  std::string optimizer = "adamw";     // or sgd, with a momentum of 0.9
+  std::string schedule = "one_cycle";  // or cosine, constant
+  double learning_rate = 1e-3;         // the highest
+  double weight_decay = 0.01;
+  int64_t batch = 64, epochs = 1;
+};
+
 struct EntrySpec {
   std::string benchmark = "dig";
   std::string name, author, description;
@@ -52,8 +61,9 @@ struct EntrySpec {
   std::vector<LayerSpec> layers;
   std::optional<GptSpec> gpt;       // instead of layers
   std::vector<TensorSpec> tensors;  // exactly what weights.safetensors must hold
-  int64_t parameters = 0;           // trained numbers, without running statistics
-  int64_t multiply_adds = 0;        // for one sample, matrix products and convolutions only
+  std::optional<TrainingSpec> training;
+  int64_t parameters = 0;     // trained numbers, without running statistics
+  int64_t multiply_adds = 0;  // for one sample, matrix products and convolutions only
 };
 
 }  // namespace tinymlperf

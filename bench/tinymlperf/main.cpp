@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <tinymlperf/command.hpp>
-#include <tinymlperf/judge/entry_worker.hpp>
+#include <tinymlperf/judge/training_worker.hpp>
 #include <tinymlperf/profile.hpp>
 #include <tinymlperf/run.hpp>
 #include <tinymlperf/train_command.hpp>
@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? tinymlperf::kPass : tinymlperf::kSetUpProblem;
   }
   try {
-    if (*working) return tinymlperf::judge::serve_entry(entry);
+    if (*working) return tinymlperf::judge::serve_worker(entry);
     if (*training) return tinymlperf::run_train(train);
     if (*running) return tinymlperf::run_match(run);
     if (*profiling) return tinymlperf::run_profile(profile);

@@ -19,6 +19,7 @@
 #include <tinytorch/autograd/engine.hpp>
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/layers/schedule.hpp>
+#include <tinytorch/layers/sgd.hpp>
 #include <utility>
 #include <vector>
 
@@ -52,8 +53,8 @@ inline std::vector<int64_t> shuffled(int64_t n, tt::Generator& random) {
 }
 
 // Mean loss over one epoch; advances `step`. Samples that do not fill a last batch wait for the next epoch.
-inline double train_epoch(tt::Module& net, tt::AdamW& optimizer, const tt::Schedule& schedule, int64_t& step,
-                          const TrainingData& data, int64_t batch, tt::Generator& random) {
+inline double train_epoch(tt::Module& net, tt::Optimizer& optimizer, const tt::Schedule& schedule,
+                          int64_t& step, const TrainingData& data, int64_t batch, tt::Generator& random) {
   net.train();
   const auto order = shuffled(data.size(), random);
   double loss_sum = 0;
@@ -72,6 +73,26 @@ inline double train_epoch(tt::Module& net, tt::AdamW& optimizer, const tt::Sched
   return loss_sum / static_cast<double>(batches);
 }
 
+inline std::unique_ptr<tt::Optimizer> make_optimizer(const Recipe& recipe, const tt::Module& net,
+                                                     double weight_decay) {
+  std::unique_ptr<tt::Optimizer> optimizer;
+  if (recipe.optimizer == "sgd")
+    optimizer = std::make_unique<tt::SGD>(
+        net.named_parameters(),
+        tt::SgdOptions{.lr = recipe.learning_rate, .momentum = 0.9, .weight_decay = weight_decay});
+  else
+    optimizer = std::make_unique<tt::AdamW>(
+        net.named_parameters(), tt::AdamOptions{.lr = recipe.learning_rate, .weight_decay = weight_decay});
+  optimizer->exclude_from_weight_decay([](const tt::NamedTensor& p) { return p.tensor.rank() < 2; });
+  return optimizer;
+}
+
+inline tt::Schedule make_schedule(const Recipe& recipe, int64_t steps) {
+  if (recipe.schedule == "constant") return tt::constant(recipe.learning_rate);
+  if (recipe.schedule == "cosine") return tt::cosine(recipe.learning_rate, steps);
+  return tt::one_cycle(recipe.learning_rate, steps);
+}
+
 }  // namespace detail
 
 inline std::shared_ptr<tt::Module> build_model(const EntrySpec& spec, tt::Generator& random, uint64_t seed) {
@@ -86,11 +107,9 @@ Trained train(const Recipe& recipe, const TrainingData& data, const TrainOptions
               Progress&& progress) {
   tt::Generator random(options.seed);
   Trained result{recipe.spec, build_model(recipe.spec, random, options.seed), {}};
-  tt::AdamW optimizer(result.layers->named_parameters(),
-                      {.lr = recipe.learning_rate, .weight_decay = options.weight_decay});
-  optimizer.exclude_from_weight_decay([](const tt::NamedTensor& p) { return p.tensor.rank() < 2; });
+  const auto optimizer = detail::make_optimizer(recipe, *result.layers, options.weight_decay);
   const int64_t steps = recipe.epochs * (data.size() / options.batch);
-  const tt::Schedule schedule = tt::one_cycle(recipe.learning_rate, steps);
+  const tt::Schedule schedule = detail::make_schedule(recipe, steps);
   TrainingCurve& curve = result.curve;
   curve.name = recipe.spec.name;
   const benchmarking::SteadyClock clock;
@@ -98,7 +117,7 @@ Trained train(const Recipe& recipe, const TrainingData& data, const TrainOptions
   int64_t step = 0;
   for (int64_t epoch = 1; epoch <= recipe.epochs; ++epoch) {
     const double loss =
-        detail::train_epoch(*result.layers, optimizer, schedule, step, data, options.batch, random);
+        detail::train_epoch(*result.layers, *optimizer, schedule, step, data, options.batch, random);
     curve.epoch.push_back(static_cast<double>(epoch));
     curve.loss.push_back(loss);
     curve.validation.push_back(data.validate(*result.layers));

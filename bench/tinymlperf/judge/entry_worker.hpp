@@ -45,23 +45,22 @@ inline Tensors answer_of(const TextModel& model, const Query& query) {
   return {make_tensor<uint8_t>(DType::u8, {static_cast<int64_t>(out.size())}, out)};
 }
 
-// What `tinymlperf worker FOLDER` does, for the benchmark that the judge names: samples in, an answer for each out.
+// What answers for the entry in a folder.
+inline tinymlperf::Answer answers_of_entry(const std::filesystem::path& folder, std::string_view benchmark) {
+  if (benchmark == "lm")
+    return [model = load_text_model(folder)](const Query& query) { return answer_of(model, query); };
+  const auto entry = std::make_shared<Entry>(load_entry(folder, task_of(benchmark)));
+  return [entry](const Query& query) -> Tensors {
+    const tt::NoGrad guard;
+    return {channel_tensor_of(answer_of(entry->network, tensor_of(query.inputs.at(0))))};
+  };
+}
+
+// Samples in, an answer for each out, for the benchmark that the judge names.
 inline int serve_entry(const std::filesystem::path& folder) {
   tinymlperf::Answer answer;
   return serve([&](const Query& query) { return answer(query); },
-               [&](std::string_view benchmark) {
-                 if (benchmark == "lm") {
-                   answer = [model = load_text_model(folder)](const Query& query) {
-                     return answer_of(model, query);
-                   };
-                   return;
-                 }
-                 const auto entry = std::make_shared<Entry>(load_entry(folder, task_of(benchmark)));
-                 answer = [entry](const Query& query) -> Tensors {
-                   const tt::NoGrad guard;
-                   return {channel_tensor_of(answer_of(entry->network, tensor_of(query.inputs.at(0))))};
-                 };
-               });
+               [&](std::string_view benchmark) { answer = answers_of_entry(folder, benchmark); });
 }
 
 }  // namespace tinymlperf::judge
