@@ -16,6 +16,8 @@ struct Recipe {
   EntrySpec spec;
   int64_t epochs = 0;
   double learning_rate = 0;  // the highest one of the schedule
+  int64_t batch = 64;
+  std::string optimizer = "adamw", schedule = "one_cycle";  // as in TrainingSpec
 };
 
 namespace detail {
@@ -136,12 +138,32 @@ inline std::vector<Recipe> anomaly_recipes() {
   };
 }
 
+inline Recipe gpt_recipe(const char* name, const char* description, const GptSpec& gpt) {
+  Json document{{"schema", 1},
+                {"benchmark", "lm"},
+                {"name", name},
+                {"author", "tinytorch"},
+                {"description", description}};
+  document.update(to_json(gpt));
+  return {parse_entry(document.dump(), task_of("lm")), 4, 5e-3, 16};
+}
+
+inline std::vector<Recipe> language_recipes() {
+  return {
+      gpt_recipe("gpt", "Two blocks of 64 features. The baseline.",
+                 {.context = kContextBytes, .features = 64, .layers = 2, .heads = 4}),
+      gpt_recipe("gpt-narrow", "One block of 16 features: too small.",
+                 {.context = kContextBytes, .features = 16, .layers = 1, .heads = 2}),
+  };
+}
+
 }  // namespace detail
 
 inline std::vector<Recipe> bundled_recipes(std::string_view benchmark = "dig") {
   if (benchmark == "dig") return detail::digit_recipes();
   if (benchmark == "kws") return detail::keyword_recipes();
   if (benchmark == "ad") return detail::anomaly_recipes();
+  if (benchmark == "lm") return detail::language_recipes();
   task_of(benchmark);  // throws where there is none at all
   throw std::invalid_argument("no model is bundled for the benchmark " + std::string(benchmark));
 }

@@ -3,12 +3,14 @@
 //   {"schema": 1, "benchmark": "dig", "name": "mlp", "input": [1, 28, 28], "classes": 10,
 //    "layers": [{"type": "flatten"}, {"type": "linear", "in": 784, "out": 128}, {"type": "relu"}, ...]}
 //
-// Without a benchmark it is "dig". Parameters are named as in torch.nn.Sequential ("1.weight", "1.bias"), so weights
-// saved by PyTorch fit. An entry is a stranger's file: anything unknown, inconsistent or beyond a limit is a Refusal
-// that names file, place, expected and found.
+// or a language model (gpt_spec.hpp); with "training": {"epochs": 5, ...} it is to be trained and has no weights. Without a
+// benchmark it is "dig". Parameters are named as in torch.nn.Sequential ("1.weight", "1.bias"), so weights saved by
+// PyTorch fit. An entry is a stranger's file: anything unknown, inconsistent or beyond a limit is a Refusal that names
+// file, place, expected and found.
 #pragma once
 
 #include <string>
+#include <tinymlperf/gpt_spec.hpp>
 #include <tinymlperf/shape_walk.hpp>
 #include <tinymlperf/task.hpp>
 
@@ -50,6 +52,49 @@ inline void read_title(EntrySpec& spec, const Fields& fields, const Task& task) 
   spec.description = fields.text("description", limits::kTextLength, "");
 }
 
+inline EntrySpec parse_gpt(const Json& document, const Task& task) {
+  const Fields fields(document, "",
+                      {"schema", "benchmark", "name", "author", "description", "type", "context", "features",
+                       "layers", "heads"});
+  EntrySpec spec;
+  read_title(spec, fields, task);
+  read_gpt(spec, fields, task);
+  return spec;
+}
+
+}  // namespace detail
+
+namespace detail {
+
+inline std::string one_of(const Fields& fields, const char* key, const std::string& fallback,
+                          std::initializer_list<const char*> known) {
+  const std::string found = fields.text(key, limits::kNameLength, fallback.c_str());
+  std::string list;
+  for (const char* name : known) {
+    if (found == name) return found;
+    list += (list.empty() ? "" : ", ") + std::string(name);
+  }
+  fields.refuse(key, "one of " + list, show(found));
+}
+
+inline TrainingSpec read_training(const Json& object) {
+  const Fields fields(object, "training",
+                      {"optimizer", "schedule", "learning_rate", "weight_decay", "batch", "epochs"});
+  TrainingSpec t;
+  t.optimizer = one_of(fields, "optimizer", t.optimizer, {"adamw", "sgd"});
+  t.schedule = one_of(fields, "schedule", t.schedule, {"one_cycle", "cosine", "constant"});
+  t.learning_rate = fields.number("learning_rate", 0, 10, t.learning_rate);
+  t.weight_decay = fields.number("weight_decay", 0, 10, t.weight_decay);
+  t.batch = fields.integer("batch", 2, 4096, t.batch);
+  t.epochs = fields.integer("epochs", 1, 1000);
+  return t;
+}
+
+inline Json to_json(const TrainingSpec& t) {
+  return {{"optimizer", t.optimizer},       {"schedule", t.schedule}, {"learning_rate", t.learning_rate},
+          {"weight_decay", t.weight_decay}, {"batch", t.batch},       {"epochs", t.epochs}};
+}
+
 }  // namespace detail
 
 // Reads the text of a model.json; throws Refusal.
@@ -57,9 +102,10 @@ inline EntrySpec parse_entry(const std::string& text, const Task& task = task_of
   using namespace detail;
   const Json document = parse_json(text);
   require_benchmark(document, task);
-  const Fields fields(
-      document, "",
-      {"schema", "benchmark", "name", "author", "description", "input", task.outputs_key, "layers"});
+  if (task.benchmark == "lm") return parse_gpt(document, task);
+  const Fields fields(document, "",
+                      {"schema", "benchmark", "name", "author", "description", "input", task.outputs_key,
+                       "layers", "training"});
   EntrySpec spec;
   read_title(spec, fields, task);
   for (const Json& side : fields.array("input", 1, 4))
@@ -70,6 +116,7 @@ inline EntrySpec parse_entry(const std::string& text, const Task& task = task_of
   ShapeWalk walk(spec);
   for (size_t i = 0; i < layers.size(); ++i) walk.add(layers[i], i);
   walk.finish(task.outputs_key);
+  if (document.contains("training")) spec.training = read_training(document.at("training"));
   return spec;
 }
 
@@ -98,16 +145,22 @@ inline Json to_json(const LayerSpec& layer) {
 
 // The other direction, for the bundled models: parse_entry(to_json(spec).dump()) gives the same layers.
 inline Json to_json(const EntrySpec& spec) {
+  Json document{{"schema", 1},
+                {"benchmark", spec.benchmark},
+                {"name", spec.name},
+                {"author", spec.author},
+                {"description", spec.description}};
+  if (spec.gpt) {
+    document.update(detail::to_json(*spec.gpt));
+    return document;
+  }
   Json layers = Json::array();
   for (const LayerSpec& layer : spec.layers) layers.push_back(detail::to_json(layer));
-  return {{"schema", 1},
-          {"benchmark", spec.benchmark},
-          {"name", spec.name},
-          {"author", spec.author},
-          {"description", spec.description},
-          {"input", spec.input},
-          {task_of(spec.benchmark).outputs_key, spec.outputs},
-          {"layers", layers}};
+  document["input"] = spec.input;
+  document[task_of(spec.benchmark).outputs_key] = spec.outputs;
+  document["layers"] = layers;
+  if (spec.training) document["training"] = detail::to_json(*spec.training);
+  return document;
 }
 
 }  // namespace tinymlperf

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tinymlperf/json_fields.hpp>
 #include <vector>
@@ -19,6 +20,7 @@ constexpr int64_t kParameters = int64_t{1} << 26;   // of the whole model
 constexpr int64_t kActivations = int64_t{1} << 20;  // elements of one layer's output for one sample
 constexpr int64_t kPatches = int64_t{1} << 22;  // elements a convolution reads for one sample, with repeats
 constexpr int64_t kMultiplyAdds = 500'000'000;  // of the whole model for one sample
+constexpr int64_t kContext = 4096, kFeatures = 4096, kBlocks = 64;  // of a language model
 constexpr size_t kNameLength = 32;
 constexpr size_t kTextLength = 500;
 }  // namespace limits
@@ -38,15 +40,30 @@ struct TensorSpec {
   Shape shape;
 };
 
+struct GptSpec {
+  int64_t context = 0, features = 0, layers = 0, heads = 0;
+};
+
+// How an entry is to be trained where training is what is timed; then it has no weights.
+struct TrainingSpec {
+  std::string optimizer = "adamw";     // or sgd, with a momentum of 0.9
+  std::string schedule = "one_cycle";  // or cosine, constant
+  double learning_rate = 1e-3;         // the highest
+  double weight_decay = 0.01;
+  int64_t batch = 64, epochs = 1;
+};
+
 struct EntrySpec {
   std::string benchmark = "dig";
   std::string name, author, description;
   Shape input;  // of one sample
   int64_t outputs = 0;
   std::vector<LayerSpec> layers;
+  std::optional<GptSpec> gpt;       // instead of layers
   std::vector<TensorSpec> tensors;  // exactly what weights.safetensors must hold
-  int64_t parameters = 0;           // trained numbers, without running statistics
-  int64_t multiply_adds = 0;        // for one sample, matrix products and convolutions only
+  std::optional<TrainingSpec> training;
+  int64_t parameters = 0;     // trained numbers, without running statistics
+  int64_t multiply_adds = 0;  // for one sample, matrix products and convolutions only
 };
 
 }  // namespace tinymlperf

@@ -20,13 +20,27 @@ struct Entry {
   int64_t file_bytes = 0;  // of the weights
 };
 
+namespace detail {
+
+struct EntryFiles {
+  EntrySpec spec;
+  tt::StateDict weights;
+};
+inline EntryFiles read_entry(const std::filesystem::path& folder, const Task& task) {
+  EntrySpec spec = parse_entry(read_limited(folder / kModelFile, limits::kJsonBytes), task);
+  const auto weights = folder / kWeightsFile;
+  require_size(weights, limits::kWeightBytes);
+  tt::StateDict state = check_weights(spec, kWeightsFile, tt::load_safetensors(weights.string()));
+  return {std::move(spec), std::move(state)};
+}
+
+}  // namespace detail
+
 // Throws Refusal, or tinytorch::Error with the reader's own account of a broken weights file.
 inline Entry load_entry(const std::filesystem::path& folder, const Task& task = task_of("dig")) {
-  EntrySpec spec = parse_entry(detail::read_limited(folder / kModelFile, limits::kJsonBytes), task);
-  const auto weights = folder / kWeightsFile;
-  const int64_t bytes = detail::require_size(weights, limits::kWeightBytes);
-  tt::StateDict state = check_weights(spec, kWeightsFile, tt::load_safetensors(weights.string()));
-  return {Network(std::move(spec), state), bytes};
+  auto [spec, weights] = detail::read_entry(folder, task);
+  const int64_t bytes = detail::require_size(folder / kWeightsFile, limits::kWeightBytes);
+  return {Network(std::move(spec), weights), bytes};
 }
 
 // Creates the folder. Each file appears whole or not at all.

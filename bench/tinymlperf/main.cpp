@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <tinymlperf/command.hpp>
 #include <tinymlperf/commands/verify.hpp>
-#include <tinymlperf/judge/entry_worker.hpp>
+#include <tinymlperf/judge/training_worker.hpp>
 #include <tinymlperf/profile.hpp>
 #include <tinymlperf/run.hpp>
 #include <tinymlperf/train_command.hpp>
@@ -47,7 +47,7 @@ CLI::App* run_command(CLI::App& app, tinymlperf::RunOptions& run) {
 
 CLI::App* train_command(CLI::App& app, tinymlperf::TrainCommand& train) {
   auto* command = app.add_subcommand("train", "train a benchmark's bundled models and write them as entries");
-  command->add_option("--benchmark", train.benchmark, "dig, kws or ad")->capture_default_str();
+  command->add_option("--benchmark", train.benchmark, "dig, kws, ad or lm")->capture_default_str();
   command->add_option("--out", train.out, "folder of the entries")->capture_default_str();
   command->add_option("--only", train.only, "the model of this name alone");
   command->add_option("--epochs", train.epochs, "instead of each model's own")->check(CLI::PositiveNumber);
@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? tinymlperf::kPass : tinymlperf::kSetUpProblem;
   }
   try {
-    if (*working) return tinymlperf::judge::serve_entry(entry);
+    if (*working) return tinymlperf::judge::serve_worker(entry);
     if (*training) return tinymlperf::run_train(train);
     if (*running) return tinymlperf::run_match(run);
     if (*profiling) return tinymlperf::run_profile(profile);

@@ -71,6 +71,8 @@ inline judge::RunDocument play(const RunOptions& o) {
   const auto benchmark = judge::make_benchmark(o.benchmark);
   if (o.division != "open" && o.division != "closed")
     throw std::invalid_argument("--division " + o.division + ": there are open and closed");
+  if (scenario == judge::Scenario::generation && !benchmark->generation())
+    throw std::invalid_argument("--scenario generation: " + o.benchmark + " generates nothing; lm does");
   const sandbox::Offers offers = sandbox::probe();
   sandbox::require(offers, sandbox::Level::basic);
   std::random_device device;

@@ -26,10 +26,15 @@ struct Task {
   const char* outputs_key = "classes";  // how model.json calls their number
 };
 
+// The windows of a language model: bytes of context that are scored, and of those a prompt and what it is continued by.
+constexpr int64_t kContextBytes = 64, kPromptBytes = 32, kGeneratedBytes = 32;
+
 // In the order of the judge's list (judge/benchmarks.hpp).
-inline const std::array<Task, 3>& tasks() {
-  static const std::array<Task, 3> all{
-      {{}, {"kws", {1, 49, 10}, 12, "classes"}, {"ad", {640}, 640, "outputs"}}};
+inline const std::array<Task, 4>& tasks() {
+  static const std::array<Task, 4> all{{{},
+                                        {"kws", {1, 49, 10}, 12, "classes"},
+                                        {"ad", {640}, 640, "outputs"},
+                                        {"lm", {kContextBytes}, 256, "outputs"}}};
   return all;
 }
 

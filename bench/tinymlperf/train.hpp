@@ -13,11 +13,13 @@
 #include <string>
 #include <tinymlperf/bundled.hpp>
 #include <tinymlperf/contest.hpp>
-#include <tinymlperf/load.hpp>
+#include <tinymlperf/race.hpp>
+#include <tinymlperf/text_model.hpp>
 #include <tinymlperf/training_data.hpp>
 #include <tinytorch/autograd/engine.hpp>
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/layers/schedule.hpp>
+#include <tinytorch/layers/sgd.hpp>
 #include <utility>
 #include <vector>
 
@@ -31,7 +33,7 @@ struct TrainOptions {
 
 struct Trained {
   EntrySpec spec;
-  std::shared_ptr<tt::Sequential> layers;
+  std::shared_ptr<tt::Module> layers;
   TrainingCurve curve;
 };
 
@@ -51,7 +53,7 @@ inline std::vector<int64_t> shuffled(int64_t n, tt::Generator& random) {
 }
 
 // Mean loss over one epoch; advances `step`. Samples that do not fill a last batch wait for the next epoch.
-inline double train_epoch(tt::Sequential& net, tt::AdamW& optimizer, const tt::Schedule& schedule,
+inline double train_epoch(tt::Module& net, tt::Optimizer& optimizer, const tt::Schedule& schedule,
                           int64_t& step, const TrainingData& data, int64_t batch, tt::Generator& random) {
   net.train();
   const auto order = shuffled(data.size(), random);
@@ -63,7 +65,7 @@ inline double train_epoch(tt::Sequential& net, tt::AdamW& optimizer, const tt::S
     optimizer.set_lr(schedule(step));
     optimizer.zero_grad();
     const tt::Tensor loss =
-        data.loss(net(tt::index_select(data.inputs, 0, rows)), tt::index_select(data.targets, 0, rows));
+        data.loss(net, tt::index_select(data.inputs, 0, rows), tt::index_select(data.targets, 0, rows));
     loss.backward();
     optimizer.step();
     loss_sum += loss.item<double>();
@@ -71,19 +73,43 @@ inline double train_epoch(tt::Sequential& net, tt::AdamW& optimizer, const tt::S
   return loss_sum / static_cast<double>(batches);
 }
 
+inline std::unique_ptr<tt::Optimizer> make_optimizer(const Recipe& recipe, const tt::Module& net,
+                                                     double weight_decay) {
+  std::unique_ptr<tt::Optimizer> optimizer;
+  if (recipe.optimizer == "sgd")
+    optimizer = std::make_unique<tt::SGD>(
+        net.named_parameters(),
+        tt::SgdOptions{.lr = recipe.learning_rate, .momentum = 0.9, .weight_decay = weight_decay});
+  else
+    optimizer = std::make_unique<tt::AdamW>(
+        net.named_parameters(), tt::AdamOptions{.lr = recipe.learning_rate, .weight_decay = weight_decay});
+  optimizer->exclude_from_weight_decay([](const tt::NamedTensor& p) { return p.tensor.rank() < 2; });
+  return optimizer;
+}
+
+inline tt::Schedule make_schedule(const Recipe& recipe, int64_t steps) {
+  if (recipe.schedule == "constant") return tt::constant(recipe.learning_rate);
+  if (recipe.schedule == "cosine") return tt::cosine(recipe.learning_rate, steps);
+  return tt::one_cycle(recipe.learning_rate, steps);
+}
+
 }  // namespace detail
+
+inline std::shared_ptr<tt::Module> build_model(const EntrySpec& spec, tt::Generator& random, uint64_t seed) {
+  if (!spec.gpt) return build_layers(spec, random);
+  tt::manual_seed(seed);
+  return build_gpt(spec);
+}
 
 // Calls progress(curve) after every epoch.
 template <class Progress>
 Trained train(const Recipe& recipe, const TrainingData& data, const TrainOptions& options,
               Progress&& progress) {
   tt::Generator random(options.seed);
-  Trained result{recipe.spec, build_layers(recipe.spec, random), {}};
-  tt::AdamW optimizer(result.layers->named_parameters(),
-                      {.lr = recipe.learning_rate, .weight_decay = options.weight_decay});
-  optimizer.exclude_from_weight_decay([](const tt::NamedTensor& p) { return p.tensor.rank() < 2; });
+  Trained result{recipe.spec, build_model(recipe.spec, random, options.seed), {}};
+  const auto optimizer = detail::make_optimizer(recipe, *result.layers, options.weight_decay);
   const int64_t steps = recipe.epochs * (data.size() / options.batch);
-  const tt::Schedule schedule = tt::one_cycle(recipe.learning_rate, steps);
+  const tt::Schedule schedule = detail::make_schedule(recipe, steps);
   TrainingCurve& curve = result.curve;
   curve.name = recipe.spec.name;
   const benchmarking::SteadyClock clock;
@@ -91,7 +117,7 @@ Trained train(const Recipe& recipe, const TrainingData& data, const TrainOptions
   int64_t step = 0;
   for (int64_t epoch = 1; epoch <= recipe.epochs; ++epoch) {
     const double loss =
-        detail::train_epoch(*result.layers, optimizer, schedule, step, data, options.batch, random);
+        detail::train_epoch(*result.layers, *optimizer, schedule, step, data, options.batch, random);
     curve.epoch.push_back(static_cast<double>(epoch));
     curve.loss.push_back(loss);
     curve.validation.push_back(data.validate(*result.layers));
@@ -105,12 +131,11 @@ Trained train(const Recipe& recipe, const TrainingData& data, const TrainOptions
 inline TrainingCurve train_entry(const Recipe& recipe, const TrainingData& data,
                                  const std::filesystem::path& folder) {
   const auto progress = [&](const TrainingCurve& c) {
-    fmt::print("train {:<14} epoch {}/{}  loss {:.4f}  validation {} {:.2f} %  {:.1f} s\n", c.name,
-               c.epoch.size(), recipe.epochs, c.loss.back(), data.metric, 100 * c.validation.back(),
-               c.seconds);
+    fmt::print("train {:<14} epoch {}/{}  loss {:.4f}  validation {} {:.4f}  {:.1f} s\n", c.name,
+               c.epoch.size(), recipe.epochs, c.loss.back(), data.metric, c.validation.back(), c.seconds);
     std::fflush(stdout);
   };
-  const Trained trained = train(recipe, data, {.seed = kTrainingSeed}, progress);
+  const Trained trained = train(recipe, data, {.batch = recipe.batch, .seed = kTrainingSeed}, progress);
   save_entry(folder, trained.spec, trained.layers->state_dict());
   return trained.curve;
 }

@@ -12,7 +12,7 @@ void read(const std::string& text, const tinymlperf::Task& task) {
   try {
     const EntrySpec spec = parse_entry(text, task);
     if (spec.parameters > limits::kParameters || spec.multiply_adds > limits::kMultiplyAdds) std::abort();
-    if (!is_plain_name(spec.name) || spec.layers.empty()) std::abort();
+    if (!is_plain_name(spec.name) || spec.layers.empty() != spec.gpt.has_value()) std::abort();
     // What was understood can be written and is understood the same way again.
     const std::string written = to_json(spec).dump();
     if (to_json(parse_entry(written, task)).dump() != written) std::abort();

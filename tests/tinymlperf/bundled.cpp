@@ -25,7 +25,7 @@ TEST_CASE(
   CHECK(by_name.at("wasteful")->multiply_adds > 10 * by_name.at("lenet")->multiply_adds);
 }
 
-TEST_CASE("the other models: a DS-CNN of 32 channels, an autoencoder, and one too small of each") {
+TEST_CASE("the other models: a DS-CNN of 32 channels, an autoencoder, a GPT, and one too small of each") {
   const auto recipes = bundled_recipes("kws");
   REQUIRE(recipes.size() == 2);
   for (const Recipe& r : recipes) {
@@ -40,5 +40,9 @@ TEST_CASE("the other models: a DS-CNN of 32 channels, an autoencoder, and one to
   REQUIRE(sounds.size() == 2);
   CHECK(sounds[0].spec.multiply_adds == 2 * (640 * 128 + 128 * 128 + 128 * 8));
   CHECK(sounds[1].spec.multiply_adds < sounds[0].spec.multiply_adds / 4);
+  const auto text = bundled_recipes("lm");
+  REQUIRE(text.size() == 2);
+  CHECK(text[0].spec.gpt->context == kContextBytes);
+  CHECK(text[1].spec.parameters < text[0].spec.parameters / 4);
   CHECK_THROWS_AS(bundled_recipes("tea"), std::invalid_argument);
 }

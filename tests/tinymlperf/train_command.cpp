@@ -24,14 +24,16 @@ struct Folder {
 
 TEST_CASE("a model that was asked for is trained and can be loaded as an entry of its benchmark") {
   const Folder folder;
-  for (const auto& [benchmark, name] :
-       {std::pair{"dig", "linear"}, {"kws", "ds-cnn-narrow"}, {"ad", "autoencoder-narrow"}}) {
+  for (const auto& [benchmark, name] : {std::pair{"dig", "linear"},
+                                        {"kws", "ds-cnn-narrow"},
+                                        {"ad", "autoencoder-narrow"},
+                                        {"lm", "gpt-narrow"}}) {
     CAPTURE(benchmark);
     TrainCommand o;
     o.benchmark = benchmark, o.only = name, o.out = folder.path / benchmark;
     o.epochs = 1, o.size = TrainingSize{128, 32};
     REQUIRE(run_train(o) == kPass);
-    CHECK(load_entry(o.out / name, task_of(benchmark)).network.spec().name == name);
+    CHECK(detail::read_entry(o.out / name, task_of(benchmark)).spec.name == name);
     CHECK(std::distance(std::filesystem::directory_iterator(o.out), {}) == 1);
   }
 }

@@ -3,6 +3,7 @@
 
 #include <tinymlperf/training_data.hpp>
 #include <tinytorch/layers/pooling.hpp>
+#include <tinytorch/layers/sequential.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;
@@ -16,7 +17,8 @@ TEST_CASE("each benchmark's data has the shape of its task, and repeats") {
     for (int d = 1; d < data.inputs.rank(); ++d) one.push_back(data.inputs.size(d));
     CHECK(one == task.input);
     CHECK(data.targets.size(0) == data.size());
-    CHECK(training_data(task.benchmark, {10, 8}).inputs.to_vector<float>() == data.inputs.to_vector<float>());
+    CHECK(training_data(task.benchmark, {10, 8}).inputs.to_vector<double>() ==
+          data.inputs.to_vector<double>());
     const TrainingSize size = training_size(task.benchmark);
     CHECK(size.training > size.validation);
   }

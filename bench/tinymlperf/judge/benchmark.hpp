@@ -20,6 +20,23 @@ struct Quality {
       credit;  // of each sample, where quality is their mean: for paired comparisons; else empty
 };
 
+// What the scenario `generation` asks of a benchmark of text: a prompt, continued token by token by the likeliest. The
+// inputs are two tensors, u8 [1, T] and the number of tokens, i64 [1]; each token is one u8, and the answer is all of them.
+class Generation {
+ public:
+  virtual ~Generation() = default;
+  virtual channel::Tensors prompt(int64_t sample) const = 0;
+  virtual int64_t tokens() const = 0;  // of each continuation
+  // The continuation; throws std::runtime_error unless so many tokens were streamed, and they are the answer.
+  virtual std::vector<uint8_t> check(const std::vector<channel::Tensors>& streamed,
+                                     const channel::Tensors& answer) const = 0;
+  // To find out, untimed, whether a token was the likeliest: what is asked about the text before it, and what the answer
+  // says.
+  virtual channel::Tensors before(int64_t sample, std::span<const uint8_t> continuation,
+                                  size_t place) const = 0;
+  virtual bool likeliest(const Answer& scores, uint8_t token) const = 0;
+};
+
 class Benchmark {
  public:
   virtual ~Benchmark() = default;
@@ -38,6 +55,8 @@ class Benchmark {
   virtual Quality quality(const std::vector<Answer>& answers) const = 0;
   // Whether a timed answer says the same as the one that was graded.
   virtual bool agrees(const Answer& graded, const Answer& timed) const = 0;
+  // Nothing for a benchmark that does not generate.
+  virtual const Generation* generation() const { return nullptr; }
 };
 
 }  // namespace tinymlperf::judge

@@ -9,6 +9,7 @@
 #include <tinymlperf/judge/benchmarks/anomaly.hpp>
 #include <tinymlperf/judge/benchmarks/digits.hpp>
 #include <tinymlperf/judge/benchmarks/keywords.hpp>
+#include <tinymlperf/judge/benchmarks/language.hpp>
 
 namespace tinymlperf::judge {
 
@@ -26,6 +27,7 @@ inline constexpr std::array kBenchmarks{
     RegisteredBenchmark{"dig", make_new<DigitsBenchmark>},
     RegisteredBenchmark{"kws", make_new<KeywordsBenchmark>},
     RegisteredBenchmark{"ad", make_new<AnomalyBenchmark>},
+    RegisteredBenchmark{"lm", make_new<LanguageBenchmark>},
 };
 
 // "dig, kws": for messages.

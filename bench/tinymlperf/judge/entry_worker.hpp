@@ -6,6 +6,7 @@
 #include <tinymlperf/load.hpp>
 #include <tinymlperf/plugin.hpp>
 #include <tinymlperf/restoration.hpp>
+#include <tinymlperf/text_model.hpp>
 #include <tinytorch/autograd/grad_mode.hpp>
 
 namespace tinymlperf::judge {
@@ -30,16 +31,36 @@ inline tt::Tensor answer_of(const Network& network, const tt::Tensor& x) {
   return restoration_errors(restore, windows).to(tt::DType::f32).reshape({x.size(0), 1});
 }
 
-// What `tinymlperf worker FOLDER` does, for the benchmark that the judge names: samples in, an
-// answer for each out.
+// Windows of bytes are scored; a prompt with a number of tokens is continued by so many.
+inline Tensors answer_of(const TextModel& model, const Query& query) {
+  const channel::Tensor& bytes = query.inputs.at(0);
+  if (query.inputs.size() == 1) {
+    const auto values = bytes.values<uint8_t>();
+    const std::vector<int64_t> tokens(values.begin(), values.end());
+    return {channel_tensor_of(model.score(tt::from_data(tokens, to_shape(bytes.shape))))};
+  }
+  const std::vector<uint8_t> out = model.continue_prompt(
+      bytes.values<uint8_t>(), query.inputs[1].values<int64_t>()[0],
+      [&](uint8_t next) { query.token(make_tensor<uint8_t>(DType::u8, {1}, std::span(&next, 1))); });
+  return {make_tensor<uint8_t>(DType::u8, {static_cast<int64_t>(out.size())}, out)};
+}
+
+// What answers for the entry in a folder.
+inline tinymlperf::Answer answers_of_entry(const std::filesystem::path& folder, std::string_view benchmark) {
+  if (benchmark == "lm")
+    return [model = load_text_model(folder)](const Query& query) { return answer_of(model, query); };
+  const auto entry = std::make_shared<Entry>(load_entry(folder, task_of(benchmark)));
+  return [entry](const Query& query) -> Tensors {
+    const tt::NoGrad guard;
+    return {channel_tensor_of(answer_of(entry->network, tensor_of(query.inputs.at(0))))};
+  };
+}
+
+// Samples in, an answer for each out, for the benchmark that the judge names.
 inline int serve_entry(const std::filesystem::path& folder) {
-  std::optional<Entry> entry;
-  return serve(
-      [&](const Query& query) -> Tensors {
-        const tt::NoGrad guard;
-        return {channel_tensor_of(answer_of(entry->network, tensor_of(query.inputs.at(0))))};
-      },
-      [&](std::string_view benchmark) { entry.emplace(load_entry(folder, task_of(benchmark))); });
+  tinymlperf::Answer answer;
+  return serve([&](const Query& query) { return answer(query); },
+               [&](std::string_view benchmark) { answer = answers_of_entry(folder, benchmark); });
 }
 
 }  // namespace tinymlperf::judge

@@ -63,7 +63,8 @@ inline std::vector<Answer> rows_of(const Benchmark& benchmark, const channel::Te
                              std::to_string(each) + " values");
   std::vector<Answer> rows;
   const auto values = tensors[0].values<float>();
-  if (!std::ranges::all_of(values, [](float x) { return std::isfinite(x); }))
+  // Minus infinity is the score of what cannot be.
+  if (!std::ranges::all_of(values, [](float x) { return x <= std::numeric_limits<float>::max(); }))
     throw std::runtime_error("an answer holds a value that is not finite");
   for (size_t i = 0; i < samples; ++i)
     rows.emplace_back(values.begin() + static_cast<std::ptrdiff_t>(i * each),
@@ -136,6 +137,12 @@ class Match {
     return scenario_ == Scenario::multi_stream ? 8 : 1;
   }
 
+  // How samples are asked where the scenario's own rhythm or question is of no use: one by one.
+  Scenario untimed_form() const {
+    const bool own = scenario_ == Scenario::server || scenario_ == Scenario::generation;
+    return own ? Scenario::single_stream : scenario_;
+  }
+
   void prepare(Contender& c) {
     c.session->prepare(sets_.main.id(), 30);
     c.graded.resize(static_cast<size_t>(sets_.main.size()));
@@ -167,8 +174,9 @@ class Match {
               .seconds = class_.seconds / (2.0 * static_cast<double>(class_.blocks)),
               .queries = scenario_ == Scenario::offline ? 1 : class_.queries,
               .seed = seed_ + c.record.turns.size()};
-    c.record.turns.push_back(scenario_ == Scenario::server ? server_turn(c, questions, plan)
-                                                           : turn_of(run(c, questions, plan)));
+    c.record.turns.push_back(scenario_ == Scenario::server       ? server_turn(c, questions, plan)
+                             : scenario_ == Scenario::generation ? generation_turn(c, plan)
+                                                                 : turn_of(run(c, questions, plan)));
     const auto due = static_cast<int64_t>(
         std::ceil(static_cast<double>(sets_.main.size() * static_cast<int64_t>(block + 1)) /
                   static_cast<double>(class_.blocks)));
@@ -179,8 +187,7 @@ class Match {
 
   // Queries that are not timed, in the form of those that are.
   void ask(Contender& c, const Questions& questions, int64_t queries) {
-    const Scenario form = scenario_ == Scenario::server ? Scenario::single_stream : scenario_;
-    run(c, questions, {.scenario = form, .seconds = 0, .queries = queries});
+    run(c, questions, {.scenario = untimed_form(), .seconds = 0, .queries = queries});
   }
 
   RunRecord run(Contender& c, const Questions& questions, Plan plan) {
@@ -204,6 +211,7 @@ class Match {
     return record;
   }
 
+  static constexpr uint64_t kChecks = uint64_t{1} << 40;  // numbers of queries beyond those of a scenario
   static Turn turn_of(const RunRecord& record) {
     Turn turn{record.seconds, samples_answered(record), latencies(record), 0, {}, {}};
     for (const QueryRecord& q : record.queries) {
@@ -212,6 +220,37 @@ class Match {
       turn.to_first.push_back(q.tokens.front() - q.due);
     }
     return turn;
+  }
+  // Prompts, continued token by token. What was said is then held against what the contender says of the same text when
+  // it is asked for one token: at one place of each continuation, which it cannot foresee.
+  Turn generation_turn(Contender& c, Plan plan) {
+    const Generation& text = *sets_.main.generation();
+    plan.samples = sets_.main.size();
+    plan.patience = class_.patience;
+    plan.next_samples = [&c](int64_t k) { return c.stream->next(k); };
+    std::vector<std::vector<channel::Tensors>> streamed;
+    std::vector<channel::Tensors> answers;
+    PluginSystem system(
+        *c.session, [&](std::span<const int64_t> samples) { return text.prompt(samples.front()); },
+        [&](uint64_t id, bool last, const channel::Tensors& tensors) {
+          streamed.resize(std::max<size_t>(streamed.size(), id + 1));
+          answers.resize(streamed.size());
+          last ? void(answers[id] = tensors) : streamed[id].push_back(tensors);
+        });
+    const RunRecord record = run_scenario(system, plan);
+    tinytorch::Generator random(plan.seed ^ 0xA0761D6478BD642Fu);
+    for (size_t q = 0; q < record.queries.size(); ++q) {
+      const std::vector<uint8_t> continuation = text.check(streamed[q], answers[q]);
+      const size_t place = random.below(continuation.size());
+      c.session->ask(kChecks + q, text.before(record.queries[q].samples.front(), continuation, place));
+      const channel::Event event = c.session->next(class_.patience);
+      const auto scores = rows_of(sets_.main, channel::parse_tensors(event.frame.payload), 1);
+      ++c.compared;
+      if (!text.likeliest(scores.front(), continuation[place]))
+        throw std::runtime_error("token " + std::to_string(place + 1) +
+                                 " of a continuation is not the one that it calls the likeliest");
+    }
+    return turn_of(record);
   }
   // The highest rate within the benchmark's bound: p90 in as many queries as certify it, p99 where those are asked for.
   Turn server_turn(Contender& c, const Questions& questions, Plan plan) {
@@ -274,7 +313,7 @@ class Match {
     const Questions other{sets_.fresh, each, [&fresh](int64_t k) { return fresh.next(k); },
                           [](int64_t, const Answer&) {}};
     const std::array<const Questions*, 3> all{&known, &same, &other};
-    const Scenario form = scenario_ == Scenario::server ? Scenario::single_stream : scenario_;
+    const Scenario form = untimed_form();
     std::array<std::vector<Turn>, 3> turns;
     c.session->resume();
     for (const auto& block : tinytorch::benchmarking::mirrored_blocks(all.size(), kAuditBlocks, seed_)) {

@@ -53,8 +53,7 @@ class Classification : public Benchmark {
     return class_of(graded) == class_of(timed);
   }
 
- protected:
-  // f32 [n, the task's input...] and i64 [n]
+  // Samples and their classes, f32 [n, the task's input...] and i64 [n]: also for whoever is to learn from them.
   virtual std::pair<tinytorch::Tensor, tinytorch::Tensor> generate(int64_t n, uint64_t seed) const = 0;
 
  private:

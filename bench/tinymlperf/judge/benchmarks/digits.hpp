@@ -11,8 +11,6 @@ class DigitsBenchmark final : public Classification {
   std::string id() const override { return "dig"; }
   std::string task() const override { return "which digit is in a picture of 28 x 28 pixels"; }
   double floor() const override { return 0.80; }
-
- protected:
   std::pair<tinytorch::Tensor, tinytorch::Tensor> generate(int64_t n, uint64_t seed) const override {
     const tinytorch::Digits digits = tinytorch::digits(n, seed);
     return {digits.images, digits.labels};

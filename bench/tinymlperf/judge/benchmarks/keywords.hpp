@@ -12,8 +12,6 @@ class KeywordsBenchmark final : public Classification {
   std::string id() const override { return "kws"; }
   std::string task() const override { return "which of ten words is said, another one, or none"; }
   double floor() const override { return 0.90; }
-
- protected:
   std::pair<tinytorch::Tensor, tinytorch::Tensor> generate(int64_t n, uint64_t seed) const override {
     const tinytorch::SpokenTones spoken = tinytorch::spoken_tones(n, seed);
     return {spoken.features, spoken.labels};
