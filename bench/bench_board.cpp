@@ -175,8 +175,8 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   MemoryBoard made_up(hostile);
   if (!folder.empty())
-    return std::printf("%lld pages\n", static_cast<long long>(board::export_board(made_up, folder))) > 0 ? 0
-                                                                                                         : 1;
+    return std::printf("%lld pages\n", static_cast<long long>(board::export_site(made_up, folder))) > 0 ? 0
+                                                                                                        : 1;
   if (serve) {
     board::ServeOptions options{.database = "made-up data", .server = {}};
     options.server.port = 0;

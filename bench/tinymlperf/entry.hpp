@@ -62,27 +62,12 @@ inline EntrySpec parse_gpt(const Json& document, const Task& task) {
   return spec;
 }
 
-}  // namespace detail
-
-namespace detail {
-
-inline std::string one_of(const Fields& fields, const char* key, const std::string& fallback,
-                          std::initializer_list<const char*> known) {
-  const std::string found = fields.text(key, limits::kNameLength, fallback.c_str());
-  std::string list;
-  for (const char* name : known) {
-    if (found == name) return found;
-    list += (list.empty() ? "" : ", ") + std::string(name);
-  }
-  fields.refuse(key, "one of " + list, show(found));
-}
-
 inline TrainingSpec read_training(const Json& object) {
   const Fields fields(object, "training",
                       {"optimizer", "schedule", "learning_rate", "weight_decay", "batch", "epochs"});
   TrainingSpec t;
-  t.optimizer = one_of(fields, "optimizer", t.optimizer, {"adamw", "sgd"});
-  t.schedule = one_of(fields, "schedule", t.schedule, {"one_cycle", "cosine", "constant"});
+  t.optimizer = fields.one_of("optimizer", t.optimizer.c_str(), {"adamw", "sgd"});
+  t.schedule = fields.one_of("schedule", t.schedule.c_str(), {"one_cycle", "cosine", "constant"});
   t.learning_rate = fields.number("learning_rate", 0, 10, t.learning_rate);
   t.weight_decay = fields.number("weight_decay", 0, 10, t.weight_decay);
   t.batch = fields.integer("batch", 2, 4096, t.batch);

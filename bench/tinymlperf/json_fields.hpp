@@ -133,6 +133,16 @@ class Fields {
     }
     return out;
   }
+  // A word of a list; the fallback stands for a key that is not there.
+  std::string one_of(const char* key, const char* fallback, const std::vector<std::string>& known) const {
+    constexpr size_t kLongest = 100;
+    std::string value = text(key, kLongest, fallback);
+    std::string list;
+    for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
+    if (std::find(known.begin(), known.end(), value) == known.end())
+      refuse(key, "one of " + list, show(Json(value)));
+    return value;
+  }
   const Json& array(const char* key, size_t shortest, size_t longest) const {
     const Json& value = required(key, "an array");
     if (!value.is_array()) refuse(key, "an array", show(value));

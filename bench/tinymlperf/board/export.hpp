@@ -95,7 +95,7 @@ class Exporter {
 }  // namespace detail
 
 // Returns how many pages were written. Files of other names in the folder stay.
-inline int64_t export_board(Source& source, const std::filesystem::path& folder) {
+inline int64_t export_site(Source& source, const std::filesystem::path& folder) {
   return detail::Exporter(source, folder)();
 }
 

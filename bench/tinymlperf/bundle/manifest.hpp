@@ -66,16 +66,6 @@ inline std::string text(const Fields& f, const char* key, size_t longest, const 
   return value;
 }
 
-inline std::string one_of(const Fields& f, const char* key, const char* fallback,
-                          const std::vector<std::string>& known) {
-  std::string value = f.text(key, kShort, fallback);
-  std::string list;
-  for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
-  if (std::find(known.begin(), known.end(), value) == known.end())
-    f.refuse(key, "one of " + list, show(Json(value)));
-  return value;
-}
-
 inline std::vector<std::string> plain_names(const Fields& f, const char* key, size_t fewest) {
   std::vector<std::string> names = f.texts(key, fewest, kMostNames, kShort);
   for (size_t i = 0; i < names.size(); ++i) {
@@ -99,9 +89,9 @@ inline std::string hardware(const Fields& f) {
 inline void read_numbers(const Fields& f, Manifest& m) {
   const Fields dtype = f.object("dtype", {"weights", "activations", "accum"});
   const std::vector<std::string> known{"f64", "f32", "f16", "bf16", "i32", "i8", "i4"};
-  m.weights = one_of(dtype, "weights", nullptr, known);
-  m.activations = one_of(dtype, "activations", nullptr, known);
-  m.accumulation = one_of(dtype, "accum", nullptr, known);
+  m.weights = dtype.one_of("weights", nullptr, known);
+  m.activations = dtype.one_of("activations", nullptr, known);
+  m.accumulation = dtype.one_of("accum", nullptr, known);
   const Fields quantizer = f.object("quantizer", {"method", "calib_ids", "text"});
   m.quantizer = text(quantizer, "method", kShort, nullptr);
   m.quantizer_text = text(quantizer, "text", kLong, "", true);
@@ -158,8 +148,8 @@ inline Manifest parse_manifest(const std::string& source) {
   m.author = text(f, "author", kShort, nullptr);
   if (m.author.empty()) f.refuse("author", "a name", "an empty text");
   m.team = text(f, "team", kShort, "");
-  m.division = one_of(f, "division", nullptr, {"closed", "open", "kernel"});
-  m.tier = one_of(f, "tier", nullptr, {"T0", "T1", "T2"});
+  m.division = f.one_of("division", nullptr, {"closed", "open", "kernel"});
+  m.tier = f.one_of("tier", nullptr, {"T0", "T1", "T2"});
   m.benchmarks = plain_names(f, "benchmark", 1);
   m.scenarios = plain_names(f, "scenario", 1);
   m.hardware = hardware(f);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <tinymlperf/commands/board.hpp>
 #include <tinymlperf/commands/pack.hpp>
+#include <tinymlperf/commands/serve.hpp>
 #include <tinymlperf/commands/submit.hpp>
 #include <tinymlperf/commands/work.hpp>
 #include <utility>
@@ -113,6 +114,16 @@ class BoardCommands {
                              [](const TransferOptions& o) { return run_import(o); });
     in->add_option("file", i->file, "as `export` wrote it")->required();
     board_option(in, i->board);
+    auto [serve, w] = add<ServeCommandOptions>(app, "serve", "a board as a web site on this machine",
+                                               [](const ServeCommandOptions& o) { return run_serve(o); });
+    serve->add_option("--host", w->server.host, "who may come: 127.0.0.1 is this machine alone")
+        ->capture_default_str();
+    serve->add_option("--port", w->server.port, "0: any free one")->capture_default_str();
+    board_option(serve, w->board);
+    auto [site, f] = add<SiteOptions>(app, "site", "a board's pages as files",
+                                      [](const SiteOptions& o) { return run_site(o); });
+    site->add_option("--out", f->folder, "the folder to write to")->required();
+    board_option(site, f->board);
   }
 
   std::vector<std::pair<CLI::App*, std::function<int()>>> commands_;

@@ -38,7 +38,7 @@ TEST_CASE("an exported board: well-formed pages, links that lead somewhere, no n
   for (const bool hostile : {false, true}) {
     const Folder folder;
     MemoryBoard board(hostile);
-    const int64_t pages = export_board(board, folder.path / "board");
+    const int64_t pages = export_site(board, folder.path / "board");
     int64_t found = 0, links = 0;
     for (const auto& entry : fs::directory_iterator(folder.path)) CHECK(entry.path().filename() == "board");
     for (const auto& entry : fs::directory_iterator(folder.path / "board")) {

@@ -1,0 +1,41 @@
+// `tinymlperf serve`: a board as a web site on this machine. Matches are played by `tinymlperf work` beside it.
+#pragma once
+
+#include <tinymlperf/board/export.hpp>
+#include <tinymlperf/board/queries.hpp>
+#include <tinymlperf/board/serve.hpp>
+#include <tinymlperf/board/store.hpp>
+#include <tinymlperf/commands/common.hpp>
+
+namespace tinymlperf {
+
+struct ServeCommandOptions {
+  std::filesystem::path board;
+  board::ServerOptions server;
+};
+
+inline int run_serve(const ServeCommandOptions& o) {
+  return detail::guarded(stdout, [&] {
+    detail::require_board(o.board);
+    board::Store store(o.board);
+    board::Queries queries(store);
+    return board::serve(queries, store, {.database = o.board, .server = o.server});
+  });
+}
+
+struct SiteOptions {
+  std::filesystem::path board, folder;
+};
+
+// `tinymlperf site`: the same pages as files, for any web server.
+inline int run_site(const SiteOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    detail::require_board(o.board);
+    board::Store store(o.board);
+    board::Queries queries(store);
+    fmt::print(out, "{} pages in {}\n", board::export_site(queries, o.folder), o.folder.string());
+    return kPass;
+  });
+}
+
+}  // namespace tinymlperf
