@@ -34,7 +34,7 @@ class Exporter {
     write("style.css", style_sheet());
     write("icon.svg", kIcon);
     for (const Category& c : front.categories) {
-      table(c.key);
+      if (c.key != TableKey{}) table(c.key);
       if (c.leader) submissions_.insert(c.leader->submission);
     }
     for (const Table& t : front.tables) table(t.key);

@@ -285,3 +285,12 @@ TEST_CASE("style and script load nothing and hold no markup") {
   for (const char* word : {"innerHTML", "eval(", "document.write", "insertAdjacentHTML", "http:", "https:"})
     CHECK_MESSAGE(script.find(word) == std::string::npos, word);
 }
+
+TEST_CASE("a category without data leads nowhere") {
+  FrontPage front;
+  front.categories.push_back({"Fastest trainer", "nobody trains yet", {}, {}, ""});
+  const std::string page = front_page(Site{}, front);
+  CHECK(page.find("nobody yet") != std::string::npos);
+  CHECK(page.find("href=\"/tables") == std::string::npos);
+  CHECK(page.find("table-") == std::string::npos);
+}

@@ -19,8 +19,10 @@ inline std::string category_card(const Site& site, const Category& c) {
   } else {
     out += "<p class=\"value soft\">nobody yet</p>\n";
   }
-  return out + "<p class=\"why\">" + text(c.explanation, 200) + "<br/>" +
-         link(site.table(c.key), table_title(c.key)) + "</p></li>\n";
+  out += "<p class=\"why\">" + text(c.explanation, 200);
+  // Without data no table is known.
+  if (c.key != TableKey{}) out += "<br/>" + link(site.table(c.key), table_title(c.key));
+  return out + "</p></li>\n";
 }
 
 }  // namespace detail
