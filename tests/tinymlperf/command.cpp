@@ -4,10 +4,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <support/refusals.hpp>
 #include <tinymlperf/command.hpp>
 
 namespace fs = std::filesystem;
 using namespace tinymlperf;
+using test::holds;
 
 namespace {
 
@@ -53,10 +55,6 @@ std::string reason_for(const Json& race, const std::string& folder) {
   for (const Json& r : race.at("refused"))
     if (fs::path(r.at("path").get<std::string>()).filename() == folder) return r.at("reason");
   return "not refused";
-}
-
-bool holds(const std::string& text, const std::string& piece) {
-  return text.find(piece) != std::string::npos;
 }
 
 }  // namespace

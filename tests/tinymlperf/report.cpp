@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <sstream>
+#include <support/refusals.hpp>
 #include <tinymlperf/report.hpp>
 
 using namespace tinymlperf;
+using test::holds;
 
 namespace {
 
@@ -57,10 +59,6 @@ Race race() {
   r.training = {{"lenet", {1, 2}, {0.5, 0.25}, {0.9, 0.95}, 1.5}};
   r.results = score_race(r.measurements, r.rules);
   return r;
-}
-
-bool holds(const std::string& text, const std::string& piece) {
-  return text.find(piece) != std::string::npos;
 }
 
 }  // namespace

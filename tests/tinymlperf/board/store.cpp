@@ -4,27 +4,17 @@
 #include <functional>
 #include <set>
 #include <support/board.hpp>
+#include <support/refusals.hpp>
 #include <thread>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;
 using namespace tinymlperf::board;
 using test::Board;
+using test::holds, test::refusal;
 
 namespace {
 
-std::string refusal(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Refusal& r) {
-    return r.what();
-  }
-  return "";
-}
-bool holds(const std::string& text, const std::string& piece) {
-  CAPTURE(text);
-  return text.find(piece) != std::string::npos;
-}
 Job job_of(Board& b, int64_t id) {
   Rows row = b.store.database().query("SELECT state, message, attempts FROM jobs WHERE id = ?", id);
   REQUIRE(row.next());

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <support/board.hpp>
+#include <support/refusals.hpp>
 #include <tinymlperf/board/transfer.hpp>
 #include <tinymlperf/board/verify.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -10,6 +11,7 @@
 using namespace tinymlperf;
 using namespace tinymlperf::board;
 using test::Board;
+using test::holds, test::refusal;
 
 namespace {
 
@@ -19,19 +21,6 @@ struct Full : Board {
     work_off({.speedup = 2, .audits = {{"A2", "same sample", true, "1.00"}}});
   }
 };
-
-std::string refusal(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Refusal& r) {
-    return r.what();
-  }
-  return "";
-}
-bool holds(const std::string& text, const std::string& piece) {
-  CAPTURE(text);
-  return text.find(piece) != std::string::npos;
-}
 
 // The export with one of its files changed.
 std::string changed(const std::string& bytes, const std::string& path,

@@ -2,28 +2,20 @@
 #include <doctest/doctest.h>
 
 #include <support/bundles.hpp>
+#include <support/refusals.hpp>
 #include <tinymlperf/bundle/archive.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;
 using namespace tinymlperf::bundle;
+using test::holds;
 using test::tar_end;
 using test::tar_member;
 
 namespace {
 
 std::string refusal(const std::string& bytes, const ArchiveLimits& most = {}) {
-  try {
-    read_archive(bytes, most);
-  } catch (const Refusal& r) {
-    return r.what();
-  }
-  return "";
-}
-
-bool holds(const std::string& text, const std::string& piece) {
-  CAPTURE(text);
-  return text.find(piece) != std::string::npos;
+  return test::refusal([&] { read_archive(bytes, most); });
 }
 
 }  // namespace

@@ -5,27 +5,17 @@
 #include <fstream>
 #include <functional>
 #include <support/bundles.hpp>
+#include <support/refusals.hpp>
 #include <tinymlperf/bundle/rules.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace fs = std::filesystem;
 using namespace tinymlperf;
 using namespace tinymlperf::bundle;
+using test::holds, test::refusal;
 
 namespace {
 
-std::string refusal(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Refusal& r) {
-    return r.what();
-  }
-  return "";
-}
-bool holds(const std::string& text, const std::string& piece) {
-  CAPTURE(text);
-  return text.find(piece) != std::string::npos;
-}
 std::string rules_refusal(const Manifest& m, const std::vector<ArchiveFile>& files) {
   const Bundle b = read_bundle(pack(m, files));
   return refusal([&] { check_rules(b); });

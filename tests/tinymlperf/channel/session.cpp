@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <support/refusals.hpp>
 #include <support/scene.hpp>
 #include <tinymlperf/channel/session.hpp>
 #include <tinymlperf/plugin.hpp>
@@ -14,6 +15,7 @@ using tinymlperf::Query;
 using tinymlperf::sandbox::Ending;
 using tinymlperf::sandbox::Outcome;
 using Why = Broken::Why;
+using test::holds;
 
 namespace {
 
@@ -147,8 +149,6 @@ Verdict try_one(const std::string& name, size_t elements = 1) {
   CHECK(out.outcome.wall_seconds < 10);
   return out;
 }
-
-bool holds(const std::string& text, const char* piece) { return text.find(piece) != std::string::npos; }
 
 }  // namespace
 
