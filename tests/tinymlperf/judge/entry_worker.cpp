@@ -114,19 +114,20 @@ TEST_CASE("a clip's answer is the error of the entry's restorations" * doctest::
 TEST_CASE("a match of two entries of every benchmark" * doctest::skip(test::kSanitized)) {
   constexpr RunClass kTiny{"tiny", 0.02, 2, 6, 32};
   for (const RegisteredBenchmark& r : kBenchmarks) {
-    const auto benchmark = r.make();
+    const auto benchmark = r.make(), fresh = r.make();
     CAPTURE(benchmark->id());
     benchmark->draw(kTiny.hidden, 77);
+    fresh->draw(kTiny.hidden, 78);
     const test::Scene scenes[2];
     std::vector<Contender> contenders(2);
     for (size_t i = 0; i < 2; ++i) contenders[i].session = Worker(scenes[i], benchmark->id(), false).session;
-    Match(*benchmark, Scenario::multi_stream, kTiny, 5)(contenders);
+    Match({*benchmark, *fresh}, Scenario::multi_stream, kTiny, 5)(contenders);
     for (const Contender& c : contenders) {
       CHECK_MESSAGE(c.record.out.empty(), c.record.out);
       CHECK(c.record.turns.size() == 12);
-      REQUIRE(c.quality);
-      CHECK(c.quality->value.estimate == contenders[0].quality->value.estimate);  // the same entry
-      CHECK(c.quality->value.estimate < benchmark->floor());                      // and untrained
+      REQUIRE(c.record.quality);
+      CHECK(c.record.quality->estimate == contenders[0].record.quality->estimate);  // the same entry
+      CHECK(c.record.quality->estimate < benchmark->floor());                       // and untrained
     }
     CHECK(times_the_baseline(Scenario::multi_stream, contenders[1].record, contenders[0].record));
   }
