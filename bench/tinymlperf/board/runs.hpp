@@ -29,7 +29,7 @@ template <class T>
 std::vector<T> values_of(const std::string& bytes) {
   if (bytes.size() % sizeof(T) != 0) throw DatabaseError("samples that are no whole numbers of 8 bytes");
   std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 
