@@ -73,6 +73,9 @@ inline judge::RunDocument play(const RunOptions& o) {
     throw std::invalid_argument("--division " + o.division + ": there are open and closed");
   if (scenario == judge::Scenario::generation && !benchmark->generation())
     throw std::invalid_argument("--scenario generation: " + o.benchmark + " generates nothing; lm does");
+  for (const auto& entry : o.entries)
+    if (!std::filesystem::is_directory(entry))
+      throw std::invalid_argument(entry.string() + ": expected a folder, found none");
   const sandbox::Offers offers = sandbox::probe();
   sandbox::require(offers, sandbox::Level::basic);
   std::random_device device;
@@ -81,9 +84,6 @@ inline judge::RunDocument play(const RunOptions& o) {
   const auto fresh = judge::make_benchmark(o.benchmark);
   const tt::PhiloxBlock other = tt::philox(seed, 1);
   fresh->draw(run_class.hidden, (uint64_t{other.v[0]} << 32) | other.v[1]);
-  for (const auto& entry : o.entries)
-    if (!std::filesystem::is_directory(entry))
-      throw std::invalid_argument(entry.string() + ": expected a folder, found none");
   std::vector<std::unique_ptr<judge::Stage>> stages;
   std::vector<judge::Contender> contenders;
   for (const auto& entry : o.entries) {
