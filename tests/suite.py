@@ -15,7 +15,7 @@ from tools import BAD, CORES, FAIL, GCC, GOOD, PASS, ROOT, Build, Finished, Setu
 
 class Tally:
     def __init__(self, console):
-        self.console, self.passed, self.failed, self.skipped, self.stages = console, 0, 0, 0, []
+        self.console, self.passed, self.failed, self.skipped, self.stages, self.reasons = console, 0, 0, 0, [], []
         self.began = time.monotonic()
 
     def minutes(self):
@@ -25,9 +25,9 @@ class Tally:
         self.passed += passed
         self.failed += failed
         if failed:
-            self.console.say(f"  {BAD} {what}: {failed} failed, {passed} passed")
-            if why:
-                self.console.say(why)
+            reason = f"  {BAD} {what}: {failed} failed, {passed} passed" + (f"\n{why}" if why else "")
+            self.console.say(reason)
+            self.reasons.append(reason)
 
     def check(self, good, what, why=""):
         self.add(1 if good else 0, 0 if good else 1, what, why)
@@ -455,6 +455,8 @@ def run(console, options):
     console.result({"command": "test", "passed": tally.passed, "failed": tally.failed, "skipped": tally.skipped,
                     "stages": tally.stages, "interrupted": interrupted, "seconds": round(60 * tally.minutes(), 1)})
     say_times(console, tally.stages)
+    for reason in tally.reasons:  # once more, where who reads only the end of a long log finds it
+        console.say("\n".join(reason.splitlines()[:12]) + "\n")
     if interrupted:
         console.say("interrupted: the rest was not run")
     console.say(tally.line())

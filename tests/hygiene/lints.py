@@ -298,5 +298,16 @@ def lint_modules(tree):
     return out
 
 
+def lint_checks(tree):
+    """Every test of modules/*/checks is named by course.json, and every test named there is written."""
+    course = json.loads((tree.root / "modules" / "course.json").read_text())
+    named = {test for module in course["modules"] for task in module.get("tasks", []) for test in task["tests"]}
+    written = {test for path in (tree.root / "modules").glob("*/checks/*") if path.suffix in (".cpp", ".cu")
+               for test in re.findall(r'TEST_CASE\(\s*"([^"]*)"', path.read_text())}
+    return ([f"course.json names no task that has the test: {test}" for test in sorted(written - named)] +
+            [f"course.json names a test that modules/*/checks lacks: {test}" for test in sorted(named - written)])
+
+
 LINTS = [lint_includes, lint_dependencies, lint_layers, lint_mirrored_tests, lint_header_length, lint_function_length,
-         lint_macros, lint_top_level, lint_machine_paths, lint_unfinished, lint_file_size, lint_modules]
+         lint_macros, lint_top_level, lint_machine_paths, lint_unfinished, lint_file_size, lint_modules,
+         lint_checks]

@@ -80,14 +80,14 @@ class Lints(unittest.TestCase):
             with self.subTest(lint=lint.__name__, name=name):
                 found = lint(self.tree({name: text}))
                 self.assertTrue(any(complaint in c for c in found), f"{complaint!r} not in {found}")
-        tested = {fault[0] for fault in FAULTS} | {lints.lint_modules}
+        tested = {fault[0] for fault in FAULTS} | {lints.lint_modules, lints.lint_checks}
         self.assertEqual(tested, set(lints.LINTS))
         clean = {"include/tinytorch/core/a.hpp": "#include <vector>\nint f() { return 1; }\n",
                  "include/tinytorch/tensor/b.hpp": "#include <tinytorch/core/a.hpp>\n",
                  "include/tinytorch/tinytorch.hpp": "#include <tinytorch/tensor/b.hpp>\n",
                  "tests/core/a.cpp": "TEST_CASE", "tests/tensor/b.cpp": "TEST_CASE", "tests/tinytorch.cpp": "TEST_CASE"}
         for lint in lints.LINTS:
-            if lint not in (lints.lint_top_level, lints.lint_modules):
+            if lint not in (lints.lint_top_level, lints.lint_modules, lints.lint_checks):
                 with self.subTest(clean=lint.__name__):
                     self.assertEqual(lint(self.tree(clean)), [])
 
@@ -102,6 +102,15 @@ class Lints(unittest.TestCase):
         self.assertEqual(len(lints.lint_modules(self.tree(files))), 1)
         files["README.md"] = "| 01_tensor | T | s |"
         self.assertEqual(lints.lint_modules(self.tree(files)), [])
+
+    def test_checks_must_agree_with_the_manifest(self):
+        course = {"modules": [{"id": "01_tensor", "tasks": [{"id": "1.1", "tests": ["1.1 a", "1.1 b"]}]}]}
+        files = {"modules/course.json": json.dumps(course), "modules/01_tensor/checks/x.cpp": 'TEST_CASE("1.1 a") {}'}
+        self.assertEqual(len(lints.lint_checks(self.tree(files))), 1)
+        files["modules/01_tensor/checks/x.cpp"] += '\nTEST_CASE("1.1 b") {}\nTEST_CASE("1.1 c") {}'
+        self.assertEqual(len(lints.lint_checks(self.tree(files))), 1)
+        files["modules/01_tensor/checks/x.cpp"] = 'TEST_CASE("1.1 a") {}\nTEST_CASE("1.1 b") {}'
+        self.assertEqual(lints.lint_checks(self.tree(files)), [])
 
     def test_functions_are_found_with_their_length(self):
         found = {name: lines for name, _, lines in lints.functions(FUNCTIONS)}
