@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <tinymlperf/command.hpp>
+#include <tinymlperf/commands/profile.hpp>
+#include <tinymlperf/commands/race.hpp>
+#include <tinymlperf/commands/run.hpp>
+#include <tinymlperf/commands/train.hpp>
 #include <tinymlperf/commands/verify.hpp>
 #include <tinymlperf/judge/training_worker.hpp>
-#include <tinymlperf/profile.hpp>
-#include <tinymlperf/run.hpp>
-#include <tinymlperf/train_command.hpp>
 #ifdef TINYMLPERF_WITH_BOARD
 #include <tinymlperf/commands/command_line.hpp>
 #endif

@@ -9,9 +9,9 @@
 
 #include <map>
 #include <set>
+#include <tinymlperf/entries/plugin.hpp>
 #include <tinymlperf/judge/benchmarks.hpp>
 #include <tinymlperf/judge/match.hpp>
-#include <tinymlperf/plugin.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
-#include <tinymlperf/entry.hpp>
+#include <tinymlperf/entries/entry.hpp>
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <string>
 #include <tinymlperf/bundle/rules.hpp>
-#include <tinymlperf/network.hpp>
+#include <tinymlperf/entries/network.hpp>
 #include <utility>
 #include <vector>
 

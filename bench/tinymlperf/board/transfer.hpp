@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 #include <tinymlperf/board/queries.hpp>
-#include <tinymlperf/verify_run.hpp>
+#include <tinymlperf/judge/verify_run.hpp>
 #include <vector>
 
 namespace tinymlperf::board {

@@ -3,7 +3,7 @@
 
 #include <string>
 #include <tinymlperf/board/queries.hpp>
-#include <tinymlperf/verify_run.hpp>
+#include <tinymlperf/judge/verify_run.hpp>
 #include <vector>
 
 namespace tinymlperf::board {

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 #include <tinymlperf/board/store.hpp>
-#include <tinymlperf/run.hpp>
+#include <tinymlperf/commands/run.hpp>
 
 namespace tinymlperf::board {
 

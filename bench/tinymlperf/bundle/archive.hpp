@@ -15,7 +15,7 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <tinymlperf/entry.hpp>
+#include <tinymlperf/entries/entry.hpp>
 #include <vector>
 
 namespace tinymlperf::bundle {

@@ -4,9 +4,9 @@
 
 #include <string>
 #include <tinymlperf/bundle/bundle.hpp>
+#include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/judge/benchmarks.hpp>
 #include <tinymlperf/judge/run_document.hpp>
-#include <tinymlperf/load.hpp>
 
 namespace tinymlperf::bundle {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <tinymlperf/board/store.hpp>
 #include <tinymlperf/bundle/rules.hpp>
-#include <tinymlperf/command.hpp>
+#include <tinymlperf/commands/exit_status.hpp>
 #include <utility>
 #include <vector>
 

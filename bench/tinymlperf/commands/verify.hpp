@@ -2,8 +2,8 @@
 #pragma once
 
 #include <filesystem>
-#include <tinymlperf/command.hpp>
-#include <tinymlperf/verify_run.hpp>
+#include <tinymlperf/commands/race.hpp>
+#include <tinymlperf/judge/verify_run.hpp>
 
 namespace tinymlperf {
 

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <filesystem>
-#include <tinymlperf/load.hpp>
-#include <tinymlperf/plugin.hpp>
-#include <tinymlperf/restoration.hpp>
-#include <tinymlperf/text_model.hpp>
+#include <tinymlperf/entries/load.hpp>
+#include <tinymlperf/entries/plugin.hpp>
+#include <tinymlperf/entries/restoration.hpp>
+#include <tinymlperf/entries/text_model.hpp>
 #include <tinytorch/autograd/grad_mode.hpp>
 
 namespace tinymlperf::judge {

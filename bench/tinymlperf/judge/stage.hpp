@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 #include <tinymlperf/channel/session.hpp>
-#include <tinymlperf/load.hpp>
+#include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/temporary_folder.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <vector>
@@ -86,7 +86,7 @@ class Stage {
     const auto all = fs::copy_options::recursive;
     fs::create_directories(include / "tinymlperf");
     fs::copy(source / "bench/tinymlperf/channel", include / "tinymlperf/channel", all);
-    fs::copy(source / "bench/tinymlperf/plugin.hpp", include / "tinymlperf");
+    fs::copy(source / "bench/tinymlperf/entries/plugin.hpp", include / "tinymlperf");
     fs::copy(source / "include/tinytorch", include / "tinytorch", all);
     sandbox::Policy policy = policy_for(120);
     policy.read_only.push_back(base_ / "entry");

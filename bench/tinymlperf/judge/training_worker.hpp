@@ -5,7 +5,7 @@
 #pragma once
 
 #include <tinymlperf/judge/entry_worker.hpp>
-#include <tinymlperf/train.hpp>
+#include <tinymlperf/training/train.hpp>
 
 namespace tinymlperf::judge {
 

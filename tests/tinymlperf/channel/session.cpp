@@ -8,7 +8,7 @@
 #include <support/refusals.hpp>
 #include <support/scene.hpp>
 #include <tinymlperf/channel/session.hpp>
-#include <tinymlperf/plugin.hpp>
+#include <tinymlperf/entries/plugin.hpp>
 
 using namespace tinymlperf::channel;
 using tinymlperf::Query;
@@ -291,7 +291,7 @@ TEST_CASE("a plugin is one header and one function, compiled in the sandbox that
   REQUIRE_MESSAGE(std::filesystem::exists(compiler), "this test compiles a plugin with " << compiler);
   test::Scene scene;
   std::ofstream(scene.work / "plugin.cpp") << R"(
-#include <tinymlperf/plugin.hpp>
+#include <tinymlperf/entries/plugin.hpp>
 int main() {
   return tinymlperf::serve([](const tinymlperf::Query& query) { return query.inputs; });
 })";

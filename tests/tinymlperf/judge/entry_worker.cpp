@@ -6,7 +6,7 @@
 #include <tinymlperf/judge/entry_worker.hpp>
 #include <tinymlperf/judge/match.hpp>
 #include <tinymlperf/judge/plugin_system.hpp>
-#include <tinymlperf/train.hpp>
+#include <tinymlperf/training/train.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;

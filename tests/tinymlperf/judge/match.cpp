@@ -2,9 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <support/scene.hpp>
+#include <tinymlperf/entries/plugin.hpp>
 #include <tinymlperf/judge/benchmarks/digits.hpp>
 #include <tinymlperf/judge/match.hpp>
-#include <tinymlperf/plugin.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;

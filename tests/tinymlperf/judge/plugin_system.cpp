@@ -3,10 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <support/scene.hpp>
-#include <tinymlperf/bundled.hpp>
-#include <tinymlperf/contest.hpp>
+#include <tinymlperf/entries/bundled.hpp>
 #include <tinymlperf/judge/entry_worker.hpp>
 #include <tinymlperf/judge/plugin_system.hpp>
+#include <tinymlperf/race/contest.hpp>
 #include <tinytorch/data/digits.hpp>
 #include <tinytorch/tinytorch.hpp>
 

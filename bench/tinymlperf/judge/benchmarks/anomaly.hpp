@@ -11,9 +11,9 @@
 #pragma once
 
 #include <cmath>
+#include <tinymlperf/entries/task.hpp>
 #include <tinymlperf/judge/auc.hpp>
 #include <tinymlperf/judge/benchmark.hpp>
-#include <tinymlperf/task.hpp>
 #include <tinytorch/data/machine_sounds.hpp>
 
 namespace tinymlperf::judge {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tinymlperf/entries/task.hpp>
 #include <tinymlperf/judge/benchmark.hpp>
-#include <tinymlperf/task.hpp>
 #include <tinytorch/benchmarking/bootstrap.hpp>
 #include <tinytorch/tensor/tensor.hpp>
 #include <utility>

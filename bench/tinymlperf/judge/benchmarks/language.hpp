@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <tinymlperf/entries/task.hpp>
 #include <tinymlperf/judge/benchmark.hpp>
-#include <tinymlperf/task.hpp>
 #include <tinytorch/benchmarking/bootstrap.hpp>
 #include <tinytorch/data/grammar.hpp>
 

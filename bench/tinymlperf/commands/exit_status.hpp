@@ -1,0 +1,22 @@
+// How a command ends: its exit status, and what it says when it could not be tried.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+
+namespace tinymlperf {
+
+constexpr int kPass = 0, kFailed = 1, kSetUpProblem = 2;
+
+namespace detail {
+
+inline int complain(const std::string& text) {
+  fmt::print(stderr, "tinymlperf: {}\n", text);
+  return kSetUpProblem;
+}
+
+}  // namespace detail
+
+}  // namespace tinymlperf

@@ -1,0 +1,183 @@
+// `tinymlperf profile MODEL`: where a step's time, work and memory go, on the terminal and as one HTML page.
+//
+// MODEL is a bundled model (linear, mlp, lenet, wasteful), gpt2 (124M parameters), gpt2-tiny, or an entry's folder.
+// A few steps are run to warm up, then profiled together; memory is taken from one more step, so that its records do
+// not slow the timed ones.
+#pragma once
+
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tinymlperf/commands/exit_status.hpp>
+#include <tinymlperf/entries/load.hpp>
+#include <tinymlperf/machine.hpp>
+#include <tinymlperf/training/train.hpp>
+#include <tinytorch/profiling/ceilings.hpp>
+#include <tinytorch/profiling/report.hpp>
+#include <tinytorch/profiling/trace.hpp>
+#include <tinytorch/transformer/gpt2.hpp>
+#include <vector>
+
+namespace tinymlperf {
+
+namespace profiling = tinytorch::profiling;
+
+struct ProfileOptions {
+  std::string model;
+  std::filesystem::path out = "build/profile";
+  int64_t batch = 0;    // 0: 64 images, or 4 sequences
+  int64_t length = 64;  // tokens of a sequence
+  int64_t steps = 5;    // profiled together
+  bool inference = false;
+  std::string device = "cpu";
+  std::string dtype = "f32";
+};
+
+// A model with data, and what one step of it is.
+struct ProfiledModel {
+  std::shared_ptr<tt::Module> model;
+  std::function<void()> step;
+  std::string title;
+};
+
+namespace detail {
+
+inline tt::DType dtype_named(const std::string& name) {
+  for (const tt::DType t : {tt::f32, tt::bf16, tt::f16, tt::f64})
+    if (name == tt::name_of(t)) return t;
+  throw std::invalid_argument("--dtype " + name + ": there are f32, bf16, f16 and f64");
+}
+
+// loss() makes the graph; a training step is loss, backward pass and AdamW.
+inline std::function<void()> step_of(const std::shared_ptr<tt::Module>& model, const ProfileOptions& o,
+                                     std::function<tt::Tensor()> loss, std::function<void()> inference) {
+  if (o.inference) {
+    model->eval();
+    return [inference] {
+      const tt::NoGrad guard;
+      inference();
+    };
+  }
+  auto optimizer = std::make_shared<tt::AdamW>(model->named_parameters());
+  return [optimizer, loss] {
+    optimizer->zero_grad();
+    loss().backward();
+    optimizer->step();
+  };
+}
+
+inline ProfiledModel language_model(const ProfileOptions& o, tt::DType dtype, tt::Device device) {
+  tt::Gpt2Config c;
+  if (o.model == "gpt2-tiny")
+    c.vocabulary = 256, c.context = 256, c.features = 128, c.layers = 4, c.heads = 4;
+  c.embedding_dropout = c.attention_dropout = c.residual_dropout = 0;
+  c.context = std::max(c.context, o.length);
+  const int64_t batch = o.batch > 0 ? o.batch : 4;
+  auto model = std::make_shared<tt::Gpt2>(c);
+  model->to(dtype);
+  model->to(device);
+  const tt::Tensor tokens = tt::randint(0, c.vocabulary, {batch, o.length}).to(device);
+  const tt::Tensor targets = tt::randint(0, c.vocabulary, {batch, o.length}).to(device);
+  auto step = step_of(
+      model, o, [=] { return model->loss(tokens, targets); }, [=] { model->forward(tokens); });
+  return {model, std::move(step), fmt::format("{}, {} sequences of {} tokens", o.model, batch, o.length)};
+}
+
+inline ProfiledModel image_model(const ProfileOptions& o, const EntrySpec& spec, tt::DType dtype,
+                                 tt::Device device) {
+  tt::Generator random(kTrainingSeed);
+  const int64_t batch = o.batch > 0 ? o.batch : 64;
+  const std::shared_ptr<tt::Module> model = build_layers(spec, random);
+  model->to(dtype);
+  model->to(device);
+  const tt::Digits digits = tt::digits(batch, kTrainingSeed);
+  const tt::Tensor images = digits.images.to(dtype).to(device), labels = digits.labels.to(device);
+  auto step = step_of(
+      model, o, [=] { return tt::cross_entropy((*model)(images), labels); }, [=] { (*model)(images); });
+  return {model, std::move(step), fmt::format("{}, {} images", spec.name, batch)};
+}
+
+inline ProfiledModel model_of(const ProfileOptions& o) {
+  const tt::DType dtype = dtype_named(o.dtype);
+  const tt::Device device = o.device == "cuda" ? tt::cuda : tt::cpu;
+  if (o.model.starts_with("gpt2")) {
+    if (o.model != "gpt2" && o.model != "gpt2-tiny")
+      throw std::invalid_argument("profile " + o.model + ": there are gpt2 and gpt2-tiny");
+    return language_model(o, dtype, device);
+  }
+  for (const Recipe& recipe : bundled_recipes())
+    if (recipe.spec.name == o.model) return image_model(o, recipe.spec, dtype, device);
+  if (!std::filesystem::is_directory(o.model))
+    throw std::invalid_argument(
+        "profile " + o.model +
+        ": no such model; there are linear, mlp, lenet, wasteful, gpt2, gpt2-tiny, and folders "
+        "with a model.json");
+  return image_model(o, load_entry(o.model).network.spec(), dtype, device);
+}
+
+inline void synchronize(tt::Device device) {
+  if (device.is_cuda()) tt::backend::cuda::synchronize();
+}
+
+}  // namespace detail
+
+inline profiling::Report profile_model(const ProfileOptions& o) {
+  using namespace detail;
+  ProfiledModel m = model_of(o);
+  const tt::Device device = m.model->device();
+  profiling::Report r;
+  r.title = fmt::format("{} of {}, {} on {}", o.inference ? "Inference" : "A training step", m.title, o.dtype,
+                        o.device);
+  r.steps = o.steps;
+  for (int i = 0; i < 3; ++i) m.step();
+  synchronize(device);
+  tt::backend::cuda::count_launches(device.is_cuda());
+  {
+    profiling::Profiler profiler(*m.model);
+    for (int64_t i = 0; i < o.steps; ++i) m.step();
+    synchronize(device);
+    r.profile = profiler.finish();
+  }
+  tt::backend::cuda::count_launches(false);
+  r.launches = tt::backend::cuda::launch_records();
+  {
+    profiling::Profiler profiler(*m.model);
+    profiling::MemoryProfiler memory(profiler);
+    m.step();
+    synchronize(device);
+    profiler.finish();
+    r.memory = memory.finish(device);
+  }
+  if (device.is_cuda()) {
+    const auto& properties = tt::backend::cuda::properties(device.index);
+    r.device_major = properties.major, r.device_minor = properties.minor;
+  }
+  r.ceilings = profiling::measure_ceilings(device, dtype_named(o.dtype));
+  const Machine machine = describe_machine();
+  r.conditions.push_back(fmt::format("{} parameters.", m.model->parameter_count()));
+  r.conditions.push_back(fmt::format("Machine: {}, {} cores, {} threads used; {}; {}.", machine.cpu,
+                                     machine.cores, machine.threads, machine.compiler, machine.flags));
+  r.conditions.push_back("Measured " + machine.date + ".");
+  return r;
+}
+
+// Exit status: 0 the report was written, 2 it could not be made as asked.
+inline int run_profile(const ProfileOptions& o) {
+  try {
+    const profiling::Report r = profile_model(o);
+    std::filesystem::create_directories(o.out);
+    profiling::save_html_report(r, (o.out / "profile.html").string());
+    profiling::save_chrome_trace(r.profile, (o.out / "trace.json").string());
+    fmt::print("{}\nwrote {} and {} (open the trace in ui.perfetto.dev)\n", profiling::text_report(r),
+               (o.out / "profile.html").string(), (o.out / "trace.json").string());
+    return kPass;
+  } catch (const std::invalid_argument& e) {
+    return detail::complain(e.what());
+  } catch (const tt::BuiltWithoutCuda& e) {
+    return detail::complain(e.what());
+  }
+}
+
+}  // namespace tinymlperf

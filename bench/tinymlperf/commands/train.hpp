@@ -1,0 +1,55 @@
+// `tinymlperf train --benchmark kws --out FOLDER`: the bundled models of a benchmark, trained and written as entries.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <tinymlperf/commands/exit_status.hpp>
+#include <tinymlperf/training/train.hpp>
+#include <vector>
+
+namespace tinymlperf {
+
+struct TrainCommand {
+  std::string benchmark = "dig";
+  std::filesystem::path out = "build/entries";
+  std::string only;               // one of them; empty: all
+  std::optional<int64_t> epochs;  // else each recipe's own
+  std::optional<TrainingSize> size;
+};
+
+namespace detail {
+
+inline std::vector<Recipe> chosen_recipes(const TrainCommand& o) {
+  std::vector<Recipe> chosen;
+  std::string names;
+  for (Recipe& recipe : bundled_recipes(o.benchmark)) {
+    names += (names.empty() ? "" : ", ") + recipe.spec.name;
+    if (!o.only.empty() && recipe.spec.name != o.only) continue;
+    recipe.epochs = o.epochs.value_or(recipe.epochs);
+    chosen.push_back(std::move(recipe));
+  }
+  if (chosen.empty())
+    throw std::invalid_argument("--only " + o.only + ": the models of " + o.benchmark + " are " + names);
+  return chosen;
+}
+
+}  // namespace detail
+
+// Exit status: 0 the entries were written, 2 they could not be trained as asked.
+inline int run_train(const TrainCommand& o) {
+  try {
+    const std::vector<Recipe> recipes = detail::chosen_recipes(o);
+    const TrainingData data = training_data(o.benchmark, o.size.value_or(training_size(o.benchmark)));
+    for (const Recipe& recipe : recipes) {
+      const std::filesystem::path folder = o.out / recipe.spec.name;
+      train_entry(recipe, data, folder);
+      fmt::print("wrote {}\n", folder.string());
+    }
+    return kPass;
+  } catch (const std::invalid_argument& e) {
+    return detail::complain(e.what());
+  }
+}
+
+}  // namespace tinymlperf

@@ -1,0 +1,151 @@
+// An entry's model.json: a list of layers, read into plain structs with every shape worked out beforehand.
+//
+//   {"schema": 1, "benchmark": "dig", "name": "mlp", "input": [1, 28, 28], "classes": 10,
+//    "layers": [{"type": "flatten"}, {"type": "linear", "in": 784, "out": 128}, {"type": "relu"}, ...]}
+//
+// or a language model (gpt_spec.hpp); with "training": {"epochs": 5, ...} it is to be trained and has no weights. Without a
+// benchmark it is "dig". Parameters are named as in torch.nn.Sequential ("1.weight", "1.bias"), so weights saved by
+// PyTorch fit. An entry is a stranger's file: anything unknown, inconsistent or beyond a limit is a Refusal that names
+// file, place, expected and found.
+#pragma once
+
+#include <string>
+#include <tinymlperf/entries/gpt_spec.hpp>
+#include <tinymlperf/entries/shape_walk.hpp>
+#include <tinymlperf/entries/task.hpp>
+
+namespace tinymlperf {
+
+// Names appear in tables, file names and pages, so they are plain: letters, digits, '.', '_', '-'.
+inline bool is_plain_name(const std::string& name) {
+  if (name.empty() || name.size() > limits::kNameLength || name.front() == '.' || name.front() == '-')
+    return false;
+  return name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+         std::string::npos;
+}
+
+namespace detail {
+
+inline Json parse_json(const std::string& text) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::exception& e) {
+    throw Refusal(kFile, "", "JSON", e.what());
+  }
+}
+
+// Before anything else, so that an entry of another benchmark is not told about its keys.
+inline void require_benchmark(const Json& document, const Task& task) {
+  const Json found = document.is_object() ? document.value("benchmark", Json("dig")) : Json("dig");
+  if (document.is_object() && found != task.benchmark)
+    throw Refusal(kFile, "benchmark", show(task.benchmark) + ", which is asked here", show(found));
+}
+
+inline void read_title(EntrySpec& spec, const Fields& fields, const Task& task) {
+  fields.integer("schema", 1, 1);
+  spec.benchmark = task.benchmark;
+  spec.name = fields.text("name", limits::kNameLength, nullptr);
+  if (!is_plain_name(spec.name))
+    fields.refuse("name", "letters, digits, '.', '_' or '-', starting with a letter, digit or '_'",
+                  show(spec.name));
+  spec.author = fields.text("author", limits::kTextLength, "");
+  spec.description = fields.text("description", limits::kTextLength, "");
+}
+
+inline EntrySpec parse_gpt(const Json& document, const Task& task) {
+  const Fields fields(document, "",
+                      {"schema", "benchmark", "name", "author", "description", "type", "context", "features",
+                       "layers", "heads"});
+  EntrySpec spec;
+  read_title(spec, fields, task);
+  read_gpt(spec, fields, task);
+  return spec;
+}
+
+inline TrainingSpec read_training(const Json& object) {
+  const Fields fields(object, "training",
+                      {"optimizer", "schedule", "learning_rate", "weight_decay", "batch", "epochs"});
+  TrainingSpec t;
+  t.optimizer = fields.one_of("optimizer", t.optimizer.c_str(), {"adamw", "sgd"});
+  t.schedule = fields.one_of("schedule", t.schedule.c_str(), {"one_cycle", "cosine", "constant"});
+  t.learning_rate = fields.number("learning_rate", 0, 10, t.learning_rate);
+  t.weight_decay = fields.number("weight_decay", 0, 10, t.weight_decay);
+  t.batch = fields.integer("batch", 2, 4096, t.batch);
+  t.epochs = fields.integer("epochs", 1, 1000);
+  return t;
+}
+
+inline Json to_json(const TrainingSpec& t) {
+  return {{"optimizer", t.optimizer},       {"schedule", t.schedule}, {"learning_rate", t.learning_rate},
+          {"weight_decay", t.weight_decay}, {"batch", t.batch},       {"epochs", t.epochs}};
+}
+
+}  // namespace detail
+
+// Reads the text of a model.json; throws Refusal.
+inline EntrySpec parse_entry(const std::string& text, const Task& task = task_of("dig")) {
+  using namespace detail;
+  const Json document = parse_json(text);
+  require_benchmark(document, task);
+  if (task.benchmark == "lm") return parse_gpt(document, task);
+  const Fields fields(document, "",
+                      {"schema", "benchmark", "name", "author", "description", "input", task.outputs_key,
+                       "layers", "training"});
+  EntrySpec spec;
+  read_title(spec, fields, task);
+  for (const Json& side : fields.array("input", 1, 4))
+    spec.input.push_back(fields.check_integer(side, "input", 1, limits::kDimension));
+  if (spec.input != task.input) fields.refuse("input", to_text(task.input), to_text(spec.input));
+  spec.outputs = fields.integer(task.outputs_key, task.outputs, task.outputs);
+  const Json& layers = fields.array("layers", 1, static_cast<size_t>(limits::kLayers));
+  ShapeWalk walk(spec);
+  for (size_t i = 0; i < layers.size(); ++i) walk.add(layers[i], i);
+  walk.finish(task.outputs_key);
+  if (document.contains("training")) spec.training = read_training(document.at("training"));
+  return spec;
+}
+
+namespace detail {
+
+inline Json to_json(const Sides& s) { return s.square() ? Json(s.h) : Json{s.h, s.w}; }
+
+inline Json to_json(const LayerSpec& layer) {
+  Json object{{"type", layer.type}};
+  const bool convolves = layer.type == "conv2d";
+  if (layer.in) object["in"] = layer.in;
+  if (layer.out) object["out"] = layer.out;
+  if (layer.kernel != 0) {
+    object["kernel"] = to_json(layer.kernel);
+    object["stride"] = to_json(layer.stride);
+    object["padding"] = to_json(layer.padding);
+  }
+  if (layer.output != 0) object["output"] = to_json(layer.output);
+  if (convolves) object["groups"] = layer.groups;
+  if (convolves || layer.type == "linear") object["bias"] = layer.bias;
+  if (layer.type == "dropout") object["p"] = layer.p;
+  return object;
+}
+
+}  // namespace detail
+
+// The other direction, for the bundled models: parse_entry(to_json(spec).dump()) gives the same layers.
+inline Json to_json(const EntrySpec& spec) {
+  Json document{{"schema", 1},
+                {"benchmark", spec.benchmark},
+                {"name", spec.name},
+                {"author", spec.author},
+                {"description", spec.description}};
+  if (spec.gpt) {
+    document.update(detail::to_json(*spec.gpt));
+    return document;
+  }
+  Json layers = Json::array();
+  for (const LayerSpec& layer : spec.layers) layers.push_back(detail::to_json(layer));
+  document["input"] = spec.input;
+  document[task_of(spec.benchmark).outputs_key] = spec.outputs;
+  document["layers"] = layers;
+  if (spec.training) document["training"] = detail::to_json(*spec.training);
+  return document;
+}
+
+}  // namespace tinymlperf

@@ -1,0 +1,54 @@
+// Entry folders on disk: model.json and weights.safetensors, read with suspicion and written by the bundled
+// models.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <tinymlperf/entries/network.hpp>
+#include <tinytorch/io/file.hpp>
+#include <tinytorch/io/safetensors.hpp>
+#include <utility>
+
+namespace tinymlperf {
+
+constexpr const char* kModelFile = "model.json";
+constexpr const char* kWeightsFile = "weights.safetensors";
+
+struct Entry {
+  Network network;
+  int64_t file_bytes = 0;  // of the weights
+};
+
+namespace detail {
+
+struct EntryFiles {
+  EntrySpec spec;
+  tt::StateDict weights;
+};
+inline EntryFiles read_entry(const std::filesystem::path& folder, const Task& task) {
+  EntrySpec spec = parse_entry(read_limited(folder / kModelFile, limits::kJsonBytes), task);
+  const auto weights = folder / kWeightsFile;
+  require_size(weights, limits::kWeightBytes);
+  tt::StateDict state = check_weights(spec, kWeightsFile, tt::load_safetensors(weights.string()));
+  return {std::move(spec), std::move(state)};
+}
+
+}  // namespace detail
+
+// Throws Refusal, or tinytorch::Error with the reader's own account of a broken weights file.
+inline Entry load_entry(const std::filesystem::path& folder, const Task& task = task_of("dig")) {
+  auto [spec, weights] = detail::read_entry(folder, task);
+  const int64_t bytes = detail::require_size(folder / kWeightsFile, limits::kWeightBytes);
+  return {Network(std::move(spec), weights), bytes};
+}
+
+// Creates the folder. Each file appears whole or not at all.
+inline void save_entry(const std::filesystem::path& folder, const EntrySpec& spec,
+                       const tt::StateDict& state) {
+  std::filesystem::create_directories(folder);
+  tt::save_safetensors((folder / kWeightsFile).string(), state);
+  tt::write_file((folder / kModelFile).string(), to_json(spec).dump(1) + "\n");
+}
+
+}  // namespace tinymlperf

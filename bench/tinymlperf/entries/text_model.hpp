@@ -1,0 +1,78 @@
+// A language model that runs: the library's GPT-2 with an entry's weights. It scores the byte after each of many windows,
+// or continues a prompt byte by byte, each time by the likeliest.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tinymlperf/entries/load.hpp>
+#include <tinytorch/transformer/generate.hpp>
+#include <tinytorch/transformer/gpt2.hpp>
+#include <vector>
+
+namespace tinymlperf {
+
+inline std::shared_ptr<tt::Gpt2> build_gpt(const EntrySpec& spec) {
+  const GptSpec& g = spec.gpt.value();
+  tt::Gpt2Config c;
+  c.vocabulary = spec.outputs, c.context = g.context;
+  c.features = g.features, c.layers = g.layers, c.heads = g.heads;
+  c.embedding_dropout = c.attention_dropout = c.residual_dropout = 0;
+  return std::make_shared<tt::Gpt2>(c);
+}
+
+class TextModel {
+ public:
+  TextModel(EntrySpec spec, const tt::StateDict& weights) : spec_(std::move(spec)), gpt_(build_gpt(spec_)) {
+    gpt_->load_state_dict(weights);
+    gpt_->eval();
+  }
+  const EntrySpec& spec() const { return spec_; }
+
+  // i64 [N, T], bytes -> scores of the byte after each window, f32 [N, 256]. Some windows at a time, so that a large set
+  // takes no more memory than a small one.
+  tt::Tensor score(const tt::Tensor& windows) const {
+    constexpr int64_t kTogether = 64;
+    require_length(windows.size(1));
+    const tt::NoGrad no_grad;
+    tt::Tensors parts;
+    for (int64_t start = 0; start < windows.size(0); start += kTogether) {
+      const tt::Tensor some = windows.slice(0, start, std::min(start + kTogether, windows.size(0)));
+      parts.push_back(gpt_->head(gpt_->features(some).select(1, -1)));
+    }
+    return tt::cat(parts, 0);
+  }
+
+  // Calls token(byte) as soon as each is known; returns all of them.
+  std::vector<uint8_t> continue_prompt(std::span<const uint8_t> prompt, int64_t bytes,
+                                       const std::function<void(uint8_t)>& token) const {
+    require_length(static_cast<int64_t>(prompt.size()) + bytes);
+    const std::vector<int32_t> start(prompt.begin(), prompt.end());
+    const tt::Generated out = tt::generate(*gpt_, start,
+                                           {.max_tokens = bytes,
+                                            .sampling = {.temperature = 0},
+                                            .on_token = [&](int32_t next, std::string_view) {
+                                              token(static_cast<uint8_t>(next));
+                                              return true;
+                                            }});
+    return {out.tokens.begin(), out.tokens.end()};
+  }
+
+ private:
+  void require_length(int64_t bytes) const {
+    if (bytes < 1 || bytes > gpt_->context())
+      throw std::invalid_argument(spec_.name + ": expected 1 to " + std::to_string(gpt_->context()) +
+                                  " bytes, found " + std::to_string(bytes));
+  }
+  EntrySpec spec_;
+  std::shared_ptr<tt::Gpt2> gpt_;
+};
+
+// Throws as load_entry() does.
+inline TextModel load_text_model(const std::filesystem::path& folder) {
+  auto [spec, weights] = detail::read_entry(folder, task_of("lm"));
+  return {std::move(spec), weights};
+}
+
+}  // namespace tinymlperf

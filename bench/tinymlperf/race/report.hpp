@@ -1,0 +1,180 @@
+// A race for reading: a table for the terminal and one self-contained HTML page with inline charts.
+//
+// The page loads nothing from anywhere and every text from an entry is escaped. It states what the numbers
+// rest on: how many samples, the floor, the baseline, the seeds and the machine.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <tinymlperf/race/race.hpp>
+#include <tinytorch/benchmarking/document.hpp>
+#include <vector>
+
+namespace tinymlperf {
+
+namespace svg = tinytorch::svg;
+
+// ---- numbers as text
+// ----------------------------------------------------------------------------------------
+
+using tinytorch::document::Row;
+using tinytorch::document::Rows;
+using tinytorch::document::show_bytes;
+using tinytorch::document::show_seconds;
+
+inline std::string show_rank(const Result& r, const std::vector<Result>& all) {
+  if (r.rank == 0) return "-";
+  int sharing = 0;
+  for (const Result& other : all) sharing += other.rank == r.rank;
+  return fmt::format("{}{}", r.rank, sharing > 1 ? "=" : "");
+}
+
+inline std::string show_score(const Interval& i) {
+  return fmt::format("{:.1f} [{:.1f}, {:.1f}]", i.estimate, i.low, i.high);
+}
+
+inline std::string show_accuracy(const Interval& i) {
+  return fmt::format("{:.2f} % [{:.2f}, {:.2f}]", 100 * i.estimate, 100 * i.low, 100 * i.high);
+}
+
+// ---- the table
+// ----------------------------------------------------------------------------------------------
+
+inline Rows table_rows(const Race& race) {
+  Rows rows{{"rank", "entry", "score [95 %]", "accuracy [95 %]", "p50", "p90", "per second", "parameters",
+             "file", "peak", "efficiency"}};
+  for (const Result& r : race.results) {
+    const Measurement& m = race.measurements.at(r.index);
+    rows.push_back({show_rank(r, race.results), m.name, show_score(r.score), show_accuracy(r.accuracy),
+                    show_seconds(r.p50.estimate), show_seconds(r.p90.estimate),
+                    fmt::format("{:.0f}", r.throughput.estimate), fmt::format("{}", m.parameters),
+                    show_bytes(m.file_bytes), show_bytes(m.peak_bytes_single),
+                    fmt::format("{:.1f}", r.efficiency.estimate)});
+  }
+  return rows;
+}
+
+// What the numbers rest on, one sentence each; the same words in the terminal and on the page.
+inline std::vector<std::string> conditions(const Race& race) {
+  const Rules& r = race.rules;
+  const size_t blocks = race.measurements.empty() ? 0 : race.measurements[0].blocks.size();
+  const std::string training =
+      race.training_samples == 0
+          ? "no model was trained in this race"
+          : fmt::format("trained on {} (seed {}), validated on {} others (seed {})", race.training_samples,
+                        race.seeds.training, race.validation_samples, race.seeds.validation);
+  std::vector<std::string> lines{
+      fmt::format("Accuracy: {} hidden samples, seed {} chosen when the race started; {}.",
+                  race.hidden_samples, race.seeds.hidden, training),
+      fmt::format(
+          "Score: 100 x geometric mean of baseline/result for p90 of one sample and time of a batch of {}; "
+          "baseline {} = 100.",
+          r.batch, r.baseline),
+      fmt::format("Floor: the lower bound of the accuracy must reach {:.1f} %; an entry below it is shown, "
+                  "not ranked.",
+                  100 * r.floor),
+      fmt::format(
+          "Intervals: {:.0f} % bootstrap, {} draws over {} blocks in random order (seed {}); entries whose "
+          "intervals overlap share a rank (=).",
+          100 * r.confidence, r.draws, blocks, race.seeds.order),
+      "Efficiency: latency to the power 1/2, peak bytes and file bytes to the power 1/4 each, baseline = "
+      "100. Peak "
+      "counts weights and activations of one sample.",
+  };
+  lines.insert(lines.end(), race.notes.begin(), race.notes.end());
+  return lines;
+}
+
+inline std::string text_table(const Race& race) {
+  std::string out = tinytorch::document::text_table(table_rows(race), 1);
+  for (const std::string& line : conditions(race)) out += line + '\n';
+  for (const RefusedEntry& r : race.refused) out += fmt::format("refused  {}: {}\n", r.path, r.reason);
+  return out;
+}
+
+// ---- the page
+// -----------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline std::string ranking_chart(const Race& race) {
+  std::vector<svg::Bar> bars;
+  for (const Result& r : race.results) {
+    const std::string place = r.rank ? "rank " + show_rank(r, race.results) : "below the floor, not ranked";
+    bars.push_back({race.measurements[r.index].name, r.score.estimate, r.score.low, r.score.high,
+                    fmt::format("{:.1f}, {}", r.score.estimate, place), r.rank == 0});
+  }
+  return svg::bar_chart(
+      "Score with 95 % interval",
+      {.title = fmt::format("score ({} = 100, logarithmic)", race.rules.baseline), .scale = svg::Scale::kLog},
+      bars, 100.0);
+}
+
+inline std::string pareto_chart(const Race& race) {
+  std::vector<svg::Point> points;
+  for (const Result& r : race.results)
+    points.push_back(
+        {race.measurements[r.index].name, 1e3 * r.p50.estimate, 100 * r.accuracy.estimate, r.on_front});
+  return svg::scatter_chart(
+      "Accuracy against latency, Pareto front joined",
+      {.title = "latency p50 of one sample (ms, logarithmic)", .scale = svg::Scale::kLog},
+      {.title = "accuracy on the hidden set (%)"}, points);
+}
+
+inline std::string training_charts(const Race& race) {
+  std::vector<svg::Series> accuracy, loss;
+  for (const TrainingCurve& c : race.training) {
+    std::vector<double> percent;
+    for (const double a : c.validation) percent.push_back(100 * a);
+    accuracy.push_back({c.name, c.epoch, percent});
+    loss.push_back({c.name, c.epoch, c.loss});
+  }
+  if (accuracy.empty()) return "<p>No model was trained in this race.</p>\n";
+  return "<figure>" +
+         svg::line_chart("Validation accuracy", {.title = "epoch", .whole = true}, {.title = "accuracy (%)"},
+                         accuracy) +
+         "</figure>\n<figure>" +
+         svg::line_chart("Training loss", {.title = "epoch", .whole = true},
+                         {.title = "cross-entropy (nats, logarithmic)", .scale = svg::Scale::kLog}, loss) +
+         "</figure>\n";
+}
+
+inline Rows machine_rows(const Machine& m) {
+  return {{"", "machine"},
+          {"processor", fmt::format("{}, {} cores, {} threads used", m.cpu, m.cores, m.threads)},
+          {"memory", show_bytes(m.memory_bytes)},
+          {"system", m.system},
+          {"compiler", m.compiler},
+          {"flags", m.flags},
+          {"library", m.library},
+          {"date", m.date}};
+}
+
+}  // namespace detail
+
+inline std::string html_page(const Race& race) {
+  using namespace detail;
+  using tinytorch::document::html_list;
+  using tinytorch::document::html_table;
+  std::string out = html_table(table_rows(race)) + html_list(conditions(race));
+  out += "<figure>" + ranking_chart(race) + "</figure>\n<figure>" + pareto_chart(race) + "</figure>\n";
+  out += "<h2>Training</h2>\n" + training_charts(race);
+  if (!race.refused.empty()) {
+    std::vector<std::string> lines;
+    for (const RefusedEntry& r : race.refused) lines.push_back(r.path + ": " + r.reason);
+    out += "<h2>Refused entries</h2>\n" + html_list(lines);
+  }
+  out += "<h2>Entries</h2>\n<ul>\n";
+  for (const EntryInfo& e : race.entries)
+    out += fmt::format("<li><b>{}</b>{}{}: {}</li>\n", svg::escape(e.name), e.author.empty() ? "" : " by ",
+                       svg::escape(e.author), svg::escape(e.description));
+  out += "</ul>\n<h2>Machine</h2>\n" + html_table(machine_rows(race.machine));
+  out +=
+      "<p>TinyMLPerf is an independent teaching harness. It is not affiliated with MLCommons, whose "
+      "trademark MLPerf is.</p>\n";
+  return tinytorch::document::html_page("TinyMLPerf race", out, 2);
+}
+
+}  // namespace tinymlperf

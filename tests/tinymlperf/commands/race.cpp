@@ -1,0 +1,185 @@
+// The whole race without training: small entries on disk, good ones beside broken ones, and the files it
+// writes.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <support/refusals.hpp>
+#include <tinymlperf/commands/race.hpp>
+
+namespace fs = std::filesystem;
+using namespace tinymlperf;
+using test::holds;
+
+namespace {
+
+struct Folder {
+  fs::path path =
+      fs::temp_directory_path() / ("tinymlperf_command_test_" + std::to_string(std::random_device{}()));
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+};
+
+EntrySpec linear_spec(const std::string& name) {
+  return parse_entry(R"({"schema": 1, "name": ")" + name + R"(", "input": [1, 28, 28], "classes": 10,
+                        "layers": [{"type": "flatten"}, {"type": "linear", "in": 784, "out": 10}]})");
+}
+
+void put_entry(const fs::path& folder, const std::string& name, uint64_t seed) {
+  tt::Generator random(seed);
+  const EntrySpec spec = linear_spec(name);
+  save_entry(folder, spec, build_layers(spec, random)->state_dict());
+}
+
+std::string read(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+void write(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+
+RaceOptions options(const Folder& f) {
+  RaceOptions o;
+  o.out = f.path / "out";
+  o.entries = {f.path / "entries"};
+  o.baseline = "base";
+  o.floor = 0;
+  o.quick = o.no_train = true;
+  o.seed = 77;
+  return o;
+}
+
+// The reason recorded for the entry in that folder.
+std::string reason_for(const Json& race, const std::string& folder) {
+  for (const Json& r : race.at("refused"))
+    if (fs::path(r.at("path").get<std::string>()).filename() == folder) return r.at("reason");
+  return "not refused";
+}
+
+}  // namespace
+
+TEST_CASE("an entry survives being saved and loaded: the same answers, and a byte count of the real file") {
+  const Folder f;
+  tt::Generator random(5);
+  const EntrySpec spec = linear_spec("kept");
+  const auto layers = build_layers(spec, random);
+  save_entry(f.path / "kept", spec, layers->state_dict());
+  const Entry entry = load_entry(f.path / "kept");
+  CHECK(entry.file_bytes == static_cast<int64_t>(fs::file_size(f.path / "kept" / "weights.safetensors")));
+  CHECK(entry.file_bytes > 7850 * 4);
+  const tt::Tensor x = draw_digits(3, 9).images;
+  CHECK(entry.network.forward(x).to_vector<float>() == layers->forward(x).to_vector<float>());
+}
+
+TEST_CASE("good entries are raced, every broken one is refused with its own reason") {
+  const Folder f;
+  const fs::path in = f.path / "entries";
+  put_entry(in / "a_base", "base", 1);
+  put_entry(in / "b_other", "other", 2);
+  for (const char* name :
+       {"bad_json", "bad_layer", "bad_shape", "extra", "missing", "truncated", "absurd", "empty_weights"})
+    put_entry(in / name, name, 3);
+  put_entry(in / "z_twin", "base", 4);
+  const std::string weights = read(in / "extra" / "weights.safetensors");
+  write(in / "bad_json" / "model.json", "{\"schema\": 1,");
+  write(in / "bad_layer" / "model.json", R"({"schema": 1, "name": "l", "input": [1, 28, 28], "classes": 10,
+                                             "layers": [{"type": "attention"}]})");
+  write(in / "bad_shape" / "model.json",
+        R"({"schema": 1, "name": "s", "input": [1, 28, 28], "classes": 10, "layers":
+        [{"type": "flatten"}, {"type": "linear", "in": 784, "out": 20}, {"type": "linear", "in": 20, "out": 10}]})");
+  tt::Generator random(6);
+  tt::StateDict state = build_layers(linear_spec("extra"), random)->state_dict();
+  state["backdoor"] = tt::zeros({3});
+  save_entry(in / "extra", linear_spec("extra"), state);
+  fs::remove(in / "missing" / "weights.safetensors");
+  write(in / "truncated" / "weights.safetensors", weights.substr(0, weights.size() - 100));
+  write(in / "absurd" / "weights.safetensors", std::string(8, '\xff') + weights.substr(8));
+  write(in / "empty_weights" / "weights.safetensors", "");
+
+  REQUIRE(run_race(options(f)) == kPass);
+  const Json race = Json::parse(read(f.path / "out" / "race.json"));
+  REQUIRE(race.at("results").size() == 2);
+  CHECK(race.at("refused").size() == 9);
+  CHECK(holds(reason_for(race, "bad_json"), "model.json: expected JSON"));
+  CHECK(holds(reason_for(race, "bad_layer"), "layers[0].type: expected linear, conv2d"));
+  CHECK(holds(reason_for(race, "bad_shape"), "1.weight: expected shape [20, 784], found shape [10, 784]"));
+  CHECK(holds(reason_for(race, "extra"), "an extra tensor \"backdoor\""));
+  CHECK(holds(reason_for(race, "missing"), "weights.safetensors: expected a file"));
+  for (const char* name : {"truncated", "absurd", "empty_weights"}) {
+    CAPTURE(name);
+    const std::string reason = reason_for(race, name);
+    CHECK(holds(reason, "weights.safetensors"));
+    CHECK(holds(reason, "expected"));
+    CHECK(holds(reason, "found"));
+  }
+  CHECK(holds(reason_for(race, "z_twin"), "a name that no earlier entry has"));
+}
+
+TEST_CASE("the files a race writes: scores that verify, the seed, the page, nothing temporary") {
+  const Folder f;
+  put_entry(f.path / "entries" / "base", "base", 1);
+  put_entry(f.path / "entries" / "other", "other", 2);
+  REQUIRE(run_race(options(f)) == kPass);
+  const Json race = Json::parse(read(f.path / "out" / "race.json"));
+  CHECK(race.at("seeds").at("hidden") == 77);
+  CHECK(race.at("samples").at("hidden") == 512);
+  CHECK(race.at("machine").at("threads").get<int64_t>() >= 1);
+  for (const Json& entry : race.at("entries")) {
+    CHECK(entry.at("tested") == 512);
+    CHECK(entry.at("parameters") == 7850);
+    CHECK(entry.at("blocks").size() == 8);
+    CHECK(entry.at("timed_mismatches") == 0);
+    // Untrained on ten classes: near one in ten, and certainly not everything.
+    CHECK(entry.at("correct").get<int64_t>() < 256);
+  }
+  CHECK(holds(read(f.path / "out" / "race.html"), "512 hidden samples, seed 77"));
+  for (const auto& file : fs::recursive_directory_iterator(f.path)) CHECK(file.path().extension() != ".tmp");
+  CHECK(run_verify(f.path / "out" / "race.json") == kPass);
+
+  Json forged = race;
+  forged["results"][0]["score"]["low"] = 1e6;
+  write(f.path / "forged.json", forged.dump());
+  CHECK(run_verify(f.path / "forged.json") == kFailed);
+  CHECK(run_verify(f.path / "absent.json") == kSetUpProblem);
+  write(f.path / "text.json", "not json");
+  CHECK(run_verify(f.path / "text.json") == kSetUpProblem);
+}
+
+TEST_CASE("the same seed draws the same hidden set, another seed another one") {
+  const auto sum = [](uint64_t seed) { return draw_digits(50, seed).images.sum().item<double>(); };
+  CHECK(sum(5) == sum(5));
+  CHECK(sum(5) != sum(6));
+  uint64_t a = 0, b = 0;
+  CHECK(detail::choose_seeds(9, a).order == detail::choose_seeds(9, b).order);
+  CHECK(a == b);
+  CHECK(detail::choose_seeds({}, a).hidden != detail::choose_seeds({}, b).hidden);
+}
+
+TEST_CASE("a race that cannot be run as asked says so with status 2") {
+  const Folder f;
+  put_entry(f.path / "entries" / "other", "other", 2);
+  CHECK(run_race(options(f)) == kSetUpProblem);  // no entry is named "base"
+  CHECK_FALSE(fs::exists(f.path / "out" / "race.json"));
+  for (const uint64_t seed : {kTrainingSeed, kValidationSeed}) {
+    RaceOptions o = options(f);
+    o.seed = seed;
+    CHECK(run_race(o) == kSetUpProblem);
+  }
+}
+
+TEST_CASE("training lowers the loss, raises accuracy on other samples, and repeats bit for bit") {
+  const TrainingData data = training_data("dig", {640, 256});
+  Recipe recipe{linear_spec("line"), 4, 5e-3};
+  const auto run = [&](uint64_t seed) { return train(recipe, data, {.seed = seed}, [](const auto&) {}); };
+  const Trained first = run(1), again = run(1), other = run(2);
+  REQUIRE(first.curve.loss.size() == 4);
+  CHECK(first.curve.loss[3] < 0.8 * first.curve.loss[0]);
+  CHECK(first.curve.validation[3] > 0.4);
+  CHECK(first.curve.loss == again.curve.loss);
+  CHECK(first.curve.loss != other.curve.loss);
+  const auto weights = [](const Trained& t) {
+    return t.layers->state_dict().at("1.weight").to_vector<float>();
+  };
+  CHECK(weights(first) == weights(again));
+}

@@ -1,0 +1,140 @@
+// The run command: a match between two entries, and what it refuses. This program is the workers as well.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <support/sanitized.hpp>
+#include <tinymlperf/commands/run.hpp>
+#include <tinymlperf/judge/entry_worker.hpp>
+#include <tinymlperf/training/train.hpp>
+#include <tinytorch/tinytorch.hpp>
+
+using namespace tinymlperf;
+
+namespace {
+
+[[gnu::constructor]] void start_as_worker(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "worker") std::_Exit(judge::serve_entry(argv[2]));
+}
+
+// The untrained bundled entries of a benchmark, which every user may read.
+struct Folder {
+  std::filesystem::path path;
+  explicit Folder(std::string_view benchmark = "dig") {
+    std::string name = (std::filesystem::temp_directory_path() / "tinymlperf_run_XXXXXX").string();
+    if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp");
+    path = name;
+    std::filesystem::permissions(path, std::filesystem::perms(0755));
+    for (const Recipe& recipe : bundled_recipes(benchmark)) {
+      tt::Generator random(3);
+      save_entry(path / recipe.spec.name, recipe.spec, build_model(recipe.spec, random, 3)->state_dict());
+    }
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+};
+
+}  // namespace
+
+TEST_CASE("a match is played, and written with every sample" * doctest::skip(test::kSanitized)) {
+  const Folder folder;
+  RunOptions o;
+  o.entries = {folder.path / "linear", folder.path / "mlp"};
+  o.out = folder.path / "out";
+  o.seed = 5;
+  CHECK(run_match(o) == kPass);
+  std::ifstream file(o.out / "run.json");
+  const Json run = Json::parse(file);
+  CHECK(run.at("seed") == 5);
+  CHECK(run.at("benchmark") == "dig");
+  CHECK(run.at("sandbox").contains("landlock"));
+  REQUIRE(run.at("contenders").size() == 2);
+  for (const Json& r : run.at("contenders")) {
+    CHECK_MESSAGE(r.at("out") == "", r.at("out").dump());
+    CHECK(r.at("turns").size() == 12);
+    CHECK(r.at("turns")[0].at("latencies").size() >= 12);
+    CHECK(r.at("quality").at("estimate").get<double>() < 0.7);
+    CHECK(r.at("model_bytes").get<int64_t>() > 0);
+  }
+  CHECK(run.at("contenders")[0].at("times_the_baseline").at("estimate") == 1);
+  CHECK(judge::to_json(judge::read_run_document(run)) == run);
+}
+
+TEST_CASE("two entries of another benchmark, by its own measure of quality" *
+          doctest::skip(test::kSanitized)) {
+  const Folder folder("kws");
+  // The small one against itself.
+  std::filesystem::copy(folder.path / "ds-cnn-narrow", folder.path / "again");
+  RunOptions o;
+  o.entries = {folder.path / "ds-cnn-narrow", folder.path / "again"};
+  o.benchmark = "kws", o.out = folder.path / "out", o.seed = 5;
+  CHECK(run_match(o) == kPass);
+  std::ifstream file(o.out / "run.json");
+  const Json run = Json::parse(file);
+  CHECK(run.at("benchmark") == "kws");
+  REQUIRE(run.at("contenders").size() == 2);
+  for (const Json& r : run.at("contenders")) {
+    CHECK_MESSAGE(r.at("out") == "", r.at("out").dump());
+    CHECK(r.at("turns").size() == 12);
+    CHECK(r.at("quality").at("estimate") < run.at("quality_floor"));
+    CHECK(r.at("quality") == run.at("contenders")[0].at("quality"));
+  }
+}
+
+TEST_CASE("text is continued token by token, and held against what its author calls likeliest" *
+          doctest::skip(test::kSanitized)) {
+  const Folder folder("lm");
+  RunOptions o;
+  o.entries = {folder.path / "gpt-narrow"};
+  o.benchmark = "lm", o.scenario = "generation", o.out = folder.path / "out", o.seed = 5;
+  CHECK(run_match(o) == kPass);
+  std::ifstream file(o.out / "run.json");
+  const Json r = Json::parse(file).at("contenders")[0];
+  CHECK_MESSAGE(r.at("out") == "", r.at("out").dump());
+  REQUIRE(r.at("turns").size() == 12);
+  for (const Json& turn : r.at("turns")) {
+    CHECK(turn.at("tokens").size() == turn.at("latencies").size());
+    for (size_t i = 0; i < turn.at("tokens").size(); ++i) {
+      CHECK(turn.at("tokens")[i].get<int64_t>() > 1);
+      CHECK(turn.at("to_first")[i] <= turn.at("latencies")[i]);
+    }
+  }
+  CHECK(r.at("value").get<double>() > 0);
+  CHECK_FALSE(r.at("quality").is_null());
+}
+
+TEST_CASE("an entry of another benchmark is out, and told which one was asked" *
+          doctest::skip(test::kSanitized)) {
+  const Folder digits, words("kws");
+  RunOptions o;
+  o.entries = {digits.path / "linear", words.path / "ds-cnn-narrow"};
+  o.out = digits.path / "out", o.seed = 5;
+  CHECK(run_match(o) == kPass);
+  std::ifstream file(o.out / "run.json");
+  const Json contenders = Json::parse(file).at("contenders");
+  CHECK(contenders[0].at("out") == "");
+  const auto out = contenders[1].at("out").get<std::string>();
+  CHECK_MESSAGE(out.find("benchmark: expected \"dig\"") != std::string::npos, out);
+  CHECK(contenders[1].at("turns").empty());
+}
+
+TEST_CASE("what there is not is said") {
+  const Folder folder;
+  RunOptions o;
+  o.out = folder.path / "out";
+  o.entries = {folder.path / "nobody"};
+  CHECK(run_match(o) == kSetUpProblem);
+  o.entries = {folder.path / "linear"};
+  o.scenario = "train";
+  CHECK(run_match(o) == kSetUpProblem);
+  o.scenario = "generation";
+  CHECK(run_match(o) == kSetUpProblem);
+  o.scenario = "offline", o.run_class = "huge";
+  CHECK(run_match(o) == kSetUpProblem);
+  o.run_class = "smoke", o.benchmark = "vww";
+  CHECK(run_match(o) == kSetUpProblem);
+  o.benchmark = "dig", o.division = "secret";
+  CHECK(run_match(o) == kSetUpProblem);
+  o.division = "open", o.seed = kTrainingSeed;
+  CHECK(run_match(o) == kSetUpProblem);
+  CHECK_FALSE(std::filesystem::exists(o.out));
+}
