@@ -24,16 +24,17 @@ struct Folder {
 
 TEST_CASE("a model that was asked for is trained and can be loaded as an entry of its benchmark") {
   const Folder folder;
-  for (const auto& [benchmark, name] : {std::pair{"dig", "linear"},
-                                        {"kws", "ds-cnn-narrow"},
-                                        {"ad", "autoencoder-narrow"},
-                                        {"lm", "gpt-narrow"}}) {
-    CAPTURE(benchmark);
+  struct Case {
+    std::string benchmark, name;
+  };
+  for (const Case& c : {Case{"dig", "linear"}, Case{"kws", "ds-cnn-narrow"}, Case{"ad", "autoencoder-narrow"},
+                        Case{"lm", "gpt-narrow"}}) {
+    CAPTURE(c.benchmark);
     TrainCommand o;
-    o.benchmark = benchmark, o.only = name, o.out = folder.path / benchmark;
+    o.benchmark = c.benchmark, o.only = c.name, o.out = folder.path / c.benchmark;
     o.epochs = 1, o.size = TrainingSize{128, 32};
     REQUIRE(run_train(o) == kPass);
-    CHECK(detail::read_entry(o.out / name, task_of(benchmark)).spec.name == name);
+    CHECK(detail::read_entry(o.out / c.name, task_of(c.benchmark)).spec.name == c.name);
     CHECK(std::distance(std::filesystem::directory_iterator(o.out), {}) == 1);
   }
 }
