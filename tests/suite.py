@@ -78,6 +78,9 @@ def count_lines(text, code):
     """(passed, failed, why) of a checker that prints `ok - name` and `not ok - name` lines."""
     good = len(re.findall(r"^ok - ", text, re.M))
     bad = len(re.findall(r"^not ok - ", text, re.M))
+    broken = re.search(r"^Traceback .*", text, re.M | re.S)  # what it had found until then says nothing of the rest
+    if broken:
+        return good, bad + 1, "    it broke before its end\n" + tail(broken[0])
     if good + bad == 0:
         return 0, 1, f"no check was run (code {code})\n" + tail(text)
     if code != 0 and bad == 0:

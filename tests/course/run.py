@@ -13,6 +13,7 @@ import random
 import re
 import sys
 import tempfile
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -154,6 +155,14 @@ def prove_prefix(module, folder, build):
     return rows
 
 
+def rows_of(job):
+    """What a job found; a job that broke is a failure, and the others still count."""
+    try:
+        return job.result()
+    except Exception:
+        return [("the proof itself does not break", False, traceback.format_exc())]
+
+
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--only", action="append", default=[])
@@ -182,7 +191,7 @@ def main():
             jobs += [pool.submit(prove, t, options.device, Path(folder), shop, options.wrong) for t in tasks if not options.speed]
             jobs += [pool.submit(prove_speed, t, options.device, Path(folder), shop) for t in tasks if t.speed and options.device == "sim"]
         for job in jobs:
-            for name, good, why, *said in job.result():
+            for name, good, why, *said in rows_of(job):
                 report(name, good, why)
                 if options.show and said:
                     print("\n".join("  | " + line for line in said[0].splitlines()))

@@ -21,6 +21,15 @@ import speed
 STRIDES = "01_tensor/student/tinytorch/tensor/strides.hpp"
 
 
+class WrongAnswers(unittest.TestCase):
+    def test_every_edit_finds_its_place_in_the_solution(self):
+        for task in course.Course().tasks:
+            for folder in ("wrong", "slow"):
+                if (task.module.folder / folder / f"{task.slug}.txt").exists():
+                    with self.subTest(task=task.id, folder=folder):
+                        self.assertGreaterEqual(len(task.module.wrong_answers(task, folder)), 2)
+
+
 class Clone(unittest.TestCase):
     """A tree of its own: the student's files never lie in the repository that is tested."""
 

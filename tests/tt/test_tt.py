@@ -148,6 +148,10 @@ class Counting(WithFolder):
         self.assertNotIn("ok - c", why)
         self.assertEqual(suite.count_lines("Traceback", 1)[:2], (0, 1))
         self.assertEqual(suite.count_lines("ok - a\nTraceback", 1)[:2], (1, 1))
+        # It found a failure, and then broke: both count.
+        good, bad, why = suite.count_lines("ok - a\nnot ok - b\n  x\nTraceback (most recent call last):\nKeyError: 5\n", 1)
+        self.assertEqual((good, bad), (1, 2))
+        self.assertIn("KeyError", why)
 
     def test_unittest(self):
         self.assertEqual(suite.count_unittest("Ran 7 tests in 1s\n\nOK\n", 0)[:2], (7, 0))
