@@ -96,6 +96,8 @@ int main(int argc, char** argv) {
   results->add_option("file", file, "a race.json or run.json");
   auto* const working = app.add_subcommand("worker", "answers for an entry: what `run` starts");
   working->add_option("entry", entry, "its folder")->required();
+  bool memory = false;
+  working->add_flag("--memory", memory, "each answer says how many bytes it took");
 #ifdef TINYMLPERF_WITH_BOARD
   results->add_option("--board", board, "a board's database file: all of it");
   const tinymlperf::BoardCommands boards(app);
@@ -110,7 +112,7 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? tinymlperf::kPass : tinymlperf::kSetUpProblem;
   }
   try {
-    if (*working) return tinymlperf::judge::serve_worker(entry);
+    if (*working) return tinymlperf::judge::serve_worker(entry, memory);
     if (*training) return tinymlperf::run_train(train);
     if (*running) return tinymlperf::run_match(run);
     if (*profiling) return tinymlperf::run_profile(profile);

@@ -13,6 +13,7 @@
 #include <tinymlperf/commands/exit_status.hpp>
 #include <tinymlperf/judge/benchmarks.hpp>
 #include <tinymlperf/judge/match.hpp>
+#include <tinymlperf/judge/peak_memory.hpp>
 #include <tinymlperf/judge/quality_gate.hpp>
 #include <tinymlperf/judge/run_document.hpp>
 #include <tinymlperf/judge/stage.hpp>
@@ -33,7 +34,8 @@ struct RunOptions {
 namespace detail {
 
 inline const judge::RunClass& run_class_named(const std::string& name) {
-  for (const judge::RunClass* c : {&judge::kSmoke, &judge::kRanked, &judge::kOfficial})
+  for (const judge::RunClass* c :
+       {&judge::kQuick, &judge::kRace, &judge::kSmoke, &judge::kRanked, &judge::kOfficial})
     if (name == c->name) return *c;
   throw std::invalid_argument("--class " + name + ": there are smoke, ranked and official");
 }
@@ -45,8 +47,8 @@ inline judge::Floor ceilings_of_machine() {
 }
 
 // Starts a contender, or says why it is out. Of a stranger's files the judge itself reads model.json alone.
-inline void admit(judge::Contender& c, const std::filesystem::path& folder, const std::string& benchmark,
-                  const sandbox::Offers& offers, std::vector<std::unique_ptr<judge::Stage>>& stages) {
+inline std::unique_ptr<judge::Stage> admit(judge::Contender& c, const std::filesystem::path& folder,
+                                           const std::string& benchmark, const sandbox::Offers& offers) {
   judge::ContenderRecord& record = c.record;
   record.name = folder.lexically_normal().filename().string();
   try {
@@ -58,11 +60,23 @@ inline void admit(judge::Contender& c, const std::filesystem::path& folder, cons
       record.model_bytes = require_size(folder / kWeightsFile, limits::kWeightBytes);
     }
     c.session = stage->start();
-    stages.push_back(std::move(stage));
+    return stage;
   } catch (const sandbox::Unavailable&) {
     throw;  // this machine cannot hold anybody
   } catch (const std::exception& e) {
     record.out = e.what();
+  }
+  return nullptr;
+}
+
+// Of an entry the library's own allocator tells it; of a plugin the sandbox has said what it knows.
+inline void measure_memory(judge::ContenderRecord& record, const judge::Stage* stage,
+                           const judge::Benchmark& benchmark) {
+  if (!record.out.empty() || record.tier != "T0") return;
+  try {
+    record.peak_bytes = judge::peak_bytes_of(*stage, benchmark);
+  } catch (const std::runtime_error& e) {
+    record.out = std::string("after its match, when its memory was measured: ") + e.what();
   }
 }
 
@@ -89,9 +103,11 @@ inline judge::RunDocument play(const RunOptions& o) {
   std::vector<judge::Contender> contenders;
   for (const auto& entry : o.entries) {
     contenders.push_back({});
-    admit(contenders.back(), entry, o.benchmark, offers, stages);
+    stages.push_back(admit(contenders.back(), entry, o.benchmark, offers));
   }
   judge::Match({*benchmark, *fresh}, scenario, run_class, seed, ceilings_of_machine())(contenders);
+  for (size_t i = 0; i < contenders.size(); ++i)
+    measure_memory(contenders[i].record, stages[i].get(), *benchmark);
 
   const Machine machine = describe_machine();
   judge::RunDocument d{.benchmark = benchmark->id(),

@@ -1,9 +1,13 @@
 // `tinymlperf verify FILE`: is every derived number of a race.json or run.json what its samples say?
 #pragma once
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <filesystem>
-#include <tinymlperf/commands/race.hpp>
-#include <tinymlperf/judge/verify_run.hpp>
+#include <string>
+#include <tinymlperf/commands/exit_status.hpp>
+#include <tinymlperf/race/race.hpp>
 
 namespace tinymlperf {
 
@@ -11,8 +15,7 @@ namespace tinymlperf {
 inline int run_verify_file(const std::filesystem::path& path, std::FILE* out = stdout) {
   try {
     const Json document = Json::parse(detail::read_limited(path, int64_t{1} << 30));
-    if (!is_run(document)) return run_verify(path);
-    const std::string difference = verify_run(document);
+    const std::string difference = is_run(document) ? verify_run(document) : verify_race(document);
     fmt::print(out, "{}: {}\n", path.string(),
                difference.empty() ? "every result follows from the raw samples" : difference);
     return difference.empty() ? kPass : kFailed;

@@ -8,6 +8,7 @@
 #include <tinymlperf/entries/restoration.hpp>
 #include <tinymlperf/entries/text_model.hpp>
 #include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/core/allocator.hpp>
 
 namespace tinymlperf::judge {
 
@@ -56,11 +57,15 @@ inline tinymlperf::Answer answers_of_entry(const std::filesystem::path& folder, 
   };
 }
 
-// Samples in, an answer for each out, for the benchmark that the judge names.
-inline int serve_entry(const std::filesystem::path& folder) {
-  tinymlperf::Answer answer;
-  return serve([&](const Query& query) { return answer(query); },
-               [&](std::string_view benchmark) { answer = answers_of_entry(folder, benchmark); });
+// The same answers, each with the most bytes that lived at once while it was formed: i64 [1].
+inline tinymlperf::Answer with_peak_bytes(tinymlperf::Answer answer) {
+  return [answer = std::move(answer)](const Query& query) {
+    tt::reset_peak();
+    Tensors out = answer(query);
+    const auto peak = static_cast<int64_t>(tt::allocator_stats().peak);
+    out.push_back(make_tensor<int64_t>(DType::i64, {1}, std::span(&peak, 1)));
+    return out;
+  };
 }
 
 }  // namespace tinymlperf::judge

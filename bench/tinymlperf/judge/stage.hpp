@@ -45,13 +45,16 @@ class Stage {
   }
   const std::string& tier() const { return tier_; }
 
-  std::unique_ptr<channel::Session> start() const {
+  // `more`: further arguments of the command.
+  std::unique_ptr<channel::Session> start(const std::vector<std::string>& more = {}) const {
     sandbox::Policy policy = policy_for(3600);
     policy.read_only.push_back(command_.front());
     policy.read_only.push_back(base_ / "entry");
     // As many threads as the judge has, since the hardware class is named after them.
     policy.environment.push_back("OMP_NUM_THREADS=" + std::to_string(tinytorch::thread_count()));
-    return std::make_unique<channel::Session>(command_, policy, offers_);
+    std::vector<std::string> command = command_;
+    command.insert(command.end(), more.begin(), more.end());
+    return std::make_unique<channel::Session>(command, policy, offers_);
   }
 
  private:
@@ -84,9 +87,9 @@ class Stage {
   void compile() {
     const fs::path include = base_ / "include", source = TINYTORCH_SOURCE_DIR;
     const auto all = fs::copy_options::recursive;
-    fs::create_directories(include / "tinymlperf");
+    fs::create_directories(include / "tinymlperf/entries");
     fs::copy(source / "bench/tinymlperf/channel", include / "tinymlperf/channel", all);
-    fs::copy(source / "bench/tinymlperf/entries/plugin.hpp", include / "tinymlperf");
+    fs::copy(source / "bench/tinymlperf/entries/plugin.hpp", include / "tinymlperf/entries");
     fs::copy(source / "include/tinytorch", include / "tinytorch", all);
     sandbox::Policy policy = policy_for(120);
     policy.read_only.push_back(base_ / "entry");

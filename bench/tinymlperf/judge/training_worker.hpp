@@ -43,13 +43,15 @@ inline Tensors train_for(const Recipe& recipe, const Query& query) {
   return {};
 }
 
-// What `tinymlperf worker FOLDER` does: answers for an entry, or trains it when the judge says so.
-inline int serve_worker(const std::filesystem::path& folder) {
+// What `tinymlperf worker FOLDER` does: answers for an entry, or trains it when the judge says so. `memory`: each answer
+// says what it took.
+inline int serve_worker(const std::filesystem::path& folder, bool memory = false) {
   tinymlperf::Answer answer;
   return serve([&](const Query& query) { return answer(query); },
                [&](std::string_view text) {
                  if (!text.starts_with(kTrainingPrefix)) {
                    answer = answers_of_entry(folder, text);
+                   if (memory) answer = with_peak_bytes(std::move(answer));
                    return;
                  }
                  answer = [recipe = recipe_of(folder, text.substr(kTrainingPrefix.size()))](

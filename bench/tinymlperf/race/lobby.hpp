@@ -1,8 +1,6 @@
-// Who takes part: finds entry folders, admits each on its own, and keeps the reason for every one that may
-// not.
+// Who wants to take part: the entry folders below the given paths, and why some paths hold none.
 //
-// A path given to --entries is an entry if it holds a model.json, else a folder of entries. Nothing that one
-// entry does wrong (bad file, name already taken, an exception while it runs) reaches the others.
+// A path is an entry if it holds a model.json or a plugin.cpp, else a folder of entries.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +9,13 @@
 #include <set>
 #include <string>
 #include <tinymlperf/entries/entry.hpp>
+#include <tinymlperf/judge/stage.hpp>
 #include <tinymlperf/race/race.hpp>
 #include <vector>
 
 namespace tinymlperf {
 
-// The entries below the given paths, each folder's in alphabetical order; what is no folder at all is
-// refused.
+// Each folder's entries in alphabetical order; what is no folder at all is refused.
 inline std::vector<std::filesystem::path> find_entries(const std::vector<std::filesystem::path>& given,
                                                        std::vector<RefusedEntry>& refused) {
   namespace fs = std::filesystem;
@@ -30,7 +28,7 @@ inline std::vector<std::filesystem::path> find_entries(const std::vector<std::fi
       continue;
     }
     std::vector<fs::path> inside;
-    if (fs::exists(path / "model.json", error)) {
+    if (fs::exists(path / kModelFile, error) || fs::exists(path / judge::kPluginFile, error)) {
       found.push_back(path);
       continue;
     }
@@ -45,8 +43,7 @@ inline std::vector<std::filesystem::path> find_entries(const std::vector<std::fi
 }
 
 // An exception's text on one line, without the caller's place and the advice for programmers that follow it.
-inline std::string reason_of(const std::exception& error) {
-  std::string text = error.what();
+inline std::string reason_of(std::string text) {
   for (const char* tail : {"\n  at ", "\n  hint: "}) text = text.substr(0, text.find(tail));
   std::string out;
   for (const char c : text) {
@@ -56,26 +53,36 @@ inline std::string reason_of(const std::exception& error) {
   return out;
 }
 
-// Calls `admit(folder)` for each entry; it returns the contestant or throws. `name_of` reads a contestant's
-// name.
-template <class Contestant, class Admit, class NameOf>
-std::vector<Contestant> admit_all(const std::vector<std::filesystem::path>& folders, Admit&& admit,
-                                  NameOf&& name_of, std::vector<RefusedEntry>& refused) {
-  std::vector<Contestant> contestants;
+// What an entry says of itself. Throws where its model.json cannot be read; a plugin has its folder's name.
+inline EntryInfo describe_entry(const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder / kModelFile) && std::filesystem::exists(folder / judge::kPluginFile))
+    return {folder.lexically_normal().filename().string(), "", "a plugin of its own code", 0};
+  const EntrySpec spec = parse_entry(detail::read_limited(folder / kModelFile, limits::kJsonBytes));
+  return {spec.name, spec.author, spec.description, spec.parameters};
+}
+
+// Who may start: every name once, the baseline first. The others are refused with their reason.
+struct Starters {
+  std::vector<std::filesystem::path> folders;
+  std::vector<EntryInfo> entries;
+};
+inline Starters starters(const std::vector<std::filesystem::path>& folders, const std::string& baseline,
+                         std::vector<RefusedEntry>& refused) {
+  Starters out;
   std::set<std::string> names;
   for (const auto& folder : folders) {
     try {
-      Contestant c = admit(folder);
-      if (!names.insert(name_of(c)).second)
-        throw Refusal("model.json", "name", "a name that no earlier entry has", name_of(c));
-      contestants.push_back(std::move(c));
-    } catch (const std::bad_alloc&) {
-      refused.push_back({folder.string(), "the entry needs more memory than this machine gives"});
+      const EntryInfo info = describe_entry(folder);
+      if (!names.insert(info.name).second)
+        throw Refusal("model.json", "name", "a name that no earlier entry has", info.name);
+      const bool first = info.name == baseline;
+      out.folders.insert(first ? out.folders.begin() : out.folders.end(), folder);
+      out.entries.insert(first ? out.entries.begin() : out.entries.end(), info);
     } catch (const std::exception& e) {
-      refused.push_back({folder.string(), reason_of(e)});
+      refused.push_back({folder.string(), reason_of(e.what())});
     }
   }
-  return contestants;
+  return out;
 }
 
 }  // namespace tinymlperf

@@ -43,45 +43,48 @@ inline std::string show_accuracy(const Interval& i) {
 // ----------------------------------------------------------------------------------------------
 
 inline Rows table_rows(const Race& race) {
-  Rows rows{{"rank", "entry", "score [95 %]", "accuracy [95 %]", "p50", "p90", "per second", "parameters",
-             "file", "peak", "efficiency"}};
+  Rows rows{{"rank", "entry", "score [95 %]", "accuracy [95 %]", "p90", "per second", "parameters", "file",
+             "peak", "efficiency"}};
   for (const Result& r : race.results) {
-    const Measurement& m = race.measurements.at(r.index);
-    rows.push_back({show_rank(r, race.results), m.name, show_score(r.score), show_accuracy(r.accuracy),
-                    show_seconds(r.p50.estimate), show_seconds(r.p90.estimate),
-                    fmt::format("{:.0f}", r.throughput.estimate), fmt::format("{}", m.parameters),
-                    show_bytes(m.file_bytes), show_bytes(m.peak_bytes_single),
-                    fmt::format("{:.1f}", r.efficiency.estimate)});
+    const judge::ContenderRecord& c = race.matches.single_stream.contenders.at(r.index);
+    const int64_t parameters = race.entries.at(r.index).parameters;
+    rows.push_back({show_rank(r, race.results), c.name, show_score(r.score), show_accuracy(r.accuracy),
+                    show_seconds(r.p90), fmt::format("{:.0f}", r.throughput),
+                    parameters ? fmt::format("{}", parameters) : "-", show_bytes(c.model_bytes),
+                    show_bytes(c.peak_bytes), fmt::format("{:.1f}", r.efficiency)});
   }
   return rows;
 }
 
 // What the numbers rest on, one sentence each; the same words in the terminal and on the page.
 inline std::vector<std::string> conditions(const Race& race) {
-  const Rules& r = race.rules;
-  const size_t blocks = race.measurements.empty() ? 0 : race.measurements[0].blocks.size();
+  const judge::RunDocument &one = race.matches.single_stream, &all = race.matches.offline;
+  const size_t blocks = one.contenders.empty() ? 0 : one.contenders[0].turns.size() / 2;
   const std::string training =
       race.training_samples == 0
           ? "no model was trained in this race"
           : fmt::format("trained on {} (seed {}), validated on {} others (seed {})", race.training_samples,
-                        race.seeds.training, race.validation_samples, race.seeds.validation);
+                        race.training_seed, race.validation_samples, race.validation_seed);
   std::vector<std::string> lines{
-      fmt::format("Accuracy: {} hidden samples, seed {} chosen when the race started; {}.",
-                  race.hidden_samples, race.seeds.hidden, training),
+      fmt::format("Accuracy: {} + {} hidden samples, seeds {} and {} chosen when the race started; {}.",
+                  one.hidden_samples, all.hidden_samples, one.seed, all.seed, training),
+      "Judge: every entry answers from a sandboxed process of its own; the answers that are timed are those "
+      "that are "
+      "graded.",
       fmt::format(
-          "Score: 100 x geometric mean of baseline/result for p90 of one sample and time of a batch of {}; "
-          "baseline {} = 100.",
-          r.batch, r.baseline),
+          "Score: 100 x geometric mean of how many times better than {} (= 100) in p90 of one sample and in "
+          "samples per second.",
+          race.baseline),
       fmt::format("Floor: the lower bound of the accuracy must reach {:.1f} %; an entry below it is shown, "
                   "not ranked.",
-                  100 * r.floor),
+                  100 * race.floor),
       fmt::format(
-          "Intervals: {:.0f} % bootstrap, {} draws over {} blocks in random order (seed {}); entries whose "
+          "Intervals: 95 %, from {} blocks in random order, each beside the baseline's; entries whose "
           "intervals overlap share a rank (=).",
-          100 * r.confidence, r.draws, blocks, race.seeds.order),
+          blocks),
       "Efficiency: latency to the power 1/2, peak bytes and file bytes to the power 1/4 each, baseline = "
       "100. Peak "
-      "counts weights and activations of one sample.",
+      "counts weights, input and activations of one sample.",
   };
   lines.insert(lines.end(), race.notes.begin(), race.notes.end());
   return lines;
@@ -103,23 +106,22 @@ inline std::string ranking_chart(const Race& race) {
   std::vector<svg::Bar> bars;
   for (const Result& r : race.results) {
     const std::string place = r.rank ? "rank " + show_rank(r, race.results) : "below the floor, not ranked";
-    bars.push_back({race.measurements[r.index].name, r.score.estimate, r.score.low, r.score.high,
+    bars.push_back({race.entries[r.index].name, r.score.estimate, r.score.low, r.score.high,
                     fmt::format("{:.1f}, {}", r.score.estimate, place), r.rank == 0});
   }
   return svg::bar_chart(
       "Score with 95 % interval",
-      {.title = fmt::format("score ({} = 100, logarithmic)", race.rules.baseline), .scale = svg::Scale::kLog},
-      bars, 100.0);
+      {.title = fmt::format("score ({} = 100, logarithmic)", race.baseline), .scale = svg::Scale::kLog}, bars,
+      100.0);
 }
 
 inline std::string pareto_chart(const Race& race) {
   std::vector<svg::Point> points;
   for (const Result& r : race.results)
-    points.push_back(
-        {race.measurements[r.index].name, 1e3 * r.p50.estimate, 100 * r.accuracy.estimate, r.on_front});
+    points.push_back({race.entries[r.index].name, 1e3 * r.p90, 100 * r.accuracy.estimate, r.on_front});
   return svg::scatter_chart(
       "Accuracy against latency, Pareto front joined",
-      {.title = "latency p50 of one sample (ms, logarithmic)", .scale = svg::Scale::kLog},
+      {.title = "latency p90 of one sample (ms, logarithmic)", .scale = svg::Scale::kLog},
       {.title = "accuracy on the hidden set (%)"}, points);
 }
 

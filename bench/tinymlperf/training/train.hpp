@@ -13,10 +13,10 @@
 #include <string>
 #include <tinymlperf/entries/bundled.hpp>
 #include <tinymlperf/entries/text_model.hpp>
-#include <tinymlperf/race/contest.hpp>
-#include <tinymlperf/race/race.hpp>
+#include <tinymlperf/training/curve.hpp>
 #include <tinymlperf/training/training_data.hpp>
 #include <tinytorch/autograd/engine.hpp>
+#include <tinytorch/benchmarking/clock.hpp>
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/layers/schedule.hpp>
 #include <tinytorch/layers/sgd.hpp>
@@ -36,11 +36,6 @@ struct Trained {
   std::shared_ptr<tt::Module> layers;
   TrainingCurve curve;
 };
-
-inline LabelledImages draw_digits(int64_t count, uint64_t seed) {
-  const tt::Digits d = tt::digits(count, seed);
-  return {d.images, d.labels.to_vector<int64_t>()};
-}
 
 namespace detail {
 
@@ -112,7 +107,7 @@ Trained train(const Recipe& recipe, const TrainingData& data, const TrainOptions
   const tt::Schedule schedule = detail::make_schedule(recipe, steps);
   TrainingCurve& curve = result.curve;
   curve.name = recipe.spec.name;
-  const benchmarking::SteadyClock clock;
+  const tinytorch::benchmarking::SteadyClock clock;
   const double start = clock();
   int64_t step = 0;
   for (int64_t epoch = 1; epoch <= recipe.epochs; ++epoch) {

@@ -4,9 +4,9 @@
 
 #include <support/board.hpp>
 #include <support/sanitized.hpp>
+#include <support/start_as_worker.hpp>
 #include <tinymlperf/board/queries.hpp>
 #include <tinymlperf/board/worker.hpp>
-#include <tinymlperf/judge/entry_worker.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;
@@ -14,10 +14,6 @@ using namespace tinymlperf::board;
 using test::Board;
 
 namespace {
-
-[[gnu::constructor]] void start_as_worker(int argc, char** argv) {
-  if (argc == 3 && std::string(argv[1]) == "worker") std::_Exit(judge::serve_entry(argv[2]));
-}
 
 // What a judge makes of two folders, without the wait.
 RunDocument quick(const RunOptions& o) {

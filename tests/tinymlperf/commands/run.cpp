@@ -4,18 +4,14 @@
 #include <filesystem>
 #include <fstream>
 #include <support/sanitized.hpp>
+#include <support/start_as_worker.hpp>
 #include <tinymlperf/commands/run.hpp>
-#include <tinymlperf/judge/entry_worker.hpp>
 #include <tinymlperf/training/train.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;
 
 namespace {
-
-[[gnu::constructor]] void start_as_worker(int argc, char** argv) {
-  if (argc == 3 && std::string(argv[1]) == "worker") std::_Exit(judge::serve_entry(argv[2]));
-}
 
 // The untrained bundled entries of a benchmark, which every user may read.
 struct Folder {

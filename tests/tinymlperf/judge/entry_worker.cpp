@@ -3,9 +3,9 @@
 
 #include <support/scene.hpp>
 #include <tinymlperf/judge/benchmarks.hpp>
-#include <tinymlperf/judge/entry_worker.hpp>
 #include <tinymlperf/judge/match.hpp>
 #include <tinymlperf/judge/plugin_system.hpp>
+#include <tinymlperf/judge/training_worker.hpp>
 #include <tinymlperf/training/train.hpp>
 #include <tinytorch/tinytorch.hpp>
 
@@ -14,7 +14,7 @@ using namespace tinymlperf::judge;
 
 namespace {
 
-int entry_worker(const hostile::Arguments& args) { return serve_entry(args.at(0)); }
+int entry_worker(const hostile::Arguments& args) { return serve_worker(args.at(0)); }
 
 [[gnu::constructor]] void start_as_child(int argc, char** argv) {
   hostile::maybe_perform(argc, argv, {{"entry_worker", entry_worker}});

@@ -4,9 +4,8 @@
 
 #include <support/scene.hpp>
 #include <tinymlperf/entries/bundled.hpp>
-#include <tinymlperf/judge/entry_worker.hpp>
 #include <tinymlperf/judge/plugin_system.hpp>
-#include <tinymlperf/race/contest.hpp>
+#include <tinymlperf/judge/training_worker.hpp>
 #include <tinytorch/data/digits.hpp>
 #include <tinytorch/tinytorch.hpp>
 
@@ -16,7 +15,7 @@ using channel::Session;
 
 namespace {
 
-int entry_worker(const hostile::Arguments& args) { return serve_entry(args.at(0)); }
+int entry_worker(const hostile::Arguments& args) { return serve_worker(args.at(0)); }
 
 // Answers after so many milliseconds, with three tokens before.
 int talker(const hostile::Arguments& args) {
@@ -50,16 +49,11 @@ struct WrittenEntry {
   std::filesystem::path folder;
 };
 
-LabelledImages digits_of(int64_t count) {
-  const tt::Digits d = tt::digits(count, 9);
-  return {d.images, d.labels.to_vector<int64_t>()};
-}
-
-PluginSystem::Inputs images_of(const LabelledImages& set) {
-  return [&set](std::span<const int64_t> samples) {
+PluginSystem::Inputs images_of(const tt::Tensor& images) {
+  return [&images](std::span<const int64_t> samples) {
     std::vector<float> values;
     for (const int64_t s : samples) {
-      const auto one = set.batch(s, 1).to_vector<float>();
+      const auto one = images.slice(0, s, s + 1).to_vector<float>();
       values.insert(values.end(), one.begin(), one.end());
     }
     return channel::Tensors{channel::make_tensor({static_cast<int64_t>(samples.size()), 1, 28, 28}, values)};
@@ -71,11 +65,11 @@ PluginSystem::Inputs images_of(const LabelledImages& set) {
 TEST_CASE("an entry answers through its worker as it does here, in every scenario") {
   const test::Scene scene;
   const WrittenEntry entry(scene, "lenet");
-  const LabelledImages set = digits_of(30);
+  const tt::Tensor images = tt::digits(30, 9).images;
   const Network network = load_entry(entry.folder).network;
   std::vector<std::vector<float>> expected;
-  for (int64_t i = 0; i < set.size(); ++i)
-    expected.push_back(network.forward(set.batch(i, 1)).to_vector<float>());
+  for (int64_t i = 0; i < images.size(0); ++i)
+    expected.push_back(network.forward(images.slice(0, i, i + 1)).to_vector<float>());
 
   sandbox::Policy policy = scene.policy;
   policy.read_only.push_back(entry.folder);
@@ -90,9 +84,9 @@ TEST_CASE("an entry answers through its worker as it does here, in every scenari
         Plan{.scenario = Scenario::server, .seconds = 0.2, .queries = 10, .rate = 200}}) {
     CAPTURE(name_of(plan.scenario));
     Plan with_samples = plan;
-    with_samples.samples = set.size();
+    with_samples.samples = images.size(0);
     std::vector<std::vector<float>> answers;
-    PluginSystem system(session, images_of(set), [&](uint64_t id, bool, const channel::Tensors& tensors) {
+    PluginSystem system(session, images_of(images), [&](uint64_t id, bool, const channel::Tensors& tensors) {
       answers.resize(std::max<size_t>(answers.size(), id + 1));
       const auto values = tensors.at(0).values<float>();
       answers[id].assign(values.begin(), values.end());
@@ -119,8 +113,8 @@ TEST_CASE("tokens are timed one by one") {
   const test::Scene scene;
   Session session(scene.child({"talker", "20"}), scene.policy, machine());
   session.prepare("", 5);
-  const LabelledImages set = digits_of(2);
-  PluginSystem system(session, images_of(set), {});
+  const tt::Tensor images = tt::digits(2, 9).images;
+  PluginSystem system(session, images_of(images), {});
   const RunRecord run =
       run_scenario(system, {.scenario = Scenario::generation, .seconds = 0, .queries = 3, .samples = 2});
   const TokenTimes times = token_times(run);

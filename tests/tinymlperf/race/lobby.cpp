@@ -49,32 +49,40 @@ TEST_CASE("an entry, a folder of entries, and things that are neither") {
   CHECK(refused[2].reason.find("model.json") != std::string::npos);
 }
 
-TEST_CASE("one entry's failure of any kind leaves the others in, in order") {
-  std::vector<RefusedEntry> refused;
-  const auto admit = [](const fs::path& folder) -> std::string {
-    const std::string name = folder.string();
-    if (name == "refusal") throw Refusal("model.json", "layers[1].in", "784", "783");
-    if (name == "memory") throw std::bad_alloc();
-    if (name == "runtime") throw std::runtime_error("out of range");
-    return name.substr(0, 1);
+TEST_CASE("starters: the baseline first, every name once, and a reason for each that may not start") {
+  const Folder f;
+  const auto model = [](const std::string& name) {
+    return R"({"schema": 1, "name": ")" + name + R"(", "author": "Ada", "input": [1, 28, 28], "classes": 10,
+              "layers": [{"type": "flatten"}, {"type": "linear", "in": 784, "out": 10}]})";
   };
-  const auto in = admit_all<std::string>(
-      {"alpha", "refusal", "memory", "apple", "runtime", "beta"}, admit,
-      [](const std::string& s) { return s; }, refused);
-  CHECK(in == std::vector<std::string>{"a", "b"});
-  REQUIRE(refused.size() == 4);
-  CHECK(refused[0].path == "refusal");
-  CHECK(refused[0].reason == "model.json: layers[1].in: expected 784, found 783");
-  CHECK(refused[1].reason.find("memory") != std::string::npos);
-  CHECK(refused[2].path == "apple");  // its name was taken by alpha
-  CHECK(refused[2].reason.find("name") != std::string::npos);
-  CHECK(refused[3].reason == "out of range");
+  f.put("a/model.json", model("alpha"));
+  f.put("b/model.json", "{");
+  f.put("c/model.json", model("base"));
+  f.put("d/model.json", model("alpha"));
+  f.put("e/plugin.cpp", "int main() {}");
+  fs::create_directories(f.path / "g");
+  std::vector<RefusedEntry> refused;
+  std::vector<fs::path> folders;
+  for (const char* name : {"a", "b", "c", "d", "e", "g"}) folders.push_back(f.path / name);
+  const Starters in = starters(folders, "base", refused);
+  CHECK(names(in.folders) == std::vector<std::string>{"c", "a", "e"});
+  REQUIRE(in.entries.size() == 3);
+  CHECK(in.entries[0].name == "base");
+  CHECK(in.entries[1].author == "Ada");
+  CHECK(in.entries[1].parameters == 7850);
+  CHECK(in.entries[2].name == "e");
+  CHECK(in.entries[2].parameters == 0);
+  REQUIRE(refused.size() == 3);
+  CHECK(refused[0].reason.find("model.json: expected JSON") != std::string::npos);
+  CHECK(refused[1].path == (f.path / "d").string());  // its name was taken by a
+  CHECK(refused[1].reason.find("a name that no earlier entry has") != std::string::npos);
+  CHECK(refused[2].reason.find("model.json") != std::string::npos);
 }
 
 TEST_CASE("a reason is one line and keeps what was expected and found") {
   const std::runtime_error e(
       "TT-IO-03: cannot read 'w' as safetensors\n  expected: 8 bytes\n  found:    0 bytes\n"
       "  hint: x\n  at file.cpp:3");
-  CHECK(reason_of(e) == "TT-IO-03: cannot read 'w' as safetensors; expected: 8 bytes; found: 0 bytes");
-  CHECK(reason_of(std::runtime_error("plain")) == "plain");
+  CHECK(reason_of(e.what()) == "TT-IO-03: cannot read 'w' as safetensors; expected: 8 bytes; found: 0 bytes");
+  CHECK(reason_of("plain") == "plain");
 }

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <sstream>
+#include <support/made_up_race.hpp>
 #include <support/refusals.hpp>
 #include <tinymlperf/race/report.hpp>
 
@@ -10,38 +11,15 @@ using test::holds;
 
 namespace {
 
-Measurement entry(const std::string& name, double single, double batch, int64_t correct) {
-  Measurement m;
-  m.name = name;
-  tinytorch::Generator random(name.size());
-  for (int b = 0; b < 6; ++b) {
-    Block block;
-    for (int i = 0; i < 16; ++i) block.single.push_back(single * random.uniform(0.9, 1.1));
-    for (int i = 0; i < 3; ++i) block.batch.push_back(batch * random.uniform(0.9, 1.1));
-    m.blocks.push_back(block);
-  }
-  m.correct = correct;
-  m.tested = 2000;
-  m.parameters = 61706;
-  m.multiply_adds = 400000;
-  m.file_bytes = 247000;
-  m.peak_bytes_single = 300000;
-  m.peak_bytes_batch = 9000000;
-  return m;
-}
-
 const std::string kNasty = "<script>alert(1)</script>";
 
 Race race() {
   Race r;
-  r.rules.baseline = "lenet";
-  r.rules.floor = 0.875;
-  r.rules.draws = 500;
-  r.rules.seed = 0xfedcba9876543210;
-  r.seeds = {1, 2, 0xffffffffffffffff, 4};
+  r.baseline = "lenet";
+  r.floor = 0.875;
+  r.training_seed = 1, r.validation_seed = 0xffffffffffffffff;
   r.training_samples = 8000;
   r.validation_samples = 1500;
-  r.hidden_samples = 2000;
   r.machine = {.cpu = "CPU & co",
                .system = "Linux",
                .compiler = "g++",
@@ -51,13 +29,14 @@ Race race() {
                .cores = 2,
                .threads = 2,
                .memory_bytes = int64_t{1} << 30};
-  r.measurements = {entry("lenet", 2e-4, 0.03, 1970), entry("mlp", 5e-5, 0.004, 1930),
-                    entry("linear", 5e-6, 0.001, 1600)};
-  for (const auto& m : r.measurements) r.entries.push_back({m.name, "A & B", kNasty});
+  r.matches = test::made_up_matches({{.name = "lenet", .single = 2e-4, .batch = 0.03, .accuracy = 0.985},
+                                     {.name = "mlp", .single = 5e-5, .batch = 0.004, .accuracy = 0.965},
+                                     {.name = "linear", .single = 5e-6, .batch = 0.001, .accuracy = 0.8}});
+  for (const auto& c : r.matches.offline.contenders) r.entries.push_back({c.name, "A & B", kNasty, 61706});
   r.notes = {"A note & more."};
   r.refused = {{"entries/bad", "model.json: expected " + kNasty + ", found \"x\""}};
   r.training = {{"lenet", {1, 2}, {0.5, 0.25}, {0.9, 0.95}, 1.5}};
-  r.results = score_race(r.measurements, r.rules);
+  r.results = score_race(r.matches, r.floor);
   return r;
 }
 
@@ -66,18 +45,17 @@ Race race() {
 TEST_CASE("race.json: raw samples, seeds beyond 2^53 and results survive writing and reading") {
   const Race before = race();
   const Json document = Json::parse(to_json(before).dump());
-  CHECK(document.at("seeds").at("hidden").get<uint64_t>() == 0xffffffffffffffff);
+  CHECK(document.at("seeds").at("validation").get<uint64_t>() == 0xffffffffffffffff);
+  CHECK(document.at("matches")[0].at("seed").get<uint64_t>() == 0xfffffffffffffffe);
   CHECK(document.at("results")[0].at("name") == "mlp");
   CHECK(document.at("results")[2].at("rank").is_null());
   CHECK(document.at("training")[0].at("validation_accuracy")[1] == 0.95);
   const Race after = race_from_json(document);
-  REQUIRE(after.measurements.size() == 3);
+  REQUIRE(after.entries.size() == 3);
   for (size_t i = 0; i < 3; ++i)
-    for (size_t b = 0; b < 6; ++b) {
-      CHECK(after.measurements[i].blocks[b].single == before.measurements[i].blocks[b].single);
-      CHECK(after.measurements[i].blocks[b].batch == before.measurements[i].blocks[b].batch);
-    }
-  CHECK(after.rules.seed == before.rules.seed);
+    for (size_t t = 0; t < 16; ++t)
+      CHECK(after.matches.single_stream.contenders[i].turns[t].latencies ==
+            before.matches.single_stream.contenders[i].turns[t].latencies);
   CHECK(verify_race(document) == "");
 }
 
@@ -87,9 +65,13 @@ TEST_CASE("a changed claim or a changed sample is found") {
       document["results"][0]["score"]["estimate"].get<double>() * 1.001;
   CHECK(holds(verify_race(document), "result 1 is claimed"));
   document = to_json(race());
-  for (Json& block : document["entries"][1]["blocks"])
-    for (Json& x : block["single_seconds"]) x = x.get<double>() / 2;
-  CHECK(holds(verify_race(document), "claimed"));
+  for (Json& turn : document["matches"][0]["contenders"][1]["turns"])
+    for (Json& x : turn["latencies"]) x = x.get<double>() / 2;
+  CHECK(holds(verify_race(document), "the samples say"));
+  document = to_json(race());
+  for (Json& match : document["matches"])
+    std::swap(match["contenders"][1]["name"], match["contenders"][2]["name"]);
+  CHECK_THROWS_AS(verify_race(document), std::invalid_argument);
   document = to_json(race());
   document["results"].erase(0);
   CHECK(holds(verify_race(document), "one result per entry"));
@@ -113,8 +95,8 @@ TEST_CASE(
   CHECK(lines[0].find("entry") == lines[2].find("mlp"));
   CHECK(lines[0].find("entry") == lines[4].find("linear"));
   for (const char* wanted :
-       {"2000 hidden samples", "trained on 8000", "seed 18446744073709551615", "87.5 %", "baseline lenet",
-        "6 blocks", "refused  entries/bad: model.json", "A note & more."})
+       {"1000 + 1000 hidden samples", "trained on 8000", "seed 18446744073709551615", "87.5 %",
+        "better than lenet", "8 blocks", "refused  entries/bad: model.json", "A note & more."})
     CHECK(holds(text, wanted));
 }
 
@@ -127,8 +109,8 @@ TEST_CASE("the page: complete, self-contained, nothing from an entry is live") {
   for (const char* loads : {"src=", "href=", "url(", "@import", "<link", "<img"})
     CHECK_FALSE(holds(page, loads));
   for (const char* wanted :
-       {"2000 hidden samples", "87.5 %", "baseline lenet", "Score with 95 % interval", "Pareto front",
-        "Validation accuracy", "Refused entries", "not affiliated", "prefers-color-scheme"})
+       {"1000 + 1000 hidden samples", "87.5 %", "better than lenet", "Score with 95 % interval",
+        "Pareto front", "Validation accuracy", "Refused entries", "not affiliated", "prefers-color-scheme"})
     CHECK(holds(page, wanted));
   size_t charts = 0;
   for (size_t at = 0; (at = page.find("<svg", at)) != std::string::npos; ++at) ++charts;
