@@ -31,9 +31,7 @@ inline std::string trained_by(const std::filesystem::path& entry) {
     throw std::invalid_argument(
         entry.string() + ": expected a " + kModelFile +
         " that says what is learned, found none; choose --benchmark ttq-dig or ttq-lm");
-  const Json model = parse_json(read_limited(entry / kModelFile, limits::kJsonBytes));
-  const Json benchmark = model.is_object() ? model.value("benchmark", Json("dig")) : Json("dig");
-  return std::string(kTrainingPrefix) + (benchmark.is_string() ? benchmark.get<std::string>() : "");
+  return std::string(kTrainingPrefix) + benchmark_of(read_limited(entry / kModelFile, limits::kJsonBytes));
 }
 
 // The same options with a benchmark and a scenario that fit. Throws std::invalid_argument where none is meant.

@@ -129,6 +129,13 @@ inline Json to_json(const LayerSpec& layer) {
 
 }  // namespace detail
 
+// Which benchmark a model.json is for; of what is none, "dig", as parse_entry() then says.
+inline std::string benchmark_of(const std::string& text) {
+  const Json document = detail::parse_json(text);
+  const Json benchmark = document.is_object() ? document.value("benchmark", Json("dig")) : Json("dig");
+  return benchmark.is_string() ? benchmark.get<std::string>() : "dig";
+}
+
 // How an entry is to be trained, or a Refusal.
 inline const TrainingSpec& require_training(const EntrySpec& spec) {
   if (!spec.training) throw Refusal(detail::kFile, "training", "how it is to be trained", "no such key");

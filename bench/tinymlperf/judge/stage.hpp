@@ -23,8 +23,6 @@ namespace tinymlperf::judge {
 
 namespace fs = std::filesystem;
 
-inline constexpr const char* kPluginFile = "plugin.cpp";
-
 class Stage {
  public:
   // Throws std::invalid_argument when the folder holds no contender, or its plugin does not compile.

@@ -34,7 +34,8 @@ inline double suspicion(const std::vector<double>& epochs, const std::vector<dou
 }
 
 // Entries of data alone are trained by this library, so that in the open division fewer epochs are a better recipe and no
-// more. A plugin's training is nobody's to see; the closed division has the baseline's recipe.
+// more. A plugin's training is nobody's to see; the closed division has the baseline's model,
+// which should need the epochs that it needs there.
 inline AuditResult convergence_audit(const ContenderRecord& c, const ContenderRecord& baseline,
                                      const std::string& division) {
   AuditResult out{"A9", "convergence", true, "it is the reference"};

@@ -13,6 +13,7 @@
 #include <tinymlperf/json_fields.hpp>
 #include <tinymlperf/judge/training_benchmark.hpp>
 #include <tinytorch/benchmarking/hypothesis.hpp>
+#include <tinytorch/benchmarking/paired_ratio.hpp>
 #include <vector>
 
 namespace tinymlperf::judge {
@@ -62,6 +63,18 @@ inline std::optional<tinytorch::statistics::Interval> times_faster(const Trainin
   if (outside == 0) return std::nullopt;
   return tinytorch::statistics::Interval{std::exp(tinytorch::statistics::median(logs)),
                                          std::exp(logs[outside - 1]), std::exp(logs[logs.size() - outside])};
+}
+
+// Did the challenger beat the holder, by the rule for new records? Both have a result.
+inline tinytorch::statistics::RecordTrial training_record(
+    const TrainingRuns& holder, const TrainingRuns& challenger,
+    const tinytorch::statistics::RecordRule& rule = {}) {
+  using namespace tinytorch::statistics;
+  RecordTrial trial;
+  trial.speedup = times_faster(challenger, holder).value().estimate;
+  trial.p = mann_whitney(seconds_of(challenger), seconds_of(holder), Alternative::kLess).p;
+  trial.accepted = trial.p < rule.significance && trial.speedup >= 1 + rule.least_gain;
+  return trial;
 }
 
 // ---- in run.json: what follows from the attempts is written for readers and formed anew

@@ -79,7 +79,7 @@ TEST_CASE("recipe and plugin are trained in turns, and the file is verified" *
   f.trainable("line", kLinear, {{"epochs", 20}, {"learning_rate", 5e-3}, {"batch", 16}});
   f.trainable("lazy", kLinear, {{"epochs", 2}, {"learning_rate", 0}, {"schedule", "constant"}});
   f.trainable("weights-only", kLinear, Json());
-  f.write("means", judge::kPluginFile, kClassMeans);
+  f.write("means", kPluginFile, kClassMeans);
   RunOptions o;
   o.benchmark = "ttq", o.out = f.path("out"), o.seed = 5;
   o.entries = {f.path("line"), f.path("lazy"), f.path("weights-only"), f.path("means")};
