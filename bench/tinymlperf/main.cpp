@@ -32,11 +32,13 @@ CLI::App* race_command(CLI::App& app, tinymlperf::RaceOptions& race) {
 CLI::App* run_command(CLI::App& app, tinymlperf::RunOptions& run) {
   auto* command = app.add_subcommand("run", "a match between entries, each in a sandboxed process");
   command->add_option("entries", run.entries, "entry folders; the first is the baseline")->required();
-  command->add_option("--benchmark", run.benchmark, tinymlperf::judge::benchmark_ids())
-      ->capture_default_str();
   command
-      ->add_option("--scenario", run.scenario, "single_stream, multi_stream, offline, server or generation")
+      ->add_option("--benchmark", run.benchmark,
+                   tinymlperf::judge::benchmark_ids() + ", or ttq: what the first entry learns")
       ->capture_default_str();
+  command->add_option("--scenario", run.scenario,
+                      "single_stream (default), multi_stream, offline, server or generation; of ttq "
+                      "time_to_quality (default)");
   command->add_option("--division", run.division, "open, or closed: keeps 99 % of the baseline's quality")
       ->capture_default_str();
   command->add_option("--class", run.run_class, "smoke, ranked or official")->capture_default_str();

@@ -116,6 +116,9 @@ inline std::string safe_name(std::string_view s) {
   return out;
 }
 
+// Tables of data alone are the usual ones: neither their addresses nor their titles say so.
+inline bool is_usual_tier(const TableKey& k) { return k.tier == TableKey{}.tier; }
+
 // ---- links ----------------------------------------------------------------------------------------------------------
 
 // Where the pages are: behind a server, or as files in one folder (which have no forms and no script).
@@ -136,12 +139,16 @@ struct Site {
   std::string table(const TableKey& k, std::string_view view = "") const {
     const std::string parts[] = {percent_encode(k.benchmark), percent_encode(k.division),
                                  percent_encode(k.hardware)};
+    const std::string tier = is_usual_tier(k) ? "" : percent_encode(k.tier);
     if (!exported)
-      return fmt::format("/tables/{}/{}/{}{}{}", parts[0], parts[1], parts[2], view.empty() ? "" : "/", view);
-    std::string key = fmt::format("{}-{}-{}", parts[0], parts[1], parts[2]);
+      return fmt::format("/tables/{}/{}/{}{}{}{}{}", parts[0], parts[1], parts[2], tier.empty() ? "" : "/",
+                         tier, view.empty() ? "" : "/", view);
+    std::string key =
+        fmt::format("{}-{}-{}{}{}", parts[0], parts[1], parts[2], tier.empty() ? "" : "-", tier);
     // A file's name needs no % of its own (a link to it would have to write %25), and has at most 255 bytes.
     if (key.find('%') != std::string::npos || key.size() > 80)
-      key = safe_name(k.benchmark + "-" + k.division + "-" + k.hardware) + "-" + fingerprint(key);
+      key =
+          safe_name(k.benchmark + "-" + k.division + "-" + k.hardware + "-" + tier) + "-" + fingerprint(key);
     return fmt::format("table-{}{}{}.html", key, view.empty() ? "" : "-", view);
   }
 };
@@ -151,7 +158,8 @@ inline std::string link(const std::string& href, const std::string& html) {
 }
 
 inline std::string table_title(const TableKey& k) {
-  return name(k.benchmark) + ", " + name(k.division) + ", " + name(k.hardware);
+  return name(k.benchmark) + ", " + name(k.division) + ", " + name(k.hardware) +
+         (is_usual_tier(k) ? "" : ", tier " + name(k.tier));
 }
 
 // ---- the frame ------------------------------------------------------------------------------------------------------

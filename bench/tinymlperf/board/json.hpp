@@ -16,7 +16,7 @@ inline const char* level_name(Level level) {
 }
 
 inline Json to_json(const TableKey& k) {
-  return {{"benchmark", k.benchmark}, {"division", k.division}, {"hardware", k.hardware}};
+  return {{"benchmark", k.benchmark}, {"division", k.division}, {"hardware", k.hardware}, {"tier", k.tier}};
 }
 inline Json to_json(const Cell& c) {
   return {{"scenario", c.scenario}, {"value", c.value}, {"ratio", to_json(c.ratio)}};
@@ -131,6 +131,7 @@ inline Json to_json(const Submission& s) {
           {"files", to_json(s.files)},
           {"runs", to_json(s.runs)},
           {"jobs", to_json(s.jobs)},
+          {"reasons", s.reasons},
           {"difference", s.difference}};
 }
 inline Json to_json(const Accepted& a) {

@@ -29,7 +29,11 @@ class Queries final : public Source {
     constexpr size_t kRows = 10;
     FrontPage page;
     for (const TableKey& key : table_keys()) page.tables.push_back(*table(key));
-    page.categories = categories(page.tables);
+    // Who runs code of its own leads tables, but no category.
+    std::vector<Table> data_only;
+    std::ranges::copy_if(page.tables, std::back_inserter(data_only),
+                         [](const Table& t) { return t.key.tier == "T0"; });
+    page.categories = categories(data_only);
     for (Table& t : page.tables)
       if (t.rows.size() > kRows) t.rows.resize(kRows);
     for (Job& j : queue())
@@ -41,11 +45,11 @@ class Queries final : public Source {
   std::vector<TableKey> table_keys() {
     std::vector<TableKey> keys;
     for (Rows r = db_.query(
-             "SELECT DISTINCT s.benchmark, b.division, b.hardware FROM bundles b JOIN subjects s ON "
+             "SELECT DISTINCT s.benchmark, b.division, b.hardware, b.tier FROM bundles b JOIN subjects s ON "
              "s.bundle = b.id JOIN baselines l ON l.benchmark = s.benchmark AND l.division = b.division "
-             "ORDER BY 1, 2, 3");
+             "AND l.tier = b.tier ORDER BY 4, 1, 2, 3");
          r.next();)
-      keys.push_back({r.text(0), r.text(1), r.text(2)});
+      keys.push_back({r.text(0), r.text(1), r.text(2), r.text(3)});
     return keys;
   }
 
@@ -87,12 +91,17 @@ class Queries final : public Source {
                  .files = files(id),
                  .runs = runs(*digest),
                  .jobs = collect(db_.query("SELECT * FROM job_list WHERE bundle = ? ORDER BY id", id)),
+                 .reasons = {},
                  .difference = ""};
     for (const bundle::Claim& c : m.claims) s.claims.emplace_back(c.metric, fmt::format("{}", c.value));
     s.level = level(m, id);
-    const auto baseline = store_.baseline(m.benchmarks.front(), m.division);
+    const Texts own = texts(id);
+    if (m.tier == "T2")
+      for (const auto& [path, text] : own)
+        for (std::string& reason : bundle::static_reasons(path, text)) s.reasons.push_back(std::move(reason));
+    const auto baseline = store_.baseline(m.benchmarks.front(), m.division, m.tier);
     if (baseline && *baseline != id)
-      s.difference = folder_diff("baseline", texts(*baseline), "submission", texts(id));
+      s.difference = folder_diff("baseline", texts(*baseline), "submission", own);
     return s;
   }
 
@@ -125,20 +134,20 @@ class Queries final : public Source {
  private:
   // The baseline says what is measured.
   std::vector<std::string> scenarios_of(const TableKey& key) {
-    const auto baseline = store_.baseline(key.benchmark, key.division);
+    const auto baseline = store_.baseline(key.benchmark, key.division, key.tier);
     return baseline ? store_.manifest(*baseline).value().scenarios : std::vector<std::string>();
   }
 
   // Of everyone in the table; nobody's list is missing, though it may be empty.
   std::map<int64_t, std::vector<Result>> results(const TableKey& key) {
     std::map<int64_t, std::vector<Result>> out;
-    const auto baseline = store_.baseline(key.benchmark, key.division);
+    const auto baseline = store_.baseline(key.benchmark, key.division, key.tier);
     if (!baseline) return out;
     out[*baseline];
     for (Rows r = db_.query(
              "SELECT id FROM bundles JOIN subjects ON bundle = id WHERE benchmark = ? AND division = ? "
-             "AND hardware = ?",
-             key.benchmark, key.division, key.hardware);
+             "AND hardware = ? AND tier = ?",
+             key.benchmark, key.division, key.hardware, key.tier);
          r.next();)
       out[r.integer(0)];
     std::vector<int64_t> runs;
@@ -194,7 +203,7 @@ class Queries final : public Source {
   Level level(const bundle::Manifest& m, int64_t id) {
     Level least = Level::audited;
     for (const std::string& benchmark : m.benchmarks) {
-      const TableKey key{benchmark, m.division, m.hardware};
+      const TableKey key{benchmark, m.division, m.hardware, m.tier};
       for (const Standing& s : standings(results(key), scenarios_of(key)))
         if (s.submission == id) least = std::min(least, s.level);
     }
@@ -230,8 +239,7 @@ class Queries final : public Source {
     r.measure = measure_text(r.scenario);
     r.baseline = baseline.name;
     r.ratio = judge::times_the_baseline(d.scenario, c, baseline), r.quality = c.quality;
-    for (const judge::Turn& t : c.turns) r.turns.push_back(judge::value_of(d.scenario, t));
-    for (const judge::Turn& t : baseline.turns) r.baseline_turns.push_back(judge::value_of(d.scenario, t));
+    r.turns = judge::values_of(d.scenario, c), r.baseline_turns = judge::values_of(d.scenario, baseline);
     for (const judge::AuditResult& a : c.audits) r.audits.push_back({a.id, a.name, a.passed, a.detail});
     for (const Json* about : {&d.machine, &d.sandbox})
       for (const auto& [key, value] : about->items())

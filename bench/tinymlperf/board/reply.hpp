@@ -73,7 +73,7 @@ class Pages {
     if (p.size() == 1 && p[0] == "queue") return queue(a, json, problem);
     if (p.size() == 2 && p[0] == "submissions") return submission(p[1], json, problem);
     if (p.size() == 2 && p[0] == "jobs") return job(p[1], json, problem);
-    if ((p.size() == 4 || p.size() == 5) && p[0] == "tables") return table(a, json, problem);
+    if (p.size() >= 4 && p.size() <= 6 && p[0] == "tables") return table(a, json, problem);
     return {};
   }
 
@@ -118,10 +118,11 @@ class Pages {
   }
 
   Found table(const Address& a, bool json, Problem& problem) {
-    const TableKey key{a.parts[1], a.parts[2], a.parts[3]};
-    const std::string view = a.parts.size() == 5 ? a.parts[4] : "";
-    if (!view.empty() && view != "pareto" && view != "history") return {};
-    if (a.parts.size() == 5 && view.empty()) return {};
+    TableKey key{a.parts[1], a.parts[2], a.parts[3]};
+    std::vector<std::string> rest(a.parts.begin() + 4, a.parts.end());
+    if (!rest.empty() && (rest[0] == "T1" || rest[0] == "T2")) key.tier = rest[0], rest.erase(rest.begin());
+    const std::string view = rest.empty() ? "" : rest[0];
+    if (rest.size() > 1 || (!rest.empty() && view != "pareto" && view != "history")) return {};
     std::optional<Table> found = source_.table(key);
     if (!found) return problem.reason = "There is no such table.", std::nullopt;
     if (view == "history") {

@@ -50,6 +50,10 @@ inline void insert_contender(Database& db, int64_t run, int64_t place, const Con
     db.run("INSERT INTO turns VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)", run, place, static_cast<int64_t>(i),
            c.turns[i].seconds, c.turns[i].samples, Blob{bytes_of(c.turns[i].latencies)}, c.turns[i].rate,
            Blob{bytes_of(c.turns[i].tokens)}, Blob{bytes_of(c.turns[i].to_first)});
+  for (size_t i = 0; i < c.training.size(); ++i)
+    db.run("INSERT INTO trainings VALUES(?, ?, ?, ?, ?, ?, ?, ?)", run, place, static_cast<int64_t>(i),
+           static_cast<int64_t>(c.training[i].seed), c.training[i].limit, Blob{bytes_of(c.training[i].times)},
+           Blob{bytes_of(c.training[i].qualities)}, c.training[i].ended);
   for (size_t i = 0; i < c.audits.size(); ++i)
     db.run("INSERT INTO audits VALUES(?, ?, ?, ?, ?, ?, ?)", run, place, static_cast<int64_t>(i),
            c.audits[i].id, c.audits[i].name, c.audits[i].passed, c.audits[i].detail);
@@ -73,6 +77,12 @@ inline ContenderRecord read_contender(Database& db, int64_t run, const Rows& row
        t.next();)
     c.turns.push_back({t.number(0), t.integer(1), values_of<double>(t.text(2)), t.number(3),
                        values_of<int64_t>(t.text(4)), values_of<double>(t.text(5))});
+  for (Rows t = db.query("SELECT seed, time_limit, times, qualities, ended FROM trainings WHERE run = ? AND "
+                         "place = ? ORDER BY number",
+                         run, place);
+       t.next();)
+    c.training.push_back({static_cast<uint64_t>(t.integer(0)), t.number(1), values_of<double>(t.text(2)),
+                          values_of<double>(t.text(3)), t.text(4)});
   for (Rows a = db.query(
            "SELECT code, name, passed, detail FROM audits WHERE run = ? AND place = ? ORDER BY number", run,
            place);
@@ -149,6 +159,8 @@ inline std::optional<RunDocument> read_run(Database& db, int64_t run) {
 inline std::optional<tinytorch::statistics::RecordTrial> record_trial(const RunDocument& d) {
   if (d.contenders.size() != 2 || !judge::times_the_baseline(d.scenario, d.contenders[1], d.contenders[0]))
     return std::nullopt;
+  if (d.scenario == judge::Scenario::time_to_quality)
+    return judge::training_record(d.contenders[0].training, d.contenders[1].training);
   const auto holder =
       tinytorch::benchmarking::block_values(judge::quantity_of(d.scenario), d.contenders[0].turns);
   const auto challenger =

@@ -4,7 +4,8 @@
 //   users                                          who may submit; of a token only its digest
 //   bundles  files  subjects  baselines            what was submitted, for which benchmark; what 100 means
 //   jobs                                           what is to be measured: the only table that lives
-//   runs  contenders  turns  audits  machines      what was measured; turns hold every sample
+//   runs  contenders  turns  trainings             what was measured; turns and trainings hold every sample
+//   audits  machines                               what was found out about it, and where
 //   records  events                                who beat whom in a direct match; what happened
 #pragma once
 
@@ -13,7 +14,7 @@
 
 namespace tinymlperf::board {
 
-constexpr int64_t kSchemaVersion = 1;
+constexpr int64_t kSchemaVersion = 2;
 
 namespace detail {
 
@@ -23,7 +24,7 @@ CREATE TABLE users(
   quota INTEGER NOT NULL CHECK(quota >= 0), created TEXT NOT NULL) STRICT;
 CREATE TABLE bundles(
   id INTEGER PRIMARY KEY, sha256 TEXT NOT NULL UNIQUE, user INTEGER NOT NULL REFERENCES users(id),
-  name TEXT NOT NULL, division TEXT NOT NULL, hardware TEXT NOT NULL, manifest TEXT NOT NULL,
+  name TEXT NOT NULL, division TEXT NOT NULL, tier TEXT NOT NULL, hardware TEXT NOT NULL, manifest TEXT NOT NULL,
   content BLOB NOT NULL, created TEXT NOT NULL) STRICT;
 CREATE INDEX bundles_of_user ON bundles(user, created);
 CREATE TABLE files(
@@ -33,8 +34,9 @@ CREATE TABLE subjects(
   bundle INTEGER NOT NULL REFERENCES bundles(id), benchmark TEXT NOT NULL,
   PRIMARY KEY(bundle, benchmark)) STRICT;
 CREATE TABLE baselines(
-  benchmark TEXT NOT NULL, division TEXT NOT NULL, bundle INTEGER NOT NULL REFERENCES bundles(id),
-  created TEXT NOT NULL, PRIMARY KEY(benchmark, division)) STRICT;
+  benchmark TEXT NOT NULL, division TEXT NOT NULL, tier TEXT NOT NULL,
+  bundle INTEGER NOT NULL REFERENCES bundles(id), created TEXT NOT NULL,
+  PRIMARY KEY(benchmark, division, tier)) STRICT;
 CREATE TABLE jobs(
   id INTEGER PRIMARY KEY, kind TEXT NOT NULL CHECK(kind IN ('run', 'head-to-head')),
   bundle INTEGER NOT NULL REFERENCES bundles(id), against INTEGER NOT NULL REFERENCES bundles(id),
@@ -63,6 +65,11 @@ CREATE TABLE turns(
   samples INTEGER NOT NULL, latencies BLOB NOT NULL, rate REAL NOT NULL, tokens BLOB NOT NULL, to_first BLOB NOT NULL,
   PRIMARY KEY(run, place, turn),
   FOREIGN KEY(run, place) REFERENCES contenders(run, place)) STRICT;
+CREATE TABLE trainings(
+  run INTEGER NOT NULL, place INTEGER NOT NULL, number INTEGER NOT NULL, seed INTEGER NOT NULL,
+  time_limit REAL NOT NULL, times BLOB NOT NULL, qualities BLOB NOT NULL, ended TEXT NOT NULL,
+  PRIMARY KEY(run, place, number),
+  FOREIGN KEY(run, place) REFERENCES contenders(run, place)) STRICT;
 CREATE TABLE audits(
   run INTEGER NOT NULL, place INTEGER NOT NULL, number INTEGER NOT NULL, code TEXT NOT NULL,
   name TEXT NOT NULL, passed INTEGER NOT NULL, detail TEXT NOT NULL, PRIMARY KEY(run, place, number),
@@ -81,8 +88,9 @@ CREATE TRIGGER jobs_no_delete BEFORE DELETE ON jobs
   BEGIN SELECT RAISE(ABORT, 'jobs are never deleted'); END;
 )sql";
 
-constexpr const char* kAppendOnly[] = {"bundles", "files",      "subjects", "baselines", "machines", "runs",
-                                       "turns",   "contenders", "audits",   "records",   "events"};
+constexpr const char* kAppendOnly[] = {"bundles",  "files",   "subjects", "baselines",
+                                       "machines", "runs",    "turns",    "contenders",
+                                       "audits",   "records", "events",   "trainings"};
 
 }  // namespace detail
 

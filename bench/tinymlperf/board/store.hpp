@@ -80,7 +80,7 @@ class Store final : public Uploads {
     const auto known = find(b.id);
     const int64_t submission = known ? known->submission : insert_bundle(user, b, bundle_bytes, queue_.now());
     for (const std::string& benchmark : b.manifest.benchmarks)
-      set_baseline(benchmark, b.manifest.division, submission);
+      set_baseline(benchmark, b.manifest, submission);
     if (!known) note("baseline", user, submission, b.id);
     t.commit();
     return submission;
@@ -111,13 +111,15 @@ class Store final : public Uploads {
     if (!named || named->division != division ||
         std::find(named->benchmarks.begin(), named->benchmarks.end(), benchmark) == named->benchmarks.end())
       throw Refusal("baseline", benchmark + ", " + division, "a bundle for this table", digest);
-    set_baseline(benchmark, division, known->submission);
+    set_baseline(benchmark, *named, known->submission);
     t.commit();
   }
 
-  std::optional<int64_t> baseline(const std::string& benchmark, const std::string& division) {
-    return db_.integer("SELECT bundle FROM baselines WHERE benchmark = ? AND division = ?", benchmark,
-                       division);
+  // Each tier has its own: what is compared is of one kind.
+  std::optional<int64_t> baseline(const std::string& benchmark, const std::string& division,
+                                  const std::string& tier = "T0") {
+    return db_.integer("SELECT bundle FROM baselines WHERE benchmark = ? AND division = ? AND tier = ?",
+                       benchmark, division, tier);
   }
 
   int64_t request_head_to_head(int64_t user, int64_t submission, int64_t against) override {
@@ -128,8 +130,9 @@ class Store final : public Uploads {
         if (std::find(b.begin(), b.end(), name) != b.end()) return name;
       throw Refusal("head-to-head", what, "one that both submissions have", "none");
     };
-    if (submission == against || ours.division != theirs.division || ours.hardware != theirs.hardware)
-      throw Refusal("head-to-head", "", "two submissions of one division and hardware class",
+    if (submission == against || ours.division != theirs.division || ours.tier != theirs.tier ||
+        ours.hardware != theirs.hardware)
+      throw Refusal("head-to-head", "", "two submissions of one division, tier and hardware class",
                     submission == against ? "one submission" : "two that are in different tables");
     const Claim claim{0,
                       "",
@@ -194,13 +197,14 @@ class Store final : public Uploads {
                     db_.integer("SELECT min(id) FROM jobs WHERE bundle = ?", *submission).value_or(0), true};
   }
 
-  void set_baseline(const std::string& benchmark, const std::string& division, int64_t submission) {
-    const auto present = baseline(benchmark, division);
+  void set_baseline(const std::string& benchmark, const bundle::Manifest& m, int64_t submission) {
+    const auto present = baseline(benchmark, m.division, m.tier);
     if (present && *present != submission)
-      throw Refusal("baseline", benchmark + ", " + division, "a table without one",
+      throw Refusal("baseline", benchmark + ", " + m.division + ", " + m.tier, "a table without one",
                     "submission " + std::to_string(*present));
     if (!present)
-      db_.run("INSERT INTO baselines VALUES(?, ?, ?, ?)", benchmark, division, submission, queue_.now());
+      db_.run("INSERT INTO baselines VALUES(?, ?, ?, ?, ?)", benchmark, m.division, m.tier, submission,
+              queue_.now());
   }
 
   bundle::Manifest require_manifest(int64_t submission) {
@@ -228,7 +232,7 @@ class Store final : public Uploads {
   // A job against the baseline for every scenario in which there is neither a job nor a run.
   void queue_missing(int64_t submission, const bundle::Manifest& m, int64_t user) {
     for (const std::string& benchmark : m.benchmarks) {
-      const auto against = baseline(benchmark, m.division);
+      const auto against = baseline(benchmark, m.division, m.tier);
       if (!against || *against == submission) continue;
       for (const std::string& scenario : m.scenarios) {
         const bool present =
@@ -245,15 +249,19 @@ class Store final : public Uploads {
     }
   }
 
-  // Closed means the baseline's model: the same layers, with weights that may be quantized.
+  // Closed means the baseline's model: the same layers, with weights that may be quantized or a recipe of its own.
   void require_baseline(const bundle::Bundle& b, const std::string& benchmark) {
-    const std::string& division = b.manifest.division;
-    const auto base = baseline(benchmark, division);
+    const bundle::Manifest& m = b.manifest;
+    const auto base = baseline(benchmark, m.division, m.tier);
     if (!base)
       throw Refusal("bundle", "benchmark", "a table with a baseline (`tinymlperf baseline` sets one)",
-                    "none for " + benchmark + ", " + division);
-    if (division != "closed") return;
-    const auto layers = [](const std::string& model) { return to_json(parse_entry(model)).at("layers"); };
+                    "none for " + benchmark + ", " + m.division + ", " + m.tier);
+    if (m.division != "closed") return;
+    const auto layers = [&](const std::string& model) {
+      Json spec = to_json(parse_entry(model, task_of(subject_of(benchmark))));
+      for (const char* own : {"name", "author", "description", "training"}) spec.erase(own);
+      return spec;
+    };
     const auto model = db_.text("SELECT text FROM files WHERE bundle = ? AND path = ?", *base, kModelFile);
     if (layers(*b.find(kModelFile)) != layers(model.value()))
       throw Refusal(kModelFile, "layers", "those of the baseline, as the closed division asks for", "others");
@@ -262,10 +270,10 @@ class Store final : public Uploads {
   int64_t insert_bundle(int64_t user, const bundle::Bundle& b, const std::string& bytes,
                         const std::string& created) {
     const int64_t id = db_.insert(
-        "INSERT INTO bundles(sha256, user, name, division, hardware, manifest, content, created) "
-        "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
-        b.id, user, b.manifest.name, b.manifest.division, b.manifest.hardware, b.manifest_text, Blob{bytes},
-        created);
+        "INSERT INTO bundles(sha256, user, name, division, tier, hardware, manifest, content, created) "
+        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        b.id, user, b.manifest.name, b.manifest.division, b.manifest.tier, b.manifest.hardware,
+        b.manifest_text, Blob{bytes}, created);
     for (size_t i = 0; i < b.files.size(); ++i) {
       const bundle::FileRecord& file = b.manifest.files[i];
       db_.run("INSERT INTO files VALUES(?, ?, ?, ?, ?)", id, file.path, file.bytes, file.sha256,

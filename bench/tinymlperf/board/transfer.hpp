@@ -35,6 +35,7 @@ inline Json ranks(Store& store) {
              {"score", interval_to_json(*row.score)}});
     tables.push_back({{"benchmark", key.benchmark},
                       {"division", key.division},
+                      {"tier", key.tier},
                       {"hardware", key.hardware},
                       {"rows", rows}});
   }
@@ -61,7 +62,7 @@ inline std::string export_board(Store& store) {
   }
   for (Rows r = db.query(
            "SELECT l.benchmark, l.division, b.sha256 FROM baselines l JOIN bundles b ON b.id = l.bundle "
-           "ORDER BY 1, 2");
+           "ORDER BY 1, 2, l.tier");
        r.next();)
     baselines.push_back({{"benchmark", r.text(0)}, {"division", r.text(1)}, {"bundle", r.text(2)}});
   files[0] = {kBoardFile, Json{{"schema", "tinymlperf-board-1"},

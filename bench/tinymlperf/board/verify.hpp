@@ -42,8 +42,9 @@ inline void verify_bundle(Store& store, int64_t id, Complaints& out) {
     bundle::check_rules(b);
     const auto same = db.integer(
         "SELECT id FROM bundles WHERE id = ? AND sha256 = ? AND manifest = ? AND name = ? AND division = ? "
-        "AND hardware = ?",
-        id, b.id, b.manifest_text, b.manifest.name, b.manifest.division, b.manifest.hardware);
+        "AND tier = ? AND hardware = ?",
+        id, b.id, b.manifest_text, b.manifest.name, b.manifest.division, b.manifest.tier,
+        b.manifest.hardware);
     if (!same) out.push_back(where + "its row is not what its bundle says");
     if (db.integer("SELECT count(*) FROM files WHERE bundle = ?", id) != static_cast<int64_t>(b.files.size()))
       out.push_back(where + "files were added or are missing");

@@ -21,6 +21,7 @@ struct TableKey {
   std::string benchmark;  // "dig"
   std::string division;   // "closed", "open" or "kernel"
   std::string hardware;   // "cpu-1t", "cpu-mt" or "gpu(NAME)"
+  std::string tier = "T0";
   bool operator==(const TableKey&) const = default;
 };
 
@@ -119,7 +120,8 @@ struct Submission {
   std::vector<File> files;
   std::vector<Run> runs;
   std::vector<Job> jobs;
-  std::string difference;  // of its graph or code to the baseline's, as unified diff
+  std::vector<std::string> reasons;  // to look at its source
+  std::string difference;            // of its graph or code to the baseline's, as unified diff
 };
 
 // A point of the history of a table: who led from then on.

@@ -59,6 +59,10 @@ inline RunDocument measure(Store& store, const Claim& claim, const std::string& 
     for (const bundle::Claim& claimed : bundles[i].manifest.claims)
       claims.emplace_back(claimed.metric, claimed.value);
     if (c.out.empty() && !c.audits.empty()) c.audits.push_back(judge::claims_audit(d, c, claims));
+    // What ran must be what is ranked: nobody's code stands among the data.
+    if (c.out.empty() && c.tier != bundles[i].manifest.tier)
+      throw std::runtime_error("the bundle of " + bundles[i].manifest.name + " is of tier " +
+                               bundles[i].manifest.tier + ", and ran as " + c.tier);
     c.name = bundles[i].manifest.name, c.bundle = bundles[i].id, c.tier = bundles[i].manifest.tier;
   }
   return d;

@@ -2,8 +2,12 @@
 // `tinymlperf check`, and by the leaderboard when it takes a bundle in; one answer for both.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <string>
 #include <tinymlperf/bundle/bundle.hpp>
+#include <tinymlperf/bundle/static_rules.hpp>
 #include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/judge/benchmarks.hpp>
 #include <tinymlperf/judge/run_document.hpp>
@@ -14,7 +18,7 @@ constexpr int64_t kTextBytes = int64_t{1} << 18;  // of a file that pages show
 
 // What pages show as text: of a known kind, not too long, UTF-8 without control characters.
 inline bool is_text_path(const std::string& path) {
-  for (const char* end : {".json", ".md", ".txt", ".cpp", ".hpp", ".cu", ".cuh"})
+  for (const char* end : {".json", ".md", ".txt", ".cpp", ".hpp", ".h", ".cu", ".cuh"})
     if (path.ends_with(end)) return true;
   return false;
 }
@@ -46,29 +50,74 @@ inline void check_names(const Manifest& m) {
     } catch (const std::invalid_argument& e) {
       throw Refusal(kManifestFile, "scenario", "a scenario that a match can have", e.what());
     }
+    for (const std::string& b : m.benchmarks)
+      if (is_training(b) != (s == judge::name_of(judge::Scenario::time_to_quality)))
+        throw Refusal(kManifestFile, "scenario",
+                      "time_to_quality for what is trained (ttq-...), and for nothing else", b + " in " + s);
   }
 }
 
-// T0 is data alone: a model and its weights, and texts about them that nobody runs.
+inline void require_shown(const ArchiveFile& file) {
+  if (!is_shown(file))
+    throw Refusal("bundle", file.path,
+                  "text (.json, .md, .txt, .cpp, .hpp, .h, .cu, .cuh; UTF-8; at most " +
+                      std::to_string(kTextBytes) + " bytes)",
+                  "something else");
+}
+inline void require_file(const Bundle& bundle, const char* path) {
+  if (!bundle.find(path)) throw Refusal("bundle", "", std::string("a file ") + path, "none");
+}
+
+// T0 is data alone: a model and its weights, or how it is to be trained, and texts about them that nobody runs.
 inline void check_data(const Bundle& bundle) {
-  for (const char* path : {kModelFile, kWeightsFile})
-    if (!bundle.find(path)) throw Refusal("bundle", "", std::string("a file ") + path, "none");
+  const std::vector<std::string>& benchmarks = bundle.manifest.benchmarks;
+  const bool trained = std::ranges::all_of(benchmarks, [](const auto& b) { return is_training(b); });
+  require_file(bundle, kModelFile);
+  if (!trained) require_file(bundle, kWeightsFile);
+  if (bundle.find(kPluginFile))
+    throw Refusal("bundle", kPluginFile, "nothing that runs: source of this name is of tier T2", "a file");
   for (const ArchiveFile& file : bundle.files)
-    if (file.path != kWeightsFile && !is_shown(file))
-      throw Refusal("bundle", file.path,
-                    "text (.json, .md, .txt, .cpp, .hpp, .cu, .cuh; UTF-8; at most " +
-                        std::to_string(kTextBytes) + " bytes)",
-                    "something else");
+    if (trained || file.path != kWeightsFile) require_shown(file);
   const TemporaryFolder folder;
   unpack(bundle, folder.path() / "entry");
+  const auto require_name = [&](const EntrySpec& spec) {
+    if (spec.name != bundle.manifest.name)
+      throw Refusal(kModelFile, "name", "the manifest's name " + bundle.manifest.name, spec.name);
+  };
   try {
-    const Entry entry = load_entry(folder.path() / "entry", task_of(bundle.manifest.benchmarks.front()));
-    if (entry.network.spec().name != bundle.manifest.name)
-      throw Refusal(kModelFile, "name", "the manifest's name " + bundle.manifest.name,
-                    entry.network.spec().name);
+    for (const std::string& b : benchmarks) {
+      const EntrySpec spec = parse_entry(*bundle.find(kModelFile), task_of(subject_of(b)));
+      require_name(spec);
+      if (is_training(b)) (void)require_training(spec);
+    }
+    if (!trained) (void)load_entry(folder.path() / "entry", task_of(benchmarks.front()));
   } catch (const tinytorch::Error& e) {
     throw Refusal(kWeightsFile, "", "weights that can be read", e.what());
   }
+}
+
+// T2 is source: plugin.cpp and what it includes beside it, all of which pages show.
+inline void check_source(const Bundle& bundle) {
+  constexpr size_t kMostSources = 32;
+  constexpr int64_t kSourceBytes = int64_t{1} << 20;
+  if (bundle.manifest.division == "closed")
+    throw Refusal(kManifestFile, "division", "open, since nobody can see which model a plugin computes",
+                  bundle.manifest.division);
+  require_file(bundle, kPluginFile);
+  size_t sources = 0;
+  int64_t bytes = 0;
+  for (const ArchiveFile& file : bundle.files) {
+    require_shown(file);
+    if (!is_source_path(file.path)) continue;
+    if (file.path.find('/') != std::string::npos)
+      throw Refusal("bundle", file.path, std::string("source beside ") + kPluginFile, "a folder");
+    bytes += static_cast<int64_t>(file.content.size());
+    ++sources;
+  }
+  if (sources > kMostSources || bytes > kSourceBytes)
+    throw Refusal("bundle", "",
+                  fmt::format("at most {} files of source and {} bytes of it", kMostSources, kSourceBytes),
+                  fmt::format("{} of {} bytes", sources, bytes));
 }
 
 }  // namespace detail
@@ -76,10 +125,22 @@ inline void check_data(const Bundle& bundle) {
 // Throws Refusal when the judge cannot run it.
 inline void check_rules(const Bundle& bundle) {
   detail::check_names(bundle.manifest);
-  if (bundle.manifest.tier != "T0")
-    throw Refusal(kManifestFile, "tier", "T0, the tier that this judge runs from a bundle",
+  if (bundle.manifest.tier == "T0")
+    detail::check_data(bundle);
+  else if (bundle.manifest.tier == "T2")
+    detail::check_source(bundle);
+  else
+    throw Refusal(kManifestFile, "tier", "T0 or T2, the tiers that this judge runs from a bundle",
                   bundle.manifest.tier);
-  detail::check_data(bundle);
+}
+
+// What somebody should look at in its source; empty for data.
+inline std::vector<std::string> reasons_to_look(const Bundle& bundle) {
+  std::vector<std::string> out;
+  if (bundle.manifest.tier != "T2") return out;
+  for (const ArchiveFile& file : bundle.files)
+    for (std::string& reason : static_reasons(file.path, file.content)) out.push_back(std::move(reason));
+  return out;
 }
 
 }  // namespace tinymlperf::bundle

@@ -53,7 +53,8 @@ class BoardCommands {
     check->add_option("path", c->path, "a .tmlp file, or an entry's folder")->required();
     auto [pack, p] = add<PackOptions>(app, "pack", "make a bundle (.tmlp) of an entry's folder",
                                       [](const PackOptions& o) { return run_pack(o); });
-    pack->add_option("folder", p->folder, "with model.json and weights.safetensors")->required();
+    pack->add_option("folder", p->folder, "with model.json and weights.safetensors, or plugin.cpp")
+        ->required();
     pack->add_option("--out", p->out, "the bundle (default: NAME.tmlp)");
     pack->add_option("--author", p->author, "default: the model's");
     pack->add_option("--team", p->team, "");

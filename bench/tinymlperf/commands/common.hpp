@@ -46,13 +46,22 @@ inline std::string read_bundle_file(const std::filesystem::path& path) {
   return read_limited(path, bundle::ArchiveLimits{}.bytes);
 }
 
-// The manifest beside an entry, or one with the names that its model.json has.
+// The manifest beside an entry, or one with the names that its model.json has; a plugin is called as its folder.
 inline bundle::Manifest manifest_of_folder(const std::filesystem::path& folder) {
   const auto file = folder / bundle::kManifestFile;
   if (std::filesystem::exists(file)) return bundle::parse_manifest(read_limited(file, limits::kJsonBytes));
-  const EntrySpec spec = parse_entry(read_limited(folder / kModelFile, limits::kJsonBytes));
   bundle::Manifest m;
+  if (std::filesystem::exists(folder / kPluginFile)) {
+    m.tier = "T2";
+    m.name = std::filesystem::absolute(folder / "").lexically_normal().parent_path().filename().string();
+    return m;
+  }
+  const std::string model = read_limited(folder / kModelFile, limits::kJsonBytes);
+  const EntrySpec spec = parse_entry(model, task_of(benchmark_of(model)));
   m.name = spec.name, m.author = spec.author, m.notes = spec.description;
+  m.benchmarks = {spec.benchmark};
+  if (spec.training && !std::filesystem::exists(folder / kWeightsFile))
+    m.benchmarks = {std::string(kTrainingPrefix) + spec.benchmark}, m.scenarios = {"time_to_quality"};
   return m;
 }
 

@@ -28,6 +28,9 @@ inline bundle::Manifest manifest_for(const PackOptions& o) {
   for (const auto& [given, field] : texts)
     if (!given->empty()) *field = *given;
   if (!o.benchmarks.empty()) m.benchmarks = o.benchmarks;
+  if (!o.benchmarks.empty() &&
+      std::ranges::all_of(m.benchmarks, [](const auto& b) { return is_training(b); }))
+    m.scenarios = {"time_to_quality"};
   if (!o.scenarios.empty()) m.scenarios = o.scenarios;
   return m;
 }
@@ -55,6 +58,7 @@ inline int run_check(const CheckOptions& o, std::FILE* out = stdout) {
                : detail::read_bundle_file(o.path);
     const bundle::Bundle b = bundle::read_bundle(bytes);
     bundle::check_rules(b);
+    for (const std::string& reason : bundle::reasons_to_look(b)) fmt::print(out, "look at {}\n", reason);
     fmt::print(out, "{}: {} by {} can be submitted (tier {}, {}, {})\nid {}\n", o.path.string(),
                b.manifest.name, b.manifest.author, b.manifest.tier, b.manifest.division, b.manifest.hardware,
                b.id);

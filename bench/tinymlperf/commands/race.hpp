@@ -66,21 +66,25 @@ inline bool drop_losers(Starters& starters, std::vector<RefusedEntry>& refused, 
   return true;
 }
 
+// One by one a sample takes so much longer than among many that fewer are asked.
+constexpr int64_t kSingleStreamSamples = 512;
+
 // Both matches, between those who are in to the end. False when the baseline is not.
 inline bool play_matches(const RaceOptions& options, uint64_t seed, Starters& starters, Race& race) {
-  const auto match = [&](judge::Scenario scenario, uint64_t its_seed) {
+  const auto match = [&](judge::Scenario scenario, uint64_t its_seed, int64_t samples) {
     fmt::print("{}: {} entries\n", judge::name_of(scenario), starters.folders.size());
     std::fflush(stdout);
     RunOptions o;
     o.entries = starters.folders, o.scenario = judge::name_of(scenario), o.seed = its_seed;
     o.run_class = options.quick ? judge::kQuick.name : judge::kRace.name;
+    if (!options.quick) o.hidden = samples;
     return play(o);
   };
-  race.matches.single_stream = match(judge::Scenario::single_stream, seed);
+  race.matches.single_stream = match(judge::Scenario::single_stream, seed, kSingleStreamSamples);
   if (!drop_losers(starters, race.refused, race.matches.single_stream)) return false;
   const tt::PhiloxBlock other = tt::philox(seed, 2);
-  race.matches.offline = match(judge::Scenario::offline, (uint64_t{other.v[0]} << 32) | other.v[1]);
-  const std::vector<EntryInfo> before = starters.entries;
+  race.matches.offline =
+      match(judge::Scenario::offline, (uint64_t{other.v[0]} << 32) | other.v[1], judge::kRace.hidden);
   if (!drop_losers(starters, race.refused, race.matches.offline)) return false;
   std::erase_if(race.matches.single_stream.contenders, [&](const judge::ContenderRecord& c) {
     return std::ranges::none_of(starters.entries, [&](const EntryInfo& e) { return e.name == c.name; });

@@ -7,29 +7,17 @@
 
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <random>
 #include <string>
 #include <tinymlperf/commands/exit_status.hpp>
-#include <tinymlperf/judge/benchmarks.hpp>
+#include <tinymlperf/commands/run_training.hpp>
 #include <tinymlperf/judge/match.hpp>
 #include <tinymlperf/judge/peak_memory.hpp>
 #include <tinymlperf/judge/quality_gate.hpp>
-#include <tinymlperf/judge/run_document.hpp>
-#include <tinymlperf/judge/stage.hpp>
-#include <tinymlperf/machine.hpp>
 #include <tinytorch/benchmarking/document.hpp>
 #include <tinytorch/profiling/ceilings.hpp>
 #include <vector>
 
 namespace tinymlperf {
-
-struct RunOptions {
-  std::vector<std::filesystem::path> entries;
-  std::string benchmark = "dig", scenario = "single_stream", division = "open", run_class = "smoke";
-  std::filesystem::path out = "build/run";
-  std::optional<uint64_t> seed;  // of the hidden set and the order; else drawn from the operating system
-};
 
 namespace detail {
 
@@ -46,29 +34,6 @@ inline judge::Floor ceilings_of_machine() {
   return {c.flops_per_second, c.bytes_per_second, 0, 0};
 }
 
-// Starts a contender, or says why it is out. Of a stranger's files the judge itself reads model.json alone.
-inline std::unique_ptr<judge::Stage> admit(judge::Contender& c, const std::filesystem::path& folder,
-                                           const std::string& benchmark, const sandbox::Offers& offers) {
-  judge::ContenderRecord& record = c.record;
-  record.name = folder.lexically_normal().filename().string();
-  try {
-    auto stage = std::make_unique<judge::Stage>(folder, offers);
-    record.tier = stage->tier();
-    if (record.tier == "T0") {
-      const std::string model = read_limited(folder / kModelFile, limits::kJsonBytes);
-      record.multiply_adds = parse_entry(model, task_of(benchmark)).multiply_adds;
-      record.model_bytes = require_size(folder / kWeightsFile, limits::kWeightBytes);
-    }
-    c.session = stage->start();
-    return stage;
-  } catch (const sandbox::Unavailable&) {
-    throw;  // this machine cannot hold anybody
-  } catch (const std::exception& e) {
-    record.out = e.what();
-  }
-  return nullptr;
-}
-
 // Of an entry the library's own allocator tells it; of a plugin the sandbox has said what it knows.
 inline void measure_memory(judge::ContenderRecord& record, const judge::Stage* stage,
                            const judge::Benchmark& benchmark) {
@@ -80,51 +45,46 @@ inline void measure_memory(judge::ContenderRecord& record, const judge::Stage* s
   }
 }
 
-inline judge::RunDocument play(const RunOptions& o) {
+// `o` is resolved.
+inline judge::RunDocument play_questions(const RunOptions& o) {
   const judge::Scenario scenario = judge::scenario_named(o.scenario);
   const judge::RunClass& run_class = run_class_named(o.run_class);
   const auto benchmark = judge::make_benchmark(o.benchmark);
-  if (o.division != "open" && o.division != "closed")
-    throw std::invalid_argument("--division " + o.division + ": there are open and closed");
   if (scenario == judge::Scenario::generation && !benchmark->generation())
     throw std::invalid_argument("--scenario generation: " + o.benchmark + " generates nothing; lm does");
-  for (const auto& entry : o.entries)
-    if (!std::filesystem::is_directory(entry))
-      throw std::invalid_argument(entry.string() + ": expected a folder, found none");
-  const sandbox::Offers offers = sandbox::probe();
-  sandbox::require(offers, sandbox::Level::basic);
-  std::random_device device;
-  const uint64_t seed = o.seed.value_or((uint64_t{device()} << 32) | device());
-  benchmark->draw(run_class.hidden, seed);
+  const sandbox::Offers offers = sandbox_of_machine();
+  const uint64_t seed = seed_of(o);
+  const int64_t hidden = o.hidden.value_or(run_class.hidden);
+  benchmark->draw(hidden, seed);
   const auto fresh = judge::make_benchmark(o.benchmark);
   const tt::PhiloxBlock other = tt::philox(seed, 1);
-  fresh->draw(run_class.hidden, (uint64_t{other.v[0]} << 32) | other.v[1]);
+  fresh->draw(hidden, (uint64_t{other.v[0]} << 32) | other.v[1]);
   std::vector<std::unique_ptr<judge::Stage>> stages;
   std::vector<judge::Contender> contenders;
   for (const auto& entry : o.entries) {
-    contenders.push_back({});
-    stages.push_back(admit(contenders.back(), entry, o.benchmark, offers));
+    judge::Contender& c = contenders.emplace_back();
+    stages.push_back(admit(c.record, entry, o.benchmark, offers));
+    if (stages.back()) c.session = stages.back()->start();
   }
   judge::Match({*benchmark, *fresh}, scenario, run_class, seed, ceilings_of_machine())(contenders);
   for (size_t i = 0; i < contenders.size(); ++i)
     measure_memory(contenders[i].record, stages[i].get(), *benchmark);
-
-  const Machine machine = describe_machine();
-  judge::RunDocument d{.benchmark = benchmark->id(),
-                       .scenario = scenario,
-                       .division = o.division,
-                       .run_class = run_class.name,
-                       .hardware = hardware_class(machine),
-                       .date = machine.date,
-                       .seed = seed,
-                       .hidden_samples = benchmark->size(),
-                       .quality_metric = benchmark->metric(),
-                       .quality_floor = benchmark->floor(),
-                       .machine = to_json(machine),
-                       .sandbox = sandbox::to_json(offers),
-                       .contenders = {}};
+  judge::RunDocument d = document_of(o, *benchmark, offers, seed);
   for (judge::Contender& c : contenders) d.contenders.push_back(std::move(c.record));
   return d;
+}
+
+inline judge::RunDocument play(const RunOptions& options) {
+  const RunOptions o = resolved(options);
+  return is_training(o.benchmark) ? play_training(o) : play_questions(o);
+}
+
+// Whether it counts, and why not.
+inline std::string verdict_of(const judge::RunDocument& d, const judge::ContenderRecord& c) {
+  std::string out = judge::quality_gate(d, c).reason;
+  for (const judge::AuditResult& a : c.audits)
+    if (!a.passed && c.out.empty()) out += "; audit " + a.id + ", " + a.name + ": " + a.detail;
+  return out;
 }
 
 inline std::string text_of(const judge::RunDocument& d) {
@@ -139,7 +99,7 @@ inline std::string text_of(const judge::RunDocument& d) {
         {c.name, c.quality ? fmt::format("{:.4f}", c.quality->estimate) : "",
          value ? fmt::format("{:.4g}", *value) : "",
          ratio ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio->estimate, ratio->low, ratio->high) : "",
-         judge::quality_gate(d, c).reason});
+         verdict_of(d, c)});
   }
   return fmt::format("{}, {}, class {}, hidden set {} samples\n\n{}", d.benchmark, judge::name_of(d.scenario),
                      d.run_class, d.hidden_samples, tinytorch::document::text_table(rows));

@@ -45,8 +45,8 @@ inline std::string text_of(const board::Table& t) {
     row.insert(row.end(), {std::to_string(r.submission), text_of(r.level), r.not_ranked});
     rows.push_back(std::move(row));
   }
-  return fmt::format("{}, {}, {}: {}\n\n{}", t.key.benchmark, t.key.division, t.key.hardware, t.task,
-                     tinytorch::document::text_table(rows));
+  return fmt::format("{}, {}, {}, tier {}: {}\n\n{}", t.key.benchmark, t.key.division, t.key.hardware,
+                     t.key.tier, t.task, tinytorch::document::text_table(rows));
 }
 
 inline std::string text_of(const board::Submission& s) {
@@ -55,6 +55,7 @@ inline std::string text_of(const board::Submission& s) {
                                 text_of(s.level), s.licence.empty() ? "not said" : s.licence);
   if (!s.note.empty()) out += "\n" + s.note + "\n";
   for (const auto& [metric, value] : s.claims) out += fmt::format("claims {} {}\n", metric, value);
+  for (const std::string& reason : s.reasons) out += "look at " + reason + "\n";
   tinytorch::document::Rows files{{"file", "bytes", "sha256"}},
       runs{{"run", "scenario", "class", "times the baseline", ""}};
   for (const board::File& f : s.files) files.push_back({f.path, std::to_string(f.bytes), f.sha256});

@@ -52,16 +52,6 @@ inline void read_title(EntrySpec& spec, const Fields& fields, const Task& task) 
   spec.description = fields.text("description", limits::kTextLength, "");
 }
 
-inline EntrySpec parse_gpt(const Json& document, const Task& task) {
-  const Fields fields(document, "",
-                      {"schema", "benchmark", "name", "author", "description", "type", "context", "features",
-                       "layers", "heads"});
-  EntrySpec spec;
-  read_title(spec, fields, task);
-  read_gpt(spec, fields, task);
-  return spec;
-}
-
 inline TrainingSpec read_training(const Json& object) {
   const Fields fields(object, "training",
                       {"optimizer", "schedule", "learning_rate", "weight_decay", "batch", "epochs"});
@@ -73,6 +63,17 @@ inline TrainingSpec read_training(const Json& object) {
   t.batch = fields.integer("batch", 2, 4096, t.batch);
   t.epochs = fields.integer("epochs", 1, 1000);
   return t;
+}
+
+inline EntrySpec parse_gpt(const Json& document, const Task& task) {
+  const Fields fields(document, "",
+                      {"schema", "benchmark", "name", "author", "description", "type", "context", "features",
+                       "layers", "heads", "training"});
+  EntrySpec spec;
+  read_title(spec, fields, task);
+  read_gpt(spec, fields, task);
+  if (document.contains("training")) spec.training = read_training(document.at("training"));
+  return spec;
 }
 
 inline Json to_json(const TrainingSpec& t) {
@@ -128,6 +129,19 @@ inline Json to_json(const LayerSpec& layer) {
 
 }  // namespace detail
 
+// Which benchmark a model.json is for; of what is none, "dig", as parse_entry() then says.
+inline std::string benchmark_of(const std::string& text) {
+  const Json document = detail::parse_json(text);
+  const Json benchmark = document.is_object() ? document.value("benchmark", Json("dig")) : Json("dig");
+  return benchmark.is_string() ? benchmark.get<std::string>() : "dig";
+}
+
+// How an entry is to be trained, or a Refusal.
+inline const TrainingSpec& require_training(const EntrySpec& spec) {
+  if (!spec.training) throw Refusal(detail::kFile, "training", "how it is to be trained", "no such key");
+  return *spec.training;
+}
+
 // The other direction, for the bundled models: parse_entry(to_json(spec).dump()) gives the same layers.
 inline Json to_json(const EntrySpec& spec) {
   Json document{{"schema", 1},
@@ -135,6 +149,7 @@ inline Json to_json(const EntrySpec& spec) {
                 {"name", spec.name},
                 {"author", spec.author},
                 {"description", spec.description}};
+  if (spec.training) document["training"] = detail::to_json(*spec.training);
   if (spec.gpt) {
     document.update(detail::to_json(*spec.gpt));
     return document;
@@ -144,7 +159,6 @@ inline Json to_json(const EntrySpec& spec) {
   document["input"] = spec.input;
   document[task_of(spec.benchmark).outputs_key] = spec.outputs;
   document["layers"] = layers;
-  if (spec.training) document["training"] = detail::to_json(*spec.training);
   return document;
 }
 

@@ -14,6 +14,7 @@ namespace tinymlperf {
 
 constexpr const char* kModelFile = "model.json";
 constexpr const char* kWeightsFile = "weights.safetensors";
+constexpr const char* kPluginFile = "plugin.cpp";  // instead of both
 
 struct Entry {
   Network network;

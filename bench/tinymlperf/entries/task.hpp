@@ -48,4 +48,12 @@ inline const Task& task_of(std::string_view benchmark) {
                               "\"; there are " + known);
 }
 
+// Benchmarks of training: "ttq-dig" is the time to train what answers "dig".
+inline constexpr std::string_view kTrainingPrefix = "ttq-";
+
+inline bool is_training(std::string_view benchmark) { return benchmark.starts_with(kTrainingPrefix); }
+inline std::string subject_of(std::string_view benchmark) {
+  return std::string(is_training(benchmark) ? benchmark.substr(kTrainingPrefix.size()) : benchmark);
+}
+
 }  // namespace tinymlperf

@@ -22,6 +22,19 @@ inline std::shared_ptr<tt::Gpt2> build_gpt(const EntrySpec& spec) {
   return std::make_shared<tt::Gpt2>(c);
 }
 
+// i64 [N, T], bytes -> scores of the byte after each window, f32 [N, 256]. Some windows at a time, so that a large set takes
+// no more memory than a small one.
+inline tt::Tensor score_windows(tt::LanguageModel& model, const tt::Tensor& windows) {
+  constexpr int64_t kTogether = 64;
+  const tt::NoGrad no_grad;
+  tt::Tensors parts;
+  for (int64_t start = 0; start < windows.size(0); start += kTogether) {
+    const tt::Tensor some = windows.slice(0, start, std::min(start + kTogether, windows.size(0)));
+    parts.push_back(model.head(model.features(some).select(1, -1)));
+  }
+  return tt::cat(parts, 0);
+}
+
 class TextModel {
  public:
   TextModel(EntrySpec spec, const tt::StateDict& weights) : spec_(std::move(spec)), gpt_(build_gpt(spec_)) {
@@ -30,18 +43,9 @@ class TextModel {
   }
   const EntrySpec& spec() const { return spec_; }
 
-  // i64 [N, T], bytes -> scores of the byte after each window, f32 [N, 256]. Some windows at a time, so that a large set
-  // takes no more memory than a small one.
   tt::Tensor score(const tt::Tensor& windows) const {
-    constexpr int64_t kTogether = 64;
     require_length(windows.size(1));
-    const tt::NoGrad no_grad;
-    tt::Tensors parts;
-    for (int64_t start = 0; start < windows.size(0); start += kTogether) {
-      const tt::Tensor some = windows.slice(0, start, std::min(start + kTogether, windows.size(0)));
-      parts.push_back(gpt_->head(gpt_->features(some).select(1, -1)));
-    }
-    return tt::cat(parts, 0);
+    return score_windows(*gpt_, windows);
   }
 
   // Calls token(byte) as soon as each is known; returns all of them.

@@ -11,7 +11,7 @@ namespace tinymlperf::judge {
 
 // Bytes. Throws channel::Broken when the entry cannot answer.
 inline int64_t peak_bytes_of(const Stage& stage, const Benchmark& benchmark) {
-  const auto session = stage.start({"--memory"});
+  const auto session = stage.start(120, {"--memory"});
   session->prepare(benchmark.id(), 30);
   const std::vector<int64_t> first{0};
   int64_t bytes = 0;

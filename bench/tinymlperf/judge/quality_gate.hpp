@@ -34,6 +34,12 @@ inline std::vector<double> credits_of(const std::string& text) {
 
 inline GateResult quality_gate(const RunDocument& d, const ContenderRecord& c) {
   if (!c.out.empty()) return {false, "out: " + c.out};
+  if (d.scenario == Scenario::time_to_quality) {  // its runs end where they reach the target
+    const TrainingResult result = summarize(c.training);
+    return {result.seconds.has_value(),
+            result.seconds ? fmt::format("its runs reach {} {:g}", d.quality_metric, d.quality_floor)
+                           : result.invalid};
+  }
   if (!c.quality) return {false, "its quality was not measured"};
   if (c.quality->low < d.quality_floor)
     return {false, fmt::format("{} {:.4f} (95 %: from {:.4f}) is below the floor of {:g}", d.quality_metric,

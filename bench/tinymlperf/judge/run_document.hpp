@@ -11,6 +11,10 @@
 //       "turns": [{"seconds": 0.1, "samples": 12, "latencies": [0.008, ...]}, ...],   two of each block
 //       "audits": [{"id": "A2", "name": "same sample", "passed": true, "detail": "..."}],
 //       "value": 0.0081, "times_the_baseline": {"estimate": 1.2, "low": 1.1, "high": 1.3} or null}]}
+// A match of trainers is "tinymlperf-run-2": the same, and each contender has, instead of turns,
+//       "training": [{"seed": 7, "limit": 600, "times": [0.5, 1.1], "qualities": [0.8, 0.96], "ended": "why not, or empty",
+//                     "seconds": 1.1, "best": 0.96}, ...]   one of each run; the last two follow from the attempts
+// and its quality, {"mean", least, most of what its runs ended with}, follows from them too.
 // The last line of a contender follows from the turns; read_run_document() ignores it and verify() recomputes it.
 #pragma once
 
@@ -19,6 +23,7 @@
 #include <string>
 #include <tinymlperf/json_fields.hpp>
 #include <tinymlperf/judge/scenario.hpp>
+#include <tinymlperf/judge/training_result.hpp>
 #include <tinytorch/benchmarking/turns.hpp>
 #include <vector>
 
@@ -44,14 +49,18 @@ inline Measure measure_of(Scenario s) {
       return {"rate within the bound", "queries/s", true};
     case Scenario::generation:
       return {"time per token", "s", false};
+    case Scenario::time_to_quality:
+      return {"time to quality", "s", false};
   }
   throw std::logic_error("a scenario without a measure");
 }
 
 using tinytorch::benchmarking::Turn;
 
+// Of a turn; training runs are none.
 inline tinytorch::benchmarking::Quantity quantity_of(Scenario s) {
   using tinytorch::benchmarking::Quantity;
+  if (s == Scenario::time_to_quality) throw std::logic_error("training runs are not turns");
   if (s == Scenario::offline) return Quantity::throughput;
   if (s == Scenario::server) return Quantity::rate;
   return s == Scenario::generation ? Quantity::time_per_token : Quantity::p90_latency;
@@ -77,6 +86,7 @@ struct ContenderRecord {
   int64_t model_bytes = 0, peak_bytes = 0;
   int64_t multiply_adds = 0;  // of one sample, where the judge can count them; else 0
   std::vector<Turn> turns;    // two of each block, in the order of time
+  TrainingRuns training;      // instead of turns, where the time to train is what counts
   std::vector<AuditResult> audits;
 };
 
@@ -97,20 +107,34 @@ struct RunDocument {
 inline std::optional<Interval> times_the_baseline(Scenario s, const ContenderRecord& c,
                                                   const ContenderRecord& baseline) {
   if (!c.out.empty() || !baseline.out.empty()) return std::nullopt;
+  if (s == Scenario::time_to_quality) {
+    if (&c == &baseline) return Interval{1, 1, 1};
+    return times_faster(c.training, baseline.training);
+  }
   return tinytorch::benchmarking::times_better(quantity_of(s), c.turns, baseline.turns);
 }
 
-// The median of a contender's turns; nothing before its first.
+// The median of a contender's turns; nothing before its first. Of training runs the mean without the fastest and slowest.
 inline std::optional<double> value_of(Scenario s, const ContenderRecord& c) {
+  if (s == Scenario::time_to_quality) return summarize(c.training).seconds;
   return tinytorch::benchmarking::value_of(quantity_of(s), c.turns);
+}
+
+// One value for each turn or training run, in the order of time.
+inline std::vector<double> values_of(Scenario s, const ContenderRecord& c) {
+  if (s == Scenario::time_to_quality) return seconds_of(c.training);
+  std::vector<double> out;
+  for (const Turn& t : c.turns) out.push_back(value_of(s, t));
+  return out;
 }
 
 inline Scenario scenario_named(const std::string& name) {
   for (const auto s : {Scenario::single_stream, Scenario::multi_stream, Scenario::offline, Scenario::server,
-                       Scenario::generation})
+                       Scenario::generation, Scenario::time_to_quality})
     if (name == name_of(s)) return s;
   throw std::invalid_argument("there is no scenario \"" + name +
-                              "\"; there are single_stream, multi_stream, offline, server, generation");
+                              "\"; there are single_stream, multi_stream, offline, server, generation, "
+                              "time_to_quality");
 }
 
 inline Json to_json(const Turn& t) {
@@ -127,26 +151,38 @@ inline Json to_json(const ContenderRecord& c, Scenario s, const ContenderRecord&
     audits.push_back({{"id", a.id}, {"name", a.name}, {"passed", a.passed}, {"detail", a.detail}});
   const auto value = value_of(s, c);
   const auto ratio = times_the_baseline(s, c, baseline);
-  return {{"name", c.name},
-          {"bundle", c.bundle},
-          {"tier", c.tier},
-          {"out", c.out},
-          {"quality", c.quality ? interval_to_json(*c.quality) : Json()},
-          {"credit", c.credit},
-          {"model_bytes", c.model_bytes},
-          {"multiply_adds", c.multiply_adds},
-          {"peak_bytes", c.peak_bytes},
-          {"turns", turns},
-          {"audits", audits},
-          {"value", value ? Json(*value) : Json()},
-          {"times_the_baseline", ratio ? interval_to_json(*ratio) : Json()}};
+  Json out{{"name", c.name},
+           {"bundle", c.bundle},
+           {"tier", c.tier},
+           {"out", c.out},
+           {"quality", c.quality ? interval_to_json(*c.quality) : Json()},
+           {"credit", c.credit},
+           {"model_bytes", c.model_bytes},
+           {"multiply_adds", c.multiply_adds},
+           {"peak_bytes", c.peak_bytes},
+           {"audits", audits},
+           {"value", value ? Json(*value) : Json()},
+           {"times_the_baseline", ratio ? interval_to_json(*ratio) : Json()}};
+  if (s != Scenario::time_to_quality) {
+    out["turns"] = turns;
+    return out;
+  }
+  const auto quality = quality_of(c.training);
+  out["quality"] = quality ? interval_to_json(*quality) : Json();
+  out["training"] = Json::array();
+  for (const TrainingRun& r : c.training) out["training"].push_back(to_json(r));
+  return out;
+}
+
+inline const char* schema_of(Scenario s) {
+  return s == Scenario::time_to_quality ? "tinymlperf-run-2" : "tinymlperf-run-1";
 }
 
 inline Json to_json(const RunDocument& d) {
   Json contenders = Json::array();
   for (const ContenderRecord& c : d.contenders)
     contenders.push_back(to_json(c, d.scenario, d.contenders.front()));
-  return {{"schema", "tinymlperf-run-1"},
+  return {{"schema", schema_of(d.scenario)},
           {"benchmark", d.benchmark},
           {"scenario", name_of(d.scenario)},
           {"division", d.division},
@@ -183,7 +219,7 @@ inline Turn read_turn(const Json& j, const std::string& of) {
   return t;
 }
 
-inline ContenderRecord read_contender(const Json& j) {
+inline ContenderRecord read_contender(const Json& j, const RunDocument& d) {
   ContenderRecord c;
   c.name = j.at("name").get<std::string>();
   c.bundle = j.at("bundle").get<std::string>();
@@ -194,8 +230,12 @@ inline ContenderRecord read_contender(const Json& j) {
   c.multiply_adds = j.at("multiply_adds").get<int64_t>();
   c.model_bytes = j.at("model_bytes").get<int64_t>();
   c.peak_bytes = j.at("peak_bytes").get<int64_t>();
-  for (const Json& t : j.at("turns")) {
-    c.turns.push_back(read_turn(t, c.name));
+  if (d.scenario == Scenario::time_to_quality) {
+    for (const Json& r : j.at("training"))
+      c.training.push_back(read_training_run(r, d.quality_floor, c.name));
+    c.quality = quality_of(c.training);
+  } else {
+    for (const Json& t : j.at("turns")) c.turns.push_back(read_turn(t, c.name));
   }
   for (const Json& a : j.at("audits"))
     c.audits.push_back({a.at("id").get<std::string>(), a.at("name").get<std::string>(),
@@ -208,12 +248,12 @@ inline ContenderRecord read_contender(const Json& j) {
 // Throws std::invalid_argument when it is not one.
 inline RunDocument read_run_document(const Json& j) {
   try {
-    if (j.at("schema") != "tinymlperf-run-1")
-      throw std::invalid_argument("run file: expected the schema tinymlperf-run-1, found " +
-                                  j.at("schema").dump());
     RunDocument d;
     d.benchmark = j.at("benchmark").get<std::string>();
     d.scenario = scenario_named(j.at("scenario").get<std::string>());
+    if (j.at("schema") != schema_of(d.scenario))
+      throw std::invalid_argument("run file: expected the schema " + std::string(schema_of(d.scenario)) +
+                                  ", found " + j.at("schema").dump());
     d.division = j.at("division").get<std::string>();
     d.run_class = j.at("class").get<std::string>();
     d.hardware = j.at("hardware").get<std::string>();
@@ -224,7 +264,7 @@ inline RunDocument read_run_document(const Json& j) {
     d.quality_floor = j.at("quality_floor").get<double>();
     d.machine = j.at("machine");
     d.sandbox = j.at("sandbox");
-    for (const Json& c : j.at("contenders")) d.contenders.push_back(detail::read_contender(c));
+    for (const Json& c : j.at("contenders")) d.contenders.push_back(detail::read_contender(c, d));
     if (d.contenders.empty())
       throw std::invalid_argument("run file: it has no contender, not even a baseline");
     return d;

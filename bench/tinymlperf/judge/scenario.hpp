@@ -5,6 +5,7 @@
 //   offline         everything at once                                     samples per second
 //   server          one sample at random moments (a Poisson process)       most queries per second within a bound
 //   generation      one prompt, answered piece by piece                    time to first token, time per token
+//   time_to_quality data to learn from; played by training_match.hpp       seconds until a model is good enough
 // The latency of a server's query counts from the moment it was due, not from when it could be sent: a system that
 // falls behind cannot hide its queue ("coordinated omission"). Which samples are asked, and when, is drawn from a
 // seed. Scenarios know neither what a sample is nor what answers it, so tests run them against simulated systems.
@@ -23,10 +24,11 @@
 
 namespace tinymlperf::judge {
 
-enum class Scenario { single_stream, multi_stream, offline, server, generation };
+enum class Scenario { single_stream, multi_stream, offline, server, generation, time_to_quality };
 
 inline const char* name_of(Scenario s) {
-  constexpr const char* kNames[] = {"single_stream", "multi_stream", "offline", "server", "generation"};
+  constexpr const char* kNames[] = {"single_stream", "multi_stream", "offline",
+                                    "server",        "generation",   "time_to_quality"};
   return kNames[static_cast<int>(s)];
 }
 

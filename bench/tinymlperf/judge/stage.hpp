@@ -1,7 +1,8 @@
 // Where a contender runs: a folder of its own with copies of all it needs, which another user can reach. Goes with the
 // match.
 //
-//   T0   model.json and weights.safetensors: this very program reads them and answers (`tinymlperf worker`)
+//   T0   model.json and weights.safetensors: this very program reads them and answers (`tinymlperf worker`); where it is
+//        to be trained, model.json alone
 //   T2   plugin.cpp, and the headers beside it: compiled here, in the sandbox, against plugin.hpp and the library
 // The files are copied once, before the match: what its author does to them afterwards changes nothing.
 #pragma once
@@ -22,32 +23,34 @@ namespace tinymlperf::judge {
 
 namespace fs = std::filesystem;
 
-inline constexpr const char* kPluginFile = "plugin.cpp";
-
 class Stage {
  public:
   // Throws std::invalid_argument when the folder holds no contender, or its plugin does not compile.
-  Stage(const std::filesystem::path& folder, const sandbox::Offers& offers) : offers_(offers) {
+  Stage(const std::filesystem::path& folder, const sandbox::Offers& offers, bool learns = false)
+      : offers_(offers) {
     for (const char* inside : {"work", "entry"}) fs::create_directory(base_ / inside);
     if (fs::exists(folder / kPluginFile)) {
       tier_ = "T2";
       copy_sources(folder);
       compile();
-    } else if (fs::exists(folder / kModelFile) && fs::exists(folder / kWeightsFile)) {
+    } else if (fs::exists(folder / kModelFile) && (learns || fs::exists(folder / kWeightsFile))) {
       copy("/proc/self/exe", base_ / "program", fs::perms(0755));
-      for (const char* file : {kModelFile, kWeightsFile})
-        copy(folder / file, base_ / "entry" / file, fs::perms(0644));
+      copy(folder / kModelFile, base_ / "entry" / kModelFile, fs::perms(0644));
+      if (!learns) copy(folder / kWeightsFile, base_ / "entry" / kWeightsFile, fs::perms(0644));
       command_ = {(base_ / "program").string(), "worker", (base_ / "entry").string()};
     } else {
-      throw std::invalid_argument(folder.string() + ": expected a folder with " + kModelFile + " and " +
-                                  kWeightsFile + ", or with " + kPluginFile);
+      throw std::invalid_argument(folder.string() + ": expected a folder with " + kModelFile +
+                                  (learns ? "" : std::string(" and ") + kWeightsFile) + ", or with " +
+                                  kPluginFile);
     }
   }
   const std::string& tier() const { return tier_; }
 
-  // `more`: further arguments of the command.
-  std::unique_ptr<channel::Session> start(const std::vector<std::string>& more = {}) const {
-    sandbox::Policy policy = policy_for(3600);
+  // Ended after so many seconds, however many threads have spent them. `more`: further arguments of the command.
+  std::unique_ptr<channel::Session> start(double seconds = 3600,
+                                          const std::vector<std::string>& more = {}) const {
+    sandbox::Policy policy = policy_for(seconds);
+    policy.cpu_seconds = seconds * tinytorch::thread_count();
     policy.read_only.push_back(command_.front());
     policy.read_only.push_back(base_ / "entry");
     // As many threads as the judge has, since the hardware class is named after them.

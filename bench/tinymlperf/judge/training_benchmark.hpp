@@ -28,6 +28,12 @@ struct Attempt {
   std::vector<Answer> answers;
 };
 
+// How a learner ended, as far as that is known.
+struct LearnerEnd {
+  int64_t peak_bytes = 0;  // of memory; 0: not known
+  std::string reason;      // what is to be said of it; empty: nothing
+};
+
 // Whoever trains. Times are seconds on one clock, the judge's.
 class Learner {
  public:
@@ -36,6 +42,8 @@ class Learner {
   virtual double start(uint64_t seed) = 0;
   // The next attempt, or nothing when `until` has come or the learner has ended. Throws when it has broken.
   virtual std::optional<Attempt> next(double until) = 0;
+  // After its run; nothing of it goes on.
+  virtual LearnerEnd end() { return {}; }
 };
 
 struct TrainingRules {
@@ -46,33 +54,38 @@ struct TrainingRules {
 
 struct TrainingRun {
   uint64_t seed = 0;
-  std::optional<double> seconds;  // to the target; nothing: it was not reached
-  int64_t attempts = 0;
-  double best = 0;    // quality of the best attempt
-  std::string ended;  // why there is no time
+  double limit = 0;                      // seconds that it had
+  std::vector<double> times, qualities;  // of each attempt, since the start
+  std::string ended;                     // why the target was not reached; empty: the last attempt reached it
+
+  bool converged() const { return ended.empty() && !times.empty(); }
+  int64_t attempts() const { return static_cast<int64_t>(times.size()); }
+  // To the target; nothing: it was not reached.
+  std::optional<double> seconds() const { return converged() ? std::optional(times.back()) : std::nullopt; }
+  // Quality of the best attempt; nothing before the first.
+  std::optional<double> best() const {
+    return times.empty() ? std::nullopt : std::optional(*std::ranges::max_element(qualities));
+  }
 };
 
 // `validation` is the benchmark with its hidden set drawn.
 inline TrainingRun train_to_target(Learner& learner, const Benchmark& validation, const TrainingRules& rules,
                                    uint64_t seed) {
-  TrainingRun run{.seed = seed, .seconds = {}, .attempts = 0, .best = -INFINITY, .ended = ""};
+  TrainingRun run{.seed = seed, .limit = rules.seconds, .times = {}, .qualities = {}, .ended = ""};
   try {
     const double start = learner.start(seed);
-    while (run.attempts < rules.attempts) {
+    while (run.attempts() < rules.attempts) {
       const std::optional<Attempt> attempt = learner.next(start + rules.seconds);
       if (!attempt || attempt->at > start + rules.seconds) {
         run.ended = "it did not reach the target within its time, or ended before";
         return run;
       }
-      ++run.attempts;
       if (static_cast<int64_t>(attempt->answers.size()) != validation.size())
         throw std::runtime_error("an attempt must answer all " + std::to_string(validation.size()) +
                                  " samples, found " + std::to_string(attempt->answers.size()) + " answers");
-      const double quality = validation.quality(attempt->answers).value.estimate;
-      run.best = std::max(run.best, quality);
-      if (quality < rules.target) continue;
-      run.seconds = attempt->at - start;
-      return run;
+      run.qualities.push_back(validation.quality(attempt->answers).value.estimate);
+      run.times.push_back(attempt->at - start);
+      if (run.qualities.back() >= rules.target) return run;
     }
     run.ended = "it used up its " + std::to_string(rules.attempts) + " attempts";
   } catch (const std::exception& e) {
@@ -97,7 +110,7 @@ inline TrainingResult summarize(const std::vector<TrainingRun>& runs) {
   for (const TrainingRun& r : runs) {
     if (!seeds.insert(r.seed).second)
       return {{}, "expected a seed of its own for each run, found " + std::to_string(r.seed) + " twice"};
-    times.push_back(r.seconds.value_or(INFINITY));
+    times.push_back(r.seconds().value_or(INFINITY));
   }
   std::sort(times.begin(), times.end());
   if (std::isinf(times[times.size() - 2]))
@@ -106,18 +119,6 @@ inline TrainingResult summarize(const std::vector<TrainingRun>& runs) {
                 std::to_string(std::count(times.begin(), times.end(), INFINITY))};
   const double sum = std::accumulate(times.begin() + 1, times.end() - 1, 0.0);
   return {sum / static_cast<double>(times.size() - 2), ""};
-}
-
-// The runs of one learner; `learner(seed)` makes a fresh one for each.
-template <class MakeLearner>
-std::vector<TrainingRun> training_runs(MakeLearner&& make, const Benchmark& validation,
-                                       const TrainingRules& rules, const std::vector<uint64_t>& seeds) {
-  std::vector<TrainingRun> runs;
-  for (const uint64_t seed : seeds) {
-    const auto learner = make(seed);
-    runs.push_back(train_to_target(*learner, validation, rules, seed));
-  }
-  return runs;
 }
 
 }  // namespace tinymlperf::judge

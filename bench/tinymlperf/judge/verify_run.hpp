@@ -20,7 +20,9 @@ inline std::string verify_run(const Json& document) {
 }
 
 inline bool is_run(const Json& document) {
-  return document.is_object() && document.contains("schema") && document.at("schema") == "tinymlperf-run-1";
+  if (!document.is_object() || !document.contains("schema")) return false;
+  const Json& schema = document.at("schema");
+  return schema == "tinymlperf-run-1" || schema == "tinymlperf-run-2";
 }
 
 }  // namespace tinymlperf

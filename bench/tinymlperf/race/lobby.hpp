@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 #include <tinymlperf/entries/entry.hpp>
-#include <tinymlperf/judge/stage.hpp>
+#include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/race/race.hpp>
 #include <vector>
 
@@ -28,7 +28,7 @@ inline std::vector<std::filesystem::path> find_entries(const std::vector<std::fi
       continue;
     }
     std::vector<fs::path> inside;
-    if (fs::exists(path / kModelFile, error) || fs::exists(path / judge::kPluginFile, error)) {
+    if (fs::exists(path / kModelFile, error) || fs::exists(path / kPluginFile, error)) {
       found.push_back(path);
       continue;
     }
@@ -55,7 +55,7 @@ inline std::string reason_of(std::string text) {
 
 // What an entry says of itself. Throws where its model.json cannot be read; a plugin has its folder's name.
 inline EntryInfo describe_entry(const std::filesystem::path& folder) {
-  if (!std::filesystem::exists(folder / kModelFile) && std::filesystem::exists(folder / judge::kPluginFile))
+  if (!std::filesystem::exists(folder / kModelFile) && std::filesystem::exists(folder / kPluginFile))
     return {folder.lexically_normal().filename().string(), "", "a plugin of its own code", 0};
   const EntrySpec spec = parse_entry(detail::read_limited(folder / kModelFile, limits::kJsonBytes));
   return {spec.name, spec.author, spec.description, spec.parameters};

@@ -88,13 +88,14 @@ inline tt::Tensor text_windows(int64_t n, uint64_t seed) {
   return tt::from_data(bytes, {n, kLength});
 }
 
+inline tt::Tensor text_loss(tt::Module& net, const tt::Tensor& x, const tt::Tensor& target) {
+  return dynamic_cast<tt::LanguageModel&>(net).loss(x, target);
+}
+
 // Every byte of a window is learned from those before it; the check is about the last one, as the benchmark is.
 inline TrainingData text_to_learn(const TrainingSize& size) {
   const tt::Tensor windows = text_windows(size.training, kTrainingSeed),
                    held_out = text_windows(size.validation, kValidationSeed);
-  const auto loss = [](tt::Module& net, const tt::Tensor& x, const tt::Tensor& target) {
-    return dynamic_cast<tt::LanguageModel&>(net).loss(x, target);
-  };
   const auto minus_bits = [=](tt::Module& net) {
     const tt::NoGrad no_grad;
     net.eval();
@@ -102,7 +103,7 @@ inline TrainingData text_to_learn(const TrainingSize& size) {
     const tt::Tensor last = model.features(held_out.slice(1, 0, kContextBytes)).select(1, -1);  // [N, C]
     return -tt::cross_entropy(model.head(last), held_out.select(1, -1)).item<double>() / std::log(2.0);
   };
-  return {windows.slice(1, 0, kContextBytes).contiguous(), windows.slice(1, 1).contiguous(), loss,
+  return {windows.slice(1, 0, kContextBytes).contiguous(), windows.slice(1, 1).contiguous(), text_loss,
           "minus bits per byte", minus_bits};
 }
 

@@ -38,6 +38,7 @@ class MemoryBoard : public Source, public Uploads {
     add_table({"dig", "closed", "cpu-1t"}, "which digit is in a picture of 28 x 28 pixels", 9, 0.9871);
     add_table({"kws", "closed", "gpu(NVIDIA H200)"}, "which of twelve words is spoken", 4, 0.93);
     add_table({"dig", "open", "cpu-mt"}, "which digit is in a picture of 28 x 28 pixels", 0, 0.9871);
+    add_table({"dig", "open", "cpu-mt", "T2"}, "which digit is in a picture of 28 x 28 pixels", 2, 0.9871);
     add_jobs();
     categories_ = {
         category("Fastest answer", "least p90 latency of one picture at the full quality", 0, "38.2 us"),
@@ -190,8 +191,10 @@ class MemoryBoard : public Source, public Uploads {
       Row r;
       r.submission = static_cast<int64_t>(10 * tables_.size()) + i + 1;
       r.name = m.name, r.author = i % 2 ? "Ada L." : "Grace H.", r.team = i % 3 ? "" : "Compilers";
-      r.tier = i % 3 == 2 ? "T1" : "T0", r.note = m.note, r.rank = m.rank,
-      r.date = "2026-01-" + std::to_string(31 - i);
+      r.tier = key.tier != "T0" ? key.tier
+               : i % 3 == 2     ? "T1"
+                                : "T0",
+      r.note = m.note, r.rank = m.rank, r.date = "2026-01-" + std::to_string(31 - i);
       r.level = i < 2 ? Level::audited : m.rank == 0 ? Level::self_reported : Level::rerun;
       if (m.rank == 0) r.not_ranked = "the judge has not run it yet";
       r.score = Interval{m.score, m.score - m.spread, m.score + m.spread};
@@ -308,6 +311,7 @@ class MemoryBoard : public Source, public Uploads {
     add_submission({s, s, s}, r);
     Submission& own = submissions_[r.submission];
     own.licence = own.bundle = s, own.claims = {{s, s}}, own.files = {{s, s, -5, s}},
+    own.reasons = {s, s + ":1: " + s};
     own.difference = "+" + s + "\n-" + s + "\n@@" + s + "\n" + s;
     own.benchmarks = own.scenarios = {s, s};
     Run& run = own.runs[0];

@@ -143,6 +143,28 @@ TEST_CASE("the front page shows leaders, first rows and what runs") {
   CHECK(html.find("first try") == std::string::npos);  // the ninth row is on the table's own page
 }
 
+TEST_CASE(
+    "a table of plugins has an address, a title and a mark of its own, and its submissions reasons to look") {
+  MemoryBoard board;
+  const TableKey data{"dig", "open", "cpu-mt"}, plugins{"dig", "open", "cpu-mt", "T2"};
+  CHECK(Site{}.table(data) == "/tables/dig/open/cpu-mt");
+  CHECK(Site{}.table(plugins, "history") == "/tables/dig/open/cpu-mt/T2/history");
+  CHECK(Site{.exported = true}.table(plugins) != Site{.exported = true}.table(data));
+  const Table table = *board.table(plugins);
+  const std::string html = table_page({}, table, {1, 1, 0, table.rows.size()});
+  CHECK(html.find("tier <bdi>T2</bdi>") != std::string::npos);
+  CHECK(html.find("host plugin") != std::string::npos);
+  const std::string usual = table_page({}, *board.table(data), {1, 1, 0, 0});
+  CHECK(usual.find("tier") == std::string::npos);
+  Submission s = *board.submission(table.rows[0].submission);
+  CHECK(s.tier == "T2");
+  CHECK(submission_page({}, s).find("None were found.") != std::string::npos);
+  s.reasons = {"plugin.cpp:3: reads a clock"};
+  CHECK(submission_page({}, s).find("<li>plugin.cpp:3: reads a clock</li>") != std::string::npos);
+  s.tier = "T0";
+  CHECK(submission_page({}, s).find("reads a clock") == std::string::npos);
+}
+
 TEST_CASE("a table: shared ranks have a mark and one tint, and who is not ranked is told why") {
   MemoryBoard board;
   const Table table = *board.table({"dig", "closed", "cpu-1t"});

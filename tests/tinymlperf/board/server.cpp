@@ -16,7 +16,8 @@ TEST_CASE("every page, its JSON and the three files it loads") {
   const RunningBoard site;
   for (const char* target :
        {"/", "/queue", "/submit", "/tables/dig/closed/cpu-1t", "/tables/dig/closed/cpu-1t/pareto",
-        "/tables/dig/closed/cpu-1t/history", "/tables/kws/closed/gpu%28NVIDIA%20H200%29", "/submissions/1",
+        "/tables/dig/closed/cpu-1t/history", "/tables/dig/open/cpu-mt/T2",
+        "/tables/dig/open/cpu-mt/T2/pareto", "/tables/kws/closed/gpu%28NVIDIA%20H200%29", "/submissions/1",
         "/jobs/2", "/queue?page=1"}) {
     CAPTURE(target);
     const Answer page = site.get(target);
@@ -34,7 +35,7 @@ TEST_CASE("every page, its JSON and the three files it loads") {
   for (const char* target :
        {"/index.json", "/queue.json", "/tables/dig/closed/cpu-1t.json",
         "/tables/dig/closed/cpu-1t/pareto.json", "/tables/dig/closed/cpu-1t/history.json",
-        "/submissions/1.json", "/jobs/2.json", "/queue.json?page=1"}) {
+        "/tables/dig/open/cpu-mt/T2.json", "/submissions/1.json", "/jobs/2.json", "/queue.json?page=1"}) {
     CAPTURE(target);
     const Answer document = site.get(target);
     CHECK(document.status == 200);
@@ -84,6 +85,10 @@ TEST_CASE("what is not there, not allowed or no address is answered by a page th
                                                {"/tables/dig/closed", 404},
                                                {"/tables/dig/closed/none", 404},
                                                {"/tables/dig/closed/cpu-1t/x", 404},
+                                               {"/tables/dig/closed/cpu-1t/T0", 404},
+                                               {"/tables/dig/closed/cpu-1t/T2", 404},
+                                               {"/tables/dig/open/cpu-mt/T2/x", 404},
+                                               {"/tables/dig/open/cpu-mt/T2/pareto/x", 404},
                                                {"/queue?page=0", 400},
                                                {"/queue?page=7", 404},
                                                {"/queue?page=x", 400},

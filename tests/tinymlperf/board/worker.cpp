@@ -6,6 +6,7 @@
 #include <support/sanitized.hpp>
 #include <support/start_as_worker.hpp>
 #include <tinymlperf/board/queries.hpp>
+#include <tinymlperf/board/verify.hpp>
 #include <tinymlperf/board/worker.hpp>
 #include <tinytorch/tinytorch.hpp>
 
@@ -123,4 +124,114 @@ TEST_CASE("a real match from bundles, in sandboxed processes" * doctest::skip(te
   const Table t = Queries(b.store).table({"dig", "open", "cpu-mt"}).value();
   for (const auto& row : t.rows) CHECK(row.rank == 0);
   CHECK(t.rows[1].not_ranked == "a smoke run in single_stream ranks nothing");
+}
+
+namespace {
+
+// Answers as if every picture were of one digit.
+std::string plugin_bundle(const std::string& name, const std::string& digit) {
+  bundle::Manifest m = test::manifest(name);
+  m.tier = "T2", m.scenarios = {"offline"};
+  return bundle::pack(m, {{"plugin.cpp",
+                           "#include <tinymlperf/entries/plugin.hpp>\n#include \"digit.hpp\"\n"
+                           "using namespace tinymlperf;\n"
+                           "int main() {\n"
+                           "  return serve([](const Query& query) -> Tensors {\n"
+                           "    const auto n = query.inputs.at(0).shape.at(0);\n"
+                           "    std::vector<float> scores(static_cast<size_t>(10 * n));\n"
+                           "    for (size_t i = digit; i < scores.size(); i += 10) scores[i] = 1;\n"
+                           "    return {make_tensor({n, 10}, scores)};\n  });\n}\n"},
+                          {"digit.hpp", "constexpr int digit = " + digit + ";\n"}});
+}
+
+WorkOptions really(const char* run_class) {
+  WorkOptions o;
+  o.hardware = "cpu-mt", o.run_class = run_class;
+  o.play = [](const RunOptions& run) {
+    RunDocument d = tinymlperf::detail::play(run);
+    d.hardware = "cpu-mt";  // wherever this test runs
+    return d;
+  };
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("plugins are compiled and played, on a table of their own" * doctest::skip(test::kSanitized)) {
+  Board b;
+  CHECK_THROWS_WITH_AS(b.store.submit(b.user, plugin_bundle("three", "3")),
+                       doctest::Contains("none for dig, open, T2"), Refusal);
+  const int64_t base = b.store.submit_baseline(b.user, plugin_bundle("one", "1"));
+  const int64_t three = b.store.submit(b.user, plugin_bundle("three", "3")).submission;
+  CHECK_THROWS_AS(b.store.request_head_to_head(b.user, three, b.baseline), Refusal);
+  const auto worked = work_once(b.store, really("smoke"));
+  REQUIRE(worked);
+  REQUIRE_MESSAGE(worked->failure.empty(), worked->failure);
+  Queries q(b.store);
+  CHECK(q.table_keys() == std::vector<TableKey>{{"dig", "open", "cpu-mt"}, {"dig", "open", "cpu-mt", "T2"}});
+  CHECK(q.table({"dig", "open", "cpu-mt"})->rows.size() == 1);
+  const Table t = q.table({"dig", "open", "cpu-mt", "T2"}).value();
+  REQUIRE(t.rows.size() == 2);
+  CHECK(t.scenarios.size() == 1);
+  for (const auto& row : t.rows) {
+    CHECK(row.tier == "T2");
+    CHECK(row.cells.size() == 1);
+  }
+  const Submission s = q.submission(three).value();
+  REQUIRE(s.runs.size() == 1);
+  CHECK(s.runs[0].baseline == "one");
+  CHECK_MESSAGE(s.runs[0].out == "", s.runs[0].out);
+  CHECK(s.reasons.empty());
+  CHECK(s.files[1].text.find("serve(") != std::string::npos);
+  CHECK(s.difference.find("+constexpr int digit = 3;") != std::string::npos);
+  CHECK(q.submission(base)->runs.empty());
+  CHECK(q.front().tables.size() == 2);
+  for (const Category& c : q.front().categories) CHECK(c.key.tier == "T0");
+}
+
+TEST_CASE("trainings are played and kept with every attempt; the fastest trainer leads its category" *
+          doctest::skip(test::kSanitized)) {
+  Board b;
+  const auto trainer = [](const std::string& name, double learning_rate) {
+    auto files = test::entry_files(name);
+    files.pop_back();
+    Json model = Json::parse(files[0].content);
+    model["training"] = {{"epochs", 40}, {"learning_rate", learning_rate}, {"batch", 16}};
+    files[0].content = model.dump();
+    bundle::Manifest m = test::manifest(name);
+    m.benchmarks = {"ttq-dig"}, m.scenarios = {"time_to_quality"};
+    return bundle::pack(m, files);
+  };
+  b.store.submit_baseline(b.user, trainer("slow", 2e-2));
+  const int64_t fast = b.store.submit(b.user, trainer("fast", 5e-2)).submission;
+  RunDocument played;
+  WorkOptions o = really("smoke");
+  o.play = [&, play = o.play](const RunOptions& run) {
+    played = play(run);
+    for (ContenderRecord& c : played.contenders) CHECK_MESSAGE(c.out.empty(), c.out);
+    played.run_class = "ranked";  // as if there had been time for it
+    return played;
+  };
+  const auto worked = work_once(b.store, o);
+  REQUIRE(worked);
+  REQUIRE_MESSAGE(worked->failure.empty(), worked->failure);
+  const RunDocument stored = read_run(b.store.database(), worked->run).value();
+  CHECK(stored.contenders[1].training.size() == 5);
+  CHECK(judge::to_json(stored).at("contenders")[1].at("training") ==
+        judge::to_json(played).at("contenders")[1].at("training"));
+  Queries q(b.store);
+  const Table t = q.table({"ttq-dig", "open", "cpu-mt"}).value();
+  REQUIRE(t.rows.size() == 2);
+  for (const auto& row : t.rows) CHECK_MESSAGE(row.rank > 0, row.not_ranked);
+  const Submission s = q.submission(fast).value();
+  CHECK(s.runs.at(0).turns.size() == 5);
+  CHECK(s.runs.at(0).baseline_turns.size() == 10);
+  bool led = false;
+  for (const Category& c : q.front().categories)
+    if (c.title == "fastest trainer") led = c.leader && c.key.benchmark == "ttq-dig";
+  CHECK(led);
+  CHECK(verify_board(b.store).empty());
+  // A match of two trainers may be a record; it must not be asked for turns.
+  b.store.request_head_to_head(b.user, fast, b.store.baseline("ttq-dig", "open").value());
+  CHECK(work_once(b.store, o)->failure.empty());
 }

@@ -95,12 +95,19 @@ TEST_CASE("tier T0: a model, its weights, and texts") {
   files.push_back({"src/train.cpp", "int main() {}\n"});
   CHECK(rules_refusal(m, files).empty());
   CHECK(holds(rules_refusal(m, {files[0]}), "weights.safetensors"));
-  m.tier = "T2";
-  CHECK(holds(rules_refusal(m, files), "expected T0"));
+  m.tier = "T1";
+  CHECK(holds(rules_refusal(m, files), "expected T0 or T2"));
   m.tier = "T0", m.benchmarks = {"nothing"};
   CHECK(holds(rules_refusal(m, files), "benchmark"));
   m.benchmarks = {"dig"}, m.scenarios = {"train"};
   CHECK(holds(rules_refusal(m, files), "scenario"));
+  m.scenarios = {"time_to_quality"};
+  CHECK(holds(rules_refusal(m, files), "for what is trained"));
+  m = test::manifest("mlp");
+  // Whatever runs is of another tier, whatever the manifest says.
+  files.push_back({"plugin.cpp", "int main() {}\n"});
+  CHECK(holds(rules_refusal(m, files), "nothing that runs"));
+  files.pop_back();
   m = test::manifest("other");
   CHECK(holds(rules_refusal(m, files), "the manifest's name other"));
 }
@@ -127,4 +134,72 @@ TEST_CASE("tier T0: nothing that is not text, and no weights that do not fit") {
   files = sound;
   files[0].content = "{}";
   CHECK(holds(rules_refusal(m, files), "model.json"));
+}
+
+TEST_CASE("tier T0 without weights: a recipe, for what is trained") {
+  auto files = test::entry_files("mlp");
+  files.pop_back();
+  Manifest m = test::manifest("mlp");
+  m.benchmarks = {"ttq-dig"}, m.scenarios = {"time_to_quality"};
+  CHECK(holds(rules_refusal(m, files), "how it is to be trained"));
+  Json model = Json::parse(files[0].content);
+  model["training"] = {{"epochs", 5}};
+  files[0].content = model.dump();
+  CHECK(rules_refusal(m, files).empty());
+  m.benchmarks = {"ttq-lm"};
+  CHECK(holds(rules_refusal(m, files), "benchmark"));
+  m.benchmarks = {"ttq-dig"}, m.scenarios = {"offline"};
+  CHECK(holds(rules_refusal(m, files), "for what is trained"));
+  m.benchmarks = {"ttq-dig", "dig"}, m.scenarios = {"time_to_quality"};
+  CHECK(holds(rules_refusal(m, files), "for what is trained"));
+}
+
+TEST_CASE("tier T2: source beside plugin.cpp, of a size that can be read, in the open division") {
+  Manifest m = test::manifest("plugin");
+  m.tier = "T2";
+  const std::vector<ArchiveFile> sound{
+      {"model.hpp", "#pragma once\n"}, {"plugin.cpp", "int main() {}\n"}, {"notes/why.md", "words\n"}};
+  CHECK(rules_refusal(m, sound).empty());
+  const auto refused = [&](const ArchiveFile& more) {
+    auto files = sound;
+    files.push_back(more);
+    return rules_refusal(m, files);
+  };
+  CHECK(holds(rules_refusal(m, {sound[0]}), "a file plugin.cpp"));
+  CHECK(holds(refused({"a/b.hpp", "int x;\n"}), "source beside plugin.cpp"));
+  CHECK(holds(refused({"plugin.o",
+                       "\x7f"
+                       "ELF"}),
+              "expected text"));
+  CHECK(holds(refused({"weights.safetensors", "text"}), "expected text"));
+  CHECK(holds(refused({"a.hpp", std::string(kTextBytes + 1, 'x')}), "expected text"));
+  auto many = sound, large = sound;
+  for (int i = 0; i < 32; ++i) many.push_back({"h" + std::to_string(i) + ".h", "int x;\n"});
+  CHECK(holds(rules_refusal(m, many), "at most 32 files of source"));
+  for (int i = 0; i < 5; ++i) large.push_back({"h" + std::to_string(i) + ".h", std::string(kTextBytes, 'x')});
+  CHECK(holds(rules_refusal(m, large), "bytes of it"));
+  m.division = "closed";
+  CHECK(holds(rules_refusal(m, sound), "nobody can see which model"));
+}
+
+TEST_CASE("static rules name the line and the reason, and an honest source has none") {
+  const auto reasons = [](const std::string& text) { return static_reasons("plugin.cpp", text); };
+  CHECK(reasons("int main() { return systematic(thread_of); }\n").empty());
+  CHECK(static_reasons("notes.md", "fork()").empty());
+  const auto found = reasons("int a;\nint b = fork();\nsystem(\"ls\");\n");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0] == "plugin.cpp:2: starts other programs (2 lines)");
+  CHECK(holds(reasons("open(\"/proc/self/mem\")").at(0), "looks at where it runs"));
+  CHECK(holds(reasons("#include \"../judge.hpp\"").at(0), "from elsewhere"));
+  CHECK(holds(reasons("#define JOIN(a, b) a##b").at(0), "joins names"));
+  CHECK(holds(reasons("// std::chrono::steady_clock").at(0), "reads a clock"));
+  CHECK(holds(reasons(std::string(2000, 'x')).at(0), "too long"));
+  std::string table = "float w[] = {\n";
+  for (int i = 0; i < 1200; ++i) table += "0.5f,\n";
+  CHECK(holds(reasons(table + "};").at(0), "holds 1200 numbers"));
+  // Each cheat that speaks of its means has a reason.
+  Manifest m = test::manifest("plugin");
+  m.tier = "T2";
+  const Bundle b = read_bundle(pack(m, {{"plugin.cpp", "#include <chrono>\nasm(\"nop\");\n"}}));
+  CHECK(reasons_to_look(b).size() == 2);
 }

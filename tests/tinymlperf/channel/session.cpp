@@ -296,11 +296,11 @@ int main() {
   return tinymlperf::serve([](const tinymlperf::Query& query) { return query.inputs; });
 })";
   const std::filesystem::path headers = std::filesystem::path(TINYTORCH_SOURCE_DIR) / "bench";
-  std::filesystem::create_directories(scene.base / "include" / "tinymlperf");
+  std::filesystem::create_directories(scene.base / "include/tinymlperf/entries");
   // Folders above the project may be closed to other users, so the sandbox gets a copy.
   std::filesystem::copy(headers / "tinymlperf" / "channel", scene.base / "include" / "tinymlperf" / "channel",
                         std::filesystem::copy_options::recursive);
-  std::filesystem::copy(headers / "tinymlperf" / "plugin.hpp", scene.base / "include/tinymlperf");
+  std::filesystem::copy(headers / "tinymlperf/entries/plugin.hpp", scene.base / "include/tinymlperf/entries");
   scene.policy.read_only.push_back(scene.base / "include");
   const Outcome made = tinymlperf::sandbox::run(
       {compiler, "-std=c++20", "-I", (scene.base / "include").string(), "plugin.cpp", "-o", "plugin"},

@@ -41,10 +41,11 @@ TrainingRun run(const Json& document, double target) {
   std::iota(all.begin(), all.end(), int64_t{0});
   const auto [samples, labels] = validation.generate(640, 78);
   const auto classes = labels.to_vector<int64_t>();
-  channel::Session session(scene.child({"trainer", folder.string()}), policy, test::machines()[0].offers);
-  session.prepare("ttq dig", 20);
+  auto session = std::make_unique<channel::Session>(scene.child({"trainer", folder.string()}), policy,
+                                                    test::machines()[0].offers);
+  session->prepare("ttq-dig", 20);
   PluginLearner learner(
-      session,
+      std::move(session),
       {channel_tensor_of(samples), channel::make_tensor<int64_t>(channel::DType::i64, {640}, classes),
        validation.inputs(all)[0]},
       validation.answer_size());
@@ -61,18 +62,18 @@ TEST_CASE("an entry is trained until the judge's own validation reaches the targ
         run(linear_model(
                 {{"epochs", 20}, {"learning_rate", 5e-3}, {"optimizer", optimizer}, {"schedule", "cosine"}}),
             0.4);
-    CHECK_MESSAGE(r.seconds, r.ended);
-    CHECK(r.best >= 0.4);
-    CHECK(r.attempts >= 1);
+    CHECK_MESSAGE(r.seconds(), r.ended);
+    CHECK(r.best() >= 0.4);
+    CHECK(r.attempts() >= 1);
   }
 }
 
 TEST_CASE("one that does not learn ends without a time" * doctest::skip(test::kSanitized)) {
   const TrainingRun r =
       run(linear_model({{"epochs", 3}, {"learning_rate", 0}, {"schedule", "constant"}}), 0.9);
-  CHECK_FALSE(r.seconds);
-  CHECK(r.attempts == 3);
-  CHECK(r.best < 0.5);
+  CHECK_FALSE(r.seconds());
+  CHECK(r.attempts() == 3);
+  CHECK(r.best() < 0.5);
 }
 
 TEST_CASE("a recipe is read with suspicion" * doctest::skip(test::kSanitized)) {

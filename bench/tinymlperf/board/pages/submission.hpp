@@ -111,6 +111,18 @@ inline std::string files_section(const Submission& s) {
   return out + close_table() + texts;
 }
 
+// What the static rules say of a plugin's source.
+inline std::string reasons_section(const Submission& s) {
+  if (s.tier != "T2") return "";
+  std::string out =
+      "<section aria-labelledby=\"reasons\"><h2 id=\"reasons\">Reasons to look at the source</h2>\n"
+      "<p>No verdicts: the sandbox holds the plugin whatever it says, and audits decide.</p>\n";
+  if (s.reasons.empty()) return out + "<p>None were found.</p>\n</section>\n";
+  out += "<ul>\n";
+  for (const std::string& reason : s.reasons) out += "<li>" + text(reason, 300) + "</li>\n";
+  return out + "</ul>\n</section>\n";
+}
+
 // A unified diff, a span a line.
 inline std::string diff_block(const std::string& whole) {
   const std::string diff = whole.substr(0, kMostShown);
@@ -164,6 +176,7 @@ inline std::string submission_page(const Site& site, const Submission& s) {
   if (!site.exported)
     body += "<section aria-labelledby=\"match\"><h2 id=\"match\">Head to head</h2>\n" + head_to_head_form(s) +
             "</section>\n";
+  body += reasons_section(s);
   body += "<section aria-labelledby=\"difference\"><h2 id=\"difference\">Difference to the baseline</h2>\n";
   body += s.difference.empty() ? "<p>None that can be shown.</p>\n" : diff_block(s.difference);
   body += "</section>\n<section aria-labelledby=\"file-list\"><h2 id=\"file-list\">Files</h2>\n" +

@@ -36,7 +36,8 @@ inline std::string slice_links(const std::string& href, const Slice& s) {
 // The head of a table's three pages: title, task, tabs.
 inline std::string table_head(const Site& site, const TableKey& key, const std::string& task,
                               const std::string& view) {
-  std::string out = "<h1>" + table_title(key) + "</h1>\n<p class=\"lead\">" + text(task, 300) + "</p>\n";
+  std::string out = "<h1>" + table_title(key) + "</h1>\n<p class=\"lead\">" + text(task, 300) + " " +
+                    tier_badge(key.tier) + "</p>\n";
   out += "<nav class=\"tabs\" aria-label=\"Views of this table\"><ul>\n";
   for (const auto& [path, label] :
        {std::pair{"", "Table"}, {"pareto", "Quality against latency"}, {"history", "History"}})
@@ -46,7 +47,7 @@ inline std::string table_head(const Site& site, const TableKey& key, const std::
 }
 
 inline std::string table_plain_title(const TableKey& k) {
-  return k.benchmark + ", " + k.division + ", " + k.hardware;
+  return k.benchmark + ", " + k.division + ", " + k.hardware + (is_usual_tier(k) ? "" : ", tier " + k.tier);
 }
 
 inline std::string table_page(const Site& site, const Table& table, const Slice& slice) {

@@ -1,0 +1,111 @@
+// What a match is made of before it is played: which benchmark and scenario are meant, who takes part, on which machine.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <tinymlperf/judge/benchmarks.hpp>
+#include <tinymlperf/judge/run_document.hpp>
+#include <tinymlperf/judge/stage.hpp>
+#include <tinymlperf/machine.hpp>
+#include <vector>
+
+namespace tinymlperf {
+
+struct RunOptions {
+  std::vector<std::filesystem::path> entries;
+  std::string benchmark = "dig";
+  std::string scenario;  // empty: single_stream, or of a trainer time_to_quality
+  std::string division = "open", run_class = "smoke";
+  std::filesystem::path out = "build/run";
+  std::optional<uint64_t> seed;   // of the hidden set and the order; else drawn from the operating system
+  std::optional<int64_t> hidden;  // samples; else as many as the class has
+};
+
+namespace detail {
+
+// "ttq" alone means what the first entry says that it learns.
+inline std::string trained_by(const std::filesystem::path& entry) {
+  if (!std::filesystem::exists(entry / kModelFile))
+    throw std::invalid_argument(
+        entry.string() + ": expected a " + kModelFile +
+        " that says what is learned, found none; choose --benchmark ttq-dig or ttq-lm");
+  return std::string(kTrainingPrefix) + benchmark_of(read_limited(entry / kModelFile, limits::kJsonBytes));
+}
+
+// The same options with a benchmark and a scenario that fit. Throws std::invalid_argument where none is meant.
+inline RunOptions resolved(RunOptions o) {
+  constexpr const char* kTraining = "time_to_quality";
+  for (const auto& entry : o.entries)
+    if (!std::filesystem::is_directory(entry))
+      throw std::invalid_argument(entry.string() + ": expected a folder, found none");
+  if (o.division != "open" && o.division != "closed")
+    throw std::invalid_argument("--division " + o.division + ": there are open and closed");
+  if (o.benchmark == "ttq") o.benchmark = trained_by(o.entries.at(0));
+  if (o.scenario == kTraining && !is_training(o.benchmark))
+    o.benchmark = std::string(kTrainingPrefix) + o.benchmark;
+  if (o.scenario.empty()) o.scenario = is_training(o.benchmark) ? kTraining : "single_stream";
+  if (is_training(o.benchmark) && o.scenario != kTraining)
+    throw std::invalid_argument("--scenario " + o.scenario + ": " + o.benchmark + " has only " + kTraining);
+  return o;
+}
+
+inline uint64_t seed_of(const RunOptions& o) {
+  std::random_device device;
+  return o.seed.value_or((uint64_t{device()} << 32) | device());
+}
+
+inline sandbox::Offers sandbox_of_machine() {
+  sandbox::Offers offers = sandbox::probe();
+  sandbox::require(offers, sandbox::Level::basic);
+  return offers;
+}
+
+// Sets a contender's stage, or says why it is out. Of a stranger's files the judge itself reads model.json alone.
+inline std::unique_ptr<judge::Stage> admit(judge::ContenderRecord& record,
+                                           const std::filesystem::path& folder, const std::string& benchmark,
+                                           const sandbox::Offers& offers) {
+  record.name = folder.lexically_normal().filename().string();
+  try {
+    auto stage = std::make_unique<judge::Stage>(folder, offers, is_training(benchmark));
+    record.tier = stage->tier();
+    if (record.tier != "T0") return stage;
+    const std::string model = read_limited(folder / kModelFile, limits::kJsonBytes);
+    const EntrySpec spec = parse_entry(model, task_of(subject_of(benchmark)));
+    record.multiply_adds = spec.multiply_adds;
+    if (is_training(benchmark)) (void)require_training(spec);
+    record.model_bytes = is_training(benchmark) ? spec.parameters * static_cast<int64_t>(sizeof(float))
+                                                : require_size(folder / kWeightsFile, limits::kWeightBytes);
+    return stage;
+  } catch (const sandbox::Unavailable&) {
+    throw;  // this machine cannot hold anybody
+  } catch (const std::exception& e) {
+    record.out = e.what();
+    return nullptr;
+  }
+}
+
+// The document of a match that was played, but for its contenders.
+inline judge::RunDocument document_of(const RunOptions& o, const judge::Benchmark& benchmark,
+                                      const sandbox::Offers& offers, uint64_t seed) {
+  const Machine machine = describe_machine();
+  return {.benchmark = benchmark.id(),
+          .scenario = judge::scenario_named(o.scenario),
+          .division = o.division,
+          .run_class = o.run_class,
+          .hardware = hardware_class(machine),
+          .date = machine.date,
+          .seed = seed,
+          .hidden_samples = benchmark.size(),
+          .quality_metric = benchmark.metric(),
+          .quality_floor = benchmark.floor(),
+          .machine = to_json(machine),
+          .sandbox = sandbox::to_json(offers),
+          .contenders = {}};
+}
+
+}  // namespace detail
+
+}  // namespace tinymlperf
