@@ -251,7 +251,7 @@ def stage_fuzz(tally):
     tally.check(names, "there are fuzzers", "    no tests/fuzz/fuzz_*.cpp")
     kept = CLANG.folder / "fuzz"  # inputs that fail stay here
     kept.mkdir(parents=True, exist_ok=True)
-    commands = [[sys.executable, runner, CLANG.folder / "bin" / "fuzz", "--seconds", "15", "--keep", kept, name]
+    commands = [[sys.executable, runner, CLANG.folder / "bin" / "fuzz", "--seconds", "10", "--keep", kept, name]
                 for name in names]
     for i, done in call_all(commands, CORES, 120):
         passed, failed, why = count_lines(done.text, done.code)
