@@ -98,6 +98,36 @@ TEST_CASE("pack makes the same bundle of the same folder, and none of an unfit o
   CHECK_FALSE(fs::exists(o.out));
 }
 
+TEST_CASE("a plugin's folder and one with a recipe are packed as what they are") {
+  Scene s;
+  const fs::path plugin = s.folder.path() / "scorer";
+  fs::create_directories(plugin);
+  std::ofstream(plugin / "plugin.cpp") << "#include <chrono>\nint main() {}\n";
+  PackOptions o;
+  o.folder = plugin, o.out = s.folder.path() / "scorer.tmlp", o.licence = "MIT";
+  CHECK(print([&](auto* out) { return run_pack(o, out); }).holds("author"));
+  o.author = "Ada";
+  const Printed packed = print([&](auto* out) { return run_pack(o, out); });
+  CHECK_MESSAGE(packed.status == kPass, packed.text);
+  CHECK(packed.holds("scorer by Ada"));
+  const Printed checked = print([&](auto* out) { return run_check({o.out}, out); });
+  CHECK(checked.holds("can be submitted (tier T2"));
+  CHECK(checked.holds("look at plugin.cpp:1: reads a clock"));
+
+  const fs::path recipe = s.entry("recipe");
+  fs::remove(recipe / "weights.safetensors");
+  Json model;
+  std::ifstream(recipe / "model.json") >> model;
+  model["training"] = {{"epochs", 3}};
+  std::ofstream(recipe / "model.json") << model.dump();
+  o.folder = recipe, o.out = s.folder.path() / "recipe.tmlp";
+  REQUIRE(print([&](auto* out) { return run_pack(o, out); }).status == kPass);
+  const auto m = bundle::read_bundle(tinymlperf::detail::read_bundle_file(o.out)).manifest;
+  CHECK(m.tier == "T0");
+  CHECK(m.benchmarks == std::vector<std::string>{"ttq-dig"});
+  CHECK(m.scenarios == std::vector<std::string>{"time_to_quality"});
+}
+
 TEST_CASE("from a folder to a rank: user, baseline, submission, match, table") {
   Scene s;
   const std::string token = s.token("Ada");
