@@ -68,7 +68,8 @@ class Pages {
       if (p[0] == "style.css") return Reply{200, "text/css; charset=utf-8", style_sheet()};
       if (p[0] == "board.js") return Reply{200, "text/javascript; charset=utf-8", kScript};
       if (p[0] == "icon.svg") return Reply{200, "image/svg+xml", kIcon};
-      if (p[0] == "submit") return html_reply(upload_page(site_, most_bytes_));
+      if (p[0] == "submit")
+        return json ? json_reply({{"most_bytes", most_bytes_}}) : html_reply(upload_page(site_, most_bytes_));
     }
     if (p.size() == 1 && p[0] == "queue") return queue(a, json, problem);
     if (p.size() == 2 && p[0] == "submissions") return submission(p[1], json, problem);

@@ -41,9 +41,14 @@ class BoardCommands {
   static void board_option(CLI::App* command, std::filesystem::path& board) {
     command->add_option("--board", board, "the board's database file")->required();
   }
-  static void token_option(CLI::App* command, std::string& token) {
-    command->add_option("--token", token, "as `user add` gave it out")
-        ->envname("TINYMLPERF_TOKEN")
+  // A command line can be read by everybody on a machine while it runs, so there are two other ways.
+  static void token_options(CLI::App* command, detail::Token& token) {
+    command->add_option("--token", token.text, "as `user add` gave it out")->envname("TINYMLPERF_TOKEN");
+    command->add_option("--token-file", token.file,
+                        "a file whose first line is the token, instead of --token");
+  }
+  static void address_option(CLI::App* command, std::filesystem::path& board) {
+    command->add_option("--board", board, "the board's database file, or its address: http://HOST:PORT")
         ->required();
   }
 
@@ -86,14 +91,19 @@ class BoardCommands {
                                           [](const SubmitOptions& o) { return run_submit(o); });
     submit->add_option("bundle", s->bundle, "as `pack` made it")->required();
     submit->add_flag("--baseline", s->baseline, "it becomes the baseline of its tables, for ever");
-    board_option(submit, s->board);
-    token_option(submit, s->token);
+    submit->add_flag("--wait", s->wait, "follow its jobs until they have ended, and print the result");
+    address_option(submit, s->board);
+    token_options(submit, s->token);
+    auto [watch, f] = add<WatchOptions>(app, "watch", "follow a submission's jobs until they have ended",
+                                        [](const WatchOptions& o) { return run_watch(o); });
+    watch->add_option("id", f->submission, "a submission's number")->required()->check(CLI::PositiveNumber);
+    address_option(watch, f->board);
     auto [match, m] = add<HeadToHeadOptions>(app, "head-to-head", "ask for a match of two submissions",
                                              [](const HeadToHeadOptions& o) { return run_head_to_head(o); });
     match->add_option("submission", m->submission, "the challenger")->required();
     match->add_option("against", m->against, "the holder")->required();
-    board_option(match, m->board);
-    token_option(match, m->token);
+    address_option(match, m->board);
+    token_options(match, m->token);
     auto [work, w] = add<WorkCommandOptions>(app, "work", "play the matches that a board waits for",
                                              [](const WorkCommandOptions& o) { return run_work(o); });
     work->add_option("--class", w->run_class, "smoke, ranked or official")->capture_default_str();

@@ -55,7 +55,7 @@ struct Scene {
     return p.text.substr(p.text.size() - 65, 64);
   }
   Printed submit(const std::string& token, const fs::path& bundle, bool baseline = false) {
-    return print([&](auto* out) { return run_submit({board, bundle, token, baseline}, out); });
+    return print([&](auto* out) { return run_submit({board, bundle, {token, {}}, baseline}, out); });
   }
   Printed show(int64_t id = 0) {
     return print([&](auto* out) { return run_show({board, id}, out); });
@@ -123,8 +123,12 @@ TEST_CASE("from a folder to a rank: user, baseline, submission, match, table") {
   CHECK(mine.holds("weights.safetensors"));
   CHECK(mine.holds("against base"));
   CHECK(s.show(9).status == kSetUpProblem);
-  CHECK(print([&](auto* out) { return run_head_to_head({s.board, token, 2, 1}, out); }).text == "job 3\n");
-  CHECK(print([&](auto* out) { return run_head_to_head({s.board, token, 2, 2}, out); }).status == kFailed);
+  CHECK(print([&](auto* out) {
+          return run_head_to_head({s.board, {token, {}}, 2, 1}, out);
+        }).text == "job 3\n");
+  CHECK(print([&](auto* out) {
+          return run_head_to_head({s.board, {token, {}}, 2, 2}, out);
+        }).status == kFailed);
 
   const Printed verified = print([&](auto* out) { return run_verify_board(s.board, out); });
   CHECK(verified.status == kPass);
@@ -162,9 +166,7 @@ TEST_CASE("what there is not is said") {
   CHECK(s.show().status == kSetUpProblem);
   CHECK_FALSE(fs::exists(s.board));
   CHECK(s.submit("t", "none.tmlp").status == kSetUpProblem);
-  CHECK(print([&](auto* out) {
-          return run_submit({"http://host/", "x", "t", false}, out);
-        }).status == kSetUpProblem);
+  CHECK(print([&](auto* out) { return run_show({"http://host/", 0}, out); }).status == kSetUpProblem);
   CHECK(print([&](auto* out) { return run_work({s.board, "ranked"}, out); }).status == kSetUpProblem);
   s.token("Ada");
   CHECK(print([&](auto* out) { return run_work({s.board, "huge"}, out); }).status == kSetUpProblem);
@@ -213,8 +215,21 @@ TEST_CASE("the command line: every command's words reach its options") {
                     out = (s.folder.path() / "x.tmlp").string();
   CHECK(call({"user", "add", "Ada", "--board", board, "--quota", "5"}) == kPass);
   CHECK(call({"user", "add", "Ada", "--board", board}) == kFailed);
-  CHECK(call({"submit", a, "--board", board}) == -1);
+  unsetenv("TINYMLPERF_TOKEN");
+  CHECK(call({"submit", a, "--board", board}) == kSetUpProblem);
   CHECK(call({"submit", a, "--board", board, "--token", "x"}) == kFailed);
+  const fs::path file = s.folder.path() / "token";
+  std::ofstream(file) << s.token("Grace") << "\nand a line that is none\n";
+  CHECK(call({"submit", a, "--board", board, "--token-file", file.string(), "--baseline"}) == kPass);
+  CHECK(call({"submit", s.packed("b").string(), "--board", board, "--token", "x", "--token-file",
+              file.string()}) == kPass);
+  CHECK(call({"submit", a, "--board", board, "--token-file", (s.folder.path() / "none").string()}) ==
+        kFailed);
+  setenv("TINYMLPERF_TOKEN", "of nobody", 1);
+  CHECK(call({"submit", a, "--board", board}) == kFailed);
+  unsetenv("TINYMLPERF_TOKEN");
+  CHECK(call({"watch", "0", "--board", board}) == -1);
+  CHECK(call({"watch", "9", "--board", board}) == kSetUpProblem);
   CHECK(call({"check", a}) == kPass);
   CHECK(call({"pack", (s.folder.path() / "entries" / "a").string(), "--out", out, "--author", "Eve",
               "--division", "closed", "--scenario", "offline,multi_stream", "--hardware", "cpu-1t"}) ==
