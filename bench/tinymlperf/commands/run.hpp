@@ -28,6 +28,7 @@ struct RunOptions {
   std::string benchmark = "dig", scenario = "single_stream", division = "open", run_class = "smoke";
   std::filesystem::path out = "build/run";
   std::optional<uint64_t> seed;  // of the hidden set and the order; else drawn from the operating system
+  judge::Watcher watcher = {};   // is told between blocks where the match stands
 };
 
 namespace detail {
@@ -91,7 +92,7 @@ inline judge::RunDocument play(const RunOptions& o) {
     contenders.push_back({});
     admit(contenders.back(), entry, o.benchmark, offers, stages);
   }
-  judge::Match({*benchmark, *fresh}, scenario, run_class, seed, ceilings_of_machine())(contenders);
+  judge::Match({*benchmark, *fresh}, scenario, run_class, seed, ceilings_of_machine(), o.watcher)(contenders);
 
   const Machine machine = describe_machine();
   judge::RunDocument d{.benchmark = benchmark->id(),
