@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <tinymlperf/board/pages/job.hpp>
+#include <tinymlperf/board/marks.hpp>
 #include <tinymlperf/board/remote.hpp>
 #include <tinymlperf/commands/show.hpp>
 

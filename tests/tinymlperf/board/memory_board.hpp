@@ -68,7 +68,12 @@ class MemoryBoard : public Source, public Uploads {
   std::optional<Submission> submission(int64_t id) override {
     const std::lock_guard lock(mutex_);
     const auto found = submissions_.find(id);
-    return found == submissions_.end() ? std::nullopt : std::optional(found->second);
+    if (found == submissions_.end()) return std::nullopt;
+    Submission out = found->second;
+    out.jobs.clear();
+    for (const auto& [number, job] : jobs_)
+      if (job.submission == id) out.jobs.push_back(job);
+    return out;
   }
   std::vector<HistoryPoint> history(const TableKey& key) override {
     const std::lock_guard lock(mutex_);
@@ -314,7 +319,6 @@ class MemoryBoard : public Source, public Uploads {
     run.scenario = run.run_class = run.measure = run.baseline = run.out = s;
     run.audits = {{s, s, false, s}}, run.system = {{s, s}}, run.turns = {std::nan(""), INFINITY, 1};
     const Job job{200 + r.submission, r.submission, s, s, s, s, JobState::running, std::nan(""), s, s, s, s};
-    own.jobs = {job};
     jobs_[job.id] = job;
     Table t{{s, s, s}, s, s, 0.5, {{s, s}, {"single_stream", s}}, {r}};
     t.rows[0].cells[0].scenario = s;

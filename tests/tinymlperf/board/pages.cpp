@@ -253,6 +253,20 @@ TEST_CASE("a job's page is live while it runs, and without script it loads itsel
   CHECK(job_page({true}, *board.job(2)).find("data-events") == std::string::npos);
 }
 
+TEST_CASE("a submission's page follows its jobs that have not ended, and says so without script") {
+  MemoryBoard board;
+  const std::string running = submission_page({}, *board.submission(3)),
+                    done = submission_page({}, *board.submission(1));
+  CHECK(running.find("<tr data-events=\"/jobs/2/events\">") != std::string::npos);
+  CHECK(running.find("value=\"0.420\"") != std::string::npos);
+  CHECK(running.find("block 5 of 12") != std::string::npos);
+  CHECK(running.find("<noscript><p>The table says what was so") != std::string::npos);
+  CHECK(running.find("http-equiv") == std::string::npos);  // nobody loses what they write
+  CHECK(done.find("<tr data-events") == std::string::npos);
+  CHECK(done.find("<noscript>") == std::string::npos);
+  CHECK(submission_page({true}, *board.submission(3)).find("data-events") == std::string::npos);
+}
+
 TEST_CASE("colours: text has a contrast of at least 4.5 on its ground, light and dark") {
   const std::string all = kColours;
   const size_t dark = all.find("@media");

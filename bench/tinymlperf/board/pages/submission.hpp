@@ -129,6 +129,18 @@ inline std::string diff_block(const std::string& whole) {
   return out + "</code></pre>\n" + shortened_note(whole.size());
 }
 
+// Nothing loads this page again where there is no script: a visitor may be writing into one of its forms.
+inline std::string jobs_section(const Site& site, const std::vector<Job>& jobs) {
+  const bool live = !site.exported && !std::all_of(jobs.begin(), jobs.end(), ended);
+  std::string out = "<section aria-labelledby=\"jobs\"><h2 id=\"jobs\">Jobs</h2>\n" +
+                    jobs_table(site, "job-list", "Jobs of this submission", jobs, live);
+  if (live)
+    out +=
+        "<p id=\"fresh\" role=\"status\"></p>\n<noscript><p>The table says what was so when this page was "
+        "loaded. A job's own page loads itself again.</p></noscript>\n";
+  return out + "</section>\n";
+}
+
 inline std::string head_to_head_form(const Submission& s) {
   return fmt::format(
       R"(<form method="post" action="/head-to-head" class="card">
@@ -158,9 +170,7 @@ inline std::string submission_page(const Site& site, const Submission& s) {
   if (s.runs.empty()) body += "<p>The judge has not run it yet.</p>\n";
   for (size_t i = 0; i < s.runs.size(); ++i) body += run_section(s, s.runs[i], i);
   body += "</section>\n";
-  if (!s.jobs.empty())
-    body += "<section aria-labelledby=\"jobs\"><h2 id=\"jobs\">Jobs</h2>\n" +
-            jobs_table(site, "job-list", "Jobs of this submission", s.jobs) + "</section>\n";
+  if (!s.jobs.empty()) body += jobs_section(site, s.jobs);
   if (!site.exported)
     body += "<section aria-labelledby=\"match\"><h2 id=\"match\">Head to head</h2>\n" + head_to_head_form(s) +
             "</section>\n";
