@@ -41,6 +41,10 @@ inline Json to_json(const HistoryPoint& p) {
 inline Json to_json(const Audit& a) {
   return {{"id", a.id}, {"name", a.name}, {"passed", a.passed}, {"detail", a.detail}};
 }
+inline Json to_json(const Likeness& l) {
+  return {{"kind", l.kind},     {"submission", l.submission}, {"name", l.name},
+          {"author", l.author}, {"shared", l.shared},         {"total", l.total}};
+}
 inline Json to_json(const File& f) {
   return {{"path", f.path}, {"sha256", f.sha256}, {"bytes", f.bytes}, {"text", f.text}};
 }
@@ -131,6 +135,7 @@ inline Json to_json(const Submission& s) {
           {"files", to_json(s.files)},
           {"runs", to_json(s.runs)},
           {"jobs", to_json(s.jobs)},
+          {"likenesses", to_json(s.likenesses)},
           {"difference", s.difference}};
 }
 inline Json to_json(const Accepted& a) {

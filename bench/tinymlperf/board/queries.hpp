@@ -87,7 +87,8 @@ class Queries final : public Source {
                  .files = files(id),
                  .runs = runs(*digest),
                  .jobs = collect(db_.query("SELECT * FROM job_list WHERE bundle = ? ORDER BY id", id)),
-                 .difference = ""};
+                 .difference = "",
+                 .likenesses = read_likeness(db_, id)};
     for (const bundle::Claim& c : m.claims) s.claims.emplace_back(c.metric, fmt::format("{}", c.value));
     s.level = level(m, id);
     const auto baseline = store_.baseline(m.benchmarks.front(), m.division);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <tinymlperf/board/jobs.hpp>
+#include <tinymlperf/board/likeness.hpp>
 #include <tinymlperf/board/schema.hpp>
 #include <tinymlperf/board/source.hpp>
 #include <tinymlperf/bundle/rules.hpp>
@@ -273,6 +274,7 @@ class Store final : public Uploads {
     }
     for (const std::string& benchmark : b.manifest.benchmarks)
       db_.run("INSERT INTO subjects VALUES(?, ?)", id, benchmark);
+    insert_likeness(db_, id, user, b);
     return id;
   }
 

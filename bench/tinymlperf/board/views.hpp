@@ -109,6 +109,14 @@ struct File {
   std::string text;  // what can be shown; empty for weights
 };
 
+// What it has in common with an earlier submission of somebody else. A count, never a verdict.
+struct Likeness {
+  std::string kind;        // "code" or "weights"
+  int64_t submission = 0;  // the earlier one
+  std::string name, author;
+  int64_t shared = 0, total = 0;  // shingles or tensors that both have, of those of this submission
+};
+
 struct Submission {
   int64_t id = 0;
   std::string bundle;  // SHA-256
@@ -120,6 +128,7 @@ struct Submission {
   std::vector<Run> runs;
   std::vector<Job> jobs;
   std::string difference;  // of its graph or code to the baseline's, as unified diff
+  std::vector<Likeness> likenesses = {};
 };
 
 // A point of the history of a table: who led from then on.

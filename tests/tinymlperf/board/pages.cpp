@@ -253,6 +253,16 @@ TEST_CASE("a job's page is live while it runs, and without script it loads itsel
   CHECK(job_page({true}, *board.job(2)).find("data-events") == std::string::npos);
 }
 
+TEST_CASE("likeness is said with its share, and that it is no verdict") {
+  MemoryBoard board;
+  const std::string html = submission_page({}, *board.submission(3));
+  CHECK(html.find("92 % of its 300 shingles are in <a href=\"/submissions/1\">submission 1</a>, "
+                  "<bdi>lenet-int8-fused</bdi>, of <bdi>Grace H.</bdi>, which came first.") !=
+        std::string::npos);
+  CHECK(html.find("a count and no verdict") != std::string::npos);
+  CHECK(submission_page({}, *board.submission(1)).find("Likeness") == std::string::npos);
+}
+
 TEST_CASE("a submission's page follows its jobs that have not ended, and says so without script") {
   MemoryBoard board;
   const std::string running = submission_page({}, *board.submission(3)),

@@ -129,6 +129,24 @@ inline std::string diff_block(const std::string& whole) {
   return out + "</code></pre>\n" + shortened_note(whole.size());
 }
 
+inline std::string likeness_section(const Site& site, const std::vector<Likeness>& all) {
+  std::string out =
+      "<section aria-labelledby=\"likeness\"><h2 id=\"likeness\">Likeness</h2>\n<p class=\"soft\">What it "
+      "has in "
+      "common with earlier submissions of others, counted when it came; what a baseline holds is left out. "
+      "This is a "
+      "count and no verdict.</p>\n<ul>\n";
+  for (const Likeness& l : all)
+    out +=
+        fmt::format("<li>{:.0f} % of its {} {} are in {} of {}, which came first.</li>\n",
+                    100 * static_cast<double>(l.shared) / static_cast<double>(std::max<int64_t>(l.total, 1)),
+                    show_number(static_cast<double>(l.total)), l.kind == "code" ? "shingles" : "tensors",
+                    link(site.submission(l.submission), fmt::format("submission {}", l.submission)) + ", " +
+                        name(l.name) + ",",
+                    name(l.author));
+  return out + "</ul>\n</section>\n";
+}
+
 // Nothing loads this page again where there is no script: a visitor may be writing into one of its forms.
 inline std::string jobs_section(const Site& site, const std::vector<Job>& jobs) {
   const bool live = !site.exported && !std::all_of(jobs.begin(), jobs.end(), ended);
@@ -174,6 +192,7 @@ inline std::string submission_page(const Site& site, const Submission& s) {
   if (!site.exported)
     body += "<section aria-labelledby=\"match\"><h2 id=\"match\">Head to head</h2>\n" + head_to_head_form(s) +
             "</section>\n";
+  if (!s.likenesses.empty()) body += likeness_section(site, s.likenesses);
   body += "<section aria-labelledby=\"difference\"><h2 id=\"difference\">Difference to the baseline</h2>\n";
   body += s.difference.empty() ? "<p>None that can be shown.</p>\n" : diff_block(s.difference);
   body += "</section>\n<section aria-labelledby=\"file-list\"><h2 id=\"file-list\">Files</h2>\n" +
