@@ -72,7 +72,7 @@ code,pre{font:.86rem/1.55 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 pre{overflow-x:auto;max-height:32rem;margin:.75rem 0;padding:1rem;background:var(--raised);border:1px solid var(--line);border-radius:.5rem;overflow-wrap:normal}
 .added{color:var(--green);background:var(--green-ground)}.removed{color:var(--red);background:var(--red-ground)}.place{color:var(--soft)}
 mark{background:var(--gold-ground);color:var(--gold);border-radius:.2rem}
-form label{display:block;font-weight:550}form input{font:inherit;color:inherit;background:var(--ground);border:1px solid var(--soft);border-radius:.4rem;padding:.5rem .65rem;width:100%;max-width:28rem}
+form label{display:block;font-weight:550}form input,form textarea{font:inherit;color:inherit;background:var(--ground);border:1px solid var(--soft);border-radius:.4rem;padding:.5rem .65rem;width:100%;max-width:28rem}
 button[type=submit]{font:inherit;font-weight:600;background:var(--button);color:var(--on-button);border:0;border-radius:.4rem;padding:.6rem 1.2rem;cursor:pointer}
 progress{width:9rem;height:.6rem;accent-color:var(--accent);vertical-align:middle}#progress{width:100%;max-width:30rem;height:.9rem}
 @media (prefers-reduced-motion:no-preference){.skip{transition:top .15s}}

@@ -99,6 +99,13 @@ inline Json to_json(const Category& c) {
 inline Json to_json(const FrontPage& f) {
   return {{"categories", to_json(f.categories)}, {"tables", to_json(f.tables)}, {"queue", to_json(f.queue)}};
 }
+inline Json to_json(const Appeal& a) {
+  return {{"id", a.id},
+          {"note", a.note},
+          {"date", a.date},
+          {"answer", a.answered.empty() ? Json() : Json(a.answer)},
+          {"answered", a.answered.empty() ? Json() : Json(a.answered)}};
+}
 inline Json to_json(const Run& r) {
   return {{"id", r.id},
           {"benchmark", r.benchmark},
@@ -109,6 +116,8 @@ inline Json to_json(const Run& r) {
           {"measure", r.measure},
           {"baseline", r.baseline},
           {"out", r.out},
+          {"refused", r.refused},
+          {"appeal", r.appeal ? to_json(*r.appeal) : Json()},
           {"ratio", to_json(r.ratio)},
           {"quality", to_json(r.quality)},
           {"turns", r.turns},

@@ -78,6 +78,15 @@ class RemoteBoard {
     return read([](const Json& j) { return j.at("job").get<int64_t>(); }, answer);
   }
 
+  // The number of the appeal.
+  int64_t appeal(const std::string& token, int64_t submission, int64_t run, const std::string& note) {
+    const Json answer = post_form("/appeal", {{"token", token},
+                                              {"submission", std::to_string(submission)},
+                                              {"run", std::to_string(run)},
+                                              {"note", note}});
+    return read([](const Json& j) { return j.at("appeal").get<int64_t>(); }, answer);
+  }
+
   // Nothing: there is no such job.
   std::optional<Job> job(int64_t id) {
     return maybe(fmt::format("/jobs/{}.json", id), [](const Json& j) { return job_of(j); });

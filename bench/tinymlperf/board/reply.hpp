@@ -40,7 +40,8 @@ inline Reply problem_reply(const Problem& p, bool json) {
 inline constexpr const char* kReading = "GET, HEAD";
 inline const char* methods_of(const Address& a) {
   if (a.parts == std::vector<std::string>{"submit"}) return "GET, HEAD, POST";
-  if (a.parts == std::vector<std::string>{"head-to-head"}) return "POST";
+  for (const char* form : {"head-to-head", "appeal"})
+    if (a.parts == std::vector<std::string>{form}) return "POST";
   return kReading;
 }
 

@@ -7,6 +7,7 @@
 //   runs  contenders  turns  audits  machines      what was measured; turns hold every sample
 //   records  events                                who beat whom in a direct match; what happened
 //   fingerprints  likenesses                       hashes of each bundle's parts; what it shares with earlier ones
+//   appeals  answers                               what the owner of a refused run says, and what is said to it
 #pragma once
 
 #include <string>
@@ -94,9 +95,18 @@ CREATE TABLE likenesses(
   bundle INTEGER NOT NULL REFERENCES bundles(id), kind TEXT NOT NULL CHECK(kind IN ('code', 'weights')),
   other INTEGER NOT NULL REFERENCES bundles(id), shared INTEGER NOT NULL, total INTEGER NOT NULL,
   PRIMARY KEY(bundle, kind, other)) STRICT;
+CREATE TABLE appeals(
+  id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs(id), bundle INTEGER NOT NULL REFERENCES bundles(id),
+  user INTEGER NOT NULL REFERENCES users(id), note TEXT NOT NULL, created TEXT NOT NULL, UNIQUE(run, bundle)) STRICT;
+CREATE TABLE answers(
+  appeal INTEGER PRIMARY KEY REFERENCES appeals(id), text TEXT NOT NULL, created TEXT NOT NULL) STRICT;
+CREATE VIEW appeal_list AS
+  SELECT a.id, a.run, a.bundle, b.name, a.note, a.created, coalesce(w.text, '') AS answer,
+         coalesce(w.created, '') AS answered
+  FROM appeals a JOIN bundles b ON b.id = a.bundle LEFT JOIN answers w ON w.appeal = a.id;
 )sql";
 
-constexpr const char* kAppendOnly2[] = {"fingerprints", "likenesses"};
+constexpr const char* kAppendOnly2[] = {"fingerprints", "likenesses", "appeals", "answers"};
 
 // The tables, and that nobody changes or deletes a row of these.
 template <size_t N>

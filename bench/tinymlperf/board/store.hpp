@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <tinymlperf/board/appeals.hpp>
 #include <tinymlperf/board/jobs.hpp>
 #include <tinymlperf/board/likeness.hpp>
 #include <tinymlperf/board/schema.hpp>
@@ -150,6 +151,20 @@ class Store final : public Uploads {
     note("head-to-head", user, submission, "against " + std::to_string(against));
     t.commit();
     return job;
+  }
+
+  int64_t appeal(int64_t user, int64_t submission, int64_t run, const std::string& text) override {
+    Transaction t(db_);
+    const int64_t id = Appeals(db_).add(user, submission, run, text, queue_.now());
+    note("appeal", user, submission, "against run " + std::to_string(run));
+    t.commit();
+    return id;
+  }
+  void answer_appeal(int64_t appeal, const std::string& text) {
+    Transaction t(db_);
+    note("answer", {}, Appeals(db_).answer(appeal, text, queue_.now()),
+         "to appeal " + std::to_string(appeal));
+    t.commit();
   }
 
   // A run that was measured elsewhere. The same run a second time is the one that is there. Throws Refusal when it is of a

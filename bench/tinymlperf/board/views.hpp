@@ -89,6 +89,13 @@ struct Audit {
   std::string detail;
 };
 
+// What the owner of a refused run says of it.
+struct Appeal {
+  int64_t id = 0;
+  std::string note, date;
+  std::string answer, answered;  // empty: there is none yet
+};
+
 // One match as its submission saw it.
 struct Run {
   int64_t id = 0;
@@ -101,6 +108,8 @@ struct Run {
   std::vector<Audit> audits;
   std::vector<std::pair<std::string, std::string>> system;  // machine and sandbox
   uint64_t seed = 0;
+  bool refused = false;  // it keeps the submission from a rank: an appeal may say that this is wrong
+  std::optional<Appeal> appeal = {};
 };
 
 struct File {

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
+#include <tinymlperf/commands/appeal.hpp>
 #include <tinymlperf/commands/board.hpp>
 #include <tinymlperf/commands/pack.hpp>
 #include <tinymlperf/commands/serve.hpp>
@@ -19,6 +20,7 @@ class BoardCommands {
   explicit BoardCommands(CLI::App& app) {
     bundles(app);
     uploads(app);
+    appeals(app);
     boards(app);
   }
   // The exit status of the command that was called; nothing: it was none of these.
@@ -108,6 +110,25 @@ class BoardCommands {
                                              [](const WorkCommandOptions& o) { return run_work(o); });
     work->add_option("--class", w->run_class, "smoke, ranked or official")->capture_default_str();
     board_option(work, w->board);
+  }
+
+  void appeals(CLI::App& app) {
+    CLI::App* appeal = app.add_subcommand("appeal", "what is said of a refused run")->require_subcommand(1);
+    auto [add_one, a] = add<AppealOptions>(*appeal, "add", "say once why a run of yours was refused wrongly",
+                                           [](const AppealOptions& o) { return run_appeal_add(o); });
+    add_one->add_option("submission", a->submission, "its number")->required()->check(CLI::PositiveNumber);
+    add_one->add_option("run", a->run, "the run's number")->required()->check(CLI::PositiveNumber);
+    add_one->add_option("note", a->note, "at most 2000 bytes; it is published")->required();
+    address_option(add_one, a->board);
+    token_options(add_one, a->token);
+    auto [answer, w] = add<AnswerOptions>(*appeal, "answer", "answer an appeal, once",
+                                          [](const AnswerOptions& o) { return run_appeal_answer(o); });
+    answer->add_option("appeal", w->appeal, "its number")->required()->check(CLI::PositiveNumber);
+    answer->add_option("text", w->text, "at most 2000 bytes; it is published")->required();
+    board_option(answer, w->board);
+    auto [list, l] = add<AppealListOptions>(*appeal, "list", "all appeals, those without an answer first",
+                                            [](const AppealListOptions& o) { return run_appeal_list(o); });
+    board_option(list, l->board);
   }
 
   void boards(CLI::App& app) {

@@ -40,8 +40,9 @@ int guarded(std::FILE* out, F&& f) {
 // A board that is there already: a wrong path must not make an empty one.
 inline void require_board(const std::filesystem::path& board) {
   if (board::is_address(board.string()))
-    throw std::invalid_argument("--board " + board.string() +
-                                ": expected a file; submit, head-to-head and watch take an address too");
+    throw std::invalid_argument(
+        "--board " + board.string() +
+        ": expected a file; submit, watch, head-to-head and appeal add take an address too");
   if (!std::filesystem::exists(board))
     throw std::invalid_argument("--board " + board.string() +
                                 ": there is no such file; `tinymlperf user add NAME --board FILE` makes one");

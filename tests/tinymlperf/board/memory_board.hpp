@@ -136,6 +136,18 @@ class MemoryBoard : public Source, public Uploads {
     return job;
   }
 
+  int64_t appeal(int64_t, int64_t submission, int64_t run, const std::string& note) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = submissions_.find(submission);
+    if (found == submissions_.end() || note.empty()) throw Refusal("appeal", "note", "a note", "none");
+    for (Run& r : found->second.runs) {
+      if (r.id != run || !r.refused || r.appeal) continue;
+      r.appeal = Appeal{++appeals_, note, "2026-01-31T12:00:00Z", "", ""};
+      return appeals_;
+    }
+    throw Refusal("appeal", "run", "a refused run without an appeal", std::to_string(run));
+  }
+
   // A job goes on.
   void set_job(const Job& job) {
     const std::lock_guard lock(mutex_);
@@ -245,6 +257,10 @@ class MemoryBoard : public Source, public Uploads {
       run.turns.push_back(r.cells[0].value * drift * random.uniform(0.98, 1.03));
       run.baseline_turns.push_back(72e-6 * drift * random.uniform(0.98, 1.03));
     }
+    if (s.id == 8 || s.id == 9) run.out = "sample 17: it was answered differently before", run.refused = true;
+    if (s.id == 8)
+      run.appeal = Appeal{1, "My plugin sums in another order.\nThat is allowed.", "2026-01-30T09:00:00Z",
+                          "The rules say the same answer.", "2026-01-30T10:00:00Z"};
     s.runs = {run};
     s.difference =
         "--- baseline/graph.json\n+++ graph.json\n@@ -1,3 +1,3 @@\n {\"layers\": [\n-  \"conv f32\"\n+  "
@@ -319,6 +335,8 @@ class MemoryBoard : public Source, public Uploads {
     own.likenesses = {{s, 1, s, s, -1, 0}};
     Run& run = own.runs[0];
     run.scenario = run.run_class = run.measure = run.baseline = run.out = s;
+    run.refused = true;
+    if (submissions_.size() % 2 == 0) run.appeal = Appeal{1, s, s, s, s};
     run.audits = {{s, s, false, s}}, run.system = {{s, s}}, run.turns = {std::nan(""), INFINITY, 1};
     const Job job{200 + r.submission, r.submission, s, s, s, s, JobState::running, std::nan(""), s, s, s, s};
     jobs_[job.id] = job;
@@ -334,7 +352,7 @@ class MemoryBoard : public Source, public Uploads {
   std::map<int64_t, Submission> submissions_;
   std::map<int64_t, Job> jobs_;
   std::map<std::string, int64_t> bundles_;
-  int64_t next_job_ = kFirstAsked;
+  int64_t next_job_ = kFirstAsked, appeals_ = 1;
 };
 
 }  // namespace tinymlperf::board::testing

@@ -253,6 +253,23 @@ TEST_CASE("a job's page is live while it runs, and without script it loads itsel
   CHECK(job_page({true}, *board.job(2)).find("data-events") == std::string::npos);
 }
 
+TEST_CASE("a refused run has a form for an appeal, or the appeal and its answer") {
+  MemoryBoard board;
+  const std::string open = submission_page({}, *board.submission(9)),
+                    said = submission_page({}, *board.submission(8));
+  CHECK(open.find("action=\"/appeal\"") != std::string::npos);
+  CHECK(open.find("name=\"run\" value=\"9\"") != std::string::npos);
+  CHECK(submission_page({true}, *board.submission(9)).find("/appeal") == std::string::npos);
+  CHECK(submission_page({}, *board.submission(1)).find("/appeal") == std::string::npos);
+  CHECK(said.find("action=\"/appeal\"") == std::string::npos);
+  CHECK(said.find("My plugin sums in another order.\nThat is allowed.") != std::string::npos);
+  CHECK(said.find("The rules say the same answer.") != std::string::npos);
+  board.appeal(1, 9, 9, "<b>why</b>");
+  const std::string waiting = submission_page({}, *board.submission(9));
+  CHECK(waiting.find("&lt;b&gt;why&lt;/b&gt;") != std::string::npos);
+  CHECK(waiting.find("It has no answer yet.") != std::string::npos);
+}
+
 TEST_CASE("likeness is said with its share, and that it is no verdict") {
   MemoryBoard board;
   const std::string html = submission_page({}, *board.submission(3));
