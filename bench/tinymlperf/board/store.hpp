@@ -26,6 +26,11 @@ struct StoreOptions {
   double (*clock)() = system_seconds;
 };
 
+struct UserRow {
+  std::string name;
+  int64_t quota = 0, used_today = 0, submissions = 0;
+};
+
 class Store final : public Uploads {
  public:
   explicit Store(const std::filesystem::path& path, const StoreOptions& options = {})
@@ -53,6 +58,17 @@ class Store final : public Uploads {
     note("user", user, {}, name);
     t.commit();
     return token;
+  }
+
+  // In the order in which they came.
+  std::vector<UserRow> users() {
+    std::vector<UserRow> out;
+    for (Rows r = db_.query(
+             "SELECT u.id, u.name, u.quota, count(b.id) FROM users u LEFT JOIN bundles b ON b.user = "
+             "u.id GROUP BY u.id ORDER BY u.id");
+         r.next();)
+      out.push_back({r.text(1), r.integer(2), used_today(r.integer(0)), r.integer(3)});
+    return out;
   }
 
   std::optional<int64_t> user_of(const std::string& token) override {
@@ -227,15 +243,19 @@ class Store final : public Uploads {
     return *std::move(m);
   }
 
-  void require_quota(int64_t user) {
+  int64_t used_today(int64_t user) {
     const std::string today = queue_.now().substr(0, 10);  // dates sort as texts
+    return db_.integer("SELECT count(*) FROM bundles WHERE user = ? AND created >= ?", user, today)
+               .value_or(0) +
+           db_.integer("SELECT count(*) FROM jobs WHERE user = ? AND kind = 'head-to-head' AND created >= ?",
+                       user, today)
+               .value_or(0);
+  }
+
+  void require_quota(int64_t user) {
     const auto quota = db_.integer("SELECT quota FROM users WHERE id = ?", user);
     if (!quota) throw Refusal("user", "", "a user of this board", "no number " + std::to_string(user));
-    const int64_t used =
-        db_.integer("SELECT count(*) FROM bundles WHERE user = ? AND created >= ?", user, today).value_or(0) +
-        db_.integer("SELECT count(*) FROM jobs WHERE user = ? AND kind = 'head-to-head' AND created >= ?",
-                    user, today)
-            .value_or(0);
+    const int64_t used = used_today(user);
     if (used >= *quota)
       throw Refusal("quota", "", "at most " + std::to_string(*quota) + " submissions and matches a day (UTC)",
                     "one more; try again tomorrow");

@@ -87,8 +87,13 @@ class BoardCommands {
     auto [add_user, u] = add<UserOptions>(*user, "add", "let somebody submit; prints the token",
                                           [](const UserOptions& o) { return run_user_add(o); });
     add_user->add_option("name", u->name, "")->required();
-    add_user->add_option("--quota", u->quota, "submissions a day")->check(CLI::NonNegativeNumber);
+    add_user->add_option("--quota", u->quota, "submissions and asked matches a day (default: 20)")
+        ->check(CLI::NonNegativeNumber);
     board_option(add_user, u->board);
+    auto [list, l] =
+        add<UserListOptions>(*user, "list", "everybody, their quotas, and what they used of them today",
+                             [](const UserListOptions& o) { return run_user_list(o); });
+    board_option(list, l->board);
     auto [submit, s] = add<SubmitOptions>(app, "submit", "give a bundle to a board",
                                           [](const SubmitOptions& o) { return run_submit(o); });
     submit->add_option("bundle", s->bundle, "as `pack` made it")->required();

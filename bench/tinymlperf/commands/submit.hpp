@@ -1,4 +1,4 @@
-// `tinymlperf user add`, `submit` and `head-to-head`: what goes into a board, which is a file of this machine or, for the
+// `tinymlperf user add` and `list`, `submit` and `head-to-head`: what goes into a board, which is a file of this machine or, for the
 // last two, an address.
 #pragma once
 
@@ -42,6 +42,23 @@ inline int run_user_add(const UserOptions& o, std::FILE* out = stdout) {
     board::Store store(o.board);
     const std::string token = store.add_user(o.name, o.quota);
     fmt::print(out, "{} may submit with this token, which is shown only now:\n{}\n", o.name, token);
+    return kPass;
+  });
+}
+
+struct UserListOptions {
+  std::filesystem::path board;
+};
+
+inline int run_user_list(const UserListOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    detail::require_board(o.board);
+    board::Store store(o.board);
+    tinytorch::document::Rows rows{{"user", "a day (UTC)", "used today", "submissions"}};
+    for (const board::UserRow& u : store.users())
+      rows.push_back(
+          {u.name, std::to_string(u.quota), std::to_string(u.used_today), std::to_string(u.submissions)});
+    fmt::print(out, "{}", tinytorch::document::text_table(rows));
     return kPass;
   });
 }

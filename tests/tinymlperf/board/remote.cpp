@@ -8,7 +8,7 @@
 #include <thread>
 #include <tinymlperf/board/queries.hpp>
 #include <tinymlperf/board/server.hpp>
-#include <tinymlperf/commands/submit.hpp>
+#include <tinymlperf/commands/appeal.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace fs = std::filesystem;
@@ -174,6 +174,13 @@ TEST_CASE("waiting follows every job to its end and prints the result; a run tha
     CHECK(p.holds("job 1, dig single_stream: done"));
     CHECK(p.holds("job 2, dig offline: done"));
     CHECK(p.holds(good ? "against base" : "out: it said nothing"));
+    const Printed appeal = print([&](auto* out) {
+      return run_appeal_add({s.address(), {s.token, {}}, 2, 1, "two\nlines & é"}, out);
+    });
+    CHECK(appeal.text == (good
+                              ? "refused: appeal: run: expected one that was refused, found one that counts\n"
+                              : "appeal 1\n"));
+    if (!good) CHECK(s.queries.submission(2)->runs[1].appeal->note == "two\nlines & é");
     const auto watch = [&](const std::string& board, int64_t id) {
       return print([&](auto* out) { return run_watch({board, id, 5ms}, out); });
     };
