@@ -48,7 +48,6 @@ TEST_CASE("shingles see tokens: neither blanks, comments nor the model's name") 
 
 TEST_CASE("a set that is too large is a fair sample of itself") {
   Hashes a, b;
-  tinytorch::Generator random(5);
   for (int i = 0; i < 60000; ++i) {
     const uint64_t h = board::detail::mixed(static_cast<uint64_t>(i));
     a.push_back(h);
