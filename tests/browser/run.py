@@ -21,6 +21,9 @@ PAGES = {  # and a text that a reader must find there
     "/tables/dig/closed/cpu-1t/history": "Leads, newest first",
     "/tables/dig/open/cpu-mt": "No submission yet.",
     "/submissions/1": "Turn by turn",
+    "/submissions/3": "92 % of its 300 shingles",
+    "/submissions/8": "The rules say the same answer.",
+    "/submissions/9": "Your note",
     "/queue": "One match runs at a time",
     "/submit": "Submit a bundle",
     "/jobs/2": "block 5 of 12",
@@ -187,6 +190,50 @@ def check_live(browser, site):
     require(not browser.complaints(site.base), "following was not silent")
 
 
+def check_live_submission(browser, site):
+    """A submission's page follows its job in the table; what a visitor writes there is not lost when the job ends."""
+    upload(browser, site, "followed from the submission")
+    where = browser.evaluate("document.querySelector('.facts a[href^=\"/submissions/\"]').getAttribute('href')")
+
+    def over(written):
+        browser.window(1280)
+        browser.open(site.base + where)
+        browser.evaluate(f"window.first = true; document.getElementById('against').value = '{written}'")
+        seen = []
+
+        def ended():
+            seen.append(browser.evaluate("[document.querySelector('#jobs ~ .scroll progress')?.value, window.first === true, "
+                                         "document.querySelector('#jobs ~ .scroll .badge')?.textContent, "
+                                         "document.getElementById('fresh')?.textContent]"))
+            return seen[-1][2] == "done" and (seen[-1][3] or not seen[-1][1])
+        wait_until(ended, 40)
+        return seen
+    seen = over("7")
+    moved = [value for value, first, _, _ in seen if first and value is not None]
+    require(len(set(moved)) >= 2 and moved == sorted(moved), f"the bar stood at {moved}")
+    require(seen[-1][1] and "have ended" in seen[-1][3], f"the page with a written form was loaded again: {seen[-1]}")
+    upload(browser, site, "followed, nothing written")
+    where = browser.evaluate("document.querySelector('.facts a[href^=\"/submissions/\"]').getAttribute('href')")
+    require(not over("")[-1][1], "the page was not loaded again")
+    require(not browser.complaints(site.base), "following was not silent")
+
+
+def check_appeal(browser, site):
+    """A refused run is appealed against by its form, and the note stands escaped where the form was."""
+    browser.window(320)
+    browser.open(site.base + "/submissions/9")
+    browser.evaluate("document.querySelector('form[action=\"/appeal\"]').closest('details').open = true; "
+                     "document.getElementById('note-0').value = 'one <b>line</b>\\nand two'; "
+                     "document.getElementById('owner-0').value = 'secret'")
+    require(browser.overflow() <= 0, "the open form is wider than the page")
+    browser.events = []
+    browser.evaluate("document.querySelector('form[action=\"/appeal\"] button').click()")
+    browser.wait_for("Page.loadEventFired")
+    html = browser.html()
+    require("one &lt;b&gt;line&lt;/b&gt;\nand two" in html, "the appeal is not there, or not as it was written")
+    require('action="/appeal"' not in html, "a second appeal is offered")
+
+
 def check_live_without_script(browser, site):
     where = upload(browser, site, "without script")
     browser.window(1280, script=False)
@@ -248,6 +295,8 @@ def main():
     checks += [("light and dark", lambda: check_dark(browser, site)),
                ("keyboard", lambda: check_keyboard(browser, site)),
                ("a bundle is sent and its job followed", lambda: check_live(browser, site)),
+               ("a job is followed from its submission's page", lambda: check_live_submission(browser, site)),
+               ("an appeal", lambda: check_appeal(browser, site)),
                ("a job is followed without script", lambda: check_live_without_script(browser, site)),
                ("a match is asked for", lambda: check_match_form(browser, site)),
                ("hostile text", lambda: check_hostile(browser, options.program)),

@@ -72,7 +72,7 @@ code,pre{font:.86rem/1.55 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 pre{overflow-x:auto;max-height:32rem;margin:.75rem 0;padding:1rem;background:var(--raised);border:1px solid var(--line);border-radius:.5rem;overflow-wrap:normal}
 .added{color:var(--green);background:var(--green-ground)}.removed{color:var(--red);background:var(--red-ground)}.place{color:var(--soft)}
 mark{background:var(--gold-ground);color:var(--gold);border-radius:.2rem}
-form label{display:block;font-weight:550}form input{font:inherit;color:inherit;background:var(--ground);border:1px solid var(--soft);border-radius:.4rem;padding:.5rem .65rem;width:100%;max-width:28rem}
+form label{display:block;font-weight:550}form input,form textarea{font:inherit;color:inherit;background:var(--ground);border:1px solid var(--soft);border-radius:.4rem;padding:.5rem .65rem;width:100%;max-width:28rem}
 button[type=submit]{font:inherit;font-weight:600;background:var(--button);color:var(--on-button);border:0;border-radius:.4rem;padding:.6rem 1.2rem;cursor:pointer}
 progress{width:9rem;height:.6rem;accent-color:var(--accent);vertical-align:middle}#progress{width:100%;max-width:30rem;height:.9rem}
 @media (prefers-reduced-motion:no-preference){.skip{transition:top .15s}}
@@ -84,9 +84,9 @@ inline std::string style_sheet() {
   return std::string(kColours) + kLayout + kTables + tinytorch::svg::chart_style();
 }
 
-// Everything works without it: it sorts a table by a click or a key on a column's head, and follows a job.
+// Everything works without it: it sorts a table by a click or a key on a column's head, and follows jobs.
 inline constexpr const char* kScript =
-    R"(// Sorts tables and follows a job. Without this file every page still says all it has to say.
+    R"(// Sorts tables and follows jobs. Without this file every page still says all it has to say.
 "use strict";
 (() => {
   const keyOf = (row, column) => {
@@ -130,6 +130,28 @@ inline constexpr const char* kScript =
     events.addEventListener("end", () => { events.close(); reload(0.5); });
     events.addEventListener("error", () => { if (events.readyState === EventSource.CLOSED) reload(5); });
   }
+
+  // The jobs of a submission, one after the other, as they are played.
+  const rows = Array.from(document.querySelectorAll("tr[data-events]"));
+  const written = () => Array.from(document.querySelectorAll("form input, form textarea"))
+    .some((field) => field.value !== field.defaultValue);
+  const followRow = (number) => {
+    if (number === rows.length) {
+      if (!written()) location.reload();
+      else document.getElementById("fresh").textContent = "The jobs have ended. Load the page again for the result.";
+      return;
+    }
+    const row = rows[number], events = new EventSource(row.dataset.events);
+    events.addEventListener("progress", (event) => {
+      const job = JSON.parse(event.data), badge = row.querySelector(".badge");
+      row.querySelector("progress").value = job.progress;
+      row.querySelector("td.words").textContent = job.message;
+      badge.textContent = job.state;
+      badge.className = "badge" + ({running: " blue", done: " green", failed: " red"}[job.state] || "");
+    });
+    events.addEventListener("end", () => { events.close(); followRow(number + 1); });
+  };
+  if (rows.length > 0) followRow(0);
 })();
 )";
 

@@ -75,6 +75,8 @@ class Exporter {
     if (!found) return missing(site_.submission(id), "This submission is not on the board.");
     write(site_.submission(id), submission_page(site_, *found));
     for (const Job& j : found->jobs) note(j);
+    for (const Likeness& l : found->likenesses)
+      if (!done_submissions_.count(l.submission)) submissions_.insert(l.submission);
   }
   void job(int64_t id) {
     jobs_.erase(id);

@@ -41,6 +41,10 @@ inline Json to_json(const HistoryPoint& p) {
 inline Json to_json(const Audit& a) {
   return {{"id", a.id}, {"name", a.name}, {"passed", a.passed}, {"detail", a.detail}};
 }
+inline Json to_json(const Likeness& l) {
+  return {{"kind", l.kind},     {"submission", l.submission}, {"name", l.name},
+          {"author", l.author}, {"shared", l.shared},         {"total", l.total}};
+}
 inline Json to_json(const File& f) {
   return {{"path", f.path}, {"sha256", f.sha256}, {"bytes", f.bytes}, {"text", f.text}};
 }
@@ -95,6 +99,13 @@ inline Json to_json(const Category& c) {
 inline Json to_json(const FrontPage& f) {
   return {{"categories", to_json(f.categories)}, {"tables", to_json(f.tables)}, {"queue", to_json(f.queue)}};
 }
+inline Json to_json(const Appeal& a) {
+  return {{"id", a.id},
+          {"note", a.note},
+          {"date", a.date},
+          {"answer", a.answered.empty() ? Json() : Json(a.answer)},
+          {"answered", a.answered.empty() ? Json() : Json(a.answered)}};
+}
 inline Json to_json(const Run& r) {
   return {{"id", r.id},
           {"benchmark", r.benchmark},
@@ -105,6 +116,8 @@ inline Json to_json(const Run& r) {
           {"measure", r.measure},
           {"baseline", r.baseline},
           {"out", r.out},
+          {"refused", r.refused},
+          {"appeal", r.appeal ? to_json(*r.appeal) : Json()},
           {"ratio", to_json(r.ratio)},
           {"quality", to_json(r.quality)},
           {"turns", r.turns},
@@ -132,6 +145,7 @@ inline Json to_json(const Submission& s) {
           {"runs", to_json(s.runs)},
           {"jobs", to_json(s.jobs)},
           {"reasons", s.reasons},
+          {"likenesses", to_json(s.likenesses)},
           {"difference", s.difference}};
 }
 inline Json to_json(const Accepted& a) {

@@ -222,12 +222,16 @@ inline std::string facts(const std::vector<std::pair<std::string, std::string>>&
   return out + "</dl>\n";
 }
 
+inline bool ended(const Job& job) { return job.state == JobState::done || job.state == JobState::failed; }
+
+// `live`: the script follows those that have not ended.
 inline std::string jobs_table(const Site& site, const std::string& id, const std::string& caption,
-                              const std::vector<Job>& jobs) {
+                              const std::vector<Job>& jobs, bool live = false) {
   std::string out = open_table(
       id, caption, {{"Job"}, {"Submission"}, {"What"}, {"State"}, {"Progress"}, {"Message"}, {"Asked for"}});
   for (const Job& j : jobs) {
-    out += "<tr><th scope=\"row\">" + link(site.job(j.id), fmt::format("{}", j.id)) + "</th>";
+    out += live && !ended(j) ? fmt::format("<tr data-events=\"/jobs/{}/events\">", j.id) : "<tr>";
+    out += "<th scope=\"row\">" + link(site.job(j.id), fmt::format("{}", j.id)) + "</th>";
     out += cell(link(site.submission(j.submission), name(j.name)));
     out += cell(text(j.kind, 40) + " <span class=\"soft\">" + text(j.benchmark, 40) + ", " +
                 words(j.scenario) + "</span>");

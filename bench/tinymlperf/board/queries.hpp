@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tinymlperf/board/appeals.hpp>
 #include <tinymlperf/board/categories.hpp>
 #include <tinymlperf/board/line_diff.hpp>
 #include <tinymlperf/board/ranking.hpp>
@@ -89,10 +90,11 @@ class Queries final : public Source {
                  .level = Level::self_reported,
                  .claims = {},
                  .files = files(id),
-                 .runs = runs(*digest),
+                 .runs = runs(*digest, id),
                  .jobs = collect(db_.query("SELECT * FROM job_list WHERE bundle = ? ORDER BY id", id)),
                  .reasons = {},
-                 .difference = ""};
+                 .difference = "",
+                 .likenesses = read_likeness(db_, id)};
     for (const bundle::Claim& c : m.claims) s.claims.emplace_back(c.metric, fmt::format("{}", c.value));
     s.level = level(m, id);
     const Texts own = texts(id);
@@ -219,15 +221,19 @@ class Queries final : public Source {
   }
 
   // As a contender, not as somebody's baseline; newest first.
-  std::vector<Run> runs(const std::string& digest) {
+  std::vector<Run> runs(const std::string& digest, int64_t submission) {
     std::vector<std::pair<int64_t, int64_t>> found;
     for (Rows r = db_.query(
              "SELECT run, place FROM contenders WHERE bundle = ? AND place > 0 ORDER BY run DESC", digest);
          r.next();)
       found.emplace_back(r.integer(0), r.integer(1));
     std::vector<Run> out;
-    for (const auto& [run, place] : found)
+    for (const auto& [run, place] : found) {
       out.push_back(view(run, read_run(db_, run).value(), static_cast<size_t>(place)));
+      for (const Result& r : results_of(run))
+        out.back().refused = out.back().refused || (r.submission == submission && is_refused(r));
+      out.back().appeal = Appeals(db_).of(run, submission);
+    }
     return out;
   }
 

@@ -40,7 +40,8 @@ inline Reply problem_reply(const Problem& p, bool json) {
 inline constexpr const char* kReading = "GET, HEAD";
 inline const char* methods_of(const Address& a) {
   if (a.parts == std::vector<std::string>{"submit"}) return "GET, HEAD, POST";
-  if (a.parts == std::vector<std::string>{"head-to-head"}) return "POST";
+  for (const char* form : {"head-to-head", "appeal"})
+    if (a.parts == std::vector<std::string>{form}) return "POST";
   return kReading;
 }
 
@@ -68,7 +69,8 @@ class Pages {
       if (p[0] == "style.css") return Reply{200, "text/css; charset=utf-8", style_sheet()};
       if (p[0] == "board.js") return Reply{200, "text/javascript; charset=utf-8", kScript};
       if (p[0] == "icon.svg") return Reply{200, "image/svg+xml", kIcon};
-      if (p[0] == "submit") return html_reply(upload_page(site_, most_bytes_));
+      if (p[0] == "submit")
+        return json ? json_reply({{"most_bytes", most_bytes_}}) : html_reply(upload_page(site_, most_bytes_));
     }
     if (p.size() == 1 && p[0] == "queue") return queue(a, json, problem);
     if (p.size() == 2 && p[0] == "submissions") return submission(p[1], json, problem);

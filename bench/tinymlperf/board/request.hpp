@@ -29,7 +29,8 @@ struct Address {
 };
 
 // Undoes %XX, and `+` where it stands for a blank. Nothing: a broken escape, broken UTF-8 or a control character.
-inline std::optional<std::string> percent_decode(std::string_view s, bool plus_is_blank) {
+// `lines`: it may have several, and a line break of two characters becomes one.
+inline std::optional<std::string> percent_decode(std::string_view s, bool plus_is_blank, bool lines = false) {
   const auto digit = [](char c) {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -46,12 +47,15 @@ inline std::optional<std::string> percent_decode(std::string_view s, bool plus_i
       out += s[i] == '+' && plus_is_blank ? ' ' : s[i];
     }
   }
-  const bool control = std::any_of(out.begin(), out.end(), [](char c) { return c == '\n' || c == '\t'; });
+  if (lines)
+    for (size_t at = 0; (at = out.find("\r\n", at)) != std::string::npos;) out.erase(at, 1);
+  const bool control =
+      !lines && std::any_of(out.begin(), out.end(), [](char c) { return c == '\n' || c == '\t'; });
   return !control && clean(out) == out ? std::optional(out) : std::nullopt;
 }
 
-// name=value&name=value. Nothing: an escape is broken, or a name stands twice.
-inline std::optional<Fields> parse_form(std::string_view s) {
+// name=value&name=value. Nothing: an escape is broken, or a name stands twice. The value of `of_lines` may have several.
+inline std::optional<Fields> parse_form(std::string_view s, std::string_view of_lines = {}) {
   Fields out;
   while (!s.empty()) {
     const size_t end = std::min(s.find('&'), s.size());
@@ -60,7 +64,8 @@ inline std::optional<Fields> parse_form(std::string_view s) {
     if (item.empty()) continue;
     const size_t equals = std::min(item.find('='), item.size());
     const auto key = percent_decode(item.substr(0, equals), true);
-    const auto value = percent_decode(item.substr(std::min(equals + 1, item.size())), true);
+    const auto value = percent_decode(item.substr(std::min(equals + 1, item.size())), true,
+                                      key && !of_lines.empty() && *key == of_lines);
     if (!key || !value || !out.emplace(*key, *value).second) return {};
   }
   return out;

@@ -7,6 +7,8 @@
 //   runs  contenders  turns  trainings             what was measured; turns and trainings hold every sample
 //   audits  machines                               what was found out about it, and where
 //   records  events                                who beat whom in a direct match; what happened
+//   fingerprints  likenesses                       hashes of each bundle's parts; what it shares with earlier ones
+//   appeals  answers                               what the owner of a refused run says, and what is said to it
 #pragma once
 
 #include <string>
@@ -92,9 +94,42 @@ constexpr const char* kAppendOnly[] = {"bundles",  "files",   "subjects", "basel
                                        "machines", "runs",    "turns",    "contenders",
                                        "audits",   "records", "events",   "trainings"};
 
+// What version 2 has on top.
+constexpr const char* kTables2 = R"sql(
+CREATE TABLE fingerprints(
+  bundle INTEGER NOT NULL REFERENCES bundles(id), kind TEXT NOT NULL CHECK(kind IN ('code', 'weights')),
+  hashes BLOB NOT NULL, PRIMARY KEY(bundle, kind)) STRICT;
+CREATE TABLE likenesses(
+  bundle INTEGER NOT NULL REFERENCES bundles(id), kind TEXT NOT NULL CHECK(kind IN ('code', 'weights')),
+  other INTEGER NOT NULL REFERENCES bundles(id), shared INTEGER NOT NULL, total INTEGER NOT NULL,
+  PRIMARY KEY(bundle, kind, other)) STRICT;
+CREATE TABLE appeals(
+  id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs(id), bundle INTEGER NOT NULL REFERENCES bundles(id),
+  user INTEGER NOT NULL REFERENCES users(id), note TEXT NOT NULL, created TEXT NOT NULL, UNIQUE(run, bundle)) STRICT;
+CREATE TABLE answers(
+  appeal INTEGER PRIMARY KEY REFERENCES appeals(id), text TEXT NOT NULL, created TEXT NOT NULL) STRICT;
+CREATE VIEW appeal_list AS
+  SELECT a.id, a.run, a.bundle, b.name, a.note, a.created, coalesce(w.text, '') AS answer,
+         coalesce(w.created, '') AS answered
+  FROM appeals a JOIN bundles b ON b.id = a.bundle LEFT JOIN answers w ON w.appeal = a.id;
+)sql";
+
+constexpr const char* kAppendOnly2[] = {"fingerprints", "likenesses", "appeals", "answers"};
+
+// The tables, and that nobody changes or deletes a row of these.
+template <size_t N>
+void add_tables(Database& db, const char* script, const char* const (&append_only)[N]) {
+  db.script(script);
+  for (const std::string table : append_only)
+    for (const std::string what : {"UPDATE", "DELETE"})
+      db.script("CREATE TRIGGER " + table + "_no_" + what + " BEFORE " + what + " ON " + table +
+                " BEGIN SELECT RAISE(ABORT, '" + table + " are only ever added'); END");
+}
+
 }  // namespace detail
 
-// Makes the tables where there are none. Throws DatabaseError for a file with tables of another version.
+// Makes the tables where there are none, and adds those that a board of an earlier version lacks. Throws DatabaseError for a
+// file with other tables.
 inline void prepare(Database& db) {
   // A commit that returned is on the disk, even when the power goes. REPLACE counts as a deletion (recursive_triggers).
   db.script(
@@ -103,14 +138,12 @@ inline void prepare(Database& db) {
   Transaction t(db);
   const int64_t version = db.integer("PRAGMA user_version").value_or(0);
   if (version == kSchemaVersion) return;
-  if (version != 0 || db.integer("SELECT count(*) FROM sqlite_schema").value_or(0) != 0)
+  const bool empty = db.integer("SELECT count(*) FROM sqlite_schema").value_or(0) == 0;
+  if (version < 0 || version > kSchemaVersion || (version == 0 && !empty))
     throw DatabaseError("expected a leaderboard with tables of version " + std::to_string(kSchemaVersion) +
                         ", found something else (version " + std::to_string(version) + ")");
-  db.script(detail::kTables);
-  for (const std::string table : detail::kAppendOnly)
-    for (const std::string what : {"UPDATE", "DELETE"})
-      db.script("CREATE TRIGGER " + table + "_no_" + what + " BEFORE " + what + " ON " + table +
-                " BEGIN SELECT RAISE(ABORT, '" + table + " are only ever added'); END");
+  if (version < 1) detail::add_tables(db, detail::kTables, detail::kAppendOnly);
+  if (version < 2) detail::add_tables(db, detail::kTables2, detail::kAppendOnly2);
   db.script("PRAGMA user_version = " + std::to_string(kSchemaVersion));
   t.commit();
 }

@@ -25,7 +25,7 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   int port = 8080;                         // 0: one that is free
   int64_t most_bytes = int64_t{32} << 20;  // of a bundle
-  int asks_per_minute = 12;                // uploads and matches from one address
+  int asks_per_minute = 12;                // uploads and forms from one address
   int readers = 256;                       // connections served at once
   int watchers = 32;                       // followers of jobs, on top
   int uploads = 16;                        // bundles held in memory at once
@@ -152,6 +152,7 @@ class Server : private httplib::Server {
       submit(q, r, reader);
     });
     Post("/head-to-head", [this](const Request& q, Response& r) { head_to_head(q, r); });
+    Post("/appeal", [this](const Request& q, Response& r) { appeal(q, r); });
     set_error_handler([](const Request& request, Response& response) {
       if (!response.body.empty() || request.method == "HEAD") return;
       // What the library itself refuses: a request line, a header or a form that is none.
@@ -200,7 +201,7 @@ class Server : private httplib::Server {
     if (const int64_t seconds = asks_.take(request.remote_addr)) {
       response.set_header("Retry-After", std::to_string(seconds));
       return refuse(
-          {429, fmt::format("Too many uploads and matches from your address; ask again in {} s.", seconds)});
+          {429, fmt::format("Too many uploads and forms from your address; ask again in {} s.", seconds)});
     }
     return HandlerResponse::Unhandled;
   }
@@ -326,27 +327,45 @@ class Server : private httplib::Server {
     }
   }
 
-  void head_to_head(const Request& request, Response& response) {
+  // A form with a token and the numbers of two things. `act` does what it asks for, and returns what is said of it as JSON,
+  // and the page to see.
+  template <class Act>
+  void take_form(const Request& request, Response& response, const char* first, const char* second, Act act) {
     const bool json = wants_json(request);
     const auto answer = [&](const Reply& reply) { send(request, response, reply); };
-    auto form = parse_form(request.body);
-    const auto submission = form ? parse_id((*form)["submission"]) : std::nullopt;
-    const auto against = form ? parse_id((*form)["against"]) : std::nullopt;
-    if (!submission || !against)
-      return answer(problem_reply({400,
-                                   "The form must hold the fields token, submission and against; the last "
-                                   "two are numbers of submissions."},
-                                  json));
+    auto form = parse_form(request.body, "note");
+    const auto one = form ? parse_id((*form)[first]) : std::nullopt;
+    const auto other = form ? parse_id((*form)[second]) : std::nullopt;
+    if (!one || !other)
+      return answer(problem_reply(
+          {400, fmt::format("The form must hold the fields token, {0} and {1}; {0} and {1} are numbers.",
+                            first, second)},
+          json));
     const auto user = uploads_.user_of((*form)["token"]);
     if (!user) return refuse_token(request, response);
     try {
-      const int64_t job = uploads_.request_head_to_head(*user, *submission, *against);
-      Reply reply = json ? json_reply({{"job", job}}, 201) : see(Site().job(job));
-      reply.location = Site().job(job);
+      const std::pair<Json, std::string> done = act(*user, *one, *other, (*form)["note"]);
+      Reply reply = json ? json_reply(done.first, 201) : see(done.second);
+      reply.location = done.second;
       answer(reply);
     } catch (const Refusal& refusal) {
       answer(problem_reply({422, refusal.what()}, json));
     }
+  }
+
+  void head_to_head(const Request& request, Response& response) {
+    take_form(request, response, "submission", "against",
+              [this](int64_t user, int64_t submission, int64_t against, const std::string&) {
+                const int64_t job = uploads_.request_head_to_head(user, submission, against);
+                return std::pair(Json{{"job", job}}, Site().job(job));
+              });
+  }
+  void appeal(const Request& request, Response& response) {
+    take_form(request, response, "submission", "run",
+              [this](int64_t user, int64_t submission, int64_t run, const std::string& note) {
+                const int64_t id = uploads_.appeal(user, submission, run, note);
+                return std::pair(Json{{"appeal", id}}, Site().submission(submission));
+              });
   }
 
   static void refuse_token(const Request& request, Response& response) {

@@ -9,7 +9,9 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <tinymlperf/board/appeals.hpp>
 #include <tinymlperf/board/jobs.hpp>
+#include <tinymlperf/board/likeness.hpp>
 #include <tinymlperf/board/schema.hpp>
 #include <tinymlperf/board/source.hpp>
 #include <tinymlperf/bundle/rules.hpp>
@@ -22,6 +24,11 @@ struct StoreOptions {
   int64_t quota = 20;  // submissions and requested matches of a user on one day (UTC)
   QueueRules queue{};
   double (*clock)() = system_seconds;
+};
+
+struct UserRow {
+  std::string name;
+  int64_t quota = 0, used_today = 0, submissions = 0;
 };
 
 class Store final : public Uploads {
@@ -51,6 +58,17 @@ class Store final : public Uploads {
     note("user", user, {}, name);
     t.commit();
     return token;
+  }
+
+  // In the order in which they came.
+  std::vector<UserRow> users() {
+    std::vector<UserRow> out;
+    for (Rows r = db_.query(
+             "SELECT u.id, u.name, u.quota, count(b.id) FROM users u LEFT JOIN bundles b ON b.user = "
+             "u.id GROUP BY u.id ORDER BY u.id");
+         r.next();)
+      out.push_back({r.text(1), r.integer(2), used_today(r.integer(0)), r.integer(3)});
+    return out;
   }
 
   std::optional<int64_t> user_of(const std::string& token) override {
@@ -154,6 +172,20 @@ class Store final : public Uploads {
     return job;
   }
 
+  int64_t appeal(int64_t user, int64_t submission, int64_t run, const std::string& text) override {
+    Transaction t(db_);
+    const int64_t id = Appeals(db_).add(user, submission, run, text, queue_.now());
+    note("appeal", user, submission, "against run " + std::to_string(run));
+    t.commit();
+    return id;
+  }
+  void answer_appeal(int64_t appeal, const std::string& text) {
+    Transaction t(db_);
+    note("answer", {}, Appeals(db_).answer(appeal, text, queue_.now()),
+         "to appeal " + std::to_string(appeal));
+    t.commit();
+  }
+
   // A run that was measured elsewhere. The same run a second time is the one that is there. Throws Refusal when it is of a
   // bundle that is not.
   int64_t ingest(const RunDocument& d) {
@@ -215,15 +247,19 @@ class Store final : public Uploads {
     return *std::move(m);
   }
 
-  void require_quota(int64_t user) {
+  int64_t used_today(int64_t user) {
     const std::string today = queue_.now().substr(0, 10);  // dates sort as texts
+    return db_.integer("SELECT count(*) FROM bundles WHERE user = ? AND created >= ?", user, today)
+               .value_or(0) +
+           db_.integer("SELECT count(*) FROM jobs WHERE user = ? AND kind = 'head-to-head' AND created >= ?",
+                       user, today)
+               .value_or(0);
+  }
+
+  void require_quota(int64_t user) {
     const auto quota = db_.integer("SELECT quota FROM users WHERE id = ?", user);
     if (!quota) throw Refusal("user", "", "a user of this board", "no number " + std::to_string(user));
-    const int64_t used =
-        db_.integer("SELECT count(*) FROM bundles WHERE user = ? AND created >= ?", user, today).value_or(0) +
-        db_.integer("SELECT count(*) FROM jobs WHERE user = ? AND kind = 'head-to-head' AND created >= ?",
-                    user, today)
-            .value_or(0);
+    const int64_t used = used_today(user);
     if (used >= *quota)
       throw Refusal("quota", "", "at most " + std::to_string(*quota) + " submissions and matches a day (UTC)",
                     "one more; try again tomorrow");
@@ -281,6 +317,7 @@ class Store final : public Uploads {
     }
     for (const std::string& benchmark : b.manifest.benchmarks)
       db_.run("INSERT INTO subjects VALUES(?, ?)", id, benchmark);
+    insert_likeness(db_, id, user, b);
     return id;
   }
 

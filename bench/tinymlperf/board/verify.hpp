@@ -54,6 +54,11 @@ inline void verify_bundle(Store& store, int64_t id, Complaints& out) {
               id, file.path, bundle::sha256(file.content), static_cast<int64_t>(file.content.size()),
               bundle::is_shown(file) ? file.content : ""))
         out.push_back(where + file.path + " is not what its bundle has");
+    for (const Fingerprint& f : fingerprints_of(b)) {
+      const auto kept = db.text("SELECT hashes FROM fingerprints WHERE bundle = ? AND kind = ?", id, f.kind);
+      if (kept && *kept != bytes_of(f.hashes))  // an earlier board has none
+        out.push_back(where + "its fingerprint of " + f.kind + " does not follow from its files");
+    }
   } catch (const Refusal& r) {
     out.push_back(where + r.what());
   }

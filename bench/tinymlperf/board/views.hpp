@@ -90,6 +90,13 @@ struct Audit {
   std::string detail;
 };
 
+// What the owner of a refused run says of it.
+struct Appeal {
+  int64_t id = 0;
+  std::string note, date;
+  std::string answer, answered;  // empty: there is none yet
+};
+
 // One match as its submission saw it.
 struct Run {
   int64_t id = 0;
@@ -102,12 +109,22 @@ struct Run {
   std::vector<Audit> audits;
   std::vector<std::pair<std::string, std::string>> system;  // machine and sandbox
   uint64_t seed = 0;
+  bool refused = false;  // it keeps the submission from a rank: an appeal may say that this is wrong
+  std::optional<Appeal> appeal = {};
 };
 
 struct File {
   std::string path, sha256;
   int64_t bytes = 0;
   std::string text;  // what can be shown; empty for weights
+};
+
+// What it has in common with an earlier submission of somebody else. A count, never a verdict.
+struct Likeness {
+  std::string kind;        // "code" or "weights"
+  int64_t submission = 0;  // the earlier one
+  std::string name, author;
+  int64_t shared = 0, total = 0;  // shingles or tensors that both have, of those of this submission
 };
 
 struct Submission {
@@ -122,6 +139,7 @@ struct Submission {
   std::vector<Job> jobs;
   std::vector<std::string> reasons;  // to look at its source
   std::string difference;            // of its graph or code to the baseline's, as unified diff
+  std::vector<Likeness> likenesses = {};
 };
 
 // A point of the history of a table: who led from then on.

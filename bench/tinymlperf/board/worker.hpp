@@ -18,33 +18,46 @@ using Player = std::function<RunDocument(const RunOptions&)>;
 
 namespace detail {
 
-// Renews a claim's lease as long as it lives.
+// Says how far a claim's job is, and renews its lease as long as this lives: what was last said is said again.
 class Heartbeat {
  public:
   Heartbeat(Queue& queue, const Claim& claim, std::string message, double lease)
-      : thread_([&queue, claim, message = std::move(message), lease](const std::stop_token& stop) {
-          std::mutex mutex;
-          std::condition_variable_any wake;
-          std::unique_lock lock(mutex);
-          while (!wake.wait_for(lock, stop, std::chrono::duration<double>(lease / 4), [] { return false; }) &&
-                 !stop.stop_requested()) {
+      : queue_(queue), claim_(claim), message_(std::move(message)), thread_([this, lease](const auto& stop) {
+          std::unique_lock lock(mutex_);
+          while (!wake_.wait_for(lock, stop, std::chrono::duration<double>(lease / 4), [] {
+            return false;
+          }) && !stop.stop_requested()) {
             try {
-              queue.report(claim, 0, message);
+              queue_.report(claim_, progress_, message_);
             } catch (const std::exception&) {
               return;  // finish() will say so
             }
           }
         }) {}
 
+  // Throws LeaseLost.
+  void report(double progress, std::string message) {
+    const std::lock_guard lock(mutex_);
+    progress_ = progress, message_ = std::move(message);
+    queue_.report(claim_, progress_, message_);
+  }
+
  private:
-  std::jthread thread_;
+  Queue& queue_;
+  const Claim& claim_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  double progress_ = 0;
+  std::string message_;
+  std::jthread thread_;  // the last member: it ends before what it uses
 };
 
-inline RunDocument measure(Store& store, const Claim& claim, const std::string& run_class,
-                           const Player& play) {
+inline RunDocument measure(Store& store, const Claim& claim, const std::string& run_class, const Player& play,
+                           judge::Watcher watcher) {
   const TemporaryFolder folder;
   RunOptions o;
   o.benchmark = claim.benchmark, o.scenario = claim.scenario, o.run_class = run_class;
+  o.watcher = std::move(watcher);
   std::vector<bundle::Bundle> bundles;
   for (const int64_t submission : {claim.against, claim.submission}) {
     bundles.push_back(bundle::read_bundle(store.bundle_bytes(submission).value()));
@@ -92,8 +105,11 @@ inline std::optional<Worked> work_once(Store& store, const WorkOptions& o) {
     try {
       const std::string against = "against " + store.manifest(claim->against).value().name;
       store.queue().report(*claim, 0, against);
-      const detail::Heartbeat heartbeat(store.queue(), *claim, against, o.lease);
-      const RunDocument d = detail::measure(store, *claim, o.run_class, o.play);
+      detail::Heartbeat heartbeat(store.queue(), *claim, against, o.lease);
+      const auto watcher = [&](const judge::Progress& now) {
+        heartbeat.report(now.share(), now.text() + ", " + against);
+      };
+      const RunDocument d = detail::measure(store, *claim, o.run_class, o.play, watcher);
       done.run = store.queue().finish(*claim, d);
     } catch (const LeaseLost&) {
       throw;

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
+#include <tinymlperf/commands/appeal.hpp>
 #include <tinymlperf/commands/board.hpp>
 #include <tinymlperf/commands/pack.hpp>
 #include <tinymlperf/commands/serve.hpp>
@@ -19,6 +20,7 @@ class BoardCommands {
   explicit BoardCommands(CLI::App& app) {
     bundles(app);
     uploads(app);
+    appeals(app);
     boards(app);
   }
   // The exit status of the command that was called; nothing: it was none of these.
@@ -41,9 +43,14 @@ class BoardCommands {
   static void board_option(CLI::App* command, std::filesystem::path& board) {
     command->add_option("--board", board, "the board's database file")->required();
   }
-  static void token_option(CLI::App* command, std::string& token) {
-    command->add_option("--token", token, "as `user add` gave it out")
-        ->envname("TINYMLPERF_TOKEN")
+  // A command line can be read by everybody on a machine while it runs, so there are two other ways.
+  static void token_options(CLI::App* command, detail::Token& token) {
+    command->add_option("--token", token.text, "as `user add` gave it out")->envname("TINYMLPERF_TOKEN");
+    command->add_option("--token-file", token.file,
+                        "a file whose first line is the token, instead of --token");
+  }
+  static void address_option(CLI::App* command, std::filesystem::path& board) {
+    command->add_option("--board", board, "the board's database file, or its address: http://HOST:PORT")
         ->required();
   }
 
@@ -81,24 +88,53 @@ class BoardCommands {
     auto [add_user, u] = add<UserOptions>(*user, "add", "let somebody submit; prints the token",
                                           [](const UserOptions& o) { return run_user_add(o); });
     add_user->add_option("name", u->name, "")->required();
-    add_user->add_option("--quota", u->quota, "submissions a day")->check(CLI::NonNegativeNumber);
+    add_user->add_option("--quota", u->quota, "submissions and asked matches a day (default: 20)")
+        ->check(CLI::NonNegativeNumber);
     board_option(add_user, u->board);
+    auto [list, l] =
+        add<UserListOptions>(*user, "list", "everybody, their quotas, and what they used of them today",
+                             [](const UserListOptions& o) { return run_user_list(o); });
+    board_option(list, l->board);
     auto [submit, s] = add<SubmitOptions>(app, "submit", "give a bundle to a board",
                                           [](const SubmitOptions& o) { return run_submit(o); });
     submit->add_option("bundle", s->bundle, "as `pack` made it")->required();
     submit->add_flag("--baseline", s->baseline, "it becomes the baseline of its tables, for ever");
-    board_option(submit, s->board);
-    token_option(submit, s->token);
+    submit->add_flag("--wait", s->wait, "follow its jobs until they have ended, and print the result");
+    address_option(submit, s->board);
+    token_options(submit, s->token);
+    auto [watch, f] = add<WatchOptions>(app, "watch", "follow a submission's jobs until they have ended",
+                                        [](const WatchOptions& o) { return run_watch(o); });
+    watch->add_option("id", f->submission, "a submission's number")->required()->check(CLI::PositiveNumber);
+    address_option(watch, f->board);
     auto [match, m] = add<HeadToHeadOptions>(app, "head-to-head", "ask for a match of two submissions",
                                              [](const HeadToHeadOptions& o) { return run_head_to_head(o); });
     match->add_option("submission", m->submission, "the challenger")->required();
     match->add_option("against", m->against, "the holder")->required();
-    board_option(match, m->board);
-    token_option(match, m->token);
+    address_option(match, m->board);
+    token_options(match, m->token);
     auto [work, w] = add<WorkCommandOptions>(app, "work", "play the matches that a board waits for",
                                              [](const WorkCommandOptions& o) { return run_work(o); });
     work->add_option("--class", w->run_class, "smoke, ranked or official")->capture_default_str();
     board_option(work, w->board);
+  }
+
+  void appeals(CLI::App& app) {
+    CLI::App* appeal = app.add_subcommand("appeal", "what is said of a refused run")->require_subcommand(1);
+    auto [add_one, a] = add<AppealOptions>(*appeal, "add", "say once why a run of yours was refused wrongly",
+                                           [](const AppealOptions& o) { return run_appeal_add(o); });
+    add_one->add_option("submission", a->submission, "its number")->required()->check(CLI::PositiveNumber);
+    add_one->add_option("run", a->run, "the run's number")->required()->check(CLI::PositiveNumber);
+    add_one->add_option("note", a->note, "at most 2000 bytes; it is published")->required();
+    address_option(add_one, a->board);
+    token_options(add_one, a->token);
+    auto [answer, w] = add<AnswerOptions>(*appeal, "answer", "answer an appeal, once",
+                                          [](const AnswerOptions& o) { return run_appeal_answer(o); });
+    answer->add_option("appeal", w->appeal, "its number")->required()->check(CLI::PositiveNumber);
+    answer->add_option("text", w->text, "at most 2000 bytes; it is published")->required();
+    board_option(answer, w->board);
+    auto [list, l] = add<AppealListOptions>(*appeal, "list", "all appeals, those without an answer first",
+                                            [](const AppealListOptions& o) { return run_appeal_list(o); });
+    board_option(list, l->board);
   }
 
   void boards(CLI::App& app) {

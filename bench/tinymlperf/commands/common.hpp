@@ -5,11 +5,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <tinymlperf/board/remote.hpp>
 #include <tinymlperf/board/store.hpp>
 #include <tinymlperf/bundle/rules.hpp>
 #include <tinymlperf/commands/exit_status.hpp>
@@ -27,6 +29,9 @@ int guarded(std::FILE* out, F&& f) {
   } catch (const Refusal& r) {
     fmt::print(out, "refused: {}\n", r.what());
     return kFailed;
+  } catch (const board::RefusedByBoard& r) {
+    fmt::print(out, "refused: {}\n", r.what());
+    return kFailed;
   } catch (const std::exception& e) {
     return complain(e.what());
   }
@@ -34,13 +39,32 @@ int guarded(std::FILE* out, F&& f) {
 
 // A board that is there already: a wrong path must not make an empty one.
 inline void require_board(const std::filesystem::path& board) {
-  if (board.string().find("://") != std::string::npos)
-    throw std::invalid_argument("--board " + board.string() +
-                                ": expected a file; upload to an address with a browser");
+  if (board::is_address(board.string()))
+    throw std::invalid_argument(
+        "--board " + board.string() +
+        ": expected a file; submit, watch, head-to-head and appeal add take an address too");
   if (!std::filesystem::exists(board))
     throw std::invalid_argument("--board " + board.string() +
                                 ": there is no such file; `tinymlperf user add NAME --board FILE` makes one");
 }
+
+// Who asks: what was said on the command line or in the environment, unless a file is named, whose first line counts.
+struct Token {
+  std::string text;
+  std::filesystem::path file;
+
+  std::string read() const {
+    std::string token = text;
+    if (!file.empty()) {
+      token = read_limited(file, 4096);
+      token.resize(std::min(token.find_first_of("\r\n"), token.size()));
+    }
+    if (token.empty())
+      throw std::invalid_argument(
+          "who asks needs a token: give --token-file FILE, --token TOKEN or the variable TINYMLPERF_TOKEN");
+    return token;
+  }
+};
 
 inline std::string read_bundle_file(const std::filesystem::path& path) {
   return read_limited(path, bundle::ArchiveLimits{}.bytes);

@@ -66,7 +66,7 @@ inline judge::RunDocument play_questions(const RunOptions& o) {
     stages.push_back(admit(c.record, entry, o.benchmark, offers));
     if (stages.back()) c.session = stages.back()->start();
   }
-  judge::Match({*benchmark, *fresh}, scenario, run_class, seed, ceilings_of_machine())(contenders);
+  judge::Match({*benchmark, *fresh}, scenario, run_class, seed, ceilings_of_machine(), o.watcher)(contenders);
   for (size_t i = 0; i < contenders.size(); ++i)
     measure_memory(contenders[i].record, stages[i].get(), *benchmark);
   judge::RunDocument d = document_of(o, *benchmark, offers, seed);

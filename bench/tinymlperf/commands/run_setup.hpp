@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 #include <tinymlperf/judge/benchmarks.hpp>
+#include <tinymlperf/judge/progress.hpp>
 #include <tinymlperf/judge/run_document.hpp>
 #include <tinymlperf/judge/stage.hpp>
 #include <tinymlperf/machine.hpp>
@@ -22,6 +23,7 @@ struct RunOptions {
   std::filesystem::path out = "build/run";
   std::optional<uint64_t> seed;   // of the hidden set and the order; else drawn from the operating system
   std::optional<int64_t> hidden;  // samples; else as many as the class has
+  judge::Watcher watcher = {};    // is told between blocks where the match stands
 };
 
 namespace detail {

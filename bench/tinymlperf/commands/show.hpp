@@ -49,6 +49,14 @@ inline std::string text_of(const board::Table& t) {
                      t.key.tier, t.task, tinytorch::document::text_table(rows));
 }
 
+inline std::string runs_table(const std::vector<board::Run>& runs) {
+  tinytorch::document::Rows rows{{"run", "scenario", "class", "times the baseline", ""}};
+  for (const board::Run& r : runs)
+    rows.push_back({std::to_string(r.id), r.benchmark + " " + r.scenario, r.run_class, text_of(r.ratio),
+                    r.out.empty() ? "against " + r.baseline : "out: " + r.out});
+  return tinytorch::document::text_table(rows, 1);
+}
+
 inline std::string text_of(const board::Submission& s) {
   std::string out = fmt::format("{} {} by {}{}\nid {}\n{}, tier {}, {}, licence {}\n", s.id, s.name, s.author,
                                 s.team.empty() ? "" : " (" + s.team + ")", s.bundle, s.division, s.tier,
@@ -56,14 +64,10 @@ inline std::string text_of(const board::Submission& s) {
   if (!s.note.empty()) out += "\n" + s.note + "\n";
   for (const auto& [metric, value] : s.claims) out += fmt::format("claims {} {}\n", metric, value);
   for (const std::string& reason : s.reasons) out += "look at " + reason + "\n";
-  tinytorch::document::Rows files{{"file", "bytes", "sha256"}},
-      runs{{"run", "scenario", "class", "times the baseline", ""}};
+  tinytorch::document::Rows files{{"file", "bytes", "sha256"}};
   for (const board::File& f : s.files) files.push_back({f.path, std::to_string(f.bytes), f.sha256});
-  for (const board::Run& r : s.runs)
-    runs.push_back({std::to_string(r.id), r.benchmark + " " + r.scenario, r.run_class, text_of(r.ratio),
-                    r.out.empty() ? "against " + r.baseline : "out: " + r.out});
   out += "\n" + tinytorch::document::text_table(files);
-  if (!s.runs.empty()) out += "\n" + tinytorch::document::text_table(runs, 1);
+  if (!s.runs.empty()) out += "\n" + runs_table(s.runs);
   return out;
 }
 

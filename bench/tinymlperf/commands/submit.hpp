@@ -1,7 +1,8 @@
-// `tinymlperf user add`, `baseline`, `submit` and `head-to-head`: what goes into a board.
+// `tinymlperf user add` and `list`, `submit` and `head-to-head`: what goes into a board, which is a file of this machine or, for the
+// last two, an address.
 #pragma once
 
-#include <tinymlperf/commands/common.hpp>
+#include <tinymlperf/commands/watch.hpp>
 
 namespace tinymlperf {
 
@@ -13,13 +14,15 @@ struct UserOptions {
 
 struct SubmitOptions {
   std::filesystem::path board, bundle;
-  std::string token;
-  bool baseline = false;  // it becomes what 100 means in its tables
+  detail::Token token;
+  bool baseline = false;                 // it becomes what 100 means in its tables
+  bool wait = false;                     // until its jobs have ended
+  std::chrono::milliseconds step{1000};  // between two looks while waiting
 };
 
 struct HeadToHeadOptions {
   std::filesystem::path board;
-  std::string token;
+  detail::Token token;
   int64_t submission = 0, against = 0;
 };
 
@@ -43,29 +46,62 @@ inline int run_user_add(const UserOptions& o, std::FILE* out = stdout) {
   });
 }
 
-inline int run_submit(const SubmitOptions& o, std::FILE* out = stdout) {
+struct UserListOptions {
+  std::filesystem::path board;
+};
+
+inline int run_user_list(const UserListOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     detail::require_board(o.board);
     board::Store store(o.board);
-    const int64_t user = detail::require_user(store, o.token);
+    tinytorch::document::Rows rows{{"user", "a day (UTC)", "used today", "submissions"}};
+    for (const board::UserRow& u : store.users())
+      rows.push_back(
+          {u.name, std::to_string(u.quota), std::to_string(u.used_today), std::to_string(u.submissions)});
+    fmt::print(out, "{}", tinytorch::document::text_table(rows));
+    return kPass;
+  });
+}
+
+inline int run_submit(const SubmitOptions& o, std::FILE* out = stdout) {
+  return detail::guarded(out, [&] {
+    const bool far = board::is_address(o.board.string());
+    if (far && o.baseline)
+      throw std::invalid_argument("--baseline: only whoever has the board's file sets what 100 means");
+    if (!far) detail::require_board(o.board);
     std::string bytes = detail::read_bundle_file(o.bundle);
-    if (o.baseline) {
-      fmt::print(out, "submission {} is the baseline of its tables\n", store.submit_baseline(user, bytes));
-      return kPass;
+    const std::string token = o.token.read();
+    board::Accepted accepted;
+    if (far) {
+      accepted = board::RemoteBoard(o.board.string()).submit(token, bytes);
+    } else {
+      board::Store store(o.board);
+      const int64_t user = detail::require_user(store, token);
+      if (o.baseline) {
+        fmt::print(out, "submission {} is the baseline of its tables\n", store.submit_baseline(user, bytes));
+        return kPass;
+      }
+      accepted = store.submit(user, std::move(bytes));
     }
-    const board::Accepted accepted = store.submit(user, std::move(bytes));
     fmt::print(out, "submission {}{}, job {}\n", accepted.submission,
                accepted.known_before ? ", which was there already" : "", accepted.job);
-    return kPass;
+    std::fflush(out);
+    return o.wait ? detail::follow_at(o.board, accepted.submission, o.step, out) : kPass;
   });
 }
 
 inline int run_head_to_head(const HeadToHeadOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
-    detail::require_board(o.board);
-    board::Store store(o.board);
-    const int64_t user = detail::require_user(store, o.token);
-    fmt::print(out, "job {}\n", store.request_head_to_head(user, o.submission, o.against));
+    const std::string token = o.token.read();
+    int64_t job = 0;
+    if (board::is_address(o.board.string())) {
+      job = board::RemoteBoard(o.board.string()).request_head_to_head(token, o.submission, o.against);
+    } else {
+      detail::require_board(o.board);
+      board::Store store(o.board);
+      job = store.request_head_to_head(detail::require_user(store, token), o.submission, o.against);
+    }
+    fmt::print(out, "job {}\n", job);
     return kPass;
   });
 }

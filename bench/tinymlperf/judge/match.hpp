@@ -7,17 +7,21 @@
 //   grading   the first answer to each sample counts; every further one must say the same
 //   audits    further turns on samples asked before, on one sample again and again, and on a set that nobody saw
 // A contender that breaks, says nothing for too long, answers differently, or fails an audit is out, with the reason.
+// Who watches is told between blocks alone, when everybody is held.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tinymlperf/judge/audits.hpp>
 #include <tinymlperf/judge/benchmark.hpp>
 #include <tinymlperf/judge/plugin_system.hpp>
+#include <tinymlperf/judge/progress.hpp>
 #include <tinymlperf/judge/sample_stream.hpp>
 #include <tinytorch/benchmarking/clock.hpp>
 #include <tinytorch/benchmarking/schedule.hpp>
@@ -76,22 +80,34 @@ inline std::vector<Answer> rows_of(const Benchmark& benchmark, const channel::Te
 
 class Match {
  public:
+  // What `watcher` throws ends the match.
   Match(const HiddenSets& sets, Scenario scenario, const RunClass& run_class, uint64_t seed,
-        const Floor& machine = {})
-      : sets_(sets), scenario_(scenario), class_(run_class), seed_(seed), machine_(machine) {}
+        const Floor& machine = {}, Watcher watcher = {})
+      : sets_(sets),
+        scenario_(scenario),
+        class_(run_class),
+        seed_(seed),
+        machine_(machine),
+        watcher_(std::move(watcher)) {}
 
   void operator()(std::vector<Contender>& contenders) {
     for (Contender& c : contenders) attempt(c, [&] { prepare(c); });
-    size_t turn = 0;
+    size_t turn = 0, step = 0;
+    const size_t steps = class_.blocks + contenders.size();
     for (const auto& block :
          tinytorch::benchmarking::mirrored_blocks(contenders.size(), class_.blocks, seed_)) {
+      tell({scenario_, step, steps, step + 1, class_.blocks, {}});
+      ++step;
       for (const size_t i : block) {
         reference_.push_back(reference_seconds());
         attempt(contenders[i], [&] { take_turn(contenders[i], turn / (2 * contenders.size())); });
       }
       turn += block.size();
     }
-    for (Contender& c : contenders) attempt(c, [&] { conclude(c); });
+    for (Contender& c : contenders) {
+      tell({scenario_, step++, steps, 0, class_.blocks, c.record.name});
+      attempt(c, [&] { conclude(c); });
+    }
     for (Contender& c : contenders) {
       if (!c.session) continue;
       const sandbox::Outcome& outcome = c.session->finish(5);
@@ -108,6 +124,10 @@ class Match {
     std::function<std::vector<int64_t>(int64_t)> next;
     std::function<void(int64_t sample, const Answer& answer)> answered;
   };
+
+  void tell(const Progress& now) const {
+    if (watcher_) watcher_(now);
+  }
 
   template <class F>
   void attempt(Contender& c, F&& f) {
@@ -336,6 +356,7 @@ class Match {
   RunClass class_;
   uint64_t seed_;
   Floor machine_;
+  Watcher watcher_;
   std::vector<double> reference_;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <sstream>
 #include <support/board.hpp>
 #include <tinymlperf/commands/command_line.hpp>
 #include <tinymlperf/commands/verify.hpp>
@@ -55,7 +56,7 @@ struct Scene {
     return p.text.substr(p.text.size() - 65, 64);
   }
   Printed submit(const std::string& token, const fs::path& bundle, bool baseline = false) {
-    return print([&](auto* out) { return run_submit({board, bundle, token, baseline}, out); });
+    return print([&](auto* out) { return run_submit({board, bundle, {token, {}}, baseline}, out); });
   }
   Printed show(int64_t id = 0) {
     return print([&](auto* out) { return run_show({board, id}, out); });
@@ -153,8 +154,12 @@ TEST_CASE("from a folder to a rank: user, baseline, submission, match, table") {
   CHECK(mine.holds("weights.safetensors"));
   CHECK(mine.holds("against base"));
   CHECK(s.show(9).status == kSetUpProblem);
-  CHECK(print([&](auto* out) { return run_head_to_head({s.board, token, 2, 1}, out); }).text == "job 3\n");
-  CHECK(print([&](auto* out) { return run_head_to_head({s.board, token, 2, 2}, out); }).status == kFailed);
+  CHECK(print([&](auto* out) {
+          return run_head_to_head({s.board, {token, {}}, 2, 1}, out);
+        }).text == "job 3\n");
+  CHECK(print([&](auto* out) {
+          return run_head_to_head({s.board, {token, {}}, 2, 2}, out);
+        }).status == kFailed);
 
   const Printed verified = print([&](auto* out) { return run_verify_board(s.board, out); });
   CHECK(verified.status == kPass);
@@ -166,6 +171,60 @@ TEST_CASE("from a folder to a rank: user, baseline, submission, match, table") {
         }).holds("2 bundles and 2 runs are new"));
   CHECK(print([&](auto* out) { return run_import({other, file}, out); }).holds("2 and 2 were there already"));
   CHECK(print([&](auto* out) { return run_verify_board(other, out); }).status == kPass);
+}
+
+TEST_CASE("a refused run is appealed against, listed and answered") {
+  Scene s;
+  const std::string token = s.token("Ada");
+  s.submit(token, s.packed("base"), true), s.submit(token, s.packed("mlp", 2));
+  {
+    board::Store store(s.board);
+    const auto c = store.queue().claim("cpu-mt").value();
+    auto d =
+        test::run_document({"base", bundle::sha256(store.bundle_bytes(1).value())},
+                           {"mlp", bundle::sha256(store.bundle_bytes(2).value())}, {.scenario = c.scenario});
+    d.contenders[1].out = "it said nothing";
+    store.queue().finish(c, d);
+  }
+  const auto list = [&] { return print([&](auto* out) { return run_appeal_list({s.board}, out); }); };
+  const auto appeal = [&](const char* note) {
+    return print([&](auto* out) { return run_appeal_add({s.board, {token, {}}, 2, 1, note}, out); });
+  };
+  const auto answer = [&](int64_t id, const char* text) {
+    return print([&](auto* out) { return run_appeal_answer({s.board, id, text}, out); });
+  };
+  CHECK(list().text == "there is no appeal\n");
+  CHECK(appeal("").status == kFailed);
+  CHECK(appeal("It was asked too late.").text == "appeal 1\n");
+  CHECK(appeal("And again.").holds("refused: appeal: run: expected at most one appeal"));
+  CHECK(list().holds("against run 1 of submission 2 (mlp): It was asked too late."));
+  CHECK(list().holds("no answer yet"));
+  CHECK(answer(9, "no").status == kFailed);
+  CHECK(answer(1, "It was not.").text == "appeal 1 is answered\n");
+  CHECK(list().holds(": It was not."));
+}
+
+TEST_CASE("user list says what everybody may submit and has submitted today") {
+  Scene s;
+  const std::string token = s.token("Ada");
+  CHECK(print([&](auto* out) { return run_user_add({s.board, "Eve", 3}, out); }).status == kPass);
+  s.submit(token, s.packed("base"), true), s.submit(token, s.packed("mlp", 2));
+  const auto users = [&] { return print([&](auto* out) { return run_user_list({s.board}, out); }); };
+  const auto line_of = [&](const std::string& name) {
+    const std::string text = users().text;
+    const size_t at = text.find("\n" + name);
+    REQUIRE(at != std::string::npos);
+    std::istringstream words(text.substr(at + 1, text.find('\n', at + 1) - at - 1));
+    std::vector<std::string> out;
+    for (std::string w; words >> w;) out.push_back(w);
+    return out;
+  };
+  CHECK(line_of("Ada") == std::vector<std::string>{"Ada", "20", "2", "2"});
+  CHECK(line_of("Eve") == std::vector<std::string>{"Eve", "3", "0", "0"});
+  CHECK(print([&](auto* out) {
+          return run_head_to_head({s.board, {token, {}}, 2, 1}, out);
+        }).status == kPass);
+  CHECK(line_of("Ada") == std::vector<std::string>{"Ada", "20", "3", "2"});
 }
 
 TEST_CASE("diff of folders, bundles and submissions") {
@@ -192,9 +251,7 @@ TEST_CASE("what there is not is said") {
   CHECK(s.show().status == kSetUpProblem);
   CHECK_FALSE(fs::exists(s.board));
   CHECK(s.submit("t", "none.tmlp").status == kSetUpProblem);
-  CHECK(print([&](auto* out) {
-          return run_submit({"http://host/", "x", "t", false}, out);
-        }).status == kSetUpProblem);
+  CHECK(print([&](auto* out) { return run_show({"http://host/", 0}, out); }).status == kSetUpProblem);
   CHECK(print([&](auto* out) { return run_work({s.board, "ranked"}, out); }).status == kSetUpProblem);
   s.token("Ada");
   CHECK(print([&](auto* out) { return run_work({s.board, "huge"}, out); }).status == kSetUpProblem);
@@ -243,8 +300,27 @@ TEST_CASE("the command line: every command's words reach its options") {
                     out = (s.folder.path() / "x.tmlp").string();
   CHECK(call({"user", "add", "Ada", "--board", board, "--quota", "5"}) == kPass);
   CHECK(call({"user", "add", "Ada", "--board", board}) == kFailed);
-  CHECK(call({"submit", a, "--board", board}) == -1);
+  unsetenv("TINYMLPERF_TOKEN");
+  CHECK(call({"submit", a, "--board", board}) == kSetUpProblem);
   CHECK(call({"submit", a, "--board", board, "--token", "x"}) == kFailed);
+  const fs::path file = s.folder.path() / "token";
+  std::ofstream(file) << s.token("Grace") << "\nand a line that is none\n";
+  CHECK(call({"submit", a, "--board", board, "--token-file", file.string(), "--baseline"}) == kPass);
+  CHECK(call({"submit", s.packed("b").string(), "--board", board, "--token", "x", "--token-file",
+              file.string()}) == kPass);
+  CHECK(call({"submit", a, "--board", board, "--token-file", (s.folder.path() / "none").string()}) ==
+        kFailed);
+  setenv("TINYMLPERF_TOKEN", "of nobody", 1);
+  CHECK(call({"submit", a, "--board", board}) == kFailed);
+  unsetenv("TINYMLPERF_TOKEN");
+  CHECK(call({"user", "list", "--board", board}) == kPass);
+  CHECK(call({"user"}) == -1);
+  CHECK(call({"appeal", "list", "--board", board}) == kPass);
+  CHECK(call({"appeal", "add", "1", "1", "why", "--board", board, "--token-file", file.string()}) == kFailed);
+  CHECK(call({"appeal", "answer", "1", "so", "--board", board}) == kFailed);
+  CHECK(call({"appeal", "add", "1", "1", "--board", board}) == -1);
+  CHECK(call({"watch", "0", "--board", board}) == -1);
+  CHECK(call({"watch", "9", "--board", board}) == kSetUpProblem);
   CHECK(call({"check", a}) == kPass);
   CHECK(call({"pack", (s.folder.path() / "entries" / "a").string(), "--out", out, "--author", "Eve",
               "--division", "closed", "--scenario", "offline,multi_stream", "--hardware", "cpu-1t"}) ==

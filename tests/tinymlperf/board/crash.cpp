@@ -1,4 +1,4 @@
-// A process that submits and measures is killed at random moments: what it said was done is there, once; what it was at
+// A process that submits, measures and appeals is killed at random moments: what it said was done is there, once; what it was at
 // is taken up again.
 #include <doctest/doctest.h>
 
@@ -32,11 +32,22 @@ void measure_one(Store& store, FILE* out) {
   const auto who = [&](int64_t id) {
     return std::pair(store.manifest(id).value().name, bundle::sha256(store.bundle_bytes(id).value()));
   };
-  const int64_t run = store.queue().finish(
-      *claim, test::run_document(who(claim->against), who(claim->submission),
-                                 {.scenario = claim->scenario, .seed = static_cast<uint64_t>(claim->job)}));
-  std::fprintf(out, "run %lld %lld\n", static_cast<long long>(claim->job), static_cast<long long>(run));
-  std::fflush(out);
+  RunDocument d =
+      test::run_document(who(claim->against), who(claim->submission),
+                         {.scenario = claim->scenario, .seed = static_cast<uint64_t>(claim->job)});
+  const bool refused = claim->job % 3 == 0;
+  if (refused) d.contenders[1].out = "it said nothing";
+  const int64_t run = store.queue().finish(*claim, d);
+  const auto say = [&](const char* what, int64_t key, int64_t id) {
+    std::fprintf(out, "%s %lld %lld\n", what, static_cast<long long>(key), static_cast<long long>(id));
+    std::fflush(out);
+  };
+  say("run", claim->job, run);
+  if (!refused) return;
+  const int64_t appeal = store.appeal(1, claim->submission, run, "of run " + std::to_string(run));
+  say("appeal", appeal, run);
+  store.answer_appeal(appeal, "of appeal " + std::to_string(appeal));
+  say("answer", appeal, run);
 }
 
 // Submits from a number on, measures in between, and says what is done.
@@ -59,14 +70,15 @@ int submit_and_measure(const hostile::Arguments& args) {
 }
 
 struct Said {
-  std::map<int64_t, int64_t> submissions, runs;  // number -> id, job -> id
+  std::map<std::string, std::map<int64_t, int64_t>> lists;  // number -> id, job -> id, appeal -> run
+  std::map<int64_t, int64_t>& operator[](const char* what) { return lists[what]; }
 };
 
 // Starts a child, lets it live that long, kills it, and reads what it had said. True when it came to its end.
 bool live_and_die(const std::string& board, Said& said, useconds_t lifetime) {
   int ends[2];
   REQUIRE(pipe(ends) == 0);
-  const std::string from = std::to_string(said.submissions.size());
+  const std::string from = std::to_string(said["submission"].size());
   const pid_t child = fork();
   if (child == 0) {
     dup2(ends[1], 1);
@@ -84,7 +96,7 @@ bool live_and_die(const std::string& board, Said& said, useconds_t lifetime) {
   long long key = 0, id = 0;
   while (std::fgets(line, sizeof line, lines)) {
     if (std::sscanf(line, "%15s %lld %lld", what, &key, &id) != 3) continue;
-    auto& list = std::string(what) == "run" ? said.runs : said.submissions;
+    auto& list = said[what];
     CHECK_MESSAGE(!list.contains(key), what << " " << key << " was said to be done twice");
     list[key] = id;
   }
@@ -114,14 +126,23 @@ TEST_CASE("200 submissions survive a process that is killed again and again" *
   }
   unsetenv("TMPDIR");
   CHECK(deaths > 10);
-  REQUIRE(said.submissions.size() == kSubmissions);
+  REQUIRE(said["submission"].size() == kSubmissions);
+  CHECK(said["appeal"].size() > 5);
 
   Store store(f.path, kOptions);
   Database& db = store.database();
   CHECK(db.text("PRAGMA integrity_check") == "ok");
   CHECK(db.integer("SELECT count(*) FROM bundles") == kSubmissions + 1);
-  for (const auto& [number, id] : said.submissions) CHECK(store.bundle_bytes(id) == numbered(number));
-  for (const auto& [job, run] : said.runs) CHECK(db.integer("SELECT job FROM runs WHERE id = ?", run) == job);
+  for (const auto& [number, id] : said["submission"]) CHECK(store.bundle_bytes(id) == numbered(number));
+  for (const auto& [job, run] : said["run"])
+    CHECK(db.integer("SELECT job FROM runs WHERE id = ?", run) == job);
+  for (const auto& [appeal, run] : said["appeal"])
+    CHECK(db.text("SELECT note FROM appeals WHERE id = ?", appeal) == "of run " + std::to_string(run));
+  for (const auto& [appeal, run] : said["answer"])
+    CHECK(db.text("SELECT text FROM answers WHERE appeal = ?", appeal) ==
+          "of appeal " + std::to_string(appeal));
+  CHECK(db.integer("SELECT count(*) FROM appeals") >= static_cast<int64_t>(said["appeal"].size()));
+  CHECK(db.integer("SELECT count(*) FROM fingerprints") == 2 * (kSubmissions + 1));
   CHECK(db.integer("SELECT count(*) FROM jobs") == 2 * kSubmissions);
   CHECK(db.integer("SELECT count(*) FROM jobs WHERE state = 'done'") ==
         db.integer("SELECT count(*) FROM runs"));

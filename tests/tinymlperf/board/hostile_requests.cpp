@@ -17,7 +17,8 @@ namespace {
 
 std::vector<std::string> honest_requests() {
   const std::string body = RunningBoard::multipart("secret", "bundle of bytes");
-  const std::string form = "token=secret&submission=1&against=2";
+  const std::string form = "token=secret&submission=1&against=2",
+                    appeal = "token=secret&submission=9&run=9&note=first+line%0D%0A%C3%A9+second";
   return {"GET / HTTP/1.1\r\nHost: b\r\n\r\n",
           "GET /tables/dig/closed/cpu-1t?page=1 HTTP/1.1\r\nHost: b\r\nAccept: text/html\r\n\r\n",
           "GET /tables/kws/closed/gpu%28NVIDIA%20H200%29/pareto.json HTTP/1.1\r\nHost: b\r\nIf-None-Match: "
@@ -30,7 +31,10 @@ std::vector<std::string> honest_requests() {
               std::to_string(body.size()) + "\r\n\r\n" + body,
           "POST /head-to-head HTTP/1.1\r\nHost: b\r\nExpect: 100-continue\r\nContent-Type: "
           "application/x-www-form-urlencoded\r\nContent-Length: " +
-              std::to_string(form.size()) + "\r\n\r\n" + form};
+              std::to_string(form.size()) + "\r\n\r\n" + form,
+          "POST /appeal HTTP/1.1\r\nHost: b\r\nContent-Type: "
+          "application/x-www-form-urlencoded\r\nContent-Length: " +
+              std::to_string(appeal.size()) + "\r\n\r\n" + appeal};
 }
 
 class Mutator {

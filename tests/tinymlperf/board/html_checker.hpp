@@ -186,8 +186,8 @@ class HtmlChecker {
       if (key == "aria-labelledby" && !ids.count(value)) complain("labelled by nothing: " + value);
     }
     if (e.name == "th" && !e.has("scope")) complain("th without scope");
-    if (e.name == "input" && e.get("type") != "hidden" && !labelled.count(e.get("id")))
-      complain("input without label");
+    const bool field = (e.name == "input" && e.get("type") != "hidden") || e.name == "textarea";
+    if (field && !labelled.count(e.get("id"))) complain("input without label");
     if (e.name == "html" && e.get("lang").empty()) complain("html without lang");
     if (e.name == "svg" && !e.has("aria-hidden") && e.get("aria-label").empty())
       complain("svg without a name");

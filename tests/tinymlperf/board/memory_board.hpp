@@ -69,7 +69,12 @@ class MemoryBoard : public Source, public Uploads {
   std::optional<Submission> submission(int64_t id) override {
     const std::lock_guard lock(mutex_);
     const auto found = submissions_.find(id);
-    return found == submissions_.end() ? std::nullopt : std::optional(found->second);
+    if (found == submissions_.end()) return std::nullopt;
+    Submission out = found->second;
+    out.jobs.clear();
+    for (const auto& [number, job] : jobs_)
+      if (job.submission == id) out.jobs.push_back(job);
+    return out;
   }
   std::vector<HistoryPoint> history(const TableKey& key) override {
     const std::lock_guard lock(mutex_);
@@ -130,6 +135,18 @@ class MemoryBoard : public Source, public Uploads {
                   "",
                   ""};
     return job;
+  }
+
+  int64_t appeal(int64_t, int64_t submission, int64_t run, const std::string& note) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = submissions_.find(submission);
+    if (found == submissions_.end() || note.empty()) throw Refusal("appeal", "note", "a note", "none");
+    for (Run& r : found->second.runs) {
+      if (r.id != run || !r.refused || r.appeal) continue;
+      r.appeal = Appeal{++appeals_, note, "2026-01-31T12:00:00Z", "", ""};
+      return appeals_;
+    }
+    throw Refusal("appeal", "run", "a refused run without an appeal", std::to_string(run));
   }
 
   // A job goes on.
@@ -243,10 +260,15 @@ class MemoryBoard : public Source, public Uploads {
       run.turns.push_back(r.cells[0].value * drift * random.uniform(0.98, 1.03));
       run.baseline_turns.push_back(72e-6 * drift * random.uniform(0.98, 1.03));
     }
+    if (s.id == 8 || s.id == 9) run.out = "sample 17: it was answered differently before", run.refused = true;
+    if (s.id == 8)
+      run.appeal = Appeal{1, "My plugin sums in another order.\nThat is allowed.", "2026-01-30T09:00:00Z",
+                          "The rules say the same answer.", "2026-01-30T10:00:00Z"};
     s.runs = {run};
     s.difference =
         "--- baseline/graph.json\n+++ graph.json\n@@ -1,3 +1,3 @@\n {\"layers\": [\n-  \"conv f32\"\n+  "
         "\"conv int8\"\n ]}\n";
+    if (s.id == 3) s.likenesses = {{"code", 1, "lenet-int8-fused", "Grace H.", 276, 300}};
     submissions_[s.id] = s;
   }
 
@@ -314,11 +336,13 @@ class MemoryBoard : public Source, public Uploads {
     own.reasons = {s, s + ":1: " + s};
     own.difference = "+" + s + "\n-" + s + "\n@@" + s + "\n" + s;
     own.benchmarks = own.scenarios = {s, s};
+    own.likenesses = {{s, 1, s, s, -1, 0}};
     Run& run = own.runs[0];
     run.scenario = run.run_class = run.measure = run.baseline = run.out = s;
+    run.refused = true;
+    if (submissions_.size() % 2 == 0) run.appeal = Appeal{1, s, s, s, s};
     run.audits = {{s, s, false, s}}, run.system = {{s, s}}, run.turns = {std::nan(""), INFINITY, 1};
     const Job job{200 + r.submission, r.submission, s, s, s, s, JobState::running, std::nan(""), s, s, s, s};
-    own.jobs = {job};
     jobs_[job.id] = job;
     Table t{{s, s, s}, s, s, 0.5, {{s, s}, {"single_stream", s}}, {r}};
     t.rows[0].cells[0].scenario = s;
@@ -332,7 +356,7 @@ class MemoryBoard : public Source, public Uploads {
   std::map<int64_t, Submission> submissions_;
   std::map<int64_t, Job> jobs_;
   std::map<std::string, int64_t> bundles_;
-  int64_t next_job_ = kFirstAsked;
+  int64_t next_job_ = kFirstAsked, appeals_ = 1;
 };
 
 }  // namespace tinymlperf::board::testing

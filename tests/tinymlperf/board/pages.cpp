@@ -275,6 +275,47 @@ TEST_CASE("a job's page is live while it runs, and without script it loads itsel
   CHECK(job_page({true}, *board.job(2)).find("data-events") == std::string::npos);
 }
 
+TEST_CASE("a refused run has a form for an appeal, or the appeal and its answer") {
+  MemoryBoard board;
+  const std::string open = submission_page({}, *board.submission(9)),
+                    said = submission_page({}, *board.submission(8));
+  CHECK(open.find("action=\"/appeal\"") != std::string::npos);
+  CHECK(open.find("name=\"run\" value=\"9\"") != std::string::npos);
+  CHECK(submission_page({true}, *board.submission(9)).find("/appeal") == std::string::npos);
+  CHECK(submission_page({}, *board.submission(1)).find("/appeal") == std::string::npos);
+  CHECK(said.find("action=\"/appeal\"") == std::string::npos);
+  CHECK(said.find("My plugin sums in another order.\nThat is allowed.") != std::string::npos);
+  CHECK(said.find("The rules say the same answer.") != std::string::npos);
+  board.appeal(1, 9, 9, "<b>why</b>");
+  const std::string waiting = submission_page({}, *board.submission(9));
+  CHECK(waiting.find("&lt;b&gt;why&lt;/b&gt;") != std::string::npos);
+  CHECK(waiting.find("It has no answer yet.") != std::string::npos);
+}
+
+TEST_CASE("likeness is said with its share, and that it is no verdict") {
+  MemoryBoard board;
+  const std::string html = submission_page({}, *board.submission(3));
+  CHECK(html.find("92 % of its 300 shingles are in <a href=\"/submissions/1\">submission 1</a>, "
+                  "<bdi>lenet-int8-fused</bdi>, of <bdi>Grace H.</bdi>, which came first.") !=
+        std::string::npos);
+  CHECK(html.find("a count and no verdict") != std::string::npos);
+  CHECK(submission_page({}, *board.submission(1)).find("Likeness") == std::string::npos);
+}
+
+TEST_CASE("a submission's page follows its jobs that have not ended, and says so without script") {
+  MemoryBoard board;
+  const std::string running = submission_page({}, *board.submission(3)),
+                    done = submission_page({}, *board.submission(1));
+  CHECK(running.find("<tr data-events=\"/jobs/2/events\">") != std::string::npos);
+  CHECK(running.find("value=\"0.420\"") != std::string::npos);
+  CHECK(running.find("block 5 of 12") != std::string::npos);
+  CHECK(running.find("<noscript><p>The table says what was so") != std::string::npos);
+  CHECK(running.find("http-equiv") == std::string::npos);  // nobody loses what they write
+  CHECK(done.find("<tr data-events") == std::string::npos);
+  CHECK(done.find("<noscript>") == std::string::npos);
+  CHECK(submission_page({true}, *board.submission(3)).find("data-events") == std::string::npos);
+}
+
 TEST_CASE("colours: text has a contrast of at least 4.5 on its ground, light and dark") {
   const std::string all = kColours;
   const size_t dark = all.find("@media");

@@ -16,6 +16,17 @@ int status_of(std::string_view target) {
 
 }  // namespace
 
+TEST_CASE("one field of a form may have lines; the others hold none") {
+  const auto form = parse_form("note=a%0D%0Ab%0Ac%09d&other=x", "note");
+  REQUIRE(form);
+  CHECK(form->at("note") == "a\nb\nc\td");
+  CHECK_FALSE(parse_form("note=a%0Ab"));
+  CHECK_FALSE(parse_form("note=a&other=a%0Ab", "note"));
+  CHECK_FALSE(parse_form("note=a%0Db", "note"));
+  CHECK_FALSE(parse_form("note=a%00b", "note"));
+  CHECK_FALSE(parse_form("=a%0Ab", ""));
+}
+
 TEST_CASE("an address is split first and decoded then") {
   Problem problem;
   CHECK(parse_address("/", problem)->parts.empty());

@@ -186,6 +186,31 @@ TEST_CASE("a match is asked for by a form") {
   CHECK(site.post("/head-to-head", type, "token=secret&submission=1&against=%").status == 400);
 }
 
+TEST_CASE("an appeal is taken once, with its lines, and shown escaped") {
+  const RunningBoard site;
+  const char* type = "application/x-www-form-urlencoded";
+  const auto appeal = [&](const std::string& body, const char* headers = "") {
+    return site.post("/appeal", type, body, headers);
+  };
+  CHECK(appeal("token=no&submission=9&run=9&note=why").status == 401);
+  CHECK(appeal("token=secret&submission=9&run=9").status == 422);
+  CHECK(appeal("token=secret&submission=9&run=1&note=why").status == 422);
+  CHECK(appeal("token=secret&submission=x&run=9&note=why").status == 400);
+  CHECK(appeal("token=secret&submission=9%0A&run=9&note=why").status == 400);
+  CHECK(appeal("token=secret&submission=9&run=9&note=a%00b").status == 400);
+  CHECK(appeal("token=secret&submission=9&run=9&note=a%0Db").status == 400);
+  CHECK(site.get("/appeal").status == 405);
+  const Answer good = appeal("token=secret&submission=9&run=9&note=one%0D%0A%3Ctwo%3E");
+  CHECK(good.status == 303);
+  CHECK(good.header("location") == "/submissions/9");
+  CHECK(site.get("/submissions/9").body.find("one\n&lt;two&gt;") != std::string::npos);
+  const Json run = Json::parse(site.get("/submissions/9.json").body).at("runs")[0];
+  CHECK(run.at("appeal").at("note") == "one\n<two>");
+  CHECK(run.at("appeal").at("answer").is_null());
+  CHECK(run.at("refused") == true);
+  CHECK(appeal("token=secret&submission=9&run=9&note=again", "Accept: application/json\r\n").status == 422);
+}
+
 TEST_CASE("too many asks from one address wait; reading goes on") {
   ServerOptions options;
   options.asks_per_minute = 3;

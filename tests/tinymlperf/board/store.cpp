@@ -202,19 +202,29 @@ TEST_CASE("a run comes out as it went in, and a second time it is the same run")
 TEST_CASE("what was submitted and measured cannot be changed or deleted, by REPLACE neither") {
   Board b;
   b.submit("mlp");
+  const auto other = b.store.user_of(b.store.add_user("Eve")).value();
+  b.store.submit(other, test::bundle_bytes("twin", 2));
+  b.store.submit(b.user, test::bundle_bytes("third", 2));
   b.work_off({.audits = {{"A2", "same sample", true, ""}}});
   b.store.request_head_to_head(b.user, b.baseline + 1, b.baseline);
   b.work_off({.speedup = 2});
+  const auto refused = b.store.request_head_to_head(b.user, b.baseline + 1, b.baseline);
+  RunDocument d = b.result(b.store.queue().claim("cpu-mt").value());
+  d.contenders[1].out = "it said nothing";
+  const int64_t out = b.store.ingest(d);
+  CHECK(refused > 0);
+  b.store.answer_appeal(b.store.appeal(b.user, b.baseline + 1, out, "it did"), "no");
   Database& db = b.store.database();
-  for (const std::string table : {"bundles", "files", "subjects", "baselines", "machines", "runs", "turns",
-                                  "contenders", "audits", "records", "events"}) {
+  for (const std::string table :
+       {"bundles", "files", "subjects", "baselines", "machines", "runs", "turns", "contenders", "audits",
+        "records", "events", "fingerprints", "likenesses", "appeals", "answers"}) {
     CAPTURE(table);
     CHECK_THROWS_AS(db.script("DELETE FROM " + table), DatabaseError);
     CHECK_THROWS_AS(db.script("UPDATE " + table + " SET rowid = rowid"), DatabaseError);
     CHECK_THROWS_AS(db.script("INSERT OR REPLACE INTO " + table + " SELECT * FROM " + table), DatabaseError);
   }
   CHECK_THROWS_AS(db.script("DELETE FROM jobs"), DatabaseError);
-  CHECK(db.integer("SELECT count(*) FROM turns") == 3 * 2 * 24);
+  CHECK(db.integer("SELECT count(*) FROM turns") == 8 * 2 * 24);
 }
 
 TEST_CASE("a direct match is asked for once, of two in one table, and a clear win is a record") {

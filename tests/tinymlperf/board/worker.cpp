@@ -76,6 +76,34 @@ TEST_CASE("a match that cannot be played fails its job with the reason, and the 
   CHECK(b.store.database().integer("SELECT count(*) FROM runs") == 0);
 }
 
+TEST_CASE("a job says which block is played, and a heartbeat does not take that back") {
+  StoreOptions brief;
+  brief.queue.lease = 0.2;
+  const test::BoardFolder f;
+  Store store(f.path, brief);
+  const auto user = store.user_of(store.add_user("Ada")).value();
+  store.submit_baseline(user, test::bundle_bytes("base"));
+  const Accepted mlp = store.submit(user, test::bundle_bytes("mlp"));
+  WorkOptions o = options([&](const RunOptions& run) {
+    REQUIRE(run.watcher);
+    run.watcher({judge::Scenario::offline, 3, 12, 4, 10, {}});
+    Queries queries(store);
+    CHECK(queries.job(mlp.job)->progress == 0.25);
+    CHECK(queries.job(mlp.job)->message == "offline: block 4 of 10, against base");
+    usleep(300000);  // a few heartbeats
+    CHECK(queries.job(mlp.job)->progress == 0.25);
+    CHECK(queries.submission(mlp.submission)->jobs[0].message == "offline: block 4 of 10, against base");
+    run.watcher({judge::Scenario::offline, 11, 12, 0, 10, "mlp"});
+    CHECK(queries.job(mlp.job)->message == "offline: audits of mlp, against base");
+    store.database().run("UPDATE jobs SET owner = 'another' WHERE id = ?", mlp.job);
+    run.watcher({judge::Scenario::offline, 11, 12, 0, 10, "base"});
+    return quick(run);
+  });
+  o.lease = 0.2;
+  CHECK(work_once(store, o)->failure.find("not this worker's any more") != std::string::npos);
+  CHECK(store.database().integer("SELECT count(*) FROM runs") == 0);
+}
+
 TEST_CASE("a long match keeps its lease; a worker that lost its own keeps nothing") {
   StoreOptions brief;
   brief.queue.lease = 0.2;
@@ -113,8 +141,18 @@ TEST_CASE("a real match from bundles, in sandboxed processes" * doctest::skip(te
     d.hardware = "cpu-mt";  // wherever this test runs
     return d;
   };
+  std::vector<std::string> told;
+  o.play = [&, play = o.play](RunOptions run) {
+    run.watcher = [&, told_too = run.watcher](const judge::Progress& now) {
+      told_too(now);
+      told.push_back(Queries(b.store).job(1)->message);
+    };
+    return play(run);
+  };
   const auto worked = work_once(b.store, o);
   REQUIRE(worked);
+  CHECK(told.size() == 8);
+  CHECK(told.front() == "single_stream: block 1 of 6, against base");
   REQUIRE_MESSAGE(worked->failure.empty(), worked->failure);
   const Submission s = Queries(b.store).submission(mlp).value();
   REQUIRE(s.runs.size() == 1);

@@ -42,7 +42,8 @@ const auto& machine() { return test::machines()[0].offers; }
 constexpr RunClass kTiny{"tiny", 0.1, 10, 6, 256};
 
 std::vector<Contender> play(const test::Scene& scene, Scenario scenario,
-                            const std::vector<std::pair<std::string, std::string>>& who) {
+                            const std::vector<std::pair<std::string, std::string>>& who,
+                            const Watcher& watcher = {}) {
   DigitsBenchmark benchmark, fresh;
   benchmark.draw(kTiny.hidden, 77);
   fresh.draw(kTiny.hidden, 78);
@@ -53,7 +54,7 @@ std::vector<Contender> play(const test::Scene& scene, Scenario scenario,
     contenders.back().session = std::make_unique<channel::Session>(
         scene.child({"stripes", kind, microseconds}), scene.policy, machine());
   }
-  Match({benchmark, fresh}, scenario, kTiny, 5)(contenders);
+  Match({benchmark, fresh}, scenario, kTiny, 5, {}, watcher)(contenders);
   return contenders;
 }
 
@@ -78,6 +79,29 @@ TEST_CASE("contenders are graded and compared: one that takes longer is behind, 
     CHECK(times_the_baseline(s, contenders[0].record, contenders[1].record)->estimate ==
           doctest::Approx(1 / ratio->estimate));
   }
+}
+
+TEST_CASE("who watches is told of every block and of each contender's audits, and may end the match") {
+  const test::Scene scene;
+  std::vector<std::string> told;
+  std::vector<double> shares;
+  const auto contenders =
+      play(scene, Scenario::multi_stream, {{"honest", "0"}, {"honest", "50"}}, [&](const Progress& now) {
+        told.push_back(now.text());
+        shares.push_back(now.share());
+      });
+  std::vector<std::string> expected;
+  for (int block = 1; block <= 6; ++block)
+    expected.push_back("multi_stream: block " + std::to_string(block) + " of 6");
+  expected.insert(expected.end(), 2, "multi_stream: audits of honest");
+  CHECK(told == expected);
+  for (size_t i = 0; i < shares.size(); ++i) CHECK(shares[i] == doctest::Approx(static_cast<double>(i) / 8));
+  for (const Contender& c : contenders) CHECK_MESSAGE(c.record.out.empty(), c.record.out);
+  CHECK_THROWS_WITH(play(scene, Scenario::multi_stream, {{"honest", "0"}},
+                         [](const Progress& now) {
+                           if (now.block == 2) throw std::runtime_error("enough");
+                         }),
+                    "enough");
 }
 
 TEST_CASE("who answers differently when it is timed, too little, or crashes is out; the others go on") {

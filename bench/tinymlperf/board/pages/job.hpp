@@ -6,8 +6,6 @@
 
 namespace tinymlperf::board {
 
-inline bool ended(const Job& job) { return job.state == JobState::done || job.state == JobState::failed; }
-
 inline std::string job_page(const Site& site, const Job& job) {
   const bool live = !site.exported && !ended(job);
   std::string body = fmt::format("<h1>Job {}</h1>\n", job.id);

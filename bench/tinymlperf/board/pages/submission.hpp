@@ -8,6 +8,8 @@ namespace tinymlperf::board {
 
 namespace detail {
 
+inline constexpr size_t kLongNote = 4000;
+
 inline std::string joined(const std::vector<std::string>& list) {
   std::string out;
   for (const std::string& w : list) out += (out.empty() ? "" : ", ") + words(w, 60);
@@ -68,13 +70,41 @@ inline std::string audits_table(const Run& run, size_t index) {
   return out + close_table();
 }
 
-inline std::string run_section(const Submission& s, const Run& run, size_t index) {
+// What was said of a refused run, or the form that says it.
+inline std::string appeal_section(const Site& site, const Submission& s, const Run& run, size_t index) {
+  if (run.appeal) {
+    const Appeal& a = *run.appeal;
+    std::string out = fmt::format("<p><strong>Appeal {}</strong> <span class=\"date\">{}</span></p>\n", a.id,
+                                  text(a.date, 40)) +
+                      "<p class=\"words\">" + text(a.note, kLongNote) + "</p>\n";
+    if (a.answered.empty()) return out + "<p class=\"soft\">It has no answer yet.</p>\n";
+    return out + "<p><strong>Answer</strong> <span class=\"date\">" + text(a.answered, 40) +
+           "</span></p>\n<p class=\"words\">" + text(a.answer, kLongNote) + "</p>\n";
+  }
+  if (site.exported || !run.refused) return "";
+  return fmt::format(
+      R"(<details><summary>Appeal</summary>
+<form method="post" action="/appeal" class="card">
+<p>Whose submission this is may say once why this run was refused wrongly. It is published here, with the answer, and changes no rank.</p>
+<input type="hidden" name="submission" value="{0}"/>
+<input type="hidden" name="run" value="{1}"/>
+<p><label for="note-{2}">Your note</label> <textarea id="note-{2}" name="note" rows="4" maxlength="2000" required="required"></textarea></p>
+<p><label for="owner-{2}">Your token</label> <input id="owner-{2}" name="token" type="password" maxlength="200" required="required" autocomplete="off"/></p>
+<p><button type="submit">Appeal</button></p>
+</form>
+</details>
+)",
+      s.id, run.id, index);
+}
+
+inline std::string run_section(const Site& site, const Submission& s, const Run& run, size_t index) {
   std::string out =
       fmt::format("<article class=\"run\" aria-labelledby=\"run-{}\">\n<h3 id=\"run-{}\">", index, index);
   out += text(run.benchmark, 60) + ", " + words(run.scenario, 60) + "</h3>\n";
   if (!run.out.empty())
     out += "<p class=\"problem\"><strong>Thrown out:</strong> " + text(run.out, 1000) + "</p>\n";
-  out += facts({{"Times the baseline", run.ratio ? show_interval(*run.ratio, 3) : kUnknown},
+  out += facts({{"Number", fmt::format("{}", run.id)},
+                {"Times the baseline", run.ratio ? show_interval(*run.ratio, 3) : kUnknown},
                 {"Quality", run.quality ? show_interval(*run.quality, 4) : kUnknown},
                 {"Measure", text(run.measure, 80)},
                 {"Baseline", run.baseline.empty() ? kUnknown : name(run.baseline)},
@@ -85,7 +115,7 @@ inline std::string run_section(const Submission& s, const Run& run, size_t index
   out += turns_chart(s, run) + audits_table(run, index);
   if (!run.system.empty())
     out += "<details><summary>Machine and sandbox</summary>\n" + pairs(run.system) + "</details>\n";
-  return out + "</article>\n";
+  return out + appeal_section(site, s, run, index) + "</article>\n";
 }
 
 // A page stays small enough to read, whatever a bundle holds.
@@ -141,6 +171,36 @@ inline std::string diff_block(const std::string& whole) {
   return out + "</code></pre>\n" + shortened_note(whole.size());
 }
 
+inline std::string likeness_section(const Site& site, const std::vector<Likeness>& all) {
+  std::string out =
+      "<section aria-labelledby=\"likeness\"><h2 id=\"likeness\">Likeness</h2>\n<p class=\"soft\">What it "
+      "has in "
+      "common with earlier submissions of others, counted when it came; what a baseline holds is left out. "
+      "This is a "
+      "count and no verdict.</p>\n<ul>\n";
+  for (const Likeness& l : all)
+    out +=
+        fmt::format("<li>{:.0f} % of its {} {} are in {} of {}, which came first.</li>\n",
+                    100 * static_cast<double>(l.shared) / static_cast<double>(std::max<int64_t>(l.total, 1)),
+                    show_number(static_cast<double>(l.total)), l.kind == "code" ? "shingles" : "tensors",
+                    link(site.submission(l.submission), fmt::format("submission {}", l.submission)) + ", " +
+                        name(l.name) + ",",
+                    name(l.author));
+  return out + "</ul>\n</section>\n";
+}
+
+// Nothing loads this page again where there is no script: a visitor may be writing into one of its forms.
+inline std::string jobs_section(const Site& site, const std::vector<Job>& jobs) {
+  const bool live = !site.exported && !std::all_of(jobs.begin(), jobs.end(), ended);
+  std::string out = "<section aria-labelledby=\"jobs\"><h2 id=\"jobs\">Jobs</h2>\n" +
+                    jobs_table(site, "job-list", "Jobs of this submission", jobs, live);
+  if (live)
+    out +=
+        "<p id=\"fresh\" role=\"status\"></p>\n<noscript><p>The table says what was so when this page was "
+        "loaded. A job's own page loads itself again.</p></noscript>\n";
+  return out + "</section>\n";
+}
+
 inline std::string head_to_head_form(const Submission& s) {
   return fmt::format(
       R"(<form method="post" action="/head-to-head" class="card">
@@ -168,15 +228,14 @@ inline std::string submission_page(const Site& site, const Submission& s) {
           "</section>\n";
   body += "<section aria-labelledby=\"runs\"><h2 id=\"runs\">Runs</h2>\n";
   if (s.runs.empty()) body += "<p>The judge has not run it yet.</p>\n";
-  for (size_t i = 0; i < s.runs.size(); ++i) body += run_section(s, s.runs[i], i);
+  for (size_t i = 0; i < s.runs.size(); ++i) body += run_section(site, s, s.runs[i], i);
   body += "</section>\n";
-  if (!s.jobs.empty())
-    body += "<section aria-labelledby=\"jobs\"><h2 id=\"jobs\">Jobs</h2>\n" +
-            jobs_table(site, "job-list", "Jobs of this submission", s.jobs) + "</section>\n";
+  if (!s.jobs.empty()) body += jobs_section(site, s.jobs);
   if (!site.exported)
     body += "<section aria-labelledby=\"match\"><h2 id=\"match\">Head to head</h2>\n" + head_to_head_form(s) +
             "</section>\n";
   body += reasons_section(s);
+  if (!s.likenesses.empty()) body += likeness_section(site, s.likenesses);
   body += "<section aria-labelledby=\"difference\"><h2 id=\"difference\">Difference to the baseline</h2>\n";
   body += s.difference.empty() ? "<p>None that can be shown.</p>\n" : diff_block(s.difference);
   body += "</section>\n<section aria-labelledby=\"file-list\"><h2 id=\"file-list\">Files</h2>\n" +

@@ -16,6 +16,8 @@ inline std::string upload_page(const Site& site, int64_t most_bytes) {
 <p><button type="submit">Submit</button></p>
 </form>
 <h2>From a terminal</h2>
+<pre tabindex="0"><code>tinymlperf submit mine.tmlp --board http://HOST --token-file FILE --wait</code></pre>
+<p>Or without this program:</p>
 <pre tabindex="0"><code>curl -F token=TOKEN -F bundle=@mine.tmlp -H 'Accept: application/json' http://HOST/submit</code></pre>
 )",
       document::show_bytes(most_bytes));
