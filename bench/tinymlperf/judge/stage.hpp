@@ -2,7 +2,8 @@
 // match.
 //
 //   T0   model.json and weights.safetensors: this very program reads them and answers (`tinymlperf worker`)
-//   T2   plugin.cpp, and the headers beside it: compiled here, in the sandbox, against plugin.hpp and the library
+//   T2   plugin.cpp, and the headers beside it: compiled here, in the sandbox, against entries/plugin.hpp,
+//        entries/kernels.hpp and the library
 // The files are copied once, before the match: what its author does to them afterwards changes nothing.
 #pragma once
 
@@ -84,9 +85,10 @@ class Stage {
   void compile() {
     const fs::path include = base_ / "include", source = TINYTORCH_SOURCE_DIR;
     const auto all = fs::copy_options::recursive;
-    fs::create_directories(include / "tinymlperf");
+    fs::create_directories(include / "tinymlperf/entries");
     fs::copy(source / "bench/tinymlperf/channel", include / "tinymlperf/channel", all);
-    fs::copy(source / "bench/tinymlperf/entries/plugin.hpp", include / "tinymlperf");
+    for (const char* header : {"entries/plugin.hpp", "entries/kernels.hpp"})
+      fs::copy(source / "bench/tinymlperf" / header, include / "tinymlperf" / header);
     fs::copy(source / "include/tinytorch", include / "tinytorch", all);
     sandbox::Policy policy = policy_for(120);
     policy.read_only.push_back(base_ / "entry");
