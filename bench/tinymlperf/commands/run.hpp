@@ -8,9 +8,10 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <string>
 #include <tinymlperf/commands/exit_status.hpp>
+#include <tinymlperf/commands/run_kernels.hpp>
+#include <tinymlperf/commands/run_options.hpp>
 #include <tinymlperf/judge/benchmarks.hpp>
 #include <tinymlperf/judge/match.hpp>
 #include <tinymlperf/judge/quality_gate.hpp>
@@ -18,17 +19,9 @@
 #include <tinymlperf/judge/stage.hpp>
 #include <tinymlperf/machine.hpp>
 #include <tinytorch/benchmarking/document.hpp>
-#include <tinytorch/profiling/ceilings.hpp>
 #include <vector>
 
 namespace tinymlperf {
-
-struct RunOptions {
-  std::vector<std::filesystem::path> entries;
-  std::string benchmark = "dig", scenario = "single_stream", division = "open", run_class = "smoke";
-  std::filesystem::path out = "build/run";
-  std::optional<uint64_t> seed;  // of the hidden set and the order; else drawn from the operating system
-};
 
 namespace detail {
 
@@ -36,12 +29,6 @@ inline const judge::RunClass& run_class_named(const std::string& name) {
   for (const judge::RunClass* c : {&judge::kSmoke, &judge::kRanked, &judge::kOfficial})
     if (name == c->name) return *c;
   throw std::invalid_argument("--class " + name + ": there are smoke, ranked and official");
-}
-
-// What no program can beat here.
-inline judge::Floor ceilings_of_machine() {
-  const tinytorch::profiling::Ceilings c = tinytorch::profiling::measure_ceilings(tt::cpu);
-  return {c.flops_per_second, c.bytes_per_second, 0, 0};
 }
 
 // Starts a contender, or says why it is out. Of a stranger's files the judge itself reads model.json alone.
@@ -74,13 +61,10 @@ inline judge::RunDocument play(const RunOptions& o) {
     throw std::invalid_argument("--division " + o.division + ": there are open and closed");
   if (scenario == judge::Scenario::generation && !benchmark->generation())
     throw std::invalid_argument("--scenario generation: " + o.benchmark + " generates nothing; lm does");
-  for (const auto& entry : o.entries)
-    if (!std::filesystem::is_directory(entry))
-      throw std::invalid_argument(entry.string() + ": expected a folder, found none");
+  require_folders(o);
   const sandbox::Offers offers = sandbox::probe();
   sandbox::require(offers, sandbox::Level::basic);
-  std::random_device device;
-  const uint64_t seed = o.seed.value_or((uint64_t{device()} << 32) | device());
+  const uint64_t seed = seed_of(o);
   benchmark->draw(run_class.hidden, seed);
   const auto fresh = judge::make_benchmark(o.benchmark);
   const tt::PhiloxBlock other = tt::philox(seed, 1);
@@ -134,6 +118,7 @@ inline std::string text_of(const judge::RunDocument& d) {
 // Exit status: 0 the match was played and written, 2 it could not be played as asked.
 inline int run_match(const RunOptions& o) {
   using namespace detail;
+  if (o.benchmark == kKernelBenchmark) return run_kernel_match(o);
   try {
     const judge::RunDocument d = play(o);
     std::filesystem::create_directories(o.out);

@@ -93,10 +93,15 @@ class Stage {
     sandbox::Policy policy = policy_for(120);
     policy.read_only.push_back(base_ / "entry");
     policy.read_only.push_back(include);
-    const sandbox::Outcome made = sandbox::run(
-        {compiler(), "-std=c++20", "-O2", "-march=native", "-pthread", "-I", include.string(), "-I",
-         (base_ / "entry").string(), (base_ / "entry" / kPluginFile).string(), "-o", "plugin"},
-        policy, offers_);
+    std::vector<std::string> command{compiler(), "-std=c++20", "-O2", "-march=native", "-pthread"};
+#ifdef _OPENMP
+    command.push_back("-fopenmp");  // what the judge's own kernels have
+#endif
+    for (const std::string& argument :
+         {std::string("-I"), include.string(), std::string("-I"), (base_ / "entry").string(),
+          (base_ / "entry" / kPluginFile).string(), std::string("-o"), std::string("plugin")})
+      command.push_back(argument);
+    const sandbox::Outcome made = sandbox::run(command, policy, offers_);
     if (!made.good())
       throw std::invalid_argument(std::string(kPluginFile) + " does not compile: " + made.reason + "\n" +
                                   made.err);

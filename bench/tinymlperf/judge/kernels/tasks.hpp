@@ -8,14 +8,17 @@ namespace tinymlperf::judge::kernels {
 
 namespace detail {
 
-inline double output_count(const Shape& output) { return static_cast<double>(count(output)); }
+inline double product(const Shape& sides) { return static_cast<double>(count(sides)); }
 
 using D = Distribution;
 using Operands = std::vector<Operand>;
 
+// For ops that are defined for everything.
+inline std::vector<D> every_distribution() {
+  return {D::zero_one, D::offset, D::huge, D::zeros, D::subnormal, D::one_hot, D::duplicates, D::not_finite};
+}
+
 inline void add_products(std::vector<Task>& out) {
-  const std::vector<D> all{D::zero_one,  D::offset,  D::huge,       D::zeros,
-                           D::subnormal, D::one_hot, D::duplicates, D::not_finite};
   out.push_back({"matmul",
                  "a [m, k] times b [k, n]",
                  {{384, 384, 384}, {128, 1024, 512}, {1024, 128, 512}, {512, 512, 512}},
@@ -23,7 +26,7 @@ inline void add_products(std::vector<Task>& out) {
                  {130, 130, 130},
                  Exact::for_zero_one,
                  0,
-                 all,
+                 every_distribution(),
                  [](const Shape& s) -> Operands {
                    return {{{s[0], s[1]}}, {{s[1], s[2]}}};
                  },
@@ -31,7 +34,7 @@ inline void add_products(std::vector<Task>& out) {
                    return {s[0], s[2]};
                  },
                  oracle::matmul,
-                 [](const Shape& s) { return output_count(s); }});
+                 [](const Shape& s) { return product(s); }});
   out.push_back({"batched_matmul",
                  "a [b, m, k] times b [b, k, n], each batch with its own",
                  {{4, 256, 256, 256}, {8, 192, 192, 192}, {12, 256, 64, 256}, {16, 128, 128, 128}},
@@ -39,7 +42,7 @@ inline void add_products(std::vector<Task>& out) {
                  {5, 70, 70, 70},
                  Exact::for_zero_one,
                  0,
-                 all,
+                 every_distribution(),
                  [](const Shape& s) -> Operands {
                    return {{{s[0], s[1], s[2]}}, {{s[0], s[2], s[3]}}};
                  },
@@ -47,7 +50,7 @@ inline void add_products(std::vector<Task>& out) {
                    return {s[0], s[1], s[3]};
                  },
                  oracle::matmul,
-                 [](const Shape& s) { return output_count(s); }});
+                 [](const Shape& s) { return product(s); }});
   out.push_back({"linear",
                  "x [m, k] times the transpose of w [n, k], plus b [n]",
                  {{128, 768, 768}, {64, 768, 1024}, {256, 512, 512}, {384, 384, 384}},
@@ -55,7 +58,7 @@ inline void add_products(std::vector<Task>& out) {
                  {130, 130, 130},
                  Exact::for_zero_one,
                  0,
-                 all,
+                 every_distribution(),
                  [](const Shape& s) -> Operands {
                    return {{{s[0], s[1]}}, {{s[2], s[1]}}, {{s[2]}}};
                  },
@@ -63,7 +66,10 @@ inline void add_products(std::vector<Task>& out) {
                    return {s[0], s[2]};
                  },
                  oracle::linear,
-                 [](const Shape& s) { return output_count(s); }});
+                 [](const Shape& s) { return product(s); }});
+}
+
+inline void add_conv2d(std::vector<Task>& out) {
   out.push_back({"conv2d",
                  "x [n, c, h, w] with filters w [m, c, 3, 3] and b [m], stride 1, padding 1: [n, m, h, w]",
                  {{1, 32, 64, 32, 32}, {4, 16, 32, 32, 32}, {1, 64, 64, 28, 28}, {2, 32, 64, 24, 24}},
@@ -71,7 +77,7 @@ inline void add_products(std::vector<Task>& out) {
                  {3, 7, 7, 23, 23},
                  Exact::for_zero_one,
                  0,
-                 all,
+                 every_distribution(),
                  [](const Shape& s) -> Operands {
                    return {{{s[0], s[1], s[3], s[4]}}, {{s[2], s[1], 3, 3}}, {{s[2]}}};
                  },
@@ -99,7 +105,7 @@ inline Task row_task(const char* name, const char* text, std::vector<D> adversar
           operands,
           [](const Shape& s) -> Shape { return s; },
           oracle,
-          [](const Shape& s) { return output_count(s); }};
+          [](const Shape& s) { return product(s); }};
 }
 
 inline void add_row_ops(std::vector<Task>& out) {
@@ -123,7 +129,7 @@ inline void add_row_ops(std::vector<Task>& out) {
   out.back().output = [](const Shape& s) -> Shape { return {s[0]}; };
 }
 
-inline void add_others(std::vector<Task>& out) {
+inline void add_max_pool2d(std::vector<Task>& out) {
   out.push_back({"max_pool2d",
                  "the largest of each 2 x 2 of x [n, c, h, w], an odd last row or column left out",
                  {{8, 32, 64, 64}, {4, 16, 128, 128}, {32, 16, 32, 32}, {2, 64, 56, 56}},
@@ -138,6 +144,9 @@ inline void add_others(std::vector<Task>& out) {
                  },
                  oracle::max_pool2d,
                  [](const Shape&) { return 0.0; }});
+}
+
+inline void add_transformer_ops(std::vector<Task>& out) {
   out.push_back({"attention",
                  "causal, of q, k and v [h, t, d]: softmax(q k^T / sqrt d) v",
                  {{4, 256, 64}, {8, 256, 32}, {12, 192, 64}, {2, 512, 64}},
@@ -192,7 +201,8 @@ inline void add_others(std::vector<Task>& out) {
 inline const std::vector<Task>& tasks() {
   static const std::vector<Task> all = [] {
     std::vector<Task> out;
-    detail::add_products(out), detail::add_row_ops(out), detail::add_others(out);
+    detail::add_products(out), detail::add_conv2d(out), detail::add_row_ops(out);
+    detail::add_max_pool2d(out), detail::add_transformer_ops(out);
     return out;
   }();
   return all;
