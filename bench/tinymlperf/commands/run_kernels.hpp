@@ -42,7 +42,7 @@ inline void admit_plugin(judge::kernels::KernelContender& c, const std::filesyst
 }
 
 inline judge::kernels::KernelRun play_kernels(const RunOptions& o,
-                                              const std::vector<judge::kernels::Task>& tasks) {
+                                              const std::vector<judge::kernels::KernelTask>& tasks) {
   const judge::kernels::KernelClass& match_class = kernel_class_named(o.run_class);
   if (o.scenario != "single_stream" || o.division != "open")
     throw std::invalid_argument(
@@ -105,6 +105,7 @@ inline std::string text_of(const judge::kernels::KernelRun& run,
   const auto quality = quality_of(c);
   const auto score = text_of(score_of(c, baseline));
   if (quality) out += fmt::format("right answers: {:.2f} %\n", 100 * quality->estimate);
+  out += fmt::format("right ops: {} of {}\n", std::ranges::count_if(c.ops, &OpRecord::ranked), c.ops.size());
   if (!score.empty())
     out += fmt::format(
         "all ops that both have right: {} times the baseline\nfast_1 {:.2f}, fast_1.5 {:.2f}, fast_2 "
@@ -125,7 +126,7 @@ inline std::string text_of(const judge::kernels::KernelRun& run) {
 
 // Exit status as of run_match(). Other tasks than all are for trying one out.
 inline int run_kernel_match(const RunOptions& o,
-                            const std::vector<judge::kernels::Task>& tasks = judge::kernels::tasks()) {
+                            const std::vector<judge::kernels::KernelTask>& tasks = judge::kernels::tasks()) {
   using namespace detail;
   try {
     const judge::kernels::KernelRun run = play_kernels(o, tasks);
@@ -142,7 +143,7 @@ inline int run_kernel_match(const RunOptions& o,
 
 // `tinymlperf kernels`: the ops, what they take, and their shapes.
 inline int list_kernels(std::FILE* out = stdout) {
-  for (const judge::kernels::Task& task : judge::kernels::tasks()) {
+  for (const judge::kernels::KernelTask& task : judge::kernels::tasks()) {
     fmt::print(out, "{}: {}\n ", task.name, task.text);
     for (const Shape& sides : task.shapes) fmt::print(out, " {}", to_text(sides));
     fmt::print(out, "\n");

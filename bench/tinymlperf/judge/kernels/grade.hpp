@@ -70,9 +70,9 @@ inline channel::Tensors nudged(channel::Tensors in, uint64_t seed) {
 // Grades the answers to one query. The oracle's rows are made when they are asked for.
 class Grader {
  public:
-  Grader(const Task& task, const Shape& sides, Distribution distribution, channel::Tensors inputs)
+  Grader(const KernelTask& task, const Shape& sides, Distribution distribution, channel::Tensors inputs)
       : task_(task),
-        sides_(sides),
+        shape_(sides),
         distribution_(distribution),
         inputs_(std::move(inputs)),
         honest_(empty_output(task.output(sides))) {
@@ -105,12 +105,7 @@ class Grader {
     }
     const double bound = exact_ ? 0 : kKappa * honest;
     for (const Finding& f : findings)
-      if (f.error.worst > bound)
-        return {false, fmt::format("{} {} {}: row {}, element {}: expected {:.9g}, found {:.9g}; an error of "
-                                   "{:.2g} of the row's "
-                                   "largest, at most {:.2g}",
-                                   task_.name, to_text(sides_), name_of(distribution_), f.row, f.error.place,
-                                   f.expected, f.found, f.error.worst, bound)};
+      if (f.error.worst > bound) return {false, reason_of(f, bound)};
     return {};
   }
   Grade operator()(const channel::Tensors& answer) const {
@@ -125,14 +120,25 @@ class Grader {
     detail::RowError error;
     double expected, found;
   };
+  std::string reason_of(const Finding& f, double bound) const {
+    const auto number = [](double x) {
+      return std::isnan(x) ? std::string("nan") : fmt::format("{:.9g}", x);
+    };
+    std::string out =
+        fmt::format("{} {} {}: row {}, element {}: expected {}, found {}", task_.name, to_text(shape_),
+                    name_of(distribution_), f.row, f.error.place, number(f.expected), number(f.found));
+    if (std::isfinite(f.error.worst))
+      out += fmt::format("; an error of {:.2g} of the row's largest, at most {:.2g}", f.error.worst, bound);
+    return out;
+  }
   static double finite(double x) { return std::isfinite(x) ? x : 0; }
   static std::span<const float> row_of(const channel::Tensor& t, int64_t row) {
     const int64_t each = t.shape.back();
     return t.values<float>().subspan(static_cast<size_t>(row * each), static_cast<size_t>(each));
   }
 
-  const Task& task_;
-  Shape sides_;
+  const KernelTask& task_;
+  Shape shape_;
   Distribution distribution_;
   bool exact_ = false;
   channel::Tensors inputs_, nudged_;

@@ -37,10 +37,10 @@ struct KernelContender {
 };
 
 // The records of all ops, to be filled: what is asked of every contender.
-inline std::vector<OpRecord> draw_ops(const std::vector<Task>& tasks, uint64_t seed) {
+inline std::vector<OpRecord> draw_ops(const std::vector<KernelTask>& tasks, uint64_t seed) {
   std::vector<OpRecord> out;
   tinytorch::Generator random(seed);
-  for (const Task& task : tasks) {
+  for (const KernelTask& task : tasks) {
     OpRecord& op = out.emplace_back(OpRecord{task.name});
     const std::string ordinary = name_of(Distribution::ordinary);
     for (const Shape& sides : task.shapes) op.cases.push_back({"public", ordinary, sides});
@@ -54,7 +54,7 @@ inline std::vector<OpRecord> draw_ops(const std::vector<Task>& tasks, uint64_t s
 
 class KernelMatch {
  public:
-  KernelMatch(const std::vector<Task>& tasks, const KernelClass& match_class, uint64_t seed,
+  KernelMatch(const std::vector<KernelTask>& tasks, const KernelClass& match_class, uint64_t seed,
               const Floor& machine = {})
       : tasks_(tasks), class_(match_class), seed_(seed), machine_(machine) {}
 
@@ -180,7 +180,7 @@ class KernelMatch {
   }
 
   Answered ask(KernelContender& c, const Question& q) {
-    const Task& task = tasks_[q.op];
+    const KernelTask& task = tasks_[q.op];
     const CaseRecord& one = c.record.ops[q.op].cases[q.place];
     const std::string name = q.purpose == Purpose::work ? task.name : "";
     channel::Tensors query{
@@ -204,7 +204,7 @@ class KernelMatch {
 
   void grade(OpRecord& op, const Answered& a) {
     CaseRecord& one = op.cases[a.question.place];
-    const Task& task = tasks_[a.question.op];
+    const KernelTask& task = tasks_[a.question.op];
     const Grader grader(task, one.sides, distribution_of(one), inputs_of(a.question, one));
     const Grade grade =
         one.kind == "public" ? grader(a.answer, some_rows(grader.rows(), a.question.seed)) : grader(a.answer);
@@ -250,7 +250,7 @@ class KernelMatch {
     c.record.audits.push_back(clock_audit(reference_));
   }
 
-  const std::vector<Task>& tasks_;
+  std::vector<KernelTask> tasks_;
   KernelClass class_;
   uint64_t seed_, asked_ = 0;
   Floor machine_;

@@ -38,7 +38,7 @@ inline std::string name_of(Distribution d) { return kDistributionNames[static_ca
 
 enum class Exact { never, for_zero_one, always };  // in which case another bit is a wrong answer
 
-struct Task {
+struct KernelTask {
   std::string name, text;     // "softmax"; what it computes of what, in a line
   std::vector<Shape> shapes;  // that everybody knows, and that are ranked
   Shape least, most;          // between which hidden shapes are drawn
@@ -56,7 +56,7 @@ inline int64_t count(std::span<const int64_t> shape) {
 }
 
 // Of inputs and output: what must be moved at least.
-inline double bytes_of(const Task& task, const Shape& sides) {
+inline double bytes_of(const KernelTask& task, const Shape& sides) {
   double bytes = 4 * static_cast<double>(count(task.output(sides)));
   for (const Operand& o : task.operands(sides))
     bytes += (o.role == Role::index ? 8.0 : 4.0) * static_cast<double>(count(o.shape));
@@ -64,7 +64,7 @@ inline double bytes_of(const Task& task, const Shape& sides) {
 }
 
 // One of each kind: as small as can be, and twice with sides that are prime numbers, where the range has one.
-inline std::vector<Shape> draw_hidden_shapes(const Task& task, tinytorch::Generator& random) {
+inline std::vector<Shape> draw_hidden_shapes(const KernelTask& task, tinytorch::Generator& random) {
   constexpr std::array<int64_t, 20> kPrimes{5,  7,  11, 13, 17, 19, 23, 29, 31,  37,
                                             41, 43, 53, 61, 67, 71, 79, 97, 101, 127};
   std::vector<Shape> out;
@@ -116,7 +116,8 @@ inline void stress(std::span<float> x, int64_t row, Distribution d, tinytorch::G
 }  // namespace detail
 
 // The same seed gives the same inputs; every query of a match has its own.
-inline channel::Tensors draw_inputs(const Task& task, const Shape& sides, Distribution d, uint64_t seed) {
+inline channel::Tensors draw_inputs(const KernelTask& task, const Shape& sides, Distribution d,
+                                    uint64_t seed) {
   tinytorch::Generator random(seed);
   channel::Tensors out;
   const std::vector<Operand> operands = task.operands(sides);

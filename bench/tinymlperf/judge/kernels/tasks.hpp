@@ -18,7 +18,7 @@ inline std::vector<D> every_distribution() {
   return {D::zero_one, D::offset, D::huge, D::zeros, D::subnormal, D::one_hot, D::duplicates, D::not_finite};
 }
 
-inline void add_products(std::vector<Task>& out) {
+inline void add_products(std::vector<KernelTask>& out) {
   out.push_back({"matmul",
                  "a [m, k] times b [k, n]",
                  {{384, 384, 384}, {128, 1024, 512}, {1024, 128, 512}, {512, 512, 512}},
@@ -69,7 +69,7 @@ inline void add_products(std::vector<Task>& out) {
                  [](const Shape& s) { return product(s); }});
 }
 
-inline void add_conv2d(std::vector<Task>& out) {
+inline void add_conv2d(std::vector<KernelTask>& out) {
   out.push_back({"conv2d",
                  "x [n, c, h, w] with filters w [m, c, 3, 3] and b [m], stride 1, padding 1: [n, m, h, w]",
                  {{1, 32, 64, 32, 32}, {4, 16, 32, 32, 32}, {1, 64, 64, 28, 28}, {2, 32, 64, 24, 24}},
@@ -92,8 +92,8 @@ inline void add_conv2d(std::vector<Task>& out) {
 }
 
 // x [m, n] and parameters [n], row by row.
-inline Task row_task(const char* name, const char* text, std::vector<D> adversarial,
-                     Operands (*operands)(const Shape&), decltype(Task::oracle) oracle) {
+inline KernelTask row_task(const char* name, const char* text, std::vector<D> adversarial,
+                           Operands (*operands)(const Shape&), decltype(KernelTask::oracle) oracle) {
   return {name,
           text,
           {{512, 1024}, {128, 4096}, {2048, 256}, {384, 768}},
@@ -108,7 +108,7 @@ inline Task row_task(const char* name, const char* text, std::vector<D> adversar
           [](const Shape& s) { return product(s); }};
 }
 
-inline void add_row_ops(std::vector<Task>& out) {
+inline void add_row_ops(std::vector<KernelTask>& out) {
   const auto x = [](const Shape& s) -> Operands { return {{s}}; };
   const auto with_row = [](const Shape& s) -> Operands { return {{s}, {{s[1]}}}; };
   const auto with_rows = [](const Shape& s) -> Operands { return {{s}, {{s[1]}}, {{s[1]}}}; };
@@ -129,7 +129,7 @@ inline void add_row_ops(std::vector<Task>& out) {
   out.back().output = [](const Shape& s) -> Shape { return {s[0]}; };
 }
 
-inline void add_max_pool2d(std::vector<Task>& out) {
+inline void add_max_pool2d(std::vector<KernelTask>& out) {
   out.push_back({"max_pool2d",
                  "the largest of each 2 x 2 of x [n, c, h, w], an odd last row or column left out",
                  {{8, 32, 64, 64}, {4, 16, 128, 128}, {32, 16, 32, 32}, {2, 64, 56, 56}},
@@ -146,7 +146,7 @@ inline void add_max_pool2d(std::vector<Task>& out) {
                  [](const Shape&) { return 0.0; }});
 }
 
-inline void add_transformer_ops(std::vector<Task>& out) {
+inline void add_transformer_ops(std::vector<KernelTask>& out) {
   out.push_back({"attention",
                  "causal, of q, k and v [h, t, d]: softmax(q k^T / sqrt d) v",
                  {{4, 256, 64}, {8, 256, 32}, {12, 192, 64}, {2, 512, 64}},
@@ -198,9 +198,9 @@ inline void add_transformer_ops(std::vector<Task>& out) {
 
 }  // namespace detail
 
-inline const std::vector<Task>& tasks() {
-  static const std::vector<Task> all = [] {
-    std::vector<Task> out;
+inline const std::vector<KernelTask>& tasks() {
+  static const std::vector<KernelTask> all = [] {
+    std::vector<KernelTask> out;
     detail::add_products(out), detail::add_conv2d(out), detail::add_row_ops(out);
     detail::add_max_pool2d(out), detail::add_transformer_ops(out);
     return out;
@@ -208,8 +208,8 @@ inline const std::vector<Task>& tasks() {
   return all;
 }
 
-inline const Task& task_named(std::string_view name) {
-  for (const Task& task : tasks())
+inline const KernelTask& task_named(std::string_view name) {
+  for (const KernelTask& task : tasks())
     if (task.name == name) return task;
   throw std::invalid_argument("no op is named \"" + std::string(name) + "\"");
 }

@@ -12,7 +12,7 @@ using namespace tinymlperf::judge::kernels;
 namespace {
 
 // The public shapes, made small: every side at most so large.
-Shape small(const Shape& sides, const Task& task) {
+Shape small(const Shape& sides, const KernelTask& task) {
   Shape out = sides;
   for (size_t d = 0; d < out.size(); ++d)
     out[d] = std::clamp<int64_t>(out[d] / 8, std::max<int64_t>(6, task.least[d]), 48);
@@ -20,7 +20,7 @@ Shape small(const Shape& sides, const Task& task) {
 }
 
 struct Question {
-  Question(const Task& task, const Shape& sides, Distribution d, uint64_t seed)
+  Question(const KernelTask& task, const Shape& sides, Distribution d, uint64_t seed)
       : inputs(draw_inputs(task, sides, d, seed)), grader(task, sides, d, inputs) {}
   Grade grade(std::span<const float> values) const {
     return grader(channel::Tensors{channel::make_tensor(grader.honest().shape, values)});
@@ -43,7 +43,7 @@ float to_bf16(float x) {
 
 TEST_CASE("there are twelve ops or more, each with four shapes, all of which the library has") {
   CHECK(tasks().size() >= 12);
-  for (const Task& task : tasks()) {
+  for (const KernelTask& task : tasks()) {
     CAPTURE(task.name);
     CHECK(task.shapes.size() >= 4);
     CHECK(task.adversarial.size() >= 3);
@@ -57,7 +57,7 @@ TEST_CASE("there are twelve ops or more, each with four shapes, all of which the
 }
 
 TEST_CASE("hidden shapes are small or odd, differ with the seed, and have a meaning") {
-  for (const Task& task : tasks()) {
+  for (const KernelTask& task : tasks()) {
     CAPTURE(task.name);
     tinytorch::Generator one(1), two(2), again(1);
     const std::vector<Shape> first = draw_hidden_shapes(task, one);
@@ -76,7 +76,7 @@ TEST_CASE("hidden shapes are small or odd, differ with the seed, and have a mean
 }
 
 TEST_CASE("the library's kernel is right, on hidden shapes and whatever the inputs hold") {
-  for (const Task& task : tasks()) {
+  for (const KernelTask& task : tasks()) {
     tinytorch::Generator random(7);
     for (const Shape& sides : draw_hidden_shapes(task, random)) {
       std::vector<Distribution> all = task.adversarial;
@@ -91,7 +91,7 @@ TEST_CASE("the library's kernel is right, on hidden shapes and whatever the inpu
 }
 
 TEST_CASE("bf16, nothing at all, the input and an answer to other inputs are wrong for each op") {
-  for (const Task& task : tasks()) {
+  for (const KernelTask& task : tasks()) {
     CAPTURE(task.name);
     for (const Shape& sides : task.shapes) {
       const Question q(task, small(sides, task), Distribution::ordinary, 5),
@@ -118,7 +118,7 @@ TEST_CASE("bf16, nothing at all, the input and an answer to other inputs are wro
 }
 
 TEST_CASE("another order of adding is right; a product of many is") {
-  const Task& task = task_named("matmul");
+  const KernelTask& task = task_named("matmul");
   const Question q(task, {6, 2048, 7}, Distribution::ordinary, 3);
   std::vector<float> answer(6 * 7);
   for (size_t i = 0; i < answer.size(); ++i)
@@ -129,7 +129,7 @@ TEST_CASE("another order of adding is right; a product of many is") {
 }
 
 TEST_CASE("layer norm far from 0: in two passes it is right, from the mean of squares it is not") {
-  const Task& task = task_named("layer_norm");
+  const KernelTask& task = task_named("layer_norm");
   const Question q(task, {16, 113}, Distribution::offset, 3);
   for (const bool two_passes : {true, false}) {
     std::vector<float> answer;
@@ -152,7 +152,7 @@ TEST_CASE("layer norm far from 0: in two passes it is right, from the mean of sq
 
 TEST_CASE(
     "a whole number that is off by one, a NaN for an infinity, another form are wrong, with the place") {
-  const Task& task = task_named("matmul");
+  const KernelTask& task = task_named("matmul");
   const Question q(task, {5, 7, 3}, Distribution::zero_one, 3);
   std::vector<float> answer = q.honest();
   answer[4] = std::nextafter(answer[4], 100.0f);
