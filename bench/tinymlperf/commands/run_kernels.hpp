@@ -100,12 +100,12 @@ inline std::string text_of(const judge::kernels::KernelRun& run,
                     channel_share(baseline.ops[i])});
     if (!op.reason.empty()) reasons += "wrong: " + op.reason + "\n";
   }
-  std::string out = c.name + (c.out.empty() ? "" : ": out: " + c.out) + "\n\n" +
-                    tinytorch::document::text_table(rows) + reasons;
+  if (!c.out.empty()) return c.name + ": out: " + c.out + "\n";
+  std::string out = c.name + "\n\n" + tinytorch::document::text_table(rows) + reasons;
   const auto quality = quality_of(c);
   const auto score = text_of(score_of(c, baseline));
   if (quality) out += fmt::format("right answers: {:.2f} %\n", 100 * quality->estimate);
-  out += fmt::format("right ops: {} of {}\n", std::ranges::count_if(c.ops, &OpRecord::ranked), c.ops.size());
+  out += fmt::format("right ops: {} of {}\n", ops_right(c), c.ops.size());
   if (!score.empty())
     out += fmt::format(
         "all ops that both have right: {} times the baseline\nfast_1 {:.2f}, fast_1.5 {:.2f}, fast_2 "
@@ -131,7 +131,7 @@ inline int run_kernel_match(const RunOptions& o,
   try {
     const judge::kernels::KernelRun run = play_kernels(o, tasks);
     std::filesystem::create_directories(o.out);
-    tt::write_file((o.out / "run.json").string(), to_json(run).dump(1) + "\n");
+    tinytorch::write_file((o.out / "run.json").string(), to_json(run).dump(1) + "\n");
     fmt::print("{}\nwrote {}\n", text_of(run), (o.out / "run.json").string());
     return kPass;
   } catch (const std::invalid_argument& e) {

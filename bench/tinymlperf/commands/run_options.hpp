@@ -23,7 +23,7 @@ namespace detail {
 
 // What no program can beat here.
 inline judge::Floor ceilings_of_machine() {
-  const tinytorch::profiling::Ceilings c = tinytorch::profiling::measure_ceilings(tt::cpu);
+  const tinytorch::profiling::Ceilings c = tinytorch::profiling::measure_ceilings(tinytorch::cpu);
   return {c.flops_per_second, c.bytes_per_second, 0, 0};
 }
 

@@ -123,11 +123,8 @@ class KernelMatch {
       const Question q{op, static_cast<size_t>(hidden - c.record.ops[op].cases.begin()), Purpose::work,
                        mixed(1, op)};
       const Answered a = ask(c, q);
-      if (a.answer.empty()) {
-        c.record.ops[op].state = "absent";
-      } else {
-        grade(c.record.ops[op], a);
-      }
+      c.record.ops[op].state = a.answer.empty() ? "absent" : "right";
+      if (!a.answer.empty()) grade(c.record.ops[op], a);
     }
     c.session->hold();
   }

@@ -5,7 +5,7 @@
 //    "seed": 5, "machine": {...}, "sandbox": {...},
 //    "contenders": [{                                            the first is the baseline
 //       "name": "library", "tier": "T2", "out": "why, or empty", "peak_bytes": 0, "audits": [...],
-//       "ops": [{"op": "softmax", "state": "right", "reason": "",       or "absent", or "wrong" and why
+//       "ops": [{"op": "softmax", "state": "right", "reason": "",       or "absent", "unasked", or "wrong" and why
 //          "cases": [{"kind": "public", "sides": [512, 1024], "distribution": "ordinary", "checked": 12, "right": 12,
 //                     "turns": [[0.002, ...], ...],                  seconds of each query, two turns in each block
 //                     "channel": [0.001, ...]}],                     of a query that asks for no work, once in a turn
@@ -25,6 +25,8 @@ inline constexpr const char* kSchema = "tinymlperf-kernel-run-1";
 // Only public shapes are ranked; the others must be right.
 inline constexpr std::array kCaseKinds{"public", "hidden", "adversarial"};
 
+inline constexpr std::array kOpStates{"right", "absent", "wrong", "unasked"};
+
 struct CaseRecord {
   std::string kind, distribution;
   Shape sides;
@@ -35,7 +37,7 @@ struct CaseRecord {
 
 struct OpRecord {
   std::string op;
-  std::string state = "right", reason = "";
+  std::string state = "unasked", reason = "";
   std::vector<CaseRecord> cases = {};
   bool ranked() const { return state == "right"; }
 };
@@ -139,6 +141,11 @@ inline std::optional<double> fast(const KernelContenderRecord& c, const KernelCo
   return static_cast<double>(faster) / static_cast<double>(all);
 }
 
+// Ops that are ranked; none of a contender that is out.
+inline int64_t ops_right(const KernelContenderRecord& c) {
+  return c.out.empty() ? std::ranges::count_if(c.ops, &OpRecord::ranked) : 0;
+}
+
 // The share of checked answers that are right; nothing before the first.
 inline std::optional<Interval> quality_of(const KernelContenderRecord& c) {
   int64_t checked = 0, right = 0;
@@ -185,7 +192,7 @@ inline Json to_json(const KernelContenderRecord& c, const KernelContenderRecord&
           {"peak_bytes", c.peak_bytes},
           {"audits", audits},
           {"ops", ops},
-          {"ops_right", std::ranges::count_if(c.ops, &OpRecord::ranked)},
+          {"ops_right", ops_right(c)},
           {"quality", or_null(quality_of(c))},
           {"score", or_null(score_of(c, baseline))},
           {"fast", fasts}};
@@ -215,8 +222,8 @@ inline CaseRecord read_case(const Json& j) {
 inline OpRecord read_op(const Json& j) {
   OpRecord op{j.at("op").get<std::string>(), j.at("state").get<std::string>(),
               j.at("reason").get<std::string>()};
-  if (op.state != "right" && op.state != "absent" && op.state != "wrong")
-    throw std::invalid_argument("run file: an op is right, absent or wrong, found " + op.state);
+  if (std::ranges::find(kOpStates, op.state) == kOpStates.end())
+    throw std::invalid_argument("run file: an op is right, absent, wrong or unasked, found " + op.state);
   bool wrong = false;
   for (const Json& c : j.at("cases")) {
     op.cases.push_back(read_case(c));

@@ -23,7 +23,7 @@ CaseRecord timed(const std::string& kind, const Shape& sides, double seconds) {
 KernelContenderRecord contender(const std::string& name, std::array<double, 4> seconds) {
   KernelContenderRecord c{name};
   for (size_t op = 0; op < 2; ++op) {
-    c.ops.push_back({op == 0 ? "softmax" : "matmul"});
+    c.ops.push_back({op == 0 ? "softmax" : "matmul", "right"});
     for (size_t i = 0; i < 2; ++i)
       c.ops[op].cases.push_back(timed("public", {8, static_cast<int64_t>(i) + 1}, seconds[2 * op + i]));
     c.ops[op].cases.push_back(timed("hidden", {3, 5}, 1e-3));
@@ -59,7 +59,7 @@ TEST_CASE("an op is a mean of its shapes, the score one of its ops; both geometr
 }
 
 TEST_CASE("an op that is absent or wrong has no ratio, leaves the score alone, and is not fast") {
-  for (const char* state : {"absent", "wrong"}) {
+  for (const char* state : {"absent", "wrong", "unasked"}) {
     KernelRun run = example();
     run.contenders[1].ops[0].state = state;
     const KernelContenderRecord &student = run.contenders[1], &library = run.contenders[0];
@@ -72,6 +72,7 @@ TEST_CASE("an op that is absent or wrong has no ratio, leaves the score alone, a
   run.contenders[1].out = "it broke";
   CHECK_FALSE(score_of(run.contenders[1], run.contenders[0]));
   CHECK(to_json(run).at("contenders")[1].at("fast").is_null());
+  CHECK(to_json(run).at("contenders")[1].at("ops_right") == 0);
   CHECK_FALSE(quality_of(KernelContenderRecord{"nobody"}));
 }
 
@@ -114,7 +115,7 @@ TEST_CASE("what is no run is refused, with the reason") {
   };
   CHECK(has(refused("/schema", "other"), "expected the schema"));
   CHECK(has(refused("/contenders", Json::array()), "no contender"));
-  CHECK(has(refused("/contenders/1/ops/0/state", "best"), "right, absent or wrong"));
+  CHECK(has(refused("/contenders/1/ops/0/state", "best"), "right, absent, wrong or unasked"));
   CHECK(has(refused("/contenders/1/ops/0/cases/0/right", 35), "called right"));
   CHECK(has(refused("/contenders/1/ops/0/cases/0/right", 37), "no more right answers"));
   CHECK(has(refused("/contenders/1/ops/0/cases/0/turns/0/0", 0), "positive times"));
