@@ -34,7 +34,7 @@ CLI::App* run_command(CLI::App& app, tinymlperf::RunOptions& run) {
   command->add_option("entries", run.entries, "entry folders; the first is the baseline")->required();
   command
       ->add_option("--benchmark", run.benchmark,
-                   tinymlperf::judge::benchmark_ids() + ", or ttq: what the first entry learns")
+                   tinymlperf::judge::benchmark_ids() + ", ttq: what the first entry learns, or krn: kernels, op by op")
       ->capture_default_str();
   command->add_option("--scenario", run.scenario,
                       "single_stream (default), multi_stream, offline, server or generation; of ttq "
@@ -96,6 +96,7 @@ int main(int argc, char** argv) {
   auto* const verifying = app.add_subcommand("verify", "recompute results from their raw samples");
   auto* const results = verifying->add_option_group("what")->require_option(1);
   results->add_option("file", file, "a race.json or run.json");
+  const auto* const listing = app.add_subcommand("kernels", "the ops of the benchmark krn, and their shapes");
   auto* const working = app.add_subcommand("worker", "answers for an entry: what `run` starts");
   working->add_option("entry", entry, "its folder")->required();
   bool memory = false;
@@ -117,6 +118,7 @@ int main(int argc, char** argv) {
     if (*working) return tinymlperf::judge::serve_worker(entry, memory);
     if (*training) return tinymlperf::run_train(train);
     if (*running) return tinymlperf::run_match(run);
+    if (*listing) return tinymlperf::list_kernels();
     if (*profiling) return tinymlperf::run_profile(profile);
     if (*racing) return tinymlperf::run_race(race);
 #ifdef TINYMLPERF_WITH_BOARD

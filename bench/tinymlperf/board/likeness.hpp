@@ -75,14 +75,8 @@ inline void keep_likeness(Database& db, int64_t id, int64_t user, const Fingerpr
 
 }  // namespace detail
 
-// Inside of the transaction that takes the bundle in. Bundles of boards that were made before this was counted get their
-// fingerprints now.
+// Inside of the transaction that takes the bundle in.
 inline void insert_likeness(Database& db, int64_t id, int64_t user, const bundle::Bundle& b) {
-  for (const int64_t old : detail::ids(db.query(
-           "SELECT id FROM bundles WHERE id < ? AND id NOT IN (SELECT bundle FROM fingerprints)", id)))
-    detail::keep_fingerprints(db, old,
-                              detail::fingerprints_of(bundle::read_bundle(
-                                  db.text("SELECT content FROM bundles WHERE id = ?", old).value())));
   const detail::Fingerprints ours = detail::fingerprints_of(b);
   detail::keep_fingerprints(db, id, ours);
   for (const detail::Fingerprint& f : ours) detail::keep_likeness(db, id, user, f);

@@ -16,7 +16,7 @@
 
 namespace tinymlperf::board {
 
-constexpr int64_t kSchemaVersion = 2;
+constexpr int64_t kSchemaVersion = 1;
 
 namespace detail {
 
@@ -88,14 +88,6 @@ CREATE VIEW job_list AS
   FROM jobs j JOIN bundles b ON b.id = j.bundle JOIN bundles a ON a.id = j.against;
 CREATE TRIGGER jobs_no_delete BEFORE DELETE ON jobs
   BEGIN SELECT RAISE(ABORT, 'jobs are never deleted'); END;
-)sql";
-
-constexpr const char* kAppendOnly[] = {"bundles",  "files",   "subjects", "baselines",
-                                       "machines", "runs",    "turns",    "contenders",
-                                       "audits",   "records", "events",   "trainings"};
-
-// What version 2 has on top.
-constexpr const char* kTables2 = R"sql(
 CREATE TABLE fingerprints(
   bundle INTEGER NOT NULL REFERENCES bundles(id), kind TEXT NOT NULL CHECK(kind IN ('code', 'weights')),
   hashes BLOB NOT NULL, PRIMARY KEY(bundle, kind)) STRICT;
@@ -114,22 +106,13 @@ CREATE VIEW appeal_list AS
   FROM appeals a JOIN bundles b ON b.id = a.bundle LEFT JOIN answers w ON w.appeal = a.id;
 )sql";
 
-constexpr const char* kAppendOnly2[] = {"fingerprints", "likenesses", "appeals", "answers"};
-
-// The tables, and that nobody changes or deletes a row of these.
-template <size_t N>
-void add_tables(Database& db, const char* script, const char* const (&append_only)[N]) {
-  db.script(script);
-  for (const std::string table : append_only)
-    for (const std::string what : {"UPDATE", "DELETE"})
-      db.script("CREATE TRIGGER " + table + "_no_" + what + " BEFORE " + what + " ON " + table +
-                " BEGIN SELECT RAISE(ABORT, '" + table + " are only ever added'); END");
-}
+constexpr const char* kAppendOnly[] = {
+    "bundles", "files",   "subjects", "baselines", "machines",     "runs",       "turns",   "contenders",
+    "audits",  "records", "events",   "trainings", "fingerprints", "likenesses", "appeals", "answers"};
 
 }  // namespace detail
 
-// Makes the tables where there are none, and adds those that a board of an earlier version lacks. Throws DatabaseError for a
-// file with other tables.
+// Makes the tables where there are none. Throws DatabaseError for a file with other tables.
 inline void prepare(Database& db) {
   // A commit that returned is on the disk, even when the power goes. REPLACE counts as a deletion (recursive_triggers).
   db.script(
@@ -139,11 +122,14 @@ inline void prepare(Database& db) {
   const int64_t version = db.integer("PRAGMA user_version").value_or(0);
   if (version == kSchemaVersion) return;
   const bool empty = db.integer("SELECT count(*) FROM sqlite_schema").value_or(0) == 0;
-  if (version < 0 || version > kSchemaVersion || (version == 0 && !empty))
+  if (version != 0 || !empty)
     throw DatabaseError("expected a leaderboard with tables of version " + std::to_string(kSchemaVersion) +
                         ", found something else (version " + std::to_string(version) + ")");
-  if (version < 1) detail::add_tables(db, detail::kTables, detail::kAppendOnly);
-  if (version < 2) detail::add_tables(db, detail::kTables2, detail::kAppendOnly2);
+  db.script(detail::kTables);
+  for (const std::string table : detail::kAppendOnly)
+    for (const std::string what : {"UPDATE", "DELETE"})
+      db.script("CREATE TRIGGER " + table + "_no_" + what + " BEFORE " + what + " ON " + table +
+                " BEGIN SELECT RAISE(ABORT, '" + table + " are only ever added'); END");
   db.script("PRAGMA user_version = " + std::to_string(kSchemaVersion));
   t.commit();
 }

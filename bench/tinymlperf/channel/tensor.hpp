@@ -28,6 +28,11 @@ struct Tensor {
       throw ProtocolError("values<T>(): T is not as large as the tensor's type");
     return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
+  template <class T>
+  std::span<T> mutable_values() {
+    const auto all = values<T>();
+    return {const_cast<T*>(all.data()), all.size()};
+  }
 };
 using Tensors = std::vector<Tensor>;
 

@@ -9,12 +9,12 @@
 #include <memory>
 #include <string>
 #include <tinymlperf/commands/exit_status.hpp>
+#include <tinymlperf/commands/run_kernels.hpp>
 #include <tinymlperf/commands/run_training.hpp>
 #include <tinymlperf/judge/match.hpp>
 #include <tinymlperf/judge/peak_memory.hpp>
 #include <tinymlperf/judge/quality_gate.hpp>
 #include <tinytorch/benchmarking/document.hpp>
-#include <tinytorch/profiling/ceilings.hpp>
 #include <vector>
 
 namespace tinymlperf {
@@ -26,12 +26,6 @@ inline const judge::RunClass& run_class_named(const std::string& name) {
        {&judge::kQuick, &judge::kRace, &judge::kSmoke, &judge::kRanked, &judge::kOfficial})
     if (name == c->name) return *c;
   throw std::invalid_argument("--class " + name + ": there are smoke, ranked and official");
-}
-
-// What no program can beat here.
-inline judge::Floor ceilings_of_machine() {
-  const tinytorch::profiling::Ceilings c = tinytorch::profiling::measure_ceilings(tt::cpu);
-  return {c.flops_per_second, c.bytes_per_second, 0, 0};
 }
 
 // Of an entry the library's own allocator tells it; of a plugin the sandbox has said what it knows.
@@ -110,6 +104,7 @@ inline std::string text_of(const judge::RunDocument& d) {
 // Exit status: 0 the match was played and written, 2 it could not be played as asked.
 inline int run_match(const RunOptions& o) {
   using namespace detail;
+  if (o.benchmark == kKernelBenchmark) return run_kernel_match(o);
   try {
     const judge::RunDocument d = play(o);
     std::filesystem::create_directories(o.out);

@@ -3,28 +3,15 @@
 
 #include <filesystem>
 #include <memory>
-#include <optional>
-#include <random>
 #include <string>
+#include <tinymlperf/commands/run_options.hpp>
 #include <tinymlperf/judge/benchmarks.hpp>
-#include <tinymlperf/judge/progress.hpp>
 #include <tinymlperf/judge/run_document.hpp>
 #include <tinymlperf/judge/stage.hpp>
 #include <tinymlperf/machine.hpp>
 #include <vector>
 
 namespace tinymlperf {
-
-struct RunOptions {
-  std::vector<std::filesystem::path> entries;
-  std::string benchmark = "dig";
-  std::string scenario;  // empty: single_stream, or of a trainer time_to_quality
-  std::string division = "open", run_class = "smoke";
-  std::filesystem::path out = "build/run";
-  std::optional<uint64_t> seed;   // of the hidden set and the order; else drawn from the operating system
-  std::optional<int64_t> hidden;  // samples; else as many as the class has
-  judge::Watcher watcher = {};    // is told between blocks where the match stands
-};
 
 namespace detail {
 
@@ -40,9 +27,7 @@ inline std::string trained_by(const std::filesystem::path& entry) {
 // The same options with a benchmark and a scenario that fit. Throws std::invalid_argument where none is meant.
 inline RunOptions resolved(RunOptions o) {
   constexpr const char* kTraining = "time_to_quality";
-  for (const auto& entry : o.entries)
-    if (!std::filesystem::is_directory(entry))
-      throw std::invalid_argument(entry.string() + ": expected a folder, found none");
+  require_folders(o);
   if (o.division != "open" && o.division != "closed")
     throw std::invalid_argument("--division " + o.division + ": there are open and closed");
   if (o.benchmark == "ttq") o.benchmark = trained_by(o.entries.at(0));
@@ -52,17 +37,6 @@ inline RunOptions resolved(RunOptions o) {
   if (is_training(o.benchmark) && o.scenario != kTraining)
     throw std::invalid_argument("--scenario " + o.scenario + ": " + o.benchmark + " has only " + kTraining);
   return o;
-}
-
-inline uint64_t seed_of(const RunOptions& o) {
-  std::random_device device;
-  return o.seed.value_or((uint64_t{device()} << 32) | device());
-}
-
-inline sandbox::Offers sandbox_of_machine() {
-  sandbox::Offers offers = sandbox::probe();
-  sandbox::require(offers, sandbox::Level::basic);
-  return offers;
 }
 
 // Sets a contender's stage, or says why it is out. Of a stranger's files the judge itself reads model.json alone.

@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <tinymlperf/judge/run_document.hpp>
+#include <tinytorch/benchmarking/clock.hpp>
 
 namespace tinymlperf::judge {
 
@@ -69,6 +70,21 @@ inline AuditResult floor_audit(const std::vector<Turn>& turns, const Floor& floo
   return {"A6", "floor", fastest >= floor.seconds(),
           fmt::format("fastest turn: {:.3g} s a sample; this machine needs at least {:.3g} s", fastest,
                       floor.seconds())};
+}
+
+// A fixed piece of arithmetic, some tenth of a millisecond, the best of five: what the clock is worth just now.
+inline double reference_seconds() {
+  double best = std::numeric_limits<double>::infinity();
+  volatile double sink = 0;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    const tinytorch::benchmarking::SteadyClock clock;
+    const double start = clock();
+    double x = 1;
+    for (int i = 0; i < 50000; ++i) x = x * 0.5 + 0.5;
+    sink = sink + x;
+    best = std::min(best, clock() - start);
+  }
+  return best;
 }
 
 // Seconds of a fixed piece of work before each turn. Says something of the run, nothing of the contender.

@@ -23,7 +23,6 @@
 #include <tinymlperf/judge/plugin_system.hpp>
 #include <tinymlperf/judge/progress.hpp>
 #include <tinymlperf/judge/sample_stream.hpp>
-#include <tinytorch/benchmarking/clock.hpp>
 #include <tinytorch/benchmarking/schedule.hpp>
 #include <vector>
 
@@ -138,21 +137,6 @@ class Match {
       c.record.out = e.what();
       if (c.session) c.session->hold();  // wherever it was: it shall not disturb those who are still in
     }
-  }
-
-  // A fixed piece of arithmetic, some tenth of a millisecond, the best of five: what the clock is worth just now.
-  static double reference_seconds() {
-    double best = std::numeric_limits<double>::infinity();
-    volatile double sink = 0;
-    for (int repeat = 0; repeat < 5; ++repeat) {
-      const tinytorch::benchmarking::SteadyClock clock;
-      const double start = clock();
-      double x = 1;
-      for (int i = 0; i < 50000; ++i) x = x * 0.5 + 0.5;
-      sink = sink + x;
-      best = std::min(best, clock() - start);
-    }
-    return best;
   }
 
   int64_t samples_per_query() const {

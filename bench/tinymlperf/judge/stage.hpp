@@ -3,7 +3,8 @@
 //
 //   T0   model.json and weights.safetensors: this very program reads them and answers (`tinymlperf worker`); where it is
 //        to be trained, model.json alone
-//   T2   plugin.cpp, and the headers beside it: compiled here, in the sandbox, against plugin.hpp and the library
+//   T2   plugin.cpp, and the headers beside it: compiled here, in the sandbox, against entries/plugin.hpp,
+//        entries/kernels.hpp and the library
 // The files are copied once, before the match: what its author does to them afterwards changes nothing.
 #pragma once
 
@@ -92,15 +93,21 @@ class Stage {
     const auto all = fs::copy_options::recursive;
     fs::create_directories(include / "tinymlperf/entries");
     fs::copy(source / "bench/tinymlperf/channel", include / "tinymlperf/channel", all);
-    fs::copy(source / "bench/tinymlperf/entries/plugin.hpp", include / "tinymlperf/entries");
+    for (const char* header : {"entries/plugin.hpp", "entries/kernels.hpp"})
+      fs::copy(source / "bench/tinymlperf" / header, include / "tinymlperf" / header);
     fs::copy(source / "include/tinytorch", include / "tinytorch", all);
     sandbox::Policy policy = policy_for(120);
     policy.read_only.push_back(base_ / "entry");
     policy.read_only.push_back(include);
-    const sandbox::Outcome made = sandbox::run(
-        {compiler(), "-std=c++20", "-O2", "-march=native", "-pthread", "-I", include.string(), "-I",
-         (base_ / "entry").string(), (base_ / "entry" / kPluginFile).string(), "-o", "plugin"},
-        policy, offers_);
+    std::vector<std::string> command{compiler(), "-std=c++20", "-O2", "-march=native", "-pthread"};
+#ifdef _OPENMP
+    command.push_back("-fopenmp");  // what the judge's own kernels have
+#endif
+    for (const std::string& argument :
+         {std::string("-I"), include.string(), std::string("-I"), (base_ / "entry").string(),
+          (base_ / "entry" / kPluginFile).string(), std::string("-o"), std::string("plugin")})
+      command.push_back(argument);
+    const sandbox::Outcome made = sandbox::run(command, policy, offers_);
     if (!made.good())
       throw std::invalid_argument(std::string(kPluginFile) + " does not compile: " + made.reason + "\n" +
                                   made.err);

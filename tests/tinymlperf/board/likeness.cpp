@@ -113,23 +113,6 @@ TEST_CASE(
         }) == 2);
 }
 
-TEST_CASE(
-    "a board of version 1 gets the new tables, and its bundles their fingerprints when the next one comes") {
-  Board b;
-  b.store.submit(b.user, with_code("first", 5, source(50)));
-  b.store.database().script(
-      "DROP VIEW appeal_list; DROP TABLE answers; DROP TABLE appeals; DROP TABLE fingerprints; DROP TABLE "
-      "likenesses; PRAGMA user_version = 1");
-  Store later(b.path, Board::with_clock({}));
-  CHECK(verify_board(later).empty());
-  const int64_t eve = later.user_of(later.add_user("Eve")).value();
-  const int64_t clone = later.submit(eve, with_code("clone", 5, source(50))).submission;
-  CHECK(Queries(later).submission(clone)->likenesses.size() == 2);
-  CHECK(later.database().integer("SELECT count(*) FROM fingerprints") == 2 * 3);
-  later.database().script("PRAGMA user_version = 3");
-  CHECK_THROWS_AS(Store(b.path), DatabaseError);
-}
-
 TEST_CASE("equal results stand in the order in which they came") {
   Board b;
   const int64_t eve = user(b, "Eve");

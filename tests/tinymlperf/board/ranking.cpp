@@ -16,7 +16,7 @@ const std::vector<std::string> kScenarios{"single_stream", "offline"};
 
 using Results = std::map<int64_t, std::vector<Result>>;
 
-judge::RunDocument document(const RunRecipe& recipe) {
+judge::RunDocument played(const RunRecipe& recipe) {
   return test::run_document({"base", "b"}, {"entry", "e"}, recipe);
 }
 
@@ -31,7 +31,7 @@ void add(Results& all, int64_t submission, const judge::RunDocument& d) {
 }
 void add_both(Results& all, int64_t submission, RunRecipe recipe) {
   for (const std::string& s : kScenarios)
-    recipe.scenario = s, ++recipe.seed, add(all, submission, document(recipe));
+    recipe.scenario = s, ++recipe.seed, add(all, submission, played(recipe));
 }
 const Standing& of(const std::vector<Standing>& table, int64_t submission) {
   for (const Standing& s : table)
@@ -73,7 +73,7 @@ TEST_CASE("score and interval are the textbook's, from the samples") {
     Results all;
     std::array<double, 3> mean{};
     for (const std::string& s : kScenarios) {
-      const auto d = document({.scenario = s, .speedup = 1.3, .noise = 0.4, .seed = seed});
+      const auto d = played({.scenario = s, .speedup = 1.3, .noise = 0.4, .seed = seed});
       add(all, 2, d);
       const auto log = log_ratio_by_hand(d);
       for (size_t k = 0; k < 3; ++k) mean[k] += log[k] / 2;
@@ -143,14 +143,14 @@ TEST_CASE("not ranked, and why") {
   CHECK(why({.audits = {{"A2", "same sample", true, ""}}}).empty());
 
   Results all;
-  add(all, 2, document({}));
+  add(all, 2, played({}));
   all[3];
   auto table = standings(all, kScenarios);
   CHECK(of(table, 2).not_ranked == "not measured yet in offline");
   CHECK_FALSE(of(table, 2).score);
   CHECK(of(table, 3).not_ranked == "not measured yet");
   CHECK(of(table, 3).level == Level::self_reported);
-  auto d = document({.scenario = "offline"});
+  auto d = played({.scenario = "offline"});
   d.contenders[1].out = "it crashed";
   add(all, 2, d);
   CHECK(of(standings(all, kScenarios), 2).not_ranked == "in offline: out: it crashed");
@@ -161,7 +161,7 @@ TEST_CASE("a run without its baseline says nothing") {
   Results all;
   add_both(all, 2, {.speedup = 2});
   const auto before = of(standings(all, kScenarios), 2).score.value();
-  auto d = document({.speedup = 0.1});
+  auto d = played({.speedup = 0.1});
   d.contenders[0].out = "killed";
   add(all, 2, d);
   CHECK(of(standings(all, kScenarios), 2).score->estimate == before.estimate);
@@ -182,8 +182,8 @@ TEST_CASE("all runs of the highest class count, so that a second try does not re
 TEST_CASE("audited is who passed audits in every scenario") {
   Results all;
   const std::vector<judge::AuditResult> passed{{"A2", "same sample", true, ""}};
-  add(all, 2, document({.audits = passed}));
-  add(all, 2, document({.scenario = "offline"}));
+  add(all, 2, played({.audits = passed}));
+  add(all, 2, played({.scenario = "offline"}));
   CHECK(of(standings(all, kScenarios), 2).level == Level::rerun);
   Results both;
   add_both(both, 2, {.audits = passed});

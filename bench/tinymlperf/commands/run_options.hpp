@@ -1,0 +1,55 @@
+// What `tinymlperf run` is asked, and what all of its matches need: folders, a seed, a sandbox, the machine's ceilings.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <tinymlperf/judge/audits.hpp>
+#include <tinymlperf/judge/progress.hpp>
+#include <tinymlperf/sandbox.hpp>
+#include <tinytorch/profiling/ceilings.hpp>
+#include <vector>
+
+namespace tinymlperf {
+
+struct RunOptions {
+  std::vector<std::filesystem::path> entries;
+  std::string benchmark = "dig";
+  std::string scenario;  // empty: single_stream, or of a trainer time_to_quality
+  std::string division = "open", run_class = "smoke";
+  std::filesystem::path out = "build/run";
+  std::optional<uint64_t> seed;   // of the hidden set and the order; else drawn from the operating system
+  std::optional<int64_t> hidden;  // samples; else as many as the class has
+  judge::Watcher watcher = {};    // is told between blocks where the match stands
+};
+
+namespace detail {
+
+// What no program can beat here.
+inline judge::Floor ceilings_of_machine() {
+  const tinytorch::profiling::Ceilings c = tinytorch::profiling::measure_ceilings(tinytorch::cpu);
+  return {c.flops_per_second, c.bytes_per_second, 0, 0};
+}
+
+inline void require_folders(const RunOptions& o) {
+  for (const auto& entry : o.entries)
+    if (!std::filesystem::is_directory(entry))
+      throw std::invalid_argument(entry.string() + ": expected a folder, found none");
+}
+
+inline uint64_t seed_of(const RunOptions& o) {
+  std::random_device device;
+  return o.seed.value_or((uint64_t{device()} << 32) | device());
+}
+
+inline sandbox::Offers sandbox_of_machine() {
+  sandbox::Offers offers = sandbox::probe();
+  sandbox::require(offers, sandbox::Level::basic);
+  return offers;
+}
+
+}  // namespace detail
+
+}  // namespace tinymlperf

@@ -1,0 +1,257 @@
+// A match of kernels: contenders take turns (A B B A, as in match.hpp), and in each turn every op is asked for every shape,
+// in a random order that is the same for all.
+//
+//   public shapes   timed; ranked
+//   hidden shapes   drawn with the match: as small as can be, and odd; their speed is reported
+//   adversarial     what breaks a shortcut, on a hidden shape
+//   channel         the inputs and the output of a public shape without any work: what asking alone costs
+// A query's inputs are drawn for it alone and were never seen before, so there is nothing to remember. All have one form
+// and all answers are graded, after the turn, while nobody works: small ones whole, large ones in rows that are drawn
+// then. Whether an answer counts for speed or for correctness is therefore nothing that a contender could tell.
+//
+// One wrong answer, or one faster than the machine can be, and the op is wrong, with the reason. An op that is not there
+// is not compared. Who breaks or says nothing for too long is out.
+#pragma once
+
+#include <memory>
+#include <tinymlperf/channel/session.hpp>
+#include <tinymlperf/judge/audits.hpp>
+#include <tinymlperf/judge/kernels/grade.hpp>
+#include <tinymlperf/judge/kernels/kernel_run.hpp>
+#include <tinytorch/benchmarking/schedule.hpp>
+
+namespace tinymlperf::judge::kernels {
+
+struct KernelClass {
+  const char* name;
+  size_t blocks;
+  int64_t queries;       // for each public shape, in each turn
+  double patience = 30;  // seconds without an answer after which a contender is out
+};
+inline constexpr KernelClass kSmokeKernels{"smoke", 6, 1}, kRankedKernels{"ranked", 12, 5},
+    kOfficialKernels{"official", 12, 25};
+
+struct KernelContender {
+  KernelContenderRecord record;
+  std::unique_ptr<channel::Session> session;
+};
+
+// The records of all ops, to be filled: what is asked of every contender.
+inline std::vector<OpRecord> draw_ops(const std::vector<KernelTask>& tasks, uint64_t seed) {
+  std::vector<OpRecord> out;
+  tinytorch::Generator random(seed);
+  for (const KernelTask& task : tasks) {
+    OpRecord& op = out.emplace_back(OpRecord{task.name});
+    const std::string ordinary = name_of(Distribution::ordinary);
+    for (const Shape& sides : task.shapes) op.cases.push_back({"public", ordinary, sides});
+    const std::vector<Shape> hidden = draw_hidden_shapes(task, random);
+    for (const Shape& sides : hidden) op.cases.push_back({"hidden", ordinary, sides});
+    for (const Distribution d : task.adversarial)
+      op.cases.push_back({"adversarial", name_of(d), hidden[1 + random.below(hidden.size() - 1)]});
+  }
+  return out;
+}
+
+class KernelMatch {
+ public:
+  KernelMatch(const std::vector<KernelTask>& tasks, const KernelClass& match_class, uint64_t seed,
+              const Floor& machine = {})
+      : tasks_(tasks), class_(match_class), seed_(seed), machine_(machine) {}
+
+  void operator()(std::vector<KernelContender>& contenders) {
+    for (KernelContender& c : contenders) {
+      c.record.ops = draw_ops(tasks_, seed_);
+      attempt(c, [&] { prepare(c); });
+    }
+    std::vector<uint64_t> turns(contenders.size());
+    for (const auto& block :
+         tinytorch::benchmarking::mirrored_blocks(contenders.size(), class_.blocks, seed_))
+      for (const size_t i : block) {
+        reference_.push_back(reference_seconds());
+        attempt(contenders[i], [&] { take_turn(contenders[i], turns[i]++); });
+      }
+    for (KernelContender& c : contenders) {
+      attempt(c, [&] { conclude(c); });
+      if (!c.session) continue;
+      const sandbox::Outcome& outcome = c.session->finish(5);
+      if (!c.record.out.empty() && !outcome.good()) c.record.out += "; " + outcome.reason;
+      c.record.peak_bytes = outcome.peak_is_bound ? 0 : outcome.peak_bytes;
+    }
+  }
+
+ private:
+  enum class Purpose { work, channel };
+  struct Question {
+    size_t op, place;
+    Purpose purpose;
+    uint64_t seed;  // of its inputs
+  };
+  struct Answered {
+    Question question;
+    double seconds;
+    channel::Tensors answer;
+  };
+
+  template <class F>
+  void attempt(KernelContender& c, F&& f) {
+    if (!c.record.out.empty()) return;
+    try {
+      f();
+    } catch (const std::exception& e) {
+      c.record.out = e.what();
+      if (c.session) c.session->hold();
+    }
+  }
+
+  uint64_t mixed(uint64_t a, uint64_t b) const {
+    const tinytorch::PhiloxBlock block = tinytorch::philox(seed_ ^ (a * 0x9E3779B97F4A7C15u), b);
+    return (uint64_t{block.v[0]} << 32) | block.v[1];
+  }
+  static Distribution distribution_of(const CaseRecord& c) {
+    const auto found = std::ranges::find(kDistributionNames, c.distribution);
+    return static_cast<Distribution>(found - kDistributionNames.begin());
+  }
+  channel::Tensors inputs_of(const Question& q, const CaseRecord& c) const {
+    return draw_inputs(tasks_[q.op], c.sides, distribution_of(c), q.seed);
+  }
+
+  // Each op is asked once: which are there, and a first run of their code.
+  void prepare(KernelContender& c) {
+    c.session->prepare("krn", 30);
+    for (size_t op = 0; op < tasks_.size(); ++op) {
+      const auto hidden = std::ranges::find(c.record.ops[op].cases, "hidden", &CaseRecord::kind);
+      const Question q{op, static_cast<size_t>(hidden - c.record.ops[op].cases.begin()), Purpose::work,
+                       mixed(1, op)};
+      const Answered a = ask(c, q);
+      c.record.ops[op].state = a.answer.empty() ? "absent" : "right";
+      if (!a.answer.empty()) grade(c.record.ops[op], a);
+    }
+    c.session->hold();
+  }
+
+  // The order and the inputs follow from the number of the turn.
+  std::vector<Question> questions(const KernelContender& c, uint64_t turn) const {
+    std::vector<Question> out;
+    tinytorch::Generator random(mixed(2, turn));
+    for (size_t op = 0; op < tasks_.size(); ++op)
+      for (size_t place = 0; place < c.record.ops[op].cases.size(); ++place) {
+        const bool ranked = c.record.ops[op].cases[place].kind == "public";
+        for (int64_t i = 0; i < (ranked ? class_.queries : 1); ++i)
+          out.push_back({op, place, Purpose::work, mixed(3 + turn, out.size())});
+        if (ranked) out.push_back({op, place, Purpose::channel, mixed(3 + turn, out.size())});
+      }
+    for (size_t i = out.size(); i > 1; --i) std::swap(out[i - 1], out[random.below(i)]);
+    return out;
+  }
+
+  void take_turn(KernelContender& c, uint64_t turn) {
+    std::vector<Answered> all, ungraded;
+    size_t bytes = 0;
+    c.session->resume();
+    for (const Question& q : questions(c, turn)) {
+      if (c.record.ops[q.op].state == "absent") continue;
+      Answered a = ask(c, q);
+      all.push_back({q, a.seconds, {}});
+      if (q.purpose == Purpose::channel) continue;
+      for (const channel::Tensor& t : a.answer) bytes += t.bytes.size();
+      ungraded.push_back(std::move(a));
+      if (bytes < kMostUngraded) continue;
+      c.session->hold();
+      grade_all(c, ungraded), bytes = 0;
+      c.session->resume();
+    }
+    c.session->hold();
+    grade_all(c, ungraded);
+    for (OpRecord& op : c.record.ops)
+      if (op.state != "absent")
+        for (CaseRecord& one : op.cases) one.turns.emplace_back();
+    for (const Answered& a : all) {
+      CaseRecord& one = c.record.ops[a.question.op].cases[a.question.place];
+      (a.question.purpose == Purpose::channel ? one.channel : one.turns.back()).push_back(a.seconds);
+    }
+  }
+  static constexpr size_t kMostUngraded = size_t{64} << 20;  // bytes of answers that are kept
+  void grade_all(KernelContender& c, std::vector<Answered>& answers) {
+    for (const Answered& a : answers) grade(c.record.ops[a.question.op], a);
+    answers.clear();
+  }
+
+  Answered ask(KernelContender& c, const Question& q) {
+    const KernelTask& task = tasks_[q.op];
+    const CaseRecord& one = c.record.ops[q.op].cases[q.place];
+    const std::string name = q.purpose == Purpose::work ? task.name : "";
+    channel::Tensors query{
+        channel::make_tensor<char>(channel::DType::u8, {static_cast<int64_t>(name.size())}, std::span(name))};
+    const Shape output = task.output(one.sides);
+    query.push_back(
+        channel::make_tensor<int64_t>(channel::DType::i64, {static_cast<int64_t>(output.size())}, output));
+    for (channel::Tensor& t : inputs_of(q, one)) query.push_back(std::move(t));
+    try {
+      const auto asked = c.session->ask(++asked_, query);
+      channel::Event event = c.session->next(class_.patience);
+      while (event.frame.kind != channel::Kind::answer)
+        throw std::runtime_error("a kernel answers at once, not in pieces");
+      const double seconds = std::chrono::duration<double>(event.at - asked).count();
+      return {q, seconds, channel::parse_tensors(event.frame.payload)};
+    } catch (const std::exception& e) {
+      throw std::runtime_error(task.name + " " + to_text(one.sides) + " " + one.distribution + ": " +
+                               e.what());
+    }
+  }
+
+  void grade(OpRecord& op, const Answered& a) {
+    CaseRecord& one = op.cases[a.question.place];
+    const KernelTask& task = tasks_[a.question.op];
+    const Grader grader(task, one.sides, distribution_of(one), inputs_of(a.question, one));
+    const Grade grade =
+        one.kind == "public" ? grader(a.answer, some_rows(grader.rows(), a.question.seed)) : grader(a.answer);
+    ++one.checked;
+    one.right += grade.right;
+    if (!grade.right) wrong(op, grade.reason);
+  }
+  static void wrong(OpRecord& op, const std::string& reason) {
+    if (op.state == "wrong") return;  // the first reason is told
+    op.state = "wrong", op.reason = reason;
+  }
+  // Which, nobody could know when the answer was made.
+  std::vector<int64_t> some_rows(int64_t rows, uint64_t seed) const {
+    constexpr int64_t kRows = 8;
+    tinytorch::Generator random(mixed(seed, 4));
+    std::vector<int64_t> out;
+    for (int64_t i = 0; i < std::min(rows, kRows); ++i)
+      out.push_back(rows <= kRows ? i : static_cast<int64_t>(random.below(static_cast<uint64_t>(rows))));
+    return out;
+  }
+
+  void conclude(KernelContender& c) {
+    double closest = std::numeric_limits<double>::infinity();
+    for (size_t op = 0; op < tasks_.size(); ++op)
+      for (const CaseRecord& one : c.record.ops[op].cases) {
+        Floor floor = machine_;
+        floor.flops = 2 * tasks_[op].multiply_adds(one.sides);
+        floor.bytes = bytes_of(tasks_[op], one.sides);
+        for (const auto& turn : one.turns)
+          for (const double seconds : turn) {
+            closest = std::min(closest, seconds / floor.seconds());
+            if (seconds < floor.seconds())
+              wrong(c.record.ops[op],
+                    fmt::format(
+                        "audit A6, floor: {} was answered in {:.3g} s; this machine needs at least {:.3g} s",
+                        to_text(one.sides), seconds, floor.seconds()));
+          }
+      }
+    if (std::isfinite(closest))
+      c.record.audits.push_back(
+          {"A6", "floor", closest >= 1,
+           fmt::format("no answer took less than {:.3g} times what this machine needs", closest)});
+    c.record.audits.push_back(clock_audit(reference_));
+  }
+
+  std::vector<KernelTask> tasks_;
+  KernelClass class_;
+  uint64_t seed_, asked_ = 0;
+  Floor machine_;
+  std::vector<double> reference_;
+};
+
+}  // namespace tinymlperf::judge::kernels
