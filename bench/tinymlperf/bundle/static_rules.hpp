@@ -19,8 +19,8 @@ namespace detail {
 
 struct StaticRule {
   const char* what;
-  std::initializer_list<std::string_view> words;    // whole identifiers
-  std::initializer_list<std::string_view> phrases;  // anywhere in a line
+  std::vector<std::string_view> words;    // whole identifiers
+  std::vector<std::string_view> phrases;  // anywhere in a line
 };
 
 inline const auto& static_rules() {

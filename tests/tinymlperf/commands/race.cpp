@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <support/refusals.hpp>
+#include <support/sanitized.hpp>
 #include <support/start_as_worker.hpp>
 #include <tinymlperf/commands/race.hpp>
 #include <tinymlperf/commands/verify.hpp>
@@ -74,7 +75,8 @@ TEST_CASE("an entry survives being saved and loaded: the same answers, and a byt
   CHECK(entry.network.forward(x).to_vector<float>() == layers->forward(x).to_vector<float>());
 }
 
-TEST_CASE("good entries are raced, every broken one is refused with its own reason") {
+TEST_CASE("good entries are raced, every broken one is refused with its own reason" *
+          doctest::skip(test::kSanitized)) {
   const Folder f;
   const fs::path in = f.path / "entries";
   put_entry(in / "a_base", "base", 1);
@@ -118,7 +120,8 @@ TEST_CASE("good entries are raced, every broken one is refused with its own reas
   CHECK(holds(reason_for(race, "z_twin"), "a name that no earlier entry has"));
 }
 
-TEST_CASE("the files a race writes: scores that verify, the seed, the page, nothing temporary") {
+TEST_CASE("the files a race writes: scores that verify, the seed, the page, nothing temporary" *
+          doctest::skip(test::kSanitized)) {
   const Folder f;
   put_entry(f.path / "entries" / "base", "base", 1);
   put_entry(f.path / "entries" / "other", "other", 2);
