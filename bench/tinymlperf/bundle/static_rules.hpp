@@ -8,7 +8,6 @@
 #include <array>
 #include <cctype>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
