@@ -34,7 +34,8 @@ CLI::App* run_command(CLI::App& app, tinymlperf::RunOptions& run) {
   command->add_option("entries", run.entries, "entry folders; the first is the baseline")->required();
   command
       ->add_option("--benchmark", run.benchmark,
-                   tinymlperf::judge::benchmark_ids() + ", ttq: what the first entry learns, or krn: kernels, op by op")
+                   tinymlperf::judge::benchmark_ids() +
+                       ", ttq: what the first entry learns, or krn: kernels, op by op")
       ->capture_default_str();
   command->add_option("--scenario", run.scenario,
                       "single_stream (default), multi_stream, offline, server or generation; of ttq "
