@@ -40,7 +40,7 @@ struct RunClass {
 inline constexpr RunClass kSmoke{"smoke", 1, 12, 6, 512}, kRanked{"ranked", 10, 60, 12, 10000},
     kOfficial{"official", 60, 662, 12, 10000};
 // What `race` plays: two such matches take as long as training what is raced. Quick shows its machinery.
-inline constexpr RunClass kRace{"race", 1.2, 12, 8, 2048}, kQuick{"quick", 0.1, 8, 6, 256};
+inline constexpr RunClass kRace{"race", 1.2, 12, 8, 1024}, kQuick{"quick", 0.1, 8, 6, 256};
 inline constexpr size_t kAuditBlocks = 8;  // of six, one disturbed block could hide a gain
 
 struct Contender {
