@@ -2,6 +2,7 @@
 //
 //   bench_ops                          table of all cases at 1k, 1M and 16M elements
 //   bench_ops --sizes 1048576 --only softmax --json out.json
+//   bench_ops --sizes 1 --only neg abs sub relu exp "add scalar" maximum    what a call costs by itself
 //   bench_ops --serve                  answers "case n seconds" lines on stdin: the driver
 //   bench/compare_ops.py
 //                                      alternates it with PyTorch
@@ -9,6 +10,7 @@
 // peak (independent multiply-adds in this run, all threads); bytes and FLOPs are what the primitives state
 // themselves.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <copy_bandwidth.hpp>
 #include <ctime>
@@ -17,6 +19,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <op_cases.hpp>
+#include <tinymlperf/machine.hpp>
 #include <tinytorch/benchmarking/measure.hpp>
 #include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/core/parallel.hpp>
@@ -127,13 +130,13 @@ int serve(Bench& bench) {
 int main(int argc, char** argv) {
   CLI::App app{"Times every operation of the library"};
   std::vector<int64_t> sizes = {1 << 10, 1 << 20, 1 << 24};
-  std::string only, json_path;
+  std::vector<std::string> only;
+  std::string json_path;
   double budget = 0.1;
   bool serving = false;
   int threads = 0;
-  app.add_option("--sizes", sizes, "elements per operand")
-      ->check(CLI::Range(int64_t{1024}, int64_t{1} << 28));
-  app.add_option("--only", only, "cases whose name contains this");
+  app.add_option("--sizes", sizes, "elements per operand")->check(CLI::Range(int64_t{1}, int64_t{1} << 28));
+  app.add_option("--only", only, "cases whose name contains one of these");
   app.add_option("--seconds", budget, "time per case");
   app.add_option("--threads", threads, "default: all");
   app.add_option("--json", json_path, "also write the numbers here");
@@ -146,7 +149,8 @@ int main(int argc, char** argv) {
   std::printf("%-24s %10s %12s %9s %9s %7s\n", "case", "elements", "microseconds", "GB/s", "GFLOP/s",
               "limit");
   const auto run = [&](const bench::Case& c, int64_t n) {
-    if (c.name.find(only) == std::string::npos) return;
+    const auto asked = [&](const std::string& part) { return c.name.find(part) != std::string::npos; };
+    if (!only.empty() && std::ranges::none_of(only, asked)) return;
     const json r = bench.measure(c, n, budget);
     std::printf("%-24s %10lld %12.2f %9.2f %9.2f %6.0f%%\n", c.name.c_str(), static_cast<long long>(n),
                 r["seconds"].get<double>() * 1e6, r["gb_per_s"].get<double>(), r["gflop_per_s"].get<double>(),
@@ -162,7 +166,10 @@ int main(int argc, char** argv) {
     if (c.n > 0) run(c, c.n);
   }
   if (!json_path.empty()) {
-    std::ofstream(json_path) << json{{"fma_peak_gflop_per_s", bench.peak()}, {"cases", results}}.dump(1)
+    std::ofstream(json_path) << json{{"machine", tinymlperf::to_json(tinymlperf::describe_machine())},
+                                     {"fma_peak_gflop_per_s", bench.peak()},
+                                     {"cases", results}}
+                                    .dump(1)
                              << "\n";
   }
   return 0;

@@ -8,7 +8,14 @@
 
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <string>
+#include <tinytorch/layers/activation.hpp>
+#include <tinytorch/layers/adam.hpp>
+#include <tinytorch/layers/conv2d.hpp>
+#include <tinytorch/layers/linear.hpp>
+#include <tinytorch/layers/pooling.hpp>
+#include <tinytorch/layers/sequential.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <vector>
 
@@ -61,8 +68,8 @@ Case forward(const char* name, F f) {
 }
 
 // Forward and backward through f(operands).
-template <class F>
-Case with_grad(const char* name, tt::Tensors (*operands)(const Inputs&), F f) {
+template <class G, class F>
+Case with_grad(const char* name, G operands, F f) {
   return {std::string(name) + "+grad", [operands, f](const Inputs& in) -> Work {
             tt::Tensors leaves;
             for (const Tensor& t : operands(in)) {
@@ -91,6 +98,82 @@ inline std::vector<Case> attention_cases(const char* name, bool causal) {
                           with_grad(name, attention_operands, attend)};
   for (Case& c : cases) c.n = kHeadsSize;
   return cases;
+}
+
+// Convolutions of ResNet-8 (images of 32 x 32, batch 32) and ResNet-18 (224 x 224, batch 2): one of each kind. The names
+// say all; bench/peers/ops_torch.py reads them.
+inline std::vector<Case> conv_cases() {
+  struct Conv {
+    int64_t batch, channels, side, filters, kernel, stride;
+  };
+  std::vector<Case> cases;
+  for (const Conv& c : {Conv{32, 3, 32, 16, 3, 1},
+                        {32, 16, 32, 16, 3, 1},
+                        {32, 16, 32, 32, 3, 2},
+                        {32, 32, 16, 32, 3, 1},
+                        {32, 64, 8, 64, 3, 1},
+                        {2, 3, 224, 64, 7, 2},
+                        {2, 64, 56, 64, 3, 1},
+                        {2, 64, 56, 128, 3, 2},
+                        {2, 64, 56, 128, 1, 2},
+                        {2, 128, 28, 128, 3, 1},
+                        {2, 256, 14, 256, 3, 1},
+                        {2, 512, 7, 512, 3, 1}}) {
+    const auto s = [](int64_t x) { return std::to_string(x); };
+    const std::string name = "conv2d " + s(c.batch) + "x" + s(c.channels) + "x" + s(c.side) + "x" +
+                             s(c.side) + " to " + s(c.filters) + ", " + s(c.kernel) + "x" + s(c.kernel) +
+                             " stride " + s(c.stride);
+    const auto operands = [c](const Inputs& in) -> tt::Tensors {
+      const tt::Shape image{c.batch, c.channels, c.side, c.side},
+          filter{c.filters, c.channels, c.kernel, c.kernel};
+      return {in.x.slice(0, 0, image.numel()).reshape(image),
+              in.y.slice(0, 0, filter.numel()).reshape(filter)};
+    };
+    const auto call = [c](const tt::Tensors& v) {
+      return tt::conv2d(v[0], v[1], {}, {.stride = c.stride, .padding = c.kernel / 2});
+    };
+    cases.push_back(forward(name.c_str(), [=](const Inputs& in) { return call(operands(in)); }));
+    cases.push_back(with_grad(name.c_str(), operands, call));
+  }
+  for (Case& c : cases) c.n = int64_t{1} << 22;
+  return cases;
+}
+
+// What a training run consists of: an optimizer's step on ten million parameters, and an epoch of a small net.
+inline std::vector<Case> training_cases() {
+  const auto step_of_adamw = [](const Inputs& in) -> Work {
+    tt::NamedTensors parameters;
+    for (int i = 0; i < 10; ++i) {
+      Tensor p = in.x.slice(0, i * 1'000'000, (i + 1) * 1'000'000).clone();
+      p.requires_grad_();
+      p.set_grad(in.y.slice(0, i * 1'000'000, (i + 1) * 1'000'000).clone());
+      parameters.push_back({"p" + std::to_string(i), p});
+    }
+    const auto optimizer = std::make_shared<tt::AdamW>(parameters);
+    return [optimizer] { optimizer->step(); };
+  };
+  // 2048 digits of 28 x 28 in batches of 32: two convolutions, a layer, AdamW.
+  const auto epoch = [](const Inputs& in) -> Work {
+    constexpr int64_t kImages = 2048, kBatch = 32, kPixels = 28 * 28;
+    const Tensor images = in.x.slice(0, 0, kImages * kPixels).reshape({kImages, 1, 28, 28});
+    const Tensor labels = tt::randint(0, 10, {kImages});
+    const auto net =
+        std::make_shared<tt::Sequential>(tt::Conv2d(1, 16, 3, {.padding = 1}), tt::ReLU(), tt::MaxPool2d(2),
+                                         tt::Conv2d(16, 32, 3, {.padding = 1}), tt::ReLU(), tt::MaxPool2d(2),
+                                         tt::Flatten(), tt::Linear(32 * 7 * 7, 10));
+    const auto optimizer = std::make_shared<tt::AdamW>(net->named_parameters());
+    return [=] {
+      for (int64_t first = 0; first < kImages; first += kBatch) {
+        optimizer->zero_grad();
+        const Tensor scores = (*net)(images.slice(0, first, first + kBatch));
+        tt::cross_entropy(scores, labels.slice(0, first, first + kBatch)).backward();
+        optimizer->step();
+      }
+    };
+  };
+  return {{"adamw 10M, fused", step_of_adamw, int64_t{1} << 24},
+          {"adamw 10M, foreach", step_of_adamw, int64_t{1} << 24},
+          {"digits epoch", epoch, int64_t{1} << 22}};
 }
 
 // clang-format off
@@ -177,6 +260,8 @@ inline std::vector<Case> op_cases() {
   for (const bool causal : {false, true}) {
     for (Case& c : attention_cases(causal ? "attention causal" : "attention", causal)) cases.push_back(std::move(c));
   }
+  for (Case& c : conv_cases()) cases.push_back(std::move(c));
+  for (Case& c : training_cases()) cases.push_back(std::move(c));
   return cases;
 }
 #undef LIST

@@ -271,7 +271,8 @@ class Build:
         for t in document["tests"]:
             properties = {p["name"]: p["value"] for p in t.get("properties", [])}
             if t.get("command"):
-                found.append((t["name"], t["command"][0], dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", []))))
+                environment = dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", []))
+                found.append((t["name"], t["command"][0], environment, properties.get("LABELS", [])))
         return found
 
 

@@ -8,6 +8,7 @@ peer. Started by bench/compare_ops.py; needs torch.
 import argparse
 import json
 import math
+import re
 import statistics
 import sys
 import time
@@ -111,11 +112,62 @@ WITH_GRAD = {
 }  # fmt: skip
 
 
+
+
+def conv_case(name):
+    """(operands, call) of "conv2d 32x16x32x32 to 16, 3x3 stride 1", or nothing."""
+    found = re.fullmatch(r"conv2d (\d+)x(\d+)x(\d+)x(\d+) to (\d+), (\d+)x(\d+) stride (\d+)", name)
+    if not found:
+        return None
+    n, c, h, w, m, kh, kw, stride = map(int, found.groups())
+
+    def operands(i):
+        return i.x[: n * c * h * w].view(n, c, h, w), i.y[: m * c * kh * kw].view(m, c, kh, kw)
+
+    return operands, lambda x, w: F.conv2d(x, w, stride=stride, padding=kh // 2)
+
+
+def adamw(inputs, **kind):
+    parameters = []
+    for k in range(10):
+        part = slice(k * 1_000_000, (k + 1) * 1_000_000)
+        parameters.append(inputs.x[part].clone().requires_grad_())
+        parameters[-1].grad = inputs.y[part].clone()
+    return torch.optim.AdamW(parameters, **kind).step
+
+
+def digits_epoch(inputs):
+    images, batch = 2048, 32
+    pictures, labels = inputs.x[: images * 28 * 28].view(images, 1, 28, 28), torch.randint(10, (images,))
+    nn = torch.nn
+    net = nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(),
+                        nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32 * 7 * 7, 10))
+    optimizer = torch.optim.AdamW(net.parameters(), fused=True)
+
+    def work():
+        for first in range(0, images, batch):
+            optimizer.zero_grad()
+            F.cross_entropy(net(pictures[first : first + batch]), labels[first : first + batch]).backward()
+            optimizer.step()
+
+    return work
+
+
+TRAINING = {"adamw 10M, fused": lambda i: adamw(i, fused=True), "adamw 10M, foreach": lambda i: adamw(i, foreach=True),
+            "digits epoch": digits_epoch}
+
+
 def prepare(name, inputs):
+    if name in TRAINING:
+        return TRAINING[name](inputs)
+    conv = conv_case(name.removesuffix("+grad"))
+    if conv and not name.endswith("+grad"):
+        operands, call = conv
+        return lambda: call(*operands(inputs))
     if name in FORWARD:
         call = FORWARD[name]
         return lambda: call(inputs)
-    operands, call = WITH_GRAD[name.removesuffix("+grad")]
+    operands, call = conv or WITH_GRAD[name.removesuffix("+grad")]
     leaves = [t.detach().requires_grad_() if t.is_floating_point() else t for t in operands(inputs)]
     g = torch.ones_like(call(*leaves))
 
@@ -156,7 +208,7 @@ def main():
     for line in sys.stdin:
         line = line.strip()
         if line == "list":
-            answer = [*FORWARD, *(f"{name}+grad" for name in WITH_GRAD)]
+            answer = [*FORWARD, *(f"{name}+grad" for name in WITH_GRAD), *TRAINING]
         elif line == "version":
             answer = {"torch": torch.__version__, "threads": torch.get_num_threads()}
         else:

@@ -2,6 +2,7 @@
 // simulation of what a p-value promises: below 5 % in 5 % of runs when there is nothing to find.
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <support/golden_file.hpp>
 #include <support/noise.hpp>
 #include <tinytorch/benchmarking/hypothesis.hpp>
@@ -30,7 +31,7 @@ Values lognormal_samples(size_t n, double shift, Generator& random) {
 
 TEST_CASE("Mann-Whitney by hand: 3 against 3") {
   // 20 orders of 3 + 3 distinct samples. The numbers of them with U = 0 .. 9 are 1 1 2 3 3 3 3 2 1 1.
-  const auto null = st::detail::mann_whitney_null(3, 3);
+  const auto null = st::mann_whitney_null(3, 3);
   const std::vector<int> want{1, 1, 2, 3, 3, 3, 3, 2, 1, 1};
   REQUIRE(null.size() == want.size());
   for (size_t u = 0; u < want.size(); ++u) CHECK(null[u] == doctest::Approx(want[u] / 20.0).epsilon(1e-14));
@@ -44,10 +45,48 @@ TEST_CASE("Mann-Whitney by hand: 3 against 3") {
 
 TEST_CASE("Mann-Whitney: sets of different sizes have the same null distribution in both orders") {
   for (const auto& [n, m] : {std::pair<size_t, size_t>{1, 4}, {5, 2}, {6, 11}}) {
-    const auto ab = st::detail::mann_whitney_null(n, m), ba = st::detail::mann_whitney_null(m, n);
+    const auto ab = st::mann_whitney_null(n, m), ba = st::mann_whitney_null(m, n);
     CHECK(ab == ba);
     CHECK(std::accumulate(ab.begin(), ab.end(), 0.0) == doctest::Approx(1).epsilon(1e-13));
     for (size_t u = 0; u <= n * m; ++u) CHECK(ab[u] == doctest::Approx(ab[n * m - u]).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("the null distribution of Mann-Whitney counts every order once") {
+  for (const auto& [n, m] : {std::pair<size_t, size_t>{1, 6}, {4, 3}, {2, 7}, {5, 5}}) {
+    Values counted(n * m + 1, 0);
+    double orders = 0;
+    for (uint32_t chosen = 0; chosen < 1u << (n + m); ++chosen) {  // bit i: the sample of rank i is of the n
+      if (static_cast<size_t>(std::popcount(chosen)) != n) continue;
+      size_t u = 0, others = 0;
+      for (size_t i = 0; i < n + m; ++i) {
+        if (chosen >> i & 1) {
+          u += others;
+        } else {
+          ++others;
+        }
+      }
+      ++counted[u];
+      ++orders;
+    }
+    const auto null = st::mann_whitney_null(n, m);
+    REQUIRE(null.size() == counted.size());
+    for (size_t u = 0; u < null.size(); ++u)
+      CHECK(null[u] == doctest::Approx(counted[u] / orders).epsilon(1e-13));
+  }
+  CHECK(st::mann_whitney_null(4, 0) == Values{1});
+  CHECK(st::mann_whitney_null(0, 0) == Values{1});
+}
+
+TEST_CASE("the null distribution of Mann-Whitney has the mean and variance of theory") {
+  for (const auto& [n, m] : {std::pair<size_t, size_t>{8, 8}, {5, 40}, {100, 100}}) {
+    const auto null = st::mann_whitney_null(n, m);
+    const auto pairs = static_cast<double>(n * m);
+    double mean = 0, square = 0;
+    for (size_t u = 0; u < null.size(); ++u) mean += null[u] * static_cast<double>(u);
+    for (size_t u = 0; u < null.size(); ++u) square += null[u] * std::pow(static_cast<double>(u) - mean, 2);
+    CHECK(mean == doctest::Approx(pairs / 2).epsilon(1e-11));
+    CHECK(square == doctest::Approx(pairs * static_cast<double>(n + m + 1) / 12).epsilon(1e-9));
   }
 }
 

@@ -57,8 +57,14 @@ TEST_CASE("a freed block is used again for its size class, and given back on dem
   if (tt::HostAllocator::kReuse) {
     CHECK(tt::allocator_stats().cached >= 10'000);
     CHECK(tt::allocator_stats().cached <= 12'500);  // classes are quarter steps
+    const size_t from_system = tt::allocator_stats().from_system;
     void* b = host().allocate(9'900);
     CHECK(b == a);
+    CHECK(tt::allocator_stats().from_system == from_system);
+    void* other = host().allocate(9'900);
+    CHECK(tt::allocator_stats().from_system == from_system + 1);
+    host().deallocate(other, 9'900);
+    host().release_cached();
     CHECK(tt::allocator_stats().cached == 0);
     host().deallocate(b, 9'900);
     host().release_cached();

@@ -1,26 +1,19 @@
 // The vectorizable elementary functions against libm in the next wider type, over the whole range of floats.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <tinytorch/core/random.hpp>
 #include <tinytorch/core/scalar_math.hpp>
+#include <ulps.hpp>
 
 namespace tt = tinytorch;
 namespace math = tinytorch::math;
 
 namespace {
 
-// Distance in units of the last place of the exact value (of the smallest normal, below it).
-template <class T, class Wide>
-double ulps(T got, Wide exact) {
-  if (std::isnan(exact)) return std::isnan(got) ? 0 : INFINITY;
-  const T rounded = static_cast<T>(exact);
-  if (std::isinf(rounded) || std::isinf(got)) return got == rounded ? 0 : INFINITY;
-  const T a = std::max(std::abs(rounded), std::numeric_limits<T>::min());
-  const T unit = std::nextafter(a, std::numeric_limits<T>::infinity()) - a;
-  return std::abs(static_cast<double>((static_cast<Wide>(got) - exact) / static_cast<Wide>(unit)));
-}
+using bench::ulps;
 
 // Worst error over every 1,021st float with |x| <= limit.
 template <class F, class G>
@@ -63,7 +56,7 @@ TEST_CASE("exp") {
 }
 
 TEST_CASE("log") {
-  CHECK(worst_float([](float x) { return math::log(x); }, [](double x) { return std::log(x); }) <= 2);
+  CHECK(worst_float([](float x) { return math::log(x); }, [](double x) { return std::log(x); }) <= 1);
   CHECK(worst_double([](double x) { return math::log(x); }, [](long double x) { return std::log(x); }, 0,
                      10) <= 2);
   CHECK(worst_double([](double x) { return math::log(x); }, [](long double x) { return std::log(x); }, 0.9,
@@ -80,14 +73,39 @@ TEST_CASE("log") {
 }
 
 TEST_CASE("tanh, erf") {
-  CHECK(worst_float([](float x) { return math::tanh(x); }, [](double x) { return std::tanh(x); }) <= 3);
-  CHECK(worst_float([](float x) { return math::erf(x); }, [](double x) { return std::erf(x); }) <= 3);
+  CHECK(worst_float([](float x) { return math::tanh(x); }, [](double x) { return std::tanh(x); }) <= 2.5);
+  CHECK(worst_float([](float x) { return math::erf(x); }, [](double x) { return std::erf(x); }) <= 1.5);
   for (const float sign : {1.0f, -1.0f}) {
     CHECK(math::tanh(sign * kInf) == sign);
     CHECK(math::erf(sign * kInf) == sign);
   }
   CHECK(std::isnan(math::tanh(kNaN)));
   CHECK(std::isnan(math::erf(kNaN)));
+  CHECK(std::signbit(math::erf(-0.0f)));
+  float most = 0;
+  for (float x = 2; x < 12; x = std::nextafter(x, kInf) + 1e-5f)
+    most = std::max({most, math::tanh(x), math::erf(x), -math::tanh(-x), -math::erf(-x)});
+  CHECK(most == 1);
+}
+
+TEST_CASE("normal_cdf: to an ulp of 1/2, the lower tail by its own size, 0 and 1 far out") {
+  double worst = 0, worst_tail = 0;
+  for (uint64_t bits = 0; bits < 0x1'0000'0000; bits += 1021) {
+    const float x = std::bit_cast<float>(static_cast<uint32_t>(bits));
+    if (std::isnan(x)) continue;
+    const double exact = 0.5 * std::erfc(static_cast<double>(x) * -std::sqrt(0.5));
+    const double error = std::abs(static_cast<double>(math::normal_cdf(x)) - exact);
+    worst = std::max(worst, error);
+    if (x > -5 && x < 0) worst_tail = std::max(worst_tail, error / exact);
+  }
+  CHECK(worst < 0x1.4p-24);
+  CHECK(worst_tail < 1.1e-3);
+  CHECK(math::normal_cdf(-1000.0f) == 0);
+  CHECK(math::normal_cdf(-kInf) == 0);
+  CHECK(math::normal_cdf(kInf) == 1);
+  CHECK(math::normal_cdf(0.0f) == 0.5f);
+  CHECK(std::isnan(math::normal_cdf(kNaN)));
+  CHECK(math::normal_cdf(-8.0) == doctest::Approx(6.220960574271785e-16).epsilon(1e-12));
 }
 
 TEST_CASE("sin and cos") {
@@ -102,7 +120,7 @@ TEST_CASE("sin and cos") {
   // Near multiples of pi the result is all reduction error.
   for (int k = 1; k < 300'000; k += 997) {
     const float x = static_cast<float>(k * 3.14159265358979323846);
-    CHECK(ulps(math::sin(x), std::sin(static_cast<double>(x))) <= 1);
+    CHECK(ulps(math::sin(x), std::sin(static_cast<double>(x))) <= 1.4);
   }
 }
 

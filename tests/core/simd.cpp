@@ -21,7 +21,31 @@ void check_lanes() {
   CHECK(out.back() == T(77));
   for (size_t i = 1; i <= static_cast<size_t>(kL); ++i) CHECK(out[i] == static_cast<T>(x[i] * x[i] + 2));
 }
+
+// Lanes of a and of b, taken in three orders.
+template <class T>
+void check_shuffles() {
+  constexpr int64_t kL = tt::kLanes<T>;
+  std::vector<T> both(2 * kL), out(kL);
+  for (size_t i = 0; i < both.size(); ++i) both[i] = static_cast<T>(i + 1);
+  const auto check = [&](auto from) {
+    const tt::Simd<T> a = tt::simd_load(both.data()), b = tt::simd_load(both.data() + kL);
+    tt::simd_store(out.data(), tt::simd_shuffle<T>(a, b, from));
+    for (int64_t i = 0; i < kL; ++i) CHECK(out[static_cast<size_t>(i)] == both[static_cast<size_t>(from(i))]);
+  };
+  check([](int64_t i) { return 2 * i + 1; });
+  check([](int64_t i) { return kL + (i + 1) % kL; });
+  check([](int64_t i) { return i % 3 == 0 ? 2 * kL - 1 - i : i; });
+}
 }  // namespace
+
+TEST_CASE("a shuffle takes any lane of either register") {
+  check_shuffles<float>();
+  check_shuffles<double>();
+  check_shuffles<int64_t>();
+  check_shuffles<uint16_t>();
+  check_shuffles<int8_t>();
+}
 
 TEST_CASE("one register of each type") {
   check_lanes<float>();

@@ -45,7 +45,7 @@ BREAKS = [
      ["momentum's steps equal those by hand in double"]),
     ("mlp", "the gradient does not reach the bias", "return {dx, of_both[0], of_both[1]};",
      "return {dx, of_both[0], zeros_like(of_both[1])};", ["a gradient arrived in every parameter", "every parameter moved"]),
-    ("convnet", "the kernel depends on the place", "to[i] = from[i] + b;", "to[i] = from[i] + b + T(0.01) * T(column + i);",
+    ("convnet", "the kernel depends on the place", "to[j] = sums[j] + b;", "to[j] = sums[j] + b + T(0.01) * T(i + j);",
      ["a convolution equals its sum by hand in double", "a digit that moves has features that move"]),
     ("convnet", "AdamW decays by the gradient, as Adam", ": Adam(parameters, adam_options, true, loc) {}",
      ": Adam(parameters, adam_options, false, loc) {}", ["AdamW's steps equal those by hand in double"]),

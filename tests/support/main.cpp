@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <string_view>
+#include <support/other_work.hpp>
 #include <tinytorch/core/device.hpp>
 
 namespace {
@@ -35,6 +36,8 @@ REGISTER_LISTENER("case_counter", 1, CaseCounter);
 }  // namespace
 
 int main(int argc, char** argv) {
+  for (const test::OtherWork work : test::other_works())
+    if (const auto status = work(argc, argv)) return *status;
   const std::string_view student = TINYTORCH_STUDENT_HEADERS;
   if (!student.empty()) std::cout << "student headers in this build: " << student << std::endl;
 

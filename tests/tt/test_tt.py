@@ -141,6 +141,13 @@ class Counting(WithFolder):
                 self.assertEqual(suite.count_doctest(text, code)[:2], (passed, failed))
         self.assertEqual(suite.count_doctest(summary(1, 1, 0), 0, timed_out=True)[:2], (0, 1))
 
+    def test_a_failed_check_is_shown_without_the_program_s_own_lines(self):
+        text = ("epoch 1\n" + "=" * 79 + "\na.cpp:12:\nTEST CASE:  a\n\na.cpp:14: ERROR: CHECK( 1 == 2 ) is NOT correct!\n"
+                "  values: CHECK( 1 == 2 )\n\nepoch 2\n" * 2 + "=" * 79 + "\n[doctest] Status: FAILURE!\n")
+        shown = suite.doctest_errors(text)
+        self.assertEqual(shown.count("values: CHECK( 1 == 2 )"), 2)
+        self.assertNotIn("epoch", shown)
+
     def test_checker_lines(self):
         good, bad, why = suite.count_lines("ok - a\nnot ok - b\n  because\nok - c\n# measured\n", 1)
         self.assertEqual((good, bad), (2, 1))
@@ -165,8 +172,8 @@ class Counting(WithFolder):
         tests = [("good", f"print({summary(4, 4, 0)!r})"), ("bad", f"print({summary(4, 3, 1)!r})\nraise SystemExit(1)"),
                  ("crash", "import os\nos.kill(os.getpid(), 11)"), ("empty", f"print({summary(0, 0, 0)!r})"),
                  ("device", f"import os\nprint({summary(2, 2, 0, 1)!r} if os.environ['WHERE'] == 'here' else '')")]
-        paths = [(name, str(self.program(name, script)), {"WHERE": "here"} if name == "device" else {})
-                 for name, script in tests] + [("unbuilt", "/nowhere/unbuilt", {})]
+        paths = [(name, str(self.program(name, script)), {"WHERE": "here"} if name == "device" else {},
+                  [f"{name}.cpp"]) for name, script in tests] + [("unbuilt", "/nowhere/unbuilt", {}, ["unbuilt.cpp"])]
         build.make = lambda *targets: True
         build.tests = lambda: paths
         (self.folder / "CMakeCache.txt").touch()
@@ -174,7 +181,7 @@ class Counting(WithFolder):
         tally = suite.Tally(tools.Console(True))
         root, suite.ROOT = suite.ROOT, self.folder
         (self.folder / "tests").mkdir()
-        for name, _, _ in paths:
+        for name, *_ in paths:
             (self.folder / "tests" / f"{name}.cpp").touch()
         try:
             suite.build_and_run(tally, build, 2, dict(os.environ), 60)
@@ -236,7 +243,7 @@ class Counting(WithFolder):
                     tally = suite.Tally(tools.Console(True))
                     suite.stage_cuda(tally)
                     self.assertEqual((tally.passed, tally.failed, tally.skipped), counts)
-                    self.assertEqual(build.made, ["tinytorch_cuda"] * 2)
+                    self.assertEqual(build.made, ["tinytorch_cuda", "device_submissions"] * 2)
         finally:
             suite.CUDA, os.environ["PATH"] = kept, path
             if compiler is not None:

@@ -53,12 +53,11 @@ TT_HOST_DEVICE inline T silu_derivative(T x) {
 // phi(x) = e^(-x^2 / 2) / sqrt(2 pi).
 template <class T>
 TT_HOST_DEVICE inline T gelu_value(T x) {
-  return T(0.5) * x * (T(1) + math::erf(x * T(kSqrtHalf)));
+  return x * math::normal_cdf(x);
 }
 template <class T>
 TT_HOST_DEVICE inline T gelu_derivative(T x) {
-  const T cdf = T(0.5) * (T(1) + math::erf(x * T(kSqrtHalf)));
-  return cdf + x * T(kInvSqrtTwoPi) * math::exp(T(-0.5) * x * x);
+  return math::normal_cdf(x) + x * T(kInvSqrtTwoPi) * math::exp(T(-0.5) * x * x);
 }
 
 // What the tanh of gelu_tanh is taken of.

@@ -56,23 +56,4 @@ struct ConvShape {
   bool depthwise() const { return groups > 1 && group_c == 1; }
 };
 
-// A run of output positions within one output row, and where it lies in a block of columns.
-struct ColumnRun {
-  int64_t sample, oh, ow, length, column;
-};
-
-// Part of a run whose tap (kh, kw) is inside the image: columns [first, last) of it, and the input under the
-// first.
-struct TapSpan {
-  int64_t first, last, source;
-};
-inline TapSpan tap_span(const ConvShape& s, const ColumnRun& run, int64_t kh, int64_t kw) {
-  const Window2d& w = s.window;
-  const int64_t ih = run.oh * w.stride - w.padding + kh * w.dilation;
-  if (ih < 0 || ih >= s.H) return {0, 0, 0};
-  const int64_t shift = run.ow * w.stride - w.padding + kw * w.dilation;
-  const TapRange inside = taps_inside(shift, s.W, run.length, w.stride);
-  return {inside.first, inside.last, ih * s.W + shift + inside.first * w.stride};
-}
-
 }  // namespace tinytorch::inline TT_BUILD::backend

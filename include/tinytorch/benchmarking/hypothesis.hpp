@@ -72,23 +72,6 @@ inline double normal_p(Alternative alternative, double statistic, double mean, d
               normal_tail((statistic - mean - half_step) / sd));
 }
 
-// Probability of each U in 0 .. n*m when all orders of n + m distinct samples are equally likely. The largest
-// sample is one of the n with probability n / (n + m) and then exceeds all m others; else it is one of the m
-// and adds nothing.
-inline std::vector<double> mann_whitney_null(size_t n, size_t m) {
-  if (n < m) std::swap(n, m);  // symmetric; the rows below are as many as the smaller set
-  std::vector<std::vector<double>> row(m + 1, std::vector<double>(n * m + 1, 0.0));
-  for (auto& p : row) p[0] = 1;
-  for (size_t i = 1; i <= n; ++i) {
-    for (size_t j = 1; j <= m; ++j) {  // row[j] still holds i - 1 of the first set, row[j - 1] has i
-      const double first = static_cast<double>(i) / static_cast<double>(i + j);
-      for (size_t u = i * j + 1; u-- > 0;)
-        row[j][u] = (u >= j ? first * row[j][u - j] : 0) + (1 - first) * row[j - 1][u];
-    }
-  }
-  return row[m];
-}
-
 // Probability of each sum of a random half of the given whole weights: signs by tosses of a coin.
 inline std::vector<double> random_subset_sum(const std::vector<size_t>& weights) {
   std::vector<double> probability(std::accumulate(weights.begin(), weights.end(), size_t{1}), 0.0);
@@ -103,6 +86,26 @@ inline std::vector<double> random_subset_sum(const std::vector<size_t>& weights)
 }
 
 }  // namespace detail
+
+// The null distribution of Mann and Whitney's U: element u of the n * m + 1 is the probability that of the n * m
+// pairs (x of the n samples, y of the m) exactly u have x > y, when all orders of n + m distinct samples are
+// equally likely. A share of all orders, not a count; symmetric around n * m / 2, the same for (m, n), and of
+// no samples in a set all of it at u = 0. By the recurrence of Mann and Whitney 1947: the largest sample is one
+// of the n with probability n / (n + m) and then exceeds all m others; else it is one of the m and adds
+// nothing. Takes time of order (n * m)^2 and memory of order n * m * min(n, m).
+inline std::vector<double> mann_whitney_null(size_t n, size_t m) {
+  if (n < m) std::swap(n, m);  // symmetric; the rows below are as many as the smaller set
+  std::vector<std::vector<double>> row(m + 1, std::vector<double>(n * m + 1, 0.0));
+  for (auto& p : row) p[0] = 1;
+  for (size_t i = 1; i <= n; ++i) {
+    for (size_t j = 1; j <= m; ++j) {  // row[j] still holds i - 1 of the first set, row[j - 1] has i
+      const double first = static_cast<double>(i) / static_cast<double>(i + j);
+      for (size_t u = i * j + 1; u-- > 0;)
+        row[j][u] = (u >= j ? first * row[j][u - j] : 0) + (1 - first) * row[j - 1][u];
+    }
+  }
+  return row[m];
+}
 
 // Mann-Whitney U test of two independent sets: do samples of `a` tend to be less (greater) than those of `b`?
 // statistic U: pairs (x of a, y of b) with x > y, equal ones counted half. Exact if no two samples are equal
@@ -120,8 +123,7 @@ inline TestResult mann_whitney(Samples a, Samples b, Alternative alternative = A
       std::accumulate(ranks.rank.begin(), ranks.rank.begin() + static_cast<std::ptrdiff_t>(a.size()), 0.0);
   const double u = rank_sum - n * (n + 1) / 2;
   if (ranks.ties == 0 && n * m <= 10000)
-    return {u,
-            detail::p_of(alternative, detail::mann_whitney_null(a.size(), b.size()), static_cast<size_t>(u))};
+    return {u, detail::p_of(alternative, mann_whitney_null(a.size(), b.size()), static_cast<size_t>(u))};
   const double variance = n * m / 12 * (total + 1 - ranks.ties / (total * (total - 1)));
   return {u, detail::normal_p(alternative, u, n * m / 2, variance, 0.5)};
 }

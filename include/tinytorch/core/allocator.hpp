@@ -22,6 +22,7 @@ struct AllocatorStats {
   size_t peak = 0;         // largest value of current since the last reset_peak()
   size_t cached = 0;       // bytes held for reuse
   size_t allocations = 0;  // number of requests so far
+  size_t from_system = 0;  // how many of them no cached block could serve
 };
 
 class HostAllocator {
@@ -52,6 +53,7 @@ class HostAllocator {
         note_allocated(cpu, block, bytes);
         return block;
       }
+      stats_.from_system += 1;
     }
     void* block = std::aligned_alloc(kAlignment, capacity);
     if (!block) {

@@ -1,10 +1,10 @@
 // Elementary functions written so that a loop over them vectorizes: no calls, no branches, no tables.
 //
-// A libm call costs 12 to 40 times a fused vector evaluation. Each function here is range reduction, a
-// polynomial, and bit arithmetic. Polynomials are Taylor series (their interval is small enough) except erf,
-// which is a Chebyshev fit. Errors against the exact value, float: exp 1.1 ulp, log 2, tanh 3, erf 3, sin and
-// cos 1.7 while |x| <= kMaxTrigArgument. Special values as in C: exp(-inf) = 0, log(0) = -inf, log(-1) = NaN,
-// NaN in NaN out. double: exp and log here, the rest from libm.
+// A libm call costs 12 to 40 times a fused vector evaluation. Each function here is range reduction, a polynomial and
+// bit arithmetic. Coefficients of float are minimax fits, those of double Taylor's.
+// Errors against the exact value, float: exp 1.1 ulp, log 1, tanh 2.7, erf 1.5, sin and cos 1.9 while |x| <=
+// kMaxTrigArgument; `bench_math_errors` measures them over all floats. Special values as in C: exp(-inf) = 0,
+// log(0) = -inf, log(-1) = NaN, NaN in NaN out. double: exp and log here, the rest from libm.
 #pragma once
 
 #include <bit>
@@ -28,17 +28,32 @@ struct Format<float> {
   static constexpr int kMantissa = 23, kBias = 127;
   static constexpr float kRound = 0x1.8p23f, kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;
   static constexpr float kExpMax = 88.8f, kExpMin = -104.0f, kMinNormal = 0x1p-126f,
-                         kSubnormalScale = 0x1p24f;
+                         kSubnormalScale = 0x1p24f, kSubnormalExponent = 24;
 };
 template <>
 struct Format<double> {
   static constexpr int kMantissa = 52, kBias = 1023;
   static constexpr double kRound = 0x1.8p52, kLn2High = 0x1.62e42feep-1, kLn2Low = 0x1.a39ef35793c76p-33;
-  static constexpr double kExpMax = 709.9, kExpMin = -746.0, kMinNormal = 0x1p-1022, kSubnormalScale = 0x1p54;
+  static constexpr double kExpMax = 709.9, kExpMin = -746.0, kMinNormal = 0x1p-1022, kSubnormalScale = 0x1p54,
+                          kSubnormalExponent = 54;
 };
 
-// 2^n for the integer that was rounded into the low bits of t; |n| may exceed the exponent range, hence two
-// factors.
+// c_0 x^n + c_1 x^(n-1) + ... + c_n by Horner's rule.
+template <class T, class... C>
+TT_HOST_DEVICE inline T polynomial(T x, T c0, C... c) {
+  ((c0 = c0 * x + static_cast<T>(c)), ...);
+  return c0;
+}
+
+// 2^n for the integer n that was rounded into the low bits of t, where 2^n is a normal number or n = -127, which gives 0.
+template <class T>
+TT_HOST_DEVICE inline T power_of_two(T t) {
+  using U = BitsOf<T>;
+  using F = Format<T>;
+  return std::bit_cast<T>((std::bit_cast<U>(t) - std::bit_cast<U>(F::kRound) + F::kBias) << F::kMantissa);
+}
+
+// y 2^n; |n| may exceed the exponent range, hence two factors.
 template <class T>
 TT_HOST_DEVICE inline T scale_by_power_of_two(T y, T t) {
   using U = BitsOf<T>;
@@ -51,27 +66,17 @@ TT_HOST_DEVICE inline T scale_by_power_of_two(T y, T t) {
   return y * a * b;
 }
 
-// e^r - 1 for |r| <= ln(2)/2, Taylor to degree 7 (float) or 13 (double).
-template <class T>
-TT_HOST_DEVICE inline T expm1_reduced(T r) {
-  T p;
-  if constexpr (sizeof(T) == 4) {
-    p = T(1.0 / 5040);
-  } else {
-    p = T(1.0 / 6227020800.0);
-    p = p * r + T(1.0 / 479001600);
-    p = p * r + T(1.0 / 39916800);
-    p = p * r + T(1.0 / 3628800);
-    p = p * r + T(1.0 / 362880);
-    p = p * r + T(1.0 / 40320);
-    p = p * r + T(1.0 / 5040);
-  }
-  p = p * r + T(1.0 / 720);
-  p = p * r + T(1.0 / 120);
-  p = p * r + T(1.0 / 24);
-  p = p * r + T(1.0 / 6);
-  p = p * r + T(0.5);
-  return p * (r * r) + r;
+// e^r - 1 = r + r^2 P(r) for |r| <= ln(2)/2: a minimax fit for float, Taylor to degree 13 for double.
+TT_HOST_DEVICE inline float expm1_reduced(float r) {
+  return polynomial(r, 1.38146028e-3f, 8.36871583e-3f, 4.16683879e-2f, 1.66665206e-1f, 0.499999934f) *
+             (r * r) +
+         r;
+}
+TT_HOST_DEVICE inline double expm1_reduced(double r) {
+  return polynomial(r, 1 / 6227020800.0, 1 / 479001600.0, 1 / 39916800.0, 1 / 3628800.0, 1 / 362880.0,
+                    1 / 40320.0, 1 / 5040.0, 1 / 720.0, 1 / 120.0, 1 / 24.0, 1 / 6.0, 0.5) *
+             (r * r) +
+         r;
 }
 
 template <class T>
@@ -91,49 +96,46 @@ TT_HOST_DEVICE inline float expm1_bounded(float x) {
   const float t = x * 1.44269504f + F::kRound;
   const float n = t - F::kRound;
   const float r = (x - n * F::kLn2High) - n * F::kLn2Low;
-  const float power = scale_by_power_of_two(1.0f, t);
+  const float power = power_of_two(t);
   return power * expm1_reduced(r) + (power - 1.0f);
 }
 
-// log(x) = e ln2 + 2 atanh(s), s = (m-1)/(m+1), with x = m 2^e and m in [sqrt(1/2), sqrt(2)).
+// log(1 + f) for f in [-1/3, 1/3]. float: a polynomial, since a division costs as much as its last six terms.
+// double: f - s (f - z p), where s = f / (f + 2) and 2 atanh(s) = 2 s + s z p; so written, the rounding error of s
+// stays out of the leading term.
+TT_HOST_DEVICE inline float log1p_reduced(float f) {
+  // minimax for the relative error of the logarithm
+  return f * f *
+         polynomial(f, -0.128917146f, 0.139844729f, -0.12184255f, 0.140058622f, -0.166804877f, 0.200104063f,
+                    -0.249997977f, 0.33333216f, -0.5f);
+}
+TT_HOST_DEVICE inline double log1p_reduced(double f) {
+  const double s = f / (f + 2);
+  const double z = s * s;
+  const double p = polynomial(z, 2.0 / 21, 2.0 / 19, 2.0 / 17, 2.0 / 15, 2.0 / 13, 2.0 / 11, 2.0 / 9, 2.0 / 7,
+                              2.0 / 5, 2.0 / 3);
+  return s * (p * z - f);
+}
+
+// log(x) = e ln2 + log(1 + f), with x = (1 + f) 2^e and 1 + f in [2/3, 4/3).
 template <class T>
 TT_HOST_DEVICE inline T log(T x) {
   using U = BitsOf<T>;
   using I = std::make_signed_t<U>;
   using F = Format<T>;
+  constexpr T kInfinity = std::numeric_limits<T>::infinity();
   const bool tiny = x < F::kMinNormal;
-  const T scaled = tiny ? x * F::kSubnormalScale : x;
-  const U bits = std::bit_cast<U>(scaled);
-  const U sqrt_half = std::bit_cast<U>(T(0.70710678118654752));
-  const I e = static_cast<I>(bits - sqrt_half) >> F::kMantissa;
-  const T m = std::bit_cast<T>(bits - (static_cast<U>(e) << F::kMantissa));
+  const U bits = std::bit_cast<U>(x * (tiny ? F::kSubnormalScale : T(1)));
+  const I e = static_cast<I>(bits - std::bit_cast<U>(T(2) / T(3))) >> F::kMantissa;
+  const T f = std::bit_cast<T>(bits - (static_cast<U>(e) << F::kMantissa)) - T(1);
   // |e| < 2^11, so adding it to kRound's bits and subtracting kRound converts it to T without a slow
   // instruction.
-  const T exponent = std::bit_cast<T>(std::bit_cast<U>(F::kRound) + static_cast<U>(e)) - F::kRound -
-                     (tiny ? (sizeof(T) == 4 ? T(24) : T(54)) : T(0));
-  const T f = m - T(1);
-  const T s = f / (f + T(2));
-  const T z = s * s;
-  T p;
-  if constexpr (sizeof(T) == 4) {
-    p = T(2.0 / 9);
-  } else {
-    p = T(2.0 / 21);
-    p = p * z + T(2.0 / 19);
-    p = p * z + T(2.0 / 17);
-    p = p * z + T(2.0 / 15);
-    p = p * z + T(2.0 / 13);
-    p = p * z + T(2.0 / 11);
-    p = p * z + T(2.0 / 9);
-  }
-  p = p * z + T(2.0 / 7);
-  p = p * z + T(2.0 / 5);
-  p = p * z + T(2.0 / 3);
-  // 2s = f - s f exactly enough: keeps the rounding error of s out of the leading term.
-  T y = exponent * F::kLn2High + (f - (s * (f - p * z) - exponent * F::kLn2Low));
-  y = x == std::numeric_limits<T>::infinity() ? x : y;
-  y = x == T(0) ? -std::numeric_limits<T>::infinity() : y;
-  return x < T(0) || x != x ? std::numeric_limits<T>::quiet_NaN() : y;
+  const T exponent = std::bit_cast<T>(std::bit_cast<U>(F::kRound) + static_cast<U>(e)) -
+                     (F::kRound + (tiny ? F::kSubnormalExponent : T(0)));
+  T y = exponent * F::kLn2High + (f + (log1p_reduced(f) + exponent * F::kLn2Low));
+  const T outside = x == T(0) ? -kInfinity : std::numeric_limits<T>::quiet_NaN();
+  y = x > T(0) ? y : outside;
+  return x < kInfinity ? y : x;  // NaN passes
 }
 
 TT_HOST_DEVICE inline float tanh(float x) {
@@ -144,55 +146,71 @@ TT_HOST_DEVICE inline float tanh(float x) {
 }
 TT_HOST_DEVICE inline double tanh(double x) { return std::tanh(x); }
 
-// Below 1: x P(x^2). Above: 1 - exp(Q(x)), Q a fit of log(erfc). Coefficients: Chebyshev fits on [0,1],
-// [0.95,4].
+// 2^q to 8e-8 of itself, for q that round to at least -127 (which gives 0) and at most 127.
+TT_HOST_DEVICE inline float exp2_bounded(float q) {
+  const float t = q + Format<float>::kRound;
+  const float f = q - (t - Format<float>::kRound);
+  return polynomial(f, 1.32764733e-3f, 9.67554245e-3f, 5.55071328e-2f, 2.40221197e-1f, 6.93146967e-1f,
+                    1.00000007f) *
+         power_of_two(t);
+}
+
+// Below 1: x + x P(x^2). Above: 1 - 2^Q(x), Q a fit of log2(erfc); as 2^Q is at most 0.16, it may be less exact than
+// exp.
 TT_HOST_DEVICE inline float erf(float x) {
-  const float a = x < 0.0f ? -x : x;
-  const float s = a * a;
-  float p = 7.87587506e-5f;
-  p = p * s - 8.01686429e-4f;
-  p = p * s + 5.18908742e-3f;
-  p = p * s - 2.68542120e-2f;
-  p = p * s + 1.12835947e-1f;
-  p = p * s - 3.76126267e-1f;
-  p = p * s + 1.28379166e-1f;
-  const float near_zero = p * a + a;
-  const float c = a > 4.0f ? 4.0f : a;
-  float q = 1.64267897e-6f;
-  q = q * c - 4.61647852e-5f;
-  q = q * c + 5.97677275e-4f;
-  q = q * c - 4.76350966e-3f;
-  q = q * c + 2.64316433e-2f;
-  q = q * c - 1.10097243e-1f;
-  q = q * c - 6.31809550e-1f;
-  q = q * c - 1.13024188f;
-  q = q * c + 3.21866258e-4f;
-  const float y = a < 1.0f ? near_zero : 1.0f - math::exp(q);
-  return x < 0.0f ? -y : (x != x ? x : y);
+  const float a = std::abs(x);
+  const float near_zero =
+      a + a * polynomial(a * a, 7.87587506e-5f, -8.01686429e-4f, 5.18908742e-3f, -2.68542120e-2f,
+                         1.12835947e-1f, -3.76126267e-1f, 1.28379166e-1f);
+  const float c = a > 3.93f ? 3.93f : a;  // erf(3.93) rounds to 1
+  const float q = polynomial(c, 2.67727664e-4f, -4.24096668e-3f, 3.14584655e-2f, -1.4865159e-1f,
+                             -9.20764914e-1f, -1.62597514f, -5.10292395e-4f);
+  return std::copysign(a < 1.0f ? near_zero : 1.0f - exp2_bounded(q), x);
 }
 TT_HOST_DEVICE inline double erf(double x) { return std::erf(x); }
 
-// Up to here the reduction by multiples of pi/2, done in double, leaves a float's worth of correct bits.
+// The normal distribution's P(X <= x) = (1 + erf(x / sqrt(2))) / 2. |x| below 1.2: 1/2 + x P(x^2). Below -1.2: 2^Q(|x|),
+// without the cancellation that 1 + erf has there, and 0 from -13 on. Above 1.2: 1 less that. Error: 8e-8; of the tail 1e-3
+// of its value down to -5.
+TT_HOST_DEVICE inline float normal_cdf(float x) {
+  const float a = std::abs(x);
+  const float middle = 0.5f + x * polynomial(x * x, -6.82739283e-06f, 0.0001110108f, -0.00118363059f,
+                                             0.00997203704f, -0.0664901109f, 0.398942267f);
+  const float log2_tail = polynomial(a, -8.10629977e-07f, 3.66665244e-05f, -0.000693038549f, 0.00735845394f,
+                                     -0.0508560644f, -0.463210517f, -1.14741468f, -1.00126121f);
+  const float q = log2_tail < -127.0f ? -127.0f : log2_tail;  // whose power is 0; NaN passes
+  const float tail = exp2_bounded(q);
+  const float outside = x > 0.0f ? 1.0f - tail : tail;
+  return a < 1.2f ? middle : outside;
+}
+TT_HOST_DEVICE inline double normal_cdf(double x) { return 0.5 * std::erfc(x * -0.70710678118654752); }
+
+// Up to here the reduction by multiples of pi/2 leaves a float's worth of correct bits.
 inline constexpr float kMaxTrigArgument = 0x1p20f;
 
-// sin(x + quarter * pi/2). The multiple of pi/2 is taken off in double, the rest is float: minimax
-// polynomials on [-pi/4, pi/4] (Moshier, Cephes).
+// x - n pi/2 for an integer n, as if computed exactly and rounded. With fused multiply-add the first step is exact,
+// and the others round the rest, not x; without it the products need a double's bits.
+TT_HOST_DEVICE inline float subtract_quarters(float x, float n) {
+#if defined(__FMA__) || defined(__CUDA_ARCH__) || defined(__ARM_FEATURE_FMA)
+  // pi/2 in 24 + 24 + 24 bits
+  return std::fma(n, 0x1.ee59dap-50f, std::fma(n, 0x1.777a5cp-25f, std::fma(n, -0x1.921fb6p+0f, x)));
+#else
+  // pi/2 in 33 + 53 bits
+  const auto m = static_cast<double>(n);
+  return static_cast<float>((static_cast<double>(x) - m * 0x1.921fb544p+0) - m * 0x1.0b4611a626331p-34);
+#endif
+}
+
+// sin(x + quarter * pi/2): minimax polynomials on [-pi/4, pi/4] (Moshier, Cephes).
 TT_HOST_DEVICE inline float sin_shifted(float x, uint32_t quarter) {
   const float t = x * 0.636619772f + Format<float>::kRound;
-  const auto n = static_cast<double>(t - Format<float>::kRound);
-  // pi/2 in 33 + 53 bits
-  const auto r =
-      static_cast<float>((static_cast<double>(x) - n * 0x1.921fb544p+0) - n * 0x1.0b4611a626331p-34);
+  const float r = subtract_quarters(x, t - Format<float>::kRound);
   const uint32_t q = std::bit_cast<uint32_t>(t) + quarter;  // low bits of t hold n
   const float z = r * r;
-  float s = -1.9515295891e-4f;
-  s = s * z + 8.3321608736e-3f;
-  s = s * z - 1.6666654611e-1f;
-  s = s * z * r + r;
-  float c = 2.443315711809948e-5f;
-  c = c * z - 1.388731625493765e-3f;
-  c = c * z + 4.166664568298827e-2f;
-  c = c * z * z + (1.0f - 0.5f * z);
+  const float s = polynomial(z, -1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f) * z * r + r;
+  const float c =
+      polynomial(z, 2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f) * z * z +
+      (1.0f - 0.5f * z);
   const float y = (q & 1) != 0 ? c : s;
   return (q & 2) != 0 ? -y : y;
 }

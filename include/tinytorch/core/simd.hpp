@@ -4,9 +4,12 @@
 // would not vectorize, which is wherever the order of additions matters: reductions and matrix products.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <tinytorch/core/config.hpp>
+#include <type_traits>
+#include <utility>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -18,14 +21,18 @@ inline constexpr int kSimdBytes = 32;
 inline constexpr int kSimdBytes = 16;
 #endif
 
-template <class T>
-struct SimdOf {
-  typedef T type __attribute__((vector_size(kSimdBytes), may_alias));
+template <class T, int64_t kBytes>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(kBytes), may_alias));
 };
 template <class T>
-using Simd = typename SimdOf<T>::type;
+using Simd = typename VectorOf<T, kSimdBytes>::type;
 template <class T>
 inline constexpr int64_t kLanes = kSimdBytes / static_cast<int64_t>(sizeof(T));
+
+// As many of S as a Simd<T> has lanes.
+template <class S, class T>
+using Beside = typename VectorOf<S, kLanes<T>* static_cast<int64_t>(sizeof(S))>::type;
 
 template <class T>
 inline Simd<T> simd_load(const T* p) {
@@ -41,5 +48,33 @@ template <class T>
 inline Simd<T> simd_broadcast(T x) {
   return x - Simd<T>{};  // x - 0 in every lane (x + 0 would lose the sign of -0)
 }
+
+// Lane i of the result is lane from(i) of a and b side by side: b's first is number kLanes<T>. `from` captures nothing.
+#if defined(__clang__)
+namespace detail {
+template <class V, class From, int64_t... kLane>
+V shuffle_lanes(V a, V b, From from, std::integer_sequence<int64_t, kLane...>) {
+  return __builtin_shufflevector(a, b, from(kLane)...);
+}
+}  // namespace detail
+template <class T, class From>
+inline Simd<T> simd_shuffle(Simd<T> a, Simd<T> b, From from) {
+  return detail::shuffle_lanes(a, b, from, std::make_integer_sequence<int64_t, kLanes<T>>());
+}
+#else
+template <class T, class From>
+inline Simd<T> simd_shuffle(Simd<T> a, Simd<T> b, From) {
+  using Numbers = decltype(a < b);  // nvcc loses the pack of the form above, so: a vector known when compiled
+  using Number = std::remove_reference_t<decltype(Numbers{}[0])>;
+  static constexpr auto lanes = [] {
+    std::array<Number, kLanes<T>> each{};
+    for (int64_t i = 0; i < kLanes<T>; ++i) each[static_cast<size_t>(i)] = static_cast<Number>(From{}(i));
+    return each;
+  }();
+  Numbers numbers;
+  std::memcpy(&numbers, lanes.data(), sizeof numbers);
+  return __builtin_shuffle(a, b, numbers);
+}
+#endif
 
 }  // namespace tinytorch::inline TT_BUILD

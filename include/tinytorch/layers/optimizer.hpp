@@ -134,6 +134,7 @@ TT_API Tensor Optimizer::step_clipped(double limit, Loc loc) {
   {
     const OnDevice on_device(group.device, loc);
     ObservedWork work("gradient norm", group.device);
+    const backend::cuda::RangeGuard range("gradient norm");
     for (const Update& update : updates) {
       work.cost.flops += 2 * static_cast<double>(update.gradient.numel());
       work.cost.bytes += static_cast<double>(update.gradient.bytes());
@@ -286,6 +287,7 @@ TT_API void Optimizer::update_group(Group& group, Updates updates, bool clip, Lo
   if (updates.empty()) return;
   const OnDevice on_device(group.device, loc);
   ObservedWork work("optimizer step", group.device);
+  const backend::cuda::RangeGuard range("optimizer step");
   if (work.observed()) work.cost = cost_of(updates);
   update_all(updates, group.scalars, clip, loc);
   for (const Update& u : updates) {

@@ -52,10 +52,35 @@ TEST_CASE("conv2d and its gradients equal the definition") {
       {70, 2, 5, 5, 3, 2, 2, 1, 0, 1, 1},     // many small images
       {1, 2, 40, 67, 15, 3, 3, 1, 1, 1, 1},   // several blocks of one image
       {2, 33, 12, 12, 31, 1, 1, 1, 0, 1, 1},  // 1 x 1
+      {2, 5, 9, 8, 7, 1, 1, 2, 0, 1, 1},      // pixels that nothing reads
+      {1, 2, 11, 12, 3, 2, 1, 4, 1, 1, 1},    // whole rows of them, and padding
   };
   for (const Case& c : cases) {
     for (DType dtype : kFloating) check_case(c, dtype, Layout::dense);
     check_case(c, f32, Layout::gaps);
+  }
+}
+
+TEST_CASE("an infinity of x spoils those weight gradients that see it, and no others") {
+  const Case c{3, 2, 5, 6, 4, 3, 3, 1, 1, 1, 1};
+  const Window2d window{3, 3, 1, 1, 1};
+  for (const double bad : {static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
+    for (const int64_t place : {int64_t{5}, int64_t{0}, int64_t{29}, int64_t{2 * 30 + 11}}) {  // at an edge
+      Array x = Array::random(f32, {3, 2, 5, 6}, 1, -1, 1), dy = Array::random(f32, {3, 4, 5, 6}, 2, 0.5, 1);
+      x.view().as<float>()[place] = static_cast<float>(bad);
+      Array dw(f32, {4, 2, 3, 3});
+      cpu_kernels::conv2d_grad_weight(dw.view(), dy.view(), x.view(), window, 1);
+      const auto want = conv_reference(c, Wanted::dw, x.values(), std::vector<double>(72), dy.values(), 5, 6);
+      const auto found = dw.values();
+      int64_t finite = 0;
+      for (size_t i = 0; i < want.size(); ++i) {
+        CHECK(std::isfinite(found[i]) == std::isfinite(want[i]));
+        if (!std::isfinite(want[i])) continue;
+        CHECK(std::abs(found[i] - want[i]) < 1e-4);
+        ++finite;
+      }
+      CHECK(finite > 0);
+    }
   }
 }
 
@@ -91,4 +116,41 @@ TEST_CASE("conv2d gives the same bits at any thread count") {
     }
   }
   set_thread_count(before);
+}
+
+TEST_CASE("a depthwise convolution treats every channel as a convolution of its own") {
+  const Window2d window{3, 3, 1, 1, 1};
+  const Shape images{2, 5, 8, 19}, plane{2, 1, 8, 19};
+  Array x = Array::random(f64, images, 1), w = Array::random(f64, {5, 1, 3, 3}, 2),
+        dy = Array::random(f64, images, 3);
+  Array y(f64, images), dx(f64, images), dw(f64, {5, 1, 3, 3});
+  cpu_kernels::conv2d(y.view(), x.view(), w.view(), View{}, window, 5);
+  cpu_kernels::conv2d_grad_input(dx.view(), dy.view(), w.view(), window, 5);
+  cpu_kernels::conv2d_grad_weight(dw.view(), dy.view(), x.view(), window, 5);
+  const auto channel = [&](Array& a, int64_t c) {
+    View v = a.view();
+    v.data = v.as<double>() + c * v.strides[1];
+    v.shape[1] = 1;
+    return v;
+  };
+  const auto kernel = [&](Array& a, int64_t c) {
+    View v = a.view();
+    v.data = v.as<double>() + c * v.strides[0];
+    v.shape[0] = 1;
+    return v;
+  };
+  const auto values = [](const View& v) {
+    std::vector<double> out(static_cast<size_t>(v.numel()));
+    tinytorch::backend::pack(out.data(), v, 0, v.numel());
+    return out;
+  };
+  for (int64_t c = 0; c < 5; ++c) {
+    Array one(f64, plane), one_dx(f64, plane), one_dw(f64, {1, 1, 3, 3});
+    cpu_kernels::conv2d(one.view(), channel(x, c), kernel(w, c), View{}, window, 1);
+    cpu_kernels::conv2d_grad_input(one_dx.view(), channel(dy, c), kernel(w, c), window, 1);
+    cpu_kernels::conv2d_grad_weight(one_dw.view(), channel(dy, c), channel(x, c), window, 1);
+    check_close(values(channel(y, c)), one.values(), f64, 20);
+    check_close(values(channel(dx, c)), one_dx.values(), f64, 20);
+    check_close(values(kernel(dw, c)), one_dw.values(), f64, 400);
+  }
 }

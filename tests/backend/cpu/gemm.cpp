@@ -61,7 +61,9 @@ TEST_CASE("sizes around tiles and blocks, both operands straight and transposed"
                                 {14, 32, 513},
                                 {15, 33, 2},
                                 {64, 65, 66},
-                                {97, 101, 103}}) {
+                                {97, 101, 103},
+                                {530, 70, 40},
+                                {1040, 130, 300}}) {
     for (const bool left_t : {false, true}) {
       for (const bool right_t : {false, true}) {
         for (const bool accumulate : {false, true}) {
@@ -77,6 +79,27 @@ TEST_CASE("sizes around tiles and blocks, both operands straight and transposed"
         }
       }
     }
+  }
+}
+
+TEST_CASE("random sizes, orders and row lengths") {
+  tt::Generator g(20261123);
+  const auto pick = [&g](int64_t most) {
+    return 1 + static_cast<int64_t>(g.uniform(0, 1) * static_cast<double>(most));
+  };
+  for (int round = 0; round < 120; ++round) {
+    const int64_t M = pick(round % 3 == 0 ? 10 : 150), N = pick(round % 4 == 0 ? 10 : 150), K = pick(300);
+    const bool left_t = g.uniform(0, 1) < 0.5, right_t = g.uniform(0, 1) < 0.5,
+               accumulate = g.uniform(0, 1) < 0.5;
+    const Problem p(M, N, K);
+    std::vector<float> a = p.a, b = p.b, out = p.c;
+    CAPTURE(M);
+    CAPTURE(N);
+    CAPTURE(K);
+    cpu::gemm({out.data(), tt::f32, {M, N}, {N, 1}},
+              {a.data(), tt::f32, {M, K}, left_t ? tt::Strides{1, M} : tt::Strides{K, 1}},
+              {b.data(), tt::f32, {K, N}, right_t ? tt::Strides{1, K} : tt::Strides{N, 1}}, accumulate);
+    CHECK(worst(p, out.data(), N, 1, left_t, right_t, accumulate) <= 1);
   }
 }
 

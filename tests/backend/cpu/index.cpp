@@ -73,17 +73,3 @@ TEST_CASE("zero_triangle keeps exactly its side of the diagonal") {
     }
   }
 }
-
-TEST_CASE("sort_rows is stable, and puts NaN above everything") {
-  std::vector<float> x{3, NAN, 1, 3, -INFINITY, INFINITY, 1};
-  std::vector<float> values(7);
-  std::vector<int64_t> order(7);
-  const View in{x.data(), tt::f32, {1, 7}, {7, 1}};
-  cpu::sort_rows({values.data(), tt::f32, {1, 7}, {7, 1}}, {order.data(), tt::i64, {1, 7}, {7, 1}}, in, 7,
-                 false);
-  CHECK(order == std::vector<int64_t>{4, 2, 6, 0, 3, 5, 1});
-  cpu::sort_rows({values.data(), tt::f32, {1, 3}, {3, 1}}, {order.data(), tt::i64, {1, 3}, {3, 1}}, in, 3,
-                 true);
-  CHECK(std::vector<int64_t>(order.begin(), order.begin() + 3) == std::vector<int64_t>{1, 5, 0});
-  CHECK(values[1] == INFINITY);
-}

@@ -45,6 +45,31 @@ TEST_CASE("in max_pool2d NaN wins, and a window of minus infinity points inside 
   CHECK(index.values() == std::vector<double>{1, 2});
 }
 
+TEST_CASE("of equal values max_pool2d takes the first, in blocks of outputs as in their rest") {
+  for (const PoolCase& c : {PoolCase{2, 1, 9, 45, 2, 2, 0},
+                            {1, 2, 7, 45, 3, 1, 1},
+                            {1, 1, 11, 70, 3, 3, 1},
+                            {1, 1, 8, 33, 2, 1, 0}}) {
+    const Window2d window{c.kernel, c.kernel, c.stride, c.padding, 1};
+    const int64_t OH = backend::window_outputs(c.H, c.kernel, window);
+    const int64_t OW = backend::window_outputs(c.W, c.kernel, window);
+    Array x = Array::random(f32, {c.N, c.C, c.H, c.W}, 3);
+    float* const values = x.view().as<float>();
+    for (int64_t i = 0; i < c.N * c.C * c.H * c.W; ++i) values[i] = std::round(values[i]);  // -1, 0 and 1
+    Array y(f32, {c.N, c.C, OH, OW}), index(i32, {c.N, c.C, OH, OW});
+    kernels::max_pool2d(y.view(), index.view(), x.view(), window);
+    const std::vector<double> in = x.values();
+    std::vector<double> best(y.values().size(), -INFINITY), at(best.size(), -1);
+    visit_windows(c, OH, OW, [&](size_t o, int64_t i) {
+      if (i < 0 || in[static_cast<size_t>(i)] <= best[o]) return;
+      best[o] = in[static_cast<size_t>(i)];
+      at[o] = static_cast<double>(i % (c.H * c.W));
+    });
+    CHECK(y.values() == best);
+    CHECK(index.values() == at);
+  }
+}
+
 TEST_CASE("avg_pool2d and its gradient equal the definition") {
   for (const PoolCase& c : kPoolCases) {
     const Window2d window{c.kernel, c.kernel, c.stride, c.padding, 1};
@@ -73,8 +98,8 @@ TEST_CASE("avg_pool2d and its gradient equal the definition") {
 }
 
 TEST_CASE("adaptive_avg_pool2d and its gradient equal the definition") {
-  const int64_t sizes[][4] = {{1, 1, 1, 1},  {7, 5, 1, 1}, {8, 8, 4, 4},
-                              {7, 11, 3, 4}, {3, 3, 5, 7}, {33, 65, 2, 3}};
+  const int64_t sizes[][4] = {{1, 1, 1, 1}, {7, 5, 1, 1},   {8, 8, 4, 4}, {7, 11, 3, 4},
+                              {3, 3, 5, 7}, {33, 65, 2, 3}, {9, 6, 4, 1}, {9, 6, 1, 4}};
   for (const auto& [H, W, OH, OW] : sizes) {
     for (DType dtype : kFloating) {
       Array x = Array::random(dtype, {2, 3, H, W}, 1, -1, 1, Layout::gaps);

@@ -42,8 +42,8 @@ Matrix<S> head_of(const View& x, int64_t batch, int64_t head) {
 template <class T, class S>
 void pack_by_rows(T* out, const Matrix<S>& x, int64_t rows, int64_t cols) {
   for (int64_t r = 0; r < rows; r += kTileRows) {
-    pack_panel(out + r * cols, kTileRows, std::min(kTileRows, rows - r), cols, x.data + r * x.row, x.row,
-               x.col);
+    pack_panel<kTileRows>(out + r * cols, std::min(kTileRows, rows - r), cols, x.data + r * x.row, x.row,
+                          x.col);
   }
 }
 template <class T, class S>
@@ -120,7 +120,7 @@ class AttentionTile {
   // keys, values: packed by rows and by columns. b: batch. line: number of query t0 among all of the call.
   void run(const Matrix<S>& q, const T* keys, const T* values, int64_t b, int64_t t0, int64_t count,
            int64_t line) {
-    pack_panel(query_.data(), kWidth, count, D_, q.data + t0 * q.row, q.row, q.col);
+    pack_panel<kWidth>(query_.data(), count, D_, q.data + t0 * q.row, q.row, q.col);
     for (int64_t i = 0; i < D_ * kWidth; ++i) query_.data()[i] *= static_cast<T>(p_.scale);
     std::fill_n(sum_.data(), padded_rows(D_) * kWidth, T(0));
     std::fill_n(max_, kWidth, kNone);

@@ -34,7 +34,7 @@ void pack_right(T* out, const Matrix<S>& x, int64_t rows, int64_t cols) {
   for (int64_t c = 0; c < cols; c += kWidth) {
     T* const panel = out + c * kWidth;
     std::fill_n(panel, kWidth * kWidth, T(0));
-    pack_panel(panel, kWidth, std::min(kWidth, cols - c), rows, x.data + c * x.col, x.col, x.row);
+    pack_panel<kWidth>(panel, std::min(kWidth, cols - c), rows, x.data + c * x.col, x.col, x.row);
   }
 }
 
@@ -75,8 +75,8 @@ class AttentionGroupGrad {
            const Matrix<S>& out, const T* lse, int64_t t0, int64_t count, int64_t line) {
     const Matrix<S> tile_q{q.data + t0 * q.row, q.row, q.col},
         tile_dout{dout.data + t0 * dout.row, dout.row, dout.col};
-    pack_panel(query_.data(), kWidth, count, D_, tile_q.data, q.row, q.col);
-    pack_panel(dout_.data(), kWidth, count, D_, tile_dout.data, dout.row, dout.col);
+    pack_panel<kWidth>(query_.data(), count, D_, tile_q.data, q.row, q.col);
+    pack_panel<kWidth>(dout_.data(), count, D_, tile_dout.data, dout.row, dout.col);
     pack_right(query_right_.data(), tile_q, count, D_);
     pack_right(dout_right_.data(), tile_dout, count, D_);
     for (int64_t i = 0; i < kWidth; ++i) {
@@ -138,7 +138,7 @@ class AttentionGroupGrad {
   void add_to_keys(T* sum, const T* tile, const T* right, int64_t k0, int64_t rows) {
     alignas(64) T left[kTileRows * kWidth];
     for (int64_t j = 0; j < rows; j += kTileRows) {
-      pack_panel(left, kTileRows, std::min(kTileRows, rows - j), kWidth, tile + j * kWidth, kWidth, 1);
+      pack_panel<kTileRows>(left, std::min(kTileRows, rows - j), kWidth, tile + j * kWidth, kWidth, 1);
       for (int64_t c = 0; c < D_; c += kWidth) {
         tile_kernel<T>(kWidth, left, right + c * kWidth, sum + (k0 + j) * line_ + c, line_, true);
       }

@@ -24,9 +24,11 @@ TT_API void fill(const View& out, int64_t value);
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND)
+#include <bit>
 #include <cstring>
 #include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/core/parallel.hpp>
+#include <tinytorch/core/simd_transpose.hpp>
 #include <utility>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
@@ -94,15 +96,21 @@ void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], co
   });
 }
 
+// Whether |x| > limit, or x is NaN, anywhere: bits of floats of one sign compare as the floats do, and their `or`
+// vectorizes where a maximum of floats would not.
+inline bool any_beyond(float limit, const float* x, int64_t n) {
+  const auto most = std::bit_cast<int32_t>(limit);
+  int32_t found = 0;
+  for (int64_t i = 0; i < n; ++i) found |= (std::bit_cast<int32_t>(x[i]) & INT32_MAX) > most;
+  return found != 0;
+}
+
 template <UnaryFn fn, class T>
 void unary_kernel(T* out, const T* const* in, int64_t n, const double* parameters) {
   const T* x = in[0];
   if constexpr (fn == UnaryFn::sin || fn == UnaryFn::cos) {
     if constexpr (std::is_same_v<T, float>) {
-      float largest = 0;
-      TT_SIMD
-      for (int64_t i = 0; i < n; ++i) largest = std::abs(x[i]) > largest ? std::abs(x[i]) : largest;
-      if (largest > math::kMaxTrigArgument) {  // rare: libm reduces huge arguments exactly
+      if (any_beyond(math::kMaxTrigArgument, x, n)) {  // rare: libm reduces huge arguments exactly
         // Chosen by element, not by run: runs are cut differently at different thread counts.
         for (int64_t i = 0; i < n; ++i) {
           if (std::abs(x[i]) > math::kMaxTrigArgument) {
@@ -146,6 +154,18 @@ Kernel<T> find_binary(BinaryFn fn, std::integer_sequence<int, kFn...>) {
   static constexpr Kernel<T> kTable[] = {binary_kernel<static_cast<BinaryFn>(kFn), T>...};
   return kTable[static_cast<int>(fn)];
 }
+template <class T>
+Kernel<T> find_unary(UnaryFn fn) {
+  constexpr int kCount = std::is_integral_v<T> ? kLastIntegerUnary + 1 : kUnaryCount;
+  if (static_cast<int>(fn) >= kCount) fail("TT-DTYPE-02", "unary: this function needs a floating dtype");
+  return find_unary<T>(fn, std::make_integer_sequence<int, kCount>{});
+}
+template <class T>
+Kernel<T> find_binary(BinaryFn fn) {
+  constexpr int kCount = std::is_integral_v<T> ? kLastIntegerBinary + 1 : kBinaryCount;
+  if (static_cast<int>(fn) >= kCount) fail("TT-DTYPE-02", "binary: this function needs a floating dtype");
+  return find_binary<T>(fn, std::make_integer_sequence<int, kCount>{});
+}
 
 // Bools are stored as bytes 0 and 1; functions from bool to bool run on those bytes, 64 to a vector.
 inline View as_bytes(View v) {
@@ -159,11 +179,7 @@ TT_API void unary(UnaryFn fn, const View& out, const View& x, double p0, double 
     return run_packed<uint8_t>(unary_kernel<UnaryFn::logical_not, uint8_t>, as_bytes(out), {as_bytes(x)},
                                parameters);
   }
-  dispatch_compute(x.dtype, [&]<class T>(T*) {
-    constexpr int kCount = std::is_integral_v<T> ? kLastIntegerUnary + 1 : kUnaryCount;
-    if (static_cast<int>(fn) >= kCount) fail("TT-DTYPE-02", "unary: this function needs a floating dtype");
-    run_packed<T>(find_unary<T>(fn, std::make_integer_sequence<int, kCount>{}), out, {x}, parameters);
-  });
+  dispatch_compute(x.dtype, [&]<class T>(T*) { run_packed<T>(find_unary<T>(fn), out, {x}, parameters); });
 }
 
 TT_API void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p0) {
@@ -174,11 +190,7 @@ TT_API void binary(BinaryFn fn, const View& out, const View& a, const View& b, d
     return run_packed<uint8_t>(find_binary<uint8_t>(fn, std::make_integer_sequence<int, kCount>{}),
                                as_bytes(out), {as_bytes(a), as_bytes(b)}, parameters);
   }
-  dispatch_compute(a.dtype, [&]<class T>(T*) {
-    constexpr int kCount = std::is_integral_v<T> ? kLastIntegerBinary + 1 : kBinaryCount;
-    if (static_cast<int>(fn) >= kCount) fail("TT-DTYPE-02", "binary: this function needs a floating dtype");
-    run_packed<T>(find_binary<T>(fn, std::make_integer_sequence<int, kCount>{}), out, {a, b}, parameters);
-  });
+  dispatch_compute(a.dtype, [&]<class T>(T*) { run_packed<T>(find_binary<T>(fn), out, {a, b}, parameters); });
 }
 
 TT_API void where(const View& out, const View& condition, const View& a, const View& b) {
@@ -187,21 +199,33 @@ TT_API void where(const View& out, const View& condition, const View& a, const V
   });
 }
 
-// to [rows, cols] from columns that lie contiguously: whole cache lines of both sides pass through a tile,
-// because walking either side's rows would touch a new line of the other at every element.
+// One tile of a transposed copy: to [height, width] from columns that lie contiguously.
+template <class T>
+void copy_tile(T* to, int64_t to_row, const T* from, int64_t from_col, int64_t height, int64_t width) {
+  constexpr int64_t kN = kLanes<T>;
+  if constexpr (sizeof(T) >=
+                4) {  // shorter values would need a vector's length of registers, of which there are 16 or 32
+    if (height == kN && width == kN) {
+      Simd<T> v[kN];
+      for (int64_t c = 0; c < kN; ++c) v[c] = simd_load(from + c * from_col);
+      simd_transpose<T>(v);
+      for (int64_t r = 0; r < kN; ++r) simd_store(to + r * to_row, v[r]);
+      return;
+    }
+  }
+  for (int64_t c = 0; c < width; ++c)
+    for (int64_t r = 0; r < height; ++r) to[r * to_row + c] = from[c * from_col + r];
+}
+
+// to [rows, cols] from columns that lie contiguously, tile by tile: walking either side's rows would touch a new cache
+// line of the other at every element.
 template <class T>
 void copy_transposed(T* to, int64_t to_row, const T* from, int64_t from_col, int64_t rows, int64_t cols) {
-  constexpr int64_t kTile = 64 / static_cast<int64_t>(sizeof(T));
-  alignas(64) T tile[kTile][kTile];
-  for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
-    for (int64_t c0 = 0; c0 < cols; c0 += kTile) {
-      const int64_t height = std::min(kTile, rows - r0), width = std::min(kTile, cols - c0);
-      for (int64_t c = 0; c < width; ++c) {
-        const T* line = from + (c0 + c) * from_col + r0;
-        for (int64_t r = 0; r < height; ++r) tile[r][c] = line[r];
-      }
-      for (int64_t r = 0; r < height; ++r)
-        std::memcpy(to + (r0 + r) * to_row + c0, tile[r], static_cast<size_t>(width) * sizeof(T));
+  constexpr int64_t kTile = sizeof(T) >= 4 ? kLanes<T> : 64 / static_cast<int64_t>(sizeof(T));
+  for (int64_t r = 0; r < rows; r += kTile) {
+    for (int64_t c = 0; c < cols; c += kTile) {
+      copy_tile(to + r * to_row + c, to_row, from + c * from_col + r, from_col, std::min(kTile, rows - r),
+                std::min(kTile, cols - c));
     }
   }
 }

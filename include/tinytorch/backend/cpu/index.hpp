@@ -1,4 +1,4 @@
-// Moving elements by index on the CPU: rows, gathers, scatters, triangles, sorting.
+// Moving elements by index on the CPU: rows, gathers, scatters, triangles.
 //
 // Moves do not look at values, so they are written for element sizes, not types. Additions run in a fixed
 // order (by position of the source), so results do not depend on the number of threads.
@@ -22,8 +22,6 @@ TT_API void gather(const View& out, const View& x, const View& index, int dim);
 TT_API void scatter_add(const View& out, const View& index, const View& source, int dim);
 // Zeroes what is above (lower) or below (upper) the diagonal of each matrix of out [..., M, N], contiguous.
 TT_API void zero_triangle(const View& out, int64_t diagonal, bool keep_lower);
-// values, indices [rows, k] = the first k of each sorted row of x [rows, n]; stable; NaN counts as largest.
-TT_API void sort_rows(const View& values, const View& indices, const View& x, int64_t k, bool descending);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
@@ -32,7 +30,6 @@ TT_API void sort_rows(const View& values, const View& indices, const View& x, in
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/core/parallel.hpp>
-#include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -187,72 +184,6 @@ TT_API void zero_triangle(const View& out, int64_t diagonal, bool keep_lower) {
           }
         }
       });
-}
-
-// The first k of a much longer row: keeps the best k seen so far, in order. Most values lose against the k-th
-// best, and whole blocks of them are dismissed by one comparison of vectors. False: the row holds a NaN.
-template <class T>
-bool keep_best(const T* row, int64_t n, int64_t k, bool descending, std::vector<int64_t>& order) {
-  constexpr int64_t kBlock = 64;
-  const auto better = [&](T a, T b) { return descending ? a > b : a < b; };
-  order.clear();
-  for (int64_t i = 0; i < n;) {
-    const int64_t end = std::min(n, i + kBlock);
-    const bool full = static_cast<int64_t>(order.size()) == k;
-    if (full) {
-      const T worst = row[order.back()];
-      int candidates = 0;  // a count, because a loop that stops early would not vectorize
-      for (int64_t j = i; j < end; ++j) candidates += (better(row[j], worst) || row[j] != row[j]) ? 1 : 0;
-      if (candidates == 0) {
-        i = end;
-        continue;
-      }
-    }
-    for (; i < end; ++i) {
-      if (row[i] != row[i]) return false;
-      const bool room = static_cast<int64_t>(order.size()) < k;
-      if (!room && !better(row[i], row[order.back()])) continue;
-      if (!room) order.pop_back();
-      const auto later = [&](T value, int64_t other) { return better(value, row[other]); };
-      order.insert(std::upper_bound(order.begin(), order.end(), row[i], later), i);
-    }
-  }
-  return true;
-}
-
-template <class T>
-void sort_one_row(const T* row, int64_t n, int64_t k, bool descending, std::vector<int64_t>& order) {
-  const auto is_nan = [](T v) { return v != v; };
-  const auto less = [&](T a, T b) { return is_nan(b) ? !is_nan(a) : a < b; };
-  const auto before = [&](int64_t i, int64_t j) {
-    const bool first = descending ? less(row[j], row[i]) : less(row[i], row[j]);
-    const bool second = descending ? less(row[i], row[j]) : less(row[j], row[i]);
-    return first != second ? first : i < j;  // ties keep their order
-  };
-  if (k <= 128 && k * 8 <= n && keep_best(row, n, k, descending, order)) return;
-  order.resize(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i) order[static_cast<size_t>(i)] = i;
-  if (k < n) std::nth_element(order.begin(), order.begin() + k, order.end(), before);
-  std::sort(order.begin(), order.begin() + k, before);
-}
-
-TT_API void sort_rows(const View& values, const View& indices, const View& x, int64_t k, bool descending) {
-  const int64_t rows = x.shape[0], n = x.shape[1];
-  if (k == 0) return;
-  dispatch_compute(x.dtype, [&]<class T>(T*) {
-    parallel_for(rows, std::max<int64_t>(1, 4096 / std::max<int64_t>(n, 1)), [&](int64_t begin, int64_t end) {
-      std::vector<T> row(static_cast<size_t>(n)), sorted(static_cast<size_t>(k));
-      std::vector<int64_t> order;
-      for (int64_t r = begin; r < end; ++r) {
-        pack(row.data(), x, r * n, n);
-        sort_one_row(row.data(), n, k, descending, order);
-        for (int64_t i = 0; i < k; ++i)
-          sorted[static_cast<size_t>(i)] = row[static_cast<size_t>(order[static_cast<size_t>(i)])];
-        unpack(values, r * k, sorted.data(), k);
-        unpack(indices, r * k, order.data(), k);
-      }
-    });
-  });
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

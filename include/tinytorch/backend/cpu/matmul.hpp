@@ -24,6 +24,7 @@ TT_API void linear_grad_activation(Activation fn, const View& dz, const View& db
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND)
+#include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/backend/cpu/reduce.hpp>
@@ -57,16 +58,63 @@ TT_API void matmul(const View& out, const View& a, const View& b, bool accumulat
   products(0, count);
 }
 
+// Whether a product can be finished in place: rows of v are contiguous and of the type that sums are kept in.
+inline bool has_dense_rows(const View& v) {
+  return (v.dtype == DType::f32 || v.dtype == DType::f64) && v.strides.back() == 1;
+}
+
+// Row i of a matrix from column j on; a null pointer where there is none.
+template <class T>
+T* row_at(const View& v, int64_t i, int64_t j) {
+  return v.data ? v.as<T>() + i * v.strides[0] + j : nullptr;
+}
+
+// out = fn(z), z = sums + bias; z may be out.
+template <class T>
+void product_with_activation(Activation fn, const View& out, const View& z, const View& x, const View& weight,
+                             const View& bias) {
+  const Kernel<T> add = find_binary<T>(BinaryFn::add), activate = find_unary<T>(activation_fn(fn));
+  const auto finish = [&](int64_t i0, int64_t rows, int64_t j, int64_t cols) {
+    constexpr double kNone[] = {0, 0};
+    for (int64_t i = i0; i < i0 + rows; ++i) {
+      T *const sum = row_at<T>(z, i, j), *const to = row_at<T>(out, i, j);
+      const T* const operands[] = {sum, bias.data ? bias.as<const T>() + j : sum};
+      if (bias.data) add(sum, operands, cols, kNone);
+      if (fn != Activation::none || to != sum) activate(to, operands, cols, kNone);
+    }
+  };
+  gemm(z, x, transposed(weight), false, true, Finish(finish));
+}
+
+// dz = (dy weight) fn'(z).
+template <class T>
+void product_with_slope(Activation fn, const View& dz, const View& dy, const View& weight, const View& z) {
+  const Kernel<T> slope = find_binary<T>(activation_grad_fn(fn));
+  const auto finish = [&](int64_t i0, int64_t rows, int64_t j, int64_t cols) {
+    constexpr double kNone[] = {0};
+    for (int64_t i = i0; i < i0 + rows; ++i) {
+      T* const g = row_at<T>(dz, i, j);
+      const T* const operands[] = {g, row_at<T>(z, i, j)};
+      slope(g, operands, cols, kNone);
+    }
+  };
+  gemm(dz, dy, weight, false, true, Finish(finish));
+}
+
 TT_API void linear(const View& out, const View& x, const View& weight, const View& bias) {
-  if (bias.data) copy(out, bias);
-  gemm(out, x, transposed(weight), bias.data != nullptr);
+  linear_activation(Activation::none, out, {}, x, weight, bias);
 }
 
 TT_API void linear_activation(Activation fn, const View& out, const View& z, const View& x,
                               const View& weight, const View& bias) {
   const View& before = z.data ? z : out;
-  linear(before, x, weight, bias);
-  unary(activation_fn(fn), out, before);
+  if (has_dense_rows(out) && has_dense_rows(before) && (!bias.data || has_dense_rows(bias))) {
+    return dispatch_floating(
+        out.dtype, [&]<class T>(T*) { product_with_activation<T>(fn, out, before, x, weight, bias); });
+  }
+  if (bias.data) copy(before, bias);
+  gemm(before, x, transposed(weight), bias.data != nullptr);
+  if (fn != Activation::none || z.data) unary(activation_fn(fn), out, before);
 }
 
 TT_API void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, const View& x) {
@@ -77,8 +125,12 @@ TT_API void linear_grad_weight(const View& dweight, const View& dbias, const Vie
 
 TT_API void linear_grad_activation(Activation fn, const View& dz, const View& dbias, const View& dy,
                                    const View& weight, const View& z) {
-  gemm(dz, dy, weight, false);
-  if (fn != Activation::none) binary(activation_grad_fn(fn), dz, dz, z);
+  if (fn != Activation::none && has_dense_rows(dz) && has_dense_rows(z)) {
+    dispatch_floating(dz.dtype, [&]<class T>(T*) { product_with_slope<T>(fn, dz, dy, weight, z); });
+  } else {
+    gemm(dz, dy, weight, false);
+    if (fn != Activation::none) binary(activation_grad_fn(fn), dz, dz, z);
+  }
   const bool rows[] = {true, false};
   if (dbias.data) reduce(ReduceFn::sum, dbias, dz, rows);
 }

@@ -24,10 +24,13 @@ TT_API void adaptive_avg_pool2d_grad(const View& dx, const View& dy);
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND)
+#include <algorithm>
+#include <cstring>
 #include <limits>
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/runs.hpp>
 #include <tinytorch/core/parallel.hpp>
+#include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -62,43 +65,58 @@ void for_each_pool_tap(const PoolShape& s, F&& f) {
   }
 }
 
-// best[i], at[i] = the larger of themselves and in[i * stride] at position start + i * stride.
-template <class T>
-void take_larger(T* best, int32_t* at, const T* in, int64_t n, int64_t stride, int32_t start) {
-  const auto step = static_cast<int32_t>(stride);
+inline constexpr int64_t kPoolBlock =
+    16;  // outputs beside each other, whose loops have a length that the compiler knows
+
+// best[i], at[i] = the larger of themselves and row[i * stride] at position start + i * stride. kStride 0: any.
+template <class T, int64_t kStride>
+void take_larger(T (&best)[kPoolBlock], int32_t (&at)[kPoolBlock], const T* row, int32_t start,
+                 int64_t stride) {
+  const auto step = static_cast<int32_t>(kStride == 0 ? stride : kStride);
   TT_SIMD
-  for (int32_t i = 0; i < static_cast<int32_t>(n); ++i) {
-    const T v = in[i * step];
+  for (int32_t i = 0; i < static_cast<int32_t>(kPoolBlock); ++i) {
+    const T v = row[i * step];
     const bool wins = (v > best[i]) | (v != v);
     best[i] = wins ? v : best[i];
     at[i] = wins ? start + i * step : at[i];
   }
 }
 
+// The rows under a row of windows are copied with -infinity around them, so that all windows are whole and blocks of
+// outputs may hang over the end.
 template <class T>
 void max_pool2d_as(T* out, int32_t* index, const T* x, const PoolShape& s) {
+  const Window2d& w = s.window;
+  const auto take = w.stride == 2 ? take_larger<T, 2> : w.stride == 1 ? take_larger<T, 1> : take_larger<T, 0>;
+  constexpr T kLowest = -std::numeric_limits<T>::infinity();
+  const int64_t blocks = (s.OW + kPoolBlock - 1) / kPoolBlock;
+  const int64_t width = std::max(s.W + 2 * w.padding, (blocks * kPoolBlock - 1) * w.stride + w.kernel_w);
   parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
-    for (int64_t plane = begin; plane < end; ++plane) {
-      const T* in = x + plane * s.H * s.W;
-      T* best = out + plane * s.OH * s.OW;
-      int32_t* at = index + plane * s.OH * s.OW;
-      std::fill_n(best, s.OH * s.OW, -std::numeric_limits<T>::infinity());
-      for (int64_t oh = 0; oh < s.OH; ++oh) {  // a window of -inf alone points at its first element
-        for (int64_t ow = 0; ow < s.OW; ++ow) {
-          const int64_t ih = std::max<int64_t>(0, oh * s.window.stride - s.window.padding);
-          const int64_t iw = std::max<int64_t>(0, ow * s.window.stride - s.window.padding);
-          at[oh * s.OW + ow] = static_cast<int32_t>(ih * s.W + iw);
+    std::vector<T> rows(static_cast<size_t>(w.kernel_h * width), kLowest);
+    for (int64_t task = begin * s.OH; task < end * s.OH; ++task) {
+      const T* in = x + task / s.OH * s.H * s.W;
+      const int64_t top = task % s.OH * w.stride - w.padding;
+      const int64_t first = std::max<int64_t>(0, top), last = std::min(s.H, top + w.kernel_h);
+      for (int64_t ih = first; ih < last; ++ih)
+        std::memcpy(rows.data() + (ih - top) * width + w.padding, in + ih * s.W,
+                    static_cast<size_t>(s.W) * sizeof(T));
+      for (int64_t o = 0; o < s.OW; o += kPoolBlock) {
+        const int64_t left = o * w.stride - w.padding;
+        T best[kPoolBlock];
+        int32_t at[kPoolBlock];
+        for (int64_t i = 0; i < kPoolBlock; ++i) {  // a window of -inf alone points at its first element
+          best[i] = kLowest;
+          at[i] = static_cast<int32_t>(first * s.W + std::max<int64_t>(0, left + i * w.stride));
         }
+        for (int64_t ih = first; ih < last; ++ih) {
+          for (int64_t kw = 0; kw < w.kernel_w; ++kw)
+            take(best, at, rows.data() + (ih - top) * width + o * w.stride + kw,
+                 static_cast<int32_t>(ih * s.W + left + kw), w.stride);
+        }
+        const int64_t n = std::min(kPoolBlock, s.OW - o), to = task * s.OW + o;
+        std::copy_n(best, n, out + to);
+        std::copy_n(at, n, index + to);
       }
-      for_each_pool_tap(s, [&](int64_t oh, int64_t first, int64_t last, int64_t source) {
-        const int64_t row = oh * s.OW + first;
-        if (s.window.stride == 2) {  // a constant step lets the loop vectorize
-          take_larger(best + row, at + row, in + source, last - first, 2, static_cast<int32_t>(source));
-        } else {
-          take_larger(best + row, at + row, in + source, last - first, s.window.stride,
-                      static_cast<int32_t>(source));
-        }
-      });
     }
   });
 }
@@ -148,24 +166,30 @@ inline TapRange adaptive_window(int64_t i, int64_t input, int64_t outputs) {
   return {i * input / outputs, ((i + 1) * input + outputs - 1) / outputs};
 }
 
+// A window's rows are added up first, which is done once for all windows beside each other and in whole vectors.
 template <class T>
 void adaptive_avg_pool2d_as(T* out, const T* x, const PoolShape& s) {
   parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
-    for (int64_t plane = begin; plane < end; ++plane) {
-      const T* in = x + plane * s.H * s.W;
-      for (int64_t oh = 0; oh < s.OH; ++oh) {
-        const TapRange rows = adaptive_window(oh, s.H, s.OH);
-        for (int64_t ow = 0; ow < s.OW; ++ow) {
-          const TapRange cols = adaptive_window(ow, s.W, s.OW);
-          const int64_t width = cols.last - cols.first;
-          T sum = 0;
-          if (width == s.W) {  // whole rows lie side by side
-            sum = sum_run(in + rows.first * s.W, (rows.last - rows.first) * s.W);
-          } else {
-            for (int64_t h = rows.first; h < rows.last; ++h) sum += sum_run(in + h * s.W + cols.first, width);
-          }
-          out[(plane * s.OH + oh) * s.OW + ow] = sum / static_cast<T>((rows.last - rows.first) * width);
-        }
+    std::vector<T> sums(static_cast<size_t>(s.W));
+    for (int64_t task = begin * s.OH; task < end * s.OH; ++task) {
+      const T* in = x + task / s.OH * s.H * s.W;
+      const TapRange rows = adaptive_window(task % s.OH, s.H, s.OH);
+      const int64_t height = rows.last - rows.first;
+      T* to = out + task * s.OW;
+      if (s.OW == 1) {  // whole rows lie side by side
+        *to = sum_run(in + rows.first * s.W, height * s.W) / static_cast<T>(height * s.W);
+        continue;
+      }
+      std::fill(sums.begin(), sums.end(), T(0));
+      for (int64_t h = rows.first; h < rows.last; ++h) {
+        const T* row = in + h * s.W;
+        TT_SIMD
+        for (int64_t w = 0; w < s.W; ++w) sums[static_cast<size_t>(w)] += row[w];
+      }
+      for (int64_t ow = 0; ow < s.OW; ++ow) {
+        const TapRange cols = adaptive_window(ow, s.W, s.OW);
+        const int64_t width = cols.last - cols.first;
+        to[ow] = sum_run(sums.data() + cols.first, width) / static_cast<T>(height * width);
       }
     }
   });

@@ -22,13 +22,11 @@ TT_API void cumsum(const View& out, const View& x, int dim);
 
 #if TT_BODIES(BACKEND)
 #include <tinytorch/backend/cpu/elementwise.hpp>
+#include <tinytorch/backend/cpu/scan.hpp>
 #include <tinytorch/core/simd.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
-
-template <class T>
-using Accumulator = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
 
 // A fold: its neutral element, and how a value (one or a vector of lanes) joins the running result.
 template <ReduceFn fn, class T>
@@ -96,12 +94,27 @@ Accumulator<T> fold_run(const T* x, int64_t n) {
   return F::merge(result, static_cast<A>(tail));
 }
 
-// sums[j] = join(sums[j], x[j]): one more row of values under n columns.
-template <ReduceFn fn, class T>
-void fold_row_into(Accumulator<T>* sums, const T* x, int64_t n) {
+inline constexpr int64_t kRowsAtOnce = 8;
+
+// One to kRowsAtOnce more rows of values, `step` apart, under n columns. What cannot overflow is folded in T first: sums are
+// kept in wider numbers, which cost several times as much to read and write.
+template <ReduceFn fn, class T, int64_t kRows>
+void fold_some_rows(Accumulator<T>* sums, const T* x, int64_t step, int64_t n) {
+  using A = Accumulator<T>;
+  using Near = std::conditional_t<fn == ReduceFn::prod || std::is_integral_v<T>, A, T>;
   TT_SIMD
-  for (int64_t j = 0; j < n; ++j)
-    sums[j] = Fold<fn, Accumulator<T>>::join(sums[j], static_cast<Accumulator<T>>(x[j]));
+  for (int64_t j = 0; j < n; ++j) {
+    Near near = Fold<fn, Near>::join(Fold<fn, Near>::neutral(), static_cast<Near>(x[j]));
+    TT_UNROLL
+    for (int64_t r = 1; r < kRows; ++r) near = Fold<fn, Near>::join(near, static_cast<Near>(x[r * step + j]));
+    sums[j] = Fold<fn, A>::merge(sums[j], static_cast<A>(near));
+  }
+}
+template <ReduceFn fn, class T>
+void fold_rows_into(Accumulator<T>* sums, const T* x, int64_t step, int64_t rows, int64_t n) {
+  for (; rows >= kRowsAtOnce; rows -= kRowsAtOnce, x += kRowsAtOnce * step)
+    fold_some_rows<fn, T, kRowsAtOnce>(sums, x, step, n);
+  for (; rows > 0; --rows, x += step) fold_some_rows<fn, T, 1>(sums, x, step, n);
 }
 
 // A fold's loops as a value, so that the drivers below exist once per compute type and not once per fold.
@@ -109,12 +122,12 @@ template <class T>
 struct FoldLoops {
   T neutral;
   Accumulator<T> (*run)(const T* x, int64_t n);
-  void (*row_into)(Accumulator<T>* sums, const T* x, int64_t n);
+  void (*rows_into)(Accumulator<T>* sums, const T* x, int64_t step, int64_t rows, int64_t n);
   Accumulator<T> (*merge)(Accumulator<T> a, Accumulator<T> b);
 };
 template <ReduceFn fn, class T>
 constexpr FoldLoops<T> fold_loops() {
-  return {Fold<fn, T>::neutral(), fold_run<fn, T>, fold_row_into<fn, T>,
+  return {Fold<fn, T>::neutral(), fold_run<fn, T>, fold_rows_into<fn, T>,
           Fold<fn, T>::template merge<Accumulator<T>>};
 }
 template <class T>
@@ -126,63 +139,18 @@ FoldLoops<T> find_fold(ReduceFn fn) {
   return kTable[static_cast<int>(fn)];
 }
 
-// The reduction as a matrix problem: `kept` dimensions number the results, `reduced` ones the values of each.
-struct ReducePlan {
-  View kept, reduced;  // same data; each with its own dimensions, collapsed
-  int64_t results = 1, length = 1;
-  bool by_columns = false;  // neighbours in memory belong to different results
-
-  ReducePlan(const View& x, const bool* is_reduced) {
-    kept.data = reduced.data = x.data;
-    kept.dtype = reduced.dtype = x.dtype;
-    for (int d = 0; d < x.rank(); ++d) {
-      View& v = is_reduced[d] ? reduced : kept;
-      v.shape.push_back(x.shape[d]);
-      v.strides.push_back(x.strides[d]);
-    }
-    Strides kept_strides[] = {kept.strides}, reduced_strides[] = {reduced.strides};
-    collapse(kept.shape, kept_strides, 1);
-    collapse(reduced.shape, reduced_strides, 1);
-    kept.strides = kept_strides[0];
-    reduced.strides = reduced_strides[0];
-    results = kept.shape.numel();
-    length = reduced.shape.numel();
-    by_columns = kept.strides.back() == 1 && kept.shape.back() > 1 && reduced.strides.back() != 1;
-  }
-  // A view of the same data that starts at result r (its column, or its row).
-  View values_of(int64_t r, int64_t* index) const {
-    View v = reduced;
-    const int64_t offset = locate(kept.shape, kept.strides, r, index);
-    v.data = v.as<char>() + offset * static_cast<int64_t>(size_of(v.dtype));
-    return v;
-  }
-};
-
-// n contiguous elements that start `offset` elements into v.
-inline View row_at(const View& v, int64_t offset, int64_t n) {
-  return {v.as<char>() + offset * static_cast<int64_t>(size_of(v.dtype)), v.dtype, {n}, {1}};
-}
-
-inline constexpr int64_t kReduceBlock = 32768;  // values folded into one partial result
-
 // partial[result * blocks + block], one row of values at a time.
 template <class T>
 void fold_rows(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks, Accumulator<T>* partial) {
-  const bool direct = plan.reduced.dtype == dtype_of<T> && plan.reduced.contiguous();
   const int64_t grain = std::max<int64_t>(1, kReduceBlock / std::max<int64_t>(1, plan.length));
   parallel_for(plan.results * blocks, grain, [&](int64_t begin, int64_t end) {
-    alignas(64) T buffer[kPackLength<T>];
     int64_t index[kMaxRank];
     for (int64_t task = begin; task < end; ++task) {
-      const View values = plan.values_of(task / blocks, index);
       const int64_t first = task % blocks * kReduceBlock;
       const int64_t last = std::min(plan.length, first + kReduceBlock);
       auto result = static_cast<Accumulator<T>>(fold.neutral);
-      for (int64_t i = first; i < last; i += kPackLength<T>) {
-        const int64_t n = std::min(kPackLength<T>, last - i);
-        if (!direct) pack(buffer, values, i, n);
-        result = fold.merge(result, fold.run(direct ? values.as<const T>() + i : buffer, n));
-      }
+      for_each_piece<T>(plan.values_of(task / blocks, index), first, last,
+                        [&](int64_t, const T* x, int64_t n) { result = fold.merge(result, fold.run(x, n)); });
       partial[task] = result;
     }
   });
@@ -210,9 +178,11 @@ void fold_columns(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t bloc
       const int64_t first = block * block_length, last = std::min(plan.length, first + block_length);
       const bool direct = column.dtype == dtype_of<T>;
       for_each_run(column.shape, column.strides, first, last - first, [&](int64_t offset, int64_t length) {
-        for (int64_t k = 0; k < length; ++k, offset += column.strides.back()) {
-          if (!direct) pack(buffer, row_at(column, offset, n), 0, n);
-          fold.row_into(sums, direct ? column.as<const T>() + offset : buffer, n);
+        const int64_t step = column.strides.back();
+        if (direct) return fold.rows_into(sums, column.as<const T>() + offset, step, length, n);
+        for (int64_t k = 0; k < length; ++k, offset += step) {
+          pack(buffer, row_at(column, offset, n), 0, n);
+          fold.rows_into(sums, buffer, 0, 1, n);
         }
       });
       for (int64_t j = 0; j < n; ++j) partial[(first_result + j) * blocks + block] = sums[j];
@@ -341,22 +311,7 @@ TT_API void cumsum(const View& out, const View& x, int dim) {
   bool reduced[kMaxRank] = {};
   reduced[dim] = true;
   const ReducePlan from(x, reduced), to(out, reduced);
-  dispatch_compute(x.dtype, [&]<class T>(T*) {
-    parallel_for(from.results, std::max<int64_t>(1, kReduceBlock / from.length),
-                 [&](int64_t begin, int64_t end) {
-                   std::vector<T> row(static_cast<size_t>(from.length));
-                   std::vector<Accumulator<T>> sums(row.size());
-                   int64_t index[kMaxRank];
-                   for (int64_t r = begin; r < end; ++r) {
-                     pack(row.data(), from.values_of(r, index), 0, from.length);
-                     using A = Accumulator<T>;
-                     A running = 0;  // integers wrap
-                     for (size_t i = 0; i < row.size(); ++i)
-                       sums[i] = running = binary_value<BinaryFn::add>(running, A(row[i]), A(0));
-                     unpack(to.values_of(r, index), 0, sums.data(), from.length);
-                   }
-                 });
-  });
+  dispatch_compute(x.dtype, [&]<class T>(T*) { cumsum_along<T>(to, from); });
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <tinytorch/backend/cpu/index.hpp>
+#include <tinytorch/backend/cpu/sort.hpp>
 #include <tinytorch/backend/cuda/fault.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/tensor/apply.hpp>

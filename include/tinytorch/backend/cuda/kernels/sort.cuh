@@ -1,5 +1,4 @@
-// Sorting of rows: values and positions, stable, NaN largest. Part of the index kernels
-// (backend/cpu/index.hpp).
+// Sorting of rows: values and positions, stable, NaN largest (backend/cpu/sort.hpp).
 //
 // Pairs (key, position) are ordered by key and then by position, so no two are equal and any sorting network
 // is stable. A block sorts tiles of 1024 pairs in shared memory (Batcher's bitonic network, 1968); longer

@@ -1,0 +1,150 @@
+// Matrix products of bytes and of bf16 against this library's own f32 and against oneDNN, all taking turns.
+//
+//   bench_gemm_narrow                             squares and GPT-2's layers, NN and NT; u8 by s8, s8 by s8, bf16 by bf16
+//   bench_gemm_narrow --rounds 15 --json out.json --onednn libdnnl.so.2
+// Ratios are medians over the rounds (gemm_race.hpp) of the other's time / the narrow product's: above 1, it is faster.
+// Whether the processor has an instruction for pairs of bf16 is part of the result: without, they are widened to f32.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <gemm_race.hpp>
+#include <map>
+#include <peers/onednn.hpp>
+#include <tinymlperf/machine.hpp>
+#include <tinytorch/backend/cpu/gemm.hpp>
+#include <tinytorch/backend/cpu/gemm_int8.hpp>
+#include <tinytorch/core/simd_dot.hpp>
+#include <tinytorch/tinytorch.hpp>
+
+using nlohmann::json;
+namespace tt = tinytorch;
+namespace cpu = tt::backend::cpu;
+
+namespace {
+
+template <class A>
+struct Kind;  // names, and the types of b and of c
+template <>
+struct Kind<uint8_t> {
+  using B = int8_t;
+  using C = int32_t;
+  static constexpr auto kName = "u8*s8", kGroup = "";
+};
+template <>
+struct Kind<int8_t> : Kind<uint8_t> {
+  static constexpr auto kName = "s8*s8";
+};
+template <>
+struct Kind<tt::BFloat16> {
+  using B = tt::BFloat16;
+  using C = float;
+  static constexpr auto kName = "bf16", kGroup = " bf16";
+};
+
+template <class T>
+tt::Tensor any_values(const tt::Shape& shape) {
+  if constexpr (!std::is_integral_v<T>) return tt::randn(shape).to(tt::dtype_of<T>);
+  return tt::randint(std::is_signed_v<T> ? -128 : 0, std::is_signed_v<T> ? 128 : 256, shape)
+      .to(tt::dtype_of<T>);
+}
+
+// In this order: the narrow product, f32, oneDNN.
+template <class A>
+json run(const bench::Product& p, const bench::OneDnn& onednn, int64_t rounds, double seconds) {
+  using B = typename Kind<A>::B;
+  using C = typename Kind<A>::C;
+  const tt::Tensor a = any_values<A>({p.M, p.K});
+  const tt::Tensor b = any_values<B>({p.b_transposed ? p.N : p.K, p.b_transposed ? p.K : p.N});
+  const tt::Tensor right = p.b_transposed ? tt::transpose(b, 0, 1) : b;
+  const tt::Tensor c = tt::zeros({p.M, p.N}, tt::dtype_of<C>),
+                   theirs = tt::zeros({p.M, p.N}, tt::dtype_of<C>);
+  const tt::Tensor x = tt::randn({p.M, p.K}), z = tt::zeros({p.M, p.N});
+  const tt::Tensor y = p.b_transposed ? tt::transpose(tt::randn({p.N, p.K}), 0, 1) : tt::randn({p.K, p.N});
+  const auto ours = [&] {
+    if constexpr (std::is_integral_v<A>)
+      cpu::gemm_int8(c.view_of(), a.view_of(), right.view_of());
+    else
+      cpu::gemm(c.view_of(), a.view_of(), right.view_of());
+  };
+  const std::vector<bench::Contender> contenders = {
+      {"narrow", ours},
+      {"f32", [&] { cpu::gemm(z.view_of(), x.view_of(), y.view_of()); }},
+      {"onednn",
+       [&] { onednn.gemm(p.b_transposed, p.M, p.N, p.K, a.data<A>(), b.data<B>(), theirs.data<C>()); }}};
+  const auto taken = bench::race(contenders, rounds, seconds);
+  contenders[2].work();  // a race between different answers would mean nothing
+  const double apart = tt::max(tt::abs(c.to(tt::f64) - theirs.to(tt::f64))).item<double>();
+  if (!(apart <= (std::is_integral_v<A> ? 0 : 1e-5 * static_cast<double>(p.K))))
+    throw std::runtime_error("this library and oneDNN disagree");
+  return {{"group", p.group + Kind<A>::kGroup},
+          {"types", Kind<A>::kName},
+          {"layout", p.layout()},
+          {"M", p.M},
+          {"N", p.N},
+          {"K", p.K},
+          {"gop_per_s", p.flops() / tt::statistics::median(taken[0]) * 1e-9},
+          {"times_f32", bench::quartiles(taken[1], taken[0])[1]},
+          {"times_onednn", bench::quartiles(taken[2], taken[0])[1]},
+          {"quartiles_f32", bench::quartiles(taken[1], taken[0])},
+          {"quartiles_onednn", bench::quartiles(taken[2], taken[0])}};
+}
+
+std::vector<bench::Product> all_products() {
+  std::vector<bench::Product> out;
+  for (const bool transposed : {false, true}) {
+    for (const int64_t n : {256, 512, 1024, 2048}) out.push_back({"square", n, n, n, false, transposed});
+    for (const auto& [N, K] : {std::pair{2304, 768}, {768, 768}, {3072, 768}, {768, 3072}})
+      out.push_back({"gpt2", 256, N, K, false, transposed});
+  }
+  return out;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Matrix products of bytes and of bf16 against f32 and oneDNN"};
+  int64_t rounds = 11;
+  double seconds = 5e-3;
+  std::string path, library = "libdnnl.so.2";
+  app.add_option("--rounds", rounds, "rounds per shape")->check(CLI::Range(1, 1000));
+  app.add_option("--seconds", seconds, "of each contender in a round")->check(CLI::Range(1e-4, 10.0));
+  app.add_option("--onednn", library, "its library: a name to be found, or a path");
+  app.add_option("--json", path, "also write the numbers here");
+  CLI11_PARSE(app, argc, argv);
+  const bench::OneDnn onednn(library);
+  fmt::print("{:12} {:>5} {:>3} {:>6} {:>6} {:>6} {:>8} {:>6} {:>8}\n", "group", "", "", "M", "N", "K",
+             "GOP/s", "x f32", "x oneDNN");
+  json out = {{"machine", tinymlperf::to_json(tinymlperf::describe_machine())},
+              {"rounds", rounds},
+              {"bf16_instruction", tt::kFastDot2}};
+  std::map<std::string, std::vector<json>> groups;
+  for (const bench::Product& p : all_products()) {
+    for (const json& r : {run<uint8_t>(p, onednn, rounds, seconds), run<int8_t>(p, onednn, rounds, seconds),
+                          run<tt::BFloat16>(p, onednn, rounds, seconds)}) {
+      fmt::print("{:12} {:5} {:>3} {:>6} {:>6} {:>6} {:>8.1f} {:>6.2f} {:>8.2f}\n",
+                 r["group"].get<std::string>(), r["types"].get<std::string>(), p.layout(), p.M, p.N, p.K,
+                 r["gop_per_s"].get<double>(), r["times_f32"].get<double>(), r["times_onednn"].get<double>());
+      std::fflush(stdout);
+      groups[r["group"]].push_back(r);
+    }
+  }
+  for (const auto& [group, rows] : groups) {
+    const json f32 = bench::summarize(rows, "times_f32"), theirs = bench::summarize(rows, "times_onednn");
+    out["groups"][group] = {{"times_f32", f32}, {"times_onednn", theirs}, {"rows", rows}};
+    fmt::print("{:12} x f32 {:.2f}, worst {:.2f}; x oneDNN {:.2f}, worst {:.2f}\n", group,
+               f32["geometric_mean"].get<double>(), f32["worst"].get<double>(),
+               theirs["geometric_mean"].get<double>(), theirs["worst"].get<double>());
+  }
+  if (!path.empty()) std::ofstream(path) << out.dump(1) << "\n";
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_gemm_narrow: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,117 @@
+// A matrix times a vector against the bandwidth of reading, both in the same rounds; weights larger than the caches.
+//
+//   bench_gemv                                  f32, bf16, i8 and 4-bit weights of 192 MB each
+//   bench_gemv --megabytes 400 --rounds 15 --json out.json
+// Reading is a sum over as many bytes with all threads. The share is formed round by round: bytes of weights and scales
+// per second of the product over those of the sum.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <gemm_race.hpp>
+#include <tinymlperf/machine.hpp>
+#include <tinytorch/backend/cpu/gemv.hpp>
+#include <tinytorch/core/parallel.hpp>
+#include <tinytorch/core/simd.hpp>
+#include <tinytorch/tinytorch.hpp>
+
+using nlohmann::json;
+namespace tt = tinytorch;
+namespace cpu = tt::backend::cpu;
+
+namespace {
+
+constexpr int64_t kColumns = 4096;
+
+// All of the bytes, once, from four places at a time; what is added up does not matter.
+void read_all(const tt::Tensor& bytes) {
+  constexpr int64_t kL = tt::kLanes<int64_t>, kStreams = 4;
+  const auto* const data = reinterpret_cast<const int64_t*>(bytes.data<uint8_t>());
+  const int64_t stream = bytes.numel() / 8 / kStreams / kL * kL;
+  tt::parallel_for(stream, 1 << 14, [&](int64_t begin, int64_t end) {
+    tt::Simd<int64_t> sum[kStreams] = {};
+    for (int64_t i = begin; i < end; i += kL)
+      for (int64_t k = 0; k < kStreams; ++k) sum[k] += tt::simd_load(data + k * stream + i);
+    const tt::Simd<int64_t> all = sum[0] + sum[1] + sum[2] + sum[3];
+    asm volatile("" : : "m"(all));
+  });
+}
+
+struct Weights {
+  const char* name;
+  double bytes_each;
+  tt::DType dtype;
+};
+
+json run(const Weights& w, int64_t bytes, int64_t rounds, double seconds) {
+  const auto rows = static_cast<int64_t>(static_cast<double>(bytes) / (w.bytes_each * kColumns));
+  const bool int4 = w.dtype == tt::u8;
+  const tt::Tensor x = tt::randn({kColumns}), y = tt::zeros({rows}), copy = tt::zeros({bytes}, tt::u8);
+  const tt::Tensor scale = int4 ? tt::rand({rows, kColumns / cpu::kInt4Group}) : tt::rand({rows});
+  const tt::Tensor weight = int4                ? tt::randint(0, 256, {rows, kColumns / 2}, tt::u8)
+                            : w.dtype == tt::i8 ? tt::randint(-128, 128, {rows, kColumns}, tt::i8)
+                                                : tt::randn({rows, kColumns}).to(w.dtype);
+  const bool scaled = w.dtype == tt::i8;
+  const std::vector<bench::Contender> contenders = {
+      {w.name,
+       [&] {
+         if (int4) return cpu::gemv_int4(y.view_of(), x.view_of(), weight.view_of(), scale.view_of());
+         cpu::gemv(y.view_of(), x.view_of(), weight.view_of(),
+                   scaled ? scale.view_of() : tt::backend::View{});
+       }},
+      {"reading", [&] { read_all(copy); }}};
+  const auto taken = bench::race(contenders, rounds, seconds);
+  const double moved =
+      static_cast<double>(weight.numel()) * static_cast<double>(tt::size_of(weight.dtype())) +
+      (int4 || scaled ? 4.0 * static_cast<double>(scale.numel()) : 0.0);
+  std::vector<double> shares = bench::quartiles(taken[1], taken[0]);
+  for (double& s : shares) s *= moved / static_cast<double>(bytes);
+  return {{"weights", w.name},
+          {"rows", rows},
+          {"columns", kColumns},
+          {"gb_per_s", moved / tt::statistics::median(taken[0]) * 1e-9},
+          {"read_gb_per_s", static_cast<double>(bytes) / tt::statistics::median(taken[1]) * 1e-9},
+          {"share_of_reading", shares[1]},
+          {"quartiles", shares}};
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"A matrix times a vector against the bandwidth of reading"};
+  int64_t rounds = 11, megabytes = 192;
+  double seconds = 2e-2;
+  std::string path;
+  app.add_option("--megabytes", megabytes, "of weights; several times the last cache")
+      ->check(CLI::Range(1, 16'000));
+  app.add_option("--rounds", rounds, "rounds for each kind of weights")->check(CLI::Range(1, 1000));
+  app.add_option("--json", path, "also write the numbers here");
+  CLI11_PARSE(app, argc, argv);
+  json out = {{"machine", tinymlperf::to_json(tinymlperf::describe_machine())},
+              {"rounds", rounds},
+              {"megabytes", megabytes}};
+  fmt::print("{:8} {:>8} {:>8} {:>9} {:>8}  {}\n", "weights", "rows", "GB/s", "reading", "share",
+             "quartiles");
+  for (const Weights& w : {Weights{"f32", 4, tt::f32},
+                           {"bf16", 2, tt::bf16},
+                           {"i8", 1, tt::i8},
+                           {"int4", 0.5 + 4.0 / cpu::kInt4Group, tt::u8}}) {
+    const json r = run(w, megabytes << 20, rounds, seconds);
+    fmt::print("{:8} {:>8} {:>8.1f} {:>9.1f} {:>8.2f}  {:.2f}-{:.2f}\n", w.name, r["rows"].get<int64_t>(),
+               r["gb_per_s"].get<double>(), r["read_gb_per_s"].get<double>(),
+               r["share_of_reading"].get<double>(), r["quartiles"][0].get<double>(),
+               r["quartiles"][2].get<double>());
+    out["rows"].push_back(r);
+  }
+  if (!path.empty()) std::ofstream(path) << out.dump(1) << "\n";
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_gemv: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,145 @@
+// The error of every elementary function over all 2^32 floats, against double precision (libm's error there is below
+// 1e-8 of a float's last place).
+//
+//   bench_math_errors                      all functions, about a minute each
+//   bench_math_errors --only erf --step 1021 --json out.json    every 1021st float: seconds
+// An error counts in units of the last place of the exact value, below the smallest normal number in its unit. sin and
+// cos are asked up to kMaxTrigArgument; beyond it the library calls libm. Exits with 1 when a function's worst error is
+// above what core/scalar_math.hpp promises.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <bit>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <tinymlperf/machine.hpp>
+#include <tinytorch/core/parallel.hpp>
+#include <tinytorch/core/scalar_math.hpp>
+#include <ulps.hpp>
+#include <vector>
+
+using nlohmann::json;
+namespace tt = tinytorch;
+namespace math = tinytorch::math;
+
+namespace {
+
+struct Worst {
+  double ulps = 0;
+  float at = 0;
+  int64_t above_one = 0, floats = 0;
+  void join(const Worst& other) {
+    if (other.ulps > ulps) ulps = other.ulps, at = other.at;
+    above_one += other.above_one, floats += other.floats;
+  }
+};
+
+// Blocks of floats are evaluated in one loop, which is vectorized as the library's are.
+template <class F, class G>
+Worst worst_of(F approximate, G exact, float limit, uint32_t step) {
+  constexpr int64_t kBlock = 4096;
+  const int64_t floats = ((int64_t{1} << 32) + step - 1) / step, blocks = (floats + kBlock - 1) / kBlock;
+  Worst all;
+  std::mutex mutex;
+  tt::parallel_for(blocks, 64, [&](int64_t begin, int64_t end) {
+    Worst mine;
+    std::vector<float> x(kBlock), y(kBlock);
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t n = std::min(kBlock, floats - block * kBlock);
+      for (int64_t i = 0; i < n; ++i)
+        x[static_cast<size_t>(i)] = std::bit_cast<float>(static_cast<uint32_t>(block * kBlock + i) * step);
+      const float* const from = x.data();
+      float* const to = y.data();
+      TT_SIMD
+      for (int64_t i = 0; i < n; ++i) to[i] = approximate(from[i]);
+      for (int64_t i = 0; i < n; ++i) {
+        if (std::abs(from[i]) > limit) continue;
+        const double error = bench::ulps(to[i], exact(static_cast<double>(from[i])));
+        if (error > mine.ulps) mine.ulps = error, mine.at = from[i];
+        mine.above_one += error > 1;
+        mine.floats += 1;
+      }
+    }
+    const std::lock_guard lock(mutex);
+    all.join(mine);
+  });
+  return all;
+}
+
+struct Function {
+  template <class F, class G>
+  Function(const char* title, double promise, F approximate, G exact,
+           float limit = std::numeric_limits<float>::infinity())
+      : name(title),
+        promised(promise),
+        measure([=](uint32_t step) { return worst_of(approximate, exact, limit, step); }) {}
+
+  const char* name;
+  double promised;
+  std::function<Worst(uint32_t step)> measure;
+};
+
+const Function kFunctions[] = {
+    {"exp", 1.1, [](float x) { return math::exp(x); }, [](double x) { return std::exp(x); }},
+    {"log", 1.0, [](float x) { return math::log(x); }, [](double x) { return std::log(x); }},
+    {"tanh", 2.7, [](float x) { return math::tanh(x); }, [](double x) { return std::tanh(x); }},
+    {"erf", 1.5, [](float x) { return math::erf(x); }, [](double x) { return std::erf(x); }},
+    {"sin", 1.9, [](float x) { return math::sin(x); }, [](double x) { return std::sin(x); },
+     math::kMaxTrigArgument},
+    {"cos", 1.9, [](float x) { return math::cos(x); }, [](double x) { return std::cos(x); },
+     math::kMaxTrigArgument}};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("errors of elementary functions over all floats");
+  uint32_t step = 1;
+  std::vector<std::string> only;
+  std::string out;
+  app.add_option("--step", step, "every so many floats")->check(CLI::Range(1u, 1u << 20));
+  app.add_option("--only", only, "functions");
+  app.add_option("--json", out, "write the results here");
+  CLI11_PARSE(app, argc, argv);
+  for (const std::string& name : only) {
+    if (std::ranges::none_of(kFunctions, [&](const Function& f) { return f.name == name; })) {
+      fmt::print(stderr, "bench_math_errors: no function {}; there are exp, log, tanh, erf, sin, cos\n",
+                 name);
+      return 2;
+    }
+  }
+  json rows = json::array();
+  bool kept = true;
+  fmt::print("{:<6} {:>12} {:>10} {:>16} {:>12} {:>9}\n", "", "floats", "worst ulp", "at", "above 1 ulp",
+             "promised");
+  for (const Function& f : kFunctions) {
+    if (!only.empty() && std::ranges::find(only, f.name) == only.end()) continue;
+    const Worst w = f.measure(step);
+    kept = kept && w.ulps <= f.promised;
+    fmt::print("{:<6} {:>12} {:>10.3f} {:>16.8g} {:>12} {:>9}{}\n", f.name, w.floats, w.ulps, w.at,
+               w.above_one, f.promised, w.ulps <= f.promised ? "" : "  broken");
+    rows.push_back({{"function", f.name},
+                    {"floats", w.floats},
+                    {"worst_ulps", w.ulps},
+                    {"at", w.at},
+                    {"above_one_ulp", w.above_one},
+                    {"promised", f.promised}});
+  }
+  if (!out.empty()) {
+    std::ofstream file(out);
+    file << json{{"machine", tinymlperf::to_json(tinymlperf::describe_machine())},
+                 {"step", step},
+                 {"functions", rows}}
+                .dump(1)
+         << "\n";
+    if (!file.flush()) {
+      fmt::print(stderr, "bench_math_errors: {} can't be written\n", out);
+      return 2;
+    }
+  }
+  return kept ? 0 : 1;
+}

@@ -1,0 +1,175 @@
+"""The CPU's figures under bench/results as a table, and as the README's section "Speed on a CPU".
+
+    bench/cpu_report.py            prints the table
+    bench/cpu_report.py --write    puts it into README.md
+    bench/cpu_report.py --check    fails if the README says something else
+
+The files are written by bench_gemm, bench_gemm_narrow, bench_gemv, bench_ops (--json), compare_gpt2.py and compare_ops.py;
+each names its machine, threads and date. Values above 1 mean less time than the peer.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench/results"
+ELEMENTS = """neg abs sign square clamp floor ceil round logical_not exp log sqrt rsqrt reciprocal sin cos tanh sigmoid erf relu
+leaky_relu silu gelu gelu_tanh add sub mul div pow maximum minimum eq ne lt le gt ge logical_and logical_or where masked_fill
+clone""".split()
+REDUCTIONS = [name.strip() for name in """sum, sum rows, sum columns, mean, mean rows, prod, max, max rows, max columns, min, any, all,
+any rows, var, var rows, var columns, stddev rows, norm, norm rows, argmax rows, argmax columns, argmin rows, cumsum rows,
+cumsum columns, cumsum, sum_to, logsumexp rows""".split(",")]
+BEGIN, END = "<!-- bench_cpu: begin -->", "<!-- bench_cpu: end -->"
+
+
+def load(name):
+    return json.loads((RESULTS / name).read_text())
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def shape(row):
+    return f"{row['M']}x{row['N']}x{row['K']} {row['layout']}"
+
+
+# Each gives (what / against what, least, aim, measured, worst value, worst case).
+def of_groups(text, file, groups, key, least, aim):
+    rows = [row for group in groups for row in load(file)["groups"][group]["rows"]]
+    worst = min(rows, key=lambda row: row[key])
+    return text, least, aim, geometric_mean([row[key] for row in rows]), worst[key], shape(worst)
+
+
+def small_products():
+    rows = [row for group in ("small", "skinny") for row in load("gemm_cpu.json")["groups"][group]["rows"]]
+    for row in rows:
+        row["best"] = min(row["times_best_blas"], row["times_eigen"])
+    worst = min(rows, key=lambda row: row["best"])
+    text = "f32 product up to 64 cubed, and of 1 to 8 rows / the better of OpenBLAS and Eigen"
+    return text, 1.3, 2.0, geometric_mean([row["best"] for row in rows]), worst["best"], shape(worst)
+
+
+def bf16_products():
+    instruction = load("gemm_narrow_cpu.json")["bf16_instruction"]
+    text = "product of bf16" + ("" if instruction else ", which this processor has no instruction for,") + " / own f32"
+    return of_groups(text, "gemm_narrow_cpu.json", ["square bf16", "gpt2 bf16"], "times_f32", 1.6, 1.8)
+
+
+def weights(kind, least, aim):
+    row = next(row for row in load("gemv_cpu.json")["rows"] if row["weights"] == kind)
+    share = row["share_of_reading"]
+    return f"matrix times vector, weights in {kind} / reading them", least, aim, share, share, f"{row['rows']}x{row['columns']}"
+
+
+def operations(text, file, suffix, least, aim):
+    cases = [c for c in load(file)["cases"] if c["name"].endswith("+grad") == bool(suffix)]
+    worst = max(cases, key=lambda c: c["ratio"])
+    return text, least, aim, geometric_mean([1 / c["ratio"] for c in cases]), 1 / worst["ratio"], worst["name"]
+
+
+def members(text, names, least, aim, sizes=(1 << 10, 1 << 20, 1 << 24)):
+    """Of operations in ops_cpu.json: the mean at that of the sizes where it is the lowest."""
+    cases = [c for c in load("ops_cpu.json")["cases"] if c["name"] in names and c["n"] in sizes]
+    mean, n = min((geometric_mean([1 / c["ratio"] for c in cases if c["n"] == n]), n) for n in {c["n"] for c in cases})
+    worst = max(cases, key=lambda c: c["ratio"])
+    at = f" (at {n:,} elements, of {len(sizes)} sizes the lowest)" if len(sizes) > 1 else ""
+    return text.replace(" / ", at + " / "), least, aim, mean, 1 / worst["ratio"], f"{worst['name']}, {worst['n']:,} elements"
+
+
+def adamw_bandwidth():
+    case = next(c for c in load("ops_cpu.json")["cases"] if c["name"] == "adamw 10M, fused")
+    share = case["share_of_limit"]
+    return "the same / copying as many bytes", 0.85, 0.95, share, share, f"{case['seconds'] * 1e3:.1f} ms"
+
+
+def overhead():
+    cases = [c for c in load("overhead_cpu.json")["cases"] if c["name"] in [*ELEMENTS, "add scalar"]]
+    worst = max(cases, key=lambda c: c["seconds"])
+    mean = geometric_mean([300e-9 / c["seconds"] for c in cases])
+    return "an operation on one element / 300 ns", 1.0, 1.0, mean, 300e-9 / worst["seconds"], f"{worst['name']}, {worst['seconds'] * 1e9:.0f} ns"
+
+
+def gpt2():
+    result = load("gpt2_cpu.json")
+    ratio = result["seconds"]["ratio"]["median"]
+    text = f"training step of GPT-2 124M, {result['batch']} x {result['tokens']} tokens, f32 / PyTorch {result['peer']['torch']}"
+    return text, 1.0, 1.3, ratio, ratio, f"{result['seconds']['ours']['median']:.2f} s"
+
+
+def rows():
+    large = ["square", "gpt2"]
+    return [
+        of_groups("f32 product, 256 to 2048 and GPT-2's layers, NN, NT, TN / OpenBLAS, best core type", "gemm_cpu.json", large,
+                  "times_best_blas", 0.97, 1.02),
+        of_groups("the same / Eigen", "gemm_cpu.json", large, "times_eigen", 1.2, 1.35),
+        of_groups("the same / peak of multiply-adds in the same round", "gemm_cpu.json", large, "share_of_peak", 0.90, 0.95),
+        small_products(),
+        of_groups("product of bytes / own f32", "gemm_narrow_cpu.json", large, "times_f32", 3.0, 3.5),
+        of_groups("the same / oneDNN", "gemm_narrow_cpu.json", large, "times_onednn", 0.85, 1.0),
+        bf16_products(),
+        weights("f32", 0.85, 0.92),
+        weights("bf16", 0.8, 0.88),
+        weights("i8", 0.7, 0.8),
+        weights("int4", 0.5, 0.65),
+        operations("attention, T=1024, heads of 64 / PyTorch", "attention_cpu.json", "", 1.0, 1.3),
+        operations("the same with its gradients / PyTorch", "attention_cpu.json", "+grad", 0.9, 1.2),
+        operations("conv2d of ResNet-8 and ResNet-18 / PyTorch", "conv_cpu.json", "", 0.7, 1.0),
+        operations("the same with both gradients / PyTorch", "conv_cpu.json", "+grad", 0.7, 1.0),
+        members("softmax, GELU, layer norm / PyTorch", ["softmax", "gelu", "layer_norm"], 1.0, 1.5),
+        members("the same with their gradients / PyTorch", ["softmax+grad", "gelu+grad", "layer_norm+grad"], 1.0, 1.5),
+        members(f"{len(ELEMENTS)} functions of elements / PyTorch", ELEMENTS, 1.0, 1.3),
+        members(f"{len(REDUCTIONS)} reductions / PyTorch", REDUCTIONS, 1.0, 1.3),
+        members("AdamW, 10M parameters / PyTorch, fused", ["adamw 10M, fused"], 1.1, 1.5, (1 << 24,)),
+        members("the same / PyTorch, foreach", ["adamw 10M, foreach"], 1.1, 1.5, (1 << 24,)),
+        adamw_bandwidth(),
+        members("digits: an epoch of a net of two convolutions / PyTorch", ["digits epoch"], 1.5, 3.0, (1 << 22,)),
+        gpt2(),
+        overhead(),
+    ]  # fmt: skip
+
+
+def reached(measured, least, aim):
+    shown = round(measured, 2)
+    return "aim" if shown >= aim else "least" if shown >= least else "no"
+
+
+def table():
+    machine = load("gemm_cpu.json")["machine"]
+    lines = [
+        f"{machine['cpu']}, {machine['threads']} threads, {machine['compiler']}, {machine['date'][:10]}; geometric means over the "
+        "cases of a row, medians of rounds in which both took turns (`bench/results/*_cpu.json`).",
+        "",
+        "| work / against | least | aim | measured | worst case | reached |",
+        "|---|---|---|---|---|---|",
+    ]
+    for text, least, aim, measured, worst, where in rows():
+        lines.append(f"| {text} | {least:.2f} | {aim:.2f} | **{measured:.2f}** | {worst:.2f}: {where} | {reached(measured, least, aim)} |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    section = f"{BEGIN}\n{table()}\n{END}"
+    readme = ROOT / "README.md"
+    text = readme.read_text()
+    if BEGIN not in text or END not in text:
+        sys.exit(f"README.md has no lines {BEGIN} and {END}")
+    head, tail = text.split(BEGIN)[0], text.split(END)[1]
+    if args.check and head + section + tail != text:
+        sys.exit("README.md's table of the CPU is not what bench/results says: run bench/cpu_report.py --write")
+    if args.write:
+        partial = readme.with_suffix(".partial")
+        partial.write_text(head + section + tail)
+        partial.replace(readme)
+    print(section)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+// Images laid out so that every tap of a convolution is a shift of one address.
+//
+// A frame holds planes of `rows` rows, `pitch` numbers apart, with zeros wherever a tap may look beyond an image: between
+// rows, between planes and around the whole. Output position (i, j) of a plane is number i * pitch + j of it, so for a
+// whole run of positions, across rows and images, a tap reads a contiguous run too, a fixed distance away: the matrix
+// that im2col would write exists without being written. What is computed at the positions between rows is thrown away.
+//
+// A stride s makes s * s images of one: pixels (s i + a, s j + b) for each a and b that a tap starts at. Planes lie
+// [split][channel][sample][rows][pitch]. Source of the shifted view: Anderson et al., "Low-memory GEMM-based convolution
+// algorithms for deep neural networks", 2017.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <tinytorch/core/config.hpp>
+#include <tinytorch/core/simd.hpp>
+#include <vector>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// Where a tap reads, in pixels from stride times the output position.
+struct Tap {
+  int64_t down, right;
+};
+
+class FrameShape {
+ public:
+  // Images [height, width] that outputs [output_rows, output_cols] read at `taps`, `stride` apart.
+  FrameShape(int64_t height, int64_t width, int64_t output_rows, int64_t output_cols, int64_t stride,
+             const std::vector<Tap>& taps)
+      : height_(height),
+        width_(width),
+        stride_(stride),
+        output_rows_(output_rows),
+        output_cols_(output_cols) {
+    int64_t low_down = 0, low_right = 0, high_down = 0, high_right = 0;
+    for (const Tap& tap : taps) {
+      const Tap first{tap.down - floor(tap.down) * stride, tap.right - floor(tap.right) * stride};
+      const auto same = [&](const Tap& t) { return t.down == first.down && t.right == first.right; };
+      const auto found = std::find_if(splits_.begin(), splits_.end(), same);
+      shifts_.push_back({floor(tap.down), floor(tap.right), found - splits_.begin()});
+      if (found == splits_.end()) splits_.push_back(first);
+      low_down = std::min(low_down, shifts_.back().down),
+      high_down = std::max(high_down, shifts_.back().down);
+      low_right = std::min(low_right, shifts_.back().right),
+      high_right = std::max(high_right, shifts_.back().right);
+    }
+    // Zeros below a plane are those above the next, and zeros right of a row those left of the next.
+    pitch_ = std::max((width + stride - 1) / stride - low_right, output_cols + high_right);
+    rows_ = std::max((height + stride - 1) / stride - low_down, output_rows + high_down);
+    margin_ = -(low_down * pitch_ + low_right);
+  }
+
+  int64_t pitch() const { return pitch_; }
+  int64_t rows() const { return rows_; }
+  int64_t plane() const { return rows_ * pitch_; }
+  int64_t output_rows() const { return output_rows_; }
+  int64_t output_cols() const { return output_cols_; }
+  int64_t taps() const { return static_cast<int64_t>(shifts_.size()); }
+  int64_t splits() const { return static_cast<int64_t>(splits_.size()); }
+  // From position (0, 0) of the first sample and channel to its first output.
+  int64_t margin() const { return margin_; }
+  // Numbers of a frame; the last ones are never filled, but tiles of any width may read them.
+  int64_t size(int64_t channels, int64_t samples) const {
+    return margin_ + splits() * channels * samples * plane() + plane() + kSlack;
+  }
+  // How far from an output position its taps read: of channel 0 all of them, then of the next channel.
+  std::vector<int64_t> shifts(int64_t channels, int64_t samples) const {
+    std::vector<int64_t> out;
+    for (int64_t c = 0; c < channels; ++c)
+      for (const Shift& s : shifts_)
+        out.push_back((s.split * channels + c) * samples * plane() + s.down * pitch_ + s.right);
+    return out;
+  }
+  static constexpr int64_t kSlack = 256;  // no tile is wider
+
+  // Copies an image into the plane of every split. `frame` begins with zeros, and what is zero stays so.
+  template <class T>
+  void fill(T* frame, const T* image, int64_t channel, int64_t channels, int64_t sample,
+            int64_t samples) const {
+    for (int64_t split = 0; split < splits(); ++split) {
+      T* to = frame + margin_ + ((split * channels + channel) * samples + sample) * plane();
+      const Tap& first = splits_[static_cast<size_t>(split)];
+      for (int64_t y = first.down; y < height_; y += stride_, to += pitch_) {
+        const T* const row = image + y * width_;
+        if (stride_ == 1) {
+          copy_row(to, row, width_);
+        } else {
+          for (int64_t x = first.right, i = 0; x < width_; x += stride_, ++i) to[i] = row[x];
+        }
+      }
+    }
+  }
+
+ private:
+  struct Shift {
+    int64_t down, right, split;
+  };
+  int64_t floor(int64_t x) const { return (x >= 0 ? x : x - stride_ + 1) / stride_; }
+
+  // Rows are a few vectors long, where a call of memcpy would cost more than the copy.
+  template <class T>
+  static void copy_row(T* to, const T* from, int64_t n) {
+    if (n >= kLanes<T>) {
+      for (int64_t i = 0; i + kLanes<T> <= n; i += kLanes<T>) simd_store(to + i, simd_load(from + i));
+      simd_store(to + n - kLanes<T>, simd_load(from + n - kLanes<T>));
+    } else {
+      for (int64_t i = 0; i < n; ++i) to[i] = from[i];
+    }
+  }
+
+  int64_t height_, width_, stride_, output_rows_, output_cols_;
+  int64_t pitch_ = 0, rows_ = 0, margin_ = 0;
+  std::vector<Tap> splits_;    // the first pixels of each
+  std::vector<Shift> shifts_;  // of each tap
+};
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu

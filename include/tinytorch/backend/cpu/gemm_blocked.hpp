@@ -1,0 +1,220 @@
+// The five loops of a large matrix product, around the register tile.
+//
+// Slabs of A and B are packed into panels that the innermost kernel reads strictly forward: a panel of B stays in the L2
+// cache while tiles of A pass, each read once. Panels are deep, because a tile of C is loaded and stored once for every
+// pass of the kernel: 1024 steps take 0.9 of the time of 256. Packing absorbs transposes, zero-pads the edges and converts
+// 16-bit floats, so one kernel serves all. Of few rows, a panel of B is used too little to be packed for everyone: packed
+// in memory, it would be written and read once more, so each task packs the panels it needs, when it needs them.
+// Source: Van Zee and van de Geijn, "BLIS", 2015.
+#pragma once
+
+#include <tinytorch/backend/cpu/finish.hpp>
+#include <tinytorch/backend/cpu/gemm_direct.hpp>
+#include <tinytorch/backend/cpu/gemm_tile.hpp>
+#include <tinytorch/core/allocator.hpp>
+#include <tinytorch/core/parallel.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+inline constexpr int64_t kParallelFlops = 400'000;  // that repay waking a thread
+inline constexpr int64_t kBlockK = 1024;       // most steps of the depth that the kernel runs through at once
+inline constexpr int64_t kBlockTiles = 80;     // height of a block of A, in tiles
+inline constexpr int64_t kPrivateTiles = 171;  // up to this height, each task packs the panels of B it needs
+inline constexpr int64_t kNearC = 65536;       // elements of C that stay in L2 between passes of the kernel
+inline constexpr int64_t kSlabM = 8 * kBlockTiles * kTileRows, kSlabN = 3072;  // rows and columns of a slab
+inline constexpr int64_t kSlabSize = int64_t{1} << 22;  // its steps, where it is deeper than kBlockK
+
+// An operand that is packed number by number,
+template <class T, class S>
+struct SingleOperand {
+  using Step = Singles;
+  Matrix<S> at;  // row: from one row (of A) or column (of B) to the next; col: one step along the depth
+
+  // Rows [i, i + count), `elements` of the depth from k on; `first`: not packed before.
+  template <int64_t kWidth>
+  void pack(T* panel, int64_t i, int64_t count, int64_t k, int64_t elements, bool /*first*/) const {
+    pack_panel<kWidth>(panel, count, elements, at.data + i * at.row + k * at.col, at.row, at.col);
+  }
+};
+// one of bf16, packed by pairs,
+struct PairOperand {
+  using Step = Pairs;
+  Matrix<BFloat16> at;
+
+  template <int64_t kWidth>
+  void pack(int32_t* panel, int64_t i, int64_t count, int64_t k, int64_t elements, bool /*first*/) const {
+    pack_words<kWidth>(panel, count, elements, at.data + i * at.row + k * at.col, at.row, at.col);
+  }
+};
+// and one of bytes, packed by quads; the sums of its rows can be taken on the way.
+struct QuadOperand {
+  using Step = Quads;
+  Matrix<uint8_t> at;
+  uint8_t flip = 0;         // 128 turns signed into unsigned + 128, and back
+  int32_t* sums = nullptr;  // if given: sums[i] += row i as it is packed,
+  bool is_signed = false;   // whose bytes are signed, or not
+
+  template <int64_t kWidth>
+  void pack(int32_t* panel, int64_t i, int64_t count, int64_t k, int64_t elements, bool first_time) const {
+    pack_words<kWidth>(panel, count, elements, at.data + i * at.row + k * at.col, at.row, at.col, flip);
+    if (!sums || !first_time) return;
+    for (int64_t first = 0; first < count; first += kLanes<int32_t>) {
+      const FirstLanes<int32_t> lanes(std::min(kLanes<int32_t>, count - first));
+      const Simd<int32_t> ones = simd_broadcast(int32_t{0x01010101});
+      Simd<int32_t> sum = lanes.load(sums + i + first);
+      for (int64_t q = 0; q < tiles_of(elements, 4); ++q) {
+        const Simd<int32_t> quads = lanes.load(panel + q * kWidth + first);
+        sum = is_signed ? dot4(sum, ones, quads) : dot4(sum, quads, ones);
+      }
+      lanes.store(sums + i + first, sum);
+    }
+  }
+};
+
+template <class T, class Operand>
+class BlockedProduct {
+ public:
+  // C [M, N] (contiguous columns, rows c_row apart) = or += A B; K in elements.
+  BlockedProduct(T* c, int64_t c_row, const Operand& a, const Operand& b, int64_t M, int64_t N, int64_t K,
+                 bool accumulate, bool parallel, const Finish& finish)
+      : c_(c),
+        c_row_(c_row),
+        a_(a),
+        b_(b),
+        M_(M),
+        N_(N),
+        K_(K),
+        accumulate_(accumulate),
+        parallel_(parallel && 2 * M * N * K > kParallelFlops),
+        finish_(finish) {}
+
+  void run() {
+    const bool shared = tiles_of(M_, kTileRows) > kPrivateTiles;
+    const int64_t height = std::min(tiles_of(M_, kTileRows) * kTileRows, kSlabM),
+                  steps = tiles_of(K_, kDepth);
+    const int64_t width = std::min(tiles_of(N_, kCols) * kCols, shared ? kSlabN : N_ + kCols);
+    const int64_t most = std::max(kBlockK, kSlabSize / (height + (shared ? width : 0)) / kBlockK * kBlockK);
+    const int64_t depth = tiles_of(steps, tiles_of(steps, most));  // slabs of one size
+    Scratch<Packed> packed_a(height * depth), packed_b(shared ? width * depth : 0);
+    for (int64_t n0 = 0; n0 < N_; n0 += width) {
+      for (int64_t k0 = 0; k0 < steps; k0 += depth) {
+        for (int64_t m0 = 0; m0 < M_; m0 += height) {
+          const Slab slab{m0,
+                          n0,
+                          k0,
+                          std::min(height, M_ - m0),
+                          std::min(width, N_ - n0),
+                          std::min(depth, steps - k0),
+                          packed_a.data(),
+                          shared ? packed_b.data() : nullptr};
+          pack(slab, m0 == 0);
+          multiply(slab);
+        }
+      }
+    }
+  }
+
+ private:
+  using Step = typename Operand::Step;
+  using Packed = Word<T, Step>;
+  static constexpr int64_t kDepth = Step::kDepth, kCols = kTileCols<T>;
+
+  // Rows m0 to m0 + M of A and columns n0 to n0 + N of B, between steps k0 and k0 + depth of both; packed, panel after
+  // panel. Without packed_b, tasks pack what they need.
+  struct Slab {
+    int64_t m0, n0, k0, M, N, depth;
+    Packed *packed_a, *packed_b;
+  };
+
+  int64_t elements(int64_t k, int64_t depth) const { return std::min(depth * kDepth, K_ - k * kDepth); }
+
+  // The panels of A, and those of B if `with_right` and if they are for everyone.
+  void pack(const Slab& s, bool with_right) const {
+    const int64_t lefts = tiles_of(s.M, kTileRows),
+                  rights = with_right && s.packed_b ? tiles_of(s.N, kCols) : 0;
+    const int64_t k = s.k0 * kDepth, deep = elements(s.k0, s.depth);
+    maybe_parallel(parallel_, lefts + rights, 4, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        if (t < lefts) {
+          const int64_t row = t * kTileRows;
+          a_.template pack<kTileRows>(s.packed_a + row * s.depth, s.m0 + row, std::min(kTileRows, s.M - row),
+                                      k, deep, s.n0 == 0);
+        } else {
+          const int64_t col = (t - lefts) * kCols;
+          b_.template pack<kCols>(s.packed_b + col * s.depth, s.n0 + col, std::min(kCols, s.N - col), k, deep,
+                                  true);
+        }
+      }
+    });
+  }
+
+  // Tasks are blocks of C, all of about one size and some for each thread; in a task, a panel of B stays in the L2 cache
+  // while a block of A passes, and of C what the next steps of the depth add to.
+  void multiply(const Slab& s) const {
+    const int64_t m_tiles = tiles_of(s.M, kTileRows), n_tiles = tiles_of(s.N, kCols);
+    const int64_t most = s.packed_b ? kBlockTiles : m_tiles;
+    const int64_t block = tiles_of(m_tiles, tiles_of(m_tiles, most)), blocks = tiles_of(m_tiles, block);
+    const int64_t passes = tiles_of(s.depth, kBlockK), depth = tiles_of(s.depth, passes);  // of one size
+    const int64_t near = std::max<int64_t>(1, kNearC / (block * kTileRows * kCols));
+    const int64_t wanted =
+        parallel_ ? std::clamp<int64_t>(8 * thread_count() / blocks, tiles_of(n_tiles, near), n_tiles) : 1;
+    const int64_t strip = tiles_of(n_tiles, wanted), strips = tiles_of(n_tiles, strip);
+    maybe_parallel(parallel_, blocks * strips, 1, [&](int64_t begin, int64_t end) {
+      Scratch<Packed> room(s.packed_b ? 0 : kCols * depth);
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t i0 = task % blocks * block, j0 = task / blocks * strip;
+        for (int64_t k = 0; k < s.depth; k += depth) {
+          const int64_t steps = std::min(depth, s.depth - k);
+          for (int64_t j = j0; j < std::min(n_tiles, j0 + strip); ++j)
+            column(s, i0, std::min(m_tiles, i0 + block), j * kCols, k, steps, room.data());
+        }
+      }
+    });
+  }
+
+  // One panel of B under the tiles [i0, i1) of A.
+  void column(const Slab& s, int64_t i0, int64_t i1, int64_t col, int64_t k, int64_t depth,
+              Packed* room) const {
+    const int64_t cols = std::min(kCols, s.N - col);
+    const Packed* panel = room;
+    if (s.packed_b) {
+      panel = s.packed_b + col * s.depth + k * kCols;
+    } else {
+      b_.template pack<kCols>(room, s.n0 + col, cols, (s.k0 + k) * kDepth, elements(s.k0 + k, depth), true);
+    }
+    T* const c = c_ + s.m0 * c_row_ + s.n0 + col;
+    for (int64_t i = i0; i < i1; ++i) {
+      const int64_t row = i * kTileRows;
+      compute_tile<T, Step>(depth, s.packed_a + row * s.depth + k * kTileRows, panel, c + row * c_row_,
+                            c_row_, std::min(kTileRows, s.M - row), cols, accumulate_ || s.k0 + k > 0);
+    }
+    if ((s.k0 + k + depth) * kDepth >= K_)
+      finish_(s.m0 + i0 * kTileRows, std::min(s.M, i1 * kTileRows) - i0 * kTileRows, s.n0 + col, cols);
+  }
+
+  T* c_;
+  int64_t c_row_;
+  Operand a_, b_;
+  int64_t M_, N_, K_;
+  bool accumulate_, parallel_;
+  Finish finish_;
+};
+
+template <class T, class S>
+void gemm_blocked(T* c, int64_t c_row, const Matrix<S>& a, const Matrix<S>& b, int64_t M, int64_t N,
+                  int64_t K, bool accumulate, bool parallel, const Finish& finish) {
+  BlockedProduct<T, SingleOperand<T, S>>(c, c_row, {a}, {Matrix<S>{b.data, b.col, b.row}}, M, N, K,
+                                         accumulate, parallel, finish)
+      .run();
+}
+
+// The same of bf16 with sums in f32, two steps of the depth at a time.
+inline void gemm_blocked_pairs(float* c, int64_t c_row, const Matrix<BFloat16>& a, const Matrix<BFloat16>& b,
+                               int64_t M, int64_t N, int64_t K, bool accumulate, bool parallel,
+                               const Finish& finish) {
+  BlockedProduct<float, PairOperand>(c, c_row, {a}, {Matrix<BFloat16>{b.data, b.col, b.row}}, M, N, K,
+                                     accumulate, parallel, finish)
+      .run();
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu

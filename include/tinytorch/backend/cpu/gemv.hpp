@@ -1,0 +1,139 @@
+// A matrix times a vector: what a model does for each new token. Bound by reading the weights once, so their bytes count:
+// f32, bf16 (2), i8 (1), or two 4-bit integers to a byte.
+//
+// Weights are widened to f32 in registers; sums are f32, in vector lanes, kGemvRows rows at a time, which gives memory
+// several streams to follow. Limit: bytes of the weights over read bandwidth.
+#pragma once
+
+#include <tinytorch/backend/view.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+inline constexpr int64_t kInt4Group = 32;  // weights along a row that share a scale
+
+// y [N] f32 = scale [N] (weight [N, K] x [K]); x f32, contiguous; weight f32, bf16 or i8, contiguous along K; scale f32
+// or without data.
+TT_API void gemv(const View& y, const View& x, const View& weight, const View& scale = {});
+// The same of weights in 4 bits: -8 to 7, stored + 8. A group of kInt4Group of them along K is 16 bytes, of which byte i
+// holds number i in its low half and number i + 16 in its high one. packed [N, K / 2] u8, scale [N, K / kInt4Group] f32,
+// both contiguous; K is a multiple of kInt4Group.
+TT_API void gemv_int4(const View& y, const View& x, const View& packed, const View& scale);
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+
+#if TT_BODIES(BACKEND)
+#include <algorithm>
+#include <tinytorch/backend/cpu/gemm_direct.hpp>
+#include <tinytorch/core/simd_widen.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+inline constexpr int64_t kGemvRows = 4;
+inline constexpr int64_t kGemvBytes = int64_t{1} << 16;  // of weights that repay waking a thread
+
+// kLanes<float> neighbours as floats.
+template <class S>
+[[gnu::always_inline]] inline Simd<float> load_floats(const S* p) {
+  if constexpr (std::is_same_v<S, float>) {
+    return simd_load(p);
+  } else if constexpr (std::is_same_v<S, BFloat16>) {  // the upper half of a float
+    Beside<uint16_t, float> bits;
+    std::memcpy(&bits, p, sizeof bits);
+    const Simd<uint32_t> wide = __builtin_convertvector(bits, Simd<uint32_t>) << 16;
+    return reinterpret_cast<Simd<float>>(wide);
+  } else {
+    return __builtin_convertvector(widen_bytes(p), Simd<float>);
+  }
+}
+
+// y[r] = row r of w times x, for kRows rows.
+template <int64_t kRows, class S>
+void dot_weights(float* y, const S* w, int64_t row, const float* x, int64_t K) {
+  constexpr int64_t kL = kLanes<float>;
+  Simd<float> sum[kRows] = {};
+  int64_t k = 0;
+  for (; k + kL <= K; k += kL) {
+    const Simd<float> v = simd_load(x + k);
+    TT_UNROLL
+    for (int64_t r = 0; r < kRows; ++r) sum[r] += load_floats(w + r * row + k) * v;
+  }
+  for (int64_t r = 0; r < kRows; ++r) {
+    float total = sum_of_lanes<float>(sum[r]);
+    for (int64_t i = k; i < K; ++i) total += convert<float>(w[r * row + i]) * x[i];
+    y[r] = total;
+  }
+}
+
+// y[r] = the sum of scale times group times x.
+template <int64_t kRows>
+void dot_int4(float* y, const uint8_t* w, const float* scale, const float* x, int64_t K) {
+  constexpr int64_t kL = kLanes<float>, kHalf = kInt4Group / 2;
+  const int64_t groups = K / kInt4Group, row = K / 2;
+  Simd<float> sum[kRows] = {};
+  for (int64_t g = 0; g < groups; ++g) {
+    const float *const low = x + g * kInt4Group, *const high = low + kHalf;
+    Simd<float> minus_8{};  // what the shift of all weights of the group by 8 adds up to
+    TT_UNROLL
+    for (int64_t i = 0; i < kHalf; i += kL) minus_8 -= 8.0f * (simd_load(low + i) + simd_load(high + i));
+    TT_UNROLL
+    for (int64_t r = 0; r < kRows; ++r) {
+      Simd<float> group = minus_8;
+      TT_UNROLL
+      for (int64_t i = 0; i < kHalf; i += kL) {
+        const Simd<int32_t> both = widen_bytes(w + r * row + g * kHalf + i);
+        group += __builtin_convertvector(both & 15, Simd<float>) * simd_load(low + i);
+        group += __builtin_convertvector(both >> 4, Simd<float>) * simd_load(high + i);
+      }
+      sum[r] += scale[r * groups + g] * group;
+    }
+  }
+  for (int64_t r = 0; r < kRows; ++r) y[r] = sum_of_lanes<float>(sum[r]);
+}
+
+// Calls rows(first, count) with count kGemvRows, then 1; pieces start at multiples of kGemvRows.
+template <class F>
+void for_row_groups(int64_t N, int64_t bytes_per_row, F&& rows) {
+  const int64_t grain =
+      tiles_of(tiles_of(kGemvBytes, std::max<int64_t>(1, bytes_per_row)), kGemvRows) * kGemvRows;
+  parallel_for(N, grain, [&](int64_t begin, int64_t end) {
+    int64_t n = begin;
+    for (; n + kGemvRows <= end; n += kGemvRows) rows(n, std::integral_constant<int64_t, kGemvRows>{});
+    for (; n < end; ++n) rows(n, std::integral_constant<int64_t, 1>{});
+  });
+}
+
+template <class S>
+void gemv_as(float* y, int64_t y_step, const float* x, const S* weight, int64_t row, int64_t N, int64_t K,
+             const View& scale) {
+  for_row_groups(N, K * static_cast<int64_t>(sizeof(S)), [&](int64_t n, auto rows) {
+    float sums[kGemvRows];
+    dot_weights<rows.value>(sums, weight + n * row, row, x, K);
+    for (int64_t r = 0; r < rows.value; ++r)
+      y[(n + r) * y_step] =
+          scale.data ? scale.as<const float>()[(n + r) * scale.strides[0]] * sums[r] : sums[r];
+  });
+}
+
+TT_API void gemv(const View& y, const View& x, const View& weight, const View& scale) {
+  const int64_t N = weight.shape[0], K = weight.shape[1], row = weight.strides[0];
+  const auto run = [&]<class S>(const S* w) {
+    gemv_as(y.as<float>(), y.strides[0], x.as<const float>(), w, row, N, K, scale);
+  };
+  if (weight.dtype == DType::bf16) return run(weight.as<const BFloat16>());
+  if (weight.dtype == DType::i8) return run(weight.as<const int8_t>());
+  if (weight.dtype != DType::f32) fail("TT-DTYPE-02", "gemv: weights are f32, bf16 or i8");
+  run(weight.as<const float>());
+}
+
+TT_API void gemv_int4(const View& y, const View& x, const View& packed, const View& scale) {
+  const int64_t N = packed.shape[0], K = 2 * packed.shape[1], groups = K / kInt4Group;
+  for_row_groups(N, K / 2, [&](int64_t n, auto rows) {
+    float sums[kGemvRows];
+    dot_int4<rows.value>(sums, packed.as<const uint8_t>() + n * K / 2, scale.as<const float>() + n * groups,
+                         x.as<const float>(), K);
+    for (int64_t r = 0; r < rows.value; ++r) y.as<float>()[(n + r) * y.strides[0]] = sums[r];
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
+#endif

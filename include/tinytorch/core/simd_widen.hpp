@@ -1,0 +1,34 @@
+// Small integers as one vector of 32-bit ones, from memory: as many as a vector has lanes.
+//
+// Written with the instruction that does it, because g++ 12 turns a conversion of vectors of these widths into sixteen
+// moves (a seventh of the speed in a product with 8-bit weights).
+#pragma once
+
+#include <tinytorch/core/simd.hpp>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace tinytorch::inline TT_BUILD {
+
+// S: int8_t or uint8_t.
+template <class S>
+[[gnu::always_inline]] inline Simd<int32_t> widen_bytes(const S* p) {
+  constexpr bool kSigned = static_cast<S>(-1) < 0;
+#if defined(__AVX512F__)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  constexpr __mmask16 kAll = 0xffff;  // without a mask, g++ 12 warns of its own header
+  return reinterpret_cast<Simd<int32_t>>(kSigned ? _mm512_maskz_cvtepi8_epi32(kAll, bytes)
+                                                 : _mm512_maskz_cvtepu8_epi32(kAll, bytes));
+#elif defined(__AVX2__)
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return reinterpret_cast<Simd<int32_t>>(kSigned ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes));
+#else
+  (void)kSigned;
+  Simd<int32_t> out{};
+  for (int64_t i = 0; i < kLanes<int32_t>; ++i) out[i] = p[i];
+  return out;
+#endif
+}
+
+}  // namespace tinytorch::inline TT_BUILD

@@ -1,0 +1,15 @@
+// A test that plays matches of device code is also the worker that the judge starts: tinymlperf/device/work.hpp. Not before
+// main(): the program's own kernels are registered by then.
+#pragma once
+
+#include <support/other_work.hpp>
+#include <tinymlperf/device/work.hpp>
+
+namespace test {
+
+inline const bool starts_as_device_worker = [] {
+  other_works().push_back(&tinymlperf::device::maybe_work);
+  return true;
+}();
+
+}  // namespace test

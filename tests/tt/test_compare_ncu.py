@@ -1,0 +1,122 @@
+"""bench/compare_ncu.py against tables and programs that are made up: which kernels count, as which op, and the verdict."""
+import contextlib
+import csv
+import io
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "bench"))
+import compare_ncu  # noqa: E402
+
+RANGES = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
+
+
+def stack(*ranges, domain="<default domain>"):
+    """A cell as Nsight Compute writes it; the outermost range comes first."""
+    return "4711" + "".join(f'  "{domain}:{name}:none:none:none:none:none:none" ' for name in ranges)
+
+
+def table(rows, unit="us"):
+    """Of (ranges, time) rows."""
+    out = io.StringIO()
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL)
+    writer.writerow(["ID", "Process ID", RANGES, "Kernel Name", compare_ncu.TIME])
+    writer.writerow(["", "", "", "", unit])
+    for i, (ranges, time) in enumerate(rows):
+        writer.writerow([i, 4711, ranges, "kernel", time])
+    return out.getvalue()
+
+
+STEP = [
+    (stack("matmul"), "9,000"),  # while warming up
+    (stack("profiled step", "matmul"), "1,200"),
+    (stack("profiled step", "matmul"), "300"),  # the same call
+    (stack("profiled step", "softmax"), "500"),
+    (stack("profiled step"), "40"),
+    (stack("matmul"), "7,000"),  # in the step that counts memory
+    ("", "8,000"),
+]
+
+
+class Parsing(unittest.TestCase):
+    def test_the_op_is_told_from_the_step(self):
+        self.assertEqual(compare_ncu.op_of(stack("profiled step", "matmul")), "matmul")
+        self.assertEqual(compare_ncu.op_of(stack("profiled step")), compare_ncu.OUTSIDE)
+        for outside in ("", "4711", stack("matmul"), stack("profiled step", domain="CCCL")):
+            self.assertIsNone(compare_ncu.op_of(outside), outside)
+
+    def test_of_ops_within_ops_the_outermost_counts(self):
+        self.assertEqual(compare_ncu.op_of(stack("profiled step", "attention", "softmax")), "attention")
+
+    def test_the_range_of_a_library_is_no_op(self):
+        cell = stack("profiled step", "matmul") + stack("cublasLtMatmul", domain="cuBLAS")
+        self.assertEqual(compare_ncu.op_of(cell), "matmul")
+
+    def test_all_kernels_of_the_step_count_and_no_others(self):
+        ops = compare_ncu.times_by_op(table(STEP))
+        self.assertEqual({name: n for name, (_, n) in ops.items()}, {"matmul": 2, "softmax": 1, compare_ncu.OUTSIDE: 1})
+        self.assertAlmostEqual(ops["matmul"][0], 1500e-6)
+        self.assertAlmostEqual(ops["softmax"][0], 500e-6)
+        self.assertAlmostEqual(ops[compare_ncu.OUTSIDE][0], 40e-6)
+
+    def test_times_are_seconds_whatever_the_unit(self):
+        for unit, seconds in (("nsecond", 2e-9), ("ns", 2e-9), ("usecond", 2e-6), ("ms", 2e-3), ("msecond", 2e-3)):
+            ops = compare_ncu.times_by_op(table([(stack("profiled step", "add"), "2")], unit))
+            self.assertAlmostEqual(ops["add"][0], seconds, places=15)
+
+    def test_a_run_without_the_range_is_refused(self):
+        for text in (table([(stack("matmul"), "1"), ("", "2")]), table(STEP).replace("Push/Pop_Range", "other")):
+            with self.assertRaisesRegex(SystemExit, 'in the range "profiled step"'):
+                compare_ncu.times_by_op(text)
+
+    def test_the_program_names_its_steps_so(self):
+        source = (ROOT / "bench/tinymlperf/commands/profile.hpp").read_text(encoding="utf-8")
+        self.assertIn(f'RangeGuard range("{compare_ncu.STEP}")', source)
+
+
+class Comparison(unittest.TestCase):
+    def compare(self, ours, rows):
+        """Exit status and report; `ours`: (op, microseconds) as the program's trace has them."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        out = Path(folder.name) / "out.json"
+
+        def run(command, **_):
+            if command[0] == "ncu":
+                return subprocess.CompletedProcess(command, 0, "==PROF== Connected\n" + table(rows), "")
+            events, start = [], 0
+            for name, time in ours:
+                events.append({"name": name, "cat": "kernel", "ts": start, "dur": time})
+                start += time
+            trace = Path(command[command.index("--out") + 1]) / "trace.json"
+            trace.write_text(json.dumps({"traceEvents": events}))
+            return subprocess.CompletedProcess(command, 0, "  Kernel launches: 3 a step.\n", "")
+
+        line = ["compare_ncu", "--tinymlperf", "program", "--out", str(out)]
+        with mock.patch.object(subprocess, "run", run), mock.patch.object(sys, "argv", line), contextlib.redirect_stdout(
+                io.StringIO()):
+            status = compare_ncu.main()
+        return status, {row["op"]: row for row in json.loads(out.read_text())["rows"]}
+
+    def test_times_that_agree_pass(self):
+        status, rows = self.compare([("matmul", 1530), ("softmax", 510)], STEP)
+        self.assertEqual(status, 0, rows)
+        self.assertAlmostEqual(rows["matmul"]["off"], 0.02)
+        self.assertFalse(rows[compare_ncu.OUTSIDE]["strict"])  # the profiler times ops only
+        self.assertEqual((rows["matmul"]["kernels"], rows["matmul"]["calls"]), (2, 1))
+
+    def test_an_op_that_is_off_fails(self):
+        status, rows = self.compare([("matmul", 1200), ("softmax", 510)], STEP)
+        self.assertEqual(status, 1)
+        self.assertAlmostEqual(rows["matmul"]["off"], -0.2)
+
+
+if __name__ == "__main__":
+    unittest.main()

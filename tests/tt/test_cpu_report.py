@@ -1,0 +1,40 @@
+"""The CPU's table: what it forms from the files of results, and that the README shows it."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+import cpu_report  # noqa: E402
+
+
+class CpuReport(unittest.TestCase):
+    def test_readme_shows_what_results_say(self):
+        done = subprocess.run([sys.executable, ROOT / "bench/cpu_report.py", "--check"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_means_worst_cases_and_verdicts(self):
+        row = {"M": 8, "N": 9, "K": 10, "layout": "NT", "times_eigen": 4.0}
+        other = dict(row, M=7, times_eigen=1.0)
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            (folder / "x.json").write_text(json.dumps({"groups": {"a": {"rows": [row]}, "b": {"rows": [other]}}}))
+            kept, cpu_report.RESULTS = cpu_report.RESULTS, folder
+            try:
+                found = cpu_report.of_groups("text", "x.json", ["a", "b"], "times_eigen", 1.2, 1.9)
+            finally:
+                cpu_report.RESULTS = kept
+        self.assertEqual(found[:3], ("text", 1.2, 1.9))
+        self.assertAlmostEqual(found[3], 2.0)
+        self.assertEqual(found[4:], (1.0, "7x9x10 NT"))
+        self.assertEqual(cpu_report.reached(2.0, 1.2, 1.9), "aim")
+        self.assertEqual(cpu_report.reached(1.199, 1.2, 1.9), "least")  # as it is shown: 1.20
+        self.assertEqual(cpu_report.reached(1.1, 1.2, 1.9), "no")
+
+
+if __name__ == "__main__":
+    unittest.main()
