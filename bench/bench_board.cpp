@@ -19,9 +19,9 @@
 #include <tinytorch/io/file.hpp>
 
 namespace board = tinymlperf::board;
-using board::testing::Answer;
 using board::testing::Client;
 using board::testing::MemoryBoard;
+using board::testing::Response;
 using board::testing::RunningBoard;
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
@@ -56,7 +56,7 @@ void read_pages(int port, size_t which, Clock::time_point until, Seen& seen) {
     const auto start = Clock::now();
     const bool sent = client.write("GET " + page + " HTTP/1.1\r\nHost: board\r\n" +
                                    (known.empty() ? "" : "If-None-Match: " + known + "\r\n") + "\r\n");
-    const Answer answer = sent ? client.read_answer() : Answer{};
+    const Response answer = sent ? client.read_answer() : Response{};
     if (answer.status == 0) return void(++seen.errors);  // the connection is lost: the visitor is gone
     const bool good = answer.status == 200 ? !answer.body.empty() : answer.status == 304 && !known.empty();
     if (!good)
@@ -73,7 +73,7 @@ void upload(const RunningBoard& site, size_t which, int64_t bytes, Clock::time_p
     std::string bundle = "bundle " + std::to_string(which) + " " + std::to_string(i) + " ";
     bundle.resize(static_cast<size_t>(bytes), 'x');
     const auto start = Clock::now();
-    const Answer answer = site.submit("secret", bundle);
+    const Response answer = site.submit("secret", bundle);
     if (answer.status != 303 && answer.status != 429)
       ++seen.errors;  // 429: so many at once are not taken, and it says so
     else

@@ -6,9 +6,11 @@
 #include <chrono>
 #include <ctime>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <tinymlperf/json_fields.hpp>
+#include <tinytorch/backend/cuda/runtime.hpp>
 #include <tinytorch/core/parallel.hpp>
 
 namespace tinymlperf {
@@ -39,6 +41,19 @@ inline std::string proc_value(const char* path, const std::string& key) {
     return start == std::string::npos ? "" : line.substr(start);
   }
   return "";
+}
+
+// `module`: "NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 07:20:00 UTC 2025", or ""; `cuda` as CUDA counts its
+// versions, or 0.
+inline std::string driver_text(const std::string& module, int cuda) {
+  std::istringstream words(module);
+  std::string text;
+  for (std::string word; text.empty() && words >> word;)
+    if (word[0] >= '0' && word[0] <= '9' && word.find('.') != std::string::npos) text = word;
+  if (cuda > 0)
+    text += (text.empty() ? "CUDA " : ", CUDA ") + std::to_string(cuda / 1000) + "." +
+            std::to_string(cuda % 1000 / 10);
+  return text;
 }
 
 }  // namespace detail
@@ -83,7 +98,16 @@ inline Machine describe_machine() {
   return m;
 }
 
+// The driver of the GPUs and the newest CUDA that it runs, "580.65.06, CUDA 13.0"; what is not known is left out.
+inline std::string gpu_driver() {
+  return detail::driver_text(detail::proc_value("/proc/driver/nvidia/version", "NVRM version"),
+                             tinytorch::backend::cuda::driver_version());
+}
+
 // In which tables its results stand.
 inline std::string hardware_class(const Machine& m) { return m.threads == 1 ? "cpu-1t" : "cpu-mt"; }
+inline std::string hardware_class_of_device() {
+  return "gpu(" + tinytorch::backend::cuda::properties(0).name + ")";
+}
 
 }  // namespace tinymlperf

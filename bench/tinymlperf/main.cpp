@@ -7,10 +7,15 @@
 #include <tinymlperf/commands/run.hpp>
 #include <tinymlperf/commands/train.hpp>
 #include <tinymlperf/commands/verify.hpp>
+#include <tinymlperf/device/work.hpp>
 #include <tinymlperf/judge/training_worker.hpp>
 #ifdef TINYMLPERF_WITH_BOARD
 #include <tinymlperf/commands/command_line.hpp>
 #endif
+
+namespace tinymlperf {
+extern const char* const kCommit;  // written by the build; "" outside of git
+}
 
 namespace {
 
@@ -42,9 +47,17 @@ CLI::App* run_command(CLI::App& app, tinymlperf::RunOptions& run) {
                       "time_to_quality (default)");
   command->add_option("--division", run.division, "open, or closed: keeps 99 % of the baseline's quality")
       ->capture_default_str();
-  command->add_option("--class", run.run_class, "smoke, ranked or official")->capture_default_str();
+  command->add_option("--ops", run.ops, "of krn: these alone, joined by commas (default: all)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
+      ->add_option("--class", run.run_class,
+                   "smoke, ranked or official; but for ttq and krn also quick or race, which `race` plays")
+      ->capture_default_str();
   command->add_option("--out", run.out, "folder for run.json")->capture_default_str();
   command->add_option("--seed", run.seed, "of the hidden set and the order (default: drawn from the system)");
+  command->add_option("--text", run.text,
+                      "of lm: a text of your own; its last three fifths are held out (default: generated)");
   return command;
 }
 
@@ -54,6 +67,8 @@ CLI::App* train_command(CLI::App& app, tinymlperf::TrainCommand& train) {
   command->add_option("--out", train.out, "folder of the entries")->capture_default_str();
   command->add_option("--only", train.only, "the model of this name alone");
   command->add_option("--epochs", train.epochs, "instead of each model's own")->check(CLI::PositiveNumber);
+  command->add_option("--text", train.text,
+                      "of lm: a text of your own; its first two fifths are learned (default: generated)");
   return command;
 }
 
@@ -63,7 +78,8 @@ CLI::App* profile_command(CLI::App& app, tinymlperf::ProfileOptions& profile) {
       ->add_option("model", profile.model,
                    "linear, mlp, lenet, wasteful, gpt2, gpt2-tiny, or an entry's folder")
       ->required();
-  command->add_option("--out", profile.out, "folder for profile.html and trace.json")->capture_default_str();
+  command->add_option("--out", profile.out, "folder for profile.html, ceilings.json and trace.json")
+      ->capture_default_str();
   command->add_option("--batch", profile.batch, "images or sequences (default: 64, 4)")
       ->check(CLI::PositiveNumber);
   command->add_option("--length", profile.length, "tokens of a sequence")
@@ -83,11 +99,13 @@ CLI::App* profile_command(CLI::App& app, tinymlperf::ProfileOptions& profile) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (const auto status = tinymlperf::device::maybe_work(argc, argv)) return *status;
   CLI::App app("TinyMLPerf: models raced against each other on one machine");
   app.require_subcommand(1);
   tinymlperf::RaceOptions race;
   tinymlperf::RunOptions run;
   tinymlperf::ProfileOptions profile;
+  profile.commit = tinymlperf::kCommit;
   tinymlperf::TrainCommand train;
   std::string file, entry, board;
   const CLI::App* const racing = race_command(app, race);

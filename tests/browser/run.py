@@ -24,6 +24,8 @@ PAGES = {  # and a text that a reader must find there
     "/tables/dig/open/cpu-mt": "No submission yet.",
     "/submissions/1": "Turn by turn",
     "/submissions/3": "92 % of its 300 shingles",
+    "/tables/krn/kernel/cpu-mt/T2": "131.2",
+    "/submissions/41": "found nan",
     "/submissions/8": "The rules say the same answer.",
     "/submissions/9": "Your note",
     "/queue": "One match runs at a time",
@@ -240,6 +242,41 @@ def check_appeal(browser, site):
     require('action="/appeal"' not in html, "a second appeal is offered")
 
 
+def check_left(browser, site):
+    """Pages that follow a job give their connection back when they are left: the browser has six for a site, and keeps left
+    pages for a minute. Back on such a page, the job is followed again."""
+    browser.window(320)
+    began = time.monotonic()
+    for _ in range(8):
+        browser.open(site.base + "/jobs/2")
+        browser.open(site.base + "/queue")
+    took = time.monotonic() - began
+    require(took < 25, f"sixteen pages took {took:.0f} s")
+    browser.events = []
+    browser.evaluate("history.back()")
+
+    def followed():
+        browser.evaluate("0")  # brings the events
+        return any(e.get("method") == "Network.requestWillBeSent" and e["params"]["request"]["url"].endswith("/jobs/2/events")
+                   for e in browser.events)
+    wait_until(followed, 20)
+
+
+def check_pause(browser, site):
+    """A page whose jobs end at once, again and again, is loaded again after a pause, not in a spin."""
+    ends = ("window.EventSource = class extends EventTarget { "
+            "constructor() { super(); setTimeout(() => this.dispatchEvent(new Event('end'))); } close() {} }")
+    browser.window(320)
+    for path in ("/jobs/2", "/submissions/3"):
+        added = browser.page("Page.addScriptToEvaluateOnNewDocument", source=ends)
+        browser.open(site.base + path)
+        browser.events = []
+        time.sleep(3)
+        browser.page("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
+        loads = sum(e.get("method") == "Page.loadEventFired" for e in browser.events)
+        require(1 <= loads <= 6, f"{path} was loaded {loads} times in 3 s")
+
+
 def check_live_without_script(browser, site):
     where = upload(browser, site, "without script")
     browser.window(1280, script=False)
@@ -302,6 +339,8 @@ def main():
                ("keyboard", lambda: check_keyboard(browser, site)),
                ("a bundle is sent and its job followed", lambda: check_live(browser, site)),
                ("a job is followed from its submission's page", lambda: check_live_submission(browser, site)),
+               ("pages that follow a job are left", lambda: check_left(browser, site)),
+               ("a job that ends at once", lambda: check_pause(browser, site)),
                ("an appeal", lambda: check_appeal(browser, site)),
                ("a job is followed without script", lambda: check_live_without_script(browser, site)),
                ("a match is asked for", lambda: check_match_form(browser, site)),

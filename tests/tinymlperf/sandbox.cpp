@@ -4,8 +4,10 @@
 
 #include <sys/wait.h>
 
+#include <atomic>
 #include <set>
 #include <support/scene.hpp>
+#include <thread>
 
 using namespace tinymlperf::sandbox;
 
@@ -283,6 +285,20 @@ TEST_CASE("the judge keeps no descriptor and no zombie of a run") {
     CHECK(waitpid(-1, nullptr, WNOHANG) == -1);
     CHECK(errno == ECHILD);
   });
+}
+
+TEST_CASE("a judge that is just starting threads starts programs all the same") {
+  std::atomic<bool> enough{false};
+  std::thread starter([&] {
+    while (!enough) std::thread([] {}).join();
+  });
+  on_each_machine([&](const test::Scene& scene, const Offers& offers) {
+    Policy policy = scene.policy;
+    policy.wall_seconds = 20;
+    for (int i = 0; i < 30; ++i) CHECK(run(scene.child({"plain", "echo"}), policy, offers).exit_code == 7);
+  });
+  enough = true;
+  starter.join();
 }
 
 TEST_CASE("a stranger sees a short environment of the judge's making") {

@@ -4,19 +4,18 @@
 
 #include <optional>
 #include <string>
-#include <tinymlperf/board/html.hpp>
-#include <tinymlperf/board/ranking.hpp>
-#include <tinymlperf/board/runs.hpp>
+#include <tinymlperf/board/reviews.hpp>
 #include <tinymlperf/json_fields.hpp>
 #include <utility>
 #include <vector>
 
 namespace tinymlperf::board {
 
-constexpr size_t kNoteBytes = 2000;
-
-// A run that keeps its submission from a rank: thrown out, below the gate of its division, or with an audit that failed.
-inline bool is_refused(const Result& r) { return !r.gate.passed || !r.failed_audit.empty(); }
+// A run that keeps its submission from a rank: thrown out, below the gate of its division, or with an audit that failed
+// and was not released.
+inline bool is_refused(const Result& r) {
+  return !r.gate.passed || (!r.failed_audit.empty() && !(r.review && r.review->released));
+}
 
 struct AppealRow {
   int64_t id = 0, run = 0, submission = 0;
@@ -31,18 +30,13 @@ class Appeals {
   // Inside of a transaction. The appeal's number. Throws Refusal.
   int64_t add(int64_t user, int64_t submission, int64_t run, const std::string& note,
               const std::string& now) {
-    require_text("note", note);
+    require_note("appeal", "note", note);
     if (db_.integer("SELECT user FROM bundles WHERE id = ?", submission) != user)
       refuse("submission", "a submission of the one whose token this is", std::to_string(submission));
-    const auto document = read_run(db_, run);
-    const auto place = db_.integer(
-        "SELECT c.place FROM contenders c JOIN bundles b ON b.sha256 = c.bundle WHERE c.run = ? AND b.id = ? "
-        "AND "
-        "c.place > 0",
-        run, submission);
-    if (!document || !place)
+    if (!place_in(db_, run, submission))
       refuse("run", "a run of submission " + std::to_string(submission), std::to_string(run));
-    const auto result = result_of(*document, static_cast<size_t>(*place));
+    auto result = result_in(db_, run, submission);
+    if (result) result = Reviews(db_).reviewed(*std::move(result));
     if (!result || !is_refused(*result)) refuse("run", "one that was refused", "one that counts");
     if (db_.integer("SELECT id FROM appeals WHERE run = ? AND bundle = ?", run, submission))
       refuse("run", "at most one appeal", "a second");
@@ -52,7 +46,7 @@ class Appeals {
 
   // Inside of a transaction. Returns the submission. Throws Refusal.
   int64_t answer(int64_t appeal, const std::string& text, const std::string& now) {
-    require_text("answer", text);
+    require_note("appeal", "answer", text);
     const auto submission = db_.integer("SELECT bundle FROM appeals WHERE id = ?", appeal);
     if (!submission) refuse("number", "an appeal of this board", "no number " + std::to_string(appeal));
     if (db_.integer("SELECT 1 FROM answers WHERE appeal = ?", appeal))
@@ -87,11 +81,6 @@ class Appeals {
   }
   [[noreturn]] static void refuse(const char* where, const std::string& expected, const std::string& found) {
     throw Refusal("appeal", where, expected, found);
-  }
-  static void require_text(const char* where, const std::string& text) {
-    if (text.find_first_not_of(" \t\n") == std::string::npos || text.size() > kNoteBytes)
-      refuse(where, "1 to " + std::to_string(kNoteBytes) + " bytes of text", std::to_string(text.size()));
-    if (clean(text) != text) refuse(where, "UTF-8 text without control characters", "something else");
   }
   Database& db_;
 };

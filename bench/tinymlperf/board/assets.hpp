@@ -117,39 +117,50 @@ inline constexpr const char* kScript =
     button.addEventListener("click", () => sortBy(head.closest("table"), head));
   }
 
+  // The page with the result; a pause, because its jobs may end at once again. What a visitor has written is not lost.
+  const written = () => Array.from(document.querySelectorAll("form input, form textarea"))
+    .some((field) => field.value !== field.defaultValue);
+  const reload = (seconds, why) => setTimeout(() => {
+    if (!written()) location.reload();
+    else document.getElementById("fresh").textContent = why + " Load the page again for the result.";
+  }, 1000 * seconds);
+  const ended = () => reload(0.5, "The jobs have ended.");
+  const refused = () => reload(5, "The jobs cannot be followed now.");
+
+  // Tells what happens to a job, until its end or until nobody answers. The browser has six connections to a site and
+  // may keep a page that was left, so that "back" is quick: no page keeps one meanwhile.
+  const follow = (address, progress, end) => {
+    let events, over = false;
+    const ask = () => {
+      events = new EventSource(address);
+      events.addEventListener("progress", (event) => progress(JSON.parse(event.data)));
+      events.addEventListener("end", () => { over = true; events.close(); end(); });
+      events.addEventListener("error", () => { if (events.readyState === EventSource.CLOSED) { over = true; refused(); } });
+    };
+    addEventListener("pagehide", () => events.close());
+    addEventListener("pageshow", (event) => { if (event.persisted && !over) ask(); });
+    ask();
+  };
+
   const live = document.getElementById("live");
-  if (live) {
-    const reload = (seconds) => setTimeout(() => location.reload(), 1000 * seconds);
-    const events = new EventSource(live.dataset.events);
-    events.addEventListener("progress", (event) => {
-      const job = JSON.parse(event.data);
-      document.getElementById("progress").value = job.progress;
-      document.getElementById("message").textContent = job.message;
-      document.querySelector("#state .badge").textContent = job.state;
-    });
-    events.addEventListener("end", () => { events.close(); reload(0.5); });
-    events.addEventListener("error", () => { if (events.readyState === EventSource.CLOSED) reload(5); });
-  }
+  if (live) follow(live.dataset.events, (job) => {
+    document.getElementById("progress").value = job.progress;
+    document.getElementById("message").textContent = job.message;
+    document.querySelector("#state .badge").textContent = job.state;
+  }, ended);
 
   // The jobs of a submission, one after the other, as they are played.
   const rows = Array.from(document.querySelectorAll("tr[data-events]"));
-  const written = () => Array.from(document.querySelectorAll("form input, form textarea"))
-    .some((field) => field.value !== field.defaultValue);
   const followRow = (number) => {
-    if (number === rows.length) {
-      if (!written()) location.reload();
-      else document.getElementById("fresh").textContent = "The jobs have ended. Load the page again for the result.";
-      return;
-    }
-    const row = rows[number], events = new EventSource(row.dataset.events);
-    events.addEventListener("progress", (event) => {
-      const job = JSON.parse(event.data), badge = row.querySelector(".badge");
+    if (number === rows.length) return ended();
+    const row = rows[number];
+    follow(row.dataset.events, (job) => {
+      const badge = row.querySelector(".badge");
       row.querySelector("progress").value = job.progress;
       row.querySelector("td.words").textContent = job.message;
       badge.textContent = job.state;
       badge.className = "badge" + ({running: " blue", done: " green", failed: " red"}[job.state] || "");
-    });
-    events.addEventListener("end", () => { events.close(); followRow(number + 1); });
+    }, () => followRow(number + 1));
   };
   if (rows.length > 0) followRow(0);
 })();

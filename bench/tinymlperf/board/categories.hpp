@@ -22,8 +22,10 @@ struct Lead {
   std::string value;
 };
 
+// Of a table of models: kernels have neither a quality nor a size.
 inline std::vector<const Row*> ranked_rows(const Table& t) {
   std::vector<const Row*> rows;
+  if (t.kernels) return rows;
   for (const Row& r : t.rows)
     if (r.rank > 0) rows.push_back(&r);
   return rows;
@@ -62,6 +64,16 @@ inline std::optional<Lead> fastest_in(const Table& t, const std::string& scenari
         best = r, cell = &c;
   if (!best) return std::nullopt;
   return Lead{best, fmt::format("{:.3g} times the baseline", cell->ratio->estimate)};
+}
+
+// The fastest kernels, by the lower end of the score.
+inline std::optional<Lead> fastest_kernels(const Table& t) {
+  const Row* best = nullptr;
+  for (const Row& r : t.rows)
+    if (t.kernels && r.rank > 0 && (!best || r.score->low > best->score->low)) best = &r;
+  if (!best) return std::nullopt;
+  return Lead{best, fmt::format("{:.3g} times the baseline, {} of {} ops right", best->score->estimate / 100,
+                                best->kernels->right, best->kernels->ops)};
 }
 
 // Places by one number, lower is better: 1 is the best; equal numbers share a place.
@@ -106,6 +118,8 @@ inline std::vector<CategoryRule> category_rules() {
        best_for_size},
       {"fastest generation", "the highest rate of generated tokens against the baseline",
        [](const Table& t) { return fastest_in(t, "generation"); }},
+      {"fastest kernels", "the highest score of all ops together that it and the library have right",
+       fastest_kernels},
       {"all-round", "the best worst place in speed, quality and size; no score is formed of them", all_round},
   };
 }

@@ -63,7 +63,7 @@ class Exporter {
     if (!found) return missing(site_.table(key), "This table is not on the board any more.");
     const auto history = source_.history(key);
     write(site_.table(key), table_page(site_, *found, {1, 1, 0, found->rows.size()}));
-    write(site_.table(key, "pareto"), pareto_page(site_, *found));
+    if (!found->kernels) write(site_.table(key, "pareto"), pareto_page(site_, *found));
     write(site_.table(key, "history"), history_page(site_, *found, history));
     for (const Row& r : found->rows) submissions_.insert(r.submission);
     for (const HistoryPoint& p : history) submissions_.insert(p.submission);
@@ -75,6 +75,8 @@ class Exporter {
     if (!found) return missing(site_.submission(id), "This submission is not on the board.");
     write(site_.submission(id), submission_page(site_, *found));
     for (const Job& j : found->jobs) note(j);
+    for (const Run& r : found->runs)
+      if (r.kernels) table({r.benchmark, found->division, r.hardware, found->tier});
     for (const Likeness& l : found->likenesses)
       if (!done_submissions_.count(l.submission)) submissions_.insert(l.submission);
   }

@@ -87,6 +87,32 @@ class Queue {
     return claim;
   }
 
+  // Submissions with source that wait for this hardware and that nobody has compiled yet, oldest first.
+  std::vector<int64_t> uncompiled(const std::string& hardware) {
+    std::vector<int64_t> out;
+    for (Rows r = db_.query(
+             "SELECT DISTINCT j.bundle FROM jobs j JOIN bundles b ON b.id = j.bundle WHERE j.state = "
+             "'queued' "
+             "AND j.hardware = ? AND b.tier <> 'T0' AND NOT EXISTS (SELECT 1 FROM events e WHERE e.bundle = "
+             "b.id AND e.kind = 'C2') ORDER BY j.bundle",
+             hardware);
+         r.next();)
+      out.push_back(r.integer(0));
+    return out;
+  }
+
+  // Check C2 was made. With a reason why not: what waits of it fails, and nobody plays it.
+  void note_compiled(int64_t submission, const std::string& why_not) {
+    Transaction t(db_);
+    if (!why_not.empty())
+      db_.run(
+          "UPDATE jobs SET state = 'failed', message = ?, ended = ? WHERE bundle = ? AND state = 'queued'",
+          why_not, now(), submission);
+    db_.run("INSERT INTO events(date, kind, user, bundle, detail) VALUES(?, 'C2', NULL, ?, ?)", now(),
+            submission, why_not.empty() ? "it compiles" : why_not);
+    t.commit();
+  }
+
   // Also renews the lease. Throws LeaseLost.
   void report(const Claim& c, double progress, const std::string& message) {
     const int64_t changed = db_.run(
@@ -98,7 +124,7 @@ class Queue {
 
   // The result and the end of the job in one transaction. Throws LeaseLost; then nothing of the result is kept. Throws
   // std::invalid_argument when it is the result of something else.
-  int64_t finish(const Claim& c, const RunDocument& d) {
+  int64_t finish(const Claim& c, const AnyRun& d) {
     Transaction t(db_);
     require_same(c, d);
     const int64_t changed = db_.run(
@@ -130,21 +156,27 @@ class Queue {
   std::string now() const { return utc_text(static_cast<std::time_t>(clock_())); }
 
  private:
-  void require_same(const Claim& c, const RunDocument& d) {
+  void require_same(const Claim& c, const AnyRun& run) {
+    const judge::Measured what = judge::measured_by(run);
     const auto digest = [&](int64_t submission) {
       return db_.text("SELECT sha256 FROM bundles WHERE id = ?", submission).value_or("");
     };
-    const bool same = d.benchmark == c.benchmark && judge::name_of(d.scenario) == c.scenario &&
-                      d.hardware == c.hardware && d.contenders.size() == 2 &&
-                      d.contenders[0].bundle == digest(c.against) &&
-                      d.contenders[1].bundle == digest(c.submission);
+    const bool same = what.benchmark == c.benchmark && what.scenario == c.scenario &&
+                      std::visit(
+                          [&](const auto& d) {
+                            return d.hardware == c.hardware && d.contenders.size() == 2 &&
+                                   d.contenders[0].bundle == digest(c.against) &&
+                                   d.contenders[1].bundle == digest(c.submission);
+                          },
+                          run);
     if (!same)
       throw std::invalid_argument("job " + std::to_string(c.job) +
                                   ": the run is of another benchmark, scenario, hardware or pair of bundles");
   }
-  void note_record(const Claim& c, const RunDocument& d, int64_t run) {
-    const auto trial = record_trial(d);
-    if (trial && trial->accepted && d.run_class != "smoke")
+  void note_record(const Claim& c, const AnyRun& played, int64_t run) {
+    const auto trial = std::visit([](const auto& d) { return record_trial(d); }, played);
+    const bool smoke = std::visit([](const auto& d) { return d.run_class == "smoke"; }, played);
+    if (trial && trial->accepted && !smoke)
       db_.run("INSERT INTO records VALUES(?, ?, ?, ?, ?)", run, c.against, c.submission, trial->speedup,
               trial->p);
   }

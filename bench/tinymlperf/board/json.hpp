@@ -63,6 +63,20 @@ inline Json pairs_to_json(const std::vector<std::pair<std::string, std::string>>
   return out;
 }
 
+inline Json to_json(const std::optional<KernelCount>& k) {
+  if (!k) return {};
+  Json fast;
+  if (k->fast) fast = {{"1", (*k->fast)[0]}, {"1.5", (*k->fast)[1]}, {"2", (*k->fast)[2]}};
+  return {{"ops_right", k->right}, {"ops", k->ops}, {"fast", fast}};
+}
+inline Json to_json(const OpRow& o) {
+  return {{"op", o.op},
+          {"state", o.state},
+          {"reason", o.reason},
+          {"times_the_baseline", to_json(o.ratio)},
+          {"hidden_times_the_baseline", to_json(o.hidden)}};
+}
+
 inline Json to_json(const Row& r) {
   return {{"submission", r.submission},
           {"name", r.name},
@@ -79,7 +93,8 @@ inline Json to_json(const Row& r) {
           {"model_bytes", r.model_bytes ? Json(r.model_bytes) : Json()},
           {"peak_bytes", r.peak_bytes ? Json(r.peak_bytes) : Json()},
           {"on_front", r.on_front},
-          {"date", r.date}};
+          {"date", r.date},
+          {"kernels", to_json(r.kernels)}};
 }
 inline Json to_json(const Table& t) {
   return {{"key", to_json(t.key)},
@@ -87,6 +102,7 @@ inline Json to_json(const Table& t) {
           {"quality_metric", t.quality_metric},
           {"quality_floor", t.quality_floor},
           {"scenarios", pairs_to_json(t.scenarios, "name", "measure")},
+          {"kernels", t.kernels},
           {"rows", to_json(t.rows)}};
 }
 inline Json to_json(const Category& c) {
@@ -106,6 +122,9 @@ inline Json to_json(const Appeal& a) {
           {"answer", a.answered.empty() ? Json() : Json(a.answer)},
           {"answered", a.answered.empty() ? Json() : Json(a.answered)}};
 }
+inline Json to_json(const Review& r) {
+  return {{"released", r.released}, {"reason", r.reason}, {"date", r.date}};
+}
 inline Json to_json(const Run& r) {
   return {{"id", r.id},
           {"benchmark", r.benchmark},
@@ -118,11 +137,16 @@ inline Json to_json(const Run& r) {
           {"out", r.out},
           {"refused", r.refused},
           {"appeal", r.appeal ? to_json(*r.appeal) : Json()},
+          {"held", r.held},
+          {"reviews", to_json(r.reviews)},
           {"ratio", to_json(r.ratio)},
           {"quality", to_json(r.quality)},
           {"turns", r.turns},
           {"baseline_turns", r.baseline_turns},
           {"audits", to_json(r.audits)},
+          {"kernels", to_json(r.kernels)},
+          {"ops", to_json(r.ops)},
+          {"peak_bytes", r.peak_bytes ? Json(r.peak_bytes) : Json()},
           {"system", pairs_to_json(r.system, "name", "value")},
           {"seed", std::to_string(r.seed)}};  // 64 bits: as text
 }

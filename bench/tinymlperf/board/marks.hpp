@@ -62,6 +62,11 @@ inline AxisUnit axis_unit(const std::vector<double>& values, const std::string& 
   return {milli ? 1e3 : 1e6, clean(measure.substr(0, measure.rfind('(')), 60) + (milli ? "(ms)" : "(us)")};
 }
 
+// A share as per cent.
+inline std::string show_share(double share) {
+  return std::isfinite(share) ? fmt::format("{:.0f} %", 100 * share) : "not a number";
+}
+
 // "single_stream" as words.
 inline std::string words(std::string_view identifier, size_t most = 40) {
   std::string out = text(identifier, most);

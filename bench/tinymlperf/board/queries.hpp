@@ -22,6 +22,9 @@ inline std::string measure_text(const std::string& scenario) {
   return std::string(m.name) + " (" + m.unit + ")";
 }
 
+inline constexpr const char* kKernelTask =
+    "kernels, op by op: all that both have right, against the baseline's";
+
 class Queries final : public Source {
  public:
   explicit Queries(Store& store) : store_(store), db_(store.database()) {}
@@ -30,11 +33,11 @@ class Queries final : public Source {
     constexpr size_t kRows = 10;
     FrontPage page;
     for (const TableKey& key : table_keys()) page.tables.push_back(*table(key));
-    // Who runs code of its own leads tables, but no category.
-    std::vector<Table> data_only;
-    std::ranges::copy_if(page.tables, std::back_inserter(data_only),
-                         [](const Table& t) { return t.key.tier == "T0"; });
-    page.categories = categories(data_only);
+    // Who answers by code of its own leads tables, but no category; kernels are nothing but code.
+    std::vector<Table> compared;
+    std::ranges::copy_if(page.tables, std::back_inserter(compared),
+                         [](const Table& t) { return t.kernels || t.key.tier == "T0"; });
+    page.categories = categories(compared);
     for (Table& t : page.tables)
       if (t.rows.size() > kRows) t.rows.resize(kRows);
     for (Job& j : queue())
@@ -57,10 +60,14 @@ class Queries final : public Source {
   std::optional<Table> table(const TableKey& key) override {
     const std::vector<TableKey> known = table_keys();
     if (std::find(known.begin(), known.end(), key) == known.end()) return std::nullopt;
-    const auto benchmark = judge::make_benchmark(key.benchmark);
-    Table t{key, benchmark->task(), benchmark->metric(), benchmark->floor(), {}, {}};
     const std::vector<std::string> scenarios = scenarios_of(key);
-    for (const std::string& s : scenarios) t.scenarios.emplace_back(s, measure_text(s));
+    Table t{key, kKernelTask, "", 0, {}, {}, key.benchmark == kKernelBenchmark};
+    if (!t.kernels) {
+      const auto benchmark = judge::make_benchmark(key.benchmark);
+      t.task = benchmark->task(), t.quality_metric = benchmark->metric();
+      t.quality_floor = benchmark->floor();
+      for (const std::string& s : scenarios) t.scenarios.emplace_back(s, measure_text(s));
+    }
     for (Standing& s : standings(results(key), scenarios)) t.rows.push_back(row(std::move(s)));
     return t;
   }
@@ -98,7 +105,7 @@ class Queries final : public Source {
     for (const bundle::Claim& c : m.claims) s.claims.emplace_back(c.metric, fmt::format("{}", c.value));
     s.level = level(m, id);
     const Texts own = texts(id);
-    if (m.tier == "T2")
+    if (m.tier != "T0")
       for (const auto& [path, text] : own)
         for (std::string& reason : bundle::static_reasons(path, text)) s.reasons.push_back(std::move(reason));
     const auto baseline = store_.baseline(m.benchmarks.front(), m.division, m.tier);
@@ -161,7 +168,8 @@ class Queries final : public Source {
       runs.push_back(r.integer(0));
     for (const int64_t run : runs)
       for (const Result& r : results_of(run))
-        if (const auto known = out.find(r.submission); known != out.end()) known->second.push_back(r);
+        if (const auto known = out.find(r.submission); known != out.end())
+          known->second.push_back(Reviews(db_).reviewed(r));
     return out;
   }
 
@@ -171,16 +179,18 @@ class Queries final : public Source {
       const std::lock_guard lock(mutex_);
       if (const auto known = cache_.find(run); known != cache_.end()) return known->second;
     }
-    const RunDocument d = read_run(db_, run).value();
     std::vector<Result> out;
-    for (size_t place = 0; place < d.contenders.size(); ++place) {
-      auto r = result_of(d, place);
-      const auto submission =
-          db_.integer("SELECT id FROM bundles WHERE sha256 = ?", d.contenders[place].bundle);
-      if (!r || !submission) continue;
-      r->run = run, r->submission = *submission;
-      out.push_back(*std::move(r));
-    }
+    const auto add_results = [&](const auto& d) {
+      for (size_t place = 0; place < d.contenders.size(); ++place) {
+        auto r = result_of(d, place);
+        const auto submission =
+            db_.integer("SELECT id FROM bundles WHERE sha256 = ?", d.contenders[place].bundle);
+        if (!r || !submission) continue;
+        r->run = run, r->submission = *submission;
+        out.push_back(*std::move(r));
+      }
+    };
+    std::visit(add_results, read_run(db_, run).value());
     const std::lock_guard lock(mutex_);
     return cache_.emplace(run, std::move(out)).first->second;
   }
@@ -194,6 +204,7 @@ class Queries final : public Source {
     r.score = s.score, r.quality = s.quality, r.cells = std::move(s.cells);
     r.model_bytes = s.model_bytes, r.peak_bytes = s.peak_bytes, r.on_front = s.on_front;
     r.date = s.date.empty() ? created(s.submission) : s.date;
+    r.kernels = s.kernels;
     return r;
   }
 
@@ -229,27 +240,57 @@ class Queries final : public Source {
       found.emplace_back(r.integer(0), r.integer(1));
     std::vector<Run> out;
     for (const auto& [run, place] : found) {
-      out.push_back(view(run, read_run(db_, run).value(), static_cast<size_t>(place)));
-      for (const Result& r : results_of(run))
-        out.back().refused = out.back().refused || (r.submission == submission && is_refused(r));
+      const auto shown = [id = run, at = static_cast<size_t>(place)](const auto& d) {
+        return view(id, d, at);
+      };
+      out.push_back(std::visit(shown, read_run(db_, run).value()));
+      for (const Result& r : results_of(run)) {
+        if (r.submission != submission) continue;
+        out.back().refused = out.back().refused || is_refused(Reviews(db_).reviewed(r));
+        out.back().held = out.back().held || r.held;
+      }
+      out.back().reviews = Reviews(db_).of(run, submission);
       out.back().appeal = Appeals(db_).of(run, submission);
     }
     return out;
   }
 
-  static Run view(int64_t id, const RunDocument& d, size_t place) {
-    const ContenderRecord &c = d.contenders[place], &baseline = d.contenders.front();
+  // What runs of models and of kernels show alike.
+  template <class Document>
+  static Run common_view(int64_t id, const Document& d, size_t place) {
+    const auto& c = d.contenders[place];
+    const judge::Measured what = judge::measured_by(d);
     Run r;
-    r.id = id, r.benchmark = d.benchmark, r.scenario = judge::name_of(d.scenario), r.run_class = d.run_class;
+    r.id = id, r.benchmark = what.benchmark, r.scenario = what.scenario, r.run_class = d.run_class;
     r.hardware = d.hardware, r.date = d.date, r.seed = d.seed, r.out = c.out;
-    r.measure = measure_text(r.scenario);
-    r.baseline = baseline.name;
-    r.ratio = judge::times_the_baseline(d.scenario, c, baseline), r.quality = c.quality;
-    r.turns = judge::values_of(d.scenario, c), r.baseline_turns = judge::values_of(d.scenario, baseline);
+    r.baseline = d.contenders.front().name, r.peak_bytes = c.peak_bytes;
     for (const judge::AuditResult& a : c.audits) r.audits.push_back({a.id, a.name, a.passed, a.detail});
     for (const Json* about : {&d.machine, &d.sandbox})
       for (const auto& [key, value] : about->items())
-        r.system.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
+        r.system.emplace_back(key, value.is_string() ? value.template get<std::string>() : value.dump());
+    return r;
+  }
+
+  static Run view(int64_t id, const RunDocument& d, size_t place) {
+    const ContenderRecord &c = d.contenders[place], &baseline = d.contenders.front();
+    Run r = common_view(id, d, place);
+    r.measure = measure_text(r.scenario);
+    r.ratio = judge::times_the_baseline(d.scenario, c, baseline), r.quality = c.quality;
+    r.turns = judge::values_of(d.scenario, c), r.baseline_turns = judge::values_of(d.scenario, baseline);
+    return r;
+  }
+
+  static Run view(int64_t id, const KernelRun& d, size_t place) {
+    using namespace judge::kernels;
+    const KernelContenderRecord &c = d.contenders[place], &baseline = d.contenders.front();
+    Run r = common_view(id, d, place);
+    r.measure = "times the baseline";
+    r.ratio = score_of(c, baseline), r.quality = quality_of(c);
+    r.kernels = kernel_count(c, baseline);
+    for (size_t i = 0; i < c.ops.size(); ++i)
+      r.ops.push_back({c.ops[i].op, c.ops[i].state, c.ops[i].reason,
+                       times_the_baseline(c.ops[i], baseline.ops[i]),
+                       times_the_baseline(c.ops[i], baseline.ops[i], "hidden")});
     return r;
   }
 

@@ -14,6 +14,10 @@
 //
 // Not ranked is who has not been measured in every scenario of the table or in smoke runs alone, fails an audit, or does
 // not pass the gate of its division in every run (judge/quality_gate.hpp).
+//
+// Of kernels r is the score of the match: how many times faster all ops together are that both have right. Who has none
+// right that the baseline has right is not ranked. Of several runs the one with the fewest right ops says how many there
+// are.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,41 +29,94 @@
 #include <optional>
 #include <string>
 #include <tinymlperf/board/views.hpp>
+#include <tinymlperf/judge/any_run.hpp>
 #include <tinymlperf/judge/quality_gate.hpp>
-#include <tinymlperf/judge/run_document.hpp>
 #include <tinytorch/benchmarking/ranking.hpp>
 #include <vector>
 
 namespace tinymlperf::board {
+
+// Whose failure holds a result, until somebody has looked at it.
+inline constexpr const char* kHoldingAudit = "A9";
 
 // What a run says about one of its contenders.
 struct Result {
   int64_t run = 0, submission = 0;
   std::string scenario, run_class, date, failed_audit;
   judge::GateResult gate;
-  bool audited = false;  // there were audits, and it passed them all
+  bool audited = false;               // there were audits, and it passed them all
+  bool held = false;                  // audit A9 is all that stands against it
+  std::optional<Review> review = {};  // of a held one: the last
   std::optional<Interval> ratio, quality;
   std::optional<double> value;
   int64_t model_bytes = 0, peak_bytes = 0;
+  std::optional<KernelCount> kernels = {};
 };
+
+namespace detail {
+
+// What runs of models and of kernels say alike.
+template <class Document, class Contender>
+Result common_result(const Document& d, const Contender& c) {
+  Result r;
+  r.scenario = judge::measured_by(d).scenario, r.run_class = d.run_class, r.date = d.date;
+  r.audited = !c.audits.empty();
+  for (const judge::AuditResult& a : c.audits) {
+    r.audited = r.audited && a.passed;
+    if (a.passed) continue;
+    r.held = a.id == kHoldingAudit && r.failed_audit.empty();
+    if (r.failed_audit.empty()) r.failed_audit = a.id + " (" + a.name + ")";
+  }
+  r.peak_bytes = c.peak_bytes;
+  return r;
+}
+
+}  // namespace detail
 
 // Nothing when the baseline is out.
 inline std::optional<Result> result_of(const judge::RunDocument& d, size_t place) {
   const judge::ContenderRecord &c = d.contenders.at(place), &baseline = d.contenders.front();
   if (!baseline.out.empty()) return std::nullopt;
-  Result r;
-  r.scenario = judge::name_of(d.scenario), r.run_class = d.run_class, r.date = d.date;
+  Result r = detail::common_result(d, c);
   r.gate = judge::quality_gate(d, c);
-  r.audited = !c.audits.empty();
-  for (const judge::AuditResult& a : c.audits) {
-    r.audited = r.audited && a.passed;
-    if (!a.passed && r.failed_audit.empty()) r.failed_audit = a.id + " (" + a.name + ")";
-  }
+  r.held = r.held && r.gate.passed;
   r.ratio = judge::times_the_baseline(d.scenario, c, baseline);
   r.value = judge::value_of(d.scenario, c);
   r.quality = c.quality;
-  r.model_bytes = c.model_bytes, r.peak_bytes = c.peak_bytes;
+  r.model_bytes = c.model_bytes;
   return r;
+}
+
+inline KernelCount kernel_count(const judge::kernels::KernelContenderRecord& c,
+                                const judge::kernels::KernelContenderRecord& baseline) {
+  KernelCount out{judge::kernels::ops_right(c), static_cast<int64_t>(c.ops.size()), {}};
+  std::array<double, 3> shares{};
+  static_assert(shares.size() == judge::kernels::kFast.size());
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const auto share = judge::kernels::fast(c, baseline, judge::kernels::kFast[i].second);
+    if (!share) return out;
+    shares[i] = *share;
+  }
+  out.fast = shares;
+  return out;
+}
+
+inline std::optional<Result> result_of(const judge::kernels::KernelRun& d, size_t place) {
+  const auto &c = d.contenders.at(place), &baseline = d.contenders.front();
+  if (!baseline.out.empty()) return std::nullopt;
+  Result r = detail::common_result(d, c);
+  r.ratio = judge::kernels::score_of(c, baseline);
+  r.kernels = kernel_count(c, baseline);
+  if (r.ratio) r.value = r.ratio->estimate;
+  r.gate = {c.out.empty() && r.kernels->right > 0,
+            !c.out.empty()         ? "out: " + c.out
+            : r.kernels->right > 0 ? fmt::format("{} of {} ops are right", r.kernels->right, r.kernels->ops)
+                                   : "no op is right"};
+  return r;
+}
+
+inline std::optional<Result> result_of(const judge::AnyRun& run, size_t place) {
+  return std::visit([&](const auto& d) { return result_of(d, place); }, run);
 }
 
 struct Standing {
@@ -71,6 +128,7 @@ struct Standing {
   std::vector<Cell> cells;
   int64_t model_bytes = 0, peak_bytes = 0;
   bool on_front = false;
+  std::optional<KernelCount> kernels = {};
 };
 
 namespace detail {
@@ -112,8 +170,15 @@ inline std::vector<const Result*> counting(const std::vector<Result>& all, const
 inline std::string objection(const Result& r) {
   if (class_order(r.run_class) == 0) return "a smoke run in " + r.scenario + " ranks nothing";
   if (!r.gate.passed) return "in " + r.scenario + ": " + r.gate.reason;
-  if (!r.failed_audit.empty()) return "failed the audit " + r.failed_audit + " in " + r.scenario;
-  if (!r.ratio) return "too few blocks for an interval in " + r.scenario;
+  if (r.held && r.review && !r.review->released)
+    return "in " + r.scenario + ": refused after audit " + r.failed_audit + ": " + r.review->reason;
+  if (r.held && !r.review)
+    return "held for audit " + r.failed_audit + " in " + r.scenario + ", until somebody has looked at it";
+  if (!r.held && !r.failed_audit.empty()) return "failed the audit " + r.failed_audit + " in " + r.scenario;
+  if (!r.ratio)
+    return r.kernels
+               ? "no op that the baseline has right is right, or there are too few blocks for an interval"
+               : "too few blocks for an interval in " + r.scenario;
   return "";
 }
 
@@ -128,6 +193,7 @@ inline Cell gather(const std::vector<const Result*>& results, Standing& s) {
     if (r->value) values.push_back(*r->value);
     if (r->ratio) ratios.push_back(*r->ratio);
     if (r->quality && (!s.quality || r->quality->low < s.quality->low)) s.quality = r->quality;
+    if (r->kernels && (!s.kernels || r->kernels->right <= s.kernels->right)) s.kernels = r->kernels;
     s.date = std::max(s.date, r->date);
     s.model_bytes = r->model_bytes;
     s.peak_bytes = std::max(s.peak_bytes, r->peak_bytes);
@@ -166,9 +232,10 @@ inline Standing stand(int64_t submission, const std::vector<Result>& results,
   return s;
 }
 
-// Quality up, time and bytes down; time as a share of the baseline's in the first scenario.
+// Quality up, time and bytes down; time as a share of the baseline's in the first scenario. Kernels have no such front.
 inline void mark_front(std::vector<Standing>& ranked) {
   std::vector<std::vector<double>> costs;
+  if (!std::ranges::all_of(ranked, [](const Standing& s) { return s.quality.has_value(); })) return;
   for (const Standing& s : ranked)
     costs.push_back(
         {-s.quality->estimate, 1 / s.cells.front().ratio->estimate, static_cast<double>(s.model_bytes)});

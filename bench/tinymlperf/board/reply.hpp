@@ -132,6 +132,7 @@ class Pages {
       return json ? json_reply({{"key", to_json(key)}, {"history", to_json(history)}})
                   : html_reply(history_page(site_, *found, history));
     }
+    if (view == "pareto" && found->kernels) return {};
     if (view == "pareto") {
       if (!json) return html_reply(pareto_page(site_, *found));
       std::erase_if(found->rows, [](const Row& r) { return !r.on_front; });

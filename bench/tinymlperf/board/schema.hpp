@@ -4,11 +4,12 @@
 //   users                                          who may submit; of a token only its digest
 //   bundles  files  subjects  baselines            what was submitted, for which benchmark; what 100 means
 //   jobs                                           what is to be measured: the only table that lives
-//   runs  contenders  turns  trainings             what was measured; turns and trainings hold every sample
+//   runs  contenders  turns  trainings  ops        what was measured; turns, trainings and ops hold every sample
 //   audits  machines                               what was found out about it, and where
 //   records  events                                who beat whom in a direct match; what happened
 //   fingerprints  likenesses                       hashes of each bundle's parts; what it shares with earlier ones
 //   appeals  answers                               what the owner of a refused run says, and what is said to it
+//   reviews                                        whether a result that was held is released, and why
 #pragma once
 
 #include <string>
@@ -60,7 +61,8 @@ CREATE TABLE contenders(
   run INTEGER NOT NULL REFERENCES runs(id), place INTEGER NOT NULL, name TEXT NOT NULL,
   bundle TEXT REFERENCES bundles(sha256), tier TEXT NOT NULL, out TEXT NOT NULL,
   quality REAL, quality_low REAL, quality_high REAL, credit TEXT NOT NULL, model_bytes INTEGER NOT NULL,
-  peak_bytes INTEGER NOT NULL, multiply_adds INTEGER NOT NULL, PRIMARY KEY(run, place)) STRICT;
+  peak_bytes INTEGER NOT NULL, multiply_adds INTEGER NOT NULL, minus_bits BLOB NOT NULL,
+  PRIMARY KEY(run, place)) STRICT;
 CREATE INDEX contenders_of_bundle ON contenders(bundle);
 CREATE TABLE turns(
   run INTEGER NOT NULL, place INTEGER NOT NULL, turn INTEGER NOT NULL, seconds REAL NOT NULL,
@@ -71,6 +73,10 @@ CREATE TABLE trainings(
   run INTEGER NOT NULL, place INTEGER NOT NULL, number INTEGER NOT NULL, seed INTEGER NOT NULL,
   time_limit REAL NOT NULL, times BLOB NOT NULL, qualities BLOB NOT NULL, ended TEXT NOT NULL,
   PRIMARY KEY(run, place, number),
+  FOREIGN KEY(run, place) REFERENCES contenders(run, place)) STRICT;
+CREATE TABLE ops(
+  run INTEGER NOT NULL, place INTEGER NOT NULL, number INTEGER NOT NULL, op TEXT NOT NULL, state TEXT NOT NULL,
+  reason TEXT NOT NULL, cases TEXT NOT NULL, PRIMARY KEY(run, place, number),
   FOREIGN KEY(run, place) REFERENCES contenders(run, place)) STRICT;
 CREATE TABLE audits(
   run INTEGER NOT NULL, place INTEGER NOT NULL, number INTEGER NOT NULL, code TEXT NOT NULL,
@@ -100,15 +106,19 @@ CREATE TABLE appeals(
   user INTEGER NOT NULL REFERENCES users(id), note TEXT NOT NULL, created TEXT NOT NULL, UNIQUE(run, bundle)) STRICT;
 CREATE TABLE answers(
   appeal INTEGER PRIMARY KEY REFERENCES appeals(id), text TEXT NOT NULL, created TEXT NOT NULL) STRICT;
+CREATE TABLE reviews(
+  id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs(id), bundle INTEGER NOT NULL REFERENCES bundles(id),
+  released INTEGER NOT NULL CHECK(released IN (0, 1)), reason TEXT NOT NULL, created TEXT NOT NULL) STRICT;
 CREATE VIEW appeal_list AS
   SELECT a.id, a.run, a.bundle, b.name, a.note, a.created, coalesce(w.text, '') AS answer,
          coalesce(w.created, '') AS answered
   FROM appeals a JOIN bundles b ON b.id = a.bundle LEFT JOIN answers w ON w.appeal = a.id;
 )sql";
 
-constexpr const char* kAppendOnly[] = {
-    "bundles", "files",   "subjects", "baselines", "machines",     "runs",       "turns",   "contenders",
-    "audits",  "records", "events",   "trainings", "fingerprints", "likenesses", "appeals", "answers"};
+constexpr const char* kAppendOnly[] = {"bundles", "files",     "subjects",     "baselines",  "machines",
+                                       "runs",    "turns",     "contenders",   "audits",     "records",
+                                       "events",  "trainings", "fingerprints", "likenesses", "appeals",
+                                       "answers", "ops",       "reviews"};
 
 }  // namespace detail
 

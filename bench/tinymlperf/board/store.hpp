@@ -110,10 +110,7 @@ class Store final : public Uploads {
     const bundle::Bundle b = bundle::read_bundle(bundle_bytes);
     bundle::check_rules(b);
     if (find(b.id)) return false;
-    if (created.size() != queue_.now().size() || created > queue_.now() ||
-        created.find_first_not_of("0123456789-:TZ") != std::string::npos)
-      throw Refusal("bundle", "created", "a moment such as " + queue_.now() + ", not later than that",
-                    tinymlperf::detail::show(Json(created)));
+    require_moment("bundle", created);
     if (!db_.integer("SELECT id FROM users WHERE name = ?", user_name)) add_user(user_name);
     Transaction t(db_);
     if (find(b.id)) return false;
@@ -186,14 +183,38 @@ class Store final : public Uploads {
     t.commit();
   }
 
+  // A held result is released or refused by who runs the board. Throws Refusal.
+  void review(int64_t submission, int64_t run, bool released, const std::string& reason) {
+    Transaction t(db_);
+    Reviews(db_).add(submission, run, released, reason, queue_.now());
+    note("review", {}, submission, (released ? "released run " : "refused run ") + std::to_string(run));
+    t.commit();
+  }
+  // For an import: one that was made elsewhere. True: it was not here before.
+  bool adopt_review(int64_t submission, int64_t run, const Review& review) {
+    require_moment("review", review.date);
+    Transaction t(db_);
+    for (const Review& known : Reviews(db_).of(run, submission))
+      if (known.date == review.date && known.reason == review.reason && known.released == review.released)
+        return false;
+    Reviews(db_).add(submission, run, review.released, review.reason, review.date);
+    note("review", {}, submission, "run " + std::to_string(run) + ", of " + review.date);
+    t.commit();
+    return true;
+  }
+
   // A run that was measured elsewhere. The same run a second time is the one that is there. Throws Refusal when it is of a
   // bundle that is not.
-  int64_t ingest(const RunDocument& d) {
+  int64_t ingest(const AnyRun& d) {
     Transaction t(db_);
     if (const auto known = db_.integer("SELECT id FROM runs WHERE sha256 = ?", digest_of(d))) return *known;
-    for (const ContenderRecord& c : d.contenders)
-      if (c.bundle.empty() || !find(c.bundle))
-        throw Refusal("run", c.name, "a bundle that is on this board", c.bundle.empty() ? "none" : c.bundle);
+    const auto require_known = [&](const auto& run) {
+      for (const auto& c : run.contenders)
+        if (c.bundle.empty() || !find(c.bundle))
+          throw Refusal("run", c.name, "a bundle that is on this board",
+                        c.bundle.empty() ? "none" : c.bundle);
+    };
+    std::visit(require_known, d);
     const int64_t run = insert_run(db_, d, {}, queue_.now());
     note("ingest", {}, {}, "run " + std::to_string(run));
     t.commit();
@@ -222,6 +243,13 @@ class Store final : public Uploads {
   }
 
  private:
+  void require_moment(const char* of, const std::string& created) const {
+    if (created.size() != queue_.now().size() || created > queue_.now() ||
+        created.find_first_not_of("0123456789-:TZ") != std::string::npos)
+      throw Refusal(of, "created", "a moment such as " + queue_.now() + ", not later than that",
+                    tinymlperf::detail::show(Json(created)));
+  }
+
   std::optional<Accepted> find(const std::string& digest) {
     const auto submission = db_.integer("SELECT id FROM bundles WHERE sha256 = ?", digest);
     if (!submission) return std::nullopt;

@@ -1,7 +1,8 @@
 // A board as one tar file: every bundle, every run, and the ranks that follow from them.
 //
 //   board.json           {"schema": "tinymlperf-board-1", "bundles": [{"file", "user", "created"}, ...], "runs": [file, ...],
-//                         "baselines": [{"benchmark", "division", "bundle"}, ...], "ranks": [...]}
+//                         "baselines": [{"benchmark", "division", "bundle"}, ...], "ranks": [...],
+//                         "reviews": [{"run": its digest, "bundle", "released", "reason", "created"}, ...]}
 //   bundles/000001.tmlp  runs/000001.json
 // An import checks everything as if it were new and forms the ranks again in a board of its own before anything is kept.
 // What is there already is left as it is, so that importing twice is importing once. What nobody had measured yet is
@@ -65,10 +66,21 @@ inline std::string export_board(Store& store) {
            "ORDER BY 1, 2, l.tier");
        r.next();)
     baselines.push_back({{"benchmark", r.text(0)}, {"division", r.text(1)}, {"bundle", r.text(2)}});
+  Json reviews = Json::array();
+  for (Rows r = db.query(
+           "SELECT n.sha256, b.sha256, w.released, w.reason, w.created FROM reviews w JOIN runs n ON n.id = "
+           "w.run JOIN bundles b ON b.id = w.bundle ORDER BY w.id");
+       r.next();)
+    reviews.push_back({{"run", r.text(0)},
+                       {"bundle", r.text(1)},
+                       {"released", r.integer(2) != 0},
+                       {"reason", r.text(3)},
+                       {"created", r.text(4)}});
   files[0] = {kBoardFile, Json{{"schema", "tinymlperf-board-1"},
                                {"bundles", bundles},
                                {"runs", runs},
                                {"baselines", baselines},
+                               {"reviews", reviews},
                                {"ranks", ranks(store)}}
                                   .dump(1) +
                               "\n"};
@@ -100,11 +112,12 @@ inline Luggage open_luggage(std::string_view bytes) {
   } catch (const Json::exception& e) {
     throw Refusal(kBoardFile, "", "JSON", e.what());
   }
-  const tinymlperf::detail::Fields fields(l.board, "", {"schema", "bundles", "runs", "baselines", "ranks"},
-                                          kBoardFile);
+  const tinymlperf::detail::Fields fields(
+      l.board, "", {"schema", "bundles", "runs", "baselines", "ranks", "reviews"}, kBoardFile);
   if (fields.text("schema", 60, nullptr) != "tinymlperf-board-1")
     fields.refuse("schema", "tinymlperf-board-1", tinymlperf::detail::show(l.board.at("schema")));
-  for (const char* key : {"bundles", "runs", "baselines", "ranks"}) fields.array(key, 0, kBoardLimits.files);
+  for (const char* key : {"bundles", "runs", "baselines", "ranks", "reviews"})
+    fields.array(key, 0, kBoardLimits.files);
   return l;
 }
 
@@ -123,12 +136,12 @@ inline void unload_bundles(Store& store, const Luggage& l, Imported& count) {
   }
 }
 
-inline RunDocument read_run_file(const std::string& path, const std::string& text) {
+inline AnyRun read_run_file(const std::string& path, const std::string& text) {
   std::string wrong;
   try {
     const Json document = Json::parse(text);
     wrong = verify_run(document);
-    if (wrong.empty()) return judge::read_run_document(document);
+    if (wrong.empty()) return judge::read_any_run(document);
   } catch (const std::exception& e) {
     wrong = e.what();
   }
@@ -138,10 +151,24 @@ inline RunDocument read_run_file(const std::string& path, const std::string& tex
 inline void unload_runs(Store& store, const Luggage& l, Imported& count) {
   for (const Json& j : l.board.at("runs")) {
     const std::string path = j.is_string() ? j.get<std::string>() : "";
-    const RunDocument d = read_run_file(path, l.content(path));
+    const AnyRun d = read_run_file(path, l.content(path));
     const auto before = store.database().integer("SELECT count(*) FROM runs");
     store.ingest(d);
     ++(store.database().integer("SELECT count(*) FROM runs") != before ? count.runs : count.known_runs);
+  }
+}
+
+inline void unload_reviews(Store& store, const Luggage& l) {
+  Database& db = store.database();
+  for (const Json& j : l.board.at("reviews")) {
+    const tinymlperf::detail::Fields f(j, "reviews", {"run", "bundle", "released", "reason", "created"},
+                                       kBoardFile);
+    const auto run = db.integer("SELECT id FROM runs WHERE sha256 = ?", f.text("run", 64, nullptr));
+    const auto bundle = db.integer("SELECT id FROM bundles WHERE sha256 = ?", f.text("bundle", 64, nullptr));
+    if (!run || !bundle) f.refuse("run", "a run and a bundle of this archive", "others");
+    store.adopt_review(*bundle, *run,
+                       {f.boolean("released", false), f.text("reason", kNoteBytes, nullptr),
+                        f.text("created", 30, nullptr)});
   }
 }
 
@@ -149,6 +176,7 @@ inline Imported unload(Store& store, const Luggage& l) {
   Imported count;
   unload_bundles(store, l, count);
   unload_runs(store, l, count);
+  unload_reviews(store, l);
   for (const Json& j : l.board.at("bundles"))
     store.queue_missing(bundle::sha256(l.content(j.at("file").get<std::string>())));
   return count;

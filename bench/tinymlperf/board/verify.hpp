@@ -67,10 +67,10 @@ inline void verify_bundle(Store& store, int64_t id, Complaints& out) {
 inline void verify_stored_run(Database& db, int64_t id, Complaints& out) {
   const std::string where = "run " + std::to_string(id) + ": ";
   try {
-    const RunDocument d = read_run(db, id).value();
+    const AnyRun d = read_run(db, id).value();
     if (db.text("SELECT sha256 FROM runs WHERE id = ?", id) != digest_of(d))
       out.push_back(where + "it is not what was measured");
-    (void)judge::read_run_document(judge::to_json(d));
+    (void)judge::read_any_run(judge::to_json(d));
   } catch (const std::exception& e) {
     out.push_back(where + e.what());
   }
@@ -93,6 +93,11 @@ inline std::vector<std::string> verify_board(Store& store) {
     detail::verify_bundle(store, id, out);
   for (const int64_t id : ids(db.query("SELECT id FROM runs ORDER BY id")))
     detail::verify_stored_run(db, id, out);
+  for (Rows r = db.query("SELECT DISTINCT run, bundle FROM reviews"); r.next();) {
+    const auto result = result_in(db, r.integer(0), r.integer(1));
+    if (!result || !result->held)
+      out.push_back("run " + std::to_string(r.integer(0)) + ": it was reviewed, but it is not held");
+  }
   for (const int64_t id : ids(db.query("SELECT j.id FROM jobs j LEFT JOIN runs r ON r.job = j.id WHERE "
                                        "(j.state = 'done') <> (r.id IS NOT NULL) ORDER BY j.id")))
     out.push_back("job " + std::to_string(id) + ": done without a run, or a run without being done");

@@ -2,6 +2,7 @@
 // command line only read them, so neither side knows the other's language (SQL, HTML).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,6 +33,19 @@ struct Cell {
   std::optional<Interval> ratio;  // times the baseline, above 1 is better
 };
 
+// What a match of kernels says of one contender, all ops together.
+struct KernelCount {
+  int64_t right = 0, ops = 0;  // ops that are right, of all
+  std::optional<std::array<double, 3>>
+      fast;  // shares of ops and shapes that are more than 1, 1.5, 2 times as fast
+};
+
+// One op in a match of kernels.
+struct OpRow {
+  std::string op, state, reason;          // state: "right", "wrong" and why, "absent" or "unasked"
+  std::optional<Interval> ratio, hidden;  // times the baseline, on public and on hidden shapes
+};
+
 struct Row {
   int64_t submission = 0;
   std::string name, author, team, tier;  // tier "T0", "T1", "T2"
@@ -45,6 +59,7 @@ struct Row {
   int64_t model_bytes = 0, peak_bytes = 0;  // 0: not known
   bool on_front = false;                    // no other is better in quality, latency and memory together
   std::string date;
+  std::optional<KernelCount> kernels = {};  // in a table of kernels
 };
 
 struct Table {
@@ -55,6 +70,7 @@ struct Table {
   std::vector<std::pair<std::string, std::string>>
       scenarios;          // name, measure with its unit: "p90 latency (s)"
   std::vector<Row> rows;  // ranked ones first
+  bool kernels = false;   // it compares ops, not models: there are neither a quality nor scenarios
 };
 
 // One line of the front page: "smallest memory", and who leads it.
@@ -97,6 +113,12 @@ struct Appeal {
   std::string answer, answered;  // empty: there is none yet
 };
 
+// What who runs the board says of a result that is held.
+struct Review {
+  bool released = false;  // else refused
+  std::string reason, date;
+};
+
 // One match as its submission saw it.
 struct Run {
   int64_t id = 0;
@@ -111,6 +133,11 @@ struct Run {
   uint64_t seed = 0;
   bool refused = false;  // it keeps the submission from a rank: an appeal may say that this is wrong
   std::optional<Appeal> appeal = {};
+  bool held = false;                        // for audit A9, until somebody has looked at it
+  std::vector<Review> reviews = {};         // the last one counts
+  std::optional<KernelCount> kernels = {};  // of a match of kernels
+  std::vector<OpRow> ops = {};              // likewise
+  int64_t peak_bytes = 0;                   // 0: not known
 };
 
 struct File {

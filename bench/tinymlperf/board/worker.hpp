@@ -1,5 +1,5 @@
-// A worker: takes a job, unpacks both bundles into a fresh folder, plays the match, keeps the result. It may be killed at
-// any moment; then its lease ends and another worker plays the match again.
+// A worker: compiles what is new (C2), takes a job, unpacks both bundles into a fresh folder, plays the match, keeps the
+// result. It may be killed at any moment; then its lease ends and another worker plays the match again.
 #pragma once
 
 #include <condition_variable>
@@ -9,12 +9,19 @@
 #include <string>
 #include <thread>
 #include <tinymlperf/board/store.hpp>
+#include <tinymlperf/bundle/compile.hpp>
 #include <tinymlperf/commands/run.hpp>
+#include <tinymlperf/judge/kernels/kernel_claims.hpp>
 
 namespace tinymlperf::board {
 
 // Plays a match between entries in folders, the first being the baseline.
-using Player = std::function<RunDocument(const RunOptions&)>;
+using Player = std::function<AnyRun(const RunOptions&)>;
+
+inline AnyRun play_any(const RunOptions& o) {
+  if (o.benchmark == kKernelBenchmark) return tinymlperf::detail::play_kernels(o, judge::kernels::tasks());
+  return tinymlperf::detail::play(o);
+}
 
 namespace detail {
 
@@ -52,8 +59,25 @@ class Heartbeat {
   std::jthread thread_;  // the last member: it ends before what it uses
 };
 
-inline RunDocument measure(Store& store, const Claim& claim, const std::string& run_class, const Player& play,
-                           judge::Watcher watcher) {
+// Who is who: names, digests and tiers of the bundles that were played, and what their authors promised.
+template <class Document>
+void name_contenders(Document& d, const std::vector<bundle::Bundle>& bundles) {
+  for (size_t i = 0; i < bundles.size(); ++i) {
+    auto& c = d.contenders.at(i);
+    const bundle::Manifest& m = bundles[i].manifest;
+    std::vector<std::pair<std::string, double>> claims;
+    for (const bundle::Claim& claimed : m.claims) claims.emplace_back(claimed.metric, claimed.value);
+    if (c.out.empty() && !c.audits.empty()) c.audits.push_back(claims_audit(d, c, claims));
+    // What ran must be what is ranked: nobody's code stands among the data.
+    if (c.out.empty() && c.tier != m.tier)
+      throw std::runtime_error("the bundle of " + m.name + " is of tier " + m.tier + ", and ran as " +
+                               c.tier);
+    c.name = m.name, c.bundle = bundles[i].id, c.tier = m.tier;
+  }
+}
+
+inline AnyRun measure(Store& store, const Claim& claim, const std::string& run_class, const Player& play,
+                      judge::Watcher watcher) {
   const TemporaryFolder folder;
   RunOptions o;
   o.benchmark = claim.benchmark, o.scenario = claim.scenario, o.run_class = run_class;
@@ -65,30 +89,41 @@ inline RunDocument measure(Store& store, const Claim& claim, const std::string& 
     bundle::unpack(bundles.back(), o.entries.back());
   }
   o.division = bundles.back().manifest.division == "closed" ? "closed" : "open";
-  RunDocument d = play(o);
-  for (size_t i = 0; i < bundles.size(); ++i) {
-    ContenderRecord& c = d.contenders.at(i);
-    std::vector<std::pair<std::string, double>> claims;
-    for (const bundle::Claim& claimed : bundles[i].manifest.claims)
-      claims.emplace_back(claimed.metric, claimed.value);
-    if (c.out.empty() && !c.audits.empty()) c.audits.push_back(judge::claims_audit(d, c, claims));
-    // What ran must be what is ranked: nobody's code stands among the data.
-    if (c.out.empty() && c.tier != bundles[i].manifest.tier)
-      throw std::runtime_error("the bundle of " + bundles[i].manifest.name + " is of tier " +
-                               bundles[i].manifest.tier + ", and ran as " + c.tier);
-    c.name = bundles[i].manifest.name, c.bundle = bundles[i].id, c.tier = bundles[i].manifest.tier;
-  }
-  return d;
+  AnyRun run = play(o);
+  std::visit([&](auto& d) { name_contenders(d, bundles); }, run);
+  return run;
 }
 
 }  // namespace detail
+
+// Throws Refusal when a bundle's source does not compile.
+using Compiler = std::function<void(const bundle::Bundle&)>;
+
+inline void compile_here(const bundle::Bundle& b) { bundle::check_compiles(b, sandbox::probe()); }
 
 struct WorkOptions {
   std::string hardware = hardware_class(describe_machine());
   std::string run_class = "ranked";
   double lease = QueueRules{}.lease;  // of the store's queue
-  Player play = tinymlperf::detail::play;
+  Player play = play_any;
+  Compiler compile = compile_here;
 };
+
+// Check C2 of all that waits and was not compiled yet: who made a mistake hears of it before the queue is worked off.
+inline void compile_waiting(Store& store, const WorkOptions& o) {
+  constexpr size_t kMostBytes = 8000;  // of the compiler's message
+  for (const int64_t submission : store.queue().uncompiled(o.hardware)) {
+    std::string why_not;
+    try {
+      o.compile(bundle::read_bundle(store.bundle_bytes(submission).value()));
+    } catch (const Refusal& r) {
+      why_not = clean(std::string_view(r.what()).substr(0, kMostBytes));
+    } catch (const sandbox::Unavailable&) {
+      return;  // the match will say so
+    }
+    store.queue().note_compiled(submission, why_not);
+  }
+}
 
 struct Worked {
   int64_t job = 0, run = 0;
@@ -98,6 +133,7 @@ struct Worked {
 // One job, if there is one for this hardware. A match that cannot be played fails its job; what goes wrong with the
 // database is thrown.
 inline std::optional<Worked> work_once(Store& store, const WorkOptions& o) {
+  compile_waiting(store, o);
   const auto claim = store.queue().claim(o.hardware);
   if (!claim) return std::nullopt;
   Worked done{claim->job, 0, ""};
@@ -109,7 +145,7 @@ inline std::optional<Worked> work_once(Store& store, const WorkOptions& o) {
       const auto watcher = [&](const judge::Progress& now) {
         heartbeat.report(now.share(), now.text() + ", " + against);
       };
-      const RunDocument d = detail::measure(store, *claim, o.run_class, o.play, watcher);
+      const AnyRun d = detail::measure(store, *claim, o.run_class, o.play, watcher);
       done.run = store.queue().finish(*claim, d);
     } catch (const LeaseLost&) {
       throw;

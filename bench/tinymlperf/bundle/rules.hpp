@@ -8,8 +8,10 @@
 #include <string>
 #include <tinymlperf/bundle/bundle.hpp>
 #include <tinymlperf/bundle/static_rules.hpp>
+#include <tinymlperf/device/plan.hpp>
 #include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/judge/benchmarks.hpp>
+#include <tinymlperf/judge/kernels/tasks.hpp>
 #include <tinymlperf/judge/run_document.hpp>
 
 namespace tinymlperf::bundle {
@@ -36,12 +38,31 @@ inline bool is_shown(const ArchiveFile& file) {
 
 namespace detail {
 
+// Kernels are a division of their own, asked one by one; they are code.
+inline void check_kernels(const Manifest& m) {
+  if (m.benchmarks != std::vector<std::string>{kKernelBenchmark})
+    throw Refusal(kManifestFile, "benchmark",
+                  std::string(kKernelBenchmark) + " alone, and it alone in the division " + kKernelDivision,
+                  show(Json(m.benchmarks)) + " in the division " + m.division);
+  if (m.division != kKernelDivision)
+    throw Refusal(kManifestFile, "division", std::string(kKernelDivision) + " for " + kKernelBenchmark,
+                  m.division);
+  const char* one_by_one = judge::name_of(judge::Scenario::single_stream);
+  if (m.scenarios != std::vector<std::string>{one_by_one})
+    throw Refusal(kManifestFile, "scenario", std::string(one_by_one) + " for " + kKernelBenchmark,
+                  show(Json(m.scenarios)));
+  if (m.tier == "T0") throw Refusal(kManifestFile, "tier", "one with code, since a kernel is code", m.tier);
+}
+
 inline void check_names(const Manifest& m) {
+  if (m.division == kKernelDivision || std::ranges::count(m.benchmarks, kKernelBenchmark) > 0)
+    return check_kernels(m);
   for (const std::string& b : m.benchmarks) {
     try {
       judge::make_benchmark(b);
     } catch (const std::invalid_argument&) {
-      throw Refusal(kManifestFile, "benchmark", "of " + judge::benchmark_ids(), show(Json(b)));
+      throw Refusal(kManifestFile, "benchmark", "of " + judge::benchmark_ids() + ", " + kKernelBenchmark,
+                    show(Json(b)));
     }
   }
   for (const std::string& s : m.scenarios) {
@@ -96,21 +117,18 @@ inline void check_data(const Bundle& bundle) {
   }
 }
 
-// T2 is source: plugin.cpp and what it includes beside it, all of which pages show.
-inline void check_source(const Bundle& bundle) {
+// Source that lies beside `main`, all of which pages show.
+inline void check_sources(const Bundle& bundle, const char* main) {
   constexpr size_t kMostSources = 32;
   constexpr int64_t kSourceBytes = int64_t{1} << 20;
-  if (bundle.manifest.division == "closed")
-    throw Refusal(kManifestFile, "division", "open, since nobody can see which model a plugin computes",
-                  bundle.manifest.division);
-  require_file(bundle, kPluginFile);
+  require_file(bundle, main);
   size_t sources = 0;
   int64_t bytes = 0;
   for (const ArchiveFile& file : bundle.files) {
     require_shown(file);
     if (!is_source_path(file.path)) continue;
     if (file.path.find('/') != std::string::npos)
-      throw Refusal("bundle", file.path, std::string("source beside ") + kPluginFile, "a folder");
+      throw Refusal("bundle", file.path, std::string("source beside ") + main, "a folder");
     bytes += static_cast<int64_t>(file.content.size());
     ++sources;
   }
@@ -120,24 +138,56 @@ inline void check_source(const Bundle& bundle) {
                   fmt::format("{} of {} bytes", sources, bytes));
 }
 
+// T2: plugin.cpp and what it includes.
+inline void check_plugin(const Bundle& bundle) {
+  if (bundle.manifest.division == "closed")
+    throw Refusal(kManifestFile, "division", "open, since nobody can see which model a plugin computes",
+                  bundle.manifest.division);
+  check_sources(bundle, kPluginFile);
+}
+
+// T1: plan.json and the device code that it launches; nothing that runs on the host.
+inline void check_device_code(const Bundle& bundle) {
+  if (bundle.manifest.division != kKernelDivision)
+    throw Refusal(kManifestFile, "division", std::string(kKernelDivision) + ", since a plan launches kernels",
+                  bundle.manifest.division);
+  if (!bundle.manifest.hardware.starts_with("gpu("))
+    throw Refusal(kManifestFile, "hardware", "gpu(NAME), since a plan is for a GPU (pack --hardware)",
+                  bundle.manifest.hardware);
+  check_sources(bundle, device::kPlanFile);
+  for (const ArchiveFile& file : bundle.files)
+    if (file.path.ends_with(".cpp"))
+      throw Refusal("bundle", file.path, "nothing that runs on the host: such source is of tier T2",
+                    "a file");
+  for (const auto& [name, op] : device::parse_plan(*bundle.find(device::kPlanFile))) {
+    try {
+      (void)judge::kernels::task_named(name);
+    } catch (const std::invalid_argument& e) {
+      throw Refusal(device::kPlanFile, "ops." + name, "an op that `tinymlperf kernels` lists", e.what());
+    }
+    require_file(bundle, op.source.c_str());
+  }
+}
+
 }  // namespace detail
 
 // Throws Refusal when the judge cannot run it.
 inline void check_rules(const Bundle& bundle) {
   detail::check_names(bundle.manifest);
-  if (bundle.manifest.tier == "T0")
+  const std::string& tier = bundle.manifest.tier;
+  if (tier == "T0") {
     detail::check_data(bundle);
-  else if (bundle.manifest.tier == "T2")
-    detail::check_source(bundle);
-  else
-    throw Refusal(kManifestFile, "tier", "T0 or T2, the tiers that this judge runs from a bundle",
-                  bundle.manifest.tier);
+  } else if (tier == "T1") {
+    detail::check_device_code(bundle);
+  } else {
+    detail::check_plugin(bundle);
+  }
 }
 
 // What somebody should look at in its source; empty for data.
 inline std::vector<std::string> reasons_to_look(const Bundle& bundle) {
   std::vector<std::string> out;
-  if (bundle.manifest.tier != "T2") return out;
+  if (bundle.manifest.tier == "T0") return out;
   for (const ArchiveFile& file : bundle.files)
     for (std::string& reason : static_reasons(file.path, file.content)) out.push_back(std::move(reason));
   return out;

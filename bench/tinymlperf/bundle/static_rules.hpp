@@ -1,4 +1,4 @@
-// C1: what in the source of a plugin somebody should look at, and why. Reasons, not verdicts: an honest plugin may have
+// C1: what in source somebody should look at, and why. Reasons, not verdicts: an honest one may have
 // them, the sandbox holds whatever the source says, and the audits decide. Comments count as well, since what looks like
 // one need not be one.
 #pragma once
@@ -31,7 +31,8 @@ inline const auto& static_rules() {
                  {"thread", "jthread", "pthread_create", "async"},
                  {}},
       StaticRule{"reads a clock; nobody but the judge needs one",
-                 {"chrono", "clock", "clock_gettime", "gettimeofday", "rdtsc", "__rdtsc", "times"},
+                 {"chrono", "clock", "clock_gettime", "gettimeofday", "rdtsc", "__rdtsc", "times", "clock64",
+                  "globaltimer"},
                  {}},
       StaticRule{"looks at where it runs",
                  {"getenv", "setenv", "environ", "getpid", "sysconf"},
@@ -63,6 +64,14 @@ inline bool applies(const StaticRule& rule, std::string_view line) {
          std::ranges::any_of(rule.phrases, [&](std::string_view p) { return line.find(p) != line.npos; });
 }
 
+// A line that is a comment from its first character. One with a quote or the end of another comment may close what began
+// lines before it, and run after that.
+inline bool is_comment(std::string_view line) {
+  const size_t first = line.find_first_not_of(" \t");
+  return first != line.npos && line.substr(first).starts_with("//") && line.find('"') == line.npos &&
+         line.find("*/") == line.npos;
+}
+
 // Numbers that are written out: many of them may be weights, or answers.
 inline int64_t literals_in(std::string_view text) {
   int64_t count = 0;
@@ -75,7 +84,9 @@ inline int64_t literals_in(std::string_view text) {
 }  // namespace detail
 
 inline bool is_source_path(std::string_view path) {
-  return path.ends_with(".cpp") || path.ends_with(".hpp") || path.ends_with(".h");
+  for (const char* end : {".cpp", ".hpp", ".h", ".cu", ".cuh"})
+    if (path.ends_with(end)) return true;
+  return false;
 }
 
 // "plugin.cpp:12: reads a clock ... (3 lines)": one for each rule that applies to a source file.
@@ -98,7 +109,8 @@ inline std::vector<std::string> static_reasons(const std::string& path, std::str
                               all > 1 ? fmt::format(" ({} lines)", all) : ""));
   };
   for (const detail::StaticRule& rule : detail::static_rules())
-    note(rule.what, [&](std::string_view line) { return detail::applies(rule, line); });
+    note(rule.what,
+         [&](std::string_view line) { return !detail::is_comment(line) && detail::applies(rule, line); });
   note("is too long to be read", [](std::string_view line) { return line.size() > kLongLine; });
   if (const int64_t literals = detail::literals_in(text); literals > kManyLiterals)
     out.push_back(fmt::format("{}: holds {} numbers, which may be weights or answers", path, literals));

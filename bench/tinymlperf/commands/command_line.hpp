@@ -7,6 +7,7 @@
 #include <tinymlperf/commands/appeal.hpp>
 #include <tinymlperf/commands/board.hpp>
 #include <tinymlperf/commands/pack.hpp>
+#include <tinymlperf/commands/review.hpp>
 #include <tinymlperf/commands/serve.hpp>
 #include <tinymlperf/commands/submit.hpp>
 #include <tinymlperf/commands/work.hpp>
@@ -21,6 +22,7 @@ class BoardCommands {
     bundles(app);
     uploads(app);
     appeals(app);
+    reviews(app);
     boards(app);
   }
   // The exit status of the command that was called; nothing: it was none of these.
@@ -68,7 +70,7 @@ class BoardCommands {
     pack->add_option("--division", p->division, "closed, open or kernel (default: open)");
     pack->add_option("--hardware", p->hardware, "cpu-1t, cpu-mt or gpu(NAME) (default: cpu-mt)");
     pack->add_option("--benchmark", p->benchmarks,
-                     judge::benchmark_ids() + ", joined by commas (default: dig)")
+                     judge::benchmark_ids() + ", joined by commas (default: dig), or krn: kernels")
         ->delimiter(',')
         ->allow_extra_args(false);
     pack->add_option("--scenario", p->scenarios, "joined by commas (default: single_stream,offline)")
@@ -115,6 +117,8 @@ class BoardCommands {
     auto [work, w] = add<WorkCommandOptions>(app, "work", "play the matches that a board waits for",
                                              [](const WorkCommandOptions& o) { return run_work(o); });
     work->add_option("--class", w->run_class, "smoke, ranked or official")->capture_default_str();
+    work->add_option("--hardware", w->hardware,
+                     "play the jobs of this class, as gpu(NAME) (default: this processor's)");
     board_option(work, w->board);
   }
 
@@ -134,6 +138,23 @@ class BoardCommands {
     board_option(answer, w->board);
     auto [list, l] = add<AppealListOptions>(*appeal, "list", "all appeals, those without an answer first",
                                             [](const AppealListOptions& o) { return run_appeal_list(o); });
+    board_option(list, l->board);
+  }
+
+  void reviews(CLI::App& app) {
+    CLI::App* review =
+        app.add_subcommand("review", "what is said of a result that is held")->require_subcommand(1);
+    const auto decision = [&](const char* name, const char* what, int (*action)(const ReviewOptions&)) {
+      auto [command, r] = add<ReviewOptions>(*review, name, what, action);
+      command->add_option("submission", r->submission, "its number")->required()->check(CLI::PositiveNumber);
+      command->add_option("run", r->run, "the run's number")->required()->check(CLI::PositiveNumber);
+      command->add_option("reason", r->reason, "at most 2000 bytes; it is published")->required();
+      board_option(command, r->board);
+    };
+    decision("release", "give it its rank", [](const ReviewOptions& o) { return run_review_release(o); });
+    decision("refuse", "leave it without one", [](const ReviewOptions& o) { return run_review_refuse(o); });
+    auto [list, l] = add<ReviewListOptions>(*review, "list", "what is or was held, and what was said of it",
+                                            [](const ReviewListOptions& o) { return run_review_list(o); });
     board_option(list, l->board);
   }
 

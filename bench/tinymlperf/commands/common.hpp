@@ -13,8 +13,10 @@
 #include <string>
 #include <tinymlperf/board/remote.hpp>
 #include <tinymlperf/board/store.hpp>
+#include <tinymlperf/bundle/compile.hpp>
 #include <tinymlperf/bundle/rules.hpp>
 #include <tinymlperf/commands/exit_status.hpp>
+#include <tinymlperf/entries/load.hpp>
 #include <utility>
 #include <vector>
 
@@ -70,14 +72,19 @@ inline std::string read_bundle_file(const std::filesystem::path& path) {
   return read_limited(path, bundle::ArchiveLimits{}.bytes);
 }
 
-// The manifest beside an entry, or one with the names that its model.json has; a plugin is called as its folder.
+// The manifest beside an entry, or one with the names that its model.json has; code is called as its folder.
 inline bundle::Manifest manifest_of_folder(const std::filesystem::path& folder) {
   const auto file = folder / bundle::kManifestFile;
   if (std::filesystem::exists(file)) return bundle::parse_manifest(read_limited(file, limits::kJsonBytes));
   bundle::Manifest m;
-  if (std::filesystem::exists(folder / kPluginFile)) {
-    m.tier = "T2";
-    m.name = std::filesystem::absolute(folder / "").lexically_normal().parent_path().filename().string();
+  const bool plan = std::filesystem::exists(folder / device::kPlanFile);
+  if (plan || std::filesystem::exists(folder / kPluginFile)) {
+    m.tier = plan ? "T1" : "T2";
+    m.name = folder_name(folder);
+    if (plan) {
+      m.division = kKernelDivision, m.benchmarks = {kKernelBenchmark}, m.scenarios = {"single_stream"};
+      if (tinytorch::backend::cuda::is_available()) m.hardware = hardware_class_of_device();
+    }
     return m;
   }
   const std::string model = read_limited(folder / kModelFile, limits::kJsonBytes);
@@ -87,6 +94,19 @@ inline bundle::Manifest manifest_of_folder(const std::filesystem::path& folder) 
   if (spec.training && !std::filesystem::exists(folder / kWeightsFile))
     m.benchmarks = {std::string(kTrainingPrefix) + spec.benchmark}, m.scenarios = {"time_to_quality"};
   return m;
+}
+
+// Check C2, where this machine can hold a compiler; else says that it was not tried. Throws Refusal.
+inline void check_compiles(const bundle::Bundle& b, std::FILE* out) {
+  if (b.manifest.tier == "T0") return;
+  try {
+    sandbox::Offers offers = sandbox::probe();
+    sandbox::require(offers, sandbox::Level::basic);
+    bundle::check_compiles(b, offers);
+    fmt::print(out, "C2: it compiles\n");
+  } catch (const sandbox::Unavailable& e) {
+    fmt::print(out, "C2, whether it compiles, was not tried: {}\n", e.what());
+  }
 }
 
 // A submission's number on the command line.

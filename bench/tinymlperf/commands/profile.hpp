@@ -1,4 +1,5 @@
-// `tinymlperf profile MODEL`: where a step's time, work and memory go, on the terminal and as one HTML page.
+// `tinymlperf profile MODEL`: where a step's time, work and memory go, on the terminal and as one HTML page. What the
+// machine reaches at most is also written as JSON, for whoever compares it with other measurements.
 //
 // MODEL is a bundled model (linear, mlp, lenet, wasteful), gpt2 (124M parameters), gpt2-tiny, or an entry's folder.
 // A few steps are run to warm up, then profiled together; memory is taken from one more step, so that its records do
@@ -33,6 +34,7 @@ struct ProfileOptions {
   bool inference = false;
   std::string device = "cpu";
   std::string dtype = "f32";
+  std::string commit;  // of the program, for the report; "": unknown
 };
 
 // A model with data, and what one step of it is.
@@ -136,7 +138,10 @@ inline profiling::Report profile_model(const ProfileOptions& o) {
   tt::backend::cuda::count_launches(device.is_cuda());
   {
     profiling::Profiler profiler(*m.model);
-    for (int64_t i = 0; i < o.steps; ++i) m.step();
+    for (int64_t i = 0; i < o.steps; ++i) {
+      const tt::backend::cuda::RangeGuard range("profiled step");  // bench/compare_ncu.py looks for it
+      m.step();
+    }
     synchronize(device);
     r.profile = profiler.finish();
   }
@@ -155,23 +160,58 @@ inline profiling::Report profile_model(const ProfileOptions& o) {
     r.device_major = properties.major, r.device_minor = properties.minor;
   }
   r.ceilings = profiling::measure_ceilings(device, dtype_named(o.dtype));
-  const Machine machine = describe_machine();
   r.conditions.push_back(fmt::format("{} parameters.", m.model->parameter_count()));
-  r.conditions.push_back(fmt::format("Machine: {}, {} cores, {} threads used; {}; {}.", machine.cpu,
-                                     machine.cores, machine.threads, machine.compiler, machine.flags));
-  r.conditions.push_back("Measured " + machine.date + ".");
   return r;
 }
+
+// Where, by which program and when it was measured. What is not known is "".
+struct Provenance {
+  Machine machine;
+  std::string driver;  // of the GPU
+  std::string commit;
+};
+
+namespace detail {
+
+inline std::vector<std::string> conditions_of(const Provenance& p) {
+  const Machine& m = p.machine;
+  std::vector<std::string> lines{fmt::format("Machine: {}, {} cores, {} threads used; {}; {}.", m.cpu,
+                                             m.cores, m.threads, m.compiler, m.flags)};
+  if (!p.driver.empty()) lines.push_back("Driver of the GPU: " + p.driver + ".");
+  lines.push_back(m.library + (p.commit.empty() ? ", of no known commit." : ", commit " + p.commit + "."));
+  lines.push_back("Measured " + m.date + ".");
+  return lines;
+}
+
+inline Json to_json(const profiling::Ceilings& c, const std::string& dtype, const Provenance& p) {
+  const auto known = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
+  return {{"device", c.device},
+          {"machine", p.machine.cpu},
+          {"dtype", dtype},
+          {"flops_per_second", c.flops_per_second},
+          {"bytes_per_second", c.bytes_per_second},
+          {"seconds_per_op", c.seconds_per_op},
+          {"driver", known(p.driver)},
+          {"commit", known(p.commit)},
+          {"date", p.machine.date}};
+}
+
+}  // namespace detail
 
 // Exit status: 0 the report was written, 2 it could not be made as asked.
 inline int run_profile(const ProfileOptions& o) {
   try {
-    const profiling::Report r = profile_model(o);
+    profiling::Report r = profile_model(o);
+    const Provenance provenance{describe_machine(), o.device == "cuda" ? gpu_driver() : "", o.commit};
+    for (std::string& line : detail::conditions_of(provenance)) r.conditions.push_back(std::move(line));
     std::filesystem::create_directories(o.out);
     profiling::save_html_report(r, (o.out / "profile.html").string());
     profiling::save_chrome_trace(r.profile, (o.out / "trace.json").string());
-    fmt::print("{}\nwrote {} and {} (open the trace in ui.perfetto.dev)\n", profiling::text_report(r),
-               (o.out / "profile.html").string(), (o.out / "trace.json").string());
+    tt::write_file((o.out / "ceilings.json").string(),
+                   detail::to_json(r.ceilings, o.dtype, provenance).dump(1) + "\n");
+    fmt::print("{}\nwrote {}, {} and {} (open the trace in ui.perfetto.dev)\n", profiling::text_report(r),
+               (o.out / "profile.html").string(), (o.out / "ceilings.json").string(),
+               (o.out / "trace.json").string());
     return kPass;
   } catch (const std::invalid_argument& e) {
     return detail::complain(e.what());

@@ -25,7 +25,8 @@ inline const judge::RunClass& run_class_named(const std::string& name) {
   for (const judge::RunClass* c :
        {&judge::kQuick, &judge::kRace, &judge::kSmoke, &judge::kRanked, &judge::kOfficial})
     if (name == c->name) return *c;
-  throw std::invalid_argument("--class " + name + ": there are smoke, ranked and official");
+  throw std::invalid_argument(
+      "--class " + name + ": there are smoke, ranked and official, and quick and race, which `race` plays");
 }
 
 // Of an entry the library's own allocator tells it; of a plugin the sandbox has said what it knows.
@@ -43,14 +44,20 @@ inline void measure_memory(judge::ContenderRecord& record, const judge::Stage* s
 inline judge::RunDocument play_questions(const RunOptions& o) {
   const judge::Scenario scenario = judge::scenario_named(o.scenario);
   const judge::RunClass& run_class = run_class_named(o.run_class);
-  const auto benchmark = judge::make_benchmark(o.benchmark);
+  std::optional<UserText> text;
+  if (!o.text.empty()) text = read_user_text(o.text);
+  const auto make = [&]() -> std::unique_ptr<judge::Benchmark> {
+    if (text) return std::make_unique<judge::LanguageBenchmark>(*text);
+    return judge::make_benchmark(o.benchmark);
+  };
+  const auto benchmark = make();
   if (scenario == judge::Scenario::generation && !benchmark->generation())
     throw std::invalid_argument("--scenario generation: " + o.benchmark + " generates nothing; lm does");
   const sandbox::Offers offers = sandbox_of_machine();
   const uint64_t seed = seed_of(o);
   const int64_t hidden = o.hidden.value_or(run_class.hidden);
   benchmark->draw(hidden, seed);
-  const auto fresh = judge::make_benchmark(o.benchmark);
+  const auto fresh = make();
   const tt::PhiloxBlock other = tt::philox(seed, 1);
   fresh->draw(hidden, (uint64_t{other.v[0]} << 32) | other.v[1]);
   std::vector<std::unique_ptr<judge::Stage>> stages;
@@ -58,12 +65,15 @@ inline judge::RunDocument play_questions(const RunOptions& o) {
   for (const auto& entry : o.entries) {
     judge::Contender& c = contenders.emplace_back();
     stages.push_back(admit(c.record, entry, o.benchmark, offers));
-    if (stages.back()) c.session = stages.back()->start();
+    if (!stages.back()) continue;
+    c.start = [stage = stages.back().get()] { return stage->start(); };
+    c.session = c.start();
   }
   judge::Match({*benchmark, *fresh}, scenario, run_class, seed, ceilings_of_machine(), o.watcher)(contenders);
   for (size_t i = 0; i < contenders.size(); ++i)
     measure_memory(contenders[i].record, stages[i].get(), *benchmark);
   judge::RunDocument d = document_of(o, *benchmark, offers, seed);
+  if (text) d.text = {{"file", text->name}, {"bytes", text->bytes()}, {"held_out", text->held_out.size()}};
   for (judge::Contender& c : contenders) d.contenders.push_back(std::move(c.record));
   return d;
 }
@@ -95,8 +105,10 @@ inline std::string text_of(const judge::RunDocument& d) {
          ratio ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio->estimate, ratio->low, ratio->high) : "",
          verdict_of(d, c)});
   }
-  return fmt::format("{}, {}, class {}, hidden set {} samples\n\n{}", d.benchmark, judge::name_of(d.scenario),
-                     d.run_class, d.hidden_samples, tinytorch::document::text_table(rows));
+  const std::string of = d.text.is_null() ? "" : " of " + d.text.at("file").get<std::string>();
+  return fmt::format("{}, {}, class {}, hidden set {} samples{}\n\n{}", d.benchmark,
+                     judge::name_of(d.scenario), d.run_class, d.hidden_samples, of,
+                     tinytorch::document::text_table(rows));
 }
 
 }  // namespace detail
@@ -104,6 +116,8 @@ inline std::string text_of(const judge::RunDocument& d) {
 // Exit status: 0 the match was played and written, 2 it could not be played as asked.
 inline int run_match(const RunOptions& o) {
   using namespace detail;
+  if (!o.text.empty() && o.benchmark != "lm")
+    return complain("--text: only lm is asked about a text, not " + o.benchmark);
   if (o.benchmark == kKernelBenchmark) return run_kernel_match(o);
   try {
     const judge::RunDocument d = play(o);

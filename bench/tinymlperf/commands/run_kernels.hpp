@@ -1,19 +1,19 @@
-// `tinymlperf run --benchmark krn BASELINE PLUGIN...`: a match of kernels, op by op. The library's own kernels are the
-// plugin in bench/tinymlperf/kernels/library.
+// `tinymlperf run --benchmark krn BASELINE ENTRY...`: a match of kernels, op by op, of plugins on the CPU or of plans on
+// the GPU. The baseline `library` is the library's own kernels on the same side.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <tinymlperf/commands/exit_status.hpp>
 #include <tinymlperf/commands/run_options.hpp>
+#include <tinymlperf/entries/load.hpp>
+#include <tinymlperf/judge/kernels/device_audits.hpp>
 #include <tinymlperf/judge/kernels/kernel_match.hpp>
 #include <tinymlperf/judge/stage.hpp>
 #include <tinymlperf/machine.hpp>
 #include <tinytorch/benchmarking/document.hpp>
 
 namespace tinymlperf {
-
-inline constexpr const char* kKernelBenchmark = "krn";
 
 namespace detail {
 
@@ -24,21 +24,53 @@ inline const judge::kernels::KernelClass& kernel_class_named(const std::string& 
   throw std::invalid_argument("--class " + name + ": there are smoke, ranked and official");
 }
 
-inline void admit_plugin(judge::kernels::KernelContender& c, const std::filesystem::path& folder,
-                         const sandbox::Offers& offers, std::vector<std::unique_ptr<judge::Stage>>& stages) {
-  c.record.name = (folder / "").lexically_normal().parent_path().filename().string();
+inline bool is_library(const std::filesystem::path& entry) { return entry == device::kLibraryName; }
+
+// One side for all: what is on a GPU is timed by its own clock.
+inline bool is_on_device(const std::vector<std::filesystem::path>& entries) {
+  const auto has_plan = [](const auto& e) { return std::filesystem::exists(e / device::kPlanFile); };
+  return std::ranges::any_of(entries, has_plan);
+}
+
+inline std::unique_ptr<judge::Stage> kernel_stage(const std::filesystem::path& entry, bool on_device,
+                                                  const sandbox::Offers& offers) {
+  if (is_library(entry) && on_device) return judge::Stage::of_library_on_device(offers);
+  const std::filesystem::path library =
+      std::filesystem::path(TINYTORCH_SOURCE_DIR) / "bench/tinymlperf/kernels/library";
+  auto stage = std::make_unique<judge::Stage>(is_library(entry) ? library : entry, offers);
+  if (stage->tier() == (on_device ? "T1" : "T2")) return stage;
+  throw std::invalid_argument(on_device ? "the others are plans for a GPU: expected a folder with plan.json"
+                                        : "a kernel is code: expected a folder with plugin.cpp or plan.json");
+}
+
+inline void admit_kernels(judge::kernels::KernelContender& c, const std::filesystem::path& entry,
+                          bool on_device, uint64_t seed, const sandbox::Offers& offers,
+                          std::vector<std::unique_ptr<judge::Stage>>& stages) {
+  c.record.name = folder_name(entry);
+  c.record.tier = on_device ? "T1" : "T2";
+  c.on_device = on_device;
   try {
-    auto stage = std::make_unique<judge::Stage>(folder, offers);
-    c.record.tier = stage->tier();
-    if (c.record.tier != "T2")
-      throw std::invalid_argument("a kernel is code: expected a folder with plugin.cpp");
-    c.session = stage->start();
+    auto stage = kernel_stage(entry, on_device, offers);
+    if (on_device && !is_library(entry)) c.record.audits = judge::kernels::device_audits(*stage, seed);
+    for (const judge::AuditResult& a : c.record.audits)
+      if (!a.passed) throw std::invalid_argument("audit " + a.id + ", " + a.name + ": " + a.detail);
+    c.start = [stage = stage.get()] { return stage->start(); };
+    c.session = c.start();
     stages.push_back(std::move(stage));
   } catch (const sandbox::Unavailable&) {
     throw;  // this machine cannot hold anybody
   } catch (const std::exception& e) {
     c.record.out = e.what();
   }
+}
+
+inline std::vector<judge::kernels::KernelTask> chosen(std::vector<judge::kernels::KernelTask> tasks,
+                                                      const std::vector<std::string>& names) {
+  for (const std::string& name : names) (void)judge::kernels::task_named(name);
+  if (!names.empty())
+    std::erase_if(tasks,
+                  [&](const auto& task) { return std::ranges::find(names, task.name) == names.end(); });
+  return tasks;
 }
 
 inline judge::kernels::KernelRun play_kernels(const RunOptions& o,
@@ -48,19 +80,23 @@ inline judge::kernels::KernelRun play_kernels(const RunOptions& o,
     throw std::invalid_argument(
         "--benchmark krn: kernels are asked one by one, in a division of their own; leave "
         "--scenario and --division out");
-  require_folders(o);
+  for (const auto& entry : o.entries)
+    if (!is_library(entry)) require_folder(entry);
+  const bool on_device = is_on_device(o.entries);
   const sandbox::Offers offers = sandbox_of_machine();
+  const uint64_t seed = seed_of(o);
   std::vector<std::unique_ptr<judge::Stage>> stages;
   std::vector<judge::kernels::KernelContender> contenders;
   for (const auto& entry : o.entries) {
     contenders.emplace_back();
-    admit_plugin(contenders.back(), entry, offers, stages);
+    admit_kernels(contenders.back(), entry, on_device, seed, offers, stages);
   }
-  const uint64_t seed = seed_of(o);
-  judge::kernels::KernelMatch(tasks, match_class, seed, ceilings_of_machine())(contenders);
+  const auto asked = chosen(on_device ? judge::kernels::on_device(tasks) : tasks, o.ops);
+  judge::Ceilings ceilings = on_device ? ceilings_of_device() : ceilings_of_machine();
+  judge::kernels::KernelMatch(asked, match_class, seed, std::move(ceilings), o.watcher)(contenders);
   const Machine machine = describe_machine();
   judge::kernels::KernelRun run{match_class.name,
-                                hardware_class(machine),
+                                on_device ? hardware_class_of_device() : hardware_class(machine),
                                 machine.date,
                                 seed,
                                 to_json(machine),

@@ -20,23 +20,36 @@ struct RunOptions {
   std::string scenario;  // empty: single_stream, or of a trainer time_to_quality
   std::string division = "open", run_class = "smoke";
   std::filesystem::path out = "build/run";
-  std::optional<uint64_t> seed;   // of the hidden set and the order; else drawn from the operating system
-  std::optional<int64_t> hidden;  // samples; else as many as the class has
-  judge::Watcher watcher = {};    // is told between blocks where the match stands
+  std::filesystem::path text = {};  // of lm: a text of one's own instead of the generated one
+  std::optional<uint64_t> seed;     // of the hidden set and the order; else drawn from the operating system
+  std::optional<int64_t> hidden;    // samples; else as many as the class has
+  std::vector<std::string> ops;     // of krn; none: all
+  judge::Watcher watcher = {};      // is told between blocks where the match stands
 };
 
 namespace detail {
 
-// What no program can beat here.
-inline judge::Floor ceilings_of_machine() {
-  const tinytorch::profiling::Ceilings c = tinytorch::profiling::measure_ceilings(tinytorch::cpu);
-  return {c.flops_per_second, c.bytes_per_second, 0, 0};
+inline judge::Ceilings ceilings_of_machine() {
+  return judge::Ceilings([] {
+    const tinytorch::profiling::Ceilings c = tinytorch::profiling::measure_ceilings(tinytorch::cpu);
+    return judge::Ceilings::Rates{c.flops_per_second, c.bytes_per_second};
+  });
+}
+// Tensor cores multiply, whatever they round; reading alone is a quarter faster than the triad.
+inline judge::Ceilings ceilings_of_device() {
+  return judge::Ceilings([] {
+    const tinytorch::profiling::Ceilings c =
+        tinytorch::profiling::measure_ceilings(tinytorch::cuda, tinytorch::bf16);
+    return judge::Ceilings::Rates{c.flops_per_second, 1.25 * c.bytes_per_second};
+  });
 }
 
+inline void require_folder(const std::filesystem::path& entry) {
+  if (!std::filesystem::is_directory(entry))
+    throw std::invalid_argument(entry.string() + ": expected a folder, found none");
+}
 inline void require_folders(const RunOptions& o) {
-  for (const auto& entry : o.entries)
-    if (!std::filesystem::is_directory(entry))
-      throw std::invalid_argument(entry.string() + ": expected a folder, found none");
+  for (const auto& entry : o.entries) require_folder(entry);
 }
 
 inline uint64_t seed_of(const RunOptions& o) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <tinymlperf/commands/run_options.hpp>
+#include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/judge/benchmarks.hpp>
 #include <tinymlperf/judge/run_document.hpp>
 #include <tinymlperf/judge/stage.hpp>
@@ -43,7 +44,7 @@ inline RunOptions resolved(RunOptions o) {
 inline std::unique_ptr<judge::Stage> admit(judge::ContenderRecord& record,
                                            const std::filesystem::path& folder, const std::string& benchmark,
                                            const sandbox::Offers& offers) {
-  record.name = folder.lexically_normal().filename().string();
+  record.name = folder_name(folder);
   try {
     auto stage = std::make_unique<judge::Stage>(folder, offers, is_training(benchmark));
     record.tier = stage->tier();

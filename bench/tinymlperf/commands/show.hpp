@@ -29,19 +29,48 @@ inline const char* text_of(board::Level level) {
   return kNames[static_cast<int>(level)];
 }
 
+inline std::string bytes_text(int64_t bytes) { return bytes ? tinytorch::document::show_bytes(bytes) : ""; }
+
+// fast_1, fast_1.5 and fast_2
+inline std::string fast_text(const std::optional<board::KernelCount>& k) {
+  if (!k || !k->fast) return "";
+  const auto& [one, half_more, two] = *k->fast;
+  return fmt::format("{:.2f} {:.2f} {:.2f}", one, half_more, two);
+}
+
+// The head or the cells of what tables of kernels show, or tables of models.
+inline tinytorch::document::Row own_heads(const board::Table& t) {
+  if (t.kernels) return {"ops right", "fast 1, 1.5, 2", "peak"};
+  tinytorch::document::Row out{t.quality_metric};
+  for (const auto& [name, measure] : t.scenarios) out.push_back(name + " " + measure);
+  out.push_back("size");
+  return out;
+}
+inline tinytorch::document::Row own_cells(const board::Table& t, const board::Row& r) {
+  if (t.kernels)
+    return {r.kernels ? fmt::format("{} of {}", r.kernels->right, r.kernels->ops) : "", fast_text(r.kernels),
+            bytes_text(r.peak_bytes)};
+  tinytorch::document::Row out{text_of(r.quality)};
+  for (const auto& scenario : t.scenarios) {
+    out.emplace_back();
+    for (const board::Cell& c : r.cells)
+      if (c.scenario == scenario.first) out.back() = fmt::format("{:.4g}", c.value);
+  }
+  out.push_back(bytes_text(r.model_bytes));
+  return out;
+}
+
 inline std::string text_of(const board::Table& t) {
-  tinytorch::document::Rows rows{{"entry", "rank", "score [95 %]", t.quality_metric}};
-  for (const auto& [name, measure] : t.scenarios) rows[0].push_back(name + " " + measure);
-  for (const char* head : {"size", "id", "level", ""}) rows[0].push_back(head);
+  tinytorch::document::Rows rows{{"entry", "rank", "score [95 %]"}};
+  const auto append = [](tinytorch::document::Row& to, const tinytorch::document::Row& more) {
+    to.insert(to.end(), more.begin(), more.end());
+  };
+  append(rows[0], own_heads(t));
+  append(rows[0], {"id", "level", ""});
   for (const board::Row& r : t.rows) {
     tinytorch::document::Row row{r.name, r.rank ? std::to_string(r.rank) : "",
-                                 text_of(r.score, "{:.1f} [{:.1f}, {:.1f}]"), text_of(r.quality)};
-    for (const auto& scenario : t.scenarios) {
-      row.emplace_back();
-      for (const board::Cell& c : r.cells)
-        if (c.scenario == scenario.first) row.back() = fmt::format("{:.4g}", c.value);
-    }
-    row.push_back(r.model_bytes ? tinytorch::document::show_bytes(r.model_bytes) : "");
+                                 text_of(r.score, "{:.1f} [{:.1f}, {:.1f}]")};
+    append(row, own_cells(t, r));
     row.insert(row.end(), {std::to_string(r.submission), text_of(r.level), r.not_ranked});
     rows.push_back(std::move(row));
   }
@@ -57,6 +86,18 @@ inline std::string runs_table(const std::vector<board::Run>& runs) {
   return tinytorch::document::text_table(rows, 1);
 }
 
+// Of the newest run of kernels: op by op.
+inline std::string ops_table(const std::vector<board::Run>& runs) {
+  const auto found = std::ranges::find_if(runs, [](const board::Run& r) { return r.kernels.has_value(); });
+  if (found == runs.end()) return "";
+  tinytorch::document::Rows rows{{"op", "", "times the baseline", "on hidden shapes", ""}};
+  for (const board::OpRow& op : found->ops)
+    rows.push_back({op.op, op.state, text_of(op.ratio), text_of(op.hidden), op.reason});
+  return fmt::format("run {}, {} of {} ops right; fast 1, 1.5, 2: {}\n{}", found->id, found->kernels->right,
+                     found->kernels->ops, fast_text(found->kernels),
+                     tinytorch::document::text_table(rows, 1));
+}
+
 inline std::string text_of(const board::Submission& s) {
   std::string out = fmt::format("{} {} by {}{}\nid {}\n{}, tier {}, {}, licence {}\n", s.id, s.name, s.author,
                                 s.team.empty() ? "" : " (" + s.team + ")", s.bundle, s.division, s.tier,
@@ -67,7 +108,7 @@ inline std::string text_of(const board::Submission& s) {
   tinytorch::document::Rows files{{"file", "bytes", "sha256"}};
   for (const board::File& f : s.files) files.push_back({f.path, std::to_string(f.bytes), f.sha256});
   out += "\n" + tinytorch::document::text_table(files);
-  if (!s.runs.empty()) out += "\n" + runs_table(s.runs);
+  if (!s.runs.empty()) out += "\n" + runs_table(s.runs) + ops_table(s.runs);
   return out;
 }
 

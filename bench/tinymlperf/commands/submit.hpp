@@ -34,6 +34,17 @@ inline int64_t require_user(board::Store& store, const std::string& token) {
   return *user;
 }
 
+// Whoever waits for a match shall not learn from it that the source does not compile. What is no bundle, the board refuses.
+inline void check_before_sending(const std::string& bytes, std::FILE* out) {
+  std::optional<bundle::Bundle> bundle;
+  try {
+    bundle = bundle::read_bundle(bytes);
+  } catch (const Refusal&) {
+    return;
+  }
+  check_compiles(*bundle, out);
+}
+
 }  // namespace detail
 
 // Makes the board when there is none.
@@ -71,6 +82,7 @@ inline int run_submit(const SubmitOptions& o, std::FILE* out = stdout) {
     if (!far) detail::require_board(o.board);
     std::string bytes = detail::read_bundle_file(o.bundle);
     const std::string token = o.token.read();
+    detail::check_before_sending(bytes, out);
     board::Accepted accepted;
     if (far) {
       accepted = board::RemoteBoard(o.board.string()).submit(token, bytes);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <tinymlperf/commands/exit_status.hpp>
+#include <tinymlperf/entries/user_text.hpp>
 #include <tinymlperf/training/train.hpp>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct TrainCommand {
   std::string only;               // one of them; empty: all
   std::optional<int64_t> epochs;  // else each recipe's own
   std::optional<TrainingSize> size;
+  std::filesystem::path text = {};  // of lm: a text of one's own instead of the generated one
 };
 
 namespace detail {
@@ -40,7 +42,11 @@ inline std::vector<Recipe> chosen_recipes(const TrainCommand& o) {
 inline int run_train(const TrainCommand& o) {
   try {
     const std::vector<Recipe> recipes = detail::chosen_recipes(o);
-    const TrainingData data = training_data(o.benchmark, o.size.value_or(training_size(o.benchmark)));
+    const TrainingSize size = o.size.value_or(training_size(o.benchmark));
+    if (!o.text.empty() && o.benchmark != "lm")
+      throw std::invalid_argument("--text: only lm learns a text, not " + o.benchmark);
+    const TrainingData data = o.text.empty() ? training_data(o.benchmark, size)
+                                             : text_to_learn(size, read_user_text(o.text).to_learn);
     for (const Recipe& recipe : recipes) {
       const std::filesystem::path folder = o.out / recipe.spec.name;
       train_entry(recipe, data, folder);

@@ -16,6 +16,11 @@ constexpr const char* kModelFile = "model.json";
 constexpr const char* kWeightsFile = "weights.safetensors";
 constexpr const char* kPluginFile = "plugin.cpp";  // instead of both
 
+// "b" of "a/b", "a/b/" and of "." in a/b: what code is called that says no name itself.
+inline std::string folder_name(const std::filesystem::path& folder) {
+  return std::filesystem::absolute(folder / "").lexically_normal().parent_path().filename().string();
+}
+
 struct Entry {
   Network network;
   int64_t file_bytes = 0;  // of the weights

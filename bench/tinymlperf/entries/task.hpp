@@ -48,6 +48,9 @@ inline const Task& task_of(std::string_view benchmark) {
                               "\"; there are " + known);
 }
 
+// The benchmark of kernels, op by op: of no model, and in a division of its own.
+inline constexpr const char *kKernelBenchmark = "krn", *kKernelDivision = "kernel";
+
 // Benchmarks of training: "ttq-dig" is the time to train what answers "dig".
 inline constexpr std::string_view kTrainingPrefix = "ttq-";
 

@@ -1,7 +1,7 @@
 // A match: contenders answer one scenario of one benchmark in turns, graded by the answers that are timed.
 //
 //   blocks    every contender has two turns in each, in a random order and back (A B B A), so that a machine that
-//             drifts favours nobody; who has no turn is held (stopped)
+//             drifts favours nobody; who has no turn is held (stopped); some begin with fresh processes
 //   a turn    a few queries to fill the caches, the timed ones, and as many more as its share of the hidden set needs;
 //             a contender cannot tell which are timed: all have one form, and no sample comes twice before all came
 //   grading   the first answer to each sample counts; every further one must say the same
@@ -20,6 +20,7 @@
 #include <string_view>
 #include <tinymlperf/judge/audits.hpp>
 #include <tinymlperf/judge/benchmark.hpp>
+#include <tinymlperf/judge/contender_process.hpp>
 #include <tinymlperf/judge/plugin_system.hpp>
 #include <tinymlperf/judge/progress.hpp>
 #include <tinymlperf/judge/sample_stream.hpp>
@@ -36,19 +37,21 @@ struct RunClass {
   size_t blocks;
   int64_t hidden;        // samples of the hidden set
   double patience = 30;  // seconds without a reply after which a contender is out
+  size_t processes = 1;  // of each contender, one after the other
 };
-inline constexpr RunClass kSmoke{"smoke", 1, 12, 6, 512}, kRanked{"ranked", 10, 60, 12, 10000},
-    kOfficial{"official", 60, 662, 12, 10000};
+inline constexpr RunClass kSmoke{"smoke", 1, 12, 6, 512}, kRanked{"ranked", 10, 60, 12, 10000, 30, 12},
+    kOfficial{"official", 60, 662, 12, 10000, 30, 12};
 // What `race` plays: two such matches take as long as training what is raced. Quick shows its machinery.
 inline constexpr RunClass kRace{"race", 1.2, 12, 8, 1024}, kQuick{"quick", 0.1, 8, 6, 256};
-inline constexpr size_t kAuditBlocks = 8;  // of six, one disturbed block could hide a gain
+inline constexpr size_t kAuditBlocks = 12;  // of eight, one disturbed block could hide a gain at 99 %
 
 struct Contender {
   ContenderRecord record;
   std::unique_ptr<channel::Session> session;
+  StartProcess start;
   // Of the hidden set, sample by sample; empty: not answered yet.
   std::vector<Answer> graded;
-  std::optional<SampleStream> stream;
+  std::optional<SampleStream> stream, prompts;  // prompts are not graded: they must not use up what is
   int64_t answered = 0, compared = 0;  // samples that have an answer; answers that were compared with it
 };
 
@@ -81,21 +84,29 @@ class Match {
  public:
   // What `watcher` throws ends the match.
   Match(const HiddenSets& sets, Scenario scenario, const RunClass& run_class, uint64_t seed,
-        const Floor& machine = {}, Watcher watcher = {})
+        Ceilings machine = {}, Watcher watcher = {})
       : sets_(sets),
         scenario_(scenario),
         class_(run_class),
         seed_(seed),
-        machine_(machine),
+        machine_(std::move(machine)),
         watcher_(std::move(watcher)) {}
 
   void operator()(std::vector<Contender>& contenders) {
-    for (Contender& c : contenders) attempt(c, [&] { prepare(c); });
+    for (Contender& c : contenders) {
+      c.graded.resize(static_cast<size_t>(sets_.main.size()));
+      c.stream.emplace(sets_.main.size(), seed_ ^ 0x9E3779B97F4A7C15u);  // the same order for all
+      c.prompts.emplace(sets_.main.size(), seed_ ^ 0xE7037ED1A0B428DBu);
+      attempt(c, [&] { prepare(c); });
+    }
     size_t turn = 0, step = 0;
     const size_t steps = class_.blocks + contenders.size();
     for (const auto& block :
          tinytorch::benchmarking::mirrored_blocks(contenders.size(), class_.blocks, seed_)) {
       tell({scenario_, step, steps, step + 1, class_.blocks, {}});
+      if (is_fresh_process_due(step, class_.blocks, class_.processes))
+        for (Contender& c : contenders)
+          attempt(c, [&] { replace_process(c, [&](Contender& fresh) { prepare(fresh); }); });
       ++step;
       for (const size_t i : block) {
         reference_.push_back(reference_seconds());
@@ -107,12 +118,7 @@ class Match {
       tell({scenario_, step++, steps, 0, class_.blocks, c.record.name});
       attempt(c, [&] { conclude(c); });
     }
-    for (Contender& c : contenders) {
-      if (!c.session) continue;
-      const sandbox::Outcome& outcome = c.session->finish(5);
-      if (!c.record.out.empty() && !outcome.good()) c.record.out += "; " + outcome.reason;
-      c.record.peak_bytes = outcome.peak_is_bound ? 0 : outcome.peak_bytes;
-    }
+    for (Contender& c : contenders) end_process(c);
   }
 
  private:
@@ -128,17 +134,6 @@ class Match {
     if (watcher_) watcher_(now);
   }
 
-  template <class F>
-  void attempt(Contender& c, F&& f) {
-    if (!c.record.out.empty()) return;
-    try {
-      f();
-    } catch (const std::exception& e) {
-      c.record.out = e.what();
-      if (c.session) c.session->hold();  // wherever it was: it shall not disturb those who are still in
-    }
-  }
-
   int64_t samples_per_query() const {
     if (scenario_ == Scenario::offline) return sets_.main.size();
     return scenario_ == Scenario::multi_stream ? 8 : 1;
@@ -152,8 +147,6 @@ class Match {
 
   void prepare(Contender& c) {
     c.session->prepare(sets_.main.id(), 30);
-    c.graded.resize(static_cast<size_t>(sets_.main.size()));
-    c.stream.emplace(sets_.main.size(), seed_ ^ 0x9E3779B97F4A7C15u);  // the same order for all
     c.session->hold();
   }
 
@@ -234,7 +227,7 @@ class Match {
     const Generation& text = *sets_.main.generation();
     plan.samples = sets_.main.size();
     plan.patience = class_.patience;
-    plan.next_samples = [&c](int64_t k) { return c.stream->next(k); };
+    plan.next_samples = [&c](int64_t k) { return c.prompts->next(k); };
     std::vector<std::vector<channel::Tensors>> streamed;
     std::vector<channel::Tensors> answers;
     PluginSystem system(
@@ -289,15 +282,16 @@ class Match {
     const bool binary = std::ranges::all_of(quality.credit, [](double x) { return x == 0 || x == 1; });
     if (binary)
       for (const double x : quality.credit) c.record.credit += x == 1 ? '1' : '0';
+    else
+      c.record.minus_bits = quality.credit;
     std::vector<AuditResult>& audits = c.record.audits;
     compare_questions(c);
     audits.insert(audits.begin(), agreement_audit(c.compared));
-    Floor floor = machine_;
-    floor.flops = 2.0 * static_cast<double>(c.record.multiply_adds);
     const std::vector<int64_t> first{0};
-    for (const channel::Tensor& t : sets_.main.inputs(first))
-      floor.bytes += static_cast<double>(t.bytes.size());
-    audits.push_back(floor_audit(c.record.turns, floor));
+    double bytes = 0;
+    for (const channel::Tensor& t : sets_.main.inputs(first)) bytes += static_cast<double>(t.bytes.size());
+    audits.push_back(
+        floor_audit(c.record.turns, machine_, 2.0 * static_cast<double>(c.record.multiply_adds), bytes));
     audits.push_back(clock_audit(reference_));
     for (const AuditResult& a : audits)
       if (!a.passed && a.id != "A7")
@@ -339,7 +333,7 @@ class Match {
   Scenario scenario_;
   RunClass class_;
   uint64_t seed_;
-  Floor machine_;
+  Ceilings machine_;
   Watcher watcher_;
   std::vector<double> reference_;
 };

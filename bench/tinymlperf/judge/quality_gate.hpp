@@ -3,7 +3,9 @@
 //   open     the lower bound of its quality reaches the benchmark's floor
 //   closed   it keeps 99 % of the baseline's quality: the 95 % lower bound of the mean over samples of
 //            credit - 0.99 baseline's credit is not below 0. Both answered the same samples, so what is hard for both
-//            cancels and those on which they differ decide (paired bootstrap).
+//            cancels and those on which they differ decide (paired bootstrap). Of a language, whose quality is bits, not
+//            credit, it needs at most 1.01 times the baseline's: the 95 % upper bound of the mean over windows of
+//            bits - 1.01 baseline's bits is not above 0.
 // A ranked run needs 10,000 samples: fewer cannot tell 99 % from 98 %.
 #pragma once
 
@@ -16,7 +18,7 @@
 
 namespace tinymlperf::judge {
 
-inline constexpr double kClosedShare = 0.99;
+inline constexpr double kClosedShare = 0.99, kClosedBits = 1.01;
 inline constexpr int64_t kLeastRankedSamples = 10000;
 
 struct GateResult {
@@ -25,11 +27,40 @@ struct GateResult {
 };
 
 namespace detail {
+
 inline std::vector<double> credits_of(const std::string& text) {
   std::vector<double> out;
   for (const char c : text) out.push_back(c == '1' ? 1.0 : 0.0);
   return out;
 }
+
+// One-sided, 95 %, of the mean of ours - weight * theirs.
+inline double lower_bound(const std::vector<double>& ours, const std::vector<double>& theirs, double weight) {
+  return tinytorch::statistics::paired_lower_bound(ours, theirs, weight, {.draws = 2000, .confidence = 0.95});
+}
+
+inline bool of_the_same_samples(const std::vector<double>& ours, const std::vector<double>& theirs) {
+  return !ours.empty() && ours.size() == theirs.size();
+}
+
+inline GateResult closed_gate(const std::string& metric, const ContenderRecord& c,
+                              const ContenderRecord& baseline) {
+  if (of_the_same_samples(c.minus_bits, baseline.minus_bits)) {
+    const double bound = -lower_bound(c.minus_bits, baseline.minus_bits, kClosedBits);
+    const std::string text = fmt::format(
+        "bits per byte less {:g} times the baseline's are {:+.4f} at most (95 %)", kClosedBits, bound);
+    return {bound <= 0, text + (bound <= 0 ? "" : ": that it needs at most 1 % more is not shown")};
+  }
+  const std::vector<double> ours = credits_of(c.credit), theirs = credits_of(baseline.credit);
+  if (!of_the_same_samples(ours, theirs))
+    return {false,
+            "the closed division compares answers sample by sample, and this benchmark has no such credit"};
+  const double bound = lower_bound(ours, theirs, kClosedShare);
+  const std::string text = fmt::format("{} less {:g} times the baseline's is {:+.4f} at least (95 %)", metric,
+                                       kClosedShare, bound);
+  return {bound >= 0, text + (bound >= 0 ? "" : ": it lost more than 1 %")};
+}
+
 }  // namespace detail
 
 inline GateResult quality_gate(const RunDocument& d, const ContenderRecord& c) {
@@ -46,16 +77,7 @@ inline GateResult quality_gate(const RunDocument& d, const ContenderRecord& c) {
                                c.quality->estimate, c.quality->low, d.quality_floor)};
   if (d.division != "closed")
     return {true, fmt::format("{} reaches the floor of {:g}", d.quality_metric, d.quality_floor)};
-  const std::vector<double> ours = detail::credits_of(c.credit),
-                            theirs = detail::credits_of(d.contenders.front().credit);
-  if (ours.empty() || ours.size() != theirs.size())
-    return {false,
-            "the closed division compares answers sample by sample, and this benchmark has no such credit"};
-  const double bound = tinytorch::statistics::paired_lower_bound(ours, theirs, kClosedShare,
-                                                                 {.draws = 2000, .confidence = 0.95});
-  const std::string text = fmt::format("{} less {:g} times the baseline's is {:+.4f} at least (95 %)",
-                                       d.quality_metric, kClosedShare, bound);
-  return {bound >= 0, text + (bound >= 0 ? "" : ": it lost more than 1 %")};
+  return detail::closed_gate(d.quality_metric, c, d.contenders.front());
 }
 
 }  // namespace tinymlperf::judge

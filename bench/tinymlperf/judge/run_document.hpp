@@ -4,9 +4,11 @@
 //    "division": "open", "class": "smoke", "hardware": "cpu-mt", "date": "2026-01-31T12:00:00Z", "seed": 5, "hidden_samples": 512,
 //    "quality_metric": "accuracy", "quality_floor": 0.8,
 //    "machine": {...}, "sandbox": {...},
+//    "text": {"file": "mine.txt", "bytes": 2000000, "held_out": 1200000},   of lm on a text of one's own
 //    "contenders": [{                                    the first is the baseline
 //       "name": "lenet", "bundle": "sha256 or empty", "tier": "T0", "out": "why, or empty",
 //       "quality": {"estimate": 0.99, "low": 0.98, "high": 0.995} or null,
+//       "minus_bits": [-1.5, ...],   of lm: of each sample, and quality their mean; closed compares them pair by pair
 //       "credit": "1101...", "model_bytes": 1000, "multiply_adds": 0, "peak_bytes": 0,   0: not known
 //       "turns": [{"seconds": 0.1, "samples": 12, "latencies": [0.008, ...]}, ...],   two of each block
 //       "audits": [{"id": "A2", "name": "same sample", "passed": true, "detail": "..."}],
@@ -83,6 +85,7 @@ struct ContenderRecord {
   std::string out;  // why it is out; empty: it is in
   std::optional<Interval> quality;
   std::string credit;  // '1' or '0' of each sample of the hidden set, where quality is their mean; else empty
+  std::vector<double> minus_bits;  // of each sample, where quality is the mean of these; else empty
   int64_t model_bytes = 0, peak_bytes = 0;
   int64_t multiply_adds = 0;  // of one sample, where the judge can count them; else 0
   std::vector<Turn> turns;    // two of each block, in the order of time
@@ -101,6 +104,7 @@ struct RunDocument {
   double quality_floor = 0;
   Json machine, sandbox;
   std::vector<ContenderRecord> contenders;  // the first is the baseline
+  Json text = {};                           // of a hidden set out of a text of one's own; else null
 };
 
 // How many times better than the baseline, with its 95 % interval: above 1 is better. Nothing while either is out.
@@ -163,6 +167,7 @@ inline Json to_json(const ContenderRecord& c, Scenario s, const ContenderRecord&
            {"audits", audits},
            {"value", value ? Json(*value) : Json()},
            {"times_the_baseline", ratio ? interval_to_json(*ratio) : Json()}};
+  if (!c.minus_bits.empty()) out["minus_bits"] = c.minus_bits;
   if (s != Scenario::time_to_quality) {
     out["turns"] = turns;
     return out;
@@ -182,20 +187,22 @@ inline Json to_json(const RunDocument& d) {
   Json contenders = Json::array();
   for (const ContenderRecord& c : d.contenders)
     contenders.push_back(to_json(c, d.scenario, d.contenders.front()));
-  return {{"schema", schema_of(d.scenario)},
-          {"benchmark", d.benchmark},
-          {"scenario", name_of(d.scenario)},
-          {"division", d.division},
-          {"class", d.run_class},
-          {"hardware", d.hardware},
-          {"date", d.date},
-          {"seed", d.seed},
-          {"hidden_samples", d.hidden_samples},
-          {"quality_metric", d.quality_metric},
-          {"quality_floor", d.quality_floor},
-          {"machine", d.machine},
-          {"sandbox", d.sandbox},
-          {"contenders", contenders}};
+  Json out{{"schema", schema_of(d.scenario)},
+           {"benchmark", d.benchmark},
+           {"scenario", name_of(d.scenario)},
+           {"division", d.division},
+           {"class", d.run_class},
+           {"hardware", d.hardware},
+           {"date", d.date},
+           {"seed", d.seed},
+           {"hidden_samples", d.hidden_samples},
+           {"quality_metric", d.quality_metric},
+           {"quality_floor", d.quality_floor},
+           {"machine", d.machine},
+           {"sandbox", d.sandbox},
+           {"contenders", contenders}};
+  if (!d.text.is_null()) out["text"] = d.text;
+  return out;
 }
 
 namespace detail {
@@ -219,6 +226,16 @@ inline Turn read_turn(const Json& j, const std::string& of) {
   return t;
 }
 
+// Bits are not negative, and quality is minus their mean.
+inline void read_minus_bits(const Json& j, ContenderRecord& c) {
+  if (!j.contains("minus_bits")) return;
+  c.minus_bits = j.at("minus_bits").get<std::vector<double>>();
+  const bool good = c.quality && !c.minus_bits.empty() &&
+                    std::ranges::all_of(c.minus_bits, [](double x) { return x <= 0 && std::isfinite(x); });
+  if (!good || std::abs(tinytorch::statistics::mean(c.minus_bits) - c.quality->estimate) > 1e-9)
+    throw std::invalid_argument("run file: " + c.name + ": its quality is not the mean of its minus_bits");
+}
+
 inline ContenderRecord read_contender(const Json& j, const RunDocument& d) {
   ContenderRecord c;
   c.name = j.at("name").get<std::string>();
@@ -227,6 +244,7 @@ inline ContenderRecord read_contender(const Json& j, const RunDocument& d) {
   c.out = j.at("out").get<std::string>();
   if (!j.at("quality").is_null()) c.quality = interval_from_json(j.at("quality"));
   c.credit = j.at("credit").get<std::string>();
+  read_minus_bits(j, c);
   c.multiply_adds = j.at("multiply_adds").get<int64_t>();
   c.model_bytes = j.at("model_bytes").get<int64_t>();
   c.peak_bytes = j.at("peak_bytes").get<int64_t>();
@@ -262,6 +280,7 @@ inline RunDocument read_run_document(const Json& j) {
     d.hidden_samples = j.at("hidden_samples").get<int64_t>();
     d.quality_metric = j.at("quality_metric").get<std::string>();
     d.quality_floor = j.at("quality_floor").get<double>();
+    d.text = j.value("text", Json());
     d.machine = j.at("machine");
     d.sandbox = j.at("sandbox");
     for (const Json& c : j.at("contenders")) d.contenders.push_back(detail::read_contender(c, d));

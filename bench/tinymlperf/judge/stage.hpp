@@ -3,18 +3,24 @@
 //
 //   T0   model.json and weights.safetensors: this very program reads them and answers (`tinymlperf worker`); where it is
 //        to be trained, model.json alone
+//   T1   plan.json and CUDA sources: compiled here, in the sandbox and without a GPU, by NVRTC; this very program
+//        launches them (`tinymlperf worker --device`)
 //   T2   plugin.cpp, and the headers beside it: compiled here, in the sandbox, against entries/plugin.hpp,
 //        entries/kernels.hpp and the library
 // The files are copied once, before the match: what its author does to them afterwards changes nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <tinymlperf/channel/session.hpp>
+#include <tinymlperf/device/architecture.hpp>
+#include <tinymlperf/device/plan.hpp>
 #include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/temporary_folder.hpp>
 #include <tinytorch/core/parallel.hpp>
@@ -28,11 +34,15 @@ class Stage {
  public:
   // Throws std::invalid_argument when the folder holds no contender, or its plugin does not compile.
   Stage(const std::filesystem::path& folder, const sandbox::Offers& offers, bool learns = false)
-      : offers_(offers) {
-    for (const char* inside : {"work", "entry"}) fs::create_directory(base_ / inside);
-    if (fs::exists(folder / kPluginFile)) {
+      : Stage(offers) {
+    if (fs::exists(folder / device::kPlanFile)) {
+      tier_ = "T1";
+      copy(folder / device::kPlanFile, base_ / "entry" / device::kPlanFile, fs::perms(0644));
+      copy_sources(folder, {".cu", ".cuh", ".hpp", ".h"});
+      compile_plan();
+    } else if (fs::exists(folder / kPluginFile)) {
       tier_ = "T2";
-      copy_sources(folder);
+      copy_sources(folder, {".cpp", ".hpp", ".h"});
       compile();
     } else if (fs::exists(folder / kModelFile) && (learns || fs::exists(folder / kWeightsFile))) {
       copy("/proc/self/exe", base_ / "program", fs::perms(0755));
@@ -41,32 +51,64 @@ class Stage {
       command_ = {(base_ / "program").string(), "worker", (base_ / "entry").string()};
     } else {
       throw std::invalid_argument(folder.string() + ": expected a folder with " + kModelFile +
-                                  (learns ? "" : std::string(" and ") + kWeightsFile) + ", or with " +
-                                  kPluginFile);
+                                  (learns ? "" : std::string(" and ") + kWeightsFile) + ", with " +
+                                  kPluginFile + ", or with " + device::kPlanFile);
     }
   }
+  // The library's own kernels, on the GPU.
+  static std::unique_ptr<Stage> of_library_on_device(const sandbox::Offers& offers) {
+    auto out = std::unique_ptr<Stage>(new Stage(offers));
+    out->copy("/proc/self/exe", out->base_ / "program", fs::perms(0755));
+    out->tier_ = "T1";
+    out->command_ = {(out->base_ / "program").string(), "worker", device::kLibraryName, "--device"};
+    return out;
+  }
   const std::string& tier() const { return tier_; }
+  bool on_device() const { return tier_ == "T1"; }
 
   // Ended after so many seconds, however many threads have spent them. `more`: further arguments of the command.
   std::unique_ptr<channel::Session> start(double seconds = 3600,
                                           const std::vector<std::string>& more = {}) const {
     sandbox::Policy policy = policy_for(seconds);
     policy.cpu_seconds = seconds * tinytorch::thread_count();
+    policy.may_gpu = on_device();
     policy.read_only.push_back(command_.front());
     policy.read_only.push_back(base_ / "entry");
     // As many threads as the judge has, since the hardware class is named after them.
     policy.environment.push_back("OMP_NUM_THREADS=" + std::to_string(tinytorch::thread_count()));
-    std::vector<std::string> command = command_;
-    command.insert(command.end(), more.begin(), more.end());
-    return std::make_unique<channel::Session>(command, policy, offers_);
+    return std::make_unique<channel::Session>(with(more), policy, offers_);
+  }
+
+  // Another run of the same program, of device code alone: with further arguments, as an argument of `around`.
+  sandbox::Outcome check(std::vector<std::string> around, const std::vector<std::string>& more) const {
+    sandbox::Policy policy = policy_for(300);
+    policy.may_gpu = true;
+    policy.read_only.push_back(command_.front());
+    policy.read_only.push_back(base_ / "entry");
+    sandbox::Offers offers = offers_;
+    if (!around.empty()) {
+      // A tool looks into the program and speaks with it, which those walls are there to forbid. The program is the
+      // judge's own: nothing of the entry runs on the host.
+      offers.landlock = 0, offers.seccomp = false, policy.least = sandbox::Level::none;
+    }
+    for (const std::string& argument : with(more)) around.push_back(argument);
+    return sandbox::run(around, policy, offers);
   }
 
  private:
+  explicit Stage(const sandbox::Offers& offers) : offers_(offers) {
+    for (const char* inside : {"work", "entry"}) fs::create_directory(base_ / inside);
+  }
   static void copy(const fs::path& from, const fs::path& to, fs::perms mode) {
     fs::copy_file(from, to);
     fs::permissions(to, mode);
   }
 
+  std::vector<std::string> with(const std::vector<std::string>& more) const {
+    std::vector<std::string> command = command_;
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
   sandbox::Policy policy_for(double seconds) const {
     sandbox::Policy policy;
     policy.read_only = sandbox::system_paths();
@@ -76,16 +118,43 @@ class Stage {
   }
 
   // Sources and headers of the folder itself, no folders below it.
-  void copy_sources(const fs::path& folder) const {
+  void copy_sources(const fs::path& folder, std::initializer_list<std::string_view> kinds) const {
     constexpr uintmax_t kMostBytes = 4 << 20;
     uintmax_t bytes = 0;
     for (const fs::directory_entry& file : fs::directory_iterator(folder)) {
       const std::string kind = file.path().extension().string();
-      if (!file.is_regular_file() || (kind != ".cpp" && kind != ".hpp" && kind != ".h")) continue;
+      if (!file.is_regular_file() || std::ranges::find(kinds, kind) == kinds.end()) continue;
       if ((bytes += file.file_size()) > kMostBytes)
         throw std::invalid_argument(folder.string() + ": at most 4 MiB of source");
       copy(file.path(), base_ / "entry" / file.path().filename(), fs::perms(0644));
     }
+  }
+
+  // For the GPU of this machine; the compiler sees none.
+  void compile_plan() {
+    namespace cuda = tinytorch::backend::cuda;
+    if (!cuda::is_available() || TINYTORCH_CUDA_SIM)
+      throw sandbox::Unavailable(std::string(device::kPlanFile) +
+                                 " is device code, which needs a GPU and a program built with CUDA: " +
+                                 (cuda::is_built() && !TINYTORCH_CUDA_SIM
+                                      ? "no GPU answers"
+                                      : "this one was built without (-DTINYTORCH_WITH_CUDA=ON)"));
+    const fs::path program = base_ / "program", entry = base_ / "entry";
+    copy("/proc/self/exe", program, fs::perms(0755));
+    sandbox::Policy policy = policy_for(120);
+    policy.read_only.push_back(program);
+    policy.read_only.push_back(entry);
+    const sandbox::Outcome made = sandbox::run({program.string(), "worker", entry.string(), "--compile",
+                                                device::architecture_of(cuda::properties(0))},
+                                               policy, offers_);
+    if (!made.good())
+      throw std::invalid_argument(std::string(device::kPlanFile) + " does not compile: " + made.reason +
+                                  "\n" + made.err);
+    for (const fs::directory_entry& file : fs::directory_iterator(base_ / "work"))
+      if (file.is_regular_file() &&
+          (file.path().extension() == ".cubin" || file.path().filename() == device::kSymbolsFile))
+        copy(file.path(), entry / file.path().filename(), fs::perms(0644));
+    command_ = {program.string(), "worker", entry.string(), "--device"};
   }
 
   void compile() {

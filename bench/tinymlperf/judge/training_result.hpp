@@ -55,7 +55,7 @@ inline std::optional<tinytorch::statistics::Interval> times_faster(const Trainin
   std::ranges::sort(logs);
   size_t outside = 0;
   double total = 0;
-  for (const double p : tinytorch::statistics::detail::mann_whitney_null(runs.size(), baseline.size())) {
+  for (const double p : tinytorch::statistics::mann_whitney_null(runs.size(), baseline.size())) {
     total += p;
     if (total > 0.025) break;
     ++outside;

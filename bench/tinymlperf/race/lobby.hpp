@@ -56,7 +56,7 @@ inline std::string reason_of(std::string text) {
 // What an entry says of itself. Throws where its model.json cannot be read; a plugin has its folder's name.
 inline EntryInfo describe_entry(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder / kModelFile) && std::filesystem::exists(folder / kPluginFile))
-    return {folder.lexically_normal().filename().string(), "", "a plugin of its own code", 0};
+    return {folder_name(folder), "", "a plugin of its own code", 0};
   const EntrySpec spec = parse_entry(detail::read_limited(folder / kModelFile, limits::kJsonBytes));
   return {spec.name, spec.author, spec.description, spec.parameters};
 }

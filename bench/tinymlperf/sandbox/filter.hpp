@@ -97,7 +97,6 @@ inline std::vector<uint32_t> refused() {
           SYS_chroot,
           SYS_unshare,
           SYS_setns,
-          SYS_socket,
           SYS_shmget,
           SYS_msgget,
           SYS_semget,
@@ -159,6 +158,12 @@ inline std::vector<Rule> rules(const FilterOptions& options) {
   constexpr uint32_t kSetSignal = 10;  // F_SETSIG: of a file that becomes ready, as SYS_timer_create
   out.push_back({SYS_fcntl, denied, When::equal, 1, kSetSignal});
   out.push_back({SYS_socketpair, denied, When::not_equal, 0, kAfUnix});
+  // A GPU's driver hands a descriptor to itself through a socket that leaves no machine.
+  if (options.may_gpu) {
+    out.push_back({SYS_socket, denied, When::not_equal, 0, kAfUnix});
+  } else {
+    out.push_back({SYS_socket, denied});
+  }
   // 0xffffffff only asks; anything else would, for one, turn off the randomization of addresses.
   out.push_back({SYS_personality, denied, When::not_equal, 0, 0xffffffff});
   out.push_back({SYS_prlimit64, denied, When::not_equal, 0, 0});           // of others

@@ -80,7 +80,7 @@ inline std::vector<Grant> grants_of(const Policy& policy) {
         out.push_back({it->path().string(), kDevice | kReadDir});
     // A driver reads /proc/driver and /proc/devices, and names its threads in its own folder.
     out.push_back({"/proc", kReadFile | kReadDir});
-    out.push_back({"/proc/self", kReadFile | kReadDir | kWriteFile});
+    out.push_back({"/proc/self", kReadFile | kReadDir | kWriteFile | kTruncate});
   } else {
     out.push_back({"/proc/self", kReadFile | kReadDir});
   }

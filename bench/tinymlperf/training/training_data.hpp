@@ -79,13 +79,22 @@ inline TrainingData sounds_to_learn(const TrainingSize& size) {
   return {heard, heard, loss, "area under the ROC curve", area};
 }
 
-// i64 [n, kContextBytes + 1]
-inline tt::Tensor text_windows(int64_t n, uint64_t seed) {
-  constexpr int64_t kLength = kContextBytes + 1;
-  const std::string text = tt::grammar::text(n * kLength, seed);
+constexpr int64_t kWindowBytes = kContextBytes + 1;
+
+// i64 [n, kWindowBytes], side by side
+inline tt::Tensor text_windows(const std::string& text) {
   std::vector<int64_t> bytes;
   for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
-  return tt::from_data(bytes, {n, kLength});
+  return tt::from_data(bytes, {static_cast<int64_t>(bytes.size()) / kWindowBytes, kWindowBytes});
+}
+
+// i64 [n, kWindowBytes], from anywhere in a text that has one
+inline tt::Tensor some_windows(std::string_view text, int64_t n, uint64_t seed) {
+  tt::Generator random(seed);
+  std::string out;
+  for (int64_t i = 0; i < n; ++i)
+    out += text.substr(random.below(text.size() - kWindowBytes + 1), kWindowBytes);
+  return text_windows(out);
 }
 
 inline tt::Tensor text_loss(tt::Module& net, const tt::Tensor& x, const tt::Tensor& target) {
@@ -93,9 +102,7 @@ inline tt::Tensor text_loss(tt::Module& net, const tt::Tensor& x, const tt::Tens
 }
 
 // Every byte of a window is learned from those before it; the check is about the last one, as the benchmark is.
-inline TrainingData text_to_learn(const TrainingSize& size) {
-  const tt::Tensor windows = text_windows(size.training, kTrainingSeed),
-                   held_out = text_windows(size.validation, kValidationSeed);
+inline TrainingData windows_to_learn(const tt::Tensor& windows, const tt::Tensor& held_out) {
   const auto minus_bits = [=](tt::Module& net) {
     const tt::NoGrad no_grad;
     net.eval();
@@ -109,6 +116,13 @@ inline TrainingData text_to_learn(const TrainingSize& size) {
 
 }  // namespace detail
 
+// Of a text of one's own (entries/user_text.hpp): the check is on its last tenth, which is not learned.
+inline TrainingData text_to_learn(const TrainingSize& size, std::string_view text) {
+  const size_t first = text.size() - text.size() / 10;
+  return detail::windows_to_learn(detail::some_windows(text.substr(0, first), size.training, kTrainingSeed),
+                                  detail::some_windows(text.substr(first), size.validation, kValidationSeed));
+}
+
 inline TrainingData training_data(std::string_view benchmark, const TrainingSize& size) {
   if (benchmark == "dig") {
     const tt::Digits train = tt::digits(size.training, kTrainingSeed),
@@ -121,7 +135,13 @@ inline TrainingData training_data(std::string_view benchmark, const TrainingSize
     return detail::classes_to_learn(train.features, train.labels, validation.features, validation.labels);
   }
   if (benchmark == "ad") return detail::sounds_to_learn(size);
-  if (benchmark == "lm") return detail::text_to_learn(size);
+  if (benchmark == "lm") {
+    const auto windows = [](int64_t n, uint64_t seed) {
+      return detail::text_windows(tt::grammar::text(n * detail::kWindowBytes, seed));
+    };
+    return detail::windows_to_learn(windows(size.training, kTrainingSeed),
+                                    windows(size.validation, kValidationSeed));
+  }
   throw std::invalid_argument("there is no training data for the benchmark " + std::string(benchmark));
 }
 

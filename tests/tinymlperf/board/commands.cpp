@@ -1,11 +1,12 @@
 // The commands from an entry's folder to a ranked table, as functions; what they print and how they end.
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <sstream>
 #include <support/board.hpp>
+#include <support/printed.hpp>
+#include <support/sanitized.hpp>
 #include <tinymlperf/commands/command_line.hpp>
 #include <tinymlperf/commands/verify.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -15,23 +16,7 @@ using namespace tinymlperf;
 
 namespace {
 
-struct Printed {
-  int status = 0;
-  std::string text;
-  bool holds(const std::string& piece) const { return text.find(piece) != std::string::npos; }
-};
-
-Printed print(const std::function<int(std::FILE*)>& f) {
-  char* text = nullptr;
-  size_t size = 0;
-  std::FILE* out = open_memstream(&text, &size);
-  Printed p;
-  p.status = f(out);
-  std::fclose(out);
-  p.text.assign(text, size);
-  std::free(text);
-  return p;
-}
+using test::print, test::Printed;
 
 struct Scene {
   TemporaryFolder folder;
@@ -72,7 +57,7 @@ TEST_CASE("check says what submit would say") {
   };
   const fs::path bundle = s.packed("mlp");
   CHECK(check(bundle).status == kPass);
-  CHECK(check(bundle).holds("id " + bundle::sha256(detail::read_bundle_file(bundle))));
+  CHECK(check(bundle).holds("id " + bundle::sha256(tinymlperf::detail::read_bundle_file(bundle))));
   const fs::path folder = s.entry("lenet");
   CHECK(check(folder).status == kFailed);  // its model.json names no author
   auto m = test::manifest("lenet");
@@ -90,10 +75,10 @@ TEST_CASE("pack makes the same bundle of the same folder, and none of an unfit o
   PackOptions o;
   o.folder = s.entry("mlp"), o.out = s.folder.path() / "a.tmlp", o.author = "Ada";
   CHECK(print([&](auto* out) { return run_pack(o, out); }).status == kPass);
-  const std::string first = detail::read_bundle_file(o.out);
+  const std::string first = tinymlperf::detail::read_bundle_file(o.out);
   o.out = s.folder.path() / "b.tmlp";
   CHECK(print([&](auto* out) { return run_pack(o, out); }).status == kPass);
-  CHECK(detail::read_bundle_file(o.out) == first);
+  CHECK(tinymlperf::detail::read_bundle_file(o.out) == first);
   o.out = s.folder.path() / "c.tmlp", o.division = "shut";
   CHECK(print([&](auto* out) { return run_pack(o, out); }).holds("refused: manifest.json: division"));
   CHECK_FALSE(fs::exists(o.out));
@@ -111,10 +96,6 @@ TEST_CASE("a plugin's folder and one with a recipe are packed as what they are")
   const Printed packed = print([&](auto* out) { return run_pack(o, out); });
   CHECK_MESSAGE(packed.status == kPass, packed.text);
   CHECK(packed.holds("scorer by Ada"));
-  const Printed checked = print([&](auto* out) { return run_check({o.out}, out); });
-  CHECK(checked.holds("can be submitted (tier T2"));
-  CHECK(checked.holds("look at plugin.cpp:1: reads a clock"));
-
   const fs::path recipe = s.entry("recipe");
   fs::remove(recipe / "weights.safetensors");
   Json model;
@@ -127,6 +108,34 @@ TEST_CASE("a plugin's folder and one with a recipe are packed as what they are")
   CHECK(m.tier == "T0");
   CHECK(m.benchmarks == std::vector<std::string>{"ttq-dig"});
   CHECK(m.scenarios == std::vector<std::string>{"time_to_quality"});
+}
+
+TEST_CASE("check and submit compile a plugin, and say what the compiler says" *
+          doctest::skip(test::kSanitized)) {
+  Scene s;
+  const fs::path plugin = s.folder.path() / "scorer";
+  fs::create_directories(plugin);
+  PackOptions o;
+  o.folder = plugin, o.out = s.folder.path() / "scorer.tmlp", o.licence = "MIT", o.author = "Ada";
+  const auto packed = [&](const char* source) {
+    std::ofstream(plugin / "plugin.cpp") << source;
+    REQUIRE(print([&](auto* out) { return run_pack(o, out); }).status == kPass);
+    return o.out;
+  };
+  const fs::path good = packed("#include <chrono>\nint main() {}\n");
+  const Printed checked = print([&](auto* out) { return run_check({good}, out); });
+  CHECK(checked.holds("C2: it compiles"));
+  CHECK(checked.holds("can be submitted (tier T2"));
+  CHECK(checked.holds("look at plugin.cpp:1: reads a clock"));
+  const fs::path bad = packed("int main() { return missing; }\n");
+  const Printed refused = print([&](auto* out) { return run_check({bad}, out); });
+  CHECK(refused.status == kFailed);
+  CHECK(refused.holds("refused: C2: compile"));
+  CHECK(refused.holds("missing"));
+  const std::string token = s.token("Ada");
+  const Printed submitted = s.submit(token, bad);
+  CHECK(submitted.status == kFailed);
+  CHECK_MESSAGE(submitted.holds("C2: compile"), submitted.text);
 }
 
 TEST_CASE("from a folder to a rank: user, baseline, submission, match, table") {
@@ -254,7 +263,8 @@ TEST_CASE("what there is not is said") {
   CHECK(print([&](auto* out) { return run_show({"http://host/", 0}, out); }).status == kSetUpProblem);
   CHECK(print([&](auto* out) { return run_work({s.board, "ranked"}, out); }).status == kSetUpProblem);
   s.token("Ada");
-  CHECK(print([&](auto* out) { return run_work({s.board, "huge"}, out); }).status == kSetUpProblem);
+  for (const char* name : {"huge", "quick", "race"})  // the latter are no matches for a board
+    CHECK(print([&](auto* out) { return run_work({s.board, name}, out); }).status == kSetUpProblem);
   std::ofstream(s.folder.path() / "text.db")
       << "this is no database, but it is long enough to be looked at as one";
   CHECK(print([&](auto* out) {
@@ -325,7 +335,7 @@ TEST_CASE("the command line: every command's words reach its options") {
   CHECK(call({"pack", (s.folder.path() / "entries" / "a").string(), "--out", out, "--author", "Eve",
               "--division", "closed", "--scenario", "offline,multi_stream", "--hardware", "cpu-1t"}) ==
         kPass);
-  const auto m = bundle::read_bundle(detail::read_bundle_file(out)).manifest;
+  const auto m = bundle::read_bundle(tinymlperf::detail::read_bundle_file(out)).manifest;
   CHECK(m.author == "Eve");
   CHECK(m.division == "closed");
   CHECK(m.hardware == "cpu-1t");

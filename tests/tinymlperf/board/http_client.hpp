@@ -19,7 +19,7 @@
 
 namespace tinymlperf::board::testing {
 
-struct Answer {
+struct Response {
   int status = 0;                              // 0: nothing that is an answer
   std::map<std::string, std::string> headers;  // names in small letters
   std::string body;
@@ -66,8 +66,8 @@ class Client {
     return std::exchange(buffer_, "");
   }
   // One answer; `with_body` false: to HEAD.
-  Answer read_answer(bool with_body = true) {
-    Answer out;
+  Response read_answer(bool with_body = true) {
+    Response out;
     const std::string head = read_until("\r\n\r\n");
     if (!head.starts_with("HTTP/1.1 ") || head.size() < 13 || !head.ends_with("\r\n\r\n")) return out;
     out.status = std::atoi(head.substr(9, 3).c_str());
@@ -123,20 +123,21 @@ class RunningBoard {
     server_.stop();
     if (thread_.joinable()) thread_.join();
   }
-  Answer ask(const std::string& bytes) const {
+  Response ask(const std::string& bytes) const {
     Client client(port);
     client.write(bytes);
     return client.read_answer(!bytes.starts_with("HEAD"));
   }
-  Answer get(const std::string& target, const std::string& headers = "") const {
+  Response get(const std::string& target, const std::string& headers = "") const {
     return ask("GET " + target + " HTTP/1.1\r\nHost: board\r\nConnection: close\r\n" + headers + "\r\n");
   }
-  Answer post(const std::string& target, const std::string& type, const std::string& body,
-              const std::string& headers = "") const {
+  Response post(const std::string& target, const std::string& type, const std::string& body,
+                const std::string& headers = "") const {
     return ask("POST " + target + " HTTP/1.1\r\nHost: board\r\nContent-Type: " + type +
                "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" + headers + "\r\n" + body);
   }
-  Answer submit(const std::string& token, const std::string& bundle, const std::string& headers = "") const {
+  Response submit(const std::string& token, const std::string& bundle,
+                  const std::string& headers = "") const {
     return post("/submit", "multipart/form-data; boundary=xyz", multipart(token, bundle), headers);
   }
   static std::string multipart(const std::string& token, const std::string& bundle) {

@@ -39,6 +39,7 @@ class MemoryBoard : public Source, public Uploads {
     add_table({"kws", "closed", "gpu(NVIDIA H200)"}, "which of twelve words is spoken", 4, 0.93);
     add_table({"dig", "open", "cpu-mt"}, "which digit is in a picture of 28 x 28 pixels", 0, 0.9871);
     add_table({"dig", "open", "cpu-mt", "T2"}, "which digit is in a picture of 28 x 28 pixels", 2, 0.9871);
+    add_kernels();
     add_jobs();
     categories_ = {
         category("Fastest answer", "least p90 latency of one picture at the full quality", 0, "38.2 us"),
@@ -272,6 +273,30 @@ class MemoryBoard : public Source, public Uploads {
     submissions_[s.id] = s;
   }
 
+  // A plugin that has the second op wrong, and the library.
+  void add_kernels() {
+    Table t{{"krn", "kernel", "cpu-mt", "T2"}, "kernels, op by op", "", 0, {}, {}, true};
+    for (const int64_t i : {0, 1}) {
+      const double score = i == 0 ? 131.2 : 100;
+      Row r;
+      r.submission = static_cast<int64_t>(10 * tables_.size()) + i + 1;
+      r.name = i == 0 ? "tiled" : "library", r.author = "Ada L.", r.tier = "T2", r.rank = i + 1;
+      r.level = Level::audited, r.date = "2026-01-30";
+      r.score = Interval{score, score - 2, score + 2}, r.peak_bytes = 9000000;
+      r.cells = {{"single_stream", score / 100, Interval{score / 100, score / 100, score / 100}}};
+      r.kernels = KernelCount{2 - (i == 0), 2, std::array<double, 3>{0.5, 0.25, 0}};
+      t.rows.push_back(r);
+      add_submission(t.key, r);
+      Run& run = submissions_[r.submission].runs[0];
+      run.measure = "times the baseline", run.baseline = "library", run.kernels = r.kernels;
+      run.turns.clear(), run.baseline_turns.clear(), run.peak_bytes = r.peak_bytes;
+      run.ops = {{"softmax", "right", "", r.cells[0].ratio, r.cells[0].ratio},
+                 {"matmul", i == 0 ? "wrong" : "right", i == 0 ? "row 3: expected 1, found nan" : "", {}, {}},
+                 {"gelu", "absent", "", {}, {}}};
+    }
+    tables_.push_back(t);
+  }
+
   void add_jobs() {
     jobs_[1] = {1,
                 1,
@@ -341,11 +366,15 @@ class MemoryBoard : public Source, public Uploads {
     run.scenario = run.run_class = run.measure = run.baseline = run.out = s;
     run.refused = true;
     if (submissions_.size() % 2 == 0) run.appeal = Appeal{1, s, s, s, s};
+    run.kernels = KernelCount{-1, 0, std::array<double, 3>{std::nan(""), INFINITY, -1}};
+    run.ops = {{s, s, s, Interval{std::nan(""), -INFINITY, INFINITY}, {}}};
     run.audits = {{s, s, false, s}}, run.system = {{s, s}}, run.turns = {std::nan(""), INFINITY, 1};
     const Job job{200 + r.submission, r.submission, s, s, s, s, JobState::running, std::nan(""), s, s, s, s};
     jobs_[job.id] = job;
     Table t{{s, s, s}, s, s, 0.5, {{s, s}, {"single_stream", s}}, {r}};
     t.rows[0].cells[0].scenario = s;
+    tables_.push_back(t);
+    t.key.tier = s, t.kernels = true, t.rows[0].kernels = run.kernels;
     tables_.push_back(t);
     categories_.push_back({s, s, t.key, r, s});
   }

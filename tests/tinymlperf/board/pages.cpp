@@ -27,7 +27,7 @@ std::vector<std::pair<std::string, std::string>> every_page(MemoryBoard& board, 
   for (const TableKey& key : board.keys()) {
     const Table table = *board.table(key);
     out.emplace_back("table", table_page(site, table, *slice_of(table.rows.size(), 1, kRowsPerPage)));
-    out.emplace_back("pareto", pareto_page(site, table));
+    if (!table.kernels) out.emplace_back("pareto", pareto_page(site, table));
     out.emplace_back("history", history_page(site, table, board.history(key)));
   }
   for (const int64_t id : board.submission_ids())
@@ -356,4 +356,32 @@ TEST_CASE("a category without data leads nowhere") {
   CHECK(page.find("nobody yet") != std::string::npos);
   CHECK(page.find("href=\"/tables") == std::string::npos);
   CHECK(page.find("table-") == std::string::npos);
+}
+
+TEST_CASE("a table of kernels has columns of its own, and a submission's match is shown op by op") {
+  MemoryBoard board;
+  const Table table = *board.table({"krn", "kernel", "cpu-mt", "T2"});
+  const std::string page = table_page({}, table, *slice_of(table.rows.size(), 1, kRowsPerPage));
+  for (const char* shown :
+       {"Ops right", "1 of 2", "25 %", "8.6 MiB", "131.2", "/tables/krn/kernel/cpu-mt/T2/history"})
+    CHECK_MESSAGE(page.find(shown) != std::string::npos, shown);
+  for (const char* absent : {"pareto", "Least", "Model</th>"})
+    CHECK_MESSAGE(page.find(absent) == std::string::npos, absent);
+  const std::string own = submission_page({}, *board.submission(table.rows[0].submission));
+  for (const char* shown : {"Op by op", "found nan", "badge red\">wrong",
+                            "href=\"/tables/krn/kernel/cpu-mt/T2\"", "Right answers"})
+    CHECK_MESSAGE(own.find(shown) != std::string::npos, shown);
+  CHECK(own.find("Turn by turn") == std::string::npos);
+}
+
+TEST_CASE("what an op says of itself is text, whatever it holds") {
+  MemoryBoard board(true);
+  size_t escaped = 0;
+  for (const int64_t id : board.submission_ids()) {
+    const std::string page = submission_page({}, *board.submission(id));
+    CHECK(page.find("<script>alert") == std::string::npos);
+    escaped += page.find("<td class=\"words\">&lt;script&gt;alert(1)") != std::string::npos &&
+               page.find("ops-0") != std::string::npos;
+  }
+  CHECK(escaped == 1);
 }

@@ -33,7 +33,7 @@ TEST_CASE("an empty board shows its baseline's table, and every category without
         std::pair<std::string, std::string>("single_stream", "p90 latency (s)"));
   REQUIRE(page.tables[0].rows.size() == 1);
   CHECK(page.tables[0].rows[0].not_ranked == "not measured yet");
-  CHECK(page.categories.size() == 5);
+  CHECK(page.categories.size() == 6);
   for (const Category& c : page.categories) CHECK_FALSE(c.leader);
   CHECK_FALSE(q.table({"dig", "closed", "cpu-mt"}));
   CHECK_FALSE(q.table({"nothing", "open", "cpu-mt"}));
@@ -125,7 +125,7 @@ TEST_CASE("categories say who is best at one thing, and keep their place without
   const int64_t small = b.submit("small", 3);
   b.work_off({.speedup = 1.2, .quality = {0.95, 0.94, 0.96}, .model_bytes = 100});
   const FrontPage page = q.front();
-  CHECK(page.categories.size() == 5);
+  CHECK(page.categories.size() == 6);
   CHECK_FALSE(category(page, "fastest trainer")->leader);
   CHECK_FALSE(category(page, "fastest generation")->leader);
   CHECK_FALSE(category(page, "smallest memory")->leader);  // nobody's peak was measured

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kBase = 1;
 const std::vector<std::string> kScenarios{"single_stream", "offline"};
 
-using Results = std::map<int64_t, std::vector<Result>>;
+using Results = std::map<int64_t, std::vector<board::Result>>;
 
 judge::RunDocument played(const RunRecipe& recipe) {
   return test::run_document({"base", "b"}, {"entry", "e"}, recipe);

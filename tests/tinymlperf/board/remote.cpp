@@ -1,10 +1,10 @@
 // A board at an address: a bundle goes up by HTTP and its jobs are followed; whatever goes wrong is said.
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <support/board.hpp>
+#include <support/printed.hpp>
 #include <thread>
 #include <tinymlperf/board/queries.hpp>
 #include <tinymlperf/board/server.hpp>
@@ -46,22 +46,8 @@ struct Served : test::Board {
   std::thread thread;
 };
 
-struct Printed {
-  int status = 0;
-  std::string text;
-  bool holds(const std::string& piece) const { return text.find(piece) != std::string::npos; }
-};
-Printed print(const std::function<int(std::FILE*)>& f) {
-  char* text = nullptr;
-  size_t size = 0;
-  std::FILE* out = open_memstream(&text, &size);
-  Printed p;
-  p.status = f(out);
-  std::fclose(out);
-  p.text.assign(text, size);
-  std::free(text);
-  return p;
-}
+using test::print, test::Printed;
+
 Printed submit(const std::string& address, const fs::path& bundle, const std::string& token,
                bool wait = false) {
   return print([&](auto* out) { return run_submit({address, bundle, {token, {}}, false, wait, 5ms}, out); });

@@ -20,7 +20,7 @@ TEST_CASE("every page, its JSON and the three files it loads") {
         "/tables/dig/open/cpu-mt/T2/pareto", "/tables/kws/closed/gpu%28NVIDIA%20H200%29", "/submissions/1",
         "/jobs/2", "/queue?page=1"}) {
     CAPTURE(target);
-    const Answer page = site.get(target);
+    const Response page = site.get(target);
     CHECK(page.status == 200);
     CHECK(page.header("content-type") == "text/html; charset=utf-8");
     CHECK(HtmlChecker(page.body).complaints.empty());
@@ -37,7 +37,7 @@ TEST_CASE("every page, its JSON and the three files it loads") {
         "/tables/dig/closed/cpu-1t/pareto.json", "/tables/dig/closed/cpu-1t/history.json",
         "/tables/dig/open/cpu-mt/T2.json", "/submissions/1.json", "/jobs/2.json", "/queue.json?page=1"}) {
     CAPTURE(target);
-    const Answer document = site.get(target);
+    const Response document = site.get(target);
     CHECK(document.status == 200);
     CHECK(document.header("content-type") == "application/json");
     CHECK(Json::accept(document.body));
@@ -50,10 +50,10 @@ TEST_CASE("every page, its JSON and the three files it loads") {
 
 TEST_CASE("an ETag saves the body the second time, and changes with the page") {
   RunningBoard site;
-  const Answer first = site.get("/jobs/2");
+  const Response first = site.get("/jobs/2");
   const std::string etag = first.header("etag");
   REQUIRE(etag.starts_with("W/\""));
-  const Answer again = site.get("/jobs/2", "If-None-Match: " + etag + "\r\n");
+  const Response again = site.get("/jobs/2", "If-None-Match: " + etag + "\r\n");
   CHECK(again.status == 304);
   CHECK(again.header("etag") == etag);
   CHECK(again.body.empty());
@@ -68,7 +68,7 @@ TEST_CASE("HEAD is GET without the body, and the connection goes on") {
   const RunningBoard site;
   Client client(site.port);
   client.write("HEAD / HTTP/1.1\r\nHost: b\r\n\r\nGET /queue HTTP/1.1\r\nHost: b\r\n\r\n");
-  const Answer head = client.read_answer(false), page = client.read_answer();
+  const Response head = client.read_answer(false), page = client.read_answer();
   CHECK(head.status == 200);
   CHECK(head.header("content-length") != "0");
   CHECK(page.status == 200);
@@ -101,18 +101,18 @@ TEST_CASE("what is not there, not allowed or no address is answered by a page th
   for (const auto& [target, status] : cases) {
     const std::string shown = target;
     CAPTURE(shown);
-    const Answer answer = site.get(target);
+    const Response answer = site.get(target);
     CHECK(answer.status == status);
     CHECK(HtmlChecker(answer.body).complaints.empty());
     CHECK_FALSE(answer.header("content-security-policy").empty());
   }
-  const Answer script = site.get("/%3Cscript%3Ealert(1)%3C/script%3E");
+  const Response script = site.get("/%3Cscript%3Ealert(1)%3C/script%3E");
   CHECK(script.status == 404);
   CHECK(script.body.find("<script>") == std::string::npos);
   CHECK(Json::parse(site.get("/nowhere.json").body).at("error").at("status") == 404);
   CHECK(site.get("/" + std::string(3000, 'a')).status == 414);
   for (const char* method : {"PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "POST"}) {
-    const Answer answer =
+    const Response answer =
         site.ask(std::string(method) + " / HTTP/1.1\r\nHost: b\r\nContent-Length: 0\r\n\r\n");
     CHECK(answer.status == 405);
     CHECK(answer.header("allow") == "GET, HEAD");
@@ -128,20 +128,20 @@ TEST_CASE("a bundle: token, size, type and refusal") {
   options.most_bytes = 100000;
   options.asks_per_minute = 1000;
   const RunningBoard site(options);
-  const Answer accepted = site.submit("secret", "bundle one");
+  const Response accepted = site.submit("secret", "bundle one");
   CHECK(accepted.status == 303);
   CHECK(accepted.header("location") == "/jobs/1000");
   CHECK(site.get("/jobs/1000").status == 200);
-  const Answer known = site.submit("secret", "bundle one");
+  const Response known = site.submit("secret", "bundle one");
   CHECK(known.status == 303);
   CHECK(known.header("location").starts_with("/submissions/"));
-  const Answer json = site.submit("secret", "bundle two", "Accept: application/json\r\n");
+  const Response json = site.submit("secret", "bundle two", "Accept: application/json\r\n");
   CHECK(json.status == 201);
   CHECK(Json::parse(json.body).at("job") == 1001);
   CHECK(site.submit("wrong", "bundle").status == 401);
   CHECK(site.submit("", "bundle").status == 400);
   CHECK(site.submit(std::string(300, 's'), "bundle").status == 400);
-  const Answer refused = site.submit("secret", "<script>");
+  const Response refused = site.submit("secret", "<script>");
   CHECK(refused.status == 422);
   CHECK(refused.body.find("expected a bundle") != std::string::npos);
   CHECK(site.submit("secret", "bundle" + std::string(99000, '\0')).status == 303);
@@ -177,7 +177,7 @@ TEST_CASE("a body that is too large is refused before it is sent") {
 TEST_CASE("a match is asked for by a form") {
   const RunningBoard site;
   const char* type = "application/x-www-form-urlencoded";
-  const Answer good = site.post("/head-to-head", type, "token=secret&submission=1&against=2");
+  const Response good = site.post("/head-to-head", type, "token=secret&submission=1&against=2");
   CHECK(good.status == 303);
   CHECK(site.get(good.header("location")).body.find("head-to-head") != std::string::npos);
   CHECK(site.post("/head-to-head", type, "token=no&submission=1&against=2").status == 401);
@@ -200,7 +200,7 @@ TEST_CASE("an appeal is taken once, with its lines, and shown escaped") {
   CHECK(appeal("token=secret&submission=9&run=9&note=a%00b").status == 400);
   CHECK(appeal("token=secret&submission=9&run=9&note=a%0Db").status == 400);
   CHECK(site.get("/appeal").status == 405);
-  const Answer good = appeal("token=secret&submission=9&run=9&note=one%0D%0A%3Ctwo%3E");
+  const Response good = appeal("token=secret&submission=9&run=9&note=one%0D%0A%3Ctwo%3E");
   CHECK(good.status == 303);
   CHECK(good.header("location") == "/submissions/9");
   CHECK(site.get("/submissions/9").body.find("one\n&lt;two&gt;") != std::string::npos);
@@ -216,7 +216,7 @@ TEST_CASE("too many asks from one address wait; reading goes on") {
   options.asks_per_minute = 3;
   const RunningBoard site(options);
   for (int i = 0; i < 3; ++i) CHECK(site.submit("guess " + std::to_string(i), "bundle").status == 401);
-  const Answer late = site.submit("secret", "bundle");
+  const Response late = site.submit("secret", "bundle");
   CHECK(late.status == 429);
   CHECK(std::stoi(late.header("retry-after")) > 0);
   CHECK(site.get("/").status == 200);
@@ -308,7 +308,7 @@ TEST_CASE("many readers at once, all answered") {
       Client client(site.port);
       for (int i = 0; i < 25; ++i) {
         client.write("GET /tables/dig/closed/cpu-1t HTTP/1.1\r\nHost: b\r\n\r\n");
-        const Answer answer = client.read_answer();
+        const Response answer = client.read_answer();
         good += answer.status == 200 && answer.body.ends_with("</html>\n");
       }
     });
@@ -351,7 +351,7 @@ TEST_CASE("a failing store is a 500 that does not say why to strangers") {
   std::thread thread([&] { server.run(); });
   Client client(port);
   client.write("GET / HTTP/1.1\r\nHost: b\r\n\r\n");
-  const Answer answer = client.read_answer();
+  const Response answer = client.read_answer();
   CHECK(answer.status == 500);
   CHECK(answer.body.find("fire") == std::string::npos);
   CHECK(HtmlChecker(answer.body).complaints.empty());

@@ -44,7 +44,7 @@ TEST_CASE("jobs become runs with the names and digests of their bundles, until t
   int done = 0;
   while (const auto worked = work_once(b.store, options(quick))) {
     CHECK_MESSAGE(worked->failure.empty(), worked->failure);
-    const RunDocument d = read_run(b.store.database(), worked->run).value();
+    const RunDocument d = std::get<RunDocument>(read_run(b.store.database(), worked->run).value());
     CHECK(d.contenders[0].name == "base");
     CHECK(d.contenders[1].bundle == b.who(mlp).second);
     CHECK(d.run_class == "ranked");
@@ -245,7 +245,7 @@ TEST_CASE("trainings are played and kept with every attempt; the fastest trainer
   RunDocument played;
   WorkOptions o = really("smoke");
   o.play = [&, play = o.play](const RunOptions& run) {
-    played = play(run);
+    played = std::get<RunDocument>(play(run));
     for (ContenderRecord& c : played.contenders) CHECK_MESSAGE(c.out.empty(), c.out);
     played.run_class = "ranked";  // as if there had been time for it
     return played;
@@ -253,7 +253,7 @@ TEST_CASE("trainings are played and kept with every attempt; the fastest trainer
   const auto worked = work_once(b.store, o);
   REQUIRE(worked);
   REQUIRE_MESSAGE(worked->failure.empty(), worked->failure);
-  const RunDocument stored = read_run(b.store.database(), worked->run).value();
+  const RunDocument stored = std::get<RunDocument>(read_run(b.store.database(), worked->run).value());
   CHECK(stored.contenders[1].training.size() == 5);
   CHECK(judge::to_json(stored).at("contenders")[1].at("training") ==
         judge::to_json(played).at("contenders")[1].at("training"));
@@ -272,4 +272,50 @@ TEST_CASE("trainings are played and kept with every attempt; the fastest trainer
   // A match of two trainers may be a record; it must not be asked for turns.
   b.store.request_head_to_head(b.user, fast, b.store.baseline("ttq-dig", "open").value());
   CHECK(work_once(b.store, o)->failure.empty());
+}
+
+TEST_CASE("what does not compile is told so before the queue is worked off, and nobody plays it") {
+  Board b;
+  b.store.submit_baseline(b.user, plugin_bundle("one", "1"));
+  const int64_t data = b.submit("data"), good = b.store.submit(b.user, plugin_bundle("two", "2")).submission,
+                bad = b.store.submit(b.user, plugin_bundle("three", "3")).submission;
+  std::vector<std::string> compiled, played;
+  WorkOptions o = options([&](const RunOptions& run) {
+    played.push_back(run.entries[1].filename().string());
+    return quick(run);
+  });
+  o.compile = [&](const bundle::Bundle& bundle) {
+    compiled.push_back(bundle.manifest.name);
+    if (bundle.manifest.name == "three")
+      throw Refusal("C2", "compile", "source that compiles", "error: 'diigt' was not declared\x1b[31m\xff");
+  };
+  REQUIRE(work_once(b.store, o));  // the oldest job, which is of data
+  CHECK(played == std::vector<std::string>{std::to_string(data)});
+  CHECK(compiled == std::vector<std::string>{"two", "three"});
+  const Submission s = Queries(b.store).submission(bad).value();
+  REQUIRE(s.jobs.size() == 1);
+  CHECK(s.jobs[0].state == JobState::failed);
+  CHECK(s.jobs[0].message.find("C2: compile: expected source that compiles, found error: 'diigt'") == 0);
+  CHECK(s.jobs[0].message.find('\x1b') == std::string::npos);
+  CHECK(Queries(b.store).submission(good)->jobs[0].state == JobState::queued);
+  CHECK(b.store.queue().uncompiled("cpu-mt").empty());
+  CHECK(b.store.queue().uncompiled("cpu-1t").empty());
+  CHECK(b.store.database().integer("SELECT count(*) FROM events WHERE kind = 'C2'") == 2);
+  o.compile = [&](const bundle::Bundle&) { throw sandbox::Unavailable("no sandbox here"); };
+  const int64_t later = b.store.submit(b.user, plugin_bundle("four", "4")).submission;
+  REQUIRE(work_once(b.store, o));
+  CHECK(b.store.queue().uncompiled("cpu-mt") == std::vector<int64_t>{later});
+  CHECK(verify_board(b.store).empty());
+}
+
+TEST_CASE("C2 says what the compiler says" * doctest::skip(test::kSanitized)) {
+  const sandbox::Offers offers = sandbox::probe();
+  CHECK_NOTHROW(bundle::check_compiles(bundle::read_bundle(test::bundle_bytes("data")), offers));
+  CHECK_NOTHROW(bundle::check_compiles(bundle::read_bundle(plugin_bundle("one", "1")), offers));
+  CHECK_THROWS_WITH_AS(bundle::check_compiles(bundle::read_bundle(plugin_bundle("bad", "diigt")), offers),
+                       doctest::Contains("diigt"), Refusal);
+  const std::string endless =
+      "1; template <int n> struct t { static constexpr int v = t<n + 1>::v; }; int v = t<0>::v";
+  CHECK_THROWS_WITH_AS(bundle::check_compiles(bundle::read_bundle(plugin_bundle("endless", endless)), offers),
+                       doctest::Contains("C2: compile"), Refusal);
 }

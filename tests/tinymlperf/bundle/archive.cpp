@@ -14,7 +14,7 @@ using test::tar_member;
 
 namespace {
 
-std::string refusal(const std::string& bytes, const ArchiveLimits& most = {}) {
+std::string archive_refusal(const std::string& bytes, const ArchiveLimits& most = {}) {
   return test::refusal([&] { read_archive(bytes, most); });
 }
 
@@ -44,18 +44,18 @@ TEST_CASE("paths that lead elsewhere or look like something else are refused") {
   for (const char* path : {"../out", "a/../../out", "/etc/passwd", "a//b", "a/./b", ".hidden", "-rf", "a b",
                            "a\\b", "a/b/c/d/e", "<script>", "a\nb", "\xC3\xA4", "C:x", "a/", "./a"}) {
     CAPTURE(path);
-    CHECK(holds(refusal(tar_member(path, "x") + tar_end()), "expected relative paths"));
+    CHECK(holds(archive_refusal(tar_member(path, "x") + tar_end()), "expected relative paths"));
   }
-  CHECK(holds(refusal(tar_member(std::string(33, 'n'), "x") + tar_end()), "expected relative paths"));
+  CHECK(holds(archive_refusal(tar_member(std::string(33, 'n'), "x") + tar_end()), "expected relative paths"));
 }
 
 TEST_CASE("links, folders, devices and pipes are refused") {
-  CHECK(holds(refusal(tar_member("a", "", '2', "/etc/passwd") + tar_end()), "expected a plain file"));
-  CHECK(holds(refusal(tar_member("x", "1") + tar_member("a", "", '1', "x") + tar_end()),
+  CHECK(holds(archive_refusal(tar_member("a", "", '2', "/etc/passwd") + tar_end()), "expected a plain file"));
+  CHECK(holds(archive_refusal(tar_member("x", "1") + tar_member("a", "", '1', "x") + tar_end()),
               "expected a plain file"));
   for (const char type : {'3', '4', '5', '6'}) {
     CAPTURE(type);
-    CHECK_FALSE(refusal(tar_member("a", "", type) + tar_end()).empty());
+    CHECK_FALSE(archive_refusal(tar_member("a", "", type) + tar_end()).empty());
   }
 }
 
@@ -64,43 +64,43 @@ TEST_CASE("extended headers are refused: they could say another path or size tha
   REQUIRE(pax.size() == 20);
   for (const char type : {'x', 'g', 'L', 'K', 'S'}) {
     CAPTURE(type);
-    CHECK_FALSE(refusal(tar_member("p", pax, type) + tar_member("a", "x") + tar_end()).empty());
+    CHECK_FALSE(archive_refusal(tar_member("p", pax, type) + tar_member("a", "x") + tar_end()).empty());
   }
 }
 
 TEST_CASE("a file twice, a file where a folder is, too many files, too many bytes") {
-  CHECK(holds(refusal(tar_member("a", "1") + tar_member("a", "2") + tar_end()), "each file once"));
-  CHECK(holds(refusal(tar_member("a/b", "1") + tar_member("a", "2") + tar_end()), "a folder a"));
+  CHECK(holds(archive_refusal(tar_member("a", "1") + tar_member("a", "2") + tar_end()), "each file once"));
+  CHECK(holds(archive_refusal(tar_member("a/b", "1") + tar_member("a", "2") + tar_end()), "a folder a"));
   std::string many;
   for (int i = 0; i < 5; ++i) many += tar_member("f" + std::to_string(i), "");
-  CHECK(refusal(many + tar_end(), {.files = 5}).empty());
-  CHECK(holds(refusal(many + tar_end(), {.files = 4}), "at most 4 files"));
-  CHECK(holds(refusal(tar_member("a", "1") + tar_end(), {.bytes = 1000}), "at most 1000 bytes"));
+  CHECK(archive_refusal(many + tar_end(), {.files = 5}).empty());
+  CHECK(holds(archive_refusal(many + tar_end(), {.files = 4}), "at most 4 files"));
+  CHECK(holds(archive_refusal(tar_member("a", "1") + tar_end(), {.bytes = 1000}), "at most 1000 bytes"));
 }
 
 TEST_CASE("a header cannot promise more bytes than there are") {
-  CHECK(holds(refusal(tar_member("a", "x", '0', "", 7LL << 30) + tar_end()), "bytes that are left"));
-  CHECK_FALSE(refusal(tar_member("a", "x", '0', "", 2000) + tar_end()).empty());
+  CHECK(holds(archive_refusal(tar_member("a", "x", '0', "", 7LL << 30) + tar_end()), "bytes that are left"));
+  CHECK_FALSE(archive_refusal(tar_member("a", "x", '0', "", 2000) + tar_end()).empty());
 }
 
 TEST_CASE("no truncated file is read, at whichever byte it ends") {
   const std::string bytes = tar_member("a", "some text") + tar_member("b", std::string(600, 'b')) + tar_end();
-  REQUIRE(refusal(bytes).empty());
+  REQUIRE(archive_refusal(bytes).empty());
   for (size_t size = 0; size < bytes.size(); ++size) {
     CAPTURE(size);
-    CHECK_FALSE(refusal(bytes.substr(0, size)).empty());
+    CHECK_FALSE(archive_refusal(bytes.substr(0, size)).empty());
   }
 }
 
 TEST_CASE("nothing hides in front of, between or behind the files") {
   const std::string a = tar_member("a", "x");
-  CHECK_FALSE(refusal(a + tar_end() + "behind").empty());
-  CHECK_FALSE(refusal(a + tar_end() + a).empty());
-  CHECK_FALSE(refusal(a + std::string(512, '\0') + tar_member("b", "x") + tar_end()).empty());
-  CHECK_FALSE(refusal("in front" + a + tar_end()).empty());
-  CHECK_FALSE(refusal(a + std::string(512 * 50, '\0')).empty());
-  CHECK_FALSE(refusal("").empty());
-  CHECK_FALSE(refusal(std::string(1 << 16, 'z')).empty());
+  CHECK_FALSE(archive_refusal(a + tar_end() + "behind").empty());
+  CHECK_FALSE(archive_refusal(a + tar_end() + a).empty());
+  CHECK_FALSE(archive_refusal(a + std::string(512, '\0') + tar_member("b", "x") + tar_end()).empty());
+  CHECK_FALSE(archive_refusal("in front" + a + tar_end()).empty());
+  CHECK_FALSE(archive_refusal(a + std::string(512 * 50, '\0')).empty());
+  CHECK_FALSE(archive_refusal("").empty());
+  CHECK_FALSE(archive_refusal(std::string(1 << 16, 'z')).empty());
 }
 
 TEST_CASE("a damaged file is refused or read as other content, and nothing else happens") {

@@ -96,7 +96,7 @@ TEST_CASE("tier T0: a model, its weights, and texts") {
   CHECK(rules_refusal(m, files).empty());
   CHECK(holds(rules_refusal(m, {files[0]}), "weights.safetensors"));
   m.tier = "T1";
-  CHECK(holds(rules_refusal(m, files), "expected T0 or T2"));
+  CHECK(holds(rules_refusal(m, files), "kernel, since a plan launches kernels"));
   m.tier = "T0", m.benchmarks = {"nothing"};
   CHECK(holds(rules_refusal(m, files), "benchmark"));
   m.benchmarks = {"dig"}, m.scenarios = {"train"};
@@ -182,6 +182,37 @@ TEST_CASE("tier T2: source beside plugin.cpp, of a size that can be read, in the
   CHECK(holds(rules_refusal(m, sound), "nobody can see which model"));
 }
 
+TEST_CASE("tier T1: a plan, the device code that it names, and nothing that runs on the host") {
+  const fs::path source = fs::path(TINYTORCH_SOURCE_DIR) / "bench/tinymlperf/kernels/plain";
+  std::vector<ArchiveFile> files;
+  for (const char* name : {"plan.json", "blocks.cuh"})
+    files.push_back({name, tinymlperf::detail::read_limited(source / name, 1 << 20)});
+  files.push_back({"kernels.cu", "__global__ void softmax_rows(const float* x) { long t = clock64(); }\n"});
+  Manifest m = test::manifest("plain");
+  m.tier = "T1", m.division = "kernel", m.hardware = "gpu(NVIDIA H200)";
+  m.benchmarks = {"krn"}, m.scenarios = {"single_stream"};
+  CHECK(rules_refusal(m, files) == "");
+  const Bundle sound = read_bundle(pack(m, files));
+  CHECK(holds(reasons_to_look(sound).at(0), "kernels.cu:1: reads a clock"));
+
+  m.hardware = "cpu-mt";
+  CHECK(holds(rules_refusal(m, files), "gpu(NAME), since a plan is for a GPU"));
+  m.hardware = "gpu(NVIDIA H200)", m.division = "open", m.benchmarks = {"dig"};
+  CHECK(holds(rules_refusal(m, files), "kernel, since a plan launches kernels"));
+  m.division = "kernel", m.benchmarks = {"krn"};
+  files.push_back({"main.cpp", "int main() {}\n"});
+  CHECK(holds(rules_refusal(m, files), "nothing that runs on the host"));
+  files.pop_back();
+  CHECK(holds(rules_refusal(m, {files[0], files[1]}), "a file kernels.cu"));
+  CHECK(holds(rules_refusal(m, {files[1], files[2]}), "a file plan.json"));
+  Json plan = Json::parse(files[0].content);
+  plan["ops"]["fft"] = plan["ops"]["softmax"];
+  files[0].content = plan.dump();
+  CHECK(holds(rules_refusal(m, files), "ops.fft: expected an op that `tinymlperf kernels` lists"));
+  files[0].content = "{";
+  CHECK(holds(rules_refusal(m, files), "plan.json: expected JSON"));
+}
+
 TEST_CASE("static rules name the line and the reason, and an honest source has none") {
   const auto reasons = [](const std::string& text) { return static_reasons("plugin.cpp", text); };
   CHECK(reasons("int main() { return systematic(thread_of); }\n").empty());
@@ -192,7 +223,12 @@ TEST_CASE("static rules name the line and the reason, and an honest source has n
   CHECK(holds(reasons("open(\"/proc/self/mem\")").at(0), "looks at where it runs"));
   CHECK(holds(reasons("#include \"../judge.hpp\"").at(0), "from elsewhere"));
   CHECK(holds(reasons("#define JOIN(a, b) a##b").at(0), "joins names"));
-  CHECK(holds(reasons("// std::chrono::steady_clock").at(0), "reads a clock"));
+  CHECK(holds(reasons("x = std::chrono::steady_clock::now();").at(0), "reads a clock"));
+  // Words of a comment are not a means, unless the line may end what hid it.
+  CHECK(reasons("  // a tile of a times b, in each thread\n").empty());
+  CHECK(holds(reasons("/*\n// */ system(\"ls\");\n").at(0), "plugin.cpp:2: starts other programs"));
+  CHECK(holds(reasons("// */ int pid = fork();\n").at(0), "starts other programs"));
+  CHECK(holds(reasons("R\"(\n//)\"; fork();\n").at(0), "plugin.cpp:2: starts other programs"));
   CHECK(holds(reasons(std::string(2000, 'x')).at(0), "too long"));
   std::string table = "float w[] = {\n";
   for (int i = 0; i < 1200; ++i) table += "0.5f,\n";

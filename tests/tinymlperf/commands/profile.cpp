@@ -45,14 +45,54 @@ TEST_CASE("a training step and an inference of every kind of model") {
   }
 }
 
-TEST_CASE("the files: a page and a trace") {
+TEST_CASE("the files: a page, a trace and the ceilings") {
   ProfileOptions o;
-  o.model = "linear", o.batch = 2, o.steps = 1, o.out = fresh_folder("files");
+  o.model = "linear", o.batch = 2, o.steps = 1, o.out = fresh_folder("files"), o.commit = "0123abc";
   CHECK(run_profile(o) == kPass);
-  CHECK(text_of(o.out / "profile.html").find("Roofline") != std::string::npos);
+  const std::string page = text_of(o.out / "profile.html");
+  CHECK(page.find("Roofline") != std::string::npos);
+  CHECK(page.find("commit 0123abc.") != std::string::npos);
   const auto trace = nlohmann::json::parse(text_of(o.out / "trace.json"));
   CHECK(trace.at("traceEvents").size() > 3);
+  const auto ceilings = nlohmann::json::parse(text_of(o.out / "ceilings.json"));
+  CHECK(ceilings.at("dtype") == "f32");
+  CHECK(ceilings.at("machine") == describe_machine().cpu);
+  CHECK(ceilings.at("device").get<std::string>().find("threads") != std::string::npos);
+  for (const char* name : {"flops_per_second", "bytes_per_second"})
+    CHECK(ceilings.at(name).get<double>() > 1e6);
+  CHECK(ceilings.at("seconds_per_op").get<double>() > 0);
+  CHECK(ceilings.at("seconds_per_op").get<double>() < 1e-3);
+  CHECK(ceilings.at("driver").is_null());  // of a GPU, which was not used
+  CHECK(ceilings.at("commit") == "0123abc");
+  CHECK(ceilings.at("date").get<std::string>().back() == 'Z');
   std::filesystem::remove_all(o.out);
+}
+
+TEST_CASE("driver and commit stand in the report and beside the ceilings where they are known") {
+  Provenance p{describe_machine(), "580.65.06, CUDA 13.0", "0123abc-dirty"};
+  const profiling::Ceilings c{
+      .flops_per_second = 8e14, .bytes_per_second = 4e12, .seconds_per_op = 3e-6, .device = "a GPU"};
+  const auto all = [&] {
+    std::string text;
+    for (const std::string& line : detail::conditions_of(p)) text += line + "\n";
+    return text;
+  };
+  CHECK(all().find("Driver of the GPU: 580.65.06, CUDA 13.0.\n") != std::string::npos);
+  CHECK(all().find(", commit 0123abc-dirty.\n") != std::string::npos);
+  CHECK(detail::to_json(c, "bf16", p) == Json{{"device", "a GPU"},
+                                              {"machine", p.machine.cpu},
+                                              {"dtype", "bf16"},
+                                              {"flops_per_second", 8e14},
+                                              {"bytes_per_second", 4e12},
+                                              {"seconds_per_op", 3e-6},
+                                              {"driver", "580.65.06, CUDA 13.0"},
+                                              {"commit", "0123abc-dirty"},
+                                              {"date", p.machine.date}});
+  p.driver = p.commit = "";
+  CHECK(all().find("Driver") == std::string::npos);
+  CHECK(all().find(", of no known commit.\n") != std::string::npos);
+  CHECK(detail::to_json(c, "bf16", p).at("driver").is_null());
+  CHECK(detail::to_json(c, "bf16", p).at("commit").is_null());
 }
 
 TEST_CASE("what there is not is said, and nothing is written") {

@@ -9,19 +9,13 @@
 #include <support/start_as_worker.hpp>
 #include <tinymlperf/commands/race.hpp>
 #include <tinymlperf/commands/verify.hpp>
+#include <tinymlperf/temporary_folder.hpp>
 
 namespace fs = std::filesystem;
 using namespace tinymlperf;
 using test::holds;
 
 namespace {
-
-struct Folder {
-  fs::path path =
-      fs::temp_directory_path() / ("tinymlperf_command_test_" + std::to_string(std::random_device{}()));
-  Folder() { fs::create_directories(path); }
-  ~Folder() { fs::remove_all(path); }
-};
 
 EntrySpec linear_spec(const std::string& name) {
   return parse_entry(R"({"schema": 1, "name": ")" + name + R"(", "input": [1, 28, 28], "classes": 10,
@@ -42,10 +36,10 @@ std::string read(const fs::path& path) {
 
 void write(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
-RaceOptions options(const Folder& f) {
+RaceOptions options(const TemporaryFolder& f) {
   RaceOptions o;
-  o.out = f.path / "out";
-  o.entries = {f.path / "entries"};
+  o.out = f.path() / "out";
+  o.entries = {f.path() / "entries"};
   o.baseline = "base";
   o.floor = 0;
   o.quick = o.no_train = true;
@@ -63,13 +57,13 @@ std::string reason_for(const Json& race, const std::string& folder) {
 }  // namespace
 
 TEST_CASE("an entry survives being saved and loaded: the same answers, and a byte count of the real file") {
-  const Folder f;
+  const TemporaryFolder f;
   tt::Generator random(5);
   const EntrySpec spec = linear_spec("kept");
   const auto layers = build_layers(spec, random);
-  save_entry(f.path / "kept", spec, layers->state_dict());
-  const Entry entry = load_entry(f.path / "kept");
-  CHECK(entry.file_bytes == static_cast<int64_t>(fs::file_size(f.path / "kept" / "weights.safetensors")));
+  save_entry(f.path() / "kept", spec, layers->state_dict());
+  const Entry entry = load_entry(f.path() / "kept");
+  CHECK(entry.file_bytes == static_cast<int64_t>(fs::file_size(f.path() / "kept" / "weights.safetensors")));
   CHECK(entry.file_bytes > 7850 * 4);
   const tt::Tensor x = tt::digits(3, 9).images;
   CHECK(entry.network.forward(x).to_vector<float>() == layers->forward(x).to_vector<float>());
@@ -77,8 +71,8 @@ TEST_CASE("an entry survives being saved and loaded: the same answers, and a byt
 
 TEST_CASE("good entries are raced, every broken one is refused with its own reason" *
           doctest::skip(test::kSanitized)) {
-  const Folder f;
-  const fs::path in = f.path / "entries";
+  const TemporaryFolder f;
+  const fs::path in = f.path() / "entries";
   put_entry(in / "a_base", "base", 1);
   put_entry(in / "b_other", "other", 2);
   for (const char* name :
@@ -102,7 +96,7 @@ TEST_CASE("good entries are raced, every broken one is refused with its own reas
   write(in / "empty_weights" / "weights.safetensors", "");
 
   REQUIRE(run_race(options(f)) == kPass);
-  const Json race = Json::parse(read(f.path / "out" / "race.json"));
+  const Json race = Json::parse(read(f.path() / "out" / "race.json"));
   REQUIRE(race.at("results").size() == 2);
   CHECK(race.at("refused").size() == 9);
   CHECK(holds(reason_for(race, "bad_json"), "model.json: expected JSON"));
@@ -122,11 +116,11 @@ TEST_CASE("good entries are raced, every broken one is refused with its own reas
 
 TEST_CASE("the files a race writes: scores that verify, the seed, the page, nothing temporary" *
           doctest::skip(test::kSanitized)) {
-  const Folder f;
-  put_entry(f.path / "entries" / "base", "base", 1);
-  put_entry(f.path / "entries" / "other", "other", 2);
+  const TemporaryFolder f;
+  put_entry(f.path() / "entries" / "base", "base", 1);
+  put_entry(f.path() / "entries" / "other", "other", 2);
   REQUIRE(run_race(options(f)) == kPass);
-  const Json race = Json::parse(read(f.path / "out" / "race.json"));
+  const Json race = Json::parse(read(f.path() / "out" / "race.json"));
   REQUIRE(race.at("matches").size() == 2);
   CHECK(race.at("matches")[0].at("scenario") == "single_stream");
   CHECK(race.at("matches")[1].at("scenario") == "offline");
@@ -144,24 +138,25 @@ TEST_CASE("the files a race writes: scores that verify, the seed, the page, noth
       CHECK(c.at("peak_bytes") < 7850 * 4 + 4 * 784 * 4 + 4096);
     }
   for (const Json& entry : race.at("entries")) CHECK(entry.at("parameters") == 7850);
-  CHECK(holds(read(f.path / "out" / "race.html"), "256 + 256 hidden samples, seeds 77 and"));
-  for (const auto& file : fs::recursive_directory_iterator(f.path)) CHECK(file.path().extension() != ".tmp");
-  CHECK(run_verify_file(f.path / "out" / "race.json") == kPass);
+  CHECK(holds(read(f.path() / "out" / "race.html"), "256 + 256 hidden samples, seeds 77 and"));
+  for (const auto& file : fs::recursive_directory_iterator(f.path()))
+    CHECK(file.path().extension() != ".tmp");
+  CHECK(run_verify_file(f.path() / "out" / "race.json") == kPass);
 
   Json forged = race;
   forged["results"][0]["score"]["low"] = 1e6;
-  write(f.path / "forged.json", forged.dump());
-  CHECK(run_verify_file(f.path / "forged.json") == kFailed);
-  CHECK(run_verify_file(f.path / "absent.json") == kSetUpProblem);
-  write(f.path / "text.json", "not json");
-  CHECK(run_verify_file(f.path / "text.json") == kSetUpProblem);
+  write(f.path() / "forged.json", forged.dump());
+  CHECK(run_verify_file(f.path() / "forged.json") == kFailed);
+  CHECK(run_verify_file(f.path() / "absent.json") == kSetUpProblem);
+  write(f.path() / "text.json", "not json");
+  CHECK(run_verify_file(f.path() / "text.json") == kSetUpProblem);
 }
 
 TEST_CASE("a race that cannot be run as asked says so with status 2") {
-  const Folder f;
-  put_entry(f.path / "entries" / "other", "other", 2);
+  const TemporaryFolder f;
+  put_entry(f.path() / "entries" / "other", "other", 2);
   CHECK(run_race(options(f)) == kSetUpProblem);  // no entry is named "base"
-  CHECK_FALSE(fs::exists(f.path / "out" / "race.json"));
+  CHECK_FALSE(fs::exists(f.path() / "out" / "race.json"));
   for (const uint64_t seed : {kTrainingSeed, kValidationSeed}) {
     RaceOptions o = options(f);
     o.seed = seed;

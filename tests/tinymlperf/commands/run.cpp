@@ -6,6 +6,7 @@
 #include <support/sanitized.hpp>
 #include <support/start_as_worker.hpp>
 #include <tinymlperf/commands/run.hpp>
+#include <tinymlperf/judge/verify_run.hpp>
 #include <tinymlperf/training/train.hpp>
 #include <tinytorch/tinytorch.hpp>
 
@@ -14,9 +15,9 @@ using namespace tinymlperf;
 namespace {
 
 // The untrained bundled entries of a benchmark, which every user may read.
-struct Folder {
+struct Models {
   std::filesystem::path path;
-  explicit Folder(std::string_view benchmark = "dig") {
+  explicit Models(std::string_view benchmark = "dig") {
     std::string name = (std::filesystem::temp_directory_path() / "tinymlperf_run_XXXXXX").string();
     if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp");
     path = name;
@@ -26,13 +27,13 @@ struct Folder {
       save_entry(path / recipe.spec.name, recipe.spec, build_model(recipe.spec, random, 3)->state_dict());
     }
   }
-  ~Folder() { std::filesystem::remove_all(path); }
+  ~Models() { std::filesystem::remove_all(path); }
 };
 
 }  // namespace
 
 TEST_CASE("a match is played, and written with every sample" * doctest::skip(test::kSanitized)) {
-  const Folder folder;
+  const Models folder;
   RunOptions o;
   o.entries = {folder.path / "linear", folder.path / "mlp"};
   o.out = folder.path / "out";
@@ -57,7 +58,7 @@ TEST_CASE("a match is played, and written with every sample" * doctest::skip(tes
 
 TEST_CASE("two entries of another benchmark, by its own measure of quality" *
           doctest::skip(test::kSanitized)) {
-  const Folder folder("kws");
+  const Models folder("kws");
   // The small one against itself.
   std::filesystem::copy(folder.path / "ds-cnn-narrow", folder.path / "again");
   RunOptions o;
@@ -78,7 +79,7 @@ TEST_CASE("two entries of another benchmark, by its own measure of quality" *
 
 TEST_CASE("text is continued token by token, and held against what its author calls likeliest" *
           doctest::skip(test::kSanitized)) {
-  const Folder folder("lm");
+  const Models folder("lm");
   RunOptions o;
   o.entries = {folder.path / "gpt-narrow"};
   o.benchmark = "lm", o.scenario = "generation", o.out = folder.path / "out", o.seed = 5;
@@ -98,9 +99,45 @@ TEST_CASE("text is continued token by token, and held against what its author ca
   CHECK_FALSE(r.at("quality").is_null());
 }
 
+TEST_CASE("a text of one's own is the hidden set, and closed compares bits window by window" *
+          doctest::skip(test::kSanitized)) {
+  const Models folder("lm");
+  std::filesystem::copy(folder.path / "gpt-narrow", folder.path / "again");
+  std::ofstream(folder.path / "mine.txt") << tt::grammar::text(60000, 9);
+  RunOptions o;
+  o.entries = {folder.path / "gpt-narrow", folder.path / "again"};
+  o.benchmark = "lm", o.scenario = "offline", o.division = "closed", o.out = folder.path / "out", o.seed = 5;
+  o.text = folder.path / "mine.txt";
+  CHECK(run_match(o) == kPass);
+  std::ifstream file(o.out / "run.json");
+  const Json run = Json::parse(file);
+  CHECK(verify_run(run) == "");
+  CHECK(run.at("text") == Json{{"file", "mine.txt"}, {"bytes", 60000}, {"held_out", 36000}});
+  CHECK(run.at("hidden_samples") == 512);
+  for (const Json& c : run.at("contenders")) {
+    CHECK_MESSAGE(c.at("out") == "", c.at("out").dump());
+    CHECK(c.at("minus_bits").size() == 512);
+    CHECK(c.at("credit") == "");
+  }
+  judge::RunDocument d = judge::read_run_document(run);
+  d.quality_floor = -100;  // nobody has trained them
+  const auto gate = judge::quality_gate(d, d.contenders[1]);
+  CHECK(gate.passed);
+  CHECK(gate.reason.find("bits per byte less 1.01 times") == 0);
+  std::ofstream(folder.path / "mine.txt") << tt::grammar::text(50000, 9);
+  CHECK(run_match(o) == kSetUpProblem);  // too short for so many windows
+  o.text = folder.path / "nowhere.txt";
+  CHECK(run_match(o) == kSetUpProblem);
+  o.text = folder.path / "mine.txt", o.scenario = "";
+  for (const char* other : {"dig", "ttq-lm", "krn"}) {
+    o.benchmark = other;
+    CHECK(run_match(o) == kSetUpProblem);
+  }
+}
+
 TEST_CASE("an entry of another benchmark is out, and told which one was asked" *
           doctest::skip(test::kSanitized)) {
-  const Folder digits, words("kws");
+  const Models digits, words("kws");
   RunOptions o;
   o.entries = {digits.path / "linear", words.path / "ds-cnn-narrow"};
   o.out = digits.path / "out", o.seed = 5;
@@ -113,8 +150,22 @@ TEST_CASE("an entry of another benchmark is out, and told which one was asked" *
   CHECK(contenders[1].at("turns").empty());
 }
 
+TEST_CASE("whoever names a class that is none is told all that there are") {
+  std::string told;
+  try {
+    detail::run_class_named("huge");
+  } catch (const std::invalid_argument& e) {
+    told = e.what();
+  }
+  CHECK(told.find("--class huge") == 0);
+  for (const std::string name : {"quick", "race", "smoke", "ranked", "official"}) {
+    CHECK(detail::run_class_named(name).name == name);
+    CHECK_MESSAGE(told.find(name) != std::string::npos, told);
+  }
+}
+
 TEST_CASE("what there is not is said") {
-  const Folder folder;
+  const Models folder;
   RunOptions o;
   o.out = folder.path / "out";
   o.entries = {folder.path / "nobody"};

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <support/sanitized.hpp>
+#include <support/small_tasks.hpp>
 #include <tinymlperf/commands/run.hpp>
 #include <tinymlperf/judge/verify_run.hpp>
 #include <tinymlperf/temporary_folder.hpp>
@@ -14,18 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 const fs::path kSource = TINYTORCH_SOURCE_DIR;
-
-// An op that both have and one that only the library has, with public shapes that take little.
-std::vector<judge::kernels::KernelTask> two_tasks() {
-  std::vector<judge::kernels::KernelTask> out;
-  for (const char* name : {"sum_rows", "gelu"}) {
-    out.push_back(judge::kernels::task_named(name));
-    for (Shape& sides : out.back().shapes)
-      for (int64_t& side : sides) side = std::max<int64_t>(32, side / 8);
-    out.back().most = {29, 29};
-  }
-  return out;
-}
 
 fs::path plugin_folder(const TemporaryFolder& in, const char* name) {
   const fs::path folder = in / name;
@@ -46,7 +35,8 @@ TEST_CASE("the library's plugin plays against another; what is no plugin is out"
   RunOptions o;
   o.entries = {kSource / "bench/tinymlperf/kernels/library", student, model};
   o.benchmark = "krn", o.out = folder / "out", o.seed = 5;
-  CHECK(run_kernel_match(o, two_tasks()) == kPass);
+  // An op that both have and one that only the library has.
+  CHECK(run_kernel_match(o, test::small_tasks({"sum_rows", "gelu"}, 8, 32, 29)) == kPass);
   std::ifstream file(o.out / "run.json");
   const Json run = Json::parse(file);
   CHECK(verify_run(run) == "");

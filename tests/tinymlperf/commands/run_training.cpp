@@ -46,7 +46,7 @@ int main() {
   });
 })";
 
-struct Folder {
+struct Learners {
   TemporaryFolder folder;
   std::filesystem::path path(const std::string& name) const { return folder.path() / name; }
   void write(const std::string& name, const char* file, const std::string& text) const {
@@ -72,7 +72,7 @@ Json result_of(const RunOptions& o) {
 
 TEST_CASE("recipe and plugin are trained in turns, and the file is verified" *
           doctest::skip(test::kSanitized)) {
-  const Folder f;
+  const Learners f;
   f.trainable("line", kLinear, {{"epochs", 20}, {"learning_rate", 5e-3}, {"batch", 16}});
   f.trainable("lazy", kLinear, {{"epochs", 2}, {"learning_rate", 0}, {"schedule", "constant"}});
   f.trainable("weights-only", kLinear, Json());
@@ -109,7 +109,7 @@ TEST_CASE("recipe and plugin are trained in turns, and the file is verified" *
 }
 
 TEST_CASE("a model of text is trained too" * doctest::skip(test::kSanitized)) {
-  const Folder f;
+  const Learners f;
   f.write("gpt", kModelFile,
           R"({"schema": 1, "benchmark": "lm", "name": "gpt", "type": "gpt", "context": 64, "features": 8,
               "layers": 1, "heads": 1, "training": {"epochs": 4, "learning_rate": 0.02, "batch": 16}})");
@@ -123,7 +123,7 @@ TEST_CASE("a model of text is trained too" * doctest::skip(test::kSanitized)) {
 }
 
 TEST_CASE("what cannot be trained is said before anything runs") {
-  const Folder f;
+  const Learners f;
   f.trainable("line", kLinear, {{"epochs", 2}});
   std::filesystem::create_directory(f.path("empty"));
   RunOptions o;

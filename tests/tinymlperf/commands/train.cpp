@@ -2,28 +2,16 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <tinymlperf/commands/train.hpp>
 #include <tinymlperf/entries/load.hpp>
+#include <tinymlperf/temporary_folder.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;
 
-namespace {
-
-struct Folder {
-  std::filesystem::path path;
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tinymlperf_train_XXXXXX").string();
-    if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp");
-    path = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-};
-
-}  // namespace
-
 TEST_CASE("a model that was asked for is trained and can be loaded as an entry of its benchmark") {
-  const Folder folder;
+  const TemporaryFolder folder;
   struct Case {
     std::string benchmark, name;
   };
@@ -31,7 +19,7 @@ TEST_CASE("a model that was asked for is trained and can be loaded as an entry o
                         Case{"lm", "gpt-narrow"}}) {
     CAPTURE(c.benchmark);
     TrainCommand o;
-    o.benchmark = c.benchmark, o.only = c.name, o.out = folder.path / c.benchmark;
+    o.benchmark = c.benchmark, o.only = c.name, o.out = folder.path() / c.benchmark;
     o.epochs = 1, o.size = TrainingSize{128, 32};
     REQUIRE(run_train(o) == kPass);
     CHECK(detail::read_entry(o.out / c.name, task_of(c.benchmark)).spec.name == c.name);
@@ -39,10 +27,29 @@ TEST_CASE("a model that was asked for is trained and can be loaded as an entry o
   }
 }
 
-TEST_CASE("what cannot be trained is said") {
-  const Folder folder;
+TEST_CASE("a text of one's own is learned, and nothing of what is held out") {
+  const TemporaryFolder folder;
+  std::string text(8000, 'a');
+  text += std::string(12000, 'b');
+  std::ofstream(folder.path() / "mine.txt") << text;
   TrainCommand o;
-  o.out = folder.path / "out";
+  o.benchmark = "lm", o.only = "gpt-narrow", o.out = folder.path() / "out",
+  o.text = folder.path() / "mine.txt";
+  o.epochs = 30, o.size = TrainingSize{128, 32};
+  REQUIRE(run_train(o) == kPass);
+  const TextModel model = load_text_model(o.out / "gpt-narrow");
+  const tt::Tensor window = tt::full({1, kContextBytes}, int64_t{'a'}, tt::i64);
+  const auto scores = model.score(window).to_vector<float>();
+  CHECK(std::ranges::max_element(scores) - scores.begin() == 'a');
+  CHECK(scores['b'] < scores['a'] - 1);
+  o.benchmark = "dig", o.only = "";
+  CHECK(run_train(o) == kSetUpProblem);
+}
+
+TEST_CASE("what cannot be trained is said") {
+  const TemporaryFolder folder;
+  TrainCommand o;
+  o.out = folder.path() / "out";
   o.benchmark = "tea";
   CHECK(run_train(o) == kSetUpProblem);
   o.benchmark = "kws", o.only = "lenet";

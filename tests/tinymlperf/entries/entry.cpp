@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <tinymlperf/entries/entry.hpp>
+#include <tinymlperf/entries/load.hpp>
 
 using tinymlperf::EntrySpec;
 using tinymlperf::Json;
@@ -296,6 +297,15 @@ TEST_CASE(
 TEST_CASE("cut off at any byte: refused as JSON") {
   const std::string text = lenet().dump();
   for (size_t n = 0; n < text.size(); ++n) CHECK(reason_for(text.substr(0, n)).expected == "JSON");
+}
+
+TEST_CASE("a folder has its own name, however it is written") {
+  CHECK(tinymlperf::folder_name("a") == "a");
+  CHECK(tinymlperf::folder_name("a/") == "a");
+  CHECK(tinymlperf::folder_name("a/b//") == "b");
+  CHECK(tinymlperf::folder_name("a/../c/") == "c");
+  CHECK(tinymlperf::folder_name("/x/y/.") == "y");
+  CHECK(tinymlperf::folder_name(".") == std::filesystem::current_path().filename().string());
 }
 
 TEST_CASE("files: absent, a directory, too large") {

@@ -81,6 +81,45 @@ TEST_CASE("contenders are graded and compared: one that takes longer is behind, 
   }
 }
 
+TEST_CASE("a class with several processes starts fresh ones between blocks; what was answered stays") {
+  const test::Scene scene;
+  RunClass with_processes = kTiny;
+  with_processes.processes = 3;
+  DigitsBenchmark benchmark, fresh;
+  benchmark.draw(kTiny.hidden, 77);
+  fresh.draw(kTiny.hidden, 78);
+  std::vector<Contender> contenders(2);
+  std::array<int, 2> starts{};
+  for (size_t i = 0; i < 2; ++i) {
+    const std::string kind = i == 0 ? "honest" : "crashes";  // the latter before its first process ends
+    contenders[i].start = [&, i, kind] {
+      ++starts[i];
+      return std::make_unique<channel::Session>(scene.child({"stripes", kind, "0"}), scene.policy, machine());
+    };
+    contenders[i].session = contenders[i].start();
+  }
+  Match({benchmark, fresh}, Scenario::single_stream, with_processes, 5)(contenders);
+  CHECK(starts == std::array{3, 1});
+  CHECK_MESSAGE(contenders[0].record.out.empty(), contenders[0].record.out);
+  CHECK(contenders[0].record.credit.size() == 256);
+  CHECK(contenders[0].record.turns.size() == 12);
+  CHECK_FALSE(contenders[1].record.out.empty());
+}
+
+TEST_CASE("processes are shared out evenly over the blocks") {
+  const auto fresh_at = [](size_t blocks, size_t processes) {
+    std::vector<size_t> out;
+    for (size_t b = 0; b < blocks; ++b)
+      if (is_fresh_process_due(b, blocks, processes)) out.push_back(b);
+    return out;
+  };
+  CHECK(fresh_at(12, 1).empty());
+  CHECK(fresh_at(6, 3) == std::vector<size_t>{2, 4});
+  CHECK(fresh_at(12, 5).size() == 4);
+  CHECK(fresh_at(4, 4) == std::vector<size_t>{1, 2, 3});
+  CHECK(fresh_at(3, 10) == std::vector<size_t>{1, 2});  // no more than one for each block
+}
+
 TEST_CASE("who watches is told of every block and of each contender's audits, and may end the match") {
   const test::Scene scene;
   std::vector<std::string> told;

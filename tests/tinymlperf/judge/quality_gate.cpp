@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <tinymlperf/judge/quality_gate.hpp>
+#include <tinytorch/core/random.hpp>
 
 using namespace tinymlperf::judge;
 
@@ -50,4 +51,56 @@ TEST_CASE("what was not measured, is out, or has no credit does not pass") {
   d = run(0.98, 0.98, "open");
   d.contenders[1].out = "it crashed";
   CHECK(gate(d).reason == "out: it crashed");
+}
+
+namespace {
+
+// Bits of so many windows of a text, some easy and some hard, and those of a model that needs `factor` times as many: trained
+// apart from the first, it is better at some windows and worse at others.
+RunDocument language_run(double factor, uint64_t seed) {
+  constexpr int kWindows = 150;
+  RunDocument d;
+  d.division = "closed", d.quality_metric = "minus bits per byte", d.quality_floor = -100;
+  d.contenders.resize(2);
+  tinytorch::Generator random(seed);
+  for (int i = 0; i < kWindows; ++i) {
+    const double bits = -2 * std::log(1 - random.uniform(0.0, 1.0));
+    const double apart = 0.1 * (random.uniform(0.0, 1.0) + random.uniform(0.0, 1.0) - 1);
+    d.contenders[0].minus_bits.push_back(-bits);
+    d.contenders[1].minus_bits.push_back(-std::max(0.0, factor * bits + apart));
+  }
+  for (ContenderRecord& c : d.contenders) {
+    const double mean = tinytorch::statistics::mean(c.minus_bits);
+    c.quality = Interval{mean, mean, mean};
+  }
+  return d;
+}
+
+// The share of made-up runs that pass.
+double pass_rate(double factor) {
+  constexpr int kRuns = 60;
+  int passed = 0;
+  for (uint64_t seed = 1; seed <= kRuns; ++seed) passed += gate(language_run(factor, seed)).passed;
+  return passed / double{kRuns};
+}
+
+}  // namespace
+
+TEST_CASE("closed, of a language: at most 1.01 times the baseline's bits, window by window") {
+  CHECK(pass_rate(1) >= 0.97);
+  CHECK(pass_rate(1.02) <= 0.02);
+  // On the border itself the risk is that of a bound at 95 %; the binomial of 60 has a deviation of 2.8 %.
+  CHECK(pass_rate(kClosedBits) <= 0.15);
+  RunDocument d = language_run(1, 7);
+  d.contenders[1].minus_bits = d.contenders[0].minus_bits;
+  const GateResult same = gate(d);
+  CHECK(same.passed);
+  // The same bits are 0.01 times the mean below the border, and their bound a little less.
+  CHECK(same.reason.find("bits per byte less 1.01 times the baseline's are -0.01") == 0);
+  d.contenders[1].minus_bits = language_run(1.1, 7).contenders[1].minus_bits;
+  CHECK(gate(d).reason.find("is not shown") != std::string::npos);
+  d.contenders[1].minus_bits.pop_back();
+  CHECK(gate(d).reason.find("no such credit") != std::string::npos);
+  d.contenders[1].quality = Interval{-200, -201, -199};
+  CHECK(gate(d).reason.find("below the floor") != std::string::npos);
 }

@@ -56,6 +56,28 @@ TEST_CASE("who is out has no ratio") {
   CHECK(to_json(d).at("contenders")[1].at("times_the_baseline").is_null());
 }
 
+TEST_CASE("bits of each sample are kept, and quality is minus their mean") {
+  RunDocument d = run(Scenario::offline);
+  for (ContenderRecord& c : d.contenders) {
+    c.credit.clear(), c.minus_bits = {-1.5, 0, -2.25, -0.25};
+    c.quality = Interval{-1, -2, 0};
+  }
+  d.text = {{"file", "mine.txt"}, {"bytes", 1000}, {"held_out", 600}};
+  const Json file = to_json(d);
+  CHECK(to_json(read_run_document(Json::parse(file.dump()))) == file);
+  CHECK(read_run_document(file).contenders[1].minus_bits == d.contenders[1].minus_bits);
+  CHECK_FALSE(to_json(run(Scenario::offline)).contains("text"));
+  const auto refused = [&](auto&& change) {
+    Json bad = file;
+    change(bad["contenders"][1]);
+    CHECK_THROWS_AS(read_run_document(bad), std::invalid_argument);
+  };
+  refused([](Json& c) { c["minus_bits"][0] = 1.5; });
+  refused([](Json& c) { c["minus_bits"][0] = -1.4; });
+  refused([](Json& c) { c["minus_bits"] = Json::array(); });
+  refused([](Json& c) { c["quality"] = nullptr; });
+}
+
 TEST_CASE("what is no run file is refused with what was expected") {
   const Json good = to_json(run(Scenario::single_stream));
   const auto refused = [&](auto&& change) {

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <functional>
-#include <tinymlperf/judge/benchmarks/digits.hpp>
+#include <support/digits_validation.hpp>
 #include <tinymlperf/judge/training_benchmark.hpp>
 #include <tinytorch/tinytorch.hpp>
 
@@ -10,23 +10,13 @@ using namespace tinymlperf::judge;
 
 namespace {
 
-constexpr int64_t kSamples = 100;
-constexpr uint64_t kSeed = 5;
+using test::validation;
 
-const DigitsBenchmark& validation() {
-  static const DigitsBenchmark drawn = [] {
-    DigitsBenchmark b;
-    b.draw(kSamples, kSeed);
-    return b;
-  }();
-  return drawn;
-}
 // So many of a hundred right.
 std::vector<Answer> answers(int64_t right) {
-  static const auto labels = tinytorch::digits(kSamples, kSeed).labels.to_vector<int64_t>();
   std::vector<Answer> out;
-  for (int64_t i = 0; i < kSamples; ++i) {
-    const int64_t label = labels[static_cast<size_t>(i)];
+  for (int64_t i = 0; i < test::kValidationSamples; ++i) {
+    const int64_t label = test::validation_labels()[static_cast<size_t>(i)];
     out.emplace_back(10, 0.0f);
     out.back()[static_cast<size_t>(i < right ? label : (label + 1) % 10)] = 1;
   }

@@ -3,7 +3,7 @@
 
 #include <map>
 #include <set>
-#include <tinymlperf/judge/benchmarks/digits.hpp>
+#include <support/digits_validation.hpp>
 #include <tinymlperf/judge/quality_gate.hpp>
 #include <tinymlperf/judge/training_match.hpp>
 #include <tinymlperf/judge/verify_run.hpp>
@@ -14,17 +14,7 @@ using namespace tinymlperf::judge;
 
 namespace {
 
-constexpr int64_t kSamples = 100;
-constexpr uint64_t kSeed = 5;
-
-const DigitsBenchmark& validation() {
-  static const DigitsBenchmark drawn = [] {
-    DigitsBenchmark b;
-    b.draw(kSamples, kSeed);
-    return b;
-  }();
-  return drawn;
-}
+using test::validation;
 
 // Knows nothing for some epochs and then everything; what it knew when is luck, by its seed.
 struct Simulated final : Learner {
@@ -39,10 +29,9 @@ struct Simulated final : Learner {
     return 1000;
   }
   std::optional<Attempt> next(double) override {
-    static const auto labels = tinytorch::digits(kSamples, kSeed).labels.to_vector<int64_t>();
     ++told;
     Attempt a{1000 + epoch_seconds * static_cast<double>(told), {}};
-    for (const int64_t label : labels) {
+    for (const int64_t label : test::validation_labels()) {
       a.answers.emplace_back(10, 0.0f);
       a.answers.back()[static_cast<size_t>(told >= epochs ? label : (label + 1) % 10)] = 1;
     }
@@ -80,7 +69,7 @@ Played play(const std::vector<Kind>& kinds, const std::string& division = "open"
   RunDocument& d = out.document;
   d.benchmark = "ttq-dig", d.scenario = Scenario::time_to_quality, d.division = division;
   d.run_class = "ranked", d.hardware = "cpu-mt", d.date = "2026-01-31T12:00:00Z", d.seed = 7;
-  d.hidden_samples = kSamples, d.quality_metric = "accuracy", d.quality_floor = 0.9;
+  d.hidden_samples = test::kValidationSamples, d.quality_metric = "accuracy", d.quality_floor = 0.9;
   d.machine = d.sandbox = Json::object();
   for (TrainingContender& c : contenders) d.contenders.push_back(std::move(c.record));
   return out;

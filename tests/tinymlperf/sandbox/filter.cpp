@@ -95,7 +95,12 @@ TEST_CASE("conditions look at one argument's lower half") {
 }
 
 TEST_CASE("options: a GPU's driver, no namespace of processes, no read-only mounts") {
-  CHECK(decide(assemble(rules({.may_gpu = true})), SYS_memfd_create) == kAllow);
+  const Program with_gpu = assemble(rules({.may_gpu = true}));
+  CHECK(decide(with_gpu, SYS_memfd_create) == kAllow);
+  constexpr uint64_t kUnix = 1, kInternet = 2, kNetlink = 16;
+  CHECK(decide(with_gpu, SYS_socket, {kUnix}) == kAllow);
+  CHECK(decide(with_gpu, SYS_socket, {kInternet}) == kPermission);
+  CHECK(decide(with_gpu, SYS_socket, {kNetlink}) == kPermission);
   const Program guarded = assemble(rules({.guard_processes = true, .guard_metadata = true, .own_pid = 77}));
   CHECK(decide(guarded, SYS_kill, {0, 9}) == kAllow);
   CHECK(decide(guarded, SYS_kill, {static_cast<uint64_t>(-1), 9}) == kPermission);

@@ -8,7 +8,7 @@ namespace tinymlperf::board {
 
 inline std::string history_page(const Site& site, const Table& table,
                                 const std::vector<HistoryPoint>& history) {
-  std::string body = table_head(site, table.key, table.task, "history");
+  std::string body = table_head(site, table, "history");
   const std::string title = table_plain_title(table.key) + ": history";
   if (history.empty())
     return page(site, Here::elsewhere, title, body + "<p>Nobody has led this table yet.</p>\n");

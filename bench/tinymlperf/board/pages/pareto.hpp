@@ -24,7 +24,7 @@ inline const Cell* cell_of(const Row& row, const std::string& scenario) {
 }  // namespace detail
 
 inline std::string pareto_page(const Site& site, const Table& table) {
-  std::string body = table_head(site, table.key, table.task, "pareto"), rows;
+  std::string body = table_head(site, table, "pareto"), rows;
   std::vector<svg::Point> points;
   if (!table.scenarios.empty()) {
     const auto& [scenario, measure] = table.scenarios[detail::latency_scenario(table)];

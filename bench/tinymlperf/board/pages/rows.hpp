@@ -32,10 +32,15 @@ inline std::vector<Column> columns_of(const Table& table, bool brief) {
   std::vector<Column> columns{{"Rank", "number", true, "ascending"},
                               {"Submission", "", true},
                               {"Score <small>95 % interval</small>", "", true}};
-  columns.push_back({text(table.quality_metric, 40), "number", true});
-  for (const auto& [scenario, measure] : table.scenarios)
-    columns.push_back({measure_head(scenario, measure), "number", true});
-  columns.push_back({"Model", "number", true});
+  if (table.kernels) {
+    for (const char* head : {"Ops right", "fast<sub>1</sub>", "fast<sub>1.5</sub>", "fast<sub>2</sub>"})
+      columns.push_back({head, "number", true});
+  } else {
+    columns.push_back({text(table.quality_metric, 40), "number", true});
+    for (const auto& [scenario, measure] : table.scenarios)
+      columns.push_back({measure_head(scenario, measure), "number", true});
+    columns.push_back({"Model", "number", true});
+  }
   if (brief) return columns.push_back({"Checked"}), columns;
   columns.push_back({"Memory", "number", true});
   columns.push_back({"Checked", "", true});
@@ -51,16 +56,21 @@ inline std::string score_of(const Interval& i) {
                      i.high);
 }
 
-inline std::string row_of(const Site& site, const Table& table, const Row& r, const char* band,
-                          const ScoreScale& scale, bool brief) {
-  // Entries without a rank sort behind all others.
-  std::string out = fmt::format("<tr class=\"{}\">", band);
-  out += cell(show_rank(r, table.rows), "rank", r.rank == 0 ? 1e18 : static_cast<double>(r.rank)) +
-         entry_cell(site, r);
-  out += r.score ? cell(score_of(*r.score) + scale.draw(*r.score), "score", r.score->estimate)
-                 : cell(kUnknown, "score");
-  out += r.quality ? cell(show_quality(*r.quality, table.quality_metric), "number", r.quality->estimate)
-                   : cell(kUnknown, "number");
+// Of a table of kernels: ops right of all, fast_1, fast_1.5, fast_2.
+inline std::string kernel_cells(const std::optional<KernelCount>& k) {
+  const std::string unknown = cell(kUnknown, "number");
+  if (!k) return unknown + unknown + unknown + unknown;
+  std::string out = cell(fmt::format("{} of {}", k->right, k->ops), "number", static_cast<double>(k->right));
+  for (size_t i = 0; i < 3; ++i)
+    out += k->fast ? cell(show_share((*k->fast)[i]), "number", (*k->fast)[i]) : unknown;
+  return out;
+}
+
+// Of a table of models: quality, each scenario, bytes of the model.
+inline std::string model_cells(const Table& table, const Row& r) {
+  std::string out = r.quality
+                        ? cell(show_quality(*r.quality, table.quality_metric), "number", r.quality->estimate)
+                        : cell(kUnknown, "number");
   for (size_t i = 0; i < table.scenarios.size(); ++i) {
     const Cell* found = nullptr;
     for (const Cell& c : r.cells)
@@ -69,7 +79,18 @@ inline std::string row_of(const Site& site, const Table& table, const Row& r, co
                         "number", found->value)
                  : cell(kUnknown, "number");
   }
-  out += cell(show_size(r.model_bytes), "number", static_cast<double>(r.model_bytes));
+  return out + cell(show_size(r.model_bytes), "number", static_cast<double>(r.model_bytes));
+}
+
+inline std::string row_of(const Site& site, const Table& table, const Row& r, const char* band,
+                          const ScoreScale& scale, bool brief) {
+  // Entries without a rank sort behind all others.
+  std::string out = fmt::format("<tr class=\"{}\">", band);
+  out += cell(show_rank(r, table.rows), "rank", r.rank == 0 ? 1e18 : static_cast<double>(r.rank)) +
+         entry_cell(site, r);
+  out += r.score ? cell(score_of(*r.score) + scale.draw(*r.score), "score", r.score->estimate)
+                 : cell(kUnknown, "score");
+  out += table.kernels ? kernel_cells(r.kernels) : model_cells(table, r);
   if (!brief) out += cell(show_size(r.peak_bytes), "number", static_cast<double>(r.peak_bytes));
   out += cell(level_badge(r.level) + "<span class=\"under\">" + tier_badge(r.tier) +
                   (r.on_front ? " on the front" : "") + "</span>",

@@ -70,6 +70,53 @@ inline std::string audits_table(const Run& run, size_t index) {
   return out + close_table();
 }
 
+// Of a match of kernels: op by op, with the reason of each that is wrong.
+inline std::string ops_table(const Run& run, size_t index) {
+  if (run.ops.empty()) return "";
+  std::string out = open_table(fmt::format("ops-{}", index), "Op by op, times the baseline [95 %]",
+                               {{"Op", "", true},
+                                {"State", "", true},
+                                {"Times the baseline", "number", true},
+                                {"On hidden shapes", "number", true},
+                                {"Reason"}});
+  const auto ratio = [](const std::optional<Interval>& i) {
+    return i ? cell(show_interval(*i, 3), "number", i->estimate) : cell(kUnknown, "number");
+  };
+  for (const OpRow& op : run.ops) {
+    const char* css = op.state == "right" ? " green" : op.state == "wrong" ? " red" : "";
+    out += "<tr><th scope=\"row\">" + name(op.op, 40) + "</th>" +
+           cell(fmt::format("<span class=\"badge{}\">{}</span>", css, text(op.state, 20))) + ratio(op.ratio) +
+           ratio(op.hidden) + cell(op.reason.empty() ? "" : text(op.reason, 1000), "words") + "</tr>\n";
+  }
+  return out + close_table();
+}
+
+// What it says of kernels, and the table that it counts for.
+inline std::vector<std::pair<std::string, std::string>> kernel_facts(const Site& site, const Submission& s,
+                                                                     const Run& run) {
+  const KernelCount& k = *run.kernels;
+  std::vector<std::pair<std::string, std::string>> out{
+      {"Ops right", fmt::format("{} of {}", k.right, k.ops)},
+      {"Memory at its peak", show_size(run.peak_bytes)},
+      {"Table", link(site.table({run.benchmark, s.division, run.hardware, s.tier}), "all kernels")}};
+  const char* terms[] = {"fast<sub>1</sub>", "fast<sub>1.5</sub>", "fast<sub>2</sub>"};
+  for (size_t i = 0; i < 3 && k.fast; ++i) out.emplace_back(terms[i], show_share((*k.fast)[i]));
+  return out;
+}
+
+// A result that is held, and what who runs the board said of it.
+inline std::string review_section(const Run& run) {
+  if (!run.held) return "";
+  std::string out = "<p><strong>Held for audit.</strong> It was suspiciously quick to converge.</p>\n";
+  if (run.reviews.empty()) return out + "<p class=\"soft\">Nobody has looked at it yet.</p>\n";
+  for (const Review& r : run.reviews)
+    out +=
+        fmt::format("<p><span class=\"badge{}\">{}</span> <span class=\"date\">{}</span></p>\n",
+                    r.released ? " green" : " red", r.released ? "released" : "refused", text(r.date, 40)) +
+        "<p class=\"words\">" + text(r.reason, kLongNote) + "</p>\n";
+  return out;
+}
+
 // What was said of a refused run, or the form that says it.
 inline std::string appeal_section(const Site& site, const Submission& s, const Run& run, size_t index) {
   if (run.appeal) {
@@ -103,19 +150,21 @@ inline std::string run_section(const Site& site, const Submission& s, const Run&
   out += text(run.benchmark, 60) + ", " + words(run.scenario, 60) + "</h3>\n";
   if (!run.out.empty())
     out += "<p class=\"problem\"><strong>Thrown out:</strong> " + text(run.out, 1000) + "</p>\n";
-  out += facts({{"Number", fmt::format("{}", run.id)},
-                {"Times the baseline", run.ratio ? show_interval(*run.ratio, 3) : kUnknown},
-                {"Quality", run.quality ? show_interval(*run.quality, 4) : kUnknown},
-                {"Measure", text(run.measure, 80)},
-                {"Baseline", run.baseline.empty() ? kUnknown : name(run.baseline)},
-                {"Class of run", text(run.run_class, 40)},
-                {"Hardware", text(run.hardware, 80)},
-                {"Date", text(run.date, 40)},
-                {"Seed", fmt::format("<code>{}</code>", run.seed)}});
+  out += facts(
+      {{"Number", fmt::format("{}", run.id)},
+       {"Times the baseline", run.ratio ? show_interval(*run.ratio, 3) : kUnknown},
+       {run.kernels ? "Right answers" : "Quality", run.quality ? show_interval(*run.quality, 4) : kUnknown},
+       {"Measure", text(run.measure, 80)},
+       {"Baseline", run.baseline.empty() ? kUnknown : name(run.baseline)},
+       {"Class of run", text(run.run_class, 40)},
+       {"Hardware", text(run.hardware, 80)},
+       {"Date", text(run.date, 40)},
+       {"Seed", fmt::format("<code>{}</code>", run.seed)}});
+  if (run.kernels) out += facts(kernel_facts(site, s, run)) + ops_table(run, index);
   out += turns_chart(s, run) + audits_table(run, index);
   if (!run.system.empty())
     out += "<details><summary>Machine and sandbox</summary>\n" + pairs(run.system) + "</details>\n";
-  return out + appeal_section(site, s, run, index) + "</article>\n";
+  return out + review_section(run) + appeal_section(site, s, run, index) + "</article>\n";
 }
 
 // A page stays small enough to read, whatever a bundle holds.
@@ -143,10 +192,10 @@ inline std::string files_section(const Submission& s) {
 
 // What the static rules say of a plugin's source.
 inline std::string reasons_section(const Submission& s) {
-  if (s.tier != "T2") return "";
+  if (s.tier == "T0") return "";
   std::string out =
       "<section aria-labelledby=\"reasons\"><h2 id=\"reasons\">Reasons to look at the source</h2>\n"
-      "<p>No verdicts: the sandbox holds the plugin whatever it says, and audits decide.</p>\n";
+      "<p>No verdicts: the sandbox holds it whatever it says, and audits decide.</p>\n";
   if (s.reasons.empty()) return out + "<p>None were found.</p>\n</section>\n";
   out += "<ul>\n";
   for (const std::string& reason : s.reasons) out += "<li>" + text(reason, 300) + "</li>\n";

@@ -34,15 +34,17 @@ inline std::string slice_links(const std::string& href, const Slice& s) {
 }
 
 // The head of a table's three pages: title, task, tabs.
-inline std::string table_head(const Site& site, const TableKey& key, const std::string& task,
-                              const std::string& view) {
-  std::string out = "<h1>" + table_title(key) + "</h1>\n<p class=\"lead\">" + text(task, 300) + " " +
+inline std::string table_head(const Site& site, const Table& table, const std::string& view) {
+  const TableKey& key = table.key;
+  std::string out = "<h1>" + table_title(key) + "</h1>\n<p class=\"lead\">" + text(table.task, 300) + " " +
                     tier_badge(key.tier) + "</p>\n";
   out += "<nav class=\"tabs\" aria-label=\"Views of this table\"><ul>\n";
   for (const auto& [path, label] :
-       {std::pair{"", "Table"}, {"pareto", "Quality against latency"}, {"history", "History"}})
+       {std::pair{"", "Table"}, {"pareto", "Quality against latency"}, {"history", "History"}}) {
+    if (table.kernels && path == std::string("pareto")) continue;  // kernels are right or wrong
     out += fmt::format("<li><a href=\"{}\"{}>{}</a></li>\n", site.table(key, path),
                        view == path ? " aria-current=\"page\"" : "", label);
+  }
   return out + "</ul></nav>\n";
 }
 
@@ -51,13 +53,17 @@ inline std::string table_plain_title(const TableKey& k) {
 }
 
 inline std::string table_page(const Site& site, const Table& table, const Slice& slice) {
-  std::string body = table_head(site, table.key, table.task, "");
+  std::string body = table_head(site, table, "");
   if (table.rows.empty())
     return page(site, Here::elsewhere, table_plain_title(table.key), body + "<p>No submission yet.</p>\n");
+  const std::string least =
+      table.kernels
+          ? "fast<sub>p</sub>: the share of all ops and shapes that are right and more than p times "
+            "as fast as the baseline's."
+          : fmt::format("Least {}: {}.", text(table.quality_metric, 40), show_number(table.quality_floor));
   const std::string caption = fmt::format(
-      "{} submissions. Least {}: {}. Neighbours of one tint share a rank, because their 95 % intervals "
-      "overlap.",
-      table.rows.size(), text(table.quality_metric, 40), show_number(table.quality_floor));
+      "{} submissions. {} Neighbours of one tint share a rank, because their 95 % intervals overlap.",
+      table.rows.size(), least);
   body += table_rows(site, table, "rows", caption, slice.first, slice.count, false) +
           slice_links(site.table(table.key), slice);
   return page(site, Here::elsewhere, table_plain_title(table.key), body);

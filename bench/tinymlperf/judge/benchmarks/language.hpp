@@ -1,5 +1,7 @@
 // lm: which byte comes next in a text. The text is drawn from a grammar (data/grammar.hpp), so that a hidden one costs
-// nothing and the least possible number of bits per byte is known.
+// nothing and the least possible number of bits per byte is known; or it is the held-out part of a text of one's own
+// (entries/user_text.hpp), of which the seed draws the windows. No two windows of a set share a byte, so that none shows
+// what is asked of another.
 //
 // A sample is a window of bytes, and its answer a score for each of the 256 bytes that may follow; their softmax is the
 // model's distribution. One byte is scored for each window, because whoever is shown a whole text to score has been shown
@@ -11,26 +13,39 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <tinymlperf/entries/task.hpp>
+#include <tinymlperf/entries/user_text.hpp>
 #include <tinymlperf/judge/benchmark.hpp>
 #include <tinytorch/benchmarking/bootstrap.hpp>
+#include <tinytorch/core/random.hpp>
 #include <tinytorch/data/grammar.hpp>
+#include <utility>
 
 namespace tinymlperf::judge {
 
 class LanguageBenchmark final : public Benchmark, private Generation {
  public:
+  LanguageBenchmark() = default;
+  explicit LanguageBenchmark(UserText own) : own_(std::move(own)) {}
+
   std::string id() const override { return "lm"; }
   std::string task() const override { return "which byte comes next in a text"; }
   std::string metric() const override { return "minus bits per byte"; }
   // Less than 1.3 times the bits that the best of all models needs: with room for the luck of the windows. That a model
   // has at most 1.01 times the bits of another one is said by comparing their shares window by window.
-  double floor() const override { return -1.3 * tinytorch::grammar::entropy_bits_per_character(); }
+  // Of a text of one's own nobody knows the least number: there a model must know more than how often each byte comes.
+  double floor() const override {
+    if (own_) return -bits_by_frequency(own_->held_out);
+    return -1.3 * tinytorch::grammar::entropy_bits_per_character();
+  }
 
+  // Throws std::invalid_argument where a text of one's own does not have so many windows.
   void draw(int64_t n, uint64_t seed) override {
     require_hidden_seed(seed);
-    text_ = tinytorch::grammar::text(n * kStride, seed);
+    text_ = own_ ? own_windows(n, seed) : tinytorch::grammar::text(n * kStride, seed);
     graded_ = n;
   }
   int64_t size() const override { return graded_; }
@@ -68,6 +83,29 @@ class LanguageBenchmark final : public Benchmark, private Generation {
   static constexpr double kMostBits = 32;
   static constexpr double kTolerance = 1e-3;
 
+  // Windows side by side, from one of the first bytes on, in an order of chance: another seed cuts other ones.
+  std::string own_windows(int64_t n, uint64_t seed) const {
+    const std::string& text = own_->held_out;
+    const auto length = static_cast<int64_t>(text.size());
+    if (length < (n + 1) * kStride)
+      throw std::invalid_argument("--text " + own_->name + ": " + std::to_string(n) + " windows of " +
+                                  std::to_string(kStride) + " bytes need a text of at least " +
+                                  std::to_string(((n + 1) * kStride * 5 + 2) / 3) +
+                                  " bytes, of which three fifths are "
+                                  "held out; found " +
+                                  std::to_string(own_->bytes()) + " (--class smoke asks the fewest)");
+    tinytorch::Generator random(seed);
+    const auto first = static_cast<int64_t>(random.below(kStride));
+    std::vector<int64_t> starts;
+    for (int64_t at = first; at + kStride <= length; at += kStride) starts.push_back(at);
+    std::string out;
+    for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+      std::swap(starts[i], starts[i + random.below(starts.size() - i)]);
+      out += text.substr(static_cast<size_t>(starts[i]), static_cast<size_t>(kStride));
+    }
+    return out;
+  }
+
   std::string window(int64_t sample, int64_t bytes) const {
     return text_.substr(static_cast<size_t>(sample * kStride), static_cast<size_t>(bytes));
   }
@@ -78,6 +116,7 @@ class LanguageBenchmark final : public Benchmark, private Generation {
   }
   // The softmax; empty where there is none. A score of minus infinity is a byte that cannot come.
   static std::vector<double> distribution(const Answer& scores) {
+    if (scores.empty()) return {};
     std::vector<double> p(scores.begin(), scores.end());
     const double highest = *std::max_element(p.begin(), p.end());
     double sum = 0;
@@ -125,6 +164,7 @@ class LanguageBenchmark final : public Benchmark, private Generation {
     return !p.empty() && p[token] >= *std::max_element(p.begin(), p.end()) - kTolerance;
   }
 
+  std::optional<UserText> own_;
   std::string text_;
   int64_t graded_ = 0;
 };

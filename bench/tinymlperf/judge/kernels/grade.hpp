@@ -54,13 +54,17 @@ RowError error_of(std::span<const T> row, std::span<const double> truth) {
 
 // Each number goes to one of its neighbours; 0 and what is not finite stays.
 inline channel::Tensors nudged(channel::Tensors in, uint64_t seed) {
-  uint64_t bits = seed | 1;
   for (channel::Tensor& t : in) {
     if (t.dtype != channel::DType::f32) continue;
-    for (float& x : t.mutable_values<float>()) {
-      bits = bits * 6364136223846793005u + 1442695040888963407u;
-      if (x != 0 && std::isfinite(x)) x = std::nextafter(x, bits >> 63 ? INFINITY : -INFINITY);
-    }
+    const std::span<float> values = t.mutable_values<float>();
+    tinytorch::parallel_for(static_cast<int64_t>(values.size()), 1 << 14, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        float& x = values[static_cast<size_t>(i)];
+        const uint64_t bits = (static_cast<uint64_t>(i) + seed) * 0x9E3779B97F4A7C15u;
+        const bool up = (bits ^ bits >> 32) * 0xD6E8FEB86659FD93u >> 63;
+        if (x != 0 && std::isfinite(x)) x = std::nextafter(x, up ? INFINITY : -INFINITY);
+      }
+    });
   }
   return in;
 }

@@ -11,13 +11,19 @@
 //
 // One wrong answer, or one faster than the machine can be, and the op is wrong, with the reason. An op that is not there
 // is not compared. Who breaks or says nothing for too long is out.
+//
+// Device code is timed by the GPU's own events, which its answers tell (device/device_worker.hpp), since the way there
+// takes longer than most ops; the judge's clock says whether that can be true. What ran at a slow clock is graded, not
+// counted, and asked again on other inputs.
 #pragma once
 
 #include <memory>
 #include <tinymlperf/channel/session.hpp>
 #include <tinymlperf/judge/audits.hpp>
+#include <tinymlperf/judge/contender_process.hpp>
 #include <tinymlperf/judge/kernels/grade.hpp>
 #include <tinymlperf/judge/kernels/kernel_run.hpp>
+#include <tinymlperf/judge/progress.hpp>
 #include <tinytorch/benchmarking/schedule.hpp>
 
 namespace tinymlperf::judge::kernels {
@@ -27,13 +33,18 @@ struct KernelClass {
   size_t blocks;
   int64_t queries;       // for each public shape, in each turn
   double patience = 30;  // seconds without an answer after which a contender is out
+  size_t processes = 1;  // of each contender, one after the other
 };
-inline constexpr KernelClass kSmokeKernels{"smoke", 6, 1}, kRankedKernels{"ranked", 12, 5},
-    kOfficialKernels{"official", 12, 25};
+inline constexpr KernelClass kSmokeKernels{"smoke", 6, 1}, kRankedKernels{"ranked", 12, 5, 30, 12},
+    kOfficialKernels{"official", 12, 25, 30, 12};
 
 struct KernelContender {
   KernelContenderRecord record;
   std::unique_ptr<channel::Session> session;
+  StartProcess start;
+  bool on_device = false;
+  double fastest_clock = 0, slowest_clock = 0;  // of a GPU, in cycles per second; 0: not measured
+  int64_t discarded = 0;                        // times at a slow clock
 };
 
 // The records of all ops, to be filled: what is asked of every contender.
@@ -55,8 +66,12 @@ inline std::vector<OpRecord> draw_ops(const std::vector<KernelTask>& tasks, uint
 class KernelMatch {
  public:
   KernelMatch(const std::vector<KernelTask>& tasks, const KernelClass& match_class, uint64_t seed,
-              const Floor& machine = {})
-      : tasks_(tasks), class_(match_class), seed_(seed), machine_(machine) {}
+              Ceilings machine = {}, Watcher watcher = {})
+      : tasks_(tasks),
+        class_(match_class),
+        seed_(seed),
+        machine_(std::move(machine)),
+        watcher_(std::move(watcher)) {}
 
   void operator()(std::vector<KernelContender>& contenders) {
     for (KernelContender& c : contenders) {
@@ -64,18 +79,21 @@ class KernelMatch {
       attempt(c, [&] { prepare(c); });
     }
     std::vector<uint64_t> turns(contenders.size());
+    size_t number = 0;
     for (const auto& block :
-         tinytorch::benchmarking::mirrored_blocks(contenders.size(), class_.blocks, seed_))
+         tinytorch::benchmarking::mirrored_blocks(contenders.size(), class_.blocks, seed_)) {
+      if (watcher_) watcher_({Scenario::single_stream, number, class_.blocks, number + 1, class_.blocks, {}});
+      if (is_fresh_process_due(number++, class_.blocks, class_.processes))
+        for (KernelContender& c : contenders)
+          attempt(c, [&] { replace_process(c, [&](KernelContender& fresh) { prepare(fresh); }); });
       for (const size_t i : block) {
         reference_.push_back(reference_seconds());
         attempt(contenders[i], [&] { take_turn(contenders[i], turns[i]++); });
       }
+    }
     for (KernelContender& c : contenders) {
       attempt(c, [&] { conclude(c); });
-      if (!c.session) continue;
-      const sandbox::Outcome& outcome = c.session->finish(5);
-      if (!c.record.out.empty() && !outcome.good()) c.record.out += "; " + outcome.reason;
-      c.record.peak_bytes = outcome.peak_is_bound ? 0 : outcome.peak_bytes;
+      end_process(c);
     }
   }
 
@@ -90,18 +108,9 @@ class KernelMatch {
     Question question;
     double seconds;
     channel::Tensors answer;
+    std::string complaint = {};  // why it is wrong, whatever it is
+    double clock = 0;            // of a GPU, in cycles per second
   };
-
-  template <class F>
-  void attempt(KernelContender& c, F&& f) {
-    if (!c.record.out.empty()) return;
-    try {
-      f();
-    } catch (const std::exception& e) {
-      c.record.out = e.what();
-      if (c.session) c.session->hold();
-    }
-  }
 
   uint64_t mixed(uint64_t a, uint64_t b) const {
     const tinytorch::PhiloxBlock block = tinytorch::philox(seed_ ^ (a * 0x9E3779B97F4A7C15u), b);
@@ -123,7 +132,8 @@ class KernelMatch {
       const Question q{op, static_cast<size_t>(hidden - c.record.ops[op].cases.begin()), Purpose::work,
                        mixed(1, op)};
       const Answered a = ask(c, q);
-      c.record.ops[op].state = a.answer.empty() ? "absent" : "right";
+      std::string& state = c.record.ops[op].state;
+      if (state == "unasked") state = a.answer.empty() ? "absent" : "right";
       if (!a.answer.empty()) grade(c.record.ops[op], a);
     }
     c.session->hold();
@@ -138,7 +148,7 @@ class KernelMatch {
         const bool ranked = c.record.ops[op].cases[place].kind == "public";
         for (int64_t i = 0; i < (ranked ? class_.queries : 1); ++i)
           out.push_back({op, place, Purpose::work, mixed(3 + turn, out.size())});
-        if (ranked) out.push_back({op, place, Purpose::channel, mixed(3 + turn, out.size())});
+        if (ranked && !c.on_device) out.push_back({op, place, Purpose::channel, mixed(3 + turn, out.size())});
       }
     for (size_t i = out.size(); i > 1; --i) std::swap(out[i - 1], out[random.below(i)]);
     return out;
@@ -148,10 +158,18 @@ class KernelMatch {
     std::vector<Answered> all, ungraded;
     size_t bytes = 0;
     c.session->resume();
-    for (const Question& q : questions(c, turn)) {
+    std::vector<Question> open = questions(c, turn);
+    const size_t planned = open.size();
+    for (size_t i = 0; i < open.size(); ++i) {
+      const Question q = open[i];
       if (c.record.ops[q.op].state == "absent") continue;
       Answered a = ask(c, q);
-      all.push_back({q, a.seconds, {}});
+      if (is_slow(c, a) && open.size() < 2 * planned) {
+        ++c.discarded;
+        open.push_back({q.op, q.place, q.purpose, mixed(q.seed, 5)});
+      } else {
+        all.push_back({q, a.seconds, {}});
+      }
       if (q.purpose == Purpose::channel) continue;
       for (const channel::Tensor& t : a.answer) bytes += t.bytes.size();
       ungraded.push_back(std::move(a));
@@ -192,11 +210,46 @@ class KernelMatch {
       while (event.frame.kind != channel::Kind::answer)
         throw std::runtime_error("a kernel answers at once, not in pieces");
       const double seconds = std::chrono::duration<double>(event.at - asked).count();
-      return {q, seconds, channel::parse_tensors(event.frame.payload)};
+      Answered out{q, seconds, channel::parse_tensors(event.frame.payload)};
+      return c.on_device && !out.answer.empty() ? timed_by_device(std::move(out)) : out;
     } catch (const std::exception& e) {
       throw std::runtime_error(task.name + " " + to_text(one.sides) + " " + one.distribution + ": " +
                                e.what());
     }
+  }
+
+  // Takes what device code says of itself off the answer.
+  static Answered timed_by_device(Answered a) {
+    if (a.answer.size() != 3 || a.answer[1].dtype != channel::DType::f64 || a.answer[1].shape != Shape{3} ||
+        a.answer[2].dtype != channel::DType::u8)
+      throw std::runtime_error("expected an output, three times and a complaint");
+    const auto report = a.answer[1].values<double>();
+    const auto letters = a.answer[2].values<char>();
+    a.complaint.assign(letters.begin(), letters.end());
+    if (a.complaint.empty()) a.complaint = implausible(report[0], report[1], a.seconds);
+    a.seconds = report[0], a.clock = report[2];
+    a.answer.resize(1);
+    return a;
+  }
+  // By the GPU's events, by the host's clock around them, and by the judge's around all: why that cannot be.
+  static std::string implausible(double events, double host, double judge) {
+    constexpr double kLong = 1e-3, kLaunch = 100e-6;  // seconds; what a launch may take besides
+    if (!(events > 0 && events <= host && host <= judge))
+      return fmt::format(
+          "audit A10, host clock: {:.3g} s by the GPU's events, {:.3g} s by the host's clock, {:.3g} s by "
+          "the judge's",
+          events, host, judge);
+    if (host > kLong && events < 0.9 * (host - kLaunch))
+      return fmt::format(
+          "audit A10, host clock: {:.3g} s by the GPU's events, but {:.3g} s by the host's clock", events,
+          host);
+    return "";
+  }
+  static bool is_slow(KernelContender& c, const Answered& a) {
+    if (!(a.clock > 0)) return false;
+    c.fastest_clock = std::max(c.fastest_clock, a.clock);
+    c.slowest_clock = c.slowest_clock > 0 ? std::min(c.slowest_clock, a.clock) : a.clock;
+    return a.clock < 0.75 * c.fastest_clock;
   }
 
   void grade(OpRecord& op, const Answered& a) {
@@ -205,9 +258,10 @@ class KernelMatch {
     const Grader grader(task, one.sides, distribution_of(one), inputs_of(a.question, one));
     const Grade grade =
         one.kind == "public" ? grader(a.answer, some_rows(grader.rows(), a.question.seed)) : grader(a.answer);
+    const bool right = grade.right && a.complaint.empty();
     ++one.checked;
-    one.right += grade.right;
-    if (!grade.right) wrong(op, grade.reason);
+    one.right += right;
+    if (!right) wrong(op, a.complaint.empty() ? grade.reason : a.complaint);
   }
   static void wrong(OpRecord& op, const std::string& reason) {
     if (op.state == "wrong") return;  // the first reason is told
@@ -227,30 +281,39 @@ class KernelMatch {
     double closest = std::numeric_limits<double>::infinity();
     for (size_t op = 0; op < tasks_.size(); ++op)
       for (const CaseRecord& one : c.record.ops[op].cases) {
-        Floor floor = machine_;
-        floor.flops = 2 * tasks_[op].multiply_adds(one.sides);
-        floor.bytes = bytes_of(tasks_[op], one.sides);
+        const double flops = 2 * tasks_[op].multiply_adds(one.sides);
+        // What a GPU writes may still lie in its cache.
+        const double bytes =
+            c.on_device ? read_bytes_of(tasks_[op], one.sides) : bytes_of(tasks_[op], one.sides);
         for (const auto& turn : one.turns)
           for (const double seconds : turn) {
-            closest = std::min(closest, seconds / floor.seconds());
-            if (seconds < floor.seconds())
+            const double least = machine_.least_seconds(flops, bytes, seconds);
+            closest = std::min(closest, seconds / least);
+            if (seconds < least)
               wrong(c.record.ops[op],
                     fmt::format(
                         "audit A6, floor: {} was answered in {:.3g} s; this machine needs at least {:.3g} s",
-                        to_text(one.sides), seconds, floor.seconds()));
+                        to_text(one.sides), seconds, least));
           }
       }
     if (std::isfinite(closest))
       c.record.audits.push_back(
           {"A6", "floor", closest >= 1,
            fmt::format("no answer took less than {:.3g} times what this machine needs", closest)});
-    c.record.audits.push_back(clock_audit(reference_));
+    c.record.audits.push_back(c.on_device ? device_clock_audit(c) : clock_audit(reference_));
+  }
+  static AuditResult device_clock_audit(const KernelContender& c) {
+    const double share = c.fastest_clock > 0 ? c.slowest_clock / c.fastest_clock : 0;
+    return {"A7", "clock", share >= 0.75,
+            fmt::format("the GPU's clock was at {:.0f} to {:.0f} MHz; {} times below 75 % were asked again",
+                        c.slowest_clock / 1e6, c.fastest_clock / 1e6, c.discarded)};
   }
 
   std::vector<KernelTask> tasks_;
   KernelClass class_;
   uint64_t seed_, asked_ = 0;
-  Floor machine_;
+  Ceilings machine_;
+  Watcher watcher_;
   std::vector<double> reference_;
 };
 

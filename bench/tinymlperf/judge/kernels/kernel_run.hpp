@@ -4,7 +4,7 @@
 //   {"schema": "tinymlperf-kernel-run-1", "benchmark": "krn", "class": "smoke", "hardware": "cpu-mt", "date": "...",
 //    "seed": 5, "machine": {...}, "sandbox": {...},
 //    "contenders": [{                                            the first is the baseline
-//       "name": "library", "tier": "T2", "out": "why, or empty", "peak_bytes": 0, "audits": [...],
+//       "name": "library", "bundle": "sha256 or empty", "tier": "T2", "out": "why, or empty", "peak_bytes": 0, "audits": [...],
 //       "ops": [{"op": "softmax", "state": "right", "reason": "",       or "absent", "unasked", or "wrong" and why
 //          "cases": [{"kind": "public", "sides": [512, 1024], "distribution": "ordinary", "checked": 12, "right": 12,
 //                     "turns": [[0.002, ...], ...],                  seconds of each query, two turns in each block
@@ -47,6 +47,7 @@ struct KernelContenderRecord {
   int64_t peak_bytes = 0;
   std::vector<AuditResult> audits = {};
   std::vector<OpRecord> ops = {};
+  std::string bundle = {};  // SHA-256 of its bundle; empty: it is not from one
 };
 
 struct KernelRun {
@@ -85,10 +86,13 @@ inline std::vector<double> together(const Blocks& all) {
 }
 
 // Nothing unless both have the same number of blocks, and enough of them.
+inline std::optional<Interval> times_faster(const std::vector<double>& ours,
+                                            const std::vector<double>& baseline) {
+  if (ours.empty() || ours.size() != baseline.size()) return std::nullopt;
+  return tinytorch::statistics::paired_ratio(baseline, ours);
+}
 inline std::optional<Interval> times_faster(const Blocks& ours, const Blocks& baseline) {
-  const std::vector<double> a = together(ours), b = together(baseline);
-  if (a.empty() || a.size() != b.size()) return std::nullopt;
-  return tinytorch::statistics::paired_ratio(b, a);
+  return times_faster(together(ours), together(baseline));
 }
 
 inline void add_blocks(Blocks& to, const OpRecord& op, std::string_view kind) {
@@ -108,10 +112,13 @@ inline std::optional<Interval> times_the_baseline(const OpRecord& op, const OpRe
   return detail::times_faster(ours, theirs);
 }
 
-// All ops that both have right: each op counts the same, and in it each shape.
-inline std::optional<Interval> score_of(const KernelContenderRecord& c,
-                                        const KernelContenderRecord& baseline) {
-  if (!c.out.empty() || !baseline.out.empty()) return std::nullopt;
+// Seconds block by block, of all ops that both have right: each op counts the same, and in it each shape. Empty while
+// either is out.
+struct ScoredBlocks {
+  std::vector<double> ours, baseline;
+};
+inline ScoredBlocks score_blocks(const KernelContenderRecord& c, const KernelContenderRecord& baseline) {
+  if (!c.out.empty() || !baseline.out.empty()) return {};
   detail::Blocks ours, theirs;
   for (size_t i = 0; i < c.ops.size(); ++i) {
     if (!c.ops[i].ranked() || !baseline.ops.at(i).ranked()) continue;
@@ -119,8 +126,18 @@ inline std::optional<Interval> score_of(const KernelContenderRecord& c,
     detail::add_blocks(our, c.ops[i], "public"), detail::add_blocks(their, baseline.ops[i], "public");
     ours.push_back(detail::together(our)), theirs.push_back(detail::together(their));
   }
-  return detail::times_faster(ours, theirs);
+  return {detail::together(ours), detail::together(theirs)};
 }
+
+// All of these ops together.
+inline std::optional<Interval> score_of(const KernelContenderRecord& c,
+                                        const KernelContenderRecord& baseline) {
+  const ScoredBlocks blocks = score_blocks(c, baseline);
+  return detail::times_faster(blocks.ours, blocks.baseline);
+}
+
+// The p of fast_p that are shown, and how run.json calls them.
+inline constexpr std::array kFast{std::pair{"1", 1.0}, std::pair{"1.5", 1.5}, std::pair{"2", 2.0}};
 
 // The share of all pairs of op and public shape that are right and more than p times as fast (KernelBench's fast_p): an
 // op that is absent or wrong counts as not fast.
@@ -133,8 +150,8 @@ inline std::optional<double> fast(const KernelContenderRecord& c, const KernelCo
       if (baseline.ops[i].cases[k].kind != "public") continue;
       ++all;
       if (!c.ops.at(i).ranked() || !baseline.ops[i].ranked()) continue;
-      const auto ratio = detail::times_faster({block_seconds(c.ops[i].cases.at(k))},
-                                              {block_seconds(baseline.ops[i].cases[k])});
+      const auto ratio =
+          detail::times_faster(block_seconds(c.ops[i].cases.at(k)), block_seconds(baseline.ops[i].cases[k]));
       faster += ratio && ratio->estimate > p;
     }
   if (all == 0) return std::nullopt;
@@ -161,7 +178,7 @@ namespace detail {
 
 inline Json or_null(const std::optional<Interval>& x) { return x ? interval_to_json(*x) : Json(); }
 
-inline Json to_json(const OpRecord& op, const OpRecord& baseline) {
+inline Json cases_to_json(const OpRecord& op) {
   Json cases = Json::array();
   for (const CaseRecord& c : op.cases)
     cases.push_back({{"kind", c.kind},
@@ -171,10 +188,14 @@ inline Json to_json(const OpRecord& op, const OpRecord& baseline) {
                      {"right", c.right},
                      {"turns", c.turns},
                      {"channel", c.channel}});
+  return cases;
+}
+
+inline Json to_json(const OpRecord& op, const OpRecord& baseline) {
   return {{"op", op.op},
           {"state", op.state},
           {"reason", op.reason},
-          {"cases", cases},
+          {"cases", cases_to_json(op)},
           {"times_the_baseline", or_null(times_the_baseline(op, baseline))},
           {"hidden_times_the_baseline", or_null(times_the_baseline(op, baseline, "hidden"))}};
 }
@@ -184,9 +205,10 @@ inline Json to_json(const KernelContenderRecord& c, const KernelContenderRecord&
   for (size_t i = 0; i < c.ops.size(); ++i) ops.push_back(to_json(c.ops[i], baseline.ops.at(i)));
   for (const AuditResult& a : c.audits)
     audits.push_back({{"id", a.id}, {"name", a.name}, {"passed", a.passed}, {"detail", a.detail}});
-  for (const auto& [name, p] : {std::pair{"1", 1.0}, {"1.5", 1.5}, {"2", 2.0}})
+  for (const auto& [name, p] : kFast)
     if (const auto share = fast(c, baseline, p)) fasts[name] = *share;
   return {{"name", c.name},
+          {"bundle", c.bundle},
           {"tier", c.tier},
           {"out", c.out},
           {"peak_bytes", c.peak_bytes},
@@ -241,6 +263,7 @@ inline KernelContenderRecord read_kernel_contender(const Json& j) {
     c.audits.push_back({a.at("id").get<std::string>(), a.at("name").get<std::string>(),
                         a.at("passed").get<bool>(), a.at("detail").get<std::string>()});
   for (const Json& op : j.at("ops")) c.ops.push_back(read_op(op));
+  c.bundle = j.at("bundle").get<std::string>();
   return c;
 }
 

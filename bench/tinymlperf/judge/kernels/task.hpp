@@ -6,6 +6,7 @@
 
 #include <tinymlperf/channel/tensor.hpp>
 #include <tinymlperf/json_fields.hpp>
+#include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/random.hpp>
 
 namespace tinymlperf::judge::kernels {
@@ -13,7 +14,8 @@ namespace tinymlperf::judge::kernels {
 // A Shape is the sides of a tensor, or the numbers from which those of an op follow: m, k, n of a product.
 
 // What an input holds.
-enum class Role { data, square, index };  // any numbers; none below 0; i64, of something with so many places
+// Any numbers; rows of which an index names some; none below 0; i64, of something with so many places.
+enum class Role { data, table, square, index };
 struct Operand {
   Shape shape;
   Role role = Role::data;
@@ -39,9 +41,10 @@ inline std::string name_of(Distribution d) { return kDistributionNames[static_ca
 enum class Exact { never, for_zero_one, always };  // in which case another bit is a wrong answer
 
 struct KernelTask {
-  std::string name, text;     // "softmax"; what it computes of what, in a line
-  std::vector<Shape> shapes;  // that everybody knows, and that are ranked
-  Shape least, most;          // between which hidden shapes are drawn
+  std::string name, text;            // "softmax"; what it computes of what, in a line
+  std::vector<Shape> shapes;         // that everybody knows, and that are ranked
+  std::vector<Shape> device_shapes;  // instead of them on a GPU, which takes microseconds for those
+  Shape least, most;                 // between which hidden shapes are drawn
   Exact exact = Exact::never;
   size_t stressed = 0;  // the input that a distribution is about
   std::vector<Distribution> adversarial;
@@ -55,12 +58,19 @@ inline int64_t count(std::span<const int64_t> shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
+// What must be read at least.
+inline double read_bytes_of(const KernelTask& task, const Shape& sides) {
+  double bytes = 0;
+  for (const Operand& o : task.operands(sides)) {
+    const int64_t all = count(o.shape);
+    const int64_t read = o.role == Role::table ? std::min(all, count(task.output(sides))) : all;
+    bytes += (o.role == Role::index ? 8.0 : 4.0) * static_cast<double>(read);
+  }
+  return bytes;
+}
 // Of inputs and output: what must be moved at least.
 inline double bytes_of(const KernelTask& task, const Shape& sides) {
-  double bytes = 4 * static_cast<double>(count(task.output(sides)));
-  for (const Operand& o : task.operands(sides))
-    bytes += (o.role == Role::index ? 8.0 : 4.0) * static_cast<double>(count(o.shape));
-  return bytes;
+  return read_bytes_of(task, sides) + 4 * static_cast<double>(count(task.output(sides)));
 }
 
 // One of each kind: as small as can be, and twice with sides that are prime numbers, where the range has one.
@@ -85,12 +95,17 @@ inline std::vector<Shape> draw_hidden_shapes(const KernelTask& task, tinytorch::
 
 namespace detail {
 
-// A sum of four uniform numbers: mean 0, variance 1, all bits of a float in use.
-inline float bell(tinytorch::Generator& random) {
-  const tinytorch::PhiloxBlock b = tinytorch::philox(random.state().seed, random.reserve(1));
-  double sum = 0;
-  for (const uint32_t word : b.v) sum += word * 0x1p-32;
-  return static_cast<float>((sum - 2) * 1.7320508);
+// Sums of four uniform numbers: mean 0, variance 1, all bits of a float in use.
+inline void fill_bell(std::span<float> out, tinytorch::Generator& random) {
+  const uint64_t seed = random.state().seed, first = random.reserve(out.size());
+  tinytorch::parallel_for(static_cast<int64_t>(out.size()), 1 << 14, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const tinytorch::PhiloxBlock b = tinytorch::philox(seed, first + static_cast<uint64_t>(i));
+      double sum = 0;
+      for (const uint32_t word : b.v) sum += word * 0x1p-32;
+      out[static_cast<size_t>(i)] = static_cast<float>((sum - 2) * 1.7320508);
+    }
+  });
 }
 
 inline void stress(std::span<float> x, int64_t row, Distribution d, tinytorch::Generator& random) {
@@ -131,8 +146,11 @@ inline channel::Tensors draw_inputs(const KernelTask& task, const Shape& sides, 
       continue;
     }
     std::vector<float> values(n);
-    for (float& v : values)
-      v = d == Distribution::zero_one ? static_cast<float>(random.below(2)) : detail::bell(random);
+    if (d == Distribution::zero_one) {
+      for (float& v : values) v = static_cast<float>(random.below(2));
+    } else {
+      detail::fill_bell(values, random);
+    }
     if (i == task.stressed) detail::stress(values, o.shape.back(), d, random);
     if (o.role == Role::square)
       for (float& v : values) v *= v;

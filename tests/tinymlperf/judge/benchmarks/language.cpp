@@ -1,7 +1,10 @@
 // The next byte: what distributions are worth, which may stand for each other, and what a generation must be.
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <tinymlperf/judge/benchmarks/language.hpp>
+#include <tinymlperf/temporary_folder.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;
@@ -56,6 +59,7 @@ TEST_CASE("certainty, ignorance, bytes by their frequency, and being wrong") {
   CHECK(d.worth([](int64_t) { return Answer(256, NAN); }).estimate == -32);
   CHECK(d.worth([](int64_t) { return Answer(256, -INFINITY); }).estimate == -32);
   CHECK(d.worth([&](int64_t i) { return favour(d.came(i), INFINITY); }).estimate == -32);
+  CHECK(d.worth([](int64_t) { return Answer(); }).estimate == -32);  // no answer at all
   // Half of the probability on the byte that came: one bit.
   CHECK(d.worth([&](int64_t i) { return favour(d.came(i), std::log(255.0f)); }).estimate ==
         doctest::Approx(-1));
@@ -149,4 +153,99 @@ TEST_CASE("a generation: its prompt, that what was streamed is the answer, and e
   CHECK_FALSE(g->likeliest(favour('d', 3), 'e'));
   CHECK(g->likeliest(uniform(), 'e'));  // as likely as any
   CHECK_FALSE(g->likeliest(Answer(256, NAN), 'd'));
+}
+
+namespace {
+
+// A text whose bytes say where they stand, so that a window tells its place: three of these in a row name one.
+std::string places(size_t bytes) {
+  std::string out;
+  for (uint32_t i = 0; out.size() < bytes; ++i)
+    out += {static_cast<char>(i & 255), static_cast<char>(i >> 8 & 255),
+            static_cast<char>(0xA0 | (i >> 16 & 15))};
+  out.resize(bytes);
+  return out;
+}
+
+struct TextFile {
+  TemporaryFolder folder;
+  std::filesystem::path path = folder / "mine.txt";
+  explicit TextFile(const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
+};
+
+std::vector<std::string> windows_of(const LanguageBenchmark& b) {
+  std::vector<int64_t> all(static_cast<size_t>(b.size()));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  const auto inputs = b.inputs(all);
+  const auto values = inputs[0].values<uint8_t>();
+  std::vector<std::string> out;
+  for (size_t i = 0; i < values.size(); i += kContextBytes)
+    out.emplace_back(values.begin() + static_cast<std::ptrdiff_t>(i),
+                     values.begin() + static_cast<std::ptrdiff_t>(i + kContextBytes));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a text of one's own: windows of its last three fifths, none of which shows what another asks") {
+  const TextFile file(places(100000));
+  const UserText text = read_user_text(file.path);
+  CHECK(text.name == "mine.txt");
+  CHECK(text.bytes() == 100000);
+  CHECK(text.to_learn.size() == 40000);
+  CHECK(text.to_learn + text.held_out == places(100000));
+  LanguageBenchmark one(text), again(text), other(text);
+  one.draw(900, 5), again.draw(900, 5), other.draw(900, 6);
+  CHECK(windows_of(one) == windows_of(again));
+  CHECK(windows_of(one) != windows_of(other));
+  std::vector<size_t> starts;
+  for (const std::string& w : windows_of(one)) starts.push_back(text.held_out.find(w));
+  CHECK_FALSE(std::ranges::is_sorted(starts));
+  std::ranges::sort(starts);
+  REQUIRE(starts.back() < text.held_out.size());
+  for (size_t i = 1; i < starts.size(); ++i) CHECK(starts[i] - starts[i - 1] >= kContextBytes + 1);
+  // The byte that is asked is the one that follows in the file.
+  std::vector<Answer> right;
+  for (const std::string& w : windows_of(one)) {
+    Answer a(256, 0.0f);
+    a[static_cast<unsigned char>(text.held_out[text.held_out.find(w) + kContextBytes])] = 1000;
+    right.push_back(a);
+  }
+  CHECK(one.quality(right).value.estimate == 0);
+}
+
+TEST_CASE("the floor of one's own text is what its frequencies alone say") {
+  std::string even;
+  for (int i = 0; i < 4000; ++i) even += "abcd"[i % 4];
+  CHECK(bits_by_frequency(even) == doctest::Approx(2));
+  CHECK(bits_by_frequency(std::string(50, 'a')) == 0);
+  const TextFile file(even);
+  CHECK(LanguageBenchmark(read_user_text(file.path)).floor() == doctest::Approx(-2).epsilon(1e-3));
+}
+
+TEST_CASE("a text that is too short says how long it must be") {
+  const auto complaint = [](auto&& f) -> std::string {
+    try {
+      f();
+    } catch (const std::invalid_argument& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const auto holds = [](const std::string& text, const char* piece) {
+    return text.find(piece) != std::string::npos;
+  };
+  const TextFile small(places(2599)), fits(places(20000));
+  CHECK(holds(complaint([&] { (void)read_user_text(small.path); }), "at least 2600 bytes, found 2599"));
+  CHECK(holds(complaint([&] { (void)read_user_text(small.folder / "none"); }), "--text none"));
+  LanguageBenchmark b(read_user_text(fits.path));
+  CHECK_NOTHROW(b.draw(183, 5));
+  const std::string said = complaint([&] { b.draw(10000, 5); });
+  CHECK(holds(said, "--text mine.txt: 10000 windows of 65 bytes"));
+  CHECK(holds(said, "at least 1083442 bytes"));
+  CHECK(holds(said, "found 20000"));
+  // What it says is enough is enough, whichever the seed.
+  const TextFile enough(places(1083442 / 100 + 110));
+  for (uint64_t seed = 3; seed < 200; ++seed)
+    CHECK_NOTHROW(LanguageBenchmark(read_user_text(enough.path)).draw(100, seed));
 }

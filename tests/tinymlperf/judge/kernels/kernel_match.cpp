@@ -3,6 +3,7 @@
 
 #include <set>
 #include <support/scene.hpp>
+#include <support/small_tasks.hpp>
 #include <tinymlperf/judge/kernels/kernel_match.hpp>
 #include <tinymlperf/judge/verify_run.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -52,23 +53,10 @@ int library_but(const hostile::Arguments& args) {
   hostile::maybe_perform(argc, argv, {{"library", library_but}});
 }
 
-// Three of the ops, with public shapes that take little.
-std::vector<KernelTask> three_tasks() {
-  std::vector<KernelTask> out;
-  for (const char* name : {"softmax", "add", "matmul"}) {
-    KernelTask task = task_named(name);
-    for (Shape& sides : task.shapes)
-      for (int64_t& side : sides) side = std::max<int64_t>(8, side / 16);
-    task.most = Shape(task.most.size(), 23);
-    out.push_back(task);
-  }
-  return out;
-}
-
 constexpr KernelClass kTiny{"tiny", 6, 1, 1};
 
 std::vector<KernelContender> play(const test::Scene& scene, const std::vector<std::string>& who,
-                                  const Floor& machine = {}) {
+                                  Ceilings machine = {}) {
   std::vector<KernelContender> contenders;
   for (const std::string& kind : who) {
     contenders.emplace_back();
@@ -76,7 +64,8 @@ std::vector<KernelContender> play(const test::Scene& scene, const std::vector<st
     contenders.back().session = std::make_unique<channel::Session>(scene.child({"library", kind}),
                                                                    scene.policy, test::machines()[0].offers);
   }
-  KernelMatch(three_tasks(), kTiny, 5, machine)(contenders);
+  KernelMatch(test::small_tasks({"softmax", "add", "matmul"}, 16, 8, 23), kTiny, 5,
+              std::move(machine))(contenders);
   return contenders;
 }
 
@@ -89,9 +78,10 @@ KernelRun run_of(std::vector<KernelContender>& contenders) {
 }  // namespace
 
 TEST_CASE("what is asked: four public shapes of an op, hidden ones, and what breaks shortcuts; by the seed") {
-  const std::vector<OpRecord> ops = draw_ops(tasks(), 5), same = draw_ops(tasks(), 5),
-                              other = draw_ops(tasks(), 6);
-  REQUIRE(ops.size() == tasks().size());
+  const std::vector<OpRecord> ops = draw_ops(judge::kernels::tasks(), 5),
+                              same = draw_ops(judge::kernels::tasks(), 5),
+                              other = draw_ops(judge::kernels::tasks(), 6);
+  REQUIRE(ops.size() == judge::kernels::tasks().size());
   const auto hidden = [](const OpRecord& op) {
     std::vector<Shape> out;
     for (const CaseRecord& c : op.cases)
@@ -101,7 +91,7 @@ TEST_CASE("what is asked: four public shapes of an op, hidden ones, and what bre
   for (size_t i = 0; i < ops.size(); ++i) {
     CHECK(std::ranges::count(ops[i].cases, "public", &CaseRecord::kind) >= 4);
     CHECK(std::ranges::count(ops[i].cases, "adversarial", &CaseRecord::kind) ==
-          std::ssize(tasks()[i].adversarial));
+          std::ssize(judge::kernels::tasks()[i].adversarial));
     CHECK(hidden(ops[i]).size() >= 2);
     CHECK(hidden(ops[i]) == hidden(same[i]));
     CHECK(hidden(ops[i]) != hidden(other[i]));
@@ -174,7 +164,7 @@ TEST_CASE(
 
 TEST_CASE("an answer that is faster than this machine can be is wrong") {
   const test::Scene scene;
-  const auto contenders = play(scene, {"as it is"}, {.flops_per_second = 1e3, .bytes_per_second = 1e3});
+  const auto contenders = play(scene, {"as it is"}, Ceilings([] { return Ceilings::Rates{1e3, 1e3}; }));
   for (const OpRecord& op : contenders[0].record.ops) {
     CHECK(op.state == "wrong");
     CHECK(op.reason.find("audit A6, floor") == 0);

@@ -1,0 +1,80 @@
+// Device code before its match (`tinymlperf worker --check`): each op of a plan on small shapes that nobody foresaw.
+//
+//   once    every tensor an allocation of its own, so that compute-sanitizer, around this process, sees every access
+//           beside it, every byte that was read before it was written, and every race
+//   twice   the same inputs again: another bit in the output is an error where the plan does not declare it
+#pragma once
+
+#include <tinymlperf/device/program.hpp>
+#include <tinymlperf/judge/kernels/tasks.hpp>
+
+namespace tinymlperf::device {
+
+enum class Check { once, twice };
+
+namespace detail {
+
+class OwnBuffers {
+ public:
+  explicit OwnBuffers(size_t bytes) : bytes_(bytes), data_(tinytorch::backend::cuda::allocate(bytes, 0)) {}
+  ~OwnBuffers() { tinytorch::backend::cuda::deallocate(data_, bytes_, 0); }
+  OwnBuffers(const OwnBuffers&) = delete;
+  OwnBuffers& operator=(const OwnBuffers&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  size_t bytes_;
+  void* data_;
+};
+
+inline std::vector<std::byte> run_once(PlanProgram& program, const std::string& op,
+                                       const channel::Tensors& in, const Shape& out) {
+  namespace cuda = tinytorch::backend::cuda;
+  Buffers b;
+  std::vector<std::unique_ptr<OwnBuffers>> owned;
+  const auto take = [&](size_t bytes) {
+    if (bytes == 0) return static_cast<void*>(nullptr);
+    owned.push_back(std::make_unique<OwnBuffers>(bytes));
+    return owned.back()->data();
+  };
+  b.shapes.out = out;
+  for (const channel::Tensor& t : in) {
+    b.shapes.in.push_back(t.shape), b.types.push_back(t.dtype), b.in.push_back(take(t.bytes.size()));
+    cuda::copy_bytes(b.in.back(), tinytorch::cuda, t.bytes.data(), tinytorch::cpu, t.bytes.size());
+  }
+  std::vector<std::byte> result(4 * static_cast<size_t>(judge::kernels::count(out)));
+  b.out = take(result.size());
+  b.workspace = take(static_cast<size_t>(program.workspace(op, b.shapes)));
+  program.load(op);
+  program.queue(op, b);
+  cuda::synchronize();
+  cuda::copy_bytes(result.data(), tinytorch::cpu, b.out, tinytorch::cuda, result.size());
+  return result;
+}
+
+}  // namespace detail
+
+// The seed draws shapes and inputs. Throws std::runtime_error where an op does what it may not.
+inline void check_plan(const std::filesystem::path& folder, Check how, uint64_t seed) {
+  using namespace judge::kernels;
+  tinytorch::backend::cuda::set_caching(false);
+  PlanProgram program(folder);
+  tinytorch::Generator random(seed);
+  for (const auto& [op, plan] : program.plan()) {
+    const KernelTask& task = task_named(op);
+    std::vector<Shape> all = draw_hidden_shapes(task, random);
+    if (how == Check::twice) all.push_back(task.device_shapes.front());
+    for (const Shape& sides : all) {
+      const channel::Tensors in = draw_inputs(task, sides, Distribution::ordinary, random.below(1u << 30));
+      const auto first = detail::run_once(program, op, in, task.output(sides));
+      if (how == Check::once || !plan.deterministic) continue;
+      if (detail::run_once(program, op, in, task.output(sides)) != first)
+        throw std::runtime_error(
+            op + " " + to_text(sides) +
+            ": two runs on the same inputs gave other bits; say \"deterministic\": false "
+            "where that is meant");
+    }
+  }
+}
+
+}  // namespace tinymlperf::device

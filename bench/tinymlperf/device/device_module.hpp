@@ -1,0 +1,114 @@
+// Machine code on a GPU, and its launches on the current stream. Loaded anew, it remembers nothing.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <tinymlperf/device/nvrtc.hpp>
+#include <tinymlperf/device/plan.hpp>
+#include <tinytorch/backend/cuda/runtime.hpp>
+
+#ifdef TINYMLPERF_NVRTC_INCLUDE
+#include <cuda_runtime_api.h>
+#endif
+
+namespace tinymlperf::device {
+
+// The value of an argument.
+struct Value {
+  Argument::Kind kind;
+  std::array<std::byte, 8> bytes{};  // as the kernel reads them, the lower ones first
+
+  template <class T>
+  static Value of(Argument::Kind kind, T value) {
+    Value out{kind};
+    std::memcpy(out.bytes.data(), &value, sizeof value);
+    return out;
+  }
+  // Whether a parameter of so many bytes can take it.
+  bool fits(size_t parameter) const {
+    if (kind == Argument::Kind::pointer) return parameter == sizeof(void*);
+    if (kind == Argument::Kind::real) return parameter == sizeof(float);
+    int64_t integer = 0;
+    std::memcpy(&integer, bytes.data(), sizeof integer);
+    return parameter == 8 || (parameter == 4 && integer >= std::numeric_limits<int32_t>::min() &&
+                              integer <= std::numeric_limits<int32_t>::max());
+  }
+};
+
+#ifdef TINYMLPERF_NVRTC_INCLUDE
+
+class DeviceModule {
+ public:
+  explicit DeviceModule(const MachineCode& code) : symbols_(code.symbols) {
+    require("load machine code",
+            cudaLibraryLoadData(&library_, code.cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+  }
+  ~DeviceModule() { cudaLibraryUnload(library_); }
+  DeviceModule(const DeviceModule&) = delete;
+  DeviceModule& operator=(const DeviceModule&) = delete;
+
+  void launch(const std::string& name, const Dimensions& d, std::span<const Value> arguments) const {
+    cudaKernel_t kernel = nullptr;
+    require("find " + name, cudaLibraryGetKernel(&kernel, library_, symbols_.at(name).c_str()));
+    require_parameters(name, kernel, arguments);
+    if (d.shared > kSharedWithoutAsking) {
+      const int device = tinytorch::backend::cuda::current_device();
+      require("give " + name + " its shared memory",
+              cudaKernelSetAttributeForDevice(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              static_cast<int>(d.shared), device));
+    }
+    std::vector<void*> pointers;
+    for (const Value& v : arguments) pointers.push_back(const_cast<std::byte*>(v.bytes.data()));
+    const auto* stream = tinytorch::backend::cuda::current_stream();
+    require("launch " + name,
+            cudaLaunchKernel(
+                reinterpret_cast<const void*>(kernel), three(d.grid), three(d.block), pointers.data(),
+                static_cast<size_t>(d.shared),
+                reinterpret_cast<cudaStream_t>(const_cast<tinytorch::backend::cuda::StreamHandle*>(stream))));
+  }
+
+ private:
+  static constexpr int64_t kSharedWithoutAsking = 48 << 10;
+
+  static void require(const std::string& what, cudaError_t error) {
+    if (error != cudaSuccess) throw std::runtime_error("cannot " + what + ": " + cudaGetErrorString(error));
+  }
+  static dim3 three(const std::array<int64_t, 3>& d) {
+    return {static_cast<unsigned>(d[0]), static_cast<unsigned>(d[1]), static_cast<unsigned>(d[2])};
+  }
+  // The driver reads as many bytes as the kernel declares, whatever is there.
+  static void require_parameters(const std::string& name, cudaKernel_t kernel,
+                                 std::span<const Value> arguments) {
+    size_t count = 0, offset = 0, bytes = 0;
+    while (cudaFuncGetParamInfo(reinterpret_cast<const void*>(kernel), count, &offset, &bytes) ==
+           cudaSuccess) {
+      if (count < arguments.size() && !arguments[count].fits(bytes))
+        throw std::invalid_argument(
+            fmt::format("{}: argument {} does not fit its parameter of {} bytes", name, count, bytes));
+      ++count;
+    }
+    (void)cudaGetLastError();  // that there is no further parameter is no error
+    if (count != arguments.size())
+      throw std::invalid_argument(
+          fmt::format("{} has {} parameters, the plan gives it {} arguments", name, count, arguments.size()));
+  }
+
+  std::map<std::string, std::string> symbols_;
+  cudaLibrary_t library_ = nullptr;
+};
+
+#else
+
+class DeviceModule {
+ public:
+  explicit DeviceModule(const MachineCode&) { throw std::invalid_argument(kWithoutNvrtc); }
+  void launch(const std::string&, const Dimensions&, std::span<const Value>) const {}
+};
+
+#endif
+
+}  // namespace tinymlperf::device

@@ -1,0 +1,42 @@
+// What answers for device code: `tinymlperf worker --device`, a process of its own that holds the GPU's context. So a
+// kernel that breaks, or never ends, breaks and ends with this process alone.
+//
+// Queries are those of entries/kernels.hpp. An answer has, beside the output, how long the op took (f64 [3]:
+// measured_op.hpp) and what it did that no op may (u8, empty: nothing).
+#pragma once
+
+#include <tinymlperf/device/measured_op.hpp>
+#include <tinymlperf/entries/kernels.hpp>
+
+namespace tinymlperf::device {
+
+inline std::unique_ptr<Program> program_named(const std::string& folder) {
+#if TINYTORCH_WITH_CUDA
+  if (folder == kLibraryName) return std::make_unique<LibraryProgram>();
+#endif
+  return std::make_unique<PlanProgram>(folder);
+}
+
+inline Tensors answer_on_device(const Program& program, OpRunner& run, const Tensors& query) {
+  const auto letters = query.at(0).values<char>();
+  const std::string op(letters.data(), letters.size());
+  if (!program.has(op)) return {};
+  const auto sides = query.at(1).values<int64_t>();
+  const Shape shape(sides.begin(), sides.end());
+  const MeasuredOutput m = run(op, std::span(query).subspan(2), shape);
+  const double report[] = {m.report.seconds, m.report.host_seconds, m.report.clock};
+  return {Tensor{DType::f32, shape, m.bytes}, make_tensor<double>(DType::f64, {3}, report),
+          make_tensor<char>(DType::u8, {static_cast<int64_t>(m.complaint.size())}, std::span(m.complaint))};
+}
+
+inline int serve_device_worker(const std::string& folder) {
+  std::unique_ptr<Program> program;
+  std::optional<OpRunner> run;
+  return serve([&](const Query& query) { return answer_on_device(*program, *run, query.inputs); },
+               [&](std::string_view) {
+                 program = program_named(folder);
+                 run.emplace(*program);
+               });
+}
+
+}  // namespace tinymlperf::device

@@ -1,0 +1,55 @@
+// The process of a contender in a match of turns: held while others have theirs, replaced by a fresh one between blocks.
+//
+// Where a program's pages lie is drawn when it starts, and makes it faster or slower by a per cent or so for as long as it
+// lives (Mytkowicz et al. 2009, "Producing wrong data without doing anything obviously wrong"). Within one process the
+// interval of a ratio could not tell; with several, that is part of the noise which it is formed from.
+//
+// A contender here is a struct with `record`, `session`, and `start`, which makes a fresh session; without `start` the
+// first process is the only one.
+#pragma once
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <tinymlperf/channel/session.hpp>
+
+namespace tinymlperf::judge {
+
+using StartProcess = std::function<std::unique_ptr<channel::Session>()>;
+
+// Whether `block` is the first of a process, not counting the match's first one.
+inline bool is_fresh_process_due(size_t block, size_t blocks, size_t processes) {
+  return block > 0 && block * processes / blocks != (block - 1) * processes / blocks;
+}
+
+// Does something with a contender that is still in. Throws nothing: who breaks is out.
+template <class Contender, class F>
+void attempt(Contender& c, F&& f) {
+  if (!c.record.out.empty()) return;
+  try {
+    f();
+  } catch (const std::exception& e) {
+    c.record.out = e.what();
+    if (c.session) c.session->hold();  // wherever it was: it shall not disturb those who are still in
+  }
+}
+
+template <class Contender>
+void end_process(Contender& c) {
+  if (!c.session) return;
+  const sandbox::Outcome& outcome = c.session->finish(5);
+  if (!c.record.out.empty() && !outcome.good()) c.record.out += "; " + outcome.reason;
+  if (!outcome.peak_is_bound) c.record.peak_bytes = std::max(c.record.peak_bytes, outcome.peak_bytes);
+}
+
+// Ends one process and prepares the next.
+template <class Contender, class Prepare>
+void replace_process(Contender& c, Prepare&& prepare) {
+  if (!c.start) return;
+  end_process(c);
+  c.session = c.start();
+  prepare(c);
+}
+
+}  // namespace tinymlperf::judge
