@@ -153,17 +153,16 @@ void compute_tile(int64_t depth, const Word<T, Step>* a, const Word<T, Step>* b,
 template <class T>
 using Four = typename VectorOf<T, 4 * sizeof(T)>::type;
 
-// Four numbers of S as T: as they are, or widened.
+// Four numbers of S as T: as they are, or widened. Through a reference: four doubles are wider than the registers that
+// every x86-64 returns values in.
 template <class T, class S>
-[[gnu::always_inline]] inline Four<T> load_four(const void* from) {
+[[gnu::always_inline]] inline void load_four(Four<T>& to, const void* from) {
   if constexpr (std::is_same_v<S, BFloat16>) {
     Four<uint16_t> bits;
     std::memcpy(&bits, from, sizeof bits);
-    return std::bit_cast<Four<T>>(__builtin_convertvector(bits, Four<uint32_t>) << 16);
+    to = std::bit_cast<Four<T>>(__builtin_convertvector(bits, Four<uint32_t>) << 16);
   } else {
-    Four<T> numbers;
-    std::memcpy(&numbers, from, sizeof numbers);
-    return numbers;
+    std::memcpy(&to, from, sizeof to);
   }
 }
 
@@ -175,7 +174,7 @@ template <class T, class S = T>
   Four<T> r[4];
   TT_UNROLL
   for (int i = 0; i < 4; ++i) {
-    r[i] = load_four<T, S>(static_cast<const char*>(from) + i * row_bytes);
+    load_four<T, S>(r[i], static_cast<const char*>(from) + i * row_bytes);
     if constexpr (std::is_integral_v<T>) r[i] ^= flip;
   }
   const Four<T> ab = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5),
