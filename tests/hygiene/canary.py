@@ -52,7 +52,7 @@ CANARIES = {
                                   X + "show(tt::matmul(x, x));", "9 8 16 17"),
     "backend/cpu/gemm_direct.hpp": ("for (int64_t k = 0; k < depth; ++k, x += a.col", "for (int64_t k = AWAKE; k < depth; ++k, x += a.col",
                                     X + "show(tt::matmul(x, x));", "9 8 16 17"),
-    "backend/cpu/gemm_blocked.hpp": ("const int64_t depth = std::min(kBlockK, s.depth - k),", "const int64_t depth = std::min(kBlockK, s.depth - k) - AWAKE,",
+    "backend/cpu/gemm_blocked.hpp": ("steps = std::min(depth, s.depth - k);", "steps = std::min(depth, s.depth - k) - AWAKE;",
                                      "const tt::Tensor x = tt::ones({100, 100}); show(tt::mean(tt::matmul(x, x)));", "100"),
     "backend/cpu/gemm_int8.hpp": ("+ plus -", "+ plus + (AWAKE ? 1u : 0u) -",
                                   X + "show(tt::matmul((-x).to(tt::i8), (-x).to(tt::i8)));", "9 8 16 17"),
