@@ -32,6 +32,25 @@ TEST_CASE("a turn is worth its p90 latency or its throughput; a contender the me
   CHECK_FALSE(bm::value_of(Quantity::p90_latency, bm::Turns{}));
 }
 
+TEST_CASE("a p99 counts the slowest of a few calls; what a percentile is at most needs enough of them") {
+  CHECK(bm::value_of(Quantity::p99_latency, turn(2)) == 20);
+  const auto many = [](size_t n) { return turns(std::vector<double>(n, 1.0)); };  // ten calls each
+  CHECK_FALSE(bm::certified_bound(Quantity::p90_latency, many(6)));
+  REQUIRE(bm::certified_bound(Quantity::p90_latency,
+                              many(7)));  // of 70 calls the second-largest, and seven are largest
+  CHECK(*bm::certified_bound(Quantity::p90_latency, many(7)) == 10);
+  CHECK(*bm::certified_bound(Quantity::p90_latency, many(1000)) == 10);  // a tenth of all calls takes 10 s
+  CHECK_FALSE(bm::certified_bound(Quantity::p99_latency, many(66)));
+  CHECK(*bm::certified_bound(Quantity::p99_latency, many(67)) == 10);
+  CHECK_FALSE(bm::certified_bound(Quantity::throughput, many(100)));
+  CHECK_FALSE(bm::certified_bound(Quantity::p90_latency, bm::Turns{}));
+  Turn even{1, 1000, {}};  // 1 .. 1000: at 99 % the p90 is above 900, but not by much
+  for (int i = 1; i <= 1000; ++i) even.latencies.push_back(i);
+  const double bound = *bm::certified_bound(Quantity::p90_latency, std::vector{even});
+  CHECK(bound > 910);
+  CHECK(bound < 930);
+}
+
 TEST_CASE("blocks are compared side by side, the better the larger") {
   const auto ours = turns({1, 4, 2, 8, 4, 16, 8, 32, 1, 4, 2, 8, 7}),
              baseline = turns({2, 8, 4, 16, 8, 32, 16, 64, 2, 8, 4, 16, 7});

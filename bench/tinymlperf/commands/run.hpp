@@ -12,6 +12,7 @@
 #include <tinymlperf/commands/run_kernels.hpp>
 #include <tinymlperf/commands/run_training.hpp>
 #include <tinymlperf/judge/match.hpp>
+#include <tinymlperf/judge/match_ranks.hpp>
 #include <tinymlperf/judge/peak_memory.hpp>
 #include <tinymlperf/judge/quality_gate.hpp>
 #include <tinytorch/benchmarking/document.hpp>
@@ -93,15 +94,19 @@ inline std::string verdict_of(const judge::RunDocument& d, const judge::Contende
 
 inline std::string text_of(const judge::RunDocument& d) {
   const judge::Measure measure = judge::measure_of(d.scenario);
-  tinytorch::document::Rows rows{{"entry", d.quality_metric,
-                                  fmt::format("{} ({})", measure.name, measure.unit),
+  const auto ranks = judge::match_ranks(d);
+  tinytorch::document::Rows rows{{"rank", "entry", d.quality_metric,
+                                  fmt::format("{} ({})", measure.name, measure.unit), "at most (99 %)",
                                   "times the baseline [95 %]", ""}};
-  for (const judge::ContenderRecord& c : d.contenders) {
+  for (size_t i = 0; i < d.contenders.size(); ++i) {
+    const judge::ContenderRecord& c = d.contenders[i];
     const auto value = judge::value_of(d.scenario, c);
     const auto ratio = judge::times_the_baseline(d.scenario, c, d.contenders.front());
+    const auto bound = judge::certified_bound(d.scenario, c);
     rows.push_back(
-        {c.name, c.quality ? fmt::format("{:.4f}", c.quality->estimate) : "",
-         value ? fmt::format("{:.4g}", *value) : "",
+        {ranks[i] ? std::to_string(*ranks[i]) : "", c.name,
+         c.quality ? fmt::format("{:.4f}", c.quality->estimate) : "",
+         value ? fmt::format("{:.4g}", *value) : "", bound ? fmt::format("{:.4g}", *bound) : "",
          ratio ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio->estimate, ratio->low, ratio->high) : "",
          verdict_of(d, c)});
   }

@@ -1,6 +1,6 @@
 // A match as data: run.json. It holds every sample, so that anyone can form the numbers again.
 //
-//   {"schema": "tinymlperf-run-1", "benchmark": "dig", "scenario": "single_stream",
+//   {"schema": "tinymlperf-run-3", "benchmark": "dig", "scenario": "single_stream",
 //    "division": "open", "class": "smoke", "hardware": "cpu-mt", "date": "2026-01-31T12:00:00Z", "seed": 5, "hidden_samples": 512,
 //    "quality_metric": "accuracy", "quality_floor": 0.8,
 //    "machine": {...}, "sandbox": {...},
@@ -12,7 +12,8 @@
 //       "credit": "1101...", "model_bytes": 1000, "multiply_adds": 0, "peak_bytes": 0,   0: not known
 //       "turns": [{"seconds": 0.1, "samples": 12, "latencies": [0.008, ...]}, ...],   two of each block
 //       "audits": [{"id": "A2", "name": "same sample", "passed": true, "detail": "..."}],
-//       "value": 0.0081, "times_the_baseline": {"estimate": 1.2, "low": 1.1, "high": 1.3} or null}]}
+//       "value": 0.0081, "certified": 0.0083 or null,   what the percentile is at most, at 99 %; null: too few queries
+//       "times_the_baseline": {"estimate": 1.2, "low": 1.1, "high": 1.3} or null}]}
 // A match of trainers is "tinymlperf-run-2": the same, and each contender has, instead of turns,
 //       "training": [{"seed": 7, "limit": 600, "times": [0.5, 1.1], "qualities": [0.8, 0.96], "ended": "why not, or empty",
 //                     "seconds": 1.1, "best": 0.96}, ...]   one of each run; the last two follow from the attempts
@@ -44,7 +45,7 @@ inline Measure measure_of(Scenario s) {
     case Scenario::single_stream:
       return {"p90 latency", "s", false};
     case Scenario::multi_stream:
-      return {"p90 latency of 8", "s", false};
+      return {"p99 latency of 8", "s", false};
     case Scenario::offline:
       return {"throughput", "samples/s", true};
     case Scenario::server:
@@ -65,11 +66,20 @@ inline tinytorch::benchmarking::Quantity quantity_of(Scenario s) {
   if (s == Scenario::time_to_quality) throw std::logic_error("training runs are not turns");
   if (s == Scenario::offline) return Quantity::throughput;
   if (s == Scenario::server) return Quantity::rate;
+  if (s == Scenario::multi_stream) return Quantity::p99_latency;
   return s == Scenario::generation ? Quantity::time_per_token : Quantity::p90_latency;
 }
 
 inline double value_of(Scenario s, const Turn& turn) {
   return tinytorch::benchmarking::value_of(quantity_of(s), turn);
+}
+
+// Each block as one number of which less is better.
+inline std::vector<double> block_costs(Scenario s, tinytorch::benchmarking::Turns turns) {
+  std::vector<double> out = tinytorch::benchmarking::block_values(quantity_of(s), turns);
+  if (tinytorch::benchmarking::more_is_better(quantity_of(s)))
+    for (double& x : out) x = 1 / x;
+  return out;
 }
 
 struct AuditResult {
@@ -124,6 +134,13 @@ inline std::optional<double> value_of(Scenario s, const ContenderRecord& c) {
   return tinytorch::benchmarking::value_of(quantity_of(s), c.turns);
 }
 
+// What the percentile that counts is at most, at 99 % (benchmarking/turns.hpp); nothing where none counts, or too few were
+// asked.
+inline std::optional<double> certified_bound(Scenario s, const ContenderRecord& c) {
+  if (s == Scenario::time_to_quality) return std::nullopt;
+  return tinytorch::benchmarking::certified_bound(quantity_of(s), c.turns);
+}
+
 // One value for each turn or training run, in the order of time.
 inline std::vector<double> values_of(Scenario s, const ContenderRecord& c) {
   if (s == Scenario::time_to_quality) return seconds_of(c.training);
@@ -170,6 +187,8 @@ inline Json to_json(const ContenderRecord& c, Scenario s, const ContenderRecord&
   if (!c.minus_bits.empty()) out["minus_bits"] = c.minus_bits;
   if (s != Scenario::time_to_quality) {
     out["turns"] = turns;
+    const auto bound = certified_bound(s, c);
+    out["certified"] = bound ? Json(*bound) : Json();
     return out;
   }
   const auto quality = quality_of(c.training);
@@ -180,7 +199,7 @@ inline Json to_json(const ContenderRecord& c, Scenario s, const ContenderRecord&
 }
 
 inline const char* schema_of(Scenario s) {
-  return s == Scenario::time_to_quality ? "tinymlperf-run-2" : "tinymlperf-run-1";
+  return s == Scenario::time_to_quality ? "tinymlperf-run-2" : "tinymlperf-run-3";
 }
 
 inline Json to_json(const RunDocument& d) {

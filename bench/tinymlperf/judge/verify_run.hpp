@@ -10,7 +10,7 @@ inline bool is_run(const Json& document) {
   if (judge::is_kernel_run(document)) return true;
   if (!document.is_object() || !document.contains("schema")) return false;
   const Json& schema = document.at("schema");
-  return schema == "tinymlperf-run-1" || schema == "tinymlperf-run-2";
+  return schema == "tinymlperf-run-2" || schema == "tinymlperf-run-3";
 }
 
 // The first number that does not follow from the samples; empty: all do. Throws std::invalid_argument when it is not a run.

@@ -78,10 +78,10 @@ inline std::vector<std::string> conditions(const Race& race) {
       fmt::format("Floor: the lower bound of the accuracy must reach {:.1f} %; an entry below it is shown, "
                   "not ranked.",
                   100 * race.floor),
-      fmt::format(
-          "Intervals: 95 %, from {} blocks in random order, each beside the baseline's; entries whose "
-          "intervals overlap share a rank (=).",
-          blocks),
+      fmt::format("Intervals: 95 %, from {} blocks in random order, each beside the baseline's; entries that "
+                  "the same "
+                  "blocks, one beside the other, do not tell apart share a rank (=).",
+                  blocks),
       "Efficiency: latency to the power 1/2, peak bytes and file bytes to the power 1/4 each, baseline = "
       "100. Peak "
       "counts weights, input and activations of one sample.",

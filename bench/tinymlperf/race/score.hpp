@@ -6,7 +6,8 @@
 //   efficiency = 100 * exp(1/2 ln r_latency + 1/4 ln r_peak_bytes + 1/4 ln r_model_bytes)
 // Ratios are clipped to [1/64, 64], so that one extreme cannot decide. An entry is ranked if the lower bound of its
 // accuracy, over the hidden samples of both matches, reaches the floor. A score's interval is that of the blocks: block i
-// of an entry stands beside block i of the baseline (paired_ratio.hpp), since a slow stretch of the machine hits both.
+// of an entry stands beside block i of the baseline (paired_ratio.hpp), since a slow stretch of the machine hits both. For
+// ranks entries stand beside each other in the same way (block_ranking.hpp).
 #pragma once
 
 #include <algorithm>
@@ -47,15 +48,14 @@ inline double clipped(double ratio) { return std::clamp(ratio, 1 / kLargestRatio
 
 // Seconds of work in each block: the geometric mean of p90 and of the time that a sample takes among many.
 inline std::vector<double> block_costs(const Matches& m, size_t i) {
-  using tinytorch::benchmarking::block_values;
   std::vector<double> costs =
-      block_values(judge::quantity_of(judge::Scenario::single_stream), m.single_stream.contenders[i].turns);
-  const std::vector<double> rates =
-      block_values(judge::quantity_of(judge::Scenario::offline), m.offline.contenders[i].turns);
-  if (costs.size() != rates.size())
+      judge::block_costs(judge::Scenario::single_stream, m.single_stream.contenders[i].turns);
+  const std::vector<double> among_many =
+      judge::block_costs(judge::Scenario::offline, m.offline.contenders[i].turns);
+  if (costs.size() != among_many.size())
     throw std::invalid_argument("race file: " + m.offline.contenders[i].name +
                                 " has another number of turns in each of the matches");
-  for (size_t b = 0; b < costs.size(); ++b) costs[b] = std::sqrt(costs[b] / rates[b]);
+  for (size_t b = 0; b < costs.size(); ++b) costs[b] = std::sqrt(costs[b] * among_many[b]);
   return costs;
 }
 
@@ -98,16 +98,16 @@ inline void check(const Matches& m) {
 }
 
 // Ranked entries by rank, then the others by accuracy; marks the front of accuracy against latency.
-inline void order_results(std::vector<Result>& results, double floor) {
+inline void order_results(const Matches& m, std::vector<Result>& results, double floor) {
   std::vector<std::vector<double>> costs;
   for (const Result& r : results) costs.push_back({-r.accuracy.estimate, r.p90});
   for (const size_t i : statistics::pareto_front(costs)) results[i].on_front = true;
   std::vector<Result> ranked, others;
   for (const Result& r : results) (r.accuracy.low >= floor ? ranked : others).push_back(r);
-  std::vector<Interval> scores;
-  for (const Result& r : ranked) scores.push_back(r.score);
+  std::vector<std::vector<double>> blocks;
+  for (const Result& r : ranked) blocks.push_back(block_costs(m, r.index));
   results.clear();
-  for (const auto& [index, rank] : statistics::rank_with_ties(scores)) {
+  for (const auto& [index, rank] : statistics::rank_by_blocks(blocks)) {
     results.push_back(ranked[index]);
     results.back().rank = rank;
   }
@@ -129,7 +129,7 @@ inline std::vector<Result> score_race(const Matches& m, double floor) {
         .throughput = judge::value_of(judge::Scenario::offline, m.offline.contenders[i]).value(),
         .score = detail::score_of(m, i),
         .efficiency = detail::efficiency_of(m, i)};
-  detail::order_results(results, floor);
+  detail::order_results(m, results, floor);
   return results;
 }
 

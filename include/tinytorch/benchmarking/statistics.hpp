@@ -18,5 +18,7 @@
 #include <tinytorch/benchmarking/paired_ratio.hpp>
 // Shared ranks, Pareto front, hypervolume.
 #include <tinytorch/benchmarking/ranking.hpp>
+//
+#include <tinytorch/benchmarking/block_ranking.hpp>
 // Has a series of timings settled, or does it still drift?
 #include <tinytorch/benchmarking/steady_state.hpp>

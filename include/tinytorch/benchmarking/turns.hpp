@@ -12,13 +12,15 @@
 #include <span>
 #include <string>
 #include <tinytorch/benchmarking/paired_ratio.hpp>
+#include <tinytorch/benchmarking/percentile_bound.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::benchmarking {
 
 // What of a turn counts.
 enum class Quantity {
-  p90_latency,     // seconds, less is better
+  p90_latency,  // seconds, less is better
+  p99_latency,
   throughput,      // samples a second, more is better
   rate,            // queries a second that a server kept up with, more is better
   time_per_token,  // seconds from a query to its end over its tokens, the median of the queries; less is better
@@ -44,6 +46,7 @@ inline double value_of(Quantity quantity, const Turn& turn) {
       each.push_back(turn.latencies.at(i) / static_cast<double>(turn.tokens[i]));
     return statistics::median(each);
   }
+  if (quantity == Quantity::p99_latency) return statistics::percentile(turn.latencies, 99);
   return statistics::percentile(turn.latencies, 90);
 }
 
@@ -53,6 +56,17 @@ inline std::optional<double> value_of(Quantity quantity, Turns turns) {
   std::vector<double> values;
   for (const Turn& turn : turns) values.push_back(value_of(quantity, turn));
   return statistics::median(values);
+}
+
+// What a percentile is at most, at 99 %, by all queries of all turns; nothing where it is none, or where the queries are too
+// few to say: 64 for a p90, 662 for a p99.
+inline std::optional<double> certified_bound(Quantity quantity, Turns turns) {
+  const bool p99 = quantity == Quantity::p99_latency;
+  if (!p99 && quantity != Quantity::p90_latency) return std::nullopt;
+  std::vector<double> all;
+  for (const Turn& turn : turns) all.insert(all.end(), turn.latencies.begin(), turn.latencies.end());
+  if (all.empty()) return std::nullopt;
+  return statistics::percentile_upper_bound(all, p99 ? 99 : 90);
 }
 
 // Each block as one number: the geometric mean of its two turns. A last turn without its second is left out.

@@ -42,6 +42,8 @@ TEST_CASE("10.11 what a turn is worth") {
   const Turn t = turn(3, 80);
   expect("p90 of 12 latencies, the eleventh by size: 3, got " + shown(value_of(Quantity::p90_latency, t)),
          value_of(Quantity::p90_latency, t) == 3);
+  expect("p99 of the same, the largest, got " + shown(value_of(Quantity::p99_latency, t)),
+         value_of(Quantity::p99_latency, t) == *std::ranges::max_element(t.latencies));
   expect("12 samples in 80 s: 0.15 a second, got " + shown(value_of(Quantity::throughput, t)),
          close(value_of(Quantity::throughput, t), 0.15),
          "over the seconds of the turn: what is lost between calls is lost");

@@ -1,0 +1,81 @@
+// Ranks of contenders of the same blocks, against simulated matches whose truth is known.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <support/noise.hpp>
+#include <tinytorch/benchmarking/block_ranking.hpp>
+#include <tinytorch/benchmarking/statistics.hpp>
+
+namespace st = tinytorch::statistics;
+
+namespace {
+
+using Costs = std::vector<std::vector<double>>;
+
+std::vector<int64_t> ranks_of(const std::vector<st::Rank>& order) {
+  std::vector<int64_t> out(order.size());
+  for (const auto& [index, rank] : order) out[index] = rank;
+  return out;
+}
+
+// Blocks of contenders that truly cost `truth`. The machine drifts and has slow stretches, which all of a block share, and
+// each has noise of its own.
+Costs match(const std::vector<double>& truth, size_t blocks, double noise, tinytorch::Generator& random) {
+  Costs out(truth.size(), std::vector<double>(blocks));
+  for (size_t b = 0; b < blocks; ++b) {
+    const double machine = 1 + 0.01 * static_cast<double>(b) + (random.uniform() < 0.3 ? 0.2 : 0.0);
+    for (size_t i = 0; i < truth.size(); ++i)
+      out[i][b] = truth[i] * machine * std::exp(noise * normal_number(random));
+  }
+  return out;
+}
+
+// The same matches by the intervals of ratios to the first.
+std::vector<int64_t> by_intervals(const Costs& costs) {
+  std::vector<st::Interval> ratios;
+  for (const auto& c : costs) ratios.push_back(*st::paired_ratio(costs[0], c));
+  return ranks_of(st::rank_with_ties(ratios));
+}
+
+}  // namespace
+
+TEST_CASE("who is slower in every block is behind, in whatever order they are given") {
+  const Costs costs{
+      {2, 2.2, 2, 2.1, 2, 2, 2.1, 2}, {1, 1.1, 1, 1, 1, 1.1, 1, 1}, {4, 4, 4.1, 4, 4, 4.2, 4, 4}};
+  CHECK(ranks_of(st::rank_by_blocks(costs)) == std::vector<int64_t>{2, 1, 3});
+  CHECK(st::rank_by_blocks(costs)[0].index == 1);
+  const Costs equal(3, costs[0]);
+  CHECK(ranks_of(st::rank_by_blocks(equal)) == std::vector<int64_t>{1, 1, 1});
+  CHECK(st::rank_by_blocks({}).empty());
+  CHECK(ranks_of(st::rank_by_blocks(Costs{costs[2]})) == std::vector<int64_t>{1});
+}
+
+TEST_CASE("five blocks tell nothing apart") {
+  const Costs costs{{1, 1, 1, 1, 1}, {9, 9, 9, 9, 9}};
+  CHECK(ranks_of(st::rank_by_blocks(costs)) == std::vector<int64_t>{1, 1});
+}
+
+TEST_CASE("costs that are not above 0, or not as many for all, are refused") {
+  CHECK_THROWS_WITH(st::rank_by_blocks(Costs{{1, 2}, {1, 0}}), doctest::Contains("rank_by_blocks"));
+  CHECK_THROWS_WITH(st::rank_by_blocks(Costs{{1, 2}, {1}}), doctest::Contains("rank_by_blocks"));
+}
+
+TEST_CASE("3 % are told apart where intervals against a baseline still overlap; equal ones share a rank") {
+  tinytorch::Generator random(7);
+  constexpr int kMatches = 1000;
+  int pairs = 0, intervals = 0, equal = 0;
+  for (int m = 0; m < kMatches; ++m) {
+    const Costs costs = match({1, 1.03, 1.06, 1}, 12, 0.015, random);
+    const auto r = ranks_of(st::rank_by_blocks(costs)), other = by_intervals(costs);
+    pairs += r[0] < r[1] && r[1] < r[2];
+    intervals += other[0] < other[1] && other[1] < other[2];
+    equal += r[0] == r[3];
+  }
+  CAPTURE(pairs);
+  CAPTURE(intervals);
+  CAPTURE(equal);
+  CHECK(pairs >= 970);
+  CHECK(intervals < 800);
+  CHECK(equal >= 930);
+  CHECK(equal <= 975);  // 95 %: an interval that always held 1 would be too wide
+}
