@@ -137,12 +137,13 @@ struct Shares {
 struct Options {
   int64_t runs = 40, jobs = 1;
   double seconds = 10;
-  bool quiet = false;
+  bool quiet = false, real_time = true;
 };
 
 // Plays runs first, first + step, ...; both kinds of ranks of each, or nothing where somebody was out.
 Json play(const Options& o, int64_t first, int64_t step) {
-  const sandbox::Offers offers = sandbox::probe();
+  sandbox::Offers offers = sandbox::probe();
+  if (o.real_time) sandbox::probe_real_time(offers);
   Programs programs{{0, 0, 32, 64}, {}};
   for (const int t : programs.thousandths) programs.stages.push_back(stage_of(t, offers));
   const RunClass run_class{"ranked", o.seconds, 60, 12, 512, 30, 12};
@@ -193,6 +194,7 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--seconds", o.seconds, "of each contender in a run")->capture_default_str();
   app.add_flag("--quiet", o.quiet, "without the competing load");
+  app.add_flag("!--no-real-time", o.real_time, "let the load interrupt the match");
   app.add_option("--out", out, "a JSON file");
   app.add_option("--commit", commit, "of the tree that was built, for the JSON file");
   CLI11_PARSE(app, argc, argv);
@@ -215,6 +217,7 @@ int main(int argc, char** argv) {
                  {"side_by_side", o.jobs},
                  {"seconds_each", o.seconds},
                  {"load", !o.quiet},
+                 {"real_time", o.real_time},
                  {"match", blocks.json()},
                  {"by_intervals", intervals.json()}};
     tinytorch::write_file(out, j.dump() + "\n");

@@ -58,6 +58,8 @@ CLI::App* run_command(CLI::App& app, tinymlperf::RunOptions& run) {
   command->add_option("--seed", run.seed, "of the hidden set and the order (default: drawn from the system)");
   command->add_option("--text", run.text,
                       "of lm: a text of your own; its last three fifths are held out (default: generated)");
+  command->add_flag("!--no-real-time", run.real_time,
+                    "let others of this machine interrupt, who otherwise wait while entries are timed");
   return command;
 }
 

@@ -8,6 +8,7 @@
 //   steps.hpp    each step between fork and exec                (namespaces, limits, users)
 //   probe.hpp    which of these walls this machine has          (each one tried)
 //   plan.hpp     a run laid out in memory before the fork
+//   precedence.hpp  whom the machine serves first               (the schedule for real time)
 //   keeper.hpp   the process whose end ends all others
 //   process.hpp  the run, as the judge holds it
 //   here         run(): start, collect what it writes, stop it at a limit, say which

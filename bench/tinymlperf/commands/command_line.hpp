@@ -119,6 +119,8 @@ class BoardCommands {
     work->add_option("--class", w->run_class, "smoke, ranked or official")->capture_default_str();
     work->add_option("--hardware", w->hardware,
                      "play the jobs of this class, as gpu(NAME) (default: this processor's)");
+    work->add_flag("!--no-real-time", w->real_time,
+                   "let others of this machine interrupt, who otherwise wait while entries are timed");
     board_option(work, w->board);
   }
 

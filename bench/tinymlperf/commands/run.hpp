@@ -54,7 +54,7 @@ inline judge::RunDocument play_questions(const RunOptions& o) {
   const auto benchmark = make();
   if (scenario == judge::Scenario::generation && !benchmark->generation())
     throw std::invalid_argument("--scenario generation: " + o.benchmark + " generates nothing; lm does");
-  const sandbox::Offers offers = sandbox_of_machine();
+  const sandbox::Offers offers = sandbox_of_machine(o.real_time);
   const uint64_t seed = seed_of(o);
   const int64_t hidden = o.hidden.value_or(run_class.hidden);
   benchmark->draw(hidden, seed);

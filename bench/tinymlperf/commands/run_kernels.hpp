@@ -83,7 +83,7 @@ inline judge::kernels::KernelRun play_kernels(const RunOptions& o,
   for (const auto& entry : o.entries)
     if (!is_library(entry)) require_folder(entry);
   const bool on_device = is_on_device(o.entries);
-  const sandbox::Offers offers = sandbox_of_machine();
+  const sandbox::Offers offers = sandbox_of_machine(o.real_time);
   const uint64_t seed = seed_of(o);
   std::vector<std::unique_ptr<judge::Stage>> stages;
   std::vector<judge::kernels::KernelContender> contenders;

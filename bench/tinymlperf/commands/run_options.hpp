@@ -24,6 +24,7 @@ struct RunOptions {
   std::optional<uint64_t> seed;     // of the hidden set and the order; else drawn from the operating system
   std::optional<int64_t> hidden;    // samples; else as many as the class has
   std::vector<std::string> ops;     // of krn; none: all
+  bool real_time = true;            // before ordinary programs, where the system lets us
   judge::Watcher watcher = {};      // is told between blocks where the match stands
 };
 
@@ -57,9 +58,11 @@ inline uint64_t seed_of(const RunOptions& o) {
   return o.seed.value_or((uint64_t{device()} << 32) | device());
 }
 
-inline sandbox::Offers sandbox_of_machine() {
+// `real_time`: matches of turns. A training would keep the machine from everybody for minutes.
+inline sandbox::Offers sandbox_of_machine(bool real_time = false) {
   sandbox::Offers offers = sandbox::probe();
   sandbox::require(offers, sandbox::Level::basic);
+  if (real_time) sandbox::probe_real_time(offers);
   return offers;
 }
 

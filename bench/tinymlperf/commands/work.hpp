@@ -11,6 +11,7 @@ struct WorkCommandOptions {
   std::filesystem::path board;
   std::string run_class = "ranked";
   std::string hardware = {};  // whose jobs; empty: of the class that this machine's processor is
+  bool real_time = true;      // as of `run`
 };
 
 inline int run_work(const WorkCommandOptions& o, std::FILE* out = stdout) {
@@ -24,6 +25,10 @@ inline int run_work(const WorkCommandOptions& o, std::FILE* out = stdout) {
     board::WorkOptions options;
     options.run_class = o.run_class;
     if (!o.hardware.empty()) options.hardware = o.hardware;
+    options.play = [&o](RunOptions run) {
+      run.real_time = o.real_time;
+      return board::play_any(run);
+    };
     int64_t failures = 0, runs = 0;
     while (const auto done = board::work_once(store, options)) {
       if (done->failure.empty())

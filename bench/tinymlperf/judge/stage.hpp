@@ -72,6 +72,7 @@ class Stage {
     sandbox::Policy policy = policy_for(seconds);
     policy.cpu_seconds = seconds * tinytorch::thread_count();
     policy.may_gpu = on_device();
+    policy.real_time = offers_.real_time;
     policy.read_only.push_back(command_.front());
     policy.read_only.push_back(base_ / "entry");
     // As many threads as the judge has, since the hardware class is named after them.

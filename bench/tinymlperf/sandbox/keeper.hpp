@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include <tinymlperf/sandbox/plan.hpp>
+#include <tinymlperf/sandbox/precedence.hpp>
 
 namespace tinymlperf::sandbox {
 
@@ -56,6 +57,7 @@ inline Failure become_program(Plan& plan, const KeeperFiles& files) {
   if (files.files[KeeperFiles::kCgroup] >= 0 && write(KeeperFiles::kCgroup, "0", 1) != 1)
     return failed(Step::cgroup);
   Failure failure;
+  if (plan.real_time && (failure = take_precedence(kProgramLevel))) return failure;
   if (plan.user && (failure = become(plan.user))) return failure;
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);  // a change of user clears it, so it comes after
   for (const Limit& one : plan.limits)
@@ -163,6 +165,7 @@ inline Failure become_keeper(const Plan& plan, KeeperFiles& files, bool& own_nam
   if (own_namespace && plan.offers.private_proc && (failure = steps::mount_proc())) return failure;
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  if (plan.real_time) return steps::take_precedence(kJudgeLevel);  // to end what will not end by itself
   return {};
 }
 

@@ -38,6 +38,7 @@ struct Plan {
   Program filter;
   std::vector<size_t> own_pid_at;  // instructions of the filter that compare with the program's own number
   uid_t user = 0;                  // to become; 0: stay
+  bool real_time = false;
 };
 
 namespace detail {
@@ -153,6 +154,7 @@ inline Plan::Plan(const std::vector<std::string>& program, const Policy& policy,
   }
   grants = detail::grants_of(policy);
   limits = detail::limits_of(policy, offers);
+  real_time = policy.real_time && offers.real_time;
   filter_options.may_gpu = policy.may_gpu;
   filter_options.guard_processes = offers.namespaces == Namespaces::none;
   filter_options.guard_metadata = !offers.read_only_root && user == 0;

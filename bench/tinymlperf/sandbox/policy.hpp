@@ -47,6 +47,8 @@ struct Policy {
   bool may_gpu = false;
   // AddressSanitizer reserves terabytes of addresses too. Off, memory is limited by the cgroup alone.
   bool limit_addresses = true;
+  // Before all ordinary programs, behind the judge alone (precedence.hpp); where Offers has it.
+  bool real_time = false;
   std::vector<std::string> environment;  // "NAME=value", beside PATH, HOME, TMPDIR and LANG
 };
 

@@ -23,6 +23,7 @@ struct Offers {
   bool read_only_root = false;                        // in a mount namespace
   bool private_proc = false;                          // in a mount and a process namespace
   bool own_user = false;                              // root can become a user of the run's own
+  bool real_time = false;                             // programs may be given precedence (precedence.hpp)
   fs::path cgroup;                                    // a folder whose children can be limited; empty: none
   nlohmann::json missing = nlohmann::json::object();  // what, and why
 
@@ -137,6 +138,7 @@ inline nlohmann::json to_json(const Offers& offers) {
           {"private_proc", offers.private_proc},
           {"own_user", offers.own_user || geteuid() != 0},
           {"cgroup", !offers.cgroup.empty()},
+          {"real_time", offers.real_time},
           {"missing", offers.missing}};
 }
 

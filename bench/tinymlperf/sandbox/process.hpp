@@ -76,7 +76,7 @@ class Process {
   // offers too little or a path is missing; that the program itself cannot be started is said by the report.
   Process(const std::vector<std::string>& command, const Policy& policy, const Offers& offers, int in,
           int out, int err)
-      : plan_(checked(command, policy, offers)), start_(Clock::now()) {
+      : plan_(checked(command, policy, offers)), precedence_(plan_.real_time), start_(Clock::now()) {
     if (!offers.cgroup.empty()) cgroup_ = Cgroup(offers.cgroup, policy);
     const File entry(cgroup_.open_entry());
     File rules;
@@ -143,6 +143,7 @@ class Process {
     if (failure.step == Step::grant) text += " " + plan_.grants.at(static_cast<size_t>(failure.detail)).path;
     if (failure.step == Step::exec) text += " " + plan_.command[0];
     text += std::string(": ") + strerror(failure.error);
+    if (failure.step == Step::precedence) text += "; without: --no-real-time";
     if (failure.step == Step::exec && failure.error == EACCES)
       text +=
           "; it must lie below the work folder or a path to read, executable, in folders that all may enter";
@@ -163,6 +164,7 @@ class Process {
   }
 
   Plan plan_;
+  Precedence precedence_;
   Clock::time_point start_;
   Cgroup cgroup_;
   File report_, life_, done_;

@@ -34,6 +34,7 @@ enum class Step : int32_t {
   read_only,
   proc,
   cgroup,
+  precedence,
   user,
   limits,
   folder,
@@ -53,6 +54,7 @@ inline const char* to_text(Step step) {
                                     "make the file system read-only",
                                     "mount an own /proc",
                                     "enter the cgroup",
+                                    "run before ordinary programs",
                                     "become a user of its own",
                                     "set the limits",
                                     "enter the work folder",
@@ -159,6 +161,12 @@ inline Failure make_read_only(const char* work) {
 inline Failure mount_proc() {
   const bool good = mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0;
   return good ? Failure{} : failed(Step::proc);
+}
+
+// Round robin among its like, before every ordinary program. The lower the level, the more may interrupt.
+inline Failure take_precedence(int level) {
+  const sched_param wished{level};
+  return syscall(SYS_sched_setscheduler, 0, SCHED_RR, &wished) == 0 ? Failure{} : failed(Step::precedence);
 }
 
 // From root to a user who owns the work folder and nothing else. Capabilities go with the user. The C library's

@@ -1,0 +1,83 @@
+// Whom the machine serves first while something is timed: the judge, then who has its turn, then all others.
+#include <doctest/doctest.h>
+
+#include <sched.h>
+
+#include <support/scene.hpp>
+#include <thread>
+
+using namespace tinymlperf::sandbox;
+
+namespace {
+
+// Exit code: 10 times the schedule plus the level that the program finds itself with; 100 if it could raise itself.
+int tell_schedule(const hostile::Arguments&) {
+  sched_param level{};
+  sched_getparam(0, &level);
+  const int found = 10 * sched_getscheduler(0) + level.sched_priority;
+  const sched_param higher{kJudgeLevel};
+  return sched_setscheduler(0, SCHED_RR, &higher) == 0 ? 100 : found;
+}
+
+[[gnu::constructor]] void start_as_child(int argc, char** argv) {
+  hostile::maybe_perform(argc, argv, {{"tell_schedule", tell_schedule}});
+}
+
+Offers with_real_time() {
+  Offers offers = probe();
+  probe_real_time(offers);
+  return offers;
+}
+
+}  // namespace
+
+TEST_CASE("precedence is there, or its absence has a reason; without being asked for nobody has it") {
+  const Offers offers = with_real_time();
+  MESSAGE(to_json(offers).dump());
+  CHECK(offers.missing.contains("real_time") != offers.real_time);
+  CHECK(to_json(offers).at("real_time") == offers.real_time);
+  CHECK_FALSE(probe().real_time);
+  test::Scene scene;
+  CHECK(scene.run({"tell_schedule"}, offers).exit_code == 10 * SCHED_OTHER);
+}
+
+TEST_CASE("a program with precedence stands behind the judge and cannot raise itself") {
+  const Offers offers = with_real_time();
+  test::Scene scene;
+  scene.policy.real_time = true;
+  const Outcome outcome = scene.run({"tell_schedule"}, offers);
+  CHECK_MESSAGE(outcome.ending == Ending::exited, outcome.reason);
+  CHECK(outcome.exit_code == (offers.real_time ? 10 * SCHED_RR + kProgramLevel : 10 * SCHED_OTHER));
+}
+
+TEST_CASE("the judge has it as long as one of its programs is held, the threads that it starts do not") {
+  const Offers offers = with_real_time();
+  CHECK(sched_getscheduler(0) == SCHED_OTHER);
+  {
+    const Precedence one(offers.real_time);
+    const int now = offers.real_time ? SCHED_RR | SCHED_RESET_ON_FORK : SCHED_OTHER;
+    CHECK(sched_getscheduler(0) == now);
+    int of_thread = -1;
+    std::thread([&] { of_thread = sched_getscheduler(0); }).join();
+    CHECK(of_thread == SCHED_OTHER);
+    { const Precedence two(offers.real_time); }
+    CHECK(sched_getscheduler(0) == now);
+    { const Precedence none(false); }
+    CHECK(sched_getscheduler(0) == now);
+  }
+  CHECK(sched_getscheduler(0) == SCHED_OTHER);
+}
+
+TEST_CASE("with precedence too, what will not end is ended: loops and processes without number") {
+  const Offers offers = with_real_time();
+  test::Scene scene;
+  scene.policy.real_time = true;
+  scene.policy.wall_seconds = 0.5;
+  for (const char* attack : {"loop", "fork_bomb"}) {
+    CAPTURE(attack);
+    const Outcome outcome = scene.run({attack}, offers);
+    CHECK((outcome.ending == Ending::time || outcome.ending == Ending::processes));
+    CHECK(outcome.wall_seconds < 10);
+  }
+  CHECK(sched_getscheduler(0) == SCHED_OTHER);
+}
