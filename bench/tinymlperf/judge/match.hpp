@@ -2,6 +2,7 @@
 //
 //   blocks    every contender has two turns in each, in a random order and back (A B B A), so that a machine that
 //             drifts favours nobody; who has no turn is held (stopped); some begin with fresh processes
+//   warm-up   of each process, until two windows of queries have one median (steady_state.hpp)
 //   a turn    a few queries to fill the caches, the timed ones, and as many more as its share of the hidden set needs;
 //             a contender cannot tell which are timed: all have one form, and no sample comes twice before all came
 //   grading   the first answer to each sample counts; every further one must say the same
@@ -24,6 +25,7 @@
 #include <tinymlperf/judge/plugin_system.hpp>
 #include <tinymlperf/judge/progress.hpp>
 #include <tinymlperf/judge/sample_stream.hpp>
+#include <tinytorch/benchmarking/measure.hpp>
 #include <tinytorch/benchmarking/schedule.hpp>
 #include <vector>
 
@@ -39,8 +41,8 @@ struct RunClass {
   double patience = 30;  // seconds without a reply after which a contender is out
   size_t processes = 1;  // of each contender, one after the other
 };
-inline constexpr RunClass kSmoke{"smoke", 1, 12, 6, 512}, kRanked{"ranked", 10, 60, 12, 10000, 30, 12},
-    kOfficial{"official", 60, 662, 12, 10000, 30, 12};
+inline constexpr RunClass kSmoke{"smoke", 1, 12, 6, 512}, kRanked{"ranked", 50, 60, 12, 10000, 30, 12},
+    kOfficial{"official", 300, 662, 12, 10000, 30, 12};
 // What `race` plays: two such matches take as long as training what is raced. Quick shows its machinery.
 inline constexpr RunClass kRace{"race", 1.2, 12, 8, 1024}, kQuick{"quick", 0.1, 8, 6, 256};
 inline constexpr size_t kAuditBlocks = 12;  // of eight, one disturbed block could hide a gain at 99 %
@@ -147,7 +149,14 @@ class Match {
 
   void prepare(Contender& c) {
     c.session->prepare(sets_.main.id(), 30);
+    if (scenario_ != Scenario::offline) warm_up(c);
     c.session->hold();
+  }
+  // Until two windows of queries have the same median. A noisy machine ends it by the clock; a short class, sooner.
+  void warm_up(Contender& c) {
+    const double share = 0.3 * class_.seconds / static_cast<double>(class_.processes);
+    tinytorch::benchmarking::warm_up([&] { ask(c, main_questions(c), 1); },
+                                     {.seconds_limit = std::min(3.0, share)});
   }
 
   Questions main_questions(Contender& c) {

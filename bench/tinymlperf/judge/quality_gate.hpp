@@ -43,8 +43,8 @@ inline bool of_the_same_samples(const std::vector<double>& ours, const std::vect
   return !ours.empty() && ours.size() == theirs.size();
 }
 
-inline GateResult closed_gate(const std::string& metric, const ContenderRecord& c,
-                              const ContenderRecord& baseline) {
+inline GateResult closed_gate(const RunDocument& d, const ContenderRecord& c) {
+  const ContenderRecord& baseline = d.contenders.front();
   if (of_the_same_samples(c.minus_bits, baseline.minus_bits)) {
     const double bound = -lower_bound(c.minus_bits, baseline.minus_bits, kClosedBits);
     const std::string text = fmt::format(
@@ -55,9 +55,13 @@ inline GateResult closed_gate(const std::string& metric, const ContenderRecord& 
   if (!of_the_same_samples(ours, theirs))
     return {false,
             "the closed division compares answers sample by sample, and this benchmark has no such credit"};
+  const auto asked = static_cast<int64_t>(ours.size());
+  if ((d.run_class == "ranked" || d.run_class == "official") && asked < kLeastRankedSamples)
+    return {false, fmt::format("{} hidden samples cannot tell 99 % from 98 %: a ranked run asks {} at least",
+                               asked, kLeastRankedSamples)};
   const double bound = lower_bound(ours, theirs, kClosedShare);
-  const std::string text = fmt::format("{} less {:g} times the baseline's is {:+.4f} at least (95 %)", metric,
-                                       kClosedShare, bound);
+  const std::string text = fmt::format("{} less {:g} times the baseline's is {:+.4f} at least (95 %)",
+                                       d.quality_metric, kClosedShare, bound);
   return {bound >= 0, text + (bound >= 0 ? "" : ": it lost more than 1 %")};
 }
 
@@ -77,7 +81,7 @@ inline GateResult quality_gate(const RunDocument& d, const ContenderRecord& c) {
                                c.quality->estimate, c.quality->low, d.quality_floor)};
   if (d.division != "closed")
     return {true, fmt::format("{} reaches the floor of {:g}", d.quality_metric, d.quality_floor)};
-  return detail::closed_gate(d.quality_metric, c, d.contenders.front());
+  return detail::closed_gate(d, c);
 }
 
 }  // namespace tinymlperf::judge

@@ -29,6 +29,7 @@ int stripes(const hostile::Arguments& args) {
     if (kind == "too few") scores.resize(9);
     if (kind == "not a number") scores[3] = NAN;
     if (kind == "crashes" && queries > 5) hostile::crash();
+    if (kind == "slow at first" && queries <= 30) usleep(5000);
     if (microseconds > 0) usleep(static_cast<useconds_t>(samples) * microseconds);
     return {make_tensor({static_cast<int64_t>(scores.size())}, scores)};
   });
@@ -104,6 +105,21 @@ TEST_CASE("a class with several processes starts fresh ones between blocks; what
   CHECK(contenders[0].record.credit.size() == 256);
   CHECK(contenders[0].record.turns.size() == 12);
   CHECK_FALSE(contenders[1].record.out.empty());
+}
+
+TEST_CASE("a process that is slow at first is warm before its first turn") {
+  const test::Scene scene;
+  DigitsBenchmark benchmark, fresh;
+  benchmark.draw(kTiny.hidden, 77);
+  fresh.draw(kTiny.hidden, 78);
+  std::vector<Contender> contenders(1);
+  contenders[0].session = std::make_unique<channel::Session>(scene.child({"stripes", "slow at first", "100"}),
+                                                             scene.policy, machine());
+  RunClass longer = kTiny;
+  longer.seconds = 2;
+  Match({benchmark, fresh}, Scenario::single_stream, longer, 5)(contenders);
+  REQUIRE_MESSAGE(contenders[0].record.out.empty(), contenders[0].record.out);
+  CHECK(tinytorch::statistics::median(contenders[0].record.turns.front().latencies) < 4e-3);
 }
 
 TEST_CASE("processes are shared out evenly over the blocks") {

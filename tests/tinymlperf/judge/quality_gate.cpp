@@ -42,6 +42,18 @@ TEST_CASE("closed: 99 % of the baseline's quality, sample by sample") {
   CHECK(lost.reason.find("lost more than 1 %") != std::string::npos);
 }
 
+TEST_CASE("closed: a ranked run asks 10,000 samples, any other as many as it likes") {
+  for (const char* name : {"ranked", "official", "smoke"}) {
+    CAPTURE(name);
+    RunDocument d = run(0.98, 0.98, "closed");
+    d.run_class = name;
+    CHECK(gate(d).passed);
+    for (ContenderRecord& c : d.contenders) c.credit.pop_back();
+    CHECK(gate(d).passed == (d.run_class == "smoke"));
+    if (!gate(d).passed) CHECK(gate(d).reason.find("9999 hidden samples") == 0);
+  }
+}
+
 TEST_CASE("what was not measured, is out, or has no credit does not pass") {
   RunDocument d = run(0.98, 0.98, "closed");
   d.contenders[1].credit.clear();
