@@ -14,6 +14,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -22,11 +23,12 @@ from pathlib import Path
 
 TIME = "gpu__time_duration.sum"
 OUTSIDE = "outside of ops"
+SCOPES = ("module ", "scope ")  # how the ranges of scopes begin (tensor/observer.hpp)
 STEP = "profiled step"  # the range of `tinymlperf profile` around each step that it times
 
 
 def profiled(command, folder):
-    """({op: (seconds, calls)}, kernel launches of a step) as tinymlperf says."""
+    """({op: (seconds, calls)}, kernel launches of a step) as tinymlperf says. It leaves its files in `folder`."""
     done = subprocess.run([*command, "--out", folder], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"compare_ncu: {' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
@@ -44,16 +46,26 @@ def profiled(command, folder):
     return ops, int(float(launches.group(1)))
 
 
+def provenance(folder):
+    """What was measured where, when and of which commit, as the profile in `folder` says beside its ceilings. A value that is
+    not known is null, and said so: a table that nobody can trace proves little."""
+    ceilings = json.loads((Path(folder) / "ceilings.json").read_text())
+    known = {key: ceilings.get(key) for key in ("device", "driver", "machine", "date", "commit")}
+    for key in (k for k, value in known.items() if not value):
+        print(f"compare_ncu: the profile does not tell its {key}", file=sys.stderr)
+    return {**known, "command": shlex.join(["bench/compare_ncu.py", *sys.argv[1:]])}
+
+
 def op_of(ranges):
     """The op in which a kernel was launched; None for one launched outside of the profiled step.
 
     `ranges`: a cell of Nsight Compute's table, the stack of ranges from the outermost to the innermost, as
     `4711  "<default domain>:profiled step:none:..."  "<default domain>:matmul:none:..."`. Of ops within ops the outermost
-    counts, as in profiled()."""
+    counts, as in profiled(). Modules and other scopes are ranges, too, but no ops."""
     names = re.findall(r"<default domain>:([^:]+):", ranges)
     if STEP not in names:
         return None
-    return next((name for name in names if name != STEP), OUTSIDE)
+    return next((name for name in names if name != STEP and not name.startswith(SCOPES)), OUTSIDE)
 
 
 def times_by_op(table):
@@ -102,6 +114,7 @@ def main():
                "--batch", str(options.batch), "--length", str(options.length)]
     with tempfile.TemporaryDirectory() as folder:
         ours, launches = profiled(command, folder)
+        where = provenance(folder)
         theirs = counted(command, folder)
     rows, bad = [], 0
     for op in sorted(set(ours) | set(theirs), key=lambda name: -theirs[name][0]):
@@ -119,7 +132,8 @@ def main():
     print(f"long ops together: {100 * total:+.1f} %; {bad} of {len(strict)} beyond {100 * options.tolerance:g} %")
     if options.out:
         partial = Path(options.out + ".partial")
-        partial.write_text(json.dumps({"model": options.model, "dtype": options.dtype, "launches": launches, "rows": rows,
+        partial.write_text(json.dumps({**where, "model": options.model, "dtype": options.dtype, "batch": options.batch,
+                                       "length": options.length, "launches": launches, "rows": rows,
                                        "long_ops_off": total}, indent=1) + "\n")
         partial.replace(options.out)
     return 1 if bad or not strict else 0

@@ -38,7 +38,7 @@ Profile small() {
 TEST_CASE("scopes, ops and kernels are complete events in microseconds") {
   const json trace = json::parse(chrome_trace(small()));
   const json& events = trace.at("traceEvents");
-  REQUIRE(events.size() == 5);
+  REQUIRE(events.size() == 7);
   for (const json& e : events) {
     CHECK(e.at("ph") == "X");
     CHECK(e.at("dur").get<double>() >= 0);
@@ -55,6 +55,15 @@ TEST_CASE("scopes, ops and kernels are complete events in microseconds") {
   CHECK(events[4].at("tid") == "gpu");
   CHECK(events[4].at("ts") == 1500000);
   CHECK(events[4].at("args").at("pass") == "backward");
+  // The scopes of the op that ran on the GPU, when it ran there.
+  for (const size_t i : {size_t{5}, size_t{6}}) {
+    CHECK(events[i].at("name") == events[i - 5].at("name"));
+    CHECK(events[i].at("cat") == "scope");
+    CHECK(events[i].at("tid") == "gpu");
+    CHECK(events[i].at("ts") == 1500000);
+    CHECK(events[i].at("dur") == 125000);
+    CHECK(events[i].at("args") == json{{"pass", "backward"}});
+  }
   // Bars nest: an op lies inside its scope.
   CHECK(events[2].at("ts") >= events[1].at("ts"));
   CHECK(events[2].at("ts").get<double>() + events[2].at("dur").get<double>() <=

@@ -1,6 +1,8 @@
-// Closed forms against models: parameters exactly, FLOPs and memory as the profiler measures them.
+// Closed forms against models: parameters and FLOPs exactly, memory as the profiler measures it.
 #include <doctest/doctest.h>
 
+#include <map>
+#include <optional>
 #include <tinytorch/layers/activation.hpp>
 #include <tinytorch/layers/batch_norm.hpp>
 #include <tinytorch/layers/conv2d.hpp>
@@ -10,6 +12,7 @@
 #include <tinytorch/profiling/transformer_formulas.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
+#include <tuple>
 
 namespace tt = tinytorch;
 using namespace tinytorch::profiling;
@@ -33,6 +36,132 @@ tt::Tensor tokens(int64_t B, int64_t T, int64_t vocabulary) { return tt::randint
 
 int64_t bytes_in_use() { return static_cast<int64_t>(tt::allocator_stats().current); }
 
+// "matmul (back)": FLOPs of all calls of an op in one pass; without those that have none.
+using FlopsByOp = std::map<std::string, double>;
+
+FlopsByOp flops_by_op(const Profile& profile) {
+  FlopsByOp out;
+  for (const ProfileRow& row : by_op(profile))
+    if (row.cost.flops > 0) out[row.name + (row.backward ? " (back)" : "")] = row.cost.flops;
+  return out;
+}
+
+double sum_of(const FlopsByOp& ops) {
+  double sum = 0;
+  for (const auto& [name, flops] : ops) sum += flops;
+  return sum;
+}
+
+// A training step of GPT-2 on B sequences of T tokens. A product counts 2 a multiplication, other ops what their
+// primitives state for each number: layer norm 8 and 13 backward, with a sum before it 9 and 14; GELU by tanh 20 and
+// as much backward; softmax within cross-entropy 13 and 13; a gradient that is scaled or added to another, 1.
+FlopsByOp gpt2_flops(const TransformerSize& s, double B, double T) {
+  const double N = B * T, C = s.features, L = s.layers, V = s.vocabulary, F = 4 * C, gelu = 20;
+  const double pairs = L * B * T * (T + 1) / 2;  // of a query and a key that it sees, of all heads together
+  return {
+      {"add", N * C          // tokens and positions
+                  + N * C    // backward: both ways into the first block,
+                  + V * C},  // and both uses of the embedding
+      {"layer_norm", 8 * N * C},
+      {"linear", L * 2 * N * C * (3 * C + C)},  // queries, keys, values; projection
+      {"joined_attention", 2 * 2 * pairs * C},
+      {"residual_layer_norm", 2 * L * 9 * N * C},
+      {"mlp", L * N * F * (2 * C + gelu + 2 * C)},
+      // Both gradients come with the loss.
+      {"linear_cross_entropy", 3 * 2 * N * C * V + 2 * 13 * N * V},
+      // How many targets count: each is compared, and added up; then four ops of one number.
+      {"ne", N},
+      {"sum", N},
+      {"maximum", 1},
+      {"div", 1},
+      {"gt", 1},
+      {"where", 1},
+      {"where (back)", 2},
+      {"div (back)", 1},
+      {"mul (back)", N * C + V * C},  // the loss's gradient is 1 / targets
+      {"residual_norm_grad (back)", 2 * L * 14 * N * C},
+      // By weights: those of the network's second layer, of the projection, of queries, keys and values.
+      {"linear_grad_weight (back)", L * 2 * N * (F * C + C * C + 3 * C * C)},
+      {"linear_grad_activation (back)", L * N * F * (2 * C + gelu)},
+      // By inputs of those layers, the network's second aside; and both of its first.
+      {"matmul (back)", L * 2 * N * (2 * F * C + C * C + 3 * C * C)},
+      {"joined_attention_grad (back)", 5 * 2 * pairs * C},
+      {"layer_norm_grad (back)", 13 * N * C},
+      {"sum (back)", N * C},  // positions: over the sequences
+      {"embedding_grad (back)", N * C},
+  };
+}
+
+// Residual blocks of two convolutions; where the width changes, a 1 x 1 convolution stands beside them.
+struct Block : tt::Module {
+  tt::Conv2d first, second;
+  tt::BatchNorm2d norm_first, norm_second;
+  std::optional<tt::Conv2d> shortcut;
+  Block(int64_t in, int64_t out, int64_t stride)
+      : first(in, out, 3, {.stride = stride, .padding = 1}, false),
+        second(out, out, 3, {.padding = 1}, false),
+        norm_first(out),
+        norm_second(out) {
+    add("first", first), add("second", second);
+    add("norm_first", norm_first), add("norm_second", norm_second);
+    if (in != out) {
+      shortcut.emplace(in, out, 1, tt::Conv2dOptions{.stride = stride}, false);
+      add("shortcut", *shortcut);
+    }
+  }
+  tt::Tensor forward(const tt::Tensor& x) override {
+    const tt::Tensor y = norm_second(second(tt::relu(norm_first(first(x)))));
+    return tt::relu(y + (shortcut ? (*shortcut)(x) : x));
+  }
+};
+
+// He et al., "Deep residual learning", 2016, in the size of MLPerf Tiny's image classification: 32 x 32 x 3.
+struct ResNet8 : tt::Module {
+  tt::Conv2d stem{3, 16, 3, {.padding = 1}, false};
+  tt::BatchNorm2d norm{16};
+  Block one{16, 16, 1}, two{16, 32, 2}, three{32, 64, 2};
+  tt::Linear head{64, 10};
+  ResNet8() {
+    add("stem", stem), add("norm", norm);
+    add("one", one), add("two", two), add("three", three), add("head", head);
+  }
+  tt::Tensor forward(const tt::Tensor& x) override {
+    const tt::Tensor y = three(two(one(tt::relu(norm(stem(x))))));
+    return head(tt::adaptive_avg_pool2d(y, 1, 1).flatten(1));
+  }
+};
+
+// A training step on N images. Of a convolution 2 N OH OW M C KH KW, and as many for either gradient; the stem's input
+// has none. Of the numbers between: batch norm 7 and 10 backward, relu 1 and 1, pooling 1 and 1, a sum 1.
+FlopsByOp resnet8_flops(double N) {
+  const double large = N * 32 * 32, middle = N * 16 * 16, small = N * 8 * 8;  // positions
+  const double stem = 2 * large * 16 * 3 * 9, one = 2 * large * 16 * 16 * 9 * 2,
+               two = 2 * middle * 32 * (16 * 9 + 32 * 9 + 16),
+               three = 2 * small * 64 * (32 * 9 + 64 * 9 + 32);
+  // One after the stem and two in each block are normalized and pass a relu.
+  const double maps = large * 16 * 3 + middle * 32 * 2 + small * 64 * 2;
+  const double head = 2 * N * 64 * 10;
+  return {
+      {"conv2d", stem + one + two + three},
+      {"conv2d_grad_weight (back)", stem + one + two + three},
+      {"conv2d_grad_input (back)", one + two + three},
+      {"batch_norm_train", 7 * maps},
+      {"batch_norm_grad (back)", 10 * maps},
+      {"mul", 2 * (16 * 3 + 32 * 2 + 64 * 2)},  // running means and variances
+      {"relu", maps},
+      {"relu_grad (back)", maps},
+      {"add", large * 16 + middle * 32 + small * 64  // each block's two ways come together,
+                  + 2 * large * 16 + middle * 32},   // and so do the gradients of its input
+      {"adaptive_avg_pool2d", small * 64},
+      {"adaptive_avg_pool2d_grad (back)", small * 64},
+      {"linear", head},
+      {"matmul (back)", head},
+      {"linear_grad_weight (back)", head},
+      {"cross_entropy", 13 * N * 10},
+      {"cross_entropy_grad (back)", 13 * N * 10},
+  };
+}
+
 }  // namespace
 
 TEST_CASE("parameters: the formula is the model, and GPT-2 small has 124 million") {
@@ -44,29 +173,33 @@ TEST_CASE("parameters: the formula is the model, and GPT-2 small has 124 million
   CHECK(parameter_count(size_of(tt::Gpt2Config{})) == 124439808);
 }
 
-TEST_CASE("FLOPs of a step: the products and attention of the formula, and a little between them") {
-  const tt::Gpt2Config c = config_of(503, 64, 128, 3, 4);
-  tt::Gpt2 model(c);
-  const int64_t B = 2, T = 48;
-  const tt::Tensor x = tokens(B, T, c.vocabulary), y = tokens(B, T, c.vocabulary);
-  Profiler profiler(model);
-  model.loss(x, y).backward();
-  const Profile profile = profiler.finish();
-  const double expected = training_flops(size_of(c), B, T), counted = profile.cost().flops;
-  CHECK(counted >= expected);
-  CHECK(counted <= 1.06 * expected);
-  // Only products and attention: nothing is missing, nothing twice.
-  double products = 0, attention = 0;
-  for (const OpRecord& op : profile.ops) {
-    if (op.parent >= 0) continue;
-    if (op.name.find("attention") != std::string::npos) attention += op.cost.flops;
-    if (op.name.find("matmul") != std::string::npos || op.name.find("linear") != std::string::npos ||
-        op.name.find("mlp") != std::string::npos)
-      products += op.cost.flops;
+TEST_CASE("FLOPs of a step of GPT-2: each op is its closed form, exactly, and nothing else counts") {
+  for (const auto& [B, T, c] : {std::tuple{2, 48, config_of(503, 64, 128, 3, 4)},
+                                {3, 7, config_of(61, 16, 24, 1, 2)},
+                                {1, 33, config_of(130, 33, 40, 2, 5)}}) {
+    tt::Gpt2 model(c);
+    const tt::Tensor x = tokens(B, T, c.vocabulary), y = tokens(B, T, c.vocabulary);
+    Profiler profiler(model);
+    model.loss(x, y).backward();
+    const Profile profile = profiler.finish();
+    CHECK(flops_by_op(profile) == gpt2_flops(size_of(c), B, T));
+    CHECK(profile.cost().flops == sum_of(gpt2_flops(size_of(c), B, T)));
   }
-  CHECK(attention == doctest::Approx(3.5 * attention_flops(size_of(c), B, T)));
-  CHECK(products >= 3 * product_flops(size_of(c), B, T));
-  CHECK(products <= 1.05 * 3 * product_flops(size_of(c), B, T));
+}
+
+TEST_CASE("the formulas of products and attention are those terms of the closed form, and most of it") {
+  const TransformerSize s = size_of(config_of(503, 64, 128, 3, 4));
+  const double B = 2, T = 48, tokens_seen = B * T, F = 4 * s.features;
+  const auto ops = gpt2_flops(s, B, T);
+  const double activations = 2 * 20 * s.layers * tokens_seen * F;  // within the fused ops of the network
+  double products = -activations - 26 * tokens_seen * s.vocabulary;
+  for (const char* name : {"linear", "mlp", "linear_cross_entropy", "linear_grad_weight (back)",
+                           "linear_grad_activation (back)", "matmul (back)"})
+    products += ops.at(name);
+  CHECK(products == 3 * product_flops(s, B, T));
+  CHECK(ops.at("joined_attention") == attention_flops(s, B, T));
+  CHECK(ops.at("joined_attention_grad (back)") == 2.5 * attention_flops(s, B, T));
+  CHECK(training_flops(s, B, T) > 0.94 * sum_of(ops));
 }
 
 TEST_CASE("six FLOPs per parameter and token, when products are most of the work") {
@@ -100,34 +233,27 @@ TEST_CASE("activations: what a block keeps is what the formula says") {
   }
 }
 
-TEST_CASE("FLOPs of a residual network: 2 N OH OW M C KH KW a convolution, three times that to train") {
-  struct Block : tt::Module {
-    tt::Conv2d first, second;
-    tt::BatchNorm2d norm_first, norm_second;
-    Block(int64_t in, int64_t out, int64_t stride)
-        : first(in, out, 3, {.stride = stride, .padding = 1}, false),
-          second(out, out, 3, {.padding = 1}, false),
-          norm_first(out),
-          norm_second(out) {
-      add("first", first), add("second", second), add("norm_first", norm_first),
-          add("norm_second", norm_second);
-    }
-    tt::Tensor forward(const tt::Tensor& x) override {
-      const tt::Tensor y = norm_second(second(tt::relu(norm_first(first(x)))));
-      return tt::relu(x.shape() == y.shape() ? y + x : y);
-    }
-  };
-  Block plain(16, 16, 1), strided(16, 32, 2);
-  tt::Tensor x = tt::randn({2, 16, 12, 12});
-  x.requires_grad_();
-  tt::Tensor y;
-  const double expected = 2.0 * 2 * 9 * (144 * 16 * 16 * 2 + 36 * (16 * 32 + 32 * 32));
-  const double forward = count_cost([&] { y = strided(plain(x)); }).flops;
-  CHECK(forward >= expected);
-  CHECK(forward <= 1.04 * expected);
-  const double backward = count_cost([&] { tt::sum(y).backward(); }).flops;
-  CHECK(backward >= 2 * expected);
-  CHECK(backward <= 2.08 * expected);
+TEST_CASE("FLOPs of ResNet-8, forward and backward: each op is its closed form, exactly") {
+  ResNet8 model;
+  const int64_t N = 3;
+  const tt::Tensor x = tt::randn({N, 3, 32, 32}), y = tt::randint(0, 10, {N});
+  Profiler profiler(model);
+  tt::cross_entropy(model(x), y).backward();
+  const Profile profile = profiler.finish();
+  CHECK(flops_by_op(profile) == resnet8_flops(static_cast<double>(N)));
+  CHECK(profile.cost().flops == sum_of(resnet8_flops(static_cast<double>(N))));
+}
+
+TEST_CASE("ResNet-8 has the 12.5 million multiplications of MLPerf Tiny's, and they are most of its work") {
+  const auto ops = resnet8_flops(1);
+  CHECK(ops.at("conv2d") + ops.at("linear") == 2 * 12'501'632.0);
+  CHECK(3 * 2 * 12'501'632.0 > 0.97 * sum_of(ops));
+  ResNet8 model;
+  model.eval();
+  const tt::NoGrad guard;
+  const double forward = count_cost([&] { model(tt::randn({1, 3, 32, 32})); }).flops;
+  CHECK(forward > 2 * 12'501'632.0);
+  CHECK(forward < 1.02 * 2 * 12'501'632.0);
 }
 
 TEST_CASE("the peak that the memory profiler reports is the allocator's, for a whole step") {

@@ -9,10 +9,11 @@
 #include <tinytorch/core/random.hpp>
 #include <vector>
 
-enum class Noise { kLognormal, kLinearDrift, kRandomWalk, kBursts, kHeavyTails };
+enum class Noise { kLognormal, kLinearDrift, kRandomWalk, kBursts, kHeavyTails, kBimodal };
 
 inline std::string name_of(Noise noise) {
-  static const char* names[] = {"lognormal", "linear drift", "random walk", "bursts", "heavy tails"};
+  static const char* names[] = {"lognormal", "linear drift", "random walk",
+                                "bursts",    "heavy tails",  "bimodal"};
   return names[static_cast<int>(noise)];
 }
 
@@ -53,11 +54,15 @@ inline std::vector<double> noise_factors(Noise noise, size_t calls, tinytorch::G
       case Noise::kHeavyTails:
         log_factor = 0.05 * heavy_number(random);
         break;
+      case Noise::
+          kBimodal:  // two paths through the memory, of which a call takes the slower one in 3 of 10 cases
+        log_factor = 0.03 * normal_number(random) + (random.uniform() < 0.3 ? std::log(1.25) : 0);
+        break;
     }
     out[i] = std::exp(log_factor);
   }
   return out;
 }
 
-constexpr Noise kAllNoise[] = {Noise::kLognormal, Noise::kLinearDrift, Noise::kRandomWalk, Noise::kBursts,
-                               Noise::kHeavyTails};
+constexpr Noise kAllNoise[] = {Noise::kLognormal, Noise::kLinearDrift, Noise::kRandomWalk,
+                               Noise::kBursts,    Noise::kHeavyTails,  Noise::kBimodal};

@@ -3,6 +3,7 @@ import contextlib
 import csv
 import io
 import json
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -55,6 +56,13 @@ class Parsing(unittest.TestCase):
     def test_of_ops_within_ops_the_outermost_counts(self):
         self.assertEqual(compare_ncu.op_of(stack("profiled step", "attention", "softmax")), "attention")
 
+    def test_modules_and_scopes_are_no_ops(self):
+        self.assertEqual(compare_ncu.op_of(stack("profiled step", "module Gpt2", "module Linear", "linear")), "linear")
+        self.assertEqual(compare_ncu.op_of(stack("profiled step", "scope evaluation")), compare_ncu.OUTSIDE)
+        source = (ROOT / "include/tinytorch/tensor/observer.hpp").read_text(encoding="utf-8")
+        for start in compare_ncu.SCOPES:
+            self.assertIn(f'"{start}" + ', source)
+
     def test_the_range_of_a_library_is_no_op(self):
         cell = stack("profiled step", "matmul") + stack("cublasLtMatmul", domain="cuBLAS")
         self.assertEqual(compare_ncu.op_of(cell), "matmul")
@@ -81,9 +89,13 @@ class Parsing(unittest.TestCase):
         self.assertIn(f'RangeGuard range("{compare_ncu.STEP}")', source)
 
 
+CEILINGS = {"device": "NVIDIA H200", "machine": "a processor", "driver": "580.1, CUDA 13.0", "commit": "0123abc",
+            "date": "2026-11-23T04:19:30Z", "dtype": "bf16", "flops_per_second": 1}
+
+
 class Comparison(unittest.TestCase):
-    def compare(self, ours, rows):
-        """Exit status and report; `ours`: (op, microseconds) as the program's trace has them."""
+    def compare(self, ours, rows, ceilings=CEILINGS):
+        """Exit status and report's rows by op; `ours`: (op, microseconds) as the program's trace has them."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         out = Path(folder.name) / "out.json"
@@ -97,13 +109,16 @@ class Comparison(unittest.TestCase):
                 start += time
             trace = Path(command[command.index("--out") + 1]) / "trace.json"
             trace.write_text(json.dumps({"traceEvents": events}))
+            trace.with_name("ceilings.json").write_text(json.dumps(ceilings))
             return subprocess.CompletedProcess(command, 0, "  Kernel launches: 3 a step.\n", "")
 
-        line = ["compare_ncu", "--tinymlperf", "program", "--out", str(out)]
+        line = ["compare_ncu", "--tinymlperf", "a program", "--length", "64", "--out", str(out)]
+        self.said = io.StringIO()
         with mock.patch.object(subprocess, "run", run), mock.patch.object(sys, "argv", line), contextlib.redirect_stdout(
-                io.StringIO()):
+                io.StringIO()), contextlib.redirect_stderr(self.said):
             status = compare_ncu.main()
-        return status, {row["op"]: row for row in json.loads(out.read_text())["rows"]}
+        self.line, self.report = line, json.loads(out.read_text())
+        return status, {row["op"]: row for row in self.report["rows"]}
 
     def test_times_that_agree_pass(self):
         status, rows = self.compare([("matmul", 1530), ("softmax", 510)], STEP)
@@ -116,6 +131,19 @@ class Comparison(unittest.TestCase):
         status, rows = self.compare([("matmul", 1200), ("softmax", 510)], STEP)
         self.assertEqual(status, 1)
         self.assertAlmostEqual(rows["matmul"]["off"], -0.2)
+
+    def test_the_report_says_where_when_and_of_what(self):
+        self.compare([("matmul", 1530), ("softmax", 510)], STEP)
+        for key in ("device", "driver", "machine", "date", "commit"):
+            self.assertEqual(self.report[key], CEILINGS[key])
+        self.assertEqual((self.report["batch"], self.report["length"], self.report["dtype"]), (16, 64, "bf16"))
+        self.assertEqual(shlex.split(self.report["command"]), ["bench/compare_ncu.py", *self.line[1:]])
+        self.assertEqual(self.said.getvalue(), "")
+
+    def test_what_is_not_known_is_null_and_said(self):
+        self.compare([("matmul", 1530)], STEP, {**CEILINGS, "commit": None})
+        self.assertIsNone(self.report["commit"])
+        self.assertIn("does not tell its commit", self.said.getvalue())
 
 
 if __name__ == "__main__":

@@ -38,19 +38,15 @@ class HostAllocator {
 
   void* allocate(size_t bytes, Loc loc = Loc::current()) {
     const auto [index, capacity] = size_class(bytes);
-    size_t peak_before;
     {
       const std::lock_guard lock(mutex_);
-      peak_before = stats_.peak;
-      stats_.current += bytes;
       stats_.allocations += 1;
-      if (stats_.current > stats_.peak) stats_.peak = stats_.current;
       auto& list = free_[index];
       if (!list.empty()) {
         void* block = list.back();
         list.pop_back();
         stats_.cached -= capacity;
-        note_allocated(cpu, block, bytes);
+        count(block, bytes);
         return block;
       }
       stats_.from_system += 1;
@@ -60,8 +56,9 @@ class HostAllocator {
       release_cached();
       block = std::aligned_alloc(kAlignment, capacity);
     }
-    if (!block) report_exhaustion(bytes, peak_before, loc);
-    note_allocated(cpu, block, bytes);  // nobody else has it: it is new
+    if (!block) report_exhaustion(bytes, loc);
+    const std::lock_guard lock(mutex_);
+    count(block, bytes);
     return block;
   }
 
@@ -114,21 +111,20 @@ class HostAllocator {
     const size_t capacity = base + quarter * step;
     return {log * 4 + quarter, (capacity + kAlignment - 1) / kAlignment * kAlignment};
   }
-  [[noreturn]] void report_exhaustion(size_t bytes, size_t peak_before, Loc loc) {
-    const AllocatorStats s = stats();
-    const std::string live = std::to_string(s.current - bytes);
-    uncount(bytes, peak_before);
+  // The block is in use from now on. Under the lock: an observer is told in the order in which bytes are counted, so that
+  // its peak is this one.
+  void count(void* block, size_t bytes) {
+    stats_.current += bytes;
+    if (stats_.current > stats_.peak) stats_.peak = stats_.current;
+    note_allocated(cpu, block, bytes);
+  }
+  [[noreturn]] void report_exhaustion(size_t bytes, Loc loc) const {
     fail("TT-MEM-01",
-         "out of host memory: " + std::to_string(bytes) + " bytes requested, " + live +
+         "out of host memory: " + std::to_string(bytes) + " bytes requested, " +
+             std::to_string(stats().current) +
              " bytes in use by tensors\n  hint: use a smaller batch, or free tensors that are no longer "
              "needed",
          loc);
-  }
-  // A request that failed was never in use.
-  void uncount(size_t bytes, size_t peak_before) {
-    const std::lock_guard lock(mutex_);
-    stats_.current -= bytes;
-    stats_.peak = stats_.current > peak_before ? stats_.current : peak_before;
   }
 
   mutable std::mutex mutex_;

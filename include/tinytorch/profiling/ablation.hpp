@@ -21,8 +21,8 @@ struct Optimization {
 
 struct AblationRow {
   std::string name;              // "none", "bf16", "all but bf16", "all"
-  statistics::Interval seconds;  // median of a call
-  statistics::Interval speedup;  // over none
+  statistics::Interval seconds;  // median of a call, to read; 95 % only where blocks are independent
+  statistics::Interval speedup;  // over none, 95 %
   std::vector<double> samples;   // seconds of each call
 };
 

@@ -10,13 +10,11 @@
 // forward op they are the derivative of.
 #pragma once
 
-#include <cxxabi.h>
-
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <tinytorch/backend/cuda/runtime.hpp>
 #include <tinytorch/benchmarking/clock.hpp>
+#include <tinytorch/core/type_name.hpp>
 #include <tinytorch/layers/module.hpp>
 #include <tinytorch/profiling/profile.hpp>
 #include <tinytorch/tensor/graph.hpp>
@@ -164,7 +162,7 @@ class Profiler final : public OpObserver {
   int32_t new_scope(const char* name, const void* owner) {
     const auto known = path_of_.find(owner);
     const bool is_known = known != path_of_.end();
-    std::string path = is_known ? paths_[static_cast<size_t>(known->second)] : owner ? readable(name) : name;
+    std::string path = is_known ? paths_[static_cast<size_t>(known->second)] : owner ? type_name(name) : name;
     profile_.scopes.push_back({std::move(path), open_scopes_.back().index, clock_() - start_, 0});
     return static_cast<int32_t>(profile_.scopes.size()) - 1;
   }
@@ -222,17 +220,6 @@ class Profiler final : public OpObserver {
       caller.inner_seconds += op.seconds;
       caller.inner_device_seconds += op.device_seconds;
     }
-  }
-
-  // "Linear" of "N9tinytorch8cpu_only6LinearE": what typeid says of a module.
-  static std::string readable(const char* name) {
-    int status = 0;
-    char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
-    std::string out = status == 0 && text ? text : name;
-    std::free(text);
-    const size_t arguments = out.find('<'), colon = out.rfind(':', arguments);
-    if (colon != std::string::npos) out.erase(0, colon + 1);
-    return out;
   }
 
   struct Beginning {

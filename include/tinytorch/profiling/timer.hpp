@@ -1,7 +1,7 @@
 // Timer: how long one call takes on a device, with caches hot or cold.
 //
 //   const Timing t = profiling::time_on(tt::cuda, [&] { y = matmul(a, b); });
-//   t.median, t.low, t.high                                        // seconds, with a 95 % interval
+//   t.median, t.low, t.high                                        // seconds, with an interval for calls like these
 //
 // On the CPU a call is timed by the monotonic clock. On a GPU it is timed in the stream, by an event on either
 // side, so that the host's own time does not count; what the host could not supply in time does. First come
@@ -30,10 +30,11 @@ struct TimingOptions {
 };
 
 struct Timing {
-  double median = 0, low = 0, high = 0;  // seconds per call; 95 % bootstrap interval of the median
-  std::vector<double> seconds;           // of each call
-  double overhead = 0;                   // median of an empty call
-  bool settled = false;                  // the warm-up ended because times had become steady
+  double median = 0;            // seconds per call
+  double low = 0, high = 0;     // of it, 95 % of independent calls; of others less, as bootstrap_median tells
+  std::vector<double> seconds;  // of each call
+  double overhead = 0;          // median of an empty call
+  bool settled = false;         // the warm-up ended because times had become steady
 };
 
 // Measures one span after the other on one device: `clock_` on the CPU; on a GPU, which has `events_`, one event

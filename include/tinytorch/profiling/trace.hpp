@@ -1,14 +1,15 @@
 // Chrome traces: a profile as a picture in time, which chrome://tracing and ui.perfetto.dev open.
 //
 // Scopes and ops are nested bars on the program's line; what ran on a GPU has a bar on the GPU's line as well,
-// at the time it ran there. Format: "Trace Event Format" (Google), complete events ("ph": "X"), microseconds.
+// at the time it ran there, and so have the scopes (device_spans.hpp). Format: "Trace Event Format" (Google), complete
+// events ("ph": "X"), microseconds.
 #pragma once
 
 #include <cstdio>
 #include <string>
 #include <tinytorch/io/file.hpp>
 #include <tinytorch/io/json.hpp>
-#include <tinytorch/profiling/profile.hpp>
+#include <tinytorch/profiling/device_spans.hpp>
 
 namespace tinytorch::inline TT_BUILD::profiling {
 
@@ -28,6 +29,10 @@ inline std::string trace_event(const std::string& name, const char* category, co
          R"(,"args":{)" + arguments + "}}";
 }
 
+inline std::string pass_argument(bool backward) {
+  return backward ? R"("pass":"backward")" : R"("pass":"forward")";
+}
+
 }  // namespace detail
 
 // {"displayTimeUnit":"ms","traceEvents":[ ... ]} with an event for
@@ -36,7 +41,8 @@ inline std::string trace_event(const std::string& name, const char* category, co
 //                              "inputs" (the shapes, "[2, 3] []"), "module" (the path of its scope) and "pass"
 //                              ("forward" or "backward")
 //   each op on a GPU           one more: category "kernel", line "gpu", the device's times, the same arguments
-// in the order of the profile, an op's two events together. Names are strings of JSON (to_json_string), times microseconds.
+//   each span of a scope there its path; category "scope", line "gpu", the span's times, argument "pass"
+// in the order of the profile, an op's two events together, and at last device_spans(profile). Names are strings of JSON (to_json_string), times microseconds.
 inline std::string chrome_trace(const Profile& profile) {
   std::string out = R"({"displayTimeUnit":"ms","traceEvents":[)";
   const char* separator = "\n";
@@ -54,12 +60,15 @@ inline std::string chrome_trace(const Profile& profile) {
     const std::string arguments = R"("flops":)" + detail::json_number(op.cost.flops) + R"(,"bytes":)" +
                                   detail::json_number(op.cost.bytes) + R"(,"inputs":)" +
                                   to_json_string(shapes) + R"(,"module":)" +
-                                  to_json_string(profile.scopes[static_cast<size_t>(op.scope)].path) +
-                                  R"(,"pass":")" + (op.backward ? "backward" : "forward") + '"';
+                                  to_json_string(profile.scopes[static_cast<size_t>(op.scope)].path) + "," +
+                                  detail::pass_argument(op.backward);
     add(detail::trace_event(op.name, "op", "program", op.start, op.seconds, arguments));
     if (op.device.is_cuda())
       add(detail::trace_event(op.name, "kernel", "gpu", op.device_start, op.device_seconds, arguments));
   }
+  for (const DeviceSpan& span : device_spans(profile))
+    add(detail::trace_event(profile.scopes[static_cast<size_t>(span.scope)].path, "scope", "gpu", span.start,
+                            span.seconds, detail::pass_argument(span.backward)));
   return out + "\n]}\n";
 }
 

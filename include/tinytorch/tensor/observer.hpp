@@ -4,9 +4,12 @@
 //   work       what is done past the gate, such as an optimizer's step
 //   scopes     named spans around them: a module's forward pass, a part of a step
 //   backward   of which recorded call the derivative is being computed
-// A thread has one observer at a time. Without one, an op and a scope each pay one comparison.
+// A thread has one observer at a time. Without one, an op and a scope each pay one comparison. Scopes are ranges for
+// Nsight as well (backend/cuda/runtime.hpp), where these are shown, which is one more.
 #pragma once
 
+#include <string>
+#include <tinytorch/core/type_name.hpp>
 #include <tinytorch/tensor/primitive.hpp>
 #include <utility>
 
@@ -49,10 +52,14 @@ class Observing {
   OpObserver* before_;
 };
 
-// A named span of the program, until the end of the C++ scope. Scopes nest. `name` must outlive the observer.
+// A named span of the program, until the end of the C++ scope. Scopes nest. `name` must outlive the observer; of a scope
+// with an owner it is the owner's type, as typeid names it. Its range is "module Linear" or "scope evaluation", so
+// that no reader takes it for an op's.
 class Scope {
  public:
-  explicit Scope(const char* name, const void* owner = nullptr) : observer_(op_observer()) {
+  explicit Scope(const char* name, const void* owner = nullptr)
+      : observer_(op_observer()),
+        range_([&] { return owner ? "module " + type_name(name) : "scope " + std::string(name); }) {
     if (observer_) observer_->enter(name, owner);
   }
   ~Scope() {
@@ -63,6 +70,7 @@ class Scope {
 
  private:
   OpObserver* observer_;
+  backend::cuda::RangeGuard range_;
 };
 
 // Work past the gate, until the end of the C++ scope. Whoever is observed fills in `cost`.

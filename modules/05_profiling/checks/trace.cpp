@@ -119,12 +119,19 @@ TEST_CASE("5.11 on a GPU an op has a second bar, where and when it ran") {
   const Json trace = read(p);
   const Json::Array& events = events_of(trace);
   expect_equal("events, where linear ran on a GPU and mul on the CPU", outline(events),
-               std::string("scope model, scope model.mlp, op linear, kernel linear, op mul"));
+               std::string("scope model, scope model.mlp, op linear, kernel linear, op mul, scope model, "
+                           "scope model.mlp"));
   expect_time("op linear by the host's clock", events[2], 1, 0.25);
   expect_time("kernel linear by the device's", events[3], 2, 0.5);
   expect_equal("the kernel's line", text_of(events[3], "tid"), std::string("gpu"));
   expect_equal("the op's line", text_of(events[2], "tid"), std::string("program"));
   expect_equal("the kernel's module", text_of(*events[3].find("args"), "module"), std::string("model.mlp"));
+  for (const size_t i : {size_t{5}, size_t{6}}) {
+    expect_time("the GPU's scope " + text_of(events[i], "name") + ", as long as its op ran there", events[i],
+                2, 0.5);
+    expect_equal("its line", text_of(events[i], "tid"), std::string("gpu"));
+    expect_equal("its pass", text_of(*events[i].find("args"), "pass"), std::string("forward"));
+  }
 }
 
 TEST_CASE("5.11 names may hold anything") {

@@ -158,25 +158,44 @@ TEST_CASE("suspiciously few epochs are held, unless the recipe is open to see") 
   CHECK(suspicion({4, 5, 4, 5, 4}, {5, 4, 5, 4, 5, 4, 5, 4, 5, 4}) > 0.05);
 }
 
-TEST_CASE("the interval of the ratio holds what is true in 95 of 100 matches") {
+namespace {
+
+// What decides how long a training takes, beside the trainer: its seed; a machine that becomes slower by a tenth; or that
+// it gets stuck for a while, or not.
+enum class Luck { spread, drift, two_ways };
+
+double lucky(Luck luck, double share_of_match, tinytorch::Generator& random) {
+  const double seed = 0.4 * (random.uniform(-1.0, 1.0) + random.uniform(-1.0, 1.0));
+  if (luck == Luck::drift) return std::exp(seed) * (1 + 0.1 * share_of_match);
+  if (luck == Luck::two_ways) return std::exp(seed / 4) * (random.uniform() < 0.3 ? 2 : 1);
+  return std::exp(seed);
+}
+
+}  // namespace
+
+TEST_CASE("the interval of the ratio holds what is true in 93 to 97 of 100 matches, whatever luck is like") {
   tinytorch::Generator random(3);
-  const auto runs = [&](size_t count, double scale) {
+  const auto runs = [&](size_t count, double scale, Luck luck = Luck::spread) {
     TrainingRuns out;
     for (size_t i = 0; i < count; ++i) {
-      const double luck = std::exp(0.4 * (random.uniform(-1.0, 1.0) + random.uniform(-1.0, 1.0)));
-      out.push_back({.seed = i, .limit = 1e6, .times = {scale * luck}, .qualities = {1}, .ended = ""});
+      const double share = (static_cast<double>(i) + 0.5) / static_cast<double>(count);  // of the match
+      const double seconds = scale * lucky(luck, share, random);
+      out.push_back({.seed = i, .limit = 1e6, .times = {seconds}, .qualities = {1}, .ended = ""});
     }
     return out;
   };
-  int held = 0;
-  constexpr int kMatches = 2000;
-  for (int i = 0; i < kMatches; ++i) {
-    const auto ratio = times_faster(runs(5, 1), runs(10, 3));
-    REQUIRE(ratio);
-    held += ratio->low <= 3 && ratio->high >= 3;
+  constexpr int kMatches = 1000;
+  for (const Luck luck : {Luck::spread, Luck::drift, Luck::two_ways}) {
+    int held = 0;
+    for (int i = 0; i < kMatches; ++i) {
+      const auto ratio = times_faster(runs(5, 1, luck), runs(10, 3, luck));
+      REQUIRE(ratio);
+      held += ratio->low <= 3 && ratio->high >= 3;
+    }
+    CAPTURE(static_cast<int>(luck));
+    CHECK(held >= 0.93 * kMatches);
+    CHECK(held <= 0.97 * kMatches);
   }
-  CHECK(held >= 0.94 * kMatches);
-  CHECK(held <= 0.985 * kMatches);
   // A run that missed the target counts as all of its time.
   TrainingRuns missed = runs(5, 1);
   missed[0].ended = "it did not", missed[0].limit = 50;

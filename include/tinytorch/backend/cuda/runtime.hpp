@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -238,6 +239,12 @@ class RangeGuard {
  public:
   explicit RangeGuard(const char* name) : on_(ranges_shown()) {
     if (on_) push_range(name);
+  }
+  // The name is formed only where it is shown.
+  template <class MakeName>
+  requires std::invocable<MakeName>
+  explicit RangeGuard(MakeName&& make_name) : on_(ranges_shown()) {
+    if (on_) push_range(make_name().c_str());
   }
   ~RangeGuard() {
     if (on_) pop_range();
