@@ -1,6 +1,5 @@
+#include <support/counted.hpp>
 #include <tinytorch/backend/functors.hpp>
-
-#include "counted.hpp"
 
 using namespace course;
 using backend::BinaryFn;

@@ -1,4 +1,4 @@
-#include "counted.hpp"
+#include <support/counted.hpp>
 
 using namespace course;
 using backend::cuda::column_sums;

@@ -1,7 +1,10 @@
 // Work that runs into a ceiling of the GPU and nothing else: memory bandwidth, and peak arithmetic in f32.
 //
-// The triad needs enough bytes on their way at once: 16 a thread and access, many threads. Multiply-adds need
-// enough of them that do not wait for each other: eight chains a thread, where one takes four cycles.
+//   triad        out = a + s b, of contiguous f32, each aligned to 16 bytes, as every tensor is that starts at its
+//                storage's beginning. It needs enough bytes on their way at once: 16 a thread and access, many threads.
+//   fma_chains   x = x / 2 + 1/2, `rounds` times. It needs enough multiply-adds that do not wait for each other: eight
+//                chains a thread, where one takes four cycles. They stay in registers from the first to the last.
+// Each is one launch, and reads and writes every element once.
 #pragma once
 
 #include <tinytorch/backend/cuda/kernel.cuh>
@@ -23,7 +26,6 @@ static __global__ void __launch_bounds__(kCeilingBlock)
   for (int64_t i = first; i < n; ++i) out[i] = a[i] + s * b[i];
 }
 
-// Contiguous f32, each aligned to 16 bytes, as every tensor is that starts at its storage's beginning.
 void triad(const View& out, const View& a, const View& b, float s) {
   launch(triad_kernel, over(divided_up(out.numel(), 4), kCeilingBlock), out.as<float>(), a.as<float>(),
          b.as<float>(), s, out.numel());

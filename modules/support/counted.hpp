@@ -10,7 +10,8 @@
 namespace course {
 
 struct Counted {
-  double launches = 0, most_blocks = 0, bytes_read = 0, bytes_written = 0, sectors = 0, ideal_sectors = 0;
+  double launches = 0, most_blocks = 0, threads = 0, bytes_read = 0, bytes_written = 0;
+  double requests = 0, sectors = 0, ideal_sectors = 0;  // of device memory: a warp's instruction; of 32 bytes
 };
 
 // Whether there is an emulator; counted(f) then says what the kernels that f launches do.
@@ -27,6 +28,8 @@ Counted counted(F&& f) {
   for (const sim::KernelCounts& k : sim::counts()) {
     sum.launches += static_cast<double>(k.launches);
     sum.most_blocks = std::max(sum.most_blocks, static_cast<double>(k.blocks));
+    sum.threads += static_cast<double>(k.threads);
+    sum.requests += static_cast<double>(k.requests);
     sum.bytes_read += static_cast<double>(k.bytes_read);
     sum.bytes_written += static_cast<double>(k.bytes_written);
     sum.sectors += static_cast<double>(k.sectors);
