@@ -79,6 +79,43 @@ TEST_CASE("the page is complete, escaped, and loads nothing") {
   CHECK(page.ends_with("</html>\n"));
 }
 
+TEST_CASE("what a faster op would bring, on text and page") {
+  const std::string text = text_report(small());
+  REQUIRE(holds(text, "what a faster op would bring"));
+  const std::string table = text.substr(text.find("what a faster op would bring"));
+  // linear: 80 % of the time; 1 / (0.2 + 0.4) and 1 / 0.2. relu: 10 %.
+  const std::string linear = table.substr(table.find("linear"), table.find("relu") - table.find("linear"));
+  for (const char* part : {"80.0 %", "1.67 times", "5.00 times"}) CHECK_MESSAGE(holds(linear, part), linear);
+  CHECK(holds(table, "1.05 times"));
+  CHECK(holds(table, "1.11 times"));
+  CHECK(holds(html_report(small()), "5.00 times"));
+}
+
+TEST_CASE("a change since another profile, and an ablation") {
+  Report r = small();
+  Profile before = mean_step(r.profile, r.steps), after = before;
+  for (OpRecord& op : after.ops)
+    if (op.name == "linear") op.seconds = op.device_seconds = op.device_seconds / 2;
+  after.seconds -= 0.02;
+  r.change = compare_profiles(before, after);
+  r.ablation = Ablation{{{"none", {0.05, 0.04, 0.06}, {1, 1, 1}, {}},
+                         {"2 threads", {0.03, 0.02, 0.04}, {1.66, 1.5, 1.8}, {}},
+                         {"bf16", {0.04, 0.03, 0.05}, {1.25, 1.1, 1.4}, {}},
+                         {"all", {0.02, 0.01, 0.03}, {2.5, 2, 3}, {}}},
+                        2.08};
+  for (const std::string& text : {text_report(r), html_report(r)}) {
+    CHECK(
+        holds(text, "Change of linear: 2.00 times as fast, 80.0 % of the time before; predicted 1.67 times"));
+    CHECK(holds(text, "measured 1.67; the rest changed by"));
+    CHECK(holds(text, "since the profile before"));
+    CHECK(holds(text, "-20000.0 us"));
+    CHECK(holds(text, "2 threads"));
+    CHECK(holds(text, "1.66"));
+    CHECK(holds(text, "the product of each alone"));
+    CHECK(holds(text, "2.08"));
+  }
+}
+
 TEST_CASE("parts that were not measured are left out") {
   Report r = small();
   r.memory = {};
@@ -86,5 +123,7 @@ TEST_CASE("parts that were not measured are left out") {
   const std::string text = text_report(r), page = html_report(r);
   CHECK_FALSE(holds(text, "memory at the peak"));
   CHECK_FALSE(holds(text, "launches"));
+  CHECK_FALSE(holds(text, "since the profile before"));
+  CHECK_FALSE(holds(text, "ablation"));
   CHECK_FALSE(holds(page, "Memory over time"));
 }

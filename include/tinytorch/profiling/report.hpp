@@ -4,10 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <string>
 #include <tinytorch/backend/cuda/launches.hpp>
 #include <tinytorch/benchmarking/document.hpp>
 #include <tinytorch/io/file.hpp>
+#include <tinytorch/profiling/ablation.hpp>
+#include <tinytorch/profiling/change.hpp>
 #include <tinytorch/profiling/memory.hpp>
 #include <tinytorch/profiling/occupancy.hpp>
 #include <tinytorch/profiling/roofline_chart.hpp>
@@ -25,6 +29,8 @@ struct Report {
   MemoryProfile memory;
   std::vector<backend::cuda::LaunchRecord> launches;
   int device_major = 0, device_minor = 0;  // of the GPU, for occupancy
+  std::optional<Change> change;            // since an earlier profile
+  std::optional<Ablation> ablation;
 };
 
 namespace detail {
@@ -56,6 +62,54 @@ inline TitledTable time_table(const std::string& title, const ProfileTable& tabl
          has_work ? name_of(limit_of(row, r.ceilings)) : "",
          has_work ? fmt::format("{:.0f} %", 100 * share_of_limit(row, r.ceilings)) : ""});
   }
+  return out;
+}
+
+// What the whole gains if an op, forward and backward, becomes faster: twice as fast, or free.
+inline TitledTable amdahl_table(const Report& r, size_t most) {
+  TitledTable out{"what a faster op would bring (Amdahl)",
+                  {{"", "share", "twice as fast, the whole", "free, at most"}}};
+  std::map<std::string, double> seconds;
+  for (const ProfileRow& row : by_op(r.profile)) seconds[row.name] += row.seconds;
+  std::vector<std::pair<std::string, double>> ops(seconds.begin(), seconds.end());
+  std::stable_sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  for (size_t i = 0; i < std::min({ops.size(), most, size_t{5}}); ++i) {
+    const double share = ops[i].second / r.profile.seconds;
+    out.rows.push_back({ops[i].first, fmt::format("{:.1f} %", 100 * share),
+                        fmt::format("{:.2f} times", amdahl_speedup(share, 2)),
+                        fmt::format("{:.2f} times", amdahl_bound(share))});
+  }
+  return out;
+}
+
+inline TitledTable change_table(const Change& c, size_t most) {
+  TitledTable out{"since the profile before", {{"", "before", "after", "difference"}}};
+  out.rows.push_back({"a step", show_seconds(c.before), show_seconds(c.after),
+                      fmt::format("{:+.1f} us", 1e6 * (c.after - c.before))});
+  for (size_t i = 0; i < std::min(c.ops.size(), most); ++i)
+    out.rows.push_back({c.ops[i].op, show_seconds(c.ops[i].before), show_seconds(c.ops[i].after),
+                        fmt::format("{:+.1f} us", 1e6 * c.ops[i].difference())});
+  return out;
+}
+
+inline std::string change_line(const Change& c) {
+  if (!c.part) return c.part_name.empty() ? "No op took time before." : c.part_name + " took no time before.";
+  return fmt::format(
+      "Change of {}: {:.2f} times as fast, {:.1f} % of the time before; predicted {:.2f} times for the whole "
+      "(at most {:.2f}), measured {:.2f}; the rest changed by {:+.1f} us.",
+      c.part_name, c.part->factor, 100 * c.part->share, c.part->predicted, c.part->bound, c.part->measured,
+      1e6 * c.part->rest_seconds);
+}
+
+inline TitledTable ablation_table(const Ablation& a) {
+  TitledTable out{"ablation: each switch alone, all but each, all together",
+                  {{"", "a step", "times none", "95 % from", "to"}}};
+  for (const AblationRow& row : a.rows)
+    out.rows.push_back({row.name, show_seconds(row.seconds.estimate),
+                        fmt::format("{:.2f}", row.speedup.estimate), fmt::format("{:.2f}", row.speedup.low),
+                        fmt::format("{:.2f}", row.speedup.high)});
+  if (a.rows.size() > 2)
+    out.rows.push_back({"the product of each alone", "", fmt::format("{:.2f}", a.expected), "", ""});
   return out;
 }
 
@@ -118,13 +172,16 @@ inline std::vector<std::string> summary(const Report& r) {
   for (const auto& l : r.launches) launches += l.launches;
   if (launches > 0)
     lines.push_back(fmt::format("Kernel launches: {:.4g} a step.", static_cast<double>(launches) / steps));
+  if (r.change) lines.push_back(change_line(*r.change));
   lines.insert(lines.end(), r.conditions.begin(), r.conditions.end());
   return lines;
 }
 
 inline std::vector<TitledTable> tables(const Report& r, size_t most) {
   std::vector<TitledTable> all{time_table("by op", by_op(r.profile), r, most),
-                               time_table("by module", by_module(r.profile), r, most)};
+                               time_table("by module", by_module(r.profile), r, most), amdahl_table(r, most)};
+  if (r.change) all.push_back(change_table(*r.change, most));
+  if (r.ablation) all.push_back(ablation_table(*r.ablation));
   if (!r.memory.at_peak.empty()) all.push_back(memory_table(r, most));
   if (!r.launches.empty()) all.push_back(launch_table(r, most));
   return all;
