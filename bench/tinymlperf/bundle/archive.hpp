@@ -16,13 +16,12 @@
 #include <string>
 #include <string_view>
 #include <tinymlperf/entries/entry.hpp>
+#include <tinytorch/benchmarking/submission.hpp>
 #include <vector>
 
 namespace tinymlperf::bundle {
 
-struct ArchiveFile {
-  std::string path, content;
-};
+using ArchiveFile = tinytorch::benchmarking::BundleFile;
 
 struct ArchiveLimits {
   size_t files = 64;

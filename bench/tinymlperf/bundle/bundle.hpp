@@ -14,6 +14,7 @@
 #include <string_view>
 #include <tinymlperf/bundle/manifest.hpp>
 #include <tinymlperf/temporary_folder.hpp>
+#include <tinytorch/benchmarking/submission.hpp>
 #include <tinytorch/io/file.hpp>
 #include <utility>
 #include <vector>
@@ -65,10 +66,8 @@ inline Bundle read_bundle(std::string_view bytes) {
 // paths, so that the same content has the same id. Throws Refusal where read_bundle would.
 inline std::string pack(Manifest manifest, std::vector<ArchiveFile> files) {
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
-  manifest.files.clear();
-  for (const ArchiveFile& file : files)
-    manifest.files.push_back({file.path, static_cast<int64_t>(file.content.size()), sha256(file.content)});
-  files.insert(files.begin(), {kManifestFile, to_json(manifest).dump(1) + "\n"});
+  manifest.files = tinytorch::benchmarking::records_of(files, sha256);
+  files.insert(files.begin(), {kManifestFile, tinytorch::benchmarking::manifest_json(manifest)});
   std::string bytes = write_archive(files);
   read_bundle(bytes);
   return bytes;

@@ -1,13 +1,6 @@
-// manifest.json of a bundle: who submits what, for which table, and the digest of every file.
-//
-//   {"schema": 1, "name": "mlp", "author": "Ada", "team": "", "division": "open", "tier": "T0",
-//    "benchmark": ["dig"], "scenario": ["single_stream", "offline"], "hw_class": "cpu-mt",
-//    "dtype": {"weights": "f32", "activations": "f32", "accum": "f32"},
-//    "quantizer": {"method": "", "calib_ids": [], "text": ""}, "passes": [],
-//    "files": [{"path": "model.json", "bytes": 120, "sha256": "..."}, ...],
-//    "claims": [{"metric": "accuracy", "value": 0.97}], "deterministic": true, "seed_policy": "",
-//    "notes": "one hidden layer", "licence": "CC0-1.0"}
-// A stranger's file: unknown keys, wrong types and everything beyond a limit are refused.
+// manifest.json of a bundle: who submits what, for which table, and the digest of every file. The library writes it
+// (benchmarking/submission.hpp shows one). Here it is read as a stranger's file: unknown keys, wrong types and everything
+// beyond a limit are refused.
 #pragma once
 
 #include <algorithm>
@@ -16,38 +9,15 @@
 #include <tinymlperf/bundle/archive.hpp>
 #include <tinymlperf/bundle/digest.hpp>
 #include <tinymlperf/json_fields.hpp>
+#include <tinytorch/benchmarking/submission.hpp>
 #include <vector>
 
 namespace tinymlperf::bundle {
 
-constexpr const char* kManifestFile = "manifest.json";
-
-struct FileRecord {
-  std::string path;
-  int64_t bytes = 0;
-  std::string sha256;
-};
-
-struct Claim {
-  std::string metric;
-  double value = 0;
-};
-
-struct Manifest {
-  std::string name, author, team;
-  std::string division = "open";  // "closed", "open" or "kernel"
-  std::string tier = "T0";        // "T0", "T1" or "T2"
-  std::vector<std::string> benchmarks{"dig"}, scenarios{"single_stream", "offline"};
-  std::string hardware = "cpu-mt";  // "cpu-1t", "cpu-mt" or "gpu(NAME)"
-  std::string weights = "f32", activations = "f32", accumulation = "f32";
-  std::string quantizer, quantizer_text;  // empty: not quantized
-  std::vector<int64_t> calibration;       // indices of the samples that the quantizer saw
-  std::vector<std::string> passes;        // over the graph, in their order
-  std::vector<FileRecord> files;          // all but the manifest itself
-  std::vector<Claim> claims;
-  bool deterministic = true;
-  std::string seed_policy, notes, licence;
-};
+using tinytorch::benchmarking::FileRecord;
+using tinytorch::benchmarking::kManifestFile;
+using tinytorch::benchmarking::Manifest;
+using Claim = tinytorch::benchmarking::ClaimedMetric;
 
 namespace detail {
 
@@ -125,7 +95,7 @@ inline void read_claims(const Fields& f, Manifest& m) {
 
 }  // namespace detail
 
-// Reads the text of a manifest.json; throws Refusal.
+// Reads what tinytorch::benchmarking::manifest_json() writes; throws Refusal.
 inline Manifest parse_manifest(const std::string& source) {
   using namespace detail;
   Json document;
@@ -162,32 +132,6 @@ inline Manifest parse_manifest(const std::string& source) {
   m.notes = text(f, "notes", kLong, "", true);
   m.licence = text(f, "licence", kShort, nullptr);
   return m;
-}
-
-// parse_manifest(to_json(m).dump()) gives the same manifest.
-inline Json to_json(const Manifest& m) {
-  Json files = Json::array(), claims = Json::array();
-  for (const FileRecord& file : m.files)
-    files.push_back({{"path", file.path}, {"bytes", file.bytes}, {"sha256", file.sha256}});
-  for (const Claim& c : m.claims) claims.push_back({{"metric", c.metric}, {"value", c.value}});
-  return {{"schema", 1},
-          {"name", m.name},
-          {"author", m.author},
-          {"team", m.team},
-          {"division", m.division},
-          {"tier", m.tier},
-          {"benchmark", m.benchmarks},
-          {"scenario", m.scenarios},
-          {"hw_class", m.hardware},
-          {"dtype", {{"weights", m.weights}, {"activations", m.activations}, {"accum", m.accumulation}}},
-          {"quantizer", {{"method", m.quantizer}, {"calib_ids", m.calibration}, {"text", m.quantizer_text}}},
-          {"passes", m.passes},
-          {"files", files},
-          {"claims", claims},
-          {"deterministic", m.deterministic},
-          {"seed_policy", m.seed_policy},
-          {"notes", m.notes},
-          {"licence", m.licence}};
 }
 
 }  // namespace tinymlperf::bundle

@@ -13,6 +13,7 @@
 #include <tinymlperf/judge/benchmarks.hpp>
 #include <tinymlperf/judge/kernels/tasks.hpp>
 #include <tinymlperf/judge/run_document.hpp>
+#include <tinytorch/benchmarking/submission.hpp>
 
 namespace tinymlperf::bundle {
 
@@ -169,11 +170,24 @@ inline void check_device_code(const Bundle& bundle) {
   }
 }
 
+// Numbers that come along follow from the samples that come along.
+inline void check_result(const Bundle& bundle) {
+  const std::string* const text = bundle.find(tinytorch::benchmarking::kResultFile);
+  if (!text) return;
+  try {
+    (void)tinytorch::benchmarking::read_result(*text);
+  } catch (const tinytorch::Error& e) {
+    throw Refusal(tinytorch::benchmarking::kResultFile, "",
+                  "a result, whose numbers follow from its samples (benchmarking/submission.hpp)", e.what());
+  }
+}
+
 }  // namespace detail
 
 // Throws Refusal when the judge cannot run it.
 inline void check_rules(const Bundle& bundle) {
   detail::check_names(bundle.manifest);
+  detail::check_result(bundle);
   const std::string& tier = bundle.manifest.tier;
   if (tier == "T0") {
     detail::check_data(bundle);

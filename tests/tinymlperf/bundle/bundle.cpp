@@ -64,7 +64,7 @@ TEST_CASE("manifest and files must say the same") {
   for (const ArchiveFile& f : files)
     m.files.push_back({f.path, static_cast<int64_t>(f.content.size()), sha256(f.content)});
   const auto read = [&](const Manifest& says, std::vector<ArchiveFile> has) {
-    has.insert(has.begin(), {kManifestFile, to_json(says).dump()});
+    has.insert(has.begin(), {kManifestFile, tinytorch::benchmarking::manifest_json(says)});
     return refusal([&] { read_bundle(write_archive(has)); });
   };
   CHECK(read(m, files).empty());
@@ -134,6 +134,22 @@ TEST_CASE("tier T0: nothing that is not text, and no weights that do not fit") {
   files = sound;
   files[0].content = "{}";
   CHECK(holds(rules_refusal(m, files), "model.json"));
+}
+
+TEST_CASE("a result that comes along follows from its samples") {
+  namespace bm = tinytorch::benchmarking;
+  auto files = test::entry_files("mlp");
+  const Manifest m = test::manifest("mlp");
+  const std::string text =
+      bm::result_json({"2 cores", 1, bm::Quantity::throughput, {{"mlp", {{2, 8, {0.25}}}}}});  // 4 a second
+  files.push_back({"result.json", text});
+  CHECK(rules_refusal(m, files).empty());
+  const size_t value = text.find("\"value\": 4");
+  REQUIRE(value != std::string::npos);
+  files.back().content.replace(value, 10, "\"value\": 5");
+  CHECK(holds(rules_refusal(m, files), "the value is claimed as 5.0"));
+  files.back().content = "{}";
+  CHECK(holds(rules_refusal(m, files), "result.json"));
 }
 
 TEST_CASE("tier T0 without weights: a recipe, for what is trained") {
