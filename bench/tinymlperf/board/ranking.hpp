@@ -13,8 +13,8 @@
 // same warm or cold machine are not independent, so this is not claimed. 95 % is what it holds the truth in at least: in
 // simulations about 95 % where the scenarios err alike, and 99 % where two are independent.
 //
-// Not ranked is who has not been measured in every scenario of the table or in smoke runs alone, fails an audit, or does
-// not pass the gate of its division in every run (judge/quality_gate.hpp).
+// Not ranked is who has not been measured in every scenario of the table or in smoke runs alone, fails an audit or could
+// not be audited, or does not pass the gate of its division in every run (judge/quality_gate.hpp).
 //
 // Of kernels r is the score of the match: how many times faster all ops together are that both have right. Who has none
 // right that the baseline has right is not ranked. Of several runs the one with the fewest right ops says how many there
@@ -29,6 +29,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tinymlperf/board/views.hpp>
 #include <tinymlperf/judge/any_run.hpp>
 #include <tinymlperf/judge/quality_gate.hpp>
@@ -37,16 +38,17 @@
 
 namespace tinymlperf::board {
 
-// Whose failure holds a result, until somebody has looked at it.
-inline constexpr const char* kHoldingAudit = "A9";
+// Whose failure holds a result, until somebody has looked at it: a training that is suspiciously quick, and a leap.
+inline bool is_holding(std::string_view audit) { return audit == "A9" || audit == "A11"; }
 
 // What a run says about one of its contenders.
 struct Result {
   int64_t run = 0, submission = 0;
   std::string scenario, run_class, date, failed_audit;
+  std::string unmade_audit;  // for which the machine lacked the means, and what it lacked
   judge::GateResult gate;
   bool audited = false;               // there were audits, and it passed them all
-  bool held = false;                  // audit A9 is all that stands against it
+  bool held = false;                  // such an audit is all that stands against it
   std::optional<Review> review = {};  // of a held one: the last
   std::optional<Interval> ratio, quality;
   std::optional<double> value;
@@ -62,12 +64,16 @@ Result common_result(const Document& d, const Contender& c) {
   Result r;
   r.scenario = judge::measured_by(d).scenario, r.run_class = d.run_class, r.date = d.date;
   r.audited = !c.audits.empty();
+  std::string failed, holding;  // the first of each
   for (const judge::AuditResult& a : c.audits) {
     r.audited = r.audited && a.passed;
     if (a.passed) continue;
-    r.held = a.id == kHoldingAudit && r.failed_audit.empty();
-    if (r.failed_audit.empty()) r.failed_audit = a.id + " (" + a.name + ")";
+    std::string& first = !judge::was_made(a) ? r.unmade_audit : is_holding(a.id) ? holding : failed;
+    if (!first.empty()) continue;
+    first = a.id + " (" + a.name + ")" + (judge::was_made(a) ? "" : " was " + a.detail);
   }
+  r.failed_audit = failed.empty() ? holding : failed;
+  r.held = failed.empty() && r.unmade_audit.empty() && !holding.empty();
   r.peak_bytes = c.peak_bytes;
   return r;
 }
@@ -113,6 +119,7 @@ inline std::optional<Result> result_of(const judge::kernels::KernelRun& d, size_
             !c.out.empty()         ? "out: " + c.out
             : r.kernels->right > 0 ? fmt::format("{} of {} ops are right", r.kernels->right, r.kernels->ops)
                                    : "no op is right"};
+  r.held = r.held && r.gate.passed;
   return r;
 }
 
@@ -176,6 +183,7 @@ inline std::string objection(const Result& r) {
   if (r.held && !r.review)
     return "held for audit " + r.failed_audit + " in " + r.scenario + ", until somebody has looked at it";
   if (!r.held && !r.failed_audit.empty()) return "failed the audit " + r.failed_audit + " in " + r.scenario;
+  if (!r.unmade_audit.empty()) return "in " + r.scenario + ": audit " + r.unmade_audit;
   if (!r.ratio)
     return r.kernels
                ? "no op that the baseline has right is right, or there are too few blocks for an interval"

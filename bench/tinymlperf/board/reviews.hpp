@@ -1,6 +1,7 @@
-// A result that is held, because audit A9 found a training suspiciously quick, waits for who runs the board: it is released,
-// which gives it its rank, or refused, with a reason. Reviews are added and never changed; the last one counts and all are
-// shown. What fails by another audit or by the gate is not held, and nobody can release it.
+// A result that is held, because audit A9 found a training suspiciously quick or A11 a result 10 times better than any other,
+// waits for who runs the board: it is released, which gives it its rank, or refused, with a reason. Reviews are added and
+// never changed; the last one counts and all are shown. What fails by another audit or by the gate is not held, and nobody
+// can release it.
 #pragma once
 
 #include <optional>
@@ -43,7 +44,7 @@ inline std::optional<Result> result_in(Database& db, int64_t run, int64_t submis
 
 struct HeldRow {
   int64_t run = 0, submission = 0;
-  std::string name, detail;  // of the submission, of the audit
+  std::string name, detail;  // of the submission, of the audits that hold it
   std::vector<Review> reviews;
 };
 
@@ -59,7 +60,8 @@ class Reviews {
     if (!result)
       throw Refusal("review", "run", "a run of submission " + std::to_string(submission),
                     std::to_string(run));
-    if (!result->held) throw Refusal("review", "run", "one that is held for audit A9", "one that is not");
+    if (!result->held)
+      throw Refusal("review", "run", "one that is held for audit A9 or A11", "one that is not");
     db_.run("INSERT INTO reviews(run, bundle, released, reason, created) VALUES(?, ?, ?, ?, ?)", run,
             submission, released, reason, now);
   }
@@ -87,14 +89,18 @@ class Reviews {
   std::vector<HeldRow> held() {
     std::vector<HeldRow> out;
     for (Rows r = db_.query(
-             "SELECT a.run, b.id, b.name, a.detail FROM audits a JOIN contenders c ON c.run = a.run AND "
-             "c.place = a.place JOIN bundles b ON b.sha256 = c.bundle WHERE a.code = ? AND a.passed = 0 AND "
-             "a.place > 0 ORDER BY a.run, b.id",
-             kHoldingAudit);
+             "SELECT a.run, b.id, b.name, a.detail, a.code FROM audits a JOIN contenders c ON c.run = a.run "
+             "AND c.place = a.place JOIN bundles b ON b.sha256 = c.bundle WHERE a.passed = 0 AND a.place > 0 "
+             "ORDER BY a.run, b.id, a.number");
          r.next();) {
-      const auto result = result_in(db_, r.integer(0), r.integer(1));
-      if (result && result->held)
-        out.push_back({r.integer(0), r.integer(1), r.text(2), r.text(3), of(r.integer(0), r.integer(1))});
+      const int64_t run = r.integer(0), submission = r.integer(1);
+      if (!is_holding(r.text(4))) continue;
+      if (!out.empty() && out.back().run == run && out.back().submission == submission) {
+        out.back().detail += "; " + r.text(3);
+        continue;
+      }
+      const auto result = result_in(db_, run, submission);
+      if (result && result->held) out.push_back({run, submission, r.text(2), r.text(3), of(run, submission)});
     }
     return out;
   }

@@ -104,6 +104,7 @@ struct Audit {
   std::string id, name;  // "A2", "same sample"
   bool passed = false;
   std::string detail;
+  bool made = true;  // false: the machine lacked the means, as the detail says
 };
 
 // What the owner of a refused run says of it.
@@ -133,7 +134,7 @@ struct Run {
   uint64_t seed = 0;
   bool refused = false;  // it keeps the submission from a rank: an appeal may say that this is wrong
   std::optional<Appeal> appeal = {};
-  bool held = false;                        // for audit A9, until somebody has looked at it
+  bool held = false;                        // for audit A9 or A11, until somebody has looked
   std::vector<Review> reviews = {};         // the last one counts
   std::optional<KernelCount> kernels = {};  // of a match of kernels
   std::vector<OpRow> ops = {};              // likewise

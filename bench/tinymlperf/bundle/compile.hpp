@@ -7,20 +7,25 @@
 // once as there are uploads.
 #pragma once
 
+#include <algorithm>
 #include <string>
-#include <tinymlperf/bundle/bundle.hpp>
+#include <tinymlperf/bundle/rules.hpp>
 #include <tinymlperf/judge/stage.hpp>
+#include <vector>
 
 namespace tinymlperf::bundle {
 
-// Throws Refusal with the compiler's message, and sandbox::Unavailable where this machine cannot hold a compiler, or
-// has no GPU to compile for.
-inline void check_compiles(const Bundle& bundle, const sandbox::Offers& offers) {
-  if (bundle.manifest.tier == "T0") return;
+// Returns reasons to look that its text does not show and the preprocessor does. Throws Refusal with the compiler's message,
+// and sandbox::Unavailable where this machine cannot hold a compiler, or has no GPU to compile for.
+inline std::vector<std::string> check_compiles(const Bundle& bundle, const sandbox::Offers& offers) {
+  if (bundle.manifest.tier == "T0") return {};
   const TemporaryFolder folder;
   unpack(bundle, folder.path() / "entry");
   try {
-    const judge::Stage stage(folder.path() / "entry", offers);
+    std::vector<std::string> out = judge::Stage(folder.path() / "entry", offers).reasons();
+    const std::vector<std::string> shown = reasons_to_look(bundle);
+    std::erase_if(out, [&](const auto& reason) { return std::ranges::find(shown, reason) != shown.end(); });
+    return out;
   } catch (const std::invalid_argument& e) {
     throw Refusal("C2", "compile", "source that compiles", e.what());
   }

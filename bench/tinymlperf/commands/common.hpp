@@ -102,7 +102,8 @@ inline void check_compiles(const bundle::Bundle& b, std::FILE* out) {
   try {
     sandbox::Offers offers = sandbox::probe();
     sandbox::require(offers, sandbox::Level::basic);
-    bundle::check_compiles(b, offers);
+    for (const std::string& reason : bundle::check_compiles(b, offers))
+      fmt::print(out, "look at {}\n", reason);
     fmt::print(out, "C2: it compiles\n");
   } catch (const sandbox::Unavailable& e) {
     fmt::print(out, "C2, whether it compiles, was not tried: {}\n", e.what());

@@ -1,4 +1,5 @@
-// `tinymlperf review release`, `refuse` and `list`: what who runs the board says of results that are held for audit A9.
+// `tinymlperf review release`, `refuse` and `list`: what who runs the board says of results that are held
+// for audit A9 or A11.
 #pragma once
 
 #include <tinymlperf/commands/common.hpp>

@@ -6,6 +6,7 @@
 #include <string>
 #include <tinymlperf/commands/run_options.hpp>
 #include <tinymlperf/entries/load.hpp>
+#include <tinymlperf/judge/audits.hpp>
 #include <tinymlperf/judge/benchmarks.hpp>
 #include <tinymlperf/judge/run_document.hpp>
 #include <tinymlperf/judge/stage.hpp>
@@ -48,7 +49,10 @@ inline std::unique_ptr<judge::Stage> admit(judge::ContenderRecord& record,
   try {
     auto stage = std::make_unique<judge::Stage>(folder, offers, is_training(benchmark));
     record.tier = stage->tier();
-    if (record.tier != "T0") return stage;
+    if (record.tier != "T0") {
+      record.audits.push_back(judge::source_audit(stage->reasons()));
+      return stage;
+    }
     const std::string model = read_limited(folder / kModelFile, limits::kJsonBytes);
     const EntrySpec spec = parse_entry(model, task_of(subject_of(benchmark)));
     record.multiply_adds = spec.multiply_adds;

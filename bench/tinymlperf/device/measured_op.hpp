@@ -6,7 +6,8 @@
 //   3  the L2 cache is filled with something else
 //   4  a kernel of the judge's turns for 20 us, which says how fast the clock is, and covers the way to the launches
 //   5  an event, the op, an event
-//   6  inputs that changed and marks that are gone are told
+//   6  the output is copied away; the op runs on the zeros again, so that whatever it owes is written
+//   7  an output that is another one now, inputs that changed and marks that are gone are told
 // The time is the stream's own; a host's clock on either side says whether it can be true.
 #pragma once
 
@@ -132,6 +133,14 @@ class Places {
 
 }  // namespace detail
 
+// Audit A5: the bytes of an output as it was given, and after a later launch. Empty: they are the same.
+inline std::string late_change(std::span<const std::byte> given, std::span<const std::byte> later) {
+  const auto changed = std::ranges::mismatch(given, later).in1 - given.begin();
+  if (changed == std::ssize(given)) return "";
+  return "audit A5, output fingerprint: byte " + std::to_string(changed) +
+         " of its output changed after it was given";
+}
+
 class OpRunner {
  public:
   explicit OpRunner(Program& program)
@@ -153,7 +162,12 @@ class OpRunner {
     cuda::synchronize();
     MeasuredOutput result{std::vector<std::byte>(out_bytes), timed(op, real), ""};
     cuda::copy_bytes(result.bytes.data(), tinytorch::cpu, real.out, tinytorch::cuda, out_bytes);
-    result.complaint = complaint_of(real, in);
+    program_.queue(op, zeros);
+    cuda::synchronize();
+    std::vector<std::byte> later(out_bytes);
+    cuda::copy_bytes(later.data(), tinytorch::cpu, real.out, tinytorch::cuda, out_bytes);
+    result.complaint = late_change(result.bytes, later);
+    if (result.complaint.empty()) result.complaint = complaint_of(real, in);
     return result;
   }
 

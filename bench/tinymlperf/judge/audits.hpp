@@ -3,9 +3,14 @@
 //   A1 agreement     every answer that was timed says what was graded
 //   A2 same sample   asking the same again is no faster: nothing is remembered between queries
 //   A3 other seed    samples that nobody saw before are no slower: nothing was prepared for these ones
+//   A4 length        a continuation has as many tokens as were asked for, and those that were streamed
+//   A5 fingerprint   an output is the same after all work has ended as when it was given
 //   A6 floor         no time below what the arithmetic and the bytes take at this machine's measured ceilings
-//   A8 claims        what an author promised is not more than what was measured
 //   A7 clock         the machine was not much slower in some turns than in others
+//   A8 claims        what an author promised is not more than what was measured
+//   A9 convergence   a training needs no fewer epochs than the reference (training_match.hpp)
+//   A10 host clock   what a GPU's events say is what the host's clock says
+//   A11 leap         no result is 10 times the best of its table; it is held as one that fails A9 is
 // A2 and A3 compare turns in mirrored blocks; a contender fails only when the whole 95 % interval is beyond the
 // bound, so noise does not accuse anybody. The bounds are MLPerf's (inference_policies, compliance TEST04 and TEST05).
 #pragma once
@@ -24,6 +29,13 @@ namespace tinymlperf::judge {
 
 using tinytorch::benchmarking::block_values;
 using tinytorch::benchmarking::more_is_better;
+
+// C1: what bundle/static_rules.hpp finds in source. Reasons to look, and no verdict.
+inline AuditResult source_audit(const std::vector<std::string>& reasons) {
+  std::string detail;
+  for (const std::string& reason : reasons) detail += (detail.empty() ? "look at " : "; ") + reason;
+  return {"C1", "source", true, detail.empty() ? "nothing in it asks to be looked at" : detail};
+}
 
 inline AuditResult agreement_audit(int64_t compared) {
   return {"A1", "agreement", compared > 0, fmt::format("{} timed answers are the graded ones", compared)};
@@ -60,6 +72,56 @@ inline AuditResult other_seed_audit(Scenario s, const std::vector<Turn>& known,
                                     const std::vector<Turn>& fresh) {
   return detail::no_gain("A3", "other seed", s, known, fresh, 1.05,
                          "samples that were asked before are answered");
+}
+
+// Each continuation was held against its length and its stream when it ended (Generation::check); who failed there is out.
+inline AuditResult length_audit(const std::vector<Turn>& turns, int64_t asked) {
+  int64_t continuations = 0, tokens = 0;
+  for (const Turn& turn : turns)
+    for (const int64_t n : turn.tokens) ++continuations, tokens += n;
+  return {"A4", "output length", continuations > 0 && tokens == continuations * asked,
+          fmt::format("{} tokens in {} continuations of {}: none ended early, and each is what was streamed",
+                      tokens, continuations, asked)};
+}
+
+// Over a pipe an answer is bytes that have left whoever gave it.
+inline AuditResult fingerprint_audit(int64_t answers) {
+  return {"A5", "output fingerprint", answers > 0,
+          fmt::format("{} answers had left their process, whole, when their times ended", answers)};
+}
+// On a GPU an output stays where its kernel wrote it, and is read again after a later launch.
+inline AuditResult fingerprint_audit(int64_t outputs, int64_t changed) {
+  return {"A5", "output fingerprint", outputs > 0 && changed == 0,
+          fmt::format("{} of {} outputs changed after they were given", changed, outputs)};
+}
+
+// By a GPU's events, by the clock of the host that launched, and by the judge's around all: why that cannot be; empty: it
+// can. Short times are the way there more than the work.
+inline std::string host_clock_complaint(double events, double host, double judge) {
+  constexpr double kLong = 1e-3, kLaunch = 100e-6, kShare = 0.9;  // seconds; what a launch may take besides
+  if (!(events > 0 && events <= host && host <= judge))
+    return fmt::format(
+        "audit A10, host clock: {:.3g} s by the GPU's events, {:.3g} s by the host's clock, {:.3g} s by the "
+        "judge's",
+        events, host, judge);
+  if (host > kLong && events < kShare * (host - kLaunch))
+    return fmt::format(
+        "audit A10, host clock: {:.3g} s by the GPU's events, but {:.3g} s by the host's clock", events,
+        host);
+  return "";
+}
+inline AuditResult host_clock_audit(int64_t times, int64_t implausible) {
+  return {"A10", "host clock", times > 0 && implausible == 0,
+          fmt::format("{} of {} times by the GPU's events are not what the host's clock says", implausible,
+                      times)};
+}
+
+// `ratio`: times the baseline; `best`: of whoever is ranked in the table, at least the baseline's 1.
+inline AuditResult leap_audit(double ratio, double best) {
+  constexpr double kLeap = 10;
+  return {"A11", "leap", ratio <= kLeap * best,
+          fmt::format("{:.3g} times the baseline, the best of the table {:.3g}{}", ratio, best,
+                      ratio <= kLeap * best ? "" : "; held until somebody has looked at it")};
 }
 
 // What no program can beat on this machine. Whatever else runs while they are measured makes the machine look slower than

@@ -249,7 +249,7 @@ class Match {
     const RunRecord record = run_scenario(system, plan);
     tinytorch::Generator random(plan.seed ^ 0xA0761D6478BD642Fu);
     for (size_t q = 0; q < record.queries.size(); ++q) {
-      const std::vector<uint8_t> continuation = text.check(streamed[q], answers[q]);
+      const std::vector<uint8_t> continuation = checked(c, text, streamed[q], answers[q]);
       const size_t place = random.below(continuation.size());
       c.session->ask(kChecks + q, text.before(record.queries[q].samples.front(), continuation, place));
       const channel::Event event = c.session->next(class_.patience);
@@ -260,6 +260,16 @@ class Match {
                                  " of a continuation is not the one that it calls the likeliest");
     }
     return turn_of(record);
+  }
+  static std::vector<uint8_t> checked(Contender& c, const Generation& text,
+                                      const std::vector<channel::Tensors>& streamed,
+                                      const channel::Tensors& answer) {
+    try {
+      return text.check(streamed, answer);
+    } catch (const std::runtime_error& e) {
+      c.record.audits.push_back({"A4", "output length", false, e.what()});
+      throw std::runtime_error(std::string("audit A4, output length: ") + e.what());
+    }
   }
   // The highest rate within the benchmark's bound: p90 in as many queries as certify it, p99 where those are asked for.
   Turn server_turn(Contender& c, const Questions& questions, Plan plan) {
@@ -296,6 +306,9 @@ class Match {
     std::vector<AuditResult>& audits = c.record.audits;
     compare_questions(c);
     audits.insert(audits.begin(), agreement_audit(c.compared));
+    if (scenario_ == Scenario::generation)
+      audits.push_back(length_audit(c.record.turns, sets_.main.generation()->tokens()));
+    audits.push_back(fingerprint_audit(c.answered + c.compared));
     const std::vector<int64_t> first{0};
     double bytes = 0;
     for (const channel::Tensor& t : sets_.main.inputs(first)) bytes += static_cast<double>(t.bytes.size());

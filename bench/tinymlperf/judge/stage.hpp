@@ -14,10 +14,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tinymlperf/bundle/static_rules.hpp>
 #include <tinymlperf/channel/session.hpp>
 #include <tinymlperf/device/architecture.hpp>
 #include <tinymlperf/device/plan.hpp>
@@ -64,6 +66,8 @@ class Stage {
     return out;
   }
   const std::string& tier() const { return tier_; }
+  // What somebody should look at in its source, as it was written and as the preprocessor gives it.
+  const std::vector<std::string>& reasons() const { return reasons_; }
   bool on_device() const { return tier_ == "T1"; }
 
   // Ended after so many seconds, however many threads have spent them. `more`: further arguments of the command.
@@ -119,7 +123,7 @@ class Stage {
   }
 
   // Sources and headers of the folder itself, no folders below it.
-  void copy_sources(const fs::path& folder, std::initializer_list<std::string_view> kinds) const {
+  void copy_sources(const fs::path& folder, std::initializer_list<std::string_view> kinds) {
     constexpr uintmax_t kMostBytes = 4 << 20;
     uintmax_t bytes = 0;
     for (const fs::directory_entry& file : fs::directory_iterator(folder)) {
@@ -129,6 +133,17 @@ class Stage {
         throw std::invalid_argument(folder.string() + ": at most 4 MiB of source");
       copy(file.path(), base_ / "entry" / file.path().filename(), fs::perms(0644));
     }
+    for (const auto& [name, text] : sources())
+      for (std::string& reason : bundle::static_reasons(name, text)) reasons_.push_back(std::move(reason));
+  }
+  // By name.
+  std::map<std::string, std::string> sources() const {
+    std::map<std::string, std::string> out;
+    for (const fs::directory_entry& file : fs::directory_iterator(base_ / "entry"))
+      if (bundle::is_source_path(file.path().string()))
+        out[file.path().filename().string()] =
+            tinymlperf::detail::read_limited(file.path(), static_cast<int64_t>(file.file_size()));
+    return out;
   }
 
   // For the GPU of this machine; the compiler sees none.
@@ -177,6 +192,7 @@ class Stage {
          {std::string("-I"), include.string(), std::string("-I"), (base_ / "entry").string(),
           (base_ / "entry" / kPluginFile).string(), std::string("-o"), std::string("plugin")})
       command.push_back(argument);
+    look_behind_macros(command, policy);
     const sandbox::Outcome made = sandbox::run(command, policy, offers_);
     if (!made.good())
       throw std::invalid_argument(std::string(kPluginFile) + " does not compile: " + made.reason + "\n" +
@@ -184,6 +200,25 @@ class Stage {
     copy(base_ / "work/plugin", base_ / "program", fs::perms(0755));
     fs::remove(base_ / "work/plugin");
     command_ = {(base_ / "program").string()};
+  }
+  // Of what does not get through the preprocessor the compiler will say why.
+  void look_behind_macros(std::vector<std::string> command, const sandbox::Policy& policy) {
+    constexpr int64_t kMostBytes = int64_t{64} << 20;
+    command.back() = "plugin.ii";
+    command.push_back("-E");
+    const fs::path output = base_ / "work/plugin.ii";
+    if (!sandbox::run(command, policy, offers_).good() || !fs::is_regular_file(fs::symlink_status(output)))
+      return;
+    if (static_cast<int64_t>(fs::file_size(output)) > kMostBytes) {
+      reasons_.push_back(std::string(kPluginFile) + ": is too long to be read after the preprocessor");
+    } else {
+      const std::string after = tinymlperf::detail::read_limited(output, kMostBytes);
+      for (const auto& [name, text] : sources())
+        for (std::string& reason : bundle::hidden_reasons(
+                 name, text, bundle::preprocessed_lines(after, (base_ / "entry" / name).string())))
+          reasons_.push_back(std::move(reason));
+    }
+    fs::remove(output);
   }
   static std::string compiler() {
     for (const char* path : {"/usr/bin/c++", "/usr/bin/g++", "/usr/bin/clang++"})
@@ -194,7 +229,7 @@ class Stage {
   sandbox::Offers offers_;
   TemporaryFolder base_;
   std::string tier_ = "T0";
-  std::vector<std::string> command_;
+  std::vector<std::string> command_, reasons_;
 };
 
 }  // namespace tinymlperf::judge

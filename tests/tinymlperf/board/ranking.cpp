@@ -244,3 +244,22 @@ TEST_CASE("the history names who led from when on") {
   CHECK(points[0].date < points[1].date);
   CHECK(leaders({}, kScenarios).empty());
 }
+
+TEST_CASE("who could not be audited is not ranked, and is not accused either") {
+  const std::string detail = std::string(judge::kNotMade) + "compute-sanitizer is not installed";
+  Results all;
+  add_both(all, 2, {.audits = {{"A1", "agreement", true, "fine"}, {"C5", "memcheck", false, detail}}});
+  add_both(all, 3,
+           {.seed = 9, .audits = {{"C5", "memcheck", false, detail}, {"A9", "convergence", false, "quick"}}});
+  add_both(
+      all, 4,
+      {.seed = 19, .audits = {{"C5", "memcheck", false, "an invalid read"}, {"A11", "leap", false, "far"}}});
+  const auto table = standings(all, kScenarios);
+  CHECK(of(table, 2).rank == 0);
+  CHECK(of(table, 2).not_ranked ==
+        "in single_stream: audit C5 (memcheck) was not made: compute-sanitizer is not installed");
+  CHECK_FALSE(all[3].front().held);  // a review would not make the audit
+  CHECK(of(table, 3).not_ranked.find("failed the audit A9") == 0);
+  CHECK_FALSE(all[4].front().held);
+  CHECK(of(table, 4).not_ranked == "failed the audit C5 (memcheck) in single_stream");
+}

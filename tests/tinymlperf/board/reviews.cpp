@@ -1,4 +1,4 @@
-// Results that are held for audit A9: released or refused by who has the board, shown, carried along, never changed.
+// Results that are held for audit A9 or A11: released or refused by who has the board, shown, carried along, never changed.
 #include <doctest/doctest.h>
 
 #include <support/board.hpp>
@@ -8,6 +8,7 @@
 #include <tinymlperf/board/queries.hpp>
 #include <tinymlperf/board/transfer.hpp>
 #include <tinymlperf/board/verify.hpp>
+#include <tinymlperf/board/worker.hpp>
 #include <tinymlperf/commands/review.hpp>
 #include <tinytorch/tinytorch.hpp>
 
@@ -87,6 +88,46 @@ TEST_CASE("a held result has no rank until it is released; the last word counts,
   CHECK(verify_board(b.store).empty());
 }
 
+TEST_CASE(
+    "a result 10 times better than the best of its table is held, and with it released the next is not") {
+  Board b;
+  double speedup = 0;
+  const auto work = [&](const char* name, double faster) {
+    const int64_t submission = b.submit(name);
+    speedup = faster;
+    WorkOptions o;
+    o.hardware = "cpu-mt";
+    o.compile = [](const bundle::Bundle&) {};
+    o.play = [&](const RunOptions& run) {
+      return test::run_document(
+          {"base", ""}, {name, ""},
+          {.scenario = run.scenario, .speedup = speedup, .audits = {{"A1", "agreement", true, ""}}});
+    };
+    while (const auto worked = work_once(b.store, o)) CHECK_MESSAGE(worked->failure == "", worked->failure);
+    return submission;
+  };
+  const auto row = [&](int64_t submission) {
+    const Table t = Queries(b.store).table({"dig", "open", "cpu-mt"}).value();
+    return *std::ranges::find(t.rows, submission, &Row::submission);
+  };
+  const int64_t near = work("near", 8), far = work("far", 90);
+  CHECK(row(near).rank == 1);
+  CHECK(holds(row(far).not_ranked, "held for audit A11 (leap)"));  // the best has 8 times the baseline
+  const int64_t also = work("also", 85);
+  CHECK(holds(row(also).not_ranked, "held for audit A11 (leap)"));  // what is held is not the best
+  for (const Run& r : Queries(b.store).submission(far)->runs) {
+    CHECK(r.held);
+    CHECK(r.audits.back().id == "A11");
+    CHECK(holds(said([&](std::FILE* f) { return run_review_list({b.path}, f); }),
+                r.audits.back().detail.c_str()));
+    b.store.review(far, r.id, true, "I read the source: it does the work.");
+  }
+  CHECK(row(far).rank == 1);
+  CHECK(row(work("next", 95)).rank == 1);
+  CHECK(row(also).rank == 0);
+  CHECK(verify_board(b.store).empty());
+}
+
 TEST_CASE("only what A9 alone holds can be released, and a reason is given") {
   Held b;
   const auto says = [&](int64_t submission, int64_t run, const std::string& reason, const char* what) {
@@ -160,4 +201,18 @@ TEST_CASE("who has the board's file lists, releases and refuses from the command
               "refused: review"));
   const Board empty;
   CHECK(holds(said([&](std::FILE* f) { return run_review_list({empty.path}, f); }), "nothing is held"));
+}
+
+TEST_CASE("an audit that was not made is shown as that, and nobody can release it") {
+  Board b;
+  const int64_t mine = b.submit("mine");
+  const auto claim = b.store.queue().claim("cpu-mt").value();
+  const std::string detail = std::string(judge::kNotMade) + "compute-sanitizer is not installed";
+  const int64_t run =
+      b.store.queue().finish(claim, b.result(claim, {.audits = {{"C5", "memcheck", false, detail}}}));
+  const std::string page = submission_page({}, *Queries(b.store).submission(mine));
+  CHECK(testing::HtmlChecker(page).complaints.empty());
+  CHECK(holds(page, "<span class=\"badge\">not made</span>"));
+  CHECK(holds(page, "compute-sanitizer is not installed"));
+  CHECK(holds(refusal([&] { b.store.review(mine, run, true, "why"); }), "one that is held"));
 }

@@ -311,7 +311,10 @@ TEST_CASE("what does not compile is told so before the queue is worked off, and 
 TEST_CASE("C2 says what the compiler says" * doctest::skip(test::kSanitized)) {
   const sandbox::Offers offers = sandbox::probe();
   CHECK_NOTHROW(bundle::check_compiles(bundle::read_bundle(test::bundle_bytes("data")), offers));
-  CHECK_NOTHROW(bundle::check_compiles(bundle::read_bundle(plugin_bundle("one", "1")), offers));
+  CHECK(bundle::check_compiles(bundle::read_bundle(plugin_bundle("one", "1")), offers).empty());
+  const std::string hides = "1;\n#define J(a, b) a##b\nint J(fo, rk)(int, int);\nconstexpr int other = 1";
+  CHECK(bundle::check_compiles(bundle::read_bundle(plugin_bundle("hides", hides)), offers) ==
+        std::vector<std::string>{"digit.hpp:3: after the preprocessor, starts other programs"});
   CHECK_THROWS_WITH_AS(bundle::check_compiles(bundle::read_bundle(plugin_bundle("bad", "diigt")), offers),
                        doctest::Contains("diigt"), Refusal);
   const std::string endless =

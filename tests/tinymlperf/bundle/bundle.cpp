@@ -249,9 +249,34 @@ TEST_CASE("static rules name the line and the reason, and an honest source has n
   std::string table = "float w[] = {\n";
   for (int i = 0; i < 1200; ++i) table += "0.5f,\n";
   CHECK(holds(reasons(table + "};").at(0), "holds 1200 numbers"));
+  for (const char* line : {"#line 3 \"other.hpp\"", " # 3 \"other.hpp\"", "#  line 7"})
+    CHECK(holds(reasons(line).at(0), "counts its lines as it likes"));
+  CHECK(reasons("#include <vector>\n#define A 1\n").empty());
+  // What is the library's is named, each name once.
+  CHECK(reasons("int a;\n#include <tinytorch/backend/cpu/softmax.hpp>\nbackend::cpu::softmax(x); "
+                "cpu::softmax(y);\n") ==
+        std::vector<std::string>{"plugin.cpp:2: takes from the library: tinytorch/backend/cpu/softmax.hpp, "
+                                 "backend::cpu::softmax, cpu::softmax"});
+  CHECK(holds(reasons("namespace hidden = tinytorch;").at(0), "takes from the library: tinytorch"));
+  CHECK(reasons("tinymlperf::serve(cpu, attic::x, my_tt::y);\n").empty());
   // Each cheat that speaks of its means has a reason.
   Manifest m = test::manifest("plugin");
   m.tier = "T2";
   const Bundle b = read_bundle(pack(m, {{"plugin.cpp", "#include <chrono>\nasm(\"nop\");\n"}}));
   CHECK(reasons_to_look(b).size() == 2);
+}
+
+TEST_CASE("what a macro makes of names is seen after the preprocessor, at its own line") {
+  const std::string output =
+      "# 0 \"/entry/plugin.cpp\"\n# 1 \"/entry/plugin.cpp\"\n# 1 \"/usr/include/time.h\" 1 3\n"
+      "int clock_gettime(int, void*);\n# 2 \"/entry/plugin.cpp\" 2\nint first;\n\n"
+      "clock_gettime(1, 0);\n# 9 \"/entry/plugin.cpp\"\nint last;\n";
+  const std::string after = preprocessed_lines(output, "/entry/plugin.cpp");
+  CHECK(after == "\nint first;\n\nclock_gettime(1, 0);\n\n\n\n\nint last;\n");
+  CHECK(hidden_reasons("plugin.cpp", "J(clock_, gettime)(1, 0);", after) ==
+        std::vector<std::string>{
+            "plugin.cpp:4: after the preprocessor, reads a clock; nobody but the judge needs one"});
+  CHECK(hidden_reasons("plugin.cpp", "clock_gettime(1, 0);", after).empty());  // it was told before
+  CHECK(holds(hidden_reasons("plugin.cpp", "J(tiny, torch)", "tinytorch::relu(x);\n").at(0),
+              "plugin.cpp:1: takes from the library: tinytorch::relu"));
 }

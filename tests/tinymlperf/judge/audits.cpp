@@ -98,6 +98,65 @@ TEST_CASE("a clock that was slow in most turns is said") {
   CHECK_FALSE(agreement_audit(0).passed);
 }
 
+TEST_CASE("source is looked at, and nobody is accused by it") {
+  CHECK(source_audit({}).passed);
+  const AuditResult a = source_audit({"plugin.cpp:2: reads a clock", "plugin.cpp:7: opens files"});
+  CHECK(a.id == "C1");
+  CHECK(a.passed);
+  CHECK(a.detail == "look at plugin.cpp:2: reads a clock; plugin.cpp:7: opens files");
+}
+
+TEST_CASE("continuations have the length that was asked for, and there are some") {
+  std::vector<Turn> played = turns(1e-3, 1, 2);
+  CHECK_FALSE(length_audit(played, 32).passed);  // nothing was generated
+  played[0].tokens = {32, 32}, played[1].tokens = {32};
+  CHECK(length_audit(played, 32).passed);
+  CHECK(length_audit(played, 32).detail.find("96 tokens in 3 continuations of 32") == 0);
+  played[1].tokens = {31};
+  CHECK_FALSE(length_audit(played, 32).passed);
+}
+
+TEST_CASE("outputs that change after they were given are counted, and none pass") {
+  CHECK(fingerprint_audit(7).passed);
+  CHECK_FALSE(fingerprint_audit(0).passed);
+  CHECK(fingerprint_audit(7, 0).passed);
+  CHECK_FALSE(fingerprint_audit(7, 1).passed);
+  CHECK(fingerprint_audit(7, 1).detail.find("1 of 7 outputs changed") == 0);
+  CHECK_FALSE(fingerprint_audit(0, 0).passed);
+}
+
+TEST_CASE("a GPU's events are believed as far as the clocks around them go") {
+  const auto sound = [](double events, double host, double judge) {
+    return host_clock_complaint(events, host, judge).empty();
+  };
+  CHECK(sound(9.5e-3, 10e-3, 11e-3));
+  CHECK(sound(8.95e-3, 10e-3, 11e-3));       // 90 % of what is left after a launch
+  CHECK_FALSE(sound(8.8e-3, 10e-3, 11e-3));  // work that the events did not see
+  CHECK_FALSE(sound(1e-3, 10e-3, 11e-3));
+  CHECK(sound(1e-5, 9e-4, 1e-3));  // of a short time the way there is most
+  CHECK(sound(1e-5, 1e-3, 1e-3));
+  CHECK_FALSE(sound(1e-5, 1.1e-3, 2e-3));
+  for (const double events : {0.0, -1e-3, std::numeric_limits<double>::quiet_NaN()})
+    CHECK_FALSE(sound(events, 1e-3, 1e-3));
+  CHECK_FALSE(sound(2e-3, 1e-3, 3e-3));  // longer than the host's
+  CHECK_FALSE(sound(1e-3, 4e-3, 3e-3));  // the host's longer than the judge's
+  CHECK(host_clock_complaint(1e-3, 10e-3, 11e-3) ==
+        "audit A10, host clock: 0.001 s by the GPU's events, but 0.01 s by the host's clock");
+  CHECK(host_clock_audit(40, 0).passed);
+  CHECK_FALSE(host_clock_audit(40, 1).passed);
+  CHECK(host_clock_audit(40, 1).detail.find("1 of 40 times") == 0);
+  CHECK_FALSE(host_clock_audit(0, 0).passed);
+}
+
+TEST_CASE("10 times the best of a table is a leap") {
+  CHECK(leap_audit(9.9, 1).passed);
+  CHECK(leap_audit(10, 1).passed);
+  CHECK_FALSE(leap_audit(10.1, 1).passed);
+  CHECK(leap_audit(10.1, 1.5).passed);
+  CHECK(leap_audit(0.01, 1).passed);
+  CHECK(leap_audit(30, 2).detail.find("held until") != std::string::npos);
+}
+
 TEST_CASE("a promise is held against what was measured") {
   RunDocument d;
   d.quality_metric = "accuracy";

@@ -65,7 +65,8 @@ inline std::string audits_table(const Run& run, size_t index) {
   for (const Audit& a : run.audits)
     out += "<tr><th scope=\"row\">" + text(a.id, 20) + "</th>" + cell(text(a.name, 80)) +
            cell(a.passed ? "<span class=\"badge green\">passed</span>"
-                         : "<span class=\"badge red\">failed</span>") +
+                : a.made ? "<span class=\"badge red\">failed</span>"
+                         : "<span class=\"badge\">not made</span>") +
            cell(text(a.detail, 500), "words") + "</tr>\n";
   return out + close_table();
 }
@@ -107,7 +108,9 @@ inline std::vector<std::pair<std::string, std::string>> kernel_facts(const Site&
 // A result that is held, and what who runs the board said of it.
 inline std::string review_section(const Run& run) {
   if (!run.held) return "";
-  std::string out = "<p><strong>Held for audit.</strong> It was suspiciously quick to converge.</p>\n";
+  std::string out =
+      "<p><strong>Held for audit.</strong> It is better than was to be expected, as an audit above "
+      "says.</p>\n";
   if (run.reviews.empty()) return out + "<p class=\"soft\">Nobody has looked at it yet.</p>\n";
   for (const Review& r : run.reviews)
     out +=

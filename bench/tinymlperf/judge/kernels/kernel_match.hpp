@@ -43,8 +43,9 @@ struct KernelContender {
   std::unique_ptr<channel::Session> session;
   StartProcess start;
   bool on_device = false;
-  double fastest_clock = 0, slowest_clock = 0;  // of a GPU, in cycles per second; 0: not measured
-  int64_t discarded = 0;                        // times at a slow clock
+  double fastest_clock = 0, slowest_clock = 0;        // of a GPU, in cycles per second; 0: not measured
+  int64_t discarded = 0;                              // times at a slow clock
+  int64_t outputs = 0, changed = 0, implausible = 0;  // answers; of them, those that audits A5 and A10 accuse
 };
 
 // The records of all ops, to be filled: what is asked of every contender.
@@ -134,7 +135,7 @@ class KernelMatch {
       const Answered a = ask(c, q);
       std::string& state = c.record.ops[op].state;
       if (state == "unasked") state = a.answer.empty() ? "absent" : "right";
-      if (!a.answer.empty()) grade(c.record.ops[op], a);
+      if (!a.answer.empty()) grade(c, a);
     }
     c.session->hold();
   }
@@ -190,7 +191,7 @@ class KernelMatch {
   }
   static constexpr size_t kMostUngraded = size_t{64} << 20;  // bytes of answers that are kept
   void grade_all(KernelContender& c, std::vector<Answered>& answers) {
-    for (const Answered& a : answers) grade(c.record.ops[a.question.op], a);
+    for (const Answered& a : answers) grade(c, a);
     answers.clear();
   }
 
@@ -226,24 +227,10 @@ class KernelMatch {
     const auto report = a.answer[1].values<double>();
     const auto letters = a.answer[2].values<char>();
     a.complaint.assign(letters.begin(), letters.end());
-    if (a.complaint.empty()) a.complaint = implausible(report[0], report[1], a.seconds);
+    if (a.complaint.empty()) a.complaint = host_clock_complaint(report[0], report[1], a.seconds);
     a.seconds = report[0], a.clock = report[2];
     a.answer.resize(1);
     return a;
-  }
-  // By the GPU's events, by the host's clock around them, and by the judge's around all: why that cannot be.
-  static std::string implausible(double events, double host, double judge) {
-    constexpr double kLong = 1e-3, kLaunch = 100e-6;  // seconds; what a launch may take besides
-    if (!(events > 0 && events <= host && host <= judge))
-      return fmt::format(
-          "audit A10, host clock: {:.3g} s by the GPU's events, {:.3g} s by the host's clock, {:.3g} s by "
-          "the judge's",
-          events, host, judge);
-    if (host > kLong && events < 0.9 * (host - kLaunch))
-      return fmt::format(
-          "audit A10, host clock: {:.3g} s by the GPU's events, but {:.3g} s by the host's clock", events,
-          host);
-    return "";
   }
   static bool is_slow(KernelContender& c, const Answered& a) {
     if (!(a.clock > 0)) return false;
@@ -252,14 +239,16 @@ class KernelMatch {
     return a.clock < 0.75 * c.fastest_clock;
   }
 
-  void grade(OpRecord& op, const Answered& a) {
+  void grade(KernelContender& c, const Answered& a) {
+    OpRecord& op = c.record.ops[a.question.op];
     CaseRecord& one = op.cases[a.question.place];
     const KernelTask& task = tasks_[a.question.op];
     const Grader grader(task, one.sides, distribution_of(one), inputs_of(a.question, one));
     const Grade grade =
         one.kind == "public" ? grader(a.answer, some_rows(grader.rows(), a.question.seed)) : grader(a.answer);
     const bool right = grade.right && a.complaint.empty();
-    ++one.checked;
+    ++one.checked, ++c.outputs;
+    c.changed += a.complaint.starts_with("audit A5"), c.implausible += a.complaint.starts_with("audit A10");
     one.right += right;
     if (!right) wrong(op, a.complaint.empty() ? grade.reason : a.complaint);
   }
@@ -278,6 +267,8 @@ class KernelMatch {
   }
 
   void conclude(KernelContender& c) {
+    std::vector<AuditResult>& audits = c.record.audits;
+    audits.push_back(c.on_device ? fingerprint_audit(c.outputs, c.changed) : fingerprint_audit(c.outputs));
     double closest = std::numeric_limits<double>::infinity();
     for (size_t op = 0; op < tasks_.size(); ++op)
       for (const CaseRecord& one : c.record.ops[op].cases) {
@@ -297,10 +288,11 @@ class KernelMatch {
           }
       }
     if (std::isfinite(closest))
-      c.record.audits.push_back(
+      audits.push_back(
           {"A6", "floor", closest >= 1,
            fmt::format("no answer took less than {:.3g} times what this machine needs", closest)});
-    c.record.audits.push_back(c.on_device ? device_clock_audit(c) : clock_audit(reference_));
+    audits.push_back(c.on_device ? device_clock_audit(c) : clock_audit(reference_));
+    if (c.on_device) audits.push_back(host_clock_audit(c.outputs, c.implausible));
   }
   static AuditResult device_clock_audit(const KernelContender& c) {
     const double share = c.fastest_clock > 0 ? c.slowest_clock / c.fastest_clock : 0;

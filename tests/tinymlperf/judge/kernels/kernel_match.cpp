@@ -14,6 +14,22 @@ using namespace tinymlperf::judge::kernels;
 
 namespace {
 
+// With the times and the complaint that the judge's worker sends for a GPU.
+Tensors as_a_device_would(const std::vector<Kernel>& kernels, const Tensors& query, const std::string& kind) {
+  const tinytorch::benchmarking::SteadyClock clock;
+  const double start = clock();
+  Tensors answer = answer_kernel_query(kernels, query);
+  usleep(1500);
+  const double host = clock() - start;
+  const double report[] = {(kind == "device, hidden work" ? 0.5 : 0.97) * host, host, 1e9};
+  const std::string complaint =
+      kind == "device, late write" ? "audit A5, output fingerprint: byte 3 of its output changed" : "";
+  answer.push_back(channel::make_tensor<double>(channel::DType::f64, {3}, report));
+  answer.push_back(channel::make_tensor<char>(channel::DType::u8, {static_cast<int64_t>(complaint.size())},
+                                              std::span(complaint)));
+  return answer;
+}
+
 // The library's kernels, with one that is different.
 int library_but(const hostile::Arguments& args) {
   const std::string kind = args.at(0);
@@ -45,6 +61,7 @@ int library_but(const hostile::Arguments& args) {
     };
   return serve([&](const Query& query) {
     if (kind == "in pieces") query.token(query.inputs.back());
+    if (kind.starts_with("device")) return as_a_device_would(kernels, query.inputs, kind);
     return answer_kernel_query(kernels, query.inputs);
   });
 }
@@ -61,6 +78,7 @@ std::vector<KernelContender> play(const test::Scene& scene, const std::vector<st
   for (const std::string& kind : who) {
     contenders.emplace_back();
     contenders.back().record.name = kind;
+    contenders.back().on_device = kind.starts_with("device");
     contenders.back().session = std::make_unique<channel::Session>(scene.child({"library", kind}),
                                                                    scene.policy, test::machines()[0].offers);
   }
@@ -169,5 +187,39 @@ TEST_CASE("an answer that is faster than this machine can be is wrong") {
     CHECK(op.state == "wrong");
     CHECK(op.reason.find("audit A6, floor") == 0);
   }
-  CHECK_FALSE(contenders[0].record.audits.at(0).passed);
+  const auto floor = std::ranges::find(contenders[0].record.audits, "A6", &AuditResult::id);
+  REQUIRE(floor != contenders[0].record.audits.end());
+  CHECK_FALSE(floor->passed);
+}
+
+TEST_CASE(
+    "of device code, outputs that change later and events that miss work are audits, and make an op wrong") {
+  const test::Scene scene;
+  const auto contenders = play(scene, {"device", "device, late write", "device, hidden work"});
+  const auto audit = [&](size_t contender, const char* id) {
+    const auto& audits = contenders[contender].record.audits;
+    const auto found = std::ranges::find(audits, id, &AuditResult::id);
+    REQUIRE(found != audits.end());
+    return *found;
+  };
+  const auto reason = [&](size_t contender) { return contenders[contender].record.ops[0].reason; };
+  for (const KernelContender& c : contenders) CHECK_MESSAGE(c.record.out.empty(), c.record.out);
+  CHECK_MESSAGE(contenders[0].record.ops[0].state == "right", reason(0));
+  CHECK_MESSAGE(audit(0, "A5").passed, audit(0, "A5").detail);
+  CHECK_MESSAGE(audit(0, "A10").passed, audit(0, "A10").detail);
+  CHECK(reason(1).find("audit A5, output fingerprint") == 0);
+  CHECK_FALSE(audit(1, "A5").passed);
+  CHECK(audit(1, "A10").passed);
+  CHECK(reason(2).find("audit A10, host clock") == 0);
+  CHECK(audit(2, "A5").passed);
+  CHECK_FALSE(audit(2, "A10").passed);
+}
+
+TEST_CASE("an answer over a pipe is its own fingerprint") {
+  const test::Scene scene;
+  const auto contenders = play(scene, {"as it is"});
+  const AuditResult& a = contenders[0].record.audits.at(0);
+  CHECK(a.id == "A5");
+  CHECK(a.passed);
+  CHECK(a.detail.find("had left their process") != std::string::npos);
 }
