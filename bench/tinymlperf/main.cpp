@@ -95,6 +95,19 @@ CLI::App* profile_command(CLI::App& app, tinymlperf::ProfileOptions& profile) {
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option("--dtype", profile.dtype, "f32, bf16, f16 or f64")->capture_default_str();
   command->add_flag("--inference", profile.inference, "forward passes alone, without gradients");
+  command->add_option("--json", profile.json, "also write the profile here, for a later --against");
+  auto* const against = command
+                            ->add_option("--against", profile.against,
+                                         "a profile's JSON of before a change: was it worth what it should")
+                            ->check(CLI::ExistingFile);
+  command
+      ->add_option("--part", profile.part,
+                   "the ops that were changed, joined by commas (default: the one whose time changed most)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->needs(against);
+  command->add_flag("--ablation", profile.ablation,
+                    "measure a step with threads and bf16 on and off, alone and together");
   return command;
 }
 

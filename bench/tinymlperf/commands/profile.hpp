@@ -10,8 +10,10 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tinymlperf/commands/exit_status.hpp>
+#include <tinymlperf/commands/profile_json.hpp>
 #include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/machine.hpp>
 #include <tinymlperf/training/train.hpp>
@@ -23,8 +25,6 @@
 
 namespace tinymlperf {
 
-namespace profiling = tinytorch::profiling;
-
 struct ProfileOptions {
   std::string model;
   std::filesystem::path out = "build/profile";
@@ -34,7 +34,11 @@ struct ProfileOptions {
   bool inference = false;
   std::string device = "cpu";
   std::string dtype = "f32";
-  std::string commit;  // of the program, for the report; "": unknown
+  std::string json;               // a file for the profile; "": none
+  std::string against;            // such a file of before a change; "": none
+  std::vector<std::string> part;  // ops that were changed; none: the one whose time changed most
+  bool ablation = false;          // measure the switches that there are
+  std::string commit;             // of the program, for the report; "": unknown
 };
 
 // A model with data, and what one step of it is.
@@ -123,6 +127,34 @@ inline void synchronize(tt::Device device) {
   if (device.is_cuda()) tt::backend::cuda::synchronize();
 }
 
+// Switches of a step that change its time and not its work: on the CPU all threads instead of one, and from f32 on bf16.
+// Each setting is a step of `o`'s model, or of its like in bf16.
+inline profiling::Ablation ablate_step(const ProfileOptions& o, ProfiledModel& m) {
+  const int threads = tt::thread_count();
+  const tt::Device device = m.model->device();
+  std::vector<profiling::Optimization> switches;
+  std::optional<ProfiledModel> narrow;
+  bool narrow_on = false;
+  if (!device.is_cuda() && threads > 1)
+    switches.push_back(
+        {fmt::format("{} threads", threads), [=](bool on) { tt::set_thread_count(on ? threads : 1); }});
+  if (o.dtype == "f32") {
+    ProfileOptions of_narrow = o;
+    of_narrow.dtype = "bf16";
+    narrow = model_of(of_narrow);
+    switches.push_back({"bf16", [&](bool on) { narrow_on = on; }});
+  }
+  if (switches.empty())
+    throw std::invalid_argument("--ablation: a step of " + o.dtype + " on " + o.device +
+                                " has no switch left; take --dtype f32, or more threads");
+  profiling::Ablation result = profiling::ablate(switches, [&] {
+    (narrow_on ? *narrow : m).step();
+    synchronize(device);
+  });
+  tt::set_thread_count(threads);
+  return result;
+}
+
 }  // namespace detail
 
 inline profiling::Report profile_model(const ProfileOptions& o) {
@@ -161,6 +193,10 @@ inline profiling::Report profile_model(const ProfileOptions& o) {
   }
   r.ceilings = profiling::measure_ceilings(device, dtype_named(o.dtype));
   r.conditions.push_back(fmt::format("{} parameters.", m.model->parameter_count()));
+  if (!o.against.empty())
+    r.change = profiling::compare_profiles(read_profile(o.against), profiling::mean_step(r.profile, o.steps),
+                                           o.part);
+  if (o.ablation) r.ablation = ablate_step(o, m);
   return r;
 }
 
@@ -209,6 +245,11 @@ inline int run_profile(const ProfileOptions& o) {
     profiling::save_chrome_trace(r.profile, (o.out / "trace.json").string());
     tt::write_file((o.out / "ceilings.json").string(),
                    detail::to_json(r.ceilings, o.dtype, provenance).dump(1) + "\n");
+    if (!o.json.empty())
+      tt::write_file(o.json, to_json(profiling::mean_step(r.profile, o.steps), r.title,
+                                     detail::to_json(r.ceilings, o.dtype, provenance))
+                                     .dump(1) +
+                                 "\n");
     fmt::print("{}\nwrote {}, {} and {} (open the trace in ui.perfetto.dev)\n", profiling::text_report(r),
                (o.out / "profile.html").string(), (o.out / "ceilings.json").string(),
                (o.out / "trace.json").string());

@@ -52,7 +52,7 @@ Interval bootstrap(double estimate, Replicate&& replicate, const BootstrapOption
   return percentile_interval(estimate, replicates, options.confidence, loc);
 }
 
-// For independent samples: 95 % means 93 to 96 % for 11 to 300 of them, of one mode or two, with tails or without. Samples
+// For independent samples: 95 % means 92 to 96 % for 11 to 300 of them, of one mode or two, with tails or without. Samples
 // that one process takes one after the other are not: where a neighbour takes the machine for some calls in a row
 // it means 73 to 80 %, and where the machine becomes slower over 99 % (of the whole session's median). What is to
 // be compared takes turns, and is compared by paired_ratio.hpp.

@@ -95,6 +95,72 @@ TEST_CASE("driver and commit stand in the report and beside the ceilings where t
   CHECK(detail::to_json(c, "bf16", p).at("commit").is_null());
 }
 
+TEST_CASE("a profile that was written is compared with the next one") {
+  ProfileOptions o;
+  o.model = "linear", o.batch = 4, o.steps = 3, o.out = fresh_folder("before"), o.commit = "0123abc";
+  std::filesystem::create_directories(o.out);
+  o.json = (o.out / "before.json").string();
+  CHECK(run_profile(o) == kPass);
+  const auto j = nlohmann::json::parse(text_of(o.json));
+  CHECK(j.at("measured").at("commit") == "0123abc");
+  CHECK(j.at("measured").at("machine") == describe_machine().cpu);
+  CHECK(j.at("title").get<std::string>().find("linear") != std::string::npos);
+  const auto before = read_profile(o.json);
+  CHECK(before.seconds == j.at("seconds").get<double>());
+  CHECK(before.op_seconds() <= before.seconds);
+  CHECK(before.cost().flops > 0);
+
+  o.against = o.json, o.json = "", o.steps = 2;
+  const auto r = profile_model(o);
+  REQUIRE(r.change);
+  CHECK(r.change->before == before.seconds);
+  CHECK(r.change->after == doctest::Approx(r.profile.seconds / 2));
+  REQUIRE(r.change->part);
+  CHECK(r.change->part->measured == doctest::Approx(before.seconds / r.change->after));
+  o.part = {"linear", "matmul"};
+  CHECK(profile_model(o).change->part_name == "linear + matmul");
+  CHECK(run_profile(o) == kPass);
+  CHECK(text_of(o.out / "profile.html").find("Change of linear + matmul: ") != std::string::npos);
+  std::filesystem::remove_all(o.out);
+}
+
+TEST_CASE("a file that is no profile is refused, with what to do") {
+  const auto folder = fresh_folder("no_profile");
+  std::filesystem::create_directories(folder);
+  const std::string file = (folder / "other.json").string();
+  for (const char* text : {"", "[]", "{}", R"({"format":"tinymlperf profile 1"})",
+                           R"({"format":"tinymlperf profile 1","seconds":0,"ops":[]})",
+                           R"({"format":"tinymlperf profile 1","seconds":1,"ops":[{"op":3}]})"}) {
+    tt::write_file(file, std::string_view(text));
+    CAPTURE(text);
+    std::string why;
+    try {
+      read_profile(file);
+    } catch (const std::invalid_argument& e) {
+      why = e.what();
+    }
+    CHECK(why.find("write one with `profile MODEL --json FILE`") != std::string::npos);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("an ablation of the switches that there are") {
+  ProfileOptions o;
+  o.model = "linear", o.batch = 2, o.steps = 1, o.ablation = true;
+  const int threads = tt::thread_count();
+  const auto r = profile_model(o);
+  REQUIRE(r.ablation);
+  std::string names;
+  for (const auto& row : r.ablation->rows) names += row.name + ", ";
+  CHECK(names == (threads > 1 ? fmt::format("none, {} threads, bf16, all, ", threads) : "none, bf16, "));
+  CHECK(tt::thread_count() == threads);
+  for (const auto& row : r.ablation->rows) CHECK(row.samples.size() == 11);
+  o.dtype = "bf16";
+  tt::set_thread_count(1);
+  CHECK_THROWS_WITH_AS(profile_model(o), doctest::Contains("has no switch left"), std::invalid_argument);
+  tt::set_thread_count(threads);
+}
+
 TEST_CASE("what there is not is said, and nothing is written") {
   ProfileOptions o;
   o.out = fresh_folder("refused");
