@@ -97,6 +97,19 @@ TEST_CASE("conv2d without bias, and with an empty batch") {
   check_close(dw.values(), std::vector<double>(54, 0.0), f32, 0);
 }
 
+TEST_CASE("conv2d and its gradients without channels, outputs or samples") {
+  const Case cases[] = {
+      {2, 0, 4, 4, 3, 3, 3, 1, 1, 1, 1},  // no input channels: the bias alone
+      {2, 0, 5, 4, 4, 3, 2, 2, 0, 1, 2},  // the same in groups
+      {2, 3, 4, 4, 0, 3, 3, 1, 1, 1, 1},  // no output channels: dx is 0
+      {2, 4, 5, 4, 0, 3, 2, 2, 0, 1, 2}, {0, 2, 4, 4, 3, 3, 3, 1, 1, 1, 1},  // no samples: dw is 0
+      {2, 0, 4, 4, 0, 3, 3, 1, 1, 1, 1},                                     // nothing at all
+  };
+  for (const Case& c : cases) {
+    for (DType dtype : kFloating) check_case(c, dtype, Layout::dense);
+  }
+}
+
 TEST_CASE("conv2d gives the same bits at any thread count") {
   const Window2d window{3, 3, 1, 1, 1};
   Array x = Array::random(f32, {9, 4, 13, 13}, 1), w = Array::random(f32, {8, 4, 3, 3}, 2);

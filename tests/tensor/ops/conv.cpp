@@ -16,6 +16,22 @@ TEST_CASE("conv2d of a known image") {
   CHECK(padded.to_vector<double>() == std::vector<double>{1000, 300, 70, 9});
 }
 
+TEST_CASE("conv2d without channels is its bias, and its gradients are zeros or empty") {
+  const tt::Tensor weight = tt::empty({3, 0, 3, 3}), bias = tt::from_data<float>({1, 2, 3});
+  const tt::Tensor y = tt::conv2d(tt::empty({2, 0, 3, 3}), weight, bias);
+  CHECK(y.to_vector<double>() == std::vector<double>{1, 2, 3, 1, 2, 3});
+  CHECK(tt::conv2d(tt::empty({2, 0, 3, 3}), weight).to_vector<double>() == std::vector<double>(6, 0.0));
+  for (const auto& [N, C, M] : {std::array<int64_t, 3>{2, 0, 3}, {2, 4, 0}, {0, 4, 3}}) {
+    tt::Tensor x = tt::ones({N, C, 4, 4}), w = tt::ones({M, C, 3, 3}), b = tt::ones({M});
+    for (tt::Tensor* t : {&x, &w, &b}) t->requires_grad_();
+    tt::sum(tt::conv2d(x, w, b)).backward();
+    CHECK(x.grad().to_vector<double>() == std::vector<double>(static_cast<size_t>(N * C * 16), 0.0));
+    CHECK(w.grad().to_vector<double>() == std::vector<double>(static_cast<size_t>(M * C * 9), 0.0));
+    CHECK(b.grad().to_vector<double>() ==
+          std::vector<double>(static_cast<size_t>(M), 4.0 * static_cast<double>(N)));
+  }
+}
+
 TEST_CASE("conv2d refuses operands that do not fit, and says which") {
   const tt::Tensor x = tt::empty({2, 3, 8, 8}), w = tt::empty({4, 3, 3, 3});
   expect_error("TT-SHAPE-04", "images [N, C, H, W]", [&] { tt::conv2d(tt::empty({3, 8, 8}), w); });

@@ -63,10 +63,11 @@ template <class T, class Write>
 void multiply_frames(const T* images, const Images& from, const FrameShape& frame, const T* panels, int64_t M,
                      int64_t groups, const Write& write) {
   const int64_t K = from.channels * frame.taps(), tiles = tiles_of(M, kTileRows);
+  const int64_t sample =
+      std::max<int64_t>(1, frame.splits() * from.channels * frame.plane());  // none: no channels
   // Small images share a frame, as long as every thread has some frames.
-  const int64_t together = std::max<int64_t>(
-      1, std::min({kBlockPositions / frame.plane(), kFrame / (frame.splits() * from.channels * frame.plane()),
-                   from.N * groups / (4 * thread_count()), from.N}));
+  const int64_t together = std::max<int64_t>(1, std::min({kBlockPositions / frame.plane(), kFrame / sample,
+                                                          from.N * groups / (4 * thread_count()), from.N}));
   const int64_t chunks = tiles_of(from.N, together);
   const std::vector<int64_t> shift = frame.shifts(from.channels, together);
   const bool parallel =
@@ -122,7 +123,7 @@ void conv2d_frames(T* out, const T* x, const T* weight, const T* bias, const Con
   const FrameShape frame(s.H, s.W, s.OH, s.OW, s.window.stride, taps_of(s.window));
   const int64_t tiles = tiles_of(s.group_m, kTileRows);
   Scratch<T> panels(s.groups * tiles * kTileRows * s.K);
-  parallel_for(s.groups * tiles, tiles_of(32768, kTileRows * s.K), [&](int64_t begin, int64_t end) {
+  parallel_for(s.groups * tiles, tiles_of(32768, kTileRows * s.K + 1), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const int64_t m = t % tiles * kTileRows;
       pack_panel<kTileRows>(panels.data() + t * kTileRows * s.K, std::min(kTileRows, s.group_m - m), s.K,
