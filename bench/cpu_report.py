@@ -55,7 +55,7 @@ def small_products():
 
 def bf16_products():
     instruction = load("gemm_narrow_cpu.json")["bf16_instruction"]
-    text = "product of bf16" + ("" if instruction else ", which this processor has no instruction for,") + " / own f32"
+    text = "product of bf16" + ("" if instruction else ", which are widened to f32,") + " / own f32"
     return of_groups(text, "gemm_narrow_cpu.json", ["square bf16", "gpt2 bf16"], "times_f32", 1.6, 1.8)
 
 

@@ -4,7 +4,7 @@
 // pairs (AVX2), or multiplied one of four at a time. Exact in all three: sums wrap at 32 bits, nothing saturates.
 //
 // dot2, two bf16: one instruction with AVX512-BF16, which takes subnormal numbers, given or formed, for 0; elsewhere two
-// multiply-adds and the widening, which is no faster than products of f32.
+// multiply-adds and the widening. Worth using only where it is fast (kFastDot2); else widening while packing is better.
 #pragma once
 
 #include <tinytorch/core/simd.hpp>
@@ -32,7 +32,9 @@ namespace tinytorch::inline TT_BUILD {
 #endif
 }
 
-#if defined(__AVX512BF16__)
+// Zen 4 and 5 and Cooper Lake. On Intel's processors with AVX512-FP16 besides (Sapphire and Emerald Rapids) the instruction
+// is so slow that products through it take 1.8 times as long as those of f32.
+#if defined(__AVX512BF16__) && !defined(__AVX512FP16__)
 inline constexpr bool kFastDot2 = true;
 #else
 inline constexpr bool kFastDot2 = false;
