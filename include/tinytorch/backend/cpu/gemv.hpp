@@ -23,6 +23,7 @@ TT_API void gemv_int4(const View& y, const View& x, const View& packed, const Vi
 
 #if TT_BODIES(BACKEND)
 #include <algorithm>
+#include <bit>
 #include <tinytorch/backend/cpu/gemm_direct.hpp>
 #include <tinytorch/core/simd_widen.hpp>
 
@@ -64,6 +65,17 @@ void dot_weights(float* y, const S* w, int64_t row, const float* x, int64_t K) {
   }
 }
 
+// Either half of each byte, less 8. 2^23 + n has n in its last bits, 2^19 + n four bits further up: that is a float without
+// a conversion or a shift, and less 2^23 + 8 or 2^19 + 8 it is exact.
+[[gnu::always_inline]] inline Simd<float> low_half(Simd<int32_t> bytes) {
+  constexpr float kBase = 0x1p23f;
+  return reinterpret_cast<Simd<float>>((bytes & 0x0f) | std::bit_cast<int32_t>(kBase)) - (kBase + 8);
+}
+[[gnu::always_inline]] inline Simd<float> high_half(Simd<int32_t> bytes) {
+  constexpr float kBase = 0x1p19f;
+  return reinterpret_cast<Simd<float>>((bytes & 0xf0) | std::bit_cast<int32_t>(kBase)) - (kBase + 8);
+}
+
 // y[r] = the sum of scale times group times x.
 template <int64_t kRows>
 void dot_int4(float* y, const uint8_t* w, const float* scale, const float* x, int64_t K) {
@@ -72,17 +84,14 @@ void dot_int4(float* y, const uint8_t* w, const float* scale, const float* x, in
   Simd<float> sum[kRows] = {};
   for (int64_t g = 0; g < groups; ++g) {
     const float *const low = x + g * kInt4Group, *const high = low + kHalf;
-    Simd<float> minus_8{};  // what the shift of all weights of the group by 8 adds up to
-    TT_UNROLL
-    for (int64_t i = 0; i < kHalf; i += kL) minus_8 -= 8.0f * (simd_load(low + i) + simd_load(high + i));
     TT_UNROLL
     for (int64_t r = 0; r < kRows; ++r) {
-      Simd<float> group = minus_8;
+      Simd<float> group{};
       TT_UNROLL
       for (int64_t i = 0; i < kHalf; i += kL) {
         const Simd<int32_t> both = widen_bytes(w + r * row + g * kHalf + i);
-        group += __builtin_convertvector(both & 15, Simd<float>) * simd_load(low + i);
-        group += __builtin_convertvector(both >> 4, Simd<float>) * simd_load(high + i);
+        group += low_half(both) * simd_load(low + i);
+        group += high_half(both) * simd_load(high + i);
       }
       sum[r] += scale[r * groups + g] * group;
     }
