@@ -41,6 +41,66 @@ TEST_CASE("NaN in a key spoils the queries that see it, and no others") {
   for (size_t i = 0; i < y.size(); ++i) CHECK(std::isnan(y[i]) == (i / 8 >= 20));
 }
 
+namespace {
+
+// `bad` at row `position` of q, k, v or dout (0 to 3): what is not finite, and all the rest, as in the definition.
+void check_spoiled(const AttentionCase& c, int spoiled, int64_t position, double bad) {
+  CAPTURE(spoiled);
+  CAPTURE(position);
+  const AttentionSizes& n = c.n;
+  const Shape queries{n.B, n.H, n.T, n.D}, keys{n.B, n.G, n.S, n.D};
+  std::vector<std::vector<double>> values;
+  for (uint64_t i = 0; i < 4; ++i)
+    values.push_back(Array::random(c.dtype, i % 3 == 0 ? queries : keys, i + 1, -1, 1).values());
+  values[static_cast<size_t>(spoiled)][static_cast<size_t>(position * n.D + n.D / 2)] = bad;
+  Array q = Array::from(c.dtype, queries, values[0]), k = Array::from(c.dtype, keys, values[1]),
+        v = Array::from(c.dtype, keys, values[2]), dout = Array::from(c.dtype, queries, values[3]);
+  Array out(c.dtype, queries), lse(c.dtype, {n.B, n.H, n.T}), dq(c.dtype, queries), dk(c.dtype, keys),
+      dv(c.dtype, keys);
+  AttentionParameters rules = c.rules;
+  if (!c.lengths.empty()) rules.lengths = c.lengths.data();
+  kernels::attention(out.view(), lse.view(), q.view(), k.view(), v.view(), rules);
+  kernels::attention_grad(dq.view(), dk.view(), dv.view(), dout.view(), q.view(), k.view(), v.view(),
+                          out.view(), lse.view(), rules);
+  const AttentionExpected e = attention_reference(n, rules, c.lengths, q.values(), k.values(), v.values(),
+                                                  dout.values(), out.values());
+  const std::pair<std::vector<double>, const std::vector<double>*> results[] = {{out.values(), &e.out},
+                                                                                {lse.values(), &e.lse},
+                                                                                {dq.values(), &e.dq},
+                                                                                {dk.values(), &e.dk},
+                                                                                {dv.values(), &e.dv}};
+  for (const auto& [got, want] : results) {
+    size_t wrong = 0, finite = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      const double w = (*want)[i];
+      finite += std::isfinite(w);
+      wrong += std::isfinite(w) ? !(std::abs(got[i] - w) <= 1e-4 * (1 + std::abs(w))) : std::isfinite(got[i]);
+    }
+    CHECK(wrong == 0);
+    CHECK((finite > 0 || want != &e.out));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("NaN and infinities reach those that see them, and no others") {
+  const AttentionCase cases[] = {
+      {{1, 1, 1, 150, 150, 20}, f32, Layout::dense, {.scale = 0.2, .causal = true}},
+      {{1, 1, 1, 70, 110, 8}, f64, Layout::dense, {.scale = 0.2, .causal = true, .window = 9}},
+      {{1, 2, 1, 40, 107, 12}, f32, Layout::dense, {.scale = 0.2}, {100}},  // row 103 is not seen at all
+  };
+  for (const AttentionCase& c : cases) {
+    for (int spoiled = 0; spoiled < 4; ++spoiled) {
+      for (const double bad : {static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
+        const bool of_keys = spoiled == 1 || spoiled == 2;
+        if (spoiled == 0 && std::isinf(bad)) continue;  // of its own keys some have probability 0, or NaN
+        for (const int64_t position : {int64_t{3}, of_keys ? c.n.S - 4 : c.n.T - 4})
+          if (c.lengths.empty() || position > 100 || !of_keys) check_spoiled(c, spoiled, position, bad);
+      }
+    }
+  }
+}
+
 TEST_CASE("results do not depend on the number of threads") {
   Array q = Array::random(f32, {2, 3, 70, 16}, 1), k = Array::random(f32, {2, 3, 70, 16}, 2),
         one(f32, {2, 3, 70, 16}), three(f32, {2, 3, 70, 16}), lse(f32, {2, 3, 70});

@@ -36,6 +36,20 @@ TEST_CASE("folds over runs of any length") {
   check_lengths<double>();
 }
 
+TEST_CASE_TEMPLATE("what is not finite is found at every position", T, float, double) {
+  constexpr T kLargest = std::numeric_limits<T>::max(), kInfinity = std::numeric_limits<T>::infinity();
+  for (size_t n : {0u, 1u, 15u, 33u, 70u}) {
+    CHECK(kernels::all_finite(std::vector<T>(n, -kLargest).data(), static_cast<int64_t>(n)));
+    for (size_t i = 0; i < n; ++i) {
+      for (const T bad : {kInfinity, -kInfinity, std::numeric_limits<T>::quiet_NaN()}) {
+        std::vector<T> x(n, -kLargest);
+        x[i] = bad;
+        CHECK(!kernels::all_finite(x.data(), static_cast<int64_t>(n)));
+      }
+    }
+  }
+}
+
 TEST_CASE("the maximum is found at every position, NaN too") {
   for (size_t n : {1u, 15u, 16u, 31u, 32u, 33u, 64u, 70u}) {
     for (size_t i = 0; i < n; ++i) {

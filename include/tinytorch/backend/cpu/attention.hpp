@@ -22,6 +22,7 @@ TT_API void attention(const View& out, const View& lse, const View& q, const Vie
 #if TT_BODIES(BACKEND)
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
+#include <tinytorch/backend/cpu/runs.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/random.hpp>
 #include <tinytorch/core/scalar_math.hpp>
@@ -55,11 +56,12 @@ inline int64_t padded_rows(int64_t n) { return tiles_of(n, kTileRows) * kTileRow
 // The keys that each query of a tile sees: from first[i] to below last[i].
 template <int64_t kWidth>
 struct VisibleKeys {
-  int64_t first[kWidth], last[kWidth];
-  int64_t begin, end;  // of all queries of the tile
+  int64_t first[kWidth], last[kWidth];  // neither falls from a query to the next
+  int64_t begin, end;                   // of all queries of the tile
+  int64_t count;                        // its queries; those from there on see nothing
 
-  VisibleKeys(const AttentionParameters& p, int64_t b, int64_t t0, int64_t count, int64_t T, int64_t S)
-      : begin(S), end(0) {
+  VisibleKeys(const AttentionParameters& p, int64_t b, int64_t t0, int64_t queries, int64_t T, int64_t S)
+      : begin(S), end(0), count(queries) {
     for (int64_t i = 0; i < kWidth; ++i) {
       const IndexRange range = p.keys_of(t0 + i, T, S, b);
       first[i] = i < count ? range.first : 0;
@@ -77,17 +79,46 @@ struct VisibleKeys {
     }
     return true;
   }
-  // Scores [rows, kWidth] of keys from k0 on: those not seen become `hidden`.
-  template <class T>
-  void hide(T* scores, int64_t k0, int64_t rows, T hidden) const {
-    if (all(k0, k0 + rows)) return;
+  // Calls f(j, lo, hi) for each of `rows` keys from k0 on: queries [lo, hi) see key k0 + j.
+  template <class F>
+  void for_keys(int64_t k0, int64_t rows, F&& f) const {
+    int64_t lo = 0, hi = 0;
     for (int64_t j = 0; j < rows; ++j) {
-      for (int64_t i = 0; i < kWidth; ++i) {
-        if (k0 + j < first[i] || k0 + j >= last[i]) scores[j * kWidth + i] = hidden;
-      }
+      while (lo < count && last[lo] <= k0 + j) ++lo;
+      while (hi < count && first[hi] <= k0 + j) ++hi;
+      f(j, lo, std::max(lo, hi));
     }
   }
+  // x [rows, kWidth] of keys from k0 on: what is of queries that do not see the key becomes `hidden`.
+  template <class T>
+  void hide(T* x, int64_t k0, int64_t rows, T hidden) const {
+    if (all(k0, k0 + rows)) return;
+    for_keys(k0, rows, [&](int64_t j, int64_t lo, int64_t hi) {
+      std::fill(x + j * kWidth, x + j * kWidth + lo, hidden);
+      std::fill(x + j * kWidth + hi, x + (j + 1) * kWidth, hidden);
+    });
+  }
 };
+
+// sum [D, kWidth] += x^T tile: x [S, D] packed by columns, of which `rows` keys from k0 on; tile [rows, kWidth]. Where x is
+// not `finite`, of each query those keys alone that it sees: elsewhere the tile holds 0, and 0 times infinity is NaN.
+template <class T, int64_t kWidth>
+void add_keys(T* sum, const T* x, const T* tile, int64_t D, int64_t S, int64_t k0, int64_t rows, bool finite,
+              const VisibleKeys<kWidth>& visible) {
+  if (finite || visible.all(k0, k0 + rows)) {
+    for (int64_t d = 0; d < D; d += kTileRows)
+      tile_kernel<T>(rows, x + d * S + k0 * kTileRows, tile, sum + d * kWidth, kWidth, true);
+    return;
+  }
+  for (int64_t d = 0; d < D; ++d) {
+    const T* const column = x + d / kTileRows * kTileRows * S + k0 * kTileRows + d % kTileRows;
+    T part[kWidth] = {};
+    visible.for_keys(k0, rows, [&](int64_t j, int64_t lo, int64_t hi) {
+      for (int64_t i = lo; i < hi; ++i) part[i] += column[j * kTileRows] * tile[j * kWidth + i];
+    });
+    for (int64_t i = 0; i < kWidth; ++i) sum[d * kWidth + i] += part[i];
+  }
+}
 
 // x [rows, kWidth] times 0 or 1 / (1 - p), by AttentionParameters' rule; `line`: number of the first query
 // among all of the call.
@@ -117,9 +148,10 @@ class AttentionTile {
   AttentionTile(const AttentionParameters& parameters, int64_t D, int64_t T_, int64_t keys)
       : p_(parameters), D_(D), T_size_(T_), S_(keys), query_(D * kWidth), sum_(padded_rows(D) * kWidth) {}
 
-  // keys, values: packed by rows and by columns. b: batch. line: number of query t0 among all of the call.
-  void run(const Matrix<S>& q, const T* keys, const T* values, int64_t b, int64_t t0, int64_t count,
-           int64_t line) {
+  // keys, values: packed by rows and by columns; `finite`: all values are. b: batch. line: number of query t0 among all of
+  // the call.
+  void run(const Matrix<S>& q, const T* keys, const T* values, bool finite, int64_t b, int64_t t0,
+           int64_t count, int64_t line) {
     pack_panel<kWidth>(query_.data(), count, D_, q.data + t0 * q.row, q.row, q.col);
     for (int64_t i = 0; i < D_ * kWidth; ++i) query_.data()[i] *= static_cast<T>(p_.scale);
     std::fill_n(sum_.data(), padded_rows(D_) * kWidth, T(0));
@@ -134,10 +166,7 @@ class AttentionTile {
       visible.hide(score_, k0, rows, kNone);
       exponentiate(rows);
       drop<T, kWidth>(score_, p_, line, count, k0, rows, S_);
-      for (int64_t d = 0; d < D_; d += kTileRows) {
-        tile_kernel<T>(rows, values + d * S_ + k0 * kTileRows, score_, sum_.data() + d * kWidth, kWidth,
-                       true);
-      }
+      add_keys(sum_.data(), values, score_, D_, S_, k0, rows, finite, visible);
     }
   }
   // To the head's out [T, D] and lse [T].
@@ -204,6 +233,7 @@ void attention_as(const View& out, const View& lse, const View& q, const View& k
   const int64_t key_size = padded_rows(keys) * D, value_size = padded_rows(D) * keys;
   Scratch<T> packed(B * G * (key_size + value_size));
   T* const values = packed.data() + B * G * key_size;
+  Scratch<bool> finite(B * G);
   parallel_for(B * G * 2, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t group = i / 2;
@@ -211,6 +241,7 @@ void attention_as(const View& out, const View& lse, const View& q, const View& k
         pack_by_rows(packed.data() + group * key_size, head_of<S>(k, group / G, group % G), keys, D);
       } else {
         pack_by_columns(values + group * value_size, head_of<S>(v, group / G, group % G), keys, D);
+        finite.data()[group] = all_finite(values + group * value_size, value_size);
       }
     }
   });
@@ -223,7 +254,7 @@ void attention_as(const View& out, const View& lse, const View& q, const View& k
       const int64_t batch = line / H, head = line % H, group = batch * G + head / (H / G);
       const int64_t t0 = t * kWidth, count = std::min(kWidth, queries - t0);
       tile.run(head_of<S>(q, batch, head), packed.data() + group * key_size, values + group * value_size,
-               batch, t0, count, line * queries + t0);
+               finite.data()[group], batch, t0, count, line * queries + t0);
       S* const to = out.as<S>() + batch * out.strides[0] + head * out.strides[1];
       tile.store(to, out.strides[2], out.strides[3], lse.as<T>() + line * queries, t0, count);
     }

@@ -65,6 +65,7 @@ class AttentionGroupGrad {
     pack_by_rows(keys_.data(), k, keys, D);
     pack_by_rows(values_.data(), v, keys, D);
     pack_by_columns(features_.data(), k, keys, D);
+    finite_keys_ = all_finite(features_.data(), padded_rows(D) * keys);
     std::fill_n(dk_.data(), padded_rows(keys) * line_, T(0));
     std::fill_n(dv_.data(), padded_rows(keys) * line_, T(0));
   }
@@ -79,6 +80,8 @@ class AttentionGroupGrad {
     pack_panel<kWidth>(dout_.data(), count, D_, tile_dout.data, dout.row, dout.col);
     pack_right(query_right_.data(), tile_q, count, D_);
     pack_right(dout_right_.data(), tile_dout, count, D_);
+    finite_queries_ = all_finite(query_right_.data(), line_ * kWidth);
+    finite_dout_ = all_finite(dout_right_.data(), line_ * kWidth);
     for (int64_t i = 0; i < kWidth; ++i) {
       // A missing query, or one without keys, has probabilities e^-inf.
       lse_[i] = i < count && std::isfinite(lse[t0 + i]) ? lse[t0 + i] : -kNone;
@@ -116,7 +119,6 @@ class AttentionGroupGrad {
       tile_kernel<T>(D_, values_.data() + (k0 + j) * D_, dout_.data(), ds_tile_ + j * kWidth, kWidth, false);
     }
     const T scale = static_cast<T>(p_.scale);
-    visible.hide(p_tile_, k0, rows, scale < 0 ? -kNone : kNone);
     drop<T, kWidth>(ds_tile_, p_, line, count, k0, rows, S_);
     for (int64_t j = 0; j < rows; ++j) {
       T *const p = p_tile_ + j * kWidth, *const ds = ds_tile_ + j * kWidth;
@@ -126,16 +128,26 @@ class AttentionGroupGrad {
         ds[i] = scale * p[i] * (ds[i] - delta_[i]);
       }
     }
+    visible.hide(p_tile_, k0, rows, T(0));
+    visible.hide(ds_tile_, k0, rows, T(0));
     drop<T, kWidth>(p_tile_, p_, line, count, k0, rows, S_);
-    for (int64_t d = 0; d < D_; d += kTileRows) {
-      tile_kernel<T>(rows, features_.data() + d * S_ + k0 * kTileRows, ds_tile_, dq_.data() + d * kWidth,
-                     kWidth, true);
-    }
-    add_to_keys(dv_.data(), p_tile_, dout_right_.data(), k0, rows);
-    add_to_keys(dk_.data(), ds_tile_, query_right_.data(), k0, rows);
+    add_keys(dq_.data(), features_.data(), ds_tile_, D_, S_, k0, rows, finite_keys_, visible);
+    add_to_keys(dv_.data(), p_tile_, dout_right_.data(), k0, rows, finite_dout_, visible);
+    add_to_keys(dk_.data(), ds_tile_, query_right_.data(), k0, rows, finite_queries_, visible);
   }
-  // sum [keys, D] += tile [rows, kWidth queries] right [kWidth queries, D]
-  void add_to_keys(T* sum, const T* tile, const T* right, int64_t k0, int64_t rows) {
+  // sum [keys, D] += tile [rows, kWidth queries] right [kWidth queries, D]; `finite` as in add_keys.
+  void add_to_keys(T* sum, const T* tile, const T* right, int64_t k0, int64_t rows, bool finite,
+                   const VisibleKeys<kWidth>& visible) {
+    if (!finite && !visible.all(k0, k0 + padded_rows(rows))) {  // the last panel's zeros are keys too
+      visible.for_keys(k0, rows, [&](int64_t j, int64_t lo, int64_t hi) {
+        for (int64_t i = lo; i < hi; ++i) {
+          for (int64_t d = 0; d < D_; ++d)
+            sum[(k0 + j) * line_ + d] +=
+                tile[j * kWidth + i] * right[(d / kWidth * kWidth + i) * kWidth + d % kWidth];
+        }
+      });
+      return;
+    }
     alignas(64) T left[kTileRows * kWidth];
     for (int64_t j = 0; j < rows; j += kTileRows) {
       pack_panel<kTileRows>(left, std::min(kTileRows, rows - j), kWidth, tile + j * kWidth, kWidth, 1);
@@ -151,6 +163,7 @@ class AttentionGroupGrad {
   Scratch<T> dk_, dv_;                        // [keys, line_]
   Scratch<T> query_, dout_;                   // [D, kWidth]
   Scratch<T> query_right_, dout_right_, dq_;  // [kWidth, D] in panels; [D, kWidth]
+  bool finite_keys_, finite_queries_ = true, finite_dout_ = true;
   alignas(64) T p_tile_[kKeyBlock * kWidth];
   alignas(64) T ds_tile_[kKeyBlock * kWidth];
   alignas(64) T lse_[kWidth];

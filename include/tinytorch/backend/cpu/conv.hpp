@@ -29,12 +29,11 @@ TT_API void conv2d_grad_weight(const View& dw, const View& dy, const View& x, co
 #if TT_BODIES(BACKEND)
 #include <algorithm>
 #include <atomic>
-#include <bit>
-#include <limits>
 #include <tinytorch/backend/cpu/conv_frame.hpp>
 #include <tinytorch/backend/cpu/conv_tile.hpp>
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/gemm_blocked.hpp>
+#include <tinytorch/backend/cpu/runs.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <vector>
 
@@ -203,15 +202,6 @@ void conv2d_grad_input_frames(T* dx, const T* dy, const T* weight, const ConvSha
   for (int64_t down = 0; down < s.window.stride; ++down)
     for (int64_t right = 0; right < s.window.stride; ++right)
       conv2d_grad_input_part(dx, dy, weight, s, down, right);
-}
-
-template <class T>
-bool all_finite(const T* data, int64_t n) {
-  constexpr Bits<T> kMagnitude = std::numeric_limits<Bits<T>>::max();
-  const Bits<T> infinity = std::bit_cast<Bits<T>>(std::numeric_limits<T>::infinity());
-  Bits<T> most = 0;
-  for (int64_t i = 0; i < n; ++i) most = std::max(most, std::bit_cast<Bits<T>>(data[i]) & kMagnitude);
-  return most < infinity;
 }
 
 // All bits set where an output is.

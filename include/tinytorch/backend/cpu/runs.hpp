@@ -5,8 +5,12 @@
 // pieces of that length and add the results in double.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <limits>
 #include <tinytorch/core/simd.hpp>
+#include <type_traits>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -60,6 +64,16 @@ template <class T>
 T centered_dot_run(const T* x, T center, const T* y, int64_t n) {
   return fold_sum<T>(
       n, [x, center, y]<class V>(int64_t i) { return load_as<V>(y + i) * (load_as<V>(x + i) - center); });
+}
+
+// Whether no value is infinite or NaN.
+template <class T>
+bool all_finite(const T* x, int64_t n) {
+  using Bits = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+  constexpr Bits kMagnitude = std::numeric_limits<Bits>::max();
+  Bits most = 0;
+  for (int64_t i = 0; i < n; ++i) most = std::max(most, std::bit_cast<Bits>(x[i]) & kMagnitude);
+  return most < std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
 }
 
 // Largest of n >= 1 values; NaN wins.
