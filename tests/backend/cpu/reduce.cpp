@@ -39,6 +39,28 @@ TEST_CASE("a long sum stays accurate to an epsilon of the terms") {
   CHECK(std::abs(out - squares) <= squares * 3e-7);
 }
 
+TEST_CASE("long sums of both signs, down columns and along rows, stay accurate to an epsilon of the terms") {
+  constexpr int64_t kLong = 333'334, kShort = 3;
+  std::vector<float> x = uniform(kLong * kShort, -1, 1);
+  for (const bool columns : {false, true}) {
+    const View in{x.data(), tt::f32, {kLong, kShort}, {columns ? kShort : 1, columns ? 1 : kLong}};
+    for (const ReduceFn fn : {ReduceFn::sum, ReduceFn::sum_square}) {
+      float out[kShort];
+      const bool rows[] = {true, false};
+      cpu::reduce(fn, {out, tt::f32, {kShort}, {1}}, in, rows);
+      for (int64_t j = 0; j < kShort; ++j) {
+        double exact = 0, size = 0;
+        for (int64_t i = 0; i < kLong; ++i) {
+          const double v = double{x[static_cast<size_t>(i * in.strides[0] + j * in.strides[1])]};
+          exact += fn == ReduceFn::sum ? v : v * v;
+          size += fn == ReduceFn::sum ? std::abs(v) : v * v;
+        }
+        CHECK(std::abs(double{out[j]} - exact) <= 2e-7 * size);
+      }
+    }
+  }
+}
+
 TEST_CASE("integers are summed in 64 bits") {
   std::vector<int32_t> x(1000, 2'000'000'000);
   int64_t out = 0;

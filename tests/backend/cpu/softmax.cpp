@@ -78,6 +78,42 @@ TEST_CASE("softmax, log_softmax and their gradients equal the definition along e
   check_shape({2, 50257}, 1, f32, Layout::dense);
 }
 
+TEST_CASE("a million values are as exact as a few, along rows and columns, of one sign or of both") {
+  for (const bool columns : {false, true}) {
+    const Shape shape = columns ? Shape{333'334, 3} : Shape{1, 1'000'003};
+    const int dim = columns ? 0 : 1;
+    for (const double low : {-1.0, 0.0}) {
+      Array x = Array::random(f32, shape, 1, -1, 1), dy = Array::random(f32, shape, 2, low, 1);
+      Array y(f32, shape), log_y(f32, shape), dx(f32, shape), log_dx(f32, shape);
+      kernels::softmax(y.view(), x.view(), dim);
+      kernels::log_softmax(log_y.view(), x.view(), dim);
+      kernels::softmax_grad(dx.view(), dy.view(), y.view(), dim);
+      kernels::log_softmax_grad(log_dx.view(), dy.view(), log_y.view(), dim);
+      const std::vector<double> in = x.values(), g = dy.values(), out = y.values(), log_out = log_y.values(),
+                                got = dx.values(), log_got = log_dx.values();
+      for (const Lines& line : lines_of(shape, dim)) {
+        const double total = log_sum_exp(in, line);
+        double dot = 0, dot_size = 0, sum = 0, size = 0, worst[4] = {};
+        for (size_t i : line.at) {
+          dot += g[i] * out[i], dot_size += std::abs(g[i] * out[i]);
+          sum += g[i], size += std::abs(g[i]);
+        }
+        const auto note = [&](int k, double error, double scale) {
+          worst[k] = std::max(worst[k], std::abs(error) / scale);
+        };
+        for (size_t i : line.at) {
+          note(0, out[i] - std::exp(in[i] - total), std::exp(in[i] - total));
+          note(1, log_out[i] - (in[i] - total), 16);
+          note(2, got[i] - out[i] * (g[i] - dot), out[i] * (std::abs(g[i]) + dot_size));
+          const double p = std::exp(log_out[i]);
+          note(3, log_got[i] - (g[i] - p * sum), std::abs(g[i]) + p * size);
+        }
+        for (int k = 0; k < 4; ++k) CHECK(worst[k] <= 4e-7);
+      }
+    }
+  }
+}
+
 TEST_CASE("softmax of rows with infinities and NaN") {
   for (int64_t n : {3, 40, 100}) {
     for (int dim : {0, 1}) {

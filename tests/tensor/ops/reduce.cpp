@@ -41,6 +41,20 @@ TEST_CASE("what reductions refuse, word for word") {
       [&] { tt::var(n); });
 }
 
+TEST_CASE("the variance of many values far from zero keeps its digits, along rows and columns") {
+  const Tensor x = tt::randn({200'000, 3}) + 100.0;
+  const std::vector<double> values = x.to_vector<double>();
+  for (const bool columns : {true, false}) {
+    const Tensor variance = columns ? tt::var(x, {0}) : tt::var(x.t().contiguous(), {1});
+    for (size_t j = 0; j < 3; ++j) {
+      double mean = 0, sum = 0;
+      for (size_t i = j; i < values.size(); i += 3) mean += values[i] / 200'000;
+      for (size_t i = j; i < values.size(); i += 3) sum += (values[i] - mean) * (values[i] - mean);
+      CHECK(std::abs(variance.to_vector<double>()[j] - sum / 199'999) <= 1e-6);
+    }
+  }
+}
+
 TEST_CASE("of nothing and of one") {
   const Tensor none = tt::zeros({0, 3}), one = tt::full({1}, 5);
   CHECK(tt::sum(none).item() == 0);

@@ -35,14 +35,6 @@ TT_API void rms_norm_grad(const View& dx, const View& dweight, const View& dy, c
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Calls f(first, length) on pieces of a row and adds up the results in double.
-template <class F>
-double sum_pieces(int64_t n, F&& f) {
-  double sum = 0;
-  for (int64_t i = 0; i < n; i += kRunLength) sum += static_cast<double>(f(i, std::min(kRunLength, n - i)));
-  return sum;
-}
-
 template <class T>
 void normalize_rows(T* out, T* mean, T* rstd, const T* x, const T* weight, const T* bias, int64_t rows,
                     int64_t C, double eps) {
@@ -82,7 +74,7 @@ struct NormGrads {
   int64_t rows, C;
 };
 
-// One row: adds into dweight and dbias (block sums), writes dx. h and g are scratch rows.
+// One row: adds into dweight and dbias (sums of some rows), writes dx. h and g are scratch rows.
 template <class T>
 void norm_grad_row(const NormGrads<T>& a, int64_t r, T* dweight, T* dbias, T* h, T* g) {
   const int64_t C = a.C;
@@ -112,14 +104,20 @@ void norm_grad_row(const NormGrads<T>& a, int64_t r, T* dweight, T* dbias, T* h,
 template <class T>
 void normalize_rows_grad(const NormGrads<T>& a) {
   const int64_t blocks = std::clamp<int64_t>(a.rows / 16, 1, 16), C = a.C;
-  Scratch<T> sums(blocks * 2 * C);
+  Scratch<double> sums(blocks * 2 * C);
   parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
-    Scratch<T> rows(2 * C);
+    Scratch<T> rows(4 * C);
+    T* const part = rows.data() + 2 * C;
     for (int64_t b = begin; b < end; ++b) {
-      T *dweight = sums.data() + b * 2 * C, *dbias = dweight + C;
-      std::fill_n(dweight, 2 * C, T(0));
-      for (int64_t r = a.rows * b / blocks; r < a.rows * (b + 1) / blocks; ++r) {
-        norm_grad_row(a, r, dweight, dbias, rows.data(), rows.data() + C);
+      double* const total = sums.data() + b * 2 * C;
+      std::fill_n(total, 2 * C, 0.0);
+      const int64_t last = a.rows * (b + 1) / blocks;
+      for (int64_t r0 = a.rows * b / blocks; r0 < last; r0 += kColumnRun) {
+        std::fill_n(part, 2 * C, T(0));
+        for (int64_t r = r0; r < std::min(last, r0 + kColumnRun); ++r)
+          norm_grad_row(a, r, part, part + C, rows.data(), rows.data() + C);
+        TT_SIMD
+        for (int64_t i = 0; i < 2 * C; ++i) total[i] += static_cast<double>(part[i]);
       }
     }
   });
@@ -127,8 +125,8 @@ void normalize_rows_grad(const NormGrads<T>& a) {
     TT_SIMD
     for (int64_t i = 0; i < 2 * C; ++i) sums.data()[i] += sums.data()[b * 2 * C + i];
   }
-  if (a.dweight) std::copy_n(sums.data(), C, a.dweight);
-  if (a.dbias) std::copy_n(sums.data() + C, C, a.dbias);
+  for (int64_t i = 0; a.dweight && i < C; ++i) a.dweight[i] = static_cast<T>(sums.data()[i]);
+  for (int64_t i = 0; a.dbias && i < C; ++i) a.dbias[i] = static_cast<T>(sums.data()[C + i]);
 }
 
 TT_API void layer_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,

@@ -15,6 +15,7 @@
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int64_t kRunLength = 1024;
+inline constexpr int64_t kColumnRun = 64;  // the same of columns, which have one chain each
 
 template <class T, class F>
 T fold_sum(int64_t n, F&& lanes_at) {
@@ -64,6 +65,25 @@ template <class T>
 T centered_dot_run(const T* x, T center, const T* y, int64_t n) {
   return fold_sum<T>(
       n, [x, center, y]<class V>(int64_t i) { return load_as<V>(y + i) * (load_as<V>(x + i) - center); });
+}
+
+// Calls f(first, length) on pieces of a row and adds up the results in double.
+template <class F>
+double sum_pieces(int64_t n, F&& f) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i += kRunLength) sum += static_cast<double>(f(i, std::min(kRunLength, n - i)));
+  return sum;
+}
+// sums [width] of columns of n values: f(i, sums) adds value i of each.
+template <int64_t kMostWidth, class T, class F>
+void sum_columns(T* sums, int64_t n, int64_t width, F&& f) {
+  double total[kMostWidth] = {};
+  for (int64_t i0 = 0; i0 < n; i0 += kColumnRun) {
+    T part[kMostWidth] = {};
+    for (int64_t i = i0; i < std::min(n, i0 + kColumnRun); ++i) f(i, part);
+    for (int64_t j = 0; j < width; ++j) total[j] += static_cast<double>(part[j]);
+  }
+  for (int64_t j = 0; j < width; ++j) sums[j] = static_cast<T>(total[j]);
 }
 
 // Whether no value is infinite or NaN.

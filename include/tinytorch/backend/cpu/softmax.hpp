@@ -37,14 +37,14 @@ template <class T>
 T row_sum_exp(const T* x, T shift, int64_t n) {
   constexpr int64_t kChunk = 256;
   T terms[kChunk];
-  T sum = 0;
+  double sum = 0;
   for (int64_t i = 0; i < n; i += kChunk) {
     const int64_t m = std::min(kChunk, n - i);
     TT_SIMD
     for (int64_t k = 0; k < m; ++k) terms[k] = math::exp(x[i + k] - shift);
-    sum += sum_run(terms, m);
+    sum += static_cast<double>(sum_run(terms, m));
   }
-  return sum;
+  return static_cast<T>(sum);
 }
 
 // --- the four functions, along a row and down a strip ---
@@ -56,7 +56,8 @@ void softmax_row(T* out, const T* x, const T*, int64_t n) {
   const T shift = max_run(x, n);
   TT_SIMD
   for (int64_t i = 0; i < n; ++i) out[i] = math::exp(x[i] - shift);
-  const T scale = T(1) / sum_run(out, n);
+  const double sum = sum_pieces(n, [out](int64_t i, int64_t m) { return sum_run(out + i, m); });
+  const T scale = T(1) / static_cast<T>(sum);
   TT_SIMD
   for (int64_t i = 0; i < n; ++i) out[i] *= scale;
 }
@@ -69,13 +70,14 @@ void log_softmax_row(T* out, const T* x, const T*, int64_t n) {
 }
 template <class T>
 void softmax_grad_row(T* dx, const T* dy, const T* y, int64_t n) {
-  const T dot = dot_run(dy, y, n);
+  const T dot =
+      static_cast<T>(sum_pieces(n, [=](int64_t i, int64_t m) { return dot_run(dy + i, y + i, m); }));
   TT_SIMD
   for (int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - dot);
 }
 template <class T>
 void log_softmax_grad_row(T* dx, const T* dy, const T* y, int64_t n) {
-  const T sum = sum_run(dy, n);
+  const T sum = static_cast<T>(sum_pieces(n, [dy](int64_t i, int64_t m) { return sum_run(dy + i, m); }));
   TT_SIMD
   for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - math::exp(y[i]) * sum;
 }
@@ -93,18 +95,18 @@ void strip_max(T* best, const T* x, int64_t n, int64_t step, int64_t width) {
 
 template <class T>
 void softmax_strip(T* out, const T* x, const T*, int64_t n, int64_t step, int64_t width) {
-  T shift[kStripWidth], sum[kStripWidth] = {};
+  T shift[kStripWidth], sum[kStripWidth];
   strip_max(shift, x, n, step, width);
-  for (int64_t i = 0; i < n; ++i) {
+  sum_columns<kStripWidth>(sum, n, width, [&](int64_t i, T* part) {
     const T* from = x + i * step;
     T* to = out + i * step;
     TT_SIMD
     for (int64_t j = 0; j < width; ++j) {
       const T e = math::exp(from[j] - shift[j]);
       to[j] = e;
-      sum[j] += e;
+      part[j] += e;
     }
-  }
+  });
   for (int64_t j = 0; j < width; ++j) sum[j] = T(1) / sum[j];
   for (int64_t i = 0; i < n; ++i) {
     T* to = out + i * step;
@@ -114,13 +116,13 @@ void softmax_strip(T* out, const T* x, const T*, int64_t n, int64_t step, int64_
 }
 template <class T>
 void log_softmax_strip(T* out, const T* x, const T*, int64_t n, int64_t step, int64_t width) {
-  T shift[kStripWidth], sum[kStripWidth] = {};
+  T shift[kStripWidth], sum[kStripWidth];
   strip_max(shift, x, n, step, width);
-  for (int64_t i = 0; i < n; ++i) {
+  sum_columns<kStripWidth>(sum, n, width, [&](int64_t i, T* part) {
     const T* from = x + i * step;
     TT_SIMD
-    for (int64_t j = 0; j < width; ++j) sum[j] += math::exp(from[j] - shift[j]);
-  }
+    for (int64_t j = 0; j < width; ++j) part[j] += math::exp(from[j] - shift[j]);
+  });
   TT_SIMD
   for (int64_t j = 0; j < width; ++j) sum[j] = math::log(sum[j]);
   for (int64_t i = 0; i < n; ++i) {
@@ -132,11 +134,11 @@ void log_softmax_strip(T* out, const T* x, const T*, int64_t n, int64_t step, in
 }
 template <class T>
 void softmax_grad_strip(T* dx, const T* dy, const T* y, int64_t n, int64_t step, int64_t width) {
-  T dot[kStripWidth] = {};
-  for (int64_t i = 0; i < n; ++i) {
+  T dot[kStripWidth];
+  sum_columns<kStripWidth>(dot, n, width, [&](int64_t i, T* part) {
     TT_SIMD
-    for (int64_t j = 0; j < width; ++j) dot[j] += dy[i * step + j] * y[i * step + j];
-  }
+    for (int64_t j = 0; j < width; ++j) part[j] += dy[i * step + j] * y[i * step + j];
+  });
   for (int64_t i = 0; i < n; ++i) {
     TT_SIMD
     for (int64_t j = 0; j < width; ++j) dx[i * step + j] = y[i * step + j] * (dy[i * step + j] - dot[j]);
@@ -144,11 +146,11 @@ void softmax_grad_strip(T* dx, const T* dy, const T* y, int64_t n, int64_t step,
 }
 template <class T>
 void log_softmax_grad_strip(T* dx, const T* dy, const T* y, int64_t n, int64_t step, int64_t width) {
-  T sum[kStripWidth] = {};
-  for (int64_t i = 0; i < n; ++i) {
+  T sum[kStripWidth];
+  sum_columns<kStripWidth>(sum, n, width, [&](int64_t i, T* part) {
     TT_SIMD
-    for (int64_t j = 0; j < width; ++j) sum[j] += dy[i * step + j];
-  }
+    for (int64_t j = 0; j < width; ++j) part[j] += dy[i * step + j];
+  });
   for (int64_t i = 0; i < n; ++i) {
     TT_SIMD
     for (int64_t j = 0; j < width; ++j) {
