@@ -41,6 +41,7 @@ TT_API void gradient_factor(const View& scalars, std::span<const View> gradients
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int64_t kOptimizerGrain = 16384;  // elements that repay waking a thread
+inline constexpr int64_t kOptimizerPiece = 1024;   // that stay in the nearest cache
 
 inline void require_same(const char* op, const View& parameter, const View& other) {
   if (parameter.numel() == other.numel() && parameter.dtype == other.dtype && other.contiguous() &&
@@ -80,16 +81,25 @@ void sgd_loop(T* p, const T* g, T* velocity, int64_t n, const SgdStep& step) {
   }
 }
 
+// What a step multiplies by; two powers, which take as long as hundreds of elements.
 template <class T>
-void adam_loop(T* p, const T* g, T* m, T* v, int64_t n, const AdamStep& step) {
-  const double correction1 = 1 - std::pow(step.beta1, static_cast<double>(step.step));
-  const double correction2 = 1 - std::pow(step.beta2, static_cast<double>(step.step));
-  const T beta1 = static_cast<T>(step.beta1), rest1 = static_cast<T>(1 - step.beta1);
-  const T beta2 = static_cast<T>(step.beta2), rest2 = static_cast<T>(1 - step.beta2);
-  const T rate = static_cast<T>(step.lr / correction1), eps = static_cast<T>(step.eps);
-  const T scale = static_cast<T>(1 / std::sqrt(correction2));
-  const T keep = static_cast<T>(step.decoupled ? 1 - step.lr * step.weight_decay : 1.0);
-  const T decay = static_cast<T>(step.decoupled ? 0.0 : step.weight_decay);
+struct AdamFactors {
+  T beta1, rest1, beta2, rest2, rate, eps, scale, keep, decay;
+  explicit AdamFactors(const AdamStep& step)
+      : beta1(static_cast<T>(step.beta1)),
+        rest1(static_cast<T>(1 - step.beta1)),
+        beta2(static_cast<T>(step.beta2)),
+        rest2(static_cast<T>(1 - step.beta2)),
+        rate(static_cast<T>(step.lr / (1 - std::pow(step.beta1, static_cast<double>(step.step))))),
+        eps(static_cast<T>(step.eps)),
+        scale(static_cast<T>(1 / std::sqrt(1 - std::pow(step.beta2, static_cast<double>(step.step))))),
+        keep(static_cast<T>(step.decoupled ? 1 - step.lr * step.weight_decay : 1.0)),
+        decay(static_cast<T>(step.decoupled ? 0.0 : step.weight_decay)) {}
+};
+
+template <class T>
+void adam_loop(T* p, const T* g, T* m, T* v, int64_t n, const AdamFactors<T>& factors) {
+  const auto [beta1, rest1, beta2, rest2, rate, eps, scale, keep, decay] = factors;
   TT_SIMD
   for (int64_t i = 0; i < n; ++i) {
     const T gradient = g[i] + decay * p[i];
@@ -116,37 +126,35 @@ TT_API void adam_step(const View& parameter, const View& gradient, const View& m
   require_same("adam_step", parameter, m);
   require_same("adam_step", parameter, v);
   dispatch_optimizer("adam_step", parameter.dtype, [&]<class T>(T*) {
+    const AdamFactors<T> factors(step);
     parallel_for(parameter.numel(), kOptimizerGrain, [&](int64_t begin, int64_t end) {
       adam_loop(parameter.as<T>() + begin, gradient.as<const T>() + begin, m.as<T>() + begin,
-                v.as<T>() + begin, end - begin, step);
+                v.as<T>() + begin, end - begin, factors);
     });
   });
 }
 
-// Calls f(first element, count, gradient as T from there on) for pieces of a slot that belong to one thread.
-// A gradient of 16 bits, or with a factor, goes through a buffer that stays in the nearest cache.
+// Calls f(first element, count, gradient as T from there on) for elements [begin, end) of a slot. A gradient of 16 bits, or
+// with a factor, goes through a buffer.
 template <class T, class F>
-void step_pieces(const OptimizerSlot& slot, double factor, F&& f) {
-  constexpr int64_t kPiece = 1024;
+void step_pieces(const OptimizerSlot& slot, double factor, int64_t begin, int64_t end, F&& f) {
   const bool direct = slot.gradient.dtype == dtype_of<T> && factor == 1;
-  parallel_for(slot.parameter.numel(), kOptimizerGrain, [&](int64_t begin, int64_t end) {
-    if (direct && !slot.rounded.data) return f(begin, end - begin, slot.gradient.as<const T>() + begin);
-    T buffer[kPiece];
-    for (int64_t at = begin; at < end; at += kPiece) {
-      const int64_t count = std::min(kPiece, end - at);
-      dispatch(slot.gradient.dtype, [&]<class G>(G*) {
-        const G* g = slot.gradient.as<const G>() + at;
-        for (int64_t i = 0; i < count; ++i) buffer[i] = static_cast<T>(factor) * convert<T>(g[i]);
-      });
-      f(at, count, static_cast<const T*>(buffer));
-      if (!slot.rounded.data) continue;
-      dispatch(slot.rounded.dtype, [&]<class R>(R*) {
-        const T* p = slot.parameter.as<const T>() + at;
-        R* r = slot.rounded.as<R>() + at;
-        for (int64_t i = 0; i < count; ++i) r[i] = convert<R>(p[i]);
-      });
-    }
-  });
+  if (direct && !slot.rounded.data) return f(begin, end - begin, slot.gradient.as<const T>() + begin);
+  T buffer[kOptimizerPiece];
+  for (int64_t at = begin; at < end; at += kOptimizerPiece) {
+    const int64_t count = std::min(kOptimizerPiece, end - at);
+    dispatch(slot.gradient.dtype, [&]<class G>(G*) {
+      const G* g = slot.gradient.as<const G>() + at;
+      for (int64_t i = 0; i < count; ++i) buffer[i] = static_cast<T>(factor) * convert<T>(g[i]);
+    });
+    f(at, count, static_cast<const T*>(buffer));
+    if (!slot.rounded.data) continue;
+    dispatch(slot.rounded.dtype, [&]<class R>(R*) {
+      const T* p = slot.parameter.as<const T>() + at;
+      R* r = slot.rounded.as<R>() + at;
+      for (int64_t i = 0; i < count; ++i) r[i] = convert<R>(p[i]);
+    });
+  }
 }
 
 inline void require_slot(const char* op, const OptimizerSlot& slot) {
@@ -159,46 +167,67 @@ inline void require_slot(const char* op, const OptimizerSlot& slot) {
   View rounded = slot.rounded;
   rounded.dtype = slot.parameter.dtype;
   if (rounded.data) require_same(op, slot.parameter, rounded);
+  dispatch_optimizer(op, slot.parameter.dtype, [](auto*) {});
 }
 
-// Calls f(slot, number of this step, factor) for the slots, or for none where the factor says so.
+// Calls f(slot, factor, begin, end) for elements [begin, end) of all slots, or for none where the factor says so. Threads
+// are woken once for all slots, and share their elements as if they lay side by side; where a thread begins depends on the
+// sizes and is a whole piece away from the slot's beginning.
 template <class F>
 void for_slots(const char* op, std::span<const OptimizerSlot> slots, const View& scalars, bool clip, F&& f) {
   const double factor = clip ? scalars.as<const double>()[kGradientFactor] : 1.0;
-  for (const OptimizerSlot& slot : slots) require_slot(op, slot);
+  std::vector<int64_t> first{0};  // places of the slots' first elements, whole pieces apart
+  for (const OptimizerSlot& slot : slots) {
+    require_slot(op, slot);
+    const int64_t pieces = (slot.parameter.numel() + kOptimizerPiece - 1) / kOptimizerPiece;
+    first.push_back(first.back() + pieces * kOptimizerPiece);
+  }
   if (std::isnan(factor)) return;
-  for (const OptimizerSlot& slot : slots) f(slot, ++*slot.step.as<int64_t>(), factor);
+  for (const OptimizerSlot& slot : slots) ++*slot.step.as<int64_t>();
+  parallel_for(first.back(), kOptimizerGrain, [&](int64_t begin, int64_t end) {
+    const auto after = std::upper_bound(first.begin(), first.end(), begin);
+    for (auto s = static_cast<size_t>(after - first.begin()) - 1; s < slots.size() && first[s] < end; ++s) {
+      const int64_t from = std::max<int64_t>(0, begin - first[s]),
+                    to = std::min(end - first[s], slots[s].parameter.numel());
+      if (from < to) f(slots[s], factor, from, to);
+    }
+  });
 }
 
 TT_API void sgd_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const SgdStep& step,
                          bool clip) {
-  SgdStep now = step;
-  now.lr = scalars.as<const double>()[kLearningRate];
-  for_slots("sgd_step_all", slots, scalars, clip, [&](const OptimizerSlot& slot, int64_t, double factor) {
+  constexpr const char* kName = "sgd_step_all";
+  const auto each = [&](const OptimizerSlot& slot, double factor, int64_t begin, int64_t end) {
+    SgdStep now = step;
+    now.lr = scalars.as<const double>()[kLearningRate];
     now.weight_decay = slot.weight_decay;
-    dispatch_optimizer("sgd_step_all", slot.parameter.dtype, [&]<class T>(T*) {
-      step_pieces<T>(slot, factor, [&](int64_t at, int64_t count, const T* g) {
+    dispatch_optimizer(kName, slot.parameter.dtype, [&]<class T>(T*) {
+      step_pieces<T>(slot, factor, begin, end, [&](int64_t at, int64_t count, const T* g) {
         T* const velocity = slot.state[0].data ? slot.state[0].as<T>() + at : nullptr;
         sgd_loop(slot.parameter.as<T>() + at, g, velocity, count, now);
       });
     });
-  });
+  };
+  for_slots(kName, slots, scalars, clip, each);
 }
 
 TT_API void adam_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const AdamStep& step,
                           bool clip) {
-  AdamStep now = step;
-  now.lr = scalars.as<const double>()[kLearningRate];
-  for_slots("adam_step_all", slots, scalars, clip, [&](const OptimizerSlot& slot, int64_t t, double factor) {
+  constexpr const char* kName = "adam_step_all";
+  const auto each = [&](const OptimizerSlot& slot, double factor, int64_t begin, int64_t end) {
+    AdamStep now = step;
+    now.lr = scalars.as<const double>()[kLearningRate];
     now.weight_decay = slot.weight_decay;
-    now.step = t;
-    dispatch_optimizer("adam_step_all", slot.parameter.dtype, [&]<class T>(T*) {
-      step_pieces<T>(slot, factor, [&](int64_t at, int64_t count, const T* g) {
+    now.step = *slot.step.as<const int64_t>();
+    dispatch_optimizer(kName, slot.parameter.dtype, [&]<class T>(T*) {
+      const AdamFactors<T> factors(now);
+      step_pieces<T>(slot, factor, begin, end, [&](int64_t at, int64_t count, const T* g) {
         adam_loop(slot.parameter.as<T>() + at, g, slot.state[0].as<T>() + at, slot.state[1].as<T>() + at,
-                  count, now);
+                  count, factors);
       });
     });
-  });
+  };
+  for_slots(kName, slots, scalars, clip, each);
 }
 
 // Partial sums belong to pieces of fixed size, so the result does not depend on the number of threads.
