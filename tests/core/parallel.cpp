@@ -44,6 +44,22 @@ TEST_CASE("work is shared when there are threads") {
   CHECK(tt::thread_count() == 1);
 }
 
+TEST_CASE("work that does not repay a thread stays on this one") {
+  tt::set_thread_count(4);
+  std::atomic<int> pieces{0};
+  const auto count = [&](int64_t begin, int64_t end) { pieces += begin < end; };
+  tt::maybe_parallel(false, 1000, 1, count);
+  CHECK(pieces == 1);
+  tt::parallel_for(8, tt::grain_of(64), count);
+  CHECK(pieces == 2);
+  const int threads = tt::thread_count();
+  tt::maybe_parallel(true, 8, tt::grain_of(tt::kElementwiseGrain), count);
+  CHECK(pieces == 2 + threads);
+  CHECK(tt::grain_of(0) == tt::kElementwiseGrain);
+  CHECK(tt::grain_of(tt::kElementwiseGrain / 4) == 4);
+  CHECK(tt::grain_of(int64_t{1} << 40) == 1);
+}
+
 TEST_CASE("an exception of any piece reaches the caller") {
   for (const int threads : {1, 2}) {
     tt::set_thread_count(threads);

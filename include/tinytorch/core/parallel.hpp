@@ -15,6 +15,7 @@
 namespace tinytorch::inline TT_BUILD {
 
 inline constexpr int64_t kElementwiseGrain = 32768;  // elements that repay waking a thread
+inline constexpr int64_t kParallelFlops = 400'000;   // of matrix products, that do so
 
 inline int thread_count() {
 #ifdef _OPENMP
@@ -58,6 +59,18 @@ void parallel_for(int64_t n, int64_t grain, F&& f) {
   }
 #endif
   f(int64_t{0}, n);
+}
+
+// The same, or all of it on this thread.
+template <class F>
+void maybe_parallel(bool parallel, int64_t n, int64_t grain, F&& f) {
+  if (parallel) return parallel_for(n, grain, f);
+  f(int64_t{0}, n);
+}
+
+// A grain for tasks of so many elements each.
+inline int64_t grain_of(int64_t elements) {
+  return std::max<int64_t>(1, kElementwiseGrain / std::max<int64_t>(1, elements));
 }
 
 }  // namespace tinytorch::inline TT_BUILD

@@ -234,7 +234,7 @@ void attention_as(const View& out, const View& lse, const View& q, const View& k
   Scratch<T> packed(B * G * (key_size + value_size));
   T* const values = packed.data() + B * G * key_size;
   Scratch<bool> finite(B * G);
-  parallel_for(B * G * 2, 1, [&](int64_t begin, int64_t end) {
+  parallel_for(B * G * 2, grain_of(keys * D), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t group = i / 2;
       if (i % 2 == 0) {
@@ -246,7 +246,8 @@ void attention_as(const View& out, const View& lse, const View& q, const View& k
     }
   });
   const int64_t tiles = tiles_of(queries, kWidth);
-  parallel_for(B * H * tiles, 1, [&](int64_t begin, int64_t end) {
+  const bool parallel = 4 * B * H * queries * keys * D > kParallelFlops;
+  maybe_parallel(parallel, B * H * tiles, 1, [&](int64_t begin, int64_t end) {
     AttentionTile<T, S> tile(p, D, queries, keys);
     for (int64_t i = begin; i < end; ++i) {
       // Early and late tiles in turn: with a causal mask the late ones are the longer ones.

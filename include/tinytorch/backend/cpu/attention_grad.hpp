@@ -180,7 +180,8 @@ void attention_grad_as(const View& dq, const View& dk, const View& dv, const Vie
   const auto place = [](const View& x, int64_t batch, int64_t head) {
     return x.as<S>() + batch * x.strides[0] + head * x.strides[1];
   };
-  parallel_for(B * G, 1, [&](int64_t begin, int64_t end) {
+  const bool parallel = 10 * B * H * queries * keys * D > kParallelFlops;
+  maybe_parallel(parallel, B * G, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t batch = i / G, g = i % G;
       // On the heap: its tiles are large for a thread's stack.

@@ -99,7 +99,8 @@ void sum_across(const RunSums<T>& s, int64_t n, int64_t C, double* first, double
 template <class T>
 void sum_runs(const RunSums<T>& s, const ChannelShape& shape, int64_t blocks, double* first, double* second) {
   const int64_t C = shape.C, S = shape.S, strips = S == 1 ? 1 : C;  // with S = 1 a task takes all channels
-  parallel_for(blocks * strips, 1, [&](int64_t begin, int64_t end) {
+  const int64_t grain = grain_of(shape.N / blocks * S * (C / strips));
+  parallel_for(blocks * strips, grain, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t block = task / strips, c = task % strips, width = C / strips;
       const int64_t n0 = shape.N * block / blocks, n1 = shape.N * (block + 1) / blocks;

@@ -16,7 +16,6 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-inline constexpr int64_t kParallelFlops = 400'000;  // that repay waking a thread
 inline constexpr int64_t kBlockK = 1024;       // most steps of the depth that the kernel runs through at once
 inline constexpr int64_t kBlockTiles = 80;     // height of a block of A, in tiles
 inline constexpr int64_t kPrivateTiles = 171;  // up to this height, each task packs the panels of B it needs

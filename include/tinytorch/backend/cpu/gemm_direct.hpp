@@ -18,12 +18,6 @@ inline constexpr int64_t kFewDepth = 32;    // rows of B that are passed over si
 inline constexpr int64_t kDirectRows = 96;  // of C that one task takes
 inline constexpr int64_t kFullDepth = 256;  // else
 
-template <class F>
-void maybe_parallel(bool parallel, int64_t n, int64_t grain, F&& f) {
-  if (parallel) return parallel_for(n, grain, f);
-  f(int64_t{0}, n);
-}
-
 // c [kRows, N] (+)= a b, of which N has kVectors vectors, the last of them with `last` columns.
 template <class T, int kRows, int kVectors>
 [[gnu::noinline]] void direct_tile(int64_t depth, const Matrix<T>& a, const T* b, int64_t b_row, T* c,

@@ -54,8 +54,8 @@ TT_API void matmul(const View& out, const View& a, const View& b, bool accumulat
            !one_per_thread);
     }
   };
-  if (one_per_thread) return parallel_for(count, 1, products);
-  products(0, count);
+  const bool parallel = one_per_thread && 2 * out.numel() * a.shape.back() > kParallelFlops;
+  maybe_parallel(parallel, count, 1, products);
 }
 
 // Whether a product can be finished in place: rows of v are contiguous and of the type that sums are kept in.

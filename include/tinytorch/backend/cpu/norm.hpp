@@ -105,7 +105,7 @@ template <class T>
 void normalize_rows_grad(const NormGrads<T>& a) {
   const int64_t blocks = std::clamp<int64_t>(a.rows / 16, 1, 16), C = a.C;
   Scratch<double> sums(blocks * 2 * C);
-  parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
+  parallel_for(blocks, grain_of(a.rows / blocks * C), [&](int64_t begin, int64_t end) {
     Scratch<T> rows(4 * C);
     T* const part = rows.data() + 2 * C;
     for (int64_t b = begin; b < end; ++b) {

@@ -165,7 +165,8 @@ void fold_columns(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t bloc
   const int64_t row = plan.kept.shape.back();
   const int64_t strips = (row + kColumns - 1) / kColumns;
   const int64_t outer = plan.results / row;
-  parallel_for(outer * strips * blocks, 1, [&](int64_t begin, int64_t end) {
+  const int64_t grain = grain_of(std::min(plan.length, block_length) * std::min(row, kColumns));
+  parallel_for(outer * strips * blocks, grain, [&](int64_t begin, int64_t end) {
     T buffer[kColumns];
     A sums[kColumns];
     int64_t index[kMaxRank];
@@ -267,7 +268,8 @@ void arg_extreme_columns(const View& out, const ReducePlan& plan, bool largest) 
   constexpr int64_t kColumns = 512;
   const int64_t row = plan.kept.shape.back(), strips = (row + kColumns - 1) / kColumns;
   const bool direct = plan.reduced.dtype == dtype_of<T>;
-  parallel_for(plan.results / row * strips, 1, [&](int64_t begin, int64_t end) {
+  const int64_t grain = grain_of(plan.length * std::min(row, kColumns));
+  parallel_for(plan.results / row * strips, grain, [&](int64_t begin, int64_t end) {
     T buffer[kColumns], best[kColumns];
     Position position[kColumns];
     int64_t index[kMaxRank];

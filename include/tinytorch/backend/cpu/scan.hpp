@@ -50,7 +50,8 @@ void cumsum_columns(const ReducePlan& to, const ReducePlan& from) {
   using A = Accumulator<T>;
   constexpr int64_t kColumns = 256;
   const int64_t row = from.kept.shape.back(), strips = (row + kColumns - 1) / kColumns;
-  parallel_for(from.results / row * strips, 1, [&](int64_t begin, int64_t end) {
+  const int64_t grain = grain_of(from.length * std::min(row, kColumns));
+  parallel_for(from.results / row * strips, grain, [&](int64_t begin, int64_t end) {
     alignas(64) T buffer[kColumns];
     alignas(64) A sums[kColumns];
     int64_t index[kMaxRank];
