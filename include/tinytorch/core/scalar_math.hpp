@@ -142,7 +142,7 @@ TT_HOST_DEVICE inline float tanh(float x) {
   float a = x > 10.0f ? 10.0f : x;  // tanh(10) rounds to 1; NaN passes
   a = a < -10.0f ? -10.0f : a;
   const float e = expm1_bounded(2.0f * a);
-  return e / (e + 2.0f);
+  return std::copysign(e / (e + 2.0f), x);  // -0 stays -0
 }
 TT_HOST_DEVICE inline double tanh(double x) { return std::tanh(x); }
 
@@ -214,7 +214,11 @@ TT_HOST_DEVICE inline float sin_shifted(float x, uint32_t quarter) {
   const float y = (q & 1) != 0 ? c : s;
   return (q & 2) != 0 ? -y : y;
 }
-TT_HOST_DEVICE inline float sin(float x) { return sin_shifted(x, 0); }
+// Of |x|, with the sign of x: so -0 stays -0.
+TT_HOST_DEVICE inline float sin(float x) {
+  const uint32_t sign = std::bit_cast<uint32_t>(x) & 0x80000000u;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(sin_shifted(std::abs(x), 0)) ^ sign);
+}
 TT_HOST_DEVICE inline float cos(float x) { return sin_shifted(x, 1); }
 TT_HOST_DEVICE inline double sin(double x) { return std::sin(x); }
 TT_HOST_DEVICE inline double cos(double x) { return std::cos(x); }
