@@ -1,7 +1,7 @@
 // Sums of products of numbers narrower than a 32-bit lane, the step of a matrix product of them.
 //
 // dot4, four bytes: AVX-512 with VNNI does it in one instruction; elsewhere bytes are widened to 16 bits and added in
-// pairs (AVX2), or multiplied one of four at a time. Exact in all three: sums wrap at 32 bits, nothing saturates.
+// pairs (AVX2, AVX-512), or multiplied one of four at a time. Exact in all: sums wrap at 32 bits, nothing saturates.
 //
 // dot2, two bf16: one instruction with AVX512-BF16, which takes subnormal numbers, given or formed, for 0; elsewhere two
 // multiply-adds and the widening. Worth using only where it is fast (kFastDot2); else widening while packing is better.
@@ -19,6 +19,13 @@ namespace tinytorch::inline TT_BUILD {
 #if defined(__AVX512VNNI__)
   return reinterpret_cast<Simd<int32_t>>(_mm512_dpbusd_epi32(
       reinterpret_cast<__m512i>(sum), reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+#elif defined(__AVX512BW__)
+  const __m512i low = _mm512_set1_epi16(0xff), x = reinterpret_cast<__m512i>(a),
+                y = reinterpret_cast<__m512i>(b);
+  const __m512i even =
+      _mm512_madd_epi16(_mm512_and_si512(x, low), _mm512_srai_epi16(_mm512_slli_epi16(y, 8), 8));
+  const __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(x, 8), _mm512_srai_epi16(y, 8));
+  return sum + reinterpret_cast<Simd<int32_t>>(_mm512_add_epi32(even, odd));
 #elif defined(__AVX2__) && !defined(__AVX512F__)
   const __m256i low = _mm256_set1_epi16(0xff), x = reinterpret_cast<__m256i>(a),
                 y = reinterpret_cast<__m256i>(b);

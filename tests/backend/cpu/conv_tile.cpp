@@ -110,7 +110,7 @@ TEST_CASE("the lanes of two and of four vectors are summed") {
   Simd<float> four[4];
   for (int v = 0; v < 4; ++v) four[v] = simd_load(x.data() + v * kLanes<float>);
   const Simd<float> two[2] = {four[0], four[1]};
-  const Simd<float> a = sums_of_lanes<float>(two), b = sums_of_lanes<float>(four);
+  const Simd<float> a = fold_lanes<float>(two), b = fold_lanes<float>(four);
   for (int v = 0; v < 2; ++v) CHECK(std::abs(a[v] - sum_of(v)) < 1e-5);
   for (int v = 0; v < 4; ++v) CHECK(std::abs(b[v] - sum_of(v)) < 1e-5);
 }

@@ -176,3 +176,45 @@ TEST_CASE("the same bits at one, two and three threads") {
     }
   }
 }
+
+TEST_CASE("every element is finished once, when it is in c, whatever c's type and strides") {
+  constexpr int64_t kM = 7, kN = 40, kK = 9;
+  tt::Generator g(3);
+  std::vector<tt::BFloat16> a(kM * kK), b(kK * kN);
+  for (auto* v : {&a, &b})
+    for (tt::BFloat16& x : *v) x = tt::BFloat16(g.uniform(-1, 1));
+  const View left{a.data(), tt::bf16, {kM, kK}, {kK, 1}}, right{b.data(), tt::bf16, {kK, kN}, {kN, 1}};
+  for (const tt::DType type : {tt::f32, tt::bf16}) {
+    for (const bool across : {false, true}) {  // columns contiguous, or rows
+      std::vector<float> storage(kM * kN, 99);
+      const View c{storage.data(), type, {kM, kN}, {across ? int64_t{1} : kN, across ? kM : int64_t{1}}};
+      std::vector<int> times(kM * kN);
+      std::vector<double> found(kM * kN);
+      const auto value = [&](int64_t i, int64_t j) {
+        const int64_t at = i * c.strides[0] + j * c.strides[1];
+        return type == tt::f32 ? static_cast<double>(c.as<const float>()[at])
+                               : static_cast<double>(c.as<const tt::BFloat16>()[at]);
+      };
+      const auto finish = [&](int64_t i0, int64_t rows, int64_t j0, int64_t cols) {
+        for (int64_t i = i0; i < i0 + rows; ++i) {
+          for (int64_t j = j0; j < j0 + cols; ++j) {
+            ++times[static_cast<size_t>(i * kN + j)];
+            found[static_cast<size_t>(i * kN + j)] = value(i, j);
+          }
+        }
+      };
+      cpu::gemm(c, left, right, false, true, cpu::Finish(finish));
+      for (int64_t i = 0; i < kM; ++i) {
+        for (int64_t j = 0; j < kN; ++j) {
+          double sum = 0;
+          for (int64_t k = 0; k < kK; ++k)
+            sum += static_cast<double>(a[static_cast<size_t>(i * kK + k)]) *
+                   static_cast<double>(b[static_cast<size_t>(k * kN + j)]);
+          REQUIRE(times[static_cast<size_t>(i * kN + j)] == 1);
+          REQUIRE(found[static_cast<size_t>(i * kN + j)] == value(i, j));
+          REQUIRE(std::abs(value(i, j) - sum) <= (type == tt::f32 ? 1e-5 : 0.02));
+        }
+      }
+    }
+  }
+}

@@ -23,7 +23,7 @@ TEST_CASE("conv2d without channels is its bias, and its gradients are zeros or e
   CHECK(tt::conv2d(tt::empty({2, 0, 3, 3}), weight).to_vector<double>() == std::vector<double>(6, 0.0));
   for (const auto& [N, C, M] : {std::array<int64_t, 3>{2, 0, 3}, {2, 4, 0}, {0, 4, 3}}) {
     tt::Tensor x = tt::ones({N, C, 4, 4}), w = tt::ones({M, C, 3, 3}), b = tt::ones({M});
-    for (tt::Tensor* t : {&x, &w, &b}) t->set_requires_grad(true);
+    for (tt::Tensor* t : {&x, &w, &b}) t->requires_grad_();
     tt::sum(tt::conv2d(x, w, b)).backward();
     CHECK(x.grad().to_vector<double>() == std::vector<double>(static_cast<size_t>(N * C * 16), 0.0));
     CHECK(w.grad().to_vector<double>() == std::vector<double>(static_cast<size_t>(M * C * 9), 0.0));

@@ -1,10 +1,10 @@
 // Attention on the CPU: out = softmax(scale q k^T + mask) v, one tile of queries at a time.
 //
 // The probabilities of a tile are formed block by block of keys, with a running maximum and sum per query,
-// and never stored as a whole: memory beyond the operands is O(T). A tile works on transposed matrices:
-// scores are [keys, queries], so that a vector holds neighbouring queries, softmax needs no sum across a
-// vector, and the scores are already packed as the register tile of gemm.hpp wants its right side. Keys and
-// values are packed once for all tiles. Sources: Milakov and Gimelshein, "Online normalizer calculation for
+// and never stored as a whole. A tile works on transposed matrices: scores are [keys, queries], so that a
+// vector holds neighbouring queries, softmax needs no sum across a vector, and the scores are already packed
+// as the register tile (gemm_tile.hpp) wants its right side. Keys and values are packed once for all tiles:
+// that copy is the memory beyond the operands. Sources: Milakov and Gimelshein, "Online normalizer calculation for
 // softmax", 2018; Dao, "FlashAttention-2", 2023.
 #pragma once
 

@@ -5,7 +5,8 @@
 // As a matrix product [M, K] by [K, positions], K = C/groups * KH * KW, without the second matrix: images are copied into
 // frames, with zeros around them, where row k of that matrix is the image at a shifted address (conv_frame.hpp). The
 // gradients are of the same form: dx is a convolution of dy with the weights turned around, one for each remainder of
-// the position by the stride, and dW multiplies dy by shifted images along their positions. Work is cut by shapes alone: results are deterministic.
+// the position by the stride, and dW multiplies dy by shifted images along their positions. How many images share a frame
+// and who takes which rows depends on the threads, but no sum's order does: results are the same bits at any number.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>

@@ -52,7 +52,7 @@ Simd<T> fold_neighbours(Simd<T> a, Simd<T> b) {
 
 // The sum of each vector's lanes, in the result's first lanes.
 template <class T, int kVectors>
-Simd<T> sums_of_lanes(const Simd<T> (&v)[kVectors]) {
+Simd<T> fold_lanes(const Simd<T> (&v)[kVectors]) {
   static_assert(kVectors == 2 || kVectors == 4);
   Simd<T> sum = fold_neighbours<T>(v[0], v[1]);
   if constexpr (kVectors == 4) sum = fold_neighbours<T>(sum, fold_neighbours<T>(v[2], v[3]));
@@ -91,7 +91,7 @@ template <class T, int kRows, bool kGuarded>
   const FirstLanes<T> lanes(kTileVectors);
   TT_UNROLL
   for (int64_t i = 0; i < kRows; ++i) {
-    const Simd<T> sums = sums_of_lanes<T>(sum[i]);
+    const Simd<T> sums = fold_lanes<T>(sum[i]);
     lanes.store(c + i * c_row, accumulate ? lanes.load(c + i * c_row) + sums : sums);
   }
 }

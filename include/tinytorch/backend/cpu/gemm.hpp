@@ -12,8 +12,8 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // c [M, N] (+)= a [M, K] b [K, N]. One dtype for all three, but c may be of the type that sums are kept in:
 // f32 for bf16 and f16, i32 for i8, u8 and bool. c must not overlap a or b. `parallel` false: the caller
-// already runs one product per thread. `finish` is told of complete sums; only where c is of the type that sums are kept
-// in, with contiguous columns.
+// already runs one product per thread. `finish` is told of complete sums when they are in c: block by block where c is of the
+// type that sums are kept in, with contiguous columns; else of all at once.
 TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate = false, bool parallel = true,
                  const Finish& finish = {});
 
@@ -140,6 +140,7 @@ TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate, b
     if (accumulate) copy(whole, c);
     gemm_as<T>(result.data(), N, a, b, accumulate, parallel, {});
     copy(c, whole);
+    finish(0, M, 0, N);
   });
 }
 

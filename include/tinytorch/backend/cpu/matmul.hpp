@@ -65,7 +65,7 @@ inline bool has_dense_rows(const View& v) {
 
 // Row i of a matrix from column j on; a null pointer where there is none.
 template <class T>
-T* row_at(const View& v, int64_t i, int64_t j) {
+T* row_from(const View& v, int64_t i, int64_t j) {
   return v.data ? v.as<T>() + i * v.strides[0] + j : nullptr;
 }
 
@@ -77,7 +77,7 @@ void product_with_activation(Activation fn, const View& out, const View& z, cons
   const auto finish = [&](int64_t i0, int64_t rows, int64_t j, int64_t cols) {
     constexpr double kNone[] = {0, 0};
     for (int64_t i = i0; i < i0 + rows; ++i) {
-      T *const sum = row_at<T>(z, i, j), *const to = row_at<T>(out, i, j);
+      T *const sum = row_from<T>(z, i, j), *const to = row_from<T>(out, i, j);
       const T* const operands[] = {sum, bias.data ? bias.as<const T>() + j : sum};
       if (bias.data) add(sum, operands, cols, kNone);
       if (fn != Activation::none || to != sum) activate(to, operands, cols, kNone);
@@ -93,8 +93,8 @@ void product_with_slope(Activation fn, const View& dz, const View& dy, const Vie
   const auto finish = [&](int64_t i0, int64_t rows, int64_t j, int64_t cols) {
     constexpr double kNone[] = {0};
     for (int64_t i = i0; i < i0 + rows; ++i) {
-      T* const g = row_at<T>(dz, i, j);
-      const T* const operands[] = {g, row_at<T>(z, i, j)};
+      T* const g = row_from<T>(dz, i, j);
+      const T* const operands[] = {g, row_from<T>(z, i, j)};
       slope(g, operands, cols, kNone);
     }
   };
