@@ -20,7 +20,8 @@ inline void check_compiles(const Bundle& bundle, const sandbox::Offers& offers) 
   const TemporaryFolder folder;
   unpack(bundle, folder.path() / "entry");
   try {
-    const judge::Stage stage(folder.path() / "entry", offers);
+    const judge::Stage stage(folder.path() / "entry", offers,
+                             std::ranges::all_of(bundle.manifest.benchmarks, is_training));
   } catch (const std::invalid_argument& e) {
     throw Refusal("C2", "compile", "source that compiles", e.what());
   }
