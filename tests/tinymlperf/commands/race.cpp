@@ -162,9 +162,9 @@ TEST_CASE(
   o.worker = "/proc/self/exe";
   REQUIRE(run_race(o) == kPass);
   const auto names = [&] {
+    const Json document = Json::parse(read(f.path() / "out" / "race.json"));
     std::vector<std::string> out;
-    for (const Json& e : Json::parse(read(f.path() / "out" / "race.json")).at("entries"))
-      out.push_back(e.at("name"));
+    for (const Json& e : document.at("entries")) out.push_back(e.at("name"));
     return out;
   };
   CHECK(names() == std::vector<std::string>{"base", "other", "base-student", "other-student"});
