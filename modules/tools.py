@@ -239,6 +239,7 @@ class Build:
     def __init__(self, name, *flags):
         self.name, self.flags = name, flags
         self.folder = ROOT / "build" / name if name else ROOT / "build"
+        self.harness = self.folder / "bin" / "tinymlperf"
         self.log = ""
 
     def make(self, *targets):
@@ -276,16 +277,51 @@ class Build:
         return found
 
 
-GCC = Build("", "-DTINYTORCH_FUZZ=OFF")
+GCC = Build("", "-DTINYTORCH_FUZZ=OFF", "-DTINYTORCH_STUDENT=")  # the judge is the library's, whatever was asked of build/ before
 
 
-def run_race(console, arguments=(), build=GCC):
-    """Builds the judge, runs the race. (exit code, folder of the report)."""
-    if not build.make("tinymlperf"):
-        console.say(f"the build failed; the whole log is {(build.folder / 'tt.log').relative_to(ROOT)}\n" + build.first_errors())
+# --- The judge ---------------------------------------------------------------------------------------------------
+
+# What a program on a student's headers does itself. It judges nobody: its clock and its statistics are the student's.
+OWN_WORK = ("kernels", "profile", "train", "verify")
+
+
+def build_harness(console, *builds):
+    for build in builds:
+        if not build.make("tinymlperf"):
+            console.say(f"the build failed; the whole log is {(build.folder / 'tt.log').relative_to(ROOT)}\n" + build.first_errors())
+            return False
+    return True
+
+
+def perf_command(arguments, student=None):
+    """What to build and what to run for `tinymlperf` with these arguments. `student`: a build on a student's headers, whose
+    program does what is its own, and in a match answers for entries that the library's answers for as well."""
+    verb, rest = arguments[:1], arguments[1:]
+    if student is None:
+        return [GCC], [GCC.harness, *arguments]
+    if verb and verb[0] in OWN_WORK:
+        return [student], [student.harness, *arguments]
+    if verb and verb[0] in ("run", "race"):
+        return [GCC, student], [GCC.harness, *verb, "--worker", student.harness.relative_to(ROOT), *rest]
+    return [GCC], [GCC.harness, *arguments]
+
+
+def run_race(console, arguments=(), student=None):
+    """Builds the judge, runs the race. (exit code, folder of the report). `student`: a build on a student's headers; its
+    program trains models of its own and answers for them, against the library's."""
+    if not build_harness(console, *([GCC, student] if student else [GCC])):
         return FAIL, None
-    out = build.folder / "race"
-    done = call([build.folder / "bin" / "tinymlperf", "race", "--out", out.relative_to(ROOT), *arguments], 3600,
-                capture=False, log=sys.stderr.fileno() if console.as_json else None)
+    log = sys.stderr.fileno() if console.as_json else None
+    out = (student or GCC).folder / "race"
+    of_student = []
+    if student and "--no-train" not in arguments:
+        entries = (out / "student").relative_to(ROOT)
+        size = ["--epochs", "1"] if "--quick" in arguments else []
+        if call([student.harness, "train", "--out", entries, *size], 3600, capture=False, log=log).code != 0:
+            console.say("your headers could not train the models; what they said is above")
+            return FAIL, None
+        of_student = ["--student-entries", entries]
+    command = perf_command(["race", "--out", out.relative_to(ROOT), *of_student, *arguments], student)[1]
+    done = call(command, 3600, capture=False, log=log)
     return (PASS if done.code == 0 else FAIL), out
-

@@ -19,11 +19,18 @@ extern const char* const kCommit;  // written by the build; "" outside of git
 
 namespace {
 
+// One a line; empty in a build on the library's own.
+constexpr std::string_view kStudentHeaders = TINYTORCH_STUDENT_HEADERS;
+
 CLI::App* race_command(CLI::App& app, tinymlperf::RaceOptions& race) {
   auto* command = app.add_subcommand("race", "train the bundled models and score all entries");
   command->add_option("--out", race.out, "folder for race.json, race.html and entries/")
       ->capture_default_str();
   command->add_option("--entries", race.entries, "entry folders, or folders of entries");
+  command->add_option("--worker", race.worker,
+                      "`tinymlperf` of a build on a student's headers: answers for entries NAME-student");
+  command->add_option("--student-entries", race.student_entries,
+                      "which --worker answers for (default: those of data once more)");
   command->add_option("--seed", race.seed, "seed of the hidden set (default: drawn from the system)");
   command->add_option("--baseline", race.baseline, "entry that scores 100")->capture_default_str();
   command->add_option("--floor", race.floor, "least accuracy, as a share")
@@ -55,6 +62,9 @@ CLI::App* run_command(CLI::App& app, tinymlperf::RunOptions& run) {
                    "smoke, ranked or official; but for ttq and krn also quick or race, which `race` plays")
       ->capture_default_str();
   command->add_option("--out", run.out, "folder for run.json")->capture_default_str();
+  command->add_option("--worker", run.worker,
+                      "`tinymlperf` of a build on a student's headers: entries of data play once more as "
+                      "NAME-student, and it answers for them");
   command->add_option("--seed", run.seed, "of the hidden set and the order (default: drawn from the system)");
   command->add_option("--text", run.text,
                       "of lm: a text of your own; its last three fifths are held out (default: generated)");
@@ -132,8 +142,10 @@ int main(int argc, char** argv) {
   results->add_option("file", file, "a race.json or run.json");
   const auto* const listing = app.add_subcommand("kernels", "the ops of the benchmark krn, and their shapes");
   auto* const working = app.add_subcommand("worker", "answers for an entry: what `run` starts");
-  working->add_option("entry", entry, "its folder")->required();
-  bool memory = false;
+  auto* const what = working->add_option_group("what")->require_option(1);
+  what->add_option("entry", entry, "its folder");
+  bool memory = false, headers = false;
+  what->add_flag("--headers", headers, "says instead on which of a student's headers it is built");
   working->add_flag("--memory", memory, "each answer says how many bytes it took");
 #ifdef TINYMLPERF_WITH_BOARD
   results->add_option("--board", board, "a board's database file: all of it");
@@ -149,7 +161,12 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? tinymlperf::kPass : tinymlperf::kSetUpProblem;
   }
   try {
+    if (*working && headers) return fmt::print("{}", kStudentHeaders), tinymlperf::kPass;
     if (*working) return tinymlperf::judge::serve_worker(entry, memory);
+    if (!kStudentHeaders.empty() && !(*training || *profiling || *verifying || *listing))
+      return tinymlperf::detail::complain(
+          "this program is built on a student's headers, and so would its clock and its statistics be: it "
+          "judges nobody. `modules/tt perf --student -- run A B` lets the library's judge ask it");
     if (*training) return tinymlperf::run_train(train);
     if (*running) return tinymlperf::run_match(run);
     if (*listing) return tinymlperf::list_kernels();

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "modules"), str(ROOT / "tests" / "course")]
 import course
 import lessons
+import tools
 from run import headers
 
 INCLUDE = ROOT / "include"
@@ -169,11 +170,23 @@ class Milestones(unittest.TestCase):
             must(["cmake", "-S", root, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DTINYTORCH_FUZZ=OFF",
                   "-DTINYTORCH_STUDENT=" + ";".join(m.id for m in modules)])
             names = [n for n, m in MILESTONES.items() if m.get("device") != "cuda"]
-            must(["cmake", "--build", build, "-j", os.cpu_count(), "--target", *(f"milestone_{n}" for n in names)])
+            must(["cmake", "--build", build, "-j", os.cpu_count(), "--target", "tinymlperf", *(f"milestone_{n}" for n in names)])
+            self.judges_nobody(build / "bin" / "tinymlperf", modules)
             for name in names:
                 run = Run(build / "bin" / "milestones" / name)
                 self.assertEqual((run.code, run.failed), (0, set()), f"{name}\n{run.text}")
                 print(f"# {name} on plain loops: {run.seconds:.1f} s")
+
+    def judges_nobody(self, program, modules):
+        """It says whose headers it has, forms numbers again and answers, but holds no match on a student's clock."""
+        told = tools.call([program, "worker", "--headers"], 60)
+        names = {p for m in modules for p in m.files() if p.endswith(".hpp")}
+        self.assertEqual((told.code, set(told.text.split())), (0, names))
+        for verb in (["race"], ["run", "A"], ["work", "--board", "b.db"]):
+            refused = tools.call([program, *verb], 60)
+            self.assertEqual(refused.code, 2, refused.text)
+            self.assertIn("judges nobody", refused.text)
+        self.assertIn("none.json", tools.call([program, "verify", "none.json"], 60).text)
 
     def test_each_source_is_in_the_manifest(self):
         sources = {p.stem for p in (ROOT / "modules" / "milestones").glob("*.cpp")}

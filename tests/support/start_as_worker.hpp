@@ -1,7 +1,8 @@
 // A test that plays matches is also the worker that the judge starts: `tinymlperf worker FOLDER [--memory]`. The judge
-// copies the program that it is itself.
+// copies the program that it is itself. As a student's program it says of which headers it would be: `worker --headers`.
 #pragma once
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <tinymlperf/judge/training_worker.hpp>
@@ -9,8 +10,13 @@
 namespace test {
 
 [[gnu::constructor]] inline void start_as_worker(int argc, char** argv) {
-  if (argc >= 3 && std::string(argv[1]) == "worker")
-    std::_Exit(tinymlperf::judge::serve_worker(argv[2], argc == 4));
+  if (argc < 3 || std::string(argv[1]) != "worker") return;
+  if (std::string(argv[2]) == "--headers") {
+    std::puts("tinytorch/tensor/strides.hpp");
+    std::fflush(stdout);
+    std::_Exit(0);
+  }
+  std::_Exit(tinymlperf::judge::serve_worker(argv[2], argc == 4));
 }
 
 }  // namespace test

@@ -263,6 +263,67 @@ class Counting(WithFolder):
         self.assertLess(time.monotonic() - began, 20)
 
 
+class OnAStudentsHeaders(unittest.TestCase):
+    """Whose program does what with --student: the judge is the library's, the student's answers, trains and profiles."""
+
+    def setUp(self):
+        self.asked, self.made, self.code = [], [], 0
+        self.student = tools.Build("student", "-DTINYTORCH_STUDENT=01_tensor")
+        self.console = tools.Console(True)
+
+        def make(build, *targets):
+            self.made.append((build, targets))
+            return True
+
+        def call(command, *_, **__):
+            self.asked.append([str(c) for c in command])
+            return tools.Finished(self.code, "", 0)
+
+        for owner, name, pretended in ((tools.Build, "make", make), (tools, "call", call)):
+            self.addCleanup(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, pretended)
+
+    def test_build_is_the_library_s_whatever_it_was_configured_for(self):
+        self.assertIn("-DTINYTORCH_STUDENT=", tools.GCC.flags)
+
+    def test_a_match_is_the_judge_s_and_the_student_s_program_a_worker_of_it(self):
+        builds, command = tools.perf_command(["run", "A", "B"], self.student)
+        self.assertEqual(builds, [tools.GCC, self.student])
+        self.assertEqual([str(c) for c in command],
+                         [str(ROOT / "build/bin/tinymlperf"), "run", "--worker", "build/student/bin/tinymlperf", "A", "B"])
+
+    def test_what_judges_nobody_is_the_student_s_and_the_board_the_library_s(self):
+        for verb in ("profile", "train", "verify", "kernels"):
+            self.assertEqual(tools.perf_command([verb, "x"], self.student), ([self.student], [self.student.harness, verb, "x"]))
+        for verb in ("submit", "work", "serve", "--help"):
+            self.assertEqual(tools.perf_command([verb], self.student), ([tools.GCC], [tools.GCC.harness, verb]))
+        self.assertEqual(tools.perf_command(["run", "A"]), ([tools.GCC], [tools.GCC.harness, "run", "A"]))
+
+    def test_a_race_the_student_s_program_trains_and_the_judge_asks_it(self):
+        code, out = tools.run_race(self.console, ["--quick"], self.student)
+        self.assertEqual((code, out), (tools.PASS, ROOT / "build/student/race"))
+        self.assertEqual(self.made, [(tools.GCC, ("tinymlperf",)), (self.student, ("tinymlperf",))])
+        judge, worker, entries = str(tools.GCC.harness), "build/student/bin/tinymlperf", "build/student/race/student"
+        self.assertEqual(self.asked, [
+            [str(ROOT / worker), "train", "--out", entries, "--epochs", "1"],
+            [judge, "race", "--worker", worker, "--out", "build/student/race", "--student-entries", entries, "--quick"]])
+
+    def test_without_training_it_answers_for_the_library_s_models(self):
+        tools.run_race(self.console, ["--no-train", "--entries", "mine"], self.student)
+        self.assertEqual(len(self.asked), 1)
+        self.assertNotIn("--student-entries", self.asked[0])
+
+    def test_a_plain_race_has_no_worker(self):
+        self.assertEqual(tools.run_race(self.console), (tools.PASS, ROOT / "build/race"))
+        self.assertEqual(self.made, [(tools.GCC, ("tinymlperf",))])
+        self.assertEqual(self.asked, [[str(tools.GCC.harness), "race", "--out", "build/race"]])
+
+    def test_who_cannot_train_does_not_race(self):
+        self.code = 1
+        self.assertEqual(tools.run_race(self.console, [], self.student), (tools.FAIL, None))
+        self.assertEqual(len(self.asked), 1)
+
+
 class Test(WithFolder):
     def copy(self, stage):
         """modules/tt in a tree of its own, with one stage replaced."""

@@ -168,6 +168,7 @@ inline Json to_json(const Submission& s) {
           {"files", to_json(s.files)},
           {"runs", to_json(s.runs)},
           {"jobs", to_json(s.jobs)},
+          {"replaced", s.replaced},
           {"reasons", s.reasons},
           {"likenesses", to_json(s.likenesses)},
           {"difference", s.difference}};

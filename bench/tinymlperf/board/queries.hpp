@@ -99,6 +99,7 @@ class Queries final : public Source {
                  .files = files(id),
                  .runs = runs(*digest, id),
                  .jobs = collect(db_.query("SELECT * FROM job_list WHERE bundle = ? ORDER BY id", id)),
+                 .replaced = m.tier == "T2" ? HeaderSet::names_in(m.files) : std::vector<std::string>(),
                  .reasons = {},
                  .difference = "",
                  .likenesses = read_likeness(db_, id)};

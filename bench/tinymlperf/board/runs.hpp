@@ -8,6 +8,8 @@
 #include <string_view>
 #include <tinymlperf/board/database.hpp>
 #include <tinymlperf/bundle/digest.hpp>
+#include <tinymlperf/bundle/manifest.hpp>
+#include <tinymlperf/entries/header_set.hpp>
 #include <tinymlperf/judge/any_run.hpp>
 #include <tinytorch/benchmarking/paired_ratio.hpp>
 #include <vector>
@@ -93,6 +95,9 @@ inline ContenderRecord read_contender(Database& db, int64_t run, const Rows& row
            place);
        a.next();)
     c.audits.push_back({a.text(0), a.text(1), a.integer(2) != 0, a.text(3)});
+  if (Rows b = db.query("SELECT manifest FROM bundles WHERE sha256 = ?", c.bundle);
+      c.tier == "T2" && b.next())
+    c.replaced = HeaderSet::names_in(bundle::parse_manifest(b.text(0)).files);
   return c;
 }
 
@@ -112,7 +117,7 @@ inline void insert_contender(Database& db, int64_t run, int64_t place, const Ker
 inline KernelContenderRecord kernels_of(Database& db, int64_t run, int64_t place,
                                         const ContenderRecord& common) {
   KernelContenderRecord c{common.name, common.tier, common.out, common.peak_bytes, common.audits};
-  c.bundle = common.bundle;
+  c.bundle = common.bundle, c.replaced = common.replaced;
   for (Rows r =
            db.query("SELECT op, state, reason, cases FROM ops WHERE run = ? AND place = ? ORDER BY number",
                     run, place);
@@ -180,6 +185,9 @@ inline int64_t insert_run(Database& db, const AnyRun& document, std::optional<in
   const AnyRun any = judge::read_any_run(judge::to_json(document));  // one judge of what a run is
   if (const auto* d = std::get_if<RunDocument>(&any); d && !d->text.is_null())
     throw std::invalid_argument("a run on a text of one's own has no place in a table");
+  if (const auto* d = std::get_if<RunDocument>(&any);
+      d && std::ranges::any_of(d->contenders, [](const auto& c) { return !c.worker.empty(); }))
+    throw std::invalid_argument("a run with a worker of one's own has no place in a table");
   return std::visit([&](const auto& d) { return detail::insert_run(db, d, job, now); }, any);
 }
 

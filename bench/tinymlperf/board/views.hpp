@@ -165,8 +165,9 @@ struct Submission {
   std::vector<File> files;
   std::vector<Run> runs;
   std::vector<Job> jobs;
-  std::vector<std::string> reasons;  // to look at its source
-  std::string difference;            // of its graph or code to the baseline's, as unified diff
+  std::vector<std::string> replaced = {};  // of the library's headers, by its own
+  std::vector<std::string> reasons;        // to look at its source
+  std::string difference;                  // of its graph or code to the baseline's, as unified diff
   std::vector<Likeness> likenesses = {};
 };
 

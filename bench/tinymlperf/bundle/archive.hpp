@@ -24,11 +24,11 @@ namespace tinymlperf::bundle {
 using ArchiveFile = tinytorch::benchmarking::BundleFile;
 
 struct ArchiveLimits {
-  size_t files = 64;
+  size_t files = 160;
   int64_t bytes = limits::kWeightBytes + (int64_t{1} << 22);  // of the archive
 };
 
-constexpr size_t kPathLength = 100, kPathDepth = 4;
+constexpr size_t kPathLength = 100, kPathDepth = 6;
 
 // Parts of plain letters joined by '/': nothing absolute, no "..", no hidden file, nothing that a shell or a page
 // would read differently.

@@ -22,7 +22,8 @@ inline std::vector<std::string> check_compiles(const Bundle& bundle, const sandb
   const TemporaryFolder folder;
   unpack(bundle, folder.path() / "entry");
   try {
-    std::vector<std::string> out = judge::Stage(folder.path() / "entry", offers).reasons();
+    const bool learns = std::ranges::all_of(bundle.manifest.benchmarks, is_training);
+    std::vector<std::string> out = judge::Stage(folder.path() / "entry", offers, learns).reasons();
     const std::vector<std::string> shown = reasons_to_look(bundle);
     std::erase_if(out, [&](const auto& reason) { return std::ranges::find(shown, reason) != shown.end(); });
     return out;

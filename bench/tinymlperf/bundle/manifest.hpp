@@ -21,7 +21,7 @@ using Claim = tinytorch::benchmarking::ClaimedMetric;
 
 namespace detail {
 
-constexpr size_t kShort = 60, kLong = 2000, kMostFiles = 63, kMostNames = 16, kMostSamples = 10000;
+constexpr size_t kShort = 60, kLong = 2000, kMostFiles = 159, kMostNames = 16, kMostSamples = 10000;
 
 using tinymlperf::detail::Fields;
 using tinymlperf::detail::show;

@@ -9,6 +9,7 @@
 #include <tinymlperf/bundle/bundle.hpp>
 #include <tinymlperf/bundle/static_rules.hpp>
 #include <tinymlperf/device/plan.hpp>
+#include <tinymlperf/entries/header_set.hpp>
 #include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/judge/benchmarks.hpp>
 #include <tinymlperf/judge/kernels/tasks.hpp>
@@ -35,6 +36,12 @@ inline bool is_shown(const ArchiveFile& file) {
   } catch (const Json::exception&) {
     return false;
   }
+}
+
+// The library's headers that it replaces. Throws Refusal.
+inline HeaderSet header_set_of(const Bundle& bundle) {
+  return tinymlperf::header_set_of(
+      bundle.files, [](const ArchiveFile& file) { return static_cast<int64_t>(file.content.size()); });
 }
 
 namespace detail {
@@ -90,14 +97,12 @@ inline void require_file(const Bundle& bundle, const char* path) {
   if (!bundle.find(path)) throw Refusal("bundle", "", std::string("a file ") + path, "none");
 }
 
-// T0 is data alone: a model and its weights, or how it is to be trained, and texts about them that nobody runs.
-inline void check_data(const Bundle& bundle) {
+// A model and its weights, or how it is to be trained, and texts about them.
+inline void check_model(const Bundle& bundle) {
   const std::vector<std::string>& benchmarks = bundle.manifest.benchmarks;
   const bool trained = std::ranges::all_of(benchmarks, [](const auto& b) { return is_training(b); });
   require_file(bundle, kModelFile);
   if (!trained) require_file(bundle, kWeightsFile);
-  if (bundle.find(kPluginFile))
-    throw Refusal("bundle", kPluginFile, "nothing that runs: source of this name is of tier T2", "a file");
   for (const ArchiveFile& file : bundle.files)
     if (trained || file.path != kWeightsFile) require_shown(file);
   const TemporaryFolder folder;
@@ -118,8 +123,17 @@ inline void check_data(const Bundle& bundle) {
   }
 }
 
-// Source that lies beside `main`, all of which pages show.
-inline void check_sources(const Bundle& bundle, const char* main) {
+// T0 is data alone; nobody runs the texts.
+inline void check_data(const Bundle& bundle) {
+  const char* of_code = "nothing that runs: source of this name is of tier T2";
+  if (bundle.find(kPluginFile)) throw Refusal("bundle", kPluginFile, of_code, "a file");
+  for (const ArchiveFile& file : bundle.files)
+    if (HeaderSet::holds(file.path)) throw Refusal("bundle", file.path, of_code, "a file");
+  check_model(bundle);
+}
+
+// Source that lies beside `main`, all of which pages show; `headers` have rules of their own.
+inline void check_sources(const Bundle& bundle, const char* main, const HeaderSet& headers = {}) {
   constexpr size_t kMostSources = 32;
   constexpr int64_t kSourceBytes = int64_t{1} << 20;
   require_file(bundle, main);
@@ -127,7 +141,7 @@ inline void check_sources(const Bundle& bundle, const char* main) {
   int64_t bytes = 0;
   for (const ArchiveFile& file : bundle.files) {
     require_shown(file);
-    if (!is_source_path(file.path)) continue;
+    if (!is_source_path(file.path) || (!headers.empty() && HeaderSet::holds(file.path))) continue;
     if (file.path.find('/') != std::string::npos)
       throw Refusal("bundle", file.path, std::string("source beside ") + main, "a folder");
     bytes += static_cast<int64_t>(file.content.size());
@@ -139,12 +153,31 @@ inline void check_sources(const Bundle& bundle, const char* main) {
                   fmt::format("{} of {} bytes", sources, bytes));
 }
 
-// T2: plugin.cpp and what it includes.
+// Headers alone replace the library's in a program of the judge's own: the one that answers for a model, or its kernels.
+inline void check_headers_alone(const Bundle& bundle) {
+  const bool kernels = bundle.manifest.division == kKernelDivision;
+  if (kernels && bundle.find(kModelFile))
+    throw Refusal("bundle", kModelFile,
+                  "headers alone, on which the library's kernels are compiled: leave the model out",
+                  "a file");
+  if (!kernels && !bundle.find(kModelFile))
+    throw Refusal("bundle", "",
+                  std::string("beside include/ a ") + kPluginFile + ", or a " + kModelFile + " with its " +
+                      kWeightsFile + " that is answered for on these headers, or the benchmark " +
+                      kKernelBenchmark + " alone (pack --benchmark " + kKernelBenchmark + ")",
+                  "headers alone");
+  if (!kernels) return check_model(bundle);
+  for (const ArchiveFile& file : bundle.files) require_shown(file);
+}
+
+// T2: plugin.cpp and what it includes, or headers that replace the library's, or both.
 inline void check_plugin(const Bundle& bundle) {
   if (bundle.manifest.division == "closed")
     throw Refusal(kManifestFile, "division", "open, since nobody can see which model a plugin computes",
                   bundle.manifest.division);
-  check_sources(bundle, kPluginFile);
+  const HeaderSet headers = header_set_of(bundle);
+  if (!headers.empty() && !bundle.find(kPluginFile)) return check_headers_alone(bundle);
+  check_sources(bundle, kPluginFile, headers);
 }
 
 // T1: plan.json and the device code that it launches; nothing that runs on the host.

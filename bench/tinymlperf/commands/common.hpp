@@ -77,14 +77,14 @@ inline bundle::Manifest manifest_of_folder(const std::filesystem::path& folder) 
   const auto file = folder / bundle::kManifestFile;
   if (std::filesystem::exists(file)) return bundle::parse_manifest(read_limited(file, limits::kJsonBytes));
   bundle::Manifest m;
-  const bool plan = std::filesystem::exists(folder / device::kPlanFile);
-  if (plan || std::filesystem::exists(folder / kPluginFile)) {
-    m.tier = plan ? "T1" : "T2";
+  const bool plan = std::filesystem::exists(folder / device::kPlanFile),
+             plugin = std::filesystem::exists(folder / kPluginFile), headers = !header_set_of(folder).empty();
+  if (plan || plugin || headers) m.tier = plan ? "T1" : "T2";
+  if (plan || plugin || (headers && !std::filesystem::exists(folder / kModelFile))) {
     m.name = folder_name(folder);
-    if (plan) {
+    if (plan || !plugin)  // headers alone: the library's kernels on them
       m.division = kKernelDivision, m.benchmarks = {kKernelBenchmark}, m.scenarios = {"single_stream"};
-      if (tinytorch::backend::cuda::is_available()) m.hardware = hardware_class_of_device();
-    }
+    if (plan && tinytorch::backend::cuda::is_available()) m.hardware = hardware_class_of_device();
     return m;
   }
   const std::string model = read_limited(folder / kModelFile, limits::kJsonBytes);

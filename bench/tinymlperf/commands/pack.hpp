@@ -69,6 +69,8 @@ inline int run_check(const CheckOptions& o, std::FILE* out = stdout) {
                                      : detail::read_bundle_file(o.path);
     const bundle::Bundle b = bundle::read_bundle(bytes);
     bundle::check_rules(b);
+    const HeaderSet headers = bundle::header_set_of(b);
+    for (const std::string& header : headers.names()) fmt::print(out, "replaces {}\n", header);
     for (const std::string& reason : bundle::reasons_to_look(b)) fmt::print(out, "look at {}\n", reason);
     detail::check_compiles(b, out);
     fmt::print(out, "{}: {} by {} can be submitted (tier {}, {}, {})\nid {}\n", o.path.string(),

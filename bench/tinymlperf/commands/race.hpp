@@ -24,6 +24,9 @@ struct RaceOptions {
   std::filesystem::path out = "build/race";
   std::vector<std::filesystem::path> entries;
   std::optional<uint64_t> seed;  // of all that is drawn; else drawn from the operating system
+  // For these entries of data, the judge's own where none is named, a student's program answers (RunOptions::worker).
+  std::filesystem::path worker = {};
+  std::vector<std::filesystem::path> student_entries = {};
   std::string baseline = "lenet";
   double floor = 0.80;
   bool quick = false;     // a small run that shows the machinery; its numbers rank nothing
@@ -58,6 +61,7 @@ inline bool drop_losers(Starters& starters, std::vector<RefusedEntry>& refused, 
     }
     refused.push_back({starters.folders[i].string(), reason_of(out)});
     const auto at = static_cast<std::ptrdiff_t>(i);
+    if (i >= starters.folders.size() - starters.students) --starters.students;
     starters.folders.erase(starters.folders.begin() + at);
     starters.entries.erase(starters.entries.begin() + at);
     match.contenders.erase(match.contenders.begin() + at);
@@ -75,7 +79,10 @@ inline bool play_matches(const RaceOptions& options, uint64_t seed, Starters& st
     fmt::print("{}: {} entries\n", judge::name_of(scenario), starters.folders.size());
     std::fflush(stdout);
     RunOptions o;
-    o.entries = starters.folders, o.scenario = judge::name_of(scenario), o.seed = its_seed;
+    const auto students = starters.folders.end() - static_cast<std::ptrdiff_t>(starters.students);
+    o.worker = options.worker, o.student_entries = {students, starters.folders.end()};
+    o.entries = {starters.folders.begin(), students}, o.scenario = judge::name_of(scenario),
+    o.seed = its_seed;
     o.run_class = options.quick ? judge::kQuick.name : judge::kRace.name;
     if (!options.quick) o.hidden = samples;
     return play(o);
@@ -90,6 +97,12 @@ inline bool play_matches(const RaceOptions& options, uint64_t seed, Starters& st
     return std::ranges::none_of(starters.entries, [&](const EntryInfo& e) { return e.name == c.name; });
   });
   return true;
+}
+
+inline void add_students(const RaceOptions& options, Starters& in, std::vector<RefusedEntry>& refused) {
+  std::vector<std::filesystem::path> folders = find_entries(options.student_entries, refused);
+  if (options.student_entries.empty()) std::ranges::copy_if(in.folders, std::back_inserter(folders), is_data);
+  tinymlperf::add_students(in, folders, refused);
 }
 
 inline void write_report(const std::filesystem::path& out, const Race& race) {
@@ -117,6 +130,7 @@ inline int race(const RaceOptions& options) {
   const auto given = find_entries(options.entries, race.refused);
   folders.insert(folders.end(), given.begin(), given.end());
   Starters in = starters(folders, options.baseline, race.refused);
+  if (!options.worker.empty()) add_students(options, in, race.refused);
   const bool has_baseline = !in.entries.empty() && in.entries.front().name == options.baseline;
   std::random_device device;
   const uint64_t seed = options.seed.value_or((uint64_t{device()} << 32) | device());
@@ -125,6 +139,10 @@ inline int race(const RaceOptions& options) {
   if (!played)
     return complain(fmt::format("no entry that could be played is named \"{}\"; name another with --baseline",
                                 options.baseline));
+  for (const judge::ContenderRecord& c : race.matches.offline.contenders)
+    if (!c.worker.empty())
+      race.notes.push_back(c.worker + " answers for " + c.name + "; " + replaced_text(c.name, c.replaced) +
+                           ".");
   race.entries = in.entries;
   race.results = score_race(race.matches, race.floor);
   race.seconds = clock() - start;
@@ -136,6 +154,11 @@ inline int race(const RaceOptions& options) {
 
 // Exit status: 0 the race was run and written (refused entries included), 2 it could not be run as asked.
 inline int run_race(const RaceOptions& options) {
+  try {
+    detail::require_worker(options.worker);  // before anything is trained
+  } catch (const std::invalid_argument& e) {
+    return detail::complain(e.what());
+  }
   try {
     return detail::race(options);
   } catch (const sandbox::Unavailable& e) {

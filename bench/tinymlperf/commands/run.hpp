@@ -30,10 +30,10 @@ inline const judge::RunClass& run_class_named(const std::string& name) {
       "--class " + name + ": there are smoke, ranked and official, and quick and race, which `race` plays");
 }
 
-// Of an entry the library's own allocator tells it; of a plugin the sandbox has said what it knows.
+// Of an entry the allocator of the program that answers for it tells it; of a plugin the sandbox has said what it knows.
 inline void measure_memory(judge::ContenderRecord& record, const judge::Stage* stage,
                            const judge::Benchmark& benchmark) {
-  if (!record.out.empty() || record.tier != "T0") return;
+  if (!record.out.empty() || (record.tier != "T0" && record.worker.empty())) return;
   try {
     record.peak_bytes = judge::peak_bytes_of(*stage, benchmark);
   } catch (const std::runtime_error& e) {
@@ -63,13 +63,13 @@ inline judge::RunDocument play_questions(const RunOptions& o) {
   fresh->draw(hidden, (uint64_t{other.v[0]} << 32) | other.v[1]);
   std::vector<std::unique_ptr<judge::Stage>> stages;
   std::vector<judge::Contender> contenders;
-  for (const auto& entry : o.entries) {
+  for_each_entry(o, [&](const auto& entry, const auto& worker) {
     judge::Contender& c = contenders.emplace_back();
-    stages.push_back(admit(c.record, entry, o.benchmark, offers));
-    if (!stages.back()) continue;
+    stages.push_back(admit(c.record, entry, o.benchmark, offers, worker));
+    if (!stages.back()) return;
     c.start = [stage = stages.back().get()] { return stage->start(); };
     c.session = c.start();
-  }
+  });
   judge::Match({*benchmark, *fresh}, scenario, run_class, seed, ceilings_of_machine(), o.watcher)(contenders);
   for (size_t i = 0; i < contenders.size(); ++i)
     measure_memory(contenders[i].record, stages[i].get(), *benchmark);
@@ -77,6 +77,17 @@ inline judge::RunDocument play_questions(const RunOptions& o) {
   if (text) d.text = {{"file", text->name}, {"bytes", text->bytes()}, {"held_out", text->held_out.size()}};
   for (judge::Contender& c : contenders) d.contenders.push_back(std::move(c.record));
   return d;
+}
+
+// Whoever names a worker sees its answers beside the judge's own: each entry of data plays a second time.
+inline RunOptions with_students(RunOptions o) {
+  if (o.worker.empty()) return o;
+  for (const auto& entry : o.entries)
+    if (is_data(entry)) o.student_entries.push_back(entry);
+  if (o.student_entries.empty())
+    throw std::invalid_argument("--worker: it answers for entries of data, a folder with " +
+                                std::string(kModelFile) + " and no code beside it; found none");
+  return o;
 }
 
 inline judge::RunDocument play(const RunOptions& options) {
@@ -111,9 +122,12 @@ inline std::string text_of(const judge::RunDocument& d) {
          verdict_of(d, c)});
   }
   const std::string of = d.text.is_null() ? "" : " of " + d.text.at("file").get<std::string>();
-  return fmt::format("{}, {}, class {}, hidden set {} samples{}\n\n{}", d.benchmark,
-                     judge::name_of(d.scenario), d.run_class, d.hidden_samples, of,
-                     tinytorch::document::text_table(rows));
+  std::string out =
+      fmt::format("{}, {}, class {}, hidden set {} samples{}\n\n{}", d.benchmark, judge::name_of(d.scenario),
+                  d.run_class, d.hidden_samples, of, tinytorch::document::text_table(rows));
+  for (const judge::ContenderRecord& c : d.contenders)
+    if (!c.replaced.empty()) out += replaced_text(c.name, c.replaced) + "\n";
+  return out;
 }
 
 }  // namespace detail
@@ -125,7 +139,7 @@ inline int run_match(const RunOptions& o) {
     return complain("--text: only lm is asked about a text, not " + o.benchmark);
   if (o.benchmark == kKernelBenchmark) return run_kernel_match(o);
   try {
-    const judge::RunDocument d = play(o);
+    const judge::RunDocument d = play(with_students(o));
     std::filesystem::create_directories(o.out);
     tt::write_file((o.out / "run.json").string(), to_json(d).dump(1) + "\n");
     fmt::print("{}\nwrote {}\n", text_of(d), (o.out / "run.json").string());

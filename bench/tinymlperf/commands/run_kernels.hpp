@@ -39,8 +39,9 @@ inline std::unique_ptr<judge::Stage> kernel_stage(const std::filesystem::path& e
       std::filesystem::path(TINYTORCH_SOURCE_DIR) / "bench/tinymlperf/kernels/library";
   auto stage = std::make_unique<judge::Stage>(is_library(entry) ? library : entry, offers);
   if (stage->tier() == (on_device ? "T1" : "T2")) return stage;
-  throw std::invalid_argument(on_device ? "the others are plans for a GPU: expected a folder with plan.json"
-                                        : "a kernel is code: expected a folder with plugin.cpp or plan.json");
+  throw std::invalid_argument(
+      on_device ? "the others are plans for a GPU: expected a folder with plan.json"
+                : "a kernel is code: expected a folder with plugin.cpp, plan.json or headers in include/");
 }
 
 inline void admit_kernels(judge::kernels::KernelContender& c, const std::filesystem::path& entry,
@@ -51,6 +52,7 @@ inline void admit_kernels(judge::kernels::KernelContender& c, const std::filesys
   c.on_device = on_device;
   try {
     auto stage = kernel_stage(entry, on_device, offers);
+    c.record.replaced = stage->replaced();
     if (!is_library(entry)) c.record.audits.push_back(judge::source_audit(stage->reasons()));
     if (on_device && !is_library(entry)) {
       for (judge::AuditResult& a : judge::kernels::device_audits(*stage, seed))
@@ -78,6 +80,11 @@ inline std::vector<judge::kernels::KernelTask> chosen(std::vector<judge::kernels
 
 inline judge::kernels::KernelRun play_kernels(const RunOptions& o,
                                               const std::vector<judge::kernels::KernelTask>& tasks) {
+  if (!o.worker.empty())
+    throw std::invalid_argument(
+        "--worker: kernels are compiled by the judge. Headers that replace the library's take part as a "
+        "folder of their own: copy them to MINE/include/tinytorch/... and play `run --benchmark krn library "
+        "MINE`");
   const judge::kernels::KernelClass& match_class = kernel_class_named(o.run_class);
   if (!(o.scenario.empty() || o.scenario == "single_stream") || o.division != "open")
     throw std::invalid_argument(
@@ -153,6 +160,7 @@ inline std::string text_of(const judge::kernels::KernelRun& run,
         "all ops that both have right: {} times the baseline\nfast_1 {:.2f}, fast_1.5 {:.2f}, fast_2 "
         "{:.2f}\n",
         score, *fast(c, baseline, 1), *fast(c, baseline, 1.5), *fast(c, baseline, 2));
+  if (!c.replaced.empty()) out += replaced_text(c.name, c.replaced) + "\n";
   return out;
 }
 

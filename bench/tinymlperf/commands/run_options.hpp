@@ -25,7 +25,11 @@ struct RunOptions {
   std::optional<int64_t> hidden;    // samples; else as many as the class has
   std::vector<std::string> ops;     // of krn; none: all
   bool real_time = true;            // before ordinary programs, where the system lets us
-  judge::Watcher watcher = {};      // is told between blocks where the match stands
+  // Of `tinymlperf` of a build on a student's headers; it answers for these entries of data, which come after the others
+  // as NAME-student. For local runs: a board's worker has none.
+  std::filesystem::path worker = {};
+  std::vector<std::filesystem::path> student_entries = {};
+  judge::Watcher watcher = {};  // is told between blocks where the match stands
 };
 
 namespace detail {
@@ -49,8 +53,16 @@ inline void require_folder(const std::filesystem::path& entry) {
   if (!std::filesystem::is_directory(entry))
     throw std::invalid_argument(entry.string() + ": expected a folder, found none");
 }
+inline void require_worker(const std::filesystem::path& worker) {
+  if (!worker.empty() && !std::filesystem::is_regular_file(worker))
+    throw std::invalid_argument(
+        "--worker " + worker.string() +
+        ": expected `tinymlperf` of a build with TINYTORCH_STUDENT, found no program");
+}
 inline void require_folders(const RunOptions& o) {
   for (const auto& entry : o.entries) require_folder(entry);
+  for (const auto& entry : o.student_entries) require_folder(entry);
+  require_worker(o.worker);
 }
 
 inline uint64_t seed_of(const RunOptions& o) {

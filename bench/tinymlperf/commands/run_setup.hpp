@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <tinymlperf/commands/run_options.hpp>
+#include <tinymlperf/entries/header_set.hpp>
 #include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/judge/audits.hpp>
 #include <tinymlperf/judge/benchmarks.hpp>
@@ -26,6 +27,12 @@ inline std::string trained_by(const std::filesystem::path& entry) {
   return std::string(kTrainingPrefix) + benchmark_of(read_limited(entry / kModelFile, limits::kJsonBytes));
 }
 
+// A model that the judge's own program answers for: no code beside it.
+inline bool is_data(const std::filesystem::path& folder) {
+  const auto has = [&](const char* name) { return std::filesystem::exists(folder / name); };
+  return has(kModelFile) && !has(kPluginFile) && !has(device::kPlanFile) && !has(kHeaderFolder);
+}
+
 // The same options with a benchmark and a scenario that fit. Throws std::invalid_argument where none is meant.
 inline RunOptions resolved(RunOptions o) {
   constexpr const char* kTraining = "time_to_quality";
@@ -44,15 +51,14 @@ inline RunOptions resolved(RunOptions o) {
 // Sets a contender's stage, or says why it is out. Of a stranger's files the judge itself reads model.json alone.
 inline std::unique_ptr<judge::Stage> admit(judge::ContenderRecord& record,
                                            const std::filesystem::path& folder, const std::string& benchmark,
-                                           const sandbox::Offers& offers) {
-  record.name = folder_name(folder);
+                                           const sandbox::Offers& offers,
+                                           const std::filesystem::path& worker = {}) {
+  record.name = folder_name(folder) + (worker.empty() ? "" : "-student");
   try {
-    auto stage = std::make_unique<judge::Stage>(folder, offers, is_training(benchmark));
-    record.tier = stage->tier();
-    if (record.tier != "T0") {
-      record.audits.push_back(judge::source_audit(stage->reasons()));
-      return stage;
-    }
+    auto stage = std::make_unique<judge::Stage>(folder, offers, is_training(benchmark), worker);
+    record.tier = stage->tier(), record.replaced = stage->replaced(), record.worker = worker.string();
+    if (record.tier != "T0") record.audits.push_back(judge::source_audit(stage->reasons()));
+    if (record.tier != "T0" && worker.empty()) return stage;
     const std::string model = read_limited(folder / kModelFile, limits::kJsonBytes);
     const EntrySpec spec = parse_entry(model, task_of(subject_of(benchmark)));
     record.multiply_adds = spec.multiply_adds;
@@ -66,6 +72,14 @@ inline std::unique_ptr<judge::Stage> admit(judge::ContenderRecord& record,
     record.out = e.what();
     return nullptr;
   }
+}
+
+// Every entry in its order, those that a student's program answers for behind the others. `take` is handed a folder and
+// the program, which is empty for the judge's own.
+template <class F>
+void for_each_entry(const RunOptions& o, F&& take) {
+  for (const auto& entry : o.entries) take(entry, std::filesystem::path());
+  for (const auto& entry : o.student_entries) take(entry, o.worker);
 }
 
 // The document of a match that was played, but for its contenders.

@@ -48,16 +48,16 @@ inline judge::RunDocument play_training(const RunOptions& o) {
   const channel::Tensors data = lesson(*benchmark, size.samples);
   const judge::TrainingRules rules{.target = subject.target(size), .seconds = size.seconds};
   std::vector<judge::TrainingContender> contenders;
-  for (const auto& entry : o.entries) {
+  for_each_entry(o, [&](const auto& entry, const auto& worker) {
     judge::TrainingContender c;
-    const std::shared_ptr<judge::Stage> stage = admit(c.record, entry, o.benchmark, offers);
+    const std::shared_ptr<judge::Stage> stage = admit(c.record, entry, o.benchmark, offers, worker);
     c.start = [&, stage] {
       auto session = stage->start(2 * kUntimedSeconds + rules.seconds);
       session->prepare(o.benchmark, kUntimedSeconds);
       return std::make_unique<judge::PluginLearner>(std::move(session), data, benchmark->answer_size());
     };
     contenders.push_back(std::move(c));
-  }
+  });
   judge::TrainingMatch(*benchmark, rules, size.runs, o.division, seed)(contenders);
   judge::RunDocument d = document_of(o, *benchmark, offers, seed);
   d.quality_floor = rules.target;

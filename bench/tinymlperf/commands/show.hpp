@@ -104,6 +104,7 @@ inline std::string text_of(const board::Submission& s) {
                                 text_of(s.level), s.licence.empty() ? "not said" : s.licence);
   if (!s.note.empty()) out += "\n" + s.note + "\n";
   for (const auto& [metric, value] : s.claims) out += fmt::format("claims {} {}\n", metric, value);
+  for (const std::string& header : s.replaced) out += "replaces " + header + "\n";
   for (const std::string& reason : s.reasons) out += "look at " + reason + "\n";
   tinytorch::document::Rows files{{"file", "bytes", "sha256"}};
   for (const board::File& f : s.files) files.push_back({f.path, std::to_string(f.bytes), f.sha256});

@@ -9,6 +9,9 @@
 //       "name": "lenet", "bundle": "sha256 or empty", "tier": "T0", "out": "why, or empty",
 //       "quality": {"estimate": 0.99, "low": 0.98, "high": 0.995} or null,
 //       "minus_bits": [-1.5, ...],   of lm: of each sample, and quality their mean; closed compares them pair by pair
+//       "replaced": ["tinytorch/tensor/strides.hpp", ...],   the library's headers that its own ones stand for, if any
+//       "worker": "build/student/bin/tinymlperf",   another program than the judge's own that answers for it, if any: such a
+//                                                   run is local; what it says of its memory it says itself
 //       "credit": "1101...", "model_bytes": 1000, "multiply_adds": 0, "peak_bytes": 0,   0: not known
 //       "turns": [{"seconds": 0.1, "samples": 12, "latencies": [0.008, ...]}, ...],   two of each block
 //       "audits": [{"id": "A2", "name": "same sample", "passed": true, "detail": "..."}],
@@ -106,6 +109,8 @@ struct ContenderRecord {
   std::vector<Turn> turns;    // two of each block, in the order of time
   TrainingRuns training;      // instead of turns, where the time to train is what counts
   std::vector<AuditResult> audits;
+  std::vector<std::string> replaced = {};  // of the library's headers, by its own (entries/header_set.hpp)
+  std::string worker = {};                 // a program of one's own that answers for it; empty: the judge's
 };
 
 struct RunDocument {
@@ -190,6 +195,8 @@ inline Json to_json(const ContenderRecord& c, Scenario s, const ContenderRecord&
            {"value", value ? Json(*value) : Json()},
            {"times_the_baseline", ratio ? interval_to_json(*ratio) : Json()}};
   if (!c.minus_bits.empty()) out["minus_bits"] = c.minus_bits;
+  if (!c.replaced.empty()) out["replaced"] = c.replaced;
+  if (!c.worker.empty()) out["worker"] = c.worker;
   if (s != Scenario::time_to_quality) {
     out["turns"] = turns;
     const auto bound = certified_bound(s, c);
@@ -269,6 +276,8 @@ inline ContenderRecord read_contender(const Json& j, const RunDocument& d) {
   if (!j.at("quality").is_null()) c.quality = interval_from_json(j.at("quality"));
   c.credit = j.at("credit").get<std::string>();
   read_minus_bits(j, c);
+  c.replaced = j.value("replaced", c.replaced);
+  c.worker = j.value("worker", c.worker);
   c.multiply_adds = j.at("multiply_adds").get<int64_t>();
   c.model_bytes = j.at("model_bytes").get<int64_t>();
   c.peak_bytes = j.at("peak_bytes").get<int64_t>();

@@ -6,7 +6,9 @@
 //   T1   plan.json and CUDA sources: compiled here, in the sandbox and without a GPU, by NVRTC; this very program
 //        launches them (`tinymlperf worker --device`)
 //   T2   plugin.cpp, and the headers beside it: compiled here, in the sandbox, against entries/plugin.hpp,
-//        entries/kernels.hpp and the library
+//        entries/kernels.hpp and the library. Headers in include/ replace the library's (entries/header_set.hpp); without a
+//        plugin.cpp the worker is compiled on them and answers for the model, or the library's kernels are. A worker of
+//        one's own is T2, too: another program that answers for model.json and weights.safetensors
 // The files are copied once, before the match: what its author does to them afterwards changes nothing.
 #pragma once
 
@@ -16,6 +18,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -23,6 +26,7 @@
 #include <tinymlperf/channel/session.hpp>
 #include <tinymlperf/device/architecture.hpp>
 #include <tinymlperf/device/plan.hpp>
+#include <tinymlperf/entries/header_set.hpp>
 #include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/temporary_folder.hpp>
 #include <tinytorch/core/parallel.hpp>
@@ -34,23 +38,39 @@ namespace fs = std::filesystem;
 
 class Stage {
  public:
-  // Throws std::invalid_argument when the folder holds no contender, or its plugin does not compile.
-  Stage(const std::filesystem::path& folder, const sandbox::Offers& offers, bool learns = false)
+  // Throws std::invalid_argument when the folder holds no contender, or its plugin does not compile, and Refusal for
+  // headers that replace nothing. `worker`: answers for a model instead of this program.
+  Stage(const std::filesystem::path& folder, const sandbox::Offers& offers, bool learns = false,
+        const std::filesystem::path& worker = {})
       : Stage(offers) {
+    const HeaderSet headers = header_set_of(folder);
+    const bool plugin = fs::exists(folder / kPluginFile),
+               model = fs::exists(folder / kModelFile) && (learns || fs::exists(folder / kWeightsFile));
+    replaced_ = headers.names();
     if (fs::exists(folder / device::kPlanFile)) {
       tier_ = "T1";
+      if (!headers.empty())
+        throw Refusal(kHeaderFolder, "", std::string("no such folder beside ") + device::kPlanFile, "one");
       copy(folder / device::kPlanFile, base_ / "entry" / device::kPlanFile, fs::perms(0644));
       copy_sources(folder, {".cu", ".cuh", ".hpp", ".h"});
       compile_plan();
-    } else if (fs::exists(folder / kPluginFile)) {
+    } else if (plugin || (!headers.empty() && !model)) {
       tier_ = "T2";
-      copy_sources(folder, {".cpp", ".hpp", ".h"});
-      compile();
-    } else if (fs::exists(folder / kModelFile) && (learns || fs::exists(folder / kWeightsFile))) {
-      copy("/proc/self/exe", base_ / "program", fs::perms(0755));
+      copy_headers(folder);
+      copy_sources(plugin ? folder : source() / "bench/tinymlperf/kernels/library", {".cpp", ".hpp", ".h"});
+      compile_plugin();
+    } else if (model) {
       copy(folder / kModelFile, base_ / "entry" / kModelFile, fs::perms(0644));
       if (!learns) copy(folder / kWeightsFile, base_ / "entry" / kWeightsFile, fs::perms(0644));
       command_ = {(base_ / "program").string(), "worker", (base_ / "entry").string()};
+      if (!headers.empty() || !worker.empty()) tier_ = "T2";
+      if (!headers.empty()) {
+        copy_headers(folder);
+        compile_worker();
+      } else {
+        copy(worker.empty() ? "/proc/self/exe" : worker, base_ / "program", fs::perms(0755));
+        if (!worker.empty()) replaced_ = headers_of_worker();
+      }
     } else {
       throw std::invalid_argument(folder.string() + ": expected a folder with " + kModelFile +
                                   (learns ? "" : std::string(" and ") + kWeightsFile) + ", with " +
@@ -68,6 +88,8 @@ class Stage {
   const std::string& tier() const { return tier_; }
   // What somebody should look at in its source, as it was written and as the preprocessor gives it.
   const std::vector<std::string>& reasons() const { return reasons_; }
+  // The library's headers that it replaces: tinytorch/tensor/strides.hpp.
+  const std::vector<std::string>& replaced() const { return replaced_; }
   bool on_device() const { return tier_ == "T1"; }
 
   // Ended after so many seconds, however many threads have spent them. `more`: further arguments of the command.
@@ -122,6 +144,31 @@ class Stage {
     return policy;
   }
 
+  static fs::path source() { return TINYTORCH_SOURCE_DIR; }
+
+  void copy_headers(const fs::path& folder) const {
+    for (const std::string& name : replaced_) {
+      fs::create_directories((base_ / "student" / name).parent_path());
+      copy(folder / kHeaderFolder / name, base_ / "student" / name, fs::perms(0644));
+    }
+  }
+
+  // What a worker of one's own says of itself.
+  std::vector<std::string> headers_of_worker() const {
+    sandbox::Policy policy = policy_for(10);
+    policy.read_only.push_back(command_.front());
+    const sandbox::Outcome told = sandbox::run({command_.front(), "worker", "--headers"}, policy, offers_);
+    if (!told.good())
+      throw std::invalid_argument(
+          "the worker must be `tinymlperf` of a build with TINYTORCH_STUDENT, which knows its headers: " +
+          told.reason + "\n" + told.err);
+    HeaderSet headers;
+    std::istringstream lines(told.out);
+    for (std::string line; std::getline(lines, line);)
+      headers.add(std::string(kHeaderFolder) + "/" + line, 0);
+    return headers.names();
+  }
+
   // Sources and headers of the folder itself, no folders below it.
   void copy_sources(const fs::path& folder, std::initializer_list<std::string_view> kinds) {
     constexpr uintmax_t kMostBytes = 4 << 20;
@@ -173,33 +220,50 @@ class Stage {
     command_ = {program.string(), "worker", entry.string(), "--device"};
   }
 
-  void compile() {
-    const fs::path include = base_ / "include", source = TINYTORCH_SOURCE_DIR;
+  void compile_plugin() {
+    compile(base_ / "entry" / kPluginFile, {"channel", "entries/plugin.hpp", "entries/kernels.hpp"}, {"-O2"},
+            120);
+    command_ = {(base_ / "program").string()};
+  }
+  // With the compiled library's own flags: what it is compared with has them.
+  void compile_worker() {
+    std::vector<std::string> flags{"-O3", "-fno-math-errno", "-fno-trapping-math", "-DFMT_HEADER_ONLY"};
+#ifdef __x86_64__
+    flags.push_back("-mprefer-vector-width=512");
+#endif
+    compile(base_ / "include/tinymlperf/judge/worker.cpp",
+            {"channel", "entries", "judge", "training", "json_fields.hpp"}, flags, 600);
+  }
+
+  // Makes the program. `parts`: what of bench/tinymlperf/ it includes beside the library.
+  void compile(const fs::path& main, const std::vector<const char*>& parts,
+               const std::vector<std::string>& flags, double seconds) {
+    const fs::path include = base_ / "include", students = base_ / "student";
     const auto all = fs::copy_options::recursive;
-    fs::create_directories(include / "tinymlperf/entries");
-    fs::copy(source / "bench/tinymlperf/channel", include / "tinymlperf/channel", all);
-    for (const char* header : {"entries/plugin.hpp", "entries/kernels.hpp"})
-      fs::copy(source / "bench/tinymlperf" / header, include / "tinymlperf" / header);
-    fs::copy(source / "include/tinytorch", include / "tinytorch", all);
-    sandbox::Policy policy = policy_for(120);
-    policy.read_only.push_back(base_ / "entry");
-    policy.read_only.push_back(include);
-    std::vector<std::string> command{compiler(), "-std=c++20", "-O2", "-march=native", "-pthread"};
+    for (const char* part : parts) {
+      fs::create_directories((include / "tinymlperf" / part).parent_path());
+      fs::copy(source() / "bench/tinymlperf" / part, include / "tinymlperf" / part, all);
+    }
+    fs::copy(source() / "include/tinytorch", include / "tinytorch", all);
+    sandbox::Policy policy = policy_for(seconds);
+    std::vector<std::string> command{compiler(), "-std=c++20", "-march=native", "-pthread"};
+    command.insert(command.end(), flags.begin(), flags.end());
 #ifdef _OPENMP
     command.push_back("-fopenmp");  // what the judge's own kernels have
 #endif
-    for (const std::string& argument :
-         {std::string("-I"), include.string(), std::string("-I"), (base_ / "entry").string(),
-          (base_ / "entry" / kPluginFile).string(), std::string("-o"), std::string("plugin")})
-      command.push_back(argument);
+    for (const fs::path& folder : {students, include, base_ / "entry"}) {
+      if (!fs::exists(folder)) continue;
+      policy.read_only.push_back(folder);
+      command.insert(command.end(), {"-I", folder.string()});
+    }
+    command.insert(command.end(), {main.string(), "-o", "plugin"});
     look_behind_macros(command, policy);
     const sandbox::Outcome made = sandbox::run(command, policy, offers_);
     if (!made.good())
-      throw std::invalid_argument(std::string(kPluginFile) + " does not compile: " + made.reason + "\n" +
+      throw std::invalid_argument(main.filename().string() + " does not compile: " + made.reason + "\n" +
                                   made.err);
     copy(base_ / "work/plugin", base_ / "program", fs::perms(0755));
     fs::remove(base_ / "work/plugin");
-    command_ = {(base_ / "program").string()};
   }
   // Of what does not get through the preprocessor the compiler will say why.
   void look_behind_macros(std::vector<std::string> command, const sandbox::Policy& policy) {
@@ -229,7 +293,7 @@ class Stage {
   sandbox::Offers offers_;
   TemporaryFolder base_;
   std::string tier_ = "T0";
-  std::vector<std::string> command_, reasons_;
+  std::vector<std::string> command_, reasons_, replaced_;
 };
 
 }  // namespace tinymlperf::judge

@@ -65,6 +65,7 @@ inline EntryInfo describe_entry(const std::filesystem::path& folder) {
 struct Starters {
   std::vector<std::filesystem::path> folders;
   std::vector<EntryInfo> entries;
+  size_t students = 0;  // the last ones, for which a student's program answers
 };
 inline Starters starters(const std::vector<std::filesystem::path>& folders, const std::string& baseline,
                          std::vector<RefusedEntry>& refused) {
@@ -83,6 +84,24 @@ inline Starters starters(const std::vector<std::filesystem::path>& folders, cons
     }
   }
   return out;
+}
+
+// Those for which a student's program answers: behind the others, as NAME-student.
+inline void add_students(Starters& to, const std::vector<std::filesystem::path>& folders,
+                         std::vector<RefusedEntry>& refused) {
+  Starters students = starters(folders, "", refused);
+  for (size_t i = 0; i < students.entries.size(); ++i) {
+    EntryInfo& info = students.entries[i];
+    info.name += "-student";
+    const bool known = std::ranges::find(to.entries, info.name, &EntryInfo::name) != to.entries.end();
+    if (known) {
+      refused.push_back(
+          {students.folders[i].string(), "another entry is called " + info.name + ": rename it"});
+      continue;
+    }
+    to.folders.push_back(students.folders[i]), to.entries.push_back(info);
+    ++to.students;
+  }
 }
 
 }  // namespace tinymlperf

@@ -5,6 +5,7 @@
 #include <support/refusals.hpp>
 #include <support/sanitized.hpp>
 #include <tinymlperf/board/json.hpp>
+#include <tinymlperf/board/pages/submission.hpp>
 #include <tinymlperf/board/queries.hpp>
 #include <tinymlperf/board/transfer.hpp>
 #include <tinymlperf/board/verify.hpp>
@@ -26,6 +27,30 @@ const Row& row_of(const Table& t, int64_t submission) {
 }
 
 }  // namespace
+
+TEST_CASE("headers alone are kernels, too; page, text, JSON and runs say which they replace") {
+  KernelBoard board;
+  bundle::Manifest m = bundle::read_bundle(kernel_bundle("mine")).manifest;
+  const std::string header = "tinytorch/backend/cpu/softmax.hpp";
+  const auto mine =
+      board.store.submit(board.user, bundle::pack(m, {{"include/" + header, "#pragma once\n"}})).submission;
+  const auto claim = board.store.queue().claim("cpu-mt");
+  REQUIRE(claim);
+  judge::kernels::KernelRun played = board.result(*claim);
+  played.contenders[1].replaced = {header};
+  const int64_t run = board.store.queue().finish(*claim, played);
+  const Submission s = Queries(board.store).submission(mine).value();
+  CHECK(s.replaced == std::vector<std::string>{header});
+  CHECK(to_json(s).at("replaced") == Json{header});
+  CHECK(holds(tinymlperf::detail::text_of(s), "replaces " + header + "\n"));
+  CHECK(holds(submission_page({}, s), "<li><code>" + header + "</code></li>"));
+  Submission data = s;
+  data.replaced.clear();
+  CHECK_FALSE(holds(submission_page({}, data), "that it replaces"));
+  const AnyRun kept = read_run(board.store.database(), run).value();
+  CHECK(std::get<judge::kernels::KernelRun>(kept).contenders[1].replaced == std::vector<std::string>{header});
+  CHECK(std::get<judge::kernels::KernelRun>(kept).contenders[0].replaced.empty());
+}
 
 TEST_CASE("kernels are a division of their own: alone, asked one by one, and code") {
   const auto says = [](const std::function<void(bundle::Manifest&)>& change) {

@@ -358,7 +358,7 @@ class MemoryBoard : public Source, public Uploads {
     add_submission({s, s, s}, r);
     Submission& own = submissions_[r.submission];
     own.licence = own.bundle = s, own.claims = {{s, s}}, own.files = {{s, s, -5, s}},
-    own.reasons = {s, s + ":1: " + s};
+    own.reasons = {s, s + ":1: " + s}, own.replaced = {s, s};
     own.difference = "+" + s + "\n-" + s + "\n@@" + s + "\n" + s;
     own.benchmarks = own.scenarios = {s, s};
     own.likenesses = {{s, 1, s, s, -1, 0}};

@@ -196,6 +196,10 @@ TEST_CASE("a run comes out as it went in, and a second time it is the same run")
   CHECK(judge::to_json(read_run(b.store.database(), of_text).value()) == judge::to_json(back));
   back.text = {{"file", "mine.txt"}};  // which nobody else has
   CHECK_THROWS_AS(b.store.ingest(back), std::invalid_argument);
+  back.text = {}, back.contenders[1].worker = "build/student/bin/tinymlperf";
+  CHECK_THROWS_WITH_AS(b.store.ingest(back), "a run with a worker of one's own has no place in a table",
+                       std::invalid_argument);
+  back.contenders[1].worker = "";
   CHECK_FALSE(read_run(b.store.database(), of_text + 1));
   d.contenders[0].bundle = bundle::sha256("unknown");
   CHECK(holds(refusal([&] { b.store.ingest(d); }), "on this board"));

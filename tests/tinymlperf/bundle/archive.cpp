@@ -42,7 +42,7 @@ TEST_CASE("a plain tar file of another program is read") {
 
 TEST_CASE("paths that lead elsewhere or look like something else are refused") {
   for (const char* path : {"../out", "a/../../out", "/etc/passwd", "a//b", "a/./b", ".hidden", "-rf", "a b",
-                           "a\\b", "a/b/c/d/e", "<script>", "a\nb", "\xC3\xA4", "C:x", "a/", "./a"}) {
+                           "a\\b", "a/b/c/d/e/f/g", "<script>", "a\nb", "\xC3\xA4", "C:x", "a/", "./a"}) {
     CAPTURE(path);
     CHECK(holds(archive_refusal(tar_member(path, "x") + tar_end()), "expected relative paths"));
   }

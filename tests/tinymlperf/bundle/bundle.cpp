@@ -198,6 +198,62 @@ TEST_CASE("tier T2: source beside plugin.cpp, of a size that can be read, in the
   CHECK(holds(rules_refusal(m, sound), "nobody can see which model"));
 }
 
+TEST_CASE("tier T2: headers that replace the library's, beside a plugin, a model or nothing") {
+  Manifest m = test::manifest("mine");
+  m.tier = "T2";
+  const ArchiveFile plugin{"plugin.cpp", "int main() {}\n"},
+      view{"include/tinytorch/tensor/strides.hpp", "#pragma once\n#include <chrono>\n"},
+      softmax{"include/tinytorch/backend/cpu/softmax.hpp", "#pragma once\n"};
+  CHECK(rules_refusal(m, {plugin, softmax, view}) == "");
+  const Bundle b = read_bundle(pack(m, {plugin, view, softmax}));
+  CHECK(header_set_of(b).names() ==
+        std::vector<std::string>{"tinytorch/backend/cpu/softmax.hpp", "tinytorch/tensor/strides.hpp"});
+  // The static rules read them, too.
+  REQUIRE(reasons_to_look(b).size() == 1);
+  CHECK(holds(reasons_to_look(b)[0], "include/tinytorch/tensor/strides.hpp:2: reads a clock"));
+
+  const auto refused = [&](const std::string& path) {
+    return rules_refusal(m, {plugin, {path, "#pragma once\n"}});
+  };
+  CHECK(holds(refused("include/tinytorch/core/shape.hpp"),
+              "a header outside core/, which nobody replaces: move the change to another one"));
+  CHECK(holds(refused("include/tinytorch/tensor/mine.hpp"), "the path of the library's header"));
+  CHECK(holds(refused("include/tinytorch/tensor/mine.hpp"),
+              "the library has no include/tinytorch/tensor/mine.hpp"));
+  CHECK(holds(refused("include/tinymlperf/judge/match.hpp"), "replaces nothing"));
+  CHECK(holds(refused("include/view.hpp"), "or beside plugin.cpp"));
+  CHECK(holds(refused("include/tinytorch/backend/cuda/kernels/softmax.cuh"), "a .hpp header"));
+  CHECK(holds(refused("include/tinytorch/README.md"), "a .hpp header"));
+  CHECK(holds(refused("src/tinytorch/tensor/strides.hpp"), "source beside plugin.cpp"));
+  CHECK(holds(refusal([] { HeaderSet().add("include/tinytorch/tensor/../tensor/strides.hpp", 1); }),
+              "replaces nothing"));
+  CHECK(holds(refusal([] {
+                HeaderSet set;
+                for (size_t i = 0; i <= HeaderSet::kMost; ++i)
+                  set.add("include/tinytorch/tensor/strides.hpp", 1);
+              }),
+              "at most 128 headers and 1048576 bytes of them"));
+  CHECK(holds(refusal([] { HeaderSet().add("include/tinytorch/tensor/strides.hpp", (1 << 20) + 1); }),
+              "leave out those that are the library's"));
+
+  // Without a plugin: a model is answered for on them, or the library's kernels are compiled on them.
+  CHECK(holds(rules_refusal(m, {view}), "beside include/ a plugin.cpp, or a model.json"));
+  auto files = test::entry_files("mine");
+  files.push_back(view);
+  CHECK(rules_refusal(m, files) == "");
+  files[1].content.resize(40);
+  CHECK(holds(rules_refusal(m, files), "weights.safetensors"));
+  Manifest kernels = m;
+  kernels.division = "kernel", kernels.benchmarks = {"krn"}, kernels.scenarios = {"single_stream"};
+  CHECK(rules_refusal(kernels, {view}) == "");
+  CHECK(holds(rules_refusal(kernels, files), "leave the model out"));
+  m.division = "closed";
+  CHECK(holds(rules_refusal(m, {plugin, view}), "nobody can see which model"));
+  // Data and device code have none.
+  Manifest data = test::manifest("mine");
+  CHECK(holds(rules_refusal(data, files), "nothing that runs"));
+}
+
 TEST_CASE("tier T1: a plan, the device code that it names, and nothing that runs on the host") {
   const fs::path source = fs::path(TINYTORCH_SOURCE_DIR) / "bench/tinymlperf/kernels/plain";
   std::vector<ArchiveFile> files;

@@ -152,6 +152,45 @@ TEST_CASE("the files a race writes: scores that verify, the seed, the page, noth
   CHECK(run_verify_file(f.path() / "text.json") == kSetUpProblem);
 }
 
+TEST_CASE(
+    "a student's program answers in the race, for the same entries or for some of its own, and is named" *
+    doctest::skip(test::kSanitized)) {
+  const TemporaryFolder f;
+  put_entry(f.path() / "entries" / "base", "base", 1);
+  put_entry(f.path() / "entries" / "other", "other", 2);
+  RaceOptions o = options(f);
+  o.worker = "/proc/self/exe";
+  REQUIRE(run_race(o) == kPass);
+  const auto names = [&] {
+    const Json document = Json::parse(read(f.path() / "out" / "race.json"));
+    std::vector<std::string> out;
+    for (const Json& e : document.at("entries")) out.push_back(e.at("name"));
+    return out;
+  };
+  CHECK(names() == std::vector<std::string>{"base", "other", "base-student", "other-student"});
+  const Json race = Json::parse(read(f.path() / "out" / "race.json"));
+  for (const Json& match : race.at("matches")) {
+    const Json& c = match.at("contenders");
+    REQUIRE(c.size() == 4);
+    for (const size_t i : {0u, 1u}) CHECK_FALSE(c[i].contains("worker"));
+    for (const size_t i : {2u, 3u}) {
+      CHECK(c[i].at("worker") == "/proc/self/exe");
+      CHECK(c[i].at("replaced") == Json{"tinytorch/tensor/strides.hpp"});
+      CHECK(c[i].at("tier") == "T2");
+      CHECK(c[i].at("credit") == c[i - 2].at("credit"));  // this very program, on the same weights
+    }
+  }
+  CHECK(holds(race.at("notes").dump(), "other-student has headers of its own instead of the library's"));
+  CHECK(run_verify_file(f.path() / "out" / "race.json") == kPass);
+  put_entry(f.path() / "mine" / "base", "base", 3);
+  write(f.path() / "mine" / "broken" / "model.json", "{");
+  o.student_entries = {f.path() / "mine"};
+  REQUIRE(run_race(o) == kPass);
+  CHECK(names() == std::vector<std::string>{"base", "other", "base-student"});
+  o.worker = f.path() / "none";
+  CHECK(run_race(o) == kSetUpProblem);
+}
+
 TEST_CASE("a race that cannot be run as asked says so with status 2") {
   const TemporaryFolder f;
   put_entry(f.path() / "entries" / "other", "other", 2);

@@ -193,6 +193,18 @@ inline std::string files_section(const Submission& s) {
   return out + close_table() + texts;
 }
 
+// What of the library it brings itself.
+inline std::string replaced_section(const Submission& s) {
+  if (s.replaced.empty()) return "";
+  std::string out =
+      "<section aria-labelledby=\"replaced\"><h2 id=\"replaced\">Headers of the library that it "
+      "replaces</h2>\n"
+      "<p>Its answers come from the library's code on these headers of its own; the judge is built without "
+      "them.</p>\n<ul>\n";
+  for (const std::string& header : s.replaced) out += "<li><code>" + text(header, 200) + "</code></li>\n";
+  return out + "</ul>\n</section>\n";
+}
+
 // What the static rules say of a plugin's source.
 inline std::string reasons_section(const Submission& s) {
   if (s.tier == "T0") return "";
@@ -286,7 +298,7 @@ inline std::string submission_page(const Site& site, const Submission& s) {
   if (!site.exported)
     body += "<section aria-labelledby=\"match\"><h2 id=\"match\">Head to head</h2>\n" + head_to_head_form(s) +
             "</section>\n";
-  body += reasons_section(s);
+  body += replaced_section(s) + reasons_section(s);
   if (!s.likenesses.empty()) body += likeness_section(site, s.likenesses);
   body += "<section aria-labelledby=\"difference\"><h2 id=\"difference\">Difference to the baseline</h2>\n";
   body += s.difference.empty() ? "<p>None that can be shown.</p>\n" : diff_block(s.difference);

@@ -5,6 +5,7 @@
 //    "seed": 5, "machine": {...}, "sandbox": {...},
 //    "contenders": [{                                            the first is the baseline
 //       "name": "library", "bundle": "sha256 or empty", "tier": "T2", "out": "why, or empty", "peak_bytes": 0, "audits": [...],
+//       "replaced": ["tinytorch/backend/cpu/softmax.hpp", ...],     the library's headers that its own ones stand for, if any
 //       "ops": [{"op": "softmax", "state": "right", "reason": "",       or "absent", "unasked", or "wrong" and why
 //          "cases": [{"kind": "public", "sides": [512, 1024], "distribution": "ordinary", "checked": 12, "right": 12,
 //                     "turns": [[0.002, ...], ...],                  seconds of each query, two turns in each block
@@ -47,7 +48,8 @@ struct KernelContenderRecord {
   int64_t peak_bytes = 0;
   std::vector<AuditResult> audits = {};
   std::vector<OpRecord> ops = {};
-  std::string bundle = {};  // SHA-256 of its bundle; empty: it is not from one
+  std::string bundle = {};                 // SHA-256 of its bundle; empty: it is not from one
+  std::vector<std::string> replaced = {};  // of the library's headers, by its own
 };
 
 struct KernelRun {
@@ -207,17 +209,19 @@ inline Json to_json(const KernelContenderRecord& c, const KernelContenderRecord&
     audits.push_back({{"id", a.id}, {"name", a.name}, {"passed", a.passed}, {"detail", a.detail}});
   for (const auto& [name, p] : kFast)
     if (const auto share = fast(c, baseline, p)) fasts[name] = *share;
-  return {{"name", c.name},
-          {"bundle", c.bundle},
-          {"tier", c.tier},
-          {"out", c.out},
-          {"peak_bytes", c.peak_bytes},
-          {"audits", audits},
-          {"ops", ops},
-          {"ops_right", ops_right(c)},
-          {"quality", or_null(quality_of(c))},
-          {"score", or_null(score_of(c, baseline))},
-          {"fast", fasts}};
+  Json out{{"name", c.name},
+           {"bundle", c.bundle},
+           {"tier", c.tier},
+           {"out", c.out},
+           {"peak_bytes", c.peak_bytes},
+           {"audits", audits},
+           {"ops", ops},
+           {"ops_right", ops_right(c)},
+           {"quality", or_null(quality_of(c))},
+           {"score", or_null(score_of(c, baseline))},
+           {"fast", fasts}};
+  if (!c.replaced.empty()) out["replaced"] = c.replaced;
+  return out;
 }
 
 inline CaseRecord read_case(const Json& j) {
@@ -264,6 +268,7 @@ inline KernelContenderRecord read_kernel_contender(const Json& j) {
                         a.at("passed").get<bool>(), a.at("detail").get<std::string>()});
   for (const Json& op : j.at("ops")) c.ops.push_back(read_op(op));
   c.bundle = j.at("bundle").get<std::string>();
+  c.replaced = j.value("replaced", c.replaced);
   return c;
 }
 

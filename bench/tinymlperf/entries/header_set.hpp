@@ -1,0 +1,107 @@
+// A student header set: the folder include/tinytorch/ of a submission. Each file in it has the path of the library's
+// header that it replaces and stands before it on the include path, so that the library's code above runs on it. It is code
+// (tier T2): it is compiled into the process that answers, never into the judge.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <tinymlperf/json_fields.hpp>
+#include <vector>
+
+namespace tinymlperf {
+
+constexpr const char* kHeaderFolder = "include";
+
+class HeaderSet {
+ public:
+  static constexpr size_t kMost = 128;
+  static constexpr int64_t kMostBytes = int64_t{1} << 20;
+  static constexpr std::string_view kPrefix = "include/";
+
+  static bool holds(std::string_view path) { return path.starts_with(kPrefix); }
+  // Of files that have a path, in their order; whoever took them in has checked them.
+  template <class Files>
+  static std::vector<std::string> names_in(const Files& files) {
+    std::vector<std::string> out;
+    for (const auto& file : files)
+      if (holds(file.path)) out.push_back(file.path.substr(kPrefix.size()));
+    return out;
+  }
+
+  // `path` as the submission has it: include/tinytorch/tensor/strides.hpp. Throws Refusal.
+  void add(const std::string& path, int64_t bytes) {
+    const std::string name = path.substr(kPrefix.size());
+    if (name.starts_with("tinytorch/core/"))
+      throw Refusal(path, "", "a header outside core/, which nobody replaces: move the change to another one",
+                    "one of core/");
+    if (!name.ends_with(".hpp"))
+      throw Refusal(path, "", "a .hpp header, since it is compiled for the processor: leave others out",
+                    "something else");
+    const std::filesystem::path library = std::filesystem::path(TINYTORCH_SOURCE_DIR) / "include" / name;
+    if (!name.starts_with("tinytorch/") || library.lexically_normal() != library ||
+        !std::filesystem::is_regular_file(library))
+      throw Refusal(path, "",
+                    "the path of the library's header that it replaces: put what is new into one of those, "
+                    "or beside plugin.cpp",
+                    "a file that replaces nothing, since the library has no include/" + name);
+    names_.insert(std::ranges::upper_bound(names_, name), name);
+    bytes_ += bytes;
+    if (names_.size() > kMost || bytes_ > kMostBytes)
+      throw Refusal(
+          kHeaderFolder, "",
+          "at most " + std::to_string(kMost) + " headers and " + std::to_string(kMostBytes) +
+              " bytes of them: leave out those that are the library's",
+          std::to_string(names_.size()) + " or more, of " + std::to_string(bytes_) + " bytes or more");
+  }
+
+  // The headers replaced, as they are included, in the order of their names: tinytorch/tensor/strides.hpp.
+  const std::vector<std::string>& names() const { return names_; }
+  bool empty() const { return names_.empty(); }
+
+ private:
+  std::vector<std::string> names_;
+  int64_t bytes_ = 0;
+};
+
+// For a reader.
+inline std::string replaced_text(const std::string& name, const std::vector<std::string>& headers) {
+  if (headers.empty()) return name + " has all headers from the library";
+  std::string out = name + " has headers of its own instead of the library's";
+  for (size_t i = 0; i < headers.size(); ++i) out += (i ? ", " : " ") + headers[i];
+  return out;
+}
+
+// Of files that have a path and a size.
+template <class Files, class SizeOf>
+HeaderSet header_set_of(const Files& files, SizeOf&& size_of) {
+  HeaderSet out;
+  for (const auto& file : files)
+    if (HeaderSet::holds(file.path)) out.add(file.path, size_of(file));
+  return out;
+}
+
+// Of a submission's folder. Throws Refusal.
+inline HeaderSet header_set_of(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  HeaderSet out;
+  const fs::path top = folder / kHeaderFolder;
+  const auto require_no_link = [&](const fs::path& path) {
+    if (fs::is_symlink(fs::symlink_status(path)))
+      throw Refusal(path.lexically_relative(folder).generic_string(), "", "a file or a folder: copy it",
+                    "a link");
+  };
+  require_no_link(top);
+  if (!fs::is_directory(top)) return out;
+  for (const fs::directory_entry& file : fs::recursive_directory_iterator(top)) {
+    require_no_link(file.path());
+    if (!file.is_directory())
+      out.add(file.path().lexically_relative(folder).generic_string(),
+              file.is_regular_file() ? static_cast<int64_t>(file.file_size()) : 0);
+  }
+  return out;
+}
+
+}  // namespace tinymlperf

@@ -1,0 +1,222 @@
+// Header sets as submissions: a replaced header, slower or wrong on purpose, takes effect in the process that answers and
+// nowhere else. A program of one's own answers in a match that the library's judge holds.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <support/refusals.hpp>
+#include <support/sanitized.hpp>
+#include <support/small_tasks.hpp>
+#include <support/start_as_worker.hpp>
+#include <tinymlperf/commands/run.hpp>
+#include <tinymlperf/judge/verify_run.hpp>
+#include <tinytorch/tinytorch.hpp>
+
+namespace fs = std::filesystem;
+using namespace tinymlperf;
+using namespace tinymlperf::judge;
+using namespace tinymlperf::judge::kernels;
+using test::holds;
+
+namespace {
+
+// Softmax by the library, as somebody would submit it.
+constexpr const char* kSoftmaxPlugin = R"(
+#include <tinymlperf/entries/kernels.hpp>
+#include <tinytorch/backend/cpu/softmax.hpp>
+using namespace tinymlperf;
+int main() {
+  return serve_kernels({kernel("softmax", [](Inputs in, std::span<float> out) {
+    tinytorch::backend::View x{const_cast<std::byte*>(in[0].bytes.data()), tinytorch::f32, {}, {}};
+    for (const int64_t side : in[0].shape) x.shape.push_back(side);
+    x.strides.push_back(in[0].shape[1]), x.strides.push_back(1);
+    tinytorch::backend::View y = x;
+    y.data = out.data();
+    tinytorch::backend::cpu::softmax(y, x, 1);
+  })});
+})";
+
+void write(const fs::path& path, const std::string& text) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+// The library's header with one piece of its text changed, as part of a submission.
+void replace(const fs::path& folder, const std::string& name, const std::string& was,
+             const std::string& becomes) {
+  std::string text =
+      tinymlperf::detail::read_limited(fs::path(TINYTORCH_SOURCE_DIR) / "include" / name, 1 << 20);
+  const size_t at = text.find(was);
+  REQUIRE_MESSAGE(at != std::string::npos, name << " has no longer: " << was);
+  write(folder / kHeaderFolder / name, text.replace(at, was.size(), becomes));
+}
+
+constexpr const char* kSoftmax = "tinytorch/backend/cpu/softmax.hpp";
+constexpr const char* kScale = "const T scale = T(1) / sum_run(out, n);";
+
+std::vector<float> softmax_here() {
+  return tt::softmax(tt::linspace(-3, 5, 64 * 48).reshape({64, 48}), 1).to_vector<float>();
+}
+
+// An untrained linear model of the digits.
+void put_model(const fs::path& folder) {
+  const EntrySpec spec = parse_entry(
+      R"({"schema": 1, "name": "linear", "input": [1, 28, 28], "classes": 10,
+          "layers": [{"type": "flatten"}, {"type": "linear", "in": 784, "out": 10}]})");
+  tt::Generator random(1);
+  save_entry(folder, spec, build_layers(spec, random)->state_dict());
+}
+
+Json read_run(const fs::path& out) {
+  std::ifstream file(out / "run.json");
+  return Json::parse(file);
+}
+
+}  // namespace
+
+TEST_CASE("a slower header makes its plugin slower, a wrong one makes it wrong, and the judge stays right" *
+          doctest::skip(test::kSanitized)) {
+  const TemporaryFolder f;
+  for (const char* name : {"plain", "slow"}) write(f / name / kPluginFile, kSoftmaxPlugin);
+  replace(f / "slow", kSoftmax, kScale,
+          "volatile T again = 0;\n"
+          "for (int64_t i = 0; i < 200 * n; ++i) again = again + out[i % n];\n" +
+              std::string(kScale));
+  // Headers alone: the library's kernels are compiled on them.
+  replace(f / "wrong", kSoftmax, kScale, "const T scale = T(2) / sum_run(out, n);");
+  const std::vector<float> before = softmax_here();
+  const sandbox::Offers offers = tinymlperf::detail::sandbox_of_machine();
+  std::vector<std::unique_ptr<Stage>> stages;
+  std::vector<KernelContender> contenders;
+  for (const char* name : {"plain", "slow", "wrong"}) {
+    contenders.emplace_back();
+    tinymlperf::detail::admit_kernels(contenders.back(), f / name, false, 3, offers, stages);
+    REQUIRE_MESSAGE(contenders.back().record.out.empty(), contenders.back().record.out);
+    CHECK(stages.back()->tier() == "T2");
+  }
+  KernelMatch(test::small_tasks({"softmax"}, 8, 64, 40), {"short", 6, 3, 10}, 3)(contenders);
+  KernelRun run{"short", "cpu-mt", "", 3, {}, {}, {}};
+  for (KernelContender& c : contenders) run.contenders.push_back(c.record);
+  const KernelContenderRecord &plain = run.contenders[0], &slow = run.contenders[1],
+                              &wrong = run.contenders[2];
+  CHECK(plain.ops[0].state == "right");
+  CHECK(slow.ops[0].state == "right");
+  const auto ratio = times_the_baseline(slow.ops[0], plain.ops[0]);
+  REQUIRE(ratio);
+  CHECK(ratio->high < 0.5);
+  CHECK(wrong.ops[0].state == "wrong");
+  CHECK_MESSAGE(holds(wrong.ops[0].reason, "found"), wrong.ops[0].reason);
+  // The judge has the library's.
+  CHECK(softmax_here() == before);
+  CHECK(softmax_here() != std::vector<float>(before.size()));
+  // The document says it, and nothing of who replaced nothing.
+  const Json document = to_json(run);
+  CHECK_FALSE(document.at("contenders")[0].contains("replaced"));
+  for (const size_t i : {1u, 2u}) CHECK(document.at("contenders")[i].at("replaced") == Json{kSoftmax});
+  CHECK(to_json(read_kernel_run(document)) == document);
+}
+
+TEST_CASE("a model beside headers is answered for on them" * doctest::skip(test::kSanitized)) {
+  const TemporaryFolder f;
+  for (const char* name : {"library", "mine"}) put_model(f / name);
+  constexpr const char* kLinear = "tinytorch/layers/linear.hpp";
+  replace(f / "mine", kLinear, "return linear(x, weight, bias);",
+          "return linear(x, weight, bias) * std::numeric_limits<double>::quiet_NaN();");
+  RunOptions o;
+  o.entries = {f / "library", f / "mine"};
+  o.run_class = "quick", o.seed = 5, o.out = f / "out";
+  REQUIRE(run_match(o) == kPass);
+  const Json run = read_run(o.out);
+  CHECK(verify_run(run) == "");
+  const Json &library = run.at("contenders")[0], &mine = run.at("contenders")[1];
+  CHECK(library.at("tier") == "T0");
+  CHECK_MESSAGE(library.at("out") == "", library.at("out").dump());
+  CHECK(mine.at("tier") == "T2");
+  CHECK(mine.at("replaced") == Json{kLinear});
+  CHECK_MESSAGE(holds(mine.at("out"), "not finite"), mine.at("out").dump());
+}
+
+TEST_CASE("headers that replace nothing, sit in core/ or are links do not take part" *
+          doctest::skip(test::kSanitized)) {
+  const TemporaryFolder f;
+  const auto refused = [&](const char* name) {
+    const fs::path folder = f / "entry";
+    write(folder / kPluginFile, "int main() {}\n");
+    write(folder / kHeaderFolder / name, "#pragma once\n");
+    const std::string why = test::refusal([&] { (void)header_set_of(folder); });
+    ContenderRecord record;
+    CHECK_FALSE(tinymlperf::detail::admit(record, folder, "dig", {}));
+    CHECK(record.out == why);
+    fs::remove_all(folder);
+    return why;
+  };
+  CHECK(holds(refused("tinytorch/tensor/mine.hpp"),
+              "replaces nothing, since the library has no include/tinytorch/tensor/mine.hpp"));
+  CHECK(holds(refused("mine.hpp"), "put what is new into one of those"));
+  CHECK(holds(refused("tinymlperf/judge/match.hpp"), "replaces nothing"));
+  CHECK(holds(refused("tinytorch/core/shape.hpp"), "outside core/"));
+  CHECK(holds(refused("tinytorch/backend/cuda/kernels/softmax.cuh"), "a .hpp header"));
+  const fs::path folder = f / "links";
+  write(folder / "elsewhere.hpp", "#pragma once\n");
+  fs::create_directories((folder / kHeaderFolder / kSoftmax).parent_path());
+  fs::create_symlink(folder / "elsewhere.hpp", folder / kHeaderFolder / kSoftmax);
+  CHECK(holds(test::refusal([&] { (void)header_set_of(folder); }), "found a link"));
+  fs::remove_all(folder / kHeaderFolder);
+  fs::create_directory_symlink(fs::path(TINYTORCH_SOURCE_DIR) / "include", folder / kHeaderFolder);
+  CHECK(holds(test::refusal([&] { (void)header_set_of(folder); }), "include: expected a file or a folder"));
+}
+
+TEST_CASE("a program of one's own answers beside the judge's, and the document names it and its headers" *
+          doctest::skip(test::kSanitized)) {
+  const TemporaryFolder f;
+  put_model(f / "linear");
+  // It knows its headers, and finds every digit equally likely.
+  write(f / "program" / kPluginFile, R"(
+#include <cstdio>
+#include <string>
+#include <tinymlperf/entries/plugin.hpp>
+using namespace tinymlperf;
+int main(int argc, char** argv) {
+  if (argc < 3 || std::string(argv[1]) != "worker") return 2;
+  if (std::string(argv[2]) == "--headers") return std::puts("tinytorch/tensor/strides.hpp") < 0;
+  return serve([&](const Query& query) -> Tensors {
+    const int64_t n = query.inputs.at(0).shape.at(0);
+    const std::vector<float> none(static_cast<size_t>(10 * n));
+    Tensors out{make_tensor({n, 10}, std::span<const float>(none))};
+    const int64_t bytes = 4096;
+    if (argc == 4) out.push_back(make_tensor<int64_t>(DType::i64, {1}, std::span(&bytes, 1)));
+    return out;
+  });
+})");
+  const fs::path program = f / "worker";
+  REQUIRE(std::system(("g++ -std=c++20 -O1 -I " TINYTORCH_SOURCE_DIR "/bench -I " TINYTORCH_SOURCE_DIR
+                       "/include " +
+                       (f / "program" / kPluginFile).string() + " -o " + program.string())
+                          .c_str()) == 0);
+  RunOptions o;
+  o.entries = {f / "linear"}, o.worker = program;
+  o.run_class = "quick", o.seed = 5, o.out = f / "out";
+  REQUIRE(run_match(o) == kPass);
+  const Json run = read_run(o.out);
+  CHECK(verify_run(run) == "");
+  REQUIRE(run.at("contenders").size() == 2);
+  const Json &library = run.at("contenders")[0], &student = run.at("contenders")[1];
+  for (const Json& c : run.at("contenders")) CHECK_MESSAGE(c.at("out") == "", c.at("out").dump());
+  CHECK(library.at("tier") == "T0");
+  CHECK_FALSE(library.contains("worker"));
+  CHECK(student.at("name") == "linear-student");
+  CHECK(student.at("tier") == "T2");
+  CHECK(student.at("worker") == program.string());
+  CHECK(student.at("replaced") == Json{"tinytorch/tensor/strides.hpp"});
+  CHECK(student.at("peak_bytes") == 4096);
+  CHECK(student.at("credit") != library.at("credit"));
+  // Nobody else: no program, one that says nothing of headers, entries with code of their own, kernels.
+  o.worker = f / "none";
+  CHECK(run_match(o) == kSetUpProblem);
+  o.worker = "/bin/false";
+  REQUIRE(run_match(o) == kPass);
+  CHECK(holds(read_run(o.out).at("contenders")[1].at("out"), "of a build with TINYTORCH_STUDENT"));
+  o.worker = program, o.entries = {f / "program"};
+  CHECK(run_match(o) == kSetUpProblem);
+  o.benchmark = "krn";
+  CHECK(run_match(o) == kSetUpProblem);
+}
