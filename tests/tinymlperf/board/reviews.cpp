@@ -115,7 +115,9 @@ TEST_CASE(
   CHECK(holds(row(far).not_ranked, "held for audit A11 (leap)"));  // the best has 8 times the baseline
   const int64_t also = work("also", 85);
   CHECK(holds(row(also).not_ranked, "held for audit A11 (leap)"));  // what is held is not the best
-  for (const Run& r : Queries(b.store).submission(far)->runs) {
+  const Submission held = Queries(b.store).submission(far).value();
+  CHECK(held.runs.size() == 2);
+  for (const Run& r : held.runs) {
     CHECK(r.held);
     CHECK(r.audits.back().id == "A11");
     CHECK(holds(said([&](std::FILE* f) { return run_review_list({b.path}, f); }),
