@@ -41,14 +41,14 @@ inline AttentionExpected attention_reference(const AttentionSizes& n, const Atte
     const size_t row = static_cast<size_t>(line) * D;
     const size_t first_key = static_cast<size_t>((batch * n.G + head / (n.H / n.G)) * n.S) * D;
     std::vector<double> score(keys), weight(keys), keep(keys, 1);
-    std::vector<bool> sees(keys);
+    std::vector<size_t> seen_keys;  // what else is there counts nothing: 0 times it could be NaN
     double top = -INFINITY, sum = 0;
     for (size_t s = 0; s < keys; ++s) {
       const auto key = static_cast<int64_t>(s);
       const bool exists = lengths.empty() || key < lengths[static_cast<size_t>(batch)];
       const bool seen = exists && (!p.causal || key <= position) &&
                         (p.window == 0 || (key > position - p.window && key < position + p.window));
-      sees[s] = seen;
+      if (seen) seen_keys.push_back(s);
       score[s] = seen ? 0 : -INFINITY;
       for (size_t d = 0; seen && d < D; ++d) score[s] += p.scale * q[row + d] * k[first_key + s * D + d];
       top = score[s] > top || score[s] != score[s] ? score[s] : top;
@@ -62,8 +62,7 @@ inline AttentionExpected attention_reference(const AttentionSizes& n, const Atte
     e.lse.push_back(sum == 0 ? -INFINITY : top + std::log(sum));
     double delta = 0;
     std::vector<double> slope(keys);  // of the weights
-    for (size_t s = 0; s < keys; ++s) {
-      if (!sees[s]) continue;  // 0 times what is there could be NaN
+    for (const size_t s : seen_keys) {
       weight[s] = sum == 0 || score[s] == -INFINITY ? 0 : std::exp(score[s] - top) / sum;
       for (size_t d = 0; d < D; ++d) {
         e.out[row + d] += weight[s] * keep[s] * v[first_key + s * D + d];
@@ -72,8 +71,7 @@ inline AttentionExpected attention_reference(const AttentionSizes& n, const Atte
       }
     }
     for (size_t d = 0; d < D; ++d) delta += dout[row + d] * result[row + d];
-    for (size_t s = 0; s < keys; ++s) {
-      if (!sees[s]) continue;
+    for (const size_t s : seen_keys) {
       const double ds = p.scale * weight[s] * (slope[s] - delta);
       for (size_t d = 0; d < D; ++d) {
         e.dq[row + d] += ds * k[first_key + s * D + d];
