@@ -19,13 +19,15 @@ from devtools import Browser, browser_path
 PAGES = {  # and a text that a reader must find there
     "/": "Who leads",
     "/tables/dig/closed/cpu-1t": "lenet-int8-fused",
-    "/tables/dig/closed/cpu-1t/pareto": "Submissions on the front",
+    "/tables/dig/closed/cpu-1t/pareto": "Hypervolume of the front",
     "/tables/dig/closed/cpu-1t/history": "Leads, newest first",
     "/tables/dig/open/cpu-mt": "No submission yet.",
     "/submissions/1": "Turn by turn",
     "/submissions/3": "92 % of its 300 shingles",
     "/tables/krn/kernel/cpu-mt/T2": "131.2",
     "/submissions/41": "found nan",
+    "/tables/lm/open/cpu-mt": "cached-keys",
+    "/submissions/51": "Time to first token",
     "/submissions/8": "The rules say the same answer.",
     "/submissions/9": "Your note",
     "/queue": "One match runs at a time",
@@ -304,7 +306,7 @@ def check_stop(site):
 def take_screenshots(browser, site, folder):
     """The images of the lesson; made-up data is served."""
     folder.mkdir(parents=True, exist_ok=True)
-    for title, path, dark, height in (("leaderboard_light", "/", False, 1400), ("leaderboard_dark", "/", True, 1400),
+    for title, path, dark, height in (("leaderboard_light", "/", False, 2000), ("leaderboard_dark", "/", True, 2000),
                                       ("submission", "/submissions/1", False, 1560)):
         browser.window(1280, height, dark)
         browser.open(site.base + path)

@@ -19,7 +19,8 @@ struct RunRecipe {
   double speedup = 1, noise = 0.01;
   uint64_t seed = 1;
   tinymlperf::judge::Interval quality{0.97, 0.96, 0.98}, baseline_quality{0.95, 0.94, 0.96};
-  int64_t model_bytes = 1000;
+  int64_t model_bytes = 1000, peak_bytes = 0;
+  int queries = 20;  // of a turn
   std::vector<tinymlperf::judge::AuditResult> audits{};
 };
 
@@ -42,11 +43,14 @@ inline tinymlperf::judge::RunDocument run_document(const std::pair<std::string, 
     c.quality = who == &baseline ? recipe.baseline_quality : recipe.quality;
     c.model_bytes = who == &baseline ? 1000 : recipe.model_bytes;
     if (who == &contender) c.audits = recipe.audits;
+    c.peak_bytes = recipe.peak_bytes;
     const double seconds = 0.001 / (who == &baseline ? 1 : recipe.speedup);
     for (int turn = 0; turn < 24; ++turn) {
       Turn t{0, 0, {}};
-      for (int i = 0; i < 20; ++i) {
+      for (int i = 0; i < recipe.queries; ++i) {
         t.latencies.push_back(seconds * std::exp(recipe.noise * (random.uniform(0.0, 1.0) - 0.5)));
+        if (d.scenario == Scenario::generation)
+          t.tokens.push_back(8), t.to_first.push_back(t.latencies.back() / 4);
         t.seconds += t.latencies.back(), ++t.samples;
       }
       c.turns.push_back(std::move(t));

@@ -5,6 +5,7 @@
 #include <string>
 #include <tinymlperf/bundle/rules.hpp>
 #include <tinymlperf/entries/network.hpp>
+#include <tinymlperf/entries/text_model.hpp>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,20 @@ inline std::vector<tinymlperf::bundle::ArchiveFile> entry_files(const std::strin
   tinytorch::Generator random(seed);
   const TemporaryFolder folder;
   save_entry(folder.path() / "entry", spec, build_layers(spec, random)->state_dict());
+  return bundle::read_folder(folder.path() / "entry");
+}
+
+// Of an untrained model of text.
+inline std::vector<tinymlperf::bundle::ArchiveFile> text_entry_files(const std::string& name,
+                                                                     uint64_t seed = 1) {
+  using namespace tinymlperf;
+  const EntrySpec spec = parse_entry(R"({"schema": 1, "benchmark": "lm", "type": "gpt", "context": 70, )"
+                                     R"("features": 8, "layers": 1, "heads": 1, "name": ")" +
+                                         name + "\"}",
+                                     task_of("lm"));
+  tinytorch::manual_seed(seed);
+  const TemporaryFolder folder;
+  save_entry(folder.path() / "entry", spec, build_gpt(spec)->state_dict());
   return bundle::read_folder(folder.path() / "entry");
 }
 

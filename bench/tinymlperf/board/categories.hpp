@@ -132,6 +132,8 @@ inline std::vector<Category> categories(const std::vector<Table>& tables) {
   for (const detail::CategoryRule& rule : detail::category_rules()) {
     bool led = false;
     for (const Table& t : tables) {
+      // Who answers by code of its own leads tables, but no category; kernels are nothing but code.
+      if (!t.kernels && t.key.tier != "T0") continue;
       const auto lead = rule.lead(t);
       if (!lead) continue;
       out.push_back({rule.title, rule.explanation, t.key, *lead->row, lead->value});

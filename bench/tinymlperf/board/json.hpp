@@ -3,6 +3,7 @@
 
 #include <string>
 #include <tinymlperf/board/marks.hpp>
+#include <tinymlperf/board/pareto.hpp>
 #include <tinymlperf/board/source.hpp>
 #include <tinymlperf/json_fields.hpp>
 #include <vector>
@@ -96,6 +97,15 @@ inline Json to_json(const Row& r) {
           {"date", r.date},
           {"kernels", to_json(r.kernels)}};
 }
+inline Json to_json(const Table& t, const Front& f) {
+  return {{"scenario", f.scenario},
+          {"memory", name_of(f.memory)},
+          {"hypervolume", f.hypervolume ? Json(*f.hypervolume) : Json()},
+          {"reference", f.hypervolume ? Json{{"quality", t.quality_floor},
+                                             {"time_of_the_baseline", f.reference_time},
+                                             {"bytes", f.reference_bytes ? Json(f.reference_bytes) : Json()}}
+                                      : Json()}};
+}
 inline Json to_json(const Table& t) {
   return {{"key", to_json(t.key)},
           {"task", t.task},
@@ -103,6 +113,7 @@ inline Json to_json(const Table& t) {
           {"quality_floor", t.quality_floor},
           {"scenarios", pairs_to_json(t.scenarios, "name", "measure")},
           {"kernels", t.kernels},
+          {"front", t.kernels ? Json() : to_json(t, t.front)},
           {"rows", to_json(t.rows)}};
 }
 inline Json to_json(const Category& c) {
@@ -124,6 +135,9 @@ inline Json to_json(const Appeal& a) {
 }
 inline Json to_json(const Review& r) {
   return {{"released", r.released}, {"reason", r.reason}, {"date", r.date}};
+}
+inline Json to_json(const std::optional<TokenTimes>& t) {
+  return t ? Json{{"to_first_seconds", t->to_first}, {"per_token_seconds", t->per_token}} : Json();
 }
 inline Json to_json(const Run& r) {
   return {{"id", r.id},
@@ -147,6 +161,8 @@ inline Json to_json(const Run& r) {
           {"kernels", to_json(r.kernels)},
           {"ops", to_json(r.ops)},
           {"peak_bytes", r.peak_bytes ? Json(r.peak_bytes) : Json()},
+          {"tokens", to_json(r.tokens)},
+          {"baseline_tokens", to_json(r.baseline_tokens)},
           {"system", pairs_to_json(r.system, "name", "value")},
           {"seed", std::to_string(r.seed)}};  // 64 bits: as text
 }

@@ -9,6 +9,7 @@
 #include <tinymlperf/board/appeals.hpp>
 #include <tinymlperf/board/categories.hpp>
 #include <tinymlperf/board/line_diff.hpp>
+#include <tinymlperf/board/pareto.hpp>
 #include <tinymlperf/board/ranking.hpp>
 #include <tinymlperf/board/store.hpp>
 #include <tinymlperf/judge/benchmarks.hpp>
@@ -33,11 +34,7 @@ class Queries final : public Source {
     constexpr size_t kRows = 10;
     FrontPage page;
     for (const TableKey& key : table_keys()) page.tables.push_back(*table(key));
-    // Who answers by code of its own leads tables, but no category; kernels are nothing but code.
-    std::vector<Table> compared;
-    std::ranges::copy_if(page.tables, std::back_inserter(compared),
-                         [](const Table& t) { return t.kernels || t.key.tier == "T0"; });
-    page.categories = categories(compared);
+    page.categories = categories(page.tables);
     for (Table& t : page.tables)
       if (t.rows.size() > kRows) t.rows.resize(kRows);
     for (Job& j : queue())
@@ -69,12 +66,13 @@ class Queries final : public Source {
       for (const std::string& s : scenarios) t.scenarios.emplace_back(s, measure_text(s));
     }
     for (Standing& s : standings(results(key), scenarios)) t.rows.push_back(row(std::move(s)));
+    mark_front(t, store_.baseline(key.benchmark, key.division, key.tier).value_or(0));
     return t;
   }
 
   std::vector<HistoryPoint> history(const TableKey& key) override {
     std::vector<HistoryPoint> points = leaders(results(key), scenarios_of(key));
-    for (HistoryPoint& p : points) p.name = store_.manifest(p.submission).value().name;
+    for (HistoryPoint& p : points) p.name = facts(p.submission).manifest.name;
     return points;
   }
 
@@ -130,6 +128,20 @@ class Queries final : public Source {
     const auto jobs = collect(db_.query("SELECT * FROM job_list WHERE id = ?", id));
     if (jobs.empty()) return std::nullopt;
     return jobs.front();
+  }
+
+  // What its page is made of is only ever added, but for its jobs.
+  std::string revision(int64_t submission) override {
+    Rows r = db_.query(
+        "SELECT (SELECT max(id) FROM runs), (SELECT max(id) FROM reviews), (SELECT max(id) FROM appeals), "
+        "(SELECT count(*) FROM answers), (SELECT count(*) FROM baselines), (SELECT "
+        "group_concat(state || progress || message || started || ended, '\n') FROM jobs WHERE bundle = b.id) "
+        "FROM bundles b WHERE b.id = ?",
+        submission);
+    std::string out;
+    if (r.next())
+      for (int column = 0; column < 6; ++column) out += r.text(column) + "\n";
+    return out;
   }
 
   // Every text of a bundle that can be shown.
@@ -196,15 +208,30 @@ class Queries final : public Source {
     return cache_.emplace(run, std::move(out)).first->second;
   }
 
+  // What never changes of a submission.
+  struct Facts {
+    bundle::Manifest manifest;
+    std::string created;
+  };
+  const Facts& facts(int64_t submission) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto known = facts_.find(submission); known != facts_.end()) return known->second;
+    }
+    Facts f{store_.manifest(submission).value(), created(submission)};
+    const std::lock_guard lock(mutex_);
+    return facts_.emplace(submission, std::move(f)).first->second;
+  }
+
   Row row(Standing s) {
-    const bundle::Manifest m = store_.manifest(s.submission).value();
+    const auto& [m, submitted] = facts(s.submission);
     Row r;
     r.submission = s.submission;
     r.name = m.name, r.author = m.author, r.team = m.team, r.tier = m.tier, r.note = m.notes;
     r.level = s.level, r.rank = s.rank, r.not_ranked = s.not_ranked;
     r.score = s.score, r.quality = s.quality, r.cells = std::move(s.cells);
-    r.model_bytes = s.model_bytes, r.peak_bytes = s.peak_bytes, r.on_front = s.on_front;
-    r.date = s.date.empty() ? created(s.submission) : s.date;
+    r.model_bytes = s.model_bytes, r.peak_bytes = s.peak_bytes;
+    r.date = s.date.empty() ? submitted : s.date;
     r.kernels = s.kernels;
     return r;
   }
@@ -279,7 +306,14 @@ class Queries final : public Source {
     r.measure = measure_text(r.scenario);
     r.ratio = judge::times_the_baseline(d.scenario, c, baseline), r.quality = c.quality;
     r.turns = judge::values_of(d.scenario, c), r.baseline_turns = judge::values_of(d.scenario, baseline);
+    r.tokens = token_times(d, c), r.baseline_tokens = token_times(d, baseline);
     return r;
+  }
+
+  static std::optional<TokenTimes> token_times(const RunDocument& d, const ContenderRecord& c) {
+    const auto to_first = judge::time_to_first_token(c);
+    if (!to_first) return std::nullopt;
+    return TokenTimes{*to_first, judge::value_of(d.scenario, c).value()};
   }
 
   static Run view(int64_t id, const KernelRun& d, size_t place) {
@@ -316,6 +350,7 @@ class Queries final : public Source {
   Database& db_;
   std::mutex mutex_;
   std::map<int64_t, std::vector<Result>> cache_;
+  std::map<int64_t, Facts> facts_;
 };
 
 }  // namespace tinymlperf::board

@@ -135,7 +135,6 @@ struct Standing {
   std::optional<Interval> score, quality;
   std::vector<Cell> cells;
   int64_t model_bytes = 0, peak_bytes = 0;
-  bool on_front = false;
   std::optional<KernelCount> kernels = {};
 };
 
@@ -241,16 +240,6 @@ inline Standing stand(int64_t submission, const std::vector<Result>& results,
   return s;
 }
 
-// Quality up, time and bytes down; time as a share of the baseline's in the first scenario. Kernels have no such front.
-inline void mark_front(std::vector<Standing>& ranked) {
-  std::vector<std::vector<double>> costs;
-  if (!std::ranges::all_of(ranked, [](const Standing& s) { return s.quality.has_value(); })) return;
-  for (const Standing& s : ranked)
-    costs.push_back(
-        {-s.quality->estimate, 1 / s.cells.front().ratio->estimate, static_cast<double>(s.model_bytes)});
-  for (const size_t i : tinytorch::statistics::pareto_front(costs)) ranked[i].on_front = true;
-}
-
 }  // namespace detail
 
 // The table's rows: by rank, then the others by number. `results` of each submission in any order; `scenarios` are the
@@ -262,7 +251,6 @@ inline std::vector<Standing> standings(const std::map<int64_t, std::vector<Resul
     Standing s = detail::stand(submission, list, scenarios);
     (s.not_ranked.empty() ? ranked : others).push_back(std::move(s));
   }
-  detail::mark_front(ranked);
   std::vector<Interval> scores;
   for (const Standing& s : ranked) scores.push_back(*s.score);
   for (const auto& [index, rank] : tinytorch::statistics::rank_with_ties(scores)) {

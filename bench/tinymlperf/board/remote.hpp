@@ -129,6 +129,8 @@ class RemoteBoard {
     r.scenario = shown(j.at("scenario")), r.run_class = shown(j.at("run_class"));
     r.baseline = shown(j.at("baseline")), r.out = shown(j.at("out"));
     if (!j.at("ratio").is_null()) r.ratio = interval_from_json(j.at("ratio"));
+    if (const Json& t = j.at("tokens"); !t.is_null())
+      r.tokens = TokenTimes{t.at("to_first_seconds").get<double>(), t.at("per_token_seconds").get<double>()};
     return r;
   }
 

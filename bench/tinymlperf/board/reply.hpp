@@ -5,6 +5,7 @@
 #include <string>
 #include <tinymlperf/board/assets.hpp>
 #include <tinymlperf/board/json.hpp>
+#include <tinymlperf/board/page_cache.hpp>
 #include <tinymlperf/board/pages/error.hpp>
 #include <tinymlperf/board/pages/front.hpp>
 #include <tinymlperf/board/pages/history.hpp>
@@ -23,6 +24,7 @@ struct Reply {
   int status = 200;
   std::string type, body;
   std::string location = {};  // of a redirection
+  std::string etag = {};      // of a page that is kept
 };
 
 inline Reply html_reply(std::string body) { return {200, "text/html; charset=utf-8", std::move(body)}; }
@@ -36,6 +38,9 @@ inline Reply problem_reply(const Problem& p, bool json) {
   return out;
 }
 
+// Weak: the bytes differ where they are compressed.
+inline std::string etag_of(const std::string& body) { return "W/\"" + fingerprint(body) + "\""; }
+
 // What may be asked for by GET, and what by POST.
 inline constexpr const char* kReading = "GET, HEAD";
 inline const char* methods_of(const Address& a) {
@@ -47,19 +52,44 @@ inline const char* methods_of(const Address& a) {
 
 class Pages {
  public:
-  Pages(Source& source, int64_t most_bytes) : source_(source), most_bytes_(most_bytes) {}
+  // `age`: how much older than the board a page of many entries may be.
+  Pages(Source& source, int64_t most_bytes, std::chrono::milliseconds age = {})
+      : source_(source), most_bytes_(most_bytes), kept_(age) {}
 
   // `json`: the visitor asked for it by header.
   Reply operator()(const Address& address, bool json) {
     json = json || address.json;
+    if (address.parts.size() == 2 && address.parts[0] == "submissions") {
+      const auto id = parse_id(address.parts[1]);
+      const std::string revision = id ? source_.revision(*id) : "";
+      if (!revision.empty()) return kept(address, json, revision);
+    }
+    if (address.parts.empty() || address.parts[0] == "queue" || address.parts[0] == "tables")
+      return kept(address, json, "");
+    return formed(address, json);
+  }
+
+ private:
+  using Found = std::optional<Reply>;
+
+  Reply kept(const Address& address, bool json, const std::string& revision) {
+    // No part of an address holds a line break.
+    std::string key = fmt::format("{} {}", json ? "json" : "html", address.parts.size());
+    for (const std::string& part : address.parts) key += "\n" + part;
+    for (const auto& [name, value] : address.query) key += "\n" + name + "\n" + value;
+    return *kept_.get(key, revision, [&] {
+      Reply reply = formed(address, json);
+      if (reply.status == 200) reply.etag = etag_of(reply.body);
+      return reply;
+    });
+  }
+
+  Reply formed(const Address& address, bool json) {
     Problem problem{404,
                     "There is no such page. The addresses of all pages are linked from the leaderboard."};
     const std::optional<Reply> found = find(address, json, problem);
     return found ? *found : problem_reply(problem, json);
   }
-
- private:
-  using Found = std::optional<Reply>;
 
   Found find(const Address& a, bool json, Problem& problem) {
     const auto& p = a.parts;
@@ -151,6 +181,7 @@ class Pages {
   Source& source_;
   int64_t most_bytes_;
   Site site_;
+  PageCache<Reply> kept_;
 };
 
 }  // namespace tinymlperf::board

@@ -30,7 +30,8 @@ struct ServerOptions {
   int watchers = 32;                       // followers of jobs, on top
   int uploads = 16;                        // bundles held in memory at once
   std::chrono::milliseconds watch_step{500};
-  std::chrono::seconds watch_most{600};  // then a follower asks again
+  std::chrono::seconds watch_most{600};     // then a follower asks again
+  std::chrono::milliseconds page_age{500};  // how old the tables and the queue may be that a page shows
   ConnectionLimits connection = {};
 };
 
@@ -40,7 +41,7 @@ class Server : private httplib::Server {
       : source_(source),
         uploads_(uploads),
         options_(std::move(options)),
-        pages_(source, options_.most_bytes),
+        pages_(source, options_.most_bytes, options_.page_age),
         asks_(options_.asks_per_minute),
         watcher_places_(options_.watchers),
         upload_places_(options_.uploads),
@@ -237,8 +238,7 @@ class Server : private httplib::Server {
       response.set_header("Cache-Control", "no-store");
       return response.set_content(reply.body, reply.type);
     }
-    // Weak: the bytes differ where they are compressed.
-    const std::string etag = "W/\"" + fingerprint(reply.body) + "\"";
+    const std::string etag = reply.etag.empty() ? etag_of(reply.body) : reply.etag;
     response.set_header("ETag", etag);
     response.set_header("Cache-Control", "no-cache");
     if (has_version(request.get_header_value("If-None-Match"), etag)) {

@@ -19,6 +19,8 @@ class Source {
   virtual std::vector<HistoryPoint> history(const TableKey&) = 0;  // oldest first
   virtual std::vector<Job> queue() = 0;                            // running, then waiting, then newest ended
   virtual std::optional<Job> job(int64_t id) = 0;
+  // A word that changes when what is said of a submission does; empty: it may have.
+  virtual std::string revision(int64_t) { return ""; }
 };
 
 struct Accepted {

@@ -57,9 +57,21 @@ struct Row {
   std::optional<Interval> quality;
   std::vector<Cell> cells;                  // in the order of the table's scenarios
   int64_t model_bytes = 0, peak_bytes = 0;  // 0: not known
-  bool on_front = false;                    // no other is better in quality, latency and memory together
+  bool on_front = false;                    // nobody beats it in quality, time and memory together (Front)
   std::string date;
   std::optional<KernelCount> kernels = {};  // in a table of kernels
+};
+
+// What decides who is on a table's Pareto front, beside quality.
+enum class Memory { unknown, model, peak };
+struct Front {
+  std::string scenario;             // whose time counts, as a share of the baseline's
+  Memory memory = Memory::unknown;  // peak of the runs where it is known of all, else bytes of the models
+  // Of quality, halvings of time and halvings of memory, from the reference point on: quality at the table's floor, so
+  // many times the baseline's time, and so many bytes. Nothing without a baseline that is ranked.
+  std::optional<double> hypervolume = {};
+  double reference_time = 0;
+  int64_t reference_bytes = 0;
 };
 
 struct Table {
@@ -71,6 +83,7 @@ struct Table {
       scenarios;          // name, measure with its unit: "p90 latency (s)"
   std::vector<Row> rows;  // ranked ones first
   bool kernels = false;   // it compares ops, not models: there are neither a quality nor scenarios
+  Front front = {};
 };
 
 // One line of the front page: "smallest memory", and who leads it.
@@ -120,6 +133,11 @@ struct Review {
   std::string reason, date;
 };
 
+// Of a generation: medians of the turns' medians, in seconds.
+struct TokenTimes {
+  double to_first = 0, per_token = 0;
+};
+
 // One match as its submission saw it.
 struct Run {
   int64_t id = 0;
@@ -139,6 +157,7 @@ struct Run {
   std::optional<KernelCount> kernels = {};  // of a match of kernels
   std::vector<OpRow> ops = {};              // likewise
   int64_t peak_bytes = 0;                   // 0: not known
+  std::optional<TokenTimes> tokens = {}, baseline_tokens = {};
 };
 
 struct File {

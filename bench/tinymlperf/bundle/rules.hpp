@@ -11,6 +11,7 @@
 #include <tinymlperf/device/plan.hpp>
 #include <tinymlperf/entries/header_set.hpp>
 #include <tinymlperf/entries/load.hpp>
+#include <tinymlperf/entries/text_model.hpp>
 #include <tinymlperf/judge/benchmarks.hpp>
 #include <tinymlperf/judge/kernels/tasks.hpp>
 #include <tinymlperf/judge/run_document.hpp>
@@ -97,6 +98,14 @@ inline void require_file(const Bundle& bundle, const char* path) {
   if (!bundle.find(path)) throw Refusal("bundle", "", std::string("a file ") + path, "none");
 }
 
+// A model of text is loaded as one.
+inline void require_loads(const std::filesystem::path& entry, const std::string& benchmark) {
+  if (benchmark == "lm")
+    (void)load_text_model(entry);
+  else
+    (void)load_entry(entry, task_of(benchmark));
+}
+
 // A model and its weights, or how it is to be trained, and texts about them.
 inline void check_model(const Bundle& bundle) {
   const std::vector<std::string>& benchmarks = bundle.manifest.benchmarks;
@@ -117,7 +126,7 @@ inline void check_model(const Bundle& bundle) {
       require_name(spec);
       if (is_training(b)) (void)require_training(spec);
     }
-    if (!trained) (void)load_entry(folder.path() / "entry", task_of(benchmarks.front()));
+    if (!trained) require_loads(folder.path() / "entry", benchmarks.front());
   } catch (const tinytorch::Error& e) {
     throw Refusal(kWeightsFile, "", "weights that can be read", e.what());
   }

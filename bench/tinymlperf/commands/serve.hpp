@@ -17,8 +17,8 @@ struct ServeCommandOptions {
 inline int run_serve(const ServeCommandOptions& o) {
   return detail::guarded(stdout, [&] {
     detail::require_board(o.board);
-    board::Store store(o.board);
-    board::Queries queries(store);
+    board::Store store(o.board), reading(o.board);  // who reads does not wait for who writes
+    board::Queries queries(reading);
     return board::serve(queries, store, {.database = o.board, .server = o.server});
   });
 }

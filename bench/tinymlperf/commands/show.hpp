@@ -78,11 +78,17 @@ inline std::string text_of(const board::Table& t) {
                      t.key.tier, t.task, tinytorch::document::text_table(rows));
 }
 
+inline std::string tokens_text(const board::TokenTimes& t) {
+  using tinytorch::document::show_seconds;
+  return show_seconds(t.to_first) + " to the first token, " + show_seconds(t.per_token) + " a token";
+}
+
 inline std::string runs_table(const std::vector<board::Run>& runs) {
   tinytorch::document::Rows rows{{"run", "scenario", "class", "times the baseline", ""}};
   for (const board::Run& r : runs)
     rows.push_back({std::to_string(r.id), r.benchmark + " " + r.scenario, r.run_class, text_of(r.ratio),
-                    r.out.empty() ? "against " + r.baseline : "out: " + r.out});
+                    (r.out.empty() ? "against " + r.baseline : "out: " + r.out) +
+                        (r.tokens ? "; " + tokens_text(*r.tokens) : "")});
   return tinytorch::document::text_table(rows, 1);
 }
 

@@ -48,7 +48,8 @@ class Evaluation {
 
   int64_t operator()() {
     const int64_t value = sum();
-    if (peek() != '\0') fail("expected an operator");
+    peek();
+    if (at_ < text_.size()) fail("expected an operator");  // a character 0 is none either
     return value;
   }
 

@@ -18,7 +18,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <tinymlperf/device/arithmetic.hpp>
 
@@ -119,7 +121,10 @@ class PlanReader {
     if (json.is_object()) {
       if (json.size() != 1 || !json.contains("float") || !json.at("float").is_number())
         f.refuse(key, "a text, a whole number or {\"float\": number}", show(json));
-      return {Argument::Kind::real, "", json.at("float").get<float>()};
+      const double value = json.at("float").get<double>();
+      if (std::abs(value) > std::numeric_limits<float>::max())
+        f.refuse(key, "a number that a float can hold", show(json));
+      return {Argument::Kind::real, "", static_cast<float>(value)};
     }
     if (json.is_string()) {
       const auto& text = json.get_ref<const std::string&>();
@@ -138,9 +143,9 @@ class PlanReader {
     return f.has(key) ? arithmetic(f, json.at(key), key) : fallback;
   }
   static std::string arithmetic(const Fields& f, const Json& json, const std::string& key) {
-    if (json.is_number_integer()) return json.dump();
-    if (!json.is_string()) f.refuse(key, "a whole number, or arithmetic as a text", show(json));
-    const auto& text = json.get_ref<const std::string&>();
+    if (!json.is_number_integer() && !json.is_string())
+      f.refuse(key, "a whole number, or arithmetic as a text", show(json));
+    const std::string text = json.is_string() ? json.get<std::string>() : json.dump();
     try {
       require_arithmetic(text);
     } catch (const std::invalid_argument& e) {

@@ -151,6 +151,15 @@ inline std::optional<double> certified_bound(Scenario s, const ContenderRecord& 
   return tinytorch::benchmarking::certified_bound(quantity_of(s), c.turns);
 }
 
+// The median of its turns, each the median of its queries; nothing where answers come whole.
+inline std::optional<double> time_to_first_token(const ContenderRecord& c) {
+  std::vector<double> turns;
+  for (const Turn& t : c.turns)
+    if (!t.to_first.empty()) turns.push_back(tinytorch::statistics::median(t.to_first));
+  if (turns.empty()) return std::nullopt;
+  return tinytorch::statistics::median(turns);
+}
+
 // One value for each turn or training run, in the order of time.
 inline std::vector<double> values_of(Scenario s, const ContenderRecord& c) {
   if (s == Scenario::time_to_quality) return seconds_of(c.training);

@@ -2,13 +2,18 @@
 // is taken up again.
 #include <doctest/doctest.h>
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <cstdio>
 #include <map>
-#include <support/board.hpp>
 #include <support/hostile.hpp>
+#include <support/made_up_match.hpp>
 #include <support/sanitized.hpp>
+#include <thread>
+#include <tinymlperf/board/remote.hpp>
+#include <tinymlperf/board/worker.hpp>
+#include <tinymlperf/commands/serve.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;
@@ -65,8 +70,23 @@ int submit_and_measure(const hostile::Arguments& args) {
   return 0;
 }
 
+// `serve` as a process of its own, and a worker that takes what there is.
+int serve_board(const hostile::Arguments& args) {
+  ServeCommandOptions o{.board = args.at(0), .server = {}};
+  o.server.port = std::stoi(args.at(1)), o.server.asks_per_minute = 1'000'000;
+  return run_serve(o);
+}
+int work_on(const hostile::Arguments& args) {
+  Store store(args.at(0), kOptions);
+  WorkOptions o;
+  o.hardware = "cpu-mt", o.lease = kOptions.queue.lease, o.play = test::play_at_once;
+  for (;;)
+    if (!work_once(store, o)) usleep(2000);
+}
+
 [[gnu::constructor]] void start_as_child(int argc, char** argv) {
-  hostile::maybe_perform(argc, argv, {{"submit", submit_and_measure}});
+  hostile::maybe_perform(argc, argv,
+                         {{"submit", submit_and_measure}, {"serve", serve_board}, {"work", work_on}});
 }
 
 struct Said {
@@ -156,4 +176,122 @@ TEST_CASE("200 submissions survive a process that is killed again and again" *
   CHECK(db.integer("SELECT count(DISTINCT job) FROM runs") == 2 * kSubmissions);
   CHECK(db.integer("SELECT count(*) FROM turns") == 2 * kSubmissions * 2 * 24);
   CHECK(db.integer("SELECT count(*) FROM turns WHERE length(latencies) = 160") == 2 * kSubmissions * 2 * 24);
+}
+
+namespace {
+
+// This program as a child, which ends when we do. Its output is ours to read.
+class Child {
+ public:
+  Child(const char* what, const std::string& board, const std::string& more) {
+    int ends[2];
+    REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+    process_ = fork();
+    if (process_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      dup2(ends[1], 1);
+      execl("/proc/self/exe", "crash", "--child", what, board.c_str(), more.c_str(), nullptr);
+      _exit(9);
+    }
+    close(ends[1]);
+    out_ = fdopen(ends[0], "r");
+  }
+  ~Child() {
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+    std::fclose(out_);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  // The port that a server says it has; 0: it ended before.
+  int port() {
+    char line[512] = "";
+    int port = 0;
+    if (!std::fgets(line, sizeof line, out_)) return 0;
+    const char* address = std::strstr(line, "http://127.0.0.1:");
+    if (address) std::sscanf(address, "http://127.0.0.1:%d/", &port);
+    return port;
+  }
+
+ private:
+  pid_t process_ = 0;
+  FILE* out_ = nullptr;
+};
+
+// Sends bundles one after the other, each until the board has said that it has it.
+void send_all(const std::string& address, const std::string& token, int64_t count,
+              std::map<int64_t, int64_t>& submissions, std::atomic<bool>& done) {
+  for (int64_t n = 0; n < count;) {
+    try {
+      RemoteBoard board(address);
+      for (; n < count; ++n) submissions[n] = board.submit(token, numbered(n)).submission;
+    } catch (const RefusedByBoard& refused) {
+      MESSAGE(refused.what());
+      break;
+    } catch (const std::runtime_error&) {  // it was killed meanwhile
+      usleep(2000);
+    }
+  }
+  done = true;
+}
+
+}  // namespace
+
+TEST_CASE("40 bundles sent over HTTP survive that server and worker are killed again and again" *
+          doctest::skip(test::kSanitized)) {
+  constexpr int64_t kSent = 40;
+  const test::BoardFolder f;
+  setenv("TMPDIR", f.folder.path().c_str(), 1);
+  Store store(f.path, kOptions);
+  const std::string token = store.add_user("Ada");
+  store.submit_baseline(store.user_of(token).value(), test::bundle_bytes("base"));
+  Database& db = store.database();
+  const auto done_jobs = [&] { return *db.integer("SELECT count(*) FROM jobs WHERE state = 'done'"); };
+
+  tinytorch::Generator random(5);
+  std::map<int64_t, int64_t> submissions;
+  std::atomic<bool> all_sent = false;
+  auto server = std::make_unique<Child>("serve", f.path.string(), "0");
+  const int port = server->port();
+  REQUIRE(port > 0);
+  const std::string address = "http://127.0.0.1:" + std::to_string(port);
+  std::thread sender([&] { send_all(address, token, kSent, submissions, all_sent); });
+  auto worker = std::make_unique<Child>("work", f.path.string(), "");
+  int server_deaths = 0, worker_deaths = 0;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while ((!all_sent || done_jobs() < kSent) && std::chrono::steady_clock::now() < until) {
+    usleep(static_cast<useconds_t>(20000 + random.below(180000)));
+    if (random.below(2) == 0) {
+      worker.reset();
+      worker = std::make_unique<Child>("work", f.path.string(), ""), ++worker_deaths;
+    } else {
+      server.reset();
+      server = std::make_unique<Child>("serve", f.path.string(), std::to_string(port)), ++server_deaths;
+      CHECK(server->port() == port);
+    }
+  }
+  // Nobody is killed any more: what was not sent is sent, and the queue drains.
+  sender.join();
+  REQUIRE(submissions.size() == kSent);
+  RemoteBoard board(address);
+  for (const auto& [number, id] : submissions)
+    for (bool over = false; !over; usleep(5000)) {
+      const auto jobs = board.submission(id).value().jobs;
+      over = std::ranges::all_of(jobs, ended);
+      REQUIRE(std::chrono::steady_clock::now() < until + std::chrono::seconds(40));
+    }
+  worker.reset(), server.reset();
+  unsetenv("TMPDIR");
+  CHECK(server_deaths + worker_deaths > 3);
+  MESSAGE("killed: the server " << server_deaths << " times, the worker " << worker_deaths << " times");
+
+  CHECK(db.text("PRAGMA integrity_check") == "ok");
+  CHECK(db.integer("SELECT count(*) FROM bundles") == kSent + 1);
+  for (const auto& [number, id] : submissions) CHECK(store.bundle_bytes(id) == numbered(number));
+  CHECK(db.integer("SELECT count(*) FROM jobs") == 2 * kSent);
+  CHECK(done_jobs() == 2 * kSent);
+  CHECK(db.integer("SELECT count(*) FROM runs") == 2 * kSent);
+  CHECK(db.integer("SELECT count(DISTINCT job) FROM runs") == 2 * kSent);
+  CHECK(db.integer("SELECT count(*) FROM turns WHERE length(latencies) = 160") == 2 * kSent * 2 * 24);
 }

@@ -109,16 +109,16 @@ class Client {
   std::string buffer_;
 };
 
-class RunningBoard {
+// A server at a free port, and what visitors ask of it.
+class RunningServer {
  public:
-  explicit RunningBoard(ServerOptions options = {}, bool hostile = false)
-      : board(hostile),
-        server_(board, board, with_any_port(options)),
+  RunningServer(Source& source, Uploads& uploads, ServerOptions options)
+      : server_(source, uploads, with_any_port(options)),
         port(server_.bind()),
         thread_([this] { server_.run(); }) {
     while (!server_.is_running()) std::this_thread::yield();
   }
-  ~RunningBoard() { stop(); }
+  ~RunningServer() { stop(); }
   void stop() {
     server_.stop();
     if (thread_.joinable()) thread_.join();
@@ -148,8 +148,6 @@ class RunningBoard {
            bundle + "\r\n--xyz--\r\n";
   }
 
-  MemoryBoard board;
-
  private:
   static ServerOptions with_any_port(ServerOptions o) {
     o.port = 0;
@@ -162,6 +160,23 @@ class RunningBoard {
 
  private:
   std::thread thread_;
+};
+
+struct MadeUpBoard {
+  MemoryBoard board;
+};
+
+// The made-up board behind a server.
+class RunningBoard : public MadeUpBoard, public RunningServer {
+ public:
+  explicit RunningBoard(ServerOptions options = {}, bool hostile = false)
+      : MadeUpBoard{MemoryBoard(hostile)}, RunningServer(board, board, always_new(options)) {}
+
+ private:
+  static ServerOptions always_new(ServerOptions o) {
+    o.page_age = {};
+    return o;
+  }
 };
 
 }  // namespace tinymlperf::board::testing

@@ -136,9 +136,10 @@ TEST_CASE("text of strangers: control characters and broken UTF-8 become U+FFFD,
 TEST_CASE("the front page shows leaders, first rows and what runs") {
   MemoryBoard board;
   const std::string html = front_page({}, board.front());
-  for (const char* word : {"Fastest answer", "38.2 us", "lenet-int8-fused", "nobody yet", "block 5 of 12",
-                           "/tables/dig/closed/cpu-1t", "/tables/kws/closed/gpu%28NVIDIA%20H200%29",
-                           "value=\"0.420\"", "No submission yet."})
+  for (const char* word :
+       {"all-round", "fastest generation", "1.62 times the baseline", "38.2 us", "lenet-int8-fused",
+        "nobody yet", "block 5 of 12", "/tables/dig/closed/cpu-1t",
+        "/tables/kws/closed/gpu%28NVIDIA%20H200%29", "value=\"0.420\"", "No submission yet."})
     CHECK_MESSAGE(html.find(word) != std::string::npos, word);
   CHECK(html.find("first try") == std::string::npos);  // the ninth row is on the table's own page
 }
@@ -263,6 +264,27 @@ TEST_CASE("a submission's page holds turns, audits, files, difference and the fo
   CHECK(HtmlChecker(page_of_large).complaints.empty());
   Submission bare;
   CHECK(HtmlChecker(submission_page({}, bare)).complaints.empty());
+}
+
+TEST_CASE("a generation says its time to the first token beside the time of each; nothing else does") {
+  MemoryBoard board;
+  const std::string html = submission_page({}, *board.submission(51));
+  for (const char* word :
+       {"Time to first token", "3.10 ms", "baseline 4.40 ms", "Time per token", "129.6 us"})
+    CHECK_MESSAGE(html.find(word) != std::string::npos, word);
+  CHECK(submission_page({}, *board.submission(1)).find("Time to first token") == std::string::npos);
+}
+
+TEST_CASE("the made-up board has the categories of a board, with leaders that follow from its tables") {
+  MemoryBoard board;
+  const FrontPage front = board.front();
+  std::vector<std::string> titles, rules;
+  for (const Category& c : front.categories)
+    if (titles.empty() || titles.back() != c.title) titles.push_back(c.title);
+  for (const auto& rule : tinymlperf::board::detail::category_rules()) rules.emplace_back(rule.title);
+  CHECK(titles == rules);
+  for (const Category& c : front.categories)
+    if (c.title == "smallest memory" && c.key.benchmark == "dig") CHECK(c.leader->name == "depthwise 8-bit");
 }
 
 TEST_CASE("a job's page is live while it runs, and without script it loads itself again") {

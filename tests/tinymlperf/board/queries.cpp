@@ -3,7 +3,9 @@
 
 #include <support/board.hpp>
 #include <thread>
+#include <tinymlperf/board/json.hpp>
 #include <tinymlperf/board/queries.hpp>
+#include <tinymlperf/commands/show.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinymlperf;
@@ -136,6 +138,56 @@ TEST_CASE("categories say who is best at one thing, and keep their place without
   CHECK(category(page, "all-round")->leader->submission == small);
   CHECK(category(page, "all-round")->value == "place 2 in speed, 1 in accuracy, 1 in size, of 3");
   CHECK(page.tables[0].rows[0].submission == fast);
+}
+
+TEST_CASE("a generation has a leader, and says when its first token came beside the time of each") {
+  Board b;
+  Queries q(b.store);
+  const auto of_text = [](const std::string& name, uint64_t seed) {
+    auto m = test::manifest(name);
+    m.benchmarks = {"lm"}, m.scenarios = {"generation"};
+    return bundle::pack(m, test::text_entry_files(name, seed));
+  };
+  const auto submit = [&](const char* name, uint64_t seed, double speedup) {
+    const int64_t id = b.store.submit(b.user, of_text(name, seed)).submission;
+    b.work_off({.speedup = speedup});
+    return id;
+  };
+  b.store.submit_baseline(b.user, of_text("gpt", 1));
+  CHECK_FALSE(category(q.front(), "fastest generation")->leader);
+  const int64_t slow = submit("slow", 2, 1.5), fast = submit("fast", 3, 2);
+  const FrontPage page = q.front();
+  const Category* c = category(page, "fastest generation");
+  REQUIRE(c->leader);
+  CHECK(c->leader->submission == fast);
+  CHECK(c->key == TableKey{"lm", "open", "cpu-mt"});
+  CHECK(c->value == "2 times the baseline");
+  CHECK(category(page, "all-round")->key == TableKey{"lm", "open", "cpu-mt"});
+  CHECK(q.table(c->key)->rows[1].submission == slow);
+
+  // Made up: 8 tokens in half of a millisecond, the first after a quarter of that.
+  const Submission s = q.submission(fast).value();
+  REQUIRE(s.runs.size() == 1);
+  const Run& r = s.runs[0];
+  REQUIRE(r.tokens);
+  CHECK(r.tokens->to_first == doctest::Approx(125e-6).epsilon(0.01));
+  CHECK(r.tokens->per_token == doctest::Approx(62.5e-6).epsilon(0.01));
+  REQUIRE(r.baseline_tokens);
+  CHECK(r.baseline_tokens->to_first == doctest::Approx(250e-6).epsilon(0.01));
+  const Json j = to_json(r);
+  CHECK(j.at("tokens").at("to_first_seconds") == r.tokens->to_first);
+  CHECK(j.at("tokens").at("per_token_seconds") == r.tokens->per_token);
+  CHECK(j.at("baseline_tokens").at("to_first_seconds") == r.baseline_tokens->to_first);
+  const std::string shown = tinymlperf::detail::text_of(s);
+  CHECK_MESSAGE(shown.find(" us to the first token, ") != std::string::npos, shown);
+  CHECK(shown.find(" us a token") != std::string::npos);
+  // Of other scenarios there is no such time.
+  const int64_t digits = b.submit("digits");
+  b.work_off();
+  const Submission other = q.submission(digits).value();
+  for (const Run& run : other.runs) CHECK_FALSE(run.tokens);
+  CHECK(to_json(other).at("runs")[0].at("tokens").is_null());
+  CHECK(tinymlperf::detail::text_of(other).find("token") == std::string::npos);
 }
 
 TEST_CASE("who has the lowest measured peak leads the memory category") {

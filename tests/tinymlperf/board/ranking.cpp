@@ -215,17 +215,6 @@ TEST_CASE("audited is who passed audits in every scenario") {
   CHECK(of(standings(both, kScenarios), kBase).level == Level::rerun);
 }
 
-TEST_CASE("on the front is whom nobody beats in quality, time and size together") {
-  Results all;
-  add_both(all, 2, {.speedup = 2, .seed = 10, .quality = {0.99, 0.98, 1}, .model_bytes = 4000});
-  add_both(all, 3, {.speedup = 1.5, .seed = 20, .quality = {0.98, 0.97, 0.99}, .model_bytes = 4000});
-  add_both(all, 4, {.speedup = 0.5, .seed = 30, .quality = {0.9, 0.89, 0.91}, .model_bytes = 10});
-  const auto table = standings(all, kScenarios);
-  CHECK(of(table, 2).on_front);
-  CHECK_FALSE(of(table, 3).on_front);
-  CHECK(of(table, 4).on_front);
-}
-
 TEST_CASE("the history names who led from when on") {
   Results all;
   const auto day = [&](int64_t submission, double speedup) {

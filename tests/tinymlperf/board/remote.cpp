@@ -3,13 +3,12 @@
 
 #include <fstream>
 #include <functional>
-#include <support/board.hpp>
 #include <support/printed.hpp>
 #include <thread>
-#include <tinymlperf/board/queries.hpp>
-#include <tinymlperf/board/server.hpp>
 #include <tinymlperf/commands/appeal.hpp>
 #include <tinytorch/tinytorch.hpp>
+
+#include "served_board.hpp"
 
 namespace fs = std::filesystem;
 using namespace tinymlperf;
@@ -17,35 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A real board behind a real server.
-struct Served : test::Board {
-  explicit Served(board::ServerOptions options = {})
-      : queries(store), server(queries, store, any_port(options)) {
-    port = server.bind();
-    thread = std::thread([this] { server.run(); });
-    while (!server.is_running()) std::this_thread::yield();
-  }
-  ~Served() {
-    server.stop();
-    thread.join();
-  }
-  static board::ServerOptions any_port(board::ServerOptions o) {
-    o.port = 0, o.asks_per_minute = 1000;
-    return o;
-  }
-  std::string address() const { return "http://127.0.0.1:" + std::to_string(port); }
-  fs::path file(const std::string& content) const {
-    const fs::path path = folder.path() / "mine.tmlp";
-    std::ofstream(path, std::ios::binary) << content;
-    return path;
-  }
-
-  board::Queries queries;
-  board::Server server;
-  int port = 0;
-  std::thread thread;
-};
-
+using Served = board::testing::ServedBoard;
 using test::print, test::Printed;
 
 Printed submit(const std::string& address, const fs::path& bundle, const std::string& token,

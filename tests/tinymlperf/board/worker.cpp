@@ -2,7 +2,7 @@
 // the entries' worker as well.
 #include <doctest/doctest.h>
 
-#include <support/board.hpp>
+#include <support/made_up_match.hpp>
 #include <support/sanitized.hpp>
 #include <support/start_as_worker.hpp>
 #include <tinymlperf/board/queries.hpp>
@@ -13,21 +13,9 @@
 using namespace tinymlperf;
 using namespace tinymlperf::board;
 using test::Board;
+constexpr auto quick = test::play_at_once;
 
 namespace {
-
-// What a judge makes of two folders, without the wait.
-RunDocument quick(const RunOptions& o) {
-  static uint64_t seed = 0;
-  test::RunRecipe recipe{.benchmark = o.benchmark,
-                         .scenario = o.scenario,
-                         .run_class = o.run_class,
-                         .speedup = 2,
-                         .seed = ++seed};
-  for (const auto& entry : o.entries) (void)load_entry(entry);
-  return test::run_document({o.entries[0].filename().string(), ""}, {o.entries[1].filename().string(), ""},
-                            recipe);
-}
 
 WorkOptions options(Player play) {
   WorkOptions o;

@@ -56,6 +56,7 @@ TEST_CASE("what is no arithmetic, or has no value, is refused with its place") {
   CHECK(reason_of("1 +").find("character 4: expected a number") != std::string::npos);
   CHECK(reason_of("").find("expected a number") != std::string::npos);
   CHECK(reason_of("1 2").find("character 3: expected an operator") != std::string::npos);
+  CHECK(reason_of(std::string("12\0 3", 5)).find("character 3: expected an operator") != std::string::npos);
   CHECK(reason_of("(1").find("expected )") != std::string::npos);
   CHECK(reason_of("1 / (2 - 2)").find("division by zero") != std::string::npos);
   CHECK(reason_of("1 % 0").find("division by zero") != std::string::npos);

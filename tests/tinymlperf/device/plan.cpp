@@ -94,6 +94,9 @@ TEST_CASE("what is no plan is refused with its place") {
   CHECK(has(reason_with("/ops/softmax/launches/0/block/0", 0.5), "a whole number"));
   CHECK(has(reason_with("/ops/softmax/launches/0/arguments/0", "input"), "arguments[0]"));
   CHECK(has(reason_with("/ops/softmax/launches/0/arguments/4", Json{{"double", 1}}), "{\"float\": number}"));
+  CHECK(has(reason_with("/ops/softmax/launches/0/grid/1", UINT64_MAX), "grid[1]: expected arithmetic"));
+  CHECK(has(reason_with("/ops/softmax/launches/0/grid/1", INT64_MIN), "not a number of 64 bits"));
+  CHECK(has(reason_with("/ops/softmax/launches/0/arguments/4", Json{{"float", 1e39}}), "a float can hold"));
   CHECK(has(reason_with("/ops/softmax/launches/0/stream", 1), "only the keys kernel, grid"));
   CHECK(has(reason_with("/ops/softmax/workspace", true), "a whole number"));
 }

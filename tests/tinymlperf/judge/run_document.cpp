@@ -49,6 +49,16 @@ TEST_CASE("twice as fast is twice as good in every scenario, and the file says s
   }
 }
 
+TEST_CASE("the time to the first token is the median of the turns' medians, and a generation's alone") {
+  RunDocument d = run(Scenario::generation);
+  CHECK(time_to_first_token(d.contenders[0]) == 1e-4);
+  d.contenders[0].turns = {d.contenders[0].turns.begin(), d.contenders[0].turns.begin() + 3};
+  for (const double scale : {1.0, 2.0, 9.0})
+    d.contenders[0].turns[scale == 1 ? 0 : scale == 2 ? 1 : 2].to_first = {scale, 4 * scale, 2 * scale};
+  CHECK(time_to_first_token(d.contenders[0]) == 4);
+  CHECK_FALSE(time_to_first_token(run(Scenario::single_stream).contenders[0]));
+}
+
 TEST_CASE("who is out has no ratio") {
   RunDocument d = run(Scenario::offline);
   d.contenders[1].out = "it crashed";

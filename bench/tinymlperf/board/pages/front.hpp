@@ -11,7 +11,7 @@ namespace detail {
 inline std::string category_card(const Site& site, const Category& c) {
   std::string out = "<li class=\"card\"><h3>" + text(c.title, 60) + "</h3>\n";
   if (c.leader) {
-    out += "<p class=\"value\">" + text(c.value, 40) + "</p>\n<p class=\"leader\">" +
+    out += "<p class=\"value\">" + text(c.value, 80) + "</p>\n<p class=\"leader\">" +
            link(site.submission(c.leader->submission), name(c.leader->name, 40));
     if (!c.leader->author.empty())
       out += " <span class=\"soft\">by " + name(c.leader->author, 40) + "</span>";

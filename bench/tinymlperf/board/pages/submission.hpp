@@ -147,6 +147,18 @@ inline std::string appeal_section(const Site& site, const Submission& s, const R
       s.id, run.id, index);
 }
 
+// Of a generation, beside the baseline's.
+inline std::string token_facts(const Run& run) {
+  const auto both = [&](double TokenTimes::*time) {
+    std::string out = "<b>" + document::show_seconds((*run.tokens).*time) + "</b>";
+    if (run.baseline_tokens)
+      out += " <small>baseline " + document::show_seconds((*run.baseline_tokens).*time) + "</small>";
+    return out;
+  };
+  return facts({{"Time to first token", both(&TokenTimes::to_first)},
+                {"Time per token", both(&TokenTimes::per_token)}});
+}
+
 inline std::string run_section(const Site& site, const Submission& s, const Run& run, size_t index) {
   std::string out =
       fmt::format("<article class=\"run\" aria-labelledby=\"run-{}\">\n<h3 id=\"run-{}\">", index, index);
@@ -163,6 +175,7 @@ inline std::string run_section(const Site& site, const Submission& s, const Run&
        {"Hardware", text(run.hardware, 80)},
        {"Date", text(run.date, 40)},
        {"Seed", fmt::format("<code>{}</code>", run.seed)}});
+  if (run.tokens) out += token_facts(run);
   if (run.kernels) out += facts(kernel_facts(site, s, run)) + ops_table(run, index);
   out += turns_chart(s, run) + audits_table(run, index);
   if (!run.system.empty())

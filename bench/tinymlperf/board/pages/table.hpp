@@ -40,7 +40,7 @@ inline std::string table_head(const Site& site, const Table& table, const std::s
                     tier_badge(key.tier) + "</p>\n";
   out += "<nav class=\"tabs\" aria-label=\"Views of this table\"><ul>\n";
   for (const auto& [path, label] :
-       {std::pair{"", "Table"}, {"pareto", "Quality against latency"}, {"history", "History"}}) {
+       {std::pair{"", "Table"}, {"pareto", "Quality against time"}, {"history", "History"}}) {
     if (table.kernels && path == std::string("pareto")) continue;  // kernels are right or wrong
     out += fmt::format("<li><a href=\"{}\"{}>{}</a></li>\n", site.table(key, path),
                        view == path ? " aria-current=\"page\"" : "", label);
