@@ -110,8 +110,10 @@ inline std::string host_clock_complaint(double events, double host, double judge
         host);
   return "";
 }
+// Whatever else the host does can come between a launch and its end: now and then, not in every tenth. Who hid work in fewer
+// calls than that would gain nothing, since medians count.
 inline AuditResult host_clock_audit(int64_t times, int64_t implausible) {
-  return {"A10", "host clock", times > 0 && implausible == 0,
+  return {"A10", "host clock", times > 0 && 10 * implausible <= times,
           fmt::format("{} of {} times by the GPU's events are not what the host's clock says", implausible,
                       times)};
 }

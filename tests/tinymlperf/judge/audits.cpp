@@ -143,8 +143,9 @@ TEST_CASE("a GPU's events are believed as far as the clocks around them go") {
   CHECK(host_clock_complaint(1e-3, 10e-3, 11e-3) ==
         "audit A10, host clock: 0.001 s by the GPU's events, but 0.01 s by the host's clock");
   CHECK(host_clock_audit(40, 0).passed);
-  CHECK_FALSE(host_clock_audit(40, 1).passed);
-  CHECK(host_clock_audit(40, 1).detail.find("1 of 40 times") == 0);
+  CHECK(host_clock_audit(40, 4).passed);  // the host was interrupted
+  CHECK_FALSE(host_clock_audit(40, 5).passed);
+  CHECK(host_clock_audit(40, 5).detail.find("5 of 40 times") == 0);
   CHECK_FALSE(host_clock_audit(0, 0).passed);
 }
 

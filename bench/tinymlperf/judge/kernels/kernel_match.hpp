@@ -43,9 +43,14 @@ struct KernelContender {
   std::unique_ptr<channel::Session> session;
   StartProcess start;
   bool on_device = false;
-  double fastest_clock = 0, slowest_clock = 0;        // of a GPU, in cycles per second; 0: not measured
-  int64_t discarded = 0;                              // times at a slow clock
-  int64_t outputs = 0, changed = 0, implausible = 0;  // answers; of them, those that audits A5 and A10 accuse
+  double fastest_clock = 0, slowest_clock = 0;  // of a GPU, in cycles per second; 0: not measured
+  int64_t discarded = 0;                        // times at a slow clock
+  int64_t outputs = 0, changed = 0;             // answers; of them, those that audit A5 accuses
+  struct Doubts {                               // of an op's times, by audit A10
+    int64_t outputs = 0, doubtful = 0;
+    std::string first = {};
+  };
+  std::vector<Doubts> doubts = {};  // of each op
 };
 
 // The records of all ops, to be filled: what is asked of every contender.
@@ -110,6 +115,7 @@ class KernelMatch {
     double seconds;
     channel::Tensors answer;
     std::string complaint = {};  // why it is wrong, whatever it is
+    std::string doubt = {};      // why its time is not believed: many such make the op wrong
     double clock = 0;            // of a GPU, in cycles per second
   };
 
@@ -227,7 +233,7 @@ class KernelMatch {
     const auto report = a.answer[1].values<double>();
     const auto letters = a.answer[2].values<char>();
     a.complaint.assign(letters.begin(), letters.end());
-    if (a.complaint.empty()) a.complaint = host_clock_complaint(report[0], report[1], a.seconds);
+    a.doubt = host_clock_complaint(report[0], report[1], a.seconds);
     a.seconds = report[0], a.clock = report[2];
     a.answer.resize(1);
     return a;
@@ -248,7 +254,11 @@ class KernelMatch {
         one.kind == "public" ? grader(a.answer, some_rows(grader.rows(), a.question.seed)) : grader(a.answer);
     const bool right = grade.right && a.complaint.empty();
     ++one.checked, ++c.outputs;
-    c.changed += a.complaint.starts_with("audit A5"), c.implausible += a.complaint.starts_with("audit A10");
+    c.changed += a.complaint.starts_with("audit A5");
+    c.doubts.resize(tasks_.size());
+    KernelContender::Doubts& doubts = c.doubts[a.question.op];
+    ++doubts.outputs, doubts.doubtful += !a.doubt.empty();
+    if (doubts.first.empty()) doubts.first = a.doubt;
     one.right += right;
     if (!right) wrong(op, a.complaint.empty() ? grade.reason : a.complaint);
   }
@@ -292,7 +302,14 @@ class KernelMatch {
           {"A6", "floor", closest >= 1,
            fmt::format("no answer took less than {:.3g} times what this machine needs", closest)});
     audits.push_back(c.on_device ? device_clock_audit(c) : clock_audit(reference_));
-    if (c.on_device) audits.push_back(host_clock_audit(c.outputs, c.implausible));
+    if (!c.on_device) return;
+    int64_t doubtful = 0;
+    for (size_t op = 0; op < c.doubts.size(); ++op) {
+      doubtful += c.doubts[op].doubtful;
+      if (!host_clock_audit(c.doubts[op].outputs, c.doubts[op].doubtful).passed && c.doubts[op].outputs > 0)
+        wrong(c.record.ops[op], c.doubts[op].first);
+    }
+    audits.push_back(host_clock_audit(c.outputs, doubtful));
   }
   static AuditResult device_clock_audit(const KernelContender& c) {
     const double share = c.fastest_clock > 0 ? c.slowest_clock / c.fastest_clock : 0;
