@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <tinytorch/backend/cpu/optimizer.hpp>
+#include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/random.hpp>
 #include <vector>
 
