@@ -57,8 +57,9 @@ class Evaluation {
   static constexpr size_t kLongest = 200;
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw std::invalid_argument("\"" + std::string(text_.substr(0, kLongest)) + "\", character " +
-                                std::to_string(at_ + 1) + ": " + what);
+    std::string shown(text_.substr(0, kLongest));
+    std::ranges::replace(shown, '\0', '?');  // a message ends at the first
+    throw std::invalid_argument("\"" + shown + "\", character " + std::to_string(at_ + 1) + ": " + what);
   }
   char peek() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;

@@ -23,6 +23,7 @@
 #include <cstdio>
 #include <functional>
 #include <initializer_list>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <tinytorch/benchmarking/turns.hpp>
@@ -34,7 +35,9 @@ namespace tinytorch::inline TT_BUILD::benchmarking {
 
 inline constexpr const char *kResultFile = "result.json", *kResultSchema = "tinytorch-result-1",
                             *kManifestFile = "manifest.json";
-inline constexpr const char* kQuantities[] = {"p90_latency", "throughput", "rate", "time_per_token"};
+inline constexpr const char* kQuantities[] = {"p90_latency", "p99_latency", "throughput", "rate",
+                                              "time_per_token"};
+static_assert(std::size(kQuantities) == static_cast<size_t>(Quantity::time_per_token) + 1);
 
 struct Contender {
   std::string name;
