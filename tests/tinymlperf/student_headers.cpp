@@ -51,7 +51,7 @@ void replace(const fs::path& folder, const std::string& name, const std::string&
 }
 
 constexpr const char* kSoftmax = "tinytorch/backend/cpu/softmax.hpp";
-constexpr const char* kScale = "const T scale = T(1) / sum_run(out, n);";
+constexpr const char* kScale = "const T scale = T(1) / static_cast<T>(sum);";
 
 std::vector<float> softmax_here() {
   return tt::softmax(tt::linspace(-3, 5, 64 * 48).reshape({64, 48}), 1).to_vector<float>();
@@ -82,7 +82,7 @@ TEST_CASE("a slower header makes its plugin slower, a wrong one makes it wrong, 
           "for (int64_t i = 0; i < 200 * n; ++i) again = again + out[i % n];\n" +
               std::string(kScale));
   // Headers alone: the library's kernels are compiled on them.
-  replace(f / "wrong", kSoftmax, kScale, "const T scale = T(2) / sum_run(out, n);");
+  replace(f / "wrong", kSoftmax, kScale, "const T scale = T(2) / static_cast<T>(sum);");
   const std::vector<float> before = softmax_here();
   const sandbox::Offers offers = tinymlperf::detail::sandbox_of_machine();
   std::vector<std::unique_ptr<Stage>> stages;
