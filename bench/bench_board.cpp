@@ -40,6 +40,7 @@ json document(const Load& load, const board::testing::LoadResult& r, double boun
           {"uploads", load.uploaders},
           {"seconds", load.seconds},
           {"entries", load.entries},
+          {"read_pace_seconds", load.read_pace},
           {"upload_pause_seconds", load.upload_pause},
           {"reading", to_json(r.reading)},
           {"uploading", to_json(r.uploading)},
@@ -85,6 +86,9 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", load.seconds)->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--readers", load.readers)->capture_default_str()->check(CLI::Range(0, 2000));
   app.add_option("--uploaders", load.uploaders)->capture_default_str()->check(CLI::Range(0, 200));
+  app.add_option("--read-pace", load.read_pace, "seconds from one page of a visitor to the next; 0: none")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--entries", load.entries, "on the board before anybody comes")
       ->capture_default_str()
       ->check(CLI::Range(1, 10000));

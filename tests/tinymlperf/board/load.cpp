@@ -10,7 +10,8 @@ using namespace tinymlperf::board::testing;
 
 TEST_CASE("24 readers and 4 uploaders for two seconds meet no error, and every upload is there once" *
           doctest::skip(test::kSanitized)) {
-  const Load load{.readers = 24, .uploaders = 4, .seconds = 2, .upload_pause = 0.1, .entries = 9};
+  const Load load{
+      .readers = 24, .uploaders = 4, .seconds = 2, .read_pace = 0, .upload_pause = 0.1, .entries = 9};
   const LoadResult r = play(load);
   CHECK(r.reading.errors == 0);
   CHECK(r.uploading.errors == 0);

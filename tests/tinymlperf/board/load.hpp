@@ -1,5 +1,6 @@
-// Visitors who read pages as fast as they come and visitors who upload, all at once for a while; server and visitors share
-// this machine, so the latencies are those of both. An error is an answer that is not the one expected, or none.
+// Visitors who read pages, each at a pace of its own, and visitors who upload, all at once for a while; server and visitors
+// share this machine, so the latencies are those of both. A page counts from when it was due: a board that falls behind
+// cannot hide it. An error is an answer that is not the one expected, or none.
 #pragma once
 
 #include <chrono>
@@ -19,6 +20,7 @@ namespace tinymlperf::board::testing {
 struct Load {
   int readers = 200, uploaders = 20;
   double seconds = 60;
+  double read_pace = 0.1;     // seconds from one page of a visitor to the next; 0: as fast as they come
   double upload_pause = 0.5;  // seconds between the uploads of one visitor
   int64_t entries = 60;       // on the board before anybody comes
 };
@@ -45,13 +47,22 @@ namespace detail {
 using LoadClock = std::chrono::steady_clock;
 
 // One connection, page after page; `If-None-Match` every other time, as a browser would.
-inline void read_pages(int port, const std::vector<std::string>& pages, size_t which,
+inline void read_pages(int port, const std::vector<std::string>& pages, size_t which, const Load& load,
                        LoadClock::time_point until, Seen& seen) {
   Client client(port);
   std::map<std::string, std::string> etags;
+  const auto seconds = [](double x) {
+    return std::chrono::duration_cast<LoadClock::duration>(std::chrono::duration<double>(x));
+  };
+  const auto first =  // visitors do not all come at once
+      LoadClock::now() + seconds(load.read_pace * static_cast<double>(which) / load.readers);
   for (size_t i = which; LoadClock::now() < until; ++i) {
     const std::string &page = pages[i % pages.size()], known = i % 2 ? etags[page] : "";
-    const auto start = LoadClock::now();
+    auto start = LoadClock::now();
+    if (load.read_pace > 0) {
+      start = first + seconds(load.read_pace * static_cast<double>(i - which));
+      std::this_thread::sleep_until(start);
+    }
     const bool sent = client.write("GET " + page + " HTTP/1.1\r\nHost: board\r\n" +
                                    (known.empty() ? "" : "If-None-Match: " + known + "\r\n") + "\r\n");
     const Response answer = sent ? client.read_answer() : Response{};
@@ -123,7 +134,7 @@ inline LoadResult play(const Load& load) {
     });
   };
   for (size_t i = 0; i < readers.size(); ++i)
-    visit(readers[i], [&, i](Seen& s) { detail::read_pages(site.server.port, pages, i, until, s); });
+    visit(readers[i], [&, i](Seen& s) { detail::read_pages(site.server.port, pages, i, load, until, s); });
   for (size_t i = 0; i < uploaders.size(); ++i)
     visit(uploaders[i], [&, i](Seen& s) { detail::upload(site, i, load.upload_pause, until, s); });
   for (std::thread& t : threads) t.join();
