@@ -54,4 +54,7 @@ TEST_CASE("where ranges are not shown nothing is opened") {
   { const tt::Scope scope("quiet"); }
   CHECK(cuda::sim::ranges().seen.empty());
 }
+
+#else
+TEST_CASE("the emulator is not built" * doctest::skip()) {}
 #endif
