@@ -8,14 +8,21 @@
 
 #include <sched.h>
 
+#include <cstdlib>
+#include <string_view>
 #include <tinymlperf/sandbox/probe.hpp>
 
 namespace tinymlperf::sandbox {
 
 constexpr int kProgramLevel = 1, kJudgeLevel = 2;
 
-// Finds out whether programs may be given precedence here: root may, and others with a limit on "rtprio".
+// Finds out whether programs may be given precedence here: root may, and others with a limit on "rtprio". The environment's
+// TINYMLPERF_REAL_TIME=0 says no, for machines where something else is timed as well.
 inline void probe_real_time(Offers& offers) {
+  if (const char* const wish = std::getenv("TINYMLPERF_REAL_TIME"); wish && std::string_view(wish) == "0") {
+    offers.missing["real_time"] = "TINYMLPERF_REAL_TIME=0 in the environment";
+    return;
+  }
   const std::string why_not = detail::tried(Namespaces::none, [&] {
     const Failure failure = steps::take_precedence(kJudgeLevel);
     return failure || !offers.own_user ? failure : steps::become(65000);

@@ -41,6 +41,16 @@ TEST_CASE("precedence is there, or its absence has a reason; without being asked
   CHECK(scene.run({"tell_schedule"}, offers).exit_code == 10 * SCHED_OTHER);
 }
 
+TEST_CASE("the environment may say that nobody goes before others") {
+  const char* const before = getenv("TINYMLPERF_REAL_TIME");
+  const std::string kept = before ? before : "";
+  setenv("TINYMLPERF_REAL_TIME", "0", 1);
+  const Offers offers = with_real_time();
+  before ? setenv("TINYMLPERF_REAL_TIME", kept.c_str(), 1) : unsetenv("TINYMLPERF_REAL_TIME");
+  CHECK_FALSE(offers.real_time);
+  CHECK(offers.missing.at("real_time") == "TINYMLPERF_REAL_TIME=0 in the environment");
+}
+
 TEST_CASE("a program with precedence stands behind the judge and cannot raise itself") {
   const Offers offers = with_real_time();
   test::Scene scene;
