@@ -158,24 +158,22 @@ inline Interval mean_of_logs(const std::vector<Interval>& ratios) {
   return {std::exp(sums[0] / n), std::exp(sums[1] / n), std::exp(sums[2] / n)};
 }
 
-inline int class_order(const std::string& run_class) {
-  return run_class == "official" ? 2 : run_class == "ranked" ? 1 : 0;
-}
-
 // Of one scenario, the runs of the highest class.
 inline std::vector<const Result*> counting(const std::vector<Result>& all, const std::string& scenario) {
   std::vector<const Result*> out;
   for (const Result& r : all) {
     if (r.scenario != scenario) continue;
-    if (!out.empty() && class_order(r.run_class) > class_order(out.front()->run_class)) out.clear();
-    if (out.empty() || class_order(r.run_class) == class_order(out.front()->run_class)) out.push_back(&r);
+    if (!out.empty() && judge::class_order(r.run_class) > judge::class_order(out.front()->run_class))
+      out.clear();
+    if (out.empty() || judge::class_order(r.run_class) == judge::class_order(out.front()->run_class))
+      out.push_back(&r);
   }
   return out;
 }
 
 // Why this result keeps its entry from being ranked; empty: it does not.
 inline std::string objection(const Result& r) {
-  if (class_order(r.run_class) == 0) return "a smoke run in " + r.scenario + " ranks nothing";
+  if (judge::class_order(r.run_class) == 0) return "a smoke run in " + r.scenario + " ranks nothing";
   if (!r.gate.passed) return "in " + r.scenario + ": " + r.gate.reason;
   if (r.held && r.review && !r.review->released)
     return "in " + r.scenario + ": refused after audit " + r.failed_audit + ": " + r.review->reason;

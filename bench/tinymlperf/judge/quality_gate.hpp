@@ -21,6 +21,11 @@ namespace tinymlperf::judge {
 inline constexpr double kClosedShare = 0.99, kClosedBits = 1.01;
 inline constexpr int64_t kLeastRankedSamples = 10000;
 
+// Of runs the official ones count before the ranked ones; 0: any other, which ranks nothing.
+inline int class_order(const std::string& run_class) {
+  return run_class == "official" ? 2 : run_class == "ranked" ? 1 : 0;
+}
+
 struct GateResult {
   bool passed = false;
   std::string reason;
@@ -56,7 +61,7 @@ inline GateResult closed_gate(const RunDocument& d, const ContenderRecord& c) {
     return {false,
             "the closed division compares answers sample by sample, and this benchmark has no such credit"};
   const auto asked = static_cast<int64_t>(ours.size());
-  if ((d.run_class == "ranked" || d.run_class == "official") && asked < kLeastRankedSamples)
+  if (class_order(d.run_class) > 0 && asked < kLeastRankedSamples)
     return {false, fmt::format("{} hidden samples cannot tell 99 % from 98 %: a ranked run asks {} at least",
                                asked, kLeastRankedSamples)};
   const double bound = lower_bound(ours, theirs, kClosedShare);
