@@ -75,7 +75,10 @@ CLI::App* run_command(CLI::App& app, tinymlperf::RunOptions& run) {
 
 CLI::App* train_command(CLI::App& app, tinymlperf::TrainCommand& train) {
   auto* command = app.add_subcommand("train", "train a benchmark's bundled models and write them as entries");
-  command->add_option("--benchmark", train.benchmark, "dig, kws, ad or lm")->capture_default_str();
+  command
+      ->add_option("--benchmark", train.benchmark,
+                   "dig, kws, ad or lm; of ttq-dig and ttq-lm the recipes are written")
+      ->capture_default_str();
   command->add_option("--out", train.out, "folder of the entries")->capture_default_str();
   command->add_option("--only", train.only, "the model of this name alone");
   command->add_option("--epochs", train.epochs, "instead of each model's own")->check(CLI::PositiveNumber);

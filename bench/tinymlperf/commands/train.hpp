@@ -1,4 +1,5 @@
-// `tinymlperf train --benchmark kws --out FOLDER`: the bundled models of a benchmark, trained and written as entries.
+// `tinymlperf train --benchmark kws --out FOLDER`: the bundled models of a benchmark, trained and written as entries; of
+// ttq-dig and ttq-lm, which time the training, only how it is done.
 #pragma once
 
 #include <filesystem>
@@ -25,7 +26,7 @@ namespace detail {
 inline std::vector<Recipe> chosen_recipes(const TrainCommand& o) {
   std::vector<Recipe> chosen;
   std::string names;
-  for (Recipe& recipe : bundled_recipes(o.benchmark)) {
+  for (Recipe& recipe : bundled_recipes(subject_of(o.benchmark))) {
     names += (names.empty() ? "" : ", ") + recipe.spec.name;
     if (!o.only.empty() && recipe.spec.name != o.only) continue;
     recipe.epochs = o.epochs.value_or(recipe.epochs);
@@ -42,9 +43,16 @@ inline std::vector<Recipe> chosen_recipes(const TrainCommand& o) {
 inline int run_train(const TrainCommand& o) {
   try {
     const std::vector<Recipe> recipes = detail::chosen_recipes(o);
-    const TrainingSize size = o.size.value_or(training_size(o.benchmark));
     if (!o.text.empty() && o.benchmark != "lm")
       throw std::invalid_argument("--text: only lm learns a text, not " + o.benchmark);
+    if (is_training(o.benchmark)) {
+      for (const Recipe& recipe : recipes) {
+        save_recipe(o.out / recipe.spec.name, untrained(recipe));
+        fmt::print("wrote {}\n", (o.out / recipe.spec.name).string());
+      }
+      return kPass;
+    }
+    const TrainingSize size = o.size.value_or(training_size(o.benchmark));
     const TrainingData data = o.text.empty() ? training_data(o.benchmark, size)
                                              : text_to_learn(size, read_user_text(o.text).to_learn);
     for (const Recipe& recipe : recipes) {

@@ -20,6 +20,17 @@ struct Recipe {
   std::string optimizer = "adamw", schedule = "one_cycle";  // as in TrainingSpec
 };
 
+// What it is before anybody has trained it, which is what an entry of ttq says.
+inline EntrySpec untrained(const Recipe& r) {
+  EntrySpec spec = r.spec;
+  spec.training = TrainingSpec{.optimizer = r.optimizer,
+                               .schedule = r.schedule,
+                               .learning_rate = r.learning_rate,
+                               .batch = r.batch,
+                               .epochs = r.epochs};
+  return spec;
+}
+
 namespace detail {
 
 inline Recipe recipe(const char* benchmark, const char* name, const char* description, int64_t epochs,

@@ -49,6 +49,12 @@ inline Entry load_entry(const std::filesystem::path& folder, const Task& task = 
   return {Network(std::move(spec), weights), bytes};
 }
 
+// An entry that is to be trained. Creates the folder; the file appears whole or not at all.
+inline void save_recipe(const std::filesystem::path& folder, const EntrySpec& spec) {
+  std::filesystem::create_directories(folder);
+  tt::write_file((folder / kModelFile).string(), to_json(spec).dump(1) + "\n");
+}
+
 // Creates the folder. Each file appears whole or not at all.
 inline void save_entry(const std::filesystem::path& folder, const EntrySpec& spec,
                        const tt::StateDict& state) {

@@ -51,7 +51,7 @@ inline Json to_json(const Result& r, const std::string& name) {
           {"p90_seconds", r.p90},
           {"throughput_per_second", r.throughput},
           {"score", interval_to_json(r.score)},
-          {"efficiency", r.efficiency}};
+          {"efficiency", r.efficiency ? Json(*r.efficiency) : Json(nullptr)}};
 }
 
 }  // namespace detail

@@ -39,6 +39,8 @@ inline std::string show_accuracy(const Interval& i) {
   return fmt::format("{:.2f} % [{:.2f}, {:.2f}]", 100 * i.estimate, 100 * i.low, 100 * i.high);
 }
 
+inline std::string show_known_bytes(int64_t n) { return n ? show_bytes(n) : "-"; }
+
 // ---- the table
 // ----------------------------------------------------------------------------------------------
 
@@ -50,8 +52,9 @@ inline Rows table_rows(const Race& race) {
     const int64_t parameters = race.entries.at(r.index).parameters;
     rows.push_back({show_rank(r, race.results), c.name, show_score(r.score), show_accuracy(r.accuracy),
                     show_seconds(r.p90), fmt::format("{:.0f}", r.throughput),
-                    parameters ? fmt::format("{}", parameters) : "-", show_bytes(c.model_bytes),
-                    show_bytes(c.peak_bytes), fmt::format("{:.1f}", r.efficiency)});
+                    parameters ? fmt::format("{}", parameters) : "-", show_known_bytes(c.model_bytes),
+                    show_known_bytes(c.peak_bytes),
+                    r.efficiency ? fmt::format("{:.1f}", *r.efficiency) : "-"});
   }
   return rows;
 }

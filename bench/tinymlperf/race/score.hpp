@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <tinymlperf/judge/run_document.hpp>
@@ -37,7 +38,7 @@ struct Result {
   double p90 = 0;         // seconds for one sample
   double throughput = 0;  // samples per second
   Interval score;
-  double efficiency = 0;
+  std::optional<double> efficiency;  // none where memory or size is not known, as a plugin's may be
 };
 
 namespace detail {
@@ -65,12 +66,12 @@ inline Interval score_of(const Matches& m, size_t i) {
   return {100 * clipped(ratio->estimate), 100 * clipped(ratio->low), 100 * clipped(ratio->high)};
 }
 
-inline double efficiency_of(const Matches& m, size_t i) {
+inline std::optional<double> efficiency_of(const Matches& m, size_t i) {
   const judge::ContenderRecord &ours = m.single_stream.contenders[i], &base = m.single_stream.contenders[0];
+  for (const int64_t bytes : {ours.peak_bytes, base.peak_bytes, ours.model_bytes, base.model_bytes})
+    if (bytes < 1) return std::nullopt;
   const auto latency = judge::times_the_baseline(judge::Scenario::single_stream, ours, base);
   const auto bytes = [](int64_t x, int64_t y) {
-    if (x < 1 || y < 1)
-      throw std::invalid_argument("race file: model bytes and peak bytes must have been measured");
     return std::log(clipped(static_cast<double>(x) / static_cast<double>(y)));
   };
   if (!latency) throw std::invalid_argument("race file: " + ours.name + " has no latency to compare");

@@ -27,6 +27,27 @@ TEST_CASE("a model that was asked for is trained and can be loaded as an entry o
   }
 }
 
+TEST_CASE("where training is what is timed, the recipes are written and nothing is trained") {
+  const TemporaryFolder folder;
+  for (const char* benchmark : {"ttq-dig", "ttq-lm"}) {
+    TrainCommand o;
+    o.benchmark = benchmark, o.out = folder.path() / benchmark, o.epochs = 3;
+    REQUIRE(run_train(o) == kPass);
+    size_t written = 0;
+    for (const Recipe& r : bundled_recipes(subject_of(benchmark))) {
+      const auto entry = o.out / r.spec.name;
+      CHECK_FALSE(std::filesystem::exists(entry / kWeightsFile));
+      const EntrySpec spec = parse_entry(detail::read_limited(entry / kModelFile, limits::kJsonBytes),
+                                         task_of(subject_of(benchmark)));
+      CHECK(require_training(spec).epochs == 3);
+      CHECK(spec.training->learning_rate == r.learning_rate);
+      CHECK(spec.training->batch == r.batch);
+      ++written;
+    }
+    CHECK(written > 1);
+  }
+}
+
 TEST_CASE("a text of one's own is learned, and nothing of what is held out") {
   const TemporaryFolder folder;
   std::string text(8000, 'a');

@@ -60,9 +60,24 @@ TEST_CASE("efficiency weighs latency by a half, memory and size by a quarter") {
   m.single_stream.contenders[1].model_bytes = 1000 / 10;
   m.single_stream.contenders[2].peak_bytes = 5000 * 16;
   const auto results = score_race(m, kFloor);
-  CHECK(find(results, m, "small").efficiency == doctest::Approx(100 * std::pow(10, 0.25)));
-  CHECK(find(results, m, "lean").efficiency == doctest::Approx(50));
-  CHECK(find(results, m, "quick").efficiency == doctest::Approx(200));
+  CHECK(find(results, m, "small").efficiency.value() == doctest::Approx(100 * std::pow(10, 0.25)));
+  CHECK(find(results, m, "lean").efficiency.value() == doctest::Approx(50));
+  CHECK(find(results, m, "quick").efficiency.value() == doctest::Approx(200));
+}
+
+TEST_CASE("whose memory or size nobody knows has no efficiency, and is ranked all the same") {
+  Matches m = made_up_matches({{"base", 1e-3, 0.1, 0}, {"plugin", 1e-3, 0.1, 0}, {"odd", 1e-3, 0.1, 0}});
+  m.single_stream.contenders[1].peak_bytes = 0;
+  m.single_stream.contenders[2].model_bytes = 0;
+  auto results = score_race(m, kFloor);
+  CHECK(find(results, m, "base").efficiency.value() == doctest::Approx(100));
+  for (const char* name : {"plugin", "odd"}) {
+    CHECK_FALSE(find(results, m, name).efficiency.has_value());
+    CHECK(find(results, m, name).rank > 0);
+  }
+  m.single_stream.contenders[0].peak_bytes = 0;  // of the baseline: there is nothing to be compared with
+  results = score_race(m, kFloor);
+  for (const Result& r : results) CHECK_FALSE(r.efficiency.has_value());
 }
 
 TEST_CASE("below the floor: measured, shown last, not ranked; the lower bound decides") {
