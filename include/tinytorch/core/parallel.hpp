@@ -39,10 +39,11 @@ void parallel_for(int64_t n, int64_t grain, F&& f) {
   grain = std::max<int64_t>(grain, 1);
 #ifdef _OPENMP
   const int64_t pieces = (n + grain - 1) / grain;
-  const int threads = static_cast<int>(std::min<int64_t>(pieces, thread_count()));
-  if (threads > 1 && !omp_in_parallel()) {
+  if (pieces > 1 && thread_count() > 1 && !omp_in_parallel()) {
     std::exception_ptr error;
-#pragma omp parallel num_threads(threads)
+    // Always the whole team, though some may find no piece: GNU OpenMP ends the threads that a smaller team leaves over, and
+    // starts new ones for the next larger team, which takes longer than most of what is done here.
+#pragma omp parallel
     {
       const int64_t id = omp_get_thread_num(), count = omp_get_num_threads();
       const int64_t begin = std::min(n, pieces * id / count * grain);

@@ -8,6 +8,7 @@
 // Source: Van Zee and van de Geijn, "BLIS", 2015.
 #pragma once
 
+#include <atomic>
 #include <tinytorch/backend/cpu/finish.hpp>
 #include <tinytorch/backend/cpu/gemm_direct.hpp>
 #include <tinytorch/backend/cpu/gemm_tile.hpp>
@@ -19,7 +20,9 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 inline constexpr int64_t kBlockK = 1024;       // most steps of the depth that the kernel runs through at once
 inline constexpr int64_t kBlockTiles = 80;     // height of a block of A, in tiles
 inline constexpr int64_t kPrivateTiles = 171;  // up to this height, each task packs the panels of B it needs
-inline constexpr int64_t kNearC = 65536;       // elements of C that stay in L2 between passes of the kernel
+inline constexpr int64_t kLeastTiles = 10;  // height of a block that repays packing a panel of B for it alone
+inline constexpr int64_t kTasksOfThread = 3;  // at least, so that all end at about the same time
+inline constexpr int64_t kNearC = 65536;      // elements of C that stay in L2 between passes of the kernel
 inline constexpr int64_t kSlabM = 8 * kBlockTiles * kTileRows, kSlabN = 3072;  // rows and columns of a slab
 inline constexpr int64_t kSlabSize = int64_t{1} << 22;  // its steps, where it is deeper than kBlockK
 
@@ -151,16 +154,20 @@ class BlockedProduct {
   // while a block of A passes, and of C what the next steps of the depth add to.
   void multiply(const Slab& s) const {
     const int64_t m_tiles = tiles_of(s.M, kTileRows), n_tiles = tiles_of(s.N, kCols);
-    const int64_t most = s.packed_b ? kBlockTiles : m_tiles;
+    // Too few columns for all threads: rows are shared, too, and some panels of B packed more than once.
+    const int64_t few = parallel_ ? tiles_of(kTasksOfThread * thread_count(), n_tiles) : 1;
+    const int64_t most = s.packed_b ? kBlockTiles : std::max(kLeastTiles, tiles_of(m_tiles, few));
     const int64_t block = tiles_of(m_tiles, tiles_of(m_tiles, most)), blocks = tiles_of(m_tiles, block);
     const int64_t passes = tiles_of(s.depth, kBlockK), depth = tiles_of(s.depth, passes);  // of one size
     const int64_t near = std::max<int64_t>(1, kNearC / (block * kTileRows * kCols));
     const int64_t wanted =
         parallel_ ? std::clamp<int64_t>(8 * thread_count() / blocks, tiles_of(n_tiles, near), n_tiles) : 1;
     const int64_t strip = tiles_of(n_tiles, wanted), strips = tiles_of(n_tiles, strip);
-    maybe_parallel(parallel_, blocks * strips, 1, [&](int64_t begin, int64_t end) {
+    std::atomic<int64_t> next{
+        0};  // taken in turn: of threads that share a core, or with other programs, some are slower
+    maybe_parallel(parallel_, std::min<int64_t>(blocks * strips, thread_count()), 1, [&](int64_t, int64_t) {
       Scratch<Packed> room(s.packed_b ? 0 : kCols * depth);
-      for (int64_t task = begin; task < end; ++task) {
+      for (int64_t task = next++; task < blocks * strips; task = next++) {
         const int64_t i0 = task % blocks * block, j0 = task / blocks * strip;
         for (int64_t k = 0; k < s.depth; k += depth) {
           const int64_t steps = std::min(depth, s.depth - k);
