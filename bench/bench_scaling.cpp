@@ -1,0 +1,146 @@
+// How far more threads go: a product of 2048 cubed and a training step of GPT-2 124M, against the same on one thread.
+//
+//   bench_scaling                            1, 2, 4, ... threads up to all of this machine
+//   bench_scaling --threads 1 16 --rounds 9 --json out.json
+//   OMP_PROC_BIND=spread OMP_PLACES=cores bench_scaling
+// Counts of threads take turns in each round, in random order. Beside the work stand what the machine itself gives: its
+// multiply-adds in registers and a copy, which two threads of one core share. Speedups are medians over the rounds with their
+// quartiles; the work can scale as its limit does, and hardly further.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <copy_bandwidth.hpp>
+#include <fstream>
+#include <gemm_race.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <tinymlperf/machine.hpp>
+#include <tinytorch/backend/cpu/gemm.hpp>
+#include <tinytorch/benchmarking/peak.hpp>
+#include <tinytorch/layers/adam.hpp>
+#include <tinytorch/tinytorch.hpp>
+#include <tinytorch/transformer/gpt2.hpp>
+
+using nlohmann::json;
+namespace tt = tinytorch;
+
+namespace {
+
+struct Work {
+  std::string name;
+  std::function<double()> seconds;  // of the work, once
+};
+
+double timed(const std::function<void()>& work) {
+  const tt::benchmarking::SteadyClock clock;
+  const double start = clock();
+  work();
+  return clock() - start;
+}
+
+// The better of two: the first may have to bring memory and threads back.
+double quick(const std::function<void()>& work) { return std::min(timed(work), timed(work)); }
+
+std::vector<Work> products() {
+  const int64_t n = 2048;
+  const tt::Tensor a = tt::randn({n, n}), b = tt::randn({n, n}), c = tt::zeros({n, n});
+  std::vector<Work> out;
+  for (const char* layout : {"NN", "NT", "TN"}) {
+    const tt::Tensor left = layout[0] == 'T' ? tt::transpose(a, 0, 1) : a,
+                     right = layout[1] == 'T' ? tt::transpose(b, 0, 1) : b;
+    out.push_back({fmt::format("sgemm {0}x{0}x{0} {1}", n, layout), [=] {
+                     return quick(
+                         [&] { tt::backend::cpu::gemm(c.view_of(), left.view_of(), right.view_of()); });
+                   }});
+  }
+  return out;
+}
+
+struct Training {
+  tt::Gpt2 model{{.embedding_dropout = 0, .attention_dropout = 0, .residual_dropout = 0}};
+  tt::AdamW optimizer{model.named_parameters(), {.lr = 3e-4, .beta2 = 0.95, .weight_decay = 0.1}};
+  tt::Tensor tokens = tt::randint(0, model.vocabulary(), {4, 64}),
+             targets = tt::randint(0, model.vocabulary(), {4, 64});
+  void step() {
+    optimizer.zero_grad();
+    model.loss(tokens, targets).backward();
+    optimizer.step_clipped(1.0);
+  }
+};
+
+std::vector<int> powers_of_two_up_to(int most) {
+  std::vector<int> out;
+  for (int n = 1; n < most; n *= 2) out.push_back(n);
+  out.push_back(most);
+  return out;
+}
+
+// [work][threads][round]
+using Seconds = std::vector<std::vector<std::vector<double>>>;
+
+Seconds measure(const std::vector<Work>& works, const std::vector<int>& threads, size_t rounds) {
+  Seconds seconds(works.size(), std::vector<std::vector<double>>(threads.size()));
+  for (size_t w = 0; w < works.size(); ++w)
+    for (const auto& order : tt::benchmarking::random_blocks(threads.size(), rounds, w + 1))
+      for (const size_t t : order) {
+        tt::set_thread_count(threads[t]);
+        seconds[w][t].push_back(works[w].seconds());
+      }
+  return seconds;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"How far more threads go"};
+  std::vector<int> threads =
+      powers_of_two_up_to(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  size_t rounds = 7;
+  bool without_training = false;
+  std::string json_path;
+  app.add_option("--threads", threads, "counts to compare; the first is what the others are compared with")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--rounds", rounds, "turns of each count")
+      ->check(CLI::Range(3, 1000))
+      ->capture_default_str();
+  app.add_flag("--no-training", without_training, "only the products");
+  app.add_option("--json", json_path, "also write the numbers here");
+  CLI11_PARSE(app, argc, argv);
+
+  std::vector<Work> works{
+      {"multiply-adds in registers", [] { return 1 / tt::benchmarking::measure_fma_peak(); }},
+      {"copy of 256 MiB", [] { return 1 / bench::copy_bytes_per_second(1 << 26); }}};
+  std::ranges::move(products(), std::back_inserter(works));
+  Training training;
+  if (!without_training) {
+    training.step();  // first touches of memory
+    works.push_back({"GPT-2 124M step, 4 x 64 tokens", [&] { return timed([&] { training.step(); }); }});
+  }
+  const Seconds seconds = measure(works, threads, rounds);
+
+  fmt::print("{:<32}", "times the speed of the first");
+  for (const int t : threads) fmt::print("{:>20}", fmt::format("{} threads", t));
+  fmt::print("\n");
+  json rows = json::array();
+  for (size_t w = 0; w < works.size(); ++w) {
+    fmt::print("{:<32}", works[w].name);
+    json counts = json::array();
+    for (size_t t = 0; t < threads.size(); ++t) {
+      const std::vector<double> q = bench::quartiles(seconds[w][0], seconds[w][t]);
+      fmt::print("{:>20}", fmt::format("{:.2f} [{:.2f}, {:.2f}]", q[1], q[0], q[2]));
+      counts.push_back(
+          {{"threads", threads[t]}, {"times", q[1]}, {"quartiles", q}, {"seconds", seconds[w][t]}});
+    }
+    fmt::print("\n");
+    rows.push_back({{"name", works[w].name}, {"counts", counts}});
+  }
+  if (!json_path.empty())
+    std::ofstream(json_path) << json{{"machine", tinymlperf::to_json(tinymlperf::describe_machine())},
+                                     {"rounds", rounds},
+                                     {"rows", rows}}
+                                    .dump(1)
+                             << "\n";
+  return 0;
+}
