@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <tinytorch/backend/cpu/gemm_blocked.hpp>
+#include <tinytorch/backend/cpu/gemm_amx.hpp>
 #include <tinytorch/core/random.hpp>
 #include <tuple>
 #include <vector>
@@ -49,8 +49,9 @@ TEST_CASE("complete sums are finished once, in blocks that cover C") {
   }
 }
 
-TEST_CASE("bf16 by pairs and widened: every direction, odd depths, edges and accumulation") {
-  // A processor uses one of the two in gemm; both are right on all.
+TEST_CASE(
+    "bf16 by pairs, widened and on the matrix unit: every direction, odd depths, edges and accumulation") {
+  // A processor uses one of the three in gemm; all are right on all.
   for (const auto& [M, N, K] :
        {std::tuple{1, 1, 1}, {5, 33, 7}, {40, 70, 515}, {300, 65, 64}, {1100, 70, 9}}) {
     for (const bool across : {false, true}) {
@@ -63,7 +64,10 @@ TEST_CASE("bf16 by pairs and widened: every direction, odd depths, edges and acc
         const cpu::Matrix<tt::BFloat16> left{a.data(), across ? 1 : K, across ? M : 1},
             right{b.data(), across ? 1 : N, across ? K : 1};
         std::vector<float> widened = c;
+        std::vector<float> by_unit = c;
         cpu::gemm_blocked_pairs(c.data(), N, left, right, M, N, K, accumulate, true, {});
+        cpu::gemm_amx(by_unit.data(), N, cpu::PairOperand{left},
+                      cpu::PairOperand{{right.data, right.col, right.row}}, M, N, K, accumulate, true, {});
         cpu::gemm_blocked(widened.data(), N, left, right, M, N, K, accumulate, true, {});
         double worst = 0;
         for (int64_t i = 0; i < M; ++i) {
@@ -75,7 +79,7 @@ TEST_CASE("bf16 by pairs and widened: every direction, odd depths, edges and acc
               sum += product;
               size += std::abs(product);
             }
-            for (const std::vector<float>* got : {&c, &widened})
+            for (const std::vector<float>* got : {&c, &widened, &by_unit})
               worst = std::max(worst, std::abs(double{(*got)[static_cast<size_t>(i * N + j)]} - sum) /
                                           std::max(size, 1e-30));
           }

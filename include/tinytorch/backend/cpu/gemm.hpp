@@ -2,7 +2,7 @@
 //
 // Large products run through five loops around a register tile (gemm_blocked.hpp, gemm_tile.hpp), small ones and those of
 // a few rows are formed where the operands lie (gemm_direct.hpp), 8-bit integers have instructions of their own
-// (gemm_int8.hpp), and on some processors bf16 (core/simd_dot.hpp). 2 M N K FLOPs; limit: two vector multiply-adds per cycle, or reading B once.
+// (gemm_int8.hpp), and on some processors bf16 (core/simd_dot.hpp, gemm_amx.hpp). 2 M N K FLOPs; limit: two vector multiply-adds per cycle, or reading B once.
 #pragma once
 
 #include <tinytorch/backend/cpu/finish.hpp>
@@ -22,6 +22,7 @@ TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate = 
 #if TT_BODIES(BACKEND)
 #include <optional>
 #include <tinytorch/backend/cpu/elementwise.hpp>
+#include <tinytorch/backend/cpu/gemm_amx.hpp>
 #include <tinytorch/backend/cpu/gemm_blocked.hpp>
 #include <tinytorch/backend/cpu/gemm_direct.hpp>
 #include <tinytorch/backend/cpu/gemm_int8.hpp>
@@ -120,6 +121,9 @@ void gemm_as(T* c, int64_t c_row, const View& a, const View& b, bool accumulate,
              {b.data, b.dtype, {N, K}, {right.col, 1}});
         return finish(0, M, 0, N);
       }
+      if (has_amx())
+        return gemm_amx(c, c_row, PairOperand{left}, PairOperand{Matrix<S>{right.data, right.col, right.row}},
+                        M, N, K, accumulate, parallel, finish);
       if constexpr (kFastDot2)
         return gemm_blocked_pairs(c, c_row, left, right, M, N, K, accumulate, parallel, finish);
     }

@@ -17,19 +17,21 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-inline constexpr int64_t kBlockK = 1024;       // most steps of the depth that the kernel runs through at once
-inline constexpr int64_t kBlockTiles = 80;     // height of a block of A, in tiles
-inline constexpr int64_t kPrivateTiles = 171;  // up to this height, each task packs the panels of B it needs
-inline constexpr int64_t kLeastTiles = 10;  // height of a block that repays packing a panel of B for it alone
-inline constexpr int64_t kTasksOfThread = 3;  // at least, so that all end at about the same time
-inline constexpr int64_t kNearC = 65536;      // elements of C that stay in L2 between passes of the kernel
-inline constexpr int64_t kSlabM = 8 * kBlockTiles * kTileRows, kSlabN = 3072;  // rows and columns of a slab
-inline constexpr int64_t kSlabSize = int64_t{1} << 22;  // its steps, where it is deeper than kBlockK
+inline constexpr int64_t kBlockRows = 80 * kTileRows;  // of a block of A
+inline constexpr int64_t kPrivateRows =
+    171 * kTileRows;  // up to so many, each task packs the panels of B it needs
+inline constexpr int64_t kLeastRows = 10 * kTileRows;  // that repay packing a panel of B for them alone
+inline constexpr int64_t kTasksOfThread = 3;           // at least, so that all end at about the same time
+inline constexpr int64_t kNearC = 65536;  // elements of C that stay in L2 between passes of the kernel
+inline constexpr int64_t kSlabM = 8 * kBlockRows, kSlabN = 3072;  // rows and columns of a slab,
+inline constexpr int64_t kSlabDepth = 1024;                       // and its steps; more if both operands'
+inline constexpr int64_t kSlabSize = int64_t{1} << 22;            // words are no more than these
 
 // An operand that is packed number by number,
 template <class T, class S>
 struct SingleOperand {
   using Step = Singles;
+  static constexpr bool once = false;  // whether every panel may be packed only once
   Matrix<S> at;  // row: from one row (of A) or column (of B) to the next; col: one step along the depth
 
   // Rows [i, i + count), `elements` of the depth from k on; `first`: not packed before.
@@ -41,6 +43,7 @@ struct SingleOperand {
 // one of bf16, packed by pairs,
 struct PairOperand {
   using Step = Pairs;
+  static constexpr bool once = false;
   Matrix<BFloat16> at;
 
   template <int64_t kWidth>
@@ -51,6 +54,7 @@ struct PairOperand {
 // and one of bytes, packed by quads; the sums of its rows can be taken on the way.
 struct QuadOperand {
   using Step = Quads;
+  static constexpr bool once = true;  // for the sums
   Matrix<uint8_t> at;
   uint8_t flip = 0;         // 128 turns signed into unsigned + 128, and back
   int32_t* sums = nullptr;  // if given: sums[i] += row i as it is packed,
@@ -73,11 +77,11 @@ struct QuadOperand {
   }
 };
 
-template <class T, class Operand>
+template <class T, class Left, class Right = Left>
 class BlockedProduct {
  public:
   // C [M, N] (contiguous columns, rows c_row apart) = or += A B; K in elements.
-  BlockedProduct(T* c, int64_t c_row, const Operand& a, const Operand& b, int64_t M, int64_t N, int64_t K,
+  BlockedProduct(T* c, int64_t c_row, const Left& a, const Right& b, int64_t M, int64_t N, int64_t K,
                  bool accumulate, bool parallel, const Finish& finish)
       : c_(c),
         c_row_(c_row),
@@ -91,12 +95,13 @@ class BlockedProduct {
         finish_(finish) {}
 
   void run() {
-    const bool shared = tiles_of(M_, kTileRows) > kPrivateTiles;
-    const int64_t height = std::min(tiles_of(M_, kTileRows) * kTileRows, kSlabM),
-                  steps = tiles_of(K_, kDepth);
-    const int64_t width = std::min(tiles_of(N_, kCols) * kCols, shared ? kSlabN : N_ + kCols);
-    const int64_t most = std::max(kBlockK, kSlabSize / (height + (shared ? width : 0)) / kBlockK * kBlockK);
-    const int64_t depth = tiles_of(steps, tiles_of(steps, most));  // slabs of one size
+    const bool shared = M_ > kPrivateRows;
+    const int64_t height = std::min(whole(M_, kRows), kSlabM / kRows * kRows),
+                  steps = whole(tiles_of(K_, kDepth), kUnit);
+    const int64_t width = std::min(whole(N_, kCols), shared ? kSlabN : N_ + kCols);
+    const int64_t most =
+        std::max(kSlabDepth, kSlabSize / (height + (shared ? width : 0)) / kSlabDepth * kSlabDepth);
+    const int64_t depth = whole(tiles_of(steps, tiles_of(steps, most)), kUnit);  // slabs of one size
     Scratch<Packed> packed_a(height * depth), packed_b(shared ? width * depth : 0);
     for (int64_t n0 = 0; n0 < N_; n0 += width) {
       for (int64_t k0 = 0; k0 < steps; k0 += depth) {
@@ -117,9 +122,13 @@ class BlockedProduct {
   }
 
  private:
-  using Step = typename Operand::Step;
+  using Step = typename Left::Step;
   using Packed = Word<T, Step>;
-  static constexpr int64_t kDepth = Step::kDepth, kCols = kTileCols<T>;
+  using Block = Tile<T, Step>;
+  static constexpr int64_t kDepth = Step::kDepth, kRows = Block::kRows, kCols = Block::kCols,
+                           kUnit = Block::kUnit;
+
+  static int64_t whole(int64_t n, int64_t part) { return tiles_of(n, part) * part; }
 
   // Rows m0 to m0 + M of A and columns n0 to n0 + N of B, between steps k0 and k0 + depth of both; packed, panel after
   // panel. Without packed_b, tasks pack what they need.
@@ -132,15 +141,14 @@ class BlockedProduct {
 
   // The panels of A, and those of B if `with_right` and if they are for everyone.
   void pack(const Slab& s, bool with_right) const {
-    const int64_t lefts = tiles_of(s.M, kTileRows),
-                  rights = with_right && s.packed_b ? tiles_of(s.N, kCols) : 0;
+    const int64_t lefts = tiles_of(s.M, kRows), rights = with_right && s.packed_b ? tiles_of(s.N, kCols) : 0;
     const int64_t k = s.k0 * kDepth, deep = elements(s.k0, s.depth);
     maybe_parallel(parallel_, lefts + rights, 4, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         if (t < lefts) {
-          const int64_t row = t * kTileRows;
-          a_.template pack<kTileRows>(s.packed_a + row * s.depth, s.m0 + row, std::min(kTileRows, s.M - row),
-                                      k, deep, s.n0 == 0);
+          const int64_t row = t * kRows;
+          a_.template pack<kRows>(s.packed_a + row * s.depth, s.m0 + row, std::min(kRows, s.M - row), k, deep,
+                                  s.n0 == 0);
         } else {
           const int64_t col = (t - lefts) * kCols;
           b_.template pack<kCols>(s.packed_b + col * s.depth, s.n0 + col, std::min(kCols, s.N - col), k, deep,
@@ -153,19 +161,22 @@ class BlockedProduct {
   // Tasks are blocks of C, all of about one size and some for each thread; in a task, a panel of B stays in the L2 cache
   // while a block of A passes, and of C what the next steps of the depth add to.
   void multiply(const Slab& s) const {
-    const int64_t m_tiles = tiles_of(s.M, kTileRows), n_tiles = tiles_of(s.N, kCols);
+    const int64_t m_tiles = tiles_of(s.M, kRows), n_tiles = tiles_of(s.N, kCols);
     // Too few columns for all threads: rows are shared, too, and some panels of B packed more than once.
-    const int64_t few = parallel_ ? tiles_of(kTasksOfThread * thread_count(), n_tiles) : 1;
-    const int64_t most = s.packed_b ? kBlockTiles : std::max(kLeastTiles, tiles_of(m_tiles, few));
+    const int64_t few = parallel_ && !Right::once ? tiles_of(kTasksOfThread * thread_count(), n_tiles) : 1;
+    const int64_t most =
+        s.packed_b ? kBlockRows / kRows : std::max(tiles_of(kLeastRows, kRows), tiles_of(m_tiles, few));
     const int64_t block = tiles_of(m_tiles, tiles_of(m_tiles, most)), blocks = tiles_of(m_tiles, block);
-    const int64_t passes = tiles_of(s.depth, kBlockK), depth = tiles_of(s.depth, passes);  // of one size
-    const int64_t near = std::max<int64_t>(1, kNearC / (block * kTileRows * kCols));
+    const int64_t depth =
+        whole(tiles_of(s.depth, tiles_of(s.depth, Block::kAtOnce)), kUnit);  // passes of one size
+    const int64_t near = std::max<int64_t>(1, kNearC / (block * kRows * kCols));
     const int64_t wanted =
         parallel_ ? std::clamp<int64_t>(8 * thread_count() / blocks, tiles_of(n_tiles, near), n_tiles) : 1;
     const int64_t strip = tiles_of(n_tiles, wanted), strips = tiles_of(n_tiles, strip);
     std::atomic<int64_t> next{
         0};  // taken in turn: of threads that share a core, or with other programs, some are slower
     maybe_parallel(parallel_, std::min<int64_t>(blocks * strips, thread_count()), 1, [&](int64_t, int64_t) {
+      [[maybe_unused]] const typename Block::Session session;
       Scratch<Packed> room(s.packed_b ? 0 : kCols * depth);
       for (int64_t task = next++; task < blocks * strips; task = next++) {
         const int64_t i0 = task % blocks * block, j0 = task / blocks * strip;
@@ -190,17 +201,18 @@ class BlockedProduct {
     }
     T* const c = c_ + s.m0 * c_row_ + s.n0 + col;
     for (int64_t i = i0; i < i1; ++i) {
-      const int64_t row = i * kTileRows;
-      compute_tile<T, Step>(depth, s.packed_a + row * s.depth + k * kTileRows, panel, c + row * c_row_,
-                            c_row_, std::min(kTileRows, s.M - row), cols, accumulate_ || s.k0 + k > 0);
+      const int64_t row = i * kRows;
+      compute_tile<T, Step>(depth, s.packed_a + row * s.depth + k * kRows, panel, c + row * c_row_, c_row_,
+                            std::min(kRows, s.M - row), cols, accumulate_ || s.k0 + k > 0);
     }
     if ((s.k0 + k + depth) * kDepth >= K_)
-      finish_(s.m0 + i0 * kTileRows, std::min(s.M, i1 * kTileRows) - i0 * kTileRows, s.n0 + col, cols);
+      finish_(s.m0 + i0 * kRows, std::min(s.M, i1 * kRows) - i0 * kRows, s.n0 + col, cols);
   }
 
   T* c_;
   int64_t c_row_;
-  Operand a_, b_;
+  Left a_;
+  Right b_;
   int64_t M_, N_, K_;
   bool accumulate_, parallel_;
   Finish finish_;

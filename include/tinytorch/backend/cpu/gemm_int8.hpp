@@ -22,7 +22,7 @@ TT_API void scaled_gemm_int8(const View& out, const View& a, const View& b, cons
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND)
-#include <tinytorch/backend/cpu/gemm_blocked.hpp>
+#include <tinytorch/backend/cpu/gemm_amx.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -65,6 +65,7 @@ TT_API void gemm_int8(const View& c, const View& a, const View& b, bool accumula
     for (int64_t i = 0; i < M && !accumulate; ++i) std::fill_n(sums + i * c_row, N, 0);
     return correct(0, M, 0, N);
   }
+  if (has_amx()) return gemm_amx(sums, c_row, left, right, M, N, K, accumulate, parallel, Finish(correct));
   BlockedProduct<int32_t, QuadOperand>(sums, c_row, left, right, M, N, K, accumulate, parallel,
                                        Finish(correct))
       .run();

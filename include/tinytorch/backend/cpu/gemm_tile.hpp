@@ -134,18 +134,32 @@ template <class T, class Step = Singles>
   tile_store<T>(sum, c, c_row, accumulate, nullptr);
 }
 
+// What the five loops (gemm_blocked.hpp) ask of a tile of sums T whose panels hold what `Step` multiplies. Another tile is a
+// specialization, with the same words in its panels.
+template <class T, class Step>
+struct Tile {
+  static constexpr int64_t kRows = kTileRows, kCols = kTileCols<T>;
+  static constexpr int64_t kUnit = 1;       // panels are a multiple of so many steps deep
+  static constexpr int64_t kAtOnce = 1024;  // most steps that the kernel runs through at once
+  struct Session {};                        // lives on a thread while it calls kernel
+  static void kernel(int64_t depth, const Word<T, Step>* a, const Word<T, Step>* b, T* c, int64_t c_row,
+                     bool accumulate) {
+    tile_kernel<T, Step>(depth, a, b, c, c_row, accumulate);
+  }
+};
+
 // A tile that may hang over the edge of C: computed whole, then the part that exists is stored.
 template <class T, class Step = Singles>
 void compute_tile(int64_t depth, const Word<T, Step>* a, const Word<T, Step>* b, T* c, int64_t c_row,
                   int64_t rows, int64_t cols, bool accumulate) {
-  if (rows == kTileRows && cols == kTileCols<T>)
-    return tile_kernel<T, Step>(depth, a, b, c, c_row, accumulate);
-  alignas(64) T whole[kTileRows * kTileCols<T>];
-  tile_kernel<T, Step>(depth, a, b, whole, kTileCols<T>, false);
+  using Whole = Tile<T, Step>;
+  if (rows == Whole::kRows && cols == Whole::kCols) return Whole::kernel(depth, a, b, c, c_row, accumulate);
+  alignas(64) T whole[Whole::kRows * Whole::kCols];
+  Whole::kernel(depth, a, b, whole, Whole::kCols, false);
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < cols; ++j) {
       T& out = c[i * c_row + j];
-      out = accumulate ? out + whole[i * kTileCols<T> + j] : whole[i * kTileCols<T> + j];
+      out = accumulate ? out + whole[i * Whole::kCols + j] : whole[i * Whole::kCols + j];
     }
   }
 }
