@@ -17,7 +17,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <peers/openblas.hpp>
-#include <tinymlperf/machine.hpp>
+#include <provenance.hpp>
 #include <tinytorch/backend/cpu/ceilings.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -168,7 +168,7 @@ int run(int argc, char** argv) {
     std::fflush(stdout);
     groups[p.group].push_back(r);
   }
-  json out = {{"machine", tinymlperf::to_json(tinymlperf::describe_machine())}, {"rounds", rounds}};
+  json out = {{"machine", bench::provenance()}, {"rounds", rounds}};
   for (const auto& [group, rows] : groups) {
     json& of_group = out["groups"][group];
     for (const char* key : {"share_of_peak", "times_best_blas", "times_eigen"})

@@ -11,7 +11,7 @@
 #include <gemm_race.hpp>
 #include <map>
 #include <peers/onednn.hpp>
-#include <tinymlperf/machine.hpp>
+#include <provenance.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/backend/cpu/gemm_int8.hpp>
 #include <tinytorch/core/simd_dot.hpp>
@@ -113,9 +113,7 @@ int run(int argc, char** argv) {
   const bench::OneDnn onednn(library);
   fmt::print("{:12} {:>5} {:>3} {:>6} {:>6} {:>6} {:>8} {:>6} {:>8}\n", "group", "", "", "M", "N", "K",
              "GOP/s", "x f32", "x oneDNN");
-  json out = {{"machine", tinymlperf::to_json(tinymlperf::describe_machine())},
-              {"rounds", rounds},
-              {"bf16_instruction", tt::kFastDot2}};
+  json out = {{"machine", bench::provenance()}, {"rounds", rounds}, {"bf16_instruction", tt::kFastDot2}};
   std::map<std::string, std::vector<json>> groups;
   for (const bench::Product& p : all_products()) {
     for (const json& r : {run<uint8_t>(p, onednn, rounds, seconds), run<int8_t>(p, onednn, rounds, seconds),

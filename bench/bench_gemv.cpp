@@ -9,7 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <fstream>
 #include <gemm_race.hpp>
-#include <tinymlperf/machine.hpp>
+#include <provenance.hpp>
 #include <tinytorch/backend/cpu/gemv.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/simd.hpp>
@@ -85,9 +85,7 @@ int run(int argc, char** argv) {
   app.add_option("--rounds", rounds, "rounds for each kind of weights")->check(CLI::Range(1, 1000));
   app.add_option("--json", path, "also write the numbers here");
   CLI11_PARSE(app, argc, argv);
-  json out = {{"machine", tinymlperf::to_json(tinymlperf::describe_machine())},
-              {"rounds", rounds},
-              {"megabytes", megabytes}};
+  json out = {{"machine", bench::provenance()}, {"rounds", rounds}, {"megabytes", megabytes}};
   fmt::print("{:8} {:>8} {:>8} {:>9} {:>8}  {}\n", "weights", "rows", "GB/s", "reading", "share",
              "quartiles");
   for (const Weights& w : {Weights{"f32", 4, tt::f32},

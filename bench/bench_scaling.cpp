@@ -14,8 +14,8 @@
 #include <gemm_race.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <provenance.hpp>
 #include <thread>
-#include <tinymlperf/machine.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/layers/adam.hpp>
@@ -137,10 +137,7 @@ int main(int argc, char** argv) {
     rows.push_back({{"name", works[w].name}, {"counts", counts}});
   }
   if (!json_path.empty())
-    std::ofstream(json_path) << json{{"machine", tinymlperf::to_json(tinymlperf::describe_machine())},
-                                     {"rounds", rounds},
-                                     {"rows", rows}}
-                                    .dump(1)
-                             << "\n";
+    std::ofstream(json_path)
+        << json{{"machine", bench::provenance()}, {"rounds", rounds}, {"rows", rows}}.dump(1) << "\n";
   return 0;
 }

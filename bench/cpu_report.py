@@ -5,7 +5,7 @@
     bench/cpu_report.py --check    fails if the README says something else
 
 The files are written by bench_gemm, bench_gemm_narrow, bench_gemv, bench_ops (--json), compare_gpt2.py and compare_ops.py;
-each names its machine, threads and date. Values above 1 mean less time than the peer.
+each names its machine, threads and date; bench_scaling writes scaling_16_threads.json. Values above 1 mean less time than the peer.
 """
 
 import argparse
@@ -57,6 +57,19 @@ def bf16_products():
     instruction = load("gemm_narrow_cpu.json")["bf16_instruction"]
     text = "product of bf16" + ("" if instruction else ", which are widened to f32,") + " / own f32"
     return of_groups(text, "gemm_narrow_cpu.json", ["square bf16", "gpt2 bf16"], "times_f32", 1.6, 1.8)
+
+
+def scaling(name, text, least, aim):
+    """Speedups with all threads of a machine that has sixteen."""
+    found = [(row["counts"][-1]["times"], row["name"]) for row in load("scaling_16_threads.json")["rows"]
+             if row["name"].startswith(name)]  # fmt: skip
+    worst = min(found)
+    return text, least, aim, geometric_mean([times for times, _ in found]), *worst
+
+
+def machine_scaling():
+    row = next(row for row in load("scaling_16_threads.json")["rows"] if row["name"].startswith("multiply-adds"))
+    return row["counts"][-1]["times"]
 
 
 def weights(kind, least, aim):
@@ -111,6 +124,10 @@ def rows():
         of_groups("product of bytes / own f32", "gemm_narrow_cpu.json", large, "times_f32", 3.0, 3.5),
         of_groups("the same / oneDNN", "gemm_narrow_cpu.json", large, "times_onednn", 0.85, 1.0),
         bf16_products(),
+        of_groups("product of bf16, with AMX / own f32", "gemm_narrow_amx_cpu.json", ["square bf16", "gpt2 bf16"], "times_f32",
+                  1.6, 1.8),
+        of_groups("product of bytes, with AMX / own f32", "gemm_narrow_amx_cpu.json", large, "times_f32", 3.0, 3.5),
+        of_groups("the same / oneDNN", "gemm_narrow_amx_cpu.json", large, "times_onednn", 0.85, 1.0),
         weights("f32", 0.85, 0.92),
         weights("bf16", 0.8, 0.88),
         weights("i8", 0.7, 0.8),
@@ -128,6 +145,8 @@ def rows():
         adamw_bandwidth(),
         members("digits: an epoch of a net of two convolutions / PyTorch", ["digits epoch"], 1.5, 3.0, (1 << 22,)),
         gpt2(),
+        scaling("sgemm", "f32 product of 2048 cubed on 16 threads / on one", 10, 13),
+        scaling("GPT-2", "training step of GPT-2 124M on 16 threads / on one", 7, 9),
         overhead(),
     ]  # fmt: skip
 
@@ -141,7 +160,9 @@ def table():
     machine = load("gemm_cpu.json")["machine"]
     lines = [
         f"{machine['cpu']}, {machine['threads']} threads, {machine['compiler']}, {machine['date'][:10]}; geometric means over the "
-        "cases of a row, medians of rounds in which both took turns (`bench/results/*_cpu.json`).",
+        "cases of a row, medians of rounds in which both took turns (`bench/results/*_cpu.json`). Rows of AMX and of 16 threads "
+        f"are of a Sapphire Rapids machine with 16 of them, whose multiply-adds in registers run {machine_scaling():.1f} times as "
+        "fast on all as on one (`gemm_narrow_amx_cpu.json`, `scaling_16_threads.json`).",
         "",
         "| work / against | least | aim | measured | worst case | reached |",
         "|---|---|---|---|---|---|",

@@ -166,7 +166,7 @@ struct Tile<T, Sixteen<Of>> {
 template <class Operand, bool kLeft>
 struct AmxOperand {
   using Step = Sixteen<typename Operand::Step>;
-  static constexpr bool once = Operand::once;
+  static constexpr bool kOnce = Operand::kOnce;
   Operand of;
 
   template <int64_t kWidth>

@@ -31,7 +31,7 @@ inline constexpr int64_t kSlabSize = int64_t{1} << 22;            // words are n
 template <class T, class S>
 struct SingleOperand {
   using Step = Singles;
-  static constexpr bool once = false;  // whether every panel may be packed only once
+  static constexpr bool kOnce = false;  // whether every panel may be packed only once
   Matrix<S> at;  // row: from one row (of A) or column (of B) to the next; col: one step along the depth
 
   // Rows [i, i + count), `elements` of the depth from k on; `first`: not packed before.
@@ -43,7 +43,7 @@ struct SingleOperand {
 // one of bf16, packed by pairs,
 struct PairOperand {
   using Step = Pairs;
-  static constexpr bool once = false;
+  static constexpr bool kOnce = false;
   Matrix<BFloat16> at;
 
   template <int64_t kWidth>
@@ -54,7 +54,7 @@ struct PairOperand {
 // and one of bytes, packed by quads; the sums of its rows can be taken on the way.
 struct QuadOperand {
   using Step = Quads;
-  static constexpr bool once = true;  // for the sums
+  static constexpr bool kOnce = true;  // for the sums
   Matrix<uint8_t> at;
   uint8_t flip = 0;         // 128 turns signed into unsigned + 128, and back
   int32_t* sums = nullptr;  // if given: sums[i] += row i as it is packed,
@@ -163,7 +163,7 @@ class BlockedProduct {
   void multiply(const Slab& s) const {
     const int64_t m_tiles = tiles_of(s.M, kRows), n_tiles = tiles_of(s.N, kCols);
     // Too few columns for all threads: rows are shared, too, and some panels of B packed more than once.
-    const int64_t few = parallel_ && !Right::once ? tiles_of(kTasksOfThread * thread_count(), n_tiles) : 1;
+    const int64_t few = parallel_ && !Right::kOnce ? tiles_of(kTasksOfThread * thread_count(), n_tiles) : 1;
     const int64_t most =
         s.packed_b ? kBlockRows / kRows : std::max(tiles_of(kLeastRows, kRows), tiles_of(m_tiles, few));
     const int64_t block = tiles_of(m_tiles, tiles_of(m_tiles, most)), blocks = tiles_of(m_tiles, block);
