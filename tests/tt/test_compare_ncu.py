@@ -136,7 +136,7 @@ class Comparison(unittest.TestCase):
         self.compare([("matmul", 1530), ("softmax", 510)], STEP)
         for key in ("device", "driver", "machine", "date", "commit"):
             self.assertEqual(self.report[key], CEILINGS[key])
-        self.assertEqual((self.report["batch"], self.report["length"], self.report["dtype"]), (16, 64, "bf16"))
+        self.assertEqual((self.report["batch"], self.report["length"], self.report["dtype"]), (4, 64, "bf16"))
         self.assertEqual(shlex.split(self.report["command"]), ["bench/compare_ncu.py", *self.line[1:]])
         self.assertEqual(self.said.getvalue(), "")
 
