@@ -4,11 +4,13 @@
     bench/cpu_report.py --write    puts it into README.md
     bench/cpu_report.py --check    fails if the README says something else
 
-The files are written by bench_gemm, bench_gemm_narrow, bench_gemv, bench_ops (--json), compare_gpt2.py and compare_ops.py;
-each names its machine, threads and date; bench_scaling writes scaling_16_threads.json. Values above 1 mean less time than the peer.
+bench/cpu_session.sh writes the files, those of one thread in a folder of their own, and runs this. bench_scaling writes
+scaling_16_threads.json, and bench_gemm_narrow on a machine with AMX gemm_narrow_amx_cpu.json. Each names its machine, threads,
+date and commit. Values above 1 mean less time than the peer.
 """
 
 import argparse
+import itertools
 import json
 import math
 import pathlib
@@ -16,6 +18,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
+ONE_THREAD = RESULTS / "one_thread"
 ELEMENTS = """neg abs sign square clamp floor ceil round logical_not exp log sqrt rsqrt reciprocal sin cos tanh sigmoid erf relu
 leaky_relu silu gelu gelu_tanh add sub mul div pow maximum minimum eq ne lt le gt ge logical_and logical_or where masked_fill
 clone""".split()
@@ -25,8 +28,11 @@ cumsum columns, cumsum, sum_to, logsumexp rows""".split(",")]
 BEGIN, END = "<!-- bench_cpu: begin -->", "<!-- bench_cpu: end -->"
 
 
+folder = RESULTS  # where load() looks: of all threads, or of one
+
+
 def load(name):
-    return json.loads((RESULTS / name).read_text())
+    return json.loads((folder / name).read_text())
 
 
 def geometric_mean(values):
@@ -78,8 +84,8 @@ def weights(kind, least, aim):
     return f"matrix times vector, weights in {kind} / reading them", least, aim, share, share, f"{row['rows']}x{row['columns']}"
 
 
-def operations(text, file, suffix, least, aim):
-    cases = [c for c in load(file)["cases"] if c["name"].endswith("+grad") == bool(suffix)]
+def operations(text, begin, suffix, least, aim):
+    cases = [c for c in load("ops_cpu.json")["cases"] if c["name"].startswith(begin) and c["name"].endswith("+grad") == bool(suffix)]
     worst = max(cases, key=lambda c: c["ratio"])
     return text, least, aim, geometric_mean([1 / c["ratio"] for c in cases]), 1 / worst["ratio"], worst["name"]
 
@@ -114,7 +120,18 @@ def gpt2():
 
 
 def rows():
+    """Of the files in `folder`; those of other machines are only among the files of all threads."""
     large = ["square", "gpt2"]
+    of_other_machines = []
+    if folder == RESULTS:
+        of_other_machines = [
+            of_groups("product of bf16, with AMX / own f32", "gemm_narrow_amx_cpu.json", ["square bf16", "gpt2 bf16"], "times_f32",
+                      1.6, 1.8),
+            of_groups("product of bytes, with AMX / own f32", "gemm_narrow_amx_cpu.json", large, "times_f32", 3.0, 3.5),
+            of_groups("the same / oneDNN", "gemm_narrow_amx_cpu.json", large, "times_onednn", 0.85, 1.0),
+            scaling("sgemm", "f32 product of 2048 cubed on 16 threads / on one", 10, 13),
+            scaling("GPT-2", "training step of GPT-2 124M on 16 threads / on one", 7, 9),
+        ]  # fmt: skip
     return [
         of_groups("f32 product, 256 to 2048 and GPT-2's layers, NN, NT, TN / OpenBLAS, best core type", "gemm_cpu.json", large,
                   "times_best_blas", 0.97, 1.02),
@@ -124,18 +141,14 @@ def rows():
         of_groups("product of bytes / own f32", "gemm_narrow_cpu.json", large, "times_f32", 3.0, 3.5),
         of_groups("the same / oneDNN", "gemm_narrow_cpu.json", large, "times_onednn", 0.85, 1.0),
         bf16_products(),
-        of_groups("product of bf16, with AMX / own f32", "gemm_narrow_amx_cpu.json", ["square bf16", "gpt2 bf16"], "times_f32",
-                  1.6, 1.8),
-        of_groups("product of bytes, with AMX / own f32", "gemm_narrow_amx_cpu.json", large, "times_f32", 3.0, 3.5),
-        of_groups("the same / oneDNN", "gemm_narrow_amx_cpu.json", large, "times_onednn", 0.85, 1.0),
         weights("f32", 0.85, 0.92),
         weights("bf16", 0.8, 0.88),
         weights("i8", 0.7, 0.8),
         weights("int4", 0.5, 0.65),
-        operations("attention, T=1024, heads of 64 / PyTorch", "attention_cpu.json", "", 1.0, 1.3),
-        operations("the same with its gradients / PyTorch", "attention_cpu.json", "+grad", 0.9, 1.2),
-        operations("conv2d of ResNet-8 and ResNet-18 / PyTorch", "conv_cpu.json", "", 0.7, 1.0),
-        operations("the same with both gradients / PyTorch", "conv_cpu.json", "+grad", 0.7, 1.0),
+        operations("attention, T=1024, heads of 64 / PyTorch", "attention", "", 1.0, 1.3),
+        operations("the same with its gradients / PyTorch", "attention", "+grad", 0.9, 1.2),
+        operations("conv2d of ResNet-8 and ResNet-18 / PyTorch", "conv2d ", "", 0.7, 1.0),
+        operations("the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0),
         members("softmax, GELU, layer norm / PyTorch", ["softmax", "gelu", "layer_norm"], 1.0, 1.5),
         members("the same with their gradients / PyTorch", ["softmax+grad", "gelu+grad", "layer_norm+grad"], 1.0, 1.5),
         members(f"{len(ELEMENTS)} functions of elements / PyTorch", ELEMENTS, 1.0, 1.3),
@@ -145,9 +158,8 @@ def rows():
         adamw_bandwidth(),
         members("digits: an epoch of a net of two convolutions / PyTorch", ["digits epoch"], 1.5, 3.0, (1 << 22,)),
         gpt2(),
-        scaling("sgemm", "f32 product of 2048 cubed on 16 threads / on one", 10, 13),
-        scaling("GPT-2", "training step of GPT-2 124M on 16 threads / on one", 7, 9),
         overhead(),
+        *of_other_machines,
     ]  # fmt: skip
 
 
@@ -156,19 +168,33 @@ def reached(measured, least, aim):
     return "aim" if shown >= aim else "least" if shown >= least else "no"
 
 
+def of_one_thread():
+    """What was measured of each row; nothing where it was not."""
+    global folder
+    if not (ONE_THREAD / "ops_cpu.json").exists():
+        return []
+    folder = ONE_THREAD
+    try:
+        return [f"{measured:.2f}" for _, _, _, measured, _, _ in rows()]
+    finally:
+        folder = RESULTS
+
+
 def table():
     machine = load("gemm_cpu.json")["machine"]
+    alone = of_one_thread()
     lines = [
         f"{machine['cpu']}, {machine['threads']} threads, {machine['compiler']}, {machine['date'][:10]}; geometric means over the "
         "cases of a row, medians of rounds in which both took turns (`bench/results/*_cpu.json`). Rows of AMX and of 16 threads "
         f"are of a Sapphire Rapids machine with 16 of them, whose multiply-adds in registers run {machine_scaling():.1f} times as "
         "fast on all as on one (`gemm_narrow_amx_cpu.json`, `scaling_16_threads.json`).",
         "",
-        "| work / against | least | aim | measured | worst case | reached |",
-        "|---|---|---|---|---|---|",
+        "| work / against | least | aim | measured | worst case | one thread | reached |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for text, least, aim, measured, worst, where in rows():
-        lines.append(f"| {text} | {least:.2f} | {aim:.2f} | **{measured:.2f}** | {worst:.2f}: {where} | {reached(measured, least, aim)} |")
+    for (text, least, aim, measured, worst, where), one in itertools.zip_longest(rows(), alone, fillvalue=""):
+        lines.append(f"| {text} | {least:.2f} | {aim:.2f} | **{measured:.2f}** | {worst:.2f}: {where} | {one} | "
+                     f"{reached(measured, least, aim)} |")  # fmt: skip
     return "\n".join(lines)
 
 
