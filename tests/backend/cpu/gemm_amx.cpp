@@ -11,10 +11,11 @@ namespace tt = tinytorch;
 using namespace tinytorch::backend;
 
 TEST_CASE("bytes: exact at edges of tiles and of the depth, in both directions, added to what is there") {
-  for (const auto& [M, N, K] :
+  for (const auto& [m, n, depth] :
        {std::tuple{1, 1, 1}, {32, 32, 64}, {33, 31, 65}, {5, 70, 3}, {100, 40, 1100}, {1100, 33, 130}}) {
     for (const bool across : {false, true}) {
       for (const bool accumulate : {false, true}) {
+        const int64_t M = m, N = n, K = depth;
         CAPTURE(M);
         CAPTURE(N);
         CAPTURE(K);
