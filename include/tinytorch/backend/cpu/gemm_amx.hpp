@@ -13,7 +13,9 @@
 #include <cstring>
 #include <tinytorch/backend/cpu/gemm_blocked.hpp>
 #include <tinytorch/core/dtype.hpp>
-#if defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AMX_INT8__) && defined(__linux__)
+// clang 14 spells the macros without the underscore.
+#if defined(__linux__) && ((defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AMX_INT8__)) || \
+                           (defined(__AMXTILE__) && defined(__AMXBF16__) && defined(__AMXINT8__)))
 #define TT_AMX 1
 #include <immintrin.h>
 #include <sys/syscall.h>
