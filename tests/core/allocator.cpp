@@ -74,6 +74,29 @@ TEST_CASE("a freed block is used again for its size class, and given back on dem
 }
 
 #if !TT_ASAN  // which ends the program at such a request
+TEST_CASE("kept is 1 GiB, or half of what was in use at once; a reset of the peak forgets nothing" *
+          doctest::skip(!tt::HostAllocator::kReuse)) {
+  // Nobody writes to the blocks, so that the system gives addresses and no memory.
+  tt::HostAllocator allocator;
+  const size_t block = size_t{768} << 20;
+  std::vector<void*> blocks;
+  const auto take = [&](int n) {
+    for (int i = 0; i < n; ++i) blocks.push_back(allocator.allocate(block));
+  };
+  const auto give_back_all = [&] {
+    for (void* b : blocks) allocator.deallocate(b, block);
+    blocks.clear();
+  };
+  take(2);
+  give_back_all();
+  CHECK(allocator.stats().cached == block);
+  take(4);
+  allocator.reset_peak();
+  give_back_all();
+  CHECK(allocator.stats().cached == 2 * block);
+  allocator.release_cached();
+}
+
 TEST_CASE("a request that cannot be met names its size and leaves the counts as they were") {
   tt::reset_peak();
   const tt::AllocatorStats before = tt::allocator_stats();

@@ -2,10 +2,12 @@
 //
 // A freed block waits in a list of its size class, because returning large blocks to the system costs a page
 // fault per 4 KiB at the next use (about as long as computing on them). Classes are quarter steps between
-// powers of two, so at most 25 % of a block is unused. `current` and `peak` count requested bytes in use, not
-// the cache.
+// powers of two, so at most 25 % of a block is unused. What is kept is at most 1 GiB, or half of what was once in use: a
+// training step gives its gradients back at once, and needs them again. `current` and `peak` count requested bytes in use,
+// not the cache.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -28,7 +30,7 @@ struct AllocatorStats {
 class HostAllocator {
  public:
   static constexpr size_t kAlignment = 64;                // one cache line, one AVX-512 vector
-  static constexpr size_t kCacheLimit = size_t{1} << 30;  // most bytes kept for reuse
+  static constexpr size_t kCacheLimit = size_t{1} << 30;  // bytes that are kept for reuse in any case
   static constexpr bool kReuse = !TT_ASAN;                // so that AddressSanitizer sees a use after free
 
   static HostAllocator& instance() {
@@ -69,7 +71,7 @@ class HostAllocator {
       const std::lock_guard lock(mutex_);
       stats_.current -= bytes;
       note_freed(cpu, block, bytes);
-      if (kReuse && stats_.cached + capacity <= kCacheLimit) {
+      if (kReuse && stats_.cached + capacity <= std::max(kCacheLimit, std::max(highest_, stats_.peak) / 2)) {
         free_[index].push_back(block);
         stats_.cached += capacity;
         return;
@@ -93,6 +95,7 @@ class HostAllocator {
   }
   void reset_peak() {
     const std::lock_guard lock(mutex_);
+    highest_ = std::max(highest_, stats_.peak);
     stats_.peak = stats_.current;
   }
 
@@ -129,6 +132,7 @@ class HostAllocator {
 
   mutable std::mutex mutex_;
   AllocatorStats stats_;
+  size_t highest_ = 0;  // peak before the last reset
   std::array<std::vector<void*>, 64 * 4 + 8> free_;
 };
 
