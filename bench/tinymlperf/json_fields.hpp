@@ -13,7 +13,9 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tinytorch/benchmarking/samples.hpp>
+#include <utility>
 #include <vector>
 
 namespace tinymlperf {
@@ -35,6 +37,22 @@ inline Json interval_to_json(const tinytorch::statistics::Interval& i) {
 }
 inline tinytorch::statistics::Interval interval_from_json(const Json& j) {
   return {j.at("estimate").get<double>(), j.at("low").get<double>(), j.at("high").get<double>()};
+}
+
+// A whole number that T holds: Json::get() would cut off what is behind the point, and go around at the ends. Throws
+// std::invalid_argument.
+template <class T = int64_t>
+T whole(const Json& j) {
+  const bool fits = j.is_number_unsigned() ? std::in_range<T>(j.get<uint64_t>())
+                                           : j.is_number_integer() && std::in_range<T>(j.get<int64_t>());
+  if (!fits)
+    throw std::invalid_argument("expected a whole number of 64 bits, found " + j.dump().substr(0, 40));
+  return j.get<T>();
+}
+inline std::vector<int64_t> wholes(const Json& j) {
+  std::vector<int64_t> out;
+  for (const Json& one : j) out.push_back(whole(one));
+  return out;
 }
 
 // Why an entry does not take part.
@@ -60,6 +78,21 @@ inline std::string to_text(const Sides& sides) { return to_text(Shape{sides.h, s
 namespace detail {
 
 constexpr const char* kFile = "model.json";
+
+// What a stranger wrote: nested without end, it would overflow the stack of whoever copies or writes it. Throws Refusal
+// in the name of the file.
+inline Json parse_json(std::string_view text, const std::string& file = kFile) {
+  constexpr int kDeepest = 64;
+  const auto not_too_deep = [&](int depth, Json::parse_event_t, const Json&) {
+    if (depth > kDeepest) throw Refusal(file, "", "at most 64 levels of [ and {", "more");
+    return true;
+  };
+  try {
+    return Json::parse(text, not_too_deep);
+  } catch (const Json::exception& e) {
+    throw Refusal(file, "", "JSON", e.what());
+  }
+}
 
 // A value as it stands in the file, shortened: the reason must stay readable whatever was sent.
 inline std::string show(const Json& value) {

@@ -134,6 +134,11 @@ TEST_CASE("intervals of a share agree with SciPy") {
   }
   CHECK(st::bootstrap_proportion(7, 7).low == 1);
   CHECK(st::bootstrap_proportion(0, 7).high == 0);
+  // As many as a stranger may claim take no longer than a few: normal to the last digit that matters.
+  const auto many = st::bootstrap_proportion(750'000'000, 1'000'000'000);
+  const double half = 1.959963984540054 * std::sqrt(0.75 * 0.25 / 1e9);
+  CHECK(many.low == doctest::Approx(0.75 - half).epsilon(1e-8));
+  CHECK(many.high == doctest::Approx(0.75 + half).epsilon(1e-8));
   CHECK(st::wilson_interval(7, 7).low < 0.7);
   CHECK(st::wilson_interval(7, 7).high == near(1.0));
 }

@@ -18,7 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 # Longest input tried: enough for every part of the format, short enough for many executions a second.
-MAX_LENGTH = {"bpe": 300, "bundle": 4096, "cifar10": 3200, "entry": 800, "frame": 300, "gzip": 200, "hugging_face": 600, "idx": 128, "json": 96, "npy": 300,
+MAX_LENGTH = {"bpe": 300, "bundle": 4096, "cifar10": 3200, "entry": 800, "frame": 300, "gzip": 200, "hugging_face": 600, "idx": 128, "import": 6000, "json": 96, "npy": 300,
               "npz": 500, "plan": 700, "safetensors": 400, "text": 64, "tokenizer_json": 200}
 # Most of a short execution is the sanitizer's bookkeeping for exceptions and allocations; no check is given up here.
 SANITIZER = "malloc_context_size=0:quarantine_size_mb=16:use_sigaltstack=0:max_malloc_fill_size=0"

@@ -221,13 +221,18 @@ class Store final : public Uploads {
     return run;
   }
 
-  // For an import: jobs for what nobody has measured yet.
-  void queue_missing(const std::string& digest) {
+  // For an import, when all baselines are there: what the closed division asks for, and jobs for what nobody has measured
+  // yet. Throws Refusal.
+  void settle(const std::string& digest) {
     Transaction t(db_);
     const auto known = find(digest);
     if (!known) return;
-    const int64_t user = db_.integer("SELECT user FROM bundles WHERE id = ?", known->submission).value();
-    queue_missing(known->submission, manifest(known->submission).value(), user);
+    const bundle::Manifest m = manifest(known->submission).value();
+    for (const std::string& benchmark : m.benchmarks)
+      if (const auto base = baseline(benchmark, m.division, m.tier); base && m.division == "closed")
+        require_layers(model_of(known->submission), *base, benchmark);
+    queue_missing(known->submission, m,
+                  db_.integer("SELECT user FROM bundles WHERE id = ?", known->submission).value());
     t.commit();
   }
 
@@ -320,15 +325,19 @@ class Store final : public Uploads {
     if (!base)
       throw Refusal("bundle", "benchmark", "a table with a baseline (`tinymlperf baseline` sets one)",
                     "none for " + benchmark + ", " + m.division + ", " + m.tier);
-    if (m.division != "closed") return;
-    const auto layers = [&](const std::string& model) {
-      Json spec = to_json(parse_entry(model, task_of(subject_of(benchmark))));
+    if (m.division == "closed") require_layers(*b.find(kModelFile), *base, benchmark);
+  }
+  void require_layers(const std::string& model, int64_t base, const std::string& benchmark) {
+    const auto layers = [&](const std::string& text) {
+      Json spec = to_json(parse_entry(text, task_of(subject_of(benchmark))));
       for (const char* own : {"name", "author", "description", "training"}) spec.erase(own);
       return spec;
     };
-    const auto model = db_.text("SELECT text FROM files WHERE bundle = ? AND path = ?", *base, kModelFile);
-    if (layers(*b.find(kModelFile)) != layers(model.value()))
+    if (layers(model) != layers(model_of(base)))
       throw Refusal(kModelFile, "layers", "those of the baseline, as the closed division asks for", "others");
+  }
+  std::string model_of(int64_t submission) {
+    return db_.text("SELECT text FROM files WHERE bundle = ? AND path = ?", submission, kModelFile).value();
   }
 
   int64_t insert_bundle(int64_t user, const bundle::Bundle& b, const std::string& bytes,

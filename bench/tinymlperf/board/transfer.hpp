@@ -107,11 +107,7 @@ struct Luggage {
 
 inline Luggage open_luggage(std::string_view bytes) {
   Luggage l{bundle::read_archive(bytes, kBoardLimits), {}};
-  try {
-    l.board = Json::parse(l.content(kBoardFile));
-  } catch (const Json::exception& e) {
-    throw Refusal(kBoardFile, "", "JSON", e.what());
-  }
+  l.board = tinymlperf::detail::parse_json(l.content(kBoardFile), kBoardFile);
   const tinymlperf::detail::Fields fields(
       l.board, "", {"schema", "bundles", "runs", "baselines", "ranks", "reviews"}, kBoardFile);
   if (fields.text("schema", 60, nullptr) != "tinymlperf-board-1")
@@ -139,7 +135,7 @@ inline void unload_bundles(Store& store, const Luggage& l, Imported& count) {
 inline AnyRun read_run_file(const std::string& path, const std::string& text) {
   std::string wrong;
   try {
-    const Json document = Json::parse(text);
+    const Json document = tinymlperf::detail::parse_json(text, path);
     wrong = verify_run(document);
     if (wrong.empty()) return judge::read_any_run(document);
   } catch (const std::exception& e) {
@@ -178,7 +174,7 @@ inline Imported unload(Store& store, const Luggage& l) {
   unload_runs(store, l, count);
   unload_reviews(store, l);
   for (const Json& j : l.board.at("bundles"))
-    store.queue_missing(bundle::sha256(l.content(j.at("file").get<std::string>())));
+    store.settle(bundle::sha256(l.content(j.at("file").get<std::string>())));
   return count;
 }
 

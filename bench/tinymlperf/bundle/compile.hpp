@@ -16,17 +16,22 @@
 namespace tinymlperf::bundle {
 
 // Returns reasons to look that its text does not show and the preprocessor does. Throws Refusal with the compiler's message,
-// and sandbox::Unavailable where this machine cannot hold a compiler, or has no GPU to compile for.
+// sandbox::Unavailable where this machine cannot hold a compiler, and judge::WithoutGpu, with such reasons, where it has no
+// GPU to compile for.
 inline std::vector<std::string> check_compiles(const Bundle& bundle, const sandbox::Offers& offers) {
   if (bundle.manifest.tier == "T0") return {};
   const TemporaryFolder folder;
   unpack(bundle, folder.path() / "entry");
+  const auto not_shown = [&, shown = reasons_to_look(bundle)](std::vector<std::string> reasons) {
+    std::erase_if(reasons, [&](const auto& r) { return std::ranges::find(shown, r) != shown.end(); });
+    return reasons;
+  };
   try {
     const bool learns = std::ranges::all_of(bundle.manifest.benchmarks, is_training);
-    std::vector<std::string> out = judge::Stage(folder.path() / "entry", offers, learns).reasons();
-    const std::vector<std::string> shown = reasons_to_look(bundle);
-    std::erase_if(out, [&](const auto& reason) { return std::ranges::find(shown, reason) != shown.end(); });
-    return out;
+    return not_shown(judge::Stage(folder.path() / "entry", offers, learns).reasons());
+  } catch (judge::WithoutGpu& without) {
+    without.reasons = not_shown(std::move(without.reasons));
+    throw;
   } catch (const std::invalid_argument& e) {
     throw Refusal("C2", "compile", "source that compiles", e.what());
   }

@@ -98,12 +98,7 @@ inline void read_claims(const Fields& f, Manifest& m) {
 // Reads what tinytorch::benchmarking::manifest_json() writes; throws Refusal.
 inline Manifest parse_manifest(const std::string& source) {
   using namespace detail;
-  Json document;
-  try {
-    document = Json::parse(source);
-  } catch (const Json::exception& e) {
-    throw Refusal(kManifestFile, "", "JSON", e.what());
-  }
+  const Json document = tinymlperf::detail::parse_json(source, kManifestFile);
   const Fields f(
       document, "",
       {"schema", "name", "author", "team", "division", "tier", "benchmark", "scenario", "hw_class", "dtype",

@@ -1,6 +1,8 @@
 // C1: what in source somebody should look at, and why. Reasons, not verdicts: an honest one may have
 // them, the sandbox holds whatever the source says, and the audits decide. Comments count as well, since what looks like
-// one need not be one. What a macro makes of names shows only in what the preprocessor gives, which is looked at too.
+// one need not be one. Lines that go on after a backslash are read as one, as a compiler does. What a macro makes of names
+// shows only in what the preprocessor gives, which is looked at too, of device code by a compiler for the host, since NVRTC
+// gives no such text: it takes one branch of each #if. That names are joined at all the text itself says, in all of them.
 #pragma once
 
 #include <fmt/format.h>
@@ -73,6 +75,24 @@ inline std::vector<std::string_view> lines_of(std::string_view text) {
     at = end + 1;
   }
   return lines;
+}
+
+// Each line with those that it goes on with after a backslash, so that no name is hidden by one; these are empty then.
+inline std::string spliced(std::string_view text) {
+  std::string out;
+  size_t owed = 0;  // ends of lines
+  for (std::string_view line : lines_of(text)) {
+    const size_t last = line.find_last_not_of(" \t\r");
+    if (last != line.npos && line[last] == '\\') {
+      out += line.substr(0, last);
+      ++owed;
+      continue;
+    }
+    out += line;
+    out.append(owed + 1, '\n');
+    owed = 0;
+  }
+  return out + std::string(owed, '\n');
 }
 
 // A line that is a comment from its first character. One with a quote or the end of another comment may close what began
@@ -178,13 +198,14 @@ inline std::vector<std::string> static_reasons(const std::string& path, std::str
   constexpr size_t kLongLine = 1000;
   std::vector<std::string> out;
   if (!is_source_path(path)) return out;
-  const std::vector<std::string_view> lines = detail::lines_of(text);
+  const std::string whole = detail::spliced(text);
+  const std::vector<std::string_view> lines = detail::lines_of(whole);
   for (const detail::StaticRule& rule : detail::static_rules())
     detail::note(out, path, lines, rule.what,
                  [&](std::string_view line) { return detail::applies_to(rule, line); });
   detail::note_library(out, path, lines);
   detail::note(out, path, lines, "counts its lines as it likes, which hides what follows", detail::renumbers);
-  detail::note(out, path, lines, "is too long to be read",
+  detail::note(out, path, detail::lines_of(text), "is too long to be read",
                [](std::string_view line) { return line.size() > kLongLine; });
   if (const int64_t literals = detail::literals_in(text); literals > kManyLiterals)
     out.push_back(fmt::format("{}: holds {} numbers, which may be weights or answers", path, literals));
@@ -219,7 +240,8 @@ inline std::string preprocessed_lines(std::string_view output, std::string_view 
 inline std::vector<std::string> hidden_reasons(const std::string& path, std::string_view text,
                                                std::string_view preprocessed) {
   std::vector<std::string> out;
-  const auto lines = detail::lines_of(text), after = detail::lines_of(preprocessed);
+  const std::string whole = detail::spliced(text);
+  const auto lines = detail::lines_of(whole), after = detail::lines_of(preprocessed);
   for (const detail::StaticRule& rule : detail::static_rules()) {
     const auto found = [&](std::string_view line) { return detail::applies_to(rule, line); };
     if (std::ranges::none_of(lines, found))

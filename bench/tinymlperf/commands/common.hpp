@@ -99,14 +99,20 @@ inline bundle::Manifest manifest_of_folder(const std::filesystem::path& folder) 
 // Check C2, where this machine can hold a compiler; else says that it was not tried. Throws Refusal.
 inline void check_compiles(const bundle::Bundle& b, std::FILE* out) {
   if (b.manifest.tier == "T0") return;
+  const auto untried = [&](const sandbox::Unavailable& e) {
+    fmt::print(out, "C2, whether it compiles, was not tried: {}\n", e.what());
+  };
   try {
     sandbox::Offers offers = sandbox::probe();
     sandbox::require(offers, sandbox::Level::basic);
     for (const std::string& reason : bundle::check_compiles(b, offers))
       fmt::print(out, "look at {}\n", reason);
     fmt::print(out, "C2: it compiles\n");
+  } catch (const judge::WithoutGpu& e) {
+    for (const std::string& reason : e.reasons) fmt::print(out, "look at {}\n", reason);
+    untried(e);
   } catch (const sandbox::Unavailable& e) {
-    fmt::print(out, "C2, whether it compiles, was not tried: {}\n", e.what());
+    untried(e);
   }
 }
 

@@ -14,7 +14,8 @@ namespace tinymlperf {
 // 0 they agree, 1 they do not, 2 unreadable.
 inline int run_verify_file(const std::filesystem::path& path, std::FILE* out = stdout) {
   try {
-    const Json document = Json::parse(detail::read_limited(path, int64_t{1} << 30));
+    const Json document =
+        detail::parse_json(detail::read_limited(path, int64_t{1} << 30), path.filename().string());
     const std::string difference = is_run(document) ? verify_run(document) : verify_race(document);
     fmt::print(out, "{}: {}\n", path.string(),
                difference.empty() ? "every result follows from the raw samples" : difference);

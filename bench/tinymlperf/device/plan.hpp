@@ -168,8 +168,7 @@ inline int64_t within(const char* what, int64_t value, int64_t low, int64_t high
 
 // Throws Refusal with file, place, what was expected and found.
 inline LaunchPlan parse_plan(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) throw Refusal(kPlanFile, "", "JSON", "something else");
+  const Json json = tinymlperf::detail::parse_json(text, kPlanFile);
   return detail::PlanReader(json)();
 }
 

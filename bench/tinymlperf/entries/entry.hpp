@@ -26,14 +26,6 @@ inline bool is_plain_name(const std::string& name) {
 
 namespace detail {
 
-inline Json parse_json(const std::string& text) {
-  try {
-    return Json::parse(text);
-  } catch (const Json::exception& e) {
-    throw Refusal(kFile, "", "JSON", e.what());
-  }
-}
-
 // Before anything else, so that an entry of another benchmark is not told about its keys.
 inline void require_benchmark(const Json& document, const Task& task) {
   const Json found = document.is_object() ? document.value("benchmark", Json("dig")) : Json("dig");

@@ -24,6 +24,8 @@
 // The last line of a contender follows from the turns; read_run_document() ignores it and verify() recomputes it.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -249,13 +251,13 @@ namespace detail {
 
 inline Turn read_turn(const Json& j, const std::string& of) {
   Turn t{j.at("seconds").get<double>(),
-         j.at("samples").get<int64_t>(),
+         whole(j.at("samples")),
          j.at("latencies").get<std::vector<double>>(),
          j.value("rate", 0.0),
          {},
          {}};
   if (j.contains("tokens")) {
-    t.tokens = j.at("tokens").get<std::vector<int64_t>>();
+    t.tokens = wholes(j.at("tokens"));
     t.to_first = j.at("to_first").get<std::vector<double>>();
   }
   const auto positive = [](auto x) { return x > 0; };
@@ -276,6 +278,15 @@ inline void read_minus_bits(const Json& j, ContenderRecord& c) {
     throw std::invalid_argument("run file: " + c.name + ": its quality is not the mean of its minus_bits");
 }
 
+// More would keep whoever forms the verdict again busy for hours.
+inline constexpr size_t kMostSamples = 1000000, kMostTrainings = 100;
+
+inline void require_at_most(size_t most, const char* what, size_t found, const std::string& of) {
+  if (found > most)
+    throw std::invalid_argument(
+        fmt::format("run file: {}: expected at most {} {}, found {}", of, most, what, found));
+}
+
 inline ContenderRecord read_contender(const Json& j, const RunDocument& d) {
   ContenderRecord c;
   c.name = j.at("name").get<std::string>();
@@ -285,12 +296,14 @@ inline ContenderRecord read_contender(const Json& j, const RunDocument& d) {
   if (!j.at("quality").is_null()) c.quality = interval_from_json(j.at("quality"));
   c.credit = j.at("credit").get<std::string>();
   read_minus_bits(j, c);
+  require_at_most(kMostSamples, "samples", std::max(c.credit.size(), c.minus_bits.size()), c.name);
   c.replaced = j.value("replaced", c.replaced);
   c.worker = j.value("worker", c.worker);
-  c.multiply_adds = j.at("multiply_adds").get<int64_t>();
-  c.model_bytes = j.at("model_bytes").get<int64_t>();
-  c.peak_bytes = j.at("peak_bytes").get<int64_t>();
+  c.multiply_adds = whole(j.at("multiply_adds"));
+  c.model_bytes = whole(j.at("model_bytes"));
+  c.peak_bytes = whole(j.at("peak_bytes"));
   if (d.scenario == Scenario::time_to_quality) {
+    require_at_most(kMostTrainings, "training runs", j.at("training").size(), c.name);
     for (const Json& r : j.at("training"))
       c.training.push_back(read_training_run(r, d.quality_floor, c.name));
     c.quality = quality_of(c.training);
@@ -318,8 +331,8 @@ inline RunDocument read_run_document(const Json& j) {
     d.run_class = j.at("class").get<std::string>();
     d.hardware = j.at("hardware").get<std::string>();
     d.date = j.at("date").get<std::string>();
-    d.seed = j.at("seed").get<uint64_t>();
-    d.hidden_samples = j.at("hidden_samples").get<int64_t>();
+    d.seed = whole<uint64_t>(j.at("seed"));
+    d.hidden_samples = whole(j.at("hidden_samples"));
     d.quality_metric = j.at("quality_metric").get<std::string>();
     d.quality_floor = j.at("quality_floor").get<double>();
     d.text = j.value("text", Json());

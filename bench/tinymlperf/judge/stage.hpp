@@ -36,6 +36,12 @@ namespace tinymlperf::judge {
 
 namespace fs = std::filesystem;
 
+// There is no GPU to compile device code for. What there is to look at in it was seen without one.
+struct WithoutGpu : sandbox::Unavailable {
+  using sandbox::Unavailable::Unavailable;
+  std::vector<std::string> reasons = {};
+};
+
 class Stage {
  public:
   // Throws std::invalid_argument when the folder holds no contender, or its plugin does not compile, and Refusal for
@@ -53,6 +59,7 @@ class Stage {
         throw Refusal(kHeaderFolder, "", std::string("no such folder beside ") + device::kPlanFile, "one");
       copy(folder / device::kPlanFile, base_ / "entry" / device::kPlanFile, fs::perms(0644));
       copy_sources(folder, {".cu", ".cuh", ".hpp", ".h"});
+      look_behind_device_macros();
       compile_plan();
     } else if (plugin || (!headers.empty() && !model)) {
       tier_ = "T2";
@@ -196,12 +203,15 @@ class Stage {
   // For the GPU of this machine; the compiler sees none.
   void compile_plan() {
     namespace cuda = tinytorch::backend::cuda;
-    if (!cuda::is_available() || TINYTORCH_CUDA_SIM)
-      throw sandbox::Unavailable(std::string(device::kPlanFile) +
-                                 " is device code, which needs a GPU and a program built with CUDA: " +
-                                 (cuda::is_built() && !TINYTORCH_CUDA_SIM
-                                      ? "no GPU answers"
-                                      : "this one was built without (-DTINYTORCH_WITH_CUDA=ON)"));
+    if (!cuda::is_available() || TINYTORCH_CUDA_SIM) {
+      WithoutGpu without(std::string(device::kPlanFile) +
+                         " is device code, which needs a GPU and a program built with CUDA: " +
+                         (cuda::is_built() && !TINYTORCH_CUDA_SIM
+                              ? "no GPU answers"
+                              : "this one was built without (-DTINYTORCH_WITH_CUDA=ON)"));
+      without.reasons = reasons_;
+      throw without;
+    }
     const fs::path program = base_ / "program", entry = base_ / "entry";
     copy("/proc/self/exe", program, fs::perms(0755));
     sandbox::Policy policy = policy_for(120);
@@ -267,27 +277,54 @@ class Stage {
   }
   // Of what does not get through the preprocessor the compiler will say why.
   void look_behind_macros(std::vector<std::string> command, const sandbox::Policy& policy) {
-    constexpr int64_t kMostBytes = int64_t{64} << 20;
-    command.back() = "plugin.ii";
+    command.back() = kPreprocessed;
     command.push_back("-E");
-    const fs::path output = base_ / "work/plugin.ii";
-    if (!sandbox::run(command, policy, offers_).good() || !fs::is_regular_file(fs::symlink_status(output)))
-      return;
+    (void)note_hidden(kPluginFile, command, policy);
+  }
+  // NVRTC has no such output: here the host's preprocessor reads what it would, with the names that it defines.
+  void look_behind_device_macros() {
+    sandbox::Policy policy = policy_for(60);
+    policy.read_only.push_back(base_ / "entry");
+    for (const auto& [name, text] : sources()) {
+      if (!name.ends_with(".cu")) continue;
+      std::vector<std::string> command{compiler(), "-E", "-x", "c++", "-std=c++20"};
+      for (const char* defined : {"__CUDACC__", "__CUDACC_RTC__", "__CUDA_ARCH__=900"})
+        command.push_back(std::string("-D") + defined);
+#ifdef TINYMLPERF_NVRTC_INCLUDE
+      command.insert(command.end(), {"-isystem", TINYMLPERF_NVRTC_INCLUDE});
+#endif
+      command.insert(command.end(), {(base_ / "entry" / name).string(), "-o", kPreprocessed});
+      if (!note_hidden(name, command, policy))
+        reasons_.push_back(name +
+                           ": the host's preprocessor does not get through it, so that what its macros "
+                           "make of names was not seen");
+    }
+  }
+  // What the command makes of `main` and of all that it includes; false where it makes nothing.
+  bool note_hidden(const std::string& main, const std::vector<std::string>& command,
+                   const sandbox::Policy& policy) {
+    constexpr int64_t kMostBytes = int64_t{64} << 20;
+    const fs::path output = base_ / "work" / kPreprocessed;
+    const bool good =
+        sandbox::run(command, policy, offers_).good() && fs::is_regular_file(fs::symlink_status(output));
+    if (!good) return false;
     if (static_cast<int64_t>(fs::file_size(output)) > kMostBytes) {
-      reasons_.push_back(std::string(kPluginFile) + ": is too long to be read after the preprocessor");
+      reasons_.push_back(main + ": is too long to be read after the preprocessor");
     } else {
       const std::string after = tinymlperf::detail::read_limited(output, kMostBytes);
       for (const auto& [name, text] : sources())
         for (std::string& reason : bundle::hidden_reasons(
                  name, text, bundle::preprocessed_lines(after, (base_ / "entry" / name).string())))
-          reasons_.push_back(std::move(reason));
+          if (std::ranges::find(reasons_, reason) == reasons_.end()) reasons_.push_back(std::move(reason));
     }
     fs::remove(output);
+    return true;
   }
+  static constexpr const char* kPreprocessed = "plugin.ii";
   static std::string compiler() {
     for (const char* path : {"/usr/bin/c++", "/usr/bin/g++", "/usr/bin/clang++"})
       if (fs::exists(path)) return path;
-    throw std::invalid_argument("a plugin is compiled by /usr/bin/c++, which is not here: install g++");
+    throw std::invalid_argument("source is compiled by /usr/bin/c++, which is not here: install g++");
   }
 
   sandbox::Offers offers_;

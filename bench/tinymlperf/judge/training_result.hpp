@@ -92,7 +92,7 @@ inline Json to_json(const TrainingRun& r) {
 
 // `target` is what a run without a reason must have reached. Throws std::invalid_argument.
 inline TrainingRun read_training_run(const Json& j, double target, const std::string& of) {
-  const TrainingRun r{.seed = j.at("seed").get<uint64_t>(),
+  const TrainingRun r{.seed = whole<uint64_t>(j.at("seed")),
                       .limit = j.at("limit").get<double>(),
                       .times = j.at("times").get<std::vector<double>>(),
                       .qualities = j.at("qualities").get<std::vector<double>>(),

@@ -173,7 +173,9 @@ inline Interval bootstrap_proportion(int64_t hits, int64_t trials, double confid
   if (hits == 0 || hits == trials) return {p, p, p};
   const double tail = (1 - confidence) / 2;
   double cumulative = 0, low = -1, high = 1;
-  for (int64_t k = 0; k <= trials; ++k) {
+  // What lies 40 standard deviations below the mean has no probability that a double could hold (Chernoff: exp(-800)).
+  const double first = std::floor(n * p - 40 * std::sqrt(n * p));
+  for (auto k = static_cast<int64_t>(std::max(first, 0.0)); k <= trials; ++k) {
     const auto x = static_cast<double>(k);
     cumulative += std::exp(std::lgamma(n + 1) - std::lgamma(x + 1) - std::lgamma(n - x + 1) +
                            x * std::log(p) + (n - x) * std::log1p(-p));

@@ -113,8 +113,38 @@ TEST_CASE("an import is checked as if it were new, before anything is kept") {
   CHECK(
       holds(refused(changed(bytes, "board.json", [](Json& j) { j["baselines"][0]["division"] = "closed"; })),
             "a bundle for this table"));
+  Json deep;
+  for (int i = 0; i < 100; ++i) deep = Json::array({deep});
+  CHECK(holds(refused(changed(bytes, "runs/000002.json", [&](Json& j) { j["sandbox"] = deep; })),
+              "runs/000002.json: expected a run"));
+  CHECK(holds(refused(changed(bytes, "board.json", [&](Json& j) { j["ranks"] = deep; })), "64 levels"));
   CHECK_FALSE(refused(bytes.substr(0, bytes.size() / 2)).empty());
   CHECK(refusal([&] { import_board(to, bytes); }).empty());
+}
+
+TEST_CASE("the closed division's rule holds for what is imported") {
+  const auto closed = [](const std::string& name, const char* pool) {
+    bundle::Manifest m = test::manifest(name);
+    m.division = "closed";
+    auto files = test::entry_files(name);
+    for (bundle::ArchiveFile& file : files)
+      if (file.path == kModelFile)
+        file.content.replace(file.content.find("avg_pool2d"), std::string("avg_pool2d").size(), pool);
+    return bundle::pack(m, std::move(files));
+  };
+  Board from;
+  from.store.submit_baseline(from.user, closed("model", "avg_pool2d"));
+  from.store.submit(from.user, closed("same", "avg_pool2d"));
+  const std::string good = export_board(from.store);
+  Store to(":memory:", Board::with_clock({}));
+  CHECK(refusal([&] { import_board(to, good); }).empty());
+  // Carried over by somebody who slipped another model in.
+  auto files = bundle::read_archive(good, kBoardLimits);
+  for (bundle::ArchiveFile& file : files)
+    if (file.path == "bundles/000003.tmlp") file.content = closed("same", "max_pool2d");
+  Store other(":memory:", Board::with_clock({}));
+  CHECK(holds(refusal([&] { import_board(other, bundle::write_archive(files)); }), "those of the baseline"));
+  CHECK(other.database().integer("SELECT count(*) FROM bundles") == 0);
 }
 
 TEST_CASE("a board with another baseline takes no import") {

@@ -308,6 +308,12 @@ TEST_CASE("static rules name the line and the reason, and an honest source has n
   for (const char* line : {"#line 3 \"other.hpp\"", " # 3 \"other.hpp\"", "#  line 7"})
     CHECK(holds(reasons(line).at(0), "counts its lines as it likes"));
   CHECK(reasons("#include <vector>\n#define A 1\n").empty());
+  // A line goes on after a backslash, whatever blanks follow it; what comes after it has its own number.
+  CHECK(static_reasons("k.cu", "int a;\nlong t = clo\\\nck\\ \t\r\n64();\nasm(\"nop\");\n") ==
+        std::vector<std::string>{"k.cu:2: reads a clock; nobody but the judge needs one",
+                                 "k.cu:5: holds machine code"});
+  CHECK(holds(reasons("#define J(a, b) a#\\\n#b").at(0), "plugin.cpp:1: joins names"));
+  CHECK(reasons("// a clock \\\nand a thread\n").empty());  // of one comment
   // What is the library's is named, each name once.
   CHECK(reasons("int a;\n#include <tinytorch/backend/cpu/softmax.hpp>\nbackend::cpu::softmax(x); "
                 "cpu::softmax(y);\n") ==

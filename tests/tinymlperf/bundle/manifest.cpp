@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <support/bundles.hpp>
+#include <support/refusals.hpp>
 #include <tinymlperf/bundle/manifest.hpp>
 #include <tinytorch/tinytorch.hpp>
 
@@ -58,6 +59,8 @@ TEST_CASE("a manifest is read as it was written") {
 TEST_CASE("wrong fields are refused with their place") {
   const std::string long_text(3000, 'x');
   CHECK(where([](Json&) {}) == "accepted");
+  CHECK(test::holds(test::refusal([] { (void)parse_manifest(std::string(1000000, '[')); }),
+                    "at most 64 levels"));
   CHECK(where([](Json& j) { j["extra"] = 1; }) == "");
   CHECK(where([](Json& j) { j["schema"] = 2; }) == "schema");
   CHECK(where([](Json& j) { j["name"] = "a b"; }) == "name");

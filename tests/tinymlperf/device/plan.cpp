@@ -79,6 +79,7 @@ TEST_CASE("a plan is read, and its numbers follow from the shapes") {
 TEST_CASE("what is no plan is refused with its place") {
   CHECK_THROWS_AS((void)parse_plan("{"), Refusal);
   CHECK_THROWS_AS((void)parse_plan("[]"), Refusal);
+  CHECK_THROWS_AS((void)parse_plan(std::string(1000000, '[') + std::string(1000000, ']')), Refusal);
   CHECK(has(reason_of({{"schema", 1}}), "plan.json: ops: expected an object with 1 to 100 ops"));
   CHECK(has(reason_with("/schema", 2), "plan.json: schema: expected an integer from 1 to 1"));
   CHECK(has(reason_with("/host", "main.cpp"), "only the keys schema, ops"));

@@ -174,6 +174,7 @@ TEST_CASE("not JSON, not an object, not our schema") {
   CHECK(reason_for(std::string("")).expected == "JSON");
   CHECK(reason_for(std::string("\xff\xfe")).expected == "JSON");
   CHECK(reason_for(std::string("[1, 2]")).expected == "an object");
+  CHECK(reason_for(std::string(1000000, '[')).expected == "at most 64 levels of [ and {");
   CHECK(with("/schema", 2).where == "schema");
   CHECK(with("/schema", "1").found == "\"1\"");
   Json document = lenet();

@@ -103,5 +103,16 @@ TEST_CASE("what is no run file is refused with what was expected") {
   refused([](Json& j) { j["contenders"][0]["turns"][0]["latencies"][0] = -1; });
   refused([](Json& j) { j["contenders"][0]["turns"][0]["seconds"] = "fast"; });
   refused([](Json& j) { j["contenders"][0]["turns"][0]["tokens"] = {1}; });
+  // Whole numbers are whole, and not beyond what holds them.
+  for (const Json& number : {Json(1e308), Json(-1e308), Json(1.5), Json(true), Json(uint64_t{1} << 63)}) {
+    CAPTURE(number.dump());
+    refused([&](Json& j) { j["hidden_samples"] = number; });
+    refused([&](Json& j) { j["contenders"][1]["peak_bytes"] = number; });
+    refused([&](Json& j) { j["contenders"][1]["turns"][0]["samples"] = number; });
+    refused([&](Json& j) { j["contenders"][1]["turns"][0]["tokens"] = Json::array({1, 1, 1, number}); });
+    if (number != Json(uint64_t{1} << 63)) refused([&](Json& j) { j["seed"] = number; });
+  }
+  refused([](Json& j) { j["seed"] = -1; });
+  refused([](Json& j) { j["contenders"][1]["credit"] = std::string(1000001, '1'); });
   CHECK_THROWS_AS(scenario_named("nothing"), std::invalid_argument);
 }

@@ -128,6 +128,7 @@ TEST_CASE("half the time is twice as good, and the document gives back every num
   refused([](Json& c) { c["training"][0]["times"][0] = -1; });
   refused([](Json& c) { c["training"][0]["limit"] = 1; });
   refused([](Json& c) { c["training"][0]["times"].push_back(9); });
+  refused([](Json& c) { c["training"] = Json(std::vector<Json>(101, c["training"][0])); });
 }
 
 TEST_CASE("who misses the target twice is out at once, and who cannot begin says why") {

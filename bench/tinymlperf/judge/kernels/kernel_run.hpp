@@ -227,9 +227,9 @@ inline Json to_json(const KernelContenderRecord& c, const KernelContenderRecord&
 inline CaseRecord read_case(const Json& j) {
   CaseRecord c{j.at("kind").get<std::string>(),
                j.at("distribution").get<std::string>(),
-               j.at("sides").get<Shape>(),
-               j.at("checked").get<int64_t>(),
-               j.at("right").get<int64_t>(),
+               wholes(j.at("sides")),
+               whole(j.at("checked")),
+               whole(j.at("right")),
                j.at("turns").get<std::vector<std::vector<double>>>(),
                j.at("channel").get<std::vector<double>>()};
   const auto positive = [](double x) { return x > 0; };
@@ -262,7 +262,7 @@ inline OpRecord read_op(const Json& j) {
 
 inline KernelContenderRecord read_kernel_contender(const Json& j) {
   KernelContenderRecord c{j.at("name").get<std::string>(), j.at("tier").get<std::string>(),
-                          j.at("out").get<std::string>(), j.at("peak_bytes").get<int64_t>()};
+                          j.at("out").get<std::string>(), whole(j.at("peak_bytes"))};
   for (const Json& a : j.at("audits"))
     c.audits.push_back({a.at("id").get<std::string>(), a.at("name").get<std::string>(),
                         a.at("passed").get<bool>(), a.at("detail").get<std::string>()});
@@ -308,7 +308,7 @@ inline KernelRun read_kernel_run(const Json& j) {
     KernelRun run{j.at("class").get<std::string>(),
                   j.at("hardware").get<std::string>(),
                   j.at("date").get<std::string>(),
-                  j.at("seed").get<uint64_t>(),
+                  whole<uint64_t>(j.at("seed")),
                   j.at("machine"),
                   j.at("sandbox"),
                   {}};

@@ -124,6 +124,8 @@ TEST_CASE("what is no run is refused, with the reason") {
   CHECK(has(refused("/contenders/1/ops/0/cases/0/sides", {1, 1}), "not asked the same"));
   CHECK(has(refused("/contenders/1/ops", Json::array()), "not asked the same"));
   CHECK(has(refused("/contenders/1/name", 5), "run file"));
+  CHECK(has(refused("/contenders/1/ops/0/cases/0/checked", 1e308), "a whole number"));
+  CHECK(has(refused("/contenders/1/ops/0/cases/0/sides", {1, 0.5}), "a whole number"));
   // A contender that was asked less often has no ratio, and says so by having none.
   Json fewer = json;
   fewer.at("contenders")[1].at("ops")[0].at("cases")[0].at("turns").erase(0);
