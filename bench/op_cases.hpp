@@ -76,7 +76,8 @@ Case with_grad(const char* name, G operands, F f) {
               leaves.push_back(t.detach());
               if (tt::is_floating(t.dtype())) leaves.back().requires_grad_();
             }
-            const Tensor g = tt::ones_like(f(leaves).detach());
+            Tensor g = f(leaves).detach();
+            g.fill_(1);  // ones that lie in memory as the result does
             return [leaves, g, f]() mutable {
               f(leaves).backward(g);
               for (Tensor& t : leaves) t.zero_grad();
@@ -100,40 +101,56 @@ inline std::vector<Case> attention_cases(const char* name, bool causal) {
   return cases;
 }
 
-// Convolutions of ResNet-8 (images of 32 x 32, batch 32) and ResNet-18 (224 x 224, batch 2): one of each kind. The names
-// say all; bench/peers/ops_torch.py reads them.
-inline std::vector<Case> conv_cases() {
-  struct Conv {
-    int64_t batch, channels, side, filters, kernel, stride;
-  };
-  std::vector<Case> cases;
-  for (const Conv& c : {Conv{32, 3, 32, 16, 3, 1},
-                        {32, 16, 32, 16, 3, 1},
-                        {32, 16, 32, 32, 3, 2},
-                        {32, 32, 16, 32, 3, 1},
-                        {32, 64, 8, 64, 3, 1},
-                        {2, 3, 224, 64, 7, 2},
-                        {2, 64, 56, 64, 3, 1},
-                        {2, 64, 56, 128, 3, 2},
-                        {2, 64, 56, 128, 1, 2},
-                        {2, 128, 28, 128, 3, 1},
-                        {2, 256, 14, 256, 3, 1},
-                        {2, 512, 7, 512, 3, 1}}) {
+// Convolutions of ResNet-8 (images of 32 x 32, batch 32) and ResNet-18 (224 x 224, batch 2), one of each kind, and depthwise
+// ones of keyword spotters and MobileNet, of images that lie channel by channel or (nhwc) pixel by pixel. The names say
+// all; bench/peers/ops_torch.py reads them.
+struct ConvCase {
+  int64_t batch, channels, height, width, filters, kernel, stride;
+  bool depthwise = false;
+
+  std::string name(bool nhwc) const {
     const auto s = [](int64_t x) { return std::to_string(x); };
-    const std::string name = "conv2d " + s(c.batch) + "x" + s(c.channels) + "x" + s(c.side) + "x" +
-                             s(c.side) + " to " + s(c.filters) + ", " + s(c.kernel) + "x" + s(c.kernel) +
-                             " stride " + s(c.stride);
-    const auto operands = [c](const Inputs& in) -> tt::Tensors {
-      const tt::Shape image{c.batch, c.channels, c.side, c.side},
-          filter{c.filters, c.channels, c.kernel, c.kernel};
-      return {in.x.slice(0, 0, image.numel()).reshape(image),
-              in.y.slice(0, 0, filter.numel()).reshape(filter)};
-    };
-    const auto call = [c](const tt::Tensors& v) {
-      return tt::conv2d(v[0], v[1], {}, {.stride = c.stride, .padding = c.kernel / 2});
-    };
-    cases.push_back(forward(name.c_str(), [=](const Inputs& in) { return call(operands(in)); }));
-    cases.push_back(with_grad(name.c_str(), operands, call));
+    return "conv2d " + s(batch) + "x" + s(channels) + "x" + s(height) + "x" + s(width) + " to " + s(filters) +
+           ", " + s(kernel) + "x" + s(kernel) + " stride " + s(stride) + (depthwise ? " depthwise" : "") +
+           (nhwc ? " nhwc" : "");
+  }
+};
+inline std::vector<Case> conv_cases() {
+  std::vector<Case> cases;
+  for (const ConvCase& c : {ConvCase{32, 3, 32, 32, 16, 3, 1},
+                            {32, 16, 32, 32, 16, 3, 1},
+                            {32, 16, 32, 32, 32, 3, 2},
+                            {32, 32, 16, 16, 32, 3, 1},
+                            {32, 64, 8, 8, 64, 3, 1},
+                            {2, 3, 224, 224, 64, 7, 2},
+                            {2, 64, 56, 56, 64, 3, 1},
+                            {2, 64, 56, 56, 128, 3, 2},
+                            {2, 64, 56, 56, 128, 1, 2},
+                            {2, 128, 28, 28, 128, 3, 1},
+                            {2, 256, 14, 14, 256, 3, 1},
+                            {2, 512, 7, 7, 512, 3, 1},
+                            {32, 64, 25, 5, 64, 3, 1, true},
+                            {8, 96, 56, 56, 96, 3, 1, true},
+                            {8, 96, 56, 56, 96, 3, 2, true},
+                            {8, 144, 28, 28, 144, 3, 1, true},
+                            {8, 144, 28, 28, 144, 5, 1, true}}) {
+    for (const bool nhwc : {false, true}) {
+      const auto operands = [c, nhwc](const Inputs& in) -> tt::Tensors {
+        const tt::Shape filter{c.filters, c.depthwise ? 1 : c.channels, c.kernel, c.kernel};
+        const Tensor pixels = in.x.slice(0, 0, c.batch * c.channels * c.height * c.width);
+        return {nhwc ? pixels.reshape({c.batch, c.height, c.width, c.channels}).permute({0, 3, 1, 2})
+                     : pixels.reshape({c.batch, c.channels, c.height, c.width}),
+                in.y.slice(0, 0, filter.numel()).reshape(filter)};
+      };
+      const auto call = [c](const tt::Tensors& v) {
+        return tt::conv2d(
+            v[0], v[1], {},
+            {.stride = c.stride, .padding = c.kernel / 2, .groups = c.depthwise ? c.channels : 1});
+      };
+      const std::string name = c.name(nhwc);
+      cases.push_back(forward(name.c_str(), [=](const Inputs& in) { return call(operands(in)); }));
+      cases.push_back(with_grad(name.c_str(), operands, call));
+    }
   }
   for (Case& c : cases) c.n = int64_t{1} << 22;
   return cases;

@@ -115,16 +115,22 @@ WITH_GRAD = {
 
 
 def conv_case(name):
-    """(operands, call) of "conv2d 32x16x32x32 to 16, 3x3 stride 1", or nothing."""
-    found = re.fullmatch(r"conv2d (\d+)x(\d+)x(\d+)x(\d+) to (\d+), (\d+)x(\d+) stride (\d+)", name)
+    """(operands, call) of "conv2d 32x16x32x32 to 16, 3x3 stride 1", "depthwise" or "nhwc" behind it, or nothing."""
+    pattern = r"conv2d (\d+)x(\d+)x(\d+)x(\d+) to (\d+), (\d+)x(\d+) stride (\d+)( depthwise)?( nhwc)?"
+    found = re.fullmatch(pattern, name)
     if not found:
         return None
-    n, c, h, w, m, kh, kw, stride = map(int, found.groups())
+    n, c, h, w, m, kh, kw, stride = map(int, found.groups()[:8])
+    groups = c if found[9] else 1
+    layout = torch.channels_last if found[10] else torch.contiguous_format
+
+    def images(vector, *shape):
+        return vector[: math.prod(shape)].view(shape).contiguous(memory_format=layout)
 
     def operands(i):
-        return i.x[: n * c * h * w].view(n, c, h, w), i.y[: m * c * kh * kw].view(m, c, kh, kw)
+        return images(i.x, n, c, h, w), images(i.y, m, c // groups, kh, kw)
 
-    return operands, lambda x, w: F.conv2d(x, w, stride=stride, padding=kh // 2)
+    return operands, lambda x, w: F.conv2d(x, w, stride=stride, padding=kh // 2, groups=groups)
 
 
 def adamw(inputs, **kind):
@@ -163,7 +169,8 @@ def prepare(name, inputs):
     conv = conv_case(name.removesuffix("+grad"))
     if conv and not name.endswith("+grad"):
         operands, call = conv
-        return lambda: call(*operands(inputs))
+        given = operands(inputs)
+        return lambda: call(*given)
     if name in FORWARD:
         call = FORWARD[name]
         return lambda: call(inputs)

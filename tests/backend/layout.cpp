@@ -42,3 +42,16 @@ TEST_CASE("elements are computed in a type that holds them") {
   CHECK(computed(tt::f64) == tt::f64);
   CHECK(computed(tt::i64) == tt::i64);
 }
+
+TEST_CASE("images lie pixel by pixel where channels are neighbours, and in no other case") {
+  const auto last = [](tt::Shape shape, tt::Strides strides) {
+    return is_channels_last({nullptr, tt::f32, shape, strides});
+  };
+  CHECK(channels_last_strides({2, 3, 4, 5}) == tt::Strides{60, 1, 15, 3});
+  CHECK(last({2, 3, 4, 5}, {60, 1, 15, 3}));
+  CHECK(last({2, 3, 4, 5}, {99, 1, 18, 3}));  // part of a larger one
+  CHECK_FALSE(last({2, 3, 4, 5}, {60, 20, 5, 1}));
+  CHECK_FALSE(last({2, 1, 4, 5}, {20, 1, 5, 1}));  // one channel
+  CHECK_FALSE(last({2, 3, 1, 1}, {3, 1, 3, 3}));   // one pixel
+  CHECK_FALSE(last({3, 4, 5}, {1, 15, 3}));
+}

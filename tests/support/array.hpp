@@ -1,6 +1,6 @@
 // Array: a block of values for kernel tests. Values are rounded to the dtype before any reference sees them;
 // `gaps` lays them out with strides that no kernel can take for contiguous, `transposed` with the first
-// dimension side by side.
+// dimension side by side, `channels_last` images [N, C, H, W] as [N, H, W, C].
 #pragma once
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@ namespace test {
 
 using namespace tinytorch;
 
-enum class Layout { dense, gaps, transposed };
+enum class Layout { dense, gaps, transposed, channels_last };
 inline constexpr Layout kLayouts[] = {Layout::dense, Layout::gaps, Layout::transposed};
 
 class Array {
@@ -24,7 +24,10 @@ class Array {
       : dtype_(dtype), shape_(shape), strides_(Strides::filled(shape.size(), 0)) {
     int64_t step = layout == Layout::gaps ? 2 : 1;
     for (int k = shape.size() - 1; k >= 0; --k) {
-      const int d = layout == Layout::transposed ? shape.size() - 1 - k : k;
+      constexpr int kPixels[] = {0, 2, 3, 1};
+      const int d = layout == Layout::transposed                           ? shape.size() - 1 - k
+                    : layout == Layout::channels_last && shape.size() == 4 ? kPixels[k]
+                                                                           : k;
       strides_[d] = step;
       step *= shape[d] + (layout == Layout::gaps ? 1 : 0);
     }

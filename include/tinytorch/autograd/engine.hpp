@@ -69,7 +69,9 @@ inline void keep_grad(GradState& owner, Tensor g) {
   if (owner.grad) {
     owner.grad = add(owner.grad, g);
   } else {
-    const bool sole_owner = g.handle_count() == 1 && g.storage().use_count() == 1 && g.is_contiguous();
+    const bool dense =
+        g.is_contiguous() || (g.rank() == 4 && g.strides() == backend::channels_last_strides(g.shape()));
+    const bool sole_owner = g.handle_count() == 1 && g.storage().use_count() == 1 && dense;
     owner.grad = sole_owner ? g.detach() : g.detach().clone();
   }
 }

@@ -58,6 +58,13 @@ void collapse(Shape& shape, Strides (&strides)[kCount], size_t count) {
   for (size_t k = 0; k < count; ++k) strides[k] = out[k];
 }
 
+// Whether images [N, C, H, W] lie pixel by pixel (NHWC, "channels last"): the numbers of a pixel side by side. What
+// lies both ways, as images of one channel or of one pixel do, counts as channel by channel.
+inline bool is_channels_last(const View& v) {
+  return v.rank() == 4 && v.shape[1] > 1 && v.shape[2] * v.shape[3] > 1 && v.strides[1] == 1;
+}
+inline Strides channels_last_strides(const Shape& s) { return {s[1] * s[2] * s[3], 1, s[1] * s[3], s[1]}; }
+
 // Offset in elements of the element with row-major number `linear`; index[] receives its coordinates.
 inline int64_t locate(const Shape& shape, const Strides& strides, int64_t linear, int64_t* index) {
   int64_t offset = 0;

@@ -7,6 +7,7 @@
 // capture each attach here and nowhere else.
 #pragma once
 
+#include <tinytorch/backend/layout.hpp>
 #include <tinytorch/tensor/graph.hpp>
 #include <tinytorch/tensor/observer.hpp>
 
@@ -34,7 +35,10 @@ inline Tensors execute(const PrimitiveBase& op, const Tensors& inputs, Loc loc) 
   if (op.is_view()) return {op.view(inputs[0])};
   Tensors outputs;
   outputs.reserve(specs.size());
-  for (const Spec& s : specs) outputs.push_back(empty(s.shape, s.dtype, device, loc));
+  for (const Spec& s : specs) {
+    outputs.push_back(empty(s.shape, s.dtype, device, loc));
+    if (s.channels_last) outputs.back().impl()->strides = backend::channels_last_strides(s.shape);
+  }
   if constexpr (backend::cuda::is_built()) {
     if (device.is_cuda()) {
       const backend::cuda::DeviceGuard on_device(device.index, loc);

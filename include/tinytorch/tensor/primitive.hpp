@@ -17,6 +17,7 @@ namespace tinytorch::inline TT_BUILD {
 struct Spec {
   Shape shape;
   DType dtype = DType::f32;
+  bool channels_last = false;  // images [N, C, H, W] that are to lie as [N, H, W, C]
 };
 using Specs = std::vector<Spec>;
 
@@ -54,7 +55,7 @@ class PrimitiveBase {
   // Where the results live, given where the operands do.
   virtual Device output_device(Device inputs) const { return inputs; }
   virtual double flops(const Tensors& inputs, const Tensors& outputs) const = 0;
-  // Writes outputs, which are allocated as infer() said, contiguous, on the inputs' device. A library op
+  // Writes outputs, which are allocated as infer() said, contiguous or channels last, on the inputs' device. A library op
   // calls TT_KERNEL, which picks the kernel of that device.
   virtual void run(const Tensors& inputs, Tensors& outputs) const = 0;
   // A view shares its input's storage instead of running a kernel.

@@ -13,7 +13,8 @@ namespace cpu_kernels = tinytorch::backend::cpu;
 
 namespace {
 
-void check_case(const Case& c, DType dtype, Layout layout) {
+// Operands and results in these layouts.
+void check_case(const Case& c, DType dtype, Layout layout, Layout result = Layout::dense) {
   const Window2d window{c.KH, c.KW, c.stride, c.padding, c.dilation};
   const int64_t OH = tinytorch::backend::window_outputs(c.H, c.KH, window);
   const int64_t OW = tinytorch::backend::window_outputs(c.W, c.KW, window);
@@ -21,7 +22,7 @@ void check_case(const Case& c, DType dtype, Layout layout) {
   Array w = Array::random(dtype, {c.M, c.C / c.groups, c.KH, c.KW}, 2, -1, 1, layout);
   Array b = Array::random(dtype, {c.M}, 3, -1, 1, layout);
   Array dy = Array::random(dtype, {c.N, c.M, OH, OW}, 4, -1, 1, layout);
-  Array y(dtype, dy.shape()), dx(dtype, x.shape()), dw(dtype, w.shape());
+  Array y(dtype, dy.shape(), result), dx(dtype, x.shape(), result), dw(dtype, w.shape());
   cpu_kernels::conv2d(y.view(), x.view(), w.view(), b.view(), window, c.groups);
   cpu_kernels::conv2d_grad_input(dx.view(), dy.view(), w.view(), window, c.groups);
   cpu_kernels::conv2d_grad_weight(dw.view(), dy.view(), x.view(), window, c.groups);
@@ -58,28 +59,98 @@ TEST_CASE("conv2d and its gradients equal the definition") {
   for (const Case& c : cases) {
     for (DType dtype : kFloating) check_case(c, dtype, Layout::dense);
     check_case(c, f32, Layout::gaps);
+    for (DType dtype : kFloating) check_case(c, dtype, Layout::channels_last, Layout::channels_last);
+    check_case(c, f32, Layout::channels_last, Layout::dense);
+    check_case(c, f32, Layout::dense, Layout::channels_last);
+    check_case(c, f64, Layout::transposed, Layout::gaps);
+  }
+}
+
+TEST_CASE("depthwise convolutions equal the definition, in every layout") {
+  const Case cases[] = {
+      {2, 64, 25, 5, 64, 3, 3, 1, 1, 1, 64},   // rows shorter than a vector
+      {1, 33, 40, 67, 33, 3, 3, 1, 1, 1, 33},  // several blocks of one plane; channels that fill no vector
+      {2, 70, 9, 35, 70, 3, 3, 2, 1, 1, 70},   // strides of two: rows of even and odd pixels
+      {3, 17, 11, 40, 17, 5, 3, 3, 2, 2, 17},  // of three, with dilation
+      {2, 16, 5, 6, 16, 7, 7, 1, 3, 1, 16},    // a kernel larger than the image
+      {2, 5, 7, 7, 5, 2, 2, 4, 0, 1, 5},       // smaller than its stride: pixels that nothing reads
+      {2, 6, 8, 9, 18, 3, 3, 2, 1, 1, 6},      // three outputs of each channel
+      {70, 3, 2, 2, 3, 1, 1, 1, 0, 1, 3},      // many small images
+  };
+  for (const Case& c : cases) {
+    for (const Layout layout : {Layout::dense, Layout::channels_last}) {
+      for (DType dtype : kFloating) check_case(c, dtype, layout, layout);
+    }
+    check_case(c, f32, Layout::channels_last, Layout::dense);
+    check_case(c, f32, Layout::gaps, Layout::channels_last);
+  }
+}
+
+TEST_CASE("parts of images are read and written where they lie") {
+  for (const Layout layout : {Layout::dense, Layout::channels_last}) {
+    for (const int64_t groups : {1, 2, 6}) {
+      const Window2d window{3, 3, 1, 1, 1};
+      Array x = Array::random(f64, {3, 7, 9, 8}, 1, -1, 1, layout),
+            w = Array::random(f64, {6, 6 / groups, 3, 3}, 2);
+      Array dy = Array::random(f64, {3, 7, 9, 8}, 3, -1, 1, layout);
+      Array y = Array::random(f64, {3, 7, 9, 8}, 4, -1, 1, layout), dx = y, dw(f64, w.shape());
+      const std::vector<double> before = y.values();
+      const auto part = [](Array& a) {  // samples 1 and 2, channels 1 to 6, rows 2 to 7, columns 1 to 6
+        View v = a.view();
+        v.data = v.as<double>() + v.strides[0] + v.strides[1] + 2 * v.strides[2] + v.strides[3];
+        v.shape = {2, 6, 6, 6};
+        return v;
+      };
+      const auto values = [](const View& v) {
+        std::vector<double> out(static_cast<size_t>(v.numel()));
+        tinytorch::backend::pack(out.data(), v, 0, v.numel());
+        return out;
+      };
+      cpu_kernels::conv2d(part(y), part(x), w.view(), View{}, window, groups);
+      cpu_kernels::conv2d_grad_input(part(dx), part(dy), w.view(), window, groups);
+      cpu_kernels::conv2d_grad_weight(dw.view(), part(dy), part(x), window, groups);
+      const Case c{2, 6, 6, 6, 6, 3, 3, 1, 1, 1, groups};
+      const auto xs = values(part(x)), dys = values(part(dy));
+      check_close(values(part(y)), conv_reference(c, Wanted::out, xs, w.values(), dys, 6, 6), f64, 80);
+      check_close(values(part(dx)), conv_reference(c, Wanted::dx, xs, w.values(), dys, 6, 6), f64, 80);
+      check_close(dw.values(), conv_reference(c, Wanted::dw, xs, w.values(), dys, 6, 6), f64, 100);
+      size_t changed_y = 0, changed_dx = 0;
+      for (size_t i = 0; i < before.size(); ++i) {
+        changed_y += y.values()[i] != before[i] ? 1 : 0;
+        changed_dx += dx.values()[i] != before[i] ? 1 : 0;
+      }
+      CHECK(changed_y == 2 * 6 * 6 * 6);
+      CHECK(changed_dx == 2 * 6 * 6 * 6);
+    }
   }
 }
 
 TEST_CASE("an infinity of x spoils those weight gradients that see it, and no others") {
-  const Case c{3, 2, 5, 6, 4, 3, 3, 1, 1, 1, 1};
   const Window2d window{3, 3, 1, 1, 1};
   for (const double bad : {static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
     for (const int64_t place : {int64_t{5}, int64_t{0}, int64_t{29}, int64_t{2 * 30 + 11}}) {  // at an edge
-      Array x = Array::random(f32, {3, 2, 5, 6}, 1, -1, 1), dy = Array::random(f32, {3, 4, 5, 6}, 2, 0.5, 1);
-      x.view().as<float>()[place] = static_cast<float>(bad);
-      Array dw(f32, {4, 2, 3, 3});
-      cpu_kernels::conv2d_grad_weight(dw.view(), dy.view(), x.view(), window, 1);
-      const auto want = conv_reference(c, Wanted::dw, x.values(), std::vector<double>(72), dy.values(), 5, 6);
-      const auto found = dw.values();
-      int64_t finite = 0;
-      for (size_t i = 0; i < want.size(); ++i) {
-        CHECK(std::isfinite(found[i]) == std::isfinite(want[i]));
-        if (!std::isfinite(want[i])) continue;
-        CHECK(std::abs(found[i] - want[i]) < 1e-4);
-        ++finite;
+      for (const bool depthwise : {false, true}) {
+        for (const Layout layout : {Layout::dense, Layout::channels_last}) {
+          Case c{3, 2, 5, 6, 4, 3, 3, 1, 1, 1, 1};
+          if (depthwise) c.M = c.groups = 2;
+          std::vector<double> xs = Array::random(f32, {3, 2, 5, 6}, 1, -1, 1).values();
+          xs[static_cast<size_t>(place)] = bad;
+          Array x = Array::from(f32, {3, 2, 5, 6}, xs, layout);
+          Array dy = Array::random(f32, {3, c.M, 5, 6}, 2, 0.5, 1, layout),
+                dw(f32, {c.M, 2 / c.groups, 3, 3});
+          cpu_kernels::conv2d_grad_weight(dw.view(), dy.view(), x.view(), window, c.groups);
+          const auto want = conv_reference(c, Wanted::dw, xs, dw.values(), dy.values(), 5, 6);
+          const auto found = dw.values();
+          int64_t finite = 0;
+          for (size_t i = 0; i < want.size(); ++i) {
+            CHECK(std::isfinite(found[i]) == std::isfinite(want[i]));
+            if (!std::isfinite(want[i])) continue;
+            CHECK(std::abs(found[i] - want[i]) < 1e-4);
+            ++finite;
+          }
+          CHECK(finite > 0);
+        }
       }
-      CHECK(finite > 0);
     }
   }
 }
@@ -112,20 +183,26 @@ TEST_CASE("conv2d and its gradients without channels, outputs or samples") {
 
 TEST_CASE("conv2d gives the same bits at any thread count") {
   const Window2d window{3, 3, 1, 1, 1};
-  Array x = Array::random(f32, {9, 4, 13, 13}, 1), w = Array::random(f32, {8, 4, 3, 3}, 2);
-  Array dy = Array::random(f32, {9, 8, 13, 13}, 3);
-  std::vector<double> first[3];
   const int before = thread_count();
-  for (int threads : {1, 2, 5}) {
-    set_thread_count(threads);
-    Array y(f32, dy.shape()), dx(f32, x.shape()), dw(f32, w.shape());
-    cpu_kernels::conv2d(y.view(), x.view(), w.view(), View{}, window, 1);
-    cpu_kernels::conv2d_grad_input(dx.view(), dy.view(), w.view(), window, 1);
-    cpu_kernels::conv2d_grad_weight(dw.view(), dy.view(), x.view(), window, 1);
-    const std::vector<double> now[3] = {y.values(), dx.values(), dw.values()};
-    for (int k = 0; k < 3; ++k) {
-      if (threads == 1) first[k] = now[k];
-      CHECK(first[k] == now[k]);
+  for (const Layout layout : {Layout::dense, Layout::channels_last}) {
+    for (const int64_t groups : {1, 40}) {
+      const int64_t M = groups == 1 ? 24 : 40;
+      Array x = Array::random(f32, {9, 40, 13, 13}, 1, -1, 1, layout);
+      Array w = Array::random(f32, {M, 40 / groups, 3, 3}, 2);
+      Array dy = Array::random(f32, {9, M, 13, 13}, 3, -1, 1, layout);
+      std::vector<double> first[3];
+      for (int threads : {1, 2, 5}) {
+        set_thread_count(threads);
+        Array y(f32, dy.shape(), layout), dx(f32, x.shape(), layout), dw(f32, w.shape());
+        cpu_kernels::conv2d(y.view(), x.view(), w.view(), View{}, window, groups);
+        cpu_kernels::conv2d_grad_input(dx.view(), dy.view(), w.view(), window, groups);
+        cpu_kernels::conv2d_grad_weight(dw.view(), dy.view(), x.view(), window, groups);
+        const std::vector<double> now[3] = {y.values(), dx.values(), dw.values()};
+        for (int k = 0; k < 3; ++k) {
+          if (threads == 1) first[k] = now[k];
+          CHECK(first[k] == now[k]);
+        }
+      }
     }
   }
   set_thread_count(before);

@@ -42,7 +42,7 @@ TEST_CASE("every tap of every output reads its pixel, or a zero") {
     for (int64_t n = 0; n < g.samples; ++n) {
       for (int64_t c = 0; c < g.channels; ++c) {
         for (int64_t i = 0; i < g.H * g.W; ++i) image[static_cast<size_t>(i)] = pixel(n, c, i / g.W, i % g.W);
-        shape.fill(frame.data(), image.data(), c, g.channels, n, g.samples);
+        shape.fill(frame.data(), image.data(), g.W, c, g.channels, n, g.samples);
       }
     }
     const std::vector<int64_t> shift = shape.shifts(g.channels, g.samples);

@@ -44,3 +44,30 @@ TEST_CASE("conv2d refuses operands that do not fit, and says which") {
   expect_error("TT-DTYPE-03", "differ in dtype", [&] { tt::conv2d(x, w.to(tt::f64)); });
   expect_error("TT-DTYPE-02", "floating dtype", [&] { tt::conv2d(x.to(tt::i32), w.to(tt::i32)); });
 }
+
+TEST_CASE("images that lie pixel by pixel give results and gradients that do, with the same values") {
+  for (const int64_t groups : {1, 3, 6}) {
+    const tt::Tensor x = tt::randn({2, 6, 5, 4}), w = tt::randn({6, 6 / groups, 3, 3}), b = tt::randn({6});
+    const auto run = [&](tt::Tensor images) {
+      tt::Tensor filters = w.clone(), bias = b.clone();
+      for (tt::Tensor* t : {&images, &filters, &bias}) t->requires_grad_();
+      tt::Tensor y = tt::conv2d(images, filters, bias, {.stride = 2, .padding = 1, .groups = groups});
+      tt::Tensor g = y.detach();
+      g = g.is_contiguous() ? tt::ones_like(g) : tt::ones({2, 3, 2, 6}).permute({0, 3, 1, 2});
+      y.backward(g);
+      return tt::Tensors{y.detach(), images.grad(), filters.grad(), bias.grad()};
+    };
+    const tt::Tensors want = run(x.clone());
+    const tt::Tensors found = run(x.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2}));
+    for (size_t i = 0; i < want.size(); ++i) {
+      const auto a = want[i].to_vector<double>(), c = found[i].to_vector<double>();
+      REQUIRE(a.size() == c.size());
+      for (size_t k = 0; k < a.size(); ++k) CHECK(std::abs(a[k] - c[k]) < 1e-4);
+    }
+    CHECK(want[0].is_contiguous());
+    CHECK(want[1].is_contiguous());
+    CHECK(found[0].strides() == tt::Strides{36, 1, 12, 6});
+    CHECK(found[1].strides() == tt::Strides{120, 1, 24, 6});
+    CHECK(found[2].is_contiguous());
+  }
+}

@@ -30,7 +30,9 @@ TT_API void conv2d_grad_weight(const View& dw, const View& dy, const View& x, co
 #if TT_BODIES(BACKEND)
 #include <algorithm>
 #include <atomic>
+#include <tinytorch/backend/cpu/conv_depthwise.hpp>
 #include <tinytorch/backend/cpu/conv_frame.hpp>
+#include <tinytorch/backend/cpu/conv_images.hpp>
 #include <tinytorch/backend/cpu/conv_tile.hpp>
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/gemm_blocked.hpp>
@@ -44,14 +46,6 @@ inline constexpr int64_t kBlockPositions = 1024;    // whose sums stay in the L1
 inline constexpr int64_t kFrame = 1 << 17;          // numbers of a frame that stays in the L2 cache
 inline constexpr int64_t kGradientFrame = 1 << 19;  // of x and dy that weight gradients see at once
 
-// Images of one group: [N, all, H, W], of which a group has `channels`.
-struct Images {
-  int64_t N, all, channels, H, W;
-  int64_t place(int64_t n, int64_t group, int64_t c) const {
-    return ((n * all + group * channels + c) * H) * W;
-  }
-};
-
 template <class T>
 void clear(T* data, int64_t n) {
   std::memset(static_cast<void*>(data), 0, static_cast<size_t>(n) * sizeof(T));
@@ -60,31 +54,32 @@ void clear(T* data, int64_t n) {
 // Products of panels [groups][tiles of M][K][kTileRows] with frames of images. Calls write(n, group, m, i, row) for every
 // output row i, which has frame.output_cols() sums.
 template <class T, class Write>
-void multiply_frames(const T* images, const Images& from, const FrameShape& frame, const T* panels, int64_t M,
+void multiply_frames(const Images<T>& from, const FrameShape& frame, const T* panels, int64_t M,
                      int64_t groups, const Write& write) {
-  const int64_t K = from.channels * frame.taps(), tiles = tiles_of(M, kTileRows);
+  const int64_t channels = from.C / groups, K = channels * frame.taps(), tiles = tiles_of(M, kTileRows);
   const int64_t sample =
-      std::max<int64_t>(1, frame.splits() * from.channels * frame.plane());  // none: no channels
+      std::max<int64_t>(1, frame.splits() * channels * frame.plane());  // none: no channels
   // Small images share a frame, as long as every thread has some frames.
   const int64_t together = std::max<int64_t>(1, std::min({kBlockPositions / frame.plane(), kFrame / sample,
                                                           from.N * groups / (4 * thread_count()), from.N}));
   const int64_t chunks = tiles_of(from.N, together);
-  const std::vector<int64_t> shift = frame.shifts(from.channels, together);
+  const std::vector<int64_t> shift = frame.shifts(channels, together);
   const bool parallel =
       2 * M * K * groups * from.N * frame.output_rows() * frame.output_cols() > kParallelFlops;
   const bool by_chunks = chunks * groups >= thread_count();  // else threads share a chunk
   maybe_parallel(parallel && by_chunks, chunks * groups, 1, [&](int64_t begin, int64_t end) {
-    Scratch<T> storage(frame.size(from.channels, together));
-    clear(storage.data(), frame.size(from.channels, together));
+    Scratch<T> storage(frame.size(channels, together));
+    clear(storage.data(), frame.size(channels, together));
     const T* const first = storage.data() + frame.margin();
     for (int64_t task = begin; task < end; ++task) {
       const int64_t group = task % groups, n0 = task / groups * together;
       const int64_t samples = std::min(together, from.N - n0),
                     rows = (samples - 1) * frame.rows() + frame.output_rows();
-      maybe_parallel(parallel && !by_chunks, samples * from.channels, 1, [&](int64_t p0, int64_t p1) {
+      maybe_parallel(parallel && !by_chunks, samples * channels, 1, [&](int64_t p0, int64_t p1) {
         for (int64_t p = p0; p < p1; ++p) {
           const int64_t c = p / samples, n = p % samples;
-          frame.fill(storage.data(), images + from.place(n0 + n, group, c), c, from.channels, n, together);
+          frame.fill(storage.data(), from.at(n0 + n, group * channels + c), from.row, c, channels, n,
+                     together);
         }
       });
       const int64_t at_once = std::clamp<int64_t>(kBlockPositions / frame.pitch(), 1, rows);
@@ -119,7 +114,8 @@ inline std::vector<Tap> taps_of(const Window2d& w) {
 }
 
 template <class T>
-void conv2d_frames(T* out, const T* x, const T* weight, const T* bias, const ConvShape& s) {
+void conv2d_frames(const Images<T>& out, const Images<T>& x, const T* weight, const T* bias,
+                   const ConvShape& s) {
   const FrameShape frame(s.H, s.W, s.OH, s.OW, s.window.stride, taps_of(s.window));
   const int64_t tiles = tiles_of(s.group_m, kTileRows);
   Scratch<T> panels(s.groups * tiles * kTileRows * s.K);
@@ -130,38 +126,49 @@ void conv2d_frames(T* out, const T* x, const T* weight, const T* bias, const Con
                             weight + (t / tiles * s.group_m + m) * s.K, s.K, 1);
     }
   });
-  multiply_frames(x, {s.N, s.C, s.group_c, s.H, s.W}, frame, panels.data(), s.group_m, s.groups,
+  multiply_frames(x, frame, panels.data(), s.group_m, s.groups,
                   [&](int64_t n, int64_t group, int64_t m, int64_t i, const T* sums) {
                     const int64_t channel = group * s.group_m + m;
                     const T b = bias ? bias[channel] : T(0);
-                    T* const to = out + (n * s.M + channel) * s.outputs + i * s.OW;
+                    T* const to = out.at(n, channel, i);
                     TT_SIMD
                     for (int64_t j = 0; j < s.OW; ++j) to[j] = sums[j] + b;
                   });
 }
 
+// The taps that pixels at rows down + stride * i and columns right + stride * j are read by, from dy's (i, j), and their
+// numbers in the kernel.
+struct GradTaps {
+  std::vector<Tap> taps;
+  std::vector<int64_t> numbers;
+};
+inline GradTaps grad_taps(const Window2d& w, int64_t down, int64_t right) {
+  GradTaps out;
+  int64_t number = 0;
+  for (const Tap& tap : taps_of(w)) {
+    if ((down - tap.down) % w.stride == 0 && (right - tap.right) % w.stride == 0) {
+      out.taps.push_back({(down - tap.down) / w.stride, (right - tap.right) / w.stride});
+      out.numbers.push_back(number);
+    }
+    ++number;
+  }
+  return out;
+}
+
 // dx at rows `down` and columns `right` of every stride: pixel down + stride * i is read by tap kh of output
 // i + (down + padding - kh * dilation) / stride, if that is a whole number.
 template <class T>
-void conv2d_grad_input_part(T* dx, const T* dy, const T* weight, const ConvShape& s, int64_t down,
-                            int64_t right) {
+void conv2d_grad_input_part(const Images<T>& dx, const Images<T>& dy, const T* weight, const ConvShape& s,
+                            int64_t down, int64_t right) {
   const Window2d& w = s.window;
   const int64_t stride = w.stride, rows = tiles_of(s.H - down, stride), cols = tiles_of(s.W - right, stride);
-  std::vector<Tap> taps;
-  std::vector<int64_t> chosen;  // their numbers
-  for (const Tap& tap : taps_of(w)) {
-    if ((down - tap.down) % stride == 0 && (right - tap.right) % stride == 0) {
-      taps.push_back({(down - tap.down) / stride, (right - tap.right) / stride});
-      chosen.push_back((tap.down + w.padding) / w.dilation * w.kernel_w +
-                       (tap.right + w.padding) / w.dilation);
-    }
-  }
+  const auto [taps, chosen] = grad_taps(w, down, right);
   if (rows <= 0 || cols <= 0) return;
   if (taps.empty()) {  // the kernel is smaller than the stride
     for (int64_t plane = 0; plane < s.N * s.C; ++plane)
       for (int64_t i = 0; i < rows; ++i)
         for (int64_t j = 0; j < cols; ++j)
-          dx[(plane * s.H + down + i * stride) * s.W + right + j * stride] = T(0);
+          dx.at(plane / s.C, plane % s.C, down + i * stride)[right + j * stride] = T(0);
     return;
   }
   const FrameShape frame(s.OH, s.OW, rows, cols, 1, taps);
@@ -185,10 +192,9 @@ void conv2d_grad_input_part(T* dx, const T* dy, const T* weight, const ConvShape
       }
     }
   });
-  multiply_frames(dy, {s.N, s.M, s.group_m, s.OH, s.OW}, frame, panels.data(), s.group_c, s.groups,
+  multiply_frames(dy, frame, panels.data(), s.group_c, s.groups,
                   [&](int64_t n, int64_t group, int64_t c, int64_t i, const T* sums) {
-                    T* const to =
-                        dx + ((n * s.C + group * s.group_c + c) * s.H + down + i * stride) * s.W + right;
+                    T* const to = dx.at(n, group * s.group_c + c, down + i * stride) + right;
                     if (stride == 1) {
                       TT_SIMD
                       for (int64_t j = 0; j < cols; ++j) to[j] = sums[j];
@@ -199,26 +205,17 @@ void conv2d_grad_input_part(T* dx, const T* dy, const T* weight, const ConvShape
 }
 
 template <class T>
-void conv2d_grad_input_frames(T* dx, const T* dy, const T* weight, const ConvShape& s) {
+void conv2d_grad_input_frames(const Images<T>& dx, const Images<T>& dy, const T* weight, const ConvShape& s) {
   for (int64_t down = 0; down < s.window.stride; ++down)
     for (int64_t right = 0; right < s.window.stride; ++right)
       conv2d_grad_input_part(dx, dy, weight, s, down, right);
 }
 
-// All bits set where an output is.
-template <class T>
-std::vector<Bits<T>> output_positions(const FrameShape& frame, int64_t samples, int64_t size) {
-  std::vector<Bits<T>> out(static_cast<size_t>(size), 0);
-  for (int64_t r = 0; r < samples * frame.rows(); ++r)
-    if (r % frame.rows() < frame.output_rows())
-      std::fill_n(out.begin() + r * frame.pitch(), frame.output_cols(), Bits<T>(-1));
-  return out;
-}
-
 // Chunks of samples, one after the other: x and dy are framed alike, then every thread adds products for its own part of
 // dw.
 template <class T>
-void conv2d_grad_weight_group(T* dw, const T* dy, const T* x, const ConvShape& s, int64_t group) {
+void conv2d_grad_weight_group(T* dw, const Images<T>& dy, const Images<T>& x, const ConvShape& s,
+                              int64_t group) {
   const FrameShape frame(s.H, s.W, s.OH, s.OW, s.window.stride, taps_of(s.window));
   const int64_t tiles = tiles_of(s.group_m, kTileRows), height = s.group_m <= 2 ? 2 : kTileRows,
                 dy_channels = tiles * height;
@@ -232,7 +229,6 @@ void conv2d_grad_weight_group(T* dw, const T* dy, const T* x, const ConvShape& s
   Scratch<T> x_frame(x_size), dy_frame(dy_channels * dy_row), sums(dy_channels * dw_row);
   clear(x_frame.data(), x_size), clear(dy_frame.data(), dy_channels * dy_row);
   if (s.N == 0) clear(sums.data(), dy_channels * dw_row);
-  const Images x_images{s.N, s.C, s.group_c, s.H, s.W}, dy_images{s.N, s.M, s.group_m, s.OH, s.OW};
   std::atomic<bool> finite{true};
   std::vector<Bits<T>> valid;
   const bool parallel = 2 * s.group_m * s.K * s.N * s.outputs > kParallelFlops;
@@ -243,13 +239,13 @@ void conv2d_grad_weight_group(T* dw, const T* dy, const T* x, const ConvShape& s
       for (int64_t p = begin; p < end; ++p) {
         const int64_t n = p % samples, c = p / samples;
         if (c < s.group_c) {
-          const T* const image = x + x_images.place(n0 + n, group, c);
-          if (!all_finite(image, s.H * s.W)) finite = false;
-          frame.fill(x_frame.data(), image, c, s.group_c, n, together);
+          if (!all_rows_finite(x, n0 + n, group * s.group_c + c)) finite = false;
+          frame.fill(x_frame.data(), x.at(n0 + n, group * s.group_c + c), x.row, c, s.group_c, n, together);
         } else {
-          const T* row = dy + dy_images.place(n0 + n, group, c - s.group_c);
-          T* to = dy_frame.data() + (c - s.group_c) * dy_row + n * frame.plane();
-          for (int64_t i = 0; i < s.OH; ++i, row += s.OW, to += frame.pitch()) std::copy_n(row, s.OW, to);
+          const int64_t m = c - s.group_c;
+          T* const to = dy_frame.data() + m * dy_row + n * frame.plane();
+          for (int64_t i = 0; i < s.OH; ++i)
+            copy_row(to + i * frame.pitch(), dy.at(n0 + n, group * s.group_m + m, i), s.OW);
         }
       }
     });
@@ -279,21 +275,99 @@ void conv2d_grad_weight_group(T* dw, const T* dy, const T* x, const ConvShape& s
 }
 
 template <class T>
-void conv2d_grad_weight_frames(T* dw, const T* dy, const T* x, const ConvShape& s) {
+void conv2d_grad_weight_frames(T* dw, const Images<T>& dy, const Images<T>& x, const ConvShape& s) {
   const auto each = [&](int64_t begin, int64_t end) {
     for (int64_t group = begin; group < end; ++group) conv2d_grad_weight_group(dw, dy, x, s, group);
   };
   maybe_parallel(s.groups >= 2 * thread_count(), s.groups, 1, each);  // else threads share a group
 }
 
+// Filters [M, taps] as [taps, M].
+template <class T>
+void transpose_filters(T* to, const T* from, int64_t M, int64_t taps) {
+  for (int64_t m = 0; m < M; ++m)
+    for (int64_t k = 0; k < taps; ++k) to[k * M + m] = from[m * taps + k];
+}
+
+template <class T>
+void conv2d_depthwise(const Images<T>& out, const Images<T>& x, ImageLayout layout, const T* weight,
+                      const T* bias, const ConvShape& s) {
+  const Window2d& w = s.window;
+  if (layout == ImageLayout::pixels) {
+    Scratch<T> by_tap(s.C * s.K);
+    transpose_filters(by_tap.data(), weight, s.C, s.K);
+    return depthwise_pixels(out, x, output_feeds(s.H, s.OH, w.kernel_h, w),
+                            output_feeds(s.W, s.OW, w.kernel_w, w), by_tap.data(), w.kernel_w, bias);
+  }
+  const FrameShape frame(s.H, s.W, s.OH, s.OW, w.stride, taps_of(w));
+  PlanePart whole{0, 0, s.OH, s.OW, {}, frame.shifts(1, 1)};
+  for (int64_t k = 0; k < s.K; ++k) whole.taps.push_back(k);
+  depthwise_rows(out, x, s.groups, frame, {whole}, 1, bias,
+                 [&](int64_t group, int64_t m, int64_t) { return weight + (group * s.group_m + m) * s.K; });
+}
+
+template <class T>
+void conv2d_depthwise_grad_input(const Images<T>& dx, const Images<T>& dy, ImageLayout layout,
+                                 const T* weight, const ConvShape& s) {
+  const Window2d& w = s.window;
+  if (layout == ImageLayout::pixels) {
+    Scratch<T> by_tap(s.C * s.K);
+    transpose_filters(by_tap.data(), weight, s.C, s.K);
+    return depthwise_pixels<T>(dx, dy, pixel_feeds(s.H, s.OH, w.kernel_h, w),
+                               pixel_feeds(s.W, s.OW, w.kernel_w, w), by_tap.data(), w.kernel_w, nullptr);
+  }
+  std::vector<PlanePart> parts;
+  std::vector<Tap> all;  // of one part after the other
+  for (int64_t down = 0; down < std::min(s.H, w.stride); ++down) {
+    for (int64_t right = 0; right < std::min(s.W, w.stride); ++right) {
+      const GradTaps part = grad_taps(w, down, right);
+      parts.push_back(
+          {down, right, tiles_of(s.H - down, w.stride), tiles_of(s.W - right, w.stride), part.numbers, {}});
+      all.insert(all.end(), part.taps.begin(), part.taps.end());
+    }
+  }
+  const FrameShape frame(s.OH, s.OW, tiles_of(s.H, w.stride), tiles_of(s.W, w.stride), 1, all);
+  const std::vector<int64_t> shifts = frame.shifts(1, 1);
+  auto next = shifts.begin();
+  for (PlanePart& part : parts) {
+    const auto end = next + static_cast<std::ptrdiff_t>(part.taps.size());
+    part.shifts.assign(next, end);
+    next = end;
+  }
+  depthwise_rows<T>(
+      dx, dy, s.groups, frame, parts, w.stride, nullptr,
+      [&](int64_t group, int64_t, int64_t m) { return weight + (group * s.group_m + m) * s.K; });
+}
+
+template <class T>
+void conv2d_depthwise_grad_weight(T* dw, const Images<T>& dy, const Images<T>& x, ImageLayout layout,
+                                  const ConvShape& s) {
+  if (layout == ImageLayout::pixels) {
+    Scratch<T> by_tap(s.C * s.K);
+    depthwise_pixels_grad_weight(by_tap.data(), dy, x, s.window);
+    return transpose_filters(dw, by_tap.data(), s.K, s.C);
+  }
+  depthwise_rows_grad_weight(dw, dy, x, FrameShape(s.H, s.W, s.OH, s.OW, s.window.stride, taps_of(s.window)));
+}
+
+// The layout that a convolution works in, given the image that it reads.
+inline ImageLayout conv_layout(const View& image, const ConvShape& s) {
+  return s.depthwise() && s.group_m == 1 ? image_layout(image) : ImageLayout::rows;
+}
+
 TT_API void conv2d(const View& out, const View& x, const View& weight, const View& bias,
                    const Window2d& window, int64_t groups) {
   if (out.numel() == 0) return;
   const ConvShape s(x, out, window, groups);
+  const ImageLayout layout = conv_layout(x, s);
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x), w(weight), b(bias);
-    DenseOutput<T> to(out);
-    conv2d_frames<T>(to.data(), in.data(), w.data(), b.data(), s);
+    const DenseInput<T> w(weight), b(bias);
+    const ImageOperand<T> from(x, layout, false), to(out, layout, true);
+    if (s.depthwise()) {
+      conv2d_depthwise(to.images(), from.images(), layout, w.data(), b.data(), s);
+    } else {
+      conv2d_frames(to.images(), from.images(), w.data(), b.data(), s);
+    }
     to.finish();
   });
 }
@@ -302,10 +376,15 @@ TT_API void conv2d_grad_input(const View& dx, const View& dy, const View& weight
                               int64_t groups) {
   if (dx.numel() == 0) return;
   const ConvShape s(dx, dy, window, groups);
+  const ImageLayout layout = conv_layout(dy, s);
   dispatch_floating(dx.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy), w(weight);
-    DenseOutput<T> to(dx);
-    conv2d_grad_input_frames<T>(to.data(), grad.data(), w.data(), s);
+    const DenseInput<T> w(weight);
+    const ImageOperand<T> from(dy, layout, false), to(dx, layout, true);
+    if (s.depthwise()) {
+      conv2d_depthwise_grad_input(to.images(), from.images(), layout, w.data(), s);
+    } else {
+      conv2d_grad_input_frames(to.images(), from.images(), w.data(), s);
+    }
     to.finish();
   });
 }
@@ -314,10 +393,15 @@ TT_API void conv2d_grad_weight(const View& dw, const View& dy, const View& x, co
                                int64_t groups) {
   if (dw.numel() == 0) return;
   const ConvShape s(x, dy, window, groups);
+  const ImageLayout layout = conv_layout(x, s);
   dispatch_floating(dw.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy), in(x);
+    const ImageOperand<T> grad(dy, layout, false), in(x, layout, false);
     DenseOutput<T> to(dw);
-    conv2d_grad_weight_frames<T>(to.data(), grad.data(), in.data(), s);
+    if (s.depthwise()) {
+      conv2d_depthwise_grad_weight(to.data(), grad.images(), in.images(), layout, s);
+    } else {
+      conv2d_grad_weight_frames(to.data(), grad.images(), in.images(), s);
+    }
     to.finish();
   });
 }

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <tinytorch/core/config.hpp>
-#include <tinytorch/core/simd.hpp>
+#include <tinytorch/core/simd_partial.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
@@ -23,6 +23,31 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 struct Tap {
   int64_t down, right;
 };
+
+// Rows are a few vectors long, where a call of memcpy would cost more than the copy.
+template <class T>
+void copy_row(T* to, const T* from, int64_t n) {
+  if (n >= kLanes<T>) {
+    for (int64_t i = 0; i + kLanes<T> <= n; i += kLanes<T>) simd_store(to + i, simd_load(from + i));
+    simd_store(to + n - kLanes<T>, simd_load(from + n - kLanes<T>));
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i];
+  }
+}
+
+// Numbers 0, 2, 4, ... of n.
+template <class T>
+void copy_every_second(T* to, const T* from, int64_t n) {
+  constexpr int64_t kL = kLanes<T>;
+  const auto even = [](Simd<T> a, Simd<T> b) {
+    return simd_shuffle<T>(a, b, [](int64_t i) { return 2 * i; });
+  };
+  for (; n >= 2 * kL; n -= 2 * kL, from += 2 * kL, to += kL)
+    simd_store(to, even(simd_load(from), simd_load(from + kL)));
+  if (n <= 0) return;
+  const FirstLanes<T> head(std::min(n, kL)), rest(std::max<int64_t>(0, n - kL)), half((n + 1) / 2);
+  half.store(to, even(head.load(from), n > kL ? rest.load(from + kL) : Simd<T>{}));
+}
 
 class FrameShape {
  public:
@@ -75,19 +100,23 @@ class FrameShape {
   }
   static constexpr int64_t kSlack = 256;  // no tile is wider
 
-  // Copies an image into the plane of every split. `frame` begins with zeros, and what is zero stays so.
+  // Copies an image, whose rows are `row` numbers apart, into the plane of every split. `frame` begins with zeros, and
+  // what is zero stays so.
   template <class T>
-  void fill(T* frame, const T* image, int64_t channel, int64_t channels, int64_t sample,
+  void fill(T* frame, const T* image, int64_t row, int64_t channel, int64_t channels, int64_t sample,
             int64_t samples) const {
     for (int64_t split = 0; split < splits(); ++split) {
       T* to = frame + margin_ + ((split * channels + channel) * samples + sample) * plane();
       const Tap& first = splits_[static_cast<size_t>(split)];
       for (int64_t y = first.down; y < height_; y += stride_, to += pitch_) {
-        const T* const row = image + y * width_;
+        const T* const from = image + y * row + first.right;
+        const int64_t n = width_ - first.right;
         if (stride_ == 1) {
-          copy_row(to, row, width_);
+          copy_row(to, from, n);
+        } else if (stride_ == 2) {
+          copy_every_second(to, from, n);
         } else {
-          for (int64_t x = first.right, i = 0; x < width_; x += stride_, ++i) to[i] = row[x];
+          for (int64_t x = 0, i = 0; x < n; x += stride_, ++i) to[i] = from[x];
         }
       }
     }
@@ -98,17 +127,6 @@ class FrameShape {
     int64_t down, right, split;
   };
   int64_t floor(int64_t x) const { return (x >= 0 ? x : x - stride_ + 1) / stride_; }
-
-  // Rows are a few vectors long, where a call of memcpy would cost more than the copy.
-  template <class T>
-  static void copy_row(T* to, const T* from, int64_t n) {
-    if (n >= kLanes<T>) {
-      for (int64_t i = 0; i + kLanes<T> <= n; i += kLanes<T>) simd_store(to + i, simd_load(from + i));
-      simd_store(to + n - kLanes<T>, simd_load(from + n - kLanes<T>));
-    } else {
-      for (int64_t i = 0; i < n; ++i) to[i] = from[i];
-    }
-  }
 
   int64_t height_, width_, stride_, output_rows_, output_cols_;
   int64_t pitch_ = 0, rows_ = 0, margin_ = 0;

@@ -14,6 +14,11 @@ inline backend::Window2d conv_window(const Shape& weight, const Conv2dOptions& o
   return {weight[2], weight[3], o.stride, o.padding, o.dilation};
 }
 
+// Whether what is computed from `images` is to lie pixel by pixel, as they do.
+inline bool follows_channels_last(const Tensor& images) {
+  return images.device().is_cpu() && backend::is_channels_last(images.view_of());
+}
+
 // 2 FLOPs for each output and each weight that reaches it; the same for all three products.
 inline double conv2d_flops(const Shape& out, const Shape& weight) {
   return 2.0 * static_cast<double>(out.numel()) * static_cast<double>(weight[1] * weight[2] * weight[3]);
@@ -25,7 +30,9 @@ struct Conv2dGradInput final : Primitive<Conv2dGradInput> {
   Conv2dOptions options;
   Shape x_shape;
   Conv2dGradInput(Conv2dOptions o, Shape x) : options(o), x_shape(x) {}
-  Specs infer(const Tensors& in, Loc) const override { return {{x_shape, in[0].dtype()}}; }
+  Specs infer(const Tensors& in, Loc) const override {
+    return {{x_shape, in[0].dtype(), follows_channels_last(in[0])}};
+  }
   double flops(const Tensors& in, const Tensors&) const override {
     return conv2d_flops(in[0].shape(), in[1].shape());
   }
