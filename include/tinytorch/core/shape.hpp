@@ -14,10 +14,21 @@ namespace tinytorch::inline TT_BUILD {
 
 inline constexpr int kMaxRank = 8;
 
-// A short list of 64-bit integers with the interface of a vector.
+// A short list of 64-bit integers with the interface of a vector. Only the values in use are copied, one by one: an op
+// copies some thirty of these, and a load of all eight would each time wait for the store of one just before it.
 class Dims {
  public:
   constexpr Dims() = default;
+  constexpr Dims(const Dims& other) { *this = other; }
+  constexpr Dims& operator=(const Dims& other) {
+    rank_ = other.rank_;
+    TT_UNROLL
+    for (int i = 0; i < kMaxRank; ++i) {
+      if (i == rank_) break;
+      values_[i] = other.values_[i];
+    }
+    return *this;
+  }
   constexpr Dims(std::initializer_list<int64_t> values) {
     for (int64_t v : values) push_back(v);
   }

@@ -278,7 +278,7 @@ struct SortRows final : Primitive<SortRows> {
   SortRows(int64_t count, bool d) : k(count), descending(d) {}
   Specs infer(const Tensors& in, Loc) const override {
     Shape shape = in[0].shape();
-    shape.back() = k;
+    shape[in[0].rank() - 1] = k;
     return {{shape, in[0].dtype()}, {shape, DType::i64}};
   }
   double flops(const Tensors& in, const Tensors&) const override {
