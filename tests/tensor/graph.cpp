@@ -19,7 +19,7 @@ TEST_CASE("a node knows its op, its caller, its inputs' shapes and its output") 
   const tt::Node& node = *node_of(y);
   CHECK(std::string(node.op->name()) == "mul");
   CHECK(node.loc.line == here);
-  CHECK(node.input_shapes == std::vector<tt::Shape>{{2, 3}, {3}});
+  CHECK(node.input_shapes == tt::Shapes{{2, 3}, {3}});
   REQUIRE(node.output_specs.size() == 1);
   CHECK(node.output_specs[0].shape == tt::Shape{2, 3});
   REQUIRE(node.edges.size() == 2);

@@ -80,7 +80,7 @@ inline void accumulate_leaf(GradState& leaf, Tensor g) {
 }
 
 // Saved tensors as the derivative receives them, refused if written to since the forward pass.
-inline Tensors restore(const std::vector<SavedTensor>& saved, const Node& node) {
+inline Tensors restore(const SavedTensors& saved, const Node& node) {
   Tensors values;
   for (const SavedTensor& s : saved) {
     if (s.value && s.value.storage()->version() != s.version) {

@@ -28,6 +28,8 @@ struct SavedTensor {
   uint64_t version = 0;
 };
 
+using SavedTensors = SmallVector<SavedTensor, 3>;
+
 // Where the gradient of an input goes: on to the node that made it, or into a leaf, or nowhere.
 struct Edge {
   std::shared_ptr<Node> node;
@@ -42,11 +44,11 @@ struct OutputHooks {
 
 struct Node {
   std::unique_ptr<const PrimitiveBase> op;
-  std::vector<Edge> edges;  // one per input
-  std::vector<Shape> input_shapes;
-  std::vector<SavedTensor> inputs, outputs;
-  std::vector<OutputHooks> output_hooks;
-  std::vector<Spec> output_specs;
+  SmallVector<Edge, 3> edges;  // one per input
+  Shapes input_shapes;
+  SavedTensors inputs, outputs;
+  SmallVector<OutputHooks, 1> output_hooks;
+  Specs output_specs;
   Loc loc;                // who called the op
   uint64_t sequence = 0;  // creation order: parents always have smaller numbers
   bool released = false;  // saved tensors were used up by a backward pass

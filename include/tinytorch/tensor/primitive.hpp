@@ -19,7 +19,8 @@ struct Spec {
   DType dtype = DType::f32;
   bool channels_last = false;  // images [N, C, H, W] that are to lie as [N, H, W, C]
 };
-using Specs = std::vector<Spec>;
+using Shapes = SmallVector<Shape, 3>;
+using Specs = SmallVector<Spec, 2>;
 
 // Work of one call. bytes: every operand read once, every result written once.
 struct Cost {
@@ -42,7 +43,7 @@ enum class Save : uint8_t {
 // there.
 struct Saved {
   Tensors inputs, outputs;
-  std::vector<Shape> input_shapes;
+  Shapes input_shapes;
   std::vector<bool> needs_grad;  // per input: others may be left undefined in the result
 };
 

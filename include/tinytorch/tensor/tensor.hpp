@@ -12,6 +12,7 @@
 #include <string>
 #include <tinytorch/backend/view.hpp>
 #include <tinytorch/core/random.hpp>
+#include <tinytorch/core/small_vector.hpp>
 #include <tinytorch/tensor/storage.hpp>
 #include <tinytorch/tensor/strides.hpp>
 #include <vector>
@@ -20,7 +21,7 @@ namespace tinytorch::inline TT_BUILD {
 
 class Tensor;
 struct GradState;  // tensor/graph.hpp
-using Tensors = std::vector<Tensor>;
+using Tensors = SmallVector<Tensor, 4>;
 
 // Open end of a slice: x.slice(0, 2, kEnd).
 inline constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();

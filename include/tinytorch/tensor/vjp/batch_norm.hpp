@@ -15,10 +15,10 @@ namespace tinytorch::inline TT_BUILD {
 struct BatchNormGrad final : Primitive<BatchNormGrad> {
   static constexpr const char* kName = "batch_norm_grad";
   WantedGrads grads;
-  std::vector<Shape> shapes;
+  Shapes shapes;
   double eps;
   bool of_batch;
-  BatchNormGrad(WantedGrads g, std::vector<Shape> s, double e, bool b)
+  BatchNormGrad(WantedGrads g, Shapes s, double e, bool b)
       : grads(std::move(g)), shapes(std::move(s)), eps(e), of_batch(b) {}
   Specs infer(const Tensors& in, Loc) const override { return grads.specs(shapes, in[1].dtype()); }
   double flops(const Tensors& in, const Tensors&) const override {
@@ -37,10 +37,9 @@ struct BatchNormGrad final : Primitive<BatchNormGrad> {
 struct GroupNormGrad final : Primitive<GroupNormGrad> {
   static constexpr const char* kName = "group_norm_grad";
   WantedGrads grads;
-  std::vector<Shape> shapes;
+  Shapes shapes;
   int64_t groups;
-  GroupNormGrad(WantedGrads g, std::vector<Shape> s, int64_t n)
-      : grads(std::move(g)), shapes(std::move(s)), groups(n) {}
+  GroupNormGrad(WantedGrads g, Shapes s, int64_t n) : grads(std::move(g)), shapes(std::move(s)), groups(n) {}
   Specs infer(const Tensors& in, Loc) const override { return grads.specs(shapes, in[1].dtype()); }
   double flops(const Tensors& in, const Tensors&) const override {
     return 10 * static_cast<double>(in[1].numel());
@@ -59,7 +58,7 @@ namespace vjp {
 inline Tensors batch_norm_train(const Tensors& g, const Saved& s, double eps) {
   WantedGrads wanted{s.needs_grad};
   wanted.wanted.resize(5, false);
-  std::vector<Shape> shapes = s.input_shapes;
+  Shapes shapes = s.input_shapes;
   shapes.resize(5);
   Tensors grads =
       wanted.spread(apply_all(BatchNormGrad(wanted, shapes, eps, true),
@@ -72,7 +71,7 @@ inline Tensors batch_norm_train(const Tensors& g, const Saved& s, double eps) {
 inline Tensors batch_norm_infer(const Tensor& g, const Saved& s, double eps) {
   constexpr size_t kOrder[] = {0, 3, 4, 1, 2};
   WantedGrads wanted;
-  std::vector<Shape> shapes;
+  Shapes shapes;
   for (size_t k : kOrder) {
     wanted.wanted.push_back(s.needs_grad[k]);
     shapes.push_back(s.input_shapes[k]);

@@ -20,9 +20,9 @@ namespace tinytorch::inline TT_BUILD {
 struct BiasActivationGrad final : Primitive<BiasActivationGrad> {
   static constexpr const char* kName = "bias_activation_grad";
   WantedGrads grads;
-  std::vector<Shape> shapes;
+  Shapes shapes;
   Activation fn;
-  BiasActivationGrad(WantedGrads g, std::vector<Shape> s, Activation f)
+  BiasActivationGrad(WantedGrads g, Shapes s, Activation f)
       : grads(std::move(g)), shapes(std::move(s)), fn(f) {}
   Specs infer(const Tensors& in, Loc) const override { return grads.specs(shapes, in[0].dtype()); }
   double flops(const Tensors& in, const Tensors&) const override {
@@ -62,9 +62,9 @@ struct LinearGradActivation final : Primitive<LinearGradActivation> {
 struct ResidualNormGrad final : Primitive<ResidualNormGrad> {
   static constexpr const char* kName = "residual_norm_grad";
   WantedGrads grads;  // of weight, bias
-  std::vector<Shape> shapes;
+  Shapes shapes;
   backend::ResidualNorm parameters;
-  ResidualNormGrad(WantedGrads g, std::vector<Shape> s, backend::ResidualNorm p)
+  ResidualNormGrad(WantedGrads g, Shapes s, backend::ResidualNorm p)
       : grads(std::move(g)), shapes(std::move(s)), parameters(p) {}
   Specs infer(const Tensors& in, Loc) const override {
     const Spec whole{in[2].shape(), in[2].dtype()};
@@ -107,7 +107,7 @@ inline Tensors linear_activation(const Tensors& g, const Saved& s, Activation fn
 inline Tensors mlp(const Tensor& g, const Saved& s, Activation fn) {
   const std::vector<bool>& needs = s.needs_grad;
   const Tensors down = linear(g, s.outputs[1], s.inputs[3], {false, needs[3], needs[4]});
-  if (!needs[0] && !needs[1] && !needs[2]) return {{}, {}, {}, down[1], down[2]};
+  if (!needs[0] && !needs[1] && !needs[2]) return {Tensor(), Tensor(), Tensor(), down[1], down[2]};
   const Tensors hidden = apply_all(LinearGradActivation(fn, needs[2]), {g, s.inputs[3], s.outputs.back()});
   const Tensors up = linear(hidden[0], s.inputs[0], s.inputs[1], {needs[0], needs[1], false});
   return {up[0], up[1], needs[2] ? hidden[1] : Tensor(), down[1], down[2]};

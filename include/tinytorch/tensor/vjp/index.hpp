@@ -12,7 +12,7 @@ TT_API Tensor scatter_rows(const Tensor& g, const Shape& shape, int dim, const T
 
 namespace vjp {
 
-inline Tensors cat(const Tensor& g, const std::vector<Shape>& shapes, int dim) {
+inline Tensors cat(const Tensor& g, const Shapes& shapes, int dim) {
   Tensors grads;
   int64_t at = 0;
   for (const Shape& s : shapes) {

@@ -14,7 +14,7 @@ namespace tinytorch::inline TT_BUILD {
 struct WantedGrads {
   std::vector<bool> wanted;
 
-  Specs specs(const std::vector<Shape>& shapes, DType dtype) const {
+  Specs specs(const Shapes& shapes, DType dtype) const {
     Specs out;
     for (size_t k = 0; k < wanted.size(); ++k) {
       if (wanted[k]) out.push_back({shapes[k], dtype});
@@ -42,8 +42,8 @@ struct WantedGrads {
 struct RowNormGrad final : Primitive<RowNormGrad> {
   static constexpr const char* kName = "layer_norm_grad";
   WantedGrads grads;
-  std::vector<Shape> shapes;
-  RowNormGrad(WantedGrads g, std::vector<Shape> s) : grads(std::move(g)), shapes(std::move(s)) {}
+  Shapes shapes;
+  RowNormGrad(WantedGrads g, Shapes s) : grads(std::move(g)), shapes(std::move(s)) {}
   Specs infer(const Tensors& in, Loc) const override { return grads.specs(shapes, in[1].dtype()); }
   double flops(const Tensors& in, const Tensors&) const override {
     return 13 * static_cast<double>(in[1].numel());
