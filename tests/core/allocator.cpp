@@ -128,3 +128,19 @@ TEST_CASE("threads share the allocator") {
   for (auto& t : threads) t.join();
   CHECK(tt::allocator_stats().current == before);
 }
+
+TEST_CASE("a spin lock lets one thread in at a time") {
+  tt::SpinLock lock;
+  int64_t count = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20000; ++i) {
+        const std::lock_guard held(lock);
+        ++count;
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  CHECK(count == 80000);
+}

@@ -44,7 +44,15 @@ TT_API Tensor scalar_like(Scalar value, const Tensor& like, Loc loc) {
              "\n  hint: convert the tensor first with .to(f32)",
          loc);
   }
-  return full({}, value, like.dtype(), like.device(), loc);
+  Tensor scalar = empty({}, like.dtype(), like.device(), loc);
+  if (!like.device().is_cpu()) {
+    fill_values(scalar, value);
+    return scalar;
+  }
+  dispatch(like.dtype(), [&]<class T>(T*) {
+    *scalar.data<T>() = value.integral ? backend::convert<T>(value.integer) : backend::convert<T>(value.real);
+  });
+  return scalar;
 }
 
 // value(i) for each element, computed in double or, for i64, exactly.
