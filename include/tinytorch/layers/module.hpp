@@ -115,6 +115,7 @@ class Module {
   }
   void check_name(const std::string& name, Loc loc) const;
   void take(Module& other);
+  const Tensor* first_parameter() const;  // null when there is none
   void collect(NamedTensors Module::*group, const std::string& path, NamedTensors& out) const;
   template <class Convert>
   void convert_all(Convert&& convert);
@@ -194,8 +195,16 @@ TT_API StateDict Module::state_dict() const {
 }
 
 TT_API Device Module::device() const {
-  const Tensors all = parameters();
-  return all.empty() ? default_device() : all[0].device();
+  const Tensor* const first = first_parameter();
+  return first ? first->device() : default_device();
+}
+// Not parameters()[0]: a model that generates is asked for every token.
+TT_API const Tensor* Module::first_parameter() const {
+  if (!parameters_.empty()) return &parameters_.front().tensor;
+  for (const Child& c : children_) {
+    if (const Tensor* const found = c.module->first_parameter()) return found;
+  }
+  return nullptr;
 }
 
 TT_API void Module::collect(NamedTensors Module::*group, const std::string& path, NamedTensors& out) const {
