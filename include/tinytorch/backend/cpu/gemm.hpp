@@ -90,7 +90,8 @@ bool gemm_unpacked(T* c, int64_t c_row, const Matrix<T>& a, const Matrix<T>& b, 
     return true;
   }
   if (M <= kFewRows && !small) return false;
-  direct_transposed(c, c_row, a, b, M, N, K, accumulate, parallel);
+  // A small product is done before threads have met: one of them transposes.
+  direct_transposed(c, c_row, a, b, M, N, K, accumulate, parallel && !small);
   return true;
 }
 
