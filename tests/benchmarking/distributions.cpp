@@ -30,6 +30,14 @@ TEST_CASE("tails by hand") {
   CHECK(st::incomplete_beta(0.5, 0.5, 0.5, 0.5) == doctest::Approx(0.5).epsilon(1e-13));
 }
 
+TEST_CASE("the normal quantile is the inverse of the tail") {
+  CHECK(std::abs(st::normal_quantile(0.5)) < 1e-15);
+  CHECK(st::normal_quantile(0.975) == doctest::Approx(1.959963984540054).epsilon(1e-14));
+  CHECK(st::normal_quantile(0.95) == doctest::Approx(1.6448536269514722).epsilon(1e-14));
+  for (const double p : {1e-300, 1e-12, 0.01, 0.3, 0.8, 0.999})
+    CHECK(agrees(st::normal_tail(-st::normal_quantile(p)), p, 1e-10));
+}
+
 TEST_CASE("tails agree with SciPy, the small ones too") {
   const auto tails = read_golden("statistics").at("tails");
   for (const auto& c : tails.at("normal")) {

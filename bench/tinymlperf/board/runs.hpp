@@ -49,9 +49,9 @@ inline void insert_contender(Database& db, int64_t run, int64_t place, const Con
   if (!c.bundle.empty()) bundle = c.bundle;
   std::optional<double> quality, low, high;
   if (c.quality) quality = c.quality->estimate, low = c.quality->low, high = c.quality->high;
-  db.run("INSERT INTO contenders VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", run, place, c.name,
+  db.run("INSERT INTO contenders VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", run, place, c.name,
          bundle, c.tier, c.out, quality, low, high, c.credit, c.model_bytes, c.peak_bytes, c.multiply_adds,
-         Blob{bytes_of(c.minus_bits)});
+         Blob{bytes_of(c.minus_bits)}, Blob{bytes_of(c.wins.positives)}, Blob{bytes_of(c.wins.negatives)});
   for (size_t i = 0; i < c.turns.size(); ++i)
     db.run("INSERT INTO turns VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)", run, place, static_cast<int64_t>(i),
            c.turns[i].seconds, c.turns[i].samples, Blob{bytes_of(c.turns[i].latencies)}, c.turns[i].rate,
@@ -77,6 +77,7 @@ inline ContenderRecord read_contender(Database& db, int64_t run, const Rows& row
   c.multiply_adds = row.integer(10);
   c.credit = row.text(11);
   c.minus_bits = values_of<double>(row.text(12));
+  c.wins = {values_of<int64_t>(row.text(13)), values_of<int64_t>(row.text(14))};
   const int64_t place = row.integer(0);
   for (Rows t = db.query("SELECT seconds, samples, latencies, rate, tokens, to_first FROM turns WHERE run = "
                          "? AND place = ? ORDER BY turn",
@@ -203,10 +204,11 @@ inline std::optional<AnyRun> read_run(Database& db, int64_t run) {
   d.run_class = row.text(2), d.hardware = row.text(3), d.date = row.text(4);
   d.seed = static_cast<uint64_t>(row.integer(5));
   d.machine = Json::parse(row.text(9)), d.sandbox = Json::parse(row.text(10));
-  for (Rows c = db.query(
-           "SELECT place, name, bundle, tier, out, quality, quality_low, quality_high, model_bytes, "
-           "peak_bytes, multiply_adds, credit, minus_bits FROM contenders WHERE run = ? ORDER BY place",
-           run);
+  for (Rows c =
+           db.query("SELECT place, name, bundle, tier, out, quality, quality_low, quality_high, model_bytes, "
+                    "peak_bytes, multiply_adds, credit, minus_bits, positive_wins, negative_wins FROM "
+                    "contenders WHERE run = ? ORDER BY place",
+                    run);
        c.next();)
     d.contenders.push_back(detail::read_contender(db, run, c));
   if (row.text(0) == kKernelBenchmark) return detail::kernel_run(db, run, d);

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <tinymlperf/channel/tensor.hpp>
+#include <tinytorch/benchmarking/paired_auc.hpp>
 #include <tinytorch/benchmarking/samples.hpp>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct Quality {
   tinytorch::statistics::Interval value;  // higher is better
   std::vector<double>
       credit;  // of each sample, where quality is their mean: for paired comparisons; else empty
+  tinytorch::statistics::PairWins wins = {};  // of each sample, where quality is an area under the ROC curve
 };
 
 // What the scenario `generation` asks of a benchmark of text: a prompt, continued token by token by the likeliest. The

@@ -303,6 +303,7 @@ class Match {
       for (const double x : quality.credit) c.record.credit += x == 1 ? '1' : '0';
     else
       c.record.minus_bits = quality.credit;
+    c.record.wins = quality.wins;
     std::vector<AuditResult>& audits = c.record.audits;
     compare_questions(c);
     audits.insert(audits.begin(), agreement_audit(c.compared));

@@ -5,7 +5,8 @@
 //            credit - 0.99 baseline's credit is not below 0. Both answered the same samples, so what is hard for both
 //            cancels and those on which they differ decide (paired bootstrap). Of a language, whose quality is bits, not
 //            credit, it needs at most 1.01 times the baseline's: the 95 % upper bound of the mean over windows of
-//            bits - 1.01 baseline's bits is not above 0.
+//            bits - 1.01 baseline's bits is not above 0. Of an area under the ROC curve the bound is DeLong's
+//            (benchmarking/paired_auc.hpp), since two samples make a pair.
 // A ranked run needs 10,000 samples: fewer cannot tell 99 % from 98 %.
 #pragma once
 
@@ -14,6 +15,7 @@
 #include <string>
 #include <tinymlperf/judge/run_document.hpp>
 #include <tinytorch/benchmarking/bootstrap.hpp>
+#include <tinytorch/benchmarking/paired_auc.hpp>
 #include <vector>
 
 namespace tinymlperf::judge {
@@ -44,8 +46,17 @@ inline double lower_bound(const std::vector<double>& ours, const std::vector<dou
   return tinytorch::statistics::paired_lower_bound(ours, theirs, weight, {.draws = 2000, .confidence = 0.95});
 }
 
-inline bool of_the_same_samples(const std::vector<double>& ours, const std::vector<double>& theirs) {
+inline bool of_the_same_samples(const auto& ours, const auto& theirs) {
   return !ours.empty() && ours.size() == theirs.size();
+}
+
+inline GateResult keeps_share(const RunDocument& d, size_t asked, double bound) {
+  if (class_order(d.run_class) > 0 && static_cast<int64_t>(asked) < kLeastRankedSamples)
+    return {false, fmt::format("{} hidden samples cannot tell 99 % from 98 %: a ranked run asks {} at least",
+                               asked, kLeastRankedSamples)};
+  const std::string text = fmt::format("{} less {:g} times the baseline's is {:+.4f} at least (95 %)",
+                                       d.quality_metric, kClosedShare, bound);
+  return {bound >= 0, text + (bound >= 0 ? "" : ": it lost more than 1 %")};
 }
 
 inline GateResult closed_gate(const RunDocument& d, const ContenderRecord& c) {
@@ -56,18 +67,17 @@ inline GateResult closed_gate(const RunDocument& d, const ContenderRecord& c) {
         "bits per byte less {:g} times the baseline's are {:+.4f} at most (95 %)", kClosedBits, bound);
     return {bound <= 0, text + (bound <= 0 ? "" : ": that it needs at most 1 % more is not shown")};
   }
+  const auto& [positives, negatives] = c.wins;
+  if (of_the_same_samples(positives, baseline.wins.positives) &&
+      of_the_same_samples(negatives, baseline.wins.negatives) &&
+      std::min(positives.size(), negatives.size()) > 1)
+    return keeps_share(d, positives.size() + negatives.size(),
+                       tinytorch::statistics::paired_auc_lower_bound(c.wins, baseline.wins, kClosedShare));
   const std::vector<double> ours = credits_of(c.credit), theirs = credits_of(baseline.credit);
   if (!of_the_same_samples(ours, theirs))
     return {false,
             "the closed division compares answers sample by sample, and this benchmark has no such credit"};
-  const auto asked = static_cast<int64_t>(ours.size());
-  if (class_order(d.run_class) > 0 && asked < kLeastRankedSamples)
-    return {false, fmt::format("{} hidden samples cannot tell 99 % from 98 %: a ranked run asks {} at least",
-                               asked, kLeastRankedSamples)};
-  const double bound = lower_bound(ours, theirs, kClosedShare);
-  const std::string text = fmt::format("{} less {:g} times the baseline's is {:+.4f} at least (95 %)",
-                                       d.quality_metric, kClosedShare, bound);
-  return {bound >= 0, text + (bound >= 0 ? "" : ": it lost more than 1 %")};
+  return keeps_share(d, ours.size(), lower_bound(ours, theirs, kClosedShare));
 }
 
 }  // namespace detail

@@ -9,6 +9,8 @@
 //       "name": "lenet", "bundle": "sha256 or empty", "tier": "T0", "out": "why, or empty",
 //       "quality": {"estimate": 0.99, "low": 0.98, "high": 0.995} or null,
 //       "minus_bits": [-1.5, ...],   of lm: of each sample, and quality their mean; closed compares them pair by pair
+//       "wins": {"positives": [39996, ...], "negatives": [...]},   of ad: of each sample of a kind, its pairs with the other
+//                     kind that are the right way around, in quarters; quality is their share (benchmarking/paired_auc.hpp)
 //       "replaced": ["tinytorch/tensor/strides.hpp", ...],   the library's headers that its own ones stand for, if any
 //       "worker": "build/student/bin/tinymlperf",   another program than the judge's own that answers for it, if any: such a
 //                                                   run is local; what it says of its memory it says itself
@@ -27,12 +29,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tinymlperf/json_fields.hpp>
 #include <tinymlperf/judge/scenario.hpp>
 #include <tinymlperf/judge/training_result.hpp>
+#include <tinytorch/benchmarking/paired_auc.hpp>
 #include <tinytorch/benchmarking/turns.hpp>
 #include <vector>
 
@@ -106,6 +110,7 @@ struct ContenderRecord {
   std::optional<Interval> quality;
   std::string credit;  // '1' or '0' of each sample of the hidden set, where quality is their mean; else empty
   std::vector<double> minus_bits;  // of each sample, where quality is the mean of these; else empty
+  tinytorch::statistics::PairWins wins = {};  // where quality is an area under the ROC curve; else empty
   int64_t model_bytes = 0, peak_bytes = 0;
   int64_t multiply_adds = 0;  // of one sample, where the judge can count them; else 0
   std::vector<Turn> turns;    // two of each block, in the order of time
@@ -206,6 +211,8 @@ inline Json to_json(const ContenderRecord& c, Scenario s, const ContenderRecord&
            {"value", value ? Json(*value) : Json()},
            {"times_the_baseline", ratio ? interval_to_json(*ratio) : Json()}};
   if (!c.minus_bits.empty()) out["minus_bits"] = c.minus_bits;
+  if (!c.wins.positives.empty())
+    out["wins"] = {{"positives", c.wins.positives}, {"negatives", c.wins.negatives}};
   if (!c.replaced.empty()) out["replaced"] = c.replaced;
   if (!c.worker.empty()) out["worker"] = c.worker;
   if (s != Scenario::time_to_quality) {
@@ -287,6 +294,23 @@ inline void require_at_most(size_t most, const char* what, size_t found, const s
         fmt::format("run file: {}: expected at most {} {}, found {}", of, most, what, found));
 }
 
+// A sample has four quarters in each of its pairs, both kinds have the same sum, and quality is its share.
+inline void read_wins(const Json& j, ContenderRecord& c) {
+  if (!j.contains("wins")) return;
+  auto& [positives, negatives] = c.wins;
+  positives = wholes(j.at("wins").at("positives")), negatives = wholes(j.at("wins").at("negatives"));
+  const auto possible = [](const auto& wins, const auto& others) {
+    const auto most = static_cast<int64_t>(4 * others.size());
+    return std::ranges::all_of(wins, [&](int64_t x) { return x >= 0 && x <= most; });
+  };
+  const auto sum = [](const auto& wins) { return std::accumulate(wins.begin(), wins.end(), int64_t{0}); };
+  require_at_most(kMostSamples, "samples", std::max(positives.size(), negatives.size()), c.name);
+  const bool good = c.quality && !positives.empty() && possible(positives, negatives) &&
+                    possible(negatives, positives) && sum(positives) == sum(negatives);
+  if (!good || std::abs(tinytorch::statistics::auc_of(c.wins) - c.quality->estimate) > 1e-9)
+    throw std::invalid_argument("run file: " + c.name + ": its quality does not follow from its wins");
+}
+
 inline ContenderRecord read_contender(const Json& j, const RunDocument& d) {
   ContenderRecord c;
   c.name = j.at("name").get<std::string>();
@@ -296,6 +320,7 @@ inline ContenderRecord read_contender(const Json& j, const RunDocument& d) {
   if (!j.at("quality").is_null()) c.quality = interval_from_json(j.at("quality"));
   c.credit = j.at("credit").get<std::string>();
   read_minus_bits(j, c);
+  read_wins(j, c);
   require_at_most(kMostSamples, "samples", std::max(c.credit.size(), c.minus_bits.size()), c.name);
   c.replaced = j.value("replaced", c.replaced);
   c.worker = j.value("worker", c.worker);

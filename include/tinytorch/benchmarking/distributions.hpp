@@ -48,6 +48,16 @@ inline double incomplete_beta(double x, double y, double a, double b) {
 // P(Z >= z) of the standard normal distribution.
 inline double normal_tail(double z) { return std::erfc(z / std::sqrt(2.0)) / 2; }
 
+// The z with P(Z < z) = p, for p in (0, 1): by halves, since the tail is monotonic.
+inline double normal_quantile(double p) {
+  double low = -40, high = 40;
+  for (;;) {
+    const double middle = low + (high - low) / 2;
+    if (middle == low || middle == high) return middle;
+    (normal_tail(-middle) < p ? low : high) = middle;
+  }
+}
+
 // P(T >= t) of Student's t distribution; degrees of freedom > 0, not necessarily whole.
 inline double student_t_tail(double t, double degrees) {
   const double square = t * t;

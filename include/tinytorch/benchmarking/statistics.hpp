@@ -16,6 +16,8 @@
 #include <tinytorch/benchmarking/hypothesis.hpp>
 // How many times faster, from blocks in which both took turns; new records.
 #include <tinytorch/benchmarking/paired_ratio.hpp>
+// Areas under the ROC curve of two that scored the same samples.
+#include <tinytorch/benchmarking/paired_auc.hpp>
 // Shared ranks, Pareto front, hypervolume.
 #include <tinytorch/benchmarking/ranking.hpp>
 //

@@ -62,6 +62,26 @@ TEST_CASE("an imported board has the same bundles, runs and ranks, and a second 
   CHECK(to.bundle_bytes(2) == from.store.bundle_bytes(2));
 }
 
+TEST_CASE("the verdict on an area under the ROC curve can be formed again from what a board carries") {
+  Board from;
+  const int64_t submission = from.submit("other", 2);
+  judge::RunDocument d = test::run_document(from.who(from.baseline), from.who(submission));
+  for (judge::ContenderRecord& c : d.contenders) {
+    c.wins = {{6, 8}, {8, 6}};
+    c.quality = judge::Interval{0.875, 0.8, 0.9};
+  }
+  d.contenders[1].wins.positives = {8, 6};
+  const int64_t run = from.store.ingest(d);
+  const auto kept = [](Store& store, int64_t id) {
+    return std::get<judge::RunDocument>(read_run(store.database(), id).value());
+  };
+  CHECK(kept(from.store, run).contenders[1].wins == d.contenders[1].wins);
+  Store to(":memory:", Board::with_clock({}));
+  import_board(to, export_board(from.store));
+  CHECK(kept(to, 1).contenders[1].wins == d.contenders[1].wins);
+  CHECK(verify_board(to).empty());
+}
+
 TEST_CASE("what was not measured yet is queued where it arrives, once") {
   Full from;
   from.submit("waiting", 5);

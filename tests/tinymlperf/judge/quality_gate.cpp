@@ -1,7 +1,9 @@
 // The gate on made-up runs: floors, and what a closed division's entry may lose.
 #include <doctest/doctest.h>
 
+#include <support/noise.hpp>
 #include <tinymlperf/judge/quality_gate.hpp>
+#include <tinytorch/benchmarking/distributions.hpp>
 #include <tinytorch/core/random.hpp>
 
 using namespace tinymlperf::judge;
@@ -97,6 +99,62 @@ double pass_rate(double factor) {
 }
 
 }  // namespace
+
+namespace {
+
+// Scores of the same samples, half of them of each kind; the baseline's area is 0.9, and the other's this share of it.
+RunDocument anomaly_run(double share, uint64_t seed, size_t samples = 4000) {
+  const auto ahead = [](double area) {
+    return std::sqrt(2.0) * tinytorch::statistics::normal_quantile(area);
+  };
+  tinytorch::Generator random(seed);
+  std::vector<int64_t> labels;
+  std::vector<double> scores[2];
+  for (size_t i = 0; i < samples; ++i) {
+    labels.push_back(i % 2);
+    const double hard = std::sqrt(0.9) * normal_number(random);  // for both
+    for (const int who : {0, 1})
+      scores[who].push_back(hard + std::sqrt(0.1) * normal_number(random) +
+                            (labels.back() != 0 ? ahead(who == 0 ? 0.9 : 0.9 * share) : 0));
+  }
+  RunDocument d;
+  d.division = "closed", d.quality_metric = "area under the ROC curve", d.quality_floor = 0.6;
+  for (const auto& of : scores) {
+    ContenderRecord c;
+    c.wins = tinytorch::statistics::pair_wins(of, labels);
+    const double area = tinytorch::statistics::auc_of(c.wins);
+    c.quality = Interval{area, area, area};
+    d.contenders.push_back(c);
+  }
+  return d;
+}
+
+double anomaly_pass_rate(double share) {
+  constexpr int kRuns = 30;
+  int passed = 0;
+  for (uint64_t seed = 1; seed <= kRuns; ++seed) passed += gate(anomaly_run(share, seed)).passed;
+  return passed / double{kRuns};
+}
+
+}  // namespace
+
+TEST_CASE("closed, of an area under the ROC curve: 99 % of the baseline's, on the same samples") {
+  CHECK(anomaly_pass_rate(1) >= 0.9);
+  CHECK(anomaly_pass_rate(0.97) <= 0.02);
+  CHECK(anomaly_pass_rate(kClosedShare) <= 0.15);  // 5 %, with a deviation of 4 %
+  RunDocument d = anomaly_run(0.9, 3);
+  CHECK(gate(d).reason.find("area under the ROC curve less 0.99 times the baseline's is -0.") == 0);
+  CHECK(gate(d).reason.find("lost more than 1 %") != std::string::npos);
+  d.contenders[1] = d.contenders[0];
+  CHECK(gate(d).passed);
+  d.run_class = "ranked";
+  CHECK(gate(d).reason.find("4000 hidden samples cannot tell") == 0);
+  d = anomaly_run(1, 3, 10000);
+  d.run_class = "ranked";
+  CHECK(gate(d).passed);
+  d.contenders[1].wins.negatives.pop_back();
+  CHECK(gate(d).reason.find("no such credit") != std::string::npos);
+}
 
 TEST_CASE("closed, of a language: at most 1.01 times the baseline's bits, window by window") {
   CHECK(pass_rate(1) >= 0.97);

@@ -88,6 +88,32 @@ TEST_CASE("bits of each sample are kept, and quality is minus their mean") {
   refused([](Json& c) { c["quality"] = nullptr; });
 }
 
+TEST_CASE("wins of each sample are kept, and quality is their share") {
+  RunDocument d = run(Scenario::offline);
+  for (ContenderRecord& c : d.contenders) {
+    c.credit.clear(), c.wins = {{6, 8}, {8, 6}};
+    c.quality = Interval{0.875, 0.5, 1};
+  }
+  const Json file = to_json(d);
+  CHECK(to_json(read_run_document(Json::parse(file.dump()))) == file);
+  CHECK(read_run_document(file).contenders[1].wins == d.contenders[1].wins);
+  CHECK_FALSE(to_json(run(Scenario::offline)).at("contenders")[0].contains("wins"));
+  const auto refused = [&](auto&& change) {
+    Json bad = file;
+    change(bad["contenders"][1]);
+    CHECK_THROWS_AS(read_run_document(bad), std::invalid_argument);
+  };
+  refused([](Json& c) { c["wins"]["positives"][0] = 7; });                               // the sums differ
+  refused([](Json& c) { c["wins"] = {{"positives", {7, 8}}, {"negatives", {8, 7}}}; });  // another quality
+  refused([](Json& c) {
+    c["wins"] = {{"positives", {5, 9}}, {"negatives", {8, 6}}};
+  });  // more than there are pairs
+  refused([](Json& c) { c["wins"]["positives"] = {14}; });
+  refused([](Json& c) { c["wins"] = {{"positives", Json::array()}, {"negatives", Json::array()}}; });
+  refused([](Json& c) { c["wins"].erase("negatives"); });
+  refused([](Json& c) { c["quality"] = nullptr; });
+}
+
 TEST_CASE("what is no run file is refused with what was expected") {
   const Json good = to_json(run(Scenario::single_stream));
   const auto refused = [&](auto&& change) {

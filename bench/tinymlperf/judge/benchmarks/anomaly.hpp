@@ -47,7 +47,9 @@ class AnomalyBenchmark final : public Benchmark {
   Quality quality(const std::vector<Answer>& answers) const override {
     std::vector<double> scores;
     for (const Answer& a : answers) scores.push_back(scale(a.at(0)));
-    return {Auc(scores, labels_, 4 * kTolerance).interval(), {}};
+    return {Auc(scores, labels_, kMargin).interval(),
+            {},
+            tinytorch::statistics::pair_wins(scores, labels_, kMargin)};
   }
   bool agrees(const Answer& graded, const Answer& timed) const override {
     return std::abs(scale(graded.at(0)) - scale(timed.at(0))) <= kTolerance;
@@ -55,7 +57,7 @@ class AnomalyBenchmark final : public Benchmark {
 
  private:
   // Relative far from 0, absolute (in thousandths) near it.
-  static constexpr double kTolerance = 5e-4;
+  static constexpr double kTolerance = 5e-4, kMargin = 4 * kTolerance;
   static double scale(float score) { return std::asinh(static_cast<double>(score) / 1e-3); }
   std::vector<float> windows_;
   std::vector<int64_t> labels_;

@@ -55,6 +55,8 @@ TEST_CASE("perfect, inverted, constant and random scores, at any height and scal
   CHECK(q.value.low < q.value.estimate);
   CHECK(q.value.estimate < q.value.high);
   CHECK(q.credit.empty());
+  CHECK(q.wins.positives.size() + q.wins.negatives.size() == d.faulty.size());
+  CHECK(tinytorch::statistics::auc_of(q.wins) == doctest::Approx(q.value.estimate).epsilon(1e-12));
 }
 
 TEST_CASE("sums in another order agree; another score does not, whatever its size") {
