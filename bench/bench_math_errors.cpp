@@ -5,7 +5,8 @@
 //   bench_math_errors --only erf --step 1021 --json out.json    every 1021st float: seconds
 // An error counts in units of the last place of the exact value, below the smallest normal number in its unit. sin and
 // cos are asked up to kMaxTrigArgument; beyond it the library calls libm. Exits with 1 when a function's worst error is
-// above what core/scalar_math.hpp promises.
+// above what core/scalar_math.hpp promises. normal_cdf, whose lower tail is a fit of its logarithm, counts in units of the
+// last place of 1/2 to 1 everywhere.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -40,8 +41,13 @@ struct Worst {
 };
 
 // Blocks of floats are evaluated in one loop, which is vectorized as the library's are.
+double ulps_of_half(float got, double exact) {
+  if (std::isnan(exact) || std::isnan(got)) return bench::ulps(got, exact);
+  return std::abs(static_cast<double>(got) - exact) * 0x1p24;
+}
+
 template <class F, class G>
-Worst worst_of(F approximate, G exact, float limit, uint32_t step) {
+Worst worst_of(F approximate, G exact, float limit, double (*units)(float, double), uint32_t step) {
   constexpr int64_t kBlock = 4096;
   const int64_t floats = ((int64_t{1} << 32) + step - 1) / step, blocks = (floats + kBlock - 1) / kBlock;
   Worst all;
@@ -59,7 +65,7 @@ Worst worst_of(F approximate, G exact, float limit, uint32_t step) {
       for (int64_t i = 0; i < n; ++i) to[i] = approximate(from[i]);
       for (int64_t i = 0; i < n; ++i) {
         if (std::abs(from[i]) > limit) continue;
-        const double error = bench::ulps(to[i], exact(static_cast<double>(from[i])));
+        const double error = units(to[i], exact(static_cast<double>(from[i])));
         if (error > mine.ulps) mine.ulps = error, mine.at = from[i];
         mine.above_one += error > 1;
         mine.floats += 1;
@@ -74,10 +80,10 @@ Worst worst_of(F approximate, G exact, float limit, uint32_t step) {
 struct Function {
   template <class F, class G>
   Function(const char* title, double promise, F approximate, G exact,
-           float limit = std::numeric_limits<float>::infinity())
+           float limit = std::numeric_limits<float>::infinity(), double (*units)(float, double) = bench::ulps)
       : name(title),
         promised(promise),
-        measure([=](uint32_t step) { return worst_of(approximate, exact, limit, step); }) {}
+        measure([=](uint32_t step) { return worst_of(approximate, exact, limit, units, step); }) {}
 
   const char* name;
   double promised;
@@ -92,7 +98,10 @@ const Function kFunctions[] = {
     {"sin", 1.9, [](float x) { return math::sin(x); }, [](double x) { return std::sin(x); },
      math::kMaxTrigArgument},
     {"cos", 1.9, [](float x) { return math::cos(x); }, [](double x) { return std::cos(x); },
-     math::kMaxTrigArgument}};
+     math::kMaxTrigArgument},
+    {"normal_cdf", 1.25, [](float x) { return math::normal_cdf(x); },
+     [](double x) { return 0.5 * std::erfc(x * -0.70710678118654752); },
+     std::numeric_limits<float>::infinity(), ulps_of_half}};
 
 }  // namespace
 
@@ -107,20 +116,21 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   for (const std::string& name : only) {
     if (std::ranges::none_of(kFunctions, [&](const Function& f) { return f.name == name; })) {
-      fmt::print(stderr, "bench_math_errors: no function {}; there are exp, log, tanh, erf, sin, cos\n",
+      fmt::print(stderr,
+                 "bench_math_errors: no function {}; there are exp, log, tanh, erf, sin, cos, normal_cdf\n",
                  name);
       return 2;
     }
   }
   json rows = json::array();
   bool kept = true;
-  fmt::print("{:<6} {:>12} {:>10} {:>16} {:>12} {:>9}\n", "", "floats", "worst ulp", "at", "above 1 ulp",
+  fmt::print("{:<10} {:>12} {:>10} {:>16} {:>12} {:>9}\n", "", "floats", "worst ulp", "at", "above 1 ulp",
              "promised");
   for (const Function& f : kFunctions) {
     if (!only.empty() && std::ranges::find(only, f.name) == only.end()) continue;
     const Worst w = f.measure(step);
     kept = kept && w.ulps <= f.promised;
-    fmt::print("{:<6} {:>12} {:>10.3f} {:>16.8g} {:>12} {:>9}{}\n", f.name, w.floats, w.ulps, w.at,
+    fmt::print("{:<10} {:>12} {:>10.3f} {:>16.8g} {:>12} {:>9}{}\n", f.name, w.floats, w.ulps, w.at,
                w.above_one, f.promised, w.ulps <= f.promised ? "" : "  broken");
     rows.push_back({{"function", f.name},
                     {"floats", w.floats},

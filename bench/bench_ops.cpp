@@ -6,9 +6,9 @@
 //   bench_ops --serve                  answers "case n seconds" lines on stdin: the driver
 //   bench/compare_ops.py
 //                                      alternates it with PyTorch
-// The limit of a case is the larger of bytes / copy bandwidth (a copy of n floats in this run) and FLOPs /
-// peak (independent multiply-adds in this run, all threads); bytes and FLOPs are what the primitives state
-// themselves.
+// The limit of a case is the larger of bytes / bandwidth (STREAM's triad of n floats, measured beside every case) and
+// FLOPs / peak (independent multiply-adds in this run, all threads); bytes and FLOPs are what the primitives state
+// themselves. "Eigen softmax" and the like are the same work written with Eigen, for compare_ops.py.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -19,6 +19,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <op_cases.hpp>
+#if __has_include(<Eigen/Core>)
+#include <peers/eigen_rows.hpp>
+#endif
 #include <tinymlperf/machine.hpp>
 #include <tinytorch/benchmarking/measure.hpp>
 #include <tinytorch/benchmarking/peak.hpp>
@@ -62,6 +65,14 @@ Samples sample(const bench::Work& work, double budget) {
   return samples;
 }
 
+std::vector<bench::Case> all_cases() {
+  std::vector<bench::Case> cases = bench::op_cases();
+#ifdef EIGEN_WORLD_VERSION
+  for (bench::Case& c : bench::eigen_cases()) cases.push_back(std::move(c));
+#endif
+  return cases;
+}
+
 // One size at a time: the inputs of 16M elements are a gigabyte.
 class Bench {
  public:
@@ -72,20 +83,20 @@ class Bench {
   }
   const std::vector<bench::Case>& cases() const { return cases_; }
   double peak() const { return peak_; }
-  double copy() const { return copy_; }
 
   json measure(const bench::Case& c, int64_t n, double budget) {
     if (!inputs_ || inputs_->n != n) {
-      inputs_.reset();
+      inputs_.reset(), triad_.reset();
       inputs_ = std::make_unique<bench::Inputs>(n);
-      copy_ = 1e-9 * bench::copy_bytes_per_second(n);
+      triad_ = std::make_unique<bench::Triad>(n);
     }
     if (peak_ == 0) peak_ = 1e-9 * tinytorch::benchmarking::measure_fma_peak();
     const bench::Work work = c.prepare(*inputs_);
     const tt::Cost cost = tt::profiling::count_cost(work);
     const Samples samples = sample(work, budget);
     const double seconds = statistics::median(samples.wall);
-    const double limit = std::max(cost.bytes / (copy_ * 1e9), cost.flops / (peak_ * 1e9));
+    const double triad = 1e-9 * triad_->bytes_per_second();
+    const double limit = std::max(cost.bytes / (triad * 1e9), cost.flops / (peak_ * 1e9));
     return {{"name", c.name},
             {"n", n},
             {"seconds", seconds},
@@ -96,13 +107,15 @@ class Bench {
             {"flops", cost.flops},
             {"gb_per_s", cost.bytes / seconds * 1e-9},
             {"gflop_per_s", cost.flops / seconds * 1e-9},
+            {"triad_gb_per_s", triad},
             {"share_of_limit", limit / seconds}};
   }
 
  private:
-  std::vector<bench::Case> cases_ = bench::op_cases();
+  std::vector<bench::Case> cases_ = all_cases();
   std::unique_ptr<bench::Inputs> inputs_;
-  double copy_ = 0, peak_ = 0;
+  std::unique_ptr<bench::Triad> triad_;
+  double peak_ = 0;
 };
 
 // One JSON request a line: {"name", "n", "seconds"}; or "list", which gives each case's only size, or 0 for
@@ -118,7 +131,6 @@ int serve(Bench& bench) {
       answer = found ? bench.measure(*found, request.at("n"), request.at("seconds"))
                      : json{{"error", "no case " + request.at("name").get<std::string>()}};
       answer["fma_peak_gflop_per_s"] = bench.peak();
-      answer["copy_gb_per_s"] = bench.copy();
     }
     std::cout << answer.dump() << std::endl;
   }

@@ -21,6 +21,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+EIGEN = "Eigen "  # before the name of a case: the same work by Eigen, in the first program
 SIZES = [1 << 10, 1 << 20, 1 << 24]
 SECONDS = {1 << 10: 0.01, 1 << 20: 0.03, 1 << 24: 0.1}
 
@@ -52,15 +53,16 @@ def processor():
     return platform.processor()
 
 
-def compare(ours, peer, name, n, rounds, statistic):
-    request = json.dumps({"name": name, "n": n, "seconds": SECONDS.get(n, 0.1)})
-    answers = {ours: [], peer: []}
+def compare(ours, peer, name, n, rounds, statistic, with_eigen):
+    turns = [(ours, name), (peer, name)] + ([(ours, EIGEN + name)] if with_eigen else [])
+    answers = {turn: [] for turn in turns}
     for round_number in range(rounds):
-        for contender in [ours, peer] if round_number % 2 == 0 else [peer, ours]:
+        for contender, case in turns if round_number % 2 == 0 else turns[::-1]:
             time.sleep(0.002)  # the other program's worker threads stop spinning
-            answers[contender].append(contender.ask(request))
+            request = json.dumps({"name": case, "n": n, "seconds": SECONDS.get(n, 0.1)})
+            answers[contender, case].append(contender.ask(request))
     key = {"median": "seconds"}.get(statistic, statistic)
-    a, b = ([answer[key] for answer in answers[c]] for c in (ours, peer))
+    a, b, *eigen = ([answer[key] for answer in answers[turn]] for turn in turns)
     ratios = [x / y for x, y in zip(a, b)]
     low, _, high = statistics.quantiles(ratios, n=4) if rounds > 1 else (ratios[0],) * 3
     if statistic == "best":
@@ -68,11 +70,14 @@ def compare(ours, peer, name, n, rounds, statistic):
         ratio = seconds / peer_seconds
     else:
         seconds, peer_seconds, ratio = statistics.median(a), statistics.median(b), statistics.median(ratios)
-    last = answers[ours][-1]
-    limit = max(last["bytes"] / last["copy_gb_per_s"], last["flops"] / last["fma_peak_gflop_per_s"]) * 1e-9
-    return {"name": name, "n": n, "ratio": round(ratio, 4), "quartiles": [round(low, 4), round(high, 4)],
-            "seconds": seconds, "peer_seconds": peer_seconds, "rounds": rounds, "bytes": last["bytes"],
-            "flops": last["flops"], "share_of_limit": round(limit / seconds, 4)}  # fmt: skip
+    mine = answers[ours, name]
+    share = statistics.median(answer["share_of_limit"] for answer in mine)
+    row = {"name": name, "n": n, "ratio": round(ratio, 4), "quartiles": [round(low, 4), round(high, 4)],
+           "seconds": seconds, "peer_seconds": peer_seconds, "rounds": rounds, "bytes": mine[0]["bytes"],
+           "flops": mine[0]["flops"], "share_of_limit": round(share, 4)}  # fmt: skip
+    if eigen:
+        row["eigen_ratio"] = round(statistics.median(x / y for x, y in zip(a, eigen[0])), 4)
+    return row
 
 
 def summarize(rows):
@@ -97,7 +102,9 @@ def main():
     ours = Contender([args.bench, "--serve", "--threads", args.threads])
     peer = Contender([args.python, str(HERE / "peers/ops_torch.py"), "--threads", args.threads])
     known = set(peer.ask("list"))
-    cases = [case for case in ours.ask("list") if any(part in case["name"] for part in args.only)]
+    offered = ours.ask("list")
+    by_eigen = {case["name"].removeprefix(EIGEN) for case in offered if case["name"].startswith(EIGEN)}
+    cases = [case for case in offered if any(part in case["name"] for part in args.only) and not case["name"].startswith(EIGEN)]
     convolution = " to "  # the peer reads their shapes from the name
     missing = [case["name"] for case in cases if case["name"] not in known and convolution not in case["name"]]
     if missing:
@@ -107,11 +114,12 @@ def main():
     work = [(case["name"], n) for n in args.sizes for case in cases if case["n"] == 0]
     work += [(case["name"], case["n"]) for case in cases if case["n"] > 0]
     for name, n in work:
-        r = compare(ours, peer, name, n, args.rounds if n < 1 << 24 else max(1, args.rounds // 2), args.statistic)
+        r = compare(ours, peer, name, n, args.rounds if n < 1 << 24 else max(1, args.rounds // 2), args.statistic, name in by_eigen)
         rows.append(r)
         low, high = r["quartiles"]
         print(f"{name:<24} {n:>9} {r['seconds'] * 1e6:>12.2f} {r['peer_seconds'] * 1e6:>12.2f} {r['ratio']:>7.2f}"
-              f"  {low:.2f}-{high:.2f} {r['share_of_limit'] * 100:>9.0f}%", flush=True)  # fmt: skip
+              f"  {low:.2f}-{high:.2f} {r['share_of_limit'] * 100:>9.0f}%"
+              + (f"  of Eigen {r['eigen_ratio']:.2f}" if "eigen_ratio" in r else ""), flush=True)  # fmt: skip
     summarize(rows)
     out = args.out or (HERE / "results/ops_cpu.json" if args.only == [""] else None)
     if out:

@@ -1,9 +1,11 @@
 // What memory gives to the simplest work there is, in the same program as what is compared with it.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <tinytorch/benchmarking/measure.hpp>
 #include <tinytorch/core/parallel.hpp>
+#include <tinytorch/core/simd_stream.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
 
 namespace bench {
@@ -19,5 +21,48 @@ inline double copy_bytes_per_second(int64_t n) {
   return 8.0 * static_cast<double>(n) /
          tinytorch::statistics::median(tinytorch::benchmarking::time_calls(copy, 9));
 }
+
+// STREAM's triad, a = b + s c, on n floats with all threads: 12 bytes an element, whichever stores are the faster. Kept
+// between measurements, so that they can take turns with what is compared with them.
+class Triad {
+ public:
+  explicit Triad(int64_t n)
+      : n_(n), a_(tinytorch::zeros({n})), b_(tinytorch::ones({n})), c_(tinytorch::ones({n})) {}
+
+  // The median of 5 of each kind of stores.
+  double bytes_per_second() const {
+    double best = 0;
+    for (const bool streamed : {false, true}) {
+      const auto times = tinytorch::benchmarking::time_calls([&] { run(streamed); }, 5);
+      best = std::max(best, 12.0 * static_cast<double>(n_) / tinytorch::statistics::median(times));
+    }
+    return best;
+  }
+
+ private:
+  void run(bool streamed) const {
+    float* const a = a_.data<float>();
+    const float *const b = b_.data<float>(), *const c = c_.data<float>();
+    tinytorch::parallel_for(n_, 65536, [=](int64_t begin, int64_t end) {
+      if (!streamed) {
+        TT_SIMD
+        for (int64_t i = begin; i < end; ++i) a[i] = b[i] + 3.0f * c[i];
+        return;
+      }
+      constexpr int64_t kPiece = 128;
+      alignas(64) float piece[kPiece];
+      for (int64_t i = begin; i < end; i += kPiece) {
+        const int64_t m = std::min(kPiece, end - i);
+        TT_SIMD
+        for (int64_t k = 0; k < m; ++k) piece[k] = b[i + k] + 3.0f * c[i + k];
+        tinytorch::stream_copy(a + i, piece, 4 * m);
+      }
+      tinytorch::stream_fence();
+    });
+  }
+
+  int64_t n_;
+  tinytorch::Tensor a_, b_, c_;
+};
 
 }  // namespace bench

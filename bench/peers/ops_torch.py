@@ -44,6 +44,19 @@ def attend(q, k, v, causal):
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
 
+def layer_norm(x, w, b):
+    return F.layer_norm(x, w.shape, w, b)
+
+
+def rms_norm(x, w):
+    return F.rms_norm(x, w.shape, w)
+
+
+def add_and_norm(x, residual, norm, *parameters):
+    total = x + residual
+    return norm(total, *parameters), total
+
+
 FORWARD = {
     "full": lambda i: torch.full((i.n,), 1.5), "arange": lambda i: torch.arange(0, i.n), "linspace": lambda i: torch.linspace(0, 1, i.n),
     "eye": lambda i: torch.eye(i.side), "rand": lambda i: torch.rand(i.n), "randn": lambda i: torch.randn(i.n),
@@ -70,6 +83,9 @@ FORWARD = {
     "stddev rows": lambda i: i.m.std(1), "norm": lambda i: torch.linalg.vector_norm(i.x), "norm rows": lambda i: torch.linalg.vector_norm(i.m, dim=1),
     "argmax rows": lambda i: i.m.argmax(1), "argmax columns": lambda i: i.m.argmax(0), "argmin rows": lambda i: i.m.argmin(1),
     "cumsum rows": lambda i: i.m.cumsum(1), "cumsum columns": lambda i: i.m.cumsum(0), "cumsum": lambda i: i.x.cumsum(0),
+    "prod rows": lambda i: i.positive.view(i.rows, i.cols).prod(1), "min rows": lambda i: i.m.amin(1), "min columns": lambda i: i.m.amin(0),
+    "all rows": lambda i: i.flags.all(1), "any columns": lambda i: i.flags.any(0), "norm columns": lambda i: torch.linalg.vector_norm(i.m, dim=0),
+    "argmin columns": lambda i: i.m.argmin(0), "sum bf16": lambda i: i.half.sum(),
     "sum_to": lambda i: i.m.sum_to_size(i.row.shape), "logsumexp rows": lambda i: i.m.logsumexp(1),
     "reshape": lambda i: i.x.reshape(i.rows, i.cols), "transpose": lambda i: i.m.transpose(0, 1), "slice": lambda i: i.x[1:-1],
     "clone": lambda i: i.x.clone(), "contiguous transposed": lambda i: i.square.T.contiguous(),
@@ -88,6 +104,8 @@ FORWARD = {
     "adaptive_avg_pool2d": lambda i: F.adaptive_avg_pool2d(i.image, 4), "softmax": lambda i: i.m.softmax(-1),
     "log_softmax": lambda i: i.m.log_softmax(-1), "softmax columns": lambda i: i.m.softmax(0),
     "layer_norm": lambda i: F.layer_norm(i.m, (i.cols,), i.row, i.row), "rms_norm": lambda i: F.rms_norm(i.m, (i.cols,), i.row),
+    "bias_activation": lambda i: F.gelu(i.m + i.row), "residual_layer_norm": lambda i: add_and_norm(i.m, i.k, layer_norm, i.row, i.row),
+    "residual_rms_norm": lambda i: add_and_norm(i.m, i.k, rms_norm, i.row),
     "batch_norm_train": lambda i: F.batch_norm(i.image, None, None, i.channel, i.channel, training=True),
     "batch_norm_infer": lambda i: F.batch_norm(i.image, i.channel, i.channel_positive, i.channel, i.channel),
     "group_norm": lambda i: F.group_norm(i.image, i.channels, i.channel, i.channel), "embedding": lambda i: F.embedding(i.row_index, i.m),
@@ -101,7 +119,8 @@ FORWARD = {
 WITH_GRAD = {
     "conv2d": (lambda i: (i.image, i.filter, i.filter_bias), lambda x, w, b: F.conv2d(x, w, b, padding=1)),
     "max_pool2d": (lambda i: (i.image,), lambda x: F.max_pool2d(x, 2)), "softmax": (lambda i: (i.m,), lambda x: x.softmax(-1)),
-    "layer_norm": (lambda i: (i.m, i.row, i.row), lambda x, w, b: F.layer_norm(x, w.shape, w, b)),
+    "layer_norm": (lambda i: (i.m, i.row, i.row), layer_norm), "rms_norm": (lambda i: (i.m, i.row), rms_norm),
+    "log_softmax": (lambda i: (i.m,), lambda x: x.log_softmax(-1)), "bias_activation": (lambda i: (i.m, i.row), lambda x, b: F.gelu(x + b)),
     "cross_entropy": (lambda i: (i.m, i.class_of), F.cross_entropy), "embedding": (lambda i: (i.m, i.row_index), lambda w, index: F.embedding(index, w)),
     "gelu": (lambda i: (i.x,), F.gelu), "relu": (lambda i: (i.x,), torch.relu), "mul": (lambda i: (i.x, i.y), torch.mul),
     "add row": (lambda i: (i.m, i.row), torch.add), "sum rows": (lambda i: (i.m,), lambda x: x.sum(1)),

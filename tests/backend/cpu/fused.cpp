@@ -2,6 +2,7 @@
 
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/fused.hpp>
+#include <tinytorch/backend/cpu/norm.hpp>
 
 using namespace test;
 namespace kernels = tinytorch::backend::cpu;
@@ -51,4 +52,37 @@ TEST_CASE("residual_norm: the sum as stored, its statistics, and the way back") 
                               rstd.view(), {}, none);
   check_close(dx.values(), ds.values(), f64, 2);
   check_close(dr.values(), ds.values(), f64, 2);
+}
+
+TEST_CASE("many rows, a few at a time: the bits of the kernels one after the other") {
+  for (const int64_t C : {3, 257, 40'000}) {
+    const int64_t N = 100'000 / C + 1;
+    CAPTURE(C);
+    Array x = Array::random(f32, {N, C}, 1, -3, 3), r = Array::random(f32, {N, C}, 2, -1, 1),
+          apart = Array::random(f32, {N, C}, 2, -1, 1, Layout::gaps), b = Array::random(f32, {C}, 3, -1, 1);
+    Array y(f32, {N, C}), s(f32, {N, C}), mean(f32, {N}), rstd(f32, {N});
+    Array want(f32, {N, C}), want_s(f32, {N, C}), want_mean(f32, {N}), want_rstd(f32, {N});
+    kernels::bias_activation(Activation::gelu, y.view(), x.view(), b.view());
+    kernels::binary(backend::BinaryFn::add, want.view(), x.view(), b.view());
+    kernels::unary(backend::UnaryFn::gelu, want.view(), want.view());
+    CHECK(y.values() == want.values());
+
+    kernels::binary(backend::BinaryFn::add, want_s.view(), x.view(), r.view());
+    for (Array* residual : {&r, &apart}) {
+      for (const bool centered : {true, false}) {
+        const backend::View means = centered ? mean.view() : backend::View{},
+                            bias = centered ? b.view() : backend::View{};
+        kernels::residual_norm(y.view(), s.view(), means, rstd.view(), x.view(), residual->view(), b.view(),
+                               bias, {1e-5, 0, 0, 0});
+        if (centered)
+          kernels::layer_norm(want.view(), want_mean.view(), want_rstd.view(), want_s.view(), b.view(), bias,
+                              1e-5);
+        if (!centered) kernels::rms_norm(want.view(), want_rstd.view(), want_s.view(), b.view(), 1e-5);
+        CHECK(s.values() == want_s.values());
+        CHECK(y.values() == want.values());
+        CHECK(rstd.values() == want_rstd.values());
+        if (centered) CHECK(mean.values() == want_mean.values());
+      }
+    }
+  }
 }

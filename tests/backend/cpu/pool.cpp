@@ -130,3 +130,19 @@ TEST_CASE("adaptive_avg_pool2d and its gradient equal the definition") {
     }
   }
 }
+
+TEST_CASE("averages of very long windows stay within epsilons of the exact ones") {
+  constexpr int64_t kHeight = 400'000;
+  for (const int64_t outputs : {1, 3}) {  // whole rows side by side, and columns
+    Array x = Array::random(f32, {1, 1, kHeight, 3}, 1, 0, 1), y(f32, {1, 1, 1, outputs});
+    kernels::adaptive_avg_pool2d(y.view(), x.view());
+    const std::vector<double> in = x.values(), got = y.values();
+    for (int64_t o = 0; o < outputs; ++o) {
+      double sum = 0;
+      for (int64_t i = 0; i < 3 * kHeight; ++i)
+        if (outputs == 1 || i % 3 == o) sum += in[static_cast<size_t>(i)];
+      const double mean = sum / static_cast<double>(outputs == 1 ? 3 * kHeight : kHeight);
+      CHECK(std::abs(got[static_cast<size_t>(o)] - mean) <= 2e-7 * mean);
+    }
+  }
+}

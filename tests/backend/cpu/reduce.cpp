@@ -152,6 +152,35 @@ TEST_CASE("any and all") {
   CHECK_FALSE(out);
 }
 
+TEST_CASE("any and all of bools: along rows and down columns of every length, one that differs anywhere") {
+  for (const int64_t n : {1, 2, 63, 64, 65, 255, 257, 1025, 40'000}) {
+    CAPTURE(n);
+    constexpr int64_t kRows = 3;
+    for (const bool rest : {false, true}) {
+      for (const int64_t at : {int64_t{0}, n / 2, n - 1}) {
+        std::vector<uint8_t> x(static_cast<size_t>(kRows * n), rest);
+        x[static_cast<size_t>(n + at)] = !rest;  // in the middle row
+        for (const bool columns : {false, true}) {
+          if (columns) {  // the same values, with rows side by side
+            std::vector<uint8_t> turned(x.size());
+            for (int64_t i = 0; i < kRows * n; ++i)
+              turned[static_cast<size_t>(i % n * kRows + i / n)] = x[static_cast<size_t>(i)];
+            x = turned;
+          }
+          const View in{x.data(), tt::boolean, {kRows, n}, {columns ? 1 : n, columns ? kRows : 1}};
+          uint8_t out[kRows];
+          const View result{out, tt::boolean, {kRows}, {1}};
+          const bool along[] = {false, true};
+          cpu::reduce(ReduceFn::any, result, in, along);
+          for (int64_t r = 0; r < kRows; ++r) CHECK(out[r] == (rest ? (n > 1 || r != 1) : r == 1));
+          cpu::reduce(ReduceFn::all, result, in, along);
+          for (int64_t r = 0; r < kRows; ++r) CHECK(out[r] == (rest ? r != 1 : (n == 1 && r == 1)));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("the same bits at one, two and three threads") {
   std::vector<float> x = uniform(700 * 901, -1, 1);
   const View in{x.data(), tt::f32, {700, 901}, {901, 1}};

@@ -27,6 +27,7 @@ TT_API void fill(const View& out, int64_t value);
 #include <bit>
 #include <cstring>
 #include <tinytorch/backend/cpu/pack.hpp>
+#include <tinytorch/backend/cpu/stream.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/simd_transpose.hpp>
 #include <utility>
@@ -37,6 +38,18 @@ inline constexpr int64_t kShortRow = 256;  // rows below this are packed several
 
 template <class T>
 using Kernel = void (*)(T* out, const T* const* in, int64_t n, const double* parameters);
+
+// n values through a buffer, past the caches. Moves the sources on.
+template <class T, size_t kInputs>
+void run_streamed(Kernel<T> kernel, T* out, const T* (&source)[kInputs], T* buffer, int64_t n,
+                  const double* parameters) {
+  for (int64_t i = 0; i < n; i += kStreamPiece<T>) {
+    const int64_t m = std::min(kStreamPiece<T>, n - i);
+    kernel(buffer, source, m, parameters);
+    stream_copy(out + i, buffer, m * static_cast<int64_t>(sizeof(T)));
+    for (const T*& values : source) values += m;
+  }
+}
 
 // Applies `kernel` to all elements of out; operand 0 is out, the others are inputs.
 template <class T, size_t kInputs>
@@ -57,14 +70,14 @@ void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], co
     along_row[k] = v.dtype == dtype_of<T> && strides[k].back() == 1;
   }
   const int64_t total = shape.numel(), row = shape.back();
-  const bool stay_in_row = row >= kShortRow;
+  const bool stay_in_row = row >= kShortRow, streamed = out.dtype == dtype_of<T> && streams(out, in);
 
   parallel_for(total, kElementwiseGrain, [&](int64_t begin, int64_t end) {
     alignas(64) T buffer[kInputs + 1][kPackLength<T>];
     const void* held[kInputs + 1] = {};  // the single element a buffer is filled with, to skip refilling
     for (int64_t i = begin; i < end;) {
       const int64_t room = stay_in_row ? row - i % row : total;
-      const bool direct_out = whole[0] || (stay_in_row && along_row[0]);
+      const bool direct_out = !streamed && (whole[0] || (stay_in_row && along_row[0]));
       bool all_direct = direct_out;
       const T* source[kInputs];
       int64_t index[kMaxRank];
@@ -87,12 +100,15 @@ void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], co
       }
       if (direct_out) {
         kernel(operand[0].template as<T>() + locate(shape, strides[0], i, index), source, n, parameters);
+      } else if (streamed) {
+        run_streamed(kernel, out.template as<T>() + i, source, buffer[0], n, parameters);
       } else {
         kernel(buffer[0], source, n, parameters);
         unpack(operand[0], i, buffer[0], n);
       }
       i += n;
     }
+    if (streamed) stream_fence();
   });
 }
 
@@ -230,9 +246,10 @@ void copy_transposed(T* to, int64_t to_row, const T* from, int64_t from_col, int
   }
 }
 
-// out = x, one dtype: no buffer between. shape and strides are collapsed.
+// out = x, one dtype: no buffer between, unless out is streamed. shape and strides are collapsed.
 template <class T>
-void copy_same(T* out, const T* x, const Shape& shape, const Strides& to, const Strides& from) {
+void copy_same(T* out, const T* x, const Shape& shape, const Strides& to, const Strides& from,
+               bool streamed) {
   const int last = shape.size() - 1;
   if (last > 0 && to[last] == 1 && from[last - 1] == 1 && from[last] > 1) {
     constexpr int64_t kBand = 64;  // rows of one matrix that a thread moves at a time
@@ -250,6 +267,18 @@ void copy_same(T* out, const T* x, const Shape& shape, const Strides& to, const 
                           }
                         });
   }
+  if (streamed) {
+    const View source{const_cast<T*>(x), dtype_of<T>, shape, from};
+    return parallel_for(shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
+      alignas(64) T buffer[kPackLength<T>];
+      for (int64_t i = begin; i < end; i += kPackLength<T>) {
+        const int64_t n = std::min(kPackLength<T>, end - i);
+        pack(buffer, source, i, n);
+        stream_copy(out + i, buffer, n * static_cast<int64_t>(sizeof(T)));
+      }
+      stream_fence();
+    });
+  }
   parallel_for(shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
     for_each_run_of_both(shape, to, from, begin, end - begin, [&](int64_t a, int64_t b, int64_t length) {
       convert_run(out + a, to[last], x + b, from[last], length);
@@ -257,12 +286,19 @@ void copy_same(T* out, const T* x, const Shape& shape, const Strides& to, const 
   });
 }
 
+// A constant is not streamed: nothing is read that it would push out, and what is filled is mostly used at once.
+inline bool repeats_one(const View& x) { return bytes_of(x) <= static_cast<int64_t>(size_of(x.dtype)); }
+
 TT_API void copy(const View& out, const View& x) {
   if (out.numel() == 0) return;
+  const bool streamed = !repeats_one(x) && streams(out, {x});
   if (out.dtype == x.dtype && out.contiguous() && x.contiguous() && out.shape == x.shape) {
-    const int64_t bytes = out.numel() * static_cast<int64_t>(size_of(out.dtype));
-    return parallel_for(bytes, int64_t{1} << 18, [&](int64_t begin, int64_t end) {
-      std::memcpy(out.as<char>() + begin, x.as<const char>() + begin, static_cast<size_t>(end - begin));
+    return parallel_for(bytes_of(out), int64_t{1} << 18, [&](int64_t begin, int64_t end) {
+      char* const to = out.as<char>() + begin;
+      const char* const from = x.as<const char>() + begin;
+      if (!streamed) return void(std::memcpy(to, from, static_cast<size_t>(end - begin)));
+      stream_copy(to, from, end - begin);
+      stream_fence();
     });
   }
   if (out.dtype == x.dtype) {
@@ -270,7 +306,7 @@ TT_API void copy(const View& out, const View& x) {
     Strides strides[] = {out.strides, stretch(x, out.shape)};
     collapse(shape, strides, 2);
     return dispatch(out.dtype, [&]<class T>(T*) {
-      copy_same(out.as<T>(), x.as<const T>(), shape, strides[0], strides[1]);
+      copy_same(out.as<T>(), x.as<const T>(), shape, strides[0], strides[1], streamed);
     });
   }
   const double parameters[] = {0, 0};

@@ -3,8 +3,8 @@
 //   bias_activation   y = f(x + b)                                     b [C] along the last dimension
 //   residual_norm     s = r + dropout(x),  y = norm(s) w + b           layer or RMS normalization of rows
 //
-// On a GPU, fusing saves trips to memory, which is all these cost. Here they are compositions of the kernels
-// they name, and the reference for the fused ones. s is rounded to the operands' dtype before it is
+// Fusing saves trips to memory, which is all these cost. Here they are compositions of the kernels they name, a few rows
+// at a time, which stay in the cache in between; and the reference for the fused ones. s is rounded to the operands' dtype before it is
 // normalized, because it is stored and the derivative reads it back.
 #pragma once
 
@@ -48,13 +48,28 @@ View dense_view(const T* data, const View& like) {
   return v;
 }
 
+// Calls f(first, count) for a few of n rows of `width` elements at a time.
+template <class F>
+void for_some_rows(int64_t n, int64_t width, F&& f) {
+  const int64_t some = grain_of(width);
+  parallel_for(n, some, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; r += some) f(r, std::min(some, end - r));
+  });
+}
+
 TT_API void bias_activation(Activation fn, const View& out, const View& x, const View& bias) {
+  if (out.numel() == 0) return;
   dispatch_floating(out.dtype, [&]<class T>(T*) {  // 16-bit floats in float between the two steps
     const DenseInput<T> from(x), add(bias);
     DenseOutput<T> to(out);
-    const View result = dense_view(to.data(), out);
-    binary(BinaryFn::add, result, dense_view(from.data(), x), dense_view(add.data(), bias));
-    unary(activation_fn(fn), result, result);
+    const int64_t C = out.shape.back();
+    for_some_rows(out.numel() / C, C, [&](int64_t first, int64_t count) {
+      const View result{to.data() + first * C, dtype_of<T>, {count, C}, {C, 1}};
+      binary(BinaryFn::add, result,
+             {const_cast<T*>(from.data()) + first * C, dtype_of<T>, {count, C}, {C, 1}},
+             dense_view(add.data(), bias));
+      unary(activation_fn(fn), result, result);
+    });
     to.finish();
   });
 }
@@ -84,14 +99,29 @@ TT_API void bias_activation_grad(Activation fn, const View& dx, const View& dbia
 TT_API void residual_norm(const View& out, const View& sum, const View& mean, const View& rstd, const View& x,
                           const View& residual, const View& weight, const View& bias,
                           const ResidualNorm& parameters) {
-  if (parameters.p > 0) {
-    dropout(sum, x, parameters.p, parameters.seed, parameters.first_block);
-    binary(BinaryFn::add, sum, sum, residual);
-  } else {
-    binary(BinaryFn::add, sum, x, residual);
+  if (out.numel() == 0) return;
+  const bool drops = parameters.p > 0;
+  if (drops) dropout(sum, x, parameters.p, parameters.seed, parameters.first_block);
+  const View& added = drops ? sum : x;
+  const auto normalize = [&](const View& to, const View& centers, const View& scales, const View& from) {
+    if (mean.data) return layer_norm(to, centers, scales, from, weight, bias, parameters.eps);
+    rms_norm(to, scales, from, weight, parameters.eps);
+  };
+  if (!sum.contiguous() || !out.contiguous() || !added.contiguous() || !residual.contiguous()) {
+    binary(BinaryFn::add, sum, added, residual);
+    return normalize(out, mean, rstd, sum);
   }
-  if (mean.data) return layer_norm(out, mean, rstd, sum, weight, bias, parameters.eps);
-  rms_norm(out, rstd, sum, weight, parameters.eps);
+  const int64_t C = out.shape.back();
+  for_some_rows(out.numel() / C, C, [&](int64_t first, int64_t count) {
+    const auto rows = [&](const View& v, int64_t width) {
+      View some{v.data, v.dtype, {count, width}, {width, 1}};
+      if (v.data) some.data = v.as<char>() + first * width * static_cast<int64_t>(size_of(v.dtype));
+      return some;
+    };
+    const View total = rows(sum, C);
+    binary(BinaryFn::add, total, rows(added, C), rows(residual, C));
+    normalize(rows(out, C), rows(mean, 1), rows(rstd, 1), total);
+  });
 }
 
 TT_API void residual_norm_grad(const View& dx, const View& dresidual, const View& dweight, const View& dbias,

@@ -45,10 +45,11 @@ TT_API void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dt
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Largest value and sum of a row, and the sum of exp(x - largest).
+// Largest value and sum of a row, and the sum of exp(x - largest). Sums of chunks add up in double.
 template <class T>
 struct LogitRow {
-  T largest, sum, sum_exp;
+  T largest;
+  double sum, sum_exp;
 };
 
 inline constexpr int64_t kLossChunk = 512;
@@ -61,8 +62,8 @@ LogitRow<T> measure_row(const T* x, int64_t n, bool with_sum) {
     const int64_t m = std::min(kLossChunk, n - i);
     TT_SIMD
     for (int64_t k = 0; k < m; ++k) terms[k] = math::exp(x[i + k] - row.largest);
-    row.sum_exp += sum_run(terms, m);
-    if (with_sum) row.sum += sum_run(x + i, m);
+    row.sum_exp += static_cast<double>(sum_run(terms, m));
+    if (with_sum) row.sum += static_cast<double>(sum_run(x + i, m));
   }
   return row;
 }
@@ -84,10 +85,10 @@ inline int64_t count_targets(const std::vector<int64_t>& targets, int64_t ignore
 // of the row costs no precision.
 template <class T>
 T row_loss(const LogitRow<T>& row, T at_target, T smoothing, int64_t V) {
-  const T log_sum = std::log(row.sum_exp), value = log_sum - (at_target - row.largest);
+  const T log_sum = static_cast<T>(std::log(row.sum_exp)), value = log_sum - (at_target - row.largest);
   if (smoothing == 0) return value;
-  const T mean = row.sum / static_cast<T>(V);
-  return (T(1) - smoothing) * value + smoothing * (log_sum - (mean - row.largest));
+  const double below = static_cast<double>(row.largest) - row.sum / static_cast<double>(V);
+  return (T(1) - smoothing) * value + smoothing * (log_sum + static_cast<T>(below));
 }
 
 // Each row's loss, or their sum or mean.
@@ -115,7 +116,7 @@ void cross_entropy_as(const View& loss, T* lse, const View& logits, const std::v
       const T* x = in.data() + n * V;
       const int64_t t = targets[static_cast<size_t>(n)];
       const LogitRow<T> row = measure_row(x, V, smoothing != 0);
-      lse[n] = row.largest + std::log(row.sum_exp);
+      lse[n] = row.largest + static_cast<T>(std::log(row.sum_exp));
       losses.data()[n] = 0;
       if (t != p.ignore_index) losses.data()[n] = row_loss(row, x[t], smoothing, V);
     }
@@ -190,14 +191,15 @@ void cross_entropy_with_grad_as(const View& loss, T* lse, const View& dx, const 
       LogitRow<T> row{max_run(x, V), 0, 0};
       for (int64_t i = 0; i < V; i += kLossChunk) {
         const int64_t m = std::min(kLossChunk, V - i);
-        if (smoothing != 0) row.sum += sum_run(x + i, m);
+        if (smoothing != 0) row.sum += static_cast<double>(sum_run(x + i, m));
         TT_SIMD
         for (int64_t k = i; k < i + m; ++k) x[k] = math::exp(x[k] - row.largest);
-        row.sum_exp += sum_run(x + i, m);
+        row.sum_exp += static_cast<double>(sum_run(x + i, m));
       }
-      lse[n] = row.largest + std::log(row.sum_exp);
+      lse[n] = row.largest + static_cast<T>(std::log(row.sum_exp));
       losses.data()[n] = counts ? row_loss(row, at_target, smoothing, V) : T(0);
-      const T weight = counts ? static_cast<T>(grad) : T(0), scale = counts ? weight / row.sum_exp : T(0);
+      const T weight = counts ? static_cast<T>(grad) : T(0),
+              scale = counts ? static_cast<T>(static_cast<double>(weight) / row.sum_exp) : T(0);
       TT_SIMD
       for (int64_t j = 0; j < V; ++j) x[j] = scale * x[j] - weight * uniform;
       if (counts) x[t] -= weight * (T(1) - smoothing);

@@ -166,30 +166,42 @@ inline TapRange adaptive_window(int64_t i, int64_t input, int64_t outputs) {
   return {i * input / outputs, ((i + 1) * input + outputs - 1) / outputs};
 }
 
-// A window's rows are added up first, which is done once for all windows beside each other and in whole vectors.
+// A window's rows are added up first, which is done once for all windows beside each other and in whole vectors; after
+// every kColumnRun rows in double.
 template <class T>
 void adaptive_avg_pool2d_as(T* out, const T* x, const PoolShape& s) {
   parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
-    std::vector<T> sums(static_cast<size_t>(s.W));
+    std::vector<T> part(static_cast<size_t>(s.W));
+    std::vector<double> sums(static_cast<size_t>(s.W));
     for (int64_t task = begin * s.OH; task < end * s.OH; ++task) {
       const T* in = x + task / s.OH * s.H * s.W;
       const TapRange rows = adaptive_window(task % s.OH, s.H, s.OH);
       const int64_t height = rows.last - rows.first;
       T* to = out + task * s.OW;
       if (s.OW == 1) {  // whole rows lie side by side
-        *to = sum_run(in + rows.first * s.W, height * s.W) / static_cast<T>(height * s.W);
+        const T* const x0 = in + rows.first * s.W;
+        const double sum =
+            sum_pieces(height * s.W, [x0](int64_t i, int64_t n) { return sum_run(x0 + i, n); });
+        *to = static_cast<T>(sum / static_cast<double>(height * s.W));
         continue;
       }
-      std::fill(sums.begin(), sums.end(), T(0));
-      for (int64_t h = rows.first; h < rows.last; ++h) {
-        const T* row = in + h * s.W;
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (int64_t h0 = rows.first; h0 < rows.last; h0 += kColumnRun) {
+        std::fill(part.begin(), part.end(), T(0));
+        for (int64_t h = h0; h < std::min(rows.last, h0 + kColumnRun); ++h) {
+          const T* row = in + h * s.W;
+          TT_SIMD
+          for (int64_t w = 0; w < s.W; ++w) part[static_cast<size_t>(w)] += row[w];
+        }
         TT_SIMD
-        for (int64_t w = 0; w < s.W; ++w) sums[static_cast<size_t>(w)] += row[w];
+        for (int64_t w = 0; w < s.W; ++w)
+          sums[static_cast<size_t>(w)] += static_cast<double>(part[static_cast<size_t>(w)]);
       }
       for (int64_t ow = 0; ow < s.OW; ++ow) {
         const TapRange cols = adaptive_window(ow, s.W, s.OW);
         const int64_t width = cols.last - cols.first;
-        to[ow] = sum_run(sums.data() + cols.first, width) / static_cast<T>(height * width);
+        const double sum = sum_run(sums.data() + cols.first, width);
+        to[ow] = static_cast<T>(sum / static_cast<double>(height * width));
       }
     }
   });

@@ -49,10 +49,10 @@ struct Fold {
     if constexpr (fn == ReduceFn::sum_square) return a + x * x;
     if constexpr (fn == ReduceFn::prod) return a * x;
     if constexpr (fn == ReduceFn::max || fn == ReduceFn::min) {
-      const V held = x != x ? x : a;  // NaN enters here, and no comparison removes it
-      return (fn == ReduceFn::max ? x > held : x < held) ? x : held;
+      // NaN enters by the second comparison, which waits for nothing, and none removes it.
+      return ((fn == ReduceFn::max ? x > a : x < a) | (x != x)) ? x : a;
     }
-    if constexpr (fn == ReduceFn::any) return x != V{} ? V{} + T(1) : a;
+    if constexpr (fn == ReduceFn::any) return x != V{} ? static_cast<V>(V{} + T(1)) : a;
     if constexpr (fn == ReduceFn::all) return x != V{} ? a : V{};
   }
   // Two partial results into one.
@@ -62,6 +62,15 @@ struct Fold {
     if constexpr (fn != ReduceFn::sum_square) return Fold<fn, A>::join(a, b);
   }
 };
+
+// Lane 0 of the result is the fold of all lanes.
+template <ReduceFn fn, class T, int64_t kHalf>
+Simd<T> fold_lanes(Simd<T> v) {
+  const Simd<T> other = simd_shuffle<T>(v, v, [](int64_t i) { return (i + kHalf) % kLanes<T>; });
+  v = Fold<fn, T>::join(v, other);
+  if constexpr (kHalf == 1) return v;
+  if constexpr (kHalf > 1) return fold_lanes<fn, T, kHalf / 2>(v);
+}
 
 // Folds n contiguous values, at most kPackLength of them, in four independent vector chains.
 template <ReduceFn fn, class T>
@@ -85,8 +94,14 @@ Accumulator<T> fold_run(const T* x, int64_t n) {
   for (; i + kL <= n; i += kL) a = F::join(a, simd_load(x + i));
   T lanes[kL];
   const auto both = [](Simd<T> p, Simd<T> q) { return fn == ReduceFn::sum_square ? p + q : F::join(p, q); };
-  simd_store(lanes, both(both(a, b), both(c, d)));
+  const Simd<T> all = both(both(a, b), both(c, d));
   using A = Accumulator<T>;
+  if constexpr (fn >= ReduceFn::max) {  // exact in any order: by halves, and what is left over one by one
+    T best = fold_lanes<fn, T, kL / 2>(all)[0];
+    for (; i < n; ++i) best = F::join(best, x[i]);
+    return static_cast<A>(best);
+  }
+  simd_store(lanes, all);
   A result = static_cast<A>(F::neutral());
   for (int64_t k = 0; k < kL; ++k) result = F::merge(result, static_cast<A>(lanes[k]));
   T tail = F::neutral();
@@ -124,11 +139,17 @@ struct FoldLoops {
   Accumulator<T> (*run)(const T* x, int64_t n);
   void (*rows_into)(Accumulator<T>* sums, const T* x, int64_t step, int64_t rows, int64_t n);
   Accumulator<T> (*merge)(Accumulator<T> a, Accumulator<T> b);
+  void (*merge_rows)(Accumulator<T>* into, const Accumulator<T>* from, int64_t n);
 };
+template <ReduceFn fn, class T>
+void merge_rows(Accumulator<T>* into, const Accumulator<T>* from, int64_t n) {
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) into[i] = Fold<fn, T>::template merge<Accumulator<T>>(into[i], from[i]);
+}
 template <ReduceFn fn, class T>
 constexpr FoldLoops<T> fold_loops() {
   return {Fold<fn, T>::neutral(), fold_run<fn, T>, fold_rows_into<fn, T>,
-          Fold<fn, T>::template merge<Accumulator<T>>};
+          Fold<fn, T>::template merge<Accumulator<T>>, merge_rows<fn, T>};
 }
 template <class T>
 FoldLoops<T> find_fold(ReduceFn fn) {
@@ -139,7 +160,7 @@ FoldLoops<T> find_fold(ReduceFn fn) {
   return kTable[static_cast<int>(fn)];
 }
 
-// partial[result * blocks + block], one row of values at a time.
+// partial[block * results + result], one row of values at a time.
 template <class T>
 void fold_rows(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks, Accumulator<T>* partial) {
   const int64_t grain = std::max<int64_t>(1, kReduceBlock / std::max<int64_t>(1, plan.length));
@@ -151,7 +172,7 @@ void fold_rows(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks,
       auto result = static_cast<Accumulator<T>>(fold.neutral);
       for_each_piece<T>(plan.values_of(task / blocks, index), first, last,
                         [&](int64_t, const T* x, int64_t n) { result = fold.merge(result, fold.run(x, n)); });
-      partial[task] = result;
+      partial[task % blocks * plan.results + task / blocks] = result;
     }
   });
 }
@@ -161,20 +182,20 @@ template <class T>
 void fold_columns(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks, int64_t block_length,
                   Accumulator<T>* partial) {
   using A = Accumulator<T>;
-  constexpr int64_t kColumns = 512;
+  constexpr int64_t kColumns = 1024;
   const int64_t row = plan.kept.shape.back();
   const int64_t strips = (row + kColumns - 1) / kColumns;
   const int64_t outer = plan.results / row;
   const int64_t grain = grain_of(std::min(plan.length, block_length) * std::min(row, kColumns));
   parallel_for(outer * strips * blocks, grain, [&](int64_t begin, int64_t end) {
     T buffer[kColumns];
-    A sums[kColumns];
     int64_t index[kMaxRank];
     for (int64_t task = begin; task < end; ++task) {
       const int64_t block = task % blocks, strip = task / blocks % strips;
       const int64_t first_result = task / blocks / strips * row + strip * kColumns;
       const int64_t n = std::min(kColumns, row - strip * kColumns);
       const View column = plan.values_of(first_result, index);
+      A* const sums = partial + block * plan.results + first_result;
       for (int64_t j = 0; j < n; ++j) sums[j] = static_cast<A>(fold.neutral);
       const int64_t first = block * block_length, last = std::min(plan.length, first + block_length);
       const bool direct = column.dtype == dtype_of<T>;
@@ -186,7 +207,6 @@ void fold_columns(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t bloc
           fold.rows_into(sums, buffer, 0, 1, n);
         }
       });
-      for (int64_t j = 0; j < n; ++j) partial[(first_result + j) * blocks + block] = sums[j];
     }
   });
 }
@@ -203,16 +223,15 @@ void reduce_as(const FoldLoops<T>& fold, const View& out, const ReducePlan& plan
   } else {
     fold_rows<T>(fold, plan, blocks, partial.data());
   }
+  for (int64_t b = 1; b < blocks; ++b)
+    fold.merge_rows(partial.data(), partial.data() + b * plan.results, plan.results);
   dispatch(out.dtype, [&]<class Out>(Out*) {
     int64_t r = 0;
     for_each_run(out.shape.empty() ? Shape{1} : out.shape, out.shape.empty() ? Strides{1} : out.strides, 0,
                  plan.results, [&](int64_t offset, int64_t length) {
                    const int64_t step = out.shape.empty() ? 1 : out.strides.back();
                    for (int64_t k = 0; k < length; ++k, ++r) {
-                     A result = partial[static_cast<size_t>(r * blocks)];
-                     for (int64_t b = 1; b < blocks; ++b) {
-                       result = fold.merge(result, partial[static_cast<size_t>(r * blocks + b)]);
-                     }
+                     A result = partial[static_cast<size_t>(r)];
                      if (scale != 1) result = static_cast<A>(static_cast<double>(result) * scale);
                      out.as<Out>()[offset + k * step] = convert<Out>(result);
                    }
@@ -222,7 +241,15 @@ void reduce_as(const FoldLoops<T>& fold, const View& out, const ReducePlan& plan
 
 TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale) {
   if (out.numel() == 0) return;
-  const ReducePlan plan(x, reduced);
+  View values = x;
+  const bool asks = x.dtype == DType::boolean && (fn == ReduceFn::any || fn == ReduceFn::all);
+  if (asks) values.dtype = DType::u8;  // bytes 0 and 1 as they lie, 64 to a vector
+  const ReducePlan plan(values, reduced);
+  if (asks) {
+    return reduce_as<uint8_t>(
+        fn == ReduceFn::any ? fold_loops<ReduceFn::any, uint8_t>() : fold_loops<ReduceFn::all, uint8_t>(),
+        out, plan, 1);
+  }
   dispatch_compute(x.dtype, [&]<class T>(T*) {
     const bool sums = fn == ReduceFn::sum || fn == ReduceFn::sum_square;
     reduce_as<T>(find_fold<T>(fn), out, plan, sums ? scale : 1);

@@ -1,0 +1,55 @@
+// Softmax and layer norm of rows, and GELU, written with Eigen's arrays; rows are shared out among threads as the library's
+// are. "Eigen NAME" is the work of the case NAME in op_cases.hpp.
+#pragma once
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false, in g++ 12's AVX-512 header as Eigen uses it
+#include <Eigen/Core>
+#include <unsupported/Eigen/SpecialFunctions>
+#pragma GCC diagnostic pop
+#include <op_cases.hpp>
+#include <tinytorch/core/parallel.hpp>
+
+namespace bench {
+
+using EigenRow = Eigen::Map<Eigen::Array<float, 1, Eigen::Dynamic>>;
+
+// Calls f(x, y) on rows of x [rows, cols] and of a new tensor y of its shape.
+template <class F>
+Tensor by_rows(const Tensor& x, int64_t rows, int64_t cols, F f) {
+  Tensor y = tt::empty(x.shape());
+  tt::parallel_for(rows, std::max<int64_t>(1, 8192 / cols), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      EigenRow from(x.data<float>() + r * cols, cols), to(y.data<float>() + r * cols, cols);
+      f(from, to);
+    }
+  });
+  return y;
+}
+
+inline std::vector<Case> eigen_cases() {
+  return {forward("Eigen softmax",
+                  [](const Inputs& in) {
+                    return by_rows(in.m, in.rows, in.cols, [](const EigenRow& x, EigenRow& y) {
+                      y = (x - x.maxCoeff()).exp();
+                      y *= 1 / y.sum();
+                    });
+                  }),
+          forward("Eigen gelu",
+                  [](const Inputs& in) {
+                    return by_rows(in.x, in.rows, in.cols, [](const EigenRow& x, EigenRow& y) {
+                      y = 0.5f * x * (1 + (x * 0.70710678f).erf());
+                    });
+                  }),
+          forward("Eigen layer_norm", [](const Inputs& in) {
+            EigenRow weight(in.row.data<float>(), in.cols);
+            return by_rows(in.m, in.rows, in.cols, [weight](const EigenRow& x, EigenRow& y) {
+              const float mean = x.mean();
+              y = x - mean;
+              const float scale = 1 / std::sqrt(y.square().mean() + 1e-5f);
+              y = y * scale * weight + weight;
+            });
+          })};
+}
+
+}  // namespace bench
