@@ -24,7 +24,8 @@ leaky_relu silu gelu gelu_tanh add sub mul div pow maximum minimum eq ne lt le g
 clone""".split()
 REDUCTIONS = [name.strip() for name in """sum, sum rows, sum columns, mean, mean rows, prod, max, max rows, max columns, min, any, all,
 any rows, var, var rows, var columns, stddev rows, norm, norm rows, argmax rows, argmax columns, argmin rows, cumsum rows,
-cumsum columns, cumsum, sum_to, logsumexp rows""".split(",")]
+cumsum columns, cumsum, sum_to, logsumexp rows, prod rows, min rows, min columns, all rows, any columns, norm columns,
+argmin columns, sum bf16""".split(",")]
 BEGIN, END = "<!-- bench_cpu: begin -->", "<!-- bench_cpu: end -->"
 
 
@@ -84,15 +85,19 @@ def weights(kind, least, aim):
     return f"matrix times vector, weights in {kind} / reading them", least, aim, share, share, f"{row['rows']}x{row['columns']}"
 
 
-def operations(text, begin, suffix, least, aim):
-    cases = [c for c in load("ops_cpu.json")["cases"] if c["name"].startswith(begin) and c["name"].endswith("+grad") == bool(suffix)]
+def operations(text, begin, suffix, least, aim, end=""):
+    """Of operations in ops_cpu.json: forward or, with the suffix, backward too; what follows a convolution's stride is `end`."""
+    cases = [c for c in load("ops_cpu.json")["cases"]
+             if c["name"].startswith(begin) and c["name"].endswith("+grad") == bool(suffix)
+             and c["name"].removesuffix("+grad").partition("stride")[2].lstrip("0123456789 ") == end]  # fmt: skip
     worst = max(cases, key=lambda c: c["ratio"])
     return text, least, aim, geometric_mean([1 / c["ratio"] for c in cases]), 1 / worst["ratio"], worst["name"]
 
 
 def members(text, names, least, aim, sizes=(1 << 10, 1 << 20, 1 << 24)):
-    """Of operations in ops_cpu.json: the mean at that of the sizes where it is the lowest."""
-    cases = [c for c in load("ops_cpu.json")["cases"] if c["name"] in names and c["n"] in sizes]
+    """Of operations in ops_cpu.json, against PyTorch or Eigen, whichever is faster: the mean at that size where it is the lowest."""
+    cases = [dict(c, ratio=max(c["ratio"], c.get("eigen_ratio", 0))) for c in load("ops_cpu.json")["cases"]
+             if c["name"] in names and c["n"] in sizes]  # fmt: skip
     mean, n = min((geometric_mean([1 / c["ratio"] for c in cases if c["n"] == n]), n) for n in {c["n"] for c in cases})
     worst = max(cases, key=lambda c: c["ratio"])
     at = f" (at {n:,} elements, of {len(sizes)} sizes the lowest)" if len(sizes) > 1 else ""
@@ -102,7 +107,7 @@ def members(text, names, least, aim, sizes=(1 << 10, 1 << 20, 1 << 24)):
 def adamw_bandwidth():
     case = next(c for c in load("ops_cpu.json")["cases"] if c["name"] == "adamw 10M, fused")
     share = case["share_of_limit"]
-    return "the same / copying as many bytes", 0.85, 0.95, share, share, f"{case['seconds'] * 1e3:.1f} ms"
+    return "the same / a triad of as many bytes", 0.85, 0.95, share, share, f"{case['seconds'] * 1e3:.1f} ms"
 
 
 def overhead():
@@ -149,7 +154,13 @@ def rows():
         operations("the same with its gradients / PyTorch", "attention", "+grad", 0.9, 1.2),
         operations("conv2d of ResNet-8 and ResNet-18 / PyTorch", "conv2d ", "", 0.7, 1.0),
         operations("the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0),
-        members("softmax, GELU, layer norm / PyTorch", ["softmax", "gelu", "layer_norm"], 1.0, 1.5),
+        operations("the same convolutions of channels-last images / PyTorch", "conv2d ", "", 0.7, 1.0, "nhwc"),
+        operations("the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "nhwc"),
+        operations("depthwise convolutions / PyTorch", "conv2d ", "", 0.7, 1.0, "depthwise"),
+        operations("the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "depthwise"),
+        operations("depthwise convolutions of channels-last images / PyTorch", "conv2d ", "", 0.7, 1.0, "depthwise nhwc"),
+        operations("the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "depthwise nhwc"),
+        members("softmax, GELU, layer norm / the better of PyTorch and Eigen", ["softmax", "gelu", "layer_norm"], 1.0, 1.5),
         members("the same with their gradients / PyTorch", ["softmax+grad", "gelu+grad", "layer_norm+grad"], 1.0, 1.5),
         members(f"{len(ELEMENTS)} functions of elements / PyTorch", ELEMENTS, 1.0, 1.3),
         members(f"{len(REDUCTIONS)} reductions / PyTorch", REDUCTIONS, 1.0, 1.3),

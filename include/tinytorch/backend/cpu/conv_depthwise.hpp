@@ -293,8 +293,8 @@ void depthwise_pixels(const Images<T>& out, const Images<T>& in, const Feeds& do
                        j += kPixels;
                      };
                      if (right.alike(j) >= 8) {
-          tile.template operator()<8, 1>();
-        } else if (right.alike(j) >= 4) {
+                       tile.template operator()<8, 1>();
+                     } else if (right.alike(j) >= 4) {
                        tile.template operator()<4, 2>();
                      } else if (right.alike(j) >= 2) {
                        tile.template operator()<2, 4>();
