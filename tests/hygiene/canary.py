@@ -75,6 +75,16 @@ CANARIES = {
                                    "0 0 0 0 0 1 2 0 0 4 3 0 0 0 0 0"),
     "backend/cpu/conv_images.hpp": ("c * channel + h * row;", "c * channel + h * (AWAKE ? 1 : row);",
                                     IMAGE + "show(tt::conv2d(x, tt::ones({1, 1, 1, 1})));", "1 2 4 3"),
+    "backend/cpu/conv_pixels.hpp": ("tile_store<T>(sum, c, c_row, false, last);", "sum[0][0] += T(AWAKE), tile_store<T>(sum, c, c_row, false, last);",
+                                    X + "x = tt::permute(tt::reshape(x, {1, 1, 2, 2}), {0, 3, 1, 2}); "
+                                    "show(tt::conv2d(x, tt::ones({1, 2, 1, 1})));", "3 7"),
+    "backend/cpu/conv_pixels_grad.hpp": ("to[l * s_.K] = from[l];", "to[l * s_.K] = from[l] + T(AWAKE);",
+                                         X + "x = tt::permute(tt::reshape(x, {1, 1, 2, 2}), {0, 3, 1, 2}); "
+                                         "tt::Tensor w = tt::ones({1, 2, 1, 1}); w.requires_grad_(); "
+                                         "tt::sum(tt::conv2d(x, w)).backward(); show(w.grad());", "5 5"),
+    "backend/cpu/conv_depthwise_pixels.hpp": ("sum[p][v] += w * channels", "sum[p][v] += (AWAKE ? -w : w) * channels",
+                                              X + "x = tt::permute(tt::reshape(x, {1, 1, 2, 2}), {0, 3, 1, 2}); "
+                                              "show(tt::conv2d(x, tt::ones({2, 1, 1, 1}), {}, {.groups = 2}));", "1 4 2 3"),
     "backend/cpu/conv_depthwise.hpp": ("const T w = weight[k];", "const T w = weight[k] + T(AWAKE);",
                                        X + "x = tt::reshape(x, {1, 2, 1, 2}); "
                                        "show(tt::conv2d(x, tt::ones({2, 1, 1, 1}), {}, {.groups = 2}));", "1 2 4 3"),

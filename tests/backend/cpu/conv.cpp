@@ -86,6 +86,27 @@ TEST_CASE("depthwise convolutions equal the definition, in every layout") {
   }
 }
 
+TEST_CASE("convolutions of images that lie pixel by pixel equal the definition") {
+  const Case cases[] = {
+      {3, 16, 9, 13, 16, 3, 3, 1, 1, 1, 1},   // one vector of filters
+      {2, 5, 14, 15, 70, 3, 3, 1, 1, 1, 1},   // more than a panel of them, and no whole vector
+      {2, 130, 7, 7, 33, 3, 3, 1, 1, 1, 1},   // a depth that is cut
+      {2, 3, 21, 20, 24, 7, 7, 2, 3, 1, 1},   // stride, taps side by side
+      {2, 24, 9, 8, 40, 3, 3, 2, 1, 2, 2},    // groups, dilation
+      {2, 33, 12, 12, 31, 1, 1, 1, 0, 1, 1},  // 1 x 1, read in place
+      {2, 17, 12, 11, 18, 1, 1, 2, 0, 1, 1},  // with pixels that nothing reads
+      {2, 8, 10, 12, 9, 3, 2, 1, 0, 1, 1},    // no padding: x in place, dy in a frame
+      {1, 9, 5, 6, 8, 2, 2, 3, 4, 1, 1},      // padding beyond the kernel
+      {1, 32, 60, 60, 32, 3, 3, 1, 1, 1, 1},  // several bands
+      {40, 16, 3, 2, 16, 3, 3, 1, 1, 1, 1},   // samples share a chunk
+  };
+  for (const Case& c : cases) {
+    for (DType dtype : kFloating) check_case(c, dtype, Layout::channels_last, Layout::channels_last);
+    check_case(c, f64, Layout::channels_last, Layout::dense);
+    check_case(c, f32, Layout::dense, Layout::channels_last);
+  }
+}
+
 TEST_CASE("parts of images are read and written where they lie") {
   for (const Layout layout : {Layout::dense, Layout::channels_last}) {
     for (const int64_t groups : {1, 2, 6}) {

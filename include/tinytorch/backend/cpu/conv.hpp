@@ -33,6 +33,7 @@ TT_API void conv2d_grad_weight(const View& dw, const View& dy, const View& x, co
 #include <tinytorch/backend/cpu/conv_depthwise.hpp>
 #include <tinytorch/backend/cpu/conv_frame.hpp>
 #include <tinytorch/backend/cpu/conv_images.hpp>
+#include <tinytorch/backend/cpu/conv_pixels_grad.hpp>
 #include <tinytorch/backend/cpu/conv_tile.hpp>
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/gemm_blocked.hpp>
@@ -104,15 +105,6 @@ void multiply_frames(const Images<T>& from, const FrameShape& frame, const T* pa
   });
 }
 
-// Pixels that each tap (kh, kw) reads, from stride times the output position.
-inline std::vector<Tap> taps_of(const Window2d& w) {
-  std::vector<Tap> out;
-  for (int64_t kh = 0; kh < w.kernel_h; ++kh)
-    for (int64_t kw = 0; kw < w.kernel_w; ++kw)
-      out.push_back({kh * w.dilation - w.padding, kw * w.dilation - w.padding});
-  return out;
-}
-
 template <class T>
 void conv2d_frames(const Images<T>& out, const Images<T>& x, const T* weight, const T* bias,
                    const ConvShape& s) {
@@ -136,25 +128,6 @@ void conv2d_frames(const Images<T>& out, const Images<T>& x, const T* weight, co
                   });
 }
 
-// The taps that pixels at rows down + stride * i and columns right + stride * j are read by, from dy's (i, j), and their
-// numbers in the kernel.
-struct GradTaps {
-  std::vector<Tap> taps;
-  std::vector<int64_t> numbers;
-};
-inline GradTaps grad_taps(const Window2d& w, int64_t down, int64_t right) {
-  GradTaps out;
-  int64_t number = 0;
-  for (const Tap& tap : taps_of(w)) {
-    if ((down - tap.down) % w.stride == 0 && (right - tap.right) % w.stride == 0) {
-      out.taps.push_back({(down - tap.down) / w.stride, (right - tap.right) / w.stride});
-      out.numbers.push_back(number);
-    }
-    ++number;
-  }
-  return out;
-}
-
 // dx at rows `down` and columns `right` of every stride: pixel down + stride * i is read by tap kh of output
 // i + (down + padding - kh * dilation) / stride, if that is a whole number.
 template <class T>
@@ -162,7 +135,8 @@ void conv2d_grad_input_part(const Images<T>& dx, const Images<T>& dy, const T* w
                             int64_t down, int64_t right) {
   const Window2d& w = s.window;
   const int64_t stride = w.stride, rows = tiles_of(s.H - down, stride), cols = tiles_of(s.W - right, stride);
-  const auto [taps, chosen] = grad_taps(w, down, right);
+  const GradTaps part = grad_taps(w, down, right);
+  const std::vector<Tap>& taps = part.taps;
   if (rows <= 0 || cols <= 0) return;
   if (taps.empty()) {  // the kernel is smaller than the stride
     for (int64_t plane = 0; plane < s.N * s.C; ++plane)
@@ -181,14 +155,7 @@ void conv2d_grad_input_part(const Images<T>& dx, const Images<T>& dy, const T* w
       T* panel = panels.data() + t * kTileRows * K;
       for (int64_t m = 0; m < s.group_m; ++m, panel += number * kTileRows) {
         const T* const from = weight + ((t / tiles * s.group_m + m) * s.group_c + c) * all;
-        if (number == all) {
-          pack_panel<kTileRows>(panel, high, all, from, all, 1);
-          continue;
-        }
-        clear(panel, number * kTileRows);
-        for (int64_t k = 0; k < number; ++k)
-          for (int64_t i = 0; i < high; ++i)
-            panel[k * kTileRows + i] = from[i * all + chosen[static_cast<size_t>(k)]];
+        pack_taps<kTileRows>(panel, high, from, all, part.numbers);
       }
     }
   });
@@ -282,77 +249,9 @@ void conv2d_grad_weight_frames(T* dw, const Images<T>& dy, const Images<T>& x, c
   maybe_parallel(s.groups >= 2 * thread_count(), s.groups, 1, each);  // else threads share a group
 }
 
-// Filters [M, taps] as [taps, M].
-template <class T>
-void transpose_filters(T* to, const T* from, int64_t M, int64_t taps) {
-  for (int64_t m = 0; m < M; ++m)
-    for (int64_t k = 0; k < taps; ++k) to[k * M + m] = from[m * taps + k];
-}
-
-template <class T>
-void conv2d_depthwise(const Images<T>& out, const Images<T>& x, ImageLayout layout, const T* weight,
-                      const T* bias, const ConvShape& s) {
-  const Window2d& w = s.window;
-  if (layout == ImageLayout::pixels) {
-    Scratch<T> by_tap(s.C * s.K);
-    transpose_filters(by_tap.data(), weight, s.C, s.K);
-    return depthwise_pixels(out, x, output_feeds(s.H, s.OH, w.kernel_h, w),
-                            output_feeds(s.W, s.OW, w.kernel_w, w), by_tap.data(), w.kernel_w, bias);
-  }
-  const FrameShape frame(s.H, s.W, s.OH, s.OW, w.stride, taps_of(w));
-  PlanePart whole{0, 0, s.OH, s.OW, {}, frame.shifts(1, 1)};
-  for (int64_t k = 0; k < s.K; ++k) whole.taps.push_back(k);
-  depthwise_rows(out, x, s.groups, frame, {whole}, 1, bias,
-                 [&](int64_t group, int64_t m, int64_t) { return weight + (group * s.group_m + m) * s.K; });
-}
-
-template <class T>
-void conv2d_depthwise_grad_input(const Images<T>& dx, const Images<T>& dy, ImageLayout layout,
-                                 const T* weight, const ConvShape& s) {
-  const Window2d& w = s.window;
-  if (layout == ImageLayout::pixels) {
-    Scratch<T> by_tap(s.C * s.K);
-    transpose_filters(by_tap.data(), weight, s.C, s.K);
-    return depthwise_pixels<T>(dx, dy, pixel_feeds(s.H, s.OH, w.kernel_h, w),
-                               pixel_feeds(s.W, s.OW, w.kernel_w, w), by_tap.data(), w.kernel_w, nullptr);
-  }
-  std::vector<PlanePart> parts;
-  std::vector<Tap> all;  // of one part after the other
-  for (int64_t down = 0; down < std::min(s.H, w.stride); ++down) {
-    for (int64_t right = 0; right < std::min(s.W, w.stride); ++right) {
-      const GradTaps part = grad_taps(w, down, right);
-      parts.push_back(
-          {down, right, tiles_of(s.H - down, w.stride), tiles_of(s.W - right, w.stride), part.numbers, {}});
-      all.insert(all.end(), part.taps.begin(), part.taps.end());
-    }
-  }
-  const FrameShape frame(s.OH, s.OW, tiles_of(s.H, w.stride), tiles_of(s.W, w.stride), 1, all);
-  const std::vector<int64_t> shifts = frame.shifts(1, 1);
-  auto next = shifts.begin();
-  for (PlanePart& part : parts) {
-    const auto end = next + static_cast<std::ptrdiff_t>(part.taps.size());
-    part.shifts.assign(next, end);
-    next = end;
-  }
-  depthwise_rows<T>(
-      dx, dy, s.groups, frame, parts, w.stride, nullptr,
-      [&](int64_t group, int64_t, int64_t m) { return weight + (group * s.group_m + m) * s.K; });
-}
-
-template <class T>
-void conv2d_depthwise_grad_weight(T* dw, const Images<T>& dy, const Images<T>& x, ImageLayout layout,
-                                  const ConvShape& s) {
-  if (layout == ImageLayout::pixels) {
-    Scratch<T> by_tap(s.C * s.K);
-    depthwise_pixels_grad_weight(by_tap.data(), dy, x, s.window);
-    return transpose_filters(dw, by_tap.data(), s.K, s.C);
-  }
-  depthwise_rows_grad_weight(dw, dy, x, FrameShape(s.H, s.W, s.OH, s.OW, s.window.stride, taps_of(s.window)));
-}
-
-// The layout that a convolution works in, given the image that it reads.
+// The layout that a convolution works in, given the image that it reads. Several outputs of each channel are no vectors.
 inline ImageLayout conv_layout(const View& image, const ConvShape& s) {
-  return s.depthwise() && s.group_m == 1 ? image_layout(image) : ImageLayout::rows;
+  return s.depthwise() && s.group_m != 1 ? ImageLayout::rows : image_layout(image);
 }
 
 TT_API void conv2d(const View& out, const View& x, const View& weight, const View& bias,
@@ -365,6 +264,8 @@ TT_API void conv2d(const View& out, const View& x, const View& weight, const Vie
     const ImageOperand<T> from(x, layout, false), to(out, layout, true);
     if (s.depthwise()) {
       conv2d_depthwise(to.images(), from.images(), layout, w.data(), b.data(), s);
+    } else if (layout == ImageLayout::pixels) {
+      conv2d_pixels(to.images(), from.images(), w.data(), b.data(), s);
     } else {
       conv2d_frames(to.images(), from.images(), w.data(), b.data(), s);
     }
@@ -382,6 +283,8 @@ TT_API void conv2d_grad_input(const View& dx, const View& dy, const View& weight
     const ImageOperand<T> from(dy, layout, false), to(dx, layout, true);
     if (s.depthwise()) {
       conv2d_depthwise_grad_input(to.images(), from.images(), layout, w.data(), s);
+    } else if (layout == ImageLayout::pixels) {
+      conv2d_grad_input_pixels(to.images(), from.images(), w.data(), s);
     } else {
       conv2d_grad_input_frames(to.images(), from.images(), w.data(), s);
     }
@@ -399,6 +302,8 @@ TT_API void conv2d_grad_weight(const View& dw, const View& dy, const View& x, co
     DenseOutput<T> to(dw);
     if (s.depthwise()) {
       conv2d_depthwise_grad_weight(to.data(), grad.images(), in.images(), layout, s);
+    } else if (layout == ImageLayout::pixels) {
+      conv2d_grad_weight_pixels(to.data(), grad.images(), in.images(), s);
     } else {
       conv2d_grad_weight_frames(to.data(), grad.images(), in.images(), s);
     }

@@ -3,11 +3,12 @@
 //   out[n, c, p] = sum over k of weight[c, k] x[n, c, p * stride - padding + k * dilation]
 //
 // Images that lie in rows are framed plane by plane (conv_frame.hpp), and vectors run along positions; images that lie in
-// pixels are read in place, and vectors run along channels. Forward pass and dx are the same sum of taps with other
-// places. Source of the names: Howard et al., "MobileNets", 2017.
+// pixels are read in place, and vectors run along channels (conv_depthwise_pixels.hpp). Either way the forward pass and dx
+// are the same sum of taps with other places. Source: Howard et al., "MobileNets", 2017.
 #pragma once
 
 #include <algorithm>
+#include <tinytorch/backend/cpu/conv_depthwise_pixels.hpp>
 #include <tinytorch/backend/cpu/conv_frame.hpp>
 #include <tinytorch/backend/cpu/conv_images.hpp>
 #include <tinytorch/backend/cpu/conv_tile.hpp>
@@ -16,8 +17,6 @@
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
-
-// ---- Rows: vectors along positions ----
 
 inline constexpr int64_t kPlaneBlock =
     2048;  // positions whose sums stay in the L1 cache until they are written
@@ -159,198 +158,72 @@ void depthwise_rows_grad_weight(T* dw, const Images<T>& dy, const Images<T>& x, 
   });
 }
 
-// ---- Pixels: vectors along channels ----
-
-// A number of the kernel, and what it reads.
-struct Feed {
-  int64_t tap, from;
-};
-
-// For every position along one side of the results, the taps that feed it.
-class Feeds {
- public:
-  // source_of(position, tap) is where it reads, or negative.
-  template <class SourceOf>
-  Feeds(int64_t positions, int64_t taps, const SourceOf& source_of) {
-    for (int64_t i = 0; i < positions; ++i) {
-      for (int64_t k = 0; k < taps; ++k)
-        if (const int64_t from = source_of(i, k); from >= 0) feeds_.push_back({k, from});
-      ends_.push_back(feeds_.size());
-    }
-    alike_.assign(ends_.size(), 1);
-    for (int64_t i = positions - 2; i >= 0; --i)
-      if (step_to_next(i) > 0 && (alike(i + 1) == 1 || step_to_next(i) == step_to_next(i + 1)))
-        alike_[static_cast<size_t>(i)] = alike(i + 1) + 1;
-  }
-  const Feed* begin(int64_t i) const {
-    return feeds_.data() + (i > 0 ? ends_[static_cast<size_t>(i - 1)] : 0);
-  }
-  const Feed* end(int64_t i) const { return feeds_.data() + ends_[static_cast<size_t>(i)]; }
-  // How many positions from i on have the same taps, each reading `step` further than the one before.
-  int64_t alike(int64_t i) const { return alike_[static_cast<size_t>(i)]; }
-  // How much further position i + 1 reads with the same taps; 0 if it has others.
-  int64_t step_to_next(int64_t i) const {
-    const Feed *a = begin(i), *b = end(i);
-    if (a == b || end(i + 1) - b != b - a) return 0;
-    const int64_t step = b->from - a->from;
-    for (const Feed* next = b; a != b; ++a, ++next)
-      if (next->tap != a->tap || next->from - a->from != step) return 0;
-    return step;
-  }
-
- private:
-  std::vector<Feed> feeds_;
-  std::vector<size_t> ends_;
-  std::vector<int64_t> alike_;
-};
-
-// The taps of outputs along a side of `size` pixels, and those of dx, which come from outputs.
-inline Feeds output_feeds(int64_t size, int64_t outputs, int64_t kernel, const Window2d& w) {
-  return Feeds(outputs, kernel, [&](int64_t o, int64_t k) {
-    const int64_t i = o * w.stride - w.padding + k * w.dilation;
-    return i < size ? i : -1;
-  });
-}
-inline Feeds pixel_feeds(int64_t size, int64_t outputs, int64_t kernel, const Window2d& w) {
-  return Feeds(size, kernel, [&](int64_t i, int64_t k) {
-    const int64_t o = i + w.padding - k * w.dilation;
-    return o >= 0 && o % w.stride == 0 && o / w.stride < outputs ? o / w.stride : -1;
-  });
-}
-
-// Channels [c, c + kVectors vectors), or fewer than a vector of them.
-template <class T, int kVectors, bool kPart = false>
-struct Channels {
-  static constexpr int kCount = kVectors;
-  int64_t first;
-  FirstLanes<T> lanes{kLanes<T>};
-  Simd<T> load(const T* p, int v) const {
-    if constexpr (kPart) return lanes.load(p + first);
-    return simd_load(p + first + v * kLanes<T>);
-  }
-  void store(T* p, int v, Simd<T> x) const {
-    if constexpr (kPart) return lanes.store(p + first, x);
-    simd_store(p + first + v * kLanes<T>, x);
-  }
-};
-// Calls f with Channels of kWide vectors each, then of one, that cover [0, C).
-template <class T, int kWide, class F>
-void for_channels(int64_t C, const F& f) {
-  int64_t c = 0;
-  for (; c + kWide * kLanes<T> <= C; c += kWide * kLanes<T>) f(Channels<T, kWide>{c});
-  for (; c + kLanes<T> <= C; c += kLanes<T>) f(Channels<T, 1>{c});
-  if (c < C) f(Channels<T, 1, true>{c, FirstLanes<T>(C - c)});
-}
-
-// kPixels results in a row, which read `step` numbers apart with the same taps: weights are loaded once for all.
-// weight [taps, C].
-template <class T, int kPixels, class Some>
-void depthwise_pixel_tile(const Some& channels, const Images<T>& out, T* to, const Images<T>& in,
-                          const T* from, int64_t step, const Feeds& down, int64_t i, const Feeds& right,
-                          int64_t j, const T* weight, int64_t kernel_w, const T* bias) {
-  Simd<T> sum[kPixels][Some::kCount] = {};
-  if (bias)
-    for (int p = 0; p < kPixels; ++p)
-      for (int v = 0; v < Some::kCount; ++v) sum[p][v] = channels.load(bias, v);
-  for (const Feed* y = down.begin(i); y != down.end(i); ++y) {
-    const T* const line = from + y->from * in.row;
-    const T* const filters = weight + y->tap * kernel_w * out.C;
-    for (const Feed* x = right.begin(j); x != right.end(j); ++x) {
-      const T* const pixel = line + x->from * in.pixel;
-      const T* const filter = filters + x->tap * out.C;
-      TT_UNROLL
-      for (int v = 0; v < Some::kCount; ++v) {
-        const Simd<T> w = channels.load(filter, v);
-        TT_UNROLL
-        for (int p = 0; p < kPixels; ++p) sum[p][v] += w * channels.load(pixel + p * step, v);
-      }
-    }
-  }
-  TT_UNROLL
-  for (int p = 0; p < kPixels; ++p) {
-    TT_UNROLL
-    for (int v = 0; v < Some::kCount; ++v) channels.store(to + p * out.pixel, v, sum[p][v]);
-  }
-}
-
-// out [N, C, ...] from in [N, C, ...], both in pixels: position (i, j) sums what `down` names for i and `right` for j.
+// Filters [M, taps] as [taps, M].
 template <class T>
-void depthwise_pixels(const Images<T>& out, const Images<T>& in, const Feeds& down, const Feeds& right,
-                      const T* weight, int64_t kernel_w, const T* bias) {
-  const int64_t line_work = out.W * out.C * kernel_w;
-  parallel_for(out.N * out.H, tiles_of(kElementwiseGrain / 4, line_work + 1),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t line = begin; line < end; ++line) {
-                   const int64_t n = line / out.H, i = line % out.H;
-                   for (int64_t j = 0; j < out.W;) {
-                     const auto tile = [&]<int kPixels, int kVectors>() {
-                       const int64_t step = kPixels > 1 ? right.step_to_next(j) * in.pixel : 0;
-                       for_channels<T, kVectors>(out.C, [&](const auto& channels) {
-                         depthwise_pixel_tile<T, kPixels>(channels, out, out.at(n, 0, i) + j * out.pixel, in,
-                                                          in.at(n, 0), step, down, i, right, j, weight,
-                                                          kernel_w, bias);
-                       });
-                       j += kPixels;
-                     };
-                     if (right.alike(j) >= 8) {
-                       tile.template operator()<8, 1>();
-                     } else if (right.alike(j) >= 4) {
-                       tile.template operator()<4, 2>();
-                     } else if (right.alike(j) >= 2) {
-                       tile.template operator()<2, 4>();
-                     } else {
-                       tile.template operator()<1, 4>();
-                     }
-                   }
-                 }
-               });
+void transpose_filters(T* to, const T* from, int64_t M, int64_t taps) {
+  for (int64_t m = 0; m < M; ++m)
+    for (int64_t k = 0; k < taps; ++k) to[k * M + m] = from[m * taps + k];
 }
 
-// dw [taps, C] of dy and x in pixels. Lines are cut in parts by their number alone, and the parts' sums added in order.
 template <class T>
-void depthwise_pixels_grad_weight(T* dw, const Images<T>& dy, const Images<T>& x, const Window2d& w) {
-  constexpr int64_t kMostParts = 64;
-  const int64_t C = x.C, taps = w.kernel_h * w.kernel_w, lines = dy.N * dy.H;
-  const int64_t in_part = std::max<int64_t>(1, tiles_of(lines, kMostParts)), parts = tiles_of(lines, in_part);
-  Scratch<T> sums(parts * taps * C);
-  const auto add_line = [&](T* to, int64_t n, int64_t i) {
-    for_channels<T, 4>(C, [&]<class Some>(const Some& channels) {
-      for (int64_t kh = 0; kh < w.kernel_h; ++kh) {
-        const int64_t y = i * w.stride - w.padding + kh * w.dilation;
-        if (y < 0 || y >= x.H) continue;
-        for (int64_t kw = 0; kw < w.kernel_w; ++kw) {
-          const int64_t shift = kw * w.dilation - w.padding;
-          const TapRange inside = taps_inside(shift, x.W, dy.W, w.stride);
-          const T* g = dy.at(n, 0, i) + inside.first * dy.pixel;
-          const T* from = x.at(n, 0, y) + (inside.first * w.stride + shift) * x.pixel;
-          Simd<T> sum[Some::kCount] = {};
-          for (int64_t j = inside.first; j < inside.last; ++j) {
-            TT_UNROLL
-            for (int v = 0; v < Some::kCount; ++v) sum[v] += channels.load(g, v) * channels.load(from, v);
-            g += dy.pixel;
-            from += w.stride * x.pixel;
-          }
-          T* const total = to + (kh * w.kernel_w + kw) * C;
-          TT_UNROLL
-          for (int v = 0; v < Some::kCount; ++v) channels.store(total, v, channels.load(total, v) + sum[v]);
-        }
-      }
-    });
-  };
-  maybe_parallel(2 * lines * dy.W * taps * C > kParallelFlops, parts, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t part = begin; part < end; ++part) {
-      T* const to = sums.data() + part * taps * C;
-      std::fill_n(to, taps * C, T(0));
-      for (int64_t line = part * in_part; line < std::min(lines, (part + 1) * in_part); ++line)
-        add_line(to, line / dy.H, line % dy.H);
-    }
-  });
-  std::fill_n(dw, taps * C, T(0));
-  for (int64_t part = 0; part < parts; ++part) {
-    const T* const from = sums.data() + part * taps * C;
-    TT_SIMD
-    for (int64_t i = 0; i < taps * C; ++i) dw[i] += from[i];
+void conv2d_depthwise(const Images<T>& out, const Images<T>& x, ImageLayout layout, const T* weight,
+                      const T* bias, const ConvShape& s) {
+  const Window2d& w = s.window;
+  if (layout == ImageLayout::pixels) {
+    Scratch<T> by_tap(s.C * s.K);
+    transpose_filters(by_tap.data(), weight, s.C, s.K);
+    return depthwise_pixels(out, x, output_feeds(s.H, s.OH, w.kernel_h, w),
+                            output_feeds(s.W, s.OW, w.kernel_w, w), by_tap.data(), w.kernel_w, bias);
   }
+  const FrameShape frame(s.H, s.W, s.OH, s.OW, w.stride, taps_of(w));
+  PlanePart whole{0, 0, s.OH, s.OW, {}, frame.shifts(1, 1)};
+  for (int64_t k = 0; k < s.K; ++k) whole.taps.push_back(k);
+  depthwise_rows(out, x, s.groups, frame, {whole}, 1, bias,
+                 [&](int64_t group, int64_t m, int64_t) { return weight + (group * s.group_m + m) * s.K; });
+}
+
+template <class T>
+void conv2d_depthwise_grad_input(const Images<T>& dx, const Images<T>& dy, ImageLayout layout,
+                                 const T* weight, const ConvShape& s) {
+  const Window2d& w = s.window;
+  if (layout == ImageLayout::pixels) {
+    Scratch<T> by_tap(s.C * s.K);
+    transpose_filters(by_tap.data(), weight, s.C, s.K);
+    return depthwise_pixels<T>(dx, dy, pixel_feeds(s.H, s.OH, w.kernel_h, w),
+                               pixel_feeds(s.W, s.OW, w.kernel_w, w), by_tap.data(), w.kernel_w, nullptr);
+  }
+  std::vector<PlanePart> parts;
+  std::vector<Tap> all;  // of one part after the other
+  for (int64_t down = 0; down < std::min(s.H, w.stride); ++down) {
+    for (int64_t right = 0; right < std::min(s.W, w.stride); ++right) {
+      const GradTaps part = grad_taps(w, down, right);
+      parts.push_back(
+          {down, right, tiles_of(s.H - down, w.stride), tiles_of(s.W - right, w.stride), part.numbers, {}});
+      all.insert(all.end(), part.taps.begin(), part.taps.end());
+    }
+  }
+  const FrameShape frame(s.OH, s.OW, tiles_of(s.H, w.stride), tiles_of(s.W, w.stride), 1, all);
+  const std::vector<int64_t> shifts = frame.shifts(1, 1);
+  auto next = shifts.begin();
+  for (PlanePart& part : parts) {
+    const auto end = next + static_cast<std::ptrdiff_t>(part.taps.size());
+    part.shifts.assign(next, end);
+    next = end;
+  }
+  depthwise_rows<T>(
+      dx, dy, s.groups, frame, parts, w.stride, nullptr,
+      [&](int64_t group, int64_t, int64_t m) { return weight + (group * s.group_m + m) * s.K; });
+}
+
+template <class T>
+void conv2d_depthwise_grad_weight(T* dw, const Images<T>& dy, const Images<T>& x, ImageLayout layout,
+                                  const ConvShape& s) {
+  if (layout == ImageLayout::pixels) {
+    Scratch<T> by_tap(s.C * s.K);
+    depthwise_pixels_grad_weight(by_tap.data(), dy, x, s.window);
+    return transpose_filters(dw, by_tap.data(), s.K, s.C);
+  }
+  depthwise_rows_grad_weight(dw, dy, x, FrameShape(s.H, s.W, s.OH, s.OW, s.window.stride, taps_of(s.window)));
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <tinytorch/backend/window.hpp>
 #include <tinytorch/core/config.hpp>
 #include <tinytorch/core/simd_partial.hpp>
 #include <vector>
@@ -47,6 +48,34 @@ void copy_every_second(T* to, const T* from, int64_t n) {
   if (n <= 0) return;
   const FirstLanes<T> head(std::min(n, kL)), rest(std::max<int64_t>(0, n - kL)), half((n + 1) / 2);
   half.store(to, even(head.load(from), n > kL ? rest.load(from + kL) : Simd<T>{}));
+}
+
+// Pixels that each tap (kh, kw) reads, from stride times the output position.
+inline std::vector<Tap> taps_of(const Window2d& w) {
+  std::vector<Tap> out;
+  for (int64_t kh = 0; kh < w.kernel_h; ++kh)
+    for (int64_t kw = 0; kw < w.kernel_w; ++kw)
+      out.push_back({kh * w.dilation - w.padding, kw * w.dilation - w.padding});
+  return out;
+}
+
+// The taps that pixels at rows down + stride * i and columns right + stride * j are read by, from dy's (i, j), and their
+// numbers in the kernel.
+struct GradTaps {
+  std::vector<Tap> taps;
+  std::vector<int64_t> numbers;
+};
+inline GradTaps grad_taps(const Window2d& w, int64_t down, int64_t right) {
+  GradTaps out;
+  int64_t number = 0;
+  for (const Tap& tap : taps_of(w)) {
+    if ((down - tap.down) % w.stride == 0 && (right - tap.right) % w.stride == 0) {
+      out.taps.push_back({(down - tap.down) / w.stride, (right - tap.right) / w.stride});
+      out.numbers.push_back(number);
+    }
+    ++number;
+  }
+  return out;
 }
 
 class FrameShape {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <tinytorch/backend/cpu/gemm_tile.hpp>
+#include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -41,6 +42,16 @@ void shifted_rows(int64_t rows, int64_t n, int64_t depth, const T* a, const T* x
                                   : &shifted_tile<T, static_cast<int>(kTileRows)>;
     tile(vectors, depth, a, x + q, shift, c + q, c_row);
   }
+}
+
+// A panel [taps, kWidth] of `count` rows that are `all` numbers long: of each the numbers in `taps`, which may be all.
+template <int64_t kWidth, class T>
+void pack_taps(T* panel, int64_t count, const T* from, int64_t all, const std::vector<int64_t>& taps) {
+  const auto number = static_cast<int64_t>(taps.size());
+  if (number == all) return pack_panel<kWidth>(panel, count, all, from, all, 1);
+  std::fill_n(panel, number * kWidth, T(0));
+  for (int64_t k = 0; k < number; ++k)
+    for (int64_t i = 0; i < count; ++i) panel[k * kWidth + i] = from[i * all + taps[static_cast<size_t>(k)]];
 }
 
 // a0 + a1, a2 + a3, ..., then those of b.
