@@ -49,8 +49,14 @@ struct Fold {
     if constexpr (fn == ReduceFn::sum_square) return a + x * x;
     if constexpr (fn == ReduceFn::prod) return a * x;
     if constexpr (fn == ReduceFn::max || fn == ReduceFn::min) {
-      // NaN enters by the second comparison, which waits for nothing, and none removes it.
-      return ((fn == ReduceFn::max ? x > a : x < a) | (x != x)) ? x : a;
+      // NaN enters, and no comparison removes it. Vectors: by two comparisons that do not wait for each other, as
+      // which g++ does not vectorize the loop over scalars.
+      if constexpr (std::is_arithmetic_v<V>) {
+        const V held = x != x ? x : a;
+        return (fn == ReduceFn::max ? x > held : x < held) ? x : held;
+      } else {
+        return ((fn == ReduceFn::max ? x > a : x < a) | (x != x)) ? x : a;
+      }
     }
     if constexpr (fn == ReduceFn::any) return x != V{} ? static_cast<V>(V{} + T(1)) : a;
     if constexpr (fn == ReduceFn::all) return x != V{} ? a : V{};
