@@ -213,7 +213,7 @@ class PixelProduct {
     const int64_t c_row = places_.step * out_.pixel;
     int64_t k = 0;
     do {  // also without depth
-      const int64_t depth = std::min(kBlockK, K_ - k);
+      const int64_t depth = std::min(kDepthAtOnce, K_ - k);
       const T* const b = panels_ + ((group * tiles_ + tile) * K_ + k) * kTileCols<T>;
       for (size_t n = 0; n < sources.size(); ++n) {
         const int64_t x_row = band_.step() * sources[n].pixel;
@@ -232,7 +232,7 @@ class PixelProduct {
           });
         }
       }
-      k += kBlockK;
+      k += kDepthAtOnce;
     } while (k < K_);
   }
 

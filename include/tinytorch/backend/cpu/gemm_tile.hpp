@@ -21,6 +21,7 @@
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int64_t kTileRows = 6;
+inline constexpr int64_t kDepthAtOnce = 1024;  // most steps that the kernel runs through at once
 inline constexpr int kTileVectors = kSimdBytes == 64 ? 4 : 2;
 template <class T>
 inline constexpr int64_t kTileCols = kTileVectors* kLanes<T>;
@@ -139,9 +140,9 @@ template <class T, class Step = Singles>
 template <class T, class Step>
 struct Tile {
   static constexpr int64_t kRows = kTileRows, kCols = kTileCols<T>;
-  static constexpr int64_t kUnit = 1;       // panels are a multiple of so many steps deep
-  static constexpr int64_t kAtOnce = 1024;  // most steps that the kernel runs through at once
-  struct Session {};                        // lives on a thread while it calls kernel
+  static constexpr int64_t kUnit = 1;  // panels are a multiple of so many steps deep
+  static constexpr int64_t kAtOnce = kDepthAtOnce;
+  struct Session {};  // lives on a thread while it calls kernel
   static void kernel(int64_t depth, const Word<T, Step>* a, const Word<T, Step>* b, T* c, int64_t c_row,
                      bool accumulate) {
     tile_kernel<T, Step>(depth, a, b, c, c_row, accumulate);
