@@ -32,6 +32,8 @@ TEST_CASE("braces, ranges and sizes") {
   CHECK(listed(Texts(2)) == std::vector<std::string>(2));
   const std::vector<std::string> five{"1", "2", "3", "4", "5"};
   CHECK(listed(Texts(five.begin(), five.end())) == five);
+  CHECK(listed(five) == five);  // a std::vector is a list, too
+  CHECK(listed(Texts(5, "x")) == std::vector<std::string>(5, "x"));
   const tt::SmallVector<std::pair<int, int>, 2> nested{{1, 2}, {3, 4}, {5, 6}};
   CHECK(nested.size() == 3);
   CHECK(nested.back().second == 6);

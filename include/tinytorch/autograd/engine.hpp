@@ -10,6 +10,7 @@
 #pragma once
 
 #include <tinytorch/autograd/grad_mode.hpp>
+#include <tinytorch/backend/layout.hpp>
 #include <tinytorch/tensor/operators.hpp>
 
 namespace tinytorch::inline TT_BUILD {

@@ -10,6 +10,7 @@
 #include <tinytorch/core/config.hpp>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -37,7 +38,13 @@ class SmallVector {
   SmallVector(It first, It last) {
     for (; first != last; ++first) push_back(*first);
   }
+  SmallVector(const std::vector<T>& values)
+      : SmallVector(values.begin(), values.end()) {}  // which users have
   explicit SmallVector(size_t n) { resize(n); }
+  SmallVector(size_t n, const T& value) {
+    reserve(n);
+    while (size_ < n) emplace_back(value);
+  }
   SmallVector(const SmallVector& other) : SmallVector(other.begin(), other.end()) {}
   SmallVector(SmallVector&& other) noexcept { take(other); }
   SmallVector& operator=(const SmallVector& other) { return *this = SmallVector(other); }
