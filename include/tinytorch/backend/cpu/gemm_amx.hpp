@@ -13,29 +13,13 @@
 #include <cstring>
 #include <tinytorch/backend/cpu/gemm_blocked.hpp>
 #include <tinytorch/core/dtype.hpp>
-// clang 14 spells the macros without the underscore.
-#if defined(__linux__) && ((defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AMX_INT8__)) || \
-                           (defined(__AMXTILE__) && defined(__AMXBF16__) && defined(__AMXINT8__)))
-#define TT_AMX 1
+#if defined(__AMX_TILE__) || defined(__AMXTILE__)
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#else
-#define TT_AMX 0
 #endif
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
-
-// Whether this process may use the unit: Linux gives it to who asks, since its registers make switching threads longer.
-inline bool has_amx() {
-#if TT_AMX
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-  return granted;
-#else
-  return false;
-#endif
-}
 
 // Steps of the unit: Pairs or Quads, sixteen together.
 template <class Step>
@@ -45,8 +29,8 @@ struct Sixteen {
   using Word = int32_t;
 };
 
-inline constexpr int64_t kAmxSide = 32,
-                         kAmxUnit = 16;  // rows and columns of a tile, words of a row of a register
+inline constexpr int64_t kAmxSide = 32;  // rows and columns of a tile
+inline constexpr int64_t kAmxUnit = 16;  // words of a row of a register
 
 namespace detail {
 
@@ -82,7 +66,21 @@ void amx_tile_by_loops(int64_t depth, const int32_t* a, const int32_t* b, T* c, 
   }
 }
 
-#if TT_AMX
+}  // namespace detail
+
+// clang 14 spells the macros without the underscore.
+#if defined(__linux__) && ((defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AMX_INT8__)) || \
+                           (defined(__AMXTILE__) && defined(__AMXBF16__) && defined(__AMXINT8__)))
+
+// Whether this process may use the unit: Linux gives it to who asks, since its registers make switching threads longer.
+inline bool has_amx() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return granted;
+}
+
+namespace detail {
+
 struct AmxShape {  // as the processor reads it
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
   uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
@@ -130,9 +128,24 @@ template <class T, class Step>
   _tile_stored(3, low + kHalf, of_c);
   asm volatile("" ::: "memory");
 }
-#endif
+
+inline void begin_amx() {
+  const AmxShape shape;
+  _tile_loadconfig(&shape);
+}
+inline void end_amx() { _tile_release(); }
 
 }  // namespace detail
+#else
+inline bool has_amx() { return false; }
+
+namespace detail {
+inline void begin_amx() {}
+inline void end_amx() {}
+template <class T, class Step>
+void amx_tile(int64_t, const int32_t*, const int32_t*, T*, int64_t, bool) {}
+}  // namespace detail
+#endif
 
 template <class T, class Of>
 struct Tile<T, Sixteen<Of>> {
@@ -140,15 +153,10 @@ struct Tile<T, Sixteen<Of>> {
 
   struct Session {
     Session() {
-#if TT_AMX
-      const detail::AmxShape shape;
-      if (has_amx()) _tile_loadconfig(&shape);
-#endif
+      if (has_amx()) detail::begin_amx();
     }
     ~Session() {
-#if TT_AMX
-      if (has_amx()) _tile_release();
-#endif
+      if (has_amx()) detail::end_amx();
     }
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
@@ -156,9 +164,7 @@ struct Tile<T, Sixteen<Of>> {
 
   static void kernel(int64_t depth, const int32_t* a, const int32_t* b, T* c, int64_t c_row,
                      bool accumulate) {
-#if TT_AMX
     if (has_amx()) return detail::amx_tile<T, Sixteen<Of>>(depth, a, b, c, c_row, accumulate);
-#endif
     detail::amx_tile_by_loops<T, Sixteen<Of>>(depth, a, b, c, c_row, accumulate);
   }
 };
