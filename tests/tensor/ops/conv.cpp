@@ -66,8 +66,9 @@ TEST_CASE("images that lie pixel by pixel give results and gradients that do, wi
     }
     CHECK(want[0].is_contiguous());
     CHECK(want[1].is_contiguous());
-    CHECK(found[0].strides() == tt::Strides{36, 1, 12, 6});
-    CHECK(found[1].strides() == tt::Strides{120, 1, 24, 6});
+    const bool follows = x.device().is_cpu();  // other devices give contiguous results
+    CHECK(found[0].strides() == (follows ? tt::Strides{36, 1, 12, 6} : want[0].strides()));
+    CHECK(found[1].strides() == (follows ? tt::Strides{120, 1, 24, 6} : want[1].strides()));
     CHECK(found[2].is_contiguous());
   }
 }
