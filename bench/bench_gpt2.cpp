@@ -5,20 +5,17 @@
 //   bench_gpt2 --serve             answers requests on stdin: the driver bench/compare_gpt2.py alternates it
 //                                  with PyTorch
 // The limit of a row is the larger of bytes / copy bandwidth and FLOPs / multiply-add peak, as in bench_ops.
-// Tokens are random, the same in every step, so that the loss falls and can be compared.
 #include <CLI/CLI.hpp>
 #include <copy_bandwidth.hpp>
 #include <ctime>
 #include <fstream>
+#include <gpt2_training.hpp>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/io/safetensors.hpp>
-#include <tinytorch/layers/adam.hpp>
 #include <tinytorch/profiling/profiler.hpp>
-#include <tinytorch/tinytorch.hpp>
-#include <tinytorch/transformer/gpt2.hpp>
 
 using nlohmann::json;
 namespace tt = tinytorch;
@@ -33,38 +30,22 @@ double processor_seconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-class Training {
+class Training : public bench::Gpt2Training {
  public:
-  Training(int64_t batch, int64_t length)
-      : model_({.embedding_dropout = 0, .attention_dropout = 0, .residual_dropout = 0}),
-        optimizer_(model_.named_parameters(), {.lr = 3e-4, .beta2 = 0.95, .weight_decay = 0.1}),
-        tokens_(tt::randint(0, model_.vocabulary(), {batch, length})),
-        targets_(tt::randint(0, model_.vocabulary(), {batch, length})) {}
+  using Gpt2Training::Gpt2Training;
 
-  double step() {
-    optimizer_.zero_grad();
-    const tt::Tensor loss = model_.loss(tokens_, targets_);
-    loss.backward();
-    optimizer_.step_clipped(1.0);
-    return loss.item<double>();
-  }
-  // The same, and where its time went.
+  // A step, and where its time went.
   tt::profiling::Profile profile() {
-    tt::profiling::Profiler profiler(model_);
+    tt::profiling::Profiler profiler(model);
     step();
     return profiler.finish();
   }
   // The weights, and the tokens beside them, for a peer that is to do the same.
   void save(const std::string& path) const {
-    tt::StateDict tensors = model_.state_dict();
-    tensors.emplace("tokens", tokens_), tensors.emplace("targets", targets_);
+    tt::StateDict tensors = model.state_dict();
+    tensors.emplace("tokens", tokens), tensors.emplace("targets", targets);
     tt::save_safetensors(path, tensors);
   }
-
- private:
-  tt::Gpt2 model_;
-  tt::AdamW optimizer_;
-  tt::Tensor tokens_, targets_;
 };
 
 // One JSON request a line, one answer a line: {"save": path}, or {"step": true}.

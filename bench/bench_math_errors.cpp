@@ -17,8 +17,8 @@
 #include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <provenance.hpp>
 #include <string>
-#include <tinymlperf/machine.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/scalar_math.hpp>
 #include <ulps.hpp>
@@ -40,12 +40,12 @@ struct Worst {
   }
 };
 
-// Blocks of floats are evaluated in one loop, which is vectorized as the library's are.
 double ulps_of_half(float got, double exact) {
   if (std::isnan(exact) || std::isnan(got)) return bench::ulps(got, exact);
   return std::abs(static_cast<double>(got) - exact) * 0x1p24;
 }
 
+// Blocks of floats are evaluated in one loop, which is vectorized as the library's are.
 template <class F, class G>
 Worst worst_of(F approximate, G exact, float limit, double (*units)(float, double), uint32_t step) {
   constexpr int64_t kBlock = 4096;
@@ -141,11 +141,7 @@ int main(int argc, char** argv) {
   }
   if (!out.empty()) {
     std::ofstream file(out);
-    file << json{{"machine", tinymlperf::to_json(tinymlperf::describe_machine())},
-                 {"step", step},
-                 {"functions", rows}}
-                .dump(1)
-         << "\n";
+    file << json{{"machine", bench::provenance()}, {"step", step}, {"functions", rows}}.dump(1) << "\n";
     if (!file.flush()) {
       fmt::print(stderr, "bench_math_errors: {} can't be written\n", out);
       return 2;

@@ -22,7 +22,7 @@
 #if __has_include(<Eigen/Core>)
 #include <peers/eigen_rows.hpp>
 #endif
-#include <tinymlperf/machine.hpp>
+#include <provenance.hpp>
 #include <tinytorch/benchmarking/measure.hpp>
 #include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/core/parallel.hpp>
@@ -178,7 +178,7 @@ int main(int argc, char** argv) {
     if (c.n > 0) run(c, c.n);
   }
   if (!json_path.empty()) {
-    std::ofstream(json_path) << json{{"machine", tinymlperf::to_json(tinymlperf::describe_machine())},
+    std::ofstream(json_path) << json{{"machine", bench::provenance()},
                                      {"fma_peak_gflop_per_s", bench.peak()},
                                      {"cases", results}}
                                     .dump(1)

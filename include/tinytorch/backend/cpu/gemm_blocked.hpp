@@ -23,9 +23,9 @@ inline constexpr int64_t kPrivateRows =
 inline constexpr int64_t kLeastRows = 10 * kTileRows;  // that repay packing a panel of B for them alone
 inline constexpr int64_t kTasksOfThread = 3;           // at least, so that all end at about the same time
 inline constexpr int64_t kNearC = 65536;  // elements of C that stay in L2 between passes of the kernel
-inline constexpr int64_t kSlabM = 8 * kBlockRows, kSlabN = 3072;  // rows and columns of a slab,
-inline constexpr int64_t kSlabDepth = 1024;                       // and its steps; more if both operands'
-inline constexpr int64_t kSlabSize = int64_t{1} << 22;            // words are no more than these
+inline constexpr int64_t kSlabM = 8 * kBlockRows, kSlabN = 3072;  // rows and columns of a slab
+// Words of both operands in a slab, whose depth is a multiple of kDepthAtOnce, and at least that.
+inline constexpr int64_t kSlabSize = int64_t{1} << 22;
 
 // An operand that is packed number by number,
 template <class T, class S>
@@ -100,7 +100,7 @@ class BlockedProduct {
                   steps = whole(tiles_of(K_, kDepth), kUnit);
     const int64_t width = std::min(whole(N_, kCols), shared ? kSlabN : N_ + kCols);
     const int64_t most =
-        std::max(kSlabDepth, kSlabSize / (height + (shared ? width : 0)) / kSlabDepth * kSlabDepth);
+        std::max(kDepthAtOnce, kSlabSize / (height + (shared ? width : 0)) / kDepthAtOnce * kDepthAtOnce);
     const int64_t depth = whole(tiles_of(steps, tiles_of(steps, most)), kUnit);  // slabs of one size
     Scratch<Packed> packed_a(height * depth), packed_b(shared ? width * depth : 0);
     for (int64_t n0 = 0; n0 < N_; n0 += width) {
