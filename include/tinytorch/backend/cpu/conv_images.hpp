@@ -8,6 +8,7 @@
 #include <optional>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/runs.hpp>
+#include <tinytorch/backend/layout.hpp>
 #include <tinytorch/core/allocator.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
+#include <tinytorch/tensor/primitive.hpp>
 
 #if TT_BODIES(TENSOR)
 
