@@ -29,11 +29,14 @@ argmin columns, sum bf16""".split(",")]
 BEGIN, END = "<!-- bench_cpu: begin -->", "<!-- bench_cpu: end -->"
 
 
-folder = RESULTS  # where load() looks: of all threads, or of one
+class Results:
+    """The files of results in one folder: of all threads, or of one."""
 
+    def __init__(self, folder):
+        self.folder = folder
 
-def load(name):
-    return json.loads((folder / name).read_text())
+    def load(self, name):
+        return json.loads((self.folder / name).read_text())
 
 
 def geometric_mean(values):
@@ -45,14 +48,14 @@ def shape(row):
 
 
 # Each gives (what / against what, least, aim, measured, worst value, worst case).
-def of_groups(text, file, groups, key, least, aim):
-    rows = [row for group in groups for row in load(file)["groups"][group]["rows"]]
+def of_groups(results, text, file, groups, key, least, aim):
+    rows = [row for group in groups for row in results.load(file)["groups"][group]["rows"]]
     worst = min(rows, key=lambda row: row[key])
     return text, least, aim, geometric_mean([row[key] for row in rows]), worst[key], shape(worst)
 
 
-def small_products():
-    rows = [row for group in ("small", "skinny") for row in load("gemm_cpu.json")["groups"][group]["rows"]]
+def small_products(results):
+    rows = [row for group in ("small", "skinny") for row in results.load("gemm_cpu.json")["groups"][group]["rows"]]
     for row in rows:
         row["best"] = min(row["times_best_blas"], row["times_eigen"])
     worst = min(rows, key=lambda row: row["best"])
@@ -60,34 +63,34 @@ def small_products():
     return text, 1.3, 2.0, geometric_mean([row["best"] for row in rows]), worst["best"], shape(worst)
 
 
-def bf16_products():
-    instruction = load("gemm_narrow_cpu.json")["bf16_instruction"]
+def bf16_products(results):
+    instruction = results.load("gemm_narrow_cpu.json")["bf16_instruction"]
     text = "product of bf16" + ("" if instruction else ", which are widened to f32,") + " / own f32"
-    return of_groups(text, "gemm_narrow_cpu.json", ["square bf16", "gpt2 bf16"], "times_f32", 1.6, 1.8)
+    return of_groups(results, text, "gemm_narrow_cpu.json", ["square bf16", "gpt2 bf16"], "times_f32", 1.6, 1.8)
 
 
-def scaling(name, text, least, aim):
+def scaling(results, name, text, least, aim):
     """Speedups with all threads of a machine that has sixteen."""
-    found = [(row["counts"][-1]["times"], row["name"]) for row in load("scaling_16_threads.json")["rows"]
+    found = [(row["counts"][-1]["times"], row["name"]) for row in results.load("scaling_16_threads.json")["rows"]
              if row["name"].startswith(name)]  # fmt: skip
     worst = min(found)
     return text, least, aim, geometric_mean([times for times, _ in found]), *worst
 
 
-def machine_scaling():
-    row = next(row for row in load("scaling_16_threads.json")["rows"] if row["name"].startswith("multiply-adds"))
+def machine_scaling(results):
+    row = next(row for row in results.load("scaling_16_threads.json")["rows"] if row["name"].startswith("multiply-adds"))
     return row["counts"][-1]["times"]
 
 
-def weights(kind, least, aim):
-    row = next(row for row in load("gemv_cpu.json")["rows"] if row["weights"] == kind)
+def weights(results, kind, least, aim):
+    row = next(row for row in results.load("gemv_cpu.json")["rows"] if row["weights"] == kind)
     share = row["share_of_reading"]
     return f"matrix times vector, weights in {kind} / reading them", least, aim, share, share, f"{row['rows']}x{row['columns']}"
 
 
-def operations(text, begin, suffix, least, aim, end=""):
+def operations(results, text, begin, suffix, least, aim, end=""):
     """Of operations in ops_cpu.json: forward or, with the suffix, backward too; what follows a convolution's stride is `end`."""
-    cases = [c for c in load("ops_cpu.json")["cases"]
+    cases = [c for c in results.load("ops_cpu.json")["cases"]
              if c["name"].startswith(begin) and c["name"].endswith("+grad") == bool(suffix)
              and c["name"].removesuffix("+grad").partition("stride")[2].lstrip("0123456789 ") == end]  # fmt: skip
     if not cases:
@@ -96,9 +99,9 @@ def operations(text, begin, suffix, least, aim, end=""):
     return text, least, aim, geometric_mean([1 / c["ratio"] for c in cases]), 1 / worst["ratio"], worst["name"]
 
 
-def members(text, names, least, aim, sizes=(1 << 10, 1 << 20, 1 << 24)):
+def members(results, text, names, least, aim, sizes=(1 << 10, 1 << 20, 1 << 24)):
     """Of operations in ops_cpu.json, against PyTorch or Eigen, whichever is faster: the mean at that size where it is the lowest."""
-    cases = [dict(c, ratio=max(c["ratio"], c.get("eigen_ratio", 0))) for c in load("ops_cpu.json")["cases"]
+    cases = [dict(c, ratio=max(c["ratio"], c.get("eigen_ratio", 0))) for c in results.load("ops_cpu.json")["cases"]
              if c["name"] in names and c["n"] in sizes]  # fmt: skip
     mean, n = min((geometric_mean([1 / c["ratio"] for c in cases if c["n"] == n]), n) for n in {c["n"] for c in cases})
     worst = max(cases, key=lambda c: c["ratio"])
@@ -107,72 +110,72 @@ def members(text, names, least, aim, sizes=(1 << 10, 1 << 20, 1 << 24)):
     return text.replace(" / ", at + " / "), least, aim, mean, 1 / worst["ratio"], f"{worst['name']}, {worst['n']:,} elements"
 
 
-def adamw_bandwidth():
-    case = next(c for c in load("ops_cpu.json")["cases"] if c["name"] == "adamw 10M, fused")
+def adamw_bandwidth(results):
+    case = next(c for c in results.load("ops_cpu.json")["cases"] if c["name"] == "adamw 10M, fused")
     share = case["share_of_limit"]
-    return "the same / copying as many bytes", 0.85, 0.95, share, share, f"{case['seconds'] * 1e3:.1f} ms"
+    return "the same / a triad of as many bytes", 0.85, 0.95, share, share, f"{case['seconds'] * 1e3:.1f} ms"
 
 
-def overhead():
-    cases = [c for c in load("overhead_cpu.json")["cases"] if c["name"] in [*ELEMENTS, "add scalar"]]
+def overhead(results):
+    cases = [c for c in results.load("overhead_cpu.json")["cases"] if c["name"] in [*ELEMENTS, "add scalar"]]
     worst = max(cases, key=lambda c: c["seconds"])
     mean = geometric_mean([300e-9 / c["seconds"] for c in cases])
     return "an operation on one element / 300 ns", 1.0, 1.0, mean, 300e-9 / worst["seconds"], f"{worst['name']}, {worst['seconds'] * 1e9:.0f} ns"
 
 
-def gpt2():
-    result = load("gpt2_cpu.json")
+def gpt2(results):
+    result = results.load("gpt2_cpu.json")
     ratio = result["seconds"]["ratio"]["median"]
     text = f"training step of GPT-2 124M, {result['batch']} x {result['tokens']} tokens, f32 / PyTorch {result['peer']['torch']}"
     return text, 1.0, 1.3, ratio, ratio, f"{result['seconds']['ours']['median']:.2f} s"
 
 
-def rows():
-    """Of the files in `folder`; those of other machines are only among the files of all threads. None: not measured."""
+def rows(results):
+    """Those of other machines are only among the files of all threads. None: not measured."""
     large = ["square", "gpt2"]
     of_other_machines = []
-    if folder == RESULTS:
+    if results.folder == RESULTS:
         of_other_machines = [
-            of_groups("product of bf16, with AMX / own f32", "gemm_narrow_amx_cpu.json", ["square bf16", "gpt2 bf16"], "times_f32",
-                      1.6, 1.8),
-            of_groups("product of bytes, with AMX / own f32", "gemm_narrow_amx_cpu.json", large, "times_f32", 3.0, 3.5),
-            of_groups("the same / oneDNN", "gemm_narrow_amx_cpu.json", large, "times_onednn", 0.85, 1.0),
-            scaling("sgemm", "f32 product of 2048 cubed on 16 threads / on one", 10, 13),
-            scaling("GPT-2", "training step of GPT-2 124M on 16 threads / on one", 7, 9),
+            of_groups(results, "product of bf16, with AMX / own f32", "gemm_narrow_amx_cpu.json", ["square bf16", "gpt2 bf16"],
+                      "times_f32", 1.6, 1.8),
+            of_groups(results, "product of bytes, with AMX / own f32", "gemm_narrow_amx_cpu.json", large, "times_f32", 3.0, 3.5),
+            of_groups(results, "the same / oneDNN", "gemm_narrow_amx_cpu.json", large, "times_onednn", 0.85, 1.0),
+            scaling(results, "sgemm", "f32 product of 2048 cubed on 16 threads / on one", 10, 13),
+            scaling(results, "GPT-2", "training step of GPT-2 124M on 16 threads / on one", 7, 9),
         ]  # fmt: skip
     return [
-        of_groups("f32 product, 256 to 2048 and GPT-2's layers, NN, NT, TN / OpenBLAS, best core type", "gemm_cpu.json", large,
-                  "times_best_blas", 0.97, 1.02),
-        of_groups("the same / Eigen", "gemm_cpu.json", large, "times_eigen", 1.2, 1.35),
-        of_groups("the same / peak of multiply-adds in the same round", "gemm_cpu.json", large, "share_of_peak", 0.90, 0.95),
-        small_products(),
-        of_groups("product of bytes / own f32", "gemm_narrow_cpu.json", large, "times_f32", 3.0, 3.5),
-        of_groups("the same / oneDNN", "gemm_narrow_cpu.json", large, "times_onednn", 0.85, 1.0),
-        bf16_products(),
-        weights("f32", 0.85, 0.92),
-        weights("bf16", 0.8, 0.88),
-        weights("i8", 0.7, 0.8),
-        weights("int4", 0.5, 0.65),
-        operations("attention, T=1024, heads of 64 / PyTorch", "attention", "", 1.0, 1.3),
-        operations("the same with its gradients / PyTorch", "attention", "+grad", 0.9, 1.2),
-        operations("conv2d of ResNet-8 and ResNet-18 / PyTorch", "conv2d ", "", 0.7, 1.0),
-        operations("the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0),
-        operations("the same convolutions of channels-last images / PyTorch", "conv2d ", "", 0.7, 1.0, "nhwc"),
-        operations("the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "nhwc"),
-        operations("depthwise convolutions / PyTorch", "conv2d ", "", 0.7, 1.0, "depthwise"),
-        operations("the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "depthwise"),
-        operations("depthwise convolutions of channels-last images / PyTorch", "conv2d ", "", 0.7, 1.0, "depthwise nhwc"),
-        operations("the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "depthwise nhwc"),
-        members("softmax, GELU, layer norm / the better of PyTorch and Eigen", ["softmax", "gelu", "layer_norm"], 1.0, 1.5),
-        members("the same with their gradients / PyTorch", ["softmax+grad", "gelu+grad", "layer_norm+grad"], 1.0, 1.5),
-        members("COUNT functions of elements / PyTorch", ELEMENTS, 1.0, 1.3),
-        members("COUNT reductions / PyTorch", REDUCTIONS, 1.0, 1.3),
-        members("AdamW, 10M parameters / PyTorch, fused", ["adamw 10M, fused"], 1.1, 1.5, (1 << 24,)),
-        members("the same / PyTorch, foreach", ["adamw 10M, foreach"], 1.1, 1.5, (1 << 24,)),
-        adamw_bandwidth(),
-        members("digits: an epoch of a net of two convolutions / PyTorch", ["digits epoch"], 1.5, 3.0, (1 << 22,)),
-        gpt2(),
-        overhead(),
+        of_groups(results, "f32 product, 256 to 2048 and GPT-2's layers, NN, NT, TN / OpenBLAS, best core type", "gemm_cpu.json",
+                  large, "times_best_blas", 0.97, 1.02),
+        of_groups(results, "the same / Eigen", "gemm_cpu.json", large, "times_eigen", 1.2, 1.35),
+        of_groups(results, "the same / peak of multiply-adds in the same round", "gemm_cpu.json", large, "share_of_peak", 0.90, 0.95),
+        small_products(results),
+        of_groups(results, "product of bytes / own f32", "gemm_narrow_cpu.json", large, "times_f32", 3.0, 3.5),
+        of_groups(results, "the same / oneDNN", "gemm_narrow_cpu.json", large, "times_onednn", 0.85, 1.0),
+        bf16_products(results),
+        weights(results, "f32", 0.85, 0.92),
+        weights(results, "bf16", 0.8, 0.88),
+        weights(results, "i8", 0.7, 0.8),
+        weights(results, "int4", 0.5, 0.65),
+        operations(results, "attention, T=1024, heads of 64 / PyTorch", "attention", "", 1.0, 1.3),
+        operations(results, "the same with its gradients / PyTorch", "attention", "+grad", 0.9, 1.2),
+        operations(results, "conv2d of ResNet-8 and ResNet-18 / PyTorch", "conv2d ", "", 0.7, 1.0),
+        operations(results, "the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0),
+        operations(results, "the same convolutions of channels-last images / PyTorch", "conv2d ", "", 0.7, 1.0, "nhwc"),
+        operations(results, "the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "nhwc"),
+        operations(results, "depthwise convolutions / PyTorch", "conv2d ", "", 0.7, 1.0, "depthwise"),
+        operations(results, "the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "depthwise"),
+        operations(results, "depthwise convolutions of channels-last images / PyTorch", "conv2d ", "", 0.7, 1.0, "depthwise nhwc"),
+        operations(results, "the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "depthwise nhwc"),
+        members(results, "softmax, GELU, layer norm / the better of PyTorch and Eigen", ["softmax", "gelu", "layer_norm"], 1.0, 1.5),
+        members(results, "the same with their gradients / PyTorch", ["softmax+grad", "gelu+grad", "layer_norm+grad"], 1.0, 1.5),
+        members(results, "COUNT functions of elements / PyTorch", ELEMENTS, 1.0, 1.3),
+        members(results, "COUNT reductions / PyTorch", REDUCTIONS, 1.0, 1.3),
+        members(results, "AdamW, 10M parameters / PyTorch, fused", ["adamw 10M, fused"], 1.1, 1.5, (1 << 24,)),
+        members(results, "the same / PyTorch, foreach", ["adamw 10M, foreach"], 1.1, 1.5, (1 << 24,)),
+        adamw_bandwidth(results),
+        members(results, "digits: an epoch of a net of two convolutions / PyTorch", ["digits epoch"], 1.5, 3.0, (1 << 22,)),
+        gpt2(results),
+        overhead(results),
         *of_other_machines,
     ]  # fmt: skip
 
@@ -184,29 +187,25 @@ def reached(measured, least, aim):
 
 def of_one_thread():
     """What was measured of each row; nothing where it was not."""
-    global folder
     if not (ONE_THREAD / "ops_cpu.json").exists():
         return []
-    folder = ONE_THREAD
-    try:
-        return [row and f"{row[3]:.2f}" for row in rows()]
-    finally:
-        folder = RESULTS
+    return [row and f"{row[3]:.2f}" for row in rows(Results(ONE_THREAD))]
 
 
 def table():
-    machine = load("gemm_cpu.json")["machine"]
+    results = Results(RESULTS)
+    machine = results.load("gemm_cpu.json")["machine"]
     alone = of_one_thread()
     lines = [
         f"{machine['cpu']}, {machine['threads']} threads, {machine['compiler']}, {machine['date'][:10]}; geometric means over the "
         "cases of a row, medians of rounds in which both took turns (`bench/results/*_cpu.json`). Rows of AMX and of 16 threads "
-        f"are of a Sapphire Rapids machine with 16 of them, whose multiply-adds in registers run {machine_scaling():.1f} times as "
-        "fast on all as on one (`gemm_narrow_amx_cpu.json`, `scaling_16_threads.json`).",
+        "are of a Sapphire Rapids machine with 16 of them, whose multiply-adds in registers run "
+        f"{machine_scaling(results):.1f} times as fast on all as on one (`gemm_narrow_amx_cpu.json`, `scaling_16_threads.json`).",
         "",
         "| work / against | least | aim | measured | worst case | one thread | reached |",
         "|---|---|---|---|---|---|---|",
     ]
-    for row, one in itertools.zip_longest(rows(), alone, fillvalue=""):
+    for row, one in itertools.zip_longest(rows(results), alone, fillvalue=""):
         if not row:
             continue
         text, least, aim, measured, worst, where = row

@@ -23,11 +23,8 @@ class CpuReport(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             (folder / "x.json").write_text(json.dumps({"groups": {"a": {"rows": [row]}, "b": {"rows": [other]}}}))
-            kept, cpu_report.RESULTS = cpu_report.RESULTS, folder
-            try:
-                found = cpu_report.of_groups("text", "x.json", ["a", "b"], "times_eigen", 1.2, 1.9)
-            finally:
-                cpu_report.RESULTS = kept
+            results = cpu_report.Results(folder)
+            found = cpu_report.of_groups(results, "text", "x.json", ["a", "b"], "times_eigen", 1.2, 1.9)
         self.assertEqual(found[:3], ("text", 1.2, 1.9))
         self.assertAlmostEqual(found[3], 2.0)
         self.assertEqual(found[4:], (1.0, "7x9x10 NT"))
