@@ -6,6 +6,7 @@
 // make sense in one shape only (attention) state their n, and see the vectors in that shape.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -252,7 +253,8 @@ inline std::vector<Case> op_cases() {
       FORWARD("scatter_add rows", tt::scatter_add(in.m, 1, in.integers, in.k)),
       FORWARD("scatter_add columns", tt::scatter_add(in.m, 0, in.column_index, in.k)),
       FORWARD("sort rows", tt::sort(in.m)), FORWARD("sort", tt::sort(in.x)), FORWARD("sort i64", tt::sort(in.integers)),
-      FORWARD("topk rows", tt::topk(in.m, 10)), FORWARD("topk", tt::topk(in.x, 10)),
+      FORWARD("topk rows", tt::topk(in.m, std::min<int64_t>(10, in.m.size(1)))),
+      FORWARD("topk", tt::topk(in.x, std::min<int64_t>(10, in.x.numel()))),
 
       FORWARD("matmul", tt::matmul(in.square, in.other)), FORWARD("matmul transposed", tt::matmul(in.square, in.other.t())),
       FORWARD("matmul vector", tt::matmul(in.square, in.other[0])), FORWARD("linear", tt::linear(in.m, in.weight, in.row)),
