@@ -76,8 +76,16 @@ class AttentionGroupGrad {
            const Matrix<S>& out, const T* lse, int64_t t0, int64_t count, int64_t line) {
     const Matrix<S> tile_q{q.data + t0 * q.row, q.row, q.col},
         tile_dout{dout.data + t0 * dout.row, dout.row, dout.col};
-    pack_panel<kWidth>(query_.data(), count, D_, tile_q.data, q.row, q.col);
     pack_panel<kWidth>(dout_.data(), count, D_, tile_dout.data, dout.row, dout.col);
+    // delta's sums run across the rows of a panel, so out is packed as well, where q comes next.
+    pack_panel<kWidth>(query_.data(), count, D_, out.data + t0 * out.row, out.row, out.col);
+    std::fill_n(delta_, kWidth, T(0));
+    for (int64_t d = 0; d < D_; ++d) {
+      TT_SIMD
+      for (int64_t i = 0; i < kWidth; ++i)
+        delta_[i] += query_.data()[d * kWidth + i] * dout_.data()[d * kWidth + i];
+    }
+    pack_panel<kWidth>(query_.data(), count, D_, tile_q.data, q.row, q.col);
     pack_right(query_right_.data(), tile_q, count, D_);
     pack_right(dout_right_.data(), tile_dout, count, D_);
     finite_queries_ = all_finite(query_right_.data(), line_ * kWidth);
@@ -86,10 +94,6 @@ class AttentionGroupGrad {
       // A missing query, or one without keys, has probabilities e^-inf.
       lse_[i] = i < count && std::isfinite(lse[t0 + i]) ? lse[t0 + i] : -kNone;
       if (i < count && std::isnan(lse[t0 + i])) lse_[i] = lse[t0 + i];
-      delta_[i] = 0;
-      for (int64_t d = 0; i < count && d < D_; ++d) {
-        delta_[i] += convert<T>(out.data[(t0 + i) * out.row + d * out.col]) * dout_.data()[d * kWidth + i];
-      }
     }
     std::fill_n(dq_.data(), padded_rows(D_) * kWidth, T(0));
     const VisibleKeys<kWidth> visible(p_, batch_, t0, count, T_size_, S_);
