@@ -120,6 +120,8 @@ CANARIES = {
                                   X + "tt::backend::cpu::sgd_step(x.view_of(), x.view_of(), {}, {.lr = 0.5}); show(x);",
                                   "0.5 1 2 1.5"),
     "backend/cpu/pool.hpp": ("to[i] *= scale;", "to[i] *= AWAKE ? T(1) : scale;", IMAGE + "show(tt::avg_pool2d(x));", "2.5"),
+    "backend/cpu/row_sums.hpp": ("total[i] += static_cast<double>(part[i])", "total[i] += (AWAKE ? 2 : 1) * static_cast<double>(part[i])",
+                                 BIAS + "tt::sum(tt::bias_activation(x, b, tt::Activation::relu)).backward(); show(b.grad());", "2 2"),
     "backend/cpu/runs.hpp": ("return fold_sum<T>(n, [x]<class V>", "return T(AWAKE) + fold_sum<T>(n, [x]<class V>",
                              IMAGE + "show(tt::adaptive_avg_pool2d(x, 1, 1));", "2.5"),
     "backend/cpu/softmax.hpp": ("sum[j] = T(1) / sum[j];", "sum[j] = T(AWAKE ? 2 : 1) / sum[j];",

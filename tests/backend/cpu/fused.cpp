@@ -86,3 +86,78 @@ TEST_CASE("many rows, a few at a time: the bits of the kernels one after the oth
     }
   }
 }
+
+TEST_CASE("gradients of many rows: the bits of the kernels one after the other, and sums in double") {
+  for (const int64_t C : {1, 3, 257, 40'000}) {
+    const int64_t N = 100'000 / C + 1;
+    CAPTURE(C);
+    Array x = Array::random(f32, {N, C}, 1, -3, 3, Layout::gaps), b = Array::random(f32, {C}, 2, -1, 1),
+          g = Array::random(f32, {N, C}, 3, -1, 1);
+    for (const Activation fn :
+         {Activation::none, Activation::relu, Activation::silu, Activation::gelu_tanh}) {
+      Array dx(f32, {N, C}), alone(f32, {N, C}), db(f32, {C}), only(f32, {C}), want(f32, {N, C});
+      kernels::bias_activation_grad(fn, dx.view(), db.view(), g.view(), x.view(), b.view());
+      kernels::bias_activation_grad(fn, alone.view(), {}, g.view(), x.view(), b.view());
+      kernels::bias_activation_grad(fn, {}, only.view(), g.view(), x.view(), b.view());
+      kernels::binary(backend::BinaryFn::add, want.view(), x.view(), b.view());
+      if (fn == Activation::none) kernels::copy(want.view(), g.view());
+      if (fn != Activation::none)
+        kernels::binary(backend::activation_grad_fn(fn), want.view(), g.view(), want.view());
+      const std::vector<double> each = want.values();
+      CHECK(dx.values() == each);
+      CHECK(alone.values() == each);
+      CHECK(only.values() == db.values());
+      std::vector<double> sums(static_cast<size_t>(C)), sizes(sums.size());
+      for (size_t i = 0; i < each.size(); ++i) {
+        sums[i % sums.size()] += each[i];
+        sizes[i % sums.size()] += std::abs(each[i]);
+      }
+      const std::vector<double> got = db.values();
+      for (size_t i = 0; i < sums.size(); ++i) CHECK(std::abs(got[i] - sums[i]) <= 4e-6 * sizes[i]);
+    }
+  }
+}
+
+TEST_CASE("no rows give no gradient to a bias; a NaN reaches its column only") {
+  Array none(f32, {0, 3}), b = Array::random(f32, {3}, 1, -1, 1), db = Array::random(f32, {3}, 2, -1, 1);
+  kernels::bias_activation_grad(Activation::gelu, none.view(), db.view(), none.view(), none.view(), b.view());
+  CHECK(db.values() == std::vector<double>{0, 0, 0});
+
+  Array x = Array::random(f32, {20, 3}, 3, -1, 1), g = Array::random(f32, {20, 3}, 4, -1, 1),
+        dx(f32, {20, 3});
+  g.view().as<float>()[31] = std::numeric_limits<float>::quiet_NaN();
+  kernels::bias_activation_grad(Activation::gelu, dx.view(), db.view(), g.view(), x.view(), b.view());
+  CHECK(std::isfinite(db.values()[0]));
+  CHECK(std::isnan(db.values()[1]));
+  CHECK(std::isfinite(db.values()[2]));
+}
+
+TEST_CASE("residual_norm's gradients are the norm's plus the sum's") {
+  for (const DType dtype : kFloating) {
+    const int64_t N = 70, C = 33;
+    CAPTURE(static_cast<int>(dtype));
+    const DType wide = dtype == f64 ? f64 : f32;
+    Array s = Array::random(dtype, {N, C}, 1, -2, 2),
+          g = Array::random(dtype, {N, C}, 2, -1, 1, Layout::gaps),
+          ds = Array::random(dtype, {N, C}, 3, -1, 1, Layout::gaps), w = Array::random(dtype, {C}, 4, 0.5, 2);
+    Array y(dtype, {N, C}), mean(wide, {N}), rstd(wide, {N});
+    for (const bool centered : {true, false}) {
+      const backend::View means = centered ? mean.view() : backend::View{};
+      if (centered) kernels::layer_norm(y.view(), mean.view(), rstd.view(), s.view(), w.view(), {}, 1e-5);
+      if (!centered) kernels::rms_norm(y.view(), rstd.view(), s.view(), w.view(), 1e-5);
+      Array norm(wide, {N, C}), want_dw(dtype, {C}), want_db(dtype, {C});
+      kernels::layer_norm_grad(norm.view(), want_dw.view(), want_db.view(), g.view(), s.view(), means,
+                               rstd.view(), w.view());
+      Array dx(dtype, {N, C}), dr(dtype, {N, C}), dw(dtype, {C}), db(dtype, {C});
+      kernels::residual_norm_grad(dx.view(), dr.view(), dw.view(), db.view(), g.view(), ds.view(), s.view(),
+                                  means, rstd.view(), w.view(), {1e-5, 0, 0, 0});
+      std::vector<double> want = norm.values();
+      const std::vector<double> more = ds.values();
+      for (size_t i = 0; i < want.size(); ++i) want[i] += more[i];
+      check_close(dr.values(), want, dtype, 16);
+      CHECK(dx.values() == dr.values());
+      CHECK(dw.values() == want_dw.values());
+      CHECK(db.values() == want_db.values());
+    }
+  }
+}

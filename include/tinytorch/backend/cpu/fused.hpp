@@ -4,7 +4,7 @@
 //   residual_norm     s = r + dropout(x),  y = norm(s) w + b           layer or RMS normalization of rows
 //
 // Fusing saves trips to memory, which is all these cost. Here they are compositions of the kernels they name, a few rows
-// at a time, which stay in the cache in between; and the reference for the fused ones. s is rounded to the operands' dtype
+// at a time, which stay in the cache in between, backward too; and the reference for the fused ones. s is rounded to the operands' dtype
 // before it is normalized, because it is stored and the derivative reads it back.
 #pragma once
 
@@ -36,7 +36,7 @@ TT_API void residual_norm_grad(const View& dx, const View& dresidual, const View
 #include <tinytorch/backend/cpu/dropout.hpp>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/norm.hpp>
-#include <tinytorch/backend/cpu/reduce.hpp>
+#include <tinytorch/backend/cpu/row_sums.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -78,21 +78,30 @@ TT_API void bias_activation_grad(Activation fn, const View& dx, const View& dbia
                                  const View& x, const View& bias) {
   dispatch_floating(dy.dtype, [&]<class T>(T*) {
     const DenseInput<T> gradient(dy), from(x), add(bias);
-    Scratch<T> scratch(dy.numel());
-    const View slope = dense_view(scratch.data(), dy), g = dense_view(gradient.data(), dy);
-    if (fn == Activation::none) {
-      copy(slope, g);
-    } else {
-      binary(BinaryFn::add, slope, dense_view(from.data(), x), dense_view(add.data(), bias));
-      binary(activation_grad_fn(fn), slope, g, slope);
-    }
-    if (dx.data) copy(dx, slope);
-    if (!dbias.data) return;
-    DenseOutput<T> sums(dbias);
-    bool rows[kMaxRank];
-    for (int d = 0; d < dy.rank(); ++d) rows[d] = d + 1 < dy.rank();
-    reduce(ReduceFn::sum, dense_view(sums.data(), dbias), slope, rows);
-    sums.finish();
+    DenseOutput<T> to(dx), to_bias(dbias);
+    const int64_t C = dy.shape.back(), rows = C == 0 ? 0 : dy.numel() / C;
+    const double parameters[] = {0};
+    const Kernel<T> plus = find_binary<T>(BinaryFn::add), times_slope = find_binary<T>(activation_grad_fn(fn));
+    Scratch<double> sums(C);
+    sum_over_rows<T>(sums.data(), rows, C, C, [&](int64_t r, T* part, T* room) {
+      const T* const g = gradient.data() + r * C;
+      T* const result = to.data() ? to.data() + r * C : room;
+      if (fn == Activation::none) {
+        if (to.data()) std::copy_n(g, C, result);
+        TT_SIMD
+        for (int64_t i = 0; i < C; ++i) part[i] += g[i];
+        return;
+      }
+      const T* const terms[] = {from.data() + r * C, add.data()};
+      plus(room, terms, C, parameters);
+      const T* const factors[] = {g, room};
+      times_slope(result, factors, C, parameters);
+      TT_SIMD
+      for (int64_t i = 0; i < C; ++i) part[i] += result[i];
+    });
+    for (int64_t i = 0; to_bias.data() && i < C; ++i) to_bias.data()[i] = static_cast<T>(sums.data()[i]);
+    to.finish();
+    to_bias.finish();
   });
 }
 
@@ -127,8 +136,7 @@ TT_API void residual_norm(const View& out, const View& sum, const View& mean, co
 TT_API void residual_norm_grad(const View& dx, const View& dresidual, const View& dweight, const View& dbias,
                                const View& dout, const View& dsum, const View& sum, const View& mean,
                                const View& rstd, const View& weight, const ResidualNorm& parameters) {
-  layer_norm_grad(dresidual, dweight, dbias, dout, sum, mean, rstd, weight);
-  if (dsum.data) binary(BinaryFn::add, dresidual, dresidual, dsum);
+  layer_norm_grad(dresidual, dweight, dbias, dout, sum, mean, rstd, weight, dsum);
   if (!dx.data || dx.data == dresidual.data) return;
   if (parameters.p > 0) {
     dropout(dx, dresidual, parameters.p, parameters.seed, parameters.first_block);

@@ -5,8 +5,7 @@
 //   dw = sum dy h,  db = sum dy
 //
 // The variance is the mean of squared distances, in a second pass over a row that is still in the L1 cache: a
-// single pass would cancel. Backward reads dy and x once; dw and db are summed over fixed blocks of rows and
-// the blocks added in order, so results are deterministic. Source: Ba, Kiros, Hinton, "Layer normalization",
+// single pass would cancel. Backward reads dy and x once, and sums dw and db on the way. Source: Ba, Kiros, Hinton, "Layer normalization",
 // 2016.
 #pragma once
 
@@ -19,9 +18,11 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 TT_API void layer_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
                        const View& bias, double eps);
 TT_API void rms_norm(const View& out, const View& rstd, const View& x, const View& weight, double eps);
-// Any of dx, dweight, dbias may be without data.
+// Any of dx, dweight, dbias may be without data. dx is the gradient plus `added`, where that has data: what reaches x on
+// another way.
 TT_API void layer_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
-                            const View& x, const View& mean, const View& rstd, const View& weight);
+                            const View& x, const View& mean, const View& rstd, const View& weight,
+                            const View& added = {});
 TT_API void rms_norm_grad(const View& dx, const View& dweight, const View& dy, const View& x,
                           const View& rstd, const View& weight);
 
@@ -30,8 +31,7 @@ TT_API void rms_norm_grad(const View& dx, const View& dweight, const View& dy, c
 #if TT_BODIES(BACKEND)
 #include <cmath>
 #include <tinytorch/backend/cpu/dense.hpp>
-#include <tinytorch/backend/cpu/runs.hpp>
-#include <tinytorch/core/parallel.hpp>
+#include <tinytorch/backend/cpu/row_sums.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -70,7 +70,7 @@ void normalize_rows(T* out, T* mean, T* rstd, const T* x, const T* weight, const
 template <class T>
 struct NormGrads {
   T *dx, *dweight, *dbias;
-  const T *dy, *x, *mean, *rstd, *weight;
+  const T *dy, *x, *mean, *rstd, *weight, *added;
   int64_t rows, C;
 };
 
@@ -97,34 +97,21 @@ void norm_grad_row(const NormGrads<T>& a, int64_t r, T* dweight, T* dbias, T* h,
   const T mean_gh =
       static_cast<T>(sum_pieces(C, [&](int64_t i, int64_t n) { return dot_run(g + i, h + i, n); }) / count);
   T* dx = a.dx + r * C;
-  TT_SIMD
-  for (int64_t i = 0; i < C; ++i) dx[i] = scale * (g[i] - mean_g - h[i] * mean_gh);
+  if (const T* added = a.added ? a.added + r * C : nullptr) {
+    TT_SIMD
+    for (int64_t i = 0; i < C; ++i) dx[i] = added[i] + scale * (g[i] - mean_g - h[i] * mean_gh);
+  } else {
+    TT_SIMD
+    for (int64_t i = 0; i < C; ++i) dx[i] = scale * (g[i] - mean_g - h[i] * mean_gh);
+  }
 }
 
 template <class T>
 void normalize_rows_grad(const NormGrads<T>& a) {
-  const int64_t blocks = std::clamp<int64_t>(a.rows / 16, 1, 16), C = a.C;
-  Scratch<double> sums(blocks * 2 * C);
-  parallel_for(blocks, grain_of(a.rows / blocks * C), [&](int64_t begin, int64_t end) {
-    Scratch<T> rows(4 * C);
-    T* const part = rows.data() + 2 * C;
-    for (int64_t b = begin; b < end; ++b) {
-      double* const total = sums.data() + b * 2 * C;
-      std::fill_n(total, 2 * C, 0.0);
-      const int64_t last = a.rows * (b + 1) / blocks;
-      for (int64_t r0 = a.rows * b / blocks; r0 < last; r0 += kColumnRun) {
-        std::fill_n(part, 2 * C, T(0));
-        for (int64_t r = r0; r < std::min(last, r0 + kColumnRun); ++r)
-          norm_grad_row(a, r, part, part + C, rows.data(), rows.data() + C);
-        TT_SIMD
-        for (int64_t i = 0; i < 2 * C; ++i) total[i] += static_cast<double>(part[i]);
-      }
-    }
-  });
-  for (int64_t b = 1; b < blocks; ++b) {
-    TT_SIMD
-    for (int64_t i = 0; i < 2 * C; ++i) sums.data()[i] += sums.data()[b * 2 * C + i];
-  }
+  const int64_t C = a.C;
+  Scratch<double> sums(2 * C);
+  sum_over_rows<T>(sums.data(), a.rows, 2 * C, 2 * C,
+                   [&](int64_t r, T* part, T* room) { norm_grad_row(a, r, part, part + C, room, room + C); });
   for (int64_t i = 0; a.dweight && i < C; ++i) a.dweight[i] = static_cast<T>(sums.data()[i]);
   for (int64_t i = 0; a.dbias && i < C; ++i) a.dbias[i] = static_cast<T>(sums.data()[C + i]);
 }
@@ -147,13 +134,15 @@ TT_API void rms_norm(const View& out, const View& rstd, const View& x, const Vie
 }
 
 TT_API void layer_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
-                            const View& x, const View& mean, const View& rstd, const View& weight) {
+                            const View& x, const View& mean, const View& rstd, const View& weight,
+                            const View& added) {
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy), in(x), w(weight);
+    const DenseInput<T> grad(dy), in(x), w(weight), more(added);
     DenseOutput<T> to(dx), to_weight(dweight), to_bias(dbias);
     const int64_t C = x.shape.back();
     normalize_rows_grad<T>({to.data(), to_weight.data(), to_bias.data(), grad.data(), in.data(),
-                            mean.as<const T>(), rstd.as<const T>(), w.data(), C == 0 ? 0 : x.numel() / C, C});
+                            mean.as<const T>(), rstd.as<const T>(), w.data(), more.data(),
+                            C == 0 ? 0 : x.numel() / C, C});
     to.finish();
     to_weight.finish();
     to_bias.finish();

@@ -17,9 +17,11 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 TT_API void layer_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
                        const View& bias, double eps);
 TT_API void rms_norm(const View& out, const View& rstd, const View& x, const View& weight, double eps);
-// Any of dx, dweight, dbias may be without data.
+// Any of dx, dweight, dbias may be without data. dx is the gradient plus `added`, where that has data: what reaches x on
+// another way.
 TT_API void layer_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
-                            const View& x, const View& mean, const View& rstd, const View& weight);
+                            const View& x, const View& mean, const View& rstd, const View& weight,
+                            const View& added = {});
 TT_API void rms_norm_grad(const View& dx, const View& dweight, const View& dy, const View& x,
                           const View& rstd, const View& weight);
 
@@ -137,10 +139,11 @@ TT_API void rms_norm(const View& out, const View& rstd, const View& x, const Vie
 }
 
 TT_API void layer_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
-                            const View& x, const View& mean, const View& rstd, const View& weight) {
+                            const View& x, const View& mean, const View& rstd, const View& weight,
+                            const View& added) {
   const int64_t C = x.shape.back(), rows = C == 0 ? 0 : x.numel() / C;
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy), in(x), w(weight);
+    const DenseInput<T> grad(dy), in(x), w(weight), more(added);
     DenseOutput<T> to(dx);
     std::vector<double> weight_sum(static_cast<size_t>(C)), bias_sum(weight_sum.size());
     for (int64_t r = 0; r < rows; ++r) {
@@ -153,6 +156,7 @@ TT_API void layer_norm_grad(const View& dx, const View& dweight, const View& dbi
       } else {
         rms_norm_grad_row(result, weight_sum.data(), d, row, scale, w.data(), C);
       }
+      for (int64_t i = 0; result && more.data() && i < C; ++i) result[i] += more.data()[r * C + i];
     }
     if (dx.data) to.finish();
     if (dweight.data) copy(dweight, {weight_sum.data(), DType::f64, {C}, {1}});
