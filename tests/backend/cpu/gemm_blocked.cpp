@@ -22,11 +22,11 @@ TEST_CASE("complete sums are finished once, in blocks that cover C") {
         for (float& x : *v) x = static_cast<float>(g.uniform(-1, 1));
       std::vector<float> c(static_cast<size_t>(M * N)), finished(c.size());
       std::vector<int> times(c.size());
-      const auto finish = [&, n = N](int64_t i0, int64_t rows, int64_t j0, int64_t cols) {
-        for (int64_t i = i0; i < i0 + rows; ++i) {
-          for (int64_t j = j0; j < j0 + cols; ++j) {
+      const auto finish = [&, n = N](const cpu::Sums& s) {
+        for (int64_t i = s.i; i < s.i + s.rows; ++i) {
+          for (int64_t j = s.j; j < s.j + s.cols; ++j) {
             ++times[static_cast<size_t>(i * n + j)];
-            finished[static_cast<size_t>(i * n + j)] = c[static_cast<size_t>(i * n + j)];
+            finished[static_cast<size_t>(i * n + j)] = *s.at<float>(i - s.i, j - s.j);
           }
         }
       };
