@@ -10,11 +10,11 @@
 namespace tt = tinytorch;
 using namespace tinytorch::backend;
 
-TEST_CASE("complete sums are finished once, in blocks that cover C") {
+TEST_CASE("complete sums are finished once, in blocks that cover C or by rows") {
   // Panels packed by tasks, panels packed for all, deeper than a slab, one thread and several.
   for (const auto& [M, N, K] :
        {std::tuple{20, 70, 5}, {300, 200, 520}, {1100, 66, 20}, {4000, 10, 6}, {7, 64, 4'194'304 / 30}}) {
-    for (const int threads : {1, 3}) {
+    for (const auto& [threads, by_rows] : {std::pair{1, false}, {3, false}, {1, true}, {3, true}}) {
       tt::set_thread_count(threads);
       tt::Generator g(static_cast<uint64_t>(M + N + K));
       std::vector<float> a(static_cast<size_t>(M * K)), b(static_cast<size_t>(K * N));
@@ -31,7 +31,7 @@ TEST_CASE("complete sums are finished once, in blocks that cover C") {
         }
       };
       cpu::gemm_blocked<float, float>(c.data(), N, {a.data(), K, 1}, {b.data(), N, 1}, M, N, K, false, true,
-                                      cpu::Finish(finish));
+                                      cpu::Finish(finish, by_rows));
       int64_t wrong = 0;
       for (size_t i = 0; i < c.size(); ++i) wrong += times[i] != 1 || finished[i] != c[i];
       CHECK(wrong == 0);

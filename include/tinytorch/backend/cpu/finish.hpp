@@ -26,16 +26,23 @@ struct Sums {
 class Finish {
  public:
   Finish() = default;
+  // by_rows: f touches other matrices as large as C, and is called for whole rows when the product is done. Blocks are high
+  // and narrow: each piece of a row of another matrix would lie in a page of its own, which costs more than to read the
+  // sums once more (measured: 1.5 times the time of 1024 x 1024 x 64).
   template <class F>
-  explicit Finish(const F& f)
-      : call_([](const void* self, const Sums& sums) { (*static_cast<const F*>(self))(sums); }), self_(&f) {}
+  explicit Finish(const F& f, bool by_rows = false)
+      : call_([](const void* self, const Sums& sums) { (*static_cast<const F*>(self))(sums); }),
+        self_(&f),
+        by_rows_(by_rows) {}
   void operator()(const Sums& sums) const {
     if (call_) call_(self_, sums);
   }
+  bool by_rows() const { return by_rows_; }
 
  private:
   void (*call_)(const void* self, const Sums& sums) = nullptr;
   const void* self_ = nullptr;
+  bool by_rows_ = false;
 };
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -12,7 +12,7 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // c [M, N] (+)= a [M, K] b [K, N]. One dtype for all three, but c may be of the type that sums are kept in:
 // f32 for bf16 and f16, i32 for i8, u8 and bool. c must not overlap a or b. `parallel` false: the caller
-// already runs one product per thread. `finish` is told of complete sums block by block, before they are rounded to c.
+// already runs one product per thread. `finish` is told of complete sums before they are rounded to c.
 TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate = false, bool parallel = true,
                  const Finish& finish = {});
 
@@ -171,7 +171,7 @@ TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate, b
       for (int64_t r = 0; r < sums.rows; ++r)
         write_row(c, sums.i + r, sums.j, sums.cols, sums.template at<const T>(r));
     };
-    gemm_as<T>(result.data(), N, a, b, accumulate, parallel, Finish(store));
+    gemm_as<T>(result.data(), N, a, b, accumulate, parallel, Finish(store, true));
   });
 }
 

@@ -22,7 +22,8 @@ inline constexpr int64_t kPrivateRows =
     171 * kTileRows;  // up to so many, each task packs the panels of B it needs
 inline constexpr int64_t kLeastRows = 10 * kTileRows;  // that repay packing a panel of B for them alone
 inline constexpr int64_t kTasksOfThread = 3;           // at least, so that all end at about the same time
-inline constexpr int64_t kNearC = 65536;  // elements of C that stay in L2 between passes of the kernel
+inline constexpr int64_t kNearC = 65536;       // elements of C that stay in L2 between passes of the kernel
+inline constexpr int64_t kFinishGrain = 8192;  // sums that repay waking a thread to finish them
 inline constexpr int64_t kSlabM = 8 * kBlockRows, kSlabN = 3072;  // rows and columns of a slab
 // Words of both operands in a slab, whose depth is a multiple of kDepthAtOnce, and at least that.
 inline constexpr int64_t kSlabSize = int64_t{1} << 22;
@@ -119,6 +120,10 @@ class BlockedProduct {
         }
       }
     }
+    if (!finish_.by_rows()) return;
+    maybe_parallel(parallel_, M_, tiles_of(kFinishGrain, N_), [&](int64_t begin, int64_t end) {
+      finish_({begin, end - begin, 0, N_, c_ + begin * c_row_, c_row_});
+    });
   }
 
  private:
@@ -189,7 +194,7 @@ class BlockedProduct {
           for (int64_t j = j0; j < j1; j += kBeside) {
             const int64_t end = std::min(j1, j + kBeside);
             for (int64_t col = j; col < end; ++col) column(s, i0, i1, col * kCols, k, steps, room.data());
-            if (last) finish(s, i0 * kRows, i1 * kRows, j * kCols, end * kCols);
+            if (last && !finish_.by_rows()) finish(s, i0 * kRows, i1 * kRows, j * kCols, end * kCols);
           }
         }
       }

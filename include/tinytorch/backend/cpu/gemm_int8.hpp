@@ -65,9 +65,11 @@ TT_API void gemm_int8(const View& c, const View& a, const View& b, bool accumula
     for (int64_t i = 0; i < M && !accumulate; ++i) std::fill_n(sums + i * c_row, N, 0);
     return correct({0, M, 0, N, sums, c_row});
   }
-  if (has_amx()) return gemm_amx(sums, c_row, left, right, M, N, K, accumulate, parallel, Finish(correct));
+  if (has_amx())
+    return gemm_amx(sums, c_row, left, right, M, N, K, accumulate, parallel,
+                    Finish(correct, finish.by_rows()));
   BlockedProduct<int32_t, QuadOperand>(sums, c_row, left, right, M, N, K, accumulate, parallel,
-                                       Finish(correct))
+                                       Finish(correct, finish.by_rows()))
       .run();
 }
 
@@ -79,15 +81,15 @@ TT_API void scaled_gemm_int8(const View& out, const View& a, const View& b, cons
     const float *const by_row = row_scale.as<const float>(), *const by_col = col_scale.as<const float>();
     const int64_t row_step = row_scale.numel() == 1 ? 0 : row_scale.strides[0];
     const int64_t col_step = col_scale.numel() == 1 ? 0 : col_scale.strides[0];
-    for (int64_t i = s.i; i < s.i + s.rows; ++i) {
-      const int32_t* const from = sums.data() + i * N;
-      float* const to = out.as<float>() + i * out.strides[0];
-      const float factor = by_row[i * row_step];
+    for (int64_t r = 0; r < s.rows; ++r) {
+      const int32_t* const from = s.at<int32_t>(r);
+      float* const to = out.as<float>() + (s.i + r) * out.strides[0] + s.j;
+      const float factor = by_row[(s.i + r) * row_step];
       TT_SIMD
-      for (int64_t j = s.j; j < s.j + s.cols; ++j)
-        to[j] = static_cast<float>(from[j]) * (factor * by_col[j * col_step]);
-      for (int64_t j = s.j; j < s.j + s.cols && bias.data; ++j)
-        to[j] += bias.as<const float>()[j * bias.strides[0]];
+      for (int64_t j = 0; j < s.cols; ++j)
+        to[j] = static_cast<float>(from[j]) * (factor * by_col[(s.j + j) * col_step]);
+      for (int64_t j = 0; j < s.cols && bias.data; ++j)
+        to[j] += bias.as<const float>()[(s.j + j) * bias.strides[0]];
     }
   };
   gemm_int8({sums.data(), DType::i32, out.shape, {N, 1}}, a, b, false, true, Finish(scale));

@@ -95,7 +95,8 @@ void finished_product(Activation fn, const View& out, const View& z, const View&
     });
   };
   const bool nothing = !bias.data && !residual.data && !z.data && fn == Activation::none;
-  gemm(z.data ? z : out, x, transposed(weight), false, true, nothing ? Finish() : Finish(finish));
+  gemm(z.data ? z : out, x, transposed(weight), false, true,
+       nothing ? Finish() : Finish(finish, z.data || residual.data));
 }
 
 // dz = (dy weight) fn'(z).
@@ -110,7 +111,7 @@ void product_with_slope(Activation fn, const View& dz, const View& dy, const Vie
       slope(g, operands, n, kNone);
     });
   };
-  gemm(dz, dy, weight, false, true, Finish(finish));
+  gemm(dz, dy, weight, false, true, Finish(finish, true));
 }
 
 TT_API void linear(const View& out, const View& x, const View& weight, const View& bias) {
