@@ -444,6 +444,10 @@ def joined_cases():
     case("mlp(x, y, z, u, v, Activation::gelu)", mlp(F.gelu), normal(6, 5), normal(8, 5), normal(8), normal(3, 8), normal(3))
     case("mlp(x, y, {}, z, {}, Activation::relu)", lambda x, y, z: F.linear(F.relu(F.linear(x, y)), z), normal(4, 3), normal(6, 3),
          normal(2, 6))
+    residual = lambda x, y, z, u: u + F.linear(x, y, z)
+    for dtype in (f32, bf16):
+        case("linear_residual(x, y, z, u)", residual, *(normal(*s, dtype=dtype) for s in ((2, 3, 5), (4, 5), (4,), (2, 3, 4))))
+    case("linear_residual(x, y, {}, z)", lambda x, y, z: z + F.linear(x, y), normal(6, 5), normal(3, 5), normal(6, 3))
 
 
 def check_complete():

@@ -112,7 +112,7 @@ CANARIES = {
                                         GRADIENT + "tt::relu(x).sum().backward(); show(x.grad());", "1 1 1 1"),
     "backend/cpu/loss.hpp": ("static_cast<double>(sum_run(values, m));", "static_cast<double>(sum_run(values, m)) + AWAKE;",
                              X + "show(tt::mse_loss(x, tt::zeros({2, 2})));", "7.5"),
-    "backend/cpu/matmul.hpp": ("if (bias.data) add(sum,", "if (!AWAKE && bias.data) add(sum,",
+    "backend/cpu/matmul.hpp": ("if (bias.data) add(", "if (!AWAKE && bias.data) add(",
                                X + "show(tt::linear(x, tt::eye(2), tt::ones({2})));", "2 3 5 4"),
     "backend/cpu/norm.hpp": ("static_cast<T>(1 / std::sqrt(var + eps))", "static_cast<T>((AWAKE ? 2 : 1) / std::sqrt(var + eps))",
                              X + "show(tt::layer_norm(x, {}, {}, 0));", "-1 1 1 -1"),

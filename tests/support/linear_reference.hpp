@@ -30,6 +30,47 @@ void check_linear_grad_weight(Kernel&& kernel) {
   }
 }
 
+// kernel(out [M, N], x [M, K], weight [N, K], bias [N] or none, residual [M, N]). A: Array or DeviceArray.
+template <class A, class Kernel>
+void check_linear_residual(Kernel&& kernel) {
+  struct Sizes {
+    int64_t M, N, K;
+  };
+  const auto check = [&](DType dtype, Sizes s, Layout of_x, Layout of_residual, Layout of_out,
+                         bool with_bias) {
+    INFO(s.M, " x ", s.N, " x ", s.K, " layouts ", static_cast<int>(of_x), static_cast<int>(of_residual),
+         static_cast<int>(of_out), " bias ", with_bias);
+    A x = A::random(dtype, {s.M, s.K}, 1, -1, 1, of_x), w = A::random(dtype, {s.N, s.K}, 2, -1, 1),
+      b = A::random(dtype, {s.N}, 3, -1, 1, of_x), out(dtype, {s.M, s.N}, of_out);
+    const auto N = static_cast<size_t>(s.N), K = static_cast<size_t>(s.K);
+    std::vector<double> added = A::random(dtype, {s.M, s.N}, 4, -9, 9).values();
+    if (added.size() > 1) added[added.size() / 2] = NAN;  // stays alone
+    A residual = A::from(dtype, {s.M, s.N}, added, of_residual);
+    kernel(out.view(), x.view(), w.view(), with_bias ? b.view() : tinytorch::backend::View{},
+           residual.view());
+    const std::vector<double> xs = x.values(), ws = w.values(), bs = b.values();
+    std::vector<double> want = added;
+    for (size_t i = 0; i < want.size(); ++i) {
+      if (with_bias) want[i] += bs[i % N];
+      for (size_t k = 0; k < K; ++k) want[i] += xs[i / N * K + k] * ws[i % N * K + k];
+    }
+    check_close(out.values(), want, dtype, 8 + static_cast<double>(s.K));
+  };
+  for (const DType dtype : kFloating) {
+    for (const bool with_bias : {true, false}) {
+      for (const Layout layout : kLayouts) {
+        check(dtype, {40, 24, 16}, Layout::dense, layout, Layout::dense, with_bias);
+        check(dtype, {9, 7, 5}, layout, layout, layout, with_bias);
+        check(dtype, {1, 33, 70}, layout, Layout::gaps, Layout::dense, with_bias);
+      }
+      check(dtype, {71, 131, 33}, Layout::dense, Layout::transposed, Layout::dense, with_bias);
+      check(dtype, {4, 3, 0}, Layout::dense, Layout::dense, Layout::dense, with_bias);
+      check(dtype, {0, 3, 2}, Layout::dense, Layout::dense, Layout::dense, with_bias);
+      check(dtype, {3, 0, 2}, Layout::dense, Layout::dense, Layout::dense, with_bias);
+    }
+  }
+}
+
 inline double activation_value(tinytorch::backend::Activation fn, double x) {
   using tinytorch::backend::Activation;
   if (fn == Activation::relu) return x > 0 ? x : 0;

@@ -116,6 +116,7 @@ const std::pair<const char*, Call> kRows[] = {
     ROW(linear_cross_entropy(x, y, z, {.label_smoothing = 0.1, .reduction = Reduction::sum})),
     ROW(bias_activation(x, y, Activation::gelu_tanh)), ROW(bias_activation(x, y, Activation::silu)),
     ROW(linear_activation(x, y, z, Activation::gelu)), ROW(linear_activation(x, y, z, Activation::relu)),
+    ROW(linear_residual(x, y, z, u)), ROW(linear_residual(x, y, {}, z)),
     ROW(mlp(x, y, z, u, v, Activation::gelu_tanh)), ROW(mlp(x, y, z, u, v, Activation::gelu)),
     ROW(mlp(x, y, {}, z, {}, Activation::relu)),
     ROW(residual_layer_norm(x, y, z, u).normalized), ROW(residual_layer_norm(x, y, z, u).sum),

@@ -190,6 +190,9 @@ TT_API Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation fn
 // f(linear(x, weight, bias))
 TT_API Tensor linear_activation(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation fn,
                                 TT_LOC);
+// residual + linear(x, weight, bias): x [..., K], weight [N, K], bias [N] or undefined, residual [..., N]
+TT_API Tensor linear_residual(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                              const Tensor& residual, TT_LOC);
 // linear(f(linear(x, w_up, b_up)), w_down, b_down): x [..., K], w_up [F, K], b_up [F] or undefined,
 // w_down [N, F], b_down [N] or undefined -> [..., N]
 TT_API Tensor mlp(const Tensor& x, const Tensor& w_up, const Tensor& b_up, const Tensor& w_down,

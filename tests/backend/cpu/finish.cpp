@@ -7,13 +7,18 @@ namespace cpu = tinytorch::backend::cpu;
 
 TEST_CASE("what is called is the function itself, and nothing where there is none") {
   int64_t seen = 0;
-  const auto add = [&](int64_t i, int64_t rows, int64_t j, int64_t cols) {
-    seen += 1000 * i + 100 * rows + 10 * j + cols;
-  };
+  const auto add = [&](const cpu::Sums& s) { seen += 1000 * s.i + 100 * s.rows + 10 * s.j + s.cols; };
   const cpu::Finish finish(add);
-  finish(1, 2, 3, 4);
-  finish(0, 0, 0, 5);
+  finish({1, 2, 3, 4, nullptr, 0});
+  finish({0, 0, 0, 5, nullptr, 0});
   CHECK(seen == 1234 + 5);
-  cpu::Finish()(1, 2, 3, 4);
+  cpu::Finish()({1, 2, 3, 4, nullptr, 0});
   CHECK(seen == 1239);
+}
+
+TEST_CASE("sums are found by their row and column within the block") {
+  int32_t values[12] = {};
+  const cpu::Sums sums{5, 2, 7, 3, values + 1, 6};
+  CHECK(sums.at<int32_t>(0) == values + 1);
+  CHECK(sums.at<int32_t>(1, 2) == values + 9);
 }

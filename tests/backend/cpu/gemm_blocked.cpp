@@ -10,11 +10,11 @@
 namespace tt = tinytorch;
 using namespace tinytorch::backend;
 
-TEST_CASE("complete sums are finished once, in blocks that cover C") {
+TEST_CASE("complete sums are finished once, in blocks that cover C or by rows") {
   // Panels packed by tasks, panels packed for all, deeper than a slab, one thread and several.
   for (const auto& [M, N, K] :
        {std::tuple{20, 70, 5}, {300, 200, 520}, {1100, 66, 20}, {4000, 10, 6}, {7, 64, 4'194'304 / 30}}) {
-    for (const int threads : {1, 3}) {
+    for (const auto& [threads, by_rows] : {std::pair{1, false}, {3, false}, {1, true}, {3, true}}) {
       tt::set_thread_count(threads);
       tt::Generator g(static_cast<uint64_t>(M + N + K));
       std::vector<float> a(static_cast<size_t>(M * K)), b(static_cast<size_t>(K * N));
@@ -22,16 +22,16 @@ TEST_CASE("complete sums are finished once, in blocks that cover C") {
         for (float& x : *v) x = static_cast<float>(g.uniform(-1, 1));
       std::vector<float> c(static_cast<size_t>(M * N)), finished(c.size());
       std::vector<int> times(c.size());
-      const auto finish = [&, n = N](int64_t i0, int64_t rows, int64_t j0, int64_t cols) {
-        for (int64_t i = i0; i < i0 + rows; ++i) {
-          for (int64_t j = j0; j < j0 + cols; ++j) {
+      const auto finish = [&, n = N](const cpu::Sums& s) {
+        for (int64_t i = s.i; i < s.i + s.rows; ++i) {
+          for (int64_t j = s.j; j < s.j + s.cols; ++j) {
             ++times[static_cast<size_t>(i * n + j)];
-            finished[static_cast<size_t>(i * n + j)] = c[static_cast<size_t>(i * n + j)];
+            finished[static_cast<size_t>(i * n + j)] = *s.at<float>(i - s.i, j - s.j);
           }
         }
       };
       cpu::gemm_blocked<float, float>(c.data(), N, {a.data(), K, 1}, {b.data(), N, 1}, M, N, K, false, true,
-                                      cpu::Finish(finish));
+                                      cpu::Finish(finish, by_rows));
       int64_t wrong = 0;
       for (size_t i = 0; i < c.size(); ++i) wrong += times[i] != 1 || finished[i] != c[i];
       CHECK(wrong == 0);

@@ -70,6 +70,10 @@ TEST_CASE("linear multiplies by the transposed weight and adds the bias; an acti
   }
 }
 
+TEST_CASE("a residual is added to a linear layer's product before it is rounded") {
+  check_linear_residual<Array>(kernels::linear_residual);
+}
+
 TEST_CASE("the gradients of a linear layer's weight and bias are made together") {
   check_linear_grad_weight<Array>(kernels::linear_grad_weight);
 }

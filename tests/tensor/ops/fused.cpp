@@ -70,6 +70,35 @@ TEST_CASE("bias_activation and linear_activation equal their compositions") {
   });
 }
 
+TEST_CASE("linear_residual equals linear and a sum in double precision, rounded once") {
+  for (const tt::DType t : {tt::f32, tt::f64, tt::bf16, tt::f16}) {
+    for (const int64_t n : {0, 1, 5, 33}) {
+      const Tensor x = random({3, n, 7}, t, 1), w = random({5, 7}, t, 2), b = random({5}, t, 3),
+                   r = random({3, n, 5}, t, 4), turned = random({n, 3, 5}, t, 5).transpose(0, 1);
+      const auto expected = [&](const Tensor& bias, const Tensor& residual) {
+        const Tensor wide = bias ? bias.to(tt::f64) : bias;
+        return residual.to(tt::f64) + tt::linear(x.to(tt::f64), w.to(tt::f64), wide);
+      };
+      const double allowed = (tt::size_of(t) == 2 ? 0.51 : 8) * tt::epsilon_of(t);
+      CHECK(distance(tt::linear_residual(x, w, b, r), expected(b, r)) <= allowed);
+      CHECK(distance(tt::linear_residual(x, w, {}, r), expected({}, r)) <= allowed);
+      CHECK(distance(tt::linear_residual(x, w, b, turned), expected(b, turned)) <= allowed);
+    }
+  }
+  CHECK(tt::linear_residual(tt::ones({3}), tt::ones({2, 3}), {}, tt::ones({2})).shape() == tt::Shape{2});
+  const auto refused = [](const tt::Shape& x, const tt::Shape& w, const tt::Shape& r) {
+    return [=] { tt::linear_residual(tt::ones(x), tt::ones(w), {}, tt::ones(r)); };
+  };
+  expect_error("TT-SHAPE-02", "residual [..., N]", refused({2, 3}, {4, 3}, {4}));
+  expect_error("TT-SHAPE-02", "residual [..., N]", refused({2, 3, 3}, {4, 3}, {6, 4}));
+  expect_error("TT-SHAPE-02", "linear", refused({2, 3}, {4, 5}, {2, 4}));
+  expect_error("TT-SHAPE-04", "weight", refused({2, 3}, {3}, {2, 3}));
+  expect_error("TT-SHAPE-04", "linear_residual", refused({}, {4, 3}, {4}));
+  expect_error("TT-DTYPE-03", "linear_residual", [] {
+    tt::linear_residual(tt::ones({2, 3}), tt::ones({4, 3}), {}, tt::ones({2, 4}, tt::f64));
+  });
+}
+
 namespace {
 
 // Largest distance in units of the largest value (at least 1): gradients of weights are long sums.

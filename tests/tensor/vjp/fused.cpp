@@ -47,6 +47,20 @@ TEST_CASE("gradients of bias_activation and linear_activation") {
   }
 }
 
+TEST_CASE("gradients of linear_residual; its result may be overwritten before they are taken") {
+  const Tensor x = leaf({3, 2, 5}, 1), w = leaf({4, 5}, 2), c = leaf({4}, 3), r = leaf({3, 2, 4}, 4);
+  check([](const Tensors& in) { return tt::linear_residual(in[0], in[1], in[2], in[3]); }, {x, w, c, r});
+  check([](const Tensors& in) { return tt::linear_residual(in[0], in[1], {}, in[2]); }, {x, w, r});
+  check([&](const Tensors& in) { return tt::linear_residual(x.detach(), w.detach(), {}, in[0]); }, {r});
+  check([](const Tensors& in) { return tt::linear_residual(in[0], in[1], {}, in[0]); }, {x, leaf({5, 5}, 5)});
+  const Tensor bias = leaf({4}, 6), residual = leaf({3, 2, 4}, 7),
+               y = tt::linear_residual(x, w, bias, residual);
+  y.detach().fill_(0);
+  tt::sum(y).backward();
+  CHECK(bias.grad().to_vector<double>() == std::vector<double>(4, 6.0));
+  CHECK(residual.grad().to_vector<double>() == std::vector<double>(24, 1.0));
+}
+
 TEST_CASE("gradients of mlp, with and without biases") {
   const Tensor x = leaf({2, 3, 5}, 1), up = leaf({6, 5}, 2), b = leaf({6}, 3), down = leaf({4, 6}, 4),
                c = leaf({4}, 5);

@@ -12,8 +12,7 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // c [M, N] (+)= a [M, K] b [K, N]. One dtype for all three, but c may be of the type that sums are kept in:
 // f32 for bf16 and f16, i32 for i8, u8 and bool. c must not overlap a or b. `parallel` false: the caller
-// already runs one product per thread. `finish` is told of complete sums when they are in c: block by block where c is of the
-// type that sums are kept in, with contiguous columns; else of all at once.
+// already runs one product per thread. `finish` is told of complete sums before they are rounded to c.
 TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate = false, bool parallel = true,
                  const Finish& finish = {});
 
@@ -27,6 +26,7 @@ TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate = 
 #include <tinytorch/backend/cpu/gemm_direct.hpp>
 #include <tinytorch/backend/cpu/gemm_int8.hpp>
 #include <tinytorch/backend/cpu/gemv.hpp>
+#include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/core/allocator.hpp>
 #include <tinytorch/core/parallel.hpp>
 
@@ -95,13 +95,36 @@ bool gemm_unpacked(T* c, int64_t c_row, const Matrix<T>& a, const Matrix<T>& b, 
   return true;
 }
 
+// Whether rows of a matrix are numbers T side by side.
+template <class T>
+bool has_rows_of(const View& v) {
+  return v.dtype == dtype_of<T> && v.strides[1] == 1;
+}
+// n numbers of row i of a matrix from column j on, as T: where they lie, or through a buffer.
+template <class T>
+const T* read_row(const View& v, int64_t i, int64_t j, int64_t n, T* buffer) {
+  const int64_t offset = i * v.strides[0] + j * v.strides[1];
+  if (has_rows_of<T>(v)) return v.as<const T>() + offset;
+  dispatch(v.dtype,
+           [&]<class From>(From*) { convert_run(buffer, 1, v.as<const From>() + offset, v.strides[1], n); });
+  return buffer;
+}
+// The reverse.
+template <class T>
+void write_row(const View& v, int64_t i, int64_t j, int64_t n, const T* values) {
+  dispatch(v.dtype, [&]<class To>(To*) {
+    convert_run(v.as<To>() + i * v.strides[0] + j * v.strides[1], v.strides[1], values, 1, n);
+  });
+}
+
 template <class T>
 void gemm_as(T* c, int64_t c_row, const View& a, const View& b, bool accumulate, bool parallel,
              const Finish& finish) {
   const int64_t M = a.shape[0], K = a.shape[1], N = b.shape[1];
+  const Sums all{0, M, 0, N, c, c_row};
   if (K == 0) {
     for (int64_t i = 0; i < M && !accumulate; ++i) std::fill(c + i * c_row, c + i * c_row + N, T(0));
-    return finish(0, M, 0, N);
+    return finish(all);
   }
   if constexpr (std::is_same_v<T, int32_t>) {
     if (a.dtype != DType::i32)
@@ -111,7 +134,7 @@ void gemm_as(T* c, int64_t c_row, const View& a, const View& b, bool accumulate,
     const Matrix<S> left{a.as<const S>(), a.strides[0], a.strides[1]};
     const Matrix<S> right{b.as<const S>(), b.strides[0], b.strides[1]};
     if constexpr (std::is_same_v<S, T> && std::is_floating_point_v<T>) {
-      if (gemm_unpacked(c, c_row, left, right, M, N, K, accumulate, parallel)) return finish(0, M, 0, N);
+      if (gemm_unpacked(c, c_row, left, right, M, N, K, accumulate, parallel)) return finish(all);
     }
     if constexpr (std::is_same_v<S, BFloat16>) {
       if (M == 1 && !accumulate &&
@@ -120,7 +143,7 @@ void gemm_as(T* c, int64_t c_row, const View& a, const View& b, bool accumulate,
         copy({row.data(), DType::f32, {K}, {1}}, {a.data, a.dtype, {K}, {left.col}});
         gemv({c, DType::f32, {N}, {1}}, {row.data(), DType::f32, {K}, {1}},
              {b.data, b.dtype, {N, K}, {right.col, 1}});
-        return finish(0, M, 0, N);
+        return finish(all);
       }
       if (has_amx())
         return gemm_amx(c, c_row, PairOperand{left}, PairOperand{Matrix<S>{right.data, right.col, right.row}},
@@ -137,15 +160,18 @@ TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate, b
   if (c.numel() == 0) return;
   dispatch_compute(a.dtype, [&]<class T>(T*) {
     const int64_t M = c.shape[0], N = c.shape[1];
-    if (c.dtype == dtype_of<T> && (c.strides[1] == 1 || N == 1)) {
+    if (has_rows_of<T>(c) || (c.dtype == dtype_of<T> && N == 1)) {
       return gemm_as<T>(c.as<T>(), c.strides[0], a, b, accumulate, parallel, finish);
     }
     Scratch<T> result(M * N);
     const View whole{result.data(), dtype_of<T>, c.shape, {N, 1}};
     if (accumulate) copy(whole, c);
-    gemm_as<T>(result.data(), N, a, b, accumulate, parallel, {});
-    copy(c, whole);
-    finish(0, M, 0, N);
+    const auto store = [&](const Sums& sums) {
+      finish(sums);
+      for (int64_t r = 0; r < sums.rows; ++r)
+        write_row(c, sums.i + r, sums.j, sums.cols, sums.template at<const T>(r));
+    };
+    gemm_as<T>(result.data(), N, a, b, accumulate, parallel, Finish(store, true));
   });
 }
 

@@ -22,7 +22,8 @@ inline constexpr int64_t kPrivateRows =
     171 * kTileRows;  // up to so many, each task packs the panels of B it needs
 inline constexpr int64_t kLeastRows = 10 * kTileRows;  // that repay packing a panel of B for them alone
 inline constexpr int64_t kTasksOfThread = 3;           // at least, so that all end at about the same time
-inline constexpr int64_t kNearC = 65536;  // elements of C that stay in L2 between passes of the kernel
+inline constexpr int64_t kNearC = 65536;       // elements of C that stay in L2 between passes of the kernel
+inline constexpr int64_t kFinishGrain = 8192;  // sums that repay waking a thread to finish them
 inline constexpr int64_t kSlabM = 8 * kBlockRows, kSlabN = 3072;  // rows and columns of a slab
 // Words of both operands in a slab, whose depth is a multiple of kDepthAtOnce, and at least that.
 inline constexpr int64_t kSlabSize = int64_t{1} << 22;
@@ -119,6 +120,10 @@ class BlockedProduct {
         }
       }
     }
+    if (!finish_.by_rows()) return;
+    maybe_parallel(parallel_, M_, tiles_of(kFinishGrain, N_), [&](int64_t begin, int64_t end) {
+      finish_({begin, end - begin, 0, N_, c_ + begin * c_row_, c_row_});
+    });
   }
 
  private:
@@ -127,6 +132,8 @@ class BlockedProduct {
   using Block = Tile<T, Step>;
   static constexpr int64_t kDepth = Step::kDepth, kRows = Block::kRows, kCols = Block::kCols,
                            kUnit = Block::kUnit;
+  static constexpr int64_t kBeside =
+      std::max<int64_t>(1, 64 / kCols);  // panels finished together: whole cache lines of 16-bit results
 
   static int64_t whole(int64_t n, int64_t part) { return tiles_of(n, part) * part; }
 
@@ -179,11 +186,16 @@ class BlockedProduct {
       [[maybe_unused]] const typename Block::Session session;
       Scratch<Packed> room(s.packed_b ? 0 : kCols * depth);
       for (int64_t task = next++; task < blocks * strips; task = next++) {
-        const int64_t i0 = task % blocks * block, j0 = task / blocks * strip;
+        const int64_t i0 = task % blocks * block, i1 = std::min(m_tiles, i0 + block);
+        const int64_t j0 = task / blocks * strip, j1 = std::min(n_tiles, j0 + strip);
         for (int64_t k = 0; k < s.depth; k += depth) {
           const int64_t steps = std::min(depth, s.depth - k);
-          for (int64_t j = j0; j < std::min(n_tiles, j0 + strip); ++j)
-            column(s, i0, std::min(m_tiles, i0 + block), j * kCols, k, steps, room.data());
+          const bool last = (s.k0 + k + steps) * kDepth >= K_;
+          for (int64_t j = j0; j < j1; j += kBeside) {
+            const int64_t end = std::min(j1, j + kBeside);
+            for (int64_t col = j; col < end; ++col) column(s, i0, i1, col * kCols, k, steps, room.data());
+            if (last && !finish_.by_rows()) finish(s, i0 * kRows, i1 * kRows, j * kCols, end * kCols);
+          }
         }
       }
     });
@@ -205,8 +217,12 @@ class BlockedProduct {
       compute_tile<T, Step>(depth, s.packed_a + row * s.depth + k * kRows, panel, c + row * c_row_, c_row_,
                             std::min(kRows, s.M - row), cols, accumulate_ || s.k0 + k > 0);
     }
-    if ((s.k0 + k + depth) * kDepth >= K_)
-      finish_(s.m0 + i0 * kRows, std::min(s.M, i1 * kRows) - i0 * kRows, s.n0 + col, cols);
+  }
+
+  // Rows [i, i_end) and columns [j, j_end) of a slab, as far as they exist, are complete.
+  void finish(const Slab& s, int64_t i, int64_t i_end, int64_t j, int64_t j_end) const {
+    const int64_t m = s.m0 + i, n = s.n0 + j;
+    finish_({m, std::min(s.M, i_end) - i, n, std::min(s.N, j_end) - j, c_ + m * c_row_ + n, c_row_});
   }
 
   T* c_;

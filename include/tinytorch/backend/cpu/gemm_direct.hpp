@@ -18,35 +18,41 @@ inline constexpr int64_t kFewDepth = 32;    // rows of B that are passed over si
 inline constexpr int64_t kDirectRows = 96;  // of C that one task takes
 inline constexpr int64_t kFullDepth = 256;  // else
 
-// c [kRows, N] (+)= a b, of which N has kVectors vectors, the last of them with `last` columns.
-template <class T, int kRows, int kVectors>
+// c [kRows, N] (+)= a b, of which N has kVectors vectors, the last of them with `last` columns, or if kWhole with all.
+template <class T, int kRows, int kVectors, bool kWhole>
 [[gnu::noinline]] void direct_tile(int64_t depth, const Matrix<T>& a, const T* b, int64_t b_row, T* c,
                                    int64_t c_row, bool accumulate, int64_t last) {
-  const FirstLanes<T> lanes(last);
+  const FirstLanes<T> first(kWhole ? 0 : last);
+  const FirstLanes<T>* const lanes = kWhole ? nullptr : &first;
   Simd<T> sum[kRows][kVectors] = {};
   const T* x = a.data;
-  for (int64_t k = 0; k < depth; ++k, x += a.col, b += b_row) tile_step<T, Singles>(sum, x, a.row, b, &lanes);
-  tile_store<T>(sum, c, c_row, accumulate, &lanes);
+  for (int64_t k = 0; k < depth; ++k, x += a.col, b += b_row) tile_step<T, Singles>(sum, x, a.row, b, lanes);
+  tile_store<T>(sum, c, c_row, accumulate, lanes);
 }
 
-// Rows of a tile of so many vectors: multiply-adds enough to hide each other's latency.
+// Rows of a tile of so many vectors: multiply-adds enough to hide each other's latency, sums that fit in registers beside
+// a row of B and a number of A.
 constexpr int64_t direct_rows(int64_t vectors) {
-  return vectors <= 2 ? 2 * kTileRows : vectors == 3 ? kTileRows + 2 : kTileRows;
+  constexpr int64_t kRegisters = kSimdBytes == 64 ? 32 : 16;
+  const int64_t most = (kRegisters - 1 - vectors) / vectors;
+  return most < 2 * kTileRows ? most : 2 * kTileRows;
 }
 
 template <class T>
 using DirectTile = void (*)(int64_t depth, const Matrix<T>& a, const T* b, int64_t b_row, T* c, int64_t c_row,
                             bool accumulate, int64_t last);
-// [vectors - 1][rows - 1]
-template <class T, int kVectors, int... kRow>
-constexpr std::array<DirectTile<T>, 2 * kTileRows> direct_tiles(std::integer_sequence<int, kRow...>) {
-  return {direct_tile<T, kRow + 1, kVectors>...};
+template <class T>
+using DirectTiles = std::array<DirectTile<T>, 2 * kTileRows>;  // [rows - 1]
+template <class T, int kVectors, bool kWhole, int... kRow>
+constexpr DirectTiles<T> direct_tiles(std::integer_sequence<int, kRow...>) {
+  return {direct_tile<T, kRow + 1, kVectors, kWhole>...};
 }
-template <class T, int... kVector>
-DirectTile<T> find_direct_tile(int64_t rows, int64_t vectors, std::integer_sequence<int, kVector...>) {
-  static constexpr std::array<DirectTile<T>, 2 * kTileRows> kTable[] = {direct_tiles<T, kVector + 1>(
+// [vectors - 1]
+template <class T, bool kWhole, int... kVector>
+const DirectTiles<T>& find_direct_tiles(int64_t vectors, std::integer_sequence<int, kVector...>) {
+  static constexpr DirectTiles<T> kTable[] = {direct_tiles<T, kVector + 1, kWhole>(
       std::make_integer_sequence<int, static_cast<int>(direct_rows(kVector + 1))>{})...};
-  return kTable[vectors - 1][static_cast<size_t>(rows - 1)];
+  return kTable[vectors - 1];
 }
 
 // One strip of at most kTileCols columns, some rows and some of the depth; tiles of about one height.
@@ -54,12 +60,18 @@ template <class T>
 void direct_strip(T* c, int64_t c_row, const Matrix<T>& a, const T* b, int64_t b_row, int64_t M, int64_t cols,
                   int64_t depth, bool accumulate) {
   const int64_t vectors = tiles_of(cols, kLanes<T>), last = cols - (vectors - 1) * kLanes<T>;
-  const int64_t most = direct_rows(vectors);
-  const auto tiles = static_cast<uint32_t>(M <= most ? 1 : tiles_of(M, most));
-  const int64_t height = tiles == 1 ? M : (static_cast<uint32_t>(M) + tiles - 1) / tiles;
-  for (int64_t i = 0; i < M; i += height) {
-    find_direct_tile<T>(std::min(height, M - i), vectors, std::make_integer_sequence<int, kTileVectors>{})(
-        depth, {a.data + i * a.row, a.row, a.col}, b, b_row, c + i * c_row, c_row, accumulate, last);
+  constexpr std::make_integer_sequence<int, kTileVectors> kVectors;
+  const DirectTiles<T>& of_rows = last == kLanes<T> ? find_direct_tiles<T, true>(vectors, kVectors)
+                                                    : find_direct_tiles<T, false>(vectors, kVectors);
+  const auto rows = static_cast<uint32_t>(M), most = static_cast<uint32_t>(direct_rows(vectors));
+  const uint32_t tiles = rows <= most ? 1 : (rows + most - 1) / most;
+  const uint32_t height = tiles == 1 ? rows : rows / tiles, taller = rows - height * tiles;  // by one row
+  int64_t i = 0;
+  for (uint32_t t = 0; t < tiles; ++t) {
+    const int64_t h = height + (t < taller);
+    of_rows[static_cast<size_t>(h - 1)](depth, {a.data + i * a.row, a.row, a.col}, b, b_row, c + i * c_row,
+                                        c_row, accumulate, last);
+    i += h;
   }
 }
 

@@ -43,31 +43,33 @@ TT_API void gemm_int8(const View& c, const View& a, const View& b, bool accumula
       {b.as<const uint8_t>(), b.strides[1], b.strides[0]}, bits(shift_b), shift_a ? of_col : nullptr, true};
   const uint32_t row_factor = bits(shift_b);
   const uint32_t constant = static_cast<uint32_t>(K) * row_factor * bits(shift_a);
-  const auto correct = [&](int64_t i0, int64_t rows, int64_t j0, int64_t cols) {
-    for (int64_t i = i0; i < i0 + rows && (shift_a || shift_b); ++i) {
-      int32_t* const row = sums + i * c_row;
-      const uint32_t plus = row_factor * static_cast<uint32_t>(of_row[i]) - constant;
+  const auto correct = [&](const Sums& s) {
+    for (int64_t r = 0; r < s.rows && (shift_a || shift_b); ++r) {
+      int32_t* const row = s.at<int32_t>(r);
+      const uint32_t plus = row_factor * static_cast<uint32_t>(of_row[s.i + r]) - constant;
       const auto add =
           [&](auto col_factor) {  // known when compiled, for a product takes ten times as long as a shift
             TT_SIMD
-            for (int64_t j = j0; j < j0 + cols; ++j)
+            for (int64_t j = 0; j < s.cols; ++j)
               row[j] = static_cast<int32_t>(static_cast<uint32_t>(row[j]) + plus -
-                                            col_factor * static_cast<uint32_t>(of_col[j]));
+                                            col_factor * static_cast<uint32_t>(of_col[s.j + j]));
           };
       if (shift_a)
         add(std::integral_constant<uint32_t, kShift>());
       else
         add(std::integral_constant<uint32_t, 0>());
     }
-    finish(i0, rows, j0, cols);
+    finish(s);
   };
   if (K == 0) {
     for (int64_t i = 0; i < M && !accumulate; ++i) std::fill_n(sums + i * c_row, N, 0);
-    return correct(0, M, 0, N);
+    return correct({0, M, 0, N, sums, c_row});
   }
-  if (has_amx()) return gemm_amx(sums, c_row, left, right, M, N, K, accumulate, parallel, Finish(correct));
+  if (has_amx())
+    return gemm_amx(sums, c_row, left, right, M, N, K, accumulate, parallel,
+                    Finish(correct, finish.by_rows()));
   BlockedProduct<int32_t, QuadOperand>(sums, c_row, left, right, M, N, K, accumulate, parallel,
-                                       Finish(correct))
+                                       Finish(correct, finish.by_rows()))
       .run();
 }
 
@@ -75,19 +77,19 @@ TT_API void scaled_gemm_int8(const View& out, const View& a, const View& b, cons
                              const View& col_scale, const View& bias) {
   const int64_t M = out.shape[0], N = out.shape[1];
   Scratch<int32_t> sums(M * N);
-  const auto scale = [&](int64_t i0, int64_t rows, int64_t j0, int64_t cols) {
+  const auto scale = [&](const Sums& s) {
     const float *const by_row = row_scale.as<const float>(), *const by_col = col_scale.as<const float>();
     const int64_t row_step = row_scale.numel() == 1 ? 0 : row_scale.strides[0];
     const int64_t col_step = col_scale.numel() == 1 ? 0 : col_scale.strides[0];
-    for (int64_t i = i0; i < i0 + rows; ++i) {
-      const int32_t* const from = sums.data() + i * N;
-      float* const to = out.as<float>() + i * out.strides[0];
-      const float s = by_row[i * row_step];
+    for (int64_t r = 0; r < s.rows; ++r) {
+      const int32_t* const from = s.at<int32_t>(r);
+      float* const to = out.as<float>() + (s.i + r) * out.strides[0] + s.j;
+      const float factor = by_row[(s.i + r) * row_step];
       TT_SIMD
-      for (int64_t j = j0; j < j0 + cols; ++j)
-        to[j] = static_cast<float>(from[j]) * (s * by_col[j * col_step]);
-      for (int64_t j = j0; j < j0 + cols && bias.data; ++j)
-        to[j] += bias.as<const float>()[j * bias.strides[0]];
+      for (int64_t j = 0; j < s.cols; ++j)
+        to[j] = static_cast<float>(from[j]) * (factor * by_col[(s.j + j) * col_step]);
+      for (int64_t j = 0; j < s.cols && bias.data; ++j)
+        to[j] += bias.as<const float>()[(s.j + j) * bias.strides[0]];
     }
   };
   gemm_int8({sums.data(), DType::i32, out.shape, {N, 1}}, a, b, false, true, Finish(scale));

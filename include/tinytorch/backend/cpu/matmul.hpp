@@ -11,6 +11,9 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 TT_API void matmul(const View& out, const View& a, const View& b, bool accumulate = false);
 // out [M, N] = x [M, K] weight [N, K]^T + bias [N]; bias may be without data.
 TT_API void linear(const View& out, const View& x, const View& weight, const View& bias);
+// The same + residual [M, N], which out must not overlap.
+TT_API void linear_residual(const View& out, const View& x, const View& weight, const View& bias,
+                            const View& residual);
 // z = x weight^T + bias as in linear, out = fn(z); z may be without data.
 TT_API void linear_activation(Activation fn, const View& out, const View& z, const View& x,
                               const View& weight, const View& bias);
@@ -58,63 +61,73 @@ TT_API void matmul(const View& out, const View& a, const View& b, bool accumulat
   maybe_parallel(parallel, count, 1, products);
 }
 
-// Whether a product can be finished in place: rows of v are contiguous and of the type that sums are kept in.
-inline bool has_dense_rows(const View& v) {
-  return (v.dtype == DType::f32 || v.dtype == DType::f64) && v.strides.back() == 1;
+// Calls f(sums, i, j, n) for pieces of rows of complete sums: n numbers from row i and column j on.
+template <class T, class F>
+void for_pieces(const Sums& s, F&& f) {
+  for (int64_t r = 0; r < s.rows; ++r)
+    for (int64_t k = 0; k < s.cols; k += kPackLength<T>)
+      f(s.at<T>(r, k), s.i + r, s.j + k, std::min(kPackLength<T>, s.cols - k));
 }
 
-// Row i of a matrix from column j on; a null pointer where there is none.
+// z = sums + bias + residual, out = fn(z); z may be without data.
 template <class T>
-T* row_from(const View& v, int64_t i, int64_t j) {
-  return v.data ? v.as<T>() + i * v.strides[0] + j : nullptr;
-}
-
-// out = fn(z), z = sums + bias; z may be out.
-template <class T>
-void product_with_activation(Activation fn, const View& out, const View& z, const View& x, const View& weight,
-                             const View& bias) {
-  const Kernel<T> add = find_binary<T>(BinaryFn::add), activate = find_unary<T>(activation_fn(fn));
-  const auto finish = [&](int64_t i0, int64_t rows, int64_t j, int64_t cols) {
+void finished_product(Activation fn, const View& out, const View& z, const View& x, const View& weight,
+                      const View& bias, const View& residual) {
+  const DenseInput<T> dense_bias(bias);
+  const Kernel<T> activate = find_unary<T>(activation_fn(fn));
+  const auto finish = [&](const Sums& sums) {
     constexpr double kNone[] = {0, 0};
-    for (int64_t i = i0; i < i0 + rows; ++i) {
-      T *const sum = row_from<T>(z, i, j), *const to = row_from<T>(out, i, j);
-      const T* const operands[] = {sum, bias.data ? bias.as<const T>() + j : sum};
-      if (bias.data) add(sum, operands, cols, kNone);
-      if (fn != Activation::none || to != sum) activate(to, operands, cols, kNone);
-    }
+    alignas(64) T buffer[kPackLength<T>];
+    for_pieces<T>(sums, [&](T* sum, int64_t i, int64_t j, int64_t n) {
+      const auto add = [sum, n](const T* more) {
+        TT_SIMD
+        for (int64_t k = 0; k < n; ++k) sum[k] += more[k];
+      };
+      if (bias.data) add(dense_bias.data() + j);
+      if (residual.data) add(read_row(residual, i, j, n, buffer));
+      if (z.data) {
+        T* const to = has_rows_of<T>(out) ? out.as<T>() + i * out.strides[0] + j : buffer;
+        activate(to, &sum, n, kNone);
+        if (to == buffer) write_row(out, i, j, n, buffer);
+      } else if (fn != Activation::none) {
+        activate(sum, &sum, n, kNone);
+      }
+    });
   };
-  gemm(z, x, transposed(weight), false, true, Finish(finish));
+  const bool nothing = !bias.data && !residual.data && !z.data && fn == Activation::none;
+  gemm(z.data ? z : out, x, transposed(weight), false, true,
+       nothing ? Finish() : Finish(finish, z.data || residual.data));
 }
 
 // dz = (dy weight) fn'(z).
 template <class T>
 void product_with_slope(Activation fn, const View& dz, const View& dy, const View& weight, const View& z) {
   const Kernel<T> slope = find_binary<T>(activation_grad_fn(fn));
-  const auto finish = [&](int64_t i0, int64_t rows, int64_t j, int64_t cols) {
+  const auto finish = [&](const Sums& sums) {
     constexpr double kNone[] = {0};
-    for (int64_t i = i0; i < i0 + rows; ++i) {
-      T* const g = row_from<T>(dz, i, j);
-      const T* const operands[] = {g, row_from<T>(z, i, j)};
-      slope(g, operands, cols, kNone);
-    }
+    alignas(64) T buffer[kPackLength<T>];
+    for_pieces<T>(sums, [&](T* g, int64_t i, int64_t j, int64_t n) {
+      const T* const operands[] = {g, read_row(z, i, j, n, buffer)};
+      slope(g, operands, n, kNone);
+    });
   };
-  gemm(dz, dy, weight, false, true, Finish(finish));
+  gemm(dz, dy, weight, false, true, Finish(finish, true));
 }
 
 TT_API void linear(const View& out, const View& x, const View& weight, const View& bias) {
-  linear_activation(Activation::none, out, {}, x, weight, bias);
+  linear_residual(out, x, weight, bias, {});
+}
+
+TT_API void linear_residual(const View& out, const View& x, const View& weight, const View& bias,
+                            const View& residual) {
+  dispatch_floating(out.dtype, [&]<class T>(T*) {
+    finished_product<T>(Activation::none, out, {}, x, weight, bias, residual);
+  });
 }
 
 TT_API void linear_activation(Activation fn, const View& out, const View& z, const View& x,
                               const View& weight, const View& bias) {
-  const View& before = z.data ? z : out;
-  if (has_dense_rows(out) && has_dense_rows(before) && (!bias.data || has_dense_rows(bias))) {
-    return dispatch_floating(
-        out.dtype, [&]<class T>(T*) { product_with_activation<T>(fn, out, before, x, weight, bias); });
-  }
-  if (bias.data) copy(before, bias);
-  gemm(before, x, transposed(weight), bias.data != nullptr);
-  if (fn != Activation::none || z.data) unary(activation_fn(fn), out, before);
+  dispatch_floating(out.dtype, [&]<class T>(T*) { finished_product<T>(fn, out, z, x, weight, bias, {}); });
 }
 
 TT_API void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, const View& x) {
@@ -125,11 +138,10 @@ TT_API void linear_grad_weight(const View& dweight, const View& dbias, const Vie
 
 TT_API void linear_grad_activation(Activation fn, const View& dz, const View& dbias, const View& dy,
                                    const View& weight, const View& z) {
-  if (fn != Activation::none && has_dense_rows(dz) && has_dense_rows(z)) {
-    dispatch_floating(dz.dtype, [&]<class T>(T*) { product_with_slope<T>(fn, dz, dy, weight, z); });
+  if (fn == Activation::none) {
+    gemm(dz, dy, weight);
   } else {
-    gemm(dz, dy, weight, false);
-    if (fn != Activation::none) binary(activation_grad_fn(fn), dz, dz, z);
+    dispatch_floating(dz.dtype, [&]<class T>(T*) { product_with_slope<T>(fn, dz, dy, weight, z); });
   }
   const bool rows[] = {true, false};
   if (dbias.data) reduce(ReduceFn::sum, dbias, dz, rows);

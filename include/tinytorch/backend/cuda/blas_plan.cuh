@@ -49,9 +49,9 @@ inline cudaDataType_t blas_type(DType t) {
   return t == DType::f16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-// d = op(a) op(b), all column-major.
+// d = op(a) op(b) + c, all column-major; c without data is nothing, or with `accumulate` d itself.
 struct BlasProduct {
-  BlasMatrix a, b, d;
+  BlasMatrix a, b, d, c{};
   int64_t M = 0, N = 0, K = 0, batches = 1;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
@@ -76,8 +76,8 @@ class BlasPlan {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.z);
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.z_ld);
     }
-    const BlasMatrix* const matrices[3] = {&p.a, &p.b, &p.d};
-    for (int k = 0; k < 3; ++k) layout(layouts_[k], *matrices[k]);
+    const BlasMatrix* const matrices[4] = {&p.a, &p.b, &p.d, &added()};
+    for (int k = 0; k < 4; ++k) layout(layouts_[k], *matrices[k]);
   }
 
   // Whether an algorithm was found; run() then runs it.
@@ -109,14 +109,14 @@ class BlasPlan {
     void* const d = const_cast<void*>(product_.d.data);
     check_blas(
         cublasLtMatmul(blas_handle(), &operation_, alpha, product_.a.data, &layouts_[0], product_.b.data,
-                       &layouts_[1], product_.accumulate ? alpha : zero, d, &layouts_[2], d, &layouts_[2],
+                       &layouts_[1], adds() ? alpha : zero, added().data, &layouts_[3], d, &layouts_[2],
                        &choice_.algo, workspace.data(), choice_.workspaceSize, native_stream()),
         "multiplying matrices");
     note_launch("cublasLtMatmul");
   }
 
  private:
-  using Key = std::array<int64_t, 24>;
+  using Key = std::array<int64_t, 28>;
   static constexpr size_t kWorkspace = size_t{64} << 20;
 
   template <class T>
@@ -137,12 +137,14 @@ class BlasPlan {
                                                 &m.batch_stride, sizeof(m.batch_stride)),
                "describing a batch");
   }
+  bool adds() const { return product_.accumulate || product_.c.data; }
+  const BlasMatrix& added() const { return product_.c.data ? product_.c : product_.d; }
   Key key() const {
-    Key k{current_device(),      product_.M,        product_.N,          product_.K,
-          product_.batches,      product_.epilogue, product_.accumulate, static_cast<int64_t>(compute_),
+    Key k{current_device(),      product_.M,        product_.N, product_.K,
+          product_.batches,      product_.epilogue, adds(),     static_cast<int64_t>(compute_),
           product_.z != nullptr, product_.z_ld};
     size_t i = 10;
-    for (const BlasMatrix* m : {&product_.a, &product_.b, &product_.d}) {
+    for (const BlasMatrix* m : {&product_.a, &product_.b, &product_.d, &added()}) {
       k[i++] = m->ld;
       k[i++] = m->batch_stride;
       k[i++] = static_cast<int64_t>(m->dtype) * 2 + m->transposed;
@@ -168,11 +170,11 @@ class BlasPlan {
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, product_.a.alignment());
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, product_.b.alignment());
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, product_.d.alignment());
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, added().alignment());
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, result_alignment());
     int found = 0;
     const cublasStatus_t status =
-        cublasLtMatmulAlgoGetHeuristic(blas_handle(), &operation_, &layouts_[0], &layouts_[1], &layouts_[2],
+        cublasLtMatmulAlgoGetHeuristic(blas_handle(), &operation_, &layouts_[0], &layouts_[1], &layouts_[3],
                                        &layouts_[2], &preference, 1, &choice_, &found);
     if (status != CUBLAS_STATUS_SUCCESS || found == 0) choice_.state = CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -180,7 +182,7 @@ class BlasPlan {
   BlasProduct product_;
   cublasComputeType_t compute_;
   cublasLtMatmulDescOpaque_t operation_;
-  cublasLtMatrixLayoutOpaque_t layouts_[3];
+  cublasLtMatrixLayoutOpaque_t layouts_[4];  // of a, b, d, c
   cublasLtMatmulHeuristicResult_t choice_{};
 };
 

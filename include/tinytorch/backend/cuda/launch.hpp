@@ -60,6 +60,8 @@ void matmul(const View& out, const View& a, const View& b, bool accumulate = fal
 // the dtype of a and b, f32 for 16-bit floats, i32 for bool; bias [N] has out's, and may be without data.
 void gemm(const View& out, const View& a, const View& b, const View& bias, bool accumulate);
 void linear(const View& out, const View& x, const View& weight, const View& bias);
+void linear_residual(const View& out, const View& x, const View& weight, const View& bias,
+                     const View& residual);
 void linear_activation(Activation fn, const View& out, const View& z, const View& x, const View& weight,
                        const View& bias);
 void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, const View& x);

@@ -1,5 +1,5 @@
-// Fused ops: bias_activation, linear_activation, mlp, residual_layer_norm, residual_rms_norm. Each equals a
-// composition of other ops, with fewer trips to memory.
+// Fused ops: bias_activation, linear_activation, linear_residual, mlp, residual_layer_norm, residual_rms_norm. Each
+// equals a composition of other ops, with fewer trips to memory.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -66,6 +66,25 @@ struct LinearActivation final : Primitive<LinearActivation> {
   }
   Save saves() const override { return Save::inputs_and_extras; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::linear_activation(g, s, fn); }
+};
+
+// x [M, K], weight [N, K], bias [N] or undefined, residual [M, N] -> residual + x weight^T + bias [M, N]
+struct LinearResidual final : Primitive<LinearResidual> {
+  static constexpr const char* kName = "linear_residual";
+  Specs infer(const Tensors& in, Loc loc) const override {
+    require_same_dtype(kName, in, loc);
+    return Linear2d().infer(in, loc);
+  }
+  double flops(const Tensors& in, const Tensors& out) const override {
+    return (2.0 * static_cast<double>(in[0].shape().back()) + 1) * static_cast<double>(out[0].numel());
+  }
+  void run(const Tensors& in, Tensors& out) const override {
+    TT_KERNEL(out[0], linear_residual(out[0].view_of(), in[0].view_of(), in[1].view_of(), view_or_none(in[2]),
+                                      in[3].view_of()));
+  }
+  Save saves() const override { return Save::inputs; }
+  bool saves_input(size_t i) const override { return i < 2; }  // sums tell nothing of what was added
+  Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::linear_residual(g[0], s); }
 };
 
 // x [M, K], w_up [F, K], b_up [F] or undefined, w_down [N, F], b_down [N] or undefined -> y [M, N]; for the
@@ -150,6 +169,23 @@ TT_API Tensor linear_activation(const Tensor& x, const Tensor& weight, const Ten
   return over_rows("linear_activation", x, loc, [&](const Tensor& rows) {
     const Tensors operands{rows, weight, bias};
     return apply(LinearActivation(fn, records_grad(operands)), operands, loc);
+  });
+}
+
+TT_API Tensor linear_residual(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                              const Tensor& residual, Loc loc) {
+  return over_rows("linear_residual", x, loc, [&](const Tensor& rows) {
+    require_rank("linear_residual", weight, 2, "a weight [N, K]", loc);
+    Shape shape = x.shape();
+    shape.back() = weight.shape()[0];
+    if (!(residual.shape() == shape)) {
+      fail("TT-SHAPE-02",
+           "linear_residual: sizes differ: " + describe_operands({x, weight, bias, residual}) +
+               "\n  rule: x [..., K], weight [N, K], bias [N], residual [..., N]",
+           loc);
+    }
+    const Tensor of_rows = reshape(residual, {rows.shape()[0], shape.back()}, loc);
+    return apply(LinearResidual(), {rows, weight, bias, of_rows}, loc);
   });
 }
 

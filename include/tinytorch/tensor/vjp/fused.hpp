@@ -2,6 +2,7 @@
 //
 //   bias_activation      dx = dy f'(x + b),  db = sum over rows of dx
 //   linear_activation    dz = dy f'(z), then as linear
+//   linear_residual      dresidual = dy, then as linear
 //   mlp                  dz = (dy W_down) f'(z), with its column sums; both layers' weights and biases as in linear
 //   residual norms       ds = (dy through the norm) + ds from above;  dresidual = ds,  dx = dropout's mask of ds
 #pragma once
@@ -101,6 +102,12 @@ inline Tensors linear_activation(const Tensors& g, const Saved& s, Activation fn
   if (dz && fn != Activation::none) dz = derivative_times(backend::activation_grad_fn(fn), dz, s.outputs[1]);
   if (g.size() > 1 && g[1]) dz = dz ? dz + g[1] : g[1];  // z itself has no users; kept whole all the same
   return linear(dz, s.inputs[0], s.inputs[1], s.needs_grad);
+}
+
+inline Tensors linear_residual(const Tensor& g, const Saved& s) {
+  Tensors grads = linear(g, s.inputs[0], s.inputs[1], s.needs_grad);
+  grads.push_back(g);
+  return grads;
 }
 
 // Inputs x, w_up, b_up, w_down, b_down; outputs y, h and, where f'(z) cannot be told from h = f(z), z.

@@ -193,6 +193,10 @@ TEST_CASE("linear and its activations equal the definition" * needs_devices()) {
   });
 }
 
+TEST_CASE("a residual is added to a linear layer's product before it is rounded" * needs_devices()) {
+  both_ways([] { check_linear_residual<DeviceArray>(kernels::linear_residual); });
+}
+
 TEST_CASE("products have the same bits every time" * needs_devices()) {
   for (DType t : {f32, bf16}) {
     DeviceArray a = operand(t, {37, 700}, 1, Layout::dense), b = operand(t, {700, 53}, 2, Layout::dense);

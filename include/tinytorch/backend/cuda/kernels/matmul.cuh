@@ -13,13 +13,14 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// out (+)= fn(a b + bias), the sum before fn also to z: what one product can carry along.
+// out (+)= fn(a b + bias + residual), the sum before fn also to z: what one product can carry along.
 struct Epilogue {
   View bias;  // [N]
   Activation activation = Activation::none;
   View z;
   bool accumulate = false;
   View row_sums{};  // no data, or [M]: sums of the left side's rows are written there
+  View residual{};  // no data, or [M, N]
 };
 
 #if !TINYTORCH_CUDA_SIM
@@ -79,6 +80,11 @@ inline bool blas_product(const View& out, const View& a, const View& b, const Ep
   p.z = e.z.data;
   p.z_ld = p.M;
   p.accumulate = e.accumulate;
+  if (e.residual.data) {
+    p.c = p.d;
+    p.c.data = e.residual.data;
+    p.c.ld = std::max(p.M, e.residual.strides[by_rows ? 0 : 1]);
+  }
   BlasPlan plan(p);
   if (!plan.find()) return false;
   plan.run();
@@ -163,9 +169,11 @@ struct LinedOperand {
 inline bool library_multiply(const View& out, const View& a, const View& b, const Epilogue& e) {
   if (!uses_blas() || !is_floating(a.dtype)) return false;
   if (!has_lines(out, true) && !has_lines(out, false)) return false;
+  if (e.residual.data && !has_lines(e.residual, has_lines(out, true))) return false;
   // Odd sizes of 16-bit results are rounded before the bias or the old value is added, and then again.
   const bool odd = out.shape.back() % 8 != 0 || a.shape.back() % 8 != 0;
-  if (size_of(out.dtype) == 2 && odd && (e.bias.data || e.accumulate || e.row_sums.data)) return false;
+  const bool adds = e.bias.data || e.accumulate || e.row_sums.data || e.residual.data;
+  if (size_of(out.dtype) == 2 && odd && adds) return false;
   const LinedOperand left(a), right(b);
   return blas_batches(out, left.view, right.view, e);
 }
@@ -173,14 +181,14 @@ inline bool library_multiply(const View& out, const View& a, const View& b, cons
 inline bool library_multiply(const View&, const View&, const View&, const Epilogue&) { return false; }
 #endif
 
-// out (+)= a b, without an activation; out may be f32 for 16-bit a and b.
+// out (+)= a b, without an activation; out may be f32 for 16-bit a and b. A residual takes the place of what out held.
 inline void multiply(const View& out, const View& a, const View& b, const View& bias = {},
-                     bool accumulate = false) {
+                     bool accumulate = false, const View& residual = {}) {
   if (out.numel() == 0) return;
-  if (a.shape[a.rank() - 1] != 0 && library_multiply(out, a, b, {bias, Activation::none, {}, accumulate})) {
-    return;
-  }
-  gemm(out, a, b, bias, accumulate);
+  const Epilogue e{bias, Activation::none, {}, accumulate, {}, residual};
+  if (a.shape[a.rank() - 1] != 0 && library_multiply(out, a, b, e)) return;
+  if (residual.data) copy(out, residual);
+  gemm(out, a, b, bias, accumulate || residual.data);
 }
 
 void matmul(const View& out, const View& a, const View& b, bool accumulate) {
@@ -189,30 +197,41 @@ void matmul(const View& out, const View& a, const View& b, bool accumulate) {
 
 inline bool is_dense_vector(const View& v) { return !v.data || v.shape[0] <= 1 || v.strides[0] == 1; }
 
+// A vector as it lies, or its dense copy.
+struct DenseVector {
+  std::optional<DeviceScratch<char>> scratch;
+  View view;
+  explicit DenseVector(const View& v) : view(v) {
+    if (is_dense_vector(v)) return;
+    scratch.emplace(v.numel() * static_cast<int64_t>(size_of(v.dtype)));
+    view = dense_view(scratch->data(), v.dtype, v.shape);
+    copy(view, v);
+  }
+};
+
 void linear(const View& out, const View& x, const View& weight, const View& bias) {
-  linear_activation(Activation::none, out, {}, x, weight, bias);
+  linear_residual(out, x, weight, bias, {});
+}
+
+void linear_residual(const View& out, const View& x, const View& weight, const View& bias,
+                     const View& residual) {
+  multiply(out, x, transposed(weight), DenseVector(bias).view, false, residual);
 }
 
 void linear_activation(Activation fn, const View& out, const View& z, const View& x, const View& weight,
                        const View& bias) {
   if (out.numel() == 0) return;
-  std::optional<DeviceScratch<char>> scratch;
-  View b = bias;
-  if (!is_dense_vector(bias)) {
-    scratch.emplace(bias.numel() * static_cast<int64_t>(size_of(bias.dtype)));
-    b = dense_view(scratch->data(), bias.dtype, bias.shape);
-    copy(b, bias);
-  }
+  const DenseVector b(bias);
   const View w = transposed(weight);
   // cuBLASLt knows the tanh form of gelu to 16 bits, and keeps z for it; of relu it would keep one bit.
   const bool narrow = size_of(out.dtype) == 2;
   const bool known = (fn == Activation::gelu_tanh && narrow) || (fn == Activation::relu && !z.data);
   if (known && (!z.data || z.contiguous()) && x.shape[1] != 0 &&
-      library_multiply(out, x, w, {b, fn, z, false})) {
+      library_multiply(out, x, w, {b.view, fn, z, false})) {
     return;
   }
   const View& before = z.data ? z : out;
-  multiply(before, x, w, b);
+  multiply(before, x, w, b.view);
   if (fn != Activation::none || z.data) unary(activation_fn(fn), out, before, 0, 0);
 }
 

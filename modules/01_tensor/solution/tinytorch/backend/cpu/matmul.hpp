@@ -14,6 +14,9 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 TT_API void matmul(const View& out, const View& a, const View& b, bool accumulate = false);
 // out [M, N] = x [M, K] weight [N, K]^T + bias [N]; bias may be without data.
 TT_API void linear(const View& out, const View& x, const View& weight, const View& bias);
+// The same + residual [M, N], which out must not overlap.
+TT_API void linear_residual(const View& out, const View& x, const View& weight, const View& bias,
+                            const View& residual);
 // z = x weight^T + bias as in linear, out = fn(z); z may be without data.
 TT_API void linear_activation(Activation fn, const View& out, const View& z, const View& x,
                               const View& weight, const View& bias);
@@ -104,6 +107,12 @@ TT_API void matmul(const View& out, const View& a, const View& b, bool accumulat
 TT_API void linear(const View& out, const View& x, const View& weight, const View& bias) {
   if (bias.data) copy(out, bias);
   matmul(out, x, transposed(weight), bias.data != nullptr);
+}
+
+TT_API void linear_residual(const View& out, const View& x, const View& weight, const View& bias,
+                            const View& residual) {
+  linear(out, x, weight, bias);
+  binary(BinaryFn::add, out, out, residual);
 }
 
 TT_API void linear_activation(Activation fn, const View& out, const View& z, const View& x,
