@@ -112,36 +112,76 @@ void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], co
   });
 }
 
-// Whether |x| > limit, or x is NaN, anywhere: bits of floats of one sign compare as the floats do, and their `or`
-// vectorizes where a maximum of floats would not.
-inline bool any_beyond(float limit, const float* x, int64_t n) {
-  const auto most = std::bit_cast<int32_t>(limit);
-  int32_t found = 0;
-  for (int64_t i = 0; i < n; ++i) found |= (std::bit_cast<int32_t>(x[i]) & INT32_MAX) > most;
-  return found != 0;
+// Whether |x| <= limit everywhere, and no NaN: bits of floats of one sign compare as the floats do, and a maximum of
+// integers vectorizes where one of floats would not.
+template <class T>
+bool all_within(T limit, const T* x, int64_t n) {
+  using I = std::make_signed_t<math::BitsOf<T>>;
+  I most = 0;
+  for (int64_t i = 0; i < n; ++i)
+    most = std::max(most, std::bit_cast<I>(x[i]) & std::numeric_limits<I>::max());
+  return most <= std::bit_cast<I>(limit);
 }
 
+// Whether all of x are positive normal numbers: one exponent more overflows the bits of infinity and NaN, and leaves those
+// of negative numbers negative or below two exponents.
+template <class T>
+bool all_positive_and_normal(const T* x, int64_t n) {
+  using U = math::BitsOf<T>;
+  using I = std::make_signed_t<U>;
+  constexpr U kOneExponent = std::bit_cast<U>(std::numeric_limits<T>::min());
+  I least = std::numeric_limits<I>::max();
+  for (int64_t i = 0; i < n; ++i)
+    least = std::min(least, static_cast<I>(std::bit_cast<U>(x[i]) + kOneExponent));
+  return least >= static_cast<I>(2 * kOneExponent);
+}
+
+// The functions that do less for ordinary arguments (math::Range), and whether all of x are that.
+template <UnaryFn fn, class T>
+constexpr bool tells_ordinary() {
+  using enum UnaryFn;
+  if constexpr (fn == exp || fn == log || fn == sigmoid || fn == silu) return std::is_floating_point_v<T>;
+  return std::is_same_v<T, float> && (fn == tanh || fn == sin || fn == cos);
+}
+template <UnaryFn fn, class T>
+bool all_ordinary(const T* x, int64_t n) {
+  using enum UnaryFn;
+  using F = math::Format<T>;
+  if constexpr (fn == log) return all_positive_and_normal(x, n);
+  if constexpr (fn == tanh) return all_within(F::kOrdinaryTanh, x, n);
+  if constexpr (fn == sin || fn == cos) return all_within(math::kMaxTrigArgument, x, n);
+  if constexpr (fn == exp || fn == sigmoid || fn == silu) return all_within(F::kOrdinaryExp, x, n);
+}
+
+template <UnaryFn fn, class T, math::Range range>
+void unary_loop(T* out, const T* x, int64_t n, const double* parameters) {
+  constexpr bool kIsSin = fn == UnaryFn::sin;
+  if constexpr ((kIsSin || fn == UnaryFn::cos) && std::is_same_v<T, float> && range == math::Range::all) {
+    for (int64_t i = 0; i < n; ++i) {  // rare: libm reduces huge arguments exactly
+      const bool huge = std::abs(x[i]) > math::kMaxTrigArgument;
+      out[i] = huge ? (kIsSin ? std::sin(x[i]) : std::cos(x[i])) : unary_value<fn, T>(x[i], T(0), T(0));
+    }
+  } else {
+    const T p0 = convert<T>(parameters[0]), p1 = convert<T>(parameters[1]);  // saturates: clamp to +-infinity
+    TT_SIMD
+    for (int64_t i = 0; i < n; ++i) out[i] = unary_value<fn, T, range>(x[i], p0, p1);
+  }
+}
+
+// Blocks are cut differently at different thread counts, so an element's bits don't depend on its block's other ones.
 template <UnaryFn fn, class T>
 void unary_kernel(T* out, const T* const* in, int64_t n, const double* parameters) {
-  const T* x = in[0];
-  if constexpr (fn == UnaryFn::sin || fn == UnaryFn::cos) {
-    if constexpr (std::is_same_v<T, float>) {
-      if (any_beyond(math::kMaxTrigArgument, x, n)) {  // rare: libm reduces huge arguments exactly
-        // Chosen by element, not by run: runs are cut differently at different thread counts.
-        for (int64_t i = 0; i < n; ++i) {
-          if (std::abs(x[i]) > math::kMaxTrigArgument) {
-            out[i] = fn == UnaryFn::sin ? std::sin(x[i]) : std::cos(x[i]);
-          } else {
-            out[i] = unary_value<fn, T>(x[i], T(0), T(0));
-          }
-        }
-        return;
-      }
+  if constexpr (tells_ordinary<fn, T>()) {
+    constexpr int64_t kBlock = kPackLength<T>;  // read twice, the second time from the L1 cache
+    for (int64_t i = 0; i < n; i += kBlock) {
+      const int64_t m = std::min(kBlock, n - i);
+      const auto loop = all_ordinary<fn>(in[0] + i, m) ? unary_loop<fn, T, math::Range::ordinary>
+                                                       : unary_loop<fn, T, math::Range::all>;
+      loop(out + i, in[0] + i, m, parameters);
     }
+  } else {
+    unary_loop<fn, T, math::Range::all>(out, in[0], n, parameters);
   }
-  const T p0 = convert<T>(parameters[0]), p1 = convert<T>(parameters[1]);  // saturates: clamp to +-infinity
-  TT_SIMD
-  for (int64_t i = 0; i < n; ++i) out[i] = unary_value<fn, T>(x[i], p0, p1);
 }
 
 template <BinaryFn fn, class T>
