@@ -112,11 +112,36 @@ TEST_CASE("fill reaches strided elements only") {
 TEST_CASE("where picks by condition") {
   bool condition[] = {true, false, true};
   float a[] = {1, 2, 3}, b[] = {NAN, 20, NAN}, out[3];
-  cpu::where({out, tt::f32, {3}, {1}}, {condition, tt::boolean, {3}, {1}}, {a, tt::f32, {3}, {1}},
-             {b, tt::f32, {3}, {1}});
+  const View chosen{condition, tt::boolean, {3}, {1}}, first{a, tt::f32, {3}, {1}};
+  cpu::where({out, tt::f32, {3}, {1}}, chosen, first, {b, tt::f32, {3}, {1}});
   CHECK(out[0] == 1);
   CHECK(out[1] == 20);  // and the NaN not chosen leaves no trace
   CHECK(out[2] == 3);
+  cpu::where({out, tt::f32, {3}, {1}}, chosen, {b, tt::f32, {3}, {0}}, first);  // always b's first
+  CHECK(std::isnan(out[0]));
+  CHECK(out[1] == 2);
+  CHECK(std::isnan(out[2]));
+}
+
+TEST_CASE("where of operands that lie flat: every dtype, more than one thread's share, in place") {
+  const size_t n = 70'001;
+  tt::Generator g(5);
+  std::vector<uint8_t> bytes(3 * 8 * n), condition(n);
+  for (const tt::DType t : {tt::f32, tt::f64, tt::bf16, tt::f16, tt::i32, tt::i64, tt::u8, tt::boolean}) {
+    INFO(tt::name_of(t));
+    const size_t size = tt::size_of(t);
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(g.below(t == tt::boolean ? 2 : 256));
+    for (uint8_t& byte : condition) byte = static_cast<uint8_t>(g.below(2));
+    std::vector<uint8_t> want(size * n);
+    for (size_t i = 0; i < n; ++i)
+      std::memcpy(&want[i * size], &bytes[(condition[i] != 0 ? i : n + i) * size], size);
+    const auto part = [&](size_t k) { return View{&bytes[k * n * size], t, {static_cast<int64_t>(n)}, {1}}; };
+    const View chosen{condition.data(), tt::boolean, {static_cast<int64_t>(n)}, {1}};
+    cpu::where(part(2), chosen, part(0), part(1));
+    CHECK(std::memcmp(&bytes[2 * n * size], want.data(), want.size()) == 0);
+    cpu::where(part(1), chosen, part(0), part(1));
+    CHECK(std::memcmp(&bytes[n * size], want.data(), want.size()) == 0);
+  }
 }
 
 TEST_CASE("every function gives the same bits at one and two threads, aligned or not") {

@@ -51,10 +51,27 @@ void run_streamed(Kernel<T> kernel, T* out, const T* (&source)[kInputs], T* buff
   }
 }
 
+// Whether the elements of v are of that dtype and lie one after the other, as many as out has.
+inline bool lies_flat(const View& v, DType dtype, const View& out) {
+  return v.dtype == dtype && v.numel() == out.numel() && v.contiguous();
+}
+
 // Applies `kernel` to all elements of out; operand 0 is out, the others are inputs.
 template <class T, size_t kInputs>
 void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters) {
-  if (out.numel() == 0) return;
+  const int64_t total = out.numel();
+  if (total == 0) return;
+  const bool streamed = out.dtype == dtype_of<T> && streams(out, in);
+  // Without coordinates where there is no need of them: finding them takes a small tensor longer than its values.
+  const auto flat = [&](const View& v) { return lies_flat(v, dtype_of<T>, out); };
+  if (!streamed && flat(out) && std::ranges::all_of(in, flat)) {
+    return parallel_for(total, kElementwiseGrain, [&](int64_t begin, int64_t end) {
+      const T* source[kInputs];
+      for (size_t k = 0; k < kInputs; ++k) source[k] = in[k].template as<T>() + begin;
+      kernel(out.as<T>() + begin, source, end - begin, parameters);
+    });
+  }
+
   Shape shape = out.shape;
   Strides strides[kInputs + 1];
   strides[0] = out.strides;
@@ -69,8 +86,8 @@ void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], co
     whole[k] = v.dtype == dtype_of<T> && operand[k].contiguous();
     along_row[k] = v.dtype == dtype_of<T> && strides[k].back() == 1;
   }
-  const int64_t total = shape.numel(), row = shape.back();
-  const bool stay_in_row = row >= kShortRow, streamed = out.dtype == dtype_of<T> && streams(out, in);
+  const int64_t row = shape.back();
+  const bool stay_in_row = row >= kShortRow;
 
   parallel_for(total, kElementwiseGrain, [&](int64_t begin, int64_t end) {
     alignas(64) T buffer[kInputs + 1][kPackLength<T>];
@@ -199,6 +216,21 @@ void where_kernel(T* out, const T* const* in, int64_t n, const double*) {
   for (int64_t i = 0; i < n; ++i) out[i] = condition[i] != T(0) ? a[i] : b[i];
 }
 
+// The same of flat operands: the condition's bytes as they are, and values of any dtype as words of its size.
+template <class Word>
+void where_flat(const View& out, const View& condition, const View& a, const View& b) {
+  parallel_for(out.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
+    auto* const to = out.as<Word>();
+    const auto *const x = a.as<const Word>(), *const y = b.as<const Word>();
+    const auto* const chosen = condition.as<const uint8_t>();
+    TT_SIMD
+    for (int64_t i = begin; i < end; ++i) {
+      const Word u = x[i], v = y[i];  // both, whatever the condition: else no vector is loaded whole
+      to[i] = chosen[i] != 0 ? u : v;
+    }
+  });
+}
+
 // Tables of kernels, indexed by function; integers stop at the last function that exists for them.
 template <class T, int... kFn>
 Kernel<T> find_unary(UnaryFn fn, std::integer_sequence<int, kFn...>) {
@@ -250,6 +282,14 @@ TT_API void binary(BinaryFn fn, const View& out, const View& a, const View& b, d
 }
 
 TT_API void where(const View& out, const View& condition, const View& a, const View& b) {
+  if (lies_flat(condition, DType::boolean, out) && lies_flat(a, out.dtype, out) &&
+      lies_flat(b, out.dtype, out) && out.contiguous() && !streams(out, {condition, a, b})) {
+    const size_t size = size_of(out.dtype);
+    if (size == 1) return where_flat<uint8_t>(out, condition, a, b);
+    if (size == 2) return where_flat<uint16_t>(out, condition, a, b);
+    if (size == 4) return where_flat<uint32_t>(out, condition, a, b);
+    return where_flat<uint64_t>(out, condition, a, b);
+  }
   dispatch_compute(out.dtype, [&]<class T>(T*) {
     run_packed<T>(where_kernel<T>, out, {condition, a, b}, nullptr);
   });
