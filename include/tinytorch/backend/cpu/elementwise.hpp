@@ -24,8 +24,10 @@ TT_API void fill(const View& out, int64_t value);
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND)
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/backend/cpu/stream.hpp>
 #include <tinytorch/core/parallel.hpp>
