@@ -4,7 +4,7 @@
 //   gelu_tanh  x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), which is close to gelu
 //
 // T is float or double; relu also takes integers. No loops, and ?: instead of if: a loop over them vectorizes.
-// NaN in gives NaN out. Sources: Hendrycks and Gimpel, "Gaussian error linear units", 2016; Elfwing, Uchibe, Doya,
+// NaN in gives NaN out. math::Range says what is known of x; it is handed on to the function that x goes to. Sources: Hendrycks and Gimpel, "Gaussian error linear units", 2016; Elfwing, Uchibe, Doya,
 // "Sigmoid-weighted linear units", 2018.
 #pragma once
 
@@ -31,17 +31,17 @@ TT_HOST_DEVICE inline T leaky_relu_value(T x, T slope) {
 
 // 1 / (1 + e^-x), by math::exp(). For x = -100, e^-x is infinite in float, and the result must be e^-100 all the
 // same: take the power of -|x| on both sides, which cannot overflow.
-template <class T>
+template <class T, math::Range range = math::Range::all>
 TT_HOST_DEVICE inline T sigmoid_value(T x) {
-  const T e = math::exp(x < T(0) ? x : -x);
+  const T e = math::exp<range>(x < T(0) ? x : -x);
   const T r = T(1) / (T(1) + e);
   return x < T(0) ? e * r : r;
 }
 
 // x s(x), and its derivative s(x) (1 + x (1 - s(x))).
-template <class T>
+template <class T, math::Range range = math::Range::all>
 TT_HOST_DEVICE inline T silu_value(T x) {
-  return x * sigmoid_value(x);
+  return x * sigmoid_value<T, range>(x);
 }
 template <class T>
 TT_HOST_DEVICE inline T silu_derivative(T x) {

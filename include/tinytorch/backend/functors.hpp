@@ -135,7 +135,7 @@ TT_HOST_DEVICE [[gnu::always_inline]] inline float power(float a, float b) {
 }
 TT_HOST_DEVICE inline double power(double a, double b) { return std::pow(a, b); }
 
-template <UnaryFn fn, class T>
+template <UnaryFn fn, class T, math::Range range = math::Range::all>
 TT_HOST_DEVICE inline T unary_value(T x, [[maybe_unused]] T p0, [[maybe_unused]] T p1) {
   using enum UnaryFn;
   if constexpr (fn == identity) return x;
@@ -158,18 +158,18 @@ TT_HOST_DEVICE inline T unary_value(T x, [[maybe_unused]] T p0, [[maybe_unused]]
     if constexpr (fn == floor) return std::floor(x);
     if constexpr (fn == ceil) return std::ceil(x);
     if constexpr (fn == round) return std::nearbyint(x);
-    if constexpr (fn == exp) return math::exp(x);
-    if constexpr (fn == log) return math::log(x);
+    if constexpr (fn == exp) return math::exp<range>(x);
+    if constexpr (fn == log) return math::log<range>(x);
     if constexpr (fn == sqrt) return std::sqrt(x);
     if constexpr (fn == rsqrt) return T(1) / std::sqrt(x);
     if constexpr (fn == reciprocal) return T(1) / x;
     if constexpr (fn == sin) return math::sin(x);
     if constexpr (fn == cos) return math::cos(x);
-    if constexpr (fn == tanh) return math::tanh(x);
-    if constexpr (fn == sigmoid) return sigmoid_value(x);
+    if constexpr (fn == tanh) return math::tanh<range>(x);
+    if constexpr (fn == sigmoid) return sigmoid_value<T, range>(x);
     if constexpr (fn == erf) return math::erf(x);
     if constexpr (fn == leaky_relu) return leaky_relu_value(x, p0);
-    if constexpr (fn == silu) return silu_value(x);
+    if constexpr (fn == silu) return silu_value<T, range>(x);
     if constexpr (fn == gelu) return gelu_value(x);
     if constexpr (fn == gelu_tanh) return gelu_tanh_value(x);
   }

@@ -64,6 +64,13 @@
 #define TT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
+// Whether a b + c is one instruction, which rounds once.
+#if defined(__FMA__) || defined(__CUDA_ARCH__) || defined(__ARM_FEATURE_FMA)
+#define TT_FMA 1
+#else
+#define TT_FMA 0
+#endif
+
 // Whether AddressSanitizer watches this build; g++ and clang say so differently.
 #if defined(__SANITIZE_ADDRESS__)
 #define TT_ASAN 1

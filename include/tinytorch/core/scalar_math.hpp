@@ -19,6 +19,11 @@ namespace tinytorch::inline TT_BUILD::math {
 template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
 
+// What a function is told of its argument. An ordinary one needs none of the care that zeros, infinities, NaN and results
+// beyond the normal numbers do, which is a third of the work; the result has the same bits. Which arguments are ordinary
+// stands beside each function that tells them apart: those that all_ordinary() asks for in backend/cpu/elementwise.hpp.
+enum class Range : bool { all, ordinary };
+
 // Constants of the two binary formats: mantissa bits, exponent bias, and 1.5 * 2^mantissa, whose addition
 // rounds to an integer and leaves it in the low bits.
 template <class T>
@@ -29,6 +34,7 @@ struct Format<float> {
   static constexpr float kRound = 0x1.8p23f, kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;
   static constexpr float kExpMax = 88.8f, kExpMin = -104.0f, kMinNormal = 0x1p-126f,
                          kSubnormalScale = 0x1p24f, kSubnormalExponent = 24;
+  static constexpr float kOrdinaryExp = 87, kOrdinaryTanh = 10;
 };
 template <>
 struct Format<double> {
@@ -36,7 +42,19 @@ struct Format<double> {
   static constexpr double kRound = 0x1.8p52, kLn2High = 0x1.62e42feep-1, kLn2Low = 0x1.a39ef35793c76p-33;
   static constexpr double kExpMax = 709.9, kExpMin = -746.0, kMinNormal = 0x1p-1022, kSubnormalScale = 0x1p54,
                           kSubnormalExponent = 54;
+  static constexpr double kOrdinaryExp = 708;
 };
+
+// a b + c, rounded once where that is one instruction. Said where a sum of two products leaves the compiler the choice
+// which of them to fuse: a formula must give the same bits wherever it is inlined.
+template <class T>
+TT_HOST_DEVICE inline T multiply_add(T a, T b, T c) {
+#if TT_FMA
+  return std::fma(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
 
 // c_0 x^n + c_1 x^(n-1) + ... + c_n by Horner's rule.
 template <class T, class... C>
@@ -53,11 +71,14 @@ TT_HOST_DEVICE inline T power_of_two(T t) {
   return std::bit_cast<T>((std::bit_cast<U>(t) - std::bit_cast<U>(F::kRound) + F::kBias) << F::kMantissa);
 }
 
-// y 2^n; |n| may exceed the exponent range, hence two factors.
-template <class T>
+// y 2^n for the integer n that was rounded into the low bits of t. |n| may exceed the exponent range, hence two factors;
+// when y and y 2^n are normal numbers, n may be added to y's exponent instead.
+template <class T, Range range = Range::all>
 TT_HOST_DEVICE inline T scale_by_power_of_two(T y, T t) {
   using U = BitsOf<T>;
   using F = Format<T>;
+  if constexpr (range == Range::ordinary)  // kRound's own bits are shifted out
+    return std::bit_cast<T>(std::bit_cast<U>(y) + (std::bit_cast<U>(t) << F::kMantissa));
   using I = std::make_signed_t<U>;
   const I n = static_cast<I>(std::bit_cast<U>(t) - std::bit_cast<U>(F::kRound));
   const I half = n >> 1;
@@ -79,15 +100,18 @@ TT_HOST_DEVICE inline double expm1_reduced(double r) {
          r;
 }
 
-template <class T>
+// Ordinary: |x| <= kOrdinaryExp, where e^x is a normal number.
+template <Range range = Range::all, class T>
 TT_HOST_DEVICE inline T exp(T x) {
   using F = Format<T>;
-  x = x > F::kExpMax ? F::kExpMax : x;  // written so that NaN passes
-  x = x < F::kExpMin ? F::kExpMin : x;
+  if constexpr (range == Range::all) {
+    x = x > F::kExpMax ? F::kExpMax : x;  // written so that NaN passes
+    x = x < F::kExpMin ? F::kExpMin : x;
+  }
   const T t = x * T(1.4426950408889634) + F::kRound;
   const T n = t - F::kRound;
   const T r = (x - n * F::kLn2High) - n * F::kLn2Low;
-  return scale_by_power_of_two(T(1) + expm1_reduced(r), t);
+  return scale_by_power_of_two<T, range>(T(1) + expm1_reduced(r), t);
 }
 
 // e^x - 1 without cancellation near 0; for x in (-80, 80), which its users ensure.
@@ -117,14 +141,14 @@ TT_HOST_DEVICE inline double log1p_reduced(double f) {
   return s * (p * z - f);
 }
 
-// log(x) = e ln2 + log(1 + f), with x = (1 + f) 2^e and 1 + f in [2/3, 4/3).
-template <class T>
+// log(x) = e ln2 + log(1 + f), with x = (1 + f) 2^e and 1 + f in [2/3, 4/3). Ordinary: positive normal numbers.
+template <Range range = Range::all, class T>
 TT_HOST_DEVICE inline T log(T x) {
   using U = BitsOf<T>;
   using I = std::make_signed_t<U>;
   using F = Format<T>;
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
-  const bool tiny = x < F::kMinNormal;
+  const bool tiny = range == Range::all && x < F::kMinNormal;
   const U bits = std::bit_cast<U>(x * (tiny ? F::kSubnormalScale : T(1)));
   const I e = static_cast<I>(bits - std::bit_cast<U>(T(2) / T(3))) >> F::kMantissa;
   const T f = std::bit_cast<T>(bits - (static_cast<U>(e) << F::kMantissa)) - T(1);
@@ -132,19 +156,29 @@ TT_HOST_DEVICE inline T log(T x) {
   // instruction.
   const T exponent = std::bit_cast<T>(std::bit_cast<U>(F::kRound) + static_cast<U>(e)) -
                      (F::kRound + (tiny ? F::kSubnormalExponent : T(0)));
-  T y = exponent * F::kLn2High + (f + (log1p_reduced(f) + exponent * F::kLn2Low));
+  T y = exponent * F::kLn2High + (f + multiply_add(exponent, F::kLn2Low, log1p_reduced(f)));
+  if constexpr (range == Range::ordinary) return y;
   const T outside = x == T(0) ? -kInfinity : std::numeric_limits<T>::quiet_NaN();
   y = x > T(0) ? y : outside;
   return x < kInfinity ? y : x;  // NaN passes
 }
 
+// Ordinary: |x| <= kOrdinaryTanh, from where on it rounds to 1.
+template <Range range = Range::all>
 TT_HOST_DEVICE inline float tanh(float x) {
-  float a = x > 10.0f ? 10.0f : x;  // tanh(10) rounds to 1; NaN passes
-  a = a < -10.0f ? -10.0f : a;
+  float a = x;
+  if constexpr (range == Range::all) {
+    constexpr float kMost = Format<float>::kOrdinaryTanh;
+    a = a > kMost ? kMost : a;  // NaN passes
+    a = a < -kMost ? -kMost : a;
+  }
   const float e = expm1_bounded(2.0f * a);
   return std::copysign(e / (e + 2.0f), x);  // -0 stays -0
 }
-TT_HOST_DEVICE inline double tanh(double x) { return std::tanh(x); }
+template <Range range = Range::all>
+TT_HOST_DEVICE inline double tanh(double x) {
+  return std::tanh(x);
+}
 
 // 2^q to 8e-8 of itself, for q that round to at least -127 (which gives 0) and at most 127.
 TT_HOST_DEVICE inline float exp2_bounded(float q) {
@@ -191,7 +225,7 @@ inline constexpr float kMaxTrigArgument = 0x1p20f;
 // x - n pi/2 for an integer n, as if computed exactly and rounded. With fused multiply-add the first step is exact,
 // and the others round the rest, not x; without it the products need a double's bits.
 TT_HOST_DEVICE inline float subtract_quarters(float x, float n) {
-#if defined(__FMA__) || defined(__CUDA_ARCH__) || defined(__ARM_FEATURE_FMA)
+#if TT_FMA
   // pi/2 in 24 + 24 + 24 bits
   return std::fma(n, 0x1.ee59dap-50f, std::fma(n, 0x1.777a5cp-25f, std::fma(n, -0x1.921fb6p+0f, x)));
 #else

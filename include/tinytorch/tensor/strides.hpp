@@ -33,6 +33,7 @@ inline bool is_contiguous(const Shape& shape, const Strides& strides) {
 
 // The common shape of two operands, or nothing where a pair of sizes differs and neither is 1.
 inline std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
+  if (a == b) return a;
   const int rank = std::max(a.size(), b.size());
   Shape out = Shape::filled(rank, 1);
   for (int d = 0; d < rank; ++d) {

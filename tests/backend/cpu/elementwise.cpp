@@ -2,10 +2,12 @@
 // number of threads.
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/core/error.hpp>
 #include <tinytorch/core/parallel.hpp>
@@ -110,11 +112,36 @@ TEST_CASE("fill reaches strided elements only") {
 TEST_CASE("where picks by condition") {
   bool condition[] = {true, false, true};
   float a[] = {1, 2, 3}, b[] = {NAN, 20, NAN}, out[3];
-  cpu::where({out, tt::f32, {3}, {1}}, {condition, tt::boolean, {3}, {1}}, {a, tt::f32, {3}, {1}},
-             {b, tt::f32, {3}, {1}});
+  const View chosen{condition, tt::boolean, {3}, {1}}, first{a, tt::f32, {3}, {1}};
+  cpu::where({out, tt::f32, {3}, {1}}, chosen, first, {b, tt::f32, {3}, {1}});
   CHECK(out[0] == 1);
   CHECK(out[1] == 20);  // and the NaN not chosen leaves no trace
   CHECK(out[2] == 3);
+  cpu::where({out, tt::f32, {3}, {1}}, chosen, {b, tt::f32, {3}, {0}}, first);  // always b's first
+  CHECK(std::isnan(out[0]));
+  CHECK(out[1] == 2);
+  CHECK(std::isnan(out[2]));
+}
+
+TEST_CASE("where of operands that lie flat: every dtype, more than one thread's share, in place") {
+  const size_t n = 70'001;
+  tt::Generator g(5);
+  std::vector<uint8_t> bytes(3 * 8 * n), condition(n);
+  for (const tt::DType t : {tt::f32, tt::f64, tt::bf16, tt::f16, tt::i32, tt::i64, tt::u8, tt::boolean}) {
+    INFO(tt::name_of(t));
+    const size_t size = tt::size_of(t);
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(g.below(t == tt::boolean ? 2 : 256));
+    for (uint8_t& byte : condition) byte = static_cast<uint8_t>(g.below(2));
+    std::vector<uint8_t> want(size * n);
+    for (size_t i = 0; i < n; ++i)
+      std::memcpy(&want[i * size], &bytes[(condition[i] != 0 ? i : n + i) * size], size);
+    const auto part = [&](size_t k) { return View{&bytes[k * n * size], t, {static_cast<int64_t>(n)}, {1}}; };
+    const View chosen{condition.data(), tt::boolean, {static_cast<int64_t>(n)}, {1}};
+    cpu::where(part(2), chosen, part(0), part(1));
+    CHECK(std::memcmp(&bytes[2 * n * size], want.data(), want.size()) == 0);
+    cpu::where(part(1), chosen, part(0), part(1));
+    CHECK(std::memcmp(&bytes[n * size], want.data(), want.size()) == 0);
+  }
 }
 
 TEST_CASE("every function gives the same bits at one and two threads, aligned or not") {
@@ -147,6 +174,46 @@ TEST_CASE("every function gives the same bits at one and two threads, aligned or
     compare([&](const View& o, const View& a, const View& b) {
       cpu::binary(static_cast<BinaryFn>(fn), o, a, b, 0.1);
     });
+  }
+}
+
+// Blocks of ordinary values take a shorter way: it must give the bits of the other.
+TEST_CASE_TEMPLATE("an element gives the same bits among ordinary values and among all others", T, float,
+                   double) {
+  using Bits = tt::math::BitsOf<T>;
+  tt::Generator g(31);
+  const auto apply = [](UnaryFn fn, std::vector<T>& x) {
+    const auto n = static_cast<int64_t>(x.size());
+    std::vector<T> y(x.size());
+    cpu::unary(fn, {y.data(), tt::dtype_of<T>, {n}, {1}}, {x.data(), tt::dtype_of<T>, {n}, {1}}, 0.1, 2);
+    return y;
+  };
+  std::vector<T> x;
+  for (const T edge : {T(10), T(87), T(88), T(103), T(708), T(709), T(746), T(0x1p20), T(1), T(0)}) {
+    for (const T v : {edge, std::nextafter(edge, T(1e9)), std::nextafter(edge, T(-1e9))})
+      x.insert(x.end(), {v, -v});
+  }
+  for (const T v : {std::numeric_limits<T>::min(), std::numeric_limits<T>::max(), T(INFINITY), T(NAN)})
+    x.insert(x.end(), {v, -v, std::nextafter(v, T(0))});
+  while (x.size() < 1500) {
+    x.push_back(std::bit_cast<T>(static_cast<Bits>(g.below(UINT64_MAX))));
+    x.push_back(static_cast<T>(g.uniform(-100, 100)));
+    x.push_back(static_cast<T>(g.uniform(0, 3)));
+  }
+  for (int fn = 0; fn < kUnaryCount; ++fn) {
+    INFO("unary ", fn);
+    const auto f = static_cast<UnaryFn>(fn);
+    const std::vector<T> all = apply(f, x);  // in blocks that are not ordinary
+    int64_t wrong = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      std::vector<T> calm(1 + i % 37, T(0.5));  // one of them x[i], in a vector or in what is left over
+      const size_t at = i % calm.size();
+      calm[at] = x[i];
+      const T alone = apply(f, calm)[at];
+      wrong +=
+          std::bit_cast<Bits>(alone) != std::bit_cast<Bits>(all[i]) && !(alone != alone && all[i] != all[i]);
+    }
+    CHECK(wrong == 0);
   }
 }
 

@@ -36,6 +36,10 @@ TEST_CASE("element i is word i % 4 of block i / 4, or two words for f64") {
   const auto longer = draw<float>(Distribution::normal, 1003, 9, 5, 0, 1),
              shorter = draw<float>(Distribution::normal, 6, 9, 5, 0, 1);
   CHECK(std::equal(shorter.begin(), shorter.end(), longer.begin()));
+  for (int64_t n = 1; n < 600; n += 7) {
+    const auto part = draw<float>(Distribution::normal, n, 9, 5, 0, 1);
+    CHECK(std::equal(part.begin(), part.end(), longer.begin()));
+  }
   const auto later = draw<float>(Distribution::normal, 8, 9, 6, 0, 1);
   CHECK(std::equal(later.begin(), later.end(), longer.begin() + 4));
 }

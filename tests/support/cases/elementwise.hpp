@@ -174,6 +174,9 @@ inline std::vector<OpCase> choice_cases() {
   };
   where.dtypes = kAnything;
 
+  OpCase same = where;  // of one shape
+  for (auto& operand : same.operands) operand.shape = mat();
+
   OpCase fill;
   fill.name = "masked_fill";
   fill.operands = {{.shape = cube()}, {.shape = mat(), .dtype = tt::boolean}};
@@ -182,7 +185,7 @@ inline std::vector<OpCase> choice_cases() {
     return oracle::map2(in[0], in[1], [](double x, double m) { return m != 0 ? 7 : x; });
   };
   fill.dtypes = kNumbers;
-  return {where, fill};
+  return {where, same, fill};
 }
 
 inline std::vector<OpCase> elementwise_cases() {

@@ -24,8 +24,10 @@ TT_API void fill(const View& out, int64_t value);
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND)
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/backend/cpu/stream.hpp>
 #include <tinytorch/core/parallel.hpp>
@@ -51,10 +53,27 @@ void run_streamed(Kernel<T> kernel, T* out, const T* (&source)[kInputs], T* buff
   }
 }
 
+// Whether the elements of v are of that dtype and lie one after the other, as many as out has.
+inline bool lies_flat(const View& v, DType dtype, const View& out) {
+  return v.dtype == dtype && v.numel() == out.numel() && v.contiguous();
+}
+
 // Applies `kernel` to all elements of out; operand 0 is out, the others are inputs.
 template <class T, size_t kInputs>
 void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters) {
-  if (out.numel() == 0) return;
+  const int64_t total = out.numel();
+  if (total == 0) return;
+  const bool streamed = out.dtype == dtype_of<T> && streams(out, in);
+  // Without coordinates where there is no need of them: finding them takes a small tensor longer than its values.
+  const auto flat = [&](const View& v) { return lies_flat(v, dtype_of<T>, out); };
+  if (!streamed && flat(out) && std::ranges::all_of(in, flat)) {
+    return parallel_for(total, kElementwiseGrain, [&](int64_t begin, int64_t end) {
+      const T* source[kInputs];
+      for (size_t k = 0; k < kInputs; ++k) source[k] = in[k].template as<T>() + begin;
+      kernel(out.as<T>() + begin, source, end - begin, parameters);
+    });
+  }
+
   Shape shape = out.shape;
   Strides strides[kInputs + 1];
   strides[0] = out.strides;
@@ -69,8 +88,8 @@ void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], co
     whole[k] = v.dtype == dtype_of<T> && operand[k].contiguous();
     along_row[k] = v.dtype == dtype_of<T> && strides[k].back() == 1;
   }
-  const int64_t total = shape.numel(), row = shape.back();
-  const bool stay_in_row = row >= kShortRow, streamed = out.dtype == dtype_of<T> && streams(out, in);
+  const int64_t row = shape.back();
+  const bool stay_in_row = row >= kShortRow;
 
   parallel_for(total, kElementwiseGrain, [&](int64_t begin, int64_t end) {
     alignas(64) T buffer[kInputs + 1][kPackLength<T>];
@@ -112,36 +131,76 @@ void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], co
   });
 }
 
-// Whether |x| > limit, or x is NaN, anywhere: bits of floats of one sign compare as the floats do, and their `or`
-// vectorizes where a maximum of floats would not.
-inline bool any_beyond(float limit, const float* x, int64_t n) {
-  const auto most = std::bit_cast<int32_t>(limit);
-  int32_t found = 0;
-  for (int64_t i = 0; i < n; ++i) found |= (std::bit_cast<int32_t>(x[i]) & INT32_MAX) > most;
-  return found != 0;
+// Whether |x| <= limit everywhere, and no NaN: bits of floats of one sign compare as the floats do, and a maximum of
+// integers vectorizes where one of floats would not.
+template <class T>
+bool all_within(T limit, const T* x, int64_t n) {
+  using I = std::make_signed_t<math::BitsOf<T>>;
+  I most = 0;
+  for (int64_t i = 0; i < n; ++i)
+    most = std::max(most, std::bit_cast<I>(x[i]) & std::numeric_limits<I>::max());
+  return most <= std::bit_cast<I>(limit);
 }
 
+// Whether all of x are positive normal numbers: one exponent more overflows the bits of infinity and NaN, and leaves those
+// of negative numbers negative or below two exponents.
+template <class T>
+bool all_positive_and_normal(const T* x, int64_t n) {
+  using U = math::BitsOf<T>;
+  using I = std::make_signed_t<U>;
+  constexpr U kOneExponent = std::bit_cast<U>(std::numeric_limits<T>::min());
+  I least = std::numeric_limits<I>::max();
+  for (int64_t i = 0; i < n; ++i)
+    least = std::min(least, static_cast<I>(std::bit_cast<U>(x[i]) + kOneExponent));
+  return least >= static_cast<I>(2 * kOneExponent);
+}
+
+// The functions that do less for ordinary arguments (math::Range), and whether all of x are that.
+template <UnaryFn fn, class T>
+constexpr bool tells_ordinary() {
+  using enum UnaryFn;
+  if constexpr (fn == exp || fn == log || fn == sigmoid || fn == silu) return std::is_floating_point_v<T>;
+  return std::is_same_v<T, float> && (fn == tanh || fn == sin || fn == cos);
+}
+template <UnaryFn fn, class T>
+bool all_ordinary(const T* x, int64_t n) {
+  using enum UnaryFn;
+  using F = math::Format<T>;
+  if constexpr (fn == log) return all_positive_and_normal(x, n);
+  if constexpr (fn == tanh) return all_within(F::kOrdinaryTanh, x, n);
+  if constexpr (fn == sin || fn == cos) return all_within(math::kMaxTrigArgument, x, n);
+  if constexpr (fn == exp || fn == sigmoid || fn == silu) return all_within(F::kOrdinaryExp, x, n);
+}
+
+template <UnaryFn fn, class T, math::Range range>
+void unary_loop(T* out, const T* x, int64_t n, const double* parameters) {
+  constexpr bool kIsSin = fn == UnaryFn::sin;
+  if constexpr ((kIsSin || fn == UnaryFn::cos) && std::is_same_v<T, float> && range == math::Range::all) {
+    for (int64_t i = 0; i < n; ++i) {  // rare: libm reduces huge arguments exactly
+      const bool huge = std::abs(x[i]) > math::kMaxTrigArgument;
+      out[i] = huge ? (kIsSin ? std::sin(x[i]) : std::cos(x[i])) : unary_value<fn, T>(x[i], T(0), T(0));
+    }
+  } else {
+    const T p0 = convert<T>(parameters[0]), p1 = convert<T>(parameters[1]);  // saturates: clamp to +-infinity
+    TT_SIMD
+    for (int64_t i = 0; i < n; ++i) out[i] = unary_value<fn, T, range>(x[i], p0, p1);
+  }
+}
+
+// Blocks are cut differently at different thread counts, so an element's bits don't depend on its block's other ones.
 template <UnaryFn fn, class T>
 void unary_kernel(T* out, const T* const* in, int64_t n, const double* parameters) {
-  const T* x = in[0];
-  if constexpr (fn == UnaryFn::sin || fn == UnaryFn::cos) {
-    if constexpr (std::is_same_v<T, float>) {
-      if (any_beyond(math::kMaxTrigArgument, x, n)) {  // rare: libm reduces huge arguments exactly
-        // Chosen by element, not by run: runs are cut differently at different thread counts.
-        for (int64_t i = 0; i < n; ++i) {
-          if (std::abs(x[i]) > math::kMaxTrigArgument) {
-            out[i] = fn == UnaryFn::sin ? std::sin(x[i]) : std::cos(x[i]);
-          } else {
-            out[i] = unary_value<fn, T>(x[i], T(0), T(0));
-          }
-        }
-        return;
-      }
+  if constexpr (tells_ordinary<fn, T>()) {
+    constexpr int64_t kBlock = kPackLength<T>;  // read twice, the second time from the L1 cache
+    for (int64_t i = 0; i < n; i += kBlock) {
+      const int64_t m = std::min(kBlock, n - i);
+      const auto loop = all_ordinary<fn>(in[0] + i, m) ? unary_loop<fn, T, math::Range::ordinary>
+                                                       : unary_loop<fn, T, math::Range::all>;
+      loop(out + i, in[0] + i, m, parameters);
     }
+  } else {
+    unary_loop<fn, T, math::Range::all>(out, in[0], n, parameters);
   }
-  const T p0 = convert<T>(parameters[0]), p1 = convert<T>(parameters[1]);  // saturates: clamp to +-infinity
-  TT_SIMD
-  for (int64_t i = 0; i < n; ++i) out[i] = unary_value<fn, T>(x[i], p0, p1);
 }
 
 template <BinaryFn fn, class T>
@@ -157,6 +216,21 @@ void where_kernel(T* out, const T* const* in, int64_t n, const double*) {
   const T *condition = in[0], *a = in[1], *b = in[2];
   TT_SIMD
   for (int64_t i = 0; i < n; ++i) out[i] = condition[i] != T(0) ? a[i] : b[i];
+}
+
+// The same of flat operands: the condition's bytes as they are, and values of any dtype as words of its size.
+template <class Word>
+void where_flat(const View& out, const View& condition, const View& a, const View& b) {
+  parallel_for(out.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
+    auto* const to = out.as<Word>();
+    const auto *const x = a.as<const Word>(), *const y = b.as<const Word>();
+    const auto* const chosen = condition.as<const uint8_t>();
+    TT_SIMD
+    for (int64_t i = begin; i < end; ++i) {
+      const Word u = x[i], v = y[i];  // both, whatever the condition: else no vector is loaded whole
+      to[i] = chosen[i] != 0 ? u : v;
+    }
+  });
 }
 
 // Tables of kernels, indexed by function; integers stop at the last function that exists for them.
@@ -210,6 +284,14 @@ TT_API void binary(BinaryFn fn, const View& out, const View& a, const View& b, d
 }
 
 TT_API void where(const View& out, const View& condition, const View& a, const View& b) {
+  if (lies_flat(condition, DType::boolean, out) && lies_flat(a, out.dtype, out) &&
+      lies_flat(b, out.dtype, out) && out.contiguous() && !streams(out, {condition, a, b})) {
+    const size_t size = size_of(out.dtype);
+    if (size == 1) return where_flat<uint8_t>(out, condition, a, b);
+    if (size == 2) return where_flat<uint16_t>(out, condition, a, b);
+    if (size == 4) return where_flat<uint32_t>(out, condition, a, b);
+    return where_flat<uint64_t>(out, condition, a, b);
+  }
   dispatch_compute(out.dtype, [&]<class T>(T*) {
     run_packed<T>(where_kernel<T>, out, {condition, a, b}, nullptr);
   });

@@ -26,8 +26,8 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 inline constexpr double kTwoPi = 6.28318530717958647692;
 
 // Blocks are made kBatch at a time, word by word: loops over the blocks of a batch vectorize, one block does
-// not.
-inline constexpr int64_t kBatch = 64;
+// not. As many as the widest vector has words: a single number costs a whole batch.
+inline constexpr int64_t kBatch = 16;
 template <class T>
 inline constexpr int kPerBlock = sizeof(T) == 4 ? 4 : 2;  // elements made from one block
 template <class T>
@@ -83,7 +83,7 @@ inline void normal_batch(const WordBatch& words, Batch<double>& values) {
 template <class T, class Make, class Finish>
 void fill_batches(T* out, int64_t n, uint64_t seed, uint64_t first, Make&& make, Finish&& finish) {
   constexpr int64_t kElements = kBatch * kPerBlock<T>;
-  parallel_for((n + kElements - 1) / kElements, 32, [&](int64_t begin, int64_t end) {
+  parallel_for((n + kElements - 1) / kElements, 128, [&](int64_t begin, int64_t end) {
     WordBatch words;
     Batch<T> values;
     T ordered[kElements];

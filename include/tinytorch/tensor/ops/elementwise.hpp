@@ -168,7 +168,7 @@ struct Where final : Primitive<Where> {
                "\n  hint: compare first, for example x > 0",
            loc);
     }
-    require_same_dtype(kName, {in[1], in[2]}, loc);
+    if (in[1].dtype() != in[2].dtype()) require_same_dtype(kName, {in[1], in[2]}, loc);
     const Shape values = broadcast_or_fail(kName, in[1], in[2], loc);
     if (const auto shape = broadcast_shapes(values, in[0].shape())) return {{*shape, in[1].dtype()}};
     fail("TT-SHAPE-02", "where: shapes do not broadcast: " + describe_operands(in), loc);

@@ -141,15 +141,16 @@ struct Var final : Primitive<Var> {
     const bool narrow = is_16_bit(in[0].dtype());
     const DType wide = narrow ? DType::f32 : in[0].dtype();
     const Device device = in[0].device();
-    const Tensor mean = empty(r.kept_dims, wide, device), distance = empty(in[0].shape(), wide, device);
+    const Tensor mean = narrow ? empty(r.kept_dims, wide, device) : out[1];
+    const Tensor distance = empty(in[0].shape(), wide, device);
+    const Tensor& x = narrow ? distance : in[0];
     TT_KERNEL(mean, reduce(ReduceFn::sum, mean.view_of(), in[0].view_of(), r.flag, 1.0 / n));
-    TT_KERNEL(distance, copy(distance.view_of(), in[0].view_of()));
-    TT_KERNEL(distance,
-              binary(backend::BinaryFn::sub, distance.view_of(), distance.view_of(), mean.view_of()));
+    if (narrow) TT_KERNEL(distance, copy(distance.view_of(), in[0].view_of()));
+    TT_KERNEL(distance, binary(backend::BinaryFn::sub, distance.view_of(), x.view_of(), mean.view_of()));
     const double divisor = n - static_cast<double>(correction);
     TT_KERNEL(out[0], reduce(ReduceFn::sum_square, out[0].view_of(), distance.view_of(), r.flag,
                              1.0 / std::max(divisor, 0.0)));
-    TT_KERNEL(out[1], copy(out[1].view_of(), mean.view_of()));
+    if (narrow) TT_KERNEL(out[1], copy(out[1].view_of(), mean.view_of()));
   }
   Save saves() const override { return Save::both; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
