@@ -4,8 +4,8 @@
 //   gelu_tanh  x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), which is close to gelu
 //
 // T is float or double; relu also takes integers. No loops, and ?: instead of if: a loop over them vectorizes.
-// NaN in gives NaN out. math::Range says what is known of x; it is handed on to the function that x goes to. Sources: Hendrycks and Gimpel, "Gaussian error linear units", 2016; Elfwing, Uchibe, Doya,
-// "Sigmoid-weighted linear units", 2018.
+// NaN in gives NaN out. math::Range tells math::exp() what is known of x, and changes no result. Sources: Hendrycks and
+// Gimpel, "Gaussian error linear units", 2016; Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units", 2018.
 #pragma once
 
 #include <tinytorch/core/error.hpp>  // a starter's todo()

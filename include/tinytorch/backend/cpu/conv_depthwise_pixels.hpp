@@ -24,10 +24,16 @@ class Feeds {
   // source_of(position, tap) is where it reads, or negative.
   template <class SourceOf>
   Feeds(int64_t positions, int64_t taps, const SourceOf& source_of) {
+    int64_t furthest = -1;
     for (int64_t i = 0; i < positions; ++i) {
-      for (int64_t k = 0; k < taps; ++k)
-        if (const int64_t from = source_of(i, k); from >= 0) feeds_.push_back({k, from});
+      for (int64_t k = 0; k < taps; ++k) {
+        const int64_t from = source_of(i, k);
+        if (from < 0) continue;
+        feeds_.push_back({k, from});
+        furthest = std::max(furthest, from);
+      }
       ends_.push_back(feeds_.size());
+      furthest_.push_back(furthest);
     }
     alike_.assign(ends_.size(), 1);
     for (int64_t i = positions - 2; i >= 0; --i)
@@ -38,6 +44,8 @@ class Feeds {
     return feeds_.data() + (i > 0 ? ends_[static_cast<size_t>(i - 1)] : 0);
   }
   const Feed* end(int64_t i) const { return feeds_.data() + ends_[static_cast<size_t>(i)]; }
+  // The last of all that positions up to i read; -1: they read nothing.
+  int64_t furthest(int64_t i) const { return furthest_[static_cast<size_t>(i)]; }
   // How many positions from i on have the same taps, each reading `step` further than the one before.
   int64_t alike(int64_t i) const { return alike_[static_cast<size_t>(i)]; }
   // How much further position i + 1 reads with the same taps; 0 if it has others.
@@ -53,7 +61,7 @@ class Feeds {
  private:
   std::vector<Feed> feeds_;
   std::vector<size_t> ends_;
-  std::vector<int64_t> alike_;
+  std::vector<int64_t> alike_, furthest_;
 };
 
 // The taps of outputs along a side of `size` pixels, and those of dx, which come from outputs.
@@ -125,6 +133,29 @@ void depthwise_pixel_tile(const Some& channels, const Images<T>& out, T* to, con
   }
 }
 
+// Asks the caches for n numbers at p, which are read soon, or written. Inlined by order: g++ drops calls of a function that
+// does nothing else.
+template <bool kWritten, class T>
+[[gnu::always_inline]] inline void ask_for(const T* p, int64_t n) {
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
+  for (int64_t i = 0; i < n; i += kLine) __builtin_prefetch(p + i, kWritten);
+}
+
+// Asks for what pixels [j, j + count) of the line of results after i need that line i does not: tiles touch a few channels
+// of many pixels at a time, an order in which processors don't see what comes next (measured: 0.7 of the time of 8 x 96 x 56
+// x 56 with 3 x 3 taps).
+template <class T>
+[[gnu::always_inline]] inline void ask_for_next_line(const Images<T>& out, const Images<T>& in,
+                                                     const Feeds& down, int64_t n, int64_t i, int64_t j,
+                                                     int64_t count) {
+  if (i + 1 == out.H) return;
+  const int64_t each = tiles_of(in.W * in.C, out.W);  // numbers of in for a pixel of out
+  const int64_t first = j * each, size = std::min(count * each, in.W * in.C - first);
+  for (int64_t y = down.furthest(i) + 1; y <= down.furthest(i + 1); ++y)
+    ask_for<false>(in.at(n, 0, y) + first, size);
+  ask_for<true>(out.at(n, 0, i + 1) + j * out.pixel, count * out.C);
+}
+
 // out [N, C, ...] from in [N, C, ...], both in pixels: position (i, j) sums what `down` names for i and `right` for j.
 template <class T>
 void depthwise_pixels(const Images<T>& out, const Images<T>& in, const Feeds& down, const Feeds& right,
@@ -136,6 +167,7 @@ void depthwise_pixels(const Images<T>& out, const Images<T>& in, const Feeds& do
                    const int64_t n = line / out.H, i = line % out.H;
                    for (int64_t j = 0; j < out.W;) {
                      const auto tile = [&]<int kPixels, int kVectors>() {
+                       ask_for_next_line(out, in, down, n, i, j, kPixels);
                        const int64_t step = kPixels > 1 ? right.step_to_next(j) * in.pixel : 0;
                        for_channels<T, kVectors>(out.C, [&](const auto& channels) {
                          depthwise_pixel_tile<T, kPixels>(channels, out, out.at(n, 0, i) + j * out.pixel, in,
