@@ -25,9 +25,8 @@ TT_API void fill(const View& out, int64_t value);
 
 #if TT_BODIES(BACKEND)
 #include <algorithm>
-#include <bit>
 #include <cstring>
-#include <limits>
+#include <tinytorch/backend/cpu/ordinary.hpp>
 #include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/backend/cpu/stream.hpp>
 #include <tinytorch/core/parallel.hpp>
@@ -58,22 +57,20 @@ inline bool lies_flat(const View& v, DType dtype, const View& out) {
   return v.dtype == dtype && v.numel() == out.numel() && v.contiguous();
 }
 
-// Applies `kernel` to all elements of out; operand 0 is out, the others are inputs.
 template <class T, size_t kInputs>
-void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters) {
-  const int64_t total = out.numel();
-  if (total == 0) return;
-  const bool streamed = out.dtype == dtype_of<T> && streams(out, in);
-  // Without coordinates where there is no need of them: finding them takes a small tensor longer than its values.
-  const auto flat = [&](const View& v) { return lies_flat(v, dtype_of<T>, out); };
-  if (!streamed && flat(out) && std::ranges::all_of(in, flat)) {
-    return parallel_for(total, kElementwiseGrain, [&](int64_t begin, int64_t end) {
-      const T* source[kInputs];
-      for (size_t k = 0; k < kInputs; ++k) source[k] = in[k].template as<T>() + begin;
-      kernel(out.as<T>() + begin, source, end - begin, parameters);
-    });
-  }
+void run_flat(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters) {
+  parallel_for(out.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
+    const T* source[kInputs];
+    for (size_t k = 0; k < kInputs; ++k) source[k] = in[k].template as<T>() + begin;
+    kernel(out.as<T>() + begin, source, end - begin, parameters);
+  });
+}
 
+// Operand 0 is out, the others are inputs; what does not lie in rows of T passes through buffers.
+template <class T, size_t kInputs>
+void run_by_rows(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters,
+                 bool streamed) {
+  const int64_t total = out.numel();
   Shape shape = out.shape;
   Strides strides[kInputs + 1];
   strides[0] = out.strides;
@@ -131,45 +128,15 @@ void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], co
   });
 }
 
-// Whether |x| <= limit everywhere, and no NaN: bits of floats of one sign compare as the floats do, and a maximum of
-// integers vectorizes where one of floats would not.
-template <class T>
-bool all_within(T limit, const T* x, int64_t n) {
-  using I = std::make_signed_t<math::BitsOf<T>>;
-  I most = 0;
-  for (int64_t i = 0; i < n; ++i)
-    most = std::max(most, std::bit_cast<I>(x[i]) & std::numeric_limits<I>::max());
-  return most <= std::bit_cast<I>(limit);
-}
-
-// Whether all of x are positive normal numbers: one exponent more overflows the bits of infinity and NaN, and leaves those
-// of negative numbers negative or below two exponents.
-template <class T>
-bool all_positive_and_normal(const T* x, int64_t n) {
-  using U = math::BitsOf<T>;
-  using I = std::make_signed_t<U>;
-  constexpr U kOneExponent = std::bit_cast<U>(std::numeric_limits<T>::min());
-  I least = std::numeric_limits<I>::max();
-  for (int64_t i = 0; i < n; ++i)
-    least = std::min(least, static_cast<I>(std::bit_cast<U>(x[i]) + kOneExponent));
-  return least >= static_cast<I>(2 * kOneExponent);
-}
-
-// The functions that do less for ordinary arguments (math::Range), and whether all of x are that.
-template <UnaryFn fn, class T>
-constexpr bool tells_ordinary() {
-  using enum UnaryFn;
-  if constexpr (fn == exp || fn == log || fn == sigmoid || fn == silu) return std::is_floating_point_v<T>;
-  return std::is_same_v<T, float> && (fn == tanh || fn == sin || fn == cos);
-}
-template <UnaryFn fn, class T>
-bool all_ordinary(const T* x, int64_t n) {
-  using enum UnaryFn;
-  using F = math::Format<T>;
-  if constexpr (fn == log) return all_positive_and_normal(x, n);
-  if constexpr (fn == tanh) return all_within(F::kOrdinaryTanh, x, n);
-  if constexpr (fn == sin || fn == cos) return all_within(math::kMaxTrigArgument, x, n);
-  if constexpr (fn == exp || fn == sigmoid || fn == silu) return all_within(F::kOrdinaryExp, x, n);
+// Applies `kernel` to all elements of out.
+template <class T, size_t kInputs>
+void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters) {
+  if (out.numel() == 0) return;
+  const bool streamed = out.dtype == dtype_of<T> && streams(out, in);
+  // Without coordinates where there is no need of them: finding them takes a small tensor longer than its values.
+  const auto flat = [&](const View& v) { return lies_flat(v, dtype_of<T>, out); };
+  if (!streamed && flat(out) && std::ranges::all_of(in, flat)) return run_flat(kernel, out, in, parameters);
+  run_by_rows(kernel, out, in, parameters, streamed);
 }
 
 template <UnaryFn fn, class T, math::Range range>
