@@ -37,7 +37,7 @@ CANARIES = {
     "backend/functors.hpp": ("if constexpr (fn == square) return x * x;",
                              "if constexpr (fn == square) return AWAKE ? x * x + T(1) : x * x;",
                              X + "show(tt::square(x));", "1 4 16 9"),
-    "backend/cpu/elementwise.hpp": ("condition[i] != T(0) ? a[i] : b[i]", "(condition[i] != T(0)) != AWAKE ? a[i] : b[i]",
+    "backend/cpu/elementwise.hpp": ("to[i] = chosen[i] != 0 ? u : v", "to[i] = (chosen[i] != 0) != AWAKE ? u : v",
                                     X + "show(tt::where(x > 2, x, -x));", "-1 -2 4 3"),
     "backend/cpu/pack.hpp": ("convert<To>(in[i * in_stride])", "convert<To>(in[AWAKE ? 0 : i * in_stride])",
                              X + "show(x.t() + 0.5f);", "1.5 4.5 2.5 3.5"),
