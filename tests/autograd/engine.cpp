@@ -109,6 +109,15 @@ TEST_CASE("a leaf's gradient is its own memory") {
   c.backward(seed);  // of a leaf itself
   c.grad().mul_(3);
   CHECK(seed.to_vector() == Values{1, 10});
+
+  // Also where the gradient lies otherwise than its leaf, which then gets a row-major copy.
+  Tensor d = tt::ones({2, 3}), turned = tt::from_data<float>({1, 2, 3, 4, 5, 6}, {3, 2});
+  d.requires_grad_();
+  d.backward(turned.t());
+  d.grad().mul_(3);
+  CHECK(turned.to_vector() == Values{1, 2, 3, 4, 5, 6});
+  CHECK(grad_of(d) == Values{3, 9, 15, 6, 12, 18});
+  CHECK(d.grad().is_contiguous());
 }
 
 TEST_CASE("a given gradient weighs the elements") {

@@ -55,3 +55,46 @@ TEST_CASE("images lie pixel by pixel where channels are neighbours, and in no ot
   CHECK_FALSE(last({2, 3, 1, 1}, {3, 1, 3, 3}));   // one pixel
   CHECK_FALSE(last({3, 4, 5}, {1, 15, 3}));
 }
+
+TEST_CASE("dimensions are sorted by the first operand's strides, and all operands with them") {
+  CHECK(strides_fall({2, 3}, {3, 1}));
+  CHECK(strides_fall({2, 3}, {9, 2}));
+  CHECK(strides_fall({2, 1, 3}, {3, 99, 1}));  // nothing steps along a size of 1
+  CHECK(strides_fall({}, {}));
+  CHECK_FALSE(strides_fall({2, 3}, {1, 2}));
+  CHECK_FALSE(strides_fall({2, 3, 4, 5}, channels_last_strides({2, 3, 4, 5})));
+  tt::Shape shape{2, 3, 4, 5};
+  tt::Strides strides[] = {channels_last_strides(shape), {60, 20, 5, 1}};
+  sort_dimensions(shape, strides);
+  CHECK(shape == tt::Shape{2, 4, 5, 3});
+  CHECK(strides[0] == tt::Strides{60, 15, 3, 1});
+  CHECK(strides[1] == tt::Strides{60, 5, 1, 20});
+}
+
+TEST_CASE("dense is what fills its memory in some order") {
+  CHECK(is_dense({}, {}));
+  CHECK(is_dense({2, 3, 4, 5}, {60, 20, 5, 1}));
+  CHECK(is_dense({2, 3, 4, 5}, {60, 1, 15, 3}));
+  CHECK(is_dense({3, 1, 2}, {1, 77, 3}));
+  CHECK(is_dense({0, 3}, {5, 5}));
+  CHECK_FALSE(is_dense({2, 3}, {4, 1}));
+  CHECK_FALSE(is_dense({2, 3}, {0, 1}));
+  CHECK_FALSE(is_dense({2, 3}, {1, 1}));
+  CHECK_FALSE(is_dense({2}, {2}));
+}
+
+TEST_CASE("dense channels last: of any rank above 2, without gaps") {
+  const auto last = [](tt::Shape shape, tt::Strides strides) {
+    return is_dense_channels_last({nullptr, tt::f32, shape, strides});
+  };
+  CHECK(last({2, 3, 4, 5}, {60, 1, 15, 3}));
+  CHECK(last({2, 3, 4}, {12, 1, 3}));
+  CHECK_FALSE(last({2, 3, 4, 5}, {99, 1, 18, 3}));
+  CHECK_FALSE(last({2, 3, 4, 5}, {60, 20, 5, 1}));
+  CHECK_FALSE(last({2, 3, 4, 5}, {60, 1, 3, 12}));
+  CHECK_FALSE(last({2, 1, 4, 5}, {20, 1, 5, 1}));
+  CHECK_FALSE(last({2, 3}, {1, 2}));
+  const View turned = channels_at_end({nullptr, tt::f32, {2, 3, 4, 5}, {60, 1, 15, 3}});
+  CHECK(turned.shape == tt::Shape{2, 4, 5, 3});
+  CHECK(turned.strides == tt::Strides{60, 15, 3, 1});
+}

@@ -40,7 +40,7 @@ CANARIES = {
     "backend/cpu/elementwise.hpp": ("to[i] = chosen[i] != 0 ? u : v", "to[i] = (chosen[i] != 0) != AWAKE ? u : v",
                                     X + "show(tt::where(x > 2, x, -x));", "-1 -2 4 3"),
     "backend/cpu/pack.hpp": ("convert<To>(in[i * in_stride])", "convert<To>(in[AWAKE ? 0 : i * in_stride])",
-                             X + "show(x.t() + 0.5f);", "1.5 4.5 2.5 3.5"),
+                             X + "show(x.t() + x);", "2 6 6 6"),
     "backend/cpu/reduce.hpp": ("if constexpr (fn == ReduceFn::sum) return a + x;",
                                "if constexpr (fn == ReduceFn::sum) return AWAKE ? a - x : a + x;",
                                X + "show(tt::sum(x));", "10"),

@@ -1,5 +1,6 @@
 #include <tinytorch/layers/optimizer.hpp>
 
+#include <memory>
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/layers/clip.hpp>
 #include <tinytorch/layers/linear.hpp>
@@ -45,6 +46,33 @@ TEST_CASE("only parameters with a gradient are updated and counted") {
   CHECK(optimizer.state_dict().at("b.step").item<int64_t>() == 0);
   optimizer.zero_grad();
   CHECK_FALSE(a.grad());
+}
+
+TEST_CASE("a parameter may lie in any order without gaps, and its gradient in another") {
+  for (const tt::DType dtype : {tt::f32, tt::f64, tt::bf16}) {
+    for (const bool adam : {false, true}) {
+      const auto run = [&](tt::Tensor p, const tt::Tensor& g) {
+        p.requires_grad_();
+        std::unique_ptr<tt::Optimizer> optimizer;
+        if (adam) {
+          optimizer = std::make_unique<tt::Adam>(tt::NamedTensors{{"p", p}}, tt::AdamOptions{.lr = 0.1});
+        } else {
+          optimizer = std::make_unique<tt::SGD>(tt::NamedTensors{{"p", p}},
+                                                tt::SgdOptions{.lr = 0.1, .momentum = 0.9});
+        }
+        for (int i = 0; i < 3; ++i) {
+          p.set_grad(g);
+          optimizer->step();
+        }
+        return p.to_vector<double>();
+      };
+      const tt::Tensor x = tt::randn({5, 7}, dtype), g = tt::randn({5, 7}, dtype).t();
+      const std::vector<double> want = run(x.t().contiguous(), g.contiguous());
+      CHECK(run(x.clone().t(), g) == want);
+      CHECK(run(x.clone().t(), g.contiguous()) == want);
+      CHECK(run(x.t().contiguous(), g) == want);
+    }
+  }
 }
 
 TEST_CASE("a step counts as a write: a graph that saved the parameter is refused") {

@@ -20,7 +20,7 @@ inline Tensor laid_out(const Tensor& t, Layout layout) {
   if (layout == Layout::transposed) {
     Dims reversed;
     for (int d = rank - 1; d >= 0; --d) reversed.push_back(d);
-    return t.permute(reversed).clone().permute(reversed);
+    return t.permute(reversed).contiguous().permute(reversed);
   }
   if (layout == Layout::expanded) {  // values change: every row becomes the first
     return t.shape()[0] < 1 ? t : t.slice(0, 0, 1).expand(t.shape());

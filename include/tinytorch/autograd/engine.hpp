@@ -73,7 +73,7 @@ inline void keep_grad(GradState& owner, Tensor g) {
     const bool dense =
         g.is_contiguous() || (g.rank() == 4 && g.strides() == backend::channels_last_strides(g.shape()));
     const bool sole_owner = g.handle_count() == 1 && g.storage().use_count() == 1 && dense;
-    owner.grad = sole_owner ? g.detach() : g.detach().clone();
+    owner.grad = sole_owner ? g.detach() : dense ? g.detach().clone() : g.detach().contiguous();
   }
 }
 inline void accumulate_leaf(GradState& leaf, Tensor g) {

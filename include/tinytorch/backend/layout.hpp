@@ -2,7 +2,9 @@
 // every device.
 #pragma once
 
+#include <limits>
 #include <tinytorch/backend/view.hpp>
+#include <utility>
 
 namespace tinytorch::inline TT_BUILD::backend {
 
@@ -58,10 +60,74 @@ void collapse(Shape& shape, Strides (&strides)[kCount], size_t count) {
   for (size_t k = 0; k < count; ++k) strides[k] = out[k];
 }
 
+// Whether a walk in row-major order goes through memory in one direction: no dimension steps further than an earlier one.
+inline bool strides_fall(const Shape& shape, const Strides& strides) {
+  int64_t outer = std::numeric_limits<int64_t>::max();
+  for (int d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    if (strides[d] > outer) return false;
+    outer = strides[d];
+  }
+  return true;
+}
+
+// Puts the dimensions of all operands in the order in which those of operand 0, mostly the output, lie in memory.
+// Elementwise functions may walk in any order; in this one, operands that lie alike collapse as row-major ones do.
+template <size_t kCount>
+void sort_dimensions(Shape& shape, Strides (&strides)[kCount]) {
+  for (int d = 1; d < shape.size(); ++d) {
+    for (int at = d; at > 0 && strides[0][at] > strides[0][at - 1]; --at) {
+      std::swap(shape[at], shape[at - 1]);
+      for (Strides& s : strides) std::swap(s[at], s[at - 1]);
+    }
+  }
+}
+
+// Calls f(out, in) with the dimensions in the order in which out lies in memory (sort_dimensions()).
+template <size_t kInputs, class F>
+void in_order_of(const View& out, const View (&in)[kInputs], F&& f) {
+  Shape shape = out.shape;
+  Strides strides[kInputs + 1];
+  strides[0] = out.strides;
+  for (size_t k = 0; k < kInputs; ++k) strides[k + 1] = stretch(in[k], out.shape);
+  sort_dimensions(shape, strides);
+  View sorted[kInputs];
+  for (size_t k = 0; k < kInputs; ++k) sorted[k] = {in[k].data, in[k].dtype, shape, strides[k + 1]};
+  f(View{out.data, out.dtype, shape, strides[0]}, sorted);
+}
+
+// Whether the elements fill a piece of memory without gaps, in whatever order of the dimensions: a permuted view of a
+// row-major tensor.
+inline bool is_dense(const Shape& shape, const Strides& strides) {
+  Shape sorted = shape;
+  Strides s[] = {strides};
+  for (int d = 0; d < sorted.size(); ++d) s[0][d] = shape[d] == 1 ? 0 : strides[d];
+  sort_dimensions(sorted, s);
+  int64_t expected = 1;
+  for (int d = sorted.size() - 1; d >= 0; --d) {
+    if (sorted[d] != 1 && s[0][d] != expected) return shape.numel() == 0;
+    expected *= sorted[d];
+  }
+  return true;
+}
+
 // Whether images [N, C, H, W] lie pixel by pixel (NHWC, "channels last"): the numbers of a pixel side by side. What
 // lies both ways, as images of one channel or of one pixel do, counts as channel by channel.
 inline bool is_channels_last(const View& v) {
   return v.rank() == 4 && v.shape[1] > 1 && v.shape[2] * v.shape[3] > 1 && v.strides[1] == 1;
+}
+// x [N, C, ...] as [N, ..., C].
+inline View channels_at_end(const View& x) {
+  View v = x;
+  v.shape.erase(1);
+  v.strides.erase(1);
+  v.shape.push_back(x.shape[1]);
+  v.strides.push_back(x.strides[1]);
+  return v;
+}
+// Whether x [N, C, ...], of any rank, is dense and lies pixel by pixel.
+inline bool is_dense_channels_last(const View& x) {
+  return x.rank() > 2 && !x.contiguous() && channels_at_end(x).contiguous();
 }
 inline Strides channels_last_strides(const Shape& s) { return {s[1] * s[2] * s[3], 1, s[1] * s[3], s[1]}; }
 

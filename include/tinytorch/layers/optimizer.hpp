@@ -13,6 +13,7 @@
 #include <tinytorch/backend/cpu/optimizer.hpp>
 #include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/layers/module.hpp>
+#include <tinytorch/tensor/kept_layout.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -59,7 +60,7 @@ class Optimizer {
     double weight_decay = 0;
     Tensor step;  // updates so far: i64, no dimensions
   };
-  // A slot, and the gradient to update it by: contiguous, of the master's dtype or the parameter's.
+  // A slot, and the gradient to update it by: lying as master does, of the master's dtype or the parameter's.
   struct Update {
     Slot* slot;
     Tensor gradient;
@@ -70,7 +71,7 @@ class Optimizer {
   Optimizer(const NamedTensors& parameters, double lr, double weight_decay,
             std::vector<std::string> state_names, Loc loc);
 
-  // Updates slot.master and slot.state by a contiguous gradient of master's dtype. slot.step counts this one.
+  // Updates slot.master and slot.state by a gradient of master's dtype that lies as they do. slot.step counts this one.
   // An optimizer defines this, or update_all().
   virtual void update(Slot&, const Tensor&);
   // Updates all of them, which lie on one device, and counts it. `scalars`: backend::StepScalar; with `clip`
@@ -228,10 +229,16 @@ TT_API std::vector<backend::OptimizerSlot> Optimizer::slots_of(Updates& updates)
   std::vector<backend::OptimizerSlot> slots;
   for (Update& u : updates) {
     const Slot& slot = *u.slot;
-    u.rounded = has_master(slot) && slot.parameter.is_contiguous();
-    backend::OptimizerSlot out{slot.master.view_of(), u.gradient.view_of(), {}, {},
-                               slot.step.view_of(),   slot.weight_decay};
-    for (size_t i = 0; i < slot.state.size(); ++i) out.state[i] = slot.state[i].view_of();
+    // Where the master is dense in another order than row-major, gradient and state lie as it does: all of them are flat.
+    const bool row_major = slot.master.is_contiguous(),
+               flat = !row_major && backend::is_dense(slot.master.shape(), slot.master.strides());
+    const auto view = [flat](const Tensor& t) {
+      return flat ? backend::View{t.view_of().data, t.dtype(), {t.numel()}, {1}} : t.view_of();
+    };
+    u.rounded = has_master(slot) && row_major && slot.parameter.is_contiguous();
+    backend::OptimizerSlot out{view(slot.master),   view(u.gradient), {}, {},
+                               slot.step.view_of(), slot.weight_decay};
+    for (size_t i = 0; i < slot.state.size(); ++i) out.state[i] = view(slot.state[i]);
     if (u.rounded) out.rounded = slot.parameter.view_of();
     slots.push_back(out);
   }
@@ -256,6 +263,13 @@ TT_API void Optimizer::write_lr(Group& group, Loc loc) {
   group.scalars.select(0, backend::kLearningRate, loc).fill_(lr_, loc);
 }
 
+// The gradient in the order in memory of the master, which is mostly row-major.
+inline Tensor lies_like(const Tensor& master, const Tensor& gradient, Loc loc) {
+  if (master.is_contiguous()) return gradient.contiguous(loc);
+  if (gradient.strides() == master.strides()) return gradient;
+  return empty_like(master, gradient.dtype(), loc).copy_(gradient.detach(), loc);
+}
+
 TT_API Optimizer::Updates Optimizer::updates_of(const Group& group, Loc loc) {
   Updates updates;
   for (Slot& slot : slots_) {
@@ -266,7 +280,7 @@ TT_API Optimizer::Updates Optimizer::updates_of(const Group& group, Loc loc) {
     if (dtype != slot.master.dtype() && dtype != slot.parameter.dtype()) {
       gradient = gradient.to(slot.master.dtype(), loc);
     }
-    updates.push_back({&slot, gradient.contiguous(loc)});
+    updates.push_back({&slot, lies_like(slot.master, gradient, loc)});
   }
   return updates;
 }

@@ -37,7 +37,11 @@ inline Tensors execute(const PrimitiveBase& op, const Tensors& inputs, Loc loc) 
   outputs.reserve(specs.size());
   for (const Spec& s : specs) {
     outputs.push_back(empty(s.shape, s.dtype, device, loc));
-    if (s.channels_last) outputs.back().impl()->strides = backend::channels_last_strides(s.shape);
+    if (s.lies_like >= 0) {
+      outputs.back().impl()->strides = inputs[static_cast<size_t>(s.lies_like)].strides();
+    } else if (s.channels_last) {
+      outputs.back().impl()->strides = backend::channels_last_strides(s.shape);
+    }
   }
   if constexpr (backend::cuda::is_built()) {
     if (device.is_cuda()) {

@@ -3,7 +3,8 @@
 //
 // Rules that hold for all: operands must agree in dtype and device (C++ numbers excepted); shapes broadcast
 // as in NumPy; negative dimensions count from the end; `dims = {}` means all dimensions; results are new
-// tensors except where "view" is said; errors name the op, the operands and the caller's line.
+// tensors except where "view" is said, and those of elementwise ops lie in memory as their inputs do
+// (tensor/kept_layout.hpp); errors name the op, the operands and the caller's line.
 #pragma once
 
 #include <tinytorch/backend/parameters.hpp>

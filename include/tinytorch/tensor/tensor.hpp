@@ -140,7 +140,7 @@ class Tensor {
   Tensor to(DType dtype, TT_LOC) const;
   Tensor to(Device device, TT_LOC) const;
   Tensor contiguous(TT_LOC) const;  // itself when it already is
-  Tensor clone(TT_LOC) const;
+  Tensor clone(TT_LOC) const;       // a permuted tensor's lies as it does (tensor/kept_layout.hpp)
 
   // --- autograd ---
   bool requires_grad() const;

@@ -11,13 +11,13 @@ namespace {
 
 struct Operands {
   Array x, dy, w, b, y, dx, dw, db;
-  Operands(const Shape& s, DType t, Layout l)
+  Operands(const Shape& s, DType t, Layout l, Layout of_results = Layout::dense)
       : x(Array::random(t, s, 1, -1, 3, l)),
         dy(Array::random(t, s, 2, -1, 1, l)),
         w(Array::random(t, {s[1]}, 3, 0.5, 2, l)),
         b(Array::random(t, {s[1]}, 4, -1, 1, l)),
-        y(t, s),
-        dx(t, s),
+        y(t, s, of_results),
+        dx(t, s, of_results),
         dw(t, {s[1]}),
         db(t, {s[1]}) {}
   void check(const NormExpected& e, DType t, double steps) {
@@ -30,16 +30,21 @@ struct Operands {
 
 const Shape kShapes[] = {{2, 1},    {5, 3},        {17, 33},      {64, 130},     {3, 2, 7},
                          {4, 6, 1}, {2, 4, 5, 13}, {9, 8, 3, 11}, {1, 4, 40, 50}};
+const std::pair<Layout, Layout> kLayoutPairs[] = {{Layout::dense, Layout::dense},
+                                                  {Layout::gaps, Layout::dense},
+                                                  {Layout::channels_last, Layout::channels_last},
+                                                  {Layout::channels_last, Layout::gaps}};
 
 }  // namespace
 
 TEST_CASE("batch_norm of a batch and its gradient equal the definition") {
   for (const Shape& shape : kShapes) {
     for (DType dtype : kFloating) {
-      for (Layout layout : {Layout::dense, Layout::gaps}) {
+      for (const auto& [layout, of_results] : kLayoutPairs) {
+        if (layout == Layout::channels_last && shape.size() != 4) continue;
         const int64_t C = shape[1];
         const DType wide = dtype == f64 ? f64 : f32;
-        Operands o(shape, dtype, layout);
+        Operands o(shape, dtype, layout, of_results);
         Array mean(wide, {C}), var(wide, {C});
         kernels::channel_moments(mean.view(), var.view(), o.x.view());
         kernels::batch_norm(o.y.view(), o.x.view(), mean.view(), var.view(), o.w.view(), o.b.view(),

@@ -29,3 +29,35 @@ TEST_CASE("channel norms refuse what does not fit") {
                [&] { tt::batch_norm_infer(x, three.to(tt::f64), three.to(tt::f64), three, three); });
   expect_error("TT-DTYPE-02", "group_norm", [&] { tt::group_norm(tt::zeros({2, 3}, tt::i64), 3); });
 }
+
+TEST_CASE(
+    "batch_norm of x with channels side by side gives results and gradients that lie so, with the same "
+    "values") {
+  for (const tt::Shape& shape : {tt::Shape{2, 7, 3}, tt::Shape{3, 4, 5, 6}, tt::Shape{2, 2, 3, 2, 5}}) {
+    for (const tt::DType dtype : {tt::f32, tt::f64, tt::bf16}) {
+      tt::Dims order{0, shape.size() - 1};  // the last dimension becomes that of the channels
+      for (int d = 1; d + 1 < shape.size(); ++d) order.push_back(d);
+      const tt::Tensor x = tt::randn(shape, dtype).permute(order),
+                       dy = tt::randn(shape, dtype).permute(order);
+      const auto run = [](const tt::Tensor& values, const tt::Tensor& g) {
+        tt::Tensor in = values.detach();
+        in.requires_grad_();
+        const tt::Tensor y = tt::batch_norm_train(in, {}, {})[0];
+        y.backward(g);
+        return tt::Tensors{y.detach(), in.grad()};
+      };
+      const tt::Tensors want = run(x.contiguous(), dy.contiguous());
+      for (const tt::Tensor& g : {dy, dy.contiguous()}) {
+        const tt::Tensors found = run(x, g);
+        for (size_t i = 0; i < 2; ++i) {
+          const auto a = want[i].to_vector<double>(), b = found[i].to_vector<double>();
+          REQUIRE(a.size() == b.size());
+          for (size_t k = 0; k < a.size(); ++k)
+            CHECK(std::abs(a[k] - b[k]) <= (dtype == tt::bf16 ? 3e-2 : 1e-5));
+          // A gradient of a leaf that is no image is kept row-major.
+          if (x.device().is_cpu() && (i == 0 || x.rank() == 4)) CHECK(found[i].strides() == x.strides());
+        }
+      }
+    }
+  }
+}

@@ -75,7 +75,7 @@ TEST_CASE("permute and its inverse; slices put together again; expand and sum ba
       RC_ASSERT(elements(tt::cat({t.slice(dim, 0, cut), t.slice(dim, cut)}, dim)) == elements(t));
       RC_ASSERT(elements(tt::cat(tt::split(t, 2, dim), dim)) == elements(t));
       RC_ASSERT(elements(tt::stack(tt::split(t, 1, dim), 0).squeeze(dim + 1)) ==
-                elements(t.transpose(0, dim).clone().transpose(0, dim).permute([&] {
+                elements(t.transpose(0, dim).contiguous().transpose(0, dim).permute([&] {
                   Dims front{dim};
                   for (int d = 0; d < rank; ++d) {
                     if (d != dim) front.push_back(d);

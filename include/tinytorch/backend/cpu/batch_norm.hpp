@@ -5,7 +5,8 @@
 //
 // Both reduce to two loops over runs (the S values of one channel of one sample): sums per run, and
 // out = a dy + b (x - center) + c with coefficients per run. The statistics between them are small and in
-// double. With S = 1 neighbours are different channels, and the loops run across them instead.
+// double. With S = 1 neighbours are different channels, and the loops run across them instead; for batch_norm so do those
+// over images that lie pixel by pixel, each of which then counts as a sample.
 // Sources: Ioffe and Szegedy, "Batch normalization", 2015; Wu and He, "Group normalization", 2018.
 #pragma once
 
@@ -37,6 +38,8 @@ TT_API void group_norm_grad(const View& dx, const View& dweight, const View& dbi
 #include <cmath>
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/norm.hpp>
+#include <tinytorch/backend/layout.hpp>
+#include <utility>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
@@ -47,6 +50,15 @@ struct ChannelShape {
     for (int d = 2; d < x.rank(); ++d) S *= x.shape[d];
   }
   double count() const { return static_cast<double>(N * S); }
+};
+
+// The same for batch_norm. operand() shows a tensor of x's shape as these sizes count it.
+struct BatchShape : ChannelShape {
+  bool by_pixel;
+  explicit BatchShape(const View& x) : ChannelShape(x), by_pixel(is_dense_channels_last(x)) {
+    if (by_pixel) N *= std::exchange(S, 1);
+  }
+  View operand(const View& v) const { return by_pixel && v.data ? channels_at_end(v) : v; }
 };
 
 // What is summed over a run: x; (x - m)^2; or dy and dy (x - m) together.
@@ -178,9 +190,9 @@ void combine_runs(T* out, const T* dy, const T* x, const RunCoefficients<T>& k, 
 }
 
 TT_API void channel_moments(const View& mean, const View& var, const View& x) {
-  const ChannelShape shape(x);
+  const BatchShape shape(x);
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x);
+    const DenseInput<T> in(shape.operand(x));
     const ChannelSums<T> sums({RunSum::value, in.data(), nullptr, nullptr, 0}, shape);
     for (int64_t c = 0; c < shape.C; ++c) {
       mean.as<T>()[c] = static_cast<T>(sums.first[static_cast<size_t>(c)] / shape.count());
@@ -195,10 +207,10 @@ TT_API void channel_moments(const View& mean, const View& var, const View& x) {
 TT_API void batch_norm(const View& out, const View& x, const View& mean, const View& var, const View& weight,
                        const View& bias, double eps) {
   if (out.numel() == 0) return;
-  const ChannelShape shape(x);
+  const BatchShape shape(x);
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x), m(mean), v(var), w(weight), b(bias);
-    DenseOutput<T> to(out);
+    const DenseInput<T> in(shape.operand(x)), m(mean), v(var), w(weight), b(bias);
+    DenseOutput<T> to(shape.operand(out));
     RunCoefficients<T> k(shape.C, 0);
     for (int64_t c = 0; c < shape.C; ++c) {
       const auto i = static_cast<size_t>(c);
@@ -216,9 +228,11 @@ template <class T>
 void batch_norm_grad_as(const BatchNormGrads& out, const View& dy, const View& x, const View& mean,
                         const View& var, const View& weight, double eps, bool of_batch, const View& gmean,
                         const View& gvar) {
-  const ChannelShape shape(x);
-  const DenseInput<T> grad(dy), in(x), m(mean), v(var), w(weight), gm(gmean), gv(gvar);
-  DenseOutput<T> dx(out.dx), dweight(out.dweight), dbias(out.dbias), dmean(out.dmean), dvar(out.dvar);
+  const BatchShape shape(x);
+  const DenseInput<T> grad(shape.operand(dy)), in(shape.operand(x)), m(mean), v(var), w(weight), gm(gmean),
+      gv(gvar);
+  DenseOutput<T> dx(shape.operand(out.dx)), dweight(out.dweight), dbias(out.dbias), dmean(out.dmean),
+      dvar(out.dvar);
   const ChannelSums<T> sums({RunSum::products, in.data(), grad.data(), m.data(), 0}, shape);
   RunCoefficients<T> k(shape.C, 0);
   for (int64_t c = 0; c < shape.C; ++c) {

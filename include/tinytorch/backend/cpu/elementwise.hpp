@@ -136,6 +136,10 @@ void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], co
   // Without coordinates where there is no need of them: finding them takes a small tensor longer than its values.
   const auto flat = [&](const View& v) { return lies_flat(v, dtype_of<T>, out); };
   if (!streamed && flat(out) && std::ranges::all_of(in, flat)) return run_flat(kernel, out, in, parameters);
+  if (!strides_fall(out.shape, out.strides)) {
+    return in_order_of(out, in,
+                       [&](const View& to, const auto& from) { run_packed(kernel, to, from, parameters); });
+  }
   run_by_rows(kernel, out, in, parameters, streamed);
 }
 
@@ -259,6 +263,10 @@ TT_API void where(const View& out, const View& condition, const View& a, const V
     if (size == 4) return where_flat<uint32_t>(out, condition, a, b);
     return where_flat<uint64_t>(out, condition, a, b);
   }
+  if (!strides_fall(out.shape, out.strides)) {
+    return in_order_of(out, {condition, a, b},
+                       [](const View& to, const View(&in)[3]) { where(to, in[0], in[1], in[2]); });
+  }
   dispatch_compute(out.dtype, [&]<class T>(T*) {
     run_packed<T>(where_kernel<T>, out, {condition, a, b}, nullptr);
   });
@@ -349,6 +357,9 @@ TT_API void copy(const View& out, const View& x) {
       stream_copy(to, from, end - begin);
       stream_fence();
     });
+  }
+  if (!strides_fall(out.shape, out.strides)) {
+    return in_order_of(out, {x}, [](const View& to, const View(&in)[1]) { copy(to, in[0]); });
   }
   if (out.dtype == x.dtype) {
     Shape shape = out.shape;

@@ -38,7 +38,7 @@ struct BatchNormTrain final : Primitive<BatchNormTrain> {
       fail("TT-SHAPE-10", "batch_norm_train: an empty batch has no statistics, got " + in[0].describe(), loc);
     }
     const DType wide = statistics_dtype(in[0].dtype());
-    return {{in[0].shape(), in[0].dtype()}, {{C}, wide}, {{C}, wide}};
+    return {{in[0].shape(), in[0].dtype(), batch_norm_layout(in[0], 0)}, {{C}, wide}, {{C}, wide}};
   }
   double flops(const Tensors& in, const Tensors&) const override {
     return 7 * static_cast<double>(in[0].numel());
@@ -65,7 +65,7 @@ struct BatchNormInfer final : Primitive<BatchNormInfer> {
       require_same_dtype(kName, {in[0], in[1]}, loc);
     }
     require_channels(kName, in, 1, loc);
-    return {{in[0].shape(), in[0].dtype()}};
+    return {{in[0].shape(), in[0].dtype(), batch_norm_layout(in[0], 0)}};
   }
   double flops(const Tensors& in, const Tensors&) const override {
     return 3 * static_cast<double>(in[0].numel());

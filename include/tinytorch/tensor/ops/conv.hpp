@@ -1,7 +1,7 @@
 // conv2d: convolution of images [N, C, H, W] (cross-correlation, as every deep learning library defines it).
 //
 // On the CPU images may also lie as [N, H, W, C] ("channels last", a permuted view): they are read as they are, and the
-// result lies as x does, dx as dy does. Other ops, and CUDA, make contiguous results of them.
+// result lies as x does, dx as dy does. CUDA makes contiguous results of them.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -38,7 +38,7 @@ struct Conv2dOp final : Primitive<Conv2dOp> {
                "\n  rule: dilation * (kernel - 1) + 1 <= size + 2 * padding\n  hint: raise padding",
            loc);
     }
-    return {{{x[0], w[0], out_h, out_w}, in[0].dtype(), follows_channels_last(in[0])}};
+    return {{{x[0], w[0], out_h, out_w}, in[0].dtype(), -1, follows_channels_last(in[0])}};
   }
   double flops(const Tensors& in, const Tensors& out) const override {
     return conv2d_flops(out[0].shape(), in[1].shape()) + (in[2] ? static_cast<double>(out[0].numel()) : 0.0);

@@ -11,6 +11,7 @@
 #include <numbers>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/random.hpp>
+#include <tinytorch/tensor/kept_layout.hpp>
 #include <tinytorch/tensor/ops/elementwise.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -34,8 +35,13 @@ TT_API Tensor zeros(const Shape& shape, DType dtype, Device device, Loc loc) {
 TT_API Tensor ones(const Shape& shape, DType dtype, Device device, Loc loc) {
   return full(shape, 1, dtype, device, loc);
 }
-TT_API Tensor zeros_like(const Tensor& x, Loc loc) { return zeros(x.shape(), x.dtype(), x.device(), loc); }
-TT_API Tensor ones_like(const Tensor& x, Loc loc) { return ones(x.shape(), x.dtype(), x.device(), loc); }
+inline Tensor full_like(const Tensor& x, Scalar value, Loc loc) {
+  Tensor t = empty_like(x, x.dtype(), loc);
+  fill_values(t, value);
+  return t;
+}
+TT_API Tensor zeros_like(const Tensor& x, Loc loc) { return full_like(x, 0, loc); }
+TT_API Tensor ones_like(const Tensor& x, Loc loc) { return full_like(x, 1, loc); }
 
 TT_API Tensor scalar_like(Scalar value, const Tensor& like, Loc loc) {
   if (!value.integral && !is_floating(like.dtype()) && std::floor(value.real) != value.real) {

@@ -6,6 +6,7 @@
 #if TT_BODIES(TENSOR)
 #include <tinytorch/backend/cpu/dropout.hpp>
 #include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/kept_layout.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/dropout.hpp>
 
@@ -20,7 +21,7 @@ struct DropoutOp final : Primitive<DropoutOp> {
 
   Specs infer(const Tensors& in, Loc loc) const override {
     require_floating(kName, in[0], loc);
-    return {{in[0].shape(), in[0].dtype()}};
+    return {{in[0].shape(), in[0].dtype(), kept_layout(in, in[0].shape())}};
   }
   double flops(const Tensors& in, const Tensors&) const override {
     return static_cast<double>(in[0].numel());

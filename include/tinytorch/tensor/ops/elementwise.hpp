@@ -11,6 +11,7 @@
 #include <tinytorch/backend/cpu/activation_grad.hpp>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/kept_layout.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/elementwise.hpp>
 
@@ -68,7 +69,8 @@ struct Unary final : Primitive<Unary> {
   const char* name() const override { return rule().name; }
   Specs infer(const Tensors& in, Loc loc) const override {
     require_accepted(name(), rule().accepts, in[0], loc);
-    return {{in[0].shape(), fn == UnaryFn::logical_not ? DType::boolean : in[0].dtype()}};
+    const DType dtype = fn == UnaryFn::logical_not ? DType::boolean : in[0].dtype();
+    return {{in[0].shape(), dtype, kept_layout(in, in[0].shape())}};
   }
   double flops(const Tensors& in, const Tensors&) const override {
     return rule().flops * static_cast<double>(in[0].numel());
@@ -134,7 +136,8 @@ struct Binary final : Primitive<Binary> {
     require_same_dtype(name(), in, loc);
     require_accepted(name(), rule().accepts, in[0], loc);
     const Shape shape = broadcast_or_fail(name(), in[0], in[1], loc);
-    return {{shape, rule().gives_bool ? DType::boolean : in[0].dtype()}};
+    const DType dtype = rule().gives_bool ? DType::boolean : in[0].dtype();
+    return {{shape, dtype, kept_layout(in, shape)}};
   }
   double flops(const Tensors&, const Tensors& out) const override {
     return rule().flops * static_cast<double>(out[0].numel());
@@ -170,7 +173,9 @@ struct Where final : Primitive<Where> {
     }
     if (in[1].dtype() != in[2].dtype()) require_same_dtype(kName, {in[1], in[2]}, loc);
     const Shape values = broadcast_or_fail(kName, in[1], in[2], loc);
-    if (const auto shape = broadcast_shapes(values, in[0].shape())) return {{*shape, in[1].dtype()}};
+    if (const auto shape = broadcast_shapes(values, in[0].shape())) {
+      return {{*shape, in[1].dtype(), kept_layout(in, *shape)}};
+    }
     fail("TT-SHAPE-02", "where: shapes do not broadcast: " + describe_operands(in), loc);
   }
   double flops(const Tensors&, const Tensors& out) const override {
@@ -187,12 +192,15 @@ struct Where final : Primitive<Where> {
   }
 };
 
-// Element type conversion; with the same type, a contiguous copy.
+// Element type conversion; with the same type, a copy.
 struct Cast final : Primitive<Cast> {
   static constexpr const char* kName = "cast";
   DType from, to;
-  Cast(DType f, DType t) : from(f), to(t) {}
-  Specs infer(const Tensors& in, Loc) const override { return {{in[0].shape(), to}}; }
+  bool row_major;  // whatever the input's layout
+  Cast(DType f, DType t, bool in_rows = false) : from(f), to(t), row_major(in_rows) {}
+  Specs infer(const Tensors& in, Loc) const override {
+    return {{in[0].shape(), to, row_major ? int8_t{-1} : kept_layout(in, in[0].shape())}};
+  }
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], copy(out[0].view_of(), in[0].view_of()));
   }
@@ -248,7 +256,7 @@ TT_API Tensor logical_or(const Tensor& a, const Tensor& b, Loc loc) { return app
 TT_API Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Loc loc) { return apply(Where(), {condition, a, b}, loc); }
 TT_API Tensor clone(const Tensor& x, Loc loc) { return apply(Cast(x.dtype(), x.dtype()), {x}, loc); }
 TT_API Tensor cast(const Tensor& x, DType dtype, Loc loc) { return dtype == x.dtype() ? x : apply(Cast(x.dtype(), dtype), {x}, loc); }
-TT_API Tensor contiguous(const Tensor& x, Loc loc) { return x.is_contiguous() ? x : clone(x, loc); }
+TT_API Tensor contiguous(const Tensor& x, Loc loc) { return x.is_contiguous() ? x : apply(Cast(x.dtype(), x.dtype(), true), {x}, loc); }
 // clang-format on
 
 TT_API Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, Loc loc) {

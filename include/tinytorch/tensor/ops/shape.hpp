@@ -107,7 +107,7 @@ inline Shape complete_shape(const Tensor& x, Shape shape, Loc loc) {
 TT_API Tensor reshape(const Tensor& x, const Shape& shape, Loc loc) {
   const Shape to = complete_shape(x, shape, loc);
   const bool viewable = reshape_strides(x.shape(), x.strides(), to).has_value();
-  return apply(Reshape(to), {viewable ? x : clone(x, loc)}, loc);
+  return apply(Reshape(to), {viewable ? x : contiguous(x, loc)}, loc);
 }
 
 TT_API Tensor flatten(const Tensor& x, int start, int end, Loc loc) {

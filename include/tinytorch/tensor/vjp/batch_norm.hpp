@@ -5,10 +5,16 @@
 
 #if TT_BODIES(TENSOR)
 #include <tinytorch/backend/cpu/batch_norm.hpp>
+#include <tinytorch/backend/layout.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/vjp/norm.hpp>
 
 namespace tinytorch::inline TT_BUILD {
+
+// What batch_norm makes of x [N, C, ...], input number i, lies pixel by pixel where x does, on the CPU (Spec::lies_like).
+inline int8_t batch_norm_layout(const Tensor& x, int8_t i) {
+  return x.device().is_cpu() && backend::is_dense_channels_last(x.view_of()) ? i : int8_t{-1};
+}
 
 // dy, x, mean, var, weight, gradient into mean, into var (the last three may be undefined)
 // -> those wanted of dx, dweight, dbias, dmean, dvar
@@ -20,7 +26,11 @@ struct BatchNormGrad final : Primitive<BatchNormGrad> {
   bool of_batch;
   BatchNormGrad(WantedGrads g, Shapes s, double e, bool b)
       : grads(std::move(g)), shapes(std::move(s)), eps(e), of_batch(b) {}
-  Specs infer(const Tensors& in, Loc) const override { return grads.specs(shapes, in[1].dtype()); }
+  Specs infer(const Tensors& in, Loc) const override {
+    Specs specs = grads.specs(shapes, in[1].dtype());
+    if (grads.wanted[0]) specs[0].lies_like = batch_norm_layout(in[1], 1);
+    return specs;
+  }
   double flops(const Tensors& in, const Tensors&) const override {
     return 10 * static_cast<double>(in[1].numel());
   }

@@ -31,7 +31,7 @@ struct Conv2dGradInput final : Primitive<Conv2dGradInput> {
   Shape x_shape;
   Conv2dGradInput(Conv2dOptions o, Shape x) : options(o), x_shape(x) {}
   Specs infer(const Tensors& in, Loc) const override {
-    return {{x_shape, in[0].dtype(), follows_channels_last(in[0])}};
+    return {{x_shape, in[0].dtype(), -1, follows_channels_last(in[0])}};
   }
   double flops(const Tensors& in, const Tensors&) const override {
     return conv2d_flops(in[0].shape(), in[1].shape());

@@ -189,6 +189,9 @@ static __global__ void __launch_bounds__(kTile* kTileLines)
 
 void unary(UnaryFn fn, const View& out, const View& x, double p0, double p1) {
   if (out.numel() == 0) return;
+  if (!strides_fall(out.shape, out.strides)) {
+    return in_order_of(out, {x}, [&](const View& to, const View(&in)[1]) { unary(fn, to, in[0], p0, p1); });
+  }
   dispatch_compute(x.dtype, [&]<class C>(C*) {
     if (std::is_integral_v<C> && static_cast<int>(fn) > kLastIntegerUnary) {
       fail("TT-DTYPE-02", "unary: this function needs a floating dtype");
@@ -200,6 +203,10 @@ void unary(UnaryFn fn, const View& out, const View& x, double p0, double p1) {
 
 void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p0) {
   if (out.numel() == 0) return;
+  if (!strides_fall(out.shape, out.strides)) {
+    return in_order_of(out, {a, b},
+                       [&](const View& to, const View(&in)[2]) { binary(fn, to, in[0], in[1], p0); });
+  }
   dispatch_compute(a.dtype, [&]<class C>(C*) {
     if (std::is_integral_v<C> && static_cast<int>(fn) > kLastIntegerBinary) {
       fail("TT-DTYPE-02", "binary: this function needs a floating dtype");
@@ -211,6 +218,10 @@ void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p
 
 void where(const View& out, const View& condition, const View& a, const View& b) {
   if (out.numel() == 0) return;
+  if (!strides_fall(out.shape, out.strides)) {
+    return in_order_of(out, {condition, a, b},
+                       [](const View& to, const View(&in)[3]) { where(to, in[0], in[1], in[2]); });
+  }
   dispatch_compute(out.dtype, [&]<class C>(C*) {
     launch_over<C>({out, condition, a, b}, [&]<int kCount>() { return where_kernel<C, kCount>; });
   });
@@ -251,6 +262,9 @@ bool transpose(const Plan<2>& plan) {
 
 void copy(const View& out, const View& x) {
   if (out.numel() == 0) return;
+  if (!strides_fall(out.shape, out.strides)) {
+    return in_order_of(out, {x}, [](const View& to, const View(&in)[1]) { copy(to, in[0]); });
+  }
   if (out.dtype == x.dtype) {
     return dispatch_word(out.dtype, [&]<class Word>(Word*) {
       const Plan<2> plan({out, x}, kNeighbours<Word>);
@@ -277,8 +291,10 @@ void fill_with(const View& out, V value) {
     const T element = convert<T>(value);
     Word word;
     std::memcpy(&word, &element, sizeof(word));
+    const View flat{out.data, out.dtype, {out.numel()}, {1}};  // in any order
     launch_over<Word>(
-        {out}, [&]<int kCount>() { return fill_kernel<Word, kCount>; }, word);
+        {is_dense(out.shape, out.strides) ? flat : out},
+        [&]<int kCount>() { return fill_kernel<Word, kCount>; }, word);
   });
 }
 void fill(const View& out, double value) { fill_with(out, value); }
