@@ -21,6 +21,7 @@ namespace tinytorch::inline TT_BUILD {
 
 // The input that decides for a result of that shape, as Spec takes it; -1: the result is row-major.
 inline int8_t kept_layout(const Tensors& inputs, const Shape& shape) {
+  if (shape.size() < 2) return -1;  // there is one order
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Tensor& t = inputs[i];
     if (!(t.shape() == shape)) continue;
