@@ -174,6 +174,7 @@ NEEDS = [
     Need("clang OpenMP", "libomp-dev", lambda: file_found("/usr/lib/llvm-*/lib/libomp.so", "/usr/lib/*/libomp.so*",
                                                           "/usr/lib/libomp.so*"), TEST_ONLY),
     Need("lld", "lld", lambda: program_version("ld.lld"), TEST_ONLY),
+    Need("ccache", "ccache", lambda: program_version("ccache"), TEST_ONLY),
     Need("clang-format", "clang-format", lambda: program_version("clang-format"), TEST_ONLY),
     Need("pkg-config", "pkg-config", lambda: program_version("pkg-config"), TEST_ONLY),
     Need("git", "git", lambda: program_version("git"), TEST_ONLY),

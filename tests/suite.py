@@ -135,10 +135,23 @@ def test_environment(**more):
     return env
 
 
-def build_and_run(tally, build, jobs, env, seconds, *extra_targets, device=False):
+CCACHE = "/usr/lib/ccache"  # compilers by their own names, as Debian's package has them
+
+
+def cached_environment(**more):
+    """For what compiles the same in many copies of the project: a compiler answers from what it was asked before, wherever
+    the copy lies (its paths are taken relative to it), and says paths in full."""
+    env = test_environment(CCACHE_DIR=str(ROOT / "build" / "ccache"), CCACHE_BASEDIR="/", CCACHE_NOHASHDIR="1",
+                           CCACHE_ABSSTDERR="1", CCACHE_PATH="/usr/bin:/usr/local/bin", CCACHE_MAXSIZE="4G",
+                           CCACHE_SLOPPINESS="pch_defines,time_macros,include_file_mtime,include_file_ctime", **more)
+    return dict(env, PATH=f"{CCACHE}:{env['PATH']}") if Path(CCACHE, "g++").exists() else env
+
+
+def build_and_run(tally, build, env, seconds, *extra_targets, device=False, again=False):
     """Builds all tests, counts what every executable says, and holds the compiler to silence.
 
-    `device`: the build has a device `cuda`. Without one, the cases that need it are skipped."""
+    device: the build has a device `cuda`. Without one, the cases that need it are skipped.
+    again: what measures time, and fails beside other tests, has the machine to itself once more, and this counts."""
     built = build.make("all_tests", *extra_targets)
     tally.check(built, f"build in {build.folder.relative_to(ROOT)}", build.first_errors() if not built else "")
     if not (build.folder / "CMakeCache.txt").exists():
@@ -156,12 +169,15 @@ def build_and_run(tally, build, jobs, env, seconds, *extra_targets, device=False
         if not Path(path).exists():
             tally.check(False, name, "    it was not built")
     ready = [t for t in tests if Path(t[1]).exists()]
-    # What runs on the emulator uses one core; what measures time, and tests that do, have the machine to themselves.
+    # What runs on the emulator uses one core.
     on_device = [t for t in ready if device and "cuda" in t[0]]
-    alone = [t for t in ready if jobs == 1 and re.match("test_(tinymlperf|benchmarking|profiling)", t[0])]
-    run_tests(tally, [t for t in ready if t not in on_device + alone], CORES, env, seconds, device)
-    if alone:
-        run_tests(tally, alone, 1, env, seconds, device)
+    measuring = [t for t in ready if again and re.match("test_(tinymlperf|benchmarking|profiling)", t[0])]
+    run_tests(tally, [t for t in ready if t not in on_device + measuring], CORES, env, seconds, device)
+    beside = dict(env, TINYMLPERF_REAL_TIME="0")  # no match goes before the other tests
+    failed = run_tests(tally, measuring, CORES, beside, seconds, device, count_failures=False) if measuring else []
+    if failed:
+        tally.console.say("  once more, alone: " + ", ".join(name for name, *_ in failed))
+        run_tests(tally, failed, 1, env, seconds, device)
     if on_device:
         run_tests(tally, on_device, CORES, dict(env, OMP_NUM_THREADS="1"), seconds, device)
 
@@ -170,8 +186,9 @@ def build_and_run(tally, build, jobs, env, seconds, *extra_targets, device=False
 NEED_A_GPU = ("test_tinymlperf_device_exploits",)
 
 
-def run_tests(tally, tests, jobs, env, seconds, device):
-    slow, reasons = [], []
+def run_tests(tally, tests, jobs, env, seconds, device, count_failures=True):
+    """Runs and counts; the tests that failed, which do not count without `count_failures`."""
+    slow, reasons, bad = [], [], []
     if data_folder() is None:
         reasons.append("the data is not here (README: Data)")
     if not device:
@@ -181,27 +198,30 @@ def run_tests(tally, tests, jobs, env, seconds, device):
         name = tests[i][0]
         own = ["a GPU is needed, which the emulator is not"] if name in NEED_A_GPU else reasons
         passed, failed, why = count_doctest(done.text, done.code, done.timed_out, bool(own))
+        slow.append((done.seconds, name))
+        if failed:
+            bad.append(tests[i])
+        if failed and not count_failures:
+            continue
         if own:
             tally.skip(count_skipped(done.text), name, " or ".join(own))
         tally.add(passed, failed, name, f"    {why}\n{doctest_errors(done.text) or tail(done.text, 40)}" if failed else "")
-        slow.append((done.seconds, name))
     slow.sort(reverse=True)
     tally.console.say(f"  {sum(t for t, _ in slow):.0f} s in all; slowest: " +
                       ", ".join(f"{n} {s:.1f} s" for s, n in slow[:3]))
+    return bad
 
 
 def stage_gcc(tally):
-    # All cores for one executable at a time, as a user would run it: some tests measure time.
-    build_and_run(tally, SIM, 1, test_environment(), 600, device=True)
+    build_and_run(tally, SIM, test_environment(), 900, device=True, again=True)
 
 
 def stage_clang(tally):
-    # Side by side, so no match may go before the other tests, some of which count processor time.
-    build_and_run(tally, CLANG, CORES, test_environment(OMP_NUM_THREADS="2", TINYMLPERF_REAL_TIME="0"), 600, "all_fuzzers")
+    build_and_run(tally, CLANG, test_environment(OMP_NUM_THREADS="2", TINYMLPERF_REAL_TIME="0"), 900, "all_fuzzers")
 
 
-def run_checker(tally, name, *arguments, seconds=3000):
-    done = call([sys.executable, ROOT / "tests" / name, *arguments], seconds)
+def run_checker(tally, name, *arguments, seconds=3000, env=None):
+    done = call([sys.executable, ROOT / "tests" / name, *arguments], seconds, env=env)
     passed, failed, why = count_lines(done.text, done.code)
     measured = re.findall(r"^# (.*)", done.text, re.M)
     for line in measured:
@@ -223,7 +243,7 @@ def stage_hygiene(tally):
 
 
 def stage_lessons(tally):
-    run_checker(tally, "course/lessons.py")
+    run_checker(tally, "course/lessons.py", env=cached_environment())
 
 
 # The whole suite is to end within 90 minutes. On two cores the stages before these take an hour, the whole course half an
@@ -231,7 +251,8 @@ def stage_lessons(tally):
 def stage_milestones(tally):
     if tally.minutes() > 64:
         return tally.skip(1, "milestones", f"{tally.minutes():.0f} minutes are gone (modules/tt test --only milestones)")
-    done = call([sys.executable, "-m", "unittest", ROOT / "tests" / "course" / "test_milestones.py"], 1800)
+    done = call([sys.executable, "-m", "unittest", ROOT / "tests" / "course" / "test_milestones.py"], 1800,
+                env=cached_environment())
     passed, failed, why = count_unittest(done.text, done.code)
     tally.add(passed, failed, "course/test_milestones.py", why)
 
@@ -244,7 +265,7 @@ def stage_course(tally):
     if wrong:
         left = {"0": "no wrong answers", "1": "of each task one wrong answer, another every day, not all"}[wrong[1]]
         tally.console.say(f"  {minutes:.0f} minutes are gone: {left}")
-    run_checker(tally, "course/run.py", *wrong, seconds=7200)
+    run_checker(tally, "course/run.py", *wrong, seconds=7200, env=cached_environment())
 
 
 def stage_packaging(tally):
@@ -282,11 +303,12 @@ def stage_python(tally):
     # Each file works in a tree of its own.
     files = sorted((ROOT / "tests" / "tt").glob("test_*.py"), key=lambda path: path.stat().st_size, reverse=True)
     commands = [[sys.executable, "-m", "unittest", "discover", "-s", path.parent, "-p", path.name] for path in files]
-    for i, done in call_all(commands, CORES, 900):
+    for i, done in call_all(commands, CORES, 900, cached_environment()):
         skipped = sum(int(n) for n in re.findall(r"skipped=(\d+)", done.text))
         tally.skip(skipped, f"tests/tt/{files[i].name}", "grading needs a system that allows user namespaces")
         passed, failed, why = count_unittest(done.text, done.code, skipped)
         tally.add(passed, failed, f"tests/tt/{files[i].name}", why)
+        tally.console.say(f"  {files[i].name}: {done.seconds:.0f} s")
     tally.check(files, "there are tests of modules/tt", "    no tests/tt/test_*.py")
 
 
@@ -412,8 +434,8 @@ def stage_notebook(tally):
         if not tally.check(made.code == 0, "nbconvert and matplotlib from PyPI", tail(made.text)):
             return
         (venv / "ready").touch()
-    env = dict(os.environ, TINYTORCH_RACE=str(race), MPLBACKEND="agg", IPYTHONDIR=str(venv / "ipython"),
-               PYTHONDONTWRITEBYTECODE="1")
+    env = cached_environment(TINYTORCH_RACE=str(race), MPLBACKEND="agg", IPYTHONDIR=str(venv / "ipython"),
+                             PYTHONDONTWRITEBYTECODE="1")
     done = call([python, "-c", NOTEBOOK_LIBRARY], 900, cwd=ROOT / "notebooks", env=env)
     tally.check(done.code == 0, "what all notebooks link", tail(done.text))
     tally.console.say(f"  what all notebooks link: {done.seconds:.1f} s")

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,29 +98,38 @@ def run_cpp(content, cwd, module):
     return done.returncode == 0, done.stdout.decode("utf-8", "replace")
 
 
-def check_lesson(path, folder):
-    text, name = path.read_text(encoding="utf-8"), str(path.relative_to(ROOT))
+def check_lesson(path):
+    """[(name, good, why)], from a project of its own."""
+    text, name, rows = path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)), []
+
+    def row(what, good, why=""):
+        rows.append((f"{name}{what}", good, why))
+
     lines = text.count("\n")
-    report(f"{name} has at most 300 lines", lines <= 300, f"{lines}")
+    row(" has at most 300 lines", lines <= 300, f"{lines}")
     for image in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text):
-        report(f"{name}: {image}", (path.parent / image).is_file(), "the file is not there")
-    cwd, output, good = clone(folder), "", False
-    for language, content, line in blocks(text):
-        began = time.monotonic()
-        if language == "sh":
-            good, output = run_commands(content, cwd)
-        elif language in ("cpp", "cuda"):
-            good, output = run_cpp(content, cwd, path.parent)
-        elif language == "text":
-            if good:
-                lost = missing_lines(content, output)
-                report(f"{name}:{line} output", not lost, "these lines did not come:\n" + "\n".join(lost) + "\nbut these:\n" + output[-3000:])
-            continue
-        else:
-            report(f"{name}:{line}", False, f"a block of `{language}` is not executed: use sh, text or cpp")
-            continue
-        report(f"{name}:{line} {language} ({time.monotonic() - began:.1f} s)", good, output)
-    report(f"{name} has something to run", any(l == "sh" for l, _, _ in blocks(text)))
+        row(f": {image}", (path.parent / image).is_file(), "the file is not there")
+    with tempfile.TemporaryDirectory() as folder:
+        cwd, output, good = clone(Path(folder)), "", False
+        for language, content, line in blocks(text):
+            began = time.monotonic()
+            if language == "text":
+                lost = missing_lines(content, output) if good else []
+                if good:
+                    row(f":{line} output", not lost, "these lines did not come:\n" + "\n".join(lost) + "\nbut these:\n" + output[-3000:])
+                continue
+            try:
+                if language == "sh":
+                    good, output = run_commands(content, cwd)
+                elif language in ("cpp", "cuda"):
+                    good, output = run_cpp(content, cwd, path.parent)
+                else:
+                    good, output = False, f"a block of `{language}` is not executed: use sh, text or cpp"
+            except subprocess.TimeoutExpired as problem:
+                good, output = False, f"{problem}"
+            row(f":{line} {language} ({time.monotonic() - began:.1f} s)", good, output)
+    row(" has something to run", any(l == "sh" for l, _, _ in blocks(text)))
+    return rows
 
 
 def main():
@@ -128,9 +138,10 @@ def main():
     options = options.parse_args()
     lessons = sorted(p for p in ROOT.glob("modules/[0-9][0-9]_*/README.md") if p.parent.name.startswith(options.only))
     report("there are lessons", lessons, "no modules/NN/README.md")
-    for path in lessons:
-        with tempfile.TemporaryDirectory() as folder:
-            check_lesson(path, Path(folder))
+    with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
+        for rows in pool.map(check_lesson, lessons):
+            for row in rows:
+                report(*row)
     return 1 if failed else 0
 
 

@@ -11,8 +11,10 @@ STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
 # g++ collects no garbage below 1 GB: a file's 400 MB are soon given back whole, and a tenth of the time is saved.
 KEEP_GARBAGE = ["--param", "ggc-min-heapsize=1000000"]
 
-# Seconds of processor time to include one header with g++, and what noise of a shared machine may add to it.
+# Seconds of processor time to include one header with g++, on a machine that takes YARDSTICK_SECONDS for the yardstick,
+# two headers of the standard library; and what noise of a shared machine may add to it.
 NARROW_SECONDS, UMBRELLA_SECONDS, NOISE_FACTOR = 1.0, 2.5, 1.5
+YARDSTICK, YARDSTICK_SECONDS = ("regex", "iostream"), 0.5
 NARROW = ("core/shape.hpp", "core/dtype.hpp", "backend/cpu/elementwise.hpp", "backend/cpu/reduce.hpp",
           "tensor/strides.hpp", "tensor/tensor.hpp", "benchmarking/statistics.hpp")
 
@@ -28,29 +30,28 @@ def host_compiler(name):
     return [name, *STRICT, *flags, "-fopenmp", "-fsyntax-only", "-x", "c++", "-"]
 
 
-def header_compilers():
-    """Name and command of the compilers that must accept each header alone. What a header lacks it lacks for clang too,
-    whose own warnings headers_together shows in a hundredth of the time."""
-    host = [("g++", host_compiler("g++"))]
-    if shutil.which("nvcc"):
-        # Declarations only: a .cu file sees the compiled library, and bodies are the host compiler's work. -ptx runs
-        # nvcc's own front end and no host compiler, which is three times as quick; nothing is run, so nothing needs
-        # to be optimized.
-        host.append(("nvcc", ["nvcc", "-std=c++20", "-x", "cu", "--expt-relaxed-constexpr", "-arch=sm_75",
-                              "-Xcicc", "-O0", "-DTINYTORCH_COMPILED", "-Werror", "all-warnings", "-ptx", "-o", os.devnull]))
-    return host
+def cuda_compiler():
+    """The command of nvcc, None where it is not. Declarations only: a .cu file sees the compiled library, and bodies are the
+    host compiler's work. -ptx runs nvcc's own front end and no host compiler, which is three times as quick; nothing is run,
+    so nothing needs to be optimized."""
+    return ["nvcc", "-std=c++20", "-x", "cu", "--expt-relaxed-constexpr", "-arch=sm_75", "-Xcicc", "-O0", "-DTINYTORCH_COMPILED",
+            "-Werror", "all-warnings", "-ptx", "-o", os.devnull] if shutil.which("nvcc") else None
 
 
-def header_alone(tree, compiler, header):
-    name, command = compiler
-    text = f"#include <{header}>\n"
-    if name != "nvcc":
-        return run([*command, "-I", tree.include], text)
+def header_alone(tree, header):
+    """What a header lacks with g++ it lacks with clang too, whose own warnings headers_together shows in a hundredth of
+    the time; kernels are nvcc's."""
+    if str(header).endswith(".cuh"):
+        return with_nvcc(tree, [header], "-DTINYTORCH_WITH_CUDA=1")
+    return run([*host_compiler("g++"), "-I", tree.include], f"#include <{header}>\n")
+
+
+def with_nvcc(tree, headers, *more):
+    """One file that includes these headers."""
     with tempfile.TemporaryDirectory() as folder:  # nvcc reads no standard input
-        source = Path(folder) / "alone.cu"
-        source.write_text(text)
-        cuda = ["-DTINYTORCH_WITH_CUDA=1"] if str(header).endswith(".cuh") else []
-        return run([*command, *cuda, "-I", tree.include, source])
+        source = Path(folder) / "headers.cu"
+        source.write_text("".join(f"#include <{header}>\n" for header in headers))
+        return run([*cuda_compiler(), *more, "-I", tree.include, source])
 
 
 def kernels_for_emulator(tree):
@@ -108,18 +109,24 @@ def must_not_compile(tree, path):
     return bool(re.search(expected.group(1), text)), f"the message lacks: {expected.group(1)}\n{text[:2000]}"
 
 
+def processor_seconds(tree, headers):
+    """What g++ takes for a file that includes these."""
+    before = os.times()
+    good, why = run(["g++", "-std=c++20", "-c", "-x", "c++", "-", "-o", os.devnull, "-I", tree.include],
+                    "".join(f"#include <{header}>\n" for header in headers))
+    after = os.times()
+    if not good:
+        raise RuntimeError(why[:2000])
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
 def include_seconds(tree, header, budget=0.0, repeats=3):
-    """Processor seconds that g++ takes for a file with this one include: the first of a few attempts that is within
-    the budget, else the median. Other work on the machine only ever adds to a time."""
+    """Processor seconds that g++ takes for a file with this one include, in seconds of the machine of the budgets: the
+    yardstick is compiled just before. The first of a few attempts that is within the budget, else the median."""
     seconds = []
     while len(seconds) < repeats and not (seconds and seconds[-1] <= budget):
-        before = os.times()
-        good, why = run(["g++", "-std=c++20", "-c", "-x", "c++", "-", "-o", os.devnull, "-I", tree.include],
-                        f"#include <{header}>\n")
-        after = os.times()
-        if not good:
-            raise RuntimeError(why[:2000])
-        seconds.append(after.children_user + after.children_system - before.children_user - before.children_system)
+        slowness = processor_seconds(tree, YARDSTICK) / YARDSTICK_SECONDS
+        seconds.append(processor_seconds(tree, [header]) / slowness)
     return seconds[-1] if seconds[-1] <= budget else statistics.median(seconds)
 
 

@@ -53,13 +53,16 @@ def host_only(tree, path):
 
 
 def headers_alone(tree, pool):
-    jobs = [(f"{compiler[0]} alone: {path.relative_to(tree.include / 'tinytorch')}",
-             pool.submit(compilers.header_alone, tree, compiler, str(path.relative_to(tree.include))))
-            for compiler in compilers.header_compilers() for path in tree.headers()
-            if compiler[0] != "nvcc" and path.suffix == ".hpp" or compiler[0] == "nvcc" and not host_only(tree, path)]
+    """Each header has all it needs. nvcc reads those of the host in one file: alone they are g++'s."""
+    nvcc = compilers.cuda_compiler() is not None
+    headers = [path.relative_to(tree.include) for path in tree.headers() if path.suffix == ".hpp" or nvcc]
+    jobs = [(f"alone: {Path(*header.parts[1:])}", pool.submit(compilers.header_alone, tree, header)) for header in headers]
+    if nvcc:
+        hosts = [path.relative_to(tree.include) for path in tree.headers() if path.suffix == ".hpp" and not host_only(tree, path)]
+        jobs.append(("nvcc: all headers of the host in one file", pool.submit(compilers.with_nvcc, tree, hosts)))
     for name, job in jobs:
         report(name, *job.result())
-    if not any(c[0] == "nvcc" for c in compilers.header_compilers()):
+    if not nvcc:
         print("# nvcc is not on the PATH: headers were not tried with it")
 
 

@@ -184,7 +184,7 @@ class Counting(WithFolder):
         for name, *_ in paths:
             (self.folder / "tests" / f"{name}.cpp").touch()
         try:
-            suite.build_and_run(tally, build, 2, dict(os.environ), 60)
+            suite.build_and_run(tally, build, dict(os.environ), 60)
         finally:
             suite.ROOT = root
         # Cases: 4 + 3 + 2 passed, 1 skipped for want of a device; 1 failed, 1 crash, 1 without cases, 1 not built.
