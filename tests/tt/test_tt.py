@@ -192,6 +192,40 @@ class Counting(WithFolder):
         self.assertEqual((tally.passed, tally.failed), (4 + 3 + 2 + 3, 4))
         self.assertEqual(tally.line(), "1 skipped, 12 passed, 4 failed")
 
+    def test_what_measures_and_fails_beside_others_counts_when_it_is_alone(self):
+        script = ("import os, pathlib\nseen = pathlib.Path(__file__ + '.seen')\nfirst = not seen.exists()\nseen.touch()\n"
+                  "bad = first and MAY or not MAY\n"
+                  f"print({summary(2, 1, 1)!r} if bad else {summary(2, 2, 0)!r})\nraise SystemExit(bad)")
+        build = tools.Build("gone")
+        build.folder, build.make = self.folder, lambda *targets: True
+        (self.folder / "CMakeCache.txt").touch()
+        (self.folder / "tests").mkdir()
+        root, suite.ROOT = suite.ROOT, self.folder
+        try:
+            for number, (name, may, counts) in enumerate((("test_profiling_a", True, (2, 0)), ("test_profiling_b", False, (1, 1)),
+                                                          ("test_tensor_a", True, (1, 1)))):
+                with self.subTest(name=name, may=may):
+                    path = self.program(f"{name}{number}", script.replace("MAY", str(may)))
+                    build.tests = lambda: [(name, str(path), {}, [])]
+                    tally = suite.Tally(tools.Console(True))
+                    suite.build_and_run(tally, build, dict(os.environ), 60, again=True)
+                    # Checks besides: build, silence; and no test is of a file here, which is a failure.
+                    self.assertEqual((tally.passed - 2, tally.failed - 1), counts)
+        finally:
+            suite.ROOT = root
+
+    def test_a_stage_that_would_not_fit_is_left_out_of_a_whole_run_alone(self):
+        self.assertEqual(set(suite.USUAL), set(suite.STAGES))
+        self.assertLess(sum(suite.USUAL.values()), 60 * 100)
+        ran = [{"stage": name} for name in ("python", "gcc")]
+        usual = suite.USUAL["python"] + suite.USUAL["gcc"]
+        for whole, slowness, fits in ((True, 1, True), (True, 3, False), (False, 3, True)):
+            with self.subTest(whole=whole, slowness=slowness):
+                tally = suite.Tally(tools.Console(True), whole)
+                tally.stages, tally.began = ran, time.monotonic() - slowness * usual
+                self.assertEqual(tally.fits("course"), fits)
+                self.assertTrue(tally.fits("format"))
+
     def test_compile_budgets_must_be_printed(self):
         narrow = "include core/shape.hpp: 0.30 s of processor time (budget 1.0 s)"
         umbrella = "include tinytorch.hpp: 1.20 s of processor time (budget 2.5 s)"
