@@ -12,6 +12,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <gpt2_step.hpp>
 #include <map>
@@ -130,21 +131,29 @@ class CudaCaseList {
   }
 
   void linear() {
-    constexpr int64_t kShapes[][3] = {
-        {8192, 768, 3072}, {8192, 3072, 768}, {4096, 4096, 4096}, {8192, 4096, 16384}};
-    for (const auto& [m, k, n] : kShapes) {
-      CudaCase c{.name = "linear_gelu " + std::to_string(m) + "x" + std::to_string(k) + "x" +
-                         std::to_string(n) + " bf16",
-                 .group = "linear_gelu",
-                 .op = "linear_gelu",
-                 .dtype = tt::bf16};
-      c.shape = {smaller(m, 8), smaller(k, 8), smaller(n, 8)}, c.peers = {"eager", "max_autotune"};
-      const auto M = static_cast<double>(c.shape[0]), K = static_cast<double>(c.shape[1]),
-                 N = static_cast<double>(c.shape[2]);
-      c.bytes = 2 * (M * K + N * K + N + M * N), c.flops = 2 * M * N * K;
-      c.tensor_bytes = 2 * std::max({M * K, N * K, M * N});
-      add(std::move(c));
-    }
+    product("linear_gelu", {8192, 768, 3072});
+    product("linear_gelu", {8192, 3072, 768});
+    product("linear_gelu", {4096, 4096, 4096});
+    product("linear_gelu", {8192, 4096, 16384});
+    product("linear_residual", {8192, 768, 768});  // the two of a block of GPT-2
+    product("linear_residual", {8192, 3072, 768});
+    product("linear_residual", {4096, 4096, 4096});
+  }
+
+  // [m, k] by the weight [n, k]; a residual has the shape of the result.
+  void product(const std::string& op, const std::array<int64_t, 3>& sides) {
+    const auto [m, k, n] = sides;
+    CudaCase c{
+        .name = op + " " + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n) + " bf16",
+        .group = op,
+        .op = op,
+        .dtype = tt::bf16};
+    c.shape = {smaller(m, 8), smaller(k, 8), smaller(n, 8)}, c.peers = {"eager", "max_autotune"};
+    const auto M = static_cast<double>(c.shape[0]), K = static_cast<double>(c.shape[1]),
+               N = static_cast<double>(c.shape[2]);
+    c.bytes = 2 * (M * K + N * K + N + M * N * (op == "linear_residual" ? 2 : 1)), c.flops = 2 * M * N * K;
+    c.tensor_bytes = 2 * std::max({M * K, N * K, M * N});
+    add(std::move(c));
   }
 
   // N, C, H = W, O, kernel, stride: the layers of a ResNet that take its time

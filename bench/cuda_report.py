@@ -56,6 +56,7 @@ ROWS = [
         1.4,
     ),
     ("linear + bias + GELU bf16 / compile, max-autotune", ["linear_gelu"], "ratio", ["max_autotune"], 0.97, 1.05),
+    ("residual + linear + bias bf16 / compile, max-autotune", ["linear_residual"], "ratio", ["max_autotune"], 0.97, 1.05),
     (
         "conv2d forward and backward bf16 / cuDNN, better of both layouts",
         ["conv2d"],

@@ -102,6 +102,11 @@ inline Work linear_work(const CudaCase& c, tt::Device device) {
   const Tensor x = normal({M, K}, c.dtype, device), bias = normal({N}, c.dtype, device);
   const Tensor weight =
       (normal({N, K}, tt::f32, device) * (1 / std::sqrt(static_cast<double>(K)))).to(c.dtype);
+  if (c.op == "linear_residual") {
+    const Tensor residual = normal({M, N}, c.dtype, device);
+    return
+        [x, weight, bias, residual]() -> Tensors { return {tt::linear_residual(x, weight, bias, residual)}; };
+  }
   return [x, weight, bias]() -> Tensors {
     return {tt::linear_activation(x, weight, bias, tt::Activation::gelu_tanh)};
   };
@@ -176,7 +181,7 @@ inline Work digits_work(const CudaCase& c, tt::Device device) {
 inline Work make_work(const CudaCase& c, tt::Device device) {
   if (c.group == "copy" || c.group == "elementwise") return elementwise_work(c, device);
   if (c.op == "cross_entropy") return cross_entropy_work(c, device);
-  if (c.op == "linear_gelu") return linear_work(c, device);
+  if (c.op.starts_with("linear_")) return linear_work(c, device);
   if (c.op == "conv2d") return conv_work(c, device);
   if (c.op.starts_with("attention")) return attention_work(c, device);
   if (c.op == "adamw") return adamw_work(c, device);

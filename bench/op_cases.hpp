@@ -258,6 +258,7 @@ inline std::vector<Case> op_cases() {
 
       FORWARD("matmul", tt::matmul(in.square, in.other)), FORWARD("matmul transposed", tt::matmul(in.square, in.other.t())),
       FORWARD("matmul vector", tt::matmul(in.square, in.other[0])), FORWARD("linear", tt::linear(in.m, in.weight, in.row)),
+      FORWARD("linear_residual", tt::linear_residual(in.m, in.weight, in.row, in.k)),
       FORWARD("logsumexp rows", tt::logsumexp(in.m, {1})),
       FORWARD("conv2d", tt::conv2d(in.image, in.filter, in.filter_bias, {1, 1})), FORWARD("max_pool2d", tt::max_pool2d(in.image)),
       FORWARD("avg_pool2d", tt::avg_pool2d(in.image)), FORWARD("adaptive_avg_pool2d", tt::adaptive_avg_pool2d(in.image, 4, 4)),

@@ -88,11 +88,12 @@ def cross_entropy(case, f, device):
     return work
 
 
-def linear_gelu(case, f, device):
+def linear(case, f, device):
     (m, k, n), dtype = case["shape"], DTYPES[case["dtype"]]
     x, bias, weight = normal((m, k), dtype, device), normal((n,), dtype, device), torch.randn((n, k), device=device)
     weight = (weight / k**0.5).to(dtype)
-    return lambda: f(x, weight, bias)
+    more = [normal((m, n), dtype, device)] if case["op"] == "linear_residual" else []
+    return lambda: f(x, weight, bias, *more)
 
 
 def conv2d(case, variant, device):
@@ -241,7 +242,10 @@ def works(case, variant, device):
         make = lambda: cross_entropy(case, f, device)  # noqa: E731
     elif op == "linear_gelu":
         f = compiled(lambda x, w, b: F.gelu(F.linear(x, w, b), approximate="tanh"), variant)
-        make = lambda: linear_gelu(case, f, device)  # noqa: E731
+        make = lambda: linear(case, f, device)  # noqa: E731
+    elif op == "linear_residual":
+        f = compiled(lambda x, w, b, residual: residual + F.linear(x, w, b), variant)
+        make = lambda: linear(case, f, device)  # noqa: E731
     elif op == "conv2d":
         make = lambda: conv2d(case, variant, device)  # noqa: E731
     elif op.startswith("attention"):

@@ -5,21 +5,11 @@
 #include <bit>
 #include <cstdint>
 #include <limits>
+#include <tinytorch/backend/cpu/runs.hpp>
 #include <tinytorch/backend/functors.hpp>
 #include <type_traits>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
-
-// Whether |x| <= limit everywhere, and no NaN: bits of floats of one sign compare as the floats do, and a maximum of
-// integers vectorizes where one of floats would not.
-template <class T>
-bool all_within(T limit, const T* x, int64_t n) {
-  using I = std::make_signed_t<math::BitsOf<T>>;
-  I most = 0;
-  for (int64_t i = 0; i < n; ++i)
-    most = std::max(most, std::bit_cast<I>(x[i]) & std::numeric_limits<I>::max());
-  return most <= std::bit_cast<I>(limit);
-}
 
 // Whether all of x are positive normal numbers: one exponent more overflows the bits of infinity and NaN, and leaves those
 // of negative numbers negative or below two exponents.

@@ -86,14 +86,20 @@ void sum_columns(T* sums, int64_t n, int64_t width, F&& f) {
   for (int64_t j = 0; j < width; ++j) sums[j] = static_cast<T>(total[j]);
 }
 
-// Whether no value is infinite or NaN.
+// Whether |x| <= limit everywhere, and no NaN: bits of floats of one sign compare as the floats do, and a maximum of
+// integers vectorizes where one of floats would not.
 template <class T>
-bool all_finite(const T* x, int64_t n) {
+bool all_within(T limit, const T* x, int64_t n) {
   using Bits = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
   constexpr Bits kMagnitude = std::numeric_limits<Bits>::max();
   Bits most = 0;
   for (int64_t i = 0; i < n; ++i) most = std::max(most, std::bit_cast<Bits>(x[i]) & kMagnitude);
-  return most < std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
+  return most <= std::bit_cast<Bits>(limit);
+}
+// Whether no value is infinite or NaN.
+template <class T>
+bool all_finite(const T* x, int64_t n) {
+  return all_within(std::numeric_limits<T>::max(), x, n);
 }
 
 // Largest of n >= 1 values; NaN wins.

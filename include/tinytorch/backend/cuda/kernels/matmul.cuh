@@ -195,48 +195,34 @@ void matmul(const View& out, const View& a, const View& b, bool accumulate) {
   multiply(out, a, b, {}, accumulate);
 }
 
-inline bool is_dense_vector(const View& v) { return !v.data || v.shape[0] <= 1 || v.strides[0] == 1; }
-
-// A vector as it lies, or its dense copy.
-struct DenseVector {
-  std::optional<DeviceScratch<char>> scratch;
-  View view;
-  explicit DenseVector(const View& v) : view(v) {
-    if (is_dense_vector(v)) return;
-    scratch.emplace(v.numel() * static_cast<int64_t>(size_of(v.dtype)));
-    view = dense_view(scratch->data(), v.dtype, v.shape);
-    copy(view, v);
-  }
-};
-
 void linear(const View& out, const View& x, const View& weight, const View& bias) {
   linear_residual(out, x, weight, bias, {});
 }
 
 void linear_residual(const View& out, const View& x, const View& weight, const View& bias,
                      const View& residual) {
-  multiply(out, x, transposed(weight), DenseVector(bias).view, false, residual);
+  multiply(out, x, transposed(weight), Dense(bias).view(), false, residual);
 }
 
 void linear_activation(Activation fn, const View& out, const View& z, const View& x, const View& weight,
                        const View& bias) {
   if (out.numel() == 0) return;
-  const DenseVector b(bias);
+  const Dense b(bias);
   const View w = transposed(weight);
   // cuBLASLt knows the tanh form of gelu to 16 bits, and keeps z for it; of relu it would keep one bit.
   const bool narrow = size_of(out.dtype) == 2;
   const bool known = (fn == Activation::gelu_tanh && narrow) || (fn == Activation::relu && !z.data);
   if (known && (!z.data || z.contiguous()) && x.shape[1] != 0 &&
-      library_multiply(out, x, w, {b.view, fn, z, false})) {
+      library_multiply(out, x, w, {b.view(), fn, z, false})) {
     return;
   }
   const View& before = z.data ? z : out;
-  multiply(before, x, w, b.view);
+  multiply(before, x, w, b.view());
   if (fn != Activation::none || z.data) unary(activation_fn(fn), out, before, 0, 0);
 }
 
 void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, const View& x) {
-  const bool fits = dweight.numel() != 0 && dy.shape[0] != 0 && is_dense_vector(dbias);
+  const bool fits = dweight.numel() != 0 && dy.shape[0] != 0 && (!dbias.data || dbias.contiguous());
   if (fits && library_multiply(dweight, transposed(dy), x, {{}, Activation::none, {}, false, dbias})) return;
   multiply(dweight, transposed(dy), x);
   column_sums(dbias, dy);
