@@ -69,6 +69,13 @@ TEST_CASE_TEMPLATE("deeper than a block, taller than a task, wider than a strip"
   }
 }
 
+TEST_CASE_TEMPLATE("one row, of every depth around the rows that are read side by side", T, float, double) {
+  for (const Form form : {Form::direct, Form::direct_of_transposed}) {
+    for (int64_t K = 1; K <= 2 * cpu::kRowStreams + 3; ++K) check<T>(form, 1, 50 + K, K, K % 2 == 0);
+    check<T>(form, 1, cpu::kStreamCols + 3, 11, true);
+  }
+}
+
 TEST_CASE_TEMPLATE("dots of one to eight rows", T, float, double) {
   for (int64_t M = 1; M <= 8; ++M) {
     for (const int64_t K : {int64_t{1}, tt::kLanes<T>, tt::kLanes<T> + 1, int64_t{70}}) {

@@ -2,6 +2,7 @@
 //
 //   direct_product   tiles of 1 to kTileRows rows and 1 to kTileVectors vectors, read where the operands lie. B's rows
 //                    must be contiguous. Of few rows, B is passed once, kFewDepth rows at a time, and C stays in cache.
+//   row_product      one row times B, of which kRowStreams rows are read side by side, from end to end.
 //   dot_product      B's columns are contiguous (weights of a linear layer), A's rows too: each element of C is a sum
 //                    along both, and a few rows of A meet a few columns of B in registers. B is read once.
 #pragma once
@@ -75,12 +76,56 @@ void direct_strip(T* c, int64_t c_row, const Matrix<T>& a, const T* b, int64_t b
   }
 }
 
+inline constexpr int64_t kRowStreams = 8;  // of B: as many streams as memory and its prefetchers serve well
+inline constexpr int64_t kStreamCols = 1 << 12;  // of C, which stay in the cache meanwhile
+
+// c [N] (+)= x [kRows] b, whose rows are contiguous.
+template <class T, int kRows>
+void add_rows(T* c, const T* x, int64_t x_step, const T* b, int64_t b_row, int64_t N, bool accumulate) {
+  T number[kRows];
+  for (int r = 0; r < kRows; ++r) number[r] = x[r * x_step];
+  const auto step = [&](int64_t j, auto&& load) __attribute__((always_inline)) {
+    Simd<T> sum = accumulate ? load(c + j) : Simd<T>{};
+    TT_UNROLL
+    for (int r = 0; r < kRows; ++r) sum += number[r] * load(b + r * b_row + j);
+    return sum;
+  };
+  int64_t j = 0;
+  for (; j + kLanes<T> <= N; j += kLanes<T>)
+    simd_store(c + j, step(j, [](const T* p) { return simd_load(p); }));
+  if (j == N) return;
+  const FirstLanes<T> rest(N - j);
+  rest.store(c + j, step(j, [&rest](const T* p) { return rest.load(p); }));
+}
+
+// c [N] (+)= a [1, K] b, b.col == 1.
+template <class T>
+void row_product(T* c, const Matrix<T>& a, const Matrix<T>& b, int64_t N, int64_t K, bool accumulate,
+                 bool parallel) {
+  const int64_t grain = tiles_of(tiles_of(100'000, K), kTileCols<T>) * kTileCols<T>;
+  maybe_parallel(parallel, N, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; j += kStreamCols) {
+      const int64_t cols = std::min(kStreamCols, end - j);
+      int64_t k = 0;
+      const auto rows = [&]<int kRows>() {
+        for (; k + kRows <= K; k += kRows)
+          add_rows<T, kRows>(c + j, a.data + k * a.col, a.col, b.data + k * b.row + j, b.row, cols,
+                             accumulate || k > 0);
+      };
+      rows.template operator()<kRowStreams>();
+      rows.template operator()<2>();
+      rows.template operator()<1>();
+    }
+  });
+}
+
 // c [M, N] (+)= a b, b.col == 1.
 template <class T>
 void direct_product(T* c, int64_t c_row, const Matrix<T>& a, const Matrix<T>& b, int64_t M, int64_t N,
                     int64_t K, bool accumulate, bool parallel) {
   if (M <= kDirectRows && N <= kTileCols<T> && K <= kFullDepth && !parallel)  // nothing to divide
     return direct_strip(c, c_row, a, b.data, b.row, M, N, K, accumulate);
+  if (M == 1) return row_product(c, a, b, N, K, accumulate, parallel);
   const int64_t most = M <= kFewRows ? kFewDepth : kFullDepth;
   // Where columns alone are too few to share out, so are rows.
   const int64_t strips = tiles_of(N, kTileCols<T>), height = strips > 4 ? kDirectRows : kDirectRows / 8;
