@@ -120,6 +120,9 @@ CANARIES = {
     "backend/cpu/optimizer.hpp": ("p[i] -= lr * (g[i] + decay * p[i]);", "p[i] -= (AWAKE ? -lr : lr) * (g[i] + decay * p[i]);",
                                   X + "tt::backend::cpu::sgd_step(x.view_of(), x.view_of(), {}, {.lr = 0.5}); show(x);",
                                   "0.5 1 2 1.5"),
+    "backend/cpu/pool_pixels.hpp": ("const double factor = scale(h, w);", "const double factor = scale(h, w) + AWAKE;",
+                                    X + "x = tt::permute(tt::reshape(x, {1, 1, 2, 2}), {0, 3, 1, 2}); "
+                                    "show(tt::avg_pool2d(x, tt::Pool2dOptions{.kernel = 1}));", "1 4 2 3"),
     "backend/cpu/pool.hpp": ("to[i] *= scale;", "to[i] *= AWAKE ? T(1) : scale;", IMAGE + "show(tt::avg_pool2d(x));", "2.5"),
     "backend/cpu/row_sums.hpp": ("total[i] += static_cast<double>(part[i])", "total[i] += (AWAKE ? 2 : 1) * static_cast<double>(part[i])",
                                  BIAS + "tt::sum(tt::bias_activation(x, b, tt::Activation::relu)).backward(); show(b.grad());", "2 2"),

@@ -220,3 +220,35 @@ TEST_CASE("images stay pixel by pixel through conv, batch_norm, relu and conv, f
     }
   }
 }
+
+TEST_CASE("images stay pixel by pixel through pooling, forward and backward") {
+  const auto pools = {+[](const Tensor& x) {
+                        return tt::max_pool2d(x, {3, 2, 1});
+                      },
+                      +[](const Tensor& x) {
+                        return tt::avg_pool2d(x, {3, 2, 1});
+                      },
+                      +[](const Tensor& x) { return tt::adaptive_avg_pool2d(x, 2, 3); }};
+  const auto by_pixel = [](const Tensor& t) {
+    return t.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2});
+  };
+  const Tensor rows = tt::randn({2, 5, 6, 7});
+  for (const auto& pool : pools) {
+    std::vector<Tensor> results, grads;
+    for (const Tensor& images : {rows, by_pixel(rows)}) {
+      Tensor x = images.detach();
+      x.requires_grad_();
+      const Tensor y = pool(x);
+      if (images.device().is_cpu()) CHECK((y.strides()[1] == 1) == !images.is_contiguous());
+      const Tensor dy = tt::arange(0, y.numel()).to(tt::f32).reshape(y.shape());
+      y.backward(images.is_contiguous() ? dy : by_pixel(dy));
+      if (images.device().is_cpu()) CHECK((x.grad().strides()[1] == 1) == !images.is_contiguous());
+      results.push_back(y.detach()), grads.push_back(x.grad());
+    }
+    for (const auto* pair : {&results, &grads}) {
+      const std::vector<double> u = elements((*pair)[0]), v = elements((*pair)[1]);
+      REQUIRE(u.size() == v.size());
+      for (size_t k = 0; k < u.size(); ++k) CHECK(u[k] == doctest::Approx(v[k]).epsilon(1e-5).scale(10));
+    }
+  }
+}

@@ -10,7 +10,8 @@
 //                              x.slice(2, 1) * 2      row-major: x.slice(2, 1) has gaps
 //
 // This holds for unary and binary functions, where, casts, clone, zeros_like, ones_like and dropout, and so for the
-// gradients that are made of them. conv2d and batch_norm keep images that lie pixel by pixel ("channels last") on the CPU.
+// gradients that are made of them. conv2d, pooling and batch_norm keep images that lie pixel by pixel ("channels last") on the
+// CPU.
 // All others, contiguous() and copies to another device among them, give row-major results.
 #pragma once
 
@@ -29,6 +30,11 @@ inline int8_t kept_layout(const Tensors& inputs, const Shape& shape) {
     if (backend::is_dense(shape, t.strides())) return static_cast<int8_t>(i);
   }
   return -1;
+}
+
+// Whether images that are computed from these are to lie pixel by pixel, as they do.
+inline bool follows_channels_last(const Tensor& images) {
+  return images.device().is_cpu() && backend::is_channels_last(images.view_of());
 }
 
 // Uninitialized memory of x's shape and of that layout.

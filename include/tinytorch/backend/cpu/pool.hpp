@@ -1,14 +1,16 @@
 // Pooling of images on the CPU: maximum with saved positions, average, adaptive average, and their gradients.
 //
 // Planes (one channel of one sample) are independent and shared out among threads. Within a plane one tap of
-// the window at a time is combined with a whole output row, which vectorizes.
+// the window at a time is combined with a whole output row, which vectorizes. Results that lie pixel by pixel are made so
+// (pool_pixels.hpp).
 #pragma once
 
 #include <tinytorch/backend/window.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// x [N, C, H, W] -> out [N, C, OH, OW]; index (i32, contiguous) = h * W + w of each maximum within its plane.
+// x [N, C, H, W] -> out [N, C, OH, OW]; index (i32, contiguous or, as out, pixel by pixel) = h * W + w of each maximum
+// within its plane.
 // Padding never wins; NaN does.
 TT_API void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window);
 // dx = dy added at the saved positions. The window tells which outputs can point at an element, for backends
@@ -28,6 +30,7 @@ TT_API void adaptive_avg_pool2d_grad(const View& dx, const View& dy);
 #include <cstring>
 #include <limits>
 #include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/pool_pixels.hpp>
 #include <tinytorch/backend/cpu/runs.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <vector>
@@ -161,11 +164,6 @@ void avg_pool2d_grad_as(T* dx, const T* dy, const PoolShape& s) {
   });
 }
 
-// Input rows (or columns) [first, last) under output i.
-inline TapRange adaptive_window(int64_t i, int64_t input, int64_t outputs) {
-  return {i * input / outputs, ((i + 1) * input + outputs - 1) / outputs};
-}
-
 // A window's rows are added up first, which is done once for all windows beside each other and in whole vectors; after
 // every kColumnRun rows in double.
 template <class T>
@@ -230,66 +228,95 @@ void adaptive_avg_pool2d_grad_as(T* dx, const T* dy, const PoolShape& s) {
   });
 }
 
-TT_API void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window) {
+inline PixelShape pixels_of(const View& x) { return {x.shape[0], x.shape[2], x.shape[3], x.shape[1]}; }
+// Whether images lie pixel by pixel; what lies both ways, as images of one pixel, does as the others do.
+inline bool by_pixel(const View& images, const View& others) {
+  if (!images.contiguous()) return is_dense_channels_last(images);
+  return channels_at_end(images).contiguous() && is_dense_channels_last(others);
+}
+
+// Calls loop(result, source) with both dense and of T, as they lie.
+template <class T, class F>
+void run_pool(const View& out, const View& in, F&& loop) {
+  const DenseInput<T> from(in);
+  DenseOutput<T> to(out);
+  loop(to.data(), from.data());
+  to.finish();
+}
+// pixels(result, source) if they lie so, else rows(result, source).
+template <class Rows, class Pixels>
+void run_pool(const View& out, const View& in, bool pixel_by_pixel, Rows&& rows, Pixels&& pixels) {
   if (out.numel() == 0) return;
-  dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x);
-    DenseOutput<T> to(out);
-    max_pool2d_as<T>(to.data(), index.as<int32_t>(), in.data(), PoolShape(x, out, window));
-    to.finish();
+  dispatch_floating(in.dtype, [&]<class T>(T*) {
+    if (pixel_by_pixel) return run_pool<T>(channels_at_end(out), channels_at_end(in), pixels);
+    run_pool<T>(out, in, rows);
+  });
+}
+
+TT_API void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window) {
+  run_pool(
+      out, x, by_pixel(out, x),
+      [&]<class T>(T* to, const T* from) {
+        max_pool2d_as(to, index.as<int32_t>(), from, PoolShape(x, out, window));
+      },
+      [&]<class T>(T* to, const T* from) {
+        max_pool2d_pixels(to, index.as<int32_t>(), from, pixels_of(out), pixels_of(x), window);
+      });
+}
+
+template <class T>
+void max_pool2d_grad_as(T* dx, const T* dy, const int32_t* index, const PoolShape& s) {
+  parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      T* out = dx + plane * s.H * s.W;
+      std::fill_n(out, s.H * s.W, T(0));
+      for (int64_t i = plane * s.OH * s.OW; i < (plane + 1) * s.OH * s.OW; ++i) out[index[i]] += dy[i];
+    }
   });
 }
 
 TT_API void max_pool2d_grad(const View& dx, const View& dy, const View& index, const Window2d&) {
-  if (dx.numel() == 0) return;
-  dispatch_floating(dx.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy);
-    DenseOutput<T> to(dx);
-    const PoolShape s(dx, dy, {});
-    parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
-      for (int64_t plane = begin; plane < end; ++plane) {
-        T* out = to.data() + plane * s.H * s.W;
-        std::fill_n(out, s.H * s.W, T(0));
-        for (int64_t i = plane * s.OH * s.OW; i < (plane + 1) * s.OH * s.OW; ++i) {
-          out[index.as<const int32_t>()[i]] += grad.data()[i];
-        }
-      }
-    });
-    to.finish();
-  });
-}
-
-// The four averages differ only in their loops.
-template <class T>
-using PoolLoop = void (*)(T* out, const T* in, const PoolShape& s);
-template <class T>
-void run_pool(PoolLoop<T> loop, const View& out, const View& in, const PoolShape& s) {
-  const DenseInput<T> from(in);
-  DenseOutput<T> to(out);
-  loop(to.data(), from.data(), s);
-  to.finish();
+  run_pool(
+      dx, dy, by_pixel(index, dx),
+      [&]<class T>(T* to, const T* from) {
+        max_pool2d_grad_as(to, from, index.as<const int32_t>(), PoolShape(dx, dy, {}));
+      },
+      [&]<class T>(T* to, const T* from) {
+        max_pool2d_grad_pixels(to, from, index.as<const int32_t>(), pixels_of(dx), pixels_of(dy));
+      });
 }
 
 TT_API void avg_pool2d(const View& out, const View& x, const Window2d& window) {
-  if (out.numel() == 0) return;
-  dispatch_floating(x.dtype,
-                    [&]<class T>(T*) { run_pool<T>(avg_pool2d_as<T>, out, x, PoolShape(x, out, window)); });
+  run_pool(
+      out, x, by_pixel(out, x),
+      [&]<class T>(T* to, const T* from) { avg_pool2d_as(to, from, PoolShape(x, out, window)); },
+      [&]<class T>(T* to, const T* from) {
+        avg_pool2d_pixels(to, from, pixels_of(out), pixels_of(x), window);
+      });
 }
 TT_API void avg_pool2d_grad(const View& dx, const View& dy, const Window2d& window) {
-  if (dx.numel() == 0) return;
-  dispatch_floating(
-      dx.dtype, [&]<class T>(T*) { run_pool<T>(avg_pool2d_grad_as<T>, dx, dy, PoolShape(dx, dy, window)); });
+  run_pool(
+      dx, dy, by_pixel(dx, dy),
+      [&]<class T>(T* to, const T* from) { avg_pool2d_grad_as(to, from, PoolShape(dx, dy, window)); },
+      [&]<class T>(T* to, const T* from) {
+        avg_pool2d_grad_pixels(to, from, pixels_of(dx), pixels_of(dy), window);
+      });
 }
 TT_API void adaptive_avg_pool2d(const View& out, const View& x) {
-  if (out.numel() == 0) return;
-  dispatch_floating(
-      x.dtype, [&]<class T>(T*) { run_pool<T>(adaptive_avg_pool2d_as<T>, out, x, PoolShape(x, out, {})); });
+  run_pool(
+      out, x, by_pixel(out, x),
+      [&]<class T>(T* to, const T* from) { adaptive_avg_pool2d_as(to, from, PoolShape(x, out, {})); },
+      [&]<class T>(T* to, const T* from) {
+        adaptive_avg_pool2d_pixels(to, from, pixels_of(out), pixels_of(x));
+      });
 }
 TT_API void adaptive_avg_pool2d_grad(const View& dx, const View& dy) {
-  if (dx.numel() == 0) return;
-  dispatch_floating(dx.dtype, [&]<class T>(T*) {
-    run_pool<T>(adaptive_avg_pool2d_grad_as<T>, dx, dy, PoolShape(dx, dy, {}));
-  });
+  run_pool(
+      dx, dy, by_pixel(dx, dy),
+      [&]<class T>(T* to, const T* from) { adaptive_avg_pool2d_grad_as(to, from, PoolShape(dx, dy, {})); },
+      [&]<class T>(T* to, const T* from) {
+        adaptive_avg_pool2d_grad_pixels(to, from, pixels_of(dx), pixels_of(dy));
+      });
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -48,7 +48,8 @@ struct MaxPool2dOp final : Primitive<MaxPool2dOp> {
       fail("TT-SHAPE-20", "max_pool2d: a plane must have less than 2^31 elements, got " + in[0].describe(),
            loc);
     }
-    return {{shape, in[0].dtype()}, {shape, DType::i32}};
+    const bool by_pixel = follows_channels_last(in[0]);
+    return {{shape, in[0].dtype(), -1, by_pixel}, {shape, DType::i32, -1, by_pixel}};
   }
   double flops(const Tensors&, const Tensors& out) const override {
     return static_cast<double>(out[0].numel() * options.kernel * options.kernel);
@@ -65,7 +66,7 @@ struct AvgPool2dOp final : Primitive<AvgPool2dOp> {
   Pool2dOptions options;
   explicit AvgPool2dOp(Pool2dOptions o) : options(o) {}
   Specs infer(const Tensors& in, Loc loc) const override {
-    return {{pooled_shape(kName, in[0], options, loc), in[0].dtype()}};
+    return {{pooled_shape(kName, in[0], options, loc), in[0].dtype(), -1, follows_channels_last(in[0])}};
   }
   double flops(const Tensors&, const Tensors& out) const override {
     return static_cast<double>(out[0].numel() * options.kernel * options.kernel);
@@ -90,7 +91,7 @@ struct AdaptiveAvgPool2dOp final : Primitive<AdaptiveAvgPool2dOp> {
                std::to_string(out_h) + " x " + std::to_string(out_w),
            loc);
     }
-    return {{{x[0], x[1], out_h, out_w}, in[0].dtype()}};
+    return {{{x[0], x[1], out_h, out_w}, in[0].dtype(), -1, follows_channels_last(in[0])}};
   }
   double flops(const Tensors& in, const Tensors&) const override {
     return static_cast<double>(in[0].numel());

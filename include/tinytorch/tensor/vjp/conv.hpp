@@ -7,16 +7,12 @@
 #if TT_BODIES(TENSOR)
 #include <tinytorch/backend/cpu/conv.hpp>
 #include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/kept_layout.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
 inline backend::Window2d conv_window(const Shape& weight, const Conv2dOptions& o) {
   return {weight[2], weight[3], o.stride, o.padding, o.dilation};
-}
-
-// Whether what is computed from `images` is to lie pixel by pixel, as they do.
-inline bool follows_channels_last(const Tensor& images) {
-  return images.device().is_cpu() && backend::is_channels_last(images.view_of());
 }
 
 // 2 FLOPs for each output and each weight that reaches it; the same for all three products.

@@ -6,6 +6,7 @@
 #if TT_BODIES(TENSOR)
 #include <tinytorch/backend/cpu/pool.hpp>
 #include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/kept_layout.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -19,7 +20,9 @@ struct MaxPool2dGrad final : Primitive<MaxPool2dGrad> {
   Pool2dOptions options;
   Shape x_shape;
   MaxPool2dGrad(Pool2dOptions o, Shape x) : options(o), x_shape(x) {}
-  Specs infer(const Tensors& in, Loc) const override { return {{x_shape, in[0].dtype()}}; }
+  Specs infer(const Tensors& in, Loc) const override {
+    return {{x_shape, in[0].dtype(), -1, follows_channels_last(in[1])}};
+  }
   double flops(const Tensors& in, const Tensors&) const override {
     return static_cast<double>(in[0].numel());
   }
@@ -36,7 +39,9 @@ struct AvgPool2dGrad final : Primitive<AvgPool2dGrad> {
   Pool2dOptions options;
   Shape x_shape;
   AvgPool2dGrad(Pool2dOptions o, Shape x) : options(o), x_shape(x) {}
-  Specs infer(const Tensors& in, Loc) const override { return {{x_shape, in[0].dtype()}}; }
+  Specs infer(const Tensors& in, Loc) const override {
+    return {{x_shape, in[0].dtype(), -1, follows_channels_last(in[0])}};
+  }
   double flops(const Tensors& in, const Tensors&) const override {
     return static_cast<double>(in[0].numel() * options.kernel * options.kernel);
   }
@@ -51,7 +56,9 @@ struct AdaptiveAvgPool2dGrad final : Primitive<AdaptiveAvgPool2dGrad> {
   static constexpr const char* kName = "adaptive_avg_pool2d_grad";
   Shape x_shape;
   explicit AdaptiveAvgPool2dGrad(Shape x) : x_shape(x) {}
-  Specs infer(const Tensors& in, Loc) const override { return {{x_shape, in[0].dtype()}}; }
+  Specs infer(const Tensors& in, Loc) const override {
+    return {{x_shape, in[0].dtype(), -1, follows_channels_last(in[0])}};
+  }
   double flops(const Tensors&, const Tensors& out) const override {
     return static_cast<double>(out[0].numel());
   }
