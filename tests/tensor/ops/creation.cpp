@@ -30,6 +30,26 @@ TEST_CASE("constants in every dtype, shape and size") {
   CHECK(tt::sum(tt::eye(33)).item() == 33);
 }
 
+TEST_CASE("long ranges are exact in every block, on every thread") {
+  constexpr int64_t n = 100'003;
+  const auto counted = tt::arange(-7, 3 * n - 7, 3).to_vector<int64_t>();
+  const auto halves = tt::arange(0.5, n, 1.0, tt::f64).to_vector<double>();
+  const auto line = tt::linspace(-2, 5, n, tt::f64).to_vector<double>();
+  const auto narrow = tt::linspace(-2, 5, n).to_vector<float>();
+  const double step = 7.0 / (n - 1);
+  REQUIRE(counted.size() == n);
+  REQUIRE(halves.size() == n);
+  for (int64_t i = 0; i < n; ++i) {
+    const auto at = static_cast<size_t>(i);
+    REQUIRE(counted[at] == 3 * i - 7);
+    REQUIRE(halves[at] == 0.5 + static_cast<double>(i));
+    const double exact =
+        i < n / 2 ? -2 + step * static_cast<double>(i) : 5 - step * static_cast<double>(n - 1 - i);
+    REQUIRE(std::abs(line[at] - exact) <= 0x1p-52);
+    REQUIRE(narrow[at] == static_cast<float>(line[at]));
+  }
+}
+
 TEST_CASE("arange: open end, negative and fractional steps, exact counts") {
   CHECK(values(tt::arange(0, 5)) == Values{0, 1, 2, 3, 4});
   CHECK(values(tt::arange(5, 0, -2)) == Values{5, 3, 1});

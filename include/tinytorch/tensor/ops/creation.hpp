@@ -61,14 +61,23 @@ TT_API Tensor scalar_like(Scalar value, const Tensor& like, Loc loc) {
   return scalar;
 }
 
-// value(i) for each element, computed in double or, for i64, exactly.
-template <class F>
+// value(i) for each i, a V: double or, exactly, int64_t; converted block by block.
+template <class V, class F>
 Tensor tabulate(int64_t count, DType dtype, Device device, Loc loc, F&& value) {
-  using V = decltype(value(int64_t{0}));
-  Tensor exact = empty({count}, dtype_of<V>, cpu, loc);
-  V* out = exact.data<V>();
-  for (int64_t i = 0; i < count; ++i) out[i] = value(i);
-  return exact.to(dtype, loc).to(device, loc);
+  constexpr int64_t kGrain = 1 << 14;
+  constexpr int32_t kBlock = 512;
+  Tensor t = empty({count}, dtype, cpu, loc);
+  parallel_for(count, kGrain, [&, out = t.view_of()](int64_t begin, int64_t end) {
+    V block[kBlock];
+    for (int64_t first = begin; first < end; first += kBlock) {
+      const auto n = static_cast<int32_t>(std::min<int64_t>(kBlock, end - first));
+      const V from = static_cast<V>(first);
+      TT_SIMD  // numbers of 32 bits have vector conversions everywhere
+          for (int32_t i = 0; i < n; ++i) block[i] = value(from + static_cast<V>(i));
+      backend::unpack(out, first, block, n);
+    }
+  });
+  return t.to(device, loc);
 }
 
 TT_API Tensor arange(Scalar start, Scalar stop, Scalar step, DType dtype, Device device, Loc loc) {
@@ -78,19 +87,18 @@ TT_API Tensor arange(Scalar start, Scalar stop, Scalar step, DType dtype, Device
   }
   const auto n = static_cast<int64_t>(std::max(count, 0.0));
   if (start.integral && step.integral) {
-    return tabulate(n, dtype, device, loc, [&](int64_t i) { return start.integer + i * step.integer; });
+    return tabulate<int64_t>(n, dtype, device, loc,
+                             [&](int64_t i) { return start.integer + i * step.integer; });
   }
-  return tabulate(n, dtype, device, loc,
-                  [&](int64_t i) { return start.real + static_cast<double>(i) * step.real; });
+  return tabulate<double>(n, dtype, device, loc, [&](double i) { return start.real + i * step.real; });
 }
 
 TT_API Tensor linspace(double start, double stop, int64_t count, DType dtype, Device device, Loc loc) {
   const double step = count > 1 ? (stop - start) / static_cast<double>(count - 1) : 0.0;
   // The second half is measured from the end, so that both ends are exact and the points symmetric.
-  return tabulate(count, dtype, device, loc, [&](int64_t i) {
-    return i < count / 2 || count == 1 ? start + step * static_cast<double>(i)
-                                       : stop - step * static_cast<double>(count - 1 - i);
-  });
+  const double half = static_cast<double>(count > 1 ? count / 2 : 1), last = static_cast<double>(count - 1);
+  return tabulate<double>(count, dtype, device, loc,
+                          [=](double i) { return i < half ? start + step * i : stop - step * (last - i); });
 }
 
 TT_API Tensor eye(int64_t n, DType dtype, Device device, Loc loc) {
