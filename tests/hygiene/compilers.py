@@ -65,6 +65,14 @@ def headers_together(tree, headers, compiler):
     return run([*host_compiler(compiler), "-I", tree.include], "".join(f"#include <{header}>\n" for header in headers))
 
 
+def bench_compiles(tree, path):
+    """Benchmarks are built on request; until then they must not fall behind the library."""
+    folders = [flag for folder in ("bench", "include", "tests") for flag in ("-I", tree.root / folder)]
+    text = [f'-DTINYTORCH_{name}="{value}"' for name, value in (("SOURCE_DIR", tree.root), ("BUILD_FLAGS", ""))]
+    return run([*host_compiler("g++")[:-3], "-DTINYTORCH_COMPILED", *text, *folders, "-isystem",
+                "/usr/include/eigen3", path])
+
+
 def two_files_link(tree, header, expression):
     """Two files that both include the header and use it, compiled apart, header-only, linked into one program."""
     with tempfile.TemporaryDirectory() as folder:

@@ -117,6 +117,12 @@ def links(tree, pool):
         report(name, *job.result())
 
 
+def benches(tree, pool):
+    for path, job in [(path, pool.submit(compilers.bench_compiles, tree, path))
+                      for path in sorted((tree.root / "bench").glob("bench_*.cpp"))]:
+        report(f"benchmark compiles: {path.stem}", *job.result())
+
+
 def must_not_compile(tree, pool):
     cases = sorted((Path(__file__).parent / "must_not_compile").glob("*.cpp"))
     report("there are must-not-compile cases", bool(cases))
@@ -126,7 +132,7 @@ def must_not_compile(tree, pool):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--only", default="", help="self, lint, link, must, time, alone, student or canary")
+    options.add_argument("--only", default="", help="self, lint, link, must, bench, time, alone, student or canary")
     only = options.parse_args().only
     tree = lints.Tree(Path(__file__).resolve().parents[2])
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -145,6 +151,8 @@ def main():
         links(tree, pool)
     if wanted("must"):
         must_not_compile(tree, pool)
+    if wanted("bench"):
+        benches(tree, pool)
     if wanted("time"):
         include_budgets(tree)
     if wanted("alone"):
