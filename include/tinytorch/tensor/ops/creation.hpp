@@ -10,7 +10,9 @@
 #include <cmath>
 #include <numbers>
 #include <tinytorch/backend/cpu/elementwise.hpp>
+#include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/backend/cpu/random.hpp>
+#include <tinytorch/core/parallel.hpp>
 #include <tinytorch/tensor/kept_layout.hpp>
 #include <tinytorch/tensor/ops/elementwise.hpp>
 
