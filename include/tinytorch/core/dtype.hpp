@@ -47,7 +47,9 @@ constexpr uint16_t float_to_bf16_bits(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
   const uint32_t quiet_nan = bits | 0x00400000u;
-  return static_cast<uint16_t>((x != x ? quiet_nan : rounded) >> 16);
+  // As a float once more: g++ would otherwise choose between 16-bit numbers, and pack vectors three times instead of once.
+  const float chosen = std::bit_cast<float>(x != x ? quiet_nan : rounded);
+  return static_cast<uint16_t>(std::bit_cast<uint32_t>(chosen) >> 16);
 }
 constexpr float bf16_bits_to_float(uint16_t h) {
   return std::bit_cast<float>(static_cast<uint32_t>(h) << 16);

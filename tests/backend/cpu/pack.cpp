@@ -57,3 +57,22 @@ TEST_CASE("pack and unpack carry values across types and strides") {
   pack(buffer, repeated, 0, 5);
   for (int i = 0; i < 5; ++i) CHECK(buffer[i] == 2);
 }
+
+TEST_CASE_TEMPLATE("floats become i64 one by one as in whole runs, whatever lies beside them", T, float,
+                   double) {
+  constexpr T kInf = std::numeric_limits<T>::infinity(), kNan = std::numeric_limits<T>::quiet_NaN();
+  const T special[] = {T(0x1p31), -T(0x1p31), T(2147483520), T(-2147483520), T(0x1p62), -T(0x1p63), T(0x1p63),
+                       kInf,      -kInf,      kNan,          T(-0.0),        T(1.9),    T(-1.9)};
+  for (const T odd : special) {
+    for (const int64_t n : {1, 63, 64, 65, 200}) {
+      for (const int64_t at : {int64_t{0}, n / 2, n - 1}) {
+        std::vector<T> x(static_cast<size_t>(n));
+        for (int64_t i = 0; i < n; ++i) x[static_cast<size_t>(i)] = T(i) * T(0.7) - 40;
+        x[static_cast<size_t>(at)] = odd;
+        std::vector<int64_t> out(x.size(), -1);
+        convert_run(out.data(), 1, x.data(), 1, n);
+        for (size_t i = 0; i < x.size(); ++i) CHECK(out[i] == convert<int64_t>(x[i]));
+      }
+    }
+  }
+}

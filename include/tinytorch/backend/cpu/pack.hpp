@@ -6,6 +6,8 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
+#include <tinytorch/backend/cpu/runs.hpp>
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/backend/layout.hpp>
 
@@ -64,9 +66,27 @@ void for_each_run_of_both(const Shape& shape, const Strides& a, const Strides& b
   }
 }
 
+// Floats to i64, block by block by way of i32 where a whole block fits: only AVX-512 converts to 64 bits in vectors.
+template <class From>
+void convert_to_i64(int64_t* out, const From* in, int64_t n) {
+  constexpr int64_t kBlock = 64;
+  constexpr From kLess = From(1u << 31) * (1 - std::numeric_limits<From>::epsilon());  // than 2^31
+  for (int64_t first = 0; first < n; first += kBlock) {
+    const int64_t end = std::min(n, first + kBlock);
+    if (cpu::all_within(kLess, in + first, end - first)) {
+      TT_SIMD
+      for (int64_t i = first; i < end; ++i) out[i] = static_cast<int32_t>(in[i]);
+    } else {
+      for (int64_t i = first; i < end; ++i) out[i] = convert<int64_t>(in[i]);
+    }
+  }
+}
+
 template <class To, class From>
 void convert_run(To* out, int64_t out_stride, const From* in, int64_t in_stride, int64_t n) {
   if (out_stride == 1 && in_stride == 1) {
+    if constexpr (std::is_same_v<To, int64_t> && std::is_floating_point_v<From> && kSimdBytes < 64)
+      return convert_to_i64(out, in, n);
     TT_SIMD
     for (int64_t i = 0; i < n; ++i) out[i] = convert<To>(in[i]);
   } else if (out_stride == 1 && in_stride == 0) {
