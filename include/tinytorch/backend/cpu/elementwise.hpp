@@ -87,6 +87,8 @@ void run_by_rows(Kernel<T> kernel, const View& out, const View (&in)[kInputs], c
   }
   const int64_t row = shape.back();
   const bool stay_in_row = row >= kShortRow;
+  // What repeats one element along a row fills so much of its buffer: less where each row brings another one.
+  const int64_t repeats = streamed || row >= 8 * kPackLength<T> ? kPackLength<T> : kPackLength<T> / 4;
 
   parallel_for(total, kElementwiseGrain, [&](int64_t begin, int64_t end) {
     alignas(64) T buffer[kInputs + 1][kPackLength<T>];
@@ -95,6 +97,7 @@ void run_by_rows(Kernel<T> kernel, const View& out, const View (&in)[kInputs], c
       const int64_t room = stay_in_row ? row - i % row : total;
       const bool direct_out = !streamed && (whole[0] || (stay_in_row && along_row[0]));
       bool all_direct = direct_out;
+      bool repeated[kInputs] = {}, any_repeated = false;
       const T* source[kInputs];
       int64_t index[kMaxRank];
       for (size_t k = 1; k <= kInputs; ++k) {
@@ -107,19 +110,27 @@ void run_by_rows(Kernel<T> kernel, const View& out, const View (&in)[kInputs], c
       for (size_t k = 1; k <= kInputs; ++k) {
         if (source[k - 1] != buffer[k]) continue;
         const bool constant = stay_in_row && strides[k].back() == 0;
+        repeated[k - 1] = constant, any_repeated |= constant;
         const char* element =
             operand[k].template as<char>() +
             locate(shape, strides[k], i, index) * static_cast<int64_t>(size_of(operand[k].dtype));
         if (constant && held[k] == element) continue;
-        pack(buffer[k], operand[k], i, constant ? std::min(kPackLength<T>, room) : n);
-        held[k] = constant && room >= kPackLength<T> ? element : nullptr;
+        pack(buffer[k], operand[k], i, constant ? std::min(repeats, room) : n);
+        held[k] = constant && room >= repeats ? element : nullptr;
       }
+      const auto run = [&](T* to) {
+        if (!any_repeated || n <= repeats) return kernel(to, source, n, parameters);
+        for (int64_t at = 0; at < n; at += repeats) {
+          kernel(to + at, source, std::min(repeats, n - at), parameters);
+          for (size_t k = 0; k < kInputs; ++k) source[k] += repeated[k] ? 0 : repeats;
+        }
+      };
       if (direct_out) {
-        kernel(operand[0].template as<T>() + locate(shape, strides[0], i, index), source, n, parameters);
+        run(operand[0].template as<T>() + locate(shape, strides[0], i, index));
       } else if (streamed) {
         run_streamed(kernel, out.template as<T>() + i, source, buffer[0], n, parameters);
       } else {
-        kernel(buffer[0], source, n, parameters);
+        run(buffer[0]);
         unpack(operand[0], i, buffer[0], n);
       }
       i += n;
