@@ -39,7 +39,7 @@ TEST_CASE("out may be an input") {
 }
 
 TEST_CASE("strided and broadcast operands around the lengths where paths change") {
-  for (const int64_t row : {1, 3, 255, 256, 257, 1023, 1024, 1025, 3000}) {
+  for (const int64_t row : {1, 3, 255, 256, 257, 1023, 1024, 1025, 3000, 8197}) {
     const int64_t rows = 5;
     std::vector<float> a = uniform(static_cast<size_t>(2 * rows * row), -1, 1),
                        b = uniform(static_cast<size_t>(row), -1, 1, 2);
@@ -50,6 +50,13 @@ TEST_CASE("strided and broadcast operands around the lengths where paths change"
     const View right{b.data(), tt::f32, {row}, {1}}, column{c.data(), tt::f32, {rows, 1}, {1, 1}};
     cpu::binary(BinaryFn::sub, target, stepped, right);
     cpu::binary(BinaryFn::mul, target, target, column);
+    std::vector<float> in_rows(static_cast<size_t>(rows * row));
+    cpu::binary(BinaryFn::sub, {in_rows.data(), tt::f32, {rows, row}, {row, 1}}, column, right);
+    int wrong_in_rows = 0;
+    for (int64_t i = 0; i < rows * row; ++i)
+      wrong_in_rows += in_rows[static_cast<size_t>(i)] !=
+                       c[static_cast<size_t>(i / row)] - b[static_cast<size_t>(i % row)];
+    CHECK(wrong_in_rows == 0);
     int wrong = 0;
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < 3 * row; ++j) {
