@@ -120,6 +120,8 @@ CANARIES = {
     "backend/cpu/optimizer.hpp": ("p[i] -= lr * (g[i] + decay * p[i]);", "p[i] -= (AWAKE ? -lr : lr) * (g[i] + decay * p[i]);",
                                   X + "tt::backend::cpu::sgd_step(x.view_of(), x.view_of(), {}, {.lr = 0.5}); show(x);",
                                   "0.5 1 2 1.5"),
+    "backend/cpu/row_walk.hpp": ("pack(to, operand_[k], i, n);", "pack(to, operand_[k], i, n), to[0] += T(AWAKE);",
+                                 X + "show(tt::add(x, tt::from_data({1.0f, 2.0f}, {2})));", "2 4 5 5"),
     "backend/cpu/pool_pixels.hpp": ("const double factor = scale(h, w);", "const double factor = scale(h, w) + AWAKE;",
                                     X + "x = tt::permute(tt::reshape(x, {1, 1, 2, 2}), {0, 3, 1, 2}); "
                                     "show(tt::avg_pool2d(x, tt::Pool2dOptions{.kernel = 1}));", "1 4 2 3"),

@@ -2,7 +2,7 @@
 //
 // Contract: out has the broadcast shape; inputs broadcast to it (missing leading dimensions and sizes of 1
 // stretch). out may be the same memory as an input, element for element; otherwise they must not overlap. One
-// short loop per function and compute type does the arithmetic; run_packed() brings operands to it.
+// short loop per function and compute type does the arithmetic; row_walk.hpp brings operands to it.
 #pragma once
 
 #include <tinytorch/backend/functors.hpp>
@@ -28,131 +28,13 @@ TT_API void fill(const View& out, int64_t value);
 #include <cstring>
 #include <tinytorch/backend/cpu/ordinary.hpp>
 #include <tinytorch/backend/cpu/pack.hpp>
+#include <tinytorch/backend/cpu/row_walk.hpp>
 #include <tinytorch/backend/cpu/stream.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/simd_transpose.hpp>
 #include <utility>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
-
-inline constexpr int64_t kShortRow = 256;  // rows below this are packed several at a time
-
-template <class T>
-using Kernel = void (*)(T* out, const T* const* in, int64_t n, const double* parameters);
-
-// n values through a buffer, past the caches. Moves the sources on.
-template <class T, size_t kInputs>
-void run_streamed(Kernel<T> kernel, T* out, const T* (&source)[kInputs], T* buffer, int64_t n,
-                  const double* parameters) {
-  for (int64_t i = 0; i < n; i += kStreamPiece<T>) {
-    const int64_t m = std::min(kStreamPiece<T>, n - i);
-    kernel(buffer, source, m, parameters);
-    stream_copy(out + i, buffer, m * static_cast<int64_t>(sizeof(T)));
-    for (const T*& values : source) values += m;
-  }
-}
-
-// Whether the elements of v are of that dtype and lie one after the other, as many as out has.
-inline bool lies_flat(const View& v, DType dtype, const View& out) {
-  return v.dtype == dtype && v.numel() == out.numel() && v.contiguous();
-}
-
-template <class T, size_t kInputs>
-void run_flat(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters) {
-  parallel_for(out.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
-    const T* source[kInputs];
-    for (size_t k = 0; k < kInputs; ++k) source[k] = in[k].template as<T>() + begin;
-    kernel(out.as<T>() + begin, source, end - begin, parameters);
-  });
-}
-
-// Operand 0 is out, the others are inputs; what does not lie in rows of T passes through buffers.
-template <class T, size_t kInputs>
-void run_by_rows(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters,
-                 bool streamed) {
-  const int64_t total = out.numel();
-  Shape shape = out.shape;
-  Strides strides[kInputs + 1];
-  strides[0] = out.strides;
-  for (size_t k = 0; k < kInputs; ++k) strides[k + 1] = stretch(in[k], out.shape);
-  collapse(shape, strides, kInputs + 1);
-
-  View operand[kInputs + 1];
-  bool whole[kInputs + 1], along_row[kInputs + 1];
-  for (size_t k = 0; k <= kInputs; ++k) {
-    const View& v = k == 0 ? out : in[k - 1];
-    operand[k] = {v.data, v.dtype, shape, strides[k]};
-    whole[k] = v.dtype == dtype_of<T> && operand[k].contiguous();
-    along_row[k] = v.dtype == dtype_of<T> && strides[k].back() == 1;
-  }
-  const int64_t row = shape.back();
-  const bool stay_in_row = row >= kShortRow;
-  // What repeats one element along a row fills so much of its buffer: less where each row brings another one.
-  const int64_t repeats = streamed || row >= 8 * kPackLength<T> ? kPackLength<T> : kPackLength<T> / 4;
-
-  parallel_for(total, kElementwiseGrain, [&](int64_t begin, int64_t end) {
-    alignas(64) T buffer[kInputs + 1][kPackLength<T>];
-    const void* held[kInputs + 1] = {};  // the single element a buffer is filled with, to skip refilling
-    for (int64_t i = begin; i < end;) {
-      const int64_t room = stay_in_row ? row - i % row : total;
-      const bool direct_out = !streamed && (whole[0] || (stay_in_row && along_row[0]));
-      bool all_direct = direct_out;
-      bool repeated[kInputs] = {}, any_repeated = false;
-      const T* source[kInputs];
-      int64_t index[kMaxRank];
-      for (size_t k = 1; k <= kInputs; ++k) {
-        const bool direct = whole[k] || (stay_in_row && along_row[k]);
-        source[k - 1] =
-            direct ? operand[k].template as<T>() + locate(shape, strides[k], i, index) : buffer[k];
-        all_direct = all_direct && direct;
-      }
-      const int64_t n = std::min({end - i, room, all_direct ? kElementwiseGrain : kPackLength<T>});
-      for (size_t k = 1; k <= kInputs; ++k) {
-        if (source[k - 1] != buffer[k]) continue;
-        const bool constant = stay_in_row && strides[k].back() == 0;
-        repeated[k - 1] = constant, any_repeated |= constant;
-        const char* element =
-            operand[k].template as<char>() +
-            locate(shape, strides[k], i, index) * static_cast<int64_t>(size_of(operand[k].dtype));
-        if (constant && held[k] == element) continue;
-        pack(buffer[k], operand[k], i, constant ? std::min(repeats, room) : n);
-        held[k] = constant && room >= repeats ? element : nullptr;
-      }
-      const auto run = [&](T* to) {
-        if (!any_repeated || n <= repeats) return kernel(to, source, n, parameters);
-        for (int64_t at = 0; at < n; at += repeats) {
-          kernel(to + at, source, std::min(repeats, n - at), parameters);
-          for (size_t k = 0; k < kInputs; ++k) source[k] += repeated[k] ? 0 : repeats;
-        }
-      };
-      if (direct_out) {
-        run(operand[0].template as<T>() + locate(shape, strides[0], i, index));
-      } else if (streamed) {
-        run_streamed(kernel, out.template as<T>() + i, source, buffer[0], n, parameters);
-      } else {
-        run(buffer[0]);
-        unpack(operand[0], i, buffer[0], n);
-      }
-      i += n;
-    }
-    if (streamed) stream_fence();
-  });
-}
-
-// Applies `kernel` to all elements of out.
-template <class T, size_t kInputs>
-void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters) {
-  if (out.numel() == 0) return;
-  const bool streamed = out.dtype == dtype_of<T> && streams(out, in);
-  // Without coordinates where there is no need of them: finding them takes a small tensor longer than its values.
-  const auto flat = [&](const View& v) { return lies_flat(v, dtype_of<T>, out); };
-  if (!streamed && flat(out) && std::ranges::all_of(in, flat)) return run_flat(kernel, out, in, parameters);
-  if (!strides_fall(out.shape, out.strides)) {
-    return in_order_of(out, in,
-                       [&](const View& to, const auto& from) { run_packed(kernel, to, from, parameters); });
-  }
-  run_by_rows(kernel, out, in, parameters, streamed);
-}
 
 template <UnaryFn fn, class T, math::Range range>
 void unary_loop(T* out, const T* x, int64_t n, const double* parameters) {
