@@ -85,10 +85,12 @@ void convert_to_i64(int64_t* out, const From* in, int64_t n) {
 template <class To, class From>
 void convert_run(To* out, int64_t out_stride, const From* in, int64_t in_stride, int64_t n) {
   if (out_stride == 1 && in_stride == 1) {
-    if constexpr (std::is_same_v<To, int64_t> && std::is_floating_point_v<From> && kSimdBytes < 64)
-      return convert_to_i64(out, in, n);
-    TT_SIMD
-    for (int64_t i = 0; i < n; ++i) out[i] = convert<To>(in[i]);
+    if constexpr (std::is_same_v<To, int64_t> && std::is_floating_point_v<From> && kSimdBytes < 64) {
+      convert_to_i64(out, in, n);
+    } else {
+      TT_SIMD
+      for (int64_t i = 0; i < n; ++i) out[i] = convert<To>(in[i]);
+    }
   } else if (out_stride == 1 && in_stride == 0) {
     const To value = convert<To>(*in);
     TT_SIMD
