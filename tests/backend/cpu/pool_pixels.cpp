@@ -4,6 +4,7 @@
 
 #include <support/references.hpp>
 #include <tinytorch/backend/cpu/pool.hpp>
+#include <tinytorch/backend/cpu/pool_pixels.hpp>
 
 using namespace test;
 using tinytorch::backend::Window2d;
