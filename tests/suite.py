@@ -226,7 +226,8 @@ def stage_gcc(tally):
 
 
 def stage_clang(tally):
-    build_and_run(tally, CLANG, test_environment(OMP_NUM_THREADS="2", TINYMLPERF_REAL_TIME="0"), 900, "all_fuzzers")
+    build_and_run(tally, CLANG, test_environment(OMP_NUM_THREADS="2", TINYMLPERF_REAL_TIME="0"), 900, "all_fuzzers",
+                  again=True)
 
 
 def run_checker(tally, name, *arguments, seconds=3000, env=None):
