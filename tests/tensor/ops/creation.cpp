@@ -45,7 +45,7 @@ TEST_CASE("long ranges are exact in every block, on every thread") {
     REQUIRE(halves[at] == 0.5 + static_cast<double>(i));
     const double exact =
         i < n / 2 ? -2 + step * static_cast<double>(i) : 5 - step * static_cast<double>(n - 1 - i);
-    REQUIRE(std::abs(line[at] - exact) <= 0x1p-52);
+    REQUIRE(std::abs(line[at] - exact) <= 0x1p-50);  // one last place: products may be fused with sums
     REQUIRE(narrow[at] == static_cast<float>(line[at]));
   }
 }
