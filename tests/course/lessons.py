@@ -114,8 +114,8 @@ def check_lesson(path):
         for language, content, line in blocks(text):
             began = time.monotonic()
             if language == "text":
-                lost = missing_lines(content, output) if good else []
                 if good:
+                    lost = missing_lines(content, output)
                     row(f":{line} output", not lost, "these lines did not come:\n" + "\n".join(lost) + "\nbut these:\n" + output[-3000:])
                 continue
             try:

@@ -67,6 +67,34 @@ inline void visit_windows(const PoolCase& c, int64_t OH, int64_t OW,
           }
 }
 
+struct PoolExpected {
+  std::vector<double> y, dx;
+};
+
+// adaptive_avg_pool2d of planes [H, W] to [OH, OW], and its gradient.
+inline PoolExpected expected_adaptive_avg_pool(int64_t H, int64_t W, int64_t OH, int64_t OW,
+                                               const std::vector<double>& in,
+                                               const std::vector<double>& grad) {
+  PoolExpected out{std::vector<double>(grad.size(), 0.0), std::vector<double>(in.size(), 0.0)};
+  for (size_t o = 0; o < grad.size(); ++o) {
+    const auto p = static_cast<int64_t>(o) / (OH * OW), i = static_cast<int64_t>(o) / OW % OH,
+               j = static_cast<int64_t>(o) % OW;
+    std::vector<size_t> members;
+    for (int64_t h = 0; h < H; ++h)
+      for (int64_t w = 0; w < W; ++w) {
+        // Row h belongs to output i when [h, h + 1) overlaps [i H / OH, (i + 1) H / OH).
+        const bool row = h * OH < (i + 1) * H && (h + 1) * OH > i * H;
+        const bool col = w * OW < (j + 1) * W && (w + 1) * OW > j * W;
+        if (row && col) members.push_back(static_cast<size_t>((p * H + h) * W + w));
+      }
+    for (size_t m : members) {
+      out.y[o] += in[m] / static_cast<double>(members.size());
+      out.dx[m] += grad[o] / static_cast<double>(members.size());
+    }
+  }
+  return out;
+}
+
 inline const PoolCase kPoolCases[] = {
     {1, 1, 1, 1, 1, 1, 0}, {2, 3, 8, 8, 2, 2, 0},   {2, 3, 9, 7, 3, 2, 1},   {1, 2, 37, 35, 2, 2, 0},
     {3, 1, 5, 6, 3, 1, 1}, {2, 2, 11, 13, 5, 3, 2}, {1, 5, 17, 70, 3, 1, 0}, {2, 2, 10, 10, 2, 4, 0}};
