@@ -15,7 +15,8 @@ void check_lanes() {
   CHECK(sizeof(tt::Simd<T>) == tt::kSimdBytes);
   std::vector<T> x(static_cast<size_t>(kL) + 2), out(static_cast<size_t>(kL) + 2, T(77));
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(3 * i + 1);
-  const tt::Simd<T> v = tt::simd_load(x.data() + 1);  // unaligned
+  tt::Simd<T> v = tt::simd_load(x.data() + 1);  // unaligned
+  tt::keep_in_register(v);                      // as it was
   tt::simd_store(out.data() + 1, v * v + tt::simd_broadcast(T(2)));
   CHECK(out.front() == T(77));
   CHECK(out.back() == T(77));

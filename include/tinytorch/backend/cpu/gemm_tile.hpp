@@ -91,6 +91,8 @@ template <class T, class Step, int kRows, int kVectors>
   for (int v = 0; v < kVectors; ++v)
     row[v] = last && v == kVectors - 1 ? last->load(b + v * kLanes<W>) : simd_load(b + v * kLanes<W>);
   TT_UNROLL
+  for (int v = 0; v < kVectors; ++v) keep_in_register(row[v]);
+  TT_UNROLL
   for (int i = 0; i < kRows; ++i) {
     const W x = a[i * a_row];
     TT_UNROLL
@@ -122,12 +124,15 @@ template <class T, class Step = Singles>
                                    int64_t c_row, bool accumulate) {
   constexpr int64_t kAhead =
       4;  // steps written out: the loop's own arithmetic competes with multiply-adds for ports
+  constexpr int64_t kLead = 48;  // steps that A, which may come from L3, is asked for beforehand
   Simd<T> sum[kTileRows][kTileVectors] = {};
   int64_t k = 0;
   for (; k + kAhead <= depth; k += kAhead) {
     TT_UNROLL
-    for (int64_t s = 0; s < kAhead; ++s)
+    for (int64_t s = 0; s < kAhead; ++s) {
+      if (s % 2 == 0) __builtin_prefetch(a + (s + kLead) * kTileRows);
       tile_step<T, Step>(sum, a + s * kTileRows, 1, b + s * kTileCols<T>, nullptr);
+    }
     a += kAhead * kTileRows;
     b += kAhead * kTileCols<T>;
   }
@@ -203,6 +208,9 @@ template <class T, class S = T>
   for (int k = 0; k < 4; ++k) std::memcpy(to + k * to_step, &columns[k], sizeof columns[k]);
 }
 
+inline constexpr int64_t kRowsAhead =
+    8;  // that packing asks for beforehand: each may lie in a page of its own
+
 // panel[k * kWidth + i] = source[i * step + k * depth_step]; for i >= count zero, or with kPadded false anything.
 template <int64_t kWidth, bool kPadded = true, class T, class S>
 void pack_panel(T* panel, int64_t count, int64_t depth, const S* source, int64_t step, int64_t depth_step) {
@@ -210,6 +218,7 @@ void pack_panel(T* panel, int64_t count, int64_t depth, const S* source, int64_t
     std::memset(static_cast<void*>(panel), 0, static_cast<size_t>(kWidth * depth) * sizeof(T));
   if (step == 1) {
     for (int64_t k = 0; k < depth; ++k, panel += kWidth, source += depth_step) {
+      __builtin_prefetch(source + kRowsAhead * depth_step);
       if (count == kWidth) {  // a length that the compiler knows
         for (int64_t i = 0; i < kWidth; ++i) panel[i] = convert<T>(source[i]);
       } else {
