@@ -78,19 +78,19 @@ inline Feeds pixel_feeds(int64_t size, int64_t outputs, int64_t kernel, const Wi
   });
 }
 
-// Channels [c, c + kVectors vectors), or fewer than a vector of them.
+// Channels [first, first + kVectors vectors), or fewer than a vector of them; load and store are given where the first is.
 template <class T, int kVectors, bool kPart = false>
 struct Channels {
   static constexpr int kCount = kVectors;
   int64_t first;
   FirstLanes<T> lanes{kLanes<T>};
   Simd<T> load(const T* p, int v) const {
-    if constexpr (kPart) return lanes.load(p + first);
-    return simd_load(p + first + v * kLanes<T>);
+    if constexpr (kPart) return lanes.load(p);
+    return simd_load(p + v * kLanes<T>);
   }
   void store(T* p, int v, Simd<T> x) const {
-    if constexpr (kPart) return lanes.store(p + first, x);
-    simd_store(p + first + v * kLanes<T>, x);
+    if constexpr (kPart) return lanes.store(p, x);
+    simd_store(p + v * kLanes<T>, x);
   }
 };
 // Calls f with Channels of kWide vectors each, then of one, that cover [0, C).
@@ -102,34 +102,44 @@ void for_channels(int64_t C, const F& f) {
   if (c < C) f(Channels<T, 1, true>{c, FirstLanes<T>(C - c)});
 }
 
-// kPixels results in a row, which read `step` numbers apart with the same taps: weights are loaded once for all.
-// weight [taps, C].
+// Where a position reads, and the weights it multiplies there: a tap of both sides.
+struct TapPlace {
+  int64_t from, weight;
+};
+inline void find_taps(std::vector<TapPlace>& taps, const Feeds& down, int64_t i, const Feeds& right,
+                      int64_t j, int64_t row, int64_t pixel, int64_t kernel_w, int64_t C) {
+  taps.clear();
+  for (const Feed* y = down.begin(i); y != down.end(i); ++y)
+    for (const Feed* x = right.begin(j); x != right.end(j); ++x)
+      taps.push_back({y->from * row + x->from * pixel, (y->tap * kernel_w + x->tap) * C});
+}
+
+// kPixels results in a row, `to_step` apart, which read `step` numbers apart with the same taps: weights are loaded once for
+// all.
 template <class T, int kPixels, class Some>
-void depthwise_pixel_tile(const Some& channels, const Images<T>& out, T* to, const Images<T>& in,
-                          const T* from, int64_t step, const Feeds& down, int64_t i, const Feeds& right,
-                          int64_t j, const T* weight, int64_t kernel_w, const T* bias) {
+void depthwise_pixel_tile(const Some& channels, const std::vector<TapPlace>& taps, T* to, int64_t to_step,
+                          const T* from, int64_t step, const T* weight, const T* bias) {
   Simd<T> sum[kPixels][Some::kCount] = {};
-  if (bias)
-    for (int p = 0; p < kPixels; ++p)
-      for (int v = 0; v < Some::kCount; ++v) sum[p][v] = channels.load(bias, v);
-  for (const Feed* y = down.begin(i); y != down.end(i); ++y) {
-    const T* const line = from + y->from * in.row;
-    const T* const filters = weight + y->tap * kernel_w * out.C;
-    for (const Feed* x = right.begin(j); x != right.end(j); ++x) {
-      const T* const pixel = line + x->from * in.pixel;
-      const T* const filter = filters + x->tap * out.C;
+  if (bias) {
+    TT_UNROLL
+    for (int p = 0; p < kPixels; ++p) {
       TT_UNROLL
-      for (int v = 0; v < Some::kCount; ++v) {
-        const Simd<T> w = channels.load(filter, v);
-        TT_UNROLL
-        for (int p = 0; p < kPixels; ++p) sum[p][v] += w * channels.load(pixel + p * step, v);
-      }
+      for (int v = 0; v < Some::kCount; ++v) sum[p][v] = channels.load(bias, v);
+    }
+  }
+  for (const TapPlace& tap : taps) {
+    const T *const pixel = from + tap.from, *const filter = weight + tap.weight;
+    TT_UNROLL
+    for (int v = 0; v < Some::kCount; ++v) {
+      const Simd<T> w = channels.load(filter, v);
+      TT_UNROLL
+      for (int p = 0; p < kPixels; ++p) sum[p][v] += w * channels.load(pixel + p * step, v);
     }
   }
   TT_UNROLL
   for (int p = 0; p < kPixels; ++p) {
     TT_UNROLL
-    for (int v = 0; v < Some::kCount; ++v) channels.store(to + p * out.pixel, v, sum[p][v]);
+    for (int v = 0; v < Some::kCount; ++v) channels.store(to + p * to_step, v, sum[p][v]);
   }
 }
 
@@ -163,27 +173,31 @@ void depthwise_pixels(const Images<T>& out, const Images<T>& in, const Feeds& do
   const int64_t line_work = out.W * out.C * kernel_w;
   parallel_for(out.N * out.H, tiles_of(kElementwiseGrain / 4, line_work + 1),
                [&](int64_t begin, int64_t end) {
+                 std::vector<TapPlace> taps;
                  for (int64_t line = begin; line < end; ++line) {
                    const int64_t n = line / out.H, i = line % out.H;
                    for (int64_t j = 0; j < out.W;) {
                      const auto tile = [&]<int kPixels, int kVectors>() {
                        ask_for_next_line(out, in, down, n, i, j, kPixels);
                        const int64_t step = kPixels > 1 ? right.step_to_next(j) * in.pixel : 0;
+                       find_taps(taps, down, i, right, j, in.row, in.pixel, kernel_w, out.C);
+                       T* const to = out.at(n, 0, i) + j * out.pixel;
                        for_channels<T, kVectors>(out.C, [&](const auto& channels) {
-                         depthwise_pixel_tile<T, kPixels>(channels, out, out.at(n, 0, i) + j * out.pixel, in,
-                                                          in.at(n, 0), step, down, i, right, j, weight,
-                                                          kernel_w, bias);
+                         const int64_t c = channels.first;
+                         depthwise_pixel_tile<T, kPixels>(channels, taps, to + c, out.pixel, in.at(n, c),
+                                                          step, weight + c, bias ? bias + c : nullptr);
                        });
                        j += kPixels;
                      };
-                     if (right.alike(j) >= 8) {
-                       tile.template operator()<8, 1>();
-                     } else if (right.alike(j) >= 4) {
-                       tile.template operator()<4, 2>();
+                     // Sums enough to hide the latency of multiply-adds, and not more than sixteen registers hold.
+                     if (right.alike(j) >= 6) {
+                       tile.template operator()<6, 2>();
+                     } else if (right.alike(j) >= 3) {
+                       tile.template operator()<3, 4>();
                      } else if (right.alike(j) >= 2) {
                        tile.template operator()<2, 4>();
                      } else {
-                       tile.template operator()<1, 4>();
+                       tile.template operator()<1, 8>();
                      }
                    }
                  }
@@ -205,8 +219,8 @@ void depthwise_pixels_grad_weight(T* dw, const Images<T>& dy, const Images<T>& x
         for (int64_t kw = 0; kw < w.kernel_w; ++kw) {
           const int64_t shift = kw * w.dilation - w.padding;
           const TapRange inside = taps_inside(shift, x.W, dy.W, w.stride);
-          const T* g = dy.at(n, 0, i) + inside.first * dy.pixel;
-          const T* from = x.at(n, 0, y) + (inside.first * w.stride + shift) * x.pixel;
+          const T* g = dy.at(n, channels.first, i) + inside.first * dy.pixel;
+          const T* from = x.at(n, channels.first, y) + (inside.first * w.stride + shift) * x.pixel;
           Simd<T> sum[Some::kCount] = {};
           for (int64_t j = inside.first; j < inside.last; ++j) {
             TT_UNROLL
@@ -214,7 +228,7 @@ void depthwise_pixels_grad_weight(T* dw, const Images<T>& dy, const Images<T>& x
             g += dy.pixel;
             from += w.stride * x.pixel;
           }
-          T* const total = to + (kh * w.kernel_w + kw) * C;
+          T* const total = to + (kh * w.kernel_w + kw) * C + channels.first;
           TT_UNROLL
           for (int v = 0; v < Some::kCount; ++v) channels.store(total, v, channels.load(total, v) + sum[v]);
         }
