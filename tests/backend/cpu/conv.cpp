@@ -55,6 +55,10 @@ TEST_CASE("conv2d and its gradients equal the definition") {
       {2, 33, 12, 12, 31, 1, 1, 1, 0, 1, 1},  // 1 x 1
       {2, 5, 9, 8, 7, 1, 1, 2, 0, 1, 1},      // pixels that nothing reads
       {1, 2, 11, 12, 3, 2, 1, 4, 1, 1, 1},    // whole rows of them, and padding
+      {2, 7, 9, 11, 70, 3, 3, 1, 1, 1, 1},    // many tiles of filters, in rows
+      {2, 70, 9, 11, 7, 3, 3, 2, 1, 1, 1},    // a long depth of few filters, in rows
+      {2, 12, 9, 11, 70, 3, 3, 1, 1, 1, 1},   // rows that are turned into pixels
+      {2, 24, 9, 10, 40, 3, 3, 2, 1, 2, 2},   // the same in groups
   };
   for (const Case& c : cases) {
     for (DType dtype : kFloating) check_case(c, dtype, Layout::dense);

@@ -249,9 +249,23 @@ void conv2d_grad_weight_frames(T* dw, const Images<T>& dy, const Images<T>& x, c
   maybe_parallel(s.groups >= 2 * thread_count(), s.groups, 1, each);  // else threads share a group
 }
 
+inline constexpr int64_t kFewChannels = 8;        // which fill no vector
+inline constexpr int64_t kShortLine = 16;         // whose vectors are mostly ends
+inline constexpr int64_t kRepaysTurning = 64;     // multiply-adds for each number of both images
+inline constexpr int64_t kNearWeights = 1 << 20;  // numbers of a group's weights that stay in a cache
+
+// Whether turning images in rows into pixels, the faster layout, takes less time than it saves.
+inline bool repays_turning(const ConvShape& s, bool grad_weight) {
+  if (s.depthwise()) return s.C >= kFewChannels && s.OW <= kShortLine;
+  if (std::min(s.group_c, s.group_m) < kFewChannels) return false;
+  const int64_t weights = s.group_m * s.K, saved = grad_weight ? 2 * weights : weights;
+  return s.K > s.group_c && weights <= kNearWeights && saved >= kRepaysTurning * (s.group_m + s.group_c);
+}
+
 // The layout that a convolution works in, given the image that it reads. Several outputs of each channel are no vectors.
-inline ImageLayout conv_layout(const View& image, const ConvShape& s) {
-  return s.depthwise() && s.group_m != 1 ? ImageLayout::rows : image_layout(image);
+inline ImageLayout conv_layout(const View& image, const ConvShape& s, bool grad_weight = false) {
+  if (s.depthwise() && s.group_m != 1) return ImageLayout::rows;
+  return repays_turning(s, grad_weight) ? ImageLayout::pixels : image_layout(image);
 }
 
 TT_API void conv2d(const View& out, const View& x, const View& weight, const View& bias,
@@ -296,7 +310,7 @@ TT_API void conv2d_grad_weight(const View& dw, const View& dy, const View& x, co
                                int64_t groups) {
   if (dw.numel() == 0) return;
   const ConvShape s(x, dy, window, groups);
-  const ImageLayout layout = conv_layout(x, s);
+  const ImageLayout layout = conv_layout(x, s, true);
   dispatch_floating(dw.dtype, [&]<class T>(T*) {
     const ImageOperand<T> grad(dy, layout, false), in(x, layout, false);
     DenseOutput<T> to(dw);
