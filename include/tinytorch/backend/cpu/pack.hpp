@@ -103,6 +103,16 @@ void convert_run(To* out, int64_t out_stride, const From* in, int64_t in_stride,
   }
 }
 
+// buffer[0..n) = elements [first, first + n) of a contiguous view, as T, and the reverse.
+template <class T>
+void read_flat(T* buffer, const View& v, int64_t first, int64_t n) {
+  dispatch(v.dtype, [&]<class From>(From*) { convert_run(buffer, 1, v.as<const From>() + first, 1, n); });
+}
+template <class T>
+void write_flat(const View& v, int64_t first, const T* buffer, int64_t n) {
+  dispatch(v.dtype, [&]<class To>(To*) { convert_run(v.as<To>() + first, 1, buffer, 1, n); });
+}
+
 // buffer[0..n) = elements [linear, linear + n) of a view, as T.
 template <class T>
 void pack(T* buffer, const View& v, int64_t linear, int64_t n) {

@@ -30,17 +30,31 @@ void run_streamed(Kernel<T> kernel, T* out, const T* (&source)[kInputs], T* buff
   }
 }
 
-// Whether the elements of v are of that dtype and lie one after the other, as many as out has.
+// Whether the elements of v lie one after the other, as many as out has;
+inline bool lies_flat(const View& v, const View& out) { return v.numel() == out.numel() && v.contiguous(); }
+// and are of that dtype.
 inline bool lies_flat(const View& v, DType dtype, const View& out) {
-  return v.dtype == dtype && v.numel() == out.numel() && v.contiguous();
+  return v.dtype == dtype && lies_flat(v, out);
 }
 
+// Flat operands, those of other dtypes through buffers.
 template <class T, size_t kInputs>
 void run_flat(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters) {
+  const auto direct = [](const View& v) { return v.dtype == dtype_of<T>; };
+  const bool all_direct = direct(out) && std::ranges::all_of(in, direct);
   parallel_for(out.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
-    const T* source[kInputs];
-    for (size_t k = 0; k < kInputs; ++k) source[k] = in[k].template as<T>() + begin;
-    kernel(out.as<T>() + begin, source, end - begin, parameters);
+    alignas(64) T buffer[kInputs + 1][kPackLength<T>];
+    const int64_t most = all_direct ? end - begin : kPackLength<T>;
+    for (int64_t i = begin; i < end; i += most) {
+      const int64_t n = std::min(most, end - i);
+      const T* source[kInputs];
+      for (size_t k = 0; k < kInputs; ++k) {
+        source[k] = direct(in[k]) ? in[k].template as<T>() + i : buffer[k + 1];
+        if (!direct(in[k])) read_flat(buffer[k + 1], in[k], i, n);
+      }
+      kernel(direct(out) ? out.as<T>() + i : buffer[0], source, n, parameters);
+      if (!direct(out)) write_flat(out, i, buffer[0], n);
+    }
   });
 }
 
@@ -145,7 +159,7 @@ void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], co
   if (out.numel() == 0) return;
   const bool streamed = out.dtype == dtype_of<T> && streams(out, in);
   // Without coordinates where there is no need of them: finding them takes a small tensor longer than its values.
-  const auto flat = [&](const View& v) { return lies_flat(v, dtype_of<T>, out); };
+  const auto flat = [&](const View& v) { return lies_flat(v, out); };
   if (!streamed && flat(out) && std::ranges::all_of(in, flat)) return run_flat(kernel, out, in, parameters);
   if (!strides_fall(out.shape, out.strides)) {
     return in_order_of(out, in,
