@@ -15,20 +15,20 @@
 #   report      bench/cpu_report.py --write
 #
 # Settings by environment: THREADS ("2 1"), BUILD (build), LOGS (BUILD/cpu_session), PYTHON (one with torch and safetensors),
-# ROUNDS (9), ONEDNN and OPENBLAS (their libraries). Threads are pinned by OMP_PROC_BIND; what is measured with all threads is
-# written to bench/results, with one to bench/results/one_thread.
+# ROUNDS (9), ONEDNN and OPENBLAS (their libraries), RESULTS (bench/results; bench/results/avx2 on a machine without AVX-512).
+# Threads are pinned by OMP_PROC_BIND; what is measured with all threads is written to RESULTS, with one to RESULTS/one_thread.
 # shellcheck disable=SC2317
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 2
 BUILD=${BUILD:-build} PYTHON=${PYTHON:-python3} ROUNDS=${ROUNDS:-9} THREADS=${THREADS:-2 1}
-LOGS=${LOGS:-$BUILD/cpu_session}
+LOGS=${LOGS:-$BUILD/cpu_session} RESULTS=${RESULTS:-bench/results}
 ONEDNN=${ONEDNN:-libdnnl.so.2} OPENBLAS=${OPENBLAS:-libopenblas.so.0}
 export OMP_PROC_BIND=${OMP_PROC_BIND:-true}
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 bin=$BUILD/bin
 mkdir -p "$LOGS"
 
-into() { [ "$1" = 1 ] && echo bench/results/one_thread || echo bench/results; }
+into() { [ "$1" = 1 ] && echo "$RESULTS/one_thread" || echo "$RESULTS"; }
 limited() { OMP_NUM_THREADS=$1 "${@:2}"; } # threads command
 
 build() {
