@@ -4,9 +4,10 @@
     bench/cpu_report.py --write    puts it into README.md
     bench/cpu_report.py --check    fails if the README says something else
 
-bench/cpu_session.sh writes the files, those of one thread in a folder of their own, and runs this. bench_scaling writes
-scaling_16_threads.json, and bench_gemm_narrow on a machine with AMX gemm_narrow_amx_cpu.json. Each names its machine, threads,
-date and commit. Values above 1 mean less time than the peer.
+bench/cpu_session.sh writes the files, those of one thread in a folder of their own, and runs this: a table of a machine with
+AVX-512, and of bench/results/avx2 one of a machine without. bench_scaling writes scaling_16_threads.json, and bench_gemm_narrow
+on a machine with AMX gemm_narrow_amx_cpu.json. Each names its machine, threads, date and commit. Values above 1 mean less time
+than the peer.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
-ONE_THREAD = RESULTS / "one_thread"
+AVX2 = RESULTS / "avx2"  # of a machine without AVX-512
 ELEMENTS = """neg abs sign square clamp floor ceil round logical_not exp log sqrt rsqrt reciprocal sin cos tanh sigmoid erf relu
 leaky_relu silu gelu gelu_tanh add sub mul div pow maximum minimum eq ne lt le gt ge logical_and logical_or where masked_fill
 clone""".split()
@@ -113,7 +114,9 @@ def members(results, text, names, least, aim, sizes=(1 << 10, 1 << 20, 1 << 24))
 def adamw_bandwidth(results):
     case = next(c for c in results.load("ops_cpu.json")["cases"] if c["name"] == "adamw 10M, fused")
     share = case["share_of_limit"]
-    return "the same / copying as many bytes", 0.85, 0.95, share, share, f"{case['seconds'] * 1e3:.1f} ms"
+    by_triad = results.load("ops_cpu.json").get("bandwidth") == "triad"
+    text = f"the same / {'a triad of' if by_triad else 'copying'} as many bytes"
+    return text, 0.85, 0.95, share, share, f"{case['seconds'] * 1e3:.1f} ms"
 
 
 def overhead(results):
@@ -185,27 +188,34 @@ def reached(measured, least, aim):
     return "aim" if shown >= aim else "least" if shown >= least else "no"
 
 
-def of_one_thread():
+def of_one_thread(folder):
     """What was measured of each row; nothing where it was not."""
-    if not (ONE_THREAD / "ops_cpu.json").exists():
+    folder = folder / "one_thread"
+    if not (folder / "ops_cpu.json").exists():
         return []
-    return [row and f"{row[3]:.2f}" for row in rows(Results(ONE_THREAD))]
+    return [row and f"{row[3]:.2f}" for row in rows(Results(folder))]
 
 
-def table():
-    results = Results(RESULTS)
+def table(folder):
+    results = Results(folder)
     machine = results.load("gemm_cpu.json")["machine"]
-    alone = of_one_thread()
+    caption = f"{machine['cpu']}, {machine['threads']} threads, {machine['compiler']}, {machine['date'][:10]}"
+    files = f"`{folder.relative_to(ROOT)}/*_cpu.json`"
+    if folder == RESULTS:
+        caption += (
+            f"; geometric means over the cases of a row, medians of rounds in which both took turns ({files}). Rows of AMX and of "
+            "16 threads are of a Sapphire Rapids machine with 16 of them, whose multiply-adds in registers run "
+            f"{machine_scaling(results):.1f} times as fast on all as on one (`gemm_narrow_amx_cpu.json`, `scaling_16_threads.json`)."
+        )
+    else:
+        caption += f": AVX2, and no instructions for bytes or bf16 ({files})."
     lines = [
-        f"{machine['cpu']}, {machine['threads']} threads, {machine['compiler']}, {machine['date'][:10]}; geometric means over the "
-        "cases of a row, medians of rounds in which both took turns (`bench/results/*_cpu.json`). Rows of AMX and of 16 threads "
-        "are of a Sapphire Rapids machine with 16 of them, whose multiply-adds in registers run "
-        f"{machine_scaling(results):.1f} times as fast on all as on one (`gemm_narrow_amx_cpu.json`, `scaling_16_threads.json`).",
+        caption,
         "",
         "| work / against | least | aim | measured | worst case | one thread | reached |",
         "|---|---|---|---|---|---|---|",
     ]
-    for row, one in itertools.zip_longest(rows(results), alone, fillvalue=""):
+    for row, one in itertools.zip_longest(rows(results), of_one_thread(folder), fillvalue=""):
         if not row:
             continue
         text, least, aim, measured, worst, where = row
@@ -214,12 +224,16 @@ def table():
     return "\n".join(lines)
 
 
+def tables():
+    return "\n\n".join(table(folder) for folder in (RESULTS, AVX2) if (folder / "gemm_cpu.json").exists())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    section = f"{BEGIN}\n{table()}\n{END}"
+    section = f"{BEGIN}\n{tables()}\n{END}"
     readme = ROOT / "README.md"
     text = readme.read_text()
     if BEGIN not in text or END not in text:

@@ -22,7 +22,11 @@ set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 2
 BUILD=${BUILD:-build} PYTHON=${PYTHON:-python3} ROUNDS=${ROUNDS:-9} THREADS=${THREADS:-2 1}
 LOGS=${LOGS:-$BUILD/cpu_session} RESULTS=${RESULTS:-bench/results}
-ONEDNN=${ONEDNN:-libdnnl.so.2} OPENBLAS=${OPENBLAS:-libopenblas.so.0}
+ONEDNN=${ONEDNN:-libdnnl.so.2}
+# The build for OpenMP, if it is there: the other one's threads would be pinned to the core of the one that starts them.
+OPENBLAS=${OPENBLAS:-$(ls /usr/lib/*/openblas-openmp/libopenblas.so.0 2>/dev/null || echo libopenblas.so.0)}
+cores=(--cores Haswell)
+grep -q avx512f /proc/cpuinfo && cores+=(--cores SkylakeX)
 export OMP_PROC_BIND=${OMP_PROC_BIND:-true}
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 bin=$BUILD/bin
@@ -38,7 +42,7 @@ build() {
     cmake --build "$BUILD" -j "$(nproc)" --target bench_gemm bench_gemm_narrow bench_gemv bench_ops bench_gpt2
 }
 gemm() {
-  limited "$1" "$bin/bench_gemm" --rounds "$ROUNDS" --openblas "$OPENBLAS" --cores Haswell --cores SkylakeX \
+  limited "$1" "$bin/bench_gemm" --rounds "$ROUNDS" --openblas "$OPENBLAS" "${cores[@]}" \
     --json "$(into "$1")/gemm_cpu.json"
 }
 narrow() {

@@ -17,6 +17,22 @@ class CpuReport(unittest.TestCase):
         done = subprocess.run([sys.executable, ROOT / "bench/cpu_report.py", "--check"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_each_machine_has_a_table_of_its_own(self):
+        folders = [folder for folder in (cpu_report.RESULTS, cpu_report.AVX2) if (folder / "gemm_cpu.json").exists()]
+        text = cpu_report.tables()
+        self.assertEqual(text.count("| work / against |"), len(folders))
+        for folder in folders:
+            machine = json.loads((folder / "gemm_cpu.json").read_text())["machine"]
+            self.assertIn(f"{machine['cpu']}, {machine['threads']} threads", text)
+
+    def test_a_bandwidth_is_called_what_it_is(self):
+        case = {"name": "adamw 10M, fused", "share_of_limit": 0.9, "seconds": 0.007}
+        for about, named in (({}, "copying"), ({"bandwidth": "triad"}, "a triad of")):
+            with tempfile.TemporaryDirectory() as folder:
+                (pathlib.Path(folder) / "ops_cpu.json").write_text(json.dumps(dict(about, cases=[case])))
+                found = cpu_report.adamw_bandwidth(cpu_report.Results(pathlib.Path(folder)))
+            self.assertEqual(found[0], f"the same / {named} as many bytes")
+
     def test_means_worst_cases_and_verdicts(self):
         row = {"M": 8, "N": 9, "K": 10, "layout": "NT", "times_eigen": 4.0}
         other = dict(row, M=7, times_eigen=1.0)

@@ -3,7 +3,8 @@
 //   out[n, m, p] = bias[m] + sum over (c, kh, kw) of weight[m, c, kh, kw] x[n, c, p * stride - padding + k * dilation]
 //
 // As a matrix product [M, K] by [K, positions], K = C/groups * KH * KW, without the second matrix: images are copied into
-// frames, with zeros around them, where row k of that matrix is the image at a shifted address (conv_frame.hpp). The
+// frames, with zeros around them, where row k of that matrix is the image at a shifted address (conv_frame.hpp), or where
+// they lie pixel by pixel, tiles gather its columns (conv_pixels.hpp), which many images in rows are turned into first. The
 // gradients are of the same form: dx is a convolution of dy with the weights turned around, one for each remainder of
 // the position by the stride, and dW multiplies dy by shifted images along their positions. How many images share a frame
 // and who takes which rows depends on the threads, but no sum's order does: results are the same bits at any number.
@@ -254,7 +255,8 @@ inline constexpr int64_t kShortLine = 16;         // whose vectors are mostly en
 inline constexpr int64_t kRepaysTurning = 64;     // multiply-adds for each number of both images
 inline constexpr int64_t kNearWeights = 1 << 20;  // numbers of a group's weights that stay in a cache
 
-// Whether turning images in rows into pixels, the faster layout, takes less time than it saves.
+// Whether turning images in rows into pixels, the faster layout, takes less time than it saves. dW saves twice as much as the
+// others: its frames multiply along positions, and end every sum across a vector.
 inline bool repays_turning(const ConvShape& s, bool grad_weight) {
   if (s.depthwise()) return s.C >= kFewChannels && s.OW <= kShortLine;
   if (std::min(s.group_c, s.group_m) < kFewChannels) return false;
