@@ -22,6 +22,13 @@ class OneDnn {
       throw std::runtime_error("this oneDNN has no products of bytes or of bf16; take Debian's libdnnl");
   }
 
+  // Whether it multiplies bf16 on this processor: with AVX-512 it does.
+  bool has_bf16() const {
+    const tinytorch::BFloat16 one(1.0f);
+    float out = 0;
+    return bf16_('N', 'N', 1, 1, 1, 1.0f, &one, 1, &one, 1, 0.0f, &out, 1) == 0;
+  }
+
   // c [M, N] = a op(b), in rows; a transposed b is stored [N, K].
   void gemm(bool b_transposed, int64_t M, int64_t N, int64_t K, const uint8_t* a, const int8_t* b,
             int32_t* c) const {

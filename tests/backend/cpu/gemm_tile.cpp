@@ -134,3 +134,23 @@ TEST_CASE_TEMPLATE("a tile, whole and cut, new and accumulated", T, float, doubl
     }
   }
 }
+
+TEST_CASE("panels that are packed together are what each is alone") {
+  constexpr int64_t kWidth = cpu::kTileRows, kMost = cpu::kPanelsBeside<float, kWidth> * kWidth, kRow = 90;
+  CHECK(cpu::kPanelsBeside<float, kWidth> == 4);
+  CHECK(cpu::kPanelsBeside<double, 64> == 1);
+  std::vector<float> source(kRow * kRow);
+  for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<float>(i + 1);
+  for (const int64_t depth : {1, 7, 33})
+    for (const int64_t count : {int64_t{1}, kWidth, kMost - 1, kMost})
+      for (const bool side_by_side : {true, false}) {
+        const int64_t step = side_by_side ? 1 : kRow, depth_step = side_by_side ? kRow : 1;
+        const int64_t size = cpu::tiles_of(count, kWidth) * kWidth * depth;
+        std::vector<float> together(static_cast<size_t>(size), -1.0f), alone = together;
+        cpu::pack_panels<kWidth>(together.data(), count, depth, source.data(), step, depth_step);
+        for (int64_t i = 0; i < count; i += kWidth)
+          cpu::pack_panel<kWidth>(alone.data() + i * depth, std::min(kWidth, count - i), depth,
+                                  source.data() + i * step, step, depth_step);
+        CHECK(together == alone);
+      }
+}

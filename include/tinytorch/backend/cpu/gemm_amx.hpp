@@ -175,6 +175,8 @@ template <class Operand, bool kLeft>
 struct AmxOperand {
   using Step = Sixteen<typename Operand::Step>;
   static constexpr bool kOnce = Operand::kOnce;
+  template <int64_t kWidth>
+  static constexpr int64_t kBeside = 1;
   Operand of;
 
   template <int64_t kWidth>

@@ -33,18 +33,22 @@ template <class T, class S>
 struct SingleOperand {
   using Step = Singles;
   static constexpr bool kOnce = false;  // whether every panel may be packed only once
+  template <int64_t kWidth>
+  static constexpr int64_t kBeside = kPanelsBeside<T, kWidth>;  // most panels that one call packs
   Matrix<S> at;  // row: from one row (of A) or column (of B) to the next; col: one step along the depth
 
   // Rows [i, i + count), `elements` of the depth from k on; `first`: not packed before.
   template <int64_t kWidth>
-  void pack(T* panel, int64_t i, int64_t count, int64_t k, int64_t elements, bool /*first*/) const {
-    pack_panel<kWidth>(panel, count, elements, at.data + i * at.row + k * at.col, at.row, at.col);
+  void pack(T* panels, int64_t i, int64_t count, int64_t k, int64_t elements, bool /*first*/) const {
+    pack_panels<kWidth>(panels, count, elements, at.data + i * at.row + k * at.col, at.row, at.col);
   }
 };
 // one of bf16, packed by pairs,
 struct PairOperand {
   using Step = Pairs;
   static constexpr bool kOnce = false;
+  template <int64_t kWidth>
+  static constexpr int64_t kBeside = 1;
   Matrix<BFloat16> at;
 
   template <int64_t kWidth>
@@ -56,6 +60,8 @@ struct PairOperand {
 struct QuadOperand {
   using Step = Quads;
   static constexpr bool kOnce = true;  // for the sums
+  template <int64_t kWidth>
+  static constexpr int64_t kBeside = 1;
   Matrix<uint8_t> at;
   uint8_t flip = 0;         // 128 turns signed into unsigned + 128, and back
   int32_t* sums = nullptr;  // if given: sums[i] += row i as it is packed,
@@ -134,6 +140,7 @@ class BlockedProduct {
                            kUnit = Block::kUnit;
   static constexpr int64_t kBeside =
       std::max<int64_t>(1, 64 / kCols);  // panels finished together: whole cache lines of 16-bit results
+  static constexpr int64_t kLefts = Left::template kBeside<kRows>, kRights = Right::template kBeside<kCols>;
 
   static int64_t whole(int64_t n, int64_t part) { return tiles_of(n, part) * part; }
 
@@ -148,18 +155,20 @@ class BlockedProduct {
 
   // The panels of A, and those of B if `with_right` and if they are for everyone.
   void pack(const Slab& s, bool with_right) const {
-    const int64_t lefts = tiles_of(s.M, kRows), rights = with_right && s.packed_b ? tiles_of(s.N, kCols) : 0;
+    constexpr int64_t kGroupM = kLefts * kRows, kGroupN = kRights * kCols;
+    const int64_t lefts = tiles_of(s.M, kGroupM),
+                  rights = with_right && s.packed_b ? tiles_of(s.N, kGroupN) : 0;
     const int64_t k = s.k0 * kDepth, deep = elements(s.k0, s.depth);
-    maybe_parallel(parallel_, lefts + rights, 4, [&](int64_t begin, int64_t end) {
+    maybe_parallel(parallel_, lefts + rights, tiles_of(4, kLefts), [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         if (t < lefts) {
-          const int64_t row = t * kRows;
-          a_.template pack<kRows>(s.packed_a + row * s.depth, s.m0 + row, std::min(kRows, s.M - row), k, deep,
-                                  s.n0 == 0);
+          const int64_t row = t * kGroupM;
+          a_.template pack<kRows>(s.packed_a + row * s.depth, s.m0 + row, std::min(kGroupM, s.M - row), k,
+                                  deep, s.n0 == 0);
         } else {
-          const int64_t col = (t - lefts) * kCols;
-          b_.template pack<kCols>(s.packed_b + col * s.depth, s.n0 + col, std::min(kCols, s.N - col), k, deep,
-                                  true);
+          const int64_t col = (t - lefts) * kGroupN;
+          b_.template pack<kCols>(s.packed_b + col * s.depth, s.n0 + col, std::min(kGroupN, s.N - col), k,
+                                  deep, true);
         }
       }
     });
@@ -184,7 +193,7 @@ class BlockedProduct {
         0};  // taken in turn: of threads that share a core, or with other programs, some are slower
     maybe_parallel(parallel_, std::min<int64_t>(blocks * strips, thread_count()), 1, [&](int64_t, int64_t) {
       [[maybe_unused]] const typename Block::Session session;
-      Scratch<Packed> room(s.packed_b ? 0 : kCols * depth);
+      Scratch<Packed> room(s.packed_b ? 0 : kRights * kCols * depth);
       for (int64_t task = next++; task < blocks * strips; task = next++) {
         const int64_t i0 = task % blocks * block, i1 = std::min(m_tiles, i0 + block);
         const int64_t j0 = task / blocks * strip, j1 = std::min(n_tiles, j0 + strip);
@@ -193,7 +202,8 @@ class BlockedProduct {
           const bool last = (s.k0 + k + steps) * kDepth >= K_;
           for (int64_t j = j0; j < j1; j += kBeside) {
             const int64_t end = std::min(j1, j + kBeside);
-            for (int64_t col = j; col < end; ++col) column(s, i0, i1, col * kCols, k, steps, room.data());
+            for (int64_t col = j; col < end; col += kRights)
+              columns(s, i0, i1, col, std::min(end, col + kRights), k, steps, room.data());
             if (last && !finish_.by_rows()) finish(s, i0 * kRows, i1 * kRows, j * kCols, end * kCols);
           }
         }
@@ -201,22 +211,23 @@ class BlockedProduct {
     });
   }
 
-  // One panel of B under the tiles [i0, i1) of A.
-  void column(const Slab& s, int64_t i0, int64_t i1, int64_t col, int64_t k, int64_t depth,
-              Packed* room) const {
-    const int64_t cols = std::min(kCols, s.N - col);
-    const Packed* panel = room;
-    if (s.packed_b) {
-      panel = s.packed_b + col * s.depth + k * kCols;
-    } else {
-      b_.template pack<kCols>(room, s.n0 + col, cols, (s.k0 + k) * kDepth, elements(s.k0 + k, depth), true);
-    }
-    for (int64_t i = i0; i < i1; ++i) {
-      const int64_t row = i * kRows, rows = std::min(kRows, s.M - row);
-      T* const c = c_ + (s.m0 + row) * c_row_ + s.n0 + col;
-      ask_for(c, rows, cols);
-      compute_tile<T, Step>(depth, s.packed_a + row * s.depth + k * kRows, panel, c, c_row_, rows, cols,
-                            accumulate_ || s.k0 + k > 0);
+  // The panels [j, j_end) of B under the tiles [i0, i1) of A.
+  void columns(const Slab& s, int64_t i0, int64_t i1, int64_t j, int64_t j_end, int64_t k, int64_t depth,
+               Packed* room) const {
+    if (!s.packed_b)
+      b_.template pack<kCols>(room, s.n0 + j * kCols, std::min(j_end * kCols, s.N) - j * kCols,
+                              (s.k0 + k) * kDepth, elements(s.k0 + k, depth), true);
+    for (int64_t panel = j; panel < j_end; ++panel) {
+      const int64_t col = panel * kCols, cols = std::min(kCols, s.N - col);
+      const Packed* const b =
+          s.packed_b ? s.packed_b + col * s.depth + k * kCols : room + (panel - j) * kCols * depth;
+      for (int64_t i = i0; i < i1; ++i) {
+        const int64_t row = i * kRows, rows = std::min(kRows, s.M - row);
+        T* const c = c_ + (s.m0 + row) * c_row_ + s.n0 + col;
+        ask_for(c, rows, cols);
+        compute_tile<T, Step>(depth, s.packed_a + row * s.depth + k * kRows, b, c, c_row_, rows, cols,
+                              accumulate_ || s.k0 + k > 0);
+      }
     }
   }
 

@@ -249,6 +249,33 @@ void pack_panel(T* panel, int64_t count, int64_t depth, const S* source, int64_t
   }
 }
 
+// Panels that are packed together: 256 bytes of a row are whole cache lines, but more than four panels would meet in the
+// same places of the L1 cache.
+template <class T, int64_t kWidth>
+inline constexpr int64_t kPanelsBeside = std::clamp<int64_t>(256 / static_cast<int64_t>(sizeof(T)) / kWidth,
+                                                             1, 4);
+
+// Up to kPanelsBeside panels of kWidth rows of A (columns of B), one after the other; `count` rows exist.
+template <int64_t kWidth, class T, class S>
+void pack_panels(T* panels, int64_t count, int64_t depth, const S* source, int64_t step, int64_t depth_step) {
+  constexpr int64_t kBeside = kPanelsBeside<T, kWidth>;
+  if (step != 1 || count < kBeside * kWidth) {
+    for (int64_t i = 0; i < count; i += kWidth)
+      pack_panel<kWidth>(panels + i * depth, std::min(kWidth, count - i), depth, source + i * step, step,
+                         depth_step);
+    return;
+  }
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(S));
+  for (int64_t k = 0; k < depth; ++k, panels += kWidth, source += depth_step) {
+    for (int64_t i = 0; i < kBeside * kWidth; i += kLine)
+      __builtin_prefetch(source + kRowsAhead * depth_step + i);
+    TT_UNROLL
+    for (int64_t p = 0; p < kBeside; ++p)
+      for (int64_t i = 0; i < kWidth; ++i)
+        panels[p * kWidth * depth + i] = convert<T>(source[p * kWidth + i]);
+  }
+}
+
 // The same of words of kPer parts, the first in the lowest bits: panel[k * kWidth + i] holds
 // source[i * step + (kPer k + p) * depth_step] for p < kPer, each with its bits `flip` inverted. `elements` of the depth
 // exist, and what does not is 0.
