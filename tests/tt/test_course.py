@@ -4,6 +4,7 @@ import os
 import pty
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -404,10 +405,11 @@ class Watching(Clone):
     def begin(self):
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background was told to ignore it
             os.execv(sys.executable, [sys.executable, str(self.modules / "tt")])
         self.text = ""
 
-    def until(self, words, seconds=60):
+    def until(self, words, seconds=180):  # a verdict compiles, beside whatever else this machine does
         deadline = time.monotonic() + seconds
         while words not in self.text:
             left = deadline - time.monotonic()
