@@ -143,14 +143,6 @@ void depthwise_pixel_tile(const Some& channels, const std::vector<TapPlace>& tap
   }
 }
 
-// Asks the caches for n numbers at p, which are read soon, or written. Inlined by order: g++ drops calls of a function that
-// does nothing else.
-template <bool kWritten, class T>
-[[gnu::always_inline]] inline void ask_for(const T* p, int64_t n) {
-  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
-  for (int64_t i = 0; i < n; i += kLine) __builtin_prefetch(p + i, kWritten);
-}
-
 // Asks for what pixels [j, j + count) of the line of results after i need that line i does not: tiles touch a few channels
 // of many pixels at a time, an order in which processors don't see what comes next (measured: 0.7 of the time of 8 x 96 x 56
 // x 56 with 3 x 3 taps).

@@ -224,7 +224,7 @@ class BlockedProduct {
       for (int64_t i = i0; i < i1; ++i) {
         const int64_t row = i * kRows, rows = std::min(kRows, s.M - row);
         T* const c = c_ + (s.m0 + row) * c_row_ + s.n0 + col;
-        ask_for(c, rows, cols);
+        ask_for_tile(c, rows, cols);
         compute_tile<T, Step>(depth, s.packed_a + row * s.depth + k * kRows, b, c, c_row_, rows, cols,
                               accumulate_ || s.k0 + k > 0);
       }
@@ -232,11 +232,10 @@ class BlockedProduct {
   }
 
   // A tile of C, which is far away, will be needed when its sums are complete.
-  void ask_for(const T* c, int64_t rows, int64_t cols) const {
-    constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
+  [[gnu::always_inline]] void ask_for_tile(const T* c, int64_t rows, int64_t cols) const {
     for (int64_t i = 0; i < rows; ++i, c += c_row_) {
-      for (int64_t j = 0; j < cols; j += kLine) __builtin_prefetch(c + j, 1);
-      __builtin_prefetch(c + cols - 1, 1);
+      ask_for<true>(c, cols);
+      ask_for<true>(c + cols - 1, 1);  // rows may begin within a cache line
     }
   }
 
