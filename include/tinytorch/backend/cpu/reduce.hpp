@@ -294,11 +294,25 @@ void arg_extreme_rows(const View& out, const ReducePlan& plan, bool largest) {
   });
 }
 
+// Row i of a strip: what is larger (smaller) than the best so far, or the first NaN, replaces it.
+template <bool kLargest, class T, class Position>
+void keep_extremes(T* best, Position* position, const T* x, Position i, int64_t n) {
+  TT_SIMD
+  for (int64_t j = 0; j < n; ++j) {
+    const bool beats = kLargest ? x[j] > best[j] : x[j] < best[j];
+    const bool first_nan = (x[j] != x[j]) & (best[j] == best[j]);
+    const bool wins = beats | first_nan;  // | and &: where || and && branch, g++ leaves the loop as it is
+    best[j] = wins ? x[j] : best[j];
+    position[j] = wins ? i : position[j];
+  }
+}
+
 // The same where neighbours belong to different results: a strip of columns advances together, row by row.
 template <class T>
 void arg_extreme_columns(const View& out, const ReducePlan& plan, bool largest) {
   using Position = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as wide as T: one vector shape
   constexpr int64_t kColumns = 512;
+  const auto keep = largest ? keep_extremes<true, T, Position> : keep_extremes<false, T, Position>;
   const int64_t row = plan.kept.shape.back(), strips = (row + kColumns - 1) / kColumns;
   const bool direct = plan.reduced.dtype == dtype_of<T>;
   const int64_t grain = grain_of(plan.length * std::min(row, kColumns));
@@ -316,13 +330,7 @@ void arg_extreme_columns(const View& out, const ReducePlan& plan, bool largest) 
         const int64_t offset = i * column.strides.back();
         if (!direct) pack(buffer, row_at(column, offset, n), 0, n);
         const T* x = direct ? column.as<const T>() + offset : buffer;
-        TT_SIMD
-        for (int64_t j = 0; j < n; ++j) {
-          const bool beats = largest ? x[j] > best[j] : x[j] < best[j];
-          const bool wins = beats || (x[j] != x[j] && best[j] == best[j]);
-          best[j] = wins ? x[j] : best[j];
-          position[j] = wins ? static_cast<Position>(i) : position[j];
-        }
+        keep(best, position, x, static_cast<Position>(i), n);
       }
       for (int64_t j = 0; j < n; ++j) out.as<int64_t>()[first + j] = position[j];
     }
