@@ -2,7 +2,9 @@
 // f32, bf16 (2), i8 (1), or two 4-bit integers to a byte.
 //
 // Weights are widened to f32 in registers; sums are f32, in vector lanes, kGemvRows rows at a time, which gives memory
-// several streams to follow. Limit: bytes of the weights over read bandwidth.
+// several streams to follow. Short rows end before the processor has seen that they are streams, so the loop asks for the
+// rows that come next itself: of 4096 weights in 8 or 4 bits, 1.5 times as fast. Limit: bytes of the weights over read
+// bandwidth.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
@@ -30,6 +32,8 @@ TT_API void gemv_int4(const View& y, const View& x, const View& packed, const Vi
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int64_t kGemvRows = 4;
+inline constexpr int64_t kGemvAhead = int64_t{1}
+                                      << 15;  // bytes of kGemvRows rows that are asked for beforehand
 inline constexpr int64_t kGemvBytes = int64_t{1} << 16;  // of weights that repay waking a thread
 
 // kLanes<float> neighbours as floats.
@@ -38,28 +42,36 @@ template <class S>
   if constexpr (std::is_same_v<S, float>) {
     return simd_load(p);
   } else if constexpr (std::is_same_v<S, BFloat16>) {  // the upper half of a float
-    Beside<uint16_t, float> bits;
-    std::memcpy(&bits, p, sizeof bits);
-    const Simd<uint32_t> wide = __builtin_convertvector(bits, Simd<uint32_t>) << 16;
-    return reinterpret_cast<Simd<float>>(wide);
+    return reinterpret_cast<Simd<float>>(widen_words(p) << 16);
   } else {
     return __builtin_convertvector(widen_bytes(p), Simd<float>);
   }
 }
 
-// y[r] = row r of w times x, for kRows rows.
+// y[r] = row r of w times x, for kRows rows, while the rows from `next` on are asked for.
 template <int64_t kRows, class S>
-void dot_weights(float* y, const S* w, int64_t row, const float* x, int64_t K) {
-  constexpr int64_t kL = kLanes<float>;
-  Simd<float> sum[kRows] = {};
+void dot_weights(float* y, const S* w, const S* next, int64_t row, const float* x, int64_t K) {
+  constexpr int64_t kL = kLanes<float>, kLine = std::max(2 * kL, 64 / static_cast<int64_t>(sizeof(S)));
+  Simd<float> sum[kRows][2] = {};  // two chains a row: fewer would wait for one another
   int64_t k = 0;
+  for (; k + kLine <= K; k += kLine) {
+    TT_UNROLL
+    for (int64_t r = 0; r < kRows; ++r) ask_for<false>(next + r * row + k, kLine);
+    TT_UNROLL
+    for (int64_t i = 0; i < kLine; i += kL) {
+      Simd<float> v = simd_load(x + k + i);
+      keep_in_register(v);
+      TT_UNROLL
+      for (int64_t r = 0; r < kRows; ++r) sum[r][i / kL % 2] += load_floats(w + r * row + k + i) * v;
+    }
+  }
   for (; k + kL <= K; k += kL) {
     const Simd<float> v = simd_load(x + k);
     TT_UNROLL
-    for (int64_t r = 0; r < kRows; ++r) sum[r] += load_floats(w + r * row + k) * v;
+    for (int64_t r = 0; r < kRows; ++r) sum[r][0] += load_floats(w + r * row + k) * v;
   }
   for (int64_t r = 0; r < kRows; ++r) {
-    float total = sum_of_lanes<float>(sum[r]);
+    float total = sum_of_lanes<float>(sum[r][0] + sum[r][1]);
     for (int64_t i = k; i < K; ++i) total += convert<float>(w[r * row + i]) * x[i];
     y[r] = total;
   }
@@ -76,27 +88,47 @@ void dot_weights(float* y, const S* w, int64_t row, const float* x, int64_t K) {
   return reinterpret_cast<Simd<float>>((bytes & 0xf0) | std::bit_cast<int32_t>(kBase)) - (kBase + 8);
 }
 
-// y[r] = the sum of scale times group times x.
+// y[r] = the sum of scale times group times x, for kRows rows, while the rows from `next` on and their scales are asked for.
 template <int64_t kRows>
-void dot_int4(float* y, const uint8_t* w, const float* scale, const float* x, int64_t K) {
-  constexpr int64_t kL = kLanes<float>, kHalf = kInt4Group / 2;
-  const int64_t groups = K / kInt4Group, row = K / 2;
+void dot_int4(float* y, const uint8_t* w, const uint8_t* next, const float* scale, const float* x,
+              int64_t groups) {
+  constexpr int64_t kL = kLanes<float>, kHalf = kInt4Group / 2, kSteps = kHalf / kL;
+  constexpr int64_t kLine = 64 / kHalf, kScaleLine = 64 / static_cast<int64_t>(sizeof(float));  // groups
+  const int64_t row = groups * kHalf;
   Simd<float> sum[kRows] = {};
-  for (int64_t g = 0; g < groups; ++g) {
-    const float *const low = x + g * kInt4Group, *const high = low + kHalf;
+  for (int64_t g = 0; g < groups; ++g, x += kInt4Group) {
+    TT_UNROLL
+    for (int64_t r = 0; r < kRows; ++r) {
+      if (g % kLine == 0) ask_for<false>(next + r * row + g * kHalf, 64);
+      if (g % kScaleLine == 0) ask_for<false>(scale + (kRows + r) * groups + g, kScaleLine);
+    }
+    Simd<float> low[kSteps], high[kSteps];
+    TT_UNROLL
+    for (int64_t i = 0; i < kSteps; ++i) {
+      keep_in_register(low[i] = simd_load(x + i * kL));
+      keep_in_register(high[i] = simd_load(x + kHalf + i * kL));
+    }
     TT_UNROLL
     for (int64_t r = 0; r < kRows; ++r) {
       Simd<float> group{};
       TT_UNROLL
-      for (int64_t i = 0; i < kHalf; i += kL) {
-        const Simd<int32_t> both = widen_bytes(w + r * row + g * kHalf + i);
-        group += low_half(both) * simd_load(low + i);
-        group += high_half(both) * simd_load(high + i);
+      for (int64_t i = 0; i < kSteps; ++i) {
+        const Simd<int32_t> bytes = widen_bytes(w + r * row + g * kHalf + i * kL);
+        group += low_half(bytes) * low[i];
+        group += high_half(bytes) * high[i];
       }
       sum[r] += scale[r * groups + g] * group;
     }
   }
   for (int64_t r = 0; r < kRows; ++r) y[r] = sum_of_lanes<float>(sum[r]);
+}
+
+// Where the rows are that a loop over `rows` of them at w asks for: those after them, or, of long ones, which a processor
+// follows by itself, themselves, which costs next to nothing.
+template <class S>
+const S* next_rows(const S* w, int64_t rows, int64_t row) {
+  const int64_t words = rows * row;
+  return words * static_cast<int64_t>(sizeof(S)) <= kGemvAhead ? w + words : w;
 }
 
 // Calls rows(first, count) with count kGemvRows, then 1; pieces start at multiples of kGemvRows.
@@ -116,7 +148,8 @@ void gemv_as(float* y, int64_t y_step, const float* x, const S* weight, int64_t 
              const View& scale) {
   for_row_groups(N, K * static_cast<int64_t>(sizeof(S)), [&](int64_t n, auto rows) {
     float sums[kGemvRows];
-    dot_weights<rows.value>(sums, weight + n * row, row, x, K);
+    const S* const w = weight + n * row;
+    dot_weights<rows.value>(sums, w, next_rows(w, rows.value, row), row, x, K);
     for (int64_t r = 0; r < rows.value; ++r)
       y[(n + r) * y_step] =
           scale.data ? scale.as<const float>()[(n + r) * scale.strides[0]] * sums[r] : sums[r];
@@ -135,11 +168,12 @@ TT_API void gemv(const View& y, const View& x, const View& weight, const View& s
 }
 
 TT_API void gemv_int4(const View& y, const View& x, const View& packed, const View& scale) {
-  const int64_t N = packed.shape[0], K = 2 * packed.shape[1], groups = K / kInt4Group;
-  for_row_groups(N, K / 2, [&](int64_t n, auto rows) {
+  const int64_t N = packed.shape[0], row = packed.shape[1], groups = 2 * row / kInt4Group;
+  for_row_groups(N, row, [&](int64_t n, auto rows) {
     float sums[kGemvRows];
-    dot_int4<rows.value>(sums, packed.as<const uint8_t>() + n * K / 2, scale.as<const float>() + n * groups,
-                         x.as<const float>(), K);
+    const uint8_t* const w = packed.as<const uint8_t>() + n * row;
+    dot_int4<rows.value>(sums, w, next_rows(w, rows.value, row), scale.as<const float>() + n * groups,
+                         x.as<const float>(), groups);
     for (int64_t r = 0; r < rows.value; ++r) y.as<float>()[(n + r) * y.strides[0]] = sums[r];
   });
 }
