@@ -1,4 +1,4 @@
-// dot4 against plain loops, at the ends of its ranges, and where a sum wraps; dot2 against sums in double.
+// dot4 and dot2_words against plain loops, at the ends of their ranges, and where a sum wraps; dot2 against sums in double.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -33,6 +33,28 @@ TEST_CASE("four products of bytes a lane") {
     std::memcpy(y, b, sizeof y);
     tt::simd_store(got, tt::dot4(tt::simd_load(sum), tt::simd_load(x), tt::simd_load(y)));
     for (int64_t i = 0; i < tt::kLanes<int32_t>; ++i) CHECK(got[i] == expected[i]);
+  }
+}
+
+TEST_CASE("two products of 16 bits a lane") {
+  tt::Generator g(8);
+  constexpr int64_t kL = tt::kLanes<int32_t>;
+  for (int round = 0; round < 50; ++round) {
+    int16_t a[2 * kL], b[2 * kL];
+    int32_t sum[kL], got[kL], x[kL], y[kL];
+    for (int64_t i = 0; i < 2 * kL; ++i) {
+      a[i] = static_cast<int16_t>(round == 0 ? -32768 : std::floor(g.uniform(-32768, 32768)));
+      b[i] = static_cast<int16_t>(round == 0 ? 32767 : std::floor(g.uniform(-32768, 32768)));
+    }
+    for (int32_t& s : sum) s = round == 1 ? INT32_MIN : static_cast<int32_t>(g.uniform(-1e9, 1e9));
+    std::memcpy(x, a, sizeof x);
+    std::memcpy(y, b, sizeof y);
+    tt::simd_store(got, tt::dot2_words(tt::simd_load(sum), tt::simd_load(x), tt::simd_load(y)));
+    for (int64_t i = 0; i < kL; ++i) {
+      const int64_t exact =
+          int64_t{sum[i]} + int64_t{a[2 * i]} * b[2 * i] + int64_t{a[2 * i + 1]} * b[2 * i + 1];
+      CHECK(got[i] == static_cast<int32_t>(exact));
+    }
   }
 }
 

@@ -73,12 +73,21 @@ TEST_CASE_TEMPLATE("16-bit floats become floats on the way", S, tt::BFloat16, tt
   }
 }
 
-TEST_CASE_TEMPLATE("words of narrow numbers, across and along the depth", Part, uint8_t, tt::BFloat16) {
-  constexpr int64_t kPer = 4 / static_cast<int64_t>(sizeof(Part)), kWidth = cpu::kTileCols<float>;
+template <class T, int64_t kCount>
+struct Word {
+  using Part = T;
+  static constexpr int64_t kPer = kCount;
+};
+
+TEST_CASE_TEMPLATE("words of narrow numbers, across and along the depth", W, Word<uint8_t, 4>,
+                   Word<tt::BFloat16, 2>, Word<uint8_t, 2>, Word<int8_t, 2>) {
+  using Part = typename W::Part;
+  constexpr int64_t kPer = W::kPer, kWidth = cpu::kTileCols<float>;
   const auto bits = [](Part x) {
-    uint32_t number = 0;
-    std::memcpy(&number, &x, sizeof x);
-    return number;
+    if constexpr (sizeof(Part) == 2)
+      return uint32_t{x.bits};
+    else
+      return static_cast<uint32_t>(x) & (kPer == 4 ? 0xffu : 0xffffu);
   };
   for (const bool deep : {false, true}) {
     for (const int64_t elements : {1, 2, 3, 4, 7, 15, 16, 17, 35}) {
@@ -87,11 +96,13 @@ TEST_CASE_TEMPLATE("words of narrow numbers, across and along the depth", Part, 
         const std::vector<double> numbers = random_values<double>((count + 5) * (elements + 5), 4);
         std::vector<Part> source(numbers.size());
         for (size_t i = 0; i < source.size(); ++i)
-          source[i] = static_cast<Part>(kPer == 2 ? numbers[i] : std::floor(128 + 120 * numbers[i]));
+          source[i] = static_cast<Part>(
+              sizeof(Part) == 2 ? numbers[i]
+                                : std::floor((std::is_signed_v<Part> ? 0 : 128) + 120 * numbers[i]));
         const int64_t depth = cpu::tiles_of(elements, kPer);
         std::vector<int32_t> panel(static_cast<size_t>(kWidth * depth), 77);
         const uint8_t flip = kPer == 4 ? 128 : 0;
-        cpu::pack_words<kWidth>(panel.data(), count, elements, source.data(), step, depth_step, flip);
+        cpu::pack_words<kWidth, kPer>(panel.data(), count, elements, source.data(), step, depth_step, flip);
         for (int64_t k = 0; k < kPer * depth; ++k) {
           for (int64_t i = 0; i < kWidth; ++i) {
             const uint32_t expected =

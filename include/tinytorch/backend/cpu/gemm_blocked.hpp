@@ -53,7 +53,25 @@ struct PairOperand {
 
   template <int64_t kWidth>
   void pack(int32_t* panel, int64_t i, int64_t count, int64_t k, int64_t elements, bool /*first*/) const {
-    pack_words<kWidth>(panel, count, elements, at.data + i * at.row + k * at.col, at.row, at.col);
+    pack_words<kWidth, 2>(panel, count, elements, at.data + i * at.row + k * at.col, at.row, at.col);
+  }
+};
+// one of bytes, widened to pairs of 16 bits, which hold signed and unsigned ones,
+struct WidenedOperand {
+  using Step = WordPairs;
+  static constexpr bool kOnce = false;
+  template <int64_t kWidth>
+  static constexpr int64_t kBeside = 1;
+  Matrix<uint8_t> at;
+  bool is_signed;
+
+  template <int64_t kWidth>
+  void pack(int32_t* panel, int64_t i, int64_t count, int64_t k, int64_t elements, bool /*first*/) const {
+    const uint8_t* const from = at.data + i * at.row + k * at.col;
+    if (is_signed)
+      pack_words<kWidth, 2>(panel, count, elements, reinterpret_cast<const int8_t*>(from), at.row, at.col);
+    else
+      pack_words<kWidth, 2>(panel, count, elements, from, at.row, at.col);
   }
 };
 // and one of bytes, packed by quads; the sums of its rows can be taken on the way.
@@ -69,7 +87,7 @@ struct QuadOperand {
 
   template <int64_t kWidth>
   void pack(int32_t* panel, int64_t i, int64_t count, int64_t k, int64_t elements, bool first_time) const {
-    pack_words<kWidth>(panel, count, elements, at.data + i * at.row + k * at.col, at.row, at.col, flip);
+    pack_words<kWidth, 4>(panel, count, elements, at.data + i * at.row + k * at.col, at.row, at.col, flip);
     if (!sums || !first_time) return;
     for (int64_t first = 0; first < count; first += kLanes<int32_t>) {
       const FirstLanes<int32_t> lanes(std::min(kLanes<int32_t>, count - first));
@@ -175,7 +193,8 @@ class BlockedProduct {
   }
 
   // Tasks are blocks of C, all of about one size and some for each thread; in a task, a panel of B stays in the L2 cache
-  // while a block of A passes, and of C what the next steps of the depth add to.
+  // while a block of A passes, and of C what the next steps of the depth add to. Tasks under one block of A follow one
+  // another, so that all threads read the same part of it at a time: 1.05 to 1.1 times as fast on sixteen.
   void multiply(const Slab& s) const {
     const int64_t m_tiles = tiles_of(s.M, kRows), n_tiles = tiles_of(s.N, kCols);
     // Too few columns for all threads: rows are shared, too, and some panels of B packed more than once.
@@ -195,8 +214,8 @@ class BlockedProduct {
       [[maybe_unused]] const typename Block::Session session;
       Scratch<Packed> room(s.packed_b ? 0 : kRights * kCols * depth);
       for (int64_t task = next++; task < blocks * strips; task = next++) {
-        const int64_t i0 = task % blocks * block, i1 = std::min(m_tiles, i0 + block);
-        const int64_t j0 = task / blocks * strip, j1 = std::min(n_tiles, j0 + strip);
+        const int64_t i0 = task / strips * block, i1 = std::min(m_tiles, i0 + block);
+        const int64_t j0 = task % strips * strip, j1 = std::min(n_tiles, j0 + strip);
         for (int64_t k = 0; k < s.depth; k += depth) {
           const int64_t steps = std::min(depth, s.depth - k);
           const bool last = (s.k0 + k + steps) * kDepth >= K_;

@@ -1,9 +1,11 @@
 // Products of 8-bit integers, exact in 32 bits, and the same with scales: what quantized layers compute.
 //
-// The instruction behind it (core/simd_dot.hpp) multiplies unsigned by signed bytes. Signed A is shifted by 128 to be
-// unsigned and unsigned B to be signed; what the shifts add is known from the sums of rows and columns:
+// The instruction for it (core/simd_dot.hpp), where a processor has one, multiplies unsigned by signed bytes. Signed A is
+// shifted by 128 to be unsigned and unsigned B to be signed; what the shifts add is known from the sums of rows and columns:
 //
 //   sum a b = sum (a + s) (b - t) + t sum (a + s) - s sum (b - t) - K s t        s, t: 128 or 0
+//
+// Elsewhere bytes are widened to 16 bits while they are packed, and multiplied in pairs.
 #pragma once
 
 #include <tinytorch/backend/cpu/finish.hpp>
@@ -14,6 +16,11 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 // c [M, N] i32, contiguous columns, (+)= a [M, K] b [K, N], each i8, u8 or bool, any strides; sums wrap at 32 bits.
 TT_API void gemm_int8(const View& c, const View& a, const View& b, bool accumulate = false,
                       bool parallel = true, const Finish& finish = {});
+// The two ways to that, for K > 0; gemm_int8 takes the one that is faster on this processor.
+TT_API void gemm_int8_quads(const View& c, const View& a, const View& b, bool accumulate, bool parallel,
+                            const Finish& finish);
+TT_API void gemm_int8_pairs(const View& c, const View& a, const View& b, bool accumulate, bool parallel,
+                            const Finish& finish);
 // out [M, N] f32, contiguous columns, = row_scale [M] col_scale [N] (a b) + bias [N], f32; row_scale has 1 or M
 // elements, col_scale 1 or N; bias may be without data.
 TT_API void scaled_gemm_int8(const View& out, const View& a, const View& b, const View& row_scale,
@@ -26,10 +33,9 @@ TT_API void scaled_gemm_int8(const View& out, const View& a, const View& b, cons
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-TT_API void gemm_int8(const View& c, const View& a, const View& b, bool accumulate, bool parallel,
-                      const Finish& finish) {
+TT_API void gemm_int8_quads(const View& c, const View& a, const View& b, bool accumulate, bool parallel,
+                            const Finish& finish) {
   const int64_t M = a.shape[0], K = a.shape[1], N = b.shape[1], c_row = c.strides[0];
-  if (M == 0 || N == 0) return;
   const bool shift_a = a.dtype == DType::i8, shift_b = b.dtype != DType::i8;
   int32_t* const sums = c.as<int32_t>();
   Scratch<int32_t> shifted(M + N);
@@ -61,16 +67,33 @@ TT_API void gemm_int8(const View& c, const View& a, const View& b, bool accumula
     }
     finish(s);
   };
-  if (K == 0) {
-    for (int64_t i = 0; i < M && !accumulate; ++i) std::fill_n(sums + i * c_row, N, 0);
-    return correct({0, M, 0, N, sums, c_row});
-  }
   if (has_amx())
     return gemm_amx(sums, c_row, left, right, M, N, K, accumulate, parallel,
                     Finish(correct, finish.by_rows()));
   BlockedProduct<int32_t, QuadOperand>(sums, c_row, left, right, M, N, K, accumulate, parallel,
                                        Finish(correct, finish.by_rows()))
       .run();
+}
+
+TT_API void gemm_int8_pairs(const View& c, const View& a, const View& b, bool accumulate, bool parallel,
+                            const Finish& finish) {
+  const WidenedOperand left{{a.as<const uint8_t>(), a.strides[0], a.strides[1]}, a.dtype == DType::i8};
+  const WidenedOperand right{{b.as<const uint8_t>(), b.strides[1], b.strides[0]}, b.dtype == DType::i8};
+  BlockedProduct<int32_t, WidenedOperand>(c.as<int32_t>(), c.strides[0], left, right, a.shape[0], b.shape[1],
+                                          a.shape[1], accumulate, parallel, finish)
+      .run();
+}
+
+TT_API void gemm_int8(const View& c, const View& a, const View& b, bool accumulate, bool parallel,
+                      const Finish& finish) {
+  const int64_t M = a.shape[0], K = a.shape[1], N = b.shape[1];
+  if (M == 0 || N == 0) return;
+  if (K == 0) {
+    int32_t* const sums = c.as<int32_t>();
+    for (int64_t i = 0; i < M && !accumulate; ++i) std::fill_n(sums + i * c.strides[0], N, 0);
+    return finish({0, M, 0, N, sums, c.strides[0]});
+  }
+  (kFastDot4 ? gemm_int8_quads : gemm_int8_pairs)(c, a, b, accumulate, parallel, finish);
 }
 
 TT_API void scaled_gemm_int8(const View& out, const View& a, const View& b, const View& row_scale,

@@ -73,6 +73,15 @@ struct Pairs {
     return dot2(sum, simd_broadcast(x), row);
   }
 };
+// two integers of 16 bits of A by two of B each,
+struct WordPairs {
+  static constexpr int64_t kDepth = 2;
+  template <class T>
+  using Word = int32_t;
+  [[gnu::always_inline]] static Simd<int32_t> add(Simd<int32_t> sum, int32_t x, Simd<int32_t> row) {
+    return dot2_words(sum, simd_broadcast(x), row);
+  }
+};
 // or four bytes of A, unsigned, by four of B each, signed.
 struct Quads {
   static constexpr int64_t kDepth = 4;
@@ -181,14 +190,18 @@ void compute_tile(int64_t depth, const Word<T, Step>* a, const Word<T, Step>* b,
 template <class T>
 using Four = typename VectorOf<T, 4 * sizeof(T)>::type;
 
-// Four numbers of S as T: as they are, or widened. Through a reference: four doubles are wider than the registers that
-// every x86-64 returns values in.
+// Four numbers of T from memory: as they are, or, where it holds numbers of S, widened; four of 32 bits are eight bytes
+// widened to 16. Through a reference: four doubles are wider than the registers that every x86-64 returns values in.
 template <class T, class S>
 [[gnu::always_inline]] inline void load_four(Four<T>& to, const void* from) {
   if constexpr (std::is_same_v<S, BFloat16>) {
     Four<uint16_t> bits;
     std::memcpy(&bits, from, sizeof bits);
     to = std::bit_cast<Four<T>>(__builtin_convertvector(bits, Four<uint32_t>) << 16);
+  } else if constexpr (sizeof(S) == 1) {
+    typename VectorOf<S, 8>::type bytes;
+    std::memcpy(&bytes, from, sizeof bytes);
+    to = std::bit_cast<Four<T>>(__builtin_convertvector(bytes, typename VectorOf<int16_t, 16>::type));
   } else {
     std::memcpy(&to, from, sizeof to);
   }
@@ -283,19 +296,18 @@ void pack_panels(T* panels, int64_t count, int64_t depth, const S* source, int64
 }
 
 // The same of words of kPer parts, the first in the lowest bits: panel[k * kWidth + i] holds
-// source[i * step + (kPer k + p) * depth_step] for p < kPer, each with its bits `flip` inverted. `elements` of the depth
-// exist, and what does not is 0.
-template <int64_t kWidth, class Part>
+// source[i * step + (kPer k + p) * depth_step] for p < kPer, each with its bits `flip` inverted. Two bytes in a word are
+// widened to 16 bits each. `elements` of the depth exist, and what does not is 0.
+template <int64_t kWidth, int64_t kPer, class Part>
 void pack_words(int32_t* panel, int64_t count, int64_t elements, const Part* source, int64_t step,
                 int64_t depth_step, uint8_t flip = 0) {
-  constexpr int64_t kPer = 4 / static_cast<int64_t>(sizeof(Part));
   const int64_t depth = tiles_of(elements, kPer), whole = elements / kPer;
   const auto mask = static_cast<uint32_t>(flip) * 0x01010101u;
   const auto part = [](Part x) {  // as an unsigned number
-    if constexpr (kPer == 2)
+    if constexpr (sizeof(Part) == 2)
       return uint32_t{x.bits};
     else
-      return uint32_t{x};
+      return uint32_t{static_cast<std::conditional_t<kPer == 2, uint16_t, uint8_t>>(x)};
   };
   if (count < kWidth || whole < depth)
     std::memset(panel, 0, static_cast<size_t>(kWidth * depth) * sizeof(int32_t));
@@ -304,8 +316,9 @@ void pack_words(int32_t* panel, int64_t count, int64_t elements, const Part* sou
     for (; k + 4 <= whole; k += 4) {
       for (int64_t i = 0; i < count; i += 4) {
         const int64_t first = std::min(i, count - 4);  // the last four may overlap those before
-        transpose_four(panel + k * kWidth + first, kWidth, source + first * step + kPer * k,
-                       step * static_cast<int64_t>(sizeof(Part)), static_cast<int32_t>(mask));
+        transpose_four<int32_t, std::conditional_t<kPer * sizeof(Part) == 4, int32_t, Part>>(
+            panel + k * kWidth + first, kWidth, source + first * step + kPer * k,
+            step * static_cast<int64_t>(sizeof(Part)), static_cast<int32_t>(mask));
       }
     }
   }
