@@ -57,7 +57,7 @@ TT_HOST_DEVICE inline T gelu_value(T x) {
 }
 template <class T>
 TT_HOST_DEVICE inline T gelu_derivative(T x) {
-  return math::normal_cdf(x) + x * T(kInvSqrtTwoPi) * math::exp(T(-0.5) * x * x);
+  return math::normal_cdf(x) + x * T(kInvSqrtTwoPi) * math::exp<math::Range::below_zero>(T(-0.5) * x * x);
 }
 
 // What the tanh of gelu_tanh is taken of.

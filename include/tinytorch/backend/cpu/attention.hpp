@@ -195,7 +195,8 @@ class AttentionTile {
     }
     TT_SIMD
     for (int64_t i = 0; i < kWidth; ++i) {
-      max_[i] = math::exp(max_[i] - (top[i] == kNone ? T(0) : top[i]));  // e^-inf is 0: nothing so far
+      max_[i] = math::exp<math::Range::below_zero>(
+          max_[i] - (top[i] == kNone ? T(0) : top[i]));  // e^-inf is 0: nothing so far
       factor[i] = max_[i];
       max_[i] = top[i];
       top[i] = top[i] == kNone ? T(0) : top[i];
@@ -205,7 +206,7 @@ class AttentionTile {
       T* const x = score_ + j * kWidth;
       TT_SIMD
       for (int64_t i = 0; i < kWidth; ++i) {
-        x[i] = math::exp(x[i] - top[i]);
+        x[i] = math::exp<math::Range::below_zero>(x[i] - top[i]);
         total_[i] += x[i];
       }
     }

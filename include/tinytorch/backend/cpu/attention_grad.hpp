@@ -128,7 +128,7 @@ class AttentionGroupGrad {
       T *const p = p_tile_ + j * kWidth, *const ds = ds_tile_ + j * kWidth;
       TT_SIMD
       for (int64_t i = 0; i < kWidth; ++i) {
-        p[i] = math::exp(p[i] * scale - lse_[i]);
+        p[i] = math::exp<math::Range::below_zero>(p[i] * scale - lse_[i]);
         ds[i] = scale * p[i] * (ds[i] - delta_[i]);
       }
     }

@@ -61,7 +61,7 @@ LogitRow<T> measure_row(const T* x, int64_t n, bool with_sum) {
   for (int64_t i = 0; i < n; i += kLossChunk) {
     const int64_t m = std::min(kLossChunk, n - i);
     TT_SIMD
-    for (int64_t k = 0; k < m; ++k) terms[k] = math::exp(x[i + k] - row.largest);
+    for (int64_t k = 0; k < m; ++k) terms[k] = math::exp<math::Range::below_zero>(x[i + k] - row.largest);
     row.sum_exp += static_cast<double>(sum_run(terms, m));
     if (with_sum) row.sum += static_cast<double>(sum_run(x + i, m));
   }
@@ -155,7 +155,8 @@ void cross_entropy_grad_as(const View& dx, const View& grad, const View& logits,
       const T weight = scale * g.data()[p.reduction == LossReduction::none ? n : 0];
       const T shift = lse[n], uniform = smoothing / static_cast<T>(V);
       TT_SIMD
-      for (int64_t j = 0; j < V; ++j) to[j] = weight * (math::exp(x[j] - shift) - uniform);
+      for (int64_t j = 0; j < V; ++j)
+        to[j] = weight * (math::exp<math::Range::below_zero>(x[j] - shift) - uniform);
       to[t] -= weight * (T(1) - smoothing);
     }
   });
@@ -193,7 +194,7 @@ void cross_entropy_with_grad_as(const View& loss, T* lse, const View& dx, const 
         const int64_t m = std::min(kLossChunk, V - i);
         if (smoothing != 0) row.sum += static_cast<double>(sum_run(x + i, m));
         TT_SIMD
-        for (int64_t k = i; k < i + m; ++k) x[k] = math::exp(x[k] - row.largest);
+        for (int64_t k = i; k < i + m; ++k) x[k] = math::exp<math::Range::below_zero>(x[k] - row.largest);
         row.sum_exp += static_cast<double>(sum_run(x + i, m));
       }
       lse[n] = row.largest + static_cast<T>(std::log(row.sum_exp));

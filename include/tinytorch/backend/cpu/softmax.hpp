@@ -41,7 +41,7 @@ T row_sum_exp(const T* x, T shift, int64_t n) {
   for (int64_t i = 0; i < n; i += kChunk) {
     const int64_t m = std::min(kChunk, n - i);
     TT_SIMD
-    for (int64_t k = 0; k < m; ++k) terms[k] = math::exp(x[i + k] - shift);
+    for (int64_t k = 0; k < m; ++k) terms[k] = math::exp<math::Range::below_zero>(x[i + k] - shift);
     sum += static_cast<double>(sum_run(terms, m));
   }
   return static_cast<T>(sum);
@@ -55,7 +55,7 @@ template <class T>
 void softmax_row(T* out, const T* x, const T*, int64_t n) {
   const T shift = max_run(x, n);
   TT_SIMD
-  for (int64_t i = 0; i < n; ++i) out[i] = math::exp(x[i] - shift);
+  for (int64_t i = 0; i < n; ++i) out[i] = math::exp<math::Range::below_zero>(x[i] - shift);
   const double sum = sum_pieces(n, [out](int64_t i, int64_t m) { return sum_run(out + i, m); });
   const T scale = T(1) / static_cast<T>(sum);
   TT_SIMD
@@ -79,7 +79,7 @@ template <class T>
 void log_softmax_grad_row(T* dx, const T* dy, const T* y, int64_t n) {
   const T sum = static_cast<T>(sum_pieces(n, [dy](int64_t i, int64_t m) { return sum_run(dy + i, m); }));
   TT_SIMD
-  for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - math::exp(y[i]) * sum;
+  for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - math::exp<math::Range::below_zero>(y[i]) * sum;
 }
 
 template <class T>
@@ -102,7 +102,7 @@ void softmax_strip(T* out, const T* x, const T*, int64_t n, int64_t step, int64_
     T* to = out + i * step;
     TT_SIMD
     for (int64_t j = 0; j < width; ++j) {
-      const T e = math::exp(from[j] - shift[j]);
+      const T e = math::exp<math::Range::below_zero>(from[j] - shift[j]);
       to[j] = e;
       part[j] += e;
     }
@@ -121,7 +121,7 @@ void log_softmax_strip(T* out, const T* x, const T*, int64_t n, int64_t step, in
   sum_columns<kStripWidth>(sum, n, width, [&](int64_t i, T* part) {
     const T* from = x + i * step;
     TT_SIMD
-    for (int64_t j = 0; j < width; ++j) part[j] += math::exp(from[j] - shift[j]);
+    for (int64_t j = 0; j < width; ++j) part[j] += math::exp<math::Range::below_zero>(from[j] - shift[j]);
   });
   TT_SIMD
   for (int64_t j = 0; j < width; ++j) sum[j] = math::log(sum[j]);
@@ -154,7 +154,7 @@ void log_softmax_grad_strip(T* dx, const T* dy, const T* y, int64_t n, int64_t s
   for (int64_t i = 0; i < n; ++i) {
     TT_SIMD
     for (int64_t j = 0; j < width; ++j) {
-      dx[i * step + j] = dy[i * step + j] - math::exp(y[i * step + j]) * sum[j];
+      dx[i * step + j] = dy[i * step + j] - math::exp<math::Range::below_zero>(y[i * step + j]) * sum[j];
     }
   }
 }
@@ -242,12 +242,12 @@ TT_API void log_softmax_grad(const View& dx, const View& dy, const View& y, int 
   });
 }
 
-// log(sum(exp(row))). An infinite maximum is not subtracted: inf - inf would be NaN.
+// log(sum(exp(row))). An infinite maximum is the result: subtracted, it would give NaN.
 template <class T>
 T row_logsumexp(const T* x, int64_t n) {
   const T best = n > 0 ? max_run(x, n) : -std::numeric_limits<T>::infinity();
-  const T shift = std::abs(best) == std::numeric_limits<T>::infinity() ? T(0) : best;
-  return shift + std::log(row_sum_exp(x, shift, n));
+  if (std::abs(best) == std::numeric_limits<T>::infinity()) return best;
+  return best + std::log(row_sum_exp(x, best, n));
 }
 
 TT_API void logsumexp(const View& out, const View& x, const bool* reduced) {
