@@ -79,7 +79,10 @@ struct WordPairs {
   template <class T>
   using Word = int32_t;
   [[gnu::always_inline]] static Simd<int32_t> add(Simd<int32_t> sum, int32_t x, Simd<int32_t> row) {
-    return dot2_words(sum, simd_broadcast(x), row);
+    sum = dot2_words(sum, simd_broadcast(x), row);
+    keep_in_register(
+        sum);  // g++ adds up the products of several steps first, for which there are no registers
+    return sum;
   }
 };
 // or four bytes of A, unsigned, by four of B each, signed.
