@@ -80,8 +80,7 @@ struct WordPairs {
   using Word = int32_t;
   [[gnu::always_inline]] static Simd<int32_t> add(Simd<int32_t> sum, int32_t x, Simd<int32_t> row) {
     sum = dot2_words(sum, simd_broadcast(x), row);
-    keep_in_register(
-        sum);  // g++ adds up the products of several steps first, for which there are no registers
+    keep_in_register(sum);  // or g++ adds up several steps' products first, and spills them
     return sum;
   }
 };
