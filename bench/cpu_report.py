@@ -5,9 +5,8 @@
     bench/cpu_report.py --check    fails if the README says something else
 
 bench/cpu_session.sh writes the files, those of one thread in a folder of their own, and runs this: a table of a machine with
-AVX-512, and of bench/results/avx2 one of a machine without. bench_scaling writes scaling_16_threads.json, and bench_gemm_narrow
-on a machine with AMX gemm_narrow_amx_cpu.json. Each names its machine, threads, date and commit. Values above 1 mean less time
-than the peer.
+AVX-512, and of bench/results/avx2 one of a machine without. bench_scaling writes scaling_16_threads.json. Each names its machine,
+threads, date and commit. Values above 1 mean less time than the peer; a row whose file is missing is left out.
 """
 
 import argparse
@@ -66,7 +65,7 @@ def small_products(results):
 
 def bf16_products(results):
     instruction = results.load("gemm_narrow_cpu.json")["bf16_instruction"]
-    text = "product of bf16" + ("" if instruction else ", which are widened to f32,") + " / own f32"
+    text = "product of bf16" + ("" if instruction else ", widened to f32,") + " / own f32"
     return of_groups(results, text, "gemm_narrow_cpu.json", ["square bf16", "gpt2 bf16"], "times_f32", 1.6, 1.8)
 
 
@@ -134,53 +133,52 @@ def gpt2(results):
 
 
 def rows(results):
-    """Those of other machines are only among the files of all threads. None: not measured."""
+    """None: not measured."""
     large = ["square", "gpt2"]
-    of_other_machines = []
-    if results.folder == RESULTS:
-        of_other_machines = [
-            of_groups(results, "product of bf16, with AMX / own f32", "gemm_narrow_amx_cpu.json", ["square bf16", "gpt2 bf16"],
-                      "times_f32", 1.6, 1.8),
-            of_groups(results, "product of bytes, with AMX / own f32", "gemm_narrow_amx_cpu.json", large, "times_f32", 3.0, 3.5),
-            of_groups(results, "the same / oneDNN", "gemm_narrow_amx_cpu.json", large, "times_onednn", 0.85, 1.0),
-            scaling(results, "sgemm", "f32 product of 2048 cubed on 16 threads / on one", 10, 13),
-            scaling(results, "GPT-2", "training step of GPT-2 124M on 16 threads / on one", 7, 9),
-        ]  # fmt: skip
-    return [
-        of_groups(results, "f32 product, 256 to 2048 and GPT-2's layers, NN, NT, TN / OpenBLAS, best core type", "gemm_cpu.json",
-                  large, "times_best_blas", 0.97, 1.02),
-        of_groups(results, "the same / Eigen", "gemm_cpu.json", large, "times_eigen", 1.2, 1.35),
-        of_groups(results, "the same / peak of multiply-adds in the same round", "gemm_cpu.json", large, "share_of_peak", 0.90, 0.95),
-        small_products(results),
-        of_groups(results, "product of bytes / own f32", "gemm_narrow_cpu.json", large, "times_f32", 3.0, 3.5),
-        of_groups(results, "the same / oneDNN", "gemm_narrow_cpu.json", large, "times_onednn", 0.85, 1.0),
-        bf16_products(results),
-        weights(results, "f32", 0.85, 0.92),
-        weights(results, "bf16", 0.8, 0.88),
-        weights(results, "i8", 0.7, 0.8),
-        weights(results, "int4", 0.5, 0.65),
-        operations(results, "attention, T=1024, heads of 64 / PyTorch", "attention", "", 1.0, 1.3),
-        operations(results, "the same with its gradients / PyTorch", "attention", "+grad", 0.9, 1.2),
-        operations(results, "conv2d of ResNet-8 and ResNet-18 / PyTorch", "conv2d ", "", 0.7, 1.0),
-        operations(results, "the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0),
-        operations(results, "the same convolutions of channels-last images / PyTorch", "conv2d ", "", 0.7, 1.0, "nhwc"),
-        operations(results, "the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "nhwc"),
-        operations(results, "depthwise convolutions / PyTorch", "conv2d ", "", 0.7, 1.0, "depthwise"),
-        operations(results, "the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "depthwise"),
-        operations(results, "depthwise convolutions of channels-last images / PyTorch", "conv2d ", "", 0.7, 1.0, "depthwise nhwc"),
-        operations(results, "the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "depthwise nhwc"),
-        members(results, "softmax, GELU, layer norm / the better of PyTorch and Eigen", ["softmax", "gelu", "layer_norm"], 1.0, 1.5),
-        members(results, "the same with their gradients / PyTorch", ["softmax+grad", "gelu+grad", "layer_norm+grad"], 1.0, 1.5),
-        members(results, "COUNT functions of elements / PyTorch", ELEMENTS, 1.0, 1.3),
-        members(results, "COUNT reductions / PyTorch", REDUCTIONS, 1.0, 1.3),
-        members(results, "AdamW, 10M parameters / PyTorch, fused", ["adamw 10M, fused"], 1.1, 1.5, (1 << 24,)),
-        members(results, "the same / PyTorch, foreach", ["adamw 10M, foreach"], 1.1, 1.5, (1 << 24,)),
-        adamw_bandwidth(results),
-        members(results, "digits: an epoch of a net of two convolutions / PyTorch", ["digits epoch"], 1.5, 3.0, (1 << 22,)),
-        gpt2(results),
-        overhead(results),
-        *of_other_machines,
+    wanted = [
+        (of_groups, "f32 product, 256 to 2048 and GPT-2's layers, NN, NT, TN / OpenBLAS, best core type", "gemm_cpu.json",
+         large, "times_best_blas", 0.97, 1.02),
+        (of_groups, "the same / Eigen", "gemm_cpu.json", large, "times_eigen", 1.2, 1.35),
+        (of_groups, "the same / peak of multiply-adds in the same round", "gemm_cpu.json", large, "share_of_peak", 0.90, 0.95),
+        (small_products,),
+        (of_groups, "product of bytes / own f32", "gemm_narrow_cpu.json", large, "times_f32", 3.0, 3.5),
+        (of_groups, "the same / oneDNN", "gemm_narrow_cpu.json", large, "times_onednn", 0.85, 1.0),
+        (bf16_products,),
+        (weights, "f32", 0.85, 0.92),
+        (weights, "bf16", 0.8, 0.88),
+        (weights, "i8", 0.7, 0.8),
+        (weights, "int4", 0.5, 0.65),
+        (operations, "attention, T=1024, heads of 64 / PyTorch", "attention", "", 1.0, 1.3),
+        (operations, "the same with its gradients / PyTorch", "attention", "+grad", 0.9, 1.2),
+        (operations, "conv2d of ResNet-8 and ResNet-18 / PyTorch", "conv2d ", "", 0.7, 1.0),
+        (operations, "the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0),
+        (operations, "the same convolutions of channels-last images / PyTorch", "conv2d ", "", 0.7, 1.0, "nhwc"),
+        (operations, "the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "nhwc"),
+        (operations, "depthwise convolutions / PyTorch", "conv2d ", "", 0.7, 1.0, "depthwise"),
+        (operations, "the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "depthwise"),
+        (operations, "depthwise convolutions of channels-last images / PyTorch", "conv2d ", "", 0.7, 1.0, "depthwise nhwc"),
+        (operations, "the same with both gradients / PyTorch", "conv2d ", "+grad", 0.7, 1.0, "depthwise nhwc"),
+        (members, "softmax, GELU, layer norm / the better of PyTorch and Eigen", ["softmax", "gelu", "layer_norm"], 1.0, 1.5),
+        (members, "the same with their gradients / PyTorch", ["softmax+grad", "gelu+grad", "layer_norm+grad"], 1.0, 1.5),
+        (members, "COUNT functions of elements / PyTorch", ELEMENTS, 1.0, 1.3),
+        (members, "COUNT reductions / PyTorch", REDUCTIONS, 1.0, 1.3),
+        (members, "AdamW, 10M parameters / PyTorch, fused", ["adamw 10M, fused"], 1.1, 1.5, (1 << 24,)),
+        (members, "the same / PyTorch, foreach", ["adamw 10M, foreach"], 1.1, 1.5, (1 << 24,)),
+        (adamw_bandwidth,),
+        (members, "digits: an epoch of a net of two convolutions / PyTorch", ["digits epoch"], 1.5, 3.0, (1 << 22,)),
+        (gpt2,),
+        (overhead,),
+        (scaling, "sgemm", "f32 product of 2048 cubed on 16 threads / on one", 10, 13),
+        (scaling, "GPT-2", "training step of GPT-2 124M on 16 threads / on one", 7, 9),
     ]  # fmt: skip
+
+    def measured(row, *about):
+        try:
+            return row(results, *about)
+        except FileNotFoundError:
+            return None
+
+    return [measured(*row) for row in wanted]
 
 
 def reached(measured, least, aim):
@@ -190,25 +188,24 @@ def reached(measured, least, aim):
 
 def of_one_thread(folder):
     """What was measured of each row; nothing where it was not."""
-    folder = folder / "one_thread"
-    if not (folder / "ops_cpu.json").exists():
-        return []
-    return [row and f"{row[3]:.2f}" for row in rows(Results(folder))]
+    return [f"{row[3]:.2f}" if row else "" for row in rows(Results(folder / "one_thread"))]
 
 
 def table(folder):
     results = Results(folder)
     machine = results.load("gemm_cpu.json")["machine"]
-    caption = f"{machine['cpu']}, {machine['threads']} threads, {machine['compiler']}, {machine['date'][:10]}"
-    files = f"`{folder.relative_to(ROOT)}/*_cpu.json`"
-    if folder == RESULTS:
-        caption += (
-            f"; geometric means over the cases of a row, medians of rounds in which both took turns ({files}). Rows of AMX and of "
-            "16 threads are of a Sapphire Rapids machine with 16 of them, whose multiply-adds in registers run "
-            f"{machine_scaling(results):.1f} times as fast on all as on one (`gemm_narrow_amx_cpu.json`, `scaling_16_threads.json`)."
-        )
+    caption = (
+        f"{machine['cpu']}, {machine['threads']} threads, {machine['compiler']}, {machine['date'][:10]} "
+        f"(`{folder.relative_to(ROOT)}/*_cpu.json`)"
+    )
+    if folder == AVX2:
+        caption += ": AVX2, and no instructions for bytes or bf16."
     else:
-        caption += f": AVX2, and no instructions for bytes or bf16 ({files})."
+        caption += (
+            ": AVX-512 and AMX; two of sixteen processors. Geometric means over the cases of a row, medians of rounds in which both "
+            "took turns. On all sixteen, multiply-adds in registers run "
+            f"{machine_scaling(results):.1f} times as fast as on one (`scaling_16_threads.json`)."
+        )
     lines = [
         caption,
         "",
