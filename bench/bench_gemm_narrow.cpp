@@ -119,7 +119,9 @@ int run(int argc, char** argv) {
   const bench::OneDnn onednn(library);
   fmt::print("{:12} {:>5} {:>3} {:>6} {:>6} {:>6} {:>8} {:>6} {:>8}\n", "group", "", "", "M", "N", "K",
              "GOP/s", "x f32", "x oneDNN");
-  json out = {{"machine", bench::provenance()}, {"rounds", rounds}, {"bf16_instruction", tt::kFastDot2 || cpu::has_amx()}};
+  json out = {{"machine", bench::provenance()},
+              {"rounds", rounds},
+              {"bf16_instruction", tt::kFastDot2 || cpu::has_amx()}};
   std::map<std::string, std::vector<json>> groups;
   for (const bench::Product& p : all_products()) {
     for (const json& r : {run<uint8_t>(p, onednn, rounds, seconds), run<int8_t>(p, onednn, rounds, seconds),
