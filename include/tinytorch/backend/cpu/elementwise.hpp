@@ -26,7 +26,7 @@ TT_API void fill(const View& out, int64_t value);
 #if TT_BODIES(BACKEND)
 #include <algorithm>
 #include <cstring>
-#include <tinytorch/backend/cpu/ordinary.hpp>
+#include <tinytorch/backend/cpu/function_kernels.hpp>
 #include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/backend/cpu/row_walk.hpp>
 #include <tinytorch/backend/cpu/stream.hpp>
@@ -35,45 +35,6 @@ TT_API void fill(const View& out, int64_t value);
 #include <utility>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
-
-template <UnaryFn fn, class T, math::Range range>
-void unary_loop(T* out, const T* x, int64_t n, const double* parameters) {
-  constexpr bool kIsSin = fn == UnaryFn::sin;
-  if constexpr ((kIsSin || fn == UnaryFn::cos) && std::is_same_v<T, float> && range == math::Range::all) {
-    for (int64_t i = 0; i < n; ++i) {  // rare: libm reduces huge arguments exactly
-      const bool huge = std::abs(x[i]) > math::kMaxTrigArgument;
-      out[i] = huge ? (kIsSin ? std::sin(x[i]) : std::cos(x[i])) : unary_value<fn, T>(x[i], T(0), T(0));
-    }
-  } else {
-    const T p0 = convert<T>(parameters[0]), p1 = convert<T>(parameters[1]);  // saturates: clamp to +-infinity
-    TT_SIMD
-    for (int64_t i = 0; i < n; ++i) out[i] = unary_value<fn, T, range>(x[i], p0, p1);
-  }
-}
-
-// Blocks are cut differently at different thread counts, so an element's bits don't depend on its block's other ones.
-template <UnaryFn fn, class T>
-void unary_kernel(T* out, const T* const* in, int64_t n, const double* parameters) {
-  if constexpr (tells_ordinary<fn, T>()) {
-    constexpr int64_t kBlock = kPackLength<T>;  // read twice, the second time from the L1 cache
-    for (int64_t i = 0; i < n; i += kBlock) {
-      const int64_t m = std::min(kBlock, n - i);
-      const auto loop = all_ordinary<fn>(in[0] + i, m) ? unary_loop<fn, T, math::Range::ordinary>
-                                                       : unary_loop<fn, T, math::Range::all>;
-      loop(out + i, in[0] + i, m, parameters);
-    }
-  } else {
-    unary_loop<fn, T, math::Range::all>(out, in[0], n, parameters);
-  }
-}
-
-template <BinaryFn fn, class T>
-void binary_kernel(T* out, const T* const* in, int64_t n, const double* parameters) {
-  const T *a = in[0], *b = in[1];
-  const T p0 = static_cast<T>(parameters[0]);
-  TT_SIMD
-  for (int64_t i = 0; i < n; ++i) out[i] = binary_value<fn, T>(a[i], b[i], p0);
-}
 
 template <class T>
 void where_kernel(T* out, const T* const* in, int64_t n, const double*) {
@@ -97,30 +58,6 @@ void where_flat(const View& out, const View& condition, const View& a, const Vie
   });
 }
 
-// Tables of kernels, indexed by function; integers stop at the last function that exists for them.
-template <class T, int... kFn>
-Kernel<T> find_unary(UnaryFn fn, std::integer_sequence<int, kFn...>) {
-  static constexpr Kernel<T> kTable[] = {unary_kernel<static_cast<UnaryFn>(kFn), T>...};
-  return kTable[static_cast<int>(fn)];
-}
-template <class T, int... kFn>
-Kernel<T> find_binary(BinaryFn fn, std::integer_sequence<int, kFn...>) {
-  static constexpr Kernel<T> kTable[] = {binary_kernel<static_cast<BinaryFn>(kFn), T>...};
-  return kTable[static_cast<int>(fn)];
-}
-template <class T>
-Kernel<T> find_unary(UnaryFn fn) {
-  constexpr int kCount = std::is_integral_v<T> ? kLastIntegerUnary + 1 : kUnaryCount;
-  if (static_cast<int>(fn) >= kCount) fail("TT-DTYPE-02", "unary: this function needs a floating dtype");
-  return find_unary<T>(fn, std::make_integer_sequence<int, kCount>{});
-}
-template <class T>
-Kernel<T> find_binary(BinaryFn fn) {
-  constexpr int kCount = std::is_integral_v<T> ? kLastIntegerBinary + 1 : kBinaryCount;
-  if (static_cast<int>(fn) >= kCount) fail("TT-DTYPE-02", "binary: this function needs a floating dtype");
-  return find_binary<T>(fn, std::make_integer_sequence<int, kCount>{});
-}
-
 // Bools are stored as bytes 0 and 1; functions from bool to bool run on those bytes, 64 to a vector.
 inline View as_bytes(View v) {
   v.dtype = DType::u8;
@@ -133,18 +70,16 @@ TT_API void unary(UnaryFn fn, const View& out, const View& x, double p0, double 
     return run_packed<uint8_t>(unary_kernel<UnaryFn::logical_not, uint8_t>, as_bytes(out), {as_bytes(x)},
                                parameters);
   }
-  dispatch_compute(x.dtype, [&]<class T>(T*) { run_packed<T>(find_unary<T>(fn), out, {x}, parameters); });
+  dispatch_compute(x.dtype, [&]<class T>(T*) { run_packed<T>(kernel_of<T>(fn), out, {x}, parameters); });
 }
 
 TT_API void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p0) {
   const double parameters[] = {p0};
   if (a.dtype == DType::boolean && out.dtype == DType::boolean && fn >= BinaryFn::maximum &&
       fn <= BinaryFn::logical_or) {
-    constexpr int kCount = kLastIntegerBinary + 1;
-    return run_packed<uint8_t>(find_binary<uint8_t>(fn, std::make_integer_sequence<int, kCount>{}),
-                               as_bytes(out), {as_bytes(a), as_bytes(b)}, parameters);
+    return run_packed<uint8_t>(kernel_of<uint8_t>(fn), as_bytes(out), {as_bytes(a), as_bytes(b)}, parameters);
   }
-  dispatch_compute(a.dtype, [&]<class T>(T*) { run_packed<T>(find_binary<T>(fn), out, {a, b}, parameters); });
+  dispatch_compute(a.dtype, [&]<class T>(T*) { run_packed<T>(kernel_of<T>(fn), out, {a, b}, parameters); });
 }
 
 TT_API void where(const View& out, const View& condition, const View& a, const View& b) {

@@ -35,6 +35,7 @@ TT_API void residual_norm_grad(const View& dx, const View& dresidual, const View
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/dropout.hpp>
 #include <tinytorch/backend/cpu/elementwise.hpp>
+#include <tinytorch/backend/cpu/function_kernels.hpp>
 #include <tinytorch/backend/cpu/norm.hpp>
 #include <tinytorch/backend/cpu/row_sums.hpp>
 
@@ -81,8 +82,7 @@ TT_API void bias_activation_grad(Activation fn, const View& dx, const View& dbia
     DenseOutput<T> to(dx), to_bias(dbias);
     const int64_t C = dy.shape.back(), rows = C == 0 ? 0 : dy.numel() / C;
     const double parameters[] = {0};
-    const Kernel<T> plus = find_binary<T>(BinaryFn::add),
-                    times_slope = find_binary<T>(activation_grad_fn(fn));
+    const Kernel<T> plus = kernel_of<T>(BinaryFn::add), times_slope = kernel_of<T>(activation_grad_fn(fn));
     Scratch<double> sums(C);
     sum_over_rows<T>(sums.data(), rows, C, C, [&](int64_t r, T* part, T* room) {
       const T* const g = gradient.data() + r * C;

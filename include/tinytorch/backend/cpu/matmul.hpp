@@ -28,7 +28,7 @@ TT_API void linear_grad_activation(Activation fn, const View& dz, const View& db
 
 #if TT_BODIES(BACKEND)
 #include <tinytorch/backend/cpu/dense.hpp>
-#include <tinytorch/backend/cpu/elementwise.hpp>
+#include <tinytorch/backend/cpu/function_kernels.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/backend/cpu/reduce.hpp>
 #include <tinytorch/backend/layout.hpp>
@@ -74,7 +74,7 @@ template <class T>
 void finished_product(Activation fn, const View& out, const View& z, const View& x, const View& weight,
                       const View& bias, const View& residual) {
   const DenseInput<T> dense_bias(bias);
-  const Kernel<T> activate = find_unary<T>(activation_fn(fn));
+  const Kernel<T> activate = kernel_of<T>(activation_fn(fn));
   const auto finish = [&](const Sums& sums) {
     constexpr double kNone[] = {0, 0};
     alignas(64) T buffer[kPackLength<T>];
@@ -102,7 +102,7 @@ void finished_product(Activation fn, const View& out, const View& z, const View&
 // dz = (dy weight) fn'(z).
 template <class T>
 void product_with_slope(Activation fn, const View& dz, const View& dy, const View& weight, const View& z) {
-  const Kernel<T> slope = find_binary<T>(activation_grad_fn(fn));
+  const Kernel<T> slope = kernel_of<T>(activation_grad_fn(fn));
   const auto finish = [&](const Sums& sums) {
     constexpr double kNone[] = {0};
     alignas(64) T buffer[kPackLength<T>];

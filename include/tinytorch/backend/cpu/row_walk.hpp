@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <tinytorch/backend/cpu/function_kernels.hpp>
 #include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/backend/cpu/stream.hpp>
 #include <tinytorch/core/parallel.hpp>
@@ -14,9 +15,6 @@
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int64_t kShortRow = 256;  // rows below this are packed several at a time
-
-template <class T>
-using Kernel = void (*)(T* out, const T* const* in, int64_t n, const double* parameters);
 
 // n values through a buffer, past the caches. Moves the sources on.
 template <class T, size_t kInputs>
