@@ -42,7 +42,8 @@ template <class S>
   if constexpr (std::is_same_v<S, float>) {
     return simd_load(p);
   } else if constexpr (std::is_same_v<S, BFloat16>) {  // the upper half of a float
-    return reinterpret_cast<Simd<float>>(widen_words(p) << 16);
+    const Simd<uint32_t> wide = widen_words(p) << 16;
+    return reinterpret_cast<Simd<float>>(wide);
   } else {
     return __builtin_convertvector(widen_bytes(p), Simd<float>);
   }
