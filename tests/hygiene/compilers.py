@@ -138,6 +138,20 @@ def include_seconds(tree, header, budget=0.0, repeats=3):
     return seconds[-1] if seconds[-1] <= budget else statistics.median(seconds)
 
 
+def kernels_with_solutions(tree, solutions):
+    """The bodies of all CPU kernels, where these headers of the course's solutions take the place of the library's."""
+    with tempfile.TemporaryDirectory() as folder:
+        for solution in solutions:
+            copy = Path(folder) / solution.relative_to(solution.parents[3])
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(solution.read_text())
+        kernels = sorted(path.relative_to(tree.include) for path in tree.headers()
+                         if path.match("tinytorch/backend/cpu/*.hpp"))
+        text = "#define TINYTORCH_IMPLEMENT_BACKEND 1\n" + "".join(f"#include <{header}>\n" for header in kernels)
+        return run(["g++", "-std=c++20", "-fsyntax-only", "-w", "-DTINYTORCH_COMPILED", "-I", folder, "-I", tree.include,
+                    "-x", "c++", "-"], text)
+
+
 def student_header_is_seen(tree, header, entry):
     """With a student's copy of `header` on the path, a file that includes `entry` reads the student's."""
     with tempfile.TemporaryDirectory() as folder:

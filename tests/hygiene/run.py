@@ -72,8 +72,15 @@ def kernels_emulated(tree, pool):
 
 
 def student_headers(tree, pool):
-    """Every public header but core's can be replaced, and who includes it reads the replacement."""
-    jobs = []
+    """Every public header but core's can be replaced, and who includes it reads the replacement. With the course's solutions
+    of CPU kernels, each alone and all together, the others compile; attention's gradient goes with its forward pass, whose
+    parts it uses again."""
+    solutions = sorted(tree.root.glob("modules/*/solution/tinytorch/backend/cpu/*.hpp"))
+    attention = [path for path in solutions if path.name.startswith("attention")]
+    jobs = [(f"kernels with a solution's {' and '.join(path.name for path in paths)}",
+             pool.submit(compilers.kernels_with_solutions, tree, paths))
+            for paths in [attention, *([path] for path in solutions if path not in attention)]]
+    jobs.append(("kernels with all solutions", pool.submit(compilers.kernels_with_solutions, tree, solutions)))
     for path in tree.headers():
         header = path.relative_to(tree.include)
         if path.suffix == ".hpp" and header.parts[1] != "core" and len(header.parts) > 2:

@@ -277,8 +277,12 @@ TT_API void group_norm(const View& out, const View& mean, const View& rstd, cons
     // The statistics are those of rows [N * G, length]; w and b are applied per channel here.
     parallel_for(shape.N * groups, std::max<int64_t>(1, 8192 / length), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        normalize_rows<T>(to.data() + r * length, mean.as<T>() + r, rstd.as<T>() + r, in.data() + r * length,
-                          nullptr, nullptr, 1, length, eps);
+        const auto row = [length](const T* data) {
+          return View{const_cast<T*>(data), dtype_of<T>, {1, length}, {length, 1}};
+        };
+        const auto number = [r](const View& v) { return View{v.as<T>() + r, dtype_of<T>, {1}, {1}}; };
+        layer_norm(row(to.data() + r * length), number(mean), number(rstd), row(in.data() + r * length), {},
+                   {}, eps);
         for (int64_t k = 0; (w.data() || b.data()) && k < group_c; ++k) {
           const int64_t c = r % groups * group_c + k;
           const T scale = w.data() ? w.data()[c] : T(1), shift = b.data() ? b.data()[c] : T(0);
