@@ -63,8 +63,8 @@ using Seconds = std::vector<std::vector<std::vector<double>>>;
 Seconds measure(const std::vector<Work>& works, const std::vector<int>& threads, size_t rounds) {
   Seconds seconds(works.size(), std::vector<std::vector<double>>(threads.size()));
   for (size_t w = 0; w < works.size(); ++w) {
-    tt::HostAllocator::instance()
-        .release_cached();  // or blocks of the work before take the place of this one's
+    // Or blocks that the work before left in the cache take the place of this one's.
+    tt::HostAllocator::instance().release_cached();
     for (const auto& order : tt::benchmarking::random_blocks(threads.size(), rounds, w + 1))
       for (const size_t t : order) {
         tt::set_thread_count(threads[t]);

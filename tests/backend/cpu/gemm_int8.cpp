@@ -37,7 +37,7 @@ int32_t dot(const Bytes& a, tt::Strides a_strides, const Bytes& b, tt::Strides b
 
 }  // namespace
 
-// Both ways to compute them, whichever gemm_int8 takes here.
+// By gemm_int8, and by both ways to compute them, of which it takes one here.
 TEST_CASE("all pairs of types and orders") {
   tt::Generator g(8);
   for (const auto& [M, N, K] : {std::tuple{1, 1, 1},
@@ -55,18 +55,17 @@ TEST_CASE("all pairs of types and orders") {
                    accumulate = g.uniform(0, 1) < 0.5;
         const tt::Strides a_strides = a_t ? tt::Strides{1, M} : tt::Strides{K, 1};
         const tt::Strides b_strides = b_t ? tt::Strides{1, K} : tt::Strides{N, 1};
-        std::vector<int32_t> quads(static_cast<size_t>(M * (N + 1)), 1000), pairs = quads;
         const View left{const_cast<uint8_t*>(a.data.data()), of_a, {M, K}, a_strides};
         const View right{const_cast<uint8_t*>(b.data.data()), of_b, {K, N}, b_strides};
-        cpu::gemm_int8_quads({quads.data(), tt::i32, {M, N}, {N + 1, 1}}, left, right, accumulate, true, {});
-        cpu::gemm_int8_pairs({pairs.data(), tt::i32, {M, N}, {N + 1, 1}}, left, right, accumulate, true, {});
         int64_t wrong = 0;
-        for (int64_t i = 0; i < M; ++i) {
-          for (int64_t j = 0; j <= N; ++j) {
-            const int32_t expected =
-                j == N ? 1000 : dot(a, a_strides, b, b_strides, i, j, K) + (accumulate ? 1000 : 0);
-            for (const auto* c : {&quads, &pairs})
-              wrong += (*c)[static_cast<size_t>(i * (N + 1) + j)] != expected;
+        for (const auto product : {cpu::gemm_int8, cpu::gemm_int8_quads, cpu::gemm_int8_pairs}) {
+          std::vector<int32_t> c(static_cast<size_t>(M * (N + 1)), 1000);
+          product({c.data(), tt::i32, {M, N}, {N + 1, 1}}, left, right, accumulate, true, {});
+          for (int64_t i = 0; i < M; ++i) {
+            for (int64_t j = 0; j < N; ++j)
+              wrong += c[static_cast<size_t>(i * (N + 1) + j)] !=
+                       dot(a, a_strides, b, b_strides, i, j, K) + (accumulate ? 1000 : 0);
+            wrong += c[static_cast<size_t>(i * (N + 1) + N)] != 1000;
           }
         }
         const int64_t sizes[] = {M, N, K};
