@@ -13,6 +13,7 @@
 #include <peers/onednn.hpp>
 #include <provenance.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
+#include <tinytorch/backend/cpu/gemm_amx.hpp>
 #include <tinytorch/backend/cpu/gemm_int8.hpp>
 #include <tinytorch/core/simd_dot.hpp>
 #include <tinytorch/tinytorch.hpp>

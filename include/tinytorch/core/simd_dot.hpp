@@ -9,8 +9,10 @@
 #pragma once
 
 #include <tinytorch/core/simd.hpp>
-#if defined(__SSE2__)
+#if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
 #endif
 
 namespace tinytorch::inline TT_BUILD {

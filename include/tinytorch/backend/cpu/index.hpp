@@ -27,7 +27,6 @@ TT_API void zero_triangle(const View& out, int64_t diagonal, bool keep_lower);
 
 #if TT_BODIES(BACKEND)
 #include <cstring>
-#include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/core/parallel.hpp>
 

@@ -21,8 +21,10 @@ TT_API void cumsum(const View& out, const View& x, int dim);
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND)
-#include <tinytorch/backend/cpu/elementwise.hpp>
+#include <tinytorch/backend/cpu/pack.hpp>
+#include <tinytorch/backend/cpu/reduce_plan.hpp>
 #include <tinytorch/backend/cpu/scan.hpp>
+#include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/simd.hpp>
 #include <vector>
 

@@ -22,7 +22,6 @@ TT_API void sort_rows(const View& values, const View& indices, const View& x, in
 #include <bit>
 #include <limits>
 #include <optional>
-#include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/core/allocator.hpp>
 #include <tinytorch/core/parallel.hpp>
