@@ -135,6 +135,16 @@ class Compilers(unittest.TestCase):
         if compilers.cuda_compiler():
             self.assertFalse(compilers.with_nvcc(tree, ["tinytorch/a.hpp"])[0])
 
+    def test_what_the_bodies_of_another_part_include_hides_nothing(self):
+        tree = self.tree("#pragma once\n#include <tinytorch/b.hpp>\n#if TT_BODIES(TENSOR)\n"
+                         "inline std::string f() { return {}; }\n#endif\n")
+        (tree.include / "tinytorch" / "b.hpp").write_text(
+            "#pragma once\n#include <tinytorch/config.hpp>\n#if TT_BODIES(BACKEND)\n#include <string>\n#endif\n")
+        (tree.include / "tinytorch" / "config.hpp").write_text(
+            "#ifdef TINYTORCH_COMPILED\n#define TT_BODIES(part) TINYTORCH_IMPLEMENT_##part\n#else\n#define TT_BODIES(part) 1\n#endif\n")
+        self.assertFalse(compilers.header_alone(tree, "tinytorch/a.hpp")[0])
+        self.assertTrue(compilers.headers_together(tree, ["tinytorch/a.hpp"], "g++")[0])
+
     def test_a_warning_is_caught(self):
         tree = self.tree("#pragma once\ninline int f(double x) { int y = x; return y; }\n")
         self.assertFalse(compilers.header_alone(tree, "tinytorch/a.hpp")[0])

@@ -33,7 +33,7 @@ struct Query {
   std::function<void(const Tensor&)> token;  // sends a piece of the answer at once
 };
 
-using Answer = std::function<Tensors(const Query&)>;
+using Respond = std::function<Tensors(const Query&)>;
 using Prepare =
     std::function<void(std::string_view)>;  // before the first query, untimed; the text is the judge's
 
@@ -75,7 +75,7 @@ class Line {
       channel::Limits{uint64_t{1} << 40, uint64_t{1} << 30}};  // the judge is believed
 };
 
-inline void answer_all(Line& line, const Answer& answer, const Prepare& prepare) {
+inline void answer_all(Line& line, const Respond& respond, const Prepare& prepare) {
   using channel::Kind;
   channel::Bytes version;
   channel::detail::append(version, channel::kVersion);
@@ -90,7 +90,7 @@ inline void answer_all(Line& line, const Answer& answer, const Prepare& prepare)
       const Query query{id, channel::parse_tensors(frame->payload), [&line, id](const Tensor& piece) {
                           line.send(Kind::token, id, channel::encode(std::span(&piece, 1)));
                         }};
-      line.send(Kind::answer, id, channel::encode(answer(query)));
+      line.send(Kind::answer, id, channel::encode(respond(query)));
     }
   }
 }
@@ -99,10 +99,10 @@ inline void answer_all(Line& line, const Answer& answer, const Prepare& prepare)
 
 // Answers the judge's queries one after another until it says done. The return value is main()'s: 0, or 1
 // after an exception of the plugin's, whose text the judge is told.
-inline int serve(const Answer& answer, const Prepare& prepare = {}) {
+inline int serve(const Respond& respond, const Prepare& prepare = {}) {
   detail::Line line;
   try {
-    detail::answer_all(line, answer, prepare);
+    detail::answer_all(line, respond, prepare);
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "plugin: %s\n", error.what());

@@ -47,7 +47,7 @@ inline Tensors answer_of(const TextModel& model, const Query& query) {
 }
 
 // What answers for the entry in a folder.
-inline tinymlperf::Answer answers_of_entry(const std::filesystem::path& folder, std::string_view benchmark) {
+inline Respond answers_of_entry(const std::filesystem::path& folder, std::string_view benchmark) {
   if (benchmark == "lm")
     return [model = load_text_model(folder)](const Query& query) { return answer_of(model, query); };
   const auto entry = std::make_shared<Entry>(load_entry(folder, task_of(benchmark)));
@@ -58,10 +58,10 @@ inline tinymlperf::Answer answers_of_entry(const std::filesystem::path& folder, 
 }
 
 // The same answers, each with the most bytes that lived at once while it was formed: i64 [1].
-inline tinymlperf::Answer with_peak_bytes(tinymlperf::Answer answer) {
-  return [answer = std::move(answer)](const Query& query) {
+inline Respond with_peak_bytes(Respond respond) {
+  return [respond = std::move(respond)](const Query& query) {
     tt::reset_peak();
-    Tensors out = answer(query);
+    Tensors out = respond(query);
     const auto peak = static_cast<int64_t>(tt::allocator_stats().peak);
     out.push_back(make_tensor<int64_t>(DType::i64, {1}, std::span(&peak, 1)));
     return out;

@@ -68,15 +68,15 @@ inline Tensors train_for(const Recipe& recipe, const Query& query) {
 // What `tinymlperf worker FOLDER` does: answers for an entry, or trains it when the judge says so. `memory`: each answer
 // says what it took.
 inline int serve_worker(const std::filesystem::path& folder, bool memory = false) {
-  tinymlperf::Answer answer;
-  return serve([&](const Query& query) { return answer(query); },
+  Respond respond;
+  return serve([&](const Query& query) { return respond(query); },
                [&](std::string_view benchmark) {
                  if (!is_training(benchmark)) {
-                   answer = answers_of_entry(folder, benchmark);
-                   if (memory) answer = with_peak_bytes(std::move(answer));
+                   respond = answers_of_entry(folder, benchmark);
+                   if (memory) respond = with_peak_bytes(std::move(respond));
                    return;
                  }
-                 answer = [recipe = recipe_of(folder, subject_of(benchmark))](const Query& query) {
+                 respond = [recipe = recipe_of(folder, subject_of(benchmark))](const Query& query) {
                    return train_for(recipe, query);
                  };
                });

@@ -42,8 +42,8 @@ float to_bf16(float x) {
 }  // namespace
 
 TEST_CASE("there are twelve ops or more, each with four shapes, all of which the library has") {
-  CHECK(tasks().size() >= 12);
-  for (const KernelTask& task : tasks()) {
+  CHECK(judge::kernels::tasks().size() >= 12);
+  for (const KernelTask& task : judge::kernels::tasks()) {
     CAPTURE(task.name);
     CHECK(task.shapes.size() >= 4);
     CHECK(task.adversarial.size() >= 3);
@@ -57,7 +57,7 @@ TEST_CASE("there are twelve ops or more, each with four shapes, all of which the
 }
 
 TEST_CASE("hidden shapes are small or odd, differ with the seed, and have a meaning") {
-  for (const KernelTask& task : tasks()) {
+  for (const KernelTask& task : judge::kernels::tasks()) {
     CAPTURE(task.name);
     tinytorch::Generator one(1), two(2), again(1);
     const std::vector<Shape> first = draw_hidden_shapes(task, one);
@@ -76,7 +76,7 @@ TEST_CASE("hidden shapes are small or odd, differ with the seed, and have a mean
 }
 
 TEST_CASE("the library's kernel is right, on hidden shapes and whatever the inputs hold") {
-  for (const KernelTask& task : tasks()) {
+  for (const KernelTask& task : judge::kernels::tasks()) {
     tinytorch::Generator random(7);
     for (const Shape& sides : draw_hidden_shapes(task, random)) {
       std::vector<Distribution> all = task.adversarial;
@@ -91,7 +91,7 @@ TEST_CASE("the library's kernel is right, on hidden shapes and whatever the inpu
 }
 
 TEST_CASE("bf16, nothing at all, the input and an answer to other inputs are wrong for each op") {
-  for (const KernelTask& task : tasks()) {
+  for (const KernelTask& task : judge::kernels::tasks()) {
     CAPTURE(task.name);
     for (const Shape& sides : task.shapes) {
       const Question q(task, small(sides, task), Distribution::ordinary, 5),

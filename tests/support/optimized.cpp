@@ -1,0 +1,1 @@
+// Nothing: what tests that are optimized include is precompiled beside it.
