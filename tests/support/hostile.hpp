@@ -27,6 +27,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hostile {
@@ -290,18 +291,13 @@ inline const std::vector<Attack>& attacks() {
   return all;
 }
 
-// Called before main() with the arguments after `--child`.
-inline int perform(const Arguments& args, const std::vector<Attack>& own) {
-  for (const auto* list : {&own, &attacks()})
-    for (const Attack& attack : *list)
-      if (args.at(0) == attack.name) return attack.run({args.begin() + 1, args.end()});
-  return 99;
-}
-
-// Put into a constructor of the test program: [[gnu::constructor]] static void start(int argc, char** argv).
+// Put into a constructor of the test program: [[gnu::constructor]] static void start(int argc, char** argv). One program
+// may hold several tests that do: a name that none of them knows is main()'s to refuse.
 inline void maybe_perform(int argc, char** argv, const std::vector<Attack>& own = {}) {
   if (argc < 3 || strcmp(argv[1], "--child") != 0) return;
-  _exit(perform({argv + 2, argv + argc}, own));
+  for (const auto* list : {&own, &attacks()})
+    for (const Attack& attack : *list)
+      if (std::string_view(argv[2]) == attack.name) _exit(attack.run({argv + 3, argv + argc}));
 }
 
 }  // namespace hostile

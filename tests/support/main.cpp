@@ -36,6 +36,8 @@ REGISTER_LISTENER("case_counter", 1, CaseCounter);
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 2 && std::string_view(argv[1]) == "--child")
+    return 99;  // no test of this program knows it (hostile.hpp)
   for (const test::OtherWork work : test::other_works())
     if (const auto status = work(argc, argv)) return *status;
   const std::string_view student = TINYTORCH_STUDENT_HEADERS;
