@@ -224,6 +224,20 @@ class Counting(WithFolder):
                 tally.stages, tally.began = ran, time.monotonic() - slowness * usual
                 self.assertEqual(tally.fits("course"), fits)
                 self.assertTrue(tally.fits("format"))
+                # What was left out took no time, and says nothing of the machine.
+                tally.stages, tally.left_out = [*ran, {"stage": "clang"}], ["clang"]
+                self.assertEqual(tally.fits("course"), fits)
+
+    def test_which_stages_come_last_differs_from_commit_to_commit(self):
+        first = len(suite.STAGES) - sum(map(len, suite.LAST))
+        orders = [suite.stages_of(f"{n:040x}") for n in range(100)]
+        for order in orders:
+            self.assertEqual(sorted(order), sorted(suite.STAGES))
+            self.assertEqual(order[:first], orders[0][:first])
+            self.assertEqual(order.index("fuzz"), order.index("clang") + 1)
+        for group in suite.LAST:
+            self.assertTrue(any(order[first] == group[0] for order in orders), group)
+        self.assertEqual(suite.stages_of("a"), suite.stages_of("a"))
 
     def test_compile_budgets_must_be_printed(self):
         narrow = "include core/shape.hpp: 0.30 s of processor time (budget 1.0 s)"
