@@ -14,7 +14,7 @@ namespace files {
 namespace tt = tinytorch;
 
 inline std::string golden(const std::string& name) {
-  return std::string(TINYTORCH_SOURCE_DIR) + "/tests/golden/io/" + name;
+  return std::string(TINYTORCH_SOURCE_DIR "/tests/golden/io/") + name;
 }
 inline std::vector<std::byte> golden_bytes(const std::string& name) { return tt::read_file(golden(name)); }
 

@@ -13,7 +13,7 @@ namespace golden {
 namespace tt = tinytorch;
 
 inline std::string path(const std::string& name) {
-  return std::string(TINYTORCH_SOURCE_DIR) + "/tests/golden/transformer/" + name;
+  return std::string(TINYTORCH_SOURCE_DIR "/tests/golden/transformer/") + name;
 }
 
 class Strings {

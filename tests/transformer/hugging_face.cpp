@@ -15,7 +15,7 @@ const std::vector<std::string> kCases = {"gpt2_tied",   "gpt2_untied_odd", "gpt2
                                          "llama_heads", "llama_grouped",   "llama_scaled"};
 
 std::string folder_of(const std::string& name) {
-  return std::string(TINYTORCH_SOURCE_DIR) + "/tests/golden/transformers/" + name;
+  return std::string(TINYTORCH_SOURCE_DIR "/tests/golden/transformers/") + name;
 }
 tt::TensorMap expected_of(const std::string& name) {
   tt::TensorMap all = tt::load_safetensors(folder_of(name) + "/expected.safetensors");

@@ -26,7 +26,7 @@ files::Refusal refused(const std::string& text) {
   return files::refusal_of([&] { tt::parse_hugging_face_config(tt::as_bytes(text), "config.json"); });
 }
 std::string golden_config(const std::string& name) {
-  return tt::load_text(std::string(TINYTORCH_SOURCE_DIR) + "/tests/golden/transformers/" + name +
+  return tt::load_text(std::string(TINYTORCH_SOURCE_DIR "/tests/golden/transformers/") + name +
                        "/config.json");
 }
 
