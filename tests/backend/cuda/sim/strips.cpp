@@ -32,13 +32,14 @@ void check_softmax_grad(Fresh& fresh, DType dtype, int64_t rows, int64_t C, int6
   std::vector<double> want(g.size());
   const auto width = static_cast<size_t>(C);
   for (size_t first = 0; first < g.size(); first += width) {
-    double sum = 0;
+    long double sum = 0;
     for (size_t c = first; c < first + width; ++c) sum += logarithm ? g[c] : g[c] * v[c];
     for (size_t c = first; c < first + width; ++c) {
-      want[c] = logarithm ? g[c] - std::exp(v[c]) * sum : v[c] * (g[c] - sum);
+      want[c] = static_cast<double>(logarithm ? g[c] - std::exp(v[c]) * sum : v[c] * (g[c] - sum));
     }
   }
-  check_close(dx.values(), want, dtype, 100, 4);
+  // Sums of f64 are kept in no wider type: their error is that of partial sums, which are about 30 here, times |y|.
+  check_close(dx.values(), want, dtype, 100, dtype == f64 ? 100 : 4);
 }
 
 }  // namespace
