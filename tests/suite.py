@@ -469,8 +469,8 @@ MINUTES = 82
 # clang's build.
 LAST = (("clang", "fuzz"), ("packaging",), ("notebook",), ("lessons",), ("milestones",), ("course",))
 # Seconds of each stage on two slow cores; a run compares its own with them, to know how quick its machine is.
-USUAL = {"python": 250, "format": 28, "hygiene": 500, "gcc": 2100, "examples": 200, "browser": 60, "readme": 200, "cuda": 480,
-         "clang": 1300, "packaging": 250, "notebook": 390, "lessons": 236, "fuzz": 150, "milestones": 250, "course": 1500}
+USUAL = {"python": 250, "format": 28, "hygiene": 400, "gcc": 1900, "examples": 200, "browser": 60, "readme": 200, "cuda": 480,
+         "clang": 1000, "packaging": 250, "notebook": 390, "lessons": 236, "fuzz": 150, "milestones": 250, "course": 1500}
 WRONG_ANSWERS = {"all": 1, "1": 0.5, "0": 0.3}  # the shares of the course's time
 
 
