@@ -25,8 +25,10 @@ namespace tinytorch::inline TT_BUILD {
 // the result was read next.
 inline int64_t streaming_bytes = [] {
   int64_t cache = 0, processors = 1;
-#if defined(_SC_LEVEL3_CACHE_SIZE) && defined(_SC_NPROCESSORS_ONLN)
+#if defined(_SC_LEVEL3_CACHE_SIZE)
   cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+#if defined(_SC_NPROCESSORS_ONLN)
   processors = sysconf(_SC_NPROCESSORS_ONLN);
 #endif
   if (cache <= 0) cache = int64_t{32} << 20;
