@@ -465,8 +465,8 @@ STAGES = {  # what is quick and the main proof first; README runs the main job w
 # The whole suite is to end within 90 minutes, also where a machine is half as quick as yesterday: a stage that would not fit
 # is left out, and said. Run alone, by name, each is whole.
 MINUTES = 82
-# The last ones, in an order that each commit draws anew: no machine is so slow that one of them is never run. Fuzzers lie in
-# clang's build.
+# The last ones, in an order that each commit draws anew, so that a slow machine does not always leave out the same. Fuzzers
+# lie in clang's build, and are left out with it.
 LAST = (("clang", "fuzz"), ("packaging",), ("notebook",), ("lessons",), ("milestones",), ("course",))
 # Seconds of each stage on two slow cores; a run compares its own with them, to know how quick its machine is.
 USUAL = {"python": 250, "format": 28, "hygiene": 400, "gcc": 1900, "examples": 200, "browser": 60, "readme": 200, "cuda": 480,
@@ -494,22 +494,19 @@ def say_times(console, stages):
 
 
 def run(console, options):
-    stages = options.only or list(STAGES)
-    unknown = [s for s in stages + options.skip if s not in STAGES]
+    unknown = [s for s in (options.only or []) + options.skip if s not in STAGES]
     if unknown:
         raise SetupProblem(f"no stage named {', '.join(unknown)}; there are {', '.join(STAGES)}")
     set_up(console, "test", not options.no_install)
-    if not options.only:
-        stages = stages_of(call(["git", "rev-parse", "HEAD"], 60).text.strip())
+    stages = options.only or stages_of(call(["git", "rev-parse", "HEAD"], 60).text.strip())
     tally, interrupted = Tally(console, whole=not options.only), False
     for name in [s for s in stages if s not in options.skip]:
         console.say(f"{name} \u2026")
         before, stage_began, cpu_began = (tally.passed, tally.failed, tally.skipped), time.monotonic(), processor_seconds()
         share = min(WRONG_ANSWERS.values()) if name == "course" else 1
         try:
-            if name == "fuzz" and tally.whole and "clang" in tally.left_out:
-                tally.skip(1, name, "the build of clang that holds the fuzzers was left out")
-            elif tally.fits(name, share):
+            without_its_build = name == "fuzz" and "clang" in tally.left_out
+            if tally.fits(name, share) and not without_its_build:
                 STAGES[name](tally)
             else:
                 tally.left_out.append(name)
