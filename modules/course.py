@@ -298,8 +298,8 @@ PARTS = {"backend": ["backend/cpu"], "tensor": ["tensor", "autograd"], "layers":
 class Workshop:
     """Builds checks and runs them. `student`: folders that come before include/, the nearest first."""
 
-    def __init__(self, folder=None, call=None, compiler=None, include=INCLUDE, sanitize=False, say=lambda text: None):
-        self.folder, self.include, self.say = Path(folder or ROOT / "build" / "tt"), include, say
+    def __init__(self, folder=None, call=None, compiler=None, sanitize=False, say=lambda text: None):
+        self.folder, self.say = Path(folder or ROOT / "build" / "tt"), say
         self.call, self.compiler = call, compiler or os.environ.get("CXX", "g++")
         self.jobs, self.gold = max(1, os.cpu_count() or 1), shutil.which("ld.gold")  # gold takes half the time
         self.guard, self.locks = threading.Lock(), {}
@@ -348,7 +348,7 @@ class Workshop:
         return flags + (self.sanitize if device == "cpu" else [])  # the emulator's fibers and checks are its own
 
     def include_flags(self, student):
-        return [f"-I{p}" for p in [*student, self.include, MODULES]]
+        return [f"-I{p}" for p in [*student, INCLUDE, MODULES]]
 
     def generated(self, name, text):
         path = self.folder / "generated" / name
@@ -360,7 +360,7 @@ class Workshop:
         """The compiled library; a check's own functions replace its, because these are weak symbols."""
         jobs = []
         for part in parts:
-            headers = sorted(p.relative_to(self.include) for f in PARTS[part] for p in (self.include / "tinytorch" / f).rglob("*.hpp"))
+            headers = sorted(p.relative_to(INCLUDE) for f in PARTS[part] for p in (INCLUDE / "tinytorch" / f).rglob("*.hpp"))
             text = f"#define TINYTORCH_IMPLEMENT_{part.upper()} 1\n" + "".join(
                 f"#include <{h}>\n" for h in headers if h.name != "print.hpp")
             flags = [*self.base_flags(device), "-O1", "-fno-math-errno", "-fno-trapping-math", "-w",
@@ -370,13 +370,13 @@ class Workshop:
 
     def support(self, device, names=("main", "check", "pattern", "values", "precompiled")):
         """What checks and speed programs share, which no header of a student's enters."""
-        flags = [*self.base_flags(device), "-O1", f"-I{self.include}", f"-I{MODULES}"]
+        flags = [*self.base_flags(device), "-O1", f"-I{INCLUDE}", f"-I{MODULES}"]
         return [(MODULES / "support" / f"{n}.cpp", f"support/{n}-{device}.o", flags) for n in names]
 
     def runtime(self, device):
         """What launches kernels, without any kernel."""
         text = "#include <tinytorch/backend/cuda/runtime.cuh>\n#include <tinytorch/backend/cuda/fault.cuh>\n"
-        flags = [*self.base_flags(device), "-w", f"-I{self.include}"]
+        flags = [*self.base_flags(device), "-w", f"-I{INCLUDE}"]
         if device == "sim":
             return [(self.generated("runtime.cpp", text), "runtime/sim.o", [*flags, *SIM_FLAGS]),
                     (self.generated("emulator.cpp", "#include <tinytorch/backend/cuda/sim/bodies.hpp>\n"),
@@ -404,7 +404,7 @@ class Workshop:
         stub = folder / "header.hpp"
         if not stub.exists():
             write_whole(stub, "#error the precompiled header was not used\n")
-        flags = [*self.base_flags(device), *options, f"-I{self.include}", f"-I{MODULES}"]
+        flags = [*self.base_flags(device), *options, f"-I{INCLUDE}", f"-I{MODULES}"]
         return (MODULES / "support" / f"{header}.hpp", f"{folder.name}/header.hpp.gch", flags), ["-include", str(stub)]
 
     def check(self, task, student, below=(), device="sim", clean=False, seconds=None, name=None):

@@ -267,6 +267,7 @@ class Build:
         return sorted({l.strip() for l in self.log.splitlines() if WARNING.search(l)})
 
     def tests(self):
+        """(name, program, environment, labels) of each, the most costly first."""
         shown = call(["ctest", "--test-dir", self.folder, "--show-only=json-v1"], 120)
         document = json.loads(shown.text[shown.text.index("{"):])
         found = []
@@ -274,8 +275,9 @@ class Build:
             properties = {p["name"]: p["value"] for p in t.get("properties", [])}
             if t.get("command"):
                 environment = dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", []))
-                found.append((t["name"], t["command"][0], environment, properties.get("LABELS", [])))
-        return found
+                found.append((-properties.get("COST", 0),
+                              (t["name"], t["command"][0], environment, properties.get("LABELS", []))))
+        return [test for _, test in sorted(found, key=lambda f: f[0])]
 
 
 GCC = Build("", "-DTINYTORCH_FUZZ=OFF", "-DTINYTORCH_STUDENT=")  # the judge is the library's, whatever was asked of build/ before

@@ -258,10 +258,7 @@ def stage_lessons(tally):
 
 
 def stage_milestones(tally):
-    done = call([sys.executable, "-m", "unittest", ROOT / "tests" / "course" / "test_milestones.py"], 1800,
-                env=cached_environment())
-    passed, failed, why = count_unittest(done.text, done.code)
-    tally.add(passed, failed, "course/test_milestones.py", why)
+    run_checker(tally, "course/milestones.py", env=cached_environment())
 
 
 def stage_course(tally):

@@ -1,7 +1,7 @@
 // Three oracles: exact distributions, SciPy's values (tests/golden/make_statistics.py), and simulation for
 // what a confidence interval promises: that it holds the truth as often as it says.
 #include <doctest/doctest.h>
-
+#include <support/errors.hpp>
 #include <support/golden_file.hpp>
 #include <support/noise.hpp>
 #include <tinytorch/benchmarking/bootstrap.hpp>

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <bit>
+#include <support/errors.hpp>
 #include <support/golden_file.hpp>
 #include <support/noise.hpp>
 #include <tinytorch/benchmarking/hypothesis.hpp>

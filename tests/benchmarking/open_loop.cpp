@@ -1,7 +1,6 @@
 // Arrivals by the moments of a Poisson process; queues by the closed forms of queueing theory.
 #include <doctest/doctest.h>
-
-#include <support/golden_file.hpp>
+#include <support/errors.hpp>
 #include <tinytorch/benchmarking/open_loop.hpp>
 #include <tinytorch/benchmarking/samples.hpp>
 

@@ -4,7 +4,7 @@
 
 #include <functional>
 #include <numbers>
-#include <support/golden_file.hpp>
+#include <support/errors.hpp>
 #include <support/noise.hpp>
 #include <tinytorch/benchmarking/paired_auc.hpp>
 #include <tinytorch/core/random.hpp>

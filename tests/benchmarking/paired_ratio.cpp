@@ -1,8 +1,7 @@
 // Walsh averages by hand, duality with the signed-rank test, and simulation under five kinds of noise:
 // whatever the machine does, the interval holds the true ratio as often as it says.
 #include <doctest/doctest.h>
-
-#include <support/golden_file.hpp>
+#include <support/errors.hpp>
 #include <support/noise.hpp>
 #include <tinytorch/benchmarking/bootstrap.hpp>
 #include <tinytorch/benchmarking/paired_ratio.hpp>

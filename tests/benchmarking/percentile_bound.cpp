@@ -1,6 +1,6 @@
 // Closed forms, SciPy's values (tests/golden/make_statistics.py), and simulation of what a bound promises.
 #include <doctest/doctest.h>
-
+#include <support/errors.hpp>
 #include <support/golden_file.hpp>
 #include <tinytorch/benchmarking/percentile_bound.hpp>
 #include <tinytorch/core/random.hpp>

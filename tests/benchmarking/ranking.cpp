@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include <support/golden_file.hpp>
+#include <support/errors.hpp>
 #include <tinytorch/benchmarking/ranking.hpp>
 #include <tinytorch/core/random.hpp>
 

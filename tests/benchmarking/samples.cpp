@@ -1,6 +1,6 @@
 // Two oracles: closed forms worked by hand, and NumPy's and SciPy's values (tests/golden/make_statistics.py).
 #include <doctest/doctest.h>
-
+#include <support/errors.hpp>
 #include <support/golden_file.hpp>
 #include <tinytorch/benchmarking/samples.hpp>
 

@@ -1,7 +1,7 @@
 // Trends by hand, SciPy's values (tests/golden/make_statistics.py), and simulation: how often noise alone
 // looks like a trend, and how often a real one is found.
 #include <doctest/doctest.h>
-
+#include <support/errors.hpp>
 #include <support/golden_file.hpp>
 #include <support/noise.hpp>
 #include <tinytorch/benchmarking/steady_state.hpp>

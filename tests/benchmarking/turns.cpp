@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <support/golden_file.hpp>
 #include <tinytorch/benchmarking/turns.hpp>
 
 namespace bm = tinytorch::benchmarking;

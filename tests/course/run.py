@@ -68,8 +68,10 @@ def prove(task, device, folder, shop, most_wrong):
     else:
         good = starter.stage == "failed"
     rows.append((f"{task.id} starter compiles and fails by name", good, f"{starter.stage}: {starter.text}"))
-    student = library_header(task, folder / f"{task.slug}-library-header")
-    library = shop.check(task, student, device=device, name=f"{task.slug}-library", clean=not task.bodies)
+    library = solution
+    if any(module.reference(path) != course.INCLUDE / path for path in module.files()):
+        student = library_header(task, folder / f"{task.slug}-library-header")
+        library = shop.check(task, student, device=device, name=f"{task.slug}-library", clean=not task.bodies)
     rows.append((f"{task.id} library passes", library.passed, f"{library.stage}: {library.text}"))
     answers = module.wrong_answers(task)
     rows.append((f"{task.id} has at least two wrong answers", len(answers) >= 2, f"{len(answers)}"))
@@ -138,20 +140,31 @@ BRINGS = {"01": ["core", "backend", "tensor"], "02": ["autograd"], "03": ["io", 
           "05": ["benchmarking", "profiling"]}
 
 
-def prove_prefix(module, folder, build):
-    """With only the modules up to this one released, everything of it builds and passes. Kernels are all of module 01's
-    folders: tests/hygiene holds what they include."""
-    include = folder / f"prefix-{module.number}"
-    (include / "tinytorch").mkdir(parents=True)
-    for number, folders in BRINGS.items():
-        for name in folders if number <= module.number else []:
-            (include / "tinytorch" / name).symlink_to(course.INCLUDE / "tinytorch" / name)
-    shop = course.Workshop(Path(build) / f"prefix-{module.number}", tools.call, include=include)
+def reached(paths):
+    """{path: who includes it} of all files of the project that these include, on whatever condition."""
+    found, waiting = {path: None for path in paths}, list(paths)
+    while waiting:
+        file = waiting.pop()
+        for name in re.findall(r"^\s*#\s*include\s*[<\"]([^>\"]+)", file.read_text(encoding="utf-8"), re.M):
+            path = next((p for p in (course.INCLUDE / name, course.MODULES / name) if p.is_file()), None)
+            if path and path not in found:
+                found[path] = file
+                waiting.append(path)
+    return found
+
+
+def prove_prefix(module):
+    """With only the modules up to this one released, everything of it builds: its checks, and the parts of the library
+    that they are linked with, include nothing of later modules. (Kernels are all of module 01's folders.)"""
+    brought = {name for number, names in BRINGS.items() for name in names if number <= module.number}
     rows = []
     for task in (t for t in module.tasks if t.device == "cpu"):
-        student = library_header(task, folder / f"prefix-{module.number}-student")
-        verdict = shop.check(task, student, clean=not task.bodies, name="library")
-        rows.append((f"{task.id} needs nothing of later modules", verdict.passed, f"{verdict.stage}: {verdict.text}"))
+        folders = [course.INCLUDE / "tinytorch" / f for part in task.needs for f in course.PARTS[part]]
+        own = [task.check, course.INCLUDE / task.path, course.MODULES / "support" / "precompiled.hpp"]
+        files = reached(own + sorted(h for f in folders for h in f.rglob("*.hpp")))
+        later = [f"{path} (included by {by or 'the compiled library'})" for path, by in files.items()
+                 if course.INCLUDE in path.parents and path.relative_to(course.INCLUDE).parts[1] not in brought]
+        rows.append((f"{task.id} needs nothing of later modules", not later, "\n".join(later)))
     return rows
 
 
@@ -167,7 +180,7 @@ def main():
     options = argparse.ArgumentParser()
     options.add_argument("--only", action="append", default=[])
     options.add_argument("--device", choices=("sim", "cuda"), default="sim")
-    options.add_argument("--whole", action="store_true", help="only this: all solutions together, and each module with the library up to it")
+    options.add_argument("--whole", action="store_true", help="only this: all solutions together, and no module needs a later one")
     options.add_argument("--wrong", type=int, metavar="N", help="only N wrong answers of each task, drawn anew every day")
     options.add_argument("--speed", action="store_true", help="of the tasks, only their speed points")
     options.add_argument("--show", action="store_true", help="what each wrong answer is told")
@@ -186,7 +199,7 @@ def main():
         if options.whole or not (options.only or options.speed or options.device == "cuda"):  # the longest first
             chosen = [m for m in modules if m.tasks]
             jobs += [pool.submit(prove_whole, chosen, options.device, Path(folder), shop)]
-            jobs += [pool.submit(prove_prefix, m, Path(folder), options.build) for m in chosen]
+            jobs += [pool.submit(prove_prefix, m) for m in chosen]
         if not options.whole:
             jobs += [pool.submit(prove, t, options.device, Path(folder), shop, options.wrong) for t in tasks if not options.speed]
             jobs += [pool.submit(prove_speed, t, options.device, Path(folder), shop) for t in tasks if t.speed and options.device == "sim"]

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "support/golden_file.hpp"
+#include <support/errors.hpp>
 
 namespace tt = tinytorch;
 

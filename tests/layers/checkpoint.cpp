@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <support/errors.hpp>
 #include <tinytorch/io/safetensors.hpp>
 #include <tinytorch/layers/activation.hpp>
 #include <tinytorch/layers/adam.hpp>
@@ -14,8 +16,6 @@
 #include <tinytorch/layers/sequential.hpp>
 #include <tinytorch/layers/trainer.hpp>
 #include <tinytorch/tinytorch.hpp>
-
-#include "support/golden_file.hpp"
 
 namespace tt = tinytorch;
 

@@ -2,7 +2,9 @@
 
 #include <tinytorch/tinytorch.hpp>
 
-#include "support/golden_file.hpp"
+#include <support/errors.hpp>
+#include <support/golden_file.hpp>
+#include <support/values.hpp>
 
 namespace tt = tinytorch;
 

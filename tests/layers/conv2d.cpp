@@ -2,7 +2,8 @@
 
 #include <tinytorch/tinytorch.hpp>
 
-#include "support/golden_file.hpp"
+#include <support/errors.hpp>
+#include <support/values.hpp>
 
 namespace tt = tinytorch;
 

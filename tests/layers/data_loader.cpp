@@ -1,9 +1,8 @@
 #include <tinytorch/layers/data_loader.hpp>
 
 #include <numeric>
+#include <support/errors.hpp>
 #include <tinytorch/tinytorch.hpp>
-
-#include "support/golden_file.hpp"
 
 namespace tt = tinytorch;
 

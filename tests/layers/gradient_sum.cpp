@@ -1,9 +1,9 @@
 #include <tinytorch/layers/gradient_sum.hpp>
 
+#include <doctest/doctest.h>
+
 #include <tinytorch/layers/sgd.hpp>
 #include <tinytorch/tinytorch.hpp>
-
-#include "support/golden_file.hpp"
 
 namespace tt = tinytorch;
 

@@ -1,9 +1,8 @@
 #include <tinytorch/layers/init.hpp>
 
 #include <algorithm>
+#include <support/errors.hpp>
 #include <tinytorch/tinytorch.hpp>
-
-#include "support/golden_file.hpp"
 
 namespace tt = tinytorch;
 

@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
-#include "support/golden_file.hpp"
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <support/errors.hpp>
 
 namespace tt = tinytorch;
 

@@ -1,10 +1,10 @@
 #include <tinytorch/layers/metrics.hpp>
 
+#include <doctest/doctest.h>
+
 #include <tinytorch/layers/dropout.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/tinytorch.hpp>
-
-#include "support/golden_file.hpp"
 
 namespace tt = tinytorch;
 

@@ -1,10 +1,9 @@
 #include <tinytorch/layers/module.hpp>
 
+#include <support/errors.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/layers/sequential.hpp>
 #include <tinytorch/tinytorch.hpp>
-
-#include "support/golden_file.hpp"
 
 namespace tt = tinytorch;
 

@@ -1,13 +1,12 @@
 #include <tinytorch/layers/optimizer.hpp>
 
 #include <memory>
+#include <support/errors.hpp>
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/layers/clip.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/layers/sgd.hpp>
 #include <tinytorch/tinytorch.hpp>
-
-#include "support/golden_file.hpp"
 
 namespace tt = tinytorch;
 

@@ -1,8 +1,8 @@
 #include <tinytorch/layers/pooling.hpp>
 
-#include <tinytorch/tinytorch.hpp>
+#include <doctest/doctest.h>
 
-#include "support/golden_file.hpp"
+#include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
 

@@ -1,10 +1,10 @@
 #include <tinytorch/layers/prefetch.hpp>
 
+#include <doctest/doctest.h>
+
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
-
-#include "support/golden_file.hpp"
 
 namespace tt = tinytorch;
 

@@ -1,6 +1,6 @@
 #include <tinytorch/layers/progress.hpp>
 
-#include "support/golden_file.hpp"
+#include <doctest/doctest.h>
 
 namespace tt = tinytorch;
 

@@ -1,6 +1,7 @@
 #include <tinytorch/layers/schedule.hpp>
 
-#include "support/golden_file.hpp"
+#include <support/errors.hpp>
+#include <support/golden_file.hpp>
 
 namespace tt = tinytorch;
 

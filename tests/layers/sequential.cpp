@@ -1,9 +1,9 @@
 #include <tinytorch/layers/sequential.hpp>
 
+#include <doctest/doctest.h>
+
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/tinytorch.hpp>
-
-#include "support/golden_file.hpp"
 
 namespace tt = tinytorch;
 

@@ -2,11 +2,14 @@
 
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <support/errors.hpp>
+#include <support/values.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/layers/sgd.hpp>
 #include <tinytorch/tinytorch.hpp>
-
-#include "support/golden_file.hpp"
 
 namespace tt = tinytorch;
 

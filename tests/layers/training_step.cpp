@@ -1,10 +1,9 @@
 #include <tinytorch/layers/training_step.hpp>
 
+#include <support/values.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/layers/sgd.hpp>
 #include <tinytorch/tinytorch.hpp>
-
-#include "support/golden_file.hpp"
 
 namespace tt = tinytorch;
 

@@ -58,6 +58,9 @@ inline void check_error(const std::string& text, const std::function<void()>& f,
 
 }  // namespace errors
 
+// The message of the tinytorch error that f throws, without its "at file:line"; "" when it throws none.
+inline std::string message_of(const std::function<void()>& f) { return errors::thrown_by(f).text; }
+
 namespace test {
 
 // f is refused with `code`, its message contains `text`, and it blames a line of the calling test.

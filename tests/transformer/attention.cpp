@@ -3,7 +3,8 @@
 
 #include <tinytorch/tinytorch.hpp>
 
-#include "support/golden_file.hpp"
+#include <support/errors.hpp>
+#include <support/values.hpp>
 #include "transformer/simple_cache.hpp"
 
 namespace tt = tinytorch;

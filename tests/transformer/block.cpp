@@ -2,7 +2,7 @@
 
 #include <tinytorch/tinytorch.hpp>
 
-#include "support/golden_file.hpp"
+#include <support/values.hpp>
 
 namespace tt = tinytorch;
 

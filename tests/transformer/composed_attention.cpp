@@ -1,10 +1,10 @@
 // The composition against plain loops: masks, windows, groups, more keys than queries, and its derivative.
 #include <tinytorch/transformer/composed_attention.hpp>
 
+#include <support/errors.hpp>
+#include <support/values.hpp>
 #include <tinytorch/autograd/gradcheck.hpp>
 #include <tinytorch/tinytorch.hpp>
-
-#include "support/golden_file.hpp"
 
 namespace tt = tinytorch;
 

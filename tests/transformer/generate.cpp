@@ -1,9 +1,8 @@
 #include <tinytorch/transformer/generate.hpp>
 
+#include <support/errors.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
-
-#include "support/golden_file.hpp"
 
 namespace tt = tinytorch;
 

@@ -1,5 +1,7 @@
 #include <tinytorch/transformer/gpt2.hpp>
 
+#include <support/errors.hpp>
+
 #include "transformer/model_cases.hpp"
 
 namespace tt = tinytorch;

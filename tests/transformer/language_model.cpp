@@ -1,9 +1,9 @@
 #include <tinytorch/transformer/language_model.hpp>
 
+#include <support/errors.hpp>
+#include <support/values.hpp>
 #include <tinytorch/layers/embedding.hpp>
 #include <tinytorch/tinytorch.hpp>
-
-#include "support/golden_file.hpp"
 
 namespace tt = tinytorch;
 

@@ -4,14 +4,13 @@
 
 #include <numeric>
 #include <support/device.hpp>
+#include <support/errors.hpp>
 #include <tinytorch/io/text.hpp>
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
 #include <tinytorch/transformer/token_data.hpp>
-
 #include "io/files.hpp"
-#include "support/golden_file.hpp"
 
 namespace tt = tinytorch;
 

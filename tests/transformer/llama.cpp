@@ -1,5 +1,7 @@
 #include <tinytorch/transformer/llama.hpp>
 
+#include <support/errors.hpp>
+
 #include "transformer/model_cases.hpp"
 
 namespace tt = tinytorch;

@@ -4,7 +4,7 @@
 #include <tinytorch/tinytorch.hpp>
 #include <tinytorch/transformer/language_model.hpp>
 
-#include "support/golden_file.hpp"
+#include <support/values.hpp>
 #include "transformer/simple_cache.hpp"
 
 namespace model_cases {

@@ -1,9 +1,9 @@
 #include <tinytorch/transformer/positions.hpp>
 
+#include <support/errors.hpp>
+#include <support/values.hpp>
 #include <tinytorch/autograd/gradcheck.hpp>
 #include <tinytorch/tinytorch.hpp>
-
-#include "support/golden_file.hpp"
 
 namespace tt = tinytorch;
 

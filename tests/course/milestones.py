@@ -1,10 +1,12 @@
-"""The milestones: each passes on the library within seconds, and a broken header makes the right gate fail, by name.
+"""The milestones: each passes on the library within seconds, and a broken header makes the right gate fail, by name. Prints
+`ok - ` or `not ok - ` lines; exit code 1 when one is not.
 
-  python3 tests/course/test_milestones.py [-k xor]
+  python3 tests/course/milestones.py [--only xor]
 
 The folder of the build is $TINYTORCH_SIM_BUILD, or build/sim: milestone `kernels` needs the emulator. A break changes a
-copy of one header; what is made from it is compiled again, at -O1, and linked before the library's own.
+copy of one header; what this defines is compiled again, at -O1, and linked before the library's own.
 """
+import argparse
 import json
 import os
 import re
@@ -13,7 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,16 +107,14 @@ class Run:
 class Milestones(unittest.TestCase):
     longMessage = True
 
-    @classmethod
-    def setUpClass(cls):
-        cls.commands = build()
+    commands = {}
 
     def intact(self, name):
         run = Run(FOLDER / "bin" / "milestones" / name)
         self.assertEqual(run.code, 0, run.text)
         self.assertEqual(list(run.gates), MILESTONES[name]["gates"], "course.json names the gates as they are printed")
         self.assertEqual(run.failed, set(), run.text)
-        print(f"# {name}: {run.seconds:.1f} s")
+        print(f"# {name}: {run.seconds:.1f} s", flush=True)
 
     def broken(self, name, old, new, gates):
         holders = [p for p in (INCLUDE / "tinytorch").rglob("*.?p*") if old in p.read_text()] + \
@@ -132,16 +134,18 @@ class Milestones(unittest.TestCase):
         self.assertLessEqual(set(run.gates), {*MILESTONES[name]["gates"], "it ran to its end"})
 
     def compiled_again(self, name, header, folder):
-        """The objects that hold what the header defines, made from the copy."""
+        """The object that holds what the header defines, made from the copy; the linker takes the first definition of each."""
         part = header.parts[1]
-        if part in ("layers", "transformer"):  # in the library are the functions below TT_BODIES, in the program all others
-            in_library = "#if TT_BODIES" in (INCLUDE / header).read_text()
-            unit, source = "layers_bodies" if in_library else name, None
-        elif "cuda" in header.parts:  # its kernels alone; the linker takes the first definition of each
-            unit, source = "cuda_bodies", folder / "kernels.cpp"
-            source.write_text(f"#include <{header}>\n")
+        source = folder / "again.cpp"
+        source.write_text(f"#include <{header}>\n")
+        if "cuda" in header.parts:
+            unit = "cuda_bodies"
+        elif part in ("layers", "transformer") and "#if TT_BODIES" not in (INCLUDE / header).read_text():
+            unit, source = name, None  # the program has it
         else:
-            unit, source = {"backend": "backend_bodies", "tensor": "tensor_bodies", "autograd": "tensor_bodies"}[part], None
+            unit = {"backend": "backend", "tensor": "tensor", "autograd": "tensor", "layers": "layers"}[part]
+            source.write_text(f"#define TINYTORCH_IMPLEMENT_{unit.upper()} 1\n" + source.read_text())
+            unit += "_bodies"
         command = list(self.commands[unit])
         command[command.index("-o") + 1] = str(folder / f"{unit}.o")
         if source:
@@ -175,7 +179,7 @@ class Milestones(unittest.TestCase):
             for name in names:
                 run = Run(build / "bin" / "milestones" / name)
                 self.assertEqual((run.code, run.failed), (0, set()), f"{name}\n{run.text}")
-                print(f"# {name} on plain loops: {run.seconds:.1f} s")
+                print(f"# {name} on plain loops: {run.seconds:.1f} s", flush=True)
 
     def judges_nobody(self, program, modules):
         """It says whose headers it has, forms numbers again and answers, but holds no match on a student's clock."""
@@ -236,5 +240,33 @@ def add_tests():
 
 add_tests()
 
+def failure(test):
+    """Why it failed, or nothing."""
+    try:
+        Milestones(test).debug()
+    except Exception:
+        return traceback.format_exc()
+    return ""
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--only", default="", help="tests whose name has this word")
+    only = options.parse_args().only
+    names = [n for n in unittest.defaultTestLoader.getTestCaseNames(Milestones) if only in n]
+    names.sort(key=lambda n: "plain_loops" not in n)  # the longest first
+    if not names:
+        lessons.report("there are milestones", False, f"no test has {only!r} in its name")
+        return 1
+    Milestones.commands, failed = build(), 0
+    with ThreadPoolExecutor(max_workers=tools.CORES) as pool:
+        jobs = [(n, pool.submit(failure, n)) for n in names]
+        for name, job in jobs:
+            why = job.result()
+            lessons.report(name[len("test_"):].replace("_", " "), not why, why)
+            failed += bool(why)
+    return 1 if failed else 0
+
+
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
+    sys.exit(main())
