@@ -4,15 +4,18 @@ emulator counts; times are not judged here. Prints `ok - ` or `not ok - ` lines;
 
   python3 tests/course/run.py                    all tasks, CUDA tasks on the emulator
   python3 tests/course/run.py --only 1.4         tasks whose number or slug begins so
+  python3 tests/course/run.py --answers only     wrong answers alone; `--answers none`: all else
   python3 tests/course/run.py --device cuda      CUDA tasks alone, on the GPU, without the wrong answers that it passes over
 """
 import argparse
 import datetime
+import math
 import os
 import random
 import re
 import sys
 import tempfile
+import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -51,17 +54,18 @@ def library_header(task, folder):
     return [folder]
 
 
-def prove(task, device, folder, shop, most_wrong):
-    """[(name, good, why)]; of the wrong answers at most so many, others every day."""
+def check_headers(task, device, folder, shop, name, texts):
+    """The verdict on the module's solution with these headers in place of its own."""
+    place = f"{task.slug}-{re.sub(r'[^a-z0-9]+', '-', name.lower())}"
+    return shop.check(task, [headers(folder / place, task.module, texts)], device=device, name=place)
+
+
+def prove(task, device, folder, shop):
+    """[(name, good, why)]"""
     module, rows = task.module, []
-
-    def verdict(name, texts):
-        place = f"{task.slug}-{re.sub(r'[^a-z0-9]+', '-', name.lower())}"
-        return shop.check(task, [headers(folder / place, module, texts)], device=device, name=place)
-
-    solution = verdict("solution", {})
+    solution = check_headers(task, device, folder, shop, "solution", {})
     rows.append((f"{task.id} solution passes ({solution.seconds:.1f} s)", solution.passed, f"{solution.stage}: {solution.text}"))
-    starter = verdict("starter", {task.path: module.starter(task.path)})
+    starter = check_headers(task, device, folder, shop, "starter", {task.path: module.starter(task.path)})
     names = [w.split("#")[0] for w in task.write]
     if task.device == "cpu" or "TT-TODO" in starter.text:
         good = starter.stage == "failed" and f"TODO({task.id})" in starter.text and any(n in starter.text for n in names)
@@ -75,19 +79,19 @@ def prove(task, device, folder, shop, most_wrong):
     rows.append((f"{task.id} library passes", library.passed, f"{library.stage}: {library.text}"))
     answers = module.wrong_answers(task)
     rows.append((f"{task.id} has at least two wrong answers", len(answers) >= 2, f"{len(answers)}"))
-    if most_wrong is not None:
-        answers = random.Random(f"{datetime.date.today()} {task.id}").sample(answers, min(most_wrong, len(answers)))
-    for name, texts, silent in answers:
-        if silent and device == "cuda":
-            continue
-        wrong = verdict(name, texts)
-        good = wrong.stage in ("failed", "crash", "time")
-        rows.append((f"{task.id} rejects: {name}", good, f"{wrong.stage}: {wrong.text}"))
-        if good and wrong.stage == "failed":
-            rows[-1] += (wrong.text,)
     hints = task.hints()
     rows.append((f"{task.id} has three hints", len(hints) == 3 and all(h.strip() for h in hints), str(hints)))
     return rows
+
+
+def prove_wrong(task, device, folder, shop, ends, name, texts):
+    """[(name, good, why, what it is told)], or None when the time was over."""
+    if time.monotonic() > ends:
+        return None
+    wrong = check_headers(task, device, folder, shop, name, texts)
+    good = wrong.stage in ("failed", "crash", "time")
+    row = (f"{task.id} rejects: {name}", good, f"{wrong.stage}: {wrong.text}")
+    return [(*row, wrong.text) if good and wrong.stage == "failed" else row]
 
 
 def prove_speed(task, device, folder, shop):
@@ -176,12 +180,25 @@ def rows_of(job):
         return [("the proof itself does not break", False, traceback.format_exc())]
 
 
+def wrong_answers(tasks, options):
+    """[(task, name, texts)] of those that are to be tried: all, or some that each day draws anew."""
+    draw = random.Random(f"{datetime.date.today()}")
+    chosen = []
+    for task in tasks:
+        answers = [(task, name, texts) for name, texts, silent in task.module.wrong_answers(task)
+                   if not (silent and options.device == "cuda")]
+        chosen += answers if options.wrong is None else draw.sample(answers, min(options.wrong, len(answers)))
+    return chosen if options.minutes == math.inf else draw.sample(chosen, len(chosen))
+
+
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--only", action="append", default=[])
     options.add_argument("--device", choices=("sim", "cuda"), default="sim")
     options.add_argument("--whole", action="store_true", help="only this: all solutions together, and no module needs a later one")
+    options.add_argument("--answers", choices=("all", "only", "none"), default="all", help="wrong answers: with all else, alone or not at all")
     options.add_argument("--wrong", type=int, metavar="N", help="only N wrong answers of each task, drawn anew every day")
+    options.add_argument("--minutes", type=float, default=math.inf, help="then, the wrong answers that are left are left out, others every day")
     options.add_argument("--speed", action="store_true", help="of the tasks, only their speed points")
     options.add_argument("--show", action="store_true", help="what each wrong answer is told")
     options.add_argument("--build", default=str(ROOT / "build" / "course"))
@@ -196,18 +213,27 @@ def main():
         tasks = [t for t in tasks if any(t.id == o or t.slug == o or t.id.startswith(o + ".") for o in options.only)]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=shop.jobs) as pool:
         jobs = []
-        if options.whole or not (options.only or options.speed or options.device == "cuda"):  # the longest first
-            chosen = [m for m in modules if m.tasks]
+        if options.whole or not (options.only or options.speed or options.device == "cuda" or options.answers == "only"):
+            chosen = [m for m in modules if m.tasks]  # the longest first
             jobs += [pool.submit(prove_whole, chosen, options.device, Path(folder), shop)]
             jobs += [pool.submit(prove_prefix, m) for m in chosen]
-        if not options.whole:
-            jobs += [pool.submit(prove, t, options.device, Path(folder), shop, options.wrong) for t in tasks if not options.speed]
+        if not options.whole and options.answers != "only":
+            jobs += [pool.submit(prove, t, options.device, Path(folder), shop) for t in tasks if not options.speed]
             jobs += [pool.submit(prove_speed, t, options.device, Path(folder), shop) for t in tasks if t.speed and options.device == "sim"]
+        if not options.whole and not options.speed and options.answers != "none":
+            ends = time.monotonic() + 60 * options.minutes
+            jobs += [pool.submit(prove_wrong, t, options.device, Path(folder), shop, ends, name, texts)
+                     for t, name, texts in wrong_answers(tasks, options)]
+        left_out = 0
         for job in jobs:
-            for name, good, why, *said in rows_of(job):
+            rows = rows_of(job)
+            left_out += rows is None
+            for name, good, why, *said in rows or []:
                 report(name, good, why)
                 if options.show and said:
                     print("\n".join("  | " + line for line in said[0].splitlines()))
+    if left_out:
+        print(f"skipped - {left_out} wrong answers: {options.minutes:.0f} minutes are gone; others every day")
     if not tasks:
         report("there are tasks", False, "none chosen")
     return 1 if failed else 0

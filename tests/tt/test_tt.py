@@ -302,6 +302,28 @@ class Counting(WithFolder):
         suite.run_checker(tally, checker)
         self.assertEqual((tally.passed, tally.failed, tally.skipped), (1, 1, 1))
 
+    def test_a_checker_of_a_whole_run_ends_before_the_run_must(self):
+        checker = self.program("slow", "import time\nprint('ok - a', flush=True)\ntime.sleep(60)")
+        tally, began = suite.Tally(tools.Console(True), whole=True), time.monotonic()
+        self.assertLess(tally.seconds_left(), 90 * 60)
+        tally.seconds_left = lambda: 2
+        suite.run_checker(tally, checker)
+        self.assertEqual((tally.passed, tally.failed), (1, 1))
+        self.assertLess(time.monotonic() - began, 20)
+
+    def test_wrong_answers_fill_the_time_that_is_left(self):
+        asked, checker = [], suite.run_checker
+        try:
+            suite.run_checker = lambda tally, *arguments, **more: asked.append(arguments)
+            for whole in (True, False):
+                tally = suite.Tally(tools.Console(True), whole)
+                tally.began -= 60 * (suite.MINUTES - 12)
+                suite.stage_answers(tally)
+        finally:
+            suite.run_checker = checker
+        self.assertEqual(asked, [("course/run.py", "--answers", "only", "--minutes", "12.0"),
+                                 ("course/run.py", "--answers", "only")])
+
     def test_a_program_that_hangs_is_stopped(self):
         hang = self.program("hang", "import time\ntime.sleep(60)\n")
         began = time.monotonic()
