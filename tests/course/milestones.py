@@ -171,7 +171,7 @@ class Milestones(unittest.TestCase):
             for module in modules:
                 headers(root / "modules" / module.id / "student", module, {})
             build = root / "build" / "student"
-            must(["cmake", "-S", root, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DTINYTORCH_FUZZ=OFF",
+            must(["cmake", "-S", root, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DTINYTORCH_FUZZ=OFF",
                   "-DTINYTORCH_STUDENT=" + ";".join(m.id for m in modules)])
             names = [n for n, m in MILESTONES.items() if m.get("device") != "cuda"]
             must(["cmake", "--build", build, "-j", os.cpu_count(), "--target", "tinymlperf", *(f"milestone_{n}" for n in names)])
