@@ -270,8 +270,8 @@ def stage_course(tally):
 
 
 def stage_answers(tally):
-    """All wrong answers, or as many as the time allows."""
-    until = ["--minutes", f"{max(1, MINUTES - tally.minutes()):.1f}"] if tally.whole else []
+    """All wrong answers; in a whole run half of them, others every day."""
+    until = ["--minutes", ANSWER_MINUTES] if tally.whole else []
     run_checker(tally, "course/run.py", "--answers", "only", *until, seconds=7200, env=cached_environment())
 
 
@@ -474,8 +474,9 @@ LAST = (("clang", "fuzz"), ("packaging",), ("notebook",), ("lessons",), ("milest
         ("answers",))
 # Seconds of each stage on two slow cores; a run compares its own with them, to know how quick its machine is.
 USUAL = {"python": 250, "format": 32, "hygiene": 500, "gcc": 1850, "examples": 320, "browser": 60, "readme": 200, "cuda": 410,
-         "clang": 1400, "packaging": 290, "notebook": 390, "lessons": 236, "fuzz": 150, "milestones": 450, "course": 800,
-         "answers": 300}  # of the answers, as many as are worth a stage
+         "clang": 1400, "packaging": 290, "notebook": 390, "lessons": 236, "fuzz": 150, "milestones": 300, "course": 800,
+         "answers": 600}
+ANSWER_MINUTES = 9
 
 
 def stages_of(commit):
