@@ -291,8 +291,9 @@ NVCC_QUICK = ["-O0", "-Xcicc", "-O0", "-Xptxas", "-O0,-split-compile=0"]
 # For the linker: the library's kernels stand in the task's object and in the one that helps it.
 TWICE_DEFINED = ["-Xlinker", "-zmuldefs"]
 
-# The parts of the compiled library, and the folders whose bodies each holds (core/config.hpp).
+# The parts of the compiled library, the folders whose bodies each holds, and by which names (core/config.hpp).
 PARTS = {"backend": ["backend/cpu"], "tensor": ["tensor", "autograd"], "layers": ["layers"]}
+BODIES = {"backend": ["backend", "products"], "tensor": ["tensor"], "layers": ["layers"]}
 
 
 class Workshop:
@@ -361,11 +362,12 @@ class Workshop:
         jobs = []
         for part in parts:
             headers = sorted(p.relative_to(INCLUDE) for f in PARTS[part] for p in (INCLUDE / "tinytorch" / f).rglob("*.hpp"))
-            text = f"#define TINYTORCH_IMPLEMENT_{part.upper()} 1\n" + "".join(
-                f"#include <{h}>\n" for h in headers if h.name != "print.hpp")
+            text = "".join(f"#include <{h}>\n" for h in headers if h.name != "print.hpp")
             flags = [*self.base_flags(device), "-O1", "-fno-math-errno", "-fno-trapping-math", "-w",
                      "-DTINYTORCH_COMPILED", "-DTINYTORCH_REPLACEABLE", *self.include_flags(student)]
-            jobs.append((self.generated(f"{part}.cpp", text), f"library-{key_of(student)}/{device}-{part}.o", flags))
+            for name in BODIES[part]:
+                source = self.generated(f"{name}.cpp", f"#define TINYTORCH_IMPLEMENT_{name.upper()} 1\n" + text)
+                jobs.append((source, f"library-{key_of(student)}/{device}-{name}.o", flags))
         return jobs
 
     def support(self, device, names=("main", "check", "pattern", "values", "precompiled")):

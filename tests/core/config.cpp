@@ -21,12 +21,12 @@ TEST_CASE("bodies are seen exactly when nothing compiled them before") {
 #else
   constexpr bool kExpected = true;
 #endif
-#if TT_BODIES(BACKEND) && TT_BODIES(TENSOR) && TT_BODIES(LAYERS)
+#if TT_BODIES(BACKEND) && TT_BODIES(PRODUCTS) && TT_BODIES(TENSOR) && TT_BODIES(LAYERS)
   constexpr bool kAll = true;
 #else
   constexpr bool kAll = false;
 #endif
-#if TT_BODIES(BACKEND) || TT_BODIES(TENSOR) || TT_BODIES(LAYERS)
+#if TT_BODIES(BACKEND) || TT_BODIES(PRODUCTS) || TT_BODIES(TENSOR) || TT_BODIES(LAYERS)
   constexpr bool kAny = true;
 #else
   constexpr bool kAny = false;

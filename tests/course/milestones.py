@@ -135,17 +135,15 @@ class Milestones(unittest.TestCase):
 
     def compiled_again(self, name, header, folder):
         """The object that holds what the header defines, made from the copy; the linker takes the first definition of each."""
-        part = header.parts[1]
-        source = folder / "again.cpp"
-        source.write_text(f"#include <{header}>\n")
+        source, guard = folder / "again.cpp", re.search(r"^#if TT_BODIES\((\w+)\)", (INCLUDE / header).read_text(), re.M)
         if "cuda" in header.parts:
             unit = "cuda_bodies"
-        elif part in ("layers", "transformer") and "#if TT_BODIES" not in (INCLUDE / header).read_text():
-            unit, source = name, None  # the program has it
-        else:
-            unit = {"backend": "backend", "tensor": "tensor", "autograd": "tensor", "layers": "layers"}[part]
-            source.write_text(f"#define TINYTORCH_IMPLEMENT_{unit.upper()} 1\n" + source.read_text())
-            unit += "_bodies"
+            source.write_text(f"#include <{header}>\n")
+        elif guard:
+            unit = f"{guard[1].lower()}_bodies"
+            source.write_text(f"#define TINYTORCH_IMPLEMENT_{guard[1]} 1\n#include <{header}>\n")
+        else:  # the program has it
+            unit, source = name, None
         command = list(self.commands[unit])
         command[command.index("-o") + 1] = str(folder / f"{unit}.o")
         if source:

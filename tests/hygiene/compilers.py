@@ -151,9 +151,13 @@ def kernels_with_solutions(tree, solutions):
             copy.write_text(solution.read_text())
         kernels = sorted(path.relative_to(tree.include) for path in tree.headers()
                          if path.match("tinytorch/backend/cpu/*.hpp"))
-        text = "#define TINYTORCH_IMPLEMENT_BACKEND 1\n" + "".join(f"#include <{header}>\n" for header in kernels)
-        return run(["g++", "-std=c++20", "-fsyntax-only", "-w", "-DTINYTORCH_COMPILED", "-I", folder, "-I", tree.include,
-                    "-x", "c++", "-"], text)
+        for part in ("BACKEND", "PRODUCTS"):
+            text = f"#define TINYTORCH_IMPLEMENT_{part} 1\n" + "".join(f"#include <{header}>\n" for header in kernels)
+            outcome = run(["g++", "-std=c++20", "-fsyntax-only", "-w", "-DTINYTORCH_COMPILED", "-I", folder, "-I", tree.include,
+                           "-x", "c++", "-"], text)
+            if not outcome[0]:
+                break
+        return outcome
 
 
 def student_header_is_seen(tree, header, entry):

@@ -20,7 +20,7 @@ TT_API void attention_grad(const View& dq, const View& dk, const View& dv, const
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BODIES(BACKEND)
+#if TT_BODIES(PRODUCTS)
 #include <memory>
 #include <tinytorch/backend/cpu/attention.hpp>
 

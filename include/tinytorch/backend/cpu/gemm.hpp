@@ -18,7 +18,7 @@ TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate = 
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BODIES(BACKEND)
+#if TT_BODIES(PRODUCTS)
 #include <optional>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/gemm_amx.hpp>

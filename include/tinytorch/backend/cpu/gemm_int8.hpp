@@ -28,7 +28,7 @@ TT_API void scaled_gemm_int8(const View& out, const View& a, const View& b, cons
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BODIES(BACKEND)
+#if TT_BODIES(PRODUCTS)
 #include <tinytorch/backend/cpu/gemm_amx.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {

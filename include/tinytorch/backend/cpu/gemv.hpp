@@ -23,7 +23,7 @@ TT_API void gemv_int4(const View& y, const View& x, const View& packed, const Vi
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BODIES(BACKEND)
+#if TT_BODIES(PRODUCTS)
 #include <algorithm>
 #include <bit>
 #include <tinytorch/backend/cpu/gemm_direct.hpp>

@@ -30,7 +30,7 @@ TT_API void linear_grad_activation(Activation fn, const View& dz, const View& db
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BODIES(BACKEND)
+#if TT_BODIES(PRODUCTS)
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/reduce.hpp>
 #include <tinytorch/backend/layout.hpp>

@@ -29,7 +29,7 @@ TT_API void conv2d_grad_weight(const View& dw, const View& dy, const View& x, co
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BODIES(BACKEND)
+#if TT_BODIES(PRODUCTS)
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
 

@@ -17,7 +17,7 @@ TT_API void attention(const View& out, const View& lse, const View& q, const Vie
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
-#if TT_BODIES(BACKEND)
+#if TT_BODIES(PRODUCTS)
 #include <cmath>
 #include <limits>
 #include <tinytorch/backend/cpu/dense.hpp>
