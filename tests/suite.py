@@ -473,8 +473,8 @@ MINUTES, MINUTES_AT_MOST = 80, 87
 LAST = (("clang", "fuzz"), ("packaging",), ("notebook",), ("lessons",), ("milestones",), ("course",),
         ("answers",))
 # Seconds of each stage on two slow cores; a run compares its own with them, to know how quick its machine is.
-USUAL = {"python": 250, "format": 32, "hygiene": 500, "gcc": 1850, "examples": 320, "browser": 60, "readme": 200, "cuda": 410,
-         "clang": 1400, "packaging": 290, "notebook": 390, "lessons": 236, "fuzz": 150, "milestones": 300, "course": 800,
+USUAL = {"python": 250, "format": 32, "hygiene": 500, "gcc": 1650, "examples": 320, "browser": 60, "readme": 200, "cuda": 410,
+         "clang": 1150, "packaging": 290, "notebook": 390, "lessons": 236, "fuzz": 100, "milestones": 230, "course": 750,
          "answers": 600}
 ANSWER_MINUTES = 9
 
