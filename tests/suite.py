@@ -1,8 +1,10 @@
 """The stages of `modules/tt test`: everything that must hold, counted. Whatever proves nothing is a failure."""
+import math
 import os
 import random
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -10,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "modules"))
-from tools import BAD, CORES, FAIL, GCC, GOOD, PASS, ROOT, Build, Finished, SetupProblem, call, call_all, run_race, set_up, tail
+from tools import (BAD, CORES, FAIL, GCC, GOOD, PASS, ROOT, Build, Finished, SetupProblem, call, call_all, run_race, running,
+                   set_up, stop, tail)
 
 # --- Counting ----------------------------------------------------------------------------------------------------
 
@@ -24,10 +27,6 @@ class Tally:
 
     def minutes(self):
         return (time.monotonic() - self.began) / 60
-
-    def seconds_left(self):
-        """What takes longer than it ever did must not take the result of all others along."""
-        return 60 * max(1, MINUTES_AT_MOST - self.minutes()) if self.whole else float("inf")
 
     def fits(self, stage):
         """Whether the time that is left is enough for a stage, on a machine as quick as the stages so far say."""
@@ -236,7 +235,7 @@ def stage_clang(tally):
 
 
 def run_checker(tally, name, *arguments, seconds=3000, env=None):
-    done = call([sys.executable, ROOT / "tests" / name, *arguments], min(seconds, tally.seconds_left()), env=env)
+    done = call([sys.executable, ROOT / "tests" / name, *arguments], seconds, env=env)
     passed, failed, why = count_lines(done.text, done.code)
     measured = re.findall(r"^# (.*)", done.text, re.M)
     for line in measured:
@@ -498,12 +497,25 @@ def say_times(console, stages):
     console.say()
 
 
+class Overtime(KeyboardInterrupt):
+    """The run has taken as long as it may: who waits for it would end it, and see no result at all."""
+
+
+def raise_overtime(*_):
+    for child in list(running):
+        stop(child)
+    raise Overtime
+
+
 def run(console, options):
     unknown = [s for s in (options.only or []) + options.skip if s not in STAGES]
     if unknown:
         raise SetupProblem(f"no stage named {', '.join(unknown)}; there are {', '.join(STAGES)}")
     tally, interrupted = Tally(console, whole=not options.only), False  # what is installed takes of the time, too
     set_up(console, "test", not options.no_install)
+    if tally.whole:
+        signal.signal(signal.SIGALRM, raise_overtime)
+        signal.alarm(math.ceil(60 * (MINUTES_AT_MOST - tally.minutes())))
     stages = options.only or stages_of(call(["git", "rev-parse", "HEAD"], 60).text.strip())
     for name in [s for s in stages if s not in options.skip]:
         console.say(f"{name} \u2026")
@@ -515,8 +527,10 @@ def run(console, options):
             else:
                 tally.left_out.append(name)
                 tally.skip(1, name, f"{tally.minutes():.0f} minutes are gone (modules/tt test --only {name})")
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as reason:
             interrupted = True
+            if isinstance(reason, Overtime):
+                tally.check(False, name, f"    it was stopped: {MINUTES_AT_MOST} minutes are gone")
         except (OSError, ValueError, KeyError) as problem:  # a stage that breaks is a failure, the others still run
             tally.check(False, name, f"    {type(problem).__name__}: {problem}")
         passed, failed = tally.passed - before[0], tally.failed - before[1]
@@ -530,6 +544,7 @@ def run(console, options):
         mark = BAD if tally.failed > before[1] else GOOD if passed else "-"
         left_out = f", {skipped} skipped" if skipped else ""
         console.say(f"  {mark} {name}: {passed} passed, {tally.failed - before[1]} failed{left_out}, {seconds:.0f} s")
+    signal.alarm(0)
     console.result({"command": "test", "passed": tally.passed, "failed": tally.failed, "skipped": tally.skipped,
                     "stages": tally.stages, "interrupted": interrupted, "seconds": round(60 * tally.minutes(), 1)})
     say_times(console, tally.stages)

@@ -7,7 +7,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -302,13 +304,24 @@ class Counting(WithFolder):
         suite.run_checker(tally, checker)
         self.assertEqual((tally.passed, tally.failed, tally.skipped), (1, 1, 1))
 
-    def test_a_checker_of_a_whole_run_ends_before_the_run_must(self):
-        checker = self.program("slow", "import time\nprint('ok - a', flush=True)\ntime.sleep(60)")
-        tally, began = suite.Tally(tools.Console(True), whole=True), time.monotonic()
-        self.assertLess(tally.seconds_left(), 90 * 60)
-        tally.seconds_left = lambda: 2
-        suite.run_checker(tally, checker)
-        self.assertEqual((tally.passed, tally.failed), (1, 1))
+    def test_a_whole_run_that_takes_too_long_ends_itself_and_says_its_result(self):
+        def hangs(tally):
+            tally.check(True, "before")
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(lambda _: tools.call(["sleep", "60"]), range(2)))
+
+        pretended = {"STAGES": {"python": hangs, "format": lambda tally: tally.check(True, "after")}, "MINUTES_AT_MOST": 1 / 60,
+                     "stages_of": lambda commit: ["python", "format"], "set_up": lambda *_: None}
+        kept = {name: getattr(suite, name) for name in pretended}
+        console, said, began = tools.Console(False), [], time.monotonic()
+        console.say = lambda text="": said.append(text)
+        try:
+            vars(suite).update(pretended)
+            code = suite.run(console, types.SimpleNamespace(only=None, skip=[], no_install=True))
+        finally:
+            vars(suite).update(kept)
+        self.assertEqual((code, said[-1]), (suite.FAIL, "1 passed, 1 failed"))
+        self.assertTrue(any("python" in line and "it was stopped" in line for line in said), said)
         self.assertLess(time.monotonic() - began, 20)
 
     def test_a_whole_run_tries_wrong_answers_for_some_minutes(self):
