@@ -265,13 +265,13 @@ def stage_milestones(tally):
 
 
 def stage_course(tally):
-    run_checker(tally, "course/run.py", "--answers", "none", env=cached_environment())
+    run_checker(tally, "course/run.py", "--wrong", "0", env=cached_environment())
 
 
 def stage_answers(tally):
     """All wrong answers; in a whole run half of them, others every day."""
     until = ["--minutes", ANSWER_MINUTES] if tally.whole else []
-    run_checker(tally, "course/run.py", "--answers", "only", *until, seconds=7200, env=cached_environment())
+    run_checker(tally, "course/run.py", "--answers", *until, seconds=7200, env=cached_environment())
 
 
 def stage_packaging(tally):

@@ -256,14 +256,13 @@ def main():
     if not names:
         lessons.report("there are milestones", False, f"no test has {only!r} in its name")
         return 1
-    Milestones.commands, failed = build(), 0
+    Milestones.commands = build()
     with ThreadPoolExecutor(max_workers=tools.CORES) as pool:
         jobs = [(n, pool.submit(failure, n)) for n in names]
         for name, job in jobs:
             why = job.result()
             lessons.report(name[len("test_"):].replace("_", " "), not why, why)
-            failed += bool(why)
-    return 1 if failed else 0
+    return 1 if lessons.failed else 0
 
 
 if __name__ == "__main__":

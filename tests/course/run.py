@@ -4,7 +4,7 @@ emulator counts; times are not judged here. Prints `ok - ` or `not ok - ` lines;
 
   python3 tests/course/run.py                    all tasks, CUDA tasks on the emulator
   python3 tests/course/run.py --only 1.4         tasks whose number or slug begins so
-  python3 tests/course/run.py --answers only     wrong answers alone; `--answers none`: all else
+  python3 tests/course/run.py --answers          wrong answers alone; `--wrong 0`: all else
   python3 tests/course/run.py --device cuda      CUDA tasks alone, on the GPU, without the wrong answers that it passes over
 """
 import argparse
@@ -22,8 +22,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(ROOT / "modules"))
+sys.path[:0] = [str(ROOT / "modules"), str(ROOT / "tests" / "hygiene")]
 import course
+import lints
 import speed
 import tools
 
@@ -144,19 +145,6 @@ BRINGS = {"01": ["core", "backend", "tensor"], "02": ["autograd"], "03": ["io", 
           "05": ["benchmarking", "profiling"]}
 
 
-def reached(paths):
-    """{path: who includes it} of all files of the project that these include, on whatever condition."""
-    found, waiting = {path: None for path in paths}, list(paths)
-    while waiting:
-        file = waiting.pop()
-        for name in re.findall(r"^\s*#\s*include\s*[<\"]([^>\"]+)", file.read_text(encoding="utf-8"), re.M):
-            path = next((p for p in (course.INCLUDE / name, course.MODULES / name) if p.is_file()), None)
-            if path and path not in found:
-                found[path] = file
-                waiting.append(path)
-    return found
-
-
 def prove_prefix(module):
     """With only the modules up to this one released, everything of it builds: its checks, and the parts of the library
     that they are linked with, include nothing of later modules. (Kernels are all of module 01's folders.)"""
@@ -165,7 +153,7 @@ def prove_prefix(module):
     for task in (t for t in module.tasks if t.device == "cpu"):
         folders = [course.INCLUDE / "tinytorch" / f for part in task.needs for f in course.PARTS[part]]
         own = [task.check, course.INCLUDE / task.path, course.MODULES / "support" / "precompiled.hpp"]
-        files = reached(own + sorted(h for f in folders for h in f.rglob("*.hpp")))
+        files = lints.reached(own + sorted(h for f in folders for h in f.rglob("*.hpp")), (course.INCLUDE, course.MODULES))
         later = [f"{path} (included by {by or 'the compiled library'})" for path, by in files.items()
                  if course.INCLUDE in path.parents and path.relative_to(course.INCLUDE).parts[1] not in brought]
         rows.append((f"{task.id} needs nothing of later modules", not later, "\n".join(later)))
@@ -196,7 +184,7 @@ def main():
     options.add_argument("--only", action="append", default=[])
     options.add_argument("--device", choices=("sim", "cuda"), default="sim")
     options.add_argument("--whole", action="store_true", help="only this: all solutions together, and no module needs a later one")
-    options.add_argument("--answers", choices=("all", "only", "none"), default="all", help="wrong answers: with all else, alone or not at all")
+    options.add_argument("--answers", action="store_true", help="only wrong answers")
     options.add_argument("--wrong", type=int, metavar="N", help="only N wrong answers of each task, drawn anew every day")
     options.add_argument("--minutes", type=float, default=math.inf, help="then, the wrong answers that are left are left out, others every day")
     options.add_argument("--speed", action="store_true", help="of the tasks, only their speed points")
@@ -213,14 +201,14 @@ def main():
         tasks = [t for t in tasks if any(t.id == o or t.slug == o or t.id.startswith(o + ".") for o in options.only)]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=shop.jobs) as pool:
         jobs = []
-        if options.whole or not (options.only or options.speed or options.device == "cuda" or options.answers == "only"):
+        if options.whole or not (options.only or options.speed or options.device == "cuda" or options.answers):
             chosen = [m for m in modules if m.tasks]  # the longest first
             jobs += [pool.submit(prove_whole, chosen, options.device, Path(folder), shop)]
             jobs += [pool.submit(prove_prefix, m) for m in chosen]
-        if not options.whole and options.answers != "only":
+        if not options.whole and not options.answers:
             jobs += [pool.submit(prove, t, options.device, Path(folder), shop) for t in tasks if not options.speed]
             jobs += [pool.submit(prove_speed, t, options.device, Path(folder), shop) for t in tasks if t.speed and options.device == "sim"]
-        if not options.whole and not options.speed and options.answers != "none":
+        if not options.whole and not options.speed:
             ends = time.monotonic() + 60 * options.minutes
             jobs += [pool.submit(prove_wrong, t, options.device, Path(folder), shop, ends, name, texts)
                      for t, name, texts in wrong_answers(tasks, options)]

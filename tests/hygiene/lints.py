@@ -50,6 +50,19 @@ def includes(text):
             yield number, match.group(1), match.group(2)
 
 
+def reached(paths, folders):
+    """{path: who includes it} of these files and all that they include from the folders, on whatever condition."""
+    found, waiting = dict.fromkeys(paths), list(paths)
+    while waiting:
+        file = waiting.pop()
+        for _, _, name in includes(file.read_text(encoding="utf-8")):
+            path = next((f / name for f in folders if (f / name).is_file()), None)
+            if path and path not in found:
+                found[path] = file
+                waiting.append(path)
+    return found
+
+
 def layer_of(path):
     """Layer of a path such as tinytorch/tensor/tensor.hpp; None for a folder that the table lacks."""
     parts = Path(path).parts

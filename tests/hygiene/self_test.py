@@ -135,6 +135,13 @@ class Compilers(unittest.TestCase):
         if compilers.cuda_compiler():
             self.assertFalse(compilers.with_nvcc(tree, ["tinytorch/a.hpp"])[0])
 
+    def test_what_a_header_reaches_is_all_that_is_included_below_it(self):
+        tree = self.tree("#pragma once\n#if 0\n#  include <tinytorch/b.hpp>\n#endif\n#include <vector>\n")
+        first, second, third = (tree.include / "tinytorch" / name for name in ("a.hpp", "b.hpp", "c.hpp"))
+        second.write_text("#include <tinytorch/c.hpp>\n#include <tinytorch/a.hpp>\n")
+        third.write_text("")
+        self.assertEqual(lints.reached([first], (tree.include,)), {first: None, second: first, third: second})
+
     def test_what_the_bodies_of_another_part_include_hides_nothing(self):
         tree = self.tree("#pragma once\n#include <tinytorch/b.hpp>\n#if TT_BODIES(TENSOR)\n"
                          "inline std::string f() { return {}; }\n#endif\n")

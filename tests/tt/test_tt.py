@@ -333,8 +333,8 @@ class Counting(WithFolder):
                 suite.stage_answers(tally)
         finally:
             suite.run_checker = checker
-        self.assertEqual(asked, [("course/run.py", "--answers", "only", "--minutes", suite.ANSWER_MINUTES),
-                                 ("course/run.py", "--answers", "only")])
+        self.assertEqual(asked, [("course/run.py", "--answers", "--minutes", suite.ANSWER_MINUTES),
+                                 ("course/run.py", "--answers")])
 
     def test_a_program_that_hangs_is_stopped(self):
         hang = self.program("hang", "import time\ntime.sleep(60)\n")

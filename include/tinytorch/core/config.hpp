@@ -29,8 +29,10 @@
 
 // TT_API marks a function that the compiled library holds. TT_BODIES(part) says whether this translation unit
 // sees the definitions of a part; the library's own files, one for each, define TINYTORCH_IMPLEMENT_<part> as 1.
-//   PRODUCTS   of backend/cpu matrix products, convolutions and attention     TENSOR   tensor, autograd
-//   BACKEND    all its other kernels          LAYERS   layers, and the formats they save in
+//   PRODUCTS   matrix products, convolutions and attention of backend/cpu
+//   BACKEND    all its other kernels
+//   TENSOR     tensor, autograd
+//   LAYERS     layers, and the formats they save in
 #ifdef TINYTORCH_COMPILED
 #ifdef TINYTORCH_REPLACEABLE  // a task's own functions, linked beside the compiled library, win over the library's
 #define TT_API __attribute__((weak))
