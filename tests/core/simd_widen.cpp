@@ -1,4 +1,4 @@
-// Every byte, signed and unsigned, from any address.
+// Every byte, signed and unsigned, from any address; every number's last four bits in a table.
 #include <doctest/doctest.h>
 
 #include <tinytorch/core/simd_widen.hpp>
@@ -11,5 +11,16 @@ TEST_CASE_TEMPLATE("all bytes keep their values", S, int8_t, uint8_t) {
   for (int64_t first = 0; first <= 256; ++first) {
     const tt::Simd<int32_t> wide = tt::widen_bytes(bytes + first);
     for (int64_t i = 0; i < tt::kLanes<int32_t>; ++i) CHECK(wide[i] == int32_t{static_cast<S>(first + i)});
+  }
+}
+
+TEST_CASE("a table is looked up by the last four bits, whatever the others are") {
+  float table[16];
+  for (int i = 0; i < 16; ++i) table[i] = static_cast<float>(100 - i * i);
+  for (int32_t first : {0, 16, 240, -1000, 1 << 30}) {
+    tt::Simd<int32_t> n{};
+    for (int32_t lane = 0; lane < tt::kLanes<int32_t>; ++lane) n[lane] = first + 5 * lane;
+    const tt::Simd<float> found = tt::look_up(table, n);
+    for (int64_t lane = 0; lane < tt::kLanes<int32_t>; ++lane) CHECK(found[lane] == table[n[lane] & 15]);
   }
 }

@@ -1,4 +1,5 @@
-// Small integers as one vector of 32-bit ones, from memory: as many as a vector has lanes.
+// Small integers as one vector of 32-bit ones, from memory: as many as a vector has lanes; and four bits of each as the float
+// that a table has for them.
 //
 // Written with the instruction that does it, because g++ 12 turns a conversion of vectors of bytes into sixteen moves (a
 // seventh of the speed in a product with 8-bit weights), and one of 16 bits into four instructions with AVX2.
@@ -44,6 +45,25 @@ template <class S>
   Beside<uint16_t, uint32_t> words;
   std::memcpy(&words, p, sizeof words);
   return __builtin_convertvector(words, Simd<uint32_t>);
+#endif
+}
+
+#if defined(__AVX512F__)
+inline constexpr bool kFastLookUp = true;  // one instruction, whose index is the last four bits
+#else
+inline constexpr bool kFastLookUp = false;
+#endif
+
+// table[n & 15] of each lane's n.
+[[gnu::always_inline]] inline Simd<float> look_up(const float (&table)[16], Simd<int32_t> n) {
+#if defined(__AVX512F__)
+  constexpr __mmask16 kAll = 0xffff;
+  return reinterpret_cast<Simd<float>>(
+      _mm512_maskz_permutexvar_ps(kAll, reinterpret_cast<__m512i>(n), _mm512_loadu_ps(table)));
+#else
+  Simd<float> out{};
+  for (int64_t i = 0; i < kLanes<float>; ++i) out[i] = table[n[i] & 15];
+  return out;
 #endif
 }
 
