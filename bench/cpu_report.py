@@ -4,9 +4,8 @@
     bench/cpu_report.py --write    puts it into README.md
     bench/cpu_report.py --check    fails if the README says something else
 
-bench/cpu_session.sh writes the files, those of one thread in a folder of their own, and runs this: a table of a machine with
-AVX-512, and of bench/results/avx2 one of a machine without. bench_scaling writes scaling_16_threads.json. Each names its machine,
-threads, date and commit. Values above 1 mean less time than the peer; a row whose file is missing is left out.
+bench/cpu_session.sh writes the files, those of one thread in a folder of their own, and runs this: a table for each folder of
+MACHINES. bench_scaling writes scaling_16_threads.json. Each names its machine, threads, date and commit. Values above 1 mean less time than the peer; a row whose file is missing is left out.
 """
 
 import argparse
@@ -18,7 +17,11 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
-AVX2 = RESULTS / "avx2"  # of a machine without AVX-512
+MACHINES = {  # folder of results: what the table says of its machine
+    RESULTS / "avx512": "Zen 5: AVX-512 with instructions for bytes and bf16; two of two processors.",
+    RESULTS: "Sapphire Rapids: AVX-512 and AMX; two of sixteen processors.",
+    RESULTS / "avx2": "Zen 3: AVX2, and no instructions for bytes or bf16; two of two processors.",
+}
 ELEMENTS = """neg abs sign square clamp floor ceil round logical_not exp log sqrt rsqrt reciprocal sin cos tanh sigmoid erf relu
 leaky_relu silu gelu gelu_tanh add sub mul div pow maximum minimum eq ne lt le gt ge logical_and logical_or where masked_fill
 clone""".split()
@@ -26,6 +29,7 @@ REDUCTIONS = [name.strip() for name in """sum, sum rows, sum columns, mean, mean
 any rows, var, var rows, var columns, stddev rows, norm, norm rows, argmax rows, argmax columns, argmin rows, cumsum rows,
 cumsum columns, cumsum, sum_to, logsumexp rows, prod rows, min rows, min columns, all rows, any columns, norm columns,
 argmin columns, sum bf16""".split(",")]
+ABOUT = "Geometric means over the cases of a row, medians of rounds in which both took turns; \"one thread\" is the same with one."
 BEGIN, END = "<!-- bench_cpu: begin -->", "<!-- bench_cpu: end -->"
 
 
@@ -198,13 +202,11 @@ def table(folder):
         f"{machine['cpu']}, {machine['threads']} threads, {machine['compiler']}, {machine['date'][:10]} "
         f"(`{folder.relative_to(ROOT)}/*_cpu.json`)"
     )
-    if folder == AVX2:
-        caption += ": AVX2, and no instructions for bytes or bf16."
-    else:
+    caption += f": {MACHINES[folder]}"
+    if (folder / "scaling_16_threads.json").exists():
         caption += (
-            ": AVX-512 and AMX; two of sixteen processors. Geometric means over the cases of a row, medians of rounds in which both "
-            "took turns. On all sixteen, multiply-adds in registers run "
-            f"{machine_scaling(results):.1f} times as fast as on one (`scaling_16_threads.json`)."
+            f" On all sixteen, multiply-adds in registers run {machine_scaling(results):.1f} times as fast as on one "
+            "(`scaling_16_threads.json`)."
         )
     lines = [
         caption,
@@ -222,7 +224,7 @@ def table(folder):
 
 
 def tables():
-    return "\n\n".join(table(folder) for folder in (RESULTS, AVX2) if (folder / "gemm_cpu.json").exists())
+    return "\n\n".join(table(folder) for folder in MACHINES if (folder / "gemm_cpu.json").exists())
 
 
 def main():
@@ -230,7 +232,7 @@ def main():
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    section = f"{BEGIN}\n{tables()}\n{END}"
+    section = f"{BEGIN}\n{ABOUT}\n\n{tables()}\n{END}"
     readme = ROOT / "README.md"
     text = readme.read_text()
     if BEGIN not in text or END not in text:

@@ -15,7 +15,8 @@
 #   report      bench/cpu_report.py --write
 #
 # Settings by environment: THREADS ("2 1"), BUILD (build), LOGS (BUILD/cpu_session), PYTHON (one with torch and safetensors),
-# ROUNDS (9), ONEDNN and OPENBLAS (their libraries), RESULTS (bench/results; bench/results/avx2 on a machine without AVX-512).
+# ROUNDS (9), ONEDNN and OPENBLAS (their libraries), RESULTS (bench/results; a folder of its own for another
+# machine: see MACHINES in cpu_report.py).
 # Threads are pinned by OMP_PROC_BIND; what is measured with all threads is written to RESULTS, with one to RESULTS/one_thread.
 # shellcheck disable=SC2317
 set -u -o pipefail

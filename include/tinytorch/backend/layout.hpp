@@ -119,8 +119,9 @@ inline View channels_at_end(const View& x) {
   v.strides.push_back(x.strides[1]);
   return v;
 }
-// Whether x [N, C, ...], of any rank, is dense and lies pixel by pixel.
-inline bool is_dense_channels_last(const View& x) {
+// Whether x [N, C, ...], of any rank, is dense and lies pixel by pixel. A call of its own: inlined, g++ 13 warns of sizes
+// beyond the rank.
+[[gnu::noinline]] inline bool is_dense_channels_last(const View& x) {
   return x.rank() > 2 && !x.contiguous() && channels_at_end(x).contiguous();
 }
 inline Strides channels_last_strides(const Shape& s) { return {s[1] * s[2] * s[3], 1, s[1] * s[3], s[1]}; }
