@@ -65,3 +65,18 @@ TEST_CASE("a broadcast keeps the value, minus zero and infinities included") {
     }
   }
 }
+
+TEST_CASE_TEMPLATE("a fold joins every lane once", T, float, double, int8_t, uint16_t, int32_t, int64_t) {
+  tt::Simd<T> v{};
+  for (int64_t i = 0; i < tt::kLanes<T>; ++i) v[i] = static_cast<T>(i + 1);
+  const auto sum = [](tt::Simd<T> a, tt::Simd<T> b) { return a + b; };
+  const auto most = [](tt::Simd<T> a, tt::Simd<T> b) { return a > b ? a : b; };
+  const int64_t n = tt::kLanes<T>;
+  CHECK(tt::simd_fold<T>(v, sum) == static_cast<T>(n * (n + 1) / 2));
+  for (int64_t i = 0; i < n; ++i) {
+    tt::Simd<T> one{};
+    one[i] = T(3);
+    CHECK(tt::simd_fold<T>(one, sum) == T(3));
+    CHECK(tt::simd_fold<T>(one, most) == T(3));
+  }
+}

@@ -88,4 +88,12 @@ inline Simd<T> simd_shuffle(Simd<T> a, Simd<T> b, From) {
 }
 #endif
 
+// All lanes in one: join of either half, then of that one's halves, and so on.
+template <class T, int64_t kHalf = kLanes<T> / 2, class Join>
+T simd_fold(Simd<T> v, Join join) {
+  v = join(v, simd_shuffle<T>(v, v, [](int64_t i) { return (i + kHalf) % kLanes<T>; }));
+  if constexpr (kHalf == 1) return v[0];
+  if constexpr (kHalf > 1) return simd_fold<T, kHalf / 2>(v, join);
+}
+
 }  // namespace tinytorch::inline TT_BUILD

@@ -71,15 +71,6 @@ struct Fold {
   }
 };
 
-// Lane 0 of the result is the fold of all lanes.
-template <ReduceFn fn, class T, int64_t kHalf>
-Simd<T> fold_lanes(Simd<T> v) {
-  const Simd<T> other = simd_shuffle<T>(v, v, [](int64_t i) { return (i + kHalf) % kLanes<T>; });
-  v = Fold<fn, T>::join(v, other);
-  if constexpr (kHalf == 1) return v;
-  if constexpr (kHalf > 1) return fold_lanes<fn, T, kHalf / 2>(v);
-}
-
 // Folds n contiguous values, at most kPackLength of them, in four independent vector chains.
 template <ReduceFn fn, class T>
 Accumulator<T> fold_run(const T* x, int64_t n) {
@@ -105,7 +96,7 @@ Accumulator<T> fold_run(const T* x, int64_t n) {
   const Simd<T> all = both(both(a, b), both(c, d));
   using A = Accumulator<T>;
   if constexpr (fn >= ReduceFn::max) {  // exact in any order: by halves, and what is left over one by one
-    T best = fold_lanes<fn, T, kL / 2>(all)[0];
+    T best = simd_fold<T>(all, F::template join<Simd<T>>);
     for (; i < n; ++i) best = F::join(best, x[i]);
     return static_cast<A>(best);
   }

@@ -1,7 +1,8 @@
 // Folds over one contiguous run of float or double: sum, dot product, maximum.
 //
-// Kept in vector lanes with two independent chains, which a plain loop would not be: the compiler must not
-// reorder additions by itself. The order depends on the length alone. For sums longer than kRunLength, fold
+// Kept in vector lanes with four independent chains, which a plain loop would not be: the compiler must not
+// reorder additions by itself. Rows are short, so chains and lanes end in pairs: one after the other they
+// would take as long as the row. The order depends on the length alone. For sums longer than kRunLength, fold
 // pieces of that length and add the results in double.
 #pragma once
 
@@ -20,16 +21,16 @@ inline constexpr int64_t kColumnRun = 64;  // the same of columns, which have on
 template <class T, class F>
 T fold_sum(int64_t n, F&& lanes_at) {
   constexpr int64_t kL = kLanes<T>;
-  Simd<T> a{}, b{};
+  Simd<T> a{}, b{}, c{}, d{};
   int64_t i = 0;
-  for (; i + 2 * kL <= n; i += 2 * kL) {
+  for (; i + 4 * kL <= n; i += 4 * kL) {
     a += lanes_at.template operator()<Simd<T>>(i);
     b += lanes_at.template operator()<Simd<T>>(i + kL);
+    c += lanes_at.template operator()<Simd<T>>(i + 2 * kL);
+    d += lanes_at.template operator()<Simd<T>>(i + 3 * kL);
   }
   for (; i + kL <= n; i += kL) a += lanes_at.template operator()<Simd<T>>(i);
-  a += b;
-  T sum = 0;
-  for (int64_t k = 0; k < kL; ++k) sum += a[k];
+  T sum = simd_fold<T>((a + b) + (c + d), [](Simd<T> u, Simd<T> v) { return u + v; });
   for (; i < n; ++i) sum += lanes_at.template operator()<T>(i);
   return sum;
 }
@@ -108,15 +109,17 @@ T max_run(const T* x, int64_t n) {
   constexpr int64_t kL = kLanes<T>;
   T best = x[0];
   int64_t i = 0;
-  if (n >= 2 * kL) {
-    Simd<T> a = simd_load(x), b = simd_load(x + kL);
-    for (i = 2 * kL; i + 2 * kL <= n; i += 2 * kL) {
-      const Simd<T> u = simd_load(x + i), v = simd_load(x + i + kL);
-      a = ((u > a) | (u != u)) ? u : a;
-      b = ((v > b) | (v != v)) ? v : b;
+  if (n >= kL) {
+    const auto join = [](Simd<T> most, Simd<T> v) { return ((v > most) | (v != v)) ? v : most; };
+    Simd<T> a = simd_load(x), b = a, c = a, d = a;
+    for (; i + 4 * kL <= n; i += 4 * kL) {
+      a = join(a, simd_load(x + i));
+      b = join(b, simd_load(x + i + kL));
+      c = join(c, simd_load(x + i + 2 * kL));
+      d = join(d, simd_load(x + i + 3 * kL));
     }
-    a = ((b > a) | (b != b)) ? b : a;
-    for (int64_t k = 0; k < kL; ++k) best = a[k] > best || a[k] != a[k] ? a[k] : best;
+    for (; i + kL <= n; i += kL) a = join(a, simd_load(x + i));
+    best = simd_fold<T>(join(join(a, b), join(c, d)), join);
   }
   for (; i < n; ++i) best = x[i] > best || x[i] != x[i] ? x[i] : best;
   return best;
