@@ -18,12 +18,14 @@ class CpuReport(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_each_machine_has_a_table_of_its_own(self):
-        folders = [folder for folder in (cpu_report.RESULTS, cpu_report.AVX2) if (folder / "gemm_cpu.json").exists()]
-        text = cpu_report.tables()
-        self.assertEqual(text.count("| work / against |"), len(folders))
-        for folder in folders:
+        written = {path.parent for path in cpu_report.RESULTS.rglob("gemm_cpu.json") if path.parent.name != "one_thread"}
+        self.assertEqual(written, set(cpu_report.MACHINES))
+        captions = [text.splitlines()[0] for text in cpu_report.tables().split("\n\n") if "_cpu.json" in text]
+        self.assertEqual(len(captions), len(written))
+        for caption, (folder, about) in zip(captions, cpu_report.MACHINES.items(), strict=True):
             machine = json.loads((folder / "gemm_cpu.json").read_text())["machine"]
-            self.assertIn(f"{machine['cpu']}, {machine['threads']} threads", text)
+            self.assertTrue(caption.startswith(f"{machine['cpu']}, {machine['threads']} threads"), caption)
+            self.assertIn(f": {about}", caption)
 
     def test_a_bandwidth_is_called_what_it_is(self):
         case = {"name": "adamw 10M, fused", "share_of_limit": 0.9, "seconds": 0.007}
