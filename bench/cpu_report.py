@@ -5,7 +5,8 @@
     bench/cpu_report.py --check    fails if the README says something else
 
 bench/cpu_session.sh writes the files, those of one thread in a folder of their own, and runs this: a table for each folder of
-MACHINES. bench_scaling writes scaling_16_threads.json. Each names its machine, threads, date and commit. Values above 1 mean less time than the peer; a row whose file is missing is left out.
+MACHINES. bench_scaling writes scaling_16_threads.json. Each names its machine, threads, date and commit. Values above 1 mean
+less time than the peer; a row whose file is missing is left out.
 """
 
 import argparse

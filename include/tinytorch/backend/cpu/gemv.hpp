@@ -4,7 +4,7 @@
 // Weights are widened to f32 in registers; sums are f32, in vector lanes, kGemvRows rows at a time. These are far apart, one
 // from each quarter of a thread's rows, and the next ones follow them in memory: so there are four streams from the first
 // row to the last, which a processor follows better than four short ones that begin anew with every group of rows (rows
-// side by side: 0.62 of the bandwidth with bf16 on Zen 5 instead of 0.86, and 0.7 of the speed where weights stay in a
+// side by side: 0.62 of the bandwidth with bf16 on Zen 5 instead of 0.83, and 0.7 of the speed where weights stay in a
 // cache). Limit: bytes of the weights over read bandwidth.
 #pragma once
 
