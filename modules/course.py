@@ -325,16 +325,20 @@ class Workshop:
         except (OSError, ValueError, KeyError):
             pass
         target.parent.mkdir(parents=True, exist_ok=True)
-        began, made = time.time_ns(), target.with_name(f"{target.name}.{os.getpid()}")
+        source = command[-1]
+        began, before, made = time.time_ns(), stamp(source), target.with_name(f"{target.name}.{os.getpid()}")
         depends = made.with_name(made.name + ".d")
         done = self.call([*command, "-MMD", "-MF", str(depends), "-o", str(made)], 600)
         if done.code != 0:
             return done, target
         os.replace(made, target)  # two copies of tt may build at once
         names = re.split(r"(?<!\\)\s+", depends.read_text().partition(":")[2].replace("\\\n", " "))
-        files = {n.replace("\\ ", " "): stamp(n.replace("\\ ", " ")) for n in names if n}
+        # A compiler cache may name a file by its path from the folder where the compiler ran.
+        files = {n: stamp(n) for n in (os.path.join(ROOT, n.replace("\\ ", " ")) for n in names if n)}
         depends.unlink()
-        if all(s and s[0] < began for s in files.values()):  # else one changed meanwhile: made again next time
+        # Else one changed meanwhile, and the compiler may have read what it was before: made again next time.
+        same = os.path.realpath(source)
+        if all(s and (s[2] < began - CLOCK_STEP or (os.path.realpath(n) == same and s == before)) for n, s in files.items()):
             write_whole(record, json.dumps({"command": command, "files": files}))
         return None, target
 
@@ -557,10 +561,16 @@ def digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+# Nanoseconds by which the time that a file system notes may lag behind the clock: some tick 100 times a second.
+CLOCK_STEP = 20_000_000
+
+
 def stamp(path):
+    """What tells one state of a file from another. The last number is when its entry changed: a file that was written before
+    and put in place since, as write_whole does, is older by its own time than by this one."""
     try:
         found = os.stat(path)
-        return [found.st_mtime_ns, found.st_size]
+        return [found.st_mtime_ns, found.st_size, found.st_ctime_ns]
     except OSError:
         return None
 

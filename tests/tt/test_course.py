@@ -109,6 +109,35 @@ class Linkers(unittest.TestCase):
         self.assertEqual(self.linked(gold=1, default=1), 4)
 
 
+class Objects(unittest.TestCase):
+    def test_a_file_put_in_place_while_its_predecessor_is_compiled_is_compiled_again(self):
+        """write_whole writes beside and renames: the file that arrives is older, by its own time, than the compilation."""
+        with tempfile.TemporaryDirectory() as folder:
+            source, header, saved = (Path(folder, name) for name in ("a.cpp", "a.hpp", "saved"))
+            compiled = []
+            source.write_text("")
+            header.write_text("before")
+            saved.write_text("after")
+            time.sleep(0.05)
+
+            def call(command, seconds):
+                compiled.append(header.read_text())
+                Path(command[command.index("-o") + 1]).write_text("an object")
+                Path(command[command.index("-MF") + 1]).write_text(f"a.o: {source} {header}\n")
+                if saved.exists():
+                    os.replace(saved, header)
+                return types.SimpleNamespace(code=0, text="")
+
+            shop = course.Workshop(Path(folder, "build"), call=call, compiler="compiler")
+            for _ in range(2):
+                self.assertIsNone(shop.compile(source, "a.o", [])[0])
+            self.assertEqual(compiled, ["before", "after"])
+            time.sleep(0.05)
+            for _ in range(2):
+                self.assertIsNone(shop.compile(source, "a.o", [])[0])
+            self.assertLessEqual(len(compiled), 3)  # once more, where its time was too near; then its object is known
+
+
 class Starting(Clone):
     def test_a_starter_has_the_contract_and_throws_by_name(self):
         self.tt("start", "01", code=0)
