@@ -16,6 +16,7 @@
 #include <atomic>
 #include <fstream>
 #include <memory>
+#include <source_folder.hpp>
 #include <support/steps_benchmark.hpp>
 #include <thread>
 #include <tinymlperf/judge/match.hpp>
@@ -33,7 +34,8 @@ namespace {
 // A plugin of so many thousandths of the task's steps.
 std::unique_ptr<Stage> stage_of(int thousandths, const sandbox::Offers& offers) {
   const TemporaryFolder folder;
-  const std::filesystem::path task = std::filesystem::path(TINYTORCH_SOURCE_DIR) / "tests/exploits/task.hpp";
+  const std::filesystem::path task =
+      std::filesystem::path(tinytorch_tree::kSourceFolder) / "tests/exploits/task.hpp";
   std::filesystem::copy_file(task, folder / "task.hpp");
   // What is beyond the task is work for nothing, so that all give the right answers.
   std::ofstream(folder / kPluginFile) << fmt::format(

@@ -30,10 +30,21 @@ TOOLS=${TOOLS:-memcheck racecheck initcheck synccheck}
 mkdir -p "$LOGS"
 
 listed() { (cd "$BUILD" && ctest -N "$@") | sed -n 's/^ *Test *#[0-9]*: *\([^ ]*\).*/\1/p'; }
-names_of() { # regular expression -> names of tests, which are also their targets; not NAME_cuda, NAME on the GPU
+names_of() { # regular expression -> names of tests; not NAME_cuda, NAME on the GPU
   { listed | sed 's/^/any /'; listed -R "$1" | sed 's/^/one /'; } |
     awk '$1 == "any" { is[$2] = 1; next }
          { base = $2; sub(/_cuda$/, "", base); name = base in is ? base : $2; if (!seen[name]++) print name }'
+}
+commands() { # name, program and arguments of every test, tabs between them
+  (cd "$BUILD" && ctest --show-only=json-v1) | python3 -c '
+import json, sys
+for test in json.load(sys.stdin)["tests"]:
+    files = next((p["value"] for p in test["properties"] if p["name"] == "REQUIRED_FILES"), [])
+    print(test["name"], *test.get("command", files), sep="\t")'  # of a program that is not built, only its path
+}
+command_of() { commands | awk -F '\t' -v name="$1" '$1 == name { print $2 "\t" $3 }'; } # program, then its argument
+programs_of() { # names of tests on the input -> the targets that build them
+  awk -F '\t' 'NR == FNR { wanted[$1] = 1; next } $1 in wanted { sub(/.*\//, "", $2); print $2 }' - <(commands) | sort -u
 }
 
 configure() {
@@ -45,7 +56,7 @@ configure() {
 build() {
   nvcc --version | grep release
   local targets
-  mapfile -t targets < <({ names_of "$TESTS"; names_of "$SANITIZE"; } | sort -u)
+  mapfile -t targets < <({ names_of "$TESTS"; names_of "$SANITIZE"; } | programs_of)
   [ ${#targets[@]} -gt 0 ] || echo "no tests are chosen or configured: only bench_cuda is built"
   # The kernels are one long compilation: it starts first, beside the others.
   time cmake --build "$BUILD" -j "$JOBS" --target tinytorch_cuda bench_cuda "${targets[@]}" -- -k 0
@@ -74,10 +85,11 @@ tests() {
 # Tool and test; prints the log of a failure only. Few cases, for a tool is slow; without the allocator's cache, so that
 # each tensor is an allocation that the tool knows.
 sanitize_one() {
-  local log status
+  local log status program argument
+  IFS=$'\t' read -r program argument < <(command_of "$2")
   log=$(mktemp)
   TINYTORCH_TEST_FEW=1 TINYTORCH_CUDA_CACHE=0 TINYTORCH_TEST_DEVICE=cuda timeout 300 compute-sanitizer --tool "$1" --error-exitcode 99 \
-    --print-limit 20 "$BUILD/bin/tests/$2" >"$log" 2>&1
+    --print-limit 20 "$program" "$argument" >"$log" 2>&1
   status=$?
   if [ $status -eq 0 ]; then
     echo "ok      $1 $2: $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tail -1)"
@@ -94,7 +106,7 @@ sanitize() {
   command -v compute-sanitizer || { echo "compute-sanitizer is not on the PATH"; return 1; }
   [ -n "$(names_of "$SANITIZE")" ] || { echo "no test is called $SANITIZE: nothing is proved"; return 1; }
   export BUILD
-  export -f sanitize_one
+  export -f sanitize_one command_of commands
   local tool
   for tool in $TOOLS; do
     names_of "$SANITIZE" | sed "s/^/$tool /"

@@ -10,6 +10,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 PASS, FAIL, SETUP, INTERNAL = 0, 1, 2, 3
@@ -52,14 +53,31 @@ running = set()  # children to stop when we are interrupted
 
 
 class Finished:
-    def __init__(self, code, text, seconds, timed_out=False):
-        self.code, self.text, self.seconds, self.timed_out = code, text, seconds, timed_out
+    """processor: the seconds of processor time that it and its own children took."""
+
+    def __init__(self, code, text, seconds, timed_out=False, processor=0.0):
+        self.code, self.text, self.seconds, self.timed_out, self.processor = code, text, seconds, timed_out, processor
+
+
+class Child(subprocess.Popen):
+    """A process that knows, after its end, how much processor time it took."""
+
+    processor = 0.0
+
+    def _try_wait(self, wait_flags):
+        try:
+            pid, status, usage = os.wait4(self.pid, wait_flags)
+        except ChildProcessError:  # someone else waited for it
+            return self.pid, 0
+        if pid == self.pid:
+            self.processor = usage.ru_utime + usage.ru_stime
+        return pid, status
 
 
 def start(command, capture=True, cwd=ROOT, env=None, log=None):
     out = subprocess.PIPE if capture else log
-    child = subprocess.Popen([str(c) for c in command], cwd=str(cwd), env=env, stdin=subprocess.DEVNULL, stdout=out,
-                             stderr=subprocess.STDOUT if out is not None else None, start_new_session=True)
+    child = Child([str(c) for c in command], cwd=str(cwd), env=env, stdin=subprocess.DEVNULL, stdout=out,
+                  stderr=subprocess.STDOUT if out is not None else None, start_new_session=True)
     running.add(child)
     return child
 
@@ -74,7 +92,7 @@ def finish(child, seconds, began):
         out, _ = child.communicate()
     running.discard(child)
     text = (out or b"").decode("utf-8", "replace")
-    return Finished(child.returncode, text, time.monotonic() - began, timed_out)
+    return Finished(child.returncode, text, time.monotonic() - began, timed_out, child.processor)
 
 
 def call(command, seconds=600, capture=True, cwd=ROOT, env=None, log=None):
@@ -234,6 +252,15 @@ WARNING = re.compile(r":\d+: warning: |\(\d+\): warning|^(?:nvcc|ptxas|nvlink) w
 
 # --- Building ----------------------------------------------------------------------------------------------------
 
+class Test(NamedTuple):
+    """One test of a build, as ctest knows it. labels: the test files it runs; serial: it measures, and runs alone."""
+    name: str
+    command: list
+    environment: dict
+    labels: list
+    serial: bool
+
+
 class Build:
     """One build folder. `build/` itself is what `cmake -B build` makes; the others lie inside it."""
 
@@ -243,17 +270,22 @@ class Build:
         self.harness = self.folder / "bin" / "tinymlperf"
         self.log = ""
 
-    def make(self, *targets):
-        """Configures and builds the targets as far as they build; True when all did."""
+    def configure(self, env=None):
         # A folder that exists keeps its generator. Ninja compiles tests while the library still is; make waits.
-        env = dict(os.environ, CMAKE_GENERATOR=os.environ.get("CMAKE_GENERATOR", "Ninja"))
+        env = dict(os.environ if env is None else env)
+        env.setdefault("CMAKE_GENERATOR", "Ninja")
         configured = call(["cmake", "-S", ROOT, "-B", self.folder, *self.flags], 600, env=env)
         self.log += configured.text
-        if configured.code != 0:
+        return configured.code == 0
+
+    def make(self, *targets, env=None):
+        """Configures and builds the targets as far as they build; True when all did."""
+        self.log = ""
+        if not self.configure(env):
             return False
         makefiles = (self.folder / "Makefile").exists()
         command = ["cmake", "--build", self.folder, "-j", CORES, "--target", *targets]
-        built = call(command + ["--"] + (["-k"] if makefiles else ["-k", "0"]), 3600)
+        built = call(command + ["--"] + (["-k"] if makefiles else ["-k", "0"]), 3600, env=env)
         self.log += built.text
         log_file = self.folder / "tt.log"
         log_file.write_text(self.log)
@@ -267,16 +299,17 @@ class Build:
         return sorted({l.strip() for l in self.log.splitlines() if WARNING.search(l)})
 
     def tests(self):
-        """(name, program, environment, labels) of each, the most costly first."""
+        """All tests of the build, the most costly first."""
         shown = call(["ctest", "--test-dir", self.folder, "--show-only=json-v1"], 120)
         document = json.loads(shown.text[shown.text.index("{"):])
         found = []
         for t in document["tests"]:
             properties = {p["name"]: p["value"] for p in t.get("properties", [])}
-            if t.get("command"):
+            command = t.get("command", properties.get("REQUIRED_FILES"))  # of a program that is not built, only its path
+            if command:
                 environment = dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", []))
-                found.append((-properties.get("COST", 0),
-                              (t["name"], t["command"][0], environment, properties.get("LABELS", []))))
+                test = Test(t["name"], command, environment, properties.get("LABELS", []), properties.get("RUN_SERIAL", False))
+                found.append((-properties.get("COST", 0), test))
         return [test for _, test in sorted(found, key=lambda f: f[0])]
 
 

@@ -1,5 +1,6 @@
 // The backward pass: sums over paths, accumulation, what is freed when, hooks, and every refusal.
 #include <support/errors.hpp>
+#include <support/few.hpp>
 #include <thread>
 #include <tinytorch/autograd/engine.hpp>
 #include <tinytorch/tensor/apply.hpp>
@@ -375,7 +376,7 @@ TEST_CASE("a graph that two threads made") {
   CHECK(grad_of(x) == Values{7});
 }
 
-TEST_CASE("a chain of 100,000 nodes runs backward and is destroyed") {
+TEST_CASE("a chain of 100,000 nodes runs backward and is destroyed" * test::long_on_emulator()) {
   Tensor x = leaf({1});
   {
     Tensor y = x;
@@ -390,7 +391,7 @@ TEST_CASE("a chain of 100,000 nodes runs backward and is destroyed") {
   CHECK(x.requires_grad());
 }
 
-TEST_CASE("a wide graph: 20,000 terms of one leaf") {
+TEST_CASE("a wide graph: 20,000 terms of one leaf" * test::long_on_emulator()) {
   Tensor x = leaf({2});
   {
     tt::Tensors terms;

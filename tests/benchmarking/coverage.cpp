@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <support/few.hpp>
 #include <support/noise.hpp>
 #include <tinytorch/benchmarking/bootstrap.hpp>
 
@@ -66,7 +67,8 @@ double hierarchical_coverage(Between between, size_t count) {
 
 }  // namespace
 
-TEST_CASE("the median of independent calls: 93 to 97 %, whatever their distribution") {
+TEST_CASE("the median of independent calls: 93 to 97 %, whatever their distribution" *
+          test::takes_minutes()) {
   for (const Noise noise : {Noise::kLognormal, Noise::kHeavyTails, Noise::kBimodal}) {
     const double share = median_coverage(noise, 61);
     CAPTURE(name_of(noise));
@@ -88,7 +90,8 @@ TEST_CASE("the median of calls that are not independent: why its header says wha
   CHECK(bursts <= 0.82);
 }
 
-TEST_CASE("the hierarchical median of 30 processes: 93 to 97 %, under drift and in two modes as well") {
+TEST_CASE("the hierarchical median of 30 processes: 93 to 97 %, under drift and in two modes as well" *
+          test::takes_minutes()) {
   for (const Between between : {Between::kNormal, Between::kDrift, Between::kBimodal}) {
     const double share = hierarchical_coverage(between, 30);
     CAPTURE(static_cast<int>(between));

@@ -1,7 +1,7 @@
 #include <tinytorch/benchmarking/loss_curve.hpp>
 
+#include <io/files.hpp>
 #include <support/errors.hpp>
-#include "io/files.hpp"
 
 namespace tt = tinytorch;
 

@@ -2,7 +2,7 @@
 // says everything, in a way that any reader of JSON understands.
 #include <tinytorch/benchmarking/submission.hpp>
 
-#include "io/files.hpp"
+#include <io/files.hpp>
 
 namespace bm = tinytorch::benchmarking;
 using bm::Quantity;

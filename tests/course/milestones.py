@@ -21,11 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "modules"), str(ROOT / "tests" / "course")]
+sys.path[:0] = [str(ROOT / "modules"), str(ROOT / "tests"), str(ROOT / "tests" / "course")]
 import course
 import lessons
 import tools
 from run import headers
+from suite import stages
 
 INCLUDE = ROOT / "include"
 FOLDER = Path(os.environ.get("TINYTORCH_SIM_BUILD", ROOT / "build" / "sim"))
@@ -78,8 +79,7 @@ def must(command, seconds=3600):
 
 def build():
     """All milestones in FOLDER; the command that compiles each of its sources."""
-    must(["cmake", "-S", ROOT, "-B", FOLDER, "-DCMAKE_BUILD_TYPE=Release", "-DTINYTORCH_WITH_CUDA=SIM",
-          "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"])
+    must(["cmake", "-S", ROOT, "-B", FOLDER, *stages.SIM.flags, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"])
     must(["cmake", "--build", FOLDER, "-j", os.cpu_count(), "--target", "all_milestones"])
     entries = json.loads((FOLDER / "compile_commands.json").read_text())
     return {Path(e["file"]).stem: shlex.split(e["command"]) for e in entries

@@ -3,19 +3,18 @@ answer is rejected. Of speed points: the solution earns them, and each slow answ
 emulator counts; times are not judged here. Prints `ok - ` or `not ok - ` lines; exit code 1 when one is not.
 
   python3 tests/course/run.py                    all tasks, CUDA tasks on the emulator
-  python3 tests/course/run.py --only 1.4         tasks whose number or slug begins so
-  python3 tests/course/run.py --answers          wrong answers alone; `--wrong 0`: all else
+  python3 tests/course/run.py --only 1.4         tasks whose number or slug begins so; `--only 01`: a module's
+  python3 tests/course/run.py --tasks            starters, solutions and wrong answers alone; `--wrong 1`: one of each task's
+  python3 tests/course/run.py --answers          wrong answers alone
+  python3 tests/course/run.py --library          the library's headers, speed points, and all solutions together
   python3 tests/course/run.py --device cuda      CUDA tasks alone, on the GPU, without the wrong answers that it passes over
 """
 import argparse
-import datetime
-import math
 import os
 import random
 import re
+import shutil
 import sys
-import tempfile
-import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -61,8 +60,8 @@ def check_headers(task, device, folder, shop, name, texts):
     return shop.check(task, [headers(folder / place, task.module, texts)], device=device, name=place)
 
 
-def prove(task, device, folder, shop):
-    """[(name, good, why)]"""
+def prove_task(task, device, folder, shop):
+    """[(name, good, why)]: the solution passes, the starter fails by name, and the task has what belongs to it."""
     module, rows = task.module, []
     solution = check_headers(task, device, folder, shop, "solution", {})
     rows.append((f"{task.id} solution passes ({solution.seconds:.1f} s)", solution.passed, f"{solution.stage}: {solution.text}"))
@@ -73,11 +72,6 @@ def prove(task, device, folder, shop):
     else:
         good = starter.stage == "failed"
     rows.append((f"{task.id} starter compiles and fails by name", good, f"{starter.stage}: {starter.text}"))
-    library = solution
-    if any(module.reference(path) != course.INCLUDE / path for path in module.files()):
-        student = library_header(task, folder / f"{task.slug}-library-header")
-        library = shop.check(task, student, device=device, name=f"{task.slug}-library", clean=not task.bodies)
-    rows.append((f"{task.id} library passes", library.passed, f"{library.stage}: {library.text}"))
     answers = module.wrong_answers(task)
     rows.append((f"{task.id} has at least two wrong answers", len(answers) >= 2, f"{len(answers)}"))
     hints = task.hints()
@@ -85,10 +79,17 @@ def prove(task, device, folder, shop):
     return rows
 
 
-def prove_wrong(task, device, folder, shop, ends, name, texts):
-    """[(name, good, why, what it is told)], or None when the time was over."""
-    if time.monotonic() > ends:
-        return None
+def prove_library(task, device, folder, shop):
+    """[(name, good, why)]: the library's header passes, where it is not the solution."""
+    if all(task.module.reference(path) == course.INCLUDE / path for path in task.module.files()):
+        return []
+    student = library_header(task, folder / f"{task.slug}-library-header")
+    library = shop.check(task, student, device=device, name=f"{task.slug}-library", clean=not task.bodies)
+    return [(f"{task.id} library passes", library.passed, f"{library.stage}: {library.text}")]
+
+
+def prove_wrong(task, device, folder, shop, name, texts):
+    """[(name, good, why, what it is told)]"""
     wrong = check_headers(task, device, folder, shop, name, texts)
     good = wrong.stage in ("failed", "crash", "time")
     row = (f"{task.id} rejects: {name}", good, f"{wrong.stage}: {wrong.text}")
@@ -169,59 +170,69 @@ def rows_of(job):
 
 
 def wrong_answers(tasks, options):
-    """[(task, name, texts)] of those that are to be tried: all, or some that each day draws anew."""
-    draw = random.Random(f"{datetime.date.today()}")
+    """[(task, name, texts)] of those that are to be tried: all, or some of each task that the draw chooses."""
+    draw = random.Random(options.draw)
     chosen = []
     for task in tasks:
         answers = [(task, name, texts) for name, texts, silent in task.module.wrong_answers(task)
                    if not (silent and options.device == "cuda")]
         chosen += answers if options.wrong is None else draw.sample(answers, min(options.wrong, len(answers)))
-    return chosen if options.minutes == math.inf else draw.sample(chosen, len(chosen))
+    return chosen
+
+
+def chosen_tasks(modules, options):
+    tasks = [t for m in modules for t in m.tasks if options.device == "sim" or t.device == "cuda"]
+    return [t for t in tasks if not options.only or any(
+        o in (t.id, t.slug, t.module.number) or t.id.startswith(o + ".") for o in options.only)]
 
 
 def main():
-    options = argparse.ArgumentParser()
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", action="append", default=[])
     options.add_argument("--device", choices=("sim", "cuda"), default="sim")
-    options.add_argument("--whole", action="store_true", help="only this: all solutions together, and no module needs a later one")
+    options.add_argument("--tasks", action="store_true", help="only starters, solutions and wrong answers")
     options.add_argument("--answers", action="store_true", help="only wrong answers")
-    options.add_argument("--wrong", type=int, metavar="N", help="only N wrong answers of each task, drawn anew every day")
-    options.add_argument("--minutes", type=float, default=math.inf, help="then, the wrong answers that are left are left out, others every day")
-    options.add_argument("--speed", action="store_true", help="of the tasks, only their speed points")
+    options.add_argument("--library", action="store_true", help="only the library's headers, speed points, and all solutions together")
+    options.add_argument("--speed", action="store_true", help="only speed points")
+    options.add_argument("--wrong", type=int, metavar="N", help="only N wrong answers of each task")
+    options.add_argument("--draw", default="", metavar="WORD", help="what chooses them: the same word, the same answers")
     options.add_argument("--show", action="store_true", help="what each wrong answer is told")
     options.add_argument("--build", default=str(ROOT / "build" / "course"))
     options.add_argument("--fresh", action="store_true", help="other random numbers in every run, as students have")
     options = options.parse_args()
     if not options.fresh:  # hundreds of programs: one unlucky draw must not decide about a change elsewhere
         os.environ.setdefault("TT_SEED", "20260101")
+    everything = not (options.tasks or options.answers or options.library or options.speed)
     shop = course.Workshop(options.build, tools.call)
     modules = course.Course().modules
-    tasks = [t for m in modules for t in m.tasks if options.device == "sim" or t.device == "cuda"]
-    if options.only:
-        tasks = [t for t in tasks if any(t.id == o or t.slug == o or t.id.startswith(o + ".") for o in options.only)]
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=shop.jobs) as pool:
-        jobs = []
-        if options.whole or not (options.only or options.speed or options.device == "cuda" or options.answers):
-            chosen = [m for m in modules if m.tasks]  # the longest first
-            jobs += [pool.submit(prove_whole, chosen, options.device, Path(folder), shop)]
-            jobs += [pool.submit(prove_prefix, m) for m in chosen]
-        if not options.whole and not options.answers:
-            jobs += [pool.submit(prove, t, options.device, Path(folder), shop) for t in tasks if not options.speed]
-            jobs += [pool.submit(prove_speed, t, options.device, Path(folder), shop) for t in tasks if t.speed and options.device == "sim"]
-        if not options.whole and not options.speed:
-            ends = time.monotonic() + 60 * options.minutes
-            jobs += [pool.submit(prove_wrong, t, options.device, Path(folder), shop, ends, name, texts)
-                     for t, name, texts in wrong_answers(tasks, options)]
-        left_out = 0
+    tasks = chosen_tasks(modules, options)
+    # In the tree, not in a folder of a new name each time: what compiles the same is answered by a compiler cache.
+    folder = Path(options.build) / "students"
+    shutil.rmtree(folder, ignore_errors=True)
+    jobs = []
+    with ThreadPoolExecutor(max_workers=shop.jobs) as pool:
+        def submit(proof, task, *more):
+            jobs.append(pool.submit(proof, task, options.device, folder, shop, *more))
+
+        if (options.library or everything) and not options.only and options.device == "sim":  # the longest first
+            with_tasks = [m for m in modules if m.tasks]
+            submit(prove_whole, with_tasks)
+            jobs.extend(pool.submit(prove_prefix, m) for m in with_tasks)
+        for task in tasks:
+            if options.tasks or everything:
+                submit(prove_task, task)
+            if options.library or everything:
+                submit(prove_library, task)
+            if task.speed and options.device == "sim" and (options.speed or options.library or everything):
+                submit(prove_speed, task)
+        if options.tasks or options.answers or everything:
+            for task, name, texts in wrong_answers(tasks, options):
+                submit(prove_wrong, task, name, texts)
         for job in jobs:
-            rows = rows_of(job)
-            left_out += rows is None
-            for name, good, why, *said in rows or []:
+            for name, good, why, *said in rows_of(job):
                 report(name, good, why)
                 if options.show and said:
                     print("\n".join("  | " + line for line in said[0].splitlines()))
-    if left_out:
-        print(f"skipped - {left_out} wrong answers: {options.minutes:.0f} minutes are gone; others every day")
     if not tasks:
         report("there are tasks", False, "none chosen")
     return 1 if failed else 0

@@ -4,7 +4,7 @@
 #include <tinytorch/transformer/bpe.hpp>
 #include <tinytorch/transformer/bpe_trainer.hpp>
 
-#include "fuzz.hpp"
+#include <fuzz/fuzz.hpp>
 
 namespace {
 

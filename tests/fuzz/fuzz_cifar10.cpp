@@ -1,7 +1,7 @@
 // CIFAR-10: any bytes; accepted files hold labels 0 to 9.
 #include <tinytorch/io/cifar10.hpp>
 
-#include "fuzz.hpp"
+#include <fuzz/fuzz.hpp>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return fuzz::run(data, size, [](tt::Bytes bytes) {

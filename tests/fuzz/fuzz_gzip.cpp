@@ -1,7 +1,7 @@
 // gzip: any bytes; the output keeps to its limit.
 #include <tinytorch/io/gzip.hpp>
 
-#include "fuzz.hpp"
+#include <fuzz/fuzz.hpp>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return fuzz::run(data, size, [](tt::Bytes bytes) {

@@ -2,7 +2,7 @@
 // reading.
 #include <tinytorch/transformer/hugging_face.hpp>
 
-#include "fuzz.hpp"
+#include <fuzz/fuzz.hpp>
 
 namespace {
 

@@ -1,7 +1,7 @@
 // IDX: any bytes, plain and compressed.
 #include <tinytorch/io/idx.hpp>
 
-#include "fuzz.hpp"
+#include <fuzz/fuzz.hpp>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return fuzz::run(data, size, [](tt::Bytes bytes) { fuzz::touch(tt::parse_idx(bytes, "input")); });

@@ -1,7 +1,7 @@
 // JSON: any bytes; accepted values survive writing and reading again.
 #include <tinytorch/io/json.hpp>
 
-#include "fuzz.hpp"
+#include <fuzz/fuzz.hpp>
 
 namespace {
 

@@ -1,7 +1,7 @@
 // npy: any bytes; accepted arrays survive writing and reading again.
 #include <tinytorch/io/npy.hpp>
 
-#include "fuzz.hpp"
+#include <fuzz/fuzz.hpp>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return fuzz::run(data, size, [](tt::Bytes bytes) {

@@ -1,7 +1,7 @@
 // npz: any bytes, through libzip.
 #include <tinytorch/io/npz.hpp>
 
-#include "fuzz.hpp"
+#include <fuzz/fuzz.hpp>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return fuzz::run(data, size, [](tt::Bytes bytes) {

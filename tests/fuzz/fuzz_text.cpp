@@ -1,7 +1,7 @@
 // Text: any bytes; what is accepted is UTF-8, and lines hold no line ends.
 #include <tinytorch/io/text.hpp>
 
-#include "fuzz.hpp"
+#include <fuzz/fuzz.hpp>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return fuzz::run(data, size, [](tt::Bytes bytes) {

@@ -7,7 +7,7 @@
 #include <tinytorch/transformer/bpe_trainer.hpp>
 #include <tinytorch/transformer/char_tokenizer_file.hpp>
 
-#include "fuzz.hpp"
+#include <fuzz/fuzz.hpp>
 
 namespace {
 

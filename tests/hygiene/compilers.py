@@ -1,4 +1,7 @@
 """Checks that call a compiler. Each returns (good, why)."""
+import contextlib
+import functools
+import hashlib
 import os
 import re
 import shutil
@@ -6,6 +9,8 @@ import statistics
 import subprocess
 import tempfile
 from pathlib import Path
+
+import lints
 
 STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
 # g++ collects no garbage below 1 GB: a file's 400 MB are soon given back whole, and a tenth of the time is saved.
@@ -19,8 +24,8 @@ NARROW = ("core/shape.hpp", "core/dtype.hpp", "backend/cpu/elementwise.hpp", "ba
           "tensor/strides.hpp", "tensor/tensor.hpp", "benchmarking/statistics.hpp")
 
 
-def run(command, text=None):
-    done = subprocess.run([str(c) for c in command], input=text.encode() if text is not None else None,
+def run(command, text=None, cwd=None):
+    done = subprocess.run([str(c) for c in command], input=text.encode() if text is not None else None, cwd=cwd,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
     return done.returncode == 0, done.stdout.decode("utf-8", "replace")
 
@@ -47,7 +52,39 @@ def header_alone(tree, header):
         return with_nvcc(tree, [header], "-DTINYTORCH_WITH_CUDA=1")
     parts = set(re.findall(r"^#if TT_BODIES\((\w+)\)", (tree.include / header).read_text(), re.M))
     own = ["-DTINYTORCH_COMPILED", *(f"-DTINYTORCH_IMPLEMENT_{part}=1" for part in sorted(parts))]
-    return run([*host_compiler("g++"), *own, "-I", tree.include], f"#include <{header}>\n")
+    command = [*host_compiler("g++"), *own, "-I", "include"]
+    return remembered(tree, header, command, lambda: run(command, f"#include <{header}>\n", cwd=tree.root))
+
+
+# Checks that passed, each an empty file with the name of all that it depended on. A compiler cache does the same for
+# objects; it knows nothing of -fsyntax-only.
+PASSED = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tinytorch" / "passed"
+
+
+def remembered(tree, header, command, check):
+    """What `check` says, or what it said before of the same command, compiler and text of every file that it reads."""
+    files = lints.reached([tree.include / header], (tree.include,))
+    text = [compiler_version(command[0]), *map(str, command)]
+    text += [f"{path.relative_to(tree.include)} {digest(path)}" for path in sorted(files)]
+    kept = PASSED / hashlib.sha256("\n".join(text).encode()).hexdigest()
+    if kept.exists():
+        return True, ""
+    good, why = check()
+    if good:
+        with contextlib.suppress(OSError):  # a cache that cannot be written is none
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.touch()
+    return good, why
+
+
+@lints.unchanged
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@functools.cache
+def compiler_version(name):
+    return run([name, "--version"])[1]
 
 
 def with_nvcc(tree, headers, *more):
@@ -72,7 +109,7 @@ def headers_together(tree, headers, compiler):
 def bench_compiles(tree, path):
     """Benchmarks are built on request; until then they must not fall behind the library."""
     folders = [flag for folder in ("bench", "include", "tests") for flag in ("-I", tree.root / folder)]
-    text = [f'-DTINYTORCH_{name}="{value}"' for name, value in (("SOURCE_DIR", tree.root), ("BUILD_FLAGS", ""))]
+    text = ['-DTINYTORCH_BUILD_FLAGS=""']
     return run([*host_compiler("g++")[:-3], "-DTINYTORCH_COMPILED", *text, *folders, "-isystem",
                 "/usr/include/eigen3", path])
 

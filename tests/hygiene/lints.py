@@ -2,6 +2,7 @@
 
 self_test.py feeds every one of them a bad sample.
 """
+import functools
 import json
 import re
 import subprocess
@@ -50,12 +51,26 @@ def includes(text):
             yield number, match.group(1), match.group(2)
 
 
+def unchanged(function):
+    """The function of a file, called again when the file's time or size has changed."""
+    @functools.cache
+    def known(file, time, size):
+        return function(file)
+
+    return lambda file: known(file, file.stat().st_mtime_ns, file.stat().st_size)
+
+
+@unchanged
+def names_included(file):
+    return tuple(name for _, _, name in includes(file.read_text(encoding="utf-8")))
+
+
 def reached(paths, folders):
     """{path: who includes it} of these files and all that they include from the folders, on whatever condition."""
     found, waiting = dict.fromkeys(paths), list(paths)
     while waiting:
         file = waiting.pop()
-        for _, _, name in includes(file.read_text(encoding="utf-8")):
+        for name in names_included(file):
             path = next((f / name for f in folders if (f / name).is_file()), None)
             if path and path not in found:
                 found[path] = file

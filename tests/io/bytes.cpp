@@ -1,7 +1,7 @@
 // Byte order, quoting, checked sizes, and tensors to bytes and back.
 #include <tinytorch/io/bytes.hpp>
 
-#include "io/files.hpp"
+#include <io/files.hpp>
 
 namespace tt = tinytorch;
 namespace io = tinytorch::io;

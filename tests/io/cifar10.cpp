@@ -1,7 +1,7 @@
 // CIFAR-10: records keep their order, planes and labels; broken files are refused.
 #include <tinytorch/io/cifar10.hpp>
 
-#include "io/files.hpp"
+#include <io/files.hpp>
 
 namespace tt = tinytorch;
 using files::refusal_of;

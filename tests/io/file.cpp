@@ -6,7 +6,7 @@
 
 #include <tinytorch/io/file.hpp>
 
-#include "io/files.hpp"
+#include <io/files.hpp>
 
 namespace tt = tinytorch;
 using files::refusal_of;

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <source_folder.hpp>
 #include <tinytorch/io/file.hpp>
 
 namespace files {
@@ -14,7 +15,7 @@ namespace files {
 namespace tt = tinytorch;
 
 inline std::string golden(const std::string& name) {
-  return std::string(TINYTORCH_SOURCE_DIR "/tests/golden/io/") + name;
+  return tinytorch_tree::kSourceFolder + std::string("/tests/golden/io/") + name;
 }
 inline std::vector<std::byte> golden_bytes(const std::string& name) { return tt::read_file(golden(name)); }
 

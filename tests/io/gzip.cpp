@@ -1,7 +1,7 @@
 // gzip: what Python's gzip wrote, several members, limits, damage.
 #include <tinytorch/io/gzip.hpp>
 
-#include "io/files.hpp"
+#include <io/files.hpp>
 
 namespace tt = tinytorch;
 using files::refusal_of;

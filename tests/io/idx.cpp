@@ -1,8 +1,8 @@
 // IDX: all its types, gzip, refused files, and MNIST where it is present.
 #include <tinytorch/io/idx.hpp>
 
-#include "io/files.hpp"
-#include "support/data.hpp"
+#include <io/files.hpp>
+#include <support/data.hpp>
 
 namespace tt = tinytorch;
 using files::refusal_of;

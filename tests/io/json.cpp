@@ -1,7 +1,7 @@
 // JSON: what RFC 8259 allows is read exactly; what it does not, or what exceeds a limit, is refused.
 #include <tinytorch/io/json.hpp>
 
-#include "io/files.hpp"
+#include <io/files.hpp>
 
 namespace tt = tinytorch;
 using files::refusal_of;

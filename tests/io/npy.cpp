@@ -1,7 +1,7 @@
 // npy: files written by NumPy, our own round trips byte for byte, refused files.
 #include <tinytorch/io/npy.hpp>
 
-#include "io/files.hpp"
+#include <io/files.hpp>
 
 namespace tt = tinytorch;
 using files::refusal_of;

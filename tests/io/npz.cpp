@@ -1,7 +1,7 @@
 // npz: archives of NumPy, our own round trips, refused archives.
 #include <tinytorch/io/npz.hpp>
 
-#include "io/files.hpp"
+#include <io/files.hpp>
 
 namespace tt = tinytorch;
 using files::refusal_of;

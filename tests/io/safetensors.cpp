@@ -1,7 +1,7 @@
 // safetensors: files of the reference implementation byte for byte, round trips, every rule of the format.
 #include <tinytorch/io/safetensors.hpp>
 
-#include "io/files.hpp"
+#include <io/files.hpp>
 
 namespace tt = tinytorch;
 using files::refusal_of;

@@ -1,8 +1,8 @@
 // UTF-8: the boundary cases of RFC 3629, exhaustively for two bytes; lines.
 #include <tinytorch/io/text.hpp>
 
-#include "io/files.hpp"
-#include "support/data.hpp"
+#include <io/files.hpp>
+#include <support/data.hpp>
 
 namespace tt = tinytorch;
 using files::refusal_of;

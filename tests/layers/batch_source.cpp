@@ -1,13 +1,13 @@
 // Any source of batches can be trained on and be kept in a checkpoint.
 #include <tinytorch/layers/batch_source.hpp>
 
+#include <io/files.hpp>
 #include <support/errors.hpp>
 #include <tinytorch/layers/checkpoint.hpp>
 #include <tinytorch/layers/data_loader.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/layers/sgd.hpp>
 #include <tinytorch/tinytorch.hpp>
-#include "io/files.hpp"
 
 namespace tt = tinytorch;
 

@@ -1,4 +1,5 @@
 // The promise of checkpoint.hpp: interrupted and resumed equals uninterrupted, bit for bit.
+#include <support/few.hpp>
 #include <tinytorch/layers/checkpoint.hpp>
 
 #include <unistd.h>
@@ -74,7 +75,8 @@ struct Run {
 
 }  // namespace
 
-TEST_CASE("interrupted anywhere and resumed elsewhere equals uninterrupted, bit for bit") {
+TEST_CASE("interrupted anywhere and resumed elsewhere equals uninterrupted, bit for bit" *
+          test::long_on_emulator()) {
   const std::string path = temporary_name();
   tt::manual_seed(100);
   Run whole({});

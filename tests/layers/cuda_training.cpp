@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <support/device.hpp>
+#include <support/few.hpp>
 #include <tinytorch/backend/cuda/graph.hpp>
 #include <tinytorch/data/digits.hpp>
 #include <tinytorch/layers/activation.hpp>
@@ -166,20 +167,22 @@ void check_graph(Net net) {
 
 }  // namespace
 
-TEST_CASE("digits, MLP: the CPU's loss curve, twice the same to the bit" * needs_devices()) {
+TEST_CASE("digits, MLP: the CPU's loss curve, twice the same to the bit" * needs_devices() *
+          test::long_on_emulator()) {
   check_curve(Net::mlp, tt::f32, 1e-4);
 }
-TEST_CASE("digits, convolution nets: the CPU's loss curve, twice the same to the bit" * needs_devices()) {
+TEST_CASE("digits, convolution nets: the CPU's loss curve, twice the same to the bit" * needs_devices() *
+          test::long_on_emulator()) {
   check_curve(Net::smooth_conv, tt::f32, 1e-4);
   check_curve(Net::conv, tt::f64, 1e-9);
 }
 
-TEST_CASE("a long training holds the memory of its third step" * needs_devices()) {
+TEST_CASE("a long training holds the memory of its third step" * needs_devices() * test::long_on_emulator()) {
   check_memory(Net::mlp);
   check_memory(Net::conv);
 }
 
 TEST_CASE("replays of a captured step are bit-equal to steps: convolution, batch norm, pooling" *
-          needs_devices()) {
+          needs_devices() * test::long_on_emulator()) {
   check_graph(Net::conv);
 }

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <support/few.hpp>
 #include <tinytorch/io/idx.hpp>
 #include <tinytorch/layers/activation.hpp>
 #include <tinytorch/layers/adam.hpp>
@@ -15,8 +16,8 @@
 #include <tinytorch/layers/trainer.hpp>
 #include <tinytorch/tinytorch.hpp>
 
-#include "support/data.hpp"
-#include "support/sanitized.hpp"
+#include <support/data.hpp>
+#include <support/sanitized.hpp>
 
 namespace tt = tinytorch;
 
@@ -70,7 +71,7 @@ Result train(tt::Module& model, int64_t epochs, double lr, double weight_decay,
 
 }  // namespace
 
-TEST_CASE("MNIST: a multilayer perceptron reaches 95 %" * test::needs_data(kImages)) {
+TEST_CASE("MNIST: a multilayer perceptron reaches 95 %" * test::needs_data(kImages) * test::takes_minutes()) {
   tt::manual_seed(1);
   tt::Sequential model(tt::Flatten(), tt::Linear(784, 128), tt::ReLU(), tt::Linear(128, 10));
   const Result result =
@@ -78,7 +79,8 @@ TEST_CASE("MNIST: a multilayer perceptron reaches 95 %" * test::needs_data(kImag
   CHECK(result.accuracy >= (test::kSanitized ? 0.5 : 0.95));
 }
 
-TEST_CASE("MNIST: a convolution net reaches 98 % within 90 s of training" * test::needs_data(kImages)) {
+TEST_CASE("MNIST: a convolution net reaches 98 % within 90 s of training" * test::needs_data(kImages) *
+          test::takes_minutes()) {
   tt::manual_seed(1);
   tt::Sequential model(tt::Conv2d(1, 8, 3, {.padding = 1}, false), tt::BatchNorm2d(8), tt::ReLU(),
                        tt::MaxPool2d(2), tt::Conv2d(8, 16, 3, {.padding = 1}, false), tt::BatchNorm2d(16),

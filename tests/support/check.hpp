@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <support/few.hpp>
 #include <support/op_case.hpp>
 #include <tinytorch/autograd/gradcheck.hpp>
 #include <tinytorch/tensor/apply.hpp>
@@ -79,10 +80,10 @@ inline std::string label(const OpCase& c, DType t, int64_t n, Layout layout = La
 }
 
 inline void check_values(const OpCase& c) {
-  for (const DType t : c.dtypes) {
-    for (const int64_t n : c.sizes) {
+  for (const DType t : test::some_on_emulator(c.dtypes, 2)) {
+    for (const int64_t n : test::some_on_emulator(c.sizes, 2)) {
       if (TINYTORCH_CUDA_SIM && n > 40 && t != c.dtypes[0]) continue;  // the emulator takes its time
-      for (const Layout layout : kLayouts) {
+      for (const Layout layout : test::some_on_emulator(kLayouts, 2)) {
         if (layout != Layout::contiguous && n > 100 && t != c.dtypes[0]) continue;
         INFO(label(c, t, n, layout));
         Tensors inputs = make_inputs(c, n, t, 17 + static_cast<uint64_t>(n));
@@ -104,8 +105,9 @@ inline void check_values(const OpCase& c) {
 
 inline void check_gradients(const OpCase& c) {
   if (!c.differentiable) return;
-  for (const int64_t n : c.gradient_sizes) {
-    for (const Layout layout : {Layout::contiguous, Layout::stepped, Layout::transposed}) {
+  const std::vector<Layout> layouts{Layout::contiguous, Layout::stepped, Layout::transposed};
+  for (const int64_t n : test::some_on_emulator(c.gradient_sizes, 2)) {
+    for (const Layout layout : test::some_on_emulator(layouts, 1)) {
       Tensors inputs = make_inputs(c, n, tt::f64, 5 + static_cast<uint64_t>(n), true);
       for (Tensor& x : inputs) {
         x = laid_out(x, layout);

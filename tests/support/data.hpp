@@ -9,13 +9,15 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <source_folder.hpp>
 #include <string>
 
 namespace test {
 
 inline std::string data_file(const std::string& name) {
   const char* set = std::getenv("TINYTORCH_DATA");
-  return std::string(set ? set : TINYTORCH_SOURCE_DIR "/../shared/data") + "/" + name;
+  return (set ? std::string(set) : tinytorch_tree::kSourceFolder + std::string("/../shared/data")) + "/" +
+         name;
 }
 
 inline doctest::skip needs_data(const std::string& name) {

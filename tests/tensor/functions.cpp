@@ -16,6 +16,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <support/few.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 using namespace tinytorch;
@@ -264,6 +265,7 @@ TEST_CASE("every operation gives PyTorch's results and gradients") {
       const std::string label = name;  // clang 14 captures no structured bindings
       CAPTURE(label);
       for (const bool with_strides : {false, true}) {
+        if (test::left_out(16)) continue;
         CAPTURE(with_strides);
         try {
           check_case(call, golden, with_strides);

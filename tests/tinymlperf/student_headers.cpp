@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <support/few.hpp>
 #include <support/refusals.hpp>
 #include <support/sanitized.hpp>
 #include <support/small_tasks.hpp>
@@ -44,7 +45,7 @@ void write(const fs::path& path, const std::string& text) {
 void replace(const fs::path& folder, const std::string& name, const std::string& was,
              const std::string& becomes) {
   std::string text =
-      tinymlperf::detail::read_limited(fs::path(TINYTORCH_SOURCE_DIR) / "include" / name, 1 << 20);
+      tinymlperf::detail::read_limited(fs::path(tinytorch_tree::kSourceFolder) / "include" / name, 1 << 20);
   const size_t at = text.find(was);
   REQUIRE_MESSAGE(at != std::string::npos, name << " has no longer: " << was);
   write(folder / kHeaderFolder / name, text.replace(at, was.size(), becomes));
@@ -74,7 +75,7 @@ Json read_run(const fs::path& out) {
 }  // namespace
 
 TEST_CASE("a slower header makes its plugin slower, a wrong one makes it wrong, and the judge stays right" *
-          doctest::skip(test::kSanitized)) {
+          doctest::skip(test::kSanitized) * test::takes_minutes()) {
   const TemporaryFolder f;
   for (const char* name : {"plain", "slow"}) write(f / name / kPluginFile, kSoftmaxPlugin);
   replace(f / "slow", kSoftmax, kScale,
@@ -115,7 +116,8 @@ TEST_CASE("a slower header makes its plugin slower, a wrong one makes it wrong, 
   CHECK(to_json(read_kernel_run(document)) == document);
 }
 
-TEST_CASE("a model beside headers is answered for on them" * doctest::skip(test::kSanitized)) {
+TEST_CASE("a model beside headers is answered for on them" * doctest::skip(test::kSanitized) *
+          test::takes_minutes()) {
   const TemporaryFolder f;
   for (const char* name : {"library", "mine"}) put_model(f / name);
   constexpr const char* kLinear = "tinytorch/layers/linear.hpp";
@@ -161,17 +163,18 @@ TEST_CASE("headers that replace nothing, sit in core/ or are links do not take p
   fs::create_symlink(folder / "elsewhere.hpp", folder / kHeaderFolder / kSoftmax);
   CHECK(holds(test::refusal([&] { (void)header_set_of(folder); }), "found a link"));
   fs::remove_all(folder / kHeaderFolder);
-  fs::create_directory_symlink(fs::path(TINYTORCH_SOURCE_DIR) / "include", folder / kHeaderFolder);
+  fs::create_directory_symlink(fs::path(tinytorch_tree::kSourceFolder) / "include", folder / kHeaderFolder);
   CHECK(holds(test::refusal([&] { (void)header_set_of(folder); }), "include: expected a file or a folder"));
 }
 
 TEST_CASE("a program of one's own answers beside the judge's, and the document names it and its headers" *
-          doctest::skip(test::kSanitized)) {
+          doctest::skip(test::kSanitized) * test::takes_minutes()) {
   const TemporaryFolder f;
   put_model(f / "linear");
   // It knows its headers, and finds every digit equally likely.
   write(f / "program" / kPluginFile, R"(
 #include <cstdio>
+#include <source_folder.hpp>
 #include <string>
 #include <tinymlperf/entries/plugin.hpp>
 using namespace tinymlperf;
@@ -188,9 +191,9 @@ int main(int argc, char** argv) {
   });
 })");
   const fs::path program = f / "worker";
-  REQUIRE(std::system(("g++ -std=c++20 -O1 -I " TINYTORCH_SOURCE_DIR "/bench -I " TINYTORCH_SOURCE_DIR
-                       "/include " +
-                       (f / "program" / kPluginFile).string() + " -o " + program.string())
+  REQUIRE(std::system(("g++ -std=c++20 -O1 -I " + std::string(tinytorch_tree::kSourceFolder) + "/bench -I " +
+                       tinytorch_tree::kSourceFolder + "/include " + (f / "program" / kPluginFile).string() +
+                       " -o " + program.string())
                           .c_str()) == 0);
   RunOptions o;
   o.entries = {f / "linear"}, o.worker = program;

@@ -5,7 +5,7 @@
 
 #include <support/errors.hpp>
 #include <support/values.hpp>
-#include "transformer/simple_cache.hpp"
+#include <transformer/simple_cache.hpp>
 
 namespace tt = tinytorch;
 

@@ -7,10 +7,10 @@
 #include <tinytorch/io/text.hpp>
 #include <tinytorch/transformer/bpe_files.hpp>
 
-#include "support/data.hpp"
-#include "support/errors.hpp"
-#include "support/sanitized.hpp"
-#include "transformer/golden_strings.hpp"
+#include <support/data.hpp>
+#include <support/errors.hpp>
+#include <support/sanitized.hpp>
+#include <transformer/golden_strings.hpp>
 
 namespace tt = tinytorch;
 using tt::BpeTokenizer;

@@ -3,10 +3,10 @@
 
 #include <tinytorch/transformer/bpe_trainer.hpp>
 
-#include "io/files.hpp"
-#include "support/data.hpp"
-#include "support/errors.hpp"
-#include "transformer/golden_strings.hpp"
+#include <io/files.hpp>
+#include <support/data.hpp>
+#include <support/errors.hpp>
+#include <transformer/golden_strings.hpp>
 
 namespace tt = tinytorch;
 using files::contains;

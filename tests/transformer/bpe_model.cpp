@@ -4,7 +4,7 @@
 #include <functional>
 #include <set>
 
-#include "support/errors.hpp"
+#include <support/errors.hpp>
 
 namespace tt = tinytorch;
 using tt::BpeModel;

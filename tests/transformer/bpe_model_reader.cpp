@@ -1,8 +1,8 @@
 // How vocabulary files spell bytes, and the reader that collects what they say.
 #include <tinytorch/transformer/bpe_model_reader.hpp>
 
-#include "io/files.hpp"
-#include "support/errors.hpp"
+#include <io/files.hpp>
+#include <support/errors.hpp>
 
 namespace tt = tinytorch;
 

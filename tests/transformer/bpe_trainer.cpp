@@ -7,9 +7,9 @@
 #include <tinytorch/io/text.hpp>
 #include <tinytorch/transformer/bpe.hpp>
 
-#include "support/data.hpp"
-#include "support/errors.hpp"
-#include "support/sanitized.hpp"
+#include <support/data.hpp>
+#include <support/errors.hpp>
+#include <support/sanitized.hpp>
 
 namespace tt = tinytorch;
 using tt::BpeModel;

@@ -3,9 +3,9 @@
 
 #include <tinytorch/io/text.hpp>
 
-#include "support/data.hpp"
-#include "support/errors.hpp"
-#include "transformer/golden_strings.hpp"
+#include <support/data.hpp>
+#include <support/errors.hpp>
+#include <transformer/golden_strings.hpp>
 
 namespace tt = tinytorch;
 using tt::CharTokenizer;

@@ -1,9 +1,9 @@
 // Files of character tokenizers: written, read back, and refused when damaged.
 #include <tinytorch/transformer/char_tokenizer_file.hpp>
 
-#include "io/files.hpp"
-#include "support/errors.hpp"
-#include "transformer/golden_strings.hpp"
+#include <io/files.hpp>
+#include <support/errors.hpp>
+#include <transformer/golden_strings.hpp>
 
 namespace tt = tinytorch;
 using tt::CharTokenizer;

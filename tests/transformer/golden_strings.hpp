@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <random>
+#include <source_folder.hpp>
 #include <tinytorch/io/safetensors.hpp>
 #include <tinytorch/transformer/tokenizer.hpp>
 
@@ -13,7 +14,7 @@ namespace golden {
 namespace tt = tinytorch;
 
 inline std::string path(const std::string& name) {
-  return std::string(TINYTORCH_SOURCE_DIR "/tests/golden/transformer/") + name;
+  return tinytorch_tree::kSourceFolder + std::string("/tests/golden/transformer/") + name;
 }
 
 class Strings {

@@ -1,9 +1,11 @@
 // Models of transformers against its own logits, loss and gradients; saving; and what the loader refuses.
+#include <support/few.hpp>
 #include <tinytorch/transformer/hugging_face.hpp>
 
+#include <source_folder.hpp>
 #include <tinytorch/tinytorch.hpp>
 
-#include "io/files.hpp"
+#include <io/files.hpp>
 
 namespace tt = tinytorch;
 using files::contains;
@@ -15,7 +17,7 @@ const std::vector<std::string> kCases = {"gpt2_tied",   "gpt2_untied_odd", "gpt2
                                          "llama_heads", "llama_grouped",   "llama_scaled"};
 
 std::string folder_of(const std::string& name) {
-  return std::string(TINYTORCH_SOURCE_DIR "/tests/golden/transformers/") + name;
+  return tinytorch_tree::kSourceFolder + std::string("/tests/golden/transformers/") + name;
 }
 tt::TensorMap expected_of(const std::string& name) {
   tt::TensorMap all = tt::load_safetensors(folder_of(name) + "/expected.safetensors");
@@ -63,7 +65,7 @@ void copy_folder(const std::string& from, const std::string& to) {
 
 }  // namespace
 
-TEST_CASE("logits, loss and every gradient are those of transformers") {
+TEST_CASE("logits, loss and every gradient are those of transformers" * test::long_on_emulator()) {
   for (const std::string& name : kCases) {
     CAPTURE(name);
     const tt::TensorMap expected = expected_of(name);
@@ -92,7 +94,8 @@ TEST_CASE("logits, loss and every gradient are those of transformers") {
   }
 }
 
-TEST_CASE("in bf16 logits and gradients are as near to those of f64 as PyTorch's bf16 is, or nearly so") {
+TEST_CASE("in bf16 logits and gradients are as near to those of f64 as PyTorch's bf16 is, or nearly so" *
+          test::long_on_emulator()) {
   constexpr double kAllowed = 1.5;
   const auto square = [](const tt::Tensor& x) { return tt::sum(tt::square(x.to(tt::f64))).item<double>(); };
   for (const std::string& name : kCases) {
@@ -118,7 +121,8 @@ TEST_CASE("in bf16 logits and gradients are as near to those of f64 as PyTorch's
   }
 }
 
-TEST_CASE("a saved model is read back identically, and under the names that transformers writes") {
+TEST_CASE("a saved model is read back identically, and under the names that transformers writes" *
+          test::long_on_emulator()) {
   const files::TempFolder temporary;
   const char* keep = std::getenv("TINYTORCH_SAVED_MODELS");  // for make_transformers.py --check
   for (const std::string& name : kCases) {

@@ -1,9 +1,10 @@
 // config.json: both model types, both spellings of rotary options, what is refused and how, writing.
 #include <tinytorch/transformer/hugging_face_config.hpp>
 
+#include <source_folder.hpp>
 #include <tinytorch/tinytorch.hpp>
 
-#include "io/files.hpp"
+#include <io/files.hpp>
 
 namespace tt = tinytorch;
 using files::contains;
@@ -26,7 +27,7 @@ files::Refusal refused(const std::string& text) {
   return files::refusal_of([&] { tt::parse_hugging_face_config(tt::as_bytes(text), "config.json"); });
 }
 std::string golden_config(const std::string& name) {
-  return tt::load_text(std::string(TINYTORCH_SOURCE_DIR "/tests/golden/transformers/") + name +
+  return tt::load_text(tinytorch_tree::kSourceFolder + std::string("/tests/golden/transformers/") + name +
                        "/config.json");
 }
 

@@ -3,7 +3,7 @@
 
 #include <tinytorch/tinytorch.hpp>
 
-#include "io/files.hpp"
+#include <io/files.hpp>
 
 namespace tt = tinytorch;
 namespace hf = tt::hugging_face;

@@ -1,7 +1,9 @@
 // Training in steps: the loss falls, an interrupted run continues to the same bits, replayed steps are steps, and
 // small batches add up to a large one.
+#include <support/few.hpp>
 #include <tinytorch/transformer/language_model_trainer.hpp>
 
+#include <io/files.hpp>
 #include <numeric>
 #include <support/device.hpp>
 #include <support/errors.hpp>
@@ -10,7 +12,6 @@
 #include <tinytorch/tinytorch.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
 #include <tinytorch/transformer/token_data.hpp>
-#include "io/files.hpp"
 
 namespace tt = tinytorch;
 
@@ -70,7 +71,7 @@ struct Run {
 
 }  // namespace
 
-TEST_CASE("a certain text is learned, and reported on the way") {
+TEST_CASE("a certain text is learned, and reported on the way" * test::long_on_emulator()) {
   const files::TempFolder folder;
   tt::manual_seed(1);
   const int64_t steps = tt::default_device().is_cpu() ? 60 : 20;
@@ -103,7 +104,8 @@ TEST_CASE("a certain text is learned, and reported on the way") {
   CHECK(tt::mean_loss(run.model, run.validation, 3) == reports.back().validation_loss);
 }
 
-TEST_CASE("interrupted and resumed equals uninterrupted, bit for bit: dropout, accumulation, bf16") {
+TEST_CASE("interrupted and resumed equals uninterrupted, bit for bit: dropout, accumulation, bf16" *
+          test::long_on_emulator()) {
   const files::TempFolder folder;
   const tt::TokenFile file = circle(folder);
   for (const tt::DType dtype : {tt::f32, tt::bf16}) {
@@ -137,7 +139,8 @@ TEST_CASE("interrupted and resumed equals uninterrupted, bit for bit: dropout, a
   tt::manual_seed(0);
 }
 
-TEST_CASE("eight batches of 4 give the gradient of one of 32, to the precision of bf16") {
+TEST_CASE("eight batches of 4 give the gradient of one of 32, to the precision of bf16" *
+          test::long_on_emulator()) {
   const files::TempFolder folder;
   const tt::TokenFile file = circle(folder);
   tt::manual_seed(3);
@@ -177,7 +180,7 @@ TEST_CASE("eight batches of 4 give the gradient of one of 32, to the precision o
   }
 }
 
-TEST_CASE("replayed steps have the bits of steps" * test::needs_devices()) {
+TEST_CASE("replayed steps have the bits of steps" * test::needs_devices() * test::takes_minutes()) {
   const files::TempFolder folder;
   const tt::TokenFile file = circle(folder);
   const tt::Device before = tt::default_device();

@@ -2,7 +2,7 @@
 
 #include <support/errors.hpp>
 
-#include "transformer/model_cases.hpp"
+#include <transformer/model_cases.hpp>
 
 namespace tt = tinytorch;
 

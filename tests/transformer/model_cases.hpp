@@ -5,7 +5,7 @@
 #include <tinytorch/transformer/language_model.hpp>
 
 #include <support/values.hpp>
-#include "transformer/simple_cache.hpp"
+#include <transformer/simple_cache.hpp>
 
 namespace model_cases {
 

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <tinytorch/transformer/pretokenize.hpp>
 
-#include "transformer/golden_strings.hpp"
+#include <transformer/golden_strings.hpp>
 
 namespace tt = tinytorch;
 using tt::SplitPattern;

@@ -1,12 +1,12 @@
 // The recipe on token files: a folder holds the run, and a run in two parts is the run in one.
 #include <tinytorch/transformer/pretraining.hpp>
 
+#include <io/files.hpp>
 #include <support/errors.hpp>
 #include <tinytorch/io/text.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <tinytorch/transformer/char_tokenizer.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
-#include "io/files.hpp"
 
 namespace tt = tinytorch;
 

@@ -5,8 +5,8 @@
 #include <set>
 #include <tinytorch/transformer/char_tokenizer.hpp>
 
-#include "io/files.hpp"
-#include "support/errors.hpp"
+#include <io/files.hpp>
+#include <support/errors.hpp>
 
 namespace tt = tinytorch;
 using tt::RandomWindows;

@@ -4,7 +4,7 @@
 #include <memory>
 #include <tinytorch/transformer/char_tokenizer.hpp>
 
-#include "support/errors.hpp"
+#include <support/errors.hpp>
 
 namespace tt = tinytorch;
 

@@ -4,7 +4,7 @@
 #include <tinytorch/io/text.hpp>
 #include <tinytorch/transformer/unicode.hpp>
 
-#include "transformer/golden_strings.hpp"
+#include <transformer/golden_strings.hpp>
 
 namespace tt = tinytorch;
 using tt::CharClass;

@@ -18,7 +18,7 @@ TT = ROOT / "modules" / "tt"
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tests"))
-import suite
+from suite import counting, inner, rings, stages, times
 import tools
 
 
@@ -138,123 +138,122 @@ class Counting(WithFolder):
                 ("Segmentation fault", -11, 0, 1),          # died before the summary
                 (summary(3, 3, 0), -6, 3, 1),               # died after it, for instance by a leak
                 (summary(5, 4, 0, 1), 0, 4, 1),             # a skipped case proves nothing
+                (summary(5, 5, 0, 9) + "[cases] 0 skipped\n", 0, 5, 0),  # those were not asked for
+                (summary(5, 4, 0, 9) + "[cases] 2 skipped\n", 0, 4, 2),
                 ("", 0, 0, 1)):
             with self.subTest(text=text, code=code):
-                self.assertEqual(suite.count_doctest(text, code)[:2], (passed, failed))
-        self.assertEqual(suite.count_doctest(summary(1, 1, 0), 0, timed_out=True)[:2], (0, 1))
+                self.assertEqual(counting.count_doctest(text, code)[:2], (passed, failed))
+        self.assertEqual(counting.count_doctest(summary(1, 1, 0), 0, timed_out=True)[:2], (0, 1))
 
     def test_a_failed_check_is_shown_without_the_program_s_own_lines(self):
         text = ("epoch 1\n" + "=" * 79 + "\na.cpp:12:\nTEST CASE:  a\n\na.cpp:14: ERROR: CHECK( 1 == 2 ) is NOT correct!\n"
                 "  values: CHECK( 1 == 2 )\n\nepoch 2\n" * 2 + "=" * 79 + "\n[doctest] Status: FAILURE!\n")
-        shown = suite.doctest_errors(text)
+        shown = counting.doctest_errors(text)
         self.assertEqual(shown.count("values: CHECK( 1 == 2 )"), 2)
         self.assertNotIn("epoch", shown)
 
     def test_checker_lines(self):
-        good, bad, why = suite.count_lines("ok - a\nnot ok - b\n  because\nok - c\n# measured\n", 1)
+        good, bad, why = counting.count_lines("ok - a\nnot ok - b\n  because\nok - c\n# measured\n", 1)
         self.assertEqual((good, bad), (2, 1))
         self.assertIn("because", why)
         self.assertNotIn("ok - c", why)
-        self.assertEqual(suite.count_lines("Traceback", 1)[:2], (0, 1))
-        self.assertEqual(suite.count_lines("ok - a\nTraceback", 1)[:2], (1, 1))
+        self.assertEqual(counting.count_lines("Traceback", 1)[:2], (0, 1))
+        self.assertEqual(counting.count_lines("ok - a\nTraceback", 1)[:2], (1, 1))
         # It found a failure, and then broke: both count.
-        good, bad, why = suite.count_lines("ok - a\nnot ok - b\n  x\nTraceback (most recent call last):\nKeyError: 5\n", 1)
+        good, bad, why = counting.count_lines("ok - a\nnot ok - b\n  x\nTraceback (most recent call last):\nKeyError: 5\n", 1)
         self.assertEqual((good, bad), (1, 2))
         self.assertIn("KeyError", why)
 
     def test_unittest(self):
-        self.assertEqual(suite.count_unittest("Ran 7 tests in 1s\n\nOK\n", 0)[:2], (7, 0))
-        self.assertEqual(suite.count_unittest("Ran 7 tests in 1s\n\nFAILED (failures=1, errors=2)\n", 1)[:2], (4, 3))
-        self.assertEqual(suite.count_unittest("Ran 0 tests in 0s\n\nOK\n", 0)[:2], (0, 1))
-        self.assertEqual(suite.count_unittest("ImportError", 1)[:2], (0, 1))
+        self.assertEqual(counting.count_unittest("Ran 7 tests in 1s\n\nOK\n", 0)[:2], (7, 0))
+        self.assertEqual(counting.count_unittest("Ran 7 tests in 1s\n\nFAILED (failures=1, errors=2)\n", 1)[:2], (4, 3))
+        self.assertEqual(counting.count_unittest("Ran 0 tests in 0s\n\nOK\n", 0)[:2], (0, 1))
+        self.assertEqual(counting.count_unittest("ImportError", 1)[:2], (0, 1))
+
+    def build_of(self, tests):
+        """A build that has made these: (name, script or None, environment, whether it measures)."""
+        build = tools.Build("gone")
+        build.folder, build.make = self.folder, lambda *targets, env=None: True
+        (self.folder / "tests").mkdir(parents=True, exist_ok=True)
+        (self.folder / "CMakeCache.txt").touch()
+        made = []
+        for name, script, environment, serial in tests:
+            program = str(self.program(name, script)) if script else "/nowhere/unbuilt"
+            (self.folder / "tests" / f"{name}.cpp").touch()
+            made.append(tools.Test(name, [program], environment, [f"{name}.cpp"], serial))
+        build.tests = lambda: made
+        return build
+
+    def count(self, build):
+        tally, root, stages.ROOT = counting.Tally(tools.Console(True)), stages.ROOT, self.folder
+        try:
+            stages.run_all(tally, stages.built_tests(tally, build, dict(os.environ)), dict(os.environ), 60)
+        finally:
+            stages.ROOT = root
+        return tally
 
     def test_executables_that_pass_fail_crash_and_run_nothing(self):
-        build = tools.Build("gone")
-        build.folder = ROOT / "build"
-        tests = [("good", f"print({summary(4, 4, 0)!r})"), ("bad", f"print({summary(4, 3, 1)!r})\nraise SystemExit(1)"),
-                 ("crash", "import os\nos.kill(os.getpid(), 11)"), ("empty", f"print({summary(0, 0, 0)!r})"),
-                 ("device", f"import os\nprint({summary(2, 2, 0, 1)!r} if os.environ['WHERE'] == 'here' else '')")]
-        paths = [(name, str(self.program(name, script)), {"WHERE": "here"} if name == "device" else {},
-                  [f"{name}.cpp"]) for name, script in tests] + [("unbuilt", "/nowhere/unbuilt", {}, ["unbuilt.cpp"])]
-        build.make = lambda *targets: True
-        build.tests = lambda: paths
-        (self.folder / "CMakeCache.txt").touch()
-        build.folder = self.folder
-        tally = suite.Tally(tools.Console(True))
-        root, suite.ROOT = suite.ROOT, self.folder
-        (self.folder / "tests").mkdir()
-        for name, *_ in paths:
-            (self.folder / "tests" / f"{name}.cpp").touch()
-        try:
-            suite.build_and_run(tally, build, dict(os.environ), 60)
-        finally:
-            suite.ROOT = root
+        device = f"import os\nprint({summary(2, 2, 0, 1)!r} if os.environ['WHERE'] == 'here' else '')"
+        tally = self.count(self.build_of([
+            ("good", f"print({summary(4, 4, 0)!r})", {}, False), ("bad", f"print({summary(4, 3, 1)!r})\nraise SystemExit(1)", {}, False),
+            ("crash", "import os\nos.kill(os.getpid(), 11)", {}, False), ("empty", f"print({summary(0, 0, 0)!r})", {}, False),
+            ("device", device, {"WHERE": "here"}, False), ("unbuilt", None, {}, False)]))
         # Cases: 4 + 3 + 2 passed, 1 skipped for want of a device; 1 failed, 1 crash, 1 without cases, 1 not built.
         # Checks: build, silence, one test a file.
-        self.assertEqual((tally.passed, tally.failed), (4 + 3 + 2 + 3, 4))
-        self.assertEqual(tally.line(), "1 skipped, 12 passed, 4 failed")
+        self.assertEqual((tally.passed, tally.failed, tally.skipped), (4 + 3 + 2 + 3, 4, 1))
+        self.assertEqual(tally.line(), "12 passed, 4 failed")
+        self.assertEqual({what for _, what, *_ in tally.programs}, {"good", "bad", "crash", "empty", "device"})
 
-    def test_what_measures_and_fails_beside_others_counts_when_it_is_alone(self):
+    def test_a_file_that_no_test_has_is_a_failure(self):
+        build = self.build_of([("good", f"print({summary(4, 4, 0)!r})", {}, False)])
+        (self.folder / "tests" / "forgotten.cpp").touch()
+        self.assertEqual(self.count(build).failed, 1)
+
+    def test_what_measures_runs_last_and_alone_and_has_a_second_try(self):
         script = ("import os, pathlib\nseen = pathlib.Path(__file__ + '.seen')\nfirst = not seen.exists()\nseen.touch()\n"
                   "bad = first and MAY or not MAY\n"
                   f"print({summary(2, 1, 1)!r} if bad else {summary(2, 2, 0)!r})\nraise SystemExit(bad)")
-        build = tools.Build("gone")
-        build.folder, build.make = self.folder, lambda *targets: True
-        (self.folder / "CMakeCache.txt").touch()
-        (self.folder / "tests").mkdir()
-        root, suite.ROOT = suite.ROOT, self.folder
-        try:
-            for number, (name, may, counts) in enumerate((("test_profiling_a", True, (2, 0)), ("test_profiling_b", False, (1, 1)),
-                                                          ("test_tensor_a", True, (1, 1)))):
-                with self.subTest(name=name, may=may):
-                    path = self.program(f"{name}{number}", script.replace("MAY", str(may)))
-                    build.tests = lambda: [(name, str(path), {}, [])]
-                    tally = suite.Tally(tools.Console(True))
-                    suite.build_and_run(tally, build, dict(os.environ), 60, again=True)
-                    # Checks besides: build, silence; and no test is of a file here, which is a failure.
-                    self.assertEqual((tally.passed - 2, tally.failed - 1), counts)
-        finally:
-            suite.ROOT = root
+        for number, (serial, may, counts) in enumerate(((True, True, (2, 0)), (True, False, (1, 1)), (False, True, (1, 1)))):
+            with self.subTest(serial=serial, may=may):
+                self.folder = self.folder / str(number)
+                tally = self.count(self.build_of([("test_a", script.replace("MAY", str(may)), {}, serial)]))
+                self.assertEqual((tally.passed - 3, tally.failed), counts)
 
-    def test_a_stage_that_would_not_fit_is_left_out_of_a_whole_run_alone(self):
-        self.assertEqual(set(suite.USUAL), set(suite.STAGES))
-        ran = [{"stage": name} for name in ("python", "gcc")]
-        usual = suite.USUAL["python"] + suite.USUAL["gcc"]
-        for whole, slowness, fits in ((True, 0.5, True), (True, 2, False), (False, 2, True)):
-            with self.subTest(whole=whole, slowness=slowness):
-                tally = suite.Tally(tools.Console(True), whole)
-                tally.stages, tally.began = ran, time.monotonic() - slowness * usual
-                self.assertEqual(tally.fits("course"), fits)
-                self.assertTrue(tally.fits("format"))
-                # What was left out took no time, and says nothing of the machine.
-                tally.stages, tally.left_out = [*ran, {"stage": "clang"}], ["clang"]
-                self.assertEqual(tally.fits("course"), fits)
+    def test_every_stage_says_what_it_proves_and_is_in_one_ring(self):
+        self.assertEqual(set(rings.FIRST) & set(rings.SECOND), set())
+        for name, stage in rings.STAGES.items():
+            self.assertTrue(stage.__doc__, name)
+        modules = {t.module.number for t in inner.course.Course().tasks}
+        self.assertEqual(modules, set(rings.MODULES))
+        self.assertEqual(set(times.record()["stages"]) - set(rings.STAGES), set())
 
-    def test_which_stages_come_last_differs_from_commit_to_commit(self):
-        first = len(suite.STAGES) - sum(map(len, suite.LAST))
-        orders = [suite.stages_of(f"{n:040x}") for n in range(100)]
-        for order in orders:
-            self.assertEqual(sorted(order), sorted(suite.STAGES))
-            self.assertEqual(order[:first], orders[0][:first])
-            self.assertEqual(order.index("fuzz"), order.index("clang") + 1)
-        for group in suite.LAST:
-            self.assertTrue(any(order[first] == group[0] for order in orders), group)
-        self.assertEqual(suite.stages_of("a"), suite.stages_of("a"))
+    def test_slices_have_every_stage_once_and_none_is_much_longer(self):
+        for n in (1, 2, 3, 7):
+            parts = [rings.part_of(list(rings.STAGES), f"{k}/{n}") for k in range(1, n + 1)]
+            self.assertEqual(sorted(sum(parts, [])), sorted(rings.STAGES))
+            costs = [sum(map(times.usual_seconds, part)) for part in parts]
+            self.assertLessEqual(max(costs) - min(costs), max(map(times.usual_seconds, rings.STAGES)))
+        for text in ("0/2", "3/2", "1", "a/b"):
+            with self.assertRaises(tools.SetupProblem):
+                rings.part_of(list(rings.STAGES), text)
+
+    def test_the_page_of_the_rings_is_the_record_s(self):
+        self.assertEqual(times.PAGE.read_text(encoding="utf-8"), times.page(times.record()))
 
     def test_compile_budgets_must_be_printed(self):
         narrow = "include core/shape.hpp: 0.30 s of processor time (budget 1.0 s)"
         umbrella = "include tinytorch.hpp: 1.20 s of processor time (budget 2.5 s)"
-        checker = suite.run_checker
+        checker = stages.run_checker
         try:
             for lines, failed in (([], 1), ([narrow], 1), ([umbrella], 1), (["nvcc is not on the PATH"], 1),
                                   ([narrow, "include tinytorch.hpp"], 1), ([narrow, umbrella], 0)):
                 with self.subTest(lines=lines):
-                    suite.run_checker = lambda tally, name: lines
-                    tally = suite.Tally(tools.Console(True))
-                    suite.stage_hygiene(tally)
+                    stages.run_checker = lambda tally, *arguments: lines
+                    tally = counting.Tally(tools.Console(True))
+                    stages.stage_headers(tally)
                     self.assertEqual((tally.passed, tally.failed), (1 - failed, failed))
         finally:
-            suite.run_checker = checker
+            stages.run_checker = checker
 
     def test_warnings_of_every_compiler_are_seen(self):
         build = tools.Build("gone")
@@ -267,7 +266,7 @@ class Counting(WithFolder):
         class Pretended:
             made = []
 
-            def make(self, *targets):
+            def make(self, *targets, env=None):
                 self.made.extend(targets)
                 return self.good
 
@@ -277,64 +276,105 @@ class Counting(WithFolder):
             def warnings(self):
                 return self.said
 
-        kept, path = suite.CUDA, os.environ["PATH"]
+        kept, path = stages.CUDA, os.environ["PATH"]
         compiler = os.environ.pop("CUDACXX", None)
         try:
             build = Pretended()
-            suite.CUDA, os.environ["PATH"] = {"75": build, "90a": build}, str(self.folder)
-            tally = suite.Tally(tools.Console(True))
-            suite.stage_cuda(tally)
+            stages.CUDA, os.environ["PATH"] = {"75": build}, str(self.folder)
+            tally = counting.Tally(tools.Console(True))
+            stages.stage_cuda("75")(tally)
             self.assertEqual((tally.passed, tally.failed, tally.skipped, build.made), (0, 0, 1, []))
             self.program("nvcc", "")
-            for good, said, counts in ((True, [], (2, 0, 0)), (False, [], (0, 2, 0)), (True, ["w"], (0, 2, 0))):
+            for good, said, counts in ((True, [], (1, 0, 0)), (False, [], (0, 1, 0)), (True, ["w"], (0, 1, 0))):
                 with self.subTest(good=good, said=said):
                     build.good, build.said, build.made[:] = good, said, []
-                    tally = suite.Tally(tools.Console(True))
-                    suite.stage_cuda(tally)
+                    tally = counting.Tally(tools.Console(True))
+                    stages.stage_cuda("75")(tally)
                     self.assertEqual((tally.passed, tally.failed, tally.skipped), counts)
-                    self.assertEqual(build.made, ["tinytorch_cuda", "device_submissions"] * 2)
+                    self.assertEqual(build.made, ["tinytorch_cuda", "device_submissions"])
         finally:
-            suite.CUDA, os.environ["PATH"] = kept, path
+            stages.CUDA, os.environ["PATH"] = kept, path
             if compiler is not None:
                 os.environ["CUDACXX"] = compiler
 
     def test_a_checker_may_skip_with_a_reason(self):
         checker = self.program("checker", "print('ok - a\\nskipped - kernels: nvcc is not here\\nnot ok - b')\nraise SystemExit(1)")
-        tally = suite.Tally(tools.Console(True))
-        suite.run_checker(tally, checker)
+        tally = counting.Tally(tools.Console(True))
+        stages.run_checker(tally, checker)
         self.assertEqual((tally.passed, tally.failed, tally.skipped), (1, 1, 1))
 
-    def test_a_whole_run_that_takes_too_long_ends_itself_and_says_its_result(self):
-        def hangs(tally):
-            tally.check(True, "before")
-            with ThreadPoolExecutor() as pool:
-                list(pool.map(lambda _: tools.call(["sleep", "60"]), range(2)))
-
-        pretended = {"STAGES": {"python": hangs, "format": lambda tally: tally.check(True, "after")}, "MINUTES_AT_MOST": 1 / 60,
-                     "stages_of": lambda commit: ["python", "format"], "set_up": lambda *_: None}
-        kept = {name: getattr(suite, name) for name in pretended}
-        console, said, began = tools.Console(False), [], time.monotonic()
-        console.say = lambda text="": said.append(text)
+    def run_of(self, pretended, **options):
+        """(exit code, lines) of a run with other stages; no stage of the second ring takes part."""
+        console, said = tools.Console(False), []
+        console.say = lambda text="": said.extend(text.splitlines())
+        pretended = {"set_up": lambda *_: None, "run_slice": lambda tally: (True, "nothing"), **pretended}
+        kept = {name: getattr(rings, name) for name in pretended}
+        asked = types.SimpleNamespace(**{"paths": [], "changed": False, "all": False, "slice": None, "only": [], "skip": [],
+                                         "times": None, "no_install": True, **options})
         try:
-            vars(suite).update(pretended)
-            code = suite.run(console, types.SimpleNamespace(only=None, skip=[], no_install=True))
+            vars(rings).update(pretended)
+            return rings.run(console, asked), said
         finally:
-            vars(suite).update(kept)
-        self.assertEqual((code, said[-1]), (suite.FAIL, "1 passed, 1 failed"))
-        self.assertTrue(any("python" in line and "it was stopped" in line for line in said), said)
-        self.assertLess(time.monotonic() - began, 20)
+            vars(rings).update(kept)
 
-    def test_a_whole_run_tries_wrong_answers_for_some_minutes(self):
-        asked, checker = [], suite.run_checker
+    def hanging(self, tally):
+        tally.check(True, "before")
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda _: tools.call(["sleep", "60"]), range(2)))
+
+    def test_a_run_that_takes_too_long_ends_itself_and_says_its_result(self):
+        began, two = time.monotonic(), {"python": self.hanging, "format": lambda tally: tally.check(True, "after")}
+        code, said = self.run_of({"FIRST": two, "STAGES": two, "MINUTES_AT_MOST": 3 / 60}, all=True)
+        self.assertEqual((code, said[-1]), (tools.FAIL, "1 passed, 1 failed"))
+        self.assertTrue(any("it was stopped" in line for line in said), said)
+        self.assertLess(time.monotonic() - began, 30)
+
+    def test_a_drawn_stage_is_cut_without_a_failure_and_says_how_to_run_the_rest(self):
+        tally, console = counting.Tally(tools.Console(False)), []
+        tally.console.say = lambda text="": console.append(text)
+        kept, rings.STAGES = rings.STAGES, {"clang-core": self.hanging}
         try:
-            suite.run_checker = lambda tally, *arguments, **more: asked.append(arguments)
-            for whole in (True, False):
-                tally = suite.Tally(tools.Console(True), whole)
-                suite.stage_answers(tally)
+            self.assertTrue(rings.run_stage(tally, "clang-core", 2))
         finally:
-            suite.run_checker = checker
-        self.assertEqual(asked, [("course/run.py", "--answers", "--minutes", suite.ANSWER_MINUTES),
-                                 ("course/run.py", "--answers")])
+            rings.STAGES = kept
+        self.assertEqual((tally.passed, tally.failed, tally.skipped), (1, 0, 1))
+        self.assertTrue(any("modules/tt test --only clang-core" in line for line in console), console)
+
+    def test_of_a_checker_that_is_cut_counts_what_it_said_until_then(self):
+        script = "import time\nprint('ok - a', flush=True)\nprint('not ok - b', flush=True)\ntime.sleep(60)"
+        for text, counts in ((script, (1, 1, 1)), ("import time\ntime.sleep(60)", (0, 0, 1))):
+            tally = counting.Tally(tools.Console(True))
+            tally.ends = time.monotonic() + 3
+            stages.run_checker(tally, self.program("checker", text))
+            self.assertEqual(tally.counts(), counts)
+
+    def test_what_a_run_leaves_out_it_says_with_the_command(self):
+        one = {"format": lambda tally: tally.check(True, "x")}
+        code, said = self.run_of({"FIRST": one, "STAGES": {**one, "fuzz": self.hanging}})
+        self.assertEqual(code, tools.PASS)
+        self.assertIn("not part of this run: fuzz", said)
+        self.assertEqual(said[-1], "1 passed, 0 failed")
+
+    def test_the_drawn_stage_differs_from_commit_to_commit(self):
+        kept, names = (stages.commit, rings.run_stage), []
+        tally = counting.Tally(tools.Console(True))
+        try:
+            rings.run_stage = lambda tally, name, seconds: names.append(name)
+            for n in range(300):
+                stages.commit = lambda: f"{n:040x}"
+                tally.began = time.monotonic() - 600
+                rings.run_slice(tally)
+        finally:
+            stages.commit, rings.run_stage = kept
+        self.assertEqual(set(names), set(rings.SECOND))
+
+    def test_without_time_the_drawn_stage_is_left_out_and_said(self):
+        tally, said = counting.Tally(tools.Console(False)), []
+        tally.console.say = lambda text="": said.append(text)
+        tally.began = time.monotonic() - rings.FIRST_SECONDS
+        going, name = rings.run_slice(tally)
+        self.assertEqual((going, tally.counts()), (True, (0, 0, 1)))
+        self.assertIn(f"modules/tt test --only {name}", said[-1])
 
     def test_a_program_that_hangs_is_stopped(self):
         hang = self.program("hang", "import time\ntime.sleep(60)\n")
@@ -407,16 +447,17 @@ class OnAStudentsHeaders(unittest.TestCase):
 
 class Test(WithFolder):
     def copy(self, stage):
-        """modules/tt in a tree of its own, with one stage replaced."""
-        for folder, names in (("modules", ("tt", "tools.py", "course.py")), ("tests", ("suite.py",))):
-            (self.folder / folder).mkdir()
+        """modules/tt in a tree of its own, with a stage of ours."""
+        for folder, names in (("modules", ("tt", "tools.py", "course.py")), ("tests/hygiene", ("compilers.py", "lints.py"))):
+            (self.folder / folder).mkdir(parents=True)
             for name in names:
                 shutil.copy(ROOT / folder / name, self.folder / folder)
-        path = self.folder / "tests" / "suite.py"
+        shutil.copytree(ROOT / "tests" / "suite", self.folder / "tests" / "suite", ignore=shutil.ignore_patterns("__pycache__"))
+        path = self.folder / "tests" / "suite" / "rings.py"
         text = path.read_text(encoding="utf-8")
-        text = text.replace('    "python": stage_python,', f'    "sample": (lambda tally: {stage}),\n    "python": stage_python,')
-        text = text.replace("    set_up(console, \"test\"", "    0 and set_up(console, \"test\"")
-        path.write_text(text, encoding="utf-8")
+        text = text.replace('FIRST = {"format"', f'FIRST = {{"sample": (lambda tally: {stage}), "format"')
+        text = text.replace('    set_up(console, "test"', '    0 and set_up(console, "test"')
+        path.write_text(text.replace("from tools import", "from tools import call,"), encoding="utf-8")
         return [sys.executable, str(self.folder / "modules" / "tt"), "test", "--only", "sample"]
 
     def last_line(self, command):
@@ -441,7 +482,7 @@ class Test(WithFolder):
         self.assertEqual(self.last_line(self.copy("None")), (1, "0 passed, 1 failed"))
 
     def test_a_stage_that_only_skips_has_not_failed_but_proves_nothing(self):
-        self.assertEqual(self.last_line(self.copy("tally.skip(2, 'x', 'y')")), (1, "2 skipped, 0 passed, 0 failed"))
+        self.assertEqual(self.last_line(self.copy("tally.skip(2, 'x', 'y')")), (1, "0 passed, 0 failed"))
 
     def test_a_stage_that_breaks_fails(self):
         self.assertEqual(self.last_line(self.copy("{}['gone']")), (1, "0 passed, 1 failed"))
@@ -462,9 +503,45 @@ class Test(WithFolder):
         lines = out.decode().splitlines()
         self.assertEqual(lines[-1], "1 passed, 0 failed")
         self.assertTrue(any("interrupted" in l for l in lines))
-        time.sleep(0.2)
         state = Path(f"/proc/{pid.read_text()}/stat")
+        while state.exists() and state.read_text().split()[2] != "Z" and time.monotonic() < deadline + 30:
+            time.sleep(0.05)
         self.assertTrue(not state.exists() or state.read_text().split()[2] == "Z")
+
+
+class InnerLoop(unittest.TestCase):
+    """Which tests belong to a file."""
+
+    def chosen(self, *names):
+        return inner.tests_of([ROOT / name for name in names])
+
+    def test_a_header_s_own_test_comes_first_and_few_that_include_it_follow(self):
+        chosen, left = self.chosen("include/tinytorch/tensor/strides.hpp")
+        self.assertEqual(chosen[0], "tensor/strides.cpp")
+        self.assertLessEqual(len(chosen), 1 + inner.MOST_FILES)
+        self.assertGreater(len(left), 100)
+        self.assertEqual(set(chosen) & set(left), set())
+
+    def test_a_test_is_its_own_and_a_helper_is_its_users(self):
+        self.assertEqual(self.chosen("tests/core/shape.cpp"), (["core/shape.cpp"], []))
+        chosen, _ = self.chosen("tests/support/exploit_table.hpp")
+        self.assertIn("tinymlperf/exploit_table.cpp", chosen)
+
+    def test_headers_of_every_layer_have_tests(self):
+        for name in ("tinytorch.hpp", "backend/cpu/gemm.hpp", "layers/linear.hpp", "profiling/trace.hpp"):
+            self.assertTrue(self.chosen(f"include/tinytorch/{name}")[0], name)
+        self.assertTrue(self.chosen("include/tinytorch/backend/cuda/kernels/softmax.cuh")[0])
+
+    def test_python_and_tasks(self):
+        self.assertIn("test_course.py", [p.name for p in inner.python_tests_of([ROOT / "modules/course.py"])])
+        self.assertEqual([p.name for p in inner.python_tests_of([ROOT / "tests/tt/test_grade.py"])], ["test_grade.py"])
+        task = inner.course.Course().tasks[0]
+        self.assertEqual(inner.tasks_of([task.check]), [task.id])
+
+    def test_what_is_not_there_or_not_ours_is_refused(self):
+        for path in ("include/nothing.hpp", "/etc/hostname"):
+            done = run_tt("test", path)
+            self.assertEqual(done.returncode, 2, done.stdout)
 
 
 class Manifest(unittest.TestCase):

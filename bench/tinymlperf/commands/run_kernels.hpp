@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <source_folder.hpp>
 #include <tinymlperf/commands/exit_status.hpp>
 #include <tinymlperf/commands/run_options.hpp>
 #include <tinymlperf/entries/load.hpp>
@@ -36,7 +37,7 @@ inline std::unique_ptr<judge::Stage> kernel_stage(const std::filesystem::path& e
                                                   const sandbox::Offers& offers) {
   if (is_library(entry) && on_device) return judge::Stage::of_library_on_device(offers);
   const std::filesystem::path library =
-      std::filesystem::path(TINYTORCH_SOURCE_DIR) / "bench/tinymlperf/kernels/library";
+      std::filesystem::path(tinytorch_tree::kSourceFolder) / "bench/tinymlperf/kernels/library";
   auto stage = std::make_unique<judge::Stage>(is_library(entry) ? library : entry, offers);
   if (stage->tier() == (on_device ? "T1" : "T2")) return stage;
   throw std::invalid_argument(

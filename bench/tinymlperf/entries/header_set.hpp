@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <source_folder.hpp>
 #include <string>
 #include <string_view>
 #include <tinymlperf/json_fields.hpp>
@@ -40,7 +41,8 @@ class HeaderSet {
     if (!name.ends_with(".hpp"))
       throw Refusal(path, "", "a .hpp header, since it is compiled for the processor: leave others out",
                     "something else");
-    const std::filesystem::path library = std::filesystem::path(TINYTORCH_SOURCE_DIR) / "include" / name;
+    const std::filesystem::path library =
+        std::filesystem::path(tinytorch_tree::kSourceFolder) / "include" / name;
     if (!name.starts_with("tinytorch/") || library.lexically_normal() != library ||
         !std::filesystem::is_regular_file(library))
       throw Refusal(path, "",

@@ -18,6 +18,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <source_folder.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -151,7 +152,7 @@ class Stage {
     return policy;
   }
 
-  static fs::path source() { return TINYTORCH_SOURCE_DIR; }
+  static fs::path source() { return tinytorch_tree::kSourceFolder; }
 
   void copy_headers(const fs::path& folder) const {
     for (const std::string& name : replaced_) {

@@ -1,4 +1,4 @@
-#include "support/array.hpp"
+#include <support/array.hpp>
 
 #include <support/references.hpp>
 #include <tinytorch/backend/cpu/conv.hpp>

@@ -1,5 +1,5 @@
 // Operands of convolutions in the layout asked for: in place where they lie so, else copied there and back.
-#include "support/array.hpp"
+#include <support/array.hpp>
 
 #include <tinytorch/backend/cpu/conv_images.hpp>
 

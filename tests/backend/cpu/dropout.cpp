@@ -1,4 +1,4 @@
-#include "support/array.hpp"
+#include <support/array.hpp>
 
 #include <tinytorch/backend/cpu/dropout.hpp>
 #include <tinytorch/core/parallel.hpp>

@@ -1,6 +1,6 @@
 // Kernels of functions: each function's value at every place of runs of all lengths around a vector's and a block's, whatever
 // the other places hold; functions that integers do not have are refused.
-#include "support/array.hpp"
+#include <support/array.hpp>
 
 #include <bit>
 #include <cmath>

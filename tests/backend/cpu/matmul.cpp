@@ -1,5 +1,5 @@
 // Batches of products and the linear layer's product, against plain loops; gemm itself is tested beside this.
-#include "support/linear_reference.hpp"
+#include <support/linear_reference.hpp>
 
 #include <tinytorch/backend/cpu/matmul.hpp>
 #include <tinytorch/core/parallel.hpp>

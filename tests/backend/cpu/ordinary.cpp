@@ -1,4 +1,4 @@
-#include "support/array.hpp"
+#include <support/array.hpp>
 
 #include <cmath>
 #include <tinytorch/backend/cpu/ordinary.hpp>

@@ -1,4 +1,4 @@
-#include "support/array.hpp"
+#include <support/array.hpp>
 
 #include <functional>
 #include <support/references.hpp>

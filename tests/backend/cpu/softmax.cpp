@@ -1,4 +1,4 @@
-#include "support/array.hpp"
+#include <support/array.hpp>
 
 #include <tinytorch/backend/cpu/softmax.hpp>
 

@@ -1,5 +1,6 @@
-#include "support/errors.hpp"
+#include <support/errors.hpp>
 
+#include <support/few.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
@@ -53,7 +54,7 @@ TEST_CASE("heads that share keys equal heads with copies of them") {
                  tt::scaled_dot_product_attention(q, copies(k), copies(v))) == 0);
 }
 
-TEST_CASE("dropout keeps the mean, and repeats with its generator") {
+TEST_CASE("dropout keeps the mean, and repeats with its generator" * test::long_on_emulator()) {
   const tt::Tensor q = tt::zeros({1, 1, 4, 4}), k = normal({1, 1, 20000, 4}, 1),
                    v = tt::ones({1, 1, 20000, 4});
   const auto once = [&](uint64_t seed) {

@@ -1,6 +1,7 @@
-#include "support/errors.hpp"
+#include <support/errors.hpp>
 
 #include <cmath>
+#include <support/few.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
@@ -32,7 +33,8 @@ TEST_CASE("channel norms refuse what does not fit") {
 
 TEST_CASE(
     "batch_norm of x with channels side by side gives results and gradients that lie so, with the same "
-    "values") {
+    "values" *
+    test::long_on_emulator()) {
   for (const tt::Shape& shape : {tt::Shape{2, 7, 3}, tt::Shape{3, 4, 5, 6}, tt::Shape{2, 2, 3, 2, 5}}) {
     for (const tt::DType dtype : {tt::f32, tt::f64, tt::bf16}) {
       tt::Dims order{0, shape.size() - 1};  // the last dimension becomes that of the channels

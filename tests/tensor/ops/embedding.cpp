@@ -1,4 +1,4 @@
-#include "support/errors.hpp"
+#include <support/errors.hpp>
 
 #include <tinytorch/tinytorch.hpp>
 

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <support/errors.hpp>
+#include <support/few.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
@@ -46,7 +47,7 @@ Tensor random(const tt::Shape& shape, tt::DType t, uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("bias_activation and linear_activation equal their compositions") {
+TEST_CASE("bias_activation and linear_activation equal their compositions" * test::long_on_emulator()) {
   for (const tt::DType t : {tt::f32, tt::f64, tt::bf16, tt::f16}) {
     for (const int64_t n : {0, 1, 5, 33}) {
       for (const Activation fn : kAll) {
@@ -159,7 +160,8 @@ void check_mlp(const MlpCase& c) {
 
 }  // namespace
 
-TEST_CASE("mlp equals linear, activation, linear in double precision, and so do its gradients") {
+TEST_CASE("mlp equals linear, activation, linear in double precision, and so do its gradients" *
+          test::long_on_emulator()) {
   for (const tt::DType t : {tt::f32, tt::f64, tt::bf16, tt::f16}) {
     for (const Activation fn : kAll) {
       for (const int64_t n : {0, 1, 11}) check_mlp({t, fn, n});

@@ -1,4 +1,4 @@
-#include "support/errors.hpp"
+#include <support/errors.hpp>
 
 #include <cmath>
 #include <tinytorch/tinytorch.hpp>

@@ -1,11 +1,12 @@
 #include <doctest/doctest.h>
 
+#include <support/few.hpp>
 #include <tinytorch/autograd/gradcheck.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
 
-TEST_CASE("gradients of conv2d") {
+TEST_CASE("gradients of conv2d" * test::long_on_emulator()) {
   const tt::Conv2dOptions options[] = {{},
                                        {.stride = 2, .padding = 1},
                                        {.padding = 2, .dilation = 2, .groups = 2},
@@ -22,7 +23,7 @@ TEST_CASE("gradients of conv2d") {
   }
 }
 
-TEST_CASE("the gradient of a non-contiguous image keeps its shape and order") {
+TEST_CASE("the gradient of a non-contiguous image keeps its shape and order" * test::long_on_emulator()) {
   tt::Generator generator(8);
   tt::Tensor x =
       tt::randn({2, 5, 6, 3}, tt::f64, tt::default_device(), generator).requires_grad_();  // [N, H, W, C]

@@ -1,11 +1,12 @@
 #include <doctest/doctest.h>
 
+#include <support/few.hpp>
 #include <tinytorch/autograd/gradcheck.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
 
-TEST_CASE("gradients of cross_entropy") {
+TEST_CASE("gradients of cross_entropy" * test::long_on_emulator()) {
   tt::Generator generator(3);
   tt::Tensor x = tt::randn({5, 7}, tt::f64, tt::default_device(), generator).requires_grad_();
   const tt::Tensor target = tt::from_data<int64_t>({6, 0, -100, 3, 3});
@@ -21,7 +22,7 @@ TEST_CASE("gradients of cross_entropy") {
   }
 }
 
-TEST_CASE("gradients of linear_cross_entropy by features and weight") {
+TEST_CASE("gradients of linear_cross_entropy by features and weight" * test::long_on_emulator()) {
   tt::Generator generator(5);
   const auto leaf = [&](const tt::Shape& shape) {
     return tt::randn(shape, tt::f64, tt::default_device(), generator).requires_grad_();

@@ -4,6 +4,7 @@
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <support/few.hpp>
 
 #include <cstdio>
 #include <map>
@@ -239,7 +240,7 @@ void send_all(const std::string& address, const std::string& token, int64_t coun
 }  // namespace
 
 TEST_CASE("40 bundles sent over HTTP survive that server and worker are killed again and again" *
-          doctest::skip(test::kSanitized)) {
+          doctest::skip(test::kSanitized) * test::takes_minutes()) {
   constexpr int64_t kSent = 40;
   const test::BoardFolder f;
   setenv("TMPDIR", f.folder.path().c_str(), 1);

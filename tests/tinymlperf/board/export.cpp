@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <tinymlperf/board/export.hpp>
 
-#include "html_checker.hpp"
-#include "memory_board.hpp"
+#include <tinymlperf/board/html_checker.hpp>
+#include <tinymlperf/board/memory_board.hpp>
 
 using namespace tinymlperf::board;
 using namespace tinymlperf::board::testing;

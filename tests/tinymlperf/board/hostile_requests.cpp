@@ -6,7 +6,7 @@
 #include <tinytorch/core/random.hpp>
 #include <vector>
 
-#include "http_client.hpp"
+#include <tinymlperf/board/http_client.hpp>
 
 using namespace tinymlperf::board;
 using namespace tinymlperf::board::testing;

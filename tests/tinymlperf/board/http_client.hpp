@@ -15,7 +15,7 @@
 #include <tinymlperf/board/server.hpp>
 #include <utility>
 
-#include "memory_board.hpp"
+#include <tinymlperf/board/memory_board.hpp>
 
 namespace tinymlperf::board::testing {
 

@@ -4,7 +4,7 @@
 #include <tinymlperf/board/json.hpp>
 #include <tinymlperf/board/reply.hpp>
 
-#include "memory_board.hpp"
+#include <tinymlperf/board/memory_board.hpp>
 
 using namespace tinymlperf;
 using namespace tinymlperf::board;

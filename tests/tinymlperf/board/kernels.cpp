@@ -1,6 +1,8 @@
 // Kernels on the board: packed, submitted, played, ranked, shown, verified, carried away.
 #include <doctest/doctest.h>
 
+#include <source_folder.hpp>
+#include <support/few.hpp>
 #include <support/kernel_runs.hpp>
 #include <support/refusals.hpp>
 #include <support/sanitized.hpp>
@@ -235,10 +237,10 @@ TEST_CASE("carried to another board, kernels have the same ranks; changed sample
 }
 
 TEST_CASE("a plugin of kernels is played against the library's own, from bundles" *
-          doctest::skip(test::kSanitized)) {
+          doctest::skip(test::kSanitized) * test::takes_minutes()) {
   namespace fs = std::filesystem;
   const TemporaryFolder folder;
-  const fs::path source = TINYTORCH_SOURCE_DIR, student = folder / "student";
+  const fs::path source = tinytorch_tree::kSourceFolder, student = folder / "student";
   fs::create_directory(student);
   for (const char* file : {"honest.cpp", "plain.hpp"})
     fs::copy_file(source / "tests/exploits/kernels" / file,

@@ -4,7 +4,7 @@
 #include <support/sanitized.hpp>
 #include <tinytorch/tinytorch.hpp>
 
-#include "load.hpp"
+#include <tinymlperf/board/load.hpp>
 
 using namespace tinymlperf::board::testing;
 

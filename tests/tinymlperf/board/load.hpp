@@ -13,7 +13,7 @@
 #include <tinytorch/benchmarking/statistics.hpp>
 #include <vector>
 
-#include "served_board.hpp"
+#include <tinymlperf/board/served_board.hpp>
 
 namespace tinymlperf::board::testing {
 

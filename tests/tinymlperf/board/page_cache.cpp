@@ -5,7 +5,7 @@
 #include <tinymlperf/board/page_cache.hpp>
 #include <tinytorch/tinytorch.hpp>
 
-#include "served_board.hpp"
+#include <tinymlperf/board/served_board.hpp>
 
 using namespace std::chrono_literals;
 using namespace tinymlperf::board;

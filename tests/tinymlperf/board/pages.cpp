@@ -12,8 +12,8 @@
 #include <tinymlperf/board/pages/table.hpp>
 #include <tinymlperf/board/pages/upload.hpp>
 
-#include "html_checker.hpp"
-#include "memory_board.hpp"
+#include <tinymlperf/board/html_checker.hpp>
+#include <tinymlperf/board/memory_board.hpp>
 
 using namespace tinymlperf::board;
 using namespace tinymlperf::board::testing;

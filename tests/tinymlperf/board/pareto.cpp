@@ -4,7 +4,7 @@
 #include <tinymlperf/board/json.hpp>
 #include <tinymlperf/board/pages/pareto.hpp>
 
-#include "html_checker.hpp"
+#include <tinymlperf/board/html_checker.hpp>
 
 using namespace tinymlperf;
 using namespace tinymlperf::board;

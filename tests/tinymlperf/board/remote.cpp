@@ -8,7 +8,7 @@
 #include <tinymlperf/commands/appeal.hpp>
 #include <tinytorch/tinytorch.hpp>
 
-#include "served_board.hpp"
+#include <tinymlperf/board/served_board.hpp>
 
 namespace fs = std::filesystem;
 using namespace tinymlperf;

@@ -12,7 +12,7 @@
 #include <tinymlperf/commands/review.hpp>
 #include <tinytorch/tinytorch.hpp>
 
-#include "html_checker.hpp"
+#include <tinymlperf/board/html_checker.hpp>
 
 using namespace tinymlperf;
 using namespace tinymlperf::board;

@@ -4,7 +4,7 @@
 
 #include <tinymlperf/board/serve.hpp>
 
-#include "http_client.hpp"
+#include <tinymlperf/board/http_client.hpp>
 
 using namespace tinymlperf::board;
 using namespace tinymlperf::board::testing;

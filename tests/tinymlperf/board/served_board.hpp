@@ -5,7 +5,7 @@
 #include <support/board.hpp>
 #include <tinymlperf/board/queries.hpp>
 
-#include "http_client.hpp"
+#include <tinymlperf/board/http_client.hpp>
 
 namespace tinymlperf::board::testing {
 

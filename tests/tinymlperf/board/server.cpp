@@ -4,8 +4,8 @@
 #include <atomic>
 #include <vector>
 
-#include "html_checker.hpp"
-#include "http_client.hpp"
+#include <tinymlperf/board/html_checker.hpp>
+#include <tinymlperf/board/http_client.hpp>
 
 using namespace tinymlperf;
 using namespace tinymlperf::board;

@@ -2,6 +2,7 @@
 // the entries' worker as well.
 #include <doctest/doctest.h>
 
+#include <support/few.hpp>
 #include <support/made_up_match.hpp>
 #include <support/sanitized.hpp>
 #include <support/start_as_worker.hpp>
@@ -183,7 +184,8 @@ WorkOptions really(const char* run_class) {
 
 }  // namespace
 
-TEST_CASE("plugins are compiled and played, on a table of their own" * doctest::skip(test::kSanitized)) {
+TEST_CASE("plugins are compiled and played, on a table of their own" * doctest::skip(test::kSanitized) *
+          test::takes_minutes()) {
   Board b;
   CHECK_THROWS_WITH_AS(b.store.submit(b.user, plugin_bundle("three", "3")),
                        doctest::Contains("none for dig, open, T2"), Refusal);
@@ -216,7 +218,7 @@ TEST_CASE("plugins are compiled and played, on a table of their own" * doctest::
 }
 
 TEST_CASE("trainings are played and kept with every attempt; the fastest trainer leads its category" *
-          doctest::skip(test::kSanitized)) {
+          doctest::skip(test::kSanitized) * test::takes_minutes()) {
   Board b;
   const auto trainer = [](const std::string& name, double learning_rate) {
     auto files = test::entry_files(name);
@@ -262,7 +264,8 @@ TEST_CASE("trainings are played and kept with every attempt; the fastest trainer
   CHECK(work_once(b.store, o)->failure.empty());
 }
 
-TEST_CASE("what does not compile is told so before the queue is worked off, and nobody plays it") {
+TEST_CASE("what does not compile is told so before the queue is worked off, and nobody plays it" *
+          test::takes_minutes()) {
   Board b;
   b.store.submit_baseline(b.user, plugin_bundle("one", "1"));
   const int64_t data = b.submit("data"), good = b.store.submit(b.user, plugin_bundle("two", "2")).submission,
@@ -296,7 +299,7 @@ TEST_CASE("what does not compile is told so before the queue is worked off, and 
   CHECK(verify_board(b.store).empty());
 }
 
-TEST_CASE("C2 says what the compiler says" * doctest::skip(test::kSanitized)) {
+TEST_CASE("C2 says what the compiler says" * doctest::skip(test::kSanitized) * test::takes_minutes()) {
   const sandbox::Offers offers = sandbox::probe();
   CHECK_NOTHROW(bundle::check_compiles(bundle::read_bundle(test::bundle_bytes("data")), offers));
   CHECK(bundle::check_compiles(bundle::read_bundle(plugin_bundle("one", "1")), offers).empty());

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <source_folder.hpp>
 #include <support/bundles.hpp>
 #include <support/refusals.hpp>
 #include <tinymlperf/bundle/rules.hpp>
@@ -255,7 +256,7 @@ TEST_CASE("tier T2: headers that replace the library's, beside a plugin, a model
 }
 
 TEST_CASE("tier T1: a plan, the device code that it names, and nothing that runs on the host") {
-  const fs::path source = fs::path(TINYTORCH_SOURCE_DIR) / "bench/tinymlperf/kernels/plain";
+  const fs::path source = fs::path(tinytorch_tree::kSourceFolder) / "bench/tinymlperf/kernels/plain";
   std::vector<ArchiveFile> files;
   for (const char* name : {"plan.json", "blocks.cuh"})
     files.push_back({name, tinymlperf::detail::read_limited(source / name, 1 << 20)});

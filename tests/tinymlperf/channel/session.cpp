@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <source_folder.hpp>
 #include <support/refusals.hpp>
 #include <support/scene.hpp>
 #include <tinymlperf/channel/session.hpp>
@@ -295,7 +296,7 @@ TEST_CASE("a plugin is one header and one function, compiled in the sandbox that
 int main() {
   return tinymlperf::serve([](const tinymlperf::Query& query) { return query.inputs; });
 })";
-  const std::filesystem::path headers = std::filesystem::path(TINYTORCH_SOURCE_DIR) / "bench";
+  const std::filesystem::path headers = std::filesystem::path(tinytorch_tree::kSourceFolder) / "bench";
   std::filesystem::create_directories(scene.base / "include/tinymlperf/entries");
   // Folders above the project may be closed to other users, so the sandbox gets a copy.
   std::filesystem::copy(headers / "tinymlperf" / "channel", scene.base / "include" / "tinymlperf" / "channel",

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <support/few.hpp>
 #include <tinymlperf/commands/exit_status.hpp>
 #include <tinymlperf/commands/profile.hpp>
 
@@ -23,7 +24,7 @@ std::string text_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("a training step and an inference of every kind of model") {
+TEST_CASE("a training step and an inference of every kind of model" * test::takes_minutes()) {
   for (const std::string model : {"linear", "lenet", "gpt2-tiny"}) {
     for (const bool inference : {false, true}) {
       CAPTURE(model);
@@ -95,7 +96,7 @@ TEST_CASE("driver and commit stand in the report and beside the ceilings where t
   CHECK(detail::to_json(c, "bf16", p).at("commit").is_null());
 }
 
-TEST_CASE("a profile that was written is compared with the next one") {
+TEST_CASE("a profile that was written is compared with the next one" * test::takes_minutes()) {
   ProfileOptions o;
   o.model = "linear", o.batch = 4, o.steps = 3, o.out = fresh_folder("before"), o.commit = "0123abc";
   std::filesystem::create_directories(o.out);

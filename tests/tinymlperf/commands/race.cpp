@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <support/few.hpp>
 #include <support/refusals.hpp>
 #include <support/sanitized.hpp>
 #include <support/start_as_worker.hpp>
@@ -115,7 +116,7 @@ TEST_CASE("good entries are raced, every broken one is refused with its own reas
 }
 
 TEST_CASE("the files a race writes: scores that verify, the seed, the page, nothing temporary" *
-          doctest::skip(test::kSanitized)) {
+          doctest::skip(test::kSanitized) * test::takes_minutes()) {
   const TemporaryFolder f;
   put_entry(f.path() / "entries" / "base", "base", 1);
   put_entry(f.path() / "entries" / "other", "other", 2);
@@ -154,7 +155,7 @@ TEST_CASE("the files a race writes: scores that verify, the seed, the page, noth
 
 TEST_CASE(
     "a student's program answers in the race, for the same entries or for some of its own, and is named" *
-    doctest::skip(test::kSanitized)) {
+    doctest::skip(test::kSanitized) * test::takes_minutes()) {
   const TemporaryFolder f;
   put_entry(f.path() / "entries" / "base", "base", 1);
   put_entry(f.path() / "entries" / "other", "other", 2);

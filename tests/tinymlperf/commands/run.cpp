@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <support/few.hpp>
 #include <support/sanitized.hpp>
 #include <support/start_as_worker.hpp>
 #include <tinymlperf/commands/run.hpp>
@@ -57,7 +58,7 @@ TEST_CASE("a match is played, and written with every sample" * doctest::skip(tes
 }
 
 TEST_CASE("two entries of another benchmark, by its own measure of quality" *
-          doctest::skip(test::kSanitized)) {
+          doctest::skip(test::kSanitized) * test::takes_minutes()) {
   const Models folder("kws");
   // The small one against itself.
   std::filesystem::copy(folder.path / "ds-cnn-narrow", folder.path / "again");
@@ -78,7 +79,7 @@ TEST_CASE("two entries of another benchmark, by its own measure of quality" *
 }
 
 TEST_CASE("text is continued token by token, and held against what its author calls likeliest" *
-          doctest::skip(test::kSanitized)) {
+          doctest::skip(test::kSanitized) * test::takes_minutes()) {
   const Models folder("lm");
   RunOptions o;
   o.entries = {folder.path / "gpt-narrow"};
@@ -100,7 +101,7 @@ TEST_CASE("text is continued token by token, and held against what its author ca
 }
 
 TEST_CASE("a text of one's own is the hidden set, and closed compares bits window by window" *
-          doctest::skip(test::kSanitized)) {
+          doctest::skip(test::kSanitized) * test::takes_minutes()) {
   const Models folder("lm");
   std::filesystem::copy(folder.path / "gpt-narrow", folder.path / "again");
   std::ofstream(folder.path / "mine.txt") << tt::grammar::text(60000, 9);
@@ -136,7 +137,7 @@ TEST_CASE("a text of one's own is the hidden set, and closed compares bits windo
 }
 
 TEST_CASE("an entry of another benchmark is out, and told which one was asked" *
-          doctest::skip(test::kSanitized)) {
+          doctest::skip(test::kSanitized) * test::takes_minutes()) {
   const Models digits, words("kws");
   RunOptions o;
   o.entries = {digits.path / "linear", words.path / "ds-cnn-narrow"};

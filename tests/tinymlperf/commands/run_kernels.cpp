@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <source_folder.hpp>
+#include <support/few.hpp>
 #include <support/sanitized.hpp>
 #include <support/small_tasks.hpp>
 #include <tinymlperf/commands/run.hpp>
@@ -14,7 +16,7 @@ using namespace tinymlperf;
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path kSource = TINYTORCH_SOURCE_DIR;
+const fs::path kSource = tinytorch_tree::kSourceFolder;
 
 fs::path plugin_folder(const TemporaryFolder& in, const char* name) {
   const fs::path folder = in / name;
@@ -26,7 +28,7 @@ fs::path plugin_folder(const TemporaryFolder& in, const char* name) {
 }  // namespace
 
 TEST_CASE("the library's plugin plays against another; what is no plugin is out" *
-          doctest::skip(test::kSanitized)) {
+          doctest::skip(test::kSanitized) * test::takes_minutes()) {
   const TemporaryFolder folder;
   const fs::path student = plugin_folder(folder, "student"), model = plugin_folder(folder, "model");
   fs::copy_file(kSource / "tests/exploits/kernels/honest.cpp", student / "plugin.cpp");

@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <set>
+#include <support/few.hpp>
 #include <support/sanitized.hpp>
 #include <support/start_as_worker.hpp>
 #include <tinymlperf/commands/run.hpp>
@@ -71,7 +72,7 @@ Json result_of(const RunOptions& o) {
 }  // namespace
 
 TEST_CASE("recipe and plugin are trained in turns, and the file is verified" *
-          doctest::skip(test::kSanitized)) {
+          doctest::skip(test::kSanitized) * test::takes_minutes()) {
   const Learners f;
   f.trainable("line", kLinear, {{"epochs", 20}, {"learning_rate", 5e-3}, {"batch", 16}});
   f.trainable("lazy", kLinear, {{"epochs", 2}, {"learning_rate", 0}, {"schedule", "constant"}});
@@ -108,7 +109,7 @@ TEST_CASE("recipe and plugin are trained in turns, and the file is verified" *
   CHECK(run_verify_file(f.path("forged.json")) == kFailed);
 }
 
-TEST_CASE("a model of text is trained too" * doctest::skip(test::kSanitized)) {
+TEST_CASE("a model of text is trained too" * doctest::skip(test::kSanitized) * test::takes_minutes()) {
   const Learners f;
   f.write("gpt", kModelFile,
           R"({"schema": 1, "benchmark": "lm", "name": "gpt", "type": "gpt", "context": 64, "features": 8,

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <support/few.hpp>
 #include <tinymlperf/commands/train.hpp>
 #include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/temporary_folder.hpp>
@@ -10,7 +11,8 @@
 
 using namespace tinymlperf;
 
-TEST_CASE("a model that was asked for is trained and can be loaded as an entry of its benchmark") {
+TEST_CASE("a model that was asked for is trained and can be loaded as an entry of its benchmark" *
+          test::takes_minutes()) {
   const TemporaryFolder folder;
   struct Case {
     std::string benchmark, name;

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <set>
+#include <source_folder.hpp>
 #include <tinymlperf/device/plan.hpp>
 #include <tinymlperf/judge/kernels/tasks.hpp>
 
@@ -115,7 +116,7 @@ TEST_CASE("no launch goes beyond what a GPU can do") {
 
 TEST_CASE("the plain kernels are launched for every op of krn, whatever its shape") {
   const std::filesystem::path plain =
-      std::filesystem::path(TINYTORCH_SOURCE_DIR) / "bench/tinymlperf/kernels/plain";
+      std::filesystem::path(tinytorch_tree::kSourceFolder) / "bench/tinymlperf/kernels/plain";
   const LaunchPlan plan = load_plan(plain);
   std::set<std::string> launched, defined;
   for (const auto& task : judge::kernels::tasks()) {

@@ -1,6 +1,7 @@
 // Entries answered by their worker in a process of its own: a text continued token by token, and scores of clips.
 #include <doctest/doctest.h>
 
+#include <support/few.hpp>
 #include <support/scene.hpp>
 #include <tinymlperf/judge/benchmarks.hpp>
 #include <tinymlperf/judge/match.hpp>
@@ -111,7 +112,8 @@ TEST_CASE("a clip's answer is the error of the entry's restorations" * doctest::
   CHECK(worker.session->finish(5).ending == sandbox::Ending::exited);
 }
 
-TEST_CASE("a match of two entries of every benchmark" * doctest::skip(test::kSanitized)) {
+TEST_CASE("a match of two entries of every benchmark" * doctest::skip(test::kSanitized) *
+          test::takes_minutes()) {
   constexpr RunClass kTiny{"tiny", 0.02, 2, 6, 32};
   for (const RegisteredBenchmark& r : kBenchmarks) {
     const auto benchmark = r.make(), fresh = r.make();

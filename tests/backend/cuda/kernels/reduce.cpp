@@ -1,6 +1,7 @@
 // Reductions on the GPU against plain loops in double: over every set of dimensions of shapes that take each
 // way through memory (rows, columns, one result; one chunk and several), dense and transposed.
 #include <support/device.hpp>
+#include <support/few.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 #include <cmath>
@@ -47,6 +48,7 @@ struct Expected {
 };
 
 void check_reductions(const tt::Tensor& x) {
+  if (test::left_out(2)) return;
   const tt::Tensor on_gpu =
       x.is_contiguous() ? x.to(tt::cuda) : x.transpose(0, 1).contiguous().to(tt::cuda).transpose(0, 1);
   for (int set = 1; set < (1 << x.rank()); ++set) {

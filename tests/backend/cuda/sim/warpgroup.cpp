@@ -4,6 +4,7 @@
 
 #if TINYTORCH_CUDA_SIM
 #include <support/faults.hpp>
+#include <support/few.hpp>
 #include <tinytorch/backend/cuda/warpgroup.cuh>
 
 namespace cuda = tinytorch::backend::cuda;
@@ -83,7 +84,7 @@ void check_product(int first, bool add) {
 
 }  // namespace
 
-TEST_CASE("products of warpgroups equal the definition" * needs_devices()) {
+TEST_CASE("products of warpgroups equal the definition" * needs_devices() * test::long_on_emulator()) {
   for (const int first : {0, 16, 48}) {
     for (const bool add : {false, true}) {
       check_product<tinytorch::BFloat16, true>(first, add);

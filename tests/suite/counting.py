@@ -1,0 +1,115 @@
+"""What every stage of the suite counts with. Whatever proves nothing is a failure."""
+import math
+import re
+import time
+
+from tools import BAD, tail
+
+
+class Tally:
+    """What passed, failed and was left out, and the stages with their times."""
+
+    def __init__(self, console):
+        self.console, self.passed, self.failed, self.skipped, self.stages, self.reasons = console, 0, 0, 0, [], []
+        self.programs = []  # (stage, test, seconds, processor seconds) of each test that ran
+        self.stage, self.began = "", time.monotonic()
+        self.ends = math.inf  # when the stage that runs is cut, of time.monotonic()
+
+    def seconds(self):
+        return time.monotonic() - self.began
+
+    def counts(self):
+        return self.passed, self.failed, self.skipped
+
+    def add(self, passed, failed, what, why=""):
+        self.passed += passed
+        self.failed += failed
+        if failed:
+            reason = f"  {BAD} {what}: {failed} failed, {passed} passed" + (f"\n{why}" if why else "")
+            self.console.say(reason)
+            self.reasons.append(reason)
+
+    def check(self, good, what, why=""):
+        self.add(1 if good else 0, 0 if good else 1, what, why)
+        return good
+
+    def skip(self, count, what, why="the data is not here (README: Data)"):
+        self.skipped += count
+        if count:
+            self.console.say(f"  - {what}: {count} skipped, {why}")
+
+    def ran(self, what, done):
+        self.programs.append((self.stage, what, round(done.seconds, 1), round(done.processor, 1)))
+
+    def line(self):
+        return f"{self.passed} passed, {self.failed} failed"
+
+
+SUMMARY = re.compile(r"\[doctest\] test cases:\s*(\d+)\s*\|\s*(\d+) passed\s*\|\s*(\d+) failed\s*\|\s*(\d+) skipped")
+
+
+SKIPPED = re.compile(r"^\[cases\] (\d+) skipped$", re.M)  # of the file that was asked for (tests/support/main.cpp)
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def count_skipped(text):
+    """The cases that cannot run here. doctest itself also calls those skipped that were not asked for."""
+    own = SKIPPED.findall(plain(text))
+    return int(own[-1]) if own else sum(int(found[3]) for found in SUMMARY.findall(plain(text))[-1:])
+
+
+def count_doctest(text, code, timed_out=False, may_skip=False):
+    """(passed, failed, why) of one doctest executable. Whatever proves nothing is a failure."""
+    found = SUMMARY.findall(plain(text))
+    if timed_out:
+        return 0, 1, "it did not end in time"
+    if not found:
+        return 0, 1, f"it ended with code {code} and without doctest's summary (crash?)"
+    total, passed, failed = (int(x) for x in found[-1][:3])
+    skipped = count_skipped(text)
+    if total == 0 and not (may_skip and skipped):
+        return 0, 1, "no test case was run"
+    if skipped and not may_skip:
+        return passed, failed + skipped, f"{skipped} cases were skipped"
+    if code != 0 and failed == 0:
+        return passed, 1, f"all cases passed, but it ended with code {code}"
+    return passed, failed, f"{failed} of {total} cases" if failed else ""
+
+
+def doctest_errors(text):
+    """What doctest says of the failed checks, without all that the program printed between them."""
+    found = re.findall(r"^\S+:\d+: (?:FATAL )?ERROR: .*?\n(?=\n|\S+:\d+:|=====)", plain(text), re.M | re.S)
+    return tail("".join(found), 60)
+
+
+def count_lines(text, code):
+    """(passed, failed, why) of a checker that prints `ok - name` and `not ok - name` lines."""
+    good = len(re.findall(r"^ok - ", text, re.M))
+    bad = len(re.findall(r"^not ok - ", text, re.M))
+    broken = re.search(r"^Traceback .*", text, re.M | re.S)  # what it had found until then says nothing of the rest
+    if broken:
+        return good, bad + 1, "    it broke before its end\n" + tail(broken[0])
+    if good + bad == 0:
+        return 0, 1, f"no check was run (code {code})\n" + tail(text)
+    if code != 0 and bad == 0:
+        return good, 1, f"all checks passed, but it ended with code {code}\n" + tail(text)
+    lines, keep, shown = text.splitlines(), False, []
+    for line in lines:
+        keep = line.startswith("not ok - ") or (keep and line.startswith(" "))
+        if keep:
+            shown.append("    " + line)
+    return good, bad, "\n".join(shown[:120])
+
+
+def count_unittest(text, code, may_skip=0):
+    """(passed, failed, why); so many tests may be skipped, and are then neither."""
+    ran = re.search(r"^Ran (\d+) tests?", text, re.M)
+    total = int(ran.group(1)) if ran else 0
+    if total == 0:
+        return 0, 1, "no test was run\n" + tail(text)
+    bad = sum(int(x) for x in re.findall(r"(?:failures|errors|skipped|unexpected successes)=(\d+)", text))
+    bad = max(bad - may_skip, 1 if code != 0 else 0)
+    return total - may_skip - min(bad, total), bad, tail(text, 40) if bad else ""

@@ -1,0 +1,144 @@
+"""What the suite costs. tests/times.json holds, for each stage, the seconds and processor seconds of its last measured run,
+split into compiling, linking and running, with the dearest translation units and tests; tests/README.md shows them.
+
+  modules/tt test --times cold      in a fresh clone: measures with an empty compiler cache
+  modules/tt test --times warm      in another fresh clone: with what that run left in the cache
+  modules/tt test --only STAGE --times cold
+
+A run measured so replaces the rows of its stages and writes tests/README.md anew.
+"""
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from course import write_whole
+from tools import ROOT, SetupProblem, program_version
+
+RECORD, PAGE = ROOT / "tests" / "times.json", ROOT / "tests" / "README.md"
+COMPILERS = ("g++", "c++", "clang++", "nvcc")
+UNKNOWN = 240.0  # seconds, of a stage that was not measured yet
+KEPT = 12  # dearest units and tests of a stage that the record keeps
+
+
+def record():
+    return json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {"stages": {}}
+
+
+def usual_seconds(stage):
+    """Of a run with an empty compiler cache, on two cores."""
+    return record()["stages"].get(stage, {}).get("cold", {}).get("seconds", UNKNOWN)
+
+
+@contextlib.contextmanager
+def recording(how, tally):
+    """how: "cold", "warm", or None, which records nothing."""
+    if not how:
+        yield
+        return
+    if (ROOT / "build").exists():
+        raise SetupProblem("--times measures what a run in a fresh clone costs, and here is build/: what lies there is not built "
+                           "again.\n  git clone this folder to another, and measure there")
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tinytorch" / "times"
+    if how == "cold":
+        shutil.rmtree(cache, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "log")
+        for name in COMPILERS:
+            if path := shutil.which(name):
+                shim = Path(folder, "bin", name)
+                shim.parent.mkdir(exist_ok=True)
+                shim.write_text(f'#!/bin/sh\nexec python3 -SE {ROOT}/tests/suite/timed.py {log} {path} "$@"\n')
+                shim.chmod(0o755)
+        kept = dict(os.environ)
+        os.environ.update(PATH=f"{folder}/bin:{kept['PATH']}", XDG_CACHE_HOME=str(cache), CCACHE_DIR=str(cache / "ccache"),
+                          CCACHE_PATH=f"{folder}/bin:/usr/bin")
+        try:
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(kept)
+            write(how, tally, [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else [])
+
+
+def write(how, tally, units):
+    """Replaces the rows of the stages that ran."""
+    document = record()
+    document["machine"] = machine()
+    for stage in tally.stages:
+        own = [u for u in units if u["stage"] == stage["stage"]]
+        compiling, linking = (sum(u["processor"] for u in own if u["kind"] == kind) for kind in ("compile", "link"))
+        running = max(0.0, stage["processor_seconds"] - compiling - linking)
+        row = {"seconds": stage["seconds"], "checks": stage["passed"] + stage["failed"], "processor": stage["processor_seconds"],
+               "compiling": round(compiling, 1), "linking": round(linking, 1), "running": round(running, 1),
+               "units": dearest((shown(u["unit"]), u["processor"]) for u in own if u["kind"] == "compile"),
+               "tests": dearest((what, processor) for s, what, _, processor in tally.programs if s == stage["stage"])}
+        document["stages"].setdefault(stage["stage"], {})[how] = row
+    write_whole(RECORD, json.dumps(document, indent=1, sort_keys=True) + "\n")
+    write_whole(PAGE, page(document))
+
+
+def dearest(costs):
+    """{name: processor seconds} of the dearest, where the same name adds up."""
+    total = {}
+    for name, cost in costs:
+        total[name] = total.get(name, 0.0) + cost
+    return {name: round(total[name], 1) for name in sorted(total, key=lambda n: -total[n])[:KEPT] if total[name] >= 0.5}
+
+
+def shown(unit):
+    path = Path(unit)
+    if path.is_relative_to(ROOT):
+        return str(path.relative_to(ROOT))
+    return "a file of a temporary folder" if path.is_absolute() else unit
+
+
+def machine():
+    model = next((l.partition(":")[2].strip() for l in Path("/proc/cpuinfo").read_text().splitlines()
+                  if l.startswith("model name")), "an unknown processor")
+    return f"{len(os.sched_getaffinity(0))} threads of {model}, g++ {program_version('g++')}, clang++ {program_version('clang++')}"
+
+
+# --- The page -----------------------------------------------------------------------------------------------------
+
+HEAD = """# Tests
+
+`modules/tt test` runs the first ring: every kind of proof, in twenty minutes on two cores, or in eight when the compiler cache
+is warm. `modules/tt test --all` runs both rings, `--slice K/N` a part of them, for N machines. `modules/tt test PATH...` runs the
+tests of these files, and `--changed` those of what git says has changed; `--only STAGE` runs one stage of the tables below.
+Everything that a run leaves out it prints, with the command that runs it.
+
+This page is generated: `modules/tt test --times cold` in a fresh clone, and then `--times warm` in another, measure the stages
+that they run, with a compiler cache of their own, and write the page anew. A stage without numbers has not been measured yet.
+Last measured on MACHINE.
+
+"""
+
+
+def page(document):
+    from suite import rings
+    out = [HEAD.replace("MACHINE", document.get("machine", "no machine"))]
+    for title, names in (("The first ring", rings.FIRST), ("The second ring", rings.SECOND)):
+        out.append(f"## {title}\n\n| stage | what it proves | checks |\n|---|---|---:|\n")
+        for name in names:
+            checks = next((row["checks"] for row in document["stages"].get(name, {}).values()), "")
+            out.append(f"| `{name}` | {' '.join(rings.STAGES[name].__doc__.split())} | {checks} |\n")
+        out.append("\n")
+    out.append("## Times\n\nSeconds of the clock, and processor seconds of compiling, linking and running; first with an empty "
+               "compiler cache, then with a\nwarm one.\n\n| stage | cold | compiling | linking | running | warm | compiling | "
+               "linking | running |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+    for name in rings.STAGES:
+        rows = [document["stages"].get(name, {}).get(how) for how in ("cold", "warm")]
+        cells = [f"{row[key]:.0f}" if row else "" for row in rows for key in ("seconds", "compiling", "linking", "running")]
+        if any(rows):
+            out.append(f"| `{name}` | {' | '.join(cells)} |\n")
+    for key, title in (("units", "translation units"), ("tests", "tests")):
+        out.append(f"\n## The dearest {title}\n\nProcessor seconds, with an empty compiler cache.\n\n| stage | {title[:-1]} | "
+                   "seconds |\n|---|---|---:|\n")
+        for name in rings.STAGES:
+            costs = document["stages"].get(name, {}).get("cold", {}).get(key, {})
+            for what, seconds in sorted(costs.items(), key=lambda cost: (-cost[1], cost[0])):
+                out.append(f"| `{name}` | `{what}` | {seconds} |\n")
+    return "".join(out)

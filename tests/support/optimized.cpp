@@ -1,1 +1,0 @@
-// Nothing: what tests that are optimized include is precompiled beside it.
