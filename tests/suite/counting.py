@@ -6,6 +6,10 @@ import time
 from tools import BAD, tail
 
 
+class Cut(KeyboardInterrupt):
+    """A limit of time was reached, and what ran was stopped."""
+
+
 class Tally:
     """What passed, failed and was left out, and the stages with their times."""
 

@@ -1,8 +1,8 @@
 """Three rings around every change, each inside the time that one waits for it.
 
   modules/tt test PATH...      the tests of these files (inner.py): a minute; --changed: of what git says has changed
-  modules/tt test              the first ring: twenty minutes on two cores, eight with a warm compiler cache
-  modules/tt test --all        both rings: ninety minutes; --slice K/N: a part of them, for N machines
+  modules/tt test              the first ring, meant for twenty minutes on two cores, eight with a warm compiler cache
+  modules/tt test --all        both rings, meant for ninety minutes; --slice K/N: a part of them, for N machines
 
 The first ring holds every kind of proof. What it leaves out is a stage of the second; one of these, drawn by the commit, is
 part of the first for as long as there is time. What a run leaves out it prints, with the command that runs it.
@@ -16,11 +16,12 @@ import signal
 import threading
 import time
 
+from course import Course
 from suite import inner, stages, times
-from suite.counting import Tally
+from suite.counting import Cut, Tally
 from tools import BAD, FAIL, GOOD, PASS, SetupProblem, running, set_up, stop
 
-MODULES = ("01", "02", "03", "04", "05", "10")
+MODULES = tuple(m.number for m in Course().modules if m.tasks)
 
 # What is quick first. `readme` runs the main job, whose numbers the notebook reads.
 FIRST = {"format": stages.stage_format, "hygiene": stages.stage_hygiene, "tests": stages.stage_tests,
@@ -38,10 +39,6 @@ STAGES = {**FIRST, **SECOND}
 MINUTES_AT_MOST = 87  # whoever waits for a run ends it after 90, and would see no result at all
 FIRST_SECONDS = 1170  # of the first ring, which is to take at most twenty minutes
 SLICE_SECONDS, SLICE_SHARE = 300, 0.25  # of the drawn stage: at most so long, and such a part of the time before it
-
-
-class Cut(KeyboardInterrupt):
-    """A limit of time was reached, and what ran was stopped."""
 
 
 @contextlib.contextmanager
@@ -100,7 +97,7 @@ def run_stage(tally, name, seconds=math.inf):
         with limit(seconds) if seconds < math.inf else contextlib.nullcontext():
             STAGES[name](tally)
     except Cut:
-        if seconds == math.inf or time.monotonic() - began < seconds - 1:  # the limit of the whole run
+        if time.monotonic() < tally.ends - 2:  # the limit of the whole run
             tally.check(False, name, f"    it was stopped: {MINUTES_AT_MOST} minutes are gone")
             going = False
         else:

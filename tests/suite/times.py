@@ -105,8 +105,8 @@ def machine():
 
 HEAD = """# Tests
 
-`modules/tt test` runs the first ring: every kind of proof, in twenty minutes on two cores, or in eight when the compiler cache
-is warm. `modules/tt test --all` runs both rings, `--slice K/N` a part of them, for N machines. `modules/tt test PATH...` runs the
+`modules/tt test` runs the first ring: every kind of proof, meant for twenty minutes on two cores, or eight when the compiler
+cache is warm; the tables say what was measured. `modules/tt test --all` runs both rings, `--slice K/N` a part of them, for N machines. `modules/tt test PATH...` runs the
 tests of these files, and `--changed` those of what git says has changed; `--only STAGE` runs one stage of the tables below.
 Everything that a run leaves out it prints, with the command that runs it.
 
