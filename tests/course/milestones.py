@@ -26,7 +26,7 @@ import course
 import lessons
 import tools
 from run import headers
-from suite import stages
+from suite.builds import SIM
 
 INCLUDE = ROOT / "include"
 FOLDER = Path(os.environ.get("TINYTORCH_SIM_BUILD", ROOT / "build" / "sim"))
@@ -79,7 +79,7 @@ def must(command, seconds=3600):
 
 def build():
     """All milestones in FOLDER; the command that compiles each of its sources."""
-    must(["cmake", "-S", ROOT, "-B", FOLDER, *stages.SIM.flags, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"])
+    must(["cmake", "-S", ROOT, "-B", FOLDER, *SIM.flags, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"])
     must(["cmake", "--build", FOLDER, "-j", os.cpu_count(), "--target", "all_milestones"])
     entries = json.loads((FOLDER / "compile_commands.json").read_text())
     return {Path(e["file"]).stem: shlex.split(e["command"]) for e in entries

@@ -116,7 +116,7 @@ TEST_CASE("a real change: a naive product replaced by the library's gains what i
            c.part->measured < c.part->predicted / 1.2;
   };
   Change c = measure();
-  for (int again = 0; again < 5 && disturbed(c); ++again) c = measure();
+  for (int again = 0; again < 20 && disturbed(c); ++again) c = measure();
   REQUIRE(c.part);
   CAPTURE(c.part->share);
   CAPTURE(c.part->factor);

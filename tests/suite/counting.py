@@ -13,7 +13,8 @@ class Cut(KeyboardInterrupt):
 class Tally:
     """What passed, failed and was left out, and the stages with their times."""
 
-    def __init__(self, console):
+    def __init__(self, console, planned=()):
+        self.planned = planned  # all stages of the run: one of them need not prove what another proves in full
         self.console, self.passed, self.failed, self.skipped, self.stages, self.reasons = console, 0, 0, 0, [], []
         self.programs = []  # (stage, test, seconds, processor seconds) of each test that ran
         self.stage, self.began = "", time.monotonic()

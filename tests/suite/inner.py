@@ -6,7 +6,8 @@ of its own folder, then the nearest, as many as are compiled within the minute. 
 import sys
 from pathlib import Path
 
-from suite import stages
+from suite import checkers, unit_tests
+from suite.builds import cached_environment
 from suite.counting import Tally
 from tools import FAIL, PASS, ROOT, Build, SetupProblem, call, set_up
 
@@ -66,7 +67,7 @@ def users():
 
 def tests_of(files):
     """(the test files to run, the nearest first; those that are left out), as names below tests/."""
-    all_tests, graph = stages.test_files(), users()
+    all_tests, graph = unit_tests.test_files(), users()
     own, near = [], {}
     for file in files:
         for folder in FOLDERS:
@@ -97,7 +98,7 @@ def python_tests_of(files):
     """Tests of Python that are, or name, one of these files."""
     stems = {f.stem for f in files if f.suffix == ".py" or f == ROOT / "modules" / "tt"}
     stems |= {"suite"} if any(f.is_relative_to(ROOT / "tests" / "suite") for f in files) else set()
-    return [t for t in stages.python_files() if t in files or any(f"import {s}" in t.read_text() or t.stem == f"test_{s}" for s in stems)]
+    return [t for t in checkers.python_files() if t in files or any(f"import {s}" in t.read_text() or t.stem == f"test_{s}" for s in stems)]
 
 
 def tasks_of(files):
@@ -112,10 +113,10 @@ def tasks_of(files):
 
 
 def run_tests(tally, tests, device):
-    build, env = quick_build(tests, device), stages.cached_environment(TINYTORCH_TEST_FEW="1")
+    build, env = quick_build(tests, device), cached_environment(TINYTORCH_TEST_FEW="1")
     if not tally.check(build.make("all_tests", env=env), f"build in {build.folder.relative_to(ROOT)}", build.first_errors()):
         return
-    stages.run_all(tally, [t for t in build.tests() if set(t.labels) <= set(tests)], env, 300, device, device_seconds=5)
+    unit_tests.run_all(tally, [t for t in build.tests() if set(t.labels) <= set(tests)], env, 300, device, device_seconds=5)
 
 
 def run(console, options):
@@ -129,7 +130,7 @@ def run(console, options):
     tests, left = tests_of(sources)
     python, tasks = python_tests_of(files), tasks_of(files)
     if sources:
-        stages.check_format(tally, [str(f.relative_to(ROOT)) for f in sources])
+        checkers.check_format(tally, [str(f.relative_to(ROOT)) for f in sources])
     for header in (f for f in sources if f.is_relative_to(ROOT / "include") and f.suffix == ".hpp"):
         good, why = compilers.header_alone(tree, header.relative_to(ROOT / "include"))
         tally.check(good, f"alone: {header.relative_to(ROOT / 'include' / 'tinytorch')}", why)
@@ -142,11 +143,11 @@ def run(console, options):
     if kernels:
         run_tests(tally, kernels, True)
     if python:
-        stages.run_python(tally, python)
+        checkers.run_python(tally, python)
     if tasks:
         console.say("tasks: " + ", ".join(tasks))
         only = [word for task in tasks for word in ("--only", task)]
-        stages.run_checker(tally, "course/run.py", "--tasks", *only, env=stages.cached_environment())
+        checkers.run_checker(tally, "course/run.py", "--tasks", *only, env=cached_environment())
     if left:
         console.say(f"{len(left)} more test files include what you named, further away: modules/tt test --only tests")
     if tally.passed + tally.failed == 0:

@@ -17,23 +17,23 @@ import threading
 import time
 
 from course import Course
-from suite import inner, stages, times
+from suite import builds, checkers, inner, programs, times, unit_tests
 from suite.counting import Cut, Tally
 from tools import BAD, FAIL, GOOD, PASS, SetupProblem, running, set_up, stop
 
 MODULES = tuple(m.number for m in Course().modules if m.tasks)
 
 # What is quick first. `readme` runs the main job, whose numbers the notebook reads.
-FIRST = {"format": stages.stage_format, "hygiene": stages.stage_hygiene, "tests": stages.stage_tests,
-         "course": stages.stage_course, "python": stages.stage_python, "readme": stages.stage_readme,
-         "consumer": stages.stage_consumer, "notebook": stages.stage_notebook}
-SECOND = {"headers": stages.stage_headers, "emulator": stages.stage_emulator, "matches": stages.stage_matches,
-          "optimized": stages.stage_optimized, **{f"clang-{part}": stages.stage_clang(part) for part in stages.CLANG_PARTS},
-          "fuzz": stages.stage_fuzz, **{f"cuda-{a}": stages.stage_cuda(a) for a in stages.CUDA},
-          **{f"answers-{m}": stages.stage_answers(m) for m in MODULES}, "library": stages.stage_library,
-          "commands": stages.stage_commands, "lessons": stages.stage_lessons, "milestones": stages.stage_milestones,
-          "packaging": stages.stage_packaging, "examples": stages.stage_examples, "browser": stages.stage_browser,
-          "notebooks": stages.stage_notebooks}
+FIRST = {"format": checkers.stage_format, "hygiene": checkers.stage_hygiene, "tests": unit_tests.stage_tests,
+         "course": checkers.stage_course, "python": checkers.stage_python, "readme": programs.stage_readme,
+         "consumer": checkers.stage_consumer, "notebook": programs.stage_notebook}
+SECOND = {"headers": checkers.stage_headers, "emulator": unit_tests.stage_emulator, "matches": unit_tests.stage_matches,
+          "optimized": unit_tests.stage_optimized, **{f"clang-{part}": unit_tests.stage_clang(part) for part in unit_tests.CLANG_PARTS},
+          "fuzz": unit_tests.stage_fuzz, **{f"cuda-{a}": unit_tests.stage_cuda(a) for a in builds.CUDA},
+          **{f"answers-{m}": checkers.stage_answers(m) for m in MODULES}, "library": checkers.stage_library,
+          "commands": checkers.stage_commands, "lessons": checkers.stage_lessons, "milestones": checkers.stage_milestones,
+          "packaging": checkers.stage_packaging, "examples": programs.stage_examples, "browser": checkers.stage_browser,
+          "notebooks": programs.stage_notebooks}
 STAGES = {**FIRST, **SECOND}
 
 MINUTES_AT_MOST = 87  # whoever waits for a run ends it after 90, and would see no result at all
@@ -120,7 +120,7 @@ def run_stage(tally, name, seconds=math.inf):
 
 def run_slice(tally):
     """One stage of the second ring, for as long as there is time."""
-    name = random.Random(stages.commit()).choice(list(SECOND))
+    name = random.Random(builds.commit()).choice(list(SECOND))
     seconds = min(SLICE_SECONDS, SLICE_SHARE * tally.seconds(), FIRST_SECONDS - tally.seconds())
     if seconds < 5:
         tally.skip(1, name, f"drawn by this commit, and no time is left: modules/tt test --only {name}")
@@ -157,14 +157,15 @@ def say_left_out(console, ran):
 def run(console, options):
     if options.paths or options.changed:
         return inner.run(console, options)
-    names, tally = chosen(options), Tally(console)  # what is installed takes of the time, too
+    names = chosen(options)
+    tally = Tally(console, names)  # what is installed takes of the time, too
     first_ring = names == list(FIRST) and not options.only
     set_up(console, "test", not options.no_install)
     going = True
     with times.recording(options.times, tally), limit(60 * MINUTES_AT_MOST - tally.seconds()) if not options.only \
             else contextlib.nullcontext():
         if first_ring:  # it waits for a network, beside the first stages
-            threading.Thread(target=stages.notebook_packages, daemon=True).start()
+            threading.Thread(target=programs.notebook_packages, daemon=True).start()
         for name in names:
             going = going and run_stage(tally, name)
         if going and first_ring and not options.skip:

@@ -10,17 +10,21 @@ A run measured so replaces the rows of its stages and writes tests/README.md ane
 import contextlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
 
-from course import write_whole
+from course import Course, write_whole
 from tools import ROOT, SetupProblem, program_version
 
 RECORD, PAGE = ROOT / "tests" / "times.json", ROOT / "tests" / "README.md"
 COMPILERS = ("g++", "c++", "clang++", "nvcc")
 UNKNOWN = 240.0  # seconds, of a stage that was not measured yet
 KEPT = 12  # dearest units and tests of a stage that the record keeps
+ROOM_SECONDS = 90  # of two cores: what the first ring may spend on the tests and tasks of a room
+# These were here before there was a budget. The judge, which plays matches, is no module and has the rest of the first ring.
+OLD_ROOMS = ("tensor", "layers", "transformer", "tinymlperf")
 
 
 def record():
@@ -74,7 +78,9 @@ def write(how, tally, units):
         row = {"seconds": stage["seconds"], "checks": stage["passed"] + stage["failed"], "processor": stage["processor_seconds"],
                "compiling": round(compiling, 1), "linking": round(linking, 1), "running": round(running, 1),
                "units": dearest((shown(u["unit"]), u["processor"]) for u in own if u["kind"] == "compile"),
-               "tests": dearest((what, processor) for s, what, _, processor in tally.programs if s == stage["stage"])}
+               "tests": dearest((what, processor) for s, what, _, processor in tally.programs if s == stage["stage"]),
+               "rooms": in_rooms([(u["unit"], u["processor"]) for u in own] +
+                                 [(what, processor) for s, what, _, processor in tally.programs if s == stage["stage"]])}
         document["stages"].setdefault(stage["stage"], {})[how] = row
     write_whole(RECORD, json.dumps(document, indent=1, sort_keys=True) + "\n")
     write_whole(PAGE, page(document))
@@ -86,6 +92,29 @@ def dearest(costs):
     for name, cost in costs:
         total[name] = total.get(name, 0.0) + cost
     return {name: round(total[name], 1) for name in sorted(total, key=lambda n: -total[n])[:KEPT] if total[name] >= 0.5}
+
+
+def in_rooms(costs):
+    """{room: processor seconds} of units and tests, by the folder below tests/ or the task that they belong to."""
+    tasks = {task.slug: module.id[3:] for module in Course().modules for task in module.tasks}
+    total = {}
+    for what, cost in costs:
+        found = re.search(r"modules/\d\d_([a-z]+)/|generated/test_([a-z]+)|^test_([a-z]+)", what)
+        kernel = re.search(r"course/generated/(\w+)\.", what)
+        room = next(filter(None, found.groups())) if found else tasks.get(kernel[1]) if kernel else None
+        if room:
+            total[room] = total.get(room, 0.0) + cost
+    return {room: round(cost, 1) for room, cost in total.items()}
+
+
+def first_ring_of_rooms(document):
+    """{room: processor seconds} of the first ring, with an empty compiler cache."""
+    from suite import rings
+    total = {}
+    for name in rings.FIRST:
+        for room, cost in document["stages"].get(name, {}).get("cold", {}).get("rooms", {}).items():
+            total[room] = total.get(room, 0.0) + cost
+    return total
 
 
 def shown(unit):
@@ -106,9 +135,9 @@ def machine():
 HEAD = """# Tests
 
 `modules/tt test` runs the first ring: every kind of proof, meant for twenty minutes on two cores, or eight when the compiler
-cache is warm; the tables say what was measured. `modules/tt test --all` runs both rings, `--slice K/N` a part of them, for N machines. `modules/tt test PATH...` runs the
-tests of these files, and `--changed` those of what git says has changed; `--only STAGE` runs one stage of the tables below.
-Everything that a run leaves out it prints, with the command that runs it.
+cache is warm; the tables say what was measured. `modules/tt test --all` runs both rings, `--slice K/N` a part of them, for N
+machines. `modules/tt test PATH...` runs the tests of these files, and `--changed` those of what git says has changed;
+`--only STAGE` runs one stage of the tables below. Everything that a run leaves out it prints, with the command that runs it.
 
 This page is generated: `modules/tt test --times cold` in a fresh clone, and then `--times warm` in another, measure the stages
 that they run, with a compiler cache of their own, and write the page anew. A stage without numbers has not been measured yet.
@@ -134,6 +163,10 @@ def page(document):
         cells = [f"{row[key]:.0f}" if row else "" for row in rows for key in ("seconds", "compiling", "linking", "running")]
         if any(rows):
             out.append(f"| `{name}` | {' | '.join(cells)} |\n")
+    out.append(f"\n## The first ring by room\n\nProcessor seconds of a room's tests and tasks, with an empty compiler cache. A new "
+               f"room may have {ROOM_SECONDS} seconds of two\ncores.\n\n| room | processor seconds |\n|---|---:|\n")
+    for room, cost in sorted(first_ring_of_rooms(document).items(), key=lambda item: -item[1]):
+        out.append(f"| `{room}` | {cost:.0f} |\n")
     for key, title in (("units", "translation units"), ("tests", "tests")):
         out.append(f"\n## The dearest {title}\n\nProcessor seconds, with an empty compiler cache.\n\n| stage | {title[:-1]} | "
                    "seconds |\n|---|---|---:|\n")

@@ -18,7 +18,7 @@ TT = ROOT / "modules" / "tt"
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tests"))
-from suite import counting, inner, rings, stages, times
+from suite import builds, checkers, counting, inner, rings, times, unit_tests
 import tools
 
 
@@ -185,11 +185,11 @@ class Counting(WithFolder):
         return build
 
     def count(self, build):
-        tally, root, stages.ROOT = counting.Tally(tools.Console(True)), stages.ROOT, self.folder
+        tally, root, unit_tests.ROOT = counting.Tally(tools.Console(True)), unit_tests.ROOT, self.folder
         try:
-            stages.run_all(tally, stages.built_tests(tally, build, dict(os.environ)), dict(os.environ), 60)
+            unit_tests.run_all(tally, unit_tests.built_tests(tally, build, dict(os.environ)), dict(os.environ), 60)
         finally:
-            stages.ROOT = root
+            unit_tests.ROOT = root
         return tally
 
     def test_executables_that_pass_fail_crash_and_run_nothing(self):
@@ -240,20 +240,37 @@ class Counting(WithFolder):
     def test_the_page_of_the_rings_is_the_record_s(self):
         self.assertEqual(times.PAGE.read_text(encoding="utf-8"), times.page(times.record()))
 
+    def test_costs_belong_to_rooms(self):
+        slug = next(t.slug for t in inner.course.Course().tasks if t.device != "cpu")
+        room = next(t.module.id[3:] for t in inner.course.Course().tasks if t.slug == slug)
+        costs = [("/x/build/sim/generated/test_layers_plain.cpp", 2), ("modules/03_layers/checks/linear.cpp", 3), ("test_layers_norm", 4),
+                 (f"/x/build/course/generated/{slug}.cpp", 5), ("test_tinymlperf_exploits", 1),
+                 ("/x/build/sim/generated/cuda_bodies.cpp", 100)]
+        expected = {"layers": 9.0, "tinymlperf": 1.0}
+        expected[room] = expected.get(room, 0.0) + 5
+        self.assertEqual(times.in_rooms(costs), expected)
+
+    def test_no_new_room_spends_more_than_its_part_of_the_first_ring(self):
+        spent = times.first_ring_of_rooms(times.record())
+        self.assertEqual({room: cost for room, cost in spent.items() if cost > 2 * times.ROOM_SECONDS and room not in times.OLD_ROOMS}, {})
+        self.assertGreater(len(spent), 4)
+        dear = {"stages": {"tests": {"cold": {"rooms": {"pruning": 150}}}, "course": {"cold": {"rooms": {"pruning": 31}}}}}
+        self.assertGreater(times.first_ring_of_rooms(dear)["pruning"], 2 * times.ROOM_SECONDS)
+
     def test_compile_budgets_must_be_printed(self):
         narrow = "include core/shape.hpp: 0.30 s of processor time (budget 1.0 s)"
         umbrella = "include tinytorch.hpp: 1.20 s of processor time (budget 2.5 s)"
-        checker = stages.run_checker
+        checker = checkers.run_checker
         try:
             for lines, failed in (([], 1), ([narrow], 1), ([umbrella], 1), (["nvcc is not on the PATH"], 1),
                                   ([narrow, "include tinytorch.hpp"], 1), ([narrow, umbrella], 0)):
                 with self.subTest(lines=lines):
-                    stages.run_checker = lambda tally, *arguments: lines
+                    checkers.run_checker = lambda tally, *arguments: lines
                     tally = counting.Tally(tools.Console(True))
-                    stages.stage_headers(tally)
+                    checkers.stage_headers(tally)
                     self.assertEqual((tally.passed, tally.failed), (1 - failed, failed))
         finally:
-            stages.run_checker = checker
+            checkers.run_checker = checker
 
     def test_warnings_of_every_compiler_are_seen(self):
         build = tools.Build("gone")
@@ -276,31 +293,31 @@ class Counting(WithFolder):
             def warnings(self):
                 return self.said
 
-        kept, path = stages.CUDA, os.environ["PATH"]
+        kept, path = unit_tests.CUDA, os.environ["PATH"]
         compiler = os.environ.pop("CUDACXX", None)
         try:
             build = Pretended()
-            stages.CUDA, os.environ["PATH"] = {"75": build}, str(self.folder)
+            unit_tests.CUDA, os.environ["PATH"] = {"75": build}, str(self.folder)
             tally = counting.Tally(tools.Console(True))
-            stages.stage_cuda("75")(tally)
+            unit_tests.stage_cuda("75")(tally)
             self.assertEqual((tally.passed, tally.failed, tally.skipped, build.made), (0, 0, 1, []))
             self.program("nvcc", "")
             for good, said, counts in ((True, [], (1, 0, 0)), (False, [], (0, 1, 0)), (True, ["w"], (0, 1, 0))):
                 with self.subTest(good=good, said=said):
                     build.good, build.said, build.made[:] = good, said, []
                     tally = counting.Tally(tools.Console(True))
-                    stages.stage_cuda("75")(tally)
+                    unit_tests.stage_cuda("75")(tally)
                     self.assertEqual((tally.passed, tally.failed, tally.skipped), counts)
                     self.assertEqual(build.made, ["tinytorch_cuda", "device_submissions"])
         finally:
-            stages.CUDA, os.environ["PATH"] = kept, path
+            unit_tests.CUDA, os.environ["PATH"] = kept, path
             if compiler is not None:
                 os.environ["CUDACXX"] = compiler
 
     def test_a_checker_may_skip_with_a_reason(self):
         checker = self.program("checker", "print('ok - a\\nskipped - kernels: nvcc is not here\\nnot ok - b')\nraise SystemExit(1)")
         tally = counting.Tally(tools.Console(True))
-        stages.run_checker(tally, checker)
+        checkers.run_checker(tally, checker)
         self.assertEqual((tally.passed, tally.failed, tally.skipped), (1, 1, 1))
 
     def run_of(self, pretended, **options):
@@ -346,7 +363,7 @@ class Counting(WithFolder):
             checker, kept = self.program("checker", text), rings.STAGES
 
             def stage(tally):
-                stages.run_checker(tally, checker)
+                checkers.run_checker(tally, checker)
                 tally.check(False, "what follows needs the whole of what the checker says")
 
             tally, rings.STAGES = counting.Tally(tools.Console(True)), {"headers": stage}
@@ -364,16 +381,16 @@ class Counting(WithFolder):
         self.assertEqual(said[-1], "1 passed, 0 failed")
 
     def test_the_drawn_stage_differs_from_commit_to_commit(self):
-        kept, names = (stages.commit, rings.run_stage), []
+        kept, names = (builds.commit, rings.run_stage), []
         tally = counting.Tally(tools.Console(True))
         try:
             rings.run_stage = lambda tally, name, seconds: names.append(name)
             for n in range(300):
-                stages.commit = lambda: f"{n:040x}"
+                builds.commit = lambda: f"{n:040x}"
                 tally.began = time.monotonic() - 600
                 rings.run_slice(tally)
         finally:
-            stages.commit, rings.run_stage = kept
+            builds.commit, rings.run_stage = kept
         self.assertEqual(set(names), set(rings.SECOND))
 
     def test_without_time_the_drawn_stage_is_left_out_and_said(self):

@@ -22,7 +22,7 @@ using namespace tinymlperf::board;
 
 namespace {
 
-constexpr int64_t kSubmissions = 200;
+const int64_t kSubmissions = test::few_asked() ? 20 : 200;
 constexpr StoreOptions kOptions{.quota = 100000, .queue = {.lease = 0.02, .attempts = 100000}};
 
 std::string numbered(int64_t number) {
@@ -130,8 +130,7 @@ bool live_and_die(const std::string& board, Said& said, useconds_t lifetime) {
 
 }  // namespace
 
-TEST_CASE("200 submissions survive a process that is killed again and again" *
-          doctest::skip(test::kSanitized)) {
+TEST_CASE("submissions survive a process that is killed again and again" * doctest::skip(test::kSanitized)) {
   const test::BoardFolder f;
   setenv("TMPDIR", f.folder.path().c_str(), 1);
   {
@@ -146,9 +145,9 @@ TEST_CASE("200 submissions survive a process that is killed again and again" *
     REQUIRE(deaths < 5000);
   }
   unsetenv("TMPDIR");
-  CHECK(deaths > 10);
-  REQUIRE(said["submission"].size() == kSubmissions);
-  CHECK(said["appeal"].size() > 5);
+  CHECK(deaths > kSubmissions / 20);
+  REQUIRE(static_cast<int64_t>(said["submission"].size()) == kSubmissions);
+  CHECK(static_cast<int64_t>(said["appeal"].size()) > kSubmissions / 40);
 
   Store store(f.path, kOptions);
   Database& db = store.database();

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <support/few.hpp>
 #include <tinytorch/core/random.hpp>
 #include <vector>
 
@@ -125,7 +126,7 @@ std::vector<int> statuses(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("2,000 broken requests: never a status of 500 or more, never silence afterwards") {
+TEST_CASE("broken requests: never a status of 500 or more, never silence afterwards") {
   ServerOptions options;
   options.asks_per_minute = 1'000'000;
   options.connection.head = 300ms, options.connection.body = 300ms, options.connection.idle = 300ms;
@@ -133,7 +134,8 @@ TEST_CASE("2,000 broken requests: never a status of 500 or more, never silence a
   const RunningBoard site(options, true);
   Mutator mutate(20260131);
   int answered = 0, refused = 0, good = 0;
-  for (int i = 0; i < 2000; ++i) {
+  const int requests = test::few_asked() ? 500 : 2000;
+  for (int i = 0; i < requests; ++i) {
     const std::string bytes = mutate();
     Client client(site.port, 3s);
     client.write(bytes);
@@ -149,9 +151,9 @@ TEST_CASE("2,000 broken requests: never a status of 500 or more, never silence a
     }
     if (i % 100 == 0) REQUIRE(site.get("/").status == 200);
   }
-  CHECK(answered > 1500);
-  CHECK(refused > 200);
-  CHECK(good > 200);
+  CHECK(answered > requests * 3 / 4);
+  CHECK(refused > requests / 10);
+  CHECK(good > requests / 10);
   CHECK(site.get("/").status == 200);
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <support/board.hpp>
+#include <support/few.hpp>
 #include <support/refusals.hpp>
 #include <tinymlperf/board/transfer.hpp>
 #include <tinymlperf/board/verify.hpp>
@@ -187,21 +188,22 @@ TEST_CASE("whatever is changed behind the triggers is found") {
   struct Tampering {
     const char *sql, *found;
   };
-  for (const Tampering& t : std::initializer_list<Tampering>{
-           {"UPDATE turns SET seconds = seconds / 2 WHERE place = 1 AND turn = 3", "not what was measured"},
-           {"UPDATE turns SET latencies = zeroblob(160) WHERE place = 1 AND turn = 3", "run 1: "},
-           {"UPDATE contenders SET quality_low = 0.99 WHERE place = 1", "not what was measured"},
-           {"UPDATE contenders SET out = 'slandered' WHERE run = 2 AND place = 1", "run 2: "},
-           {"DELETE FROM turns WHERE run = 1 AND place = 1 AND turn > 21", "not what was measured"},
-           {"UPDATE runs SET class = 'official'", "not what was measured"},
-           {"UPDATE bundles SET name = 'other' WHERE id = 2", "submission 2: its row"},
-           {"UPDATE bundles SET content = (SELECT content FROM bundles WHERE id = 3) WHERE id = 2",
-            "submission 2: "},
-           {"UPDATE files SET text = 'harmless' WHERE path = 'model.json' AND bundle = 2",
-            "submission 2: model.json"},
-           {"DELETE FROM files WHERE path = 'model.json' AND bundle = 3", "submission 3: files"},
-           {"UPDATE jobs SET state = 'failed' WHERE id = 1", "job 1: "},
-           {"CREATE TRIGGER evil AFTER INSERT ON runs BEGIN DELETE FROM events; END", "schema: evil"}}) {
+  const std::vector<Tampering> all{
+      {"UPDATE turns SET seconds = seconds / 2 WHERE place = 1 AND turn = 3", "not what was measured"},
+      {"UPDATE turns SET latencies = zeroblob(160) WHERE place = 1 AND turn = 3", "run 1: "},
+      {"UPDATE contenders SET quality_low = 0.99 WHERE place = 1", "not what was measured"},
+      {"UPDATE contenders SET out = 'slandered' WHERE run = 2 AND place = 1", "run 2: "},
+      {"DELETE FROM turns WHERE run = 1 AND place = 1 AND turn > 21", "not what was measured"},
+      {"UPDATE runs SET class = 'official'", "not what was measured"},
+      {"UPDATE bundles SET name = 'other' WHERE id = 2", "submission 2: its row"},
+      {"UPDATE bundles SET content = (SELECT content FROM bundles WHERE id = 3) WHERE id = 2",
+       "submission 2: "},
+      {"UPDATE files SET text = 'harmless' WHERE path = 'model.json' AND bundle = 2",
+       "submission 2: model.json"},
+      {"DELETE FROM files WHERE path = 'model.json' AND bundle = 3", "submission 3: files"},
+      {"UPDATE jobs SET state = 'failed' WHERE id = 1", "job 1: "},
+      {"CREATE TRIGGER evil AFTER INSERT ON runs BEGIN DELETE FROM events; END", "schema: evil"}};
+  for (const Tampering& t : test::some_of(all, 4)) {
     CAPTURE(std::string(t.sql));
     Full b;
     Database& db = b.store.database();

@@ -1,0 +1,159 @@
+"""Stages whose checks are programs of their own: the format, the scripts of tests/ that print a line for each check, and tests
+in Python."""
+import re
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from suite.builds import cached_environment, commit
+from suite.counting import Cut, count_lines, count_unittest
+from tools import CORES, GCC, ROOT, call, call_all, tail
+
+def cpp_files():
+    listed = call(["git", "ls-files", "*.hpp", "*.cpp", "*.cuh", "*.cu"], 60)
+    if listed.code == 0 and listed.text.strip():
+        return [f for f in listed.text.split("\n") if f and (ROOT / f).exists()]
+    folders = ("include", "examples", "tests", "bench", "modules")
+    return [str(p.relative_to(ROOT)) for d in folders for p in (ROOT / d).rglob("*")
+            if p.suffix in (".hpp", ".cpp", ".cuh", ".cu")]
+
+
+def stage_format(tally):
+    """clang-format changes nothing."""
+    check_format(tally, cpp_files())
+
+
+def check_format(tally, files):
+    # Copies are formatted and compared as text: --dry-run also reports replacements that change nothing (the comment after a
+    # namespace). Many files a process: most of the time is its start.
+    with tempfile.TemporaryDirectory() as folder:
+        for name in [".clang-format", *files]:
+            copy = Path(folder, name)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, copy)
+        commands = [["env", "-C", folder, "clang-format", "--style=file", "-i", *files[i::8 * CORES]] for i in range(8 * CORES)
+                    if files[i::8 * CORES]]
+        outcomes = [done for _, done in call_all(commands, CORES, 600)]
+        ended = all(done.code == 0 for done in outcomes)
+        bad = [f for f in files if Path(folder, f).read_bytes() != (ROOT / f).read_bytes()]
+    why = "    run clang-format -i on\n" + tail("\n".join(bad), 200) if ended else tail("".join(d.text for d in outcomes))
+    tally.check(files and ended and not bad, "clang-format", why)
+
+
+# --- Scripts that print a line for each check ---------------------------------------------------------------------
+
+def run_checker(tally, name, *arguments, seconds=3000, env=None):
+    left = tally.ends - time.monotonic() - 1
+    done = call([sys.executable, ROOT / "tests" / name, *arguments], max(1, min(seconds, left)), env=env)
+    tally.ran(name, done)
+    cut = done.timed_out and left < seconds  # what was found until then counts
+    if not cut:
+        passed, failed, why = count_lines(done.text, done.code)
+    else:
+        passed, failed, why = count_lines(done.text, 0) if re.search(r"^(not )?ok - ", done.text, re.M) else (0, 0, "")
+    measured = re.findall(r"^# (.*)", done.text, re.M)
+    for line in measured:
+        tally.console.say("  " + line)
+    for line in re.findall(r"^skipped - (.*)", done.text, re.M):
+        title, _, reason = line.partition(": ")
+        tally.skip(1, title, reason)
+    tally.add(passed, failed, name, why)
+    if cut:
+        raise Cut
+    return measured
+
+
+def stage_hygiene(tally):
+    """Lints and their self-tests; what must not compile, all headers together, and a quarter of them, drawn, each alone: by g++."""
+    run_checker(tally, "hygiene/run.py", "--draw", commit(), "--only", "self", "lint", "must", "alone", "link",
+                env=cached_environment())
+
+
+def stage_headers(tally):
+    """Every header alone by g++ and nvcc, all by clang++; student headers, benchmarks, canaries, and what an include costs."""
+    measured = run_checker(tally, "hygiene/run.py", "--only", "alone", "nvcc", "clang", "student", "bench", "canary", "time")
+    budgets = [line for line in measured if re.match(r"include .+: \d+\.\d+ s .*\(budget \d", line)]
+    umbrella = any(line.startswith("include tinytorch.hpp: ") for line in budgets)
+    tally.check(umbrella and len(budgets) > 1, "compile budgets are printed",
+                "    hygiene/run.py printed no `# include NAME: N s of processor time (budget N s)` for tinytorch.hpp\n"
+                "    and narrower headers")
+
+
+def stage_course(tally):
+    """Of every task: the starter fails by name, the solution passes, and a wrong answer drawn by the commit is rejected."""
+    run_checker(tally, "course/run.py", "--tasks", "--wrong", "1", "--draw", commit(), env=cached_environment())
+
+
+def stage_library(tally):
+    """The library's headers pass every check, solutions earn their speed points, all solutions work together."""
+    run_checker(tally, "course/run.py", "--library", env=cached_environment())
+
+
+def stage_answers(module):
+    def run(tally):
+        run_checker(tally, "course/run.py", "--answers", "--only", module, seconds=7200, env=cached_environment())
+    run.__doc__ = f"Every wrong answer of module {module} is rejected."
+    return run
+
+
+def stage_lessons(tally):
+    """Every command and every snippet of the lessons is executed."""
+    run_checker(tally, "course/lessons.py", env=cached_environment("/"))
+
+
+def stage_milestones(tally):
+    """Each milestone passes on the library and on the solutions, and a broken header fails its gate by name."""
+    run_checker(tally, "course/milestones.py", env=cached_environment())
+
+
+def stage_consumer(tally):
+    """One project that uses the library by find_package."""
+    run_checker(tally, "packaging/run.py", "--only", "find_package", env=cached_environment())
+
+
+def stage_packaging(tally):
+    """Every way to use the library, and every switch of the build."""
+    run_checker(tally, "packaging/run.py")
+
+
+def stage_browser(tally):
+    """The leaderboard in a browser."""
+    if not tally.check(GCC.make("bench_board", env=cached_environment()), "build of bench_board", GCC.first_errors()):
+        return
+    run_checker(tally, "browser/run.py", GCC.folder / "bin" / "bench_board")
+
+
+# --- Tests in Python ----------------------------------------------------------------------------------------------
+
+def run_python(tally, files):
+    """Each file works in a tree of its own."""
+    commands = [[sys.executable, "-m", "unittest", "discover", "-s", path.parent, "-p", path.name] for path in files]
+    for i, done in call_all(commands, CORES, 900, cached_environment("/")):
+        name = f"tests/tt/{files[i].name}"
+        skipped = sum(int(n) for n in re.findall(r"skipped=(\d+)", done.text))
+        tally.skip(skipped, name, "grading needs a system that allows user namespaces")
+        tally.ran(name, done)
+        passed, failed, why = count_unittest(done.text, done.code, skipped)
+        tally.add(passed, failed, name, why)
+        tally.console.say(f"  {files[i].name}: {done.seconds:.0f} s")
+    tally.check(files, "there are tests of modules/tt", "    no tests/tt/test_*.py")
+
+
+# These build, run and grade what students write, dozens of times: a stage of the second ring.
+OF_STUDENTS = ("test_course.py", "test_grade.py", "test_explain.py")
+
+
+def python_files():
+    return sorted((ROOT / "tests" / "tt").glob("test_*.py"), key=lambda path: path.stat().st_size, reverse=True)
+
+
+def stage_python(tally):
+    """The suite itself, notebooks' cells, and the scripts of benchmarks."""
+    run_python(tally, [path for path in python_files() if path.name not in OF_STUDENTS])
+
+
+def stage_commands(tally):
+    """The commands of a student's day, on a pseudo-terminal too, error codes, and grades in a sandbox."""
+    run_python(tally, [path for path in python_files() if path.name in OF_STUDENTS])

@@ -1,0 +1,165 @@
+"""Stages that run what users run: the examples, the commands of the README, the notebooks."""
+import random
+import re
+import sys
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from suite.builds import cached_environment, commit, data_folder, test_environment
+from tools import CORES, GCC, ROOT, Finished, call, call_all, run_race, tail
+
+# What an example is called with, so that its run is short and must have learned something.
+SHORT_RUNS = {
+    "gpt_chars": ["--steps", "150", "--features", "64", "--layers", "2", "--context", "64", "--batch", "8", "--require",
+                  "2"],
+    "gpt2_train": ["--text", ROOT / "README.md", "--vocabulary", ROOT / "tests/golden/transformer/small_gpt2.json",
+                   "--layers", "2", "--heads", "2", "--features", "32", "--context", "32", "--steps", "60", "--lr", "1e-2",
+                   "--warm-up", "10", "--evaluate-batches", "5", "--require", "5.6"],
+}
+
+
+def check_runs_of(tally, name, program, arguments, cwd):
+    """A run, and one of a few steps in two parts, which must leave the same checkpoint, byte for byte."""
+    def run(folder, *more):
+        done = call([program, *arguments, "--folder", cwd / folder, *more], 300, cwd=cwd, env=test_environment())
+        return done if done.code == 0 else Finished(done.code, f"with {' '.join(map(str, more))}\n{done.text}", done.seconds)
+
+    few = ["--steps", "6", "--require", "0"]
+    runs = [run("long", "--save", cwd / "saved"), run("whole", *few), run("parts", *few, "--stop-after", "3"),
+            run("parts", *few, "--resume")]
+    failed = [done for done in runs if done.code != 0]
+    tally.check(not failed, f"examples/{name}.cpp", tail(failed[0].text) if failed else "")
+    kept = [cwd / folder / "checkpoint.safetensors" for folder in ("whole", "parts")]
+    same = all(path.exists() for path in kept) and kept[0].read_bytes() == kept[1].read_bytes()
+    tally.check(same, f"examples/{name}.cpp: stopped and resumed is not stopped", "    the two checkpoints differ")
+    written = [cwd / "long/loss.svg", cwd / "saved/model.safetensors", cwd / "saved/config.json"]
+    missing = [str(path) for path in written if not path.exists()]
+    tally.check(not missing, f"examples/{name}.cpp: curve and model", "    missing: " + ", ".join(missing))
+    return sum(done.seconds for done in runs)
+
+
+def stage_examples(tally):
+    """Every example is built and run."""
+    sources = sorted(p.stem for p in (ROOT / "examples").glob("*.cpp"))
+    tally.check(sources, "there are examples", "    no examples/*.cpp")
+    tally.check(GCC.make("all_examples", env=cached_environment()), "build of the examples", GCC.first_errors())
+    for name in sources:
+        path = GCC.folder / "bin" / "examples" / name
+        if name in SHORT_RUNS:
+            with tempfile.TemporaryDirectory() as folder:
+                seconds = check_runs_of(tally, name, path, SHORT_RUNS[name], Path(folder))
+            tally.console.say(f"  {name}: {seconds:.1f} s")
+            continue
+        arguments = []
+        if name == "idx_folder":
+            if not data_folder():
+                tally.skip(1, "examples/idx_folder.cpp")
+                continue
+            arguments = [data_folder() / "mnist", "--epochs", "1"]
+        done = call([path, *arguments], 300, cwd=GCC.folder) if path.exists() else Finished(127, "it was not built", 0)
+        tally.check(done.code == 0 and done.text.strip(), f"examples/{name}.cpp", tail(done.text))
+        tally.console.say(f"  {name}: {done.seconds:.1f} s")
+
+
+def readme_commands(text):
+    """The lines of the README's sh blocks."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
+    return [line for block in blocks for line in block.splitlines() if line.strip() and not line.startswith("#")]
+
+
+def stage_readme(tally):
+    """Every command of the README, the main job among them."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = readme_commands(text)
+    for command in ("modules/tt run", "modules/tt test"):
+        tally.check(command in commands, f"README.md names `{command}`")
+    example = re.findall(r"^```cpp\n(.*?)^```", text, re.M | re.S)
+    hello = ROOT / "examples" / "hello.cpp"
+    same = bool(example) and hello.exists() and example[0] == hello.read_text(encoding="utf-8")
+    tally.check(same, "the README's example is examples/hello.cpp", "    the two differ")
+    env = cached_environment()
+
+    def run(command):
+        return call(["bash", "-euo", "pipefail", "-c", command], 900, env=env)
+
+    # What two of the commands build is built beside the one that calls a compiler itself.
+    compiled = next((c for c in commands if c.startswith("g++ ")), None)
+    with ThreadPoolExecutor() as pool:
+        beside = pool.submit(run, compiled) if compiled else None
+        GCC.make("tinymlperf", "example_hello", env=env)
+    for command in commands:
+        if command.startswith("modules/tt test"):
+            continue  # this is it
+        done = beside.result() if command == compiled else run(command)
+        tally.check(done.code == 0, f"README.md: {command}", tail(done.text))
+        tally.ran(command, done)
+        tally.console.say(f"  {command}: {done.seconds:.0f} s")
+
+
+# What all notebooks link is compiled before the first of them, into the folder whose objects they share: build/notebook.
+NOTEBOOK_LIBRARY = """import cpp_magic
+cpp_magic.magic("", "", False)
+cpp_magic.magic("--emulator", "int main() {}", True)
+"""
+VENV, VENV_LOCK = ROOT / "build" / "notebook-venv", threading.Lock()
+
+
+def notebook_packages():
+    """Installs what executes notebooks, once; what went wrong, or nothing. Most of it is waiting, so that a run begins it
+    early, beside its first stages."""
+    with VENV_LOCK:
+        if (VENV / "ready").exists():
+            return ""
+        made = call([sys.executable, "-m", "venv", "--clear", VENV], 300)
+        packages = ["nbconvert", "ipykernel", "matplotlib"]
+        if made.code == 0:
+            made = call([VENV / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages], 600)
+        if made.code != 0:
+            return tail(made.text)
+        (VENV / "ready").touch()
+        return ""
+
+
+def run_notebooks(tally, notebooks):
+    race = ROOT / "build" / "race" / "race.json"
+    if not race.exists() and not tally.check(run_race(tally.console)[0] == 0, "a race to plot"):
+        return
+    why = notebook_packages()
+    if not tally.check(not why, "nbconvert and matplotlib from PyPI", why):
+        return
+    python = VENV / "bin" / "python"
+    env = cached_environment(TINYTORCH_RACE=str(race), MPLBACKEND="agg", IPYTHONDIR=str(VENV / "ipython"),
+                             PYTHONDONTWRITEBYTECODE="1")
+    done = call([python, "-c", NOTEBOOK_LIBRARY], 900, cwd=ROOT / "notebooks", env=env)
+    tally.check(done.code == 0, "what all notebooks link", tail(done.text))
+    tally.console.say(f"  what all notebooks link: {done.seconds:.1f} s")
+    execute_notebooks(tally, python, notebooks, VENV / "out", env)
+
+
+def all_notebooks():
+    return sorted((ROOT / "notebooks").glob("*.ipynb"), key=lambda path: path.stem != "05_profiling")  # the longest first
+
+
+def stage_notebook(tally):
+    """One notebook, drawn by the commit."""
+    notebooks = [n for n in all_notebooks() if n.stem != "05_profiling"]  # it takes minutes
+    if tally.check(notebooks, "there are notebooks", "    no notebooks/*.ipynb"):
+        run_notebooks(tally, [random.Random(commit()).choice(notebooks)])
+
+
+def stage_notebooks(tally):
+    """Every notebook is executed."""
+    if tally.check(all_notebooks(), "there are notebooks", "    no notebooks/*.ipynb"):
+        run_notebooks(tally, all_notebooks())
+
+
+def execute_notebooks(tally, python, notebooks, out, env):
+    """A check each; the error of a cell ends its notebook with a code that is not 0."""
+    commands = [[python, "-m", "nbconvert", "--to", "html", "--execute", "--output-dir", out, path] for path in notebooks]
+    for i, done in call_all(commands, CORES, 600, env):
+        name, error = f"notebooks/{notebooks[i].name}", done.text.rpartition("CellExecutionError: ")[2]
+        tally.check(done.code == 0, name, "    it did not end in time" if done.timed_out else tail(error))
+        tally.ran(name, done)
+        tally.console.say(f"  {name}: {done.seconds:.1f} s")

@@ -1,0 +1,184 @@
+"""Stages of C++: all tests by g++ and by clang++, on the CPU and on the emulator, the fuzzers, and the kernels by nvcc."""
+import os
+import random
+import re
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+
+from suite.builds import CLANG, CUDA, OPTIMIZED, SIM, cached_environment, commit, data_folder
+from suite.counting import count_doctest, count_lines, count_skipped, doctest_errors
+from tools import CORES, ROOT, call_all, tail
+
+# Folders below tests/ whose .cpp files are no tests of a program of tests.
+OTHER_FOLDERS = ("support", "hygiene", "packaging", "fuzz", "golden", "tt", "exploits")
+# The suite's builds have the emulator or no device: what needs a GPU itself is skipped in all of them.
+NEED_A_GPU = ("test_tinymlperf_device_exploits",)
+
+
+def is_match(test):
+    """Real matches between real submissions take minutes: they are a stage of their own, and the first ring plays their controls."""
+    return test.name.startswith("test_tinymlperf_")
+
+
+def on_emulator(test):
+    return "cuda" in test.name
+
+
+def test_files():
+    files = {p.relative_to(ROOT / "tests").as_posix() for p in (ROOT / "tests").rglob("*.cpp")}
+    return {f for f in files if f.split("/")[0] not in OTHER_FOLDERS}
+
+
+def built_tests(tally, build, env, *targets):
+    """Builds, holds the compiler to silence, and gives the tests (tools.Test) whose program is there."""
+    built = build.make(*(targets or ["all_tests"]), env=env)
+    tally.check(built, f"build in {build.folder.relative_to(ROOT)}", build.first_errors() if not built else "")
+    if not (build.folder / "CMakeCache.txt").exists():
+        return []
+    warnings = build.warnings()
+    tally.check(not warnings, "the compiler has nothing to say", tail("\n".join(warnings[:10])))
+    tests = build.tests()
+    of_tests = {source for t in tests for source in t.labels}
+    tally.check(of_tests and of_tests == test_files(), "every test file is part of a test",
+                "    " + ", ".join(sorted(of_tests ^ test_files())))
+    for program in sorted({t.command[0] for t in tests if not Path(t.command[0]).exists()}):
+        if not targets or Path(program).name in targets:
+            tally.check(False, Path(program).name, "    it was not built")
+    return [t for t in tests if Path(t.command[0]).exists()]
+
+
+def run_all(tally, tests, env, seconds, device=False, device_seconds=None):
+    """Runs tests: side by side those that count, one at a time those that measure (RUN_SERIAL in tests/CMakeLists.txt), which
+    have a second try. What runs on the emulator uses one core, and begins no case after `device_seconds`."""
+    on_device = [t for t in tests if device and on_emulator(t)]
+    measuring = [t for t in tests if t.serial]
+    run_tests(tally, [t for t in tests if t not in on_device + measuring], CORES, env, seconds, device)
+    if on_device:
+        budget = {"TINYTORCH_TEST_SECONDS": str(device_seconds)} if device_seconds else {}
+        run_tests(tally, on_device, CORES, dict(env, OMP_NUM_THREADS="1", **budget), seconds, device)
+    failed = run_tests(tally, measuring, 1, env, seconds, device, count_failures=False) if measuring else []
+    if failed:
+        tally.console.say("  once more: " + ", ".join(t.name for t in failed))
+        run_tests(tally, failed, 1, env, seconds, device)
+
+
+def run_tests(tally, tests, jobs, env, seconds, device, count_failures=True):
+    """Runs and counts; gives the tests that failed, which do not count without `count_failures`."""
+    slow, reasons, bad, left_out = [], [], [], Counter()
+    if data_folder() is None:
+        reasons.append("the data is not here (README: Data)")
+    if not device:
+        reasons.append("this build has no device cuda (the emulator's has)")
+    if "TINYTORCH_TEST_FEW" in env:
+        reasons.append("they run in the second ring (modules/tt test --only emulator, matches or optimized)")
+    commands = [["env", *(f"{k}={v}" for k, v in t.environment.items()), *t.command] for t in tests]
+    for i, done in call_all(commands, jobs, seconds, env):
+        name = tests[i].name
+        own = ["a GPU is needed, which the emulator is not"] if name in NEED_A_GPU else reasons
+        passed, failed, why = count_doctest(done.text, done.code, done.timed_out, bool(own))
+        tally.ran(name, done)
+        slow.append((done.seconds, name))
+        if failed:
+            bad.append(tests[i])
+        if failed and not count_failures:
+            continue
+        if own and (count := count_skipped(done.text)):
+            left_out[" or ".join(own)] += count
+        tally.add(passed, failed, name, f"    {why}\n{doctest_errors(done.text) or tail(done.text, 40)}" if failed else "")
+    for reason, count in left_out.items():
+        tally.skip(count, "cases", reason)
+    slow.sort(reverse=True)
+    tally.console.say(f"  {sum(t for t, _ in slow):.0f} s in all; slowest: " +
+                      ", ".join(f"{n} {s:.1f} s" for s, n in slow[:3]))
+    return bad
+
+
+def stage_tests(tally):
+    """Every test file once, by g++; on the emulator, in matches and for other processors' vectors few cases, drawn."""
+    draw = random.Random(commit())
+    few = {"TINYTORCH_TEST_FEW": "1", "TINYTORCH_TEST_DRAW": str(draw.randrange(2**31))}
+    env = cached_environment(TINYMLPERF_REAL_TIME="0", **few)
+    SIM.configure(env)
+    programs = sorted({Path(t.command[0]).name for t in SIM.tests()})
+    vectors = [p for p in programs if p.startswith("test_vectors")]  # each is a test of the same name
+    left = draw.sample(vectors, max(0, len(vectors) - 1))
+    tests = built_tests(tally, SIM, env, *(p for p in programs if p not in left))
+    # Kernels have tests of their own; of the tests that call them through tensors, a quarter runs there as well.
+    through_tensors = sorted(t.name for t in tests if t.name.endswith("_cuda"))
+    left += draw.sample(through_tensors, len(through_tensors) * 3 // 4)
+    tally.skip(len(left), "tests for other processors and of tensors on the emulator",
+               "the commit draws some (modules/tt test --only optimized; --only emulator)")
+    in_full = [kind for kind, stage in ((on_emulator, "emulator"), (is_match, "matches")) if stage in tally.planned]
+    run_all(tally, [t for t in tests if t.name not in left and not any(kind(t) for kind in in_full)], env, 300, device=True,
+            device_seconds=1)
+
+
+def stage_emulator(tally):
+    """All cases of what runs on the emulator."""
+    env = cached_environment()
+    tests = [t for t in built_tests(tally, SIM, env) if on_emulator(t)]
+    run_all(tally, tests, env, 900, device=True)
+
+
+def stage_matches(tally):
+    """Every cheat, every student's header and every command of the judge, in real matches."""
+    env = cached_environment()
+    run_all(tally, [t for t in built_tests(tally, SIM, env) if is_match(t)], env, 900, device=True)
+
+
+def stage_optimized(tally):
+    """Every test on the library as users have it: -O3, without a device."""
+    env = cached_environment()
+    tests = [t for t in built_tests(tally, OPTIMIZED, env) if not is_match(t)]
+    run_all(tally, tests, env, 600)
+
+
+# Parts of the tests under clang and the sanitizers; each is a stage.
+CLANG_PARTS = {"core": ("core", "backend", "io", "vectors", "data"), "tensor": ("tensor", "autograd", "tinytorch"),
+               "layers": ("layers", "transformer"), "judge": ("tinymlperf", "benchmarking", "profiling")}
+
+
+def stage_clang(part):
+    def run(tally):
+        env = cached_environment(OMP_NUM_THREADS="2", TINYMLPERF_REAL_TIME="0")
+        wanted = re.compile(rf"test_({'|'.join(CLANG_PARTS[part])})(_|$)")
+        CLANG.configure(env)
+        programs = sorted({Path(t.command[0]).name for t in CLANG.tests() if wanted.match(t.name)})
+        if tally.check(programs, f"clang builds tests of {part}", CLANG.first_errors()):
+            tests = built_tests(tally, CLANG, env, *programs)
+            run_all(tally, [t for t in tests if wanted.match(t.name)], env, 900)
+    run.__doc__ = f"Tests of {', '.join(CLANG_PARTS[part])} by clang++, under the address and undefined-behaviour sanitizers."
+    return run
+
+
+def stage_fuzz(tally):
+    """Every fuzzer on its corpus, for 10 seconds."""
+    built = CLANG.make("all_fuzzers", env=cached_environment())
+    if not tally.check(built, "build of the fuzzers", CLANG.first_errors()):
+        return
+    runner = ROOT / "tests" / "fuzz" / "run.py"
+    names = sorted(p.stem[len("fuzz_"):] for p in runner.parent.glob("fuzz_*.cpp"))
+    tally.check(names, "there are fuzzers", "    no tests/fuzz/fuzz_*.cpp")
+    kept = CLANG.folder / "fuzz"  # inputs that fail stay here
+    kept.mkdir(parents=True, exist_ok=True)
+    commands = [[sys.executable, runner, CLANG.folder / "bin" / "fuzz", "--seconds", "10", "--keep", kept, name]
+                for name in names]
+    for i, done in call_all(commands, CORES, 120):
+        passed, failed, why = count_lines(done.text, done.code)
+        tally.add(passed, failed, names[i], why)
+        tally.console.say("\n".join("  " + l[len("ok - "):] for l in done.text.splitlines() if l.startswith("ok - ")))
+
+
+def stage_cuda(architecture):
+    def run(tally):
+        name, build = f"CUDA kernels for sm_{architecture}", CUDA[architecture]
+        if not (os.environ.get("CUDACXX") or shutil.which("nvcc")):
+            tally.skip(1, name, "nvcc is not here (README: Modules)")
+            return
+        good = build.make("tinytorch_cuda", "device_submissions", env=cached_environment())
+        warnings = build.warnings()
+        tally.check(good and not warnings, name, tail("\n".join(warnings[:10])) if good else build.first_errors())
+    run.__doc__ = f"All kernels and all device submissions compiled by nvcc for sm_{architecture}."
+    return run
