@@ -1,6 +1,6 @@
 // How much a test tries. The first ring of the suite, which every change waits for, asks for few cases
-// (TINYTORCH_TEST_FEW=1); a number draws them (TINYTORCH_TEST_DRAW), the commit's, so that the next commit tries
-// others. Without that variable everything is tried, as in the second ring.
+// (TINYTORCH_TEST_FEW=1); a number draws them (TINYTORCH_TEST_DRAW), the commit's, so that the next commit
+// tries others. Without that variable everything is tried, as in the second ring.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -28,11 +28,13 @@ struct LeftOut {
   bool left_out;
   void fill(doctest::detail::TestCase& test) const { test.m_skip |= left_out; }
 };
-// For cases of minutes, and for those that take the emulator more than two seconds: the first ring leaves them out.
+// For cases of minutes, and for those that take the emulator more than two seconds: the first ring leaves
+// them out.
 inline LeftOut takes_minutes() { return {few_asked()}; }
 inline LeftOut long_on_emulator() { return {few_on_emulator()}; }
 
-// For loops over many inputs: true for all but one in `n` on the emulator, in the first ring; the draw says which.
+// For loops over many inputs: true for all but one in `n` on the emulator, in the first ring; the draw says
+// which.
 //   for (const Shape& shape : shapes) { if (test::left_out(8)) continue; ...
 inline bool left_out(uint64_t n) {
   static uint64_t calls = [] {

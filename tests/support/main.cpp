@@ -1,7 +1,8 @@
 // main() of every test executable: doctest, plus what doctest lets pass. A run without a single case is a
-// failure. TINYTORCH_TEST_DEVICE=cuda runs the cases on the GPU, or on the emulator. `--source-file=*tensor/strides.cpp`
-// runs the cases of one file; the line "[cases] N skipped" counts those of that file that cannot run here, or that were left
-// out. TINYTORCH_TEST_SECONDS=2 leaves out what would begin later, in an order that TINYTORCH_TEST_DRAW (a number) draws.
+// failure. TINYTORCH_TEST_DEVICE=cuda runs the cases on the GPU, or on the emulator.
+// `--source-file=*tensor/strides.cpp` runs the cases of one file; the line "[cases] N skipped" counts those
+// of that file that cannot run here, or that were left out. TINYTORCH_TEST_SECONDS=2 leaves out what would
+// begin later, in an order that TINYTORCH_TEST_DRAW (a number) draws.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 

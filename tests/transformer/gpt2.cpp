@@ -1,6 +1,7 @@
 #include <tinytorch/transformer/gpt2.hpp>
 
 #include <support/errors.hpp>
+#include <support/few.hpp>
 
 #include <transformer/model_cases.hpp>
 
@@ -22,7 +23,7 @@ tt::Gpt2Config small() {
 
 }  // namespace
 
-TEST_CASE("what every decoder does, with odd heads of odd size, tied or not") {
+TEST_CASE("what every decoder does, with odd heads of odd size, tied or not" * test::long_on_emulator()) {
   for (const bool tied : {true, false}) {
     CAPTURE(tied);
     tt::manual_seed(1);

@@ -202,7 +202,8 @@ TEST_CASE("replayed steps have the bits of steps" * test::needs_devices() * test
   tt::manual_seed(0);
 }
 
-TEST_CASE("what cannot be trained on is refused; a loss that is no number ends the run") {
+TEST_CASE("what cannot be trained on is refused; a loss that is no number ends the run" *
+          test::long_on_emulator()) {
   const files::TempFolder folder;
   const tt::TokenFile file = circle(folder);
   CHECK(message_of([&] { Run run(file, tt::f32, {.accumulate = 0}); }).starts_with("TT-TRAIN-01"));

@@ -1,6 +1,7 @@
 #include <tinytorch/transformer/llama.hpp>
 
 #include <support/errors.hpp>
+#include <support/few.hpp>
 
 #include <transformer/model_cases.hpp>
 
@@ -21,7 +22,7 @@ tt::LlamaConfig small() {
 
 }  // namespace
 
-TEST_CASE("what every decoder does: heads, grouped heads, biases, tied") {
+TEST_CASE("what every decoder does: heads, grouped heads, biases, tied" * test::long_on_emulator()) {
   std::vector<tt::LlamaConfig> configs(3, small());
   configs[1].groups = 1, configs[1].tied = true;
   configs[2].attention_bias = configs[2].mlp_bias = true;

@@ -3,6 +3,7 @@
 
 #include <io/files.hpp>
 #include <support/errors.hpp>
+#include <support/few.hpp>
 #include <tinytorch/io/text.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <tinytorch/transformer/char_tokenizer.hpp>
@@ -36,7 +37,8 @@ TEST_CASE("a text becomes two files, the last tenth for validation") {
   CHECK(validation[1] == 1);
 }
 
-TEST_CASE("a run in two parts is the run in one; its folder holds it; biases do not decay") {
+TEST_CASE("a run in two parts is the run in one; its folder holds it; biases do not decay" *
+          test::long_on_emulator()) {
   const files::TempFolder folder;
   std::string text;
   for (int i = 0; i < 60; ++i) text += "one two three ";

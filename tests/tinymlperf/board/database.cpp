@@ -35,7 +35,7 @@ TEST_CASE("values come back as they went in, however they are spelled") {
   const double value = std::nextafter(0.1, 1.0);
   const int64_t id = f.db.insert("INSERT INTO things(value, bytes, id) VALUES(?, ?, ?)", value, Blob{bytes},
                                  std::numeric_limits<int64_t>::min());
-  Rows row = f.db.query("SELECT value, bytes, name, id FROM things WHERE id = ?", id);
+  board::Rows row = f.db.query("SELECT value, bytes, name, id FROM things WHERE id = ?", id);
   REQUIRE(row.next());
   CHECK(row.number(0) == value);
   CHECK(row.text(1) == bytes);

@@ -24,8 +24,8 @@ namespace {
 
 const TableKey kTable{"krn", "kernel", "cpu-mt", "T2"};
 
-const Row& row_of(const Table& t, int64_t submission) {
-  return *std::ranges::find(t.rows, submission, &Row::submission);
+const board::Row& row_of(const Table& t, int64_t submission) {
+  return *std::ranges::find(t.rows, submission, &board::Row::submission);
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ TEST_CASE("ranked by the lower end of the score, with ties; who is out or has no
   CHECK(row_of(t, out).rank == 0);
   CHECK(holds(row_of(t, smoke).not_ranked, "a smoke run"));
   CHECK(row_of(t, waiting).not_ranked == "not measured yet");
-  for (const Row& r : t.rows) CHECK_FALSE(r.on_front);
+  for (const board::Row& r : t.rows) CHECK_FALSE(r.on_front);
   const auto history = q.history(kTable);
   REQUIRE(history.size() == 1);
   CHECK(history[0].submission == fast);

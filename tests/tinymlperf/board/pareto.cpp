@@ -23,7 +23,7 @@ Table front_of(const std::vector<Made>& entries, int64_t baseline = 1) {
   Table t{{"dig", "open", "cpu-mt"}, "", "accuracy", 0.5, {}, {}};
   t.scenarios = {{"offline", "throughput (samples/s)"}, {"single_stream", "p90 latency (s)"}};
   for (const Made& e : entries) {
-    Row r;
+    board::Row r;
     r.submission = static_cast<int64_t>(t.rows.size()) + 1, r.rank = e.rank;
     r.name = "entry " + std::to_string(r.submission);
     r.quality = Interval{e.quality, e.quality - 0.01, e.quality + 0.01};
@@ -37,7 +37,7 @@ Table front_of(const std::vector<Made>& entries, int64_t baseline = 1) {
 }
 std::vector<int64_t> on_front(const Table& t) {
   std::vector<int64_t> out;
-  for (const Row& r : t.rows)
+  for (const board::Row& r : t.rows)
     if (r.on_front) out.push_back(r.submission);
   return out;
 }

@@ -31,9 +31,9 @@ struct Held : Board {
     run = store.queue().finish(first, result(first, {.speedup = 2, .audits = {kQuick}}));
     work_off({.speedup = 2});
   }
-  Row row() {
+  board::Row row() {
     const Table table = Queries(store).table({"dig", "open", "cpu-mt"}).value();
-    for (const Row& r : table.rows)
+    for (const board::Row& r : table.rows)
       if (r.submission == quick) return r;
     throw std::out_of_range("no such row");
   }
@@ -108,7 +108,7 @@ TEST_CASE(
   };
   const auto row = [&](int64_t submission) {
     const Table t = Queries(b.store).table({"dig", "open", "cpu-mt"}).value();
-    return *std::ranges::find(t.rows, submission, &Row::submission);
+    return *std::ranges::find(t.rows, submission, &board::Row::submission);
   };
   const int64_t near = work("near", 8), far = work("far", 90);
   CHECK(row(near).rank == 1);

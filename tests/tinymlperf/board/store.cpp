@@ -16,7 +16,7 @@ using test::holds, test::refusal;
 namespace {
 
 Job job_of(Board& b, int64_t id) {
-  Rows row = b.store.database().query("SELECT state, message, attempts FROM jobs WHERE id = ?", id);
+  board::Rows row = b.store.database().query("SELECT state, message, attempts FROM jobs WHERE id = ?", id);
   REQUIRE(row.next());
   Job job;
   job.name = row.text(0), job.message = row.text(1), job.submission = row.integer(2);

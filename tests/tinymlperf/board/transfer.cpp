@@ -208,10 +208,10 @@ TEST_CASE("whatever is changed behind the triggers is found") {
     Full b;
     Database& db = b.store.database();
     std::vector<std::string> triggers;
-    for (Rows r = db.query("SELECT sql FROM sqlite_schema WHERE type = 'trigger'"); r.next();)
+    for (board::Rows r = db.query("SELECT sql FROM sqlite_schema WHERE type = 'trigger'"); r.next();)
       triggers.push_back(r.text(0));
     std::vector<std::string> names;
-    for (Rows r = db.query("SELECT name FROM sqlite_schema WHERE type = 'trigger'"); r.next();)
+    for (board::Rows r = db.query("SELECT name FROM sqlite_schema WHERE type = 'trigger'"); r.next();)
       names.push_back(r.text(0));
     for (const std::string& name : names) db.script("DROP TRIGGER " + name);
     CHECK(first_complaint(b.store).find("is missing or changed") != std::string::npos);

@@ -1,3 +1,4 @@
+#include <support/few.hpp>
 #include <support/fresh.hpp>
 #include <tinytorch/tinytorch.hpp>
 
@@ -62,6 +63,7 @@ TEST_CASE("rows are sorted, equals keep their order, NaN is the largest" * needs
   INFO(fresh.text());
   for (const DType t : kAll) {
     for (const int64_t n : {1, 2, 3, 31, 33, 257, 1000, 1024, 1025, 2500}) {
+      if (test::left_out(4)) continue;
       for (const bool descending : {false, true}) {
         check_sorted(fresh, t, 2, n, n, descending);
         check_sorted(fresh, t, 2, n, (n + 2) / 3, descending);
