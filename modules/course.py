@@ -17,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES, INCLUDE = ROOT / "modules", ROOT / "include"
+COMMON = ROOT / "build" / "common"  # objects of the library that checks, notebooks and the proof of the course share
 GUARD = re.compile(r"^#if (TT_BODIES\(\w+\))$", re.M)
 
 
@@ -297,10 +298,14 @@ BODIES = {"backend": ["backend", "products"], "tensor": ["tensor"], "layers": ["
 
 
 class Workshop:
-    """Builds checks and runs them. `student`: folders that come before include/, the nearest first."""
+    """Builds checks and runs them. `student`: folders that come before include/, the nearest first.
 
-    def __init__(self, folder=None, call=None, compiler=None, sanitize=False, say=lambda text: None):
+    `common`: where the library's own objects lie, which no student's header enters. Workshops that name the same folder compile
+    them once."""
+
+    def __init__(self, folder=None, call=None, compiler=None, sanitize=False, say=lambda text: None, common=None):
         self.folder, self.say = Path(folder or ROOT / "build" / "tt"), say
+        self.common = Path(common or self.folder)
         self.call, self.compiler = call, compiler or os.environ.get("CXX", "g++")
         self.jobs, self.gold = max(1, os.cpu_count() or 1), shutil.which("ld.gold")  # gold takes half the time
         self.guard, self.locks = threading.Lock(), {}
@@ -355,23 +360,23 @@ class Workshop:
     def include_flags(self, student):
         return [f"-I{p}" for p in [*student, INCLUDE, MODULES]]
 
-    def generated(self, name, text):
-        path = self.folder / "generated" / name
+    def generated(self, name, text, folder=None):
+        path = (folder or self.folder) / "generated" / name
         if not path.exists() or path.read_text() != text:
             write_whole(path, text)
         return path
 
     def library(self, student, parts, device):
         """The compiled library; a check's own functions replace its, because these are weak symbols."""
-        jobs = []
+        jobs, place = [], self.folder / f"library-{key_of(student)}" if student else self.common / "library"
         for part in parts:
             headers = sorted(p.relative_to(INCLUDE) for f in PARTS[part] for p in (INCLUDE / "tinytorch" / f).rglob("*.hpp"))
             text = "".join(f"#include <{h}>\n" for h in headers if h.name != "print.hpp")
             flags = [*self.base_flags(device), "-O1", "-fno-math-errno", "-fno-trapping-math", "-w",
                      "-DTINYTORCH_COMPILED", "-DTINYTORCH_REPLACEABLE", *self.include_flags(student)]
             for name in BODIES[part]:
-                source = self.generated(f"{name}.cpp", f"#define TINYTORCH_IMPLEMENT_{name.upper()} 1\n" + text)
-                jobs.append((source, f"library-{key_of(student)}/{device}-{name}.o", flags))
+                source = self.generated(f"{name}.cpp", f"#define TINYTORCH_IMPLEMENT_{name.upper()} 1\n" + text, self.common)
+                jobs.append((source, place / f"{device}-{name}.o", flags))
         return jobs
 
     def support(self, device, names=("main", "check", "pattern", "values", "precompiled")):
@@ -384,10 +389,10 @@ class Workshop:
         text = "#include <tinytorch/backend/cuda/runtime.cuh>\n#include <tinytorch/backend/cuda/fault.cuh>\n"
         flags = [*self.base_flags(device), "-w", f"-I{INCLUDE}"]
         if device == "sim":
-            return [(self.generated("runtime.cpp", text), "runtime/sim.o", [*flags, *SIM_FLAGS]),
-                    (self.generated("emulator.cpp", "#include <tinytorch/backend/cuda/sim/bodies.hpp>\n"),
-                     "runtime/emulator.o", [*flags, "-O2"])]
-        return [(self.generated("runtime.cu", text), "runtime/cuda.o", self.nvcc_flags([]), "nvcc")]
+            return [(self.generated("runtime.cpp", text, self.common), self.common / "runtime/sim.o", [*flags, *SIM_FLAGS]),
+                    (self.generated("emulator.cpp", "#include <tinytorch/backend/cuda/sim/bodies.hpp>\n", self.common),
+                     self.common / "runtime/emulator.o", [*flags, "-O2"])]
+        return [(self.generated("runtime.cu", text, self.common), self.common / "runtime/cuda.o", self.nvcc_flags([]), "nvcc")]
 
     def nvcc_flags(self, student, optimize=("-O2",)):
         machine = os.environ.get("TT_CUDA_ARCH", "native")  # of sm_90a, `-arch` would compile everything a second time, to PTX

@@ -10,7 +10,8 @@ A cell of statements has tinytorch.hpp; one that needs layers or data is a progr
 names the headers that it uses: what it takes from them is compiled with it, where otherwise a compiled library is linked. Errors name
 the line of the cell. Lines `{"x": 1, ...}` that a program prints are returned as a list of dictionaries, for plots.
 
-An unchanged cell is not compiled again: build/notebook holds the library's objects and those of the last cells.
+An unchanged cell is not compiled again: build/notebook holds the objects of the last cells, and the library's are those that
+`modules/tt check` has compiled.
 """
 import hashlib
 import json
@@ -93,7 +94,7 @@ def build_and_run(cell, flags, cuda):
         sys.path.insert(0, str(ROOT / "modules"))
     import course
     import tools
-    shop = course.Workshop(ROOT / "build" / "notebook", tools.call)
+    shop = course.Workshop(ROOT / "build" / "notebook", tools.call, common=course.COMMON)
     student = sorted(ROOT.glob("modules/[0-9][0-9]_*/student"), reverse=True) if "--student" in flags else []
     gpu = cuda and "--emulator" not in flags and tools.program_version("nvcc") and tools.program_version("nvidia-smi", "-L")
     device = "cuda" if gpu else "sim" if cuda else "cpu"

@@ -203,7 +203,7 @@ def main():
     if not options.fresh:  # hundreds of programs: one unlucky draw must not decide about a change elsewhere
         os.environ.setdefault("TT_SEED", "20260101")
     everything = not (options.tasks or options.answers or options.library or options.speed)
-    shop = course.Workshop(options.build, tools.call)
+    shop = course.Workshop(options.build, tools.call, common=course.COMMON)
     modules = course.Course().modules
     tasks = chosen_tasks(modules, options)
     # In the tree, not in a folder of a new name each time: what compiles the same is answered by a compiler cache.

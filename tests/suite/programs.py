@@ -84,13 +84,10 @@ def stage_readme(tally):
     def run(command):
         return call(["bash", "-euo", "pipefail", "-c", command], 900, env=env)
 
-    # What two of the commands build is one long file. Beside it runs the command that calls a compiler itself, and then what the
-    # next stages build.
+    # What two of the commands build is built beside the one that calls a compiler itself.
     compiled = next((c for c in commands if c.startswith("g++ ")), None)
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor() as pool:
         beside = pool.submit(run, compiled) if compiled else None
-        if "notebook" in tally.planned:
-            pool.submit(notebook_library)
         GCC.make("tinymlperf", "example_hello", env=env)
     for command in commands:
         if command.startswith("modules/tt test"):
@@ -101,17 +98,12 @@ def stage_readme(tally):
         tally.console.say(f"  {command}: {done.seconds:.0f} s")
 
 
-# What all notebooks link is compiled before the first of them, into the folder whose objects they share: build/notebook.
+# What all notebooks link is compiled before the first of them.
 NOTEBOOK_LIBRARY = """import cpp_magic
 cpp_magic.magic("", "", False)
 cpp_magic.magic("--emulator", "int main() {}", True)
 """
 VENV, VENV_LOCK = ROOT / "build" / "notebook-venv", threading.Lock()
-
-
-def notebook_library():
-    return call([sys.executable, "-c", NOTEBOOK_LIBRARY], 900, cwd=ROOT / "notebooks",
-                env=cached_environment(PYTHONDONTWRITEBYTECODE="1"))
 
 
 def notebook_packages():
@@ -140,7 +132,7 @@ def run_notebooks(tally, notebooks):
     python = VENV / "bin" / "python"
     env = cached_environment(TINYTORCH_RACE=str(race), MPLBACKEND="agg", IPYTHONDIR=str(VENV / "ipython"),
                              PYTHONDONTWRITEBYTECODE="1")
-    done = notebook_library()
+    done = call([python, "-c", NOTEBOOK_LIBRARY], 900, cwd=ROOT / "notebooks", env=env)
     tally.check(done.code == 0, "what all notebooks link", tail(done.text))
     tally.console.say(f"  what all notebooks link: {done.seconds:.1f} s")
     execute_notebooks(tally, python, notebooks, VENV / "out", env)

@@ -96,22 +96,22 @@ def run_tests(tally, tests, jobs, env, seconds, device, count_failures=True):
 
 
 def stage_tests(tally):
-    """Every test file once, by g++; on the emulator, in matches and for other processors' vectors few cases, drawn."""
+    """Every test file once, by g++; on the emulator and in matches few cases, drawn."""
     draw = random.Random(commit())
     few = {"TINYTORCH_TEST_FEW": "1", "TINYTORCH_TEST_DRAW": str(draw.randrange(2**31))}
     env = cached_environment(TINYMLPERF_REAL_TIME="0", **few)
     SIM.configure(env)
     programs = sorted({Path(t.command[0]).name for t in SIM.tests()})
-    vectors = [p for p in programs if p.startswith("test_vectors")]  # each is a test of the same name
-    left = draw.sample(vectors, max(0, len(vectors) - 1))
-    tests = built_tests(tally, SIM, env, *(p for p in programs if p not in left))
+    vectors = [p for p in programs if p.startswith("test_vectors")]  # those of other processors; each is a test of the same name
+    tally.skip(len(vectors), "tests for other processors' vectors", "modules/tt test --only optimized")
+    tests = built_tests(tally, SIM, env, *(p for p in programs if p not in vectors))
     # Kernels have tests of their own; of the tests that call them through tensors, a quarter runs there as well.
     through_tensors = sorted(t.name for t in tests if t.name.endswith("_cuda"))
-    left += draw.sample(through_tensors, len(through_tensors) * 3 // 4)
-    tally.skip(len(left), "tests for other processors and of tensors on the emulator",
-               "the commit draws some (modules/tt test --only optimized; --only emulator)")
+    left = draw.sample(through_tensors, len(through_tensors) * 3 // 4)
+    left_out = {*left, *vectors}
+    tally.skip(len(left), "tests of tensors on the emulator", "the commit draws others (modules/tt test --only emulator)")
     in_full = [kind for kind, stage in ((on_emulator, "emulator"), (is_match, "matches")) if stage in tally.planned]
-    run_all(tally, [t for t in tests if t.name not in left and not any(kind(t) for kind in in_full)], env, 300, device=True,
+    run_all(tally, [t for t in tests if t.name not in left_out and not any(kind(t) for kind in in_full)], env, 300, device=True,
             device_seconds=1)
 
 
