@@ -115,17 +115,22 @@ def stage_tests(tally):
             device_seconds=1)
 
 
+def run_in_full(tally, kind):
+    """All cases of the tests of a kind; programs that have none of them are not built."""
+    env = cached_environment()
+    SIM.configure(env)
+    programs = sorted({Path(t.command[0]).name for t in SIM.tests() if kind(t)})
+    run_all(tally, [t for t in built_tests(tally, SIM, env, *programs) if kind(t)], env, 900, device=True)
+
+
 def stage_emulator(tally):
     """All cases of what runs on the emulator."""
-    env = cached_environment()
-    tests = [t for t in built_tests(tally, SIM, env) if on_emulator(t)]
-    run_all(tally, tests, env, 900, device=True)
+    run_in_full(tally, on_emulator)
 
 
 def stage_matches(tally):
     """Every cheat, every student's header and every command of the judge, in real matches."""
-    env = cached_environment()
-    run_all(tally, [t for t in built_tests(tally, SIM, env) if is_match(t)], env, 900, device=True)
+    run_in_full(tally, is_match)
 
 
 def stage_optimized(tally):
