@@ -163,8 +163,8 @@ def page(document):
         cells = [f"{row[key]:.0f}" if row else "" for row in rows for key in ("seconds", "compiling", "linking", "running")]
         if any(rows):
             out.append(f"| `{name}` | {' | '.join(cells)} |\n")
-    out.append(f"\n## The first ring by room\n\nProcessor seconds of a room's tests and tasks, with an empty compiler cache. A "
-               f"may have {ROOM_SECONDS} seconds of two\ncores.\n\n| room | processor seconds |\n|---|---:|\n")
+    out.append(f"\n## The first ring by room\n\nProcessor seconds of a room's tests and tasks, with an empty compiler cache. A room of "
+               f"the course may have\n{ROOM_SECONDS} seconds of two cores.\n\n| room | processor seconds |\n|---|---:|\n")
     for room, cost in sorted(first_ring_of_rooms(document).items(), key=lambda item: -item[1]):
         out.append(f"| `{room}` | {cost:.0f} |\n")
     for key, title in (("units", "translation units"), ("tests", "tests")):
