@@ -11,6 +11,7 @@ from suite.builds import cached_environment, commit
 from suite.counting import Cut, count_lines, count_unittest
 from tools import CORES, GCC, ROOT, call, call_all, tail
 
+
 def cpp_files():
     listed = call(["git", "ls-files", "*.hpp", "*.cpp", "*.cuh", "*.cu"], 60)
     if listed.code == 0 and listed.text.strip():

@@ -115,22 +115,22 @@ def stage_tests(tally):
             device_seconds=1)
 
 
-def run_in_full(tally, kind):
+def run_kind(tally, build, env, kind, device=False):
     """All cases of the tests of a kind; programs that have none of them are not built."""
-    env = cached_environment()
-    SIM.configure(env)
-    programs = sorted({Path(t.command[0]).name for t in SIM.tests() if kind(t)})
-    run_all(tally, [t for t in built_tests(tally, SIM, env, *programs) if kind(t)], env, 900, device=True)
+    build.configure(env)
+    programs = sorted({Path(t.command[0]).name for t in build.tests() if kind(t)})
+    if tally.check(programs, f"there are such tests in {build.folder.relative_to(ROOT)}", build.first_errors()):
+        run_all(tally, [t for t in built_tests(tally, build, env, *programs) if kind(t)], env, 900, device)
 
 
 def stage_emulator(tally):
     """All cases of what runs on the emulator."""
-    run_in_full(tally, on_emulator)
+    run_kind(tally, SIM, cached_environment(), on_emulator, device=True)
 
 
 def stage_matches(tally):
     """Every cheat, every student's header and every command of the judge, in real matches."""
-    run_in_full(tally, is_match)
+    run_kind(tally, SIM, cached_environment(), is_match, device=True)
 
 
 def stage_optimized(tally):
@@ -149,11 +149,7 @@ def stage_clang(part):
     def run(tally):
         env = cached_environment(OMP_NUM_THREADS="2", TINYMLPERF_REAL_TIME="0")
         wanted = re.compile(rf"test_({'|'.join(CLANG_PARTS[part])})(_|$)")
-        CLANG.configure(env)
-        programs = sorted({Path(t.command[0]).name for t in CLANG.tests() if wanted.match(t.name)})
-        if tally.check(programs, f"clang builds tests of {part}", CLANG.first_errors()):
-            tests = built_tests(tally, CLANG, env, *programs)
-            run_all(tally, [t for t in tests if wanted.match(t.name)], env, 900)
+        run_kind(tally, CLANG, env, lambda t: wanted.match(t.name))
     run.__doc__ = f"Tests of {', '.join(CLANG_PARTS[part])} by clang++, under the address and undefined-behaviour sanitizers."
     return run
 

@@ -23,6 +23,11 @@ inline bool few_on_emulator() {
   return few_asked() && limited;
 }
 
+inline uint64_t drawn_number(uint64_t otherwise) {
+  const char* number = std::getenv("TINYTORCH_TEST_DRAW");
+  return number ? std::strtoull(number, nullptr, 10) : otherwise;
+}
+
 // A decorator of test cases, the last one of a case: doctest's own skip() forgets what an earlier one said.
 struct LeftOut {
   bool left_out;
@@ -37,20 +42,14 @@ inline LeftOut long_on_emulator() { return {few_on_emulator()}; }
 // which.
 //   for (const Shape& shape : shapes) { if (test::left_out(8)) continue; ...
 inline bool left_out(uint64_t n) {
-  static uint64_t calls = [] {
-    const char* number = std::getenv("TINYTORCH_TEST_DRAW");
-    return number ? std::strtoull(number, nullptr, 10) : uint64_t{0};
-  }();
+  static uint64_t calls = drawn_number(0);
   return few_on_emulator() && calls++ % n != 0;
 }
 
 // `count` elements of a list, drawn, in the order of the list; others at each call.
 template <class T>
 std::vector<T> draw(const std::vector<T>& all, size_t count) {
-  static std::mt19937 generator{[] {
-    const char* number = std::getenv("TINYTORCH_TEST_DRAW");
-    return number ? static_cast<uint32_t>(std::strtoul(number, nullptr, 10)) : 1u;
-  }()};
+  static std::mt19937 generator{static_cast<uint32_t>(drawn_number(1))};
   std::vector<T> out;
   std::sample(all.begin(), all.end(), std::back_inserter(out), count, generator);
   return out;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <string_view>
+#include <support/few.hpp>
 #include <support/other_work.hpp>
 #include <tinytorch/core/device.hpp>
 
@@ -83,9 +84,8 @@ int main(int argc, char** argv) {
   }
   doctest::Context context(argc, argv);
   if (budget.given()) {
-    const char* draw = std::getenv("TINYTORCH_TEST_DRAW");
     context.setOption("order-by", "rand");
-    context.setOption("rand-seed", draw ? std::atoi(draw) : 0);
+    context.setOption("rand-seed", static_cast<int>(test::drawn_number(0)));
   }
   const int result = context.run();
   if (!asked_only) std::cout << "[cases] " << cases_skipped << " skipped" << std::endl;
