@@ -100,6 +100,8 @@ def stage_tests(tally):
     draw = random.Random(commit())
     few = {"TINYTORCH_TEST_FEW": "1", "TINYTORCH_TEST_DRAW": str(draw.randrange(2**31))}
     env = cached_environment(TINYMLPERF_REAL_TIME="0", **few)
+    for build in (OPTIMIZED, CLANG):  # the second ring's: what breaks them is known within seconds
+        tally.check(build.configure(env), f"cmake -B {build.folder.relative_to(ROOT)}", tail(build.log))
     SIM.configure(env)
     programs = sorted({Path(t.command[0]).name for t in SIM.tests()})
     vectors = [p for p in programs if p.startswith("test_vectors")]  # those of other processors; each is a test of the same name
