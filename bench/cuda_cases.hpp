@@ -47,6 +47,7 @@ class CudaCaseList {
     copies();
     rows();
     cross_entropy();
+    row_grid();
     elementwise();
     linear();
     conv();
@@ -85,14 +86,18 @@ class CudaCaseList {
     }
   }
 
-  void row_case(const std::string& op, double passes, int64_t rows, int64_t cols, tt::DType dtype) {
+  void row_case(const std::string& op, double passes, int64_t rows, int64_t cols, tt::DType dtype,
+                const std::string& kind = "") {
+    const bool of_grid = !kind.empty();
     const int64_t r = smaller(rows, 8);
     const double bytes = static_cast<double>(r * cols) * size_of(dtype);
-    CudaCase c{.name = op + " " + std::to_string(rows) + "x" + std::to_string(cols) + " " + name_of(dtype),
-               .group = op,
+    CudaCase c{.name = (of_grid ? "grid, " + kind + ": " : "") + op + " " + std::to_string(rows) + "x" +
+                       std::to_string(cols) + " " + name_of(dtype),
+               .group = of_grid ? "rows_" + kind : op,
                .op = op,
                .dtype = dtype};
-    c.shape = {r, cols}, c.peers = {"eager", "compile"}, c.bytes = passes * bytes, c.tensor_bytes = bytes;
+    c.shape = {r, cols}, c.bytes = passes * bytes, c.tensor_bytes = bytes;
+    c.peers = of_grid ? std::vector<std::string>{"compile"} : std::vector<std::string>{"eager", "compile"};
     add(std::move(c));
   }
   void rows() {
@@ -110,6 +115,42 @@ class CudaCaseList {
   }
   // One read of the logits; their gradient may take their place.
   void cross_entropy() { row_case("cross_entropy", 2, 4096, 50304, tt::bf16); }
+
+  // Rows of every kind that a kernel may treat in its own way: few and very long ones, lengths that do not
+  // fill words of 16 bytes, narrow ones, and vocabularies that no shared memory holds. Of all pairs of an op
+  // and a shape every third is taken, so that each shape meets each dtype and so does each op.
+  void row_grid() {
+    constexpr std::pair<const char*, double> kOps[] = {
+        {"softmax", 2},    {"log_softmax_backward", 3}, {"softmax_backward", 3},  {"layer_norm", 2},
+        {"rms_norm", 2},   {"layer_norm_backward", 3},  {"rms_norm_backward", 3}, {"sum_rows", 1},
+        {"log_softmax", 2}};
+    constexpr tt::DType kDtypes[] = {tt::bf16, tt::f32, tt::f16};
+    struct Shape {
+      const char* kind;
+      int64_t rows, cols;
+    };
+    constexpr Shape kShapes[] = {
+        {"long", 7, 100'003},     {"long", 1, 1'000'000},   {"long", 3, 262'144},
+        {"long", 64, 1'000'000},  {"long", 16, 131'072},    {"long", 1, 1'000'003},
+        {"long", 31, 500'001},    {"odd", 5003, 10'007},    {"odd", 30'011, 771},
+        {"odd", 1031, 50'257},    {"odd", 4099, 1025},      {"odd", 2053, 20'011},
+        {"odd", 12'345, 3001},    {"odd", 999, 99'999},     {"narrow", 1'000'000, 3},
+        {"narrow", 131'072, 256}, {"narrow", 1'000'000, 7}, {"narrow", 1'000'000, 1},
+        {"narrow", 500'000, 33},  {"narrow", 262'144, 64},  {"narrow", 200'001, 255}};
+    for (size_t s = 0; s < std::size(kShapes); ++s) {
+      for (size_t o = 0; o < std::size(kOps); ++o) {
+        if ((s + o) % 3 != 0) continue;
+        const Shape& shape = kShapes[s];
+        row_case(kOps[o].first, kOps[o].second, shape.rows, shape.cols, kDtypes[(s / 3 + o / 3) % 3],
+                 shape.kind);
+      }
+    }
+    row_case("cross_entropy", 2, 2048, 128'256, tt::bf16, "vocabulary");
+    row_case("cross_entropy", 2, 1024, 151'936, tt::f32, "vocabulary");
+    row_case("cross_entropy", 2, 512, 262'144, tt::f16, "vocabulary");
+    row_case("cross_entropy", 2, 4096, 50'257, tt::bf16, "vocabulary");
+    row_case("cross_entropy", 2, 65'536, 101, tt::bf16, "vocabulary");
+  }
 
   void elementwise() {
     constexpr std::pair<const char*, double> kOps[] = {{"relu", 2},    {"exp", 2}, {"gelu", 2},    {"add", 3},

@@ -66,6 +66,7 @@ inline Work row_work(const CudaCase& c, tt::Device device) {
   size_t operands = 1;
   if (op == "softmax") f = [](const Tensors& t) { return tt::softmax(t[0]); };
   if (op == "log_softmax") f = [](const Tensors& t) { return tt::log_softmax(t[0]); };
+  if (op == "sum_rows") f = [](const Tensors& t) { return tt::sum(t[0], {1}); };
   if (op == "rms_norm") operands = 2, f = [](const Tensors& t) { return tt::rms_norm(t[0], t[1]); };
   if (op == "layer_norm") {
     operands = 3;

@@ -71,6 +71,7 @@ def row_function(case):
     return {
         "softmax": lambda x: F.softmax(x, -1),
         "log_softmax": lambda x: F.log_softmax(x, -1),
+        "sum_rows": lambda x: x.sum(1),
         "layer_norm": lambda x, w, b: F.layer_norm(x, (cols,), w, b),
         "rms_norm": lambda x, w: F.rms_norm(x, (cols,), w, 1e-6),
     }[case["op"].removesuffix("_backward")]
