@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <tinytorch/backend/cpu/pack.hpp>
@@ -15,7 +16,8 @@ namespace test {
 
 using namespace tinytorch;
 
-enum class Layout { dense, gaps, transposed, channels_last };
+// offset: dense, but beginning in the middle of a word of 16 bytes.
+enum class Layout { dense, gaps, transposed, channels_last, offset };
 inline constexpr Layout kLayouts[] = {Layout::dense, Layout::gaps, Layout::transposed};
 
 class Array {
@@ -31,7 +33,8 @@ class Array {
       strides_[d] = step;
       step *= shape[d] + (layout == Layout::gaps ? 1 : 0);
     }
-    bytes_.assign(static_cast<size_t>(step + 8) * size_of(dtype), 0x7e);
+    first_ = layout == Layout::offset ? 1 : 0;
+    bytes_.assign(static_cast<size_t>(step + first_ + 8) * size_of(dtype), kUntouched);
   }
   // Uniform in [low, high), rounded to the dtype.
   static Array random(DType dtype, const Shape& shape, uint64_t seed, double low = -1, double high = 1,
@@ -48,7 +51,7 @@ class Array {
     return a;
   }
   backend::View view() {
-    backend::View v{bytes_.data(), dtype_, shape_, strides_};
+    backend::View v{bytes_.data() + first_byte(), dtype_, shape_, strides_};
     if (shape_.empty()) v.shape = {1}, v.strides = {1};
     return v;
   }
@@ -60,8 +63,19 @@ class Array {
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   std::vector<unsigned char>& bytes() { return bytes_; }
+  size_t first_byte() const { return static_cast<size_t>(first_) * size_of(dtype_); }
+  // Whether what lies before and behind a dense array is as it was.
+  bool untouched_around() const {
+    const auto begin = bytes_.begin() + static_cast<std::ptrdiff_t>(first_byte());
+    const auto end =
+        begin + static_cast<std::ptrdiff_t>(static_cast<size_t>(shape_.numel()) * size_of(dtype_));
+    const auto untouched = [](unsigned char byte) { return byte == kUntouched; };
+    return std::all_of(bytes_.begin(), begin, untouched) && std::all_of(end, bytes_.end(), untouched);
+  }
 
  private:
+  static constexpr unsigned char kUntouched = 0x7e;
+  int64_t first_ = 0;
   DType dtype_;
   Shape shape_;
   Strides strides_;

@@ -26,12 +26,16 @@ class DeviceArray {
   }
   backend::View view() {
     backend::View v = host_.view();
-    v.data = device_.data();
+    v.data = device_.data() + host_.first_byte();
     return v;
   }
   std::vector<double> values() {
     host_.bytes() = device_.read();
     return host_.values();
+  }
+  bool untouched_around() {
+    host_.bytes() = device_.read();
+    return host_.untouched_around();
   }
   DType dtype() const { return host_.dtype(); }
   const Shape& shape() const { return host_.shape(); }

@@ -21,6 +21,7 @@ struct LaunchConfig {
   dim3 grid, block;
   size_t shared_bytes = 0;  // of dynamic shared memory
   unsigned cluster = 1;     // neighbouring blocks in x that run together (cluster.cuh)
+  bool together = false;    // all blocks run at the same time, or none: they wait for each other (team.cuh)
 };
 
 inline int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -31,14 +32,20 @@ inline LaunchConfig over(int64_t elements, unsigned block) {
 }
 
 #if !TINYTORCH_CUDA_SIM
-inline cudaLaunchConfig_t with_cluster(const LaunchConfig& config, cudaLaunchAttribute& size) {
-  size.id = cudaLaunchAttributeClusterDimension;
-  size.val.clusterDim = {config.cluster, 1, 1};
-  return {config.grid, config.block, config.shared_bytes, native_stream(), &size, 1};
+// attribute: one of the two that the configuration asks for.
+inline cudaLaunchConfig_t with_attribute(const LaunchConfig& config, cudaLaunchAttribute& attribute) {
+  if (config.together) {
+    attribute.id = cudaLaunchAttributeCooperative;
+    attribute.val.cooperative = 1;
+  } else {
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {config.cluster, 1, 1};
+  }
+  return {config.grid, config.block, config.shared_bytes, native_stream(), &attribute, 1};
 }
 template <class... Parameters>
 void allow_shared_memory(void (*kernel)(Parameters...), size_t bytes) {
-  if (bytes <= kSharedByDefault) return;
+  if (2 * bytes <= kSharedByDefault) return;  // the other half is for what the kernel declares itself
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
         "asking for more shared memory");
 }
@@ -54,13 +61,14 @@ void launch(void (*kernel)(Parameters...), const LaunchConfig& config, Arguments
                 [=] { kernel(static_cast<Parameters>(arguments)...); });
 #else
   allow_shared_memory(kernel, config.shared_bytes);
-  if (config.cluster == 1) {
+  if (config.cluster == 1 && !config.together) {
     kernel<<<config.grid, config.block, config.shared_bytes, native_stream()>>>(
         static_cast<Parameters>(arguments)...);
   } else {
-    cudaLaunchAttribute size{};
-    const cudaLaunchConfig_t all = with_cluster(config, size);
-    check(cudaLaunchKernelEx(&all, kernel, static_cast<Parameters>(arguments)...), "launching a cluster");
+    cudaLaunchAttribute attribute{};
+    const cudaLaunchConfig_t all = with_attribute(config, attribute);
+    check(cudaLaunchKernelEx(&all, kernel, static_cast<Parameters>(arguments)...),
+          "launching blocks that run together");
   }
 #endif
   check_launch(entry);
@@ -77,7 +85,7 @@ int64_t resident_blocks(void (*kernel)(Parameters...), const LaunchConfig& confi
   allow_shared_memory(kernel, config.shared_bytes);
   if (config.cluster > 1) {
     cudaLaunchAttribute size{};
-    cudaLaunchConfig_t all = with_cluster(config, size);
+    cudaLaunchConfig_t all = with_attribute(config, size);
     all.gridDim = dim3(config.cluster);
     check(cudaOccupancyMaxActiveClusters(&each, kernel, &all), "asking how many clusters fit");
     return static_cast<int64_t>(each > 1 ? each : 1) * config.cluster;

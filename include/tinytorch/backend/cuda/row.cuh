@@ -1,11 +1,16 @@
-// Row: the elements of one row, held by the registers of a warp or a block as they are stored.
+// Row: the elements of one row, held by the registers of a group of threads as they are stored.
 //
 // Softmax and normalization visit a row two or three times; here memory sees it once. A thread holds kVectors
-// vectors of kWide elements: vector number v of lane t covers elements (v kGroup + t) kWide ... A vector has
-// 16 bytes, or one element where rows are not aligned to 16 bytes: a warp's loads are side by side either
-// way. Rows that are too long take other kernels.
+// words of 16 bytes: word number v of lane t covers elements (v kGroup + t) kWide ... of an aligned row.
+//
+// Rows whose length is no multiple of 16 bytes begin anywhere in a word. Such a ragged row is held as the words
+// that it lies in: its phase says how many elements of the first word belong to its neighbour. What is outside
+// of the row is never read or written: the elements of the first and the last word move one by one. All
+// rows of a kernel take the phase of the result; operands at another phase, such as weights, are spliced
+// from two words each.
 #pragma once
 
+#include <cstring>
 #include <tinytorch/backend/cuda/collective.cuh>
 #include <tinytorch/backend/cuda/vector.cuh>
 
@@ -15,29 +20,106 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 template <class T>
 inline constexpr int kWideOf = 16 / static_cast<int>(sizeof(T));
 
-template <class T, int kThreads, int kVectors, int kElements = kWideOf<T>>
+// Elements between the last multiple of 16 bytes and p.
+template <class T>
+__host__ __device__ __forceinline__ int phase_of(const T* p) {
+  return static_cast<int>(reinterpret_cast<uintptr_t>(p) / sizeof(T) % kWideOf<T>);
+}
+__device__ __forceinline__ bool is_inside(int c, int C) {
+  return static_cast<unsigned>(c) < static_cast<unsigned>(C);
+}
+template <class T>
+__device__ __forceinline__ bool word_is_inside(int c, int C) {
+  return c >= 0 && c + kWideOf<T> <= C;
+}
+
+// Columns c ... of a line of C elements, of which column c is aligned to 16 bytes; outside of it `fill`.
+template <class T>
+__device__ __forceinline__ uint4 aligned_word(const T* line, int c, int C, T fill) {
+  if (word_is_inside<T>(c, C)) return *reinterpret_cast<const uint4*>(line + c);
+  T values[kWideOf<T>];
+#pragma unroll
+  for (int k = 0; k < kWideOf<T>; ++k) values[k] = is_inside(c + k, C) ? line[c + k] : fill;
+  uint4 word;
+  memcpy(&word, values, sizeof(word));
+  return word;
+}
+// The same, aligned or not.
+template <class T>
+__device__ __forceinline__ uint4 any_word(const T* line, int c, int C, T fill) {
+  const int shift = (phase_of(line) + c) & (kWideOf<T> - 1);
+  const uint4 low = aligned_word(line, c - shift, C, fill);
+  if (shift == 0) return low;
+  const uint4 high = aligned_word(line, c - shift + kWideOf<T>, C, fill);
+  unsigned w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+  const int bytes = shift * static_cast<int>(sizeof(T));
+#pragma unroll
+  for (int i = 0; i < 6; ++i) w[i] = bytes & 8 ? w[i + 2] : w[i];
+#pragma unroll
+  for (int i = 0; i < 5; ++i) w[i] = bytes & 4 ? w[i + 1] : w[i];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) w[i] = bytes & 2 ? w[i] >> 16 | w[i + 1] << 16 : w[i];
+  return {w[0], w[1], w[2], w[3]};
+}
+// Leaves those columns of y that are inside.
+template <class T, class A, int kWide>
+__device__ __forceinline__ void store_inside(T* line, int c, int C, const A (&y)[kWide]) {
+  if (word_is_inside<T>(c, C)) return store(line + c, y);
+#pragma unroll
+  for (int k = 0; k < kWide; ++k) {
+    if (is_inside(c + k, C)) line[c + k] = to<T>(y[k]);
+  }
+}
+
+template <class T, int kThreads, int kVectors, bool kIsAligned = true>
 struct Row {
-  static constexpr int kWide = kElements, kGroup = kThreads, kCount = kVectors;
+  static constexpr int kWide = kWideOf<T>, kGroup = kThreads, kCount = kVectors;
+  static constexpr bool kAligned = kIsAligned;
   using Element = T;
   using A = Wide<T>;
-  using Word = typename WordOf<kAccessBytes<T, kWide>>::Type;
-  Word word[kVectors];
+  uint4 word[kVectors];
+  int phase = 0;
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kGroup; }
-  static __device__ __forceinline__ int64_t column(int v) {
-    return (static_cast<int64_t>(v) * kGroup + lane()) * kWide;
+  // Below 0 in the first word of a ragged row.
+  __device__ __forceinline__ int column(int v) const {
+    return (v * kGroup + lane()) * kWide - (kAligned ? 0 : phase);
   }
-  __device__ __forceinline__ void read(const T* row, int64_t C, int = 0) {
+  // Whether column c, of a word that is held, is one of the row's.
+  static __device__ __forceinline__ bool holds(int c, int C) { return kAligned || is_inside(c, C); }
+  // Before the first read: where the row of the result begins.
+  __device__ __forceinline__ void align_with(const T* result) {
+    if constexpr (!kAligned) phase = phase_of(result);
+  }
+  __device__ __forceinline__ void read(const T* row, int C, int = 0, T fill = T{}) {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      if (column(v) < C) word[v] = reinterpret_cast<const Word*>(row)[column(v) / kWide];
+      if (column(v) >= C) continue;
+      if constexpr (kAligned) {
+        word[v] = reinterpret_cast<const uint4*>(row)[column(v) / kWide];
+      } else {
+        word[v] = any_word(row, column(v), C, fill);
+      }
+    }
+  }
+  static __device__ __forceinline__ void write(T* row, int c, int C, const A (&y)[kWide]) {
+    kAligned ? store(row + c, y) : store_inside(row, c, C, y);
+  }
+  // Part of another line, at the columns of a word of this row.
+  static __device__ __forceinline__ void read_beside(A (&out)[kWide], const T* line, int c, int C) {
+    if constexpr (kAligned) {
+      load(out, line + c);
+    } else {
+      const uint4 word = any_word(line, c, C, T{});
+      load(out, reinterpret_cast<const T*>(&word));
     }
   }
   // Reads the row at a and changes it by that at b, both on their way at once: f(first column, elements of a,
   // elements of b) changes the first, which are then rounded to T and left at `out` too.
   template <class F>
-  __device__ __forceinline__ void read_with(const T* a, const T* b, T* out, int64_t C, F&& f) {
+  __device__ __forceinline__ void read_with(const T* a, const T* b, T* out, int C, F&& f) {
     Row other;
+    other.phase = phase;
     read(a, C);
     other.read(b, C);
 #pragma unroll
@@ -49,8 +131,13 @@ struct Row {
       f(column(v), x, y);
       T values[kWide];
       convert_neighbours(values, x);
+      if constexpr (!kAligned) {  // what is outside stays 0
+#pragma unroll
+        for (int k = 0; k < kWide; ++k) values[k] = holds(column(v) + k, C) ? values[k] : T{};
+      }
       memcpy(&word[v], values, sizeof(values));
-      reinterpret_cast<Word*>(out)[column(v) / kWide] = word[v];
+      get(v, x);
+      write(out, column(v), C, x);
     }
   }
   // The vector's elements in the compute type.
@@ -62,7 +149,7 @@ struct Row {
   }
   // Calls f(first column, elements) for each vector of this thread.
   template <class F>
-  __device__ __forceinline__ void each(int64_t C, F&& f) const {
+  __device__ __forceinline__ void each(int C, F&& f) const {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if (column(v) >= C) continue;
@@ -73,7 +160,7 @@ struct Row {
   }
   // f(first column, elements of this, elements of other)
   template <class F>
-  __device__ __forceinline__ void each_pair(const Row& other, int64_t C, F&& f) const {
+  __device__ __forceinline__ void each_pair(const Row& other, int C, F&& f) const {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if (column(v) >= C) continue;
@@ -85,110 +172,130 @@ struct Row {
   }
 };
 
-// The same for rows too long for registers: they wait in shared memory. A thread reads back what it wrote, so
-// no barrier is needed.
-template <class T, int kThreads, int kElements = kWideOf<T>>
+// The same for rows too long for registers: they wait in shared memory, at their phase. A thread reads back what
+// it wrote, so no barrier is needed.
+template <class T, int kThreads, bool kIsAligned = true>
 struct SharedRow {
-  static constexpr int kWide = kElements, kGroup = kThreads;
+  static constexpr int kWide = kWideOf<T>, kGroup = kThreads;
+  static constexpr bool kAligned = kIsAligned;
   using Element = T;
   using A = Wide<T>;
-  using Word = typename WordOf<kAccessBytes<T, kWide>>::Type;
   T* kept;
+  int phase = 0;
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x); }
-  // As read(), and f(values) for each vector as it arrives.
+  static __device__ __forceinline__ bool holds(int c, int C) { return kAligned || is_inside(c, C); }
+  __device__ __forceinline__ void align_with(const T* result) {
+    if constexpr (!kAligned) phase = phase_of(result);
+  }
+  __device__ __forceinline__ int first_column() const { return lane() * kWide - (kAligned ? 0 : phase); }
+  // The place of a word's first column.
+  __device__ __forceinline__ T* at(int c) const { return kept + c + (kAligned ? 0 : phase); }
+  static __device__ __forceinline__ uint4 word_of(const T* row, int c, int C, T fill) {
+    if constexpr (kAligned) return *reinterpret_cast<const uint4*>(row + c);
+    return any_word(row, c, C, fill);
+  }
+  static __device__ __forceinline__ void write(T* row, int c, int C, const A (&y)[kWide]) {
+    Row<T, kThreads, 1, kAligned>::write(row, c, C, y);
+  }
+  static __device__ __forceinline__ void read_beside(A (&out)[kWide], const T* line, int c, int C) {
+    Row<T, kThreads, 1, kAligned>::read_beside(out, line, c, C);
+  }
+  // As read(), and f(first column, values) for each word as it arrives.
   template <class F>
-  __device__ __forceinline__ void read_each(const T* row, int64_t C, F&& f) {
-    constexpr int kAhead = kWide == 1 ? 16 : 4;  // loads in flight
+  __device__ __forceinline__ void read_each(const T* row, int C, T fill, F&& f) {
+    constexpr int kAhead = 4;  // loads in flight
     kept = dynamic_shared<T>();
-    const auto* const from = reinterpret_cast<const Word*>(row);
-    auto* const to_ = reinterpret_cast<Word*>(kept);
-    for (int64_t v = threadIdx.x; v < C / kWide; v += kAhead * kThreads) {
-      Word words[kAhead];
+    for (int c = first_column(); c < C; c += kAhead * kThreads * kWide) {
+      uint4 words[kAhead];
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
-        if (v + a * kThreads < C / kWide) words[a] = from[v + a * kThreads];
+        const int at_ = c + a * kThreads * kWide;
+        if (at_ < C) words[a] = word_of(row, at_, C, fill);
       }
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
-        if (v + a * kThreads >= C / kWide) break;
-        to_[v + a * kThreads] = words[a];
+        const int at_ = c + a * kThreads * kWide;
+        if (at_ >= C) break;
+        *reinterpret_cast<uint4*>(at(at_)) = words[a];
         A x[kWide];
         load(x, reinterpret_cast<const T*>(&words[a]));
-        f(x);
+        f(at_, x);
       }
     }
   }
-  // which: of the rows that a block holds at once.
-  __device__ __forceinline__ void read(const T* row, int64_t C, int which = 0) {
-    kept = dynamic_shared<T>() + which * C;
+  // which: of the rows that a block holds at once, of words_of_row(C) words each.
+  __device__ __forceinline__ void read(const T* row, int C, int which = 0, T fill = T{}) {
+    kept = dynamic_shared<T>() + which * (kAligned ? C : (C + 2 * kWide - 2) / kWide * kWide);
 #pragma unroll 8
-    for (int64_t v = threadIdx.x; v < C / kWide; v += kThreads) {
-      reinterpret_cast<Word*>(kept)[v] = reinterpret_cast<const Word*>(row)[v];
+    for (int c = first_column(); c < C; c += kThreads * kWide) {
+      *reinterpret_cast<uint4*>(at(c)) = word_of(row, c, C, fill);
     }
   }
   // As Row's.
   template <class F>
-  __device__ __forceinline__ void read_with(const T* a, const T* b, T* out, int64_t C, F&& f) {
-    constexpr int kAhead = kWide == 1 ? 4 : 2;  // loads in flight, of each row
+  __device__ __forceinline__ void read_with(const T* a, const T* b, T* out, int C, F&& f) {
+    constexpr int kAhead = 2;  // loads in flight, of each row
     kept = dynamic_shared<T>();
-    const auto *const from = reinterpret_cast<const Word*>(a), *const with = reinterpret_cast<const Word*>(b);
-    for (int64_t v = threadIdx.x; v < C / kWide; v += kAhead * kThreads) {
-      Word x_words[kAhead], y_words[kAhead];
+    for (int first = first_column(); first < C; first += kAhead * kThreads * kWide) {
+      uint4 x_words[kAhead], y_words[kAhead];
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
-        if (v + k * kThreads >= C / kWide) break;
-        x_words[k] = from[v + k * kThreads];
-        y_words[k] = with[v + k * kThreads];
+        const int c = first + k * kThreads * kWide;
+        if (c >= C) break;
+        x_words[k] = word_of(a, c, C, T{});
+        y_words[k] = word_of(b, c, C, T{});
       }
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
-        const int64_t c = (v + k * kThreads) * kWide;
+        const int c = first + k * kThreads * kWide;
         if (c >= C) break;
         A x[kWide], y[kWide];
         load(x, reinterpret_cast<const T*>(&x_words[k]));
         load(y, reinterpret_cast<const T*>(&y_words[k]));
         f(c, x, y);
-        store(kept + c, x);
-        store(out + c, x);
+#pragma unroll
+        for (int i = 0; i < kWide; ++i) x[i] = holds(c + i, C) ? x[i] : A(0);
+        store(at(c), x);
+        write(out, c, C, x);
       }
     }
   }
   template <class F>
-  __device__ __forceinline__ void each(int64_t C, F&& f) const {
+  __device__ __forceinline__ void each(int C, F&& f) const {
 #pragma unroll 2
-    for (int64_t c = static_cast<int64_t>(threadIdx.x) * kWide; c < C; c += kThreads * kWide) {
+    for (int c = first_column(); c < C; c += kThreads * kWide) {
       A x[kWide];
-      load(x, kept + c);
+      load(x, at(c));
       f(c, x);
     }
   }
   template <class F>
-  __device__ __forceinline__ void each_pair(const SharedRow& other, int64_t C, F&& f) const {
+  __device__ __forceinline__ void each_pair(const SharedRow& other, int C, F&& f) const {
 #pragma unroll 2
-    for (int64_t c = static_cast<int64_t>(threadIdx.x) * kWide; c < C; c += kThreads * kWide) {
+    for (int c = first_column(); c < C; c += kThreads * kWide) {
       A x[kWide], y[kWide];
-      load(x, kept + c);
-      load(y, other.kept + c);
+      load(x, at(c));
+      load(y, other.at(c));
       f(c, x, y);
     }
   }
 };
 
-// Combines a value over the kGroup threads of a row: 32, or the whole block.
+// Combines a value over the kGroup threads of a row: part of a warp, or the whole block.
 template <int kGroup, class A, class Op>
 __device__ __forceinline__ A group_reduce(A x, Op op) {
-  if constexpr (kGroup == kWarp) {
-    return warp_reduce(x, op);
+  if constexpr (kGroup <= kWarp) {
+    return warp_reduce<kGroup>(x, op);
   } else {
     return block_reduce<kGroup>(x, op);
   }
 }
 
-// Threads of a block: a warp for each of 4 short rows, else one long row. Small blocks leave no tail at the
-// end of a grid.
+// Threads of a block: four warps of short rows, else one long row. Small blocks leave no tail at the end of a
+// grid.
 template <int kGroup>
-inline constexpr int kRowThreads = kGroup == kWarp ? 128 : kGroup;
+inline constexpr int kRowThreads = kGroup <= kWarp ? 128 : kGroup;
 
 // e^x for x <= 0. 16-bit results do not show the rounding of x log2(e), so they take the processor's 2^x as
 // it is.
@@ -213,38 +320,54 @@ bool rows_are_aligned(int64_t C, std::initializer_list<const void*> pointers) {
   return true;
 }
 
-// Bytes of the longest aligned row that registers hold.
-inline constexpr int64_t kRegisterRowBytes = int64_t{512} * 8 * 16;
+// Words of 16 bytes that a row of C elements lies in, whatever its phase.
 template <class T>
-bool registers_hold(int64_t C) {
-  return C * static_cast<int64_t>(sizeof(T)) <= kRegisterRowBytes;
+int64_t words_of_row(int64_t C, bool aligned) {
+  return divided_up(aligned ? C : C + kWideOf<T> - 1, kWideOf<T>);
+}
+inline constexpr int64_t kRegisterWords = 512 * 8;
+template <class T>
+bool registers_hold(int64_t C, bool aligned) {
+  return words_of_row<T>(C, aligned) <= kRegisterWords;
 }
 
+// Calls f.operator()<R>() with the kind of row that holds C elements in registers; false when none does.
+template <class T, bool kAligned, class F>
+bool dispatch_register_row(int64_t C, F&& f) {
+  const int64_t words = words_of_row<T>(C, kAligned);
+  if constexpr (kAligned) {
+    if (words <= 8 * 4) return f.template operator()<Row<T, 8, 4>>(), true;
+    if (words <= 32 * 4) return f.template operator()<Row<T, 32, 4>>(), true;
+    if (words <= 64 * 4) return f.template operator()<Row<T, 64, 4>>(), true;
+    if (words <= 128 * 4) return f.template operator()<Row<T, 128, 4>>(), true;
+    if (words <= 256 * 4) return f.template operator()<Row<T, 256, 4>>(), true;
+  } else {  // a word more, and few lanes, for all rows of a warp meet their first and last words together
+    if (words <= 8 * 5) return f.template operator()<Row<T, 8, 5, false>>(), true;
+    if (words <= 16 * 5) return f.template operator()<Row<T, 16, 5, false>>(), true;
+    if (words <= 32 * 5) return f.template operator()<Row<T, 32, 5, false>>(), true;
+    if (words <= 128 * 5) return f.template operator()<Row<T, 128, 5, false>>(), true;
+  }
+  if (words <= 256 * 8) return f.template operator()<Row<T, 256, 8, kAligned>>(), true;
+  if (words <= kRegisterWords) return f.template operator()<Row<T, 512, 8, kAligned>>(), true;
+  return false;
+}
 // Calls f.operator()<R>(bytes of shared memory) with the kind of row that holds C elements, `held` of them at
 // once; false when none does.
 template <class T, class F>
 bool dispatch_row(int64_t C, int held, bool aligned, F&& f) {
-  const auto shared = [&]<int kWide>() {
-    const size_t bytes = static_cast<size_t>(C * held) * sizeof(T),
-                 kept = properties(current_device()).shared_per_block_optin;
-    if (2 * (bytes + 2048) <= kept) return f.template operator()<SharedRow<T, 512, kWide>>(bytes), true;
-    if (bytes + 2048 <= kept) return f.template operator()<SharedRow<T, 1024, kWide>>(bytes), true;
+  const auto in_registers = [&]<class R>() { f.template operator()<R>(0); };
+  if (aligned ? dispatch_register_row<T, true>(C, in_registers)
+              : dispatch_register_row<T, false>(C, in_registers)) {
+    return true;
+  }
+  const size_t bytes = static_cast<size_t>(words_of_row<T>(C, aligned) * held) * 16,
+               kept = properties(current_device()).shared_per_block_optin;
+  const auto in_shared = [&]<bool kAligned>() {
+    if (2 * (bytes + 2048) <= kept) return f.template operator()<SharedRow<T, 512, kAligned>>(bytes), true;
+    if (bytes + 2048 <= kept) return f.template operator()<SharedRow<T, 1024, kAligned>>(bytes), true;
     return false;
   };
-  if (!aligned) {
-    if (C <= 32 * 8) return f.template operator()<Row<T, 32, 8, 1>>(0), true;
-    if (C <= 256 * 4) return f.template operator()<Row<T, 256, 4, 1>>(0), true;
-    if (C <= 256 * 16) return f.template operator()<Row<T, 256, 16, 1>>(0), true;
-    return shared.template operator()<1>();
-  }
-  const int64_t vectors = C / kWideOf<T>;
-  if (vectors <= 32 * 4) return f.template operator()<Row<T, 32, 4>>(0), true;
-  if (vectors <= 64 * 4) return f.template operator()<Row<T, 64, 4>>(0), true;
-  if (vectors <= 128 * 4) return f.template operator()<Row<T, 128, 4>>(0), true;
-  if (vectors <= 256 * 4) return f.template operator()<Row<T, 256, 4>>(0), true;
-  if (vectors <= 256 * 8) return f.template operator()<Row<T, 256, 8>>(0), true;
-  if (registers_hold<T>(C)) return f.template operator()<Row<T, 512, 8>>(0), true;
-  return shared.template operator()<kWideOf<T>>();
+  return aligned ? in_shared.template operator()<true>() : in_shared.template operator()<false>();
 }
 
 template <int kGroup>
@@ -253,10 +376,19 @@ LaunchConfig rows_grid(int64_t rows, size_t shared_bytes = 0) {
   return {dim3(static_cast<unsigned>((rows + kEach - 1) / kEach)), dim3(kRowThreads<kGroup>), shared_bytes};
 }
 
-// The row of this thread's group. Those beyond the last are whole warps, which may leave.
+// The row of this thread's group. Groups beyond the last row leave, but for those that share a warp with the
+// last: they go along with a row of no columns.
+struct GroupRow {
+  int64_t row;
+  int C;
+  bool leaves, there;
+};
 template <int kGroup>
-__device__ __forceinline__ int64_t row_of_group() {
-  return static_cast<int64_t>(blockIdx.x) * (kRowThreads<kGroup> / kGroup) + threadIdx.x / kGroup;
+__device__ __forceinline__ GroupRow row_of_group(int64_t rows, int64_t C, int64_t block) {
+  const int64_t row = block * (kRowThreads<kGroup> / kGroup) + threadIdx.x / kGroup;
+  const int before = kGroup < kWarp ? static_cast<int>(threadIdx.x) % kWarp / kGroup : 0;  // in the warp
+  const bool there = row < rows;
+  return {there ? row : rows - 1, there ? static_cast<int>(C) : 0, row - before >= rows, there};
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

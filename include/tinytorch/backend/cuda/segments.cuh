@@ -33,7 +33,7 @@ struct SoftmaxShape {
     for (int d = dim + 1; d < x.rank(); ++d) inner *= x.shape[d];
     lines = C == 0 ? 0 : x.numel() / C;
   }
-  bool by_lines() const { return inner > 1 || C <= 16; }
+  bool by_lines() const { return inner > 1; }
   int64_t segments() const { return divided_up(C, kSegment); }
   LaunchConfig segments_grid() const {
     return {dim3(static_cast<unsigned>(lines * segments())), dim3(kSegmentThreads)};

@@ -161,6 +161,26 @@ TEST_CASE("rows that fill a block several times, rows that no block can keep" * 
   }
 }
 
+TEST_CASE("rows that begin anywhere in a word; vocabularies beyond shared memory" * needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  for (const DType t : kFloating) {
+    for (const auto& [N, V] : {std::pair<int64_t, int64_t>{70, 2}, {9, 7}, {7, 255}, {3, 1025}}) {
+      check_cross_entropy(fresh, {N, V, t, Layout::offset, {-100, 0.1, LossReduction::mean}});
+    }
+  }
+  if (kEmulated) return;
+  for (const DType t : {f32, bf16, f16}) {
+    for (const double smoothing : {0.0, 0.1}) {
+      for (const auto& [N, V] :
+           {std::pair<int64_t, int64_t>{300, 50257}, {300, 128256}, {3, 151936}, {5, 262147}, {12345, 101}}) {
+        check_cross_entropy(fresh, {N, V, t, Layout::dense, {-100, smoothing, LossReduction::mean}});
+      }
+      check_cross_entropy(fresh, {7, 50257, t, Layout::offset, {-100, smoothing, LossReduction::sum}});
+    }
+  }
+}
+
 TEST_CASE("nobody counts: the mean is 0 / 0, the gradient 0; one NaN is in the loss" * needs_devices()) {
   DeviceArray logits = DeviceArray::from(f32, {2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}), lse(f32, {2}), loss(f32, {});
   DeviceArray target = DeviceArray::from(i64, {2}, {-100, -100}), dx(f32, {2, 4});

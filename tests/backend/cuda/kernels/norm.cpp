@@ -40,20 +40,22 @@ struct Rows {
   DType dtype;
   Layout layout = Layout::dense;
   bool has_weight = true, has_bias = true;
+  Layout of_results = layout;
 };
 
 void check_norms(Fresh& fresh, const Rows& r, bool rms) {
   if (test::left_out(7)) return;
   INFO(std::string(rms ? "rms " : "layer "), text_of(r.dtype), " [", r.rows, ", ", r.C, "] layout ",
-       static_cast<int>(r.layout), " weight ", r.has_weight, " bias ", r.has_bias);
+       static_cast<int>(r.layout), " to ", static_cast<int>(r.of_results), " weight ", r.has_weight, " bias ",
+       r.has_bias);
   const Shape shape{r.rows, r.C};
   const DType wide = wide_of(r.dtype);
   DeviceArray x = fresh.array(r.dtype, shape, -1, 3, r.layout),
               dy = fresh.array(r.dtype, shape, -1, 1, r.layout);
   DeviceArray w = fresh.array(r.dtype, {r.C}, 0.5, 2, r.layout),
               b = fresh.array(r.dtype, {r.C}, -1, 1, r.layout);
-  DeviceArray y(r.dtype, shape, r.layout), dx(r.dtype, shape, r.layout), dw(r.dtype, {r.C}, r.layout),
-      db(r.dtype, {r.C}), mean(wide, {r.rows}), rstd(wide, {r.rows});
+  DeviceArray y(r.dtype, shape, r.of_results), dx(r.dtype, shape, r.of_results),
+      dw(r.dtype, {r.C}, r.of_results), db(r.dtype, {r.C}), mean(wide, {r.rows}), rstd(wide, {r.rows});
   const View weight = r.has_weight ? w.view() : View{}, bias = r.has_bias ? b.view() : View{};
   const auto C = static_cast<size_t>(r.C);
   const Values ones(C, 1), zeros(C, 0), w_values = r.has_weight ? w.values() : ones;
@@ -74,6 +76,9 @@ void check_norms(Fresh& fresh, const Rows& r, bool rms) {
   check_close(dx.values(), e.dx, r.dtype, steps, 4);
   check_close(dw.values(), e.dw, r.dtype, steps + static_cast<double>(r.rows), 4);
   if (!rms) check_close(db.values(), e.db, r.dtype, steps + static_cast<double>(r.rows), 4);
+  if (r.of_results == Layout::offset) {
+    CHECK((y.untouched_around() && dx.untouched_around() && dw.untouched_around()));
+  }
 }
 
 void check_both(Fresh& fresh, const Rows& r) {
@@ -104,6 +109,42 @@ TEST_CASE("rows for every way to hold one: registers of a warp or a block, share
   for (const int64_t C : {255, 1023, 4095, 30001}) check_both(fresh, {2, C, f32});  // not aligned to 16 bytes
   for (const int64_t C : {257, 3001}) check_both(fresh, {2, C, f16});
   for (const int64_t C : {60004, 60001}) check_both(fresh, {1, C, f32});  // longer than shared memory
+}
+
+TEST_CASE("rows that begin anywhere in a word, and operands that begin elsewhere in theirs" *
+          needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  for (const DType t : kFloating) {
+    for (const auto& [rows, C] : {std::pair<int64_t, int64_t>{130, 1},
+                                  {70, 2},
+                                  {37, 3},
+                                  {9, 7},
+                                  {3, 65},
+                                  {2, 130},
+                                  {7, 255},
+                                  {7, 257},
+                                  {1, 1025},
+                                  {19, 301},
+                                  {3, 3001}}) {
+      check_both(fresh, {rows, C, t});
+      check_both(fresh, {rows, C, t, Layout::offset});
+      check_both(fresh, {rows, C, t, Layout::offset, true, true, Layout::dense});
+    }
+  }
+  if (kEmulated) return;
+  for (const DType t : {f32, bf16, f16}) {
+    check_both(fresh, {12345, 7, t});
+    check_both(fresh, {2345, 256, t});
+    check_both(fresh, {12345, 301, t});
+    check_both(fresh, {1234, 3001, t, Layout::offset});
+    check_both(fresh, {7, 100003, t});
+    check_both(fresh, {7, 100003, t, Layout::offset});
+    check_both(fresh, {3, 100003, t, Layout::dense, true, true, Layout::offset});
+    check_both(fresh, {2, 1000003, t});
+    check_both(fresh, {13, 500001, t});
+    check_both(fresh, {1, 1000000, t});
+  }
 }
 
 TEST_CASE("long rows, several to a block or a cluster" * needs_devices()) {
@@ -157,7 +198,8 @@ TEST_CASE("gradients nobody asked for are not written, and the others do not cha
 }
 
 TEST_CASE("a large mean does not cancel; NaN stays in its row; no rows at all" * needs_devices()) {
-  for (const int64_t C : {256, 257}) {
+  for (const int64_t C : {16, 256, 257, 100004}) {
+    if (C > 1000 && few_cases()) continue;
     Values values(static_cast<size_t>(2 * C));
     for (size_t i = 0; i < values.size(); ++i) values[i] = 10000 + (i % 2 ? 1 : -1);
     values.back() = kNan;

@@ -88,6 +88,24 @@ TEST_CASE("sums and maxima over every set of dimensions" * test::needs_devices()
   check_reductions(random_values({2, 9000}, tt::bf16, 7));
 }
 
+TEST_CASE("rows that begin anywhere in a word, narrow and long ones" * test::needs_devices()) {
+  for (const tt::DType dtype : {tt::f32, tt::bf16, tt::f16, tt::f64}) {
+    for (const auto& [rows, C] :
+         {std::pair<int64_t, int64_t>{300, 1}, {70, 3}, {37, 7}, {9, 17}, {5, 129}, {3, 1025}, {2, 5003}}) {
+      check_reductions(random_values({rows, C}, dtype, static_cast<uint64_t>(C)));
+    }
+  }
+  const tt::Tensor x = random_values({3, 1001}, tt::bf16, 9).to(tt::cuda);
+  for (const int64_t first : {1, 2}) {
+    const tt::Tensor part = x.slice(0, first, 3);
+    const Expected expected(part.to(tt::cpu), {1});
+    const std::vector<double> sum = values_of(tt::sum(part, {1}));
+    for (size_t i = 0; i < sum.size(); ++i) CHECK(sum[i] == doctest::Approx(expected.sum[i]).epsilon(0.01));
+  }
+  CHECK(tt::sum(tt::ones({5, 13}, tt::boolean, tt::cuda), {1}).to(tt::cpu).to_vector<int64_t>() ==
+        std::vector<int64_t>(5, 13));
+}
+
 TEST_CASE("integers, products, truth, NaN and nothing to reduce" * test::needs_devices()) {
   const std::vector<int64_t> whole{7, -3, int64_t{1} << 40, 5};
   CHECK(tt::sum(tt::from_data(whole).to(tt::cuda)).item<int64_t>() == (int64_t{1} << 40) + 9);

@@ -1,3 +1,4 @@
+#include <support/few.hpp>
 #include <support/fresh.hpp>
 
 using namespace test;
@@ -37,19 +38,24 @@ std::vector<double> gradient_of(const std::vector<double>& dy, const std::vector
   return dx;
 }
 
-void check_softmax(Fresh& fresh, const Shape& shape, int dim, DType t, Layout layout) {
-  INFO(text_of(t), " of ", shape.str(), " along ", dim, ", layout ", static_cast<int>(layout));
+void check_softmax(Fresh& fresh, const Shape& shape, int dim, DType t, Layout layout, Layout of_results) {
+  INFO(text_of(t), " of ", shape.str(), " along ", dim, ", layout ", static_cast<int>(layout), " to ",
+       static_cast<int>(of_results));
   const Lines lines = lines_of(shape, dim);
   DeviceArray x = fresh.array(t, shape, -8, 8, layout), dy = fresh.array(t, shape, -1, 1, layout);
   const double n = static_cast<double>(shape[dim]);
   for (const bool logarithm : {false, true}) {
-    DeviceArray y(t, shape, layout), dx(t, shape, layout);
+    DeviceArray y(t, shape, of_results), dx(t, shape, of_results);
     (logarithm ? kernels::log_softmax : kernels::softmax)(y.view(), x.view(), dim);
     (logarithm ? kernels::log_softmax_grad : kernels::softmax_grad)(dx.view(), dy.view(), y.view(), dim);
     check_close(y.values(), softmax_of(x.values(), lines, logarithm), t, 32, logarithm ? 8 : 0);
     check_close(dx.values(), gradient_of(dy.values(), y.values(), lines, logarithm), t,
                 32 + (logarithm ? n / 4 : 0), 1);
+    if (of_results == Layout::offset) CHECK((y.untouched_around() && dx.untouched_around()));
   }
+}
+void check_softmax(Fresh& fresh, const Shape& shape, int dim, DType t, Layout layout) {
+  check_softmax(fresh, shape, dim, t, layout, layout);
 }
 
 }  // namespace
@@ -80,6 +86,40 @@ TEST_CASE("rows for every way to hold one: registers of a warp or a block, share
   for (const int64_t n : {257, 5001}) check_softmax(fresh, {3, n}, 1, bf16, Layout::dense);
   // Longer than shared memory, aligned and not.
   for (const int64_t n : {120008, 120009}) check_softmax(fresh, {2, n}, 1, f16, Layout::dense);
+}
+
+TEST_CASE("rows that begin anywhere in a word, and operands that begin elsewhere in theirs" *
+          needs_devices()) {
+  Fresh fresh;
+  INFO(fresh.text());
+  for (const DType t : kFloating) {
+    for (const auto& [rows, C] : {std::pair<int64_t, int64_t>{130, 1},
+                                  {70, 2},
+                                  {37, 3},
+                                  {9, 7},
+                                  {3, 65},
+                                  {2, 130},
+                                  {7, 255},
+                                  {7, 257},
+                                  {1, 1025},
+                                  {3, 3001}}) {
+      if (test::left_out(6)) continue;
+      check_softmax(fresh, {rows, C}, 1, t, Layout::dense);
+      check_softmax(fresh, {rows, C}, 1, t, Layout::offset);
+      check_softmax(fresh, {rows, C}, 1, t, Layout::offset, Layout::dense);
+    }
+  }
+  if (kEmulated) return;
+  for (const DType t : {f32, bf16, f16}) {
+    check_softmax(fresh, {12345, 7}, 1, t, Layout::dense);
+    check_softmax(fresh, {1234, 3001}, 1, t, Layout::offset);
+    check_softmax(fresh, {7, 100003}, 1, t, Layout::dense);
+    check_softmax(fresh, {7, 100003}, 1, t, Layout::offset);
+    check_softmax(fresh, {7, 100003}, 1, t, Layout::dense, Layout::offset);
+    check_softmax(fresh, {2, 1000003}, 1, t, Layout::dense);
+    check_softmax(fresh, {13, 500001}, 1, t, Layout::dense);
+    check_softmax(fresh, {1, 1000000}, 1, t, Layout::dense);
+  }
 }
 
 TEST_CASE("long rows, several to a cluster" * needs_devices()) {
@@ -136,7 +176,8 @@ TEST_CASE("log-sum-exp over every set of dimensions" * needs_devices()) {
 TEST_CASE("a row's offset cancels; -inf alone is 0/0; NaN spreads over its row and no further" *
           needs_devices()) {
   for (const DType t : {f32, f64, bf16}) {
-    for (const int64_t n : {4, 33, 256}) {
+    for (const int64_t n : {4, 33, 65, 256, 3001, 100003}) {
+      if (n > 1000 && few_cases()) continue;
       const auto width = static_cast<size_t>(n);
       std::vector<double> values(4 * width, 0);  // rows: of 10000, of -inf, with a NaN, with one -inf
       for (size_t i = 0; i < width; ++i) values[i] = 10000, values[width + i] = -kInfinity;

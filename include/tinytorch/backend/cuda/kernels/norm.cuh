@@ -1,13 +1,63 @@
 // Normalization of rows, forward: layer_norm and rms_norm (contracts: backend/cpu/norm.hpp).
 //
-// Rows that can be held are read once (norm_rows.cuh); longer ones are walked by a block, from memory each
-// time. Limit: memory.
+// Rows are read once wherever the device can hold them: narrow ones many to a tile (tiles.cuh), most by a warp
+// or a block (norm_rows.cuh), long ones in strips of several blocks (norm_strips.cuh). Longer ones yet are
+// walked by a block, from memory each time. Limit: memory.
 #pragma once
 
 #include <tinytorch/backend/cuda/dense.cuh>
-#include <tinytorch/backend/cuda/kernels/norm_rows.cuh>
+#include <tinytorch/backend/cuda/kernels/norm_strips.cuh>
+#include <tinytorch/backend/cuda/tiles.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// Narrow rows, many to a tile.
+template <class T>
+struct NormTiles {
+  struct Arrays {
+    NormArrays<T> norm;
+    const T* x;
+  };
+  using Element = T;
+  using A = Wide<T>;
+  struct Facts {
+    A mean, rstd;
+  };
+  static constexpr int kInputs = 1;
+  static constexpr int kBytes = 16384;
+  static constexpr bool kByRow = true;
+  NormArrays<T> a;
+  A n, weight = 1, bias = 0;
+  __device__ __forceinline__ NormTiles(const Arrays& arrays, int column, int C)
+      : a(arrays.norm), n(static_cast<A>(C)) {
+    if (a.weight) weight = to<A>(a.weight[column]);
+    if (a.bias) bias = to<A>(a.bias[column]);
+  }
+  static __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.x; }
+  static __device__ __forceinline__ T* output(const Arrays& arrays) { return arrays.norm.out; }
+  __device__ __forceinline__ Facts measure(const TileRow<T, 1>& row, int64_t r, bool leads) const {
+    A mean = 0, squares = 0;
+    if (a.mean) {
+      row.each([&](int, const A(&x)[1]) { mean += x[0]; });
+      mean = row.reduce(mean, Sum()) / n;
+    }
+    row.each([&](int, const A(&x)[1]) { squares += (x[0] - mean) * (x[0] - mean); });
+    const A rstd = A(1) / std::sqrt(row.reduce(squares, Sum()) / n + a.eps);
+    if (leads && a.mean) a.mean[r] = mean;
+    if (leads) a.rstd[r] = rstd;
+    return {mean, rstd};
+  }
+  __device__ __forceinline__ A finish(const A (&x)[1], const Facts& row) const {
+    return (x[0] - row.mean) * row.rstd * weight + bias;
+  }
+  __device__ __forceinline__ A finish(const A (&x)[1], const Facts& row, int column) const {
+    A y = (x[0] - row.mean) * row.rstd;
+    if (a.weight) y *= to<A>(a.weight[column]);
+    if (a.bias) y += to<A>(a.bias[column]);
+    return y;
+  }
+  static __device__ __forceinline__ void end(const TileColumns<A>&) {}
+};
 
 // A block per row of any length.
 template <class T>
@@ -51,7 +101,13 @@ inline void run_norm(const View& out, const View& mean, const View& rstd, const 
     DenseOutput<T> y(out);
     const NormArrays<T> a{y.data(), mean.as<A>(), rstd.as<A>(), w.data(), b.data(), static_cast<A>(eps)};
     const bool aligned = rows_are_aligned<T>(C, {in.data(), y.data(), w.data(), b.data()});
-    if (!norm_held_rows(a, StoredRows<T>{in.data()}, rows, C, aligned)) {
+    const auto held = [&] { return norm_held_rows(a, StoredRows<T>{in.data()}, rows, C, aligned); };
+    const auto in_strips = [&] {
+      return try_strips<NormStrips, T>(NormStripArrays<T>{a, in.data()}, rows, C, aligned);
+    };
+    if (is_narrow<T>(C, aligned)) {
+      launch_tiles<NormTiles<T>>(plan_tiles<NormTiles<T>>(rows, C), {a, in.data()}, rows, C);
+    } else if (!(rows_are_few<T>(rows, C) && in_strips()) && !held() && !in_strips()) {
       launch(norm_long_rows<T>, {dim3(static_cast<unsigned>(rows)), dim3(kNormThreads)}, a, in.data(), C);
     }
     y.finish();

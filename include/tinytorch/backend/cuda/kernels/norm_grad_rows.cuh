@@ -3,15 +3,16 @@
 //   g = dy w, h = (x - mean) rstd, dx = rstd (g - mean(g) - h mean(g h)), dw = sum dy h, db = sum dy
 //
 // One pass: a block walks many rows, reading ahead, and keeps its columns' shares of dweight and dbias in
-// registers; blocks leave one partial sum each, which a second kernel adds in order. Long rows are
-// walked in strips (strips.cuh) by a block or a cluster; longer ones, and those not aligned to 16 bytes, take
-// one kernel for dx and one for the sums. What else flows back into x, as it does where a residual sum was
+// registers; blocks leave one partial sum each, which a second kernel adds in order. Narrow rows go by tiles
+// (tiles.cuh), long ones in strips (strips.cuh), by several blocks; those too long even for these take one
+// kernel for dx and one for the sums. What else flows back into x, as it does where a residual sum was
 // normalized (residual_norm.cuh), is added to dx on the way. Limit: memory.
 #pragma once
 
 #include <algorithm>
 #include <tinytorch/backend/cuda/dense.cuh>
 #include <tinytorch/backend/cuda/kernels/norm_grad_strips.cuh>
+#include <tinytorch/backend/cuda/kernels/norm_grad_tiles.cuh>
 #include <tinytorch/backend/cuda/kernels/norm_rows.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -25,16 +26,16 @@ inline constexpr bool kHoldWeight = kReadAhead<R>&& kIs16Bit<typename R::Element
 // Calls f(v, dy, x, g) for each vector v of this thread; the weight is in `held`, or in memory where
 // registers are short.
 template <class R, class F, class T = typename R::Element>
-__device__ __forceinline__ void each_vector(const R& dy, const R& x, const R& held, const T* weight,
-                                            int64_t C, F&& f) {
+__device__ __forceinline__ void each_vector(const R& dy, const R& x, const R& held, const T* weight, int C,
+                                            F&& f) {
   constexpr int kWide = R::kWide;
 #pragma unroll
   for (int v = 0; v < R::kCount; ++v) {
-    if (R::column(v) >= C) continue;
+    if (x.column(v) >= C) continue;
     Wide<T> d[kWide], h[kWide], g[kWide];
     dy.get(v, d);
     x.get(v, h);
-    if (weight) kHoldWeight<R> ? held.get(v, g) : load(g, weight + R::column(v));
+    if (weight) kHoldWeight<R> ? held.get(v, g) : R::read_beside(g, weight, x.column(v), C);
 #pragma unroll
     for (int k = 0; k < kWide; ++k) g[k] = weight ? d[k] * g[k] : d[k];
     f(v, d, h, g);
@@ -48,12 +49,13 @@ inline constexpr int kNormGradBlocks = kGroup == 256                  ? 2
                                                                       : 1;
 
 // A block of kGroup threads per row, kVectors vectors each; the next row is on its way while one is worked
-// on.
-template <class T, int kGroup, int kVectors, bool kAdds>
+// on. A block's rows share one phase, so that its threads keep their columns: the launcher sees to that.
+template <class T, int kGroup, int kVectors, bool kAdds, bool kAligned>
 static __global__ void __launch_bounds__(kGroup, kNormGradBlocks<T, kGroup, kAdds>)
-    norm_grad_rows(NormGradArrays<T> a, int64_t rows, int64_t C) {
+    norm_grad_rows(NormGradArrays<T> a, int64_t rows, int64_t columns) {
   using A = Wide<T>;
-  using R = Row<T, kGroup, kVectors>;
+  const int C = static_cast<int>(columns);
+  using R = Row<T, kGroup, kVectors, kAligned>;
   constexpr int kWide = R::kWide;
   constexpr bool kAhead = kReadAhead<R>;  // else what is added is read just before it is wanted
   A dw[kVectors][kWide] = {}, db[kVectors][kWide] = {};
@@ -61,14 +63,16 @@ static __global__ void __launch_bounds__(kGroup, kNormGradBlocks<T, kGroup, kAdd
   R weight, g, r, more;
   A next_mean = 0, next_rstd = 0;
   const auto fetch = [&](int64_t of) {
-    g.read(a.dy + of * C, C);
-    r.read(a.x + of * C, C);
-    if constexpr (kAdds && kAhead) more.read(a.added + of * C, C);
+    g.read(a.dy + of * columns, C);
+    r.read(a.x + of * columns, C);
+    if constexpr (kAdds && kAhead) more.read(a.added + of * columns, C);
     if (a.mean) next_mean = a.mean[of];
     next_rstd = a.rstd[of];
   };
-  if (kHoldWeight<R> && a.weight) weight.read(a.weight, C);
   int64_t row = blockIdx.x;
+  const T* const result = (a.dx ? a.dx : a.x) + row * columns;
+  weight.align_with(result), g.align_with(result), r.align_with(result), more.align_with(result);
+  if (kHoldWeight<R> && a.weight) weight.read(a.weight, C);
   if (kAhead && row < rows) fetch(row);
   for (; row < rows; row += gridDim.x) {
     if (!kAhead) fetch(row);
@@ -87,23 +91,22 @@ static __global__ void __launch_bounds__(kGroup, kNormGradBlocks<T, kGroup, kAdd
       }
     });
     if (!a.dx) continue;
-    if constexpr (kAdds && !kAhead) added.read(a.added + row * C, C);
+    if constexpr (kAdds && !kAhead) added.read(a.added + row * columns, C);
     sums = block_reduce<kGroup>(sums, Sum());
     const NormSums<A> means{a.mean ? sums.g / n : A(0), sums.gh / n};
-    T* const dx = a.dx + row * C;
+    T* const dx = a.dx + row * columns;
     each_vector(dy, x, weight, a.weight, C, [&](int v, A(&)[kWide], A(&h)[kWide], A(&gw)[kWide]) {
 #pragma unroll
       for (int k = 0; k < kWide; ++k) gw[k] = rstd * (gw[k] - means.g - (h[k] - mean) * rstd * means.gh);
       if constexpr (kAdds) add(gw, added, v);
-      store(dx + R::column(v), gw);
+      R::write(dx, x.column(v), C, gw);
     });
   }
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
-    const int64_t out = blockIdx.x * C + R::column(v);
-    if (R::column(v) >= C) continue;
-    if (a.dweight) store(a.dweight + out, dw[v]);
-    if (a.dbias) store(a.dbias + out, db[v]);
+    if (r.column(v) >= C) continue;
+    if (a.dweight) write_sums<kAligned>(a.dweight + blockIdx.x * columns, r.column(v), C, dw[v]);
+    if (a.dbias) write_sums<kAligned>(a.dbias + blockIdx.x * columns, r.column(v), C, db[v]);
   }
 }
 
@@ -129,10 +132,10 @@ static __global__ void __launch_bounds__(kNormThreads) norm_grad_long_rows(NormG
   }
 }
 
-// dweight and dbias of a chunk of rows, a thread per kWide columns.
-template <class T, int kWide>
+// dweight and dbias of a chunk of rows, a thread per kWide columns: lines of sums, or of one chunk the result.
+template <class T, int kWide, class Out>
 static __global__ void __launch_bounds__(kNormThreads)
-    norm_grad_columns(NormGradArrays<T> a, int64_t rows, int64_t C, int64_t chunk) {
+    norm_grad_columns(Out* dweight, Out* dbias, NormGradArrays<T> a, int64_t rows, int64_t C, int64_t chunk) {
   using A = Wide<T>;
   const int64_t c = (static_cast<int64_t>(blockIdx.x) * kNormThreads + threadIdx.x) * kWide;
   if (c >= C) return;
@@ -152,9 +155,23 @@ static __global__ void __launch_bounds__(kNormThreads)
   }
 #pragma unroll
   for (int k = 0; k < kWide; ++k) {
-    if (a.dweight) a.dweight[blockIdx.y * C + c + k] = dw[k];
-    if (a.dbias) a.dbias[blockIdx.y * C + c + k] = db[k];
+    if (dweight) dweight[blockIdx.y * C + c + k] = to<Out>(dw[k]);
+    if (dbias) dbias[blockIdx.y * C + c + k] = to<Out>(db[k]);
   }
+}
+
+// The same from few lines of sums, by a thread per column.
+template <class T>
+static __global__ void __launch_bounds__(kNormThreads)
+    finish_few_lines(T* dweight, T* dbias, const Wide<T>* dw, const Wide<T>* db, int64_t lines, int64_t C) {
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * kNormThreads + threadIdx.x;
+  const Wide<T>* const partial = blockIdx.y == 0 ? dw : db;
+  T* const out = blockIdx.y == 0 ? dweight : dbias;
+  if (!out || c >= C) return;
+  Wide<T> sum = 0;
+#pragma unroll 4
+  for (int64_t k = 0; k < lines; ++k) sum += partial[k * C + c];
+  out[c] = to<T>(sum);
 }
 
 inline constexpr int kFinishThreads = 1024;
@@ -190,6 +207,12 @@ void finish_parameters(const View& dweight, const View& dbias, const Wide<T>* dw
                        int64_t blocks, int64_t C) {
   if (!dweight.data && !dbias.data) return;
   DenseOutput<T> w(dweight), b(dbias);
+  if (blocks <= kWarp) {
+    const auto across = static_cast<unsigned>(divided_up(C, kNormThreads));
+    launch(finish_few_lines<T>, {dim3(across, 2), dim3(kNormThreads)}, w.data(), b.data(), dw, db, blocks, C);
+    w.finish();
+    return b.finish();
+  }
   launch(finish_parameters_kernel<T>,
          {dim3(static_cast<unsigned>((C + kWarp - 1) / kWarp), 2), dim3(kFinishThreads)}, w.data(), b.data(),
          dw, db, blocks, C);
@@ -209,47 +232,70 @@ void with_partial_sums(NormGradArrays<T> a, const View& dweight, const View& dbi
   finish_parameters<T>(dweight, dbias, dw.data(), db.data(), walkers, C);
 }
 
-template <class T, int kGroup, int kVectors>
+template <class T, int kGroup, int kVectors, bool kAligned>
 void norm_grad_in_registers(const NormGradArrays<T>& arrays, const View& dweight, const View& dbias,
                             int64_t rows, int64_t C) {
-  const auto kernel =
-      arrays.added ? norm_grad_rows<T, kGroup, kVectors, true> : norm_grad_rows<T, kGroup, kVectors, false>;
+  const auto kernel = arrays.added ? norm_grad_rows<T, kGroup, kVectors, true, kAligned>
+                                   : norm_grad_rows<T, kGroup, kVectors, false, kAligned>;
   LaunchConfig config{dim3(1), dim3(kGroup)};
-  const int64_t blocks = std::min(rows, resident_blocks(kernel, config));
+  int64_t blocks = resident_blocks(kernel, config);
+  if (!kAligned) blocks -= blocks % kWideOf<T>;  // rows that many lines apart have one phase
+  blocks = std::min(rows, blocks);
   config.grid.x = static_cast<unsigned>(blocks);
   with_partial_sums(arrays, dweight, dbias, blocks, C,
                     [&](const NormGradArrays<T>& a) { launch(kernel, config, a, rows, C); });
 }
 
-// False where rows are too long for strips.
-template <class T, bool kAdds>
-bool norm_grad_in_strips(const NormGradArrays<T>& arrays, const View& dweight, const View& dbias,
-                         int64_t rows, int64_t C) {
-  using Work = NormGradStrips<T, kAdds>;
-  const StripsPlan plan = plan_strips<Work>(rows, C);
-  if (plan.clusters == 0) return false;
-  with_partial_sums(arrays, dweight, dbias, plan.clusters, C,
-                    [&](const NormGradArrays<T>& a) { launch_strips<Work>(plan, a, rows, C); });
-  return true;
+// The sums down the columns alone.
+template <class T>
+void norm_grad_of_columns(const NormGradArrays<T>& arrays, const View& dweight, const View& dbias,
+                          int64_t rows, int64_t C, bool aligned) {
+  if (!dweight.data && !dbias.data) return;
+  const int64_t processors = properties(current_device()).multiprocessors;
+  const bool wide = aligned && divided_up(C, kNormThreads * kWideOf<T>) >= processors;
+  const int64_t strips = divided_up(C, kNormThreads * (wide ? kWideOf<T> : 1));
+  const int64_t wanted = std::clamp<int64_t>(processors * 8 / strips, 1, divided_up(rows, 32));
+  const int64_t chunk = divided_up(rows, wanted), chunks = divided_up(rows, chunk);
+  const LaunchConfig config{dim3(static_cast<unsigned>(strips), static_cast<unsigned>(chunks)),
+                            dim3(kNormThreads)};
+  const auto run = [&]<class Out>(Out* to_weight, Out* to_bias) {
+    launch(wide ? norm_grad_columns<T, kWideOf<T>, Out> : norm_grad_columns<T, 1, Out>, config, to_weight,
+           to_bias, arrays, rows, C, chunk);
+  };
+  if (chunks > 1) {
+    return with_partial_sums(arrays, dweight, dbias, chunks, C,
+                             [&](const NormGradArrays<T>& a) { run(a.dweight, a.dbias); });
+  }
+  DenseOutput<T> w(dweight), b(dbias);
+  run(w.data(), b.data());
+  w.finish();
+  b.finish();
 }
 
-// Two kernels, for rows of any length: dx, and the sums down the columns.
-template <class T>
-void norm_grad_in_two(const NormGradArrays<T>& arrays, const View& dweight, const View& dbias, int64_t rows,
-                      int64_t C, bool aligned) {
-  if (arrays.dx) {
-    launch(norm_grad_long_rows<T>, {dim3(static_cast<unsigned>(rows)), dim3(kNormThreads)}, arrays, C);
+template <class T, bool kAdds>
+void norm_grad_in_tiles(const NormGradArrays<T>& arrays, const View& dweight, const View& dbias, int64_t rows,
+                        int64_t C) {
+  using Work = NormGradTiles<T, kAdds>;
+  const TilesPlan plan = plan_tiles<Work>(rows, C);
+  with_partial_sums(arrays, dweight, dbias, plan.config.grid.x, C,
+                    [&](const NormGradArrays<T>& a) { launch_tiles<Work>(plan, a, rows, C); });
+}
+
+// False where rows are too long for strips.
+template <class T, bool kAdds, bool kAligned>
+bool norm_grad_in_strips(const NormGradArrays<T>& arrays, const View& dweight, const View& dbias,
+                         int64_t rows, int64_t C) {
+  using Work = NormGradStrips<T, kAdds, kAligned>;
+  const StripsPlan plan = plan_strips<Work>(arrays, rows, C);
+  if (plan.teams == 0) return false;
+  if (plan.teams == rows) {  // a row for each: their lines of sums would be as much as the rows
+    if (arrays.dx) launch_strips<Work>(plan, arrays, rows, C);
+    norm_grad_of_columns<T>(arrays, dweight, dbias, rows, C, kAligned);
+    return true;
   }
-  if (!dweight.data && !dbias.data) return;
-  const int64_t strips = divided_up(C, kNormThreads * (aligned ? kWideOf<T> : 1));
-  const int64_t wanted =
-      std::clamp<int64_t>(properties(current_device()).multiprocessors * 8 / strips, 1, divided_up(rows, 32));
-  const int64_t chunk = divided_up(rows, wanted), chunks = divided_up(rows, chunk);
-  with_partial_sums(arrays, dweight, dbias, chunks, C, [&](const NormGradArrays<T>& a) {
-    launch(aligned ? norm_grad_columns<T, kWideOf<T>> : norm_grad_columns<T, 1>,
-           {dim3(static_cast<unsigned>(strips), static_cast<unsigned>(chunks)), dim3(kNormThreads)}, a, rows,
-           C, chunk);
-  });
+  with_partial_sums(arrays, dweight, dbias, plan.teams * plan.passes, C,
+                    [&](const NormGradArrays<T>& a) { launch_strips<Work>(plan, a, rows, C); });
+  return true;
 }
 
 inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
@@ -271,23 +317,41 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
                               rstd.as<const A>()};
     const bool aligned = rows_are_aligned<T>(C, {in.data(), g.data(), to_.data(), w.data(), more.data()});
     const auto in_registers = [&]<int kGroup, int kVectors>() {
-      norm_grad_in_registers<T, kGroup, kVectors>(a, dweight, dbias, rows, C);
+      aligned ? norm_grad_in_registers<T, kGroup, kVectors, true>(a, dweight, dbias, rows, C)
+              : norm_grad_in_registers<T, kGroup, kVectors, false>(a, dweight, dbias, rows, C);
       return true;
     };
     constexpr int kEight = std::max(8 / kWideOf<T>, 1);  // vectors of 8 columns a thread
     const auto held = [&] {
-      if (!aligned) return false;
-      if (C <= 128 * 8) return in_registers.template operator()<128, kEight>();
-      if (C <= 256 * 8) return in_registers.template operator()<256, kEight>();
-      if constexpr (kIs16Bit<T>) {  // of which registers hold more
-        if (C <= 256 * 16) return in_registers.template operator()<256, 2 * kEight>();
-        if (C <= 512 * 16) return in_registers.template operator()<512, 2 * kEight>();
-        if (C <= 512 * 32) return in_registers.template operator()<512, 4 * kEight>();
+      if (C <= kTileColumns) {
+        a.added ? norm_grad_in_tiles<T, true>(a, dweight, dbias, rows, C)
+                : norm_grad_in_tiles<T, false>(a, dweight, dbias, rows, C);
+        return true;
       }
-      return a.added ? norm_grad_in_strips<T, true>(a, dweight, dbias, rows, C)
-                     : norm_grad_in_strips<T, false>(a, dweight, dbias, rows, C);
+      const int64_t columns = words_of_row<T>(C, aligned) * kWideOf<T>;
+      const auto strips = [&] {
+        const auto by = [&]<bool kAligned>() {
+          return a.added ? norm_grad_in_strips<T, true, kAligned>(a, dweight, dbias, rows, C)
+                         : norm_grad_in_strips<T, false, kAligned>(a, dweight, dbias, rows, C);
+        };
+        return aligned ? by.template operator()<true>() : by.template operator()<false>();
+      };
+      if (rows_are_few<T>(rows, C) && strips()) return true;
+      if (columns <= 128 * 8) return in_registers.template operator()<128, kEight>();
+      if (columns <= 256 * 8) return in_registers.template operator()<256, kEight>();
+      if constexpr (kIs16Bit<T>) {  // of which registers hold more
+        if (columns <= 256 * 16) return in_registers.template operator()<256, 2 * kEight>();
+        if (columns <= 512 * 16) return in_registers.template operator()<512, 2 * kEight>();
+        if (columns <= 512 * 32) return in_registers.template operator()<512, 4 * kEight>();
+      }
+      return strips();
     };
-    if (!held()) norm_grad_in_two<T>(a, dweight, dbias, rows, C, aligned);
+    if (!held()) {
+      if (a.dx) {
+        launch(norm_grad_long_rows<T>, {dim3(static_cast<unsigned>(rows)), dim3(kNormThreads)}, a, C);
+      }
+      norm_grad_of_columns<T>(a, dweight, dbias, rows, C, aligned);
+    }
     to_.finish();
   });
 }

@@ -34,9 +34,22 @@ __device__ __forceinline__ void add(A (&g)[kWide], const R& row, int v) {
   for (int k = 0; k < kWide; ++k) g[k] += more[k];
 }
 
+// Partial sums of the columns of a word, which are aligned where rows are.
+template <bool kAligned, class A, int kWide>
+__device__ __forceinline__ void write_sums(A* line, int c, int C, const A (&sums)[kWide]) {
+  if constexpr (kAligned) {
+    store(line + c, sums);
+  } else {
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) {
+      if (is_inside(c + k, C)) line[c + k] = sums[k];
+    }
+  }
+}
+
 // A thread keeps its columns' shares of dweight and dbias, and its part of the weight, in registers. A
-// cluster leaves one line of partial sums.
-template <class T, bool kAdds>
+// pass of a team leaves one line of partial sums.
+template <class T, bool kAdds, bool kAligned>
 struct NormGradStrips {
   using Element = T;
   using Arrays = NormGradArrays<T>;
@@ -45,19 +58,23 @@ struct NormGradStrips {
   struct Facts {
     A mean, rstd;
   };
-  static constexpr int kInputs = 2, kWide = kWideOf<T>;
-  using S = Strip<T, kInputs>;
+  static constexpr int kInputs = 2, kVectors = 4, kBlocks = 1, kWide = kWideOf<T>;
+  using S = Strip<T, kInputs, kVectors, kAligned>;
 
   Arrays a;
   int64_t C;
-  A dw[kStripVectors][kWide] = {}, db[kStripVectors][kWide] = {};
-  Row<T, kStripThreads, kStripVectors> weight;
+  A dw[kVectors][kWide] = {}, db[kVectors][kWide] = {};
+  StripLine<S, T> weight;
 
   __device__ __forceinline__ NormGradStrips(const Arrays& arrays, const S& strip, int64_t columns)
       : a(arrays), C(columns) {
-    if (a.weight) weight.read(a.weight + strip.first, strip.columns);
+    if (a.weight) weight.read(strip, a.weight);
   }
-  static __device__ __forceinline__ const T* input(const Arrays& arrays, int k) {
+  static __device__ __forceinline__ T fill() { return T{}; }
+  static __host__ __device__ __forceinline__ const T* result(const Arrays& arrays) {
+    return arrays.dx ? arrays.dx : arrays.x;
+  }
+  static __host__ __device__ __forceinline__ const T* input(const Arrays& arrays, int k) {
     return k == 0 ? arrays.dy : arrays.x;
   }
   __device__ __forceinline__ Facts facts(int64_t row) const {
@@ -87,9 +104,8 @@ struct NormGradStrips {
                                          int64_t r) const {
     if (!a.dx) return;
     const A n = static_cast<A>(C), mean_g = a.mean ? sums.g / n : A(0), mean_gh = sums.gh / n;
-    const int64_t first = r * C + strip.first;
-    Row<T, kStripThreads, kStripVectors> added;
-    if constexpr (kAdds) added.read(a.added + first, strip.columns);
+    StripLine<S, T> added;
+    if constexpr (kAdds) added.read(strip, a.added + r * C);
     strip.each([&](int v, const A(&in)[kInputs][kWide]) {
       A g[kWide];
       weigh(g, in[0], v);
@@ -98,14 +114,14 @@ struct NormGradStrips {
         g[k] = row.rstd * (g[k] - mean_g - (in[1][k] - row.mean) * row.rstd * mean_gh);
       }
       if constexpr (kAdds) add(g, added, v);
-      store(a.dx + first + S::column(v), g);
+      strip.write(a.dx + r * C, v, g);
     });
   }
-  __device__ __forceinline__ void end(const S& strip) const {
-    const int64_t out = blockIdx.x / static_cast<unsigned>(blocks_of_cluster()) * C + strip.first;
+  __device__ __forceinline__ void end(const S& strip, int64_t line) const {
     strip.each_vector([&](int v) {
-      if (a.dweight) store(a.dweight + out + S::column(v), dw[v]);
-      if (a.dbias) store(a.dbias + out + S::column(v), db[v]);
+      const int c = strip.first + S::column(v);
+      if (a.dweight) write_sums<kAligned>(a.dweight + line * C, c, strip.C, dw[v]);
+      if (a.dbias) write_sums<kAligned>(a.dbias + line * C, c, strip.C, db[v]);
     });
   }
 };

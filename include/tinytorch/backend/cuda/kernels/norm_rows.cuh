@@ -1,8 +1,10 @@
 // Normalization of rows that stay in registers or shared memory (row.cuh): mean, then the mean of squared
-// distances, then the result: one read, one write. Where rows come from is a type of its own: memory as it
+// distances, then the result: one read, one write. Groups of threads walk many ragged rows of one phase, so that
+// they splice the weight only once; aligned rows take a group each. Where rows come from is a type of its own: memory as it
 // is, or a sum that is made on the way (residual_norm.cuh). Limit: memory.
 #pragma once
 
+#include <algorithm>
 #include <tinytorch/backend/cuda/row.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -16,84 +18,110 @@ struct NormArrays {
   Wide<T> eps;
 };
 
-// Rows as they lie in memory.
+// Rows as they lie in memory. C: the columns that are read of the row's, all or none.
 template <class T>
 struct StoredRows {
   const T* x;
   template <class R>
-  __device__ __forceinline__ void read(R& r, int64_t row, int64_t C) const {
-    r.read(x + row * C, C);
+  __device__ __forceinline__ void read(R& r, int64_t row, int C, int64_t columns) const {
+    r.read(x + row * columns, C);
   }
 };
 
 // Whether a row leaves registers to fetch weight and bias along with it. One that is made of two does not.
 template <class R, class Source>
 inline constexpr bool kFetchesEarly = false;
-template <class T, int kGroup, int kVectors, int kWide>
-inline constexpr bool kFetchesEarly<Row<T, kGroup, kVectors, kWide>, StoredRows<T>> = kVectors <= 4;
+template <class T, int kGroup, int kVectors, bool kAligned>
+inline constexpr bool kFetchesEarly<Row<T, kGroup, kVectors, kAligned>, StoredRows<T>> = kVectors <= 5;
 
 // Blocks that a multiprocessor shall hold, where the compiler would take more registers than that leaves.
 template <class R, class Source>
 inline constexpr int kNormBlocks = 1;
+template <class T, int kGroup, class Source>
+inline constexpr int kNormBlocks<Row<T, kGroup, 5, false>, Source> = 5;
 
 template <class R, class Source, class T = typename R::Element>
 static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, Source>)
-    norm_rows(NormArrays<T> a, Source source, int64_t rows, int64_t C) {
+    norm_rows(NormArrays<T> a, Source source, int64_t rows, int64_t columns) {
   using A = Wide<T>;
   constexpr int kGroup = R::kGroup, kWide = R::kWide;
   constexpr bool kEarly = kFetchesEarly<R, Source>;
-  const int64_t row = row_of_group<kGroup>();
-  if (row >= rows) return;
-  R r, weight, bias;
-  source.read(r, row, C);
+  constexpr bool kWalks = !R::kAligned;
+  const A n = static_cast<A>(columns);
+  int64_t block = blockIdx.x;
+  GroupRow mine = row_of_group<kGroup>(rows, columns, block), next{};
+  if (mine.leaves) return;
+  R r, coming, weight, bias;
+  const T* const first = a.out + mine.row * columns;
+  r.align_with(first), coming.align_with(first), weight.align_with(first), bias.align_with(first);
+  source.read(r, mine.row, mine.C, columns);
   if constexpr (kEarly) {
-    if (a.weight) weight.read(a.weight, C);
-    if (a.bias) bias.read(a.bias, C);
+    if (a.weight) weight.read(a.weight, static_cast<int>(columns));
+    if (a.bias) bias.read(a.bias, static_cast<int>(columns));
   }
-  const A n = static_cast<A>(C);
-  A mean = 0, squares = 0;
-  if (a.mean) {
-    r.each(C, [&](int64_t, const A(&v)[kWide]) {
-#pragma unroll
-      for (int k = 0; k < kWide; ++k) mean += v[k];
-    });
-    mean = group_reduce<kGroup>(mean, Sum()) / n;
-  }
-  r.each(C, [&](int64_t, const A(&v)[kWide]) {
-#pragma unroll
-    for (int k = 0; k < kWide; ++k) squares += (v[k] - mean) * (v[k] - mean);
-  });
-  const A rstd = A(1) / std::sqrt(group_reduce<kGroup>(squares, Sum()) / n + a.eps);
-  if (R::lane() == 0) {
-    if (a.mean) a.mean[row] = mean;
-    a.rstd[row] = rstd;
-  }
-  const auto finish = [&](int64_t c, A(&y)[kWide], const A(&w)[kWide], const A(&b)[kWide]) {
-#pragma unroll
-    for (int k = 0; k < kWide; ++k) {
-      y[k] = (y[k] - mean) * rstd;
-      if (a.weight) y[k] *= w[k];
-      if (a.bias) y[k] += b[k];
+  while (true) {
+    const int64_t row = mine.row;
+    const int C = mine.C;
+    T* const out = a.out + row * columns;
+    if constexpr (kWalks) {
+      block += gridDim.x;
+      next = row_of_group<kGroup>(rows, columns, block);
+      if (kEarly && !next.leaves) source.read(coming, next.row, next.C, columns);  // is on its way
     }
-    store(a.out + row * C + c, y);
-  };
-  if constexpr (kEarly) {
+    A mean = 0, squares = 0;
+    if (a.mean) {
+      r.each(C, [&](int, const A(&v)[kWide]) {
 #pragma unroll
-    for (int v = 0; v < R::kCount; ++v) {
-      if (R::column(v) >= C) continue;
-      A y[kWide], w[kWide], b[kWide];
-      r.get(v, y);
-      weight.get(v, w);
-      bias.get(v, b);
-      finish(R::column(v), y, w, b);
+        for (int k = 0; k < kWide; ++k) mean += v[k];
+      });
+      mean = group_reduce<kGroup>(mean, Sum()) / n;
     }
-  } else {
-    r.each(C, [&](int64_t c, A(&y)[kWide]) {
-      A w[kWide], b[kWide];
-      if (a.weight) load(w, a.weight + c);
-      if (a.bias) load(b, a.bias + c);
-      finish(c, y, w, b);
+    r.each(C, [&](int c, const A(&v)[kWide]) {
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        const A d = R::holds(c + k, C) ? v[k] - mean : A(0);
+        squares += d * d;
+      }
     });
+    const A rstd = A(1) / std::sqrt(group_reduce<kGroup>(squares, Sum()) / n + a.eps);
+    if (R::lane() == 0 && mine.there) {
+      if (a.mean) a.mean[row] = mean;
+      a.rstd[row] = rstd;
+    }
+    const auto finish = [&](int c, A(&y)[kWide], const A(&w)[kWide], const A(&b)[kWide]) {
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        y[k] = (y[k] - mean) * rstd;
+        if (a.weight) y[k] *= w[k];
+        if (a.bias) y[k] += b[k];
+      }
+      R::write(out, c, C, y);
+    };
+    if constexpr (kEarly) {
+#pragma unroll
+      for (int v = 0; v < R::kCount; ++v) {
+        if (r.column(v) >= C) continue;
+        A y[kWide], w[kWide], b[kWide];
+        r.get(v, y);
+        weight.get(v, w);
+        bias.get(v, b);
+        finish(r.column(v), y, w, b);
+      }
+    } else {
+      r.each(C, [&](int c, A(&y)[kWide]) {
+        A w[kWide], b[kWide];
+        if (a.weight) R::read_beside(w, a.weight, c, C);
+        if (a.bias) R::read_beside(b, a.bias, c, C);
+        finish(c, y, w, b);
+      });
+    }
+    if (!kWalks || next.leaves) return;
+    mine = next;
+    if constexpr (kEarly) {
+      r = coming;
+    } else {
+      source.read(r, mine.row, mine.C, columns);
+    }
   }
 }
 
@@ -103,7 +131,12 @@ inline constexpr int kNormThreads = 256;
 template <class T, class Source>
 bool norm_held_rows(const NormArrays<T>& a, const Source& source, int64_t rows, int64_t C, bool aligned) {
   return dispatch_row<T>(C, 1, aligned, [&]<class R>(size_t shared) {
-    launch(norm_rows<R, Source>, rows_grid<R::kGroup>(rows, shared), a, source, rows, C);
+    LaunchConfig config = rows_grid<R::kGroup>(rows, shared);
+    if (!R::kAligned) {
+      const auto most = static_cast<unsigned>(resident_blocks(norm_rows<R, Source>, config));
+      config.grid.x = std::min(config.grid.x, most - most % kWideOf<T>);
+    }
+    launch(norm_rows<R, Source>, config, a, source, rows, C);
   });
 }
 

@@ -3,8 +3,9 @@
 // Deterministic: the reduced elements are cut into chunks whose size depends on the shape alone; each chunk
 // is folded by the same threads in the same order, and a second kernel folds the chunks' results in their
 // order. Sums of float are formed of 8 neighbours at a time and then kept in double (f32 data: error of a few
-// roundings whatever the length). Two ways through memory: along rows (a warp or a block folds neighbours)
-// and down columns (neighbouring threads belong to neighbouring results). Limit: memory, each element once.
+// roundings whatever the length); where a row begins in a word of 16 bytes says which 8. Two ways through
+// memory: along rows (threads, as many as a row is worth, fold neighbours) and down columns (neighbouring
+// threads belong to neighbouring results). Limit: memory, each element once.
 #pragma once
 
 #include <algorithm>
@@ -93,9 +94,31 @@ struct ReduceLayout {
   Operands<1> kept, reduced;
   const void* data;
   DType dtype;
-  bool vector;     // neighbours of a result lie side by side, aligned
+  bool vector;     // neighbours of a result lie side by side; down columns also aligned
   int64_t chunk;   // elements one group of threads folds
   int64_t chunks;  // of each result
+};
+
+// Where sums of chunks go: to `partial`, for finish_reduce, or where there is one chunk to the result itself.
+template <class A>
+struct ReduceOutput {
+  Operands<1> out;
+  A* partial;
+  double scale;
+  __device__ __forceinline__ void write(int64_t r, A sum) const {
+    const auto store_as = [&]<class T>(T*) {
+      T* const to_ = static_cast<T*>(out.operand[0].data) + out.offset(0, r);
+      *to_ = scale == 1 ? to<T>(sum) : to<T>(static_cast<double>(sum) * scale);
+    };
+    for_any_stored(out.operand[0].dtype, store_as);
+  }
+  __device__ __forceinline__ void leave(int64_t task, A sum) const {
+    if (partial) {
+      partial[task] = sum;
+    } else {
+      write(task, sum);
+    }
+  }
 };
 
 // The thread's part of elements [first, last) of a result at `data`, of kGroup threads.
@@ -107,23 +130,41 @@ __device__ __forceinline__ typename Fold::A fold_part(const ReduceLayout& x, con
   C v[8] = {};
   if (x.vector) {
     constexpr int kAhead = sizeof(T) == 2 ? 4 : 2;  // loads in flight
-    int64_t i = first + lane * 8;
-    for (; i + (kAhead - 1) * kGroup * 8 + 8 <= last; i += kAhead * kGroup * 8) {
+    constexpr int64_t kAlign = kAccessBytes<T, 8>;
+    // Groups of 8 begin at aligned addresses. What is left before the first and behind the last is on its way
+    // first, an element for each of some threads, where there are so many.
+    const auto phase = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data + first) % kAlign / sizeof(T));
+    const int64_t begin = std::min(phase == 0 ? first : first - phase + 8, last);
+    const int64_t end = std::max(begin, last - (last - begin) % 8);
+    const auto part = [&](int64_t from, int64_t to_) {
+      C some[8] = {};
+#pragma unroll
+      for (int k = 0; k < 8; ++k) some[k] = from + k < to_ ? to<C>(data[from + k]) : C{};
+      if (from < to_) sum = fold(sum, fold.of(some, static_cast<int>(to_ - from)));
+    };
+    C edge[8] = {};
+    bool has_edge = false;
+    if constexpr (kGroup >= 16) {
+      const int64_t at = lane < 8 ? first + lane : end + lane - 8;
+      has_edge = lane < 8 ? at < begin : lane < 16 && at < last;
+      if (has_edge) edge[0] = to<C>(data[at]);
+    } else if (lane == 0) {
+      part(first, begin);
+    }
+    int64_t i = begin + lane * 8;
+    for (; i + (kAhead - 1) * kGroup * 8 + 8 <= end; i += kAhead * kGroup * 8) {
       C ahead[kAhead][8];
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) load(ahead[a], data + i + a * kGroup * 8);
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) sum = fold(sum, fold.of(ahead[a], 8));
     }
-    for (; i + 8 <= last; i += kGroup * 8) {
+    for (; i < end; i += kGroup * 8) {
       load(v, data + i);
       sum = fold(sum, fold.of(v, 8));
     }
-    if (i < last) {
-      C tail[8] = {};
-      for (int k = 0; k < 8; ++k) tail[k] = i + k < last ? to<C>(data[i + k]) : C{};
-      sum = fold(sum, fold.of(tail, static_cast<int>(last - i)));
-    }
+    if (has_edge) sum = fold(sum, fold.of(edge, 1));
+    if (kGroup < 16 && lane == kGroup - 1 && end < last) part(end, last);
   } else {
     for (int64_t i = first + lane; i < last; i += kGroup * 8) {
       int count = 0;
@@ -139,16 +180,18 @@ __device__ __forceinline__ typename Fold::A fold_part(const ReduceLayout& x, con
   return sum;
 }
 
-// kGroup threads (32 or 256) fold one chunk of one result after the other: short rows do not repay a block
-// each.
+// kGroup threads (1, 4, 32 or 256) fold one chunk of one result after the other: short rows do not repay a
+// block each.
 template <class C, class Fold, int kGroup>
 static __global__ void __launch_bounds__(kReduceThreads)
-    reduce_rows(const __grid_constant__ ReduceLayout x, typename Fold::A* out, Fold fold) {
+    reduce_rows(const __grid_constant__ ReduceLayout x,
+                const __grid_constant__ ReduceOutput<typename Fold::A> out, Fold fold) {
   using A = typename Fold::A;
   constexpr int kGroups = kReduceThreads / kGroup;
-  const int64_t tasks = x.kept.count * x.chunks;
-  for (int64_t task = static_cast<int64_t>(blockIdx.x) * kGroups + threadIdx.x / kGroup; task < tasks;
-       task += static_cast<int64_t>(gridDim.x) * kGroups) {
+  const int64_t tasks = x.kept.count * x.chunks, group = threadIdx.x / kGroup;
+  for (int64_t begin = static_cast<int64_t>(blockIdx.x) * kGroups; begin < tasks;
+       begin += static_cast<int64_t>(gridDim.x) * kGroups) {
+    const int64_t task = std::min(begin + group, tasks - 1);        // threads of a warp fold together
     const int64_t result = x.chunks == 1 ? task : task / x.chunks;  // a division costs more than a short row
     const int64_t first = (task - result * x.chunks) * x.chunk;
     const int64_t last = std::min(first + x.chunk, x.reduced.count);
@@ -157,12 +200,12 @@ static __global__ void __launch_bounds__(kReduceThreads)
     for_stored<C>(x.dtype, [&]<class T>(T*) {
       sum = fold_part<C, kGroup>(x, static_cast<const T*>(x.data) + start, first, last, fold);
     });
-    if constexpr (kGroup == kWarp) {
-      sum = warp_reduce(sum, fold);
+    if constexpr (kGroup <= kWarp) {
+      sum = warp_reduce<kGroup>(sum, fold);
     } else {
       sum = block_reduce<kReduceThreads>(sum, fold);
     }
-    if (static_cast<int>(threadIdx.x) % kGroup == 0) out[task] = sum;
+    if (static_cast<int>(threadIdx.x) % kGroup == 0 && begin + group < tasks) out.leave(task, sum);
   }
 }
 
@@ -171,7 +214,8 @@ static __global__ void __launch_bounds__(kReduceThreads)
 inline constexpr int kColumnLines = kReduceThreads / kWarp;
 template <class C, class Fold, int kWide>
 static __global__ void __launch_bounds__(kReduceThreads)
-    reduce_columns(const __grid_constant__ ReduceLayout x, typename Fold::A* out, Fold fold, int64_t row) {
+    reduce_columns(const __grid_constant__ ReduceLayout x,
+                   const __grid_constant__ ReduceOutput<typename Fold::A> out, Fold fold, int64_t row) {
   using A = typename Fold::A;
   __shared__ A partial[kColumnLines][kWarp * kWide];
   const int lane = static_cast<int>(threadIdx.x) % kWarp, line = static_cast<int>(threadIdx.x) / kWarp;
@@ -215,46 +259,38 @@ static __global__ void __launch_bounds__(kReduceThreads)
     const int64_t at = (static_cast<int64_t>(blockIdx.x) * kWarp + i % kWarp) * kWide + i / kWarp;
     A total = partial[0][i];
     for (int k = 1; k < kColumnLines; ++k) total = fold(total, partial[k][i]);
-    if (at < row) out[(outer * row + at) * x.chunks + chunk] = total;
+    if (at < row) out.leave((outer * row + at) * x.chunks + chunk, total);
   }
 }
 
 // Folds the chunks of each result, kGroup (1, 32 or 256) threads together, and writes it in its own type.
 template <class Fold, int kGroup>
 static __global__ void __launch_bounds__(kReduceThreads)
-    finish_reduce(const __grid_constant__ Operands<1> out, const typename Fold::A* partial, int64_t chunks,
-                  Fold fold, double scale) {
+    finish_reduce(const __grid_constant__ ReduceOutput<typename Fold::A> out, int64_t chunks, Fold fold) {
   const int64_t r = static_cast<int64_t>(blockIdx.x) * (kReduceThreads / kGroup) + threadIdx.x / kGroup;
   const int lane = static_cast<int>(threadIdx.x) % kGroup;
   typename Fold::A sum = fold.neutral();
-  if (r < out.count) {
+  if (r < out.out.count) {
 #pragma unroll 4
-    for (int64_t k = lane; k < chunks; k += kGroup) sum = fold(sum, partial[r * chunks + k]);
+    for (int64_t k = lane; k < chunks; k += kGroup) sum = fold(sum, out.partial[r * chunks + k]);
   }
   if constexpr (kGroup == kWarp) sum = warp_reduce(sum, fold);
   if constexpr (kGroup == kReduceThreads) {
     sum = block_reduce<kReduceThreads>(sum, fold);
   }
-  if (r >= out.count || lane != 0) return;
-  const auto write = [&]<class T>(T*) {
-    T* to_ = static_cast<T*>(out.operand[0].data) + out.offset(0, r);
-    *to_ = scale == 1 ? to<T>(sum) : to<T>(static_cast<double>(sum) * scale);
-  };
-  for_any_stored(out.operand[0].dtype, write);
+  if (r < out.out.count && lane == 0) out.write(r, sum);
 }
 
 // --- launchers ---
 
 template <class Fold>
-void finish(const Fold& fold, const View& out, const typename Fold::A* partial, int64_t chunks,
-            double scale) {
-  const Plan<1> plan({out}, 1);
+void finish(const Fold& fold, const ReduceOutput<typename Fold::A>& out, int64_t chunks) {
+  if (!out.partial) return;
   const int group = chunks <= 8 ? 1 : (chunks <= 256 ? kWarp : kReduceThreads);
   const auto kernel =
       group == 1 ? finish_reduce<Fold, 1>
                  : (group == kWarp ? finish_reduce<Fold, kWarp> : finish_reduce<Fold, kReduceThreads>);
-  launch(kernel, over(plan.operands.count * group, kReduceThreads), plan.operands, partial, chunks, fold,
-         scale);
+  launch(kernel, over(out.out.count * group, kReduceThreads), out, chunks, fold);
 }
 
 template <class C, class Fold>
@@ -287,15 +323,15 @@ void reduce_with(const Fold& fold, const View& out, const View& x, const bool* r
     l.chunk = divided_up(length, l.chunks);
     l.chunks = divided_up(length, l.chunk);
     l.vector = wide;
-    const DeviceScratch<A> partial(results * l.chunks);
+    const DeviceScratch<A> partial(l.chunks > 1 ? results * l.chunks : 0);
+    const ReduceOutput<A> to_{Plan<1>({out}, 1).operands, partial.data(), scale};
     const dim3 grid(static_cast<unsigned>(divided_up(row, kWarp * (wide ? 8 : 1))),
                     static_cast<unsigned>(l.chunks), static_cast<unsigned>(results / row));
     launch(wide ? reduce_columns<C, Fold, 8> : reduce_columns<C, Fold, 1>, {grid, dim3(kReduceThreads)}, l,
-           partial.data(), fold, row);
-    return finish<Fold>(fold, out, partial.data(), l.chunks, scale);
+           to_, fold, row);
+    return finish<Fold>(fold, to_, l.chunks);
   }
-  l.vector = reduced_shape.size() == 1 && reduced_strides[0] == 1 &&
-             aligned(kept_shape, kept_strides, kept_shape.size());
+  l.vector = reduced_shape.size() == 1 && reduced_strides[0] == 1;
   // A warp a row where that leaves each lane several loads to have in flight and there are rows for all
   // warps.
   const bool small = length <= 1024 || (size == 2 && length <= 16384 && results >= kWanted);
@@ -304,17 +340,27 @@ void reduce_with(const Fold& fold, const View& out, const View& x, const bool* r
   l.chunk = divided_up(divided_up(std::max<int64_t>(length, 1), l.chunks), 8) * 8;
   l.chunks = std::max<int64_t>(1, divided_up(length, l.chunk));
   const int64_t tasks = results * l.chunks;
-  const DeviceScratch<A> partial(tasks);
-  if (small) {
-    LaunchConfig config = over(tasks * kWarp, kReduceThreads);
-    config.grid.x = static_cast<unsigned>(
-        std::min<int64_t>(config.grid.x, 4 * resident_blocks(reduce_rows<C, Fold, kWarp>, config)));
-    launch(reduce_rows<C, Fold, kWarp>, config, l, partial.data(), fold);
+  const DeviceScratch<A> partial(l.chunks > 1 ? tasks : 0);
+  const ReduceOutput<A> to_{Plan<1>({out}, 1).operands, partial.data(), scale};
+  const auto by = [&]<int kGroup>() {
+    const auto kernel = reduce_rows<C, Fold, kGroup>;
+    LaunchConfig config = over(tasks * kGroup, kReduceThreads);
+    if (kGroup <= kWarp) {
+      config.grid.x =
+          static_cast<unsigned>(std::min<int64_t>(config.grid.x, 4 * resident_blocks(kernel, config)));
+    }
+    launch(kernel, config, l, to_, fold);
+  };
+  if (!small) {
+    by.template operator()<kReduceThreads>();
+  } else if (length <= 32) {
+    by.template operator()<1>();
+  } else if (length <= 512) {
+    by.template operator()<4>();
   } else {
-    launch(reduce_rows<C, Fold, kReduceThreads>, over(tasks * kReduceThreads, kReduceThreads), l,
-           partial.data(), fold);
+    by.template operator()<kWarp>();
   }
-  finish<Fold>(fold, out, partial.data(), l.chunks, scale);
+  finish<Fold>(fold, to_, l.chunks);
 }
 
 void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale) {

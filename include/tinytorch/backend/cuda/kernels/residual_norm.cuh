@@ -18,17 +18,16 @@ struct ResidualSums {
   T* sum;
   DropoutMask mask;
   template <class R>
-  __device__ __forceinline__ void read(R& r, int64_t row, int64_t C) const {
+  __device__ __forceinline__ void read(R& r, int64_t row, int C, int64_t columns) const {
     using A = Wide<T>;
     constexpr int kWide = R::kWide;
-    const int64_t first = row * C;
+    const int64_t first = row * columns;
     const DropoutMask drop = kDrops ? mask.now() : mask;
-    r.read_with(x + first, residual + first, sum + first, C,
-                [&](int64_t c, A(&v)[kWide], const A(&onto)[kWide]) {
-                  if constexpr (kDrops) drop.apply(v, first + c);
+    r.read_with(x + first, residual + first, sum + first, C, [&](int c, A(&v)[kWide], const A(&onto)[kWide]) {
+      if constexpr (kDrops) drop.apply(v, first + c);
 #pragma unroll
-                  for (int k = 0; k < kWide; ++k) v[k] += onto[k];
-                });
+      for (int k = 0; k < kWide; ++k) v[k] += onto[k];
+    });
   }
 };
 
@@ -68,7 +67,9 @@ void residual_norm(const View& out, const View& sum, const View& mean, const Vie
       return norm_held_rows(arrays, ResidualSums<T, kDrops>{a.data(), b.data(), stored.data(), mask}, rows, C,
                             aligned);
     };
-    if (!(p.p > 0 ? held.template operator()<true>() : held.template operator()<false>())) {
+    // A mask's numbers come by words of the whole tensor, as rows do where the result begins with one.
+    const bool begins = p.p == 0 || phase_of(y.data()) == 0;
+    if (!begins || !(p.p > 0 ? held.template operator()<true>() : held.template operator()<false>())) {
       return residual_norm_in_steps(out, sum, mean, rstd, x, residual, weight, bias, p);
     }
     y.finish();

@@ -1,17 +1,18 @@
 // Softmax, its logarithm and log-sum-exp, along any dimension (contracts: backend/cpu/softmax.hpp).
 //
-// Three ways: rows in registers or shared memory (row.cuh), one read and one write; longer rows in segments,
-// each by a block: first every segment's maximum and sum, then the result, the second read coming mostly from
-// the L2 cache; and lines that lie side by side (another dimension than the last, or tiny rows), one thread
-// each. Sums are formed in one visit (scaled_sum.cuh). Limit: memory.
+// Rows are read once and written once wherever the device can hold them: narrow ones many to a tile
+// (tiles.cuh), most in registers or shared memory (row.cuh), long ones in strips of several blocks
+// (strips.cuh). Longer rows go in segments, each by a block: first every segment's maximum and sum, then the
+// result, the second read coming mostly from the L2 cache. Lines that lie side by side (another dimension
+// than the last) take one thread each. Sums are formed in one visit (scaled_sum.cuh). Limit: memory.
 #pragma once
 
 #include <limits>
 #include <tinytorch/backend/cuda/collective.cuh>
 #include <tinytorch/backend/cuda/dense.cuh>
-#include <tinytorch/backend/cuda/row.cuh>
-#include <tinytorch/backend/cuda/scaled_sum.cuh>
+#include <tinytorch/backend/cuda/kernels/softmax_strips.cuh>
 #include <tinytorch/backend/cuda/segments.cuh>
+#include <tinytorch/backend/cuda/tiles.cuh>
 #include <tinytorch/backend/cuda/walk.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -20,33 +21,68 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 template <class R, class T = typename R::Element>
 static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
-    softmax_rows(T* out, const T* x, int64_t rows, int64_t C, bool logarithm) {
+    softmax_rows(T* out, const T* x, int64_t rows, int64_t columns, bool logarithm) {
   using A = Wide<T>;
   constexpr int kGroup = R::kGroup;
-  const int64_t row = row_of_group<kGroup>();
-  if (row >= rows) return;
+  const GroupRow mine = row_of_group<kGroup>(rows, columns, blockIdx.x);
+  if (mine.leaves) return;
+  const int64_t row = mine.row;
+  const int C = mine.C;
+  T* const to_ = out + row * columns;
   R r;
-  r.read(x + row * C, C);
+  r.align_with(to_);
+  r.read(x + row * columns, C, 0, to<T>(kMinusInfinity<A>));
   A m = kMinusInfinity<A>;
-  r.each(C, [&](int64_t, const A(&v)[R::kWide]) {
+  r.each(C, [&](int, const A(&v)[R::kWide]) {
 #pragma unroll
     for (int k = 0; k < R::kWide; ++k) m = Maximum()(m, v[k]);
   });
   m = group_reduce<kGroup>(m, Maximum());
   A s = 0;
-  r.each(C, [&](int64_t, const A(&v)[R::kWide]) {
+  r.each(C, [&](int, const A(&v)[R::kWide]) {
 #pragma unroll
     for (int k = 0; k < R::kWide; ++k) s += exp_of<T>(v[k] - m);
   });
   s = group_reduce<kGroup>(s, Sum());
   const A scale = A(1) / s, shift = logarithm ? std::log(s) : A(0);
-  r.each(C, [&](int64_t c, const A(&v)[R::kWide]) {
+  r.each(C, [&](int c, const A(&v)[R::kWide]) {
     A y[R::kWide];
 #pragma unroll
     for (int k = 0; k < R::kWide; ++k) y[k] = logarithm ? v[k] - m - shift : exp_of<T>(v[k] - m) * scale;
-    store(out + row * C + c, y);
+    R::write(to_, c, C, y);
   });
 }
+
+// --- narrow rows, many to a tile ---
+
+template <class T>
+struct SoftmaxTiles {
+  using Element = T;
+  using Arrays = SoftmaxArrays<T>;
+  using A = Wide<T>;
+  struct Facts {
+    A m, scale;  // or the logarithm of the sum
+  };
+  static constexpr int kInputs = 1;
+  static constexpr int kBytes = 16384;
+  static constexpr bool kByRow = true;
+  Arrays a;
+  __device__ __forceinline__ SoftmaxTiles(const Arrays& arrays, int, int) : a(arrays) {}
+  static __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.x; }
+  static __device__ __forceinline__ T* output(const Arrays& arrays) { return arrays.out; }
+  __device__ __forceinline__ Facts measure(const TileRow<T, 1>& row, int64_t, bool) const {
+    A m = kMinusInfinity<A>, s = 0;
+    row.each([&](int, const A(&x)[1]) { m = Maximum()(m, x[0]); });
+    m = row.reduce(m, Maximum());
+    row.each([&](int, const A(&x)[1]) { s += exp_of<T>(x[0] - m); });
+    s = row.reduce(s, Sum());
+    return {m, a.logarithm ? std::log(s) : A(1) / s};
+  }
+  __device__ __forceinline__ A finish(const A (&x)[1], const Facts& row, int = 0) const {
+    return a.logarithm ? x[0] - row.m - row.scale : exp_of<T>(x[0] - row.m) * row.scale;
+  }
+  static __device__ __forceinline__ void end(const TileColumns<A>&) {}
+};
 
 // --- rows in segments ---
 
@@ -121,12 +157,18 @@ inline void run_softmax(const View& out, const View& x, int dim, bool logarithm)
              logarithm);
       return to_.finish();
     }
+    const SoftmaxArrays<T> arrays{to_.data(), in.data(), logarithm};
     const bool aligned = rows_are_aligned<T>(s.C, {in.data(), to_.data()});
-    const bool held = dispatch_row<T>(s.C, 1, aligned, [&]<class R>(size_t shared) {
-      launch(softmax_rows<R>, rows_grid<R::kGroup>(s.lines, shared), to_.data(), in.data(), s.lines, s.C,
-             logarithm);
-    });
-    if (!held) {
+    const auto held = [&] {
+      return dispatch_row<T>(s.C, 1, aligned, [&]<class R>(size_t shared) {
+        launch(softmax_rows<R>, rows_grid<R::kGroup>(s.lines, shared), to_.data(), in.data(), s.lines, s.C,
+               logarithm);
+      });
+    };
+    const auto in_strips = [&] { return try_strips<SoftmaxStrips, T>(arrays, s.lines, s.C, aligned); };
+    if (is_narrow<T>(s.C, aligned)) {
+      launch_tiles<SoftmaxTiles<T>>(plan_tiles<SoftmaxTiles<T>>(s.lines, s.C), arrays, s.lines, s.C);
+    } else if (!(rows_are_few<T>(s.lines, s.C) && in_strips()) && !held() && !in_strips()) {
       const DeviceScratch<ScaledSum<Wide<T>>> sums(s.lines * s.segments());
       launch(aligned ? segment_sums<T, kWideOf<T>> : segment_sums<T, 1>, s.segments_grid(), sums.data(),
              in.data(), s.C, s.segments());

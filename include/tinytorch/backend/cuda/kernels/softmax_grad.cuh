@@ -9,6 +9,7 @@
 #include <tinytorch/backend/cuda/dense.cuh>
 #include <tinytorch/backend/cuda/kernels/softmax_grad_strips.cuh>
 #include <tinytorch/backend/cuda/segments.cuh>
+#include <tinytorch/backend/cuda/tiles.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -16,27 +17,62 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 template <class R, class T = typename R::Element>
 static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
-    softmax_grad_rows(T* dx, const T* dy, const T* y, int64_t rows, int64_t C, bool logarithm) {
+    softmax_grad_rows(T* dx, const T* dy, const T* y, int64_t rows, int64_t columns, bool logarithm) {
   using A = Wide<T>;
   constexpr int kWide = R::kWide;
-  const int64_t row = row_of_group<R::kGroup>();
-  if (row >= rows) return;
+  const GroupRow mine = row_of_group<R::kGroup>(rows, columns, blockIdx.x);
+  if (mine.leaves) return;
+  const int64_t row = mine.row;
+  const int C = mine.C;
+  const int64_t first = row * columns;
   R g, r;
-  g.read(dy + row * C, C, 0);
-  r.read(y + row * C, C, 1);
+  g.align_with(dx + first);
+  r.align_with(dx + first);
+  g.read(dy + first, C, 0);
+  r.read(y + first, C, 1);
   A sum = 0;
-  g.each_pair(r, C, [&](int64_t, const A(&a)[kWide], const A(&b)[kWide]) {
+  g.each_pair(r, C, [&](int, const A(&a)[kWide], const A(&b)[kWide]) {
 #pragma unroll
     for (int k = 0; k < kWide; ++k) sum += logarithm ? a[k] : a[k] * b[k];
   });
   sum = group_reduce<R::kGroup>(sum, Sum());
-  g.each_pair(r, C, [&](int64_t c, const A(&a)[kWide], const A(&b)[kWide]) {
+  g.each_pair(r, C, [&](int c, const A(&a)[kWide], const A(&b)[kWide]) {
     A d[kWide];
 #pragma unroll
     for (int k = 0; k < kWide; ++k) d[k] = logarithm ? a[k] - exp_of<T>(b[k]) * sum : b[k] * (a[k] - sum);
-    store(dx + row * C + c, d);
+    R::write(dx + first, c, C, d);
   });
 }
+
+// --- narrow rows, many to a tile ---
+
+template <class T>
+struct SoftmaxGradTiles {
+  using Element = T;
+  using Arrays = SoftmaxGradArrays<T>;
+  using A = Wide<T>;
+  struct Facts {
+    A sum;
+  };
+  static constexpr int kInputs = 2;
+  static constexpr int kBytes = 16384;
+  static constexpr bool kByRow = true;
+  Arrays a;
+  __device__ __forceinline__ SoftmaxGradTiles(const Arrays& arrays, int, int) : a(arrays) {}
+  static __device__ __forceinline__ const T* input(const Arrays& arrays, int k) {
+    return k == 0 ? arrays.dy : arrays.y;
+  }
+  static __device__ __forceinline__ T* output(const Arrays& arrays) { return arrays.dx; }
+  __device__ __forceinline__ Facts measure(const TileRow<T, 2>& row, int64_t, bool) const {
+    A sum = 0;
+    row.each([&](int, const A(&x)[2]) { sum += a.logarithm ? x[0] : x[0] * x[1]; });
+    return {row.reduce(sum, Sum())};
+  }
+  __device__ __forceinline__ A finish(const A (&x)[2], const Facts& row, int = 0) const {
+    return a.logarithm ? x[0] - exp_of<T>(x[1]) * row.sum : x[1] * (x[0] - row.sum);
+  }
+  static __device__ __forceinline__ void end(const TileColumns<A>&) {}
+};
 
 // --- rows in segments ---
 
@@ -110,19 +146,19 @@ inline void run_softmax_grad(const View& dx, const View& dy, const View& y, int 
              s.C, s.inner, logarithm);
       return to_.finish();
     }
+    const SoftmaxGradArrays<T> arrays{to_.data(), g.data(), in.data(), logarithm};
     const bool aligned = rows_are_aligned<T>(s.C, {in.data(), g.data(), to_.data()});
-    if (aligned && !registers_hold<T>(s.C)) {
-      using Work = SoftmaxGradStrips<T>;
-      if (const StripsPlan plan = plan_strips<Work>(s.lines, s.C); plan.clusters > 0) {
-        launch_strips<Work>(plan, {to_.data(), g.data(), in.data(), logarithm}, s.lines, s.C);
-        return to_.finish();
-      }
-    }
-    const bool held = dispatch_row<T>(s.C, 2, aligned, [&]<class R>(size_t shared) {
-      launch(softmax_grad_rows<R>, rows_grid<R::kGroup>(s.lines, shared), to_.data(), g.data(), in.data(),
-             s.lines, s.C, logarithm);
-    });
-    if (!held) {
+    const auto held = [&] {
+      return dispatch_row<T>(s.C, 2, aligned, [&]<class R>(size_t shared) {
+        launch(softmax_grad_rows<R>, rows_grid<R::kGroup>(s.lines, shared), to_.data(), g.data(), in.data(),
+               s.lines, s.C, logarithm);
+      });
+    };
+    const bool long_rows = rows_are_few<T>(s.lines, s.C) || !registers_hold<T>(s.C, aligned);
+    if (is_narrow<T>(s.C, aligned)) {
+      using Work = SoftmaxGradTiles<T>;
+      launch_tiles<Work>(plan_tiles<Work>(s.lines, s.C), arrays, s.lines, s.C);
+    } else if (!(long_rows && try_strips<SoftmaxGradStrips, T>(arrays, s.lines, s.C, aligned)) && !held()) {
       const DeviceScratch<Wide<T>> sums(s.lines * s.segments());
       launch(aligned ? softmax_grad_segment_sums<T, kWideOf<T>> : softmax_grad_segment_sums<T, 1>,
              s.segments_grid(), sums.data(), g.data(), in.data(), s.C, s.segments(), logarithm);

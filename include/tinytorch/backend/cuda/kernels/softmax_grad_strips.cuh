@@ -13,23 +13,25 @@ struct SoftmaxGradArrays {
   bool logarithm;
 };
 
-template <class T>
+template <class T, bool kAligned>
 struct SoftmaxGradStrips : PlainStripWork {
   using Element = T;
   using Arrays = SoftmaxGradArrays<T>;
   using A = Wide<T>;
   using Sums = A;
-  static constexpr int kInputs = 2, kWide = kWideOf<T>;
-  using S = Strip<T, kInputs>;
+  static constexpr int kInputs = 2, kBlocks = kAligned ? 1 : 2, kWide = kWideOf<T>;
+  using S = Strip<T, kInputs, kAligned ? 4 : 2, kAligned>;
 
   Arrays a;
   int64_t C;
 
   __device__ __forceinline__ SoftmaxGradStrips(const Arrays& arrays, const S&, int64_t columns)
       : a(arrays), C(columns) {}
-  static __device__ __forceinline__ const T* input(const Arrays& arrays, int k) {
+  static __host__ __device__ __forceinline__ const T* input(const Arrays& arrays, int k) {
     return k == 0 ? arrays.dy : arrays.y;
   }
+  static __host__ __device__ __forceinline__ const T* result(const Arrays& arrays) { return arrays.dx; }
+  static __device__ __forceinline__ T fill() { return T{}; }
   __device__ __forceinline__ Sums visit(const S& strip, const Facts&) const {
     A sum = 0;
     strip.each([&](int, const A(&in)[kInputs][kWide]) {
@@ -39,14 +41,13 @@ struct SoftmaxGradStrips : PlainStripWork {
     return sum;
   }
   __device__ __forceinline__ void finish(const S& strip, const Facts&, const Sums& sum, int64_t row) const {
-    T* const dx = a.dx + row * C + strip.first;
     strip.each([&](int v, const A(&in)[kInputs][kWide]) {
       A d[kWide];
 #pragma unroll
       for (int k = 0; k < kWide; ++k) {
         d[k] = a.logarithm ? in[0][k] - exp_of<T>(in[1][k]) * sum : in[1][k] * (in[0][k] - sum);
       }
-      store(dx + S::column(v), d);
+      strip.write(a.dx + row * C, v, d);
     });
   }
 };

@@ -1,0 +1,98 @@
+// Normalization of long rows, strip by strip (strips.cuh): NormStrips is a Work of norm.cuh.
+//
+// A thread finds the mean of its few elements and their squared distances from it; pairs are merged exactly, so
+// that a large mean costs no precision. Source: Chan, Golub and LeVeque, "Updating formulae and a pairwise
+// algorithm for computing sample variances", 1979.
+#pragma once
+
+#include <tinytorch/backend/cuda/kernels/norm_rows.cuh>
+#include <tinytorch/backend/cuda/strips.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// Of n elements: their mean, and the sum of squared distances from it.
+template <class A>
+struct MomentSums {
+  A n, mean, squares;
+  __device__ __forceinline__ MomentSums operator+(const MomentSums& other) const {
+    const A total = n + other.n, distance = other.mean - mean;
+    const A part = total == A(0) ? A(0) : other.n / total;
+    return {total, mean + distance * part, squares + other.squares + distance * distance * n * part};
+  }
+};
+
+template <class T>
+struct NormStripArrays {
+  NormArrays<T> norm;
+  const T* x;
+};
+
+// Aligned weights are read once more for each row, mostly from the first cache; ragged ones are spliced once.
+template <class T, bool kAligned>
+struct NormStrips : PlainStripWork {
+  using Arrays = NormStripArrays<T>;
+  using Element = T;
+  using A = Wide<T>;
+  using Sums = MomentSums<A>;
+  static constexpr int kInputs = 1, kBlocks = 2, kWide = kWideOf<T>;
+  using S = Strip<T, kInputs, 2, kAligned>;
+
+  NormArrays<T> a;
+  int64_t C;
+  StripLine<S, T> weight, bias;
+
+  __device__ __forceinline__ NormStrips(const Arrays& arrays, const S& strip, int64_t columns)
+      : a(arrays.norm), C(columns) {
+    if (!kAligned && a.weight) weight.read(strip, a.weight);
+    if (!kAligned && a.bias) bias.read(strip, a.bias);
+  }
+  static __host__ __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.x; }
+  static __host__ __device__ __forceinline__ const T* result(const Arrays& arrays) { return arrays.norm.out; }
+  static __device__ __forceinline__ T fill() { return T{}; }
+  __device__ __forceinline__ Sums visit(const S& strip, const Facts&) const {
+    Sums sums{0, 0, 0};
+    strip.each([&](int v, const A(&in)[kInputs][kWide]) {
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        sums.n += strip.holds(v, k) ? A(1) : A(0);
+        sums.mean += in[0][k];
+      }
+    });
+    // Without a mean to take off, squares are distances from 0.
+    sums.mean = a.mean && sums.n != A(0) ? sums.mean / sums.n : A(0);
+    strip.each([&](int v, const A(&in)[kInputs][kWide]) {
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        const A d = strip.holds(v, k) ? in[0][k] - sums.mean : A(0);
+        sums.squares += d * d;
+      }
+    });
+    return sums;
+  }
+  __device__ __forceinline__ void finish(const S& strip, const Facts&, const Sums& sums, int64_t row) const {
+    const A rstd = A(1) / std::sqrt(sums.squares / static_cast<A>(C) + a.eps);
+    if (strip.first <= 0 && threadIdx.x == 0) {
+      if (a.mean) a.mean[row] = sums.mean;
+      a.rstd[row] = rstd;
+    }
+    strip.each([&](int v, const A(&in)[kInputs][kWide]) {
+      A y[kWide], w[kWide], b[kWide];
+      if constexpr (kAligned) {
+        if (a.weight) load(w, a.weight + strip.first + S::column(v));
+        if (a.bias) load(b, a.bias + strip.first + S::column(v));
+      } else {
+        if (a.weight) weight.get(v, w);
+        if (a.bias) bias.get(v, b);
+      }
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        y[k] = (in[0][k] - sums.mean) * rstd;
+        if (a.weight) y[k] *= w[k];
+        if (a.bias) y[k] += b[k];
+      }
+      strip.write(a.out + row * C, v, y);
+    });
+  }
+};
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

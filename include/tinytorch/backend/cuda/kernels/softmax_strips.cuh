@@ -1,0 +1,75 @@
+// Softmax and its logarithm, strip by strip (strips.cuh): SoftmaxStrips is the Work of softmax.cuh's long rows.
+#pragma once
+
+#include <tinytorch/backend/cuda/scaled_sum.cuh>
+#include <tinytorch/backend/cuda/strips.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+template <class T>
+struct SoftmaxArrays {
+  T* out;
+  const T* x;
+  bool logarithm;
+};
+
+// A sum of exponentials of T that blocks add up.
+template <class T>
+struct StripScaledSum {
+  ScaledSum<Wide<T>> exps;
+  __device__ __forceinline__ StripScaledSum operator+(const StripScaledSum& other) const {
+    return {merge<T>(exps, other.exps)};
+  }
+};
+
+// The sum over a thread's elements of a strip: its maximum first, then one exponential for each.
+template <class T, int kVectors, bool kAligned>
+__device__ __forceinline__ ScaledSum<Wide<T>> sum_of_strip(const Strip<T, 1, kVectors, kAligned>& strip) {
+  using A = Wide<T>;
+  constexpr int kInputs = 1, kWide = kWideOf<T>;
+  ScaledSum<A> sum;
+  strip.each([&](int, const A(&in)[kInputs][kWide]) {
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) sum.m = Maximum()(sum.m, in[0][k]);
+  });
+  if (sum.m == kMinusInfinity<A>) return sum;
+  strip.each([&](int, const A(&in)[kInputs][kWide]) {
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) sum.s += exp_of<T>(in[0][k] - sum.m);
+  });
+  return sum;
+}
+
+template <class T, bool kAligned>
+struct SoftmaxStrips : PlainStripWork {
+  using Element = T;
+  using Arrays = SoftmaxArrays<T>;
+  using A = Wide<T>;
+  using Sums = StripScaledSum<T>;
+  static constexpr int kInputs = 1, kBlocks = 2, kWide = kWideOf<T>;
+  using S = Strip<T, kInputs, 4, kAligned>;
+
+  Arrays a;
+  int64_t C;
+
+  __device__ __forceinline__ SoftmaxStrips(const Arrays& arrays, const S&, int64_t columns)
+      : a(arrays), C(columns) {}
+  static __host__ __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.x; }
+  static __host__ __device__ __forceinline__ const T* result(const Arrays& arrays) { return arrays.out; }
+  static __device__ __forceinline__ T fill() { return to<T>(kMinusInfinity<A>); }
+  __device__ __forceinline__ Sums visit(const S& strip, const Facts&) const { return {sum_of_strip(strip)}; }
+  __device__ __forceinline__ void finish(const S& strip, const Facts&, const Sums& sums, int64_t row) const {
+    const A m = sums.exps.m, s = finished(sums.exps);
+    const A scale = A(1) / s, shift = a.logarithm ? std::log(s) : A(0);
+    strip.each([&](int v, const A(&in)[kInputs][kWide]) {
+      A y[kWide];
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) {
+        y[k] = a.logarithm ? in[0][k] - m - shift : exp_of<T>(in[0][k] - m) * scale;
+      }
+      strip.write(a.out + row * C, v, y);
+    });
+  }
+};
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
