@@ -10,71 +10,15 @@
 // from two words each.
 #pragma once
 
-#include <cstring>
 #include <tinytorch/backend/cuda/collective.cuh>
-#include <tinytorch/backend/cuda/vector.cuh>
+#include <tinytorch/backend/cuda/words.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
-
-// Elements of T in 16 bytes.
-template <class T>
-inline constexpr int kWideOf = 16 / static_cast<int>(sizeof(T));
-
-// Elements between the last multiple of 16 bytes and p.
-template <class T>
-__host__ __device__ __forceinline__ int phase_of(const T* p) {
-  return static_cast<int>(reinterpret_cast<uintptr_t>(p) / sizeof(T) % kWideOf<T>);
-}
-__device__ __forceinline__ bool is_inside(int c, int C) {
-  return static_cast<unsigned>(c) < static_cast<unsigned>(C);
-}
-template <class T>
-__device__ __forceinline__ bool word_is_inside(int c, int C) {
-  return c >= 0 && c + kWideOf<T> <= C;
-}
-
-// Columns c ... of a line of C elements, of which column c is aligned to 16 bytes; outside of it `fill`.
-template <class T>
-__device__ __forceinline__ uint4 aligned_word(const T* line, int c, int C, T fill) {
-  if (word_is_inside<T>(c, C)) return *reinterpret_cast<const uint4*>(line + c);
-  T values[kWideOf<T>];
-#pragma unroll
-  for (int k = 0; k < kWideOf<T>; ++k) values[k] = is_inside(c + k, C) ? line[c + k] : fill;
-  uint4 word;
-  memcpy(&word, values, sizeof(word));
-  return word;
-}
-// The same, aligned or not.
-template <class T>
-__device__ __forceinline__ uint4 any_word(const T* line, int c, int C, T fill) {
-  const int shift = (phase_of(line) + c) & (kWideOf<T> - 1);
-  const uint4 low = aligned_word(line, c - shift, C, fill);
-  if (shift == 0) return low;
-  const uint4 high = aligned_word(line, c - shift + kWideOf<T>, C, fill);
-  unsigned w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-  const int bytes = shift * static_cast<int>(sizeof(T));
-#pragma unroll
-  for (int i = 0; i < 6; ++i) w[i] = bytes & 8 ? w[i + 2] : w[i];
-#pragma unroll
-  for (int i = 0; i < 5; ++i) w[i] = bytes & 4 ? w[i + 1] : w[i];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) w[i] = bytes & 2 ? w[i] >> 16 | w[i + 1] << 16 : w[i];
-  return {w[0], w[1], w[2], w[3]};
-}
-// Leaves those columns of y that are inside.
-template <class T, class A, int kWide>
-__device__ __forceinline__ void store_inside(T* line, int c, int C, const A (&y)[kWide]) {
-  if (word_is_inside<T>(c, C)) return store(line + c, y);
-#pragma unroll
-  for (int k = 0; k < kWide; ++k) {
-    if (is_inside(c + k, C)) line[c + k] = to<T>(y[k]);
-  }
-}
 
 template <class T, int kThreads, int kVectors, bool kIsAligned = true>
 struct Row {
   static constexpr int kWide = kWideOf<T>, kGroup = kThreads, kCount = kVectors;
-  static constexpr bool kAligned = kIsAligned;
+  static constexpr bool kAligned = kIsAligned, kWalks = !kIsAligned;  // whether it repays to take many rows
   using Element = T;
   using A = Wide<T>;
   uint4 word[kVectors];
@@ -172,12 +116,76 @@ struct Row {
   }
 };
 
+// The same for ragged rows of some hundred bytes, an element at a time: a warp's loads are side by side, and the
+// ends of such rows cost more than words save.
+template <class T, int kVectors>
+struct ElementRow {
+  static constexpr int kWide = 1, kGroup = kWarp, kCount = kVectors;
+  static constexpr bool kAligned = true, kWalks = false;
+  using Element = T;
+  using A = Wide<T>;
+  T element[kVectors];
+
+  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kGroup; }
+  static __device__ __forceinline__ int column(int v) { return v * kGroup + lane(); }
+  static __device__ __forceinline__ bool holds(int, int) { return true; }
+  static __device__ __forceinline__ void align_with(const T*) {}
+  __device__ __forceinline__ void read(const T* row, int C, int = 0, T = T{}) {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (column(v) < C) element[v] = row[column(v)];
+    }
+  }
+  static __device__ __forceinline__ void write(T* row, int c, int, const A (&y)[1]) { row[c] = to<T>(y[0]); }
+  static __device__ __forceinline__ void read_beside(A (&out)[1], const T* line, int c, int) {
+    out[0] = to<A>(line[c]);
+  }
+  template <class F>
+  __device__ __forceinline__ void read_with(const T* a, const T* b, T* out, int C, F&& f) {
+    ElementRow other;
+    read(a, C);
+    other.read(b, C);
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (column(v) >= C) continue;
+      A x[1], y[1];
+      get(v, x);
+      other.get(v, y);
+      f(column(v), x, y);
+      element[v] = to<T>(x[0]);
+      out[column(v)] = element[v];
+    }
+  }
+  __device__ __forceinline__ void get(int v, A (&out)[1]) const { out[0] = to<A>(element[v]); }
+  template <class F>
+  __device__ __forceinline__ void each(int C, F&& f) const {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (column(v) >= C) continue;
+      A x[1];
+      get(v, x);
+      f(column(v), x);
+    }
+  }
+  template <class F>
+  __device__ __forceinline__ void each_pair(const ElementRow& other, int C, F&& f) const {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (column(v) >= C) continue;
+      A x[1], y[1];
+      get(v, x);
+      other.get(v, y);
+      f(column(v), x, y);
+    }
+  }
+};
+
 // The same for rows too long for registers: they wait in shared memory, at their phase. A thread reads back what
 // it wrote, so no barrier is needed.
 template <class T, int kThreads, bool kIsAligned = true>
 struct SharedRow {
   static constexpr int kWide = kWideOf<T>, kGroup = kThreads;
-  static constexpr bool kAligned = kIsAligned;
+  static constexpr bool kAligned = kIsAligned, kWalks = !kIsAligned;
   using Element = T;
   using A = Wide<T>;
   T* kept;
@@ -310,21 +318,6 @@ __device__ __forceinline__ Wide<T> exp_of(Wide<T> x) {
   }
 }
 
-// Rows of C elements that can be moved 16 bytes at a time.
-template <class T>
-bool rows_are_aligned(int64_t C, std::initializer_list<const void*> pointers) {
-  if (C % kWideOf<T> != 0) return false;
-  for (const void* p : pointers) {
-    if (reinterpret_cast<uintptr_t>(p) % 16 != 0) return false;
-  }
-  return true;
-}
-
-// Words of 16 bytes that a row of C elements lies in, whatever its phase.
-template <class T>
-int64_t words_of_row(int64_t C, bool aligned) {
-  return divided_up(aligned ? C : C + kWideOf<T> - 1, kWideOf<T>);
-}
 inline constexpr int64_t kRegisterWords = 512 * 8;
 template <class T>
 bool registers_hold(int64_t C, bool aligned) {
@@ -341,8 +334,8 @@ bool dispatch_register_row(int64_t C, F&& f) {
     if (words <= 64 * 4) return f.template operator()<Row<T, 64, 4>>(), true;
     if (words <= 128 * 4) return f.template operator()<Row<T, 128, 4>>(), true;
     if (words <= 256 * 4) return f.template operator()<Row<T, 256, 4>>(), true;
-  } else {  // a word more, and few lanes, for all rows of a warp meet their first and last words together
-    if (words <= 8 * 5) return f.template operator()<Row<T, 8, 5, false>>(), true;
+  } else {  // a word more; few lanes for short rows, so that those of a warp meet their first and last words together
+    if (C <= kWarp * 8) return f.template operator()<ElementRow<T, 8>>(), true;
     if (words <= 16 * 5) return f.template operator()<Row<T, 16, 5, false>>(), true;
     if (words <= 32 * 5) return f.template operator()<Row<T, 32, 5, false>>(), true;
     if (words <= 128 * 5) return f.template operator()<Row<T, 128, 5, false>>(), true;
@@ -374,6 +367,12 @@ template <int kGroup>
 LaunchConfig rows_grid(int64_t rows, size_t shared_bytes = 0) {
   constexpr int64_t kEach = kRowThreads<kGroup> / kGroup;
   return {dim3(static_cast<unsigned>((rows + kEach - 1) / kEach)), dim3(kRowThreads<kGroup>), shared_bytes};
+}
+
+// How many blocks shall walk ragged rows, of `resident` that run at once: rows so many lines apart have one phase.
+template <class T>
+int64_t whole_phases(int64_t resident) {
+  return resident < kWideOf<T> ? kWideOf<T> : resident - resident % kWideOf<T>;
 }
 
 // The row of this thread's group. Groups beyond the last row leave, but for those that share a warp with the

@@ -113,16 +113,85 @@ struct StripsPlan {
   bool notes = false;  // whether they meet in device memory
 };
 
+// Queues this thread's part of a row of each input for its place in shared memory.
+template <class Work>
+__device__ __forceinline__ void fetch_strip(const typename Work::Arrays& arrays,
+                                            const typename Work::S& strip, typename Work::Element* stage,
+                                            int64_t first_of_row) {
+  using T = typename Work::Element;
+  using S = typename Work::S;
+  strip.each_vector([&](int v) {
+#pragma unroll
+    for (int k = 0; k < Work::kInputs; ++k) {
+      const T* const line = Work::input(arrays, k) + first_of_row;
+      T* const to_ = stage + k * strip.width + S::column(v);
+      const int c = strip.first + S::column(v);
+      if (S::kAligned || word_is_inside<T>(c, strip.C)) {
+        copy_async(shared_address(to_), line + c, true);
+      } else {
+        *reinterpret_cast<uint4*>(to_) = aligned_word(line, c, strip.C, Work::fill());
+      }
+    }
+  });
+}
+
+// Rows `row`, row + stride ... of a team.
+template <class Work, class Total>
+__device__ __forceinline__ void walk_pass(const typename Work::Arrays& arrays, Work& work,
+                                          typename Work::S& strip, Total& total, int64_t row, int64_t rows,
+                                          int64_t stride, int64_t columns) {
+  int fill = 0, now = 0, before = 0;  // stages
+  int64_t coming = row;
+  const auto after = [](int stage) { return stage + 1 == kStripStages ? 0 : stage + 1; };
+  const auto stage = [&](int s) {
+    return dynamic_shared<typename Work::Element>() + s * Work::kInputs * strip.width;
+  };
+  const auto fetch = [&] {
+    if (coming < rows) fetch_strip<Work>(arrays, strip, stage(fill), coming * columns);
+    commit_copies();
+    coming += stride;
+    fill = after(fill);
+  };
+#pragma unroll
+  for (int k = 0; k < kStripStages - 1; ++k) fetch();
+  typename Work::Facts facts{}, old_facts{};
+  if (row < rows) facts = work.facts(row);
+  typename Work::Sums sums{};
+  bool waiting = false;  // for the sums of the row before
+  const auto finish = [&] {
+    strip.kept = stage(before);
+    work.finish(strip, old_facts, sums, row - stride);
+  };
+  for (; row < rows; row += stride) {
+    wait_for_copies<kStripStages - 2>();
+    const typename Work::Facts next_facts = work.facts(row + stride < rows ? row + stride : row);
+    strip.kept = stage(now);
+    const typename Work::Sums mine_of_row = work.visit(strip, facts);
+    if (waiting) sums = total.take();
+    total.give(mine_of_row);
+    if (waiting) finish();
+    fetch();
+    waiting = true;
+    old_facts = facts;
+    facts = next_facts;
+    before = now;
+    now = after(now);
+  }
+  if (waiting) {
+    sums = total.take();
+    finish();
+  }
+  wait_for_copies<0>();
+}
+
 template <class Work>
 static __global__ void __launch_bounds__(kStripThreads, Work::kBlocks)
     walk_strips(typename Work::Arrays arrays, TeamNote<typename Work::Sums>* notes, int blocks, int passes,
                 int64_t rows, int64_t columns, int width) {
-  using T = typename Work::Element;
   using Total = TeamSum<kStripThreads, typename Work::Sums>;
   using S = typename Work::S;
+  __shared__ __align__(16) unsigned char space[sizeof(typename Total::Space)];  // its type is not trivial
   const int C = static_cast<int>(columns);
-  __shared__ __align__(
-      16) unsigned char space[sizeof(typename Total::Space)];  // of a type that is not trivial
   const int64_t team = blockIdx.x / static_cast<unsigned>(blocks),
                 teams = gridDim.x / static_cast<unsigned>(blocks);
   const int mine = static_cast<int>(blockIdx.x % static_cast<unsigned>(blocks));
@@ -130,65 +199,12 @@ static __global__ void __launch_bounds__(kStripThreads, Work::kBlocks)
               blocks, mine);
   wait_for_cluster();
   for (int pass = 0; pass < passes; ++pass) {
-    const int64_t stride = teams * passes;
-    int64_t row = pass + passes * team, coming = row;
+    const int64_t row = pass + passes * team;
     const int phase = S::kAligned ? 0 : phase_of(Work::result(arrays) + row * columns);
     const int first = mine * width - phase;
     S strip{C, first, std::min(width, C - first), width, nullptr};
     Work work(arrays, strip, columns);
-    int fill = 0, now = 0, before = 0;  // stages
-    const auto after = [](int stage) { return stage + 1 == kStripStages ? 0 : stage + 1; };
-    const auto stage = [&](int s) { return dynamic_shared<T>() + s * Work::kInputs * width; };
-    const auto fetch = [&] {
-      if (coming < rows) {
-        strip.each_vector([&](int v) {
-#pragma unroll
-          for (int k = 0; k < Work::kInputs; ++k) {
-            const T* const line = Work::input(arrays, k) + coming * columns;
-            T* const to_ = stage(fill) + k * width + S::column(v);
-            const int c = first + S::column(v);
-            if (S::kAligned || word_is_inside<T>(c, C)) {
-              copy_async(shared_address(to_), line + c, true);
-            } else {
-              *reinterpret_cast<uint4*>(to_) = aligned_word(line, c, C, Work::fill());
-            }
-          }
-        });
-      }
-      commit_copies();
-      coming += stride;
-      fill = after(fill);
-    };
-#pragma unroll
-    for (int k = 0; k < kStripStages - 1; ++k) fetch();
-    typename Work::Facts facts{}, old_facts{};
-    if (row < rows) facts = work.facts(row);
-    typename Work::Sums sums{};
-    bool waiting = false;  // for the sums of the row before
-    const auto finish = [&] {
-      strip.kept = stage(before);
-      work.finish(strip, old_facts, sums, row - stride);
-    };
-    for (; row < rows; row += stride) {
-      wait_for_copies<kStripStages - 2>();
-      const typename Work::Facts next_facts = work.facts(row + stride < rows ? row + stride : row);
-      strip.kept = stage(now);
-      const typename Work::Sums mine_of_row = work.visit(strip, facts);
-      if (waiting) sums = total.take();
-      total.give(mine_of_row);
-      if (waiting) finish();
-      fetch();
-      waiting = true;
-      old_facts = facts;
-      facts = next_facts;
-      before = now;
-      now = after(now);
-    }
-    if (waiting) {
-      sums = total.take();
-      finish();
-    }
-    wait_for_copies<0>();
+    walk_pass(arrays, work, strip, total, row, rows, teams * passes, columns);
     work.end(strip, team * passes + pass);
   }
 }
@@ -205,7 +221,7 @@ StripsPlan plan_strips(const typename Work::Arrays& arrays, int64_t rows, int64_
   using T = typename Work::Element;
   constexpr int64_t kLongest = Work::S::kVectors * kStripThreads,
                     kShortest = kStripThreads;  // vectors of a block
-  constexpr bool ragged = !Work::S::kAligned;
+  const bool ragged = !Work::S::kAligned && (phase_of(Work::result(arrays)) != 0 || C % kWideOf<T> != 0);
   StripsPlan plan{{dim3(0), dim3(kStripThreads)}};
   for (int k = 0; k < Work::kInputs; ++k) {
     if (phase_of(Work::input(arrays, k)) != phase_of(Work::result(arrays))) return plan;
@@ -254,15 +270,16 @@ void launch_strips(const StripsPlan& plan, const typename Work::Arrays& arrays, 
   if (plan.notes) fill_bytes(notes.data(), 0, plan.config.grid.x * sizeof(Note), current_device());
   launch(walk_strips<Work>, plan.config, arrays, notes.data(), plan.blocks, plan.passes, rows, C, plan.width);
 }
-// False where the plan has no teams. Work: of aligned rows, or of ragged ones.
-template <template <class, bool> class Work, class T, class Arrays>
-bool try_strips(const Arrays& arrays, int64_t rows, int64_t C, bool aligned) {
-  const auto by = [&]<class W>() {
-    const StripsPlan plan = plan_strips<W>(arrays, rows, C);
-    if (plan.teams > 0) launch_strips<W>(plan, arrays, rows, C);
-    return plan.teams > 0;
-  };
-  return aligned ? by.template operator()<Work<T, true>>() : by.template operator()<Work<T, false>>();
+// False where the plan has no teams.
+template <class Work>
+bool try_strips(const typename Work::Arrays& arrays, int64_t rows, int64_t C) {
+  const StripsPlan plan = plan_strips<Work>(arrays, rows, C);
+  if (plan.teams > 0) launch_strips<Work>(plan, arrays, rows, C);
+  return plan.teams > 0;
+}
+template <template <class, bool> class Work, class T>
+bool try_strips(const typename Work<T, true>::Arrays& arrays, int64_t rows, int64_t C, bool aligned) {
+  return aligned ? try_strips<Work<T, true>>(arrays, rows, C) : try_strips<Work<T, false>>(arrays, rows, C);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -115,11 +115,18 @@ __host__ __device__ constexpr int tile_buffer(int height, int C) {  // elements;
   return (height * C + 2 * kWideOf<T> - 2) / kWideOf<T> * kWideOf<T>;
 }
 
-// finish() of a Work that can take any column.
-template <class Work, class A, int kInputs, class Facts>
-__device__ __forceinline__ A finish_of(Work& work, const A (&x)[kInputs], const Facts& facts, int column) {
-  if constexpr (Work::kByRow) return work.finish(x, facts, column);
-  return A(0);
+// Rows of so few elements that a thread does all of one, in its place.
+template <class Work, class T, int kInputs>
+__device__ __forceinline__ void finish_by_row(Work& work, T* const (&at)[kInputs], int64_t first, int here,
+                                              int C) {
+  for (int row = static_cast<int>(threadIdx.x); row < here; row += kTileThreads) {
+    TileRow<T, kInputs> one{{}, C, 0, 1};
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) one.at[k] = at[k] + row * C;
+    const typename Work::Facts found = work.measure(one, first + row, true);
+    one.each(
+        [&](int c, const Wide<T>(&x)[kInputs]) { at[0][row * C + c] = to<T>(work.finish(x, found, c)); });
+  }
 }
 
 // height: rows of a tile. lanes: of a row, a power of two up to 32.
@@ -149,21 +156,11 @@ static __global__ void __launch_bounds__(kTileThreads)
     commit_copies();
     wait_for_copies<0>();
     __syncthreads();
-    if (Work::kByRow && lanes == 1) {  // rows of few elements: a thread does all of one
-      for (int row = thread; row < here; row += kTileThreads) {
-        TileRow<T, kInputs> one{{}, C, 0, 1};
-#pragma unroll
-        for (int k = 0; k < kInputs; ++k) one.at[k] = at[k] + row * C;
-        const Facts found = work.measure(one, first + row, true);
-        one.each(
-            [&](int c, const A(&x)[kInputs]) { at[0][row * C + c] = to<T>(finish_of(work, x, found, c)); });
-      }
-      __syncthreads();
-      if (out) write_tile(out + first * C, at[0], n);
-      __syncthreads();
-      continue;
+    const bool by_row = Work::kByRow && lanes == 1;
+    if constexpr (Work::kByRow) {
+      if (by_row) finish_by_row(work, at, first, here, C);
     }
-    for (int begin = 0; begin < here; begin += groups) {
+    for (int begin = 0; begin < here && !by_row; begin += groups) {
       const int group = begin + thread / lanes, row = std::min(group, here - 1);  // a warp measures together
       TileRow<T, kInputs> one{{}, C, lane, lanes};
 #pragma unroll
@@ -173,7 +170,7 @@ static __global__ void __launch_bounds__(kTileThreads)
       if (leads) facts[row] = found;
     }
     __syncthreads();
-    if (thread < walkers) {
+    if (thread < walkers && !by_row) {
 #pragma unroll 4
       for (int i = thread, row = thread / C; i < n; i += walkers, row += down) {
         A x[kInputs];

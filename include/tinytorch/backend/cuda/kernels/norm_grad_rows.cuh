@@ -239,7 +239,7 @@ void norm_grad_in_registers(const NormGradArrays<T>& arrays, const View& dweight
                                    : norm_grad_rows<T, kGroup, kVectors, false, kAligned>;
   LaunchConfig config{dim3(1), dim3(kGroup)};
   int64_t blocks = resident_blocks(kernel, config);
-  if (!kAligned) blocks -= blocks % kWideOf<T>;  // rows that many lines apart have one phase
+  if (!kAligned) blocks = whole_phases<T>(blocks);
   blocks = std::min(rows, blocks);
   config.grid.x = static_cast<unsigned>(blocks);
   with_partial_sums(arrays, dweight, dbias, blocks, C,

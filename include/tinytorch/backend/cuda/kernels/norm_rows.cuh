@@ -33,12 +33,37 @@ template <class R, class Source>
 inline constexpr bool kFetchesEarly = false;
 template <class T, int kGroup, int kVectors, bool kAligned>
 inline constexpr bool kFetchesEarly<Row<T, kGroup, kVectors, kAligned>, StoredRows<T>> = kVectors <= 5;
+template <class T, int kVectors>
+inline constexpr bool kFetchesEarly<ElementRow<T, kVectors>, StoredRows<T>> = false;
 
 // Blocks that a multiprocessor shall hold, where the compiler would take more registers than that leaves.
 template <class R, class Source>
 inline constexpr int kNormBlocks = 1;
-template <class T, int kGroup, class Source>
-inline constexpr int kNormBlocks<Row<T, kGroup, 5, false>, Source> = 5;
+
+template <class A>
+struct RowStatistics {
+  A mean, rstd;
+};
+// By all threads of a row of n columns, of which this thread's group holds C: all or none.
+template <class R, class A>
+__device__ __forceinline__ RowStatistics<A> statistics_of(const R& r, int C, A n, bool with_mean, A eps) {
+  A mean = 0, squares = 0;
+  if (with_mean) {
+    r.each(C, [&](int, const A(&v)[R::kWide]) {
+#pragma unroll
+      for (int k = 0; k < R::kWide; ++k) mean += v[k];
+    });
+    mean = group_reduce<R::kGroup>(mean, Sum()) / n;
+  }
+  r.each(C, [&](int c, const A(&v)[R::kWide]) {
+#pragma unroll
+    for (int k = 0; k < R::kWide; ++k) {
+      const A d = R::holds(c + k, C) ? v[k] - mean : A(0);
+      squares += d * d;
+    }
+  });
+  return {mean, A(1) / std::sqrt(group_reduce<R::kGroup>(squares, Sum()) / n + eps)};
+}
 
 template <class R, class Source, class T = typename R::Element>
 static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, Source>)
@@ -46,44 +71,23 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, 
   using A = Wide<T>;
   constexpr int kGroup = R::kGroup, kWide = R::kWide;
   constexpr bool kEarly = kFetchesEarly<R, Source>;
-  constexpr bool kWalks = !R::kAligned;
   const A n = static_cast<A>(columns);
-  int64_t block = blockIdx.x;
-  GroupRow mine = row_of_group<kGroup>(rows, columns, block), next{};
-  if (mine.leaves) return;
-  R r, coming, weight, bias;
-  const T* const first = a.out + mine.row * columns;
-  r.align_with(first), coming.align_with(first), weight.align_with(first), bias.align_with(first);
-  source.read(r, mine.row, mine.C, columns);
-  if constexpr (kEarly) {
-    if (a.weight) weight.read(a.weight, static_cast<int>(columns));
-    if (a.bias) bias.read(a.bias, static_cast<int>(columns));
-  }
-  while (true) {
+  R r, weight, bias;
+  for (int64_t block = blockIdx.x;; block += gridDim.x) {
+    const GroupRow mine = row_of_group<kGroup>(rows, columns, block);
+    if (mine.leaves) return;
     const int64_t row = mine.row;
     const int C = mine.C;
     T* const out = a.out + row * columns;
-    if constexpr (kWalks) {
-      block += gridDim.x;
-      next = row_of_group<kGroup>(rows, columns, block);
-      if (kEarly && !next.leaves) source.read(coming, next.row, next.C, columns);  // is on its way
+    const bool begins = block == blockIdx.x;
+    if (begins) r.align_with(out), weight.align_with(out), bias.align_with(out);
+    source.read(r, row, C, columns);
+    if (kEarly && begins) {
+      if (a.weight) weight.read(a.weight, static_cast<int>(columns));
+      if (a.bias) bias.read(a.bias, static_cast<int>(columns));
     }
-    A mean = 0, squares = 0;
-    if (a.mean) {
-      r.each(C, [&](int, const A(&v)[kWide]) {
-#pragma unroll
-        for (int k = 0; k < kWide; ++k) mean += v[k];
-      });
-      mean = group_reduce<kGroup>(mean, Sum()) / n;
-    }
-    r.each(C, [&](int c, const A(&v)[kWide]) {
-#pragma unroll
-      for (int k = 0; k < kWide; ++k) {
-        const A d = R::holds(c + k, C) ? v[k] - mean : A(0);
-        squares += d * d;
-      }
-    });
-    const A rstd = A(1) / std::sqrt(group_reduce<kGroup>(squares, Sum()) / n + a.eps);
+    const RowStatistics<A> found = statistics_of(r, C, n, a.mean != nullptr, a.eps);
+    const A mean = found.mean, rstd = found.rstd;
     if (R::lane() == 0 && mine.there) {
       if (a.mean) a.mean[row] = mean;
       a.rstd[row] = rstd;
@@ -115,13 +119,7 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, 
         finish(c, y, w, b);
       });
     }
-    if (!kWalks || next.leaves) return;
-    mine = next;
-    if constexpr (kEarly) {
-      r = coming;
-    } else {
-      source.read(r, mine.row, mine.C, columns);
-    }
+    if constexpr (!R::kWalks) return;
   }
 }
 
@@ -132,9 +130,9 @@ template <class T, class Source>
 bool norm_held_rows(const NormArrays<T>& a, const Source& source, int64_t rows, int64_t C, bool aligned) {
   return dispatch_row<T>(C, 1, aligned, [&]<class R>(size_t shared) {
     LaunchConfig config = rows_grid<R::kGroup>(rows, shared);
-    if (!R::kAligned) {
-      const auto most = static_cast<unsigned>(resident_blocks(norm_rows<R, Source>, config));
-      config.grid.x = std::min(config.grid.x, most - most % kWideOf<T>);
+    if (R::kWalks) {
+      const int64_t most = whole_phases<T>(resident_blocks(norm_rows<R, Source>, config));
+      config.grid.x = static_cast<unsigned>(std::min<int64_t>(config.grid.x, most));
     }
     launch(norm_rows<R, Source>, config, a, source, rows, C);
   });

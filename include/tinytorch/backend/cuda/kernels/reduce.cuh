@@ -293,6 +293,17 @@ void finish(const Fold& fold, const ReduceOutput<typename Fold::A>& out, int64_t
   launch(kernel, over(out.out.count * group, kReduceThreads), out, chunks, fold);
 }
 
+template <class C, class Fold, int kGroup>
+void launch_reduce_rows(const ReduceLayout& l, const ReduceOutput<typename Fold::A>& out, const Fold& fold) {
+  const auto kernel = reduce_rows<C, Fold, kGroup>;
+  LaunchConfig config = over(l.kept.count * l.chunks * kGroup, kReduceThreads);
+  if (kGroup <= kWarp) {
+    const int64_t most = 4 * resident_blocks(kernel, config);
+    config.grid.x = static_cast<unsigned>(std::min<int64_t>(config.grid.x, most));
+  }
+  launch(kernel, config, l, out, fold);
+}
+
 template <class C, class Fold>
 void reduce_with(const Fold& fold, const View& out, const View& x, const bool* reduced, double scale) {
   using A = typename Fold::A;
@@ -342,23 +353,14 @@ void reduce_with(const Fold& fold, const View& out, const View& x, const bool* r
   const int64_t tasks = results * l.chunks;
   const DeviceScratch<A> partial(l.chunks > 1 ? tasks : 0);
   const ReduceOutput<A> to_{Plan<1>({out}, 1).operands, partial.data(), scale};
-  const auto by = [&]<int kGroup>() {
-    const auto kernel = reduce_rows<C, Fold, kGroup>;
-    LaunchConfig config = over(tasks * kGroup, kReduceThreads);
-    if (kGroup <= kWarp) {
-      config.grid.x =
-          static_cast<unsigned>(std::min<int64_t>(config.grid.x, 4 * resident_blocks(kernel, config)));
-    }
-    launch(kernel, config, l, to_, fold);
-  };
   if (!small) {
-    by.template operator()<kReduceThreads>();
+    launch_reduce_rows<C, Fold, kReduceThreads>(l, to_, fold);
   } else if (length <= 32) {
-    by.template operator()<1>();
+    launch_reduce_rows<C, Fold, 1>(l, to_, fold);
   } else if (length <= 512) {
-    by.template operator()<4>();
+    launch_reduce_rows<C, Fold, 4>(l, to_, fold);
   } else {
-    by.template operator()<kWarp>();
+    launch_reduce_rows<C, Fold, kWarp>(l, to_, fold);
   }
   finish<Fold>(fold, to_, l.chunks);
 }

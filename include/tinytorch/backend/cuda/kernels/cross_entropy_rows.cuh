@@ -1,0 +1,231 @@
+// Cross-entropy and its gradient in one visit of the logits: a row waits in registers or shared memory between
+// the two, or in strips of several blocks (strips.cuh), so logits are read once and the gradient, which may
+// take their place, is written once. Limit: memory.
+#pragma once
+
+#include <algorithm>
+#include <tinytorch/backend/cuda/kernels/softmax_strips.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// What a row needs besides its logits. count: targets not ignored.
+template <class A>
+struct CrossEntropyRow {
+  const int64_t* target;
+  int64_t target_step, ignored;
+  A smoothing;
+};
+
+// What one visit of a row finds: its maximum, sum of exponentials, and sum.
+template <class T>
+struct LogitSums {
+  ScaledSum<Wide<T>> exps;
+  Wide<T> sum;
+};
+
+// (1 - s) (lse - x_t) + s (lse - mean(x)), by differences from the largest logit, so that a common offset of
+// the row costs no precision.
+template <class T>
+__device__ __forceinline__ Wide<T> row_loss(const LogitSums<T>& sums, Wide<T> at_target, Wide<T> smoothing,
+                                            int64_t V) {
+  using A = Wide<T>;
+  const A log_sum = std::log(sums.exps.s);
+  const A value = log_sum - (at_target - sums.exps.m);
+  if (smoothing == A(0)) return value;
+  const A mean = sums.sum / static_cast<A>(V);
+  return (A(1) - smoothing) * value + smoothing * (log_sum - (mean - sums.exps.m));
+}
+
+// dx may be logits, or null where the loss alone is wanted. count: as above; grad: of the loss.
+template <class T>
+struct CrossEntropyArrays {
+  T* dx;
+  Wide<T>*losses, *lse;
+  const T* logits;
+  CrossEntropyRow<Wide<T>> p;
+  const double* count;
+  Wide<T> grad;
+};
+// One row: its target and the logit there, read before the gradient may take its place.
+template <class T>
+struct CrossEntropyFacts {
+  int64_t target;
+  bool counts;
+  Wide<T> at_target;
+};
+template <class T>
+__device__ __forceinline__ CrossEntropyFacts<T> facts_of(const CrossEntropyArrays<T>& a, int64_t n,
+                                                         int64_t V) {
+  const int64_t t = a.p.target[n * a.p.target_step];
+  const bool counts = t != a.p.ignored && t >= 0 && t < V;
+  return {t, counts, counts ? to<Wide<T>>(a.logits[n * V + t]) : Wide<T>(0)};
+}
+// By one thread of a row. A row of -inf alone has no sum: 0/0, as everywhere.
+template <class T>
+__device__ __forceinline__ void leave_loss(const CrossEntropyArrays<T>& a, const CrossEntropyFacts<T>& row,
+                                           const LogitSums<T>& sums, int64_t n, int64_t V) {
+  a.lse[n] = sums.exps.m + std::log(finished(sums.exps));
+  a.losses[n] = row.counts ? row_loss<T>(sums, row.at_target, a.p.smoothing, V) : Wide<T>(0);
+}
+// The gradient of a row whose sums are known.
+template <class T>
+struct LogitGrad {
+  using A = Wide<T>;
+  CrossEntropyFacts<T> row;
+  A m, scale, uniform, hot;
+  __device__ __forceinline__ LogitGrad(const CrossEntropyArrays<T>& a, const CrossEntropyFacts<T>& facts,
+                                       const ScaledSum<A>& exps, int64_t V)
+      : row(facts), m(exps.m) {
+    const A all = a.count ? a.grad / static_cast<A>(std::max(1.0, *a.count)) : a.grad;
+    const A weight = row.counts ? all : A(0);
+    scale = weight / finished(exps);
+    uniform = weight * a.p.smoothing / static_cast<A>(V);
+    hot = weight * (A(1) - a.p.smoothing);
+  }
+  // Logits at columns c ... become their gradients.
+  template <int kWide>
+  __device__ __forceinline__ void apply(int c, A (&v)[kWide]) const {
+#pragma unroll
+    for (int k = 0; k < kWide; ++k) v[k] = row.counts ? scale * exp_of<T>(v[k] - m) - uniform : A(0);
+    if (row.counts && c <= row.target && row.target < c + kWide) {
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) v[k] -= c + k == row.target ? hot : A(0);
+    }
+  }
+};
+
+// Rows in registers.
+template <class R, class T = typename R::Element>
+static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
+    cross_entropy_rows(CrossEntropyArrays<T> a, int64_t rows, int64_t V) {
+  using A = Wide<T>;
+  constexpr int kGroup = R::kGroup;
+  const GroupRow mine = row_of_group<kGroup>(rows, V, blockIdx.x);
+  if (mine.leaves) return;
+  const int64_t n = mine.row;
+  const int C = mine.C;
+  T* const out = a.dx + n * V;
+  R r;
+  r.align_with(a.dx ? out : a.logits + n * V);
+  r.read(a.logits + n * V, C, 0, to<T>(kMinusInfinity<A>));
+  const CrossEntropyFacts<T> facts = facts_of(a, n, V);
+  A m = kMinusInfinity<A>, s = 0, plain = 0;
+  r.each(C, [&](int, const A(&v)[R::kWide]) {
+#pragma unroll
+    for (int k = 0; k < R::kWide; ++k) m = Maximum()(m, v[k]);
+  });
+  m = group_reduce<kGroup>(m, Maximum());
+  r.each(C, [&](int c, const A(&v)[R::kWide]) {
+#pragma unroll
+    for (int k = 0; k < R::kWide; ++k) {
+      s += exp_of<T>(v[k] - m);
+      plain += R::holds(c + k, C) ? v[k] : A(0);
+    }
+  });
+  s = group_reduce<kGroup>(s, Sum());
+  if (a.p.smoothing != A(0)) plain = group_reduce<kGroup>(plain, Sum());
+  const LogitSums<T> sums{{m, s}, plain};
+  if (R::lane() == 0 && mine.there) leave_loss(a, facts, sums, n, V);
+  if (!a.dx) return;
+  if constexpr (kGroup <= kWarp) __syncwarp();  // all have read the logit at the target
+  const LogitGrad<T> grad(a, facts, sums.exps, V);
+  r.each(C, [&](int c, A(&v)[R::kWide]) {
+    grad.apply(c, v);
+    R::write(out, c, C, v);
+  });
+}
+
+// Rows in shared memory, summed as they arrive: each thread's sum is of exponentials below its own
+// maximum. Two blocks share a multiprocessor (512 threads leave each 64 registers), so that one computes while
+// the other waits for memory.
+inline constexpr int kLossGradThreads = 512;
+template <class T, bool kAligned>
+static __global__ void __launch_bounds__(kLossGradThreads, 2)
+    cross_entropy_with_grad_kernel(CrossEntropyArrays<T> a, int64_t columns) {
+  using A = Wide<T>;
+  using R = SharedRow<T, kLossGradThreads, kAligned>;
+  const int V = static_cast<int>(columns);
+  const int64_t n = blockIdx.x;
+  const bool smooth = a.p.smoothing != A(0);
+  const CrossEntropyFacts<T> facts = facts_of(a, n, V);
+  R r;
+  A m = kMinusInfinity<A>, s = 0, plain = 0;
+  r.align_with(a.dx + n * columns);
+  r.read_each(a.logits + n * columns, V, to<T>(kMinusInfinity<A>), [&](int c, const A(&v)[R::kWide]) {
+    A largest = m;
+#pragma unroll
+    for (int k = 0; k < R::kWide; ++k) largest = Maximum()(largest, v[k]);
+    if (largest != m) s = m == kMinusInfinity<A> ? A(0) : s * exp_of<T>(m - largest);
+    m = largest;
+    if (m == kMinusInfinity<A>) return;
+#pragma unroll
+    for (int k = 0; k < R::kWide; ++k) s += exp_of<T>(v[k] - m);
+    if (smooth) {
+#pragma unroll
+      for (int k = 0; k < R::kWide; ++k) plain += R::holds(c + k, V) ? v[k] : A(0);
+    }
+  });
+  const A own = m;
+  m = block_reduce<kLossGradThreads>(own, Maximum());
+  s = own == kMinusInfinity<A> ? A(0) : s * exp_of<T>(own - m);
+  s = block_reduce<kLossGradThreads>(s, Sum());
+  if (smooth) plain = block_reduce<kLossGradThreads>(plain, Sum());
+  const LogitSums<T> sums{{m, s}, plain};
+  if (threadIdx.x == 0) leave_loss(a, facts, sums, n, V);
+  const LogitGrad<T> grad(a, facts, sums.exps, V);
+  r.each(V, [&](int c, A(&v)[R::kWide]) {
+    grad.apply(c, v);
+    R::write(a.dx + n * columns, c, V, v);
+  });
+}
+
+// Rows in strips. Aligned ones take the same code as ragged ones, which was faster: its loads stay where they
+// are written, and nothing spills.
+template <class T>
+struct CrossEntropyStrips : PlainStripWork {
+  using Element = T;
+  using Arrays = CrossEntropyArrays<T>;
+  using A = Wide<T>;
+  using Facts = CrossEntropyFacts<T>;
+  struct Sums {
+    LogitSums<T> logits;
+    __device__ __forceinline__ Sums operator+(const Sums& other) const {
+      return {{merge<T>(logits.exps, other.logits.exps), logits.sum + other.logits.sum}};
+    }
+  };
+  static constexpr int kInputs = 1, kBlocks = 2, kWide = kWideOf<T>;
+  using S = Strip<T, kInputs, 4, false>;
+
+  Arrays a;
+  int64_t V;
+
+  __device__ __forceinline__ CrossEntropyStrips(const Arrays& arrays, const S&, int64_t columns)
+      : a(arrays), V(columns) {}
+  static __host__ __device__ __forceinline__ const T* input(const Arrays& arrays, int) {
+    return arrays.logits;
+  }
+  static __host__ __device__ __forceinline__ const T* result(const Arrays& arrays) { return arrays.dx; }
+  static __device__ __forceinline__ T fill() { return to<T>(kMinusInfinity<A>); }
+  __device__ __forceinline__ Facts facts(int64_t n) const { return facts_of(a, n, V); }
+  __device__ __forceinline__ Sums visit(const S& strip, const Facts&) const {
+    Sums sums{{sum_of_strip(strip), A(0)}};
+    if (a.p.smoothing != A(0)) {
+      strip.each([&](int v, const A(&in)[kInputs][kWide]) {
+#pragma unroll
+        for (int k = 0; k < kWide; ++k) sums.logits.sum += strip.holds(v, k) ? in[0][k] : A(0);
+      });
+    }
+    return sums;
+  }
+  __device__ __forceinline__ void finish(const S& strip, const Facts& row, const Sums& sums,
+                                         int64_t n) const {
+    if (strip.first <= 0 && threadIdx.x == 0) leave_loss(a, row, sums.logits, n, V);
+    const LogitGrad<T> grad(a, row, sums.logits.exps, V);
+    strip.each([&](int v, A(&in)[kInputs][kWide]) {
+      grad.apply(strip.first + S::column(v), in[0]);
+      strip.write(a.dx + n * V, v, in[0]);
+    });
+  }
+};
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda
