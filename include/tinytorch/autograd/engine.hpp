@@ -53,12 +53,20 @@ TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_pt
 }
 
 // sum = sum + g; an undefined sum is 0. One gradient may go to several places, so g is never written to, and
-// the sum of two is a new tensor.
-inline void accumulate(Tensor& sum, const Tensor& g) { sum = sum ? add(sum, g) : g; }
+// the sum of two is a new tensor. Of 16 bits it is f32, because of 1,000 ones bf16 would count no more than 256.
+inline Tensor widened(const Tensor& g) { return is_16_bit(g.dtype()) ? g.to(DType::f32) : g; }
+inline void accumulate(Tensor& sum, const Tensor& g) { sum = sum ? add(widened(sum), widened(g)) : g; }
 
 inline Tensor run_hooks(const std::vector<GradHook>& hooks, Tensor g) {
   for (const GradHook& hook : hooks) {
-    if (Tensor changed = hook(g)) g = std::move(changed);
+    Tensor changed = hook(g);
+    if (!changed) continue;
+    if (!(changed.shape() == g.shape() && changed.dtype() == g.dtype() && changed.device() == g.device())) {
+      fail("TT-GRAD-09",
+           "backward: a hook turned the gradient " + g.describe() + " into " + changed.describe() +
+               "\n  rule: a hook keeps shape, dtype and device");
+    }
+    g = std::move(changed);
   }
   return g;
 }
@@ -67,8 +75,13 @@ inline Tensor run_hooks(const std::vector<GradHook>& hooks, Tensor g) {
 // user may write to it: it must own its memory, and share it with no tensor of a hook, a caller or another
 // leaf.
 inline void keep_grad(GradState& owner, Tensor g) {
-  if (owner.grad) {
-    owner.grad = add(owner.grad, g);
+  if (owner.grad && is_16_bit(g.dtype()) && is_16_bit(owner.grad.dtype())) {
+    const bool known = owner.wide_grad && owner.grad.storage()->version() == owner.wide_version;
+    owner.wide_grad = add(known ? owner.wide_grad : widened(owner.grad), widened(g));
+    owner.grad = owner.wide_grad.to(g.dtype());
+    owner.wide_version = owner.grad.storage()->version();
+  } else if (owner.grad) {
+    owner.grad = add(owner.grad, g.to(owner.grad.dtype()));  // one that set_grad gave may be f32
   } else {
     const bool dense =
         g.is_contiguous() || (g.rank() == 4 && g.strides() == backend::channels_last_strides(g.shape()));
@@ -79,6 +92,37 @@ inline void keep_grad(GradState& owner, Tensor g) {
 inline void accumulate_leaf(GradState& leaf, Tensor g) {
   keep_grad(leaf, run_hooks(leaf.hooks, std::move(g)));
 }
+
+// The gradients of leaves: each is complete, and goes through the leaf's hooks, when the last edge that leads to it was seen.
+class LeafGradients {
+ public:
+  explicit LeafGradients(const std::vector<std::shared_ptr<Node>>& order) {
+    for (const auto& node : order) {
+      for (const Edge& e : node->edges) {
+        if (e.leaf) ++leaves_[e.leaf.get()].edges;
+      }
+    }
+  }
+  // What an edge brings to `leaf`: a gradient in the leaf's dtype, or nothing.
+  void arrive(GradState& leaf, const Tensor& g) {
+    Sum& sum = leaves_[&leaf];
+    if (g) {
+      sum.dtype = g.dtype();
+      accumulate(sum.value, g);
+    }
+    if (--sum.edges > 0 || !sum.value) return;
+    Tensor whole = std::move(sum.value);
+    accumulate_leaf(leaf, whole.dtype() == sum.dtype ? std::move(whole) : whole.to(sum.dtype));
+  }
+
+ private:
+  struct Sum {
+    Tensor value;
+    DType dtype = DType::f32;
+    int64_t edges = 0;  // still to come
+  };
+  std::unordered_map<const GradState*, Sum> leaves_;
+};
 
 // Saved tensors as the derivative receives them, refused if written to since the forward pass.
 inline Tensors restore(const SavedTensors& saved, const Node& node) {
@@ -101,7 +145,7 @@ inline Tensors node_vjp(Node& node, Tensors& grads) {
   for (size_t i = 0; i < grads.size(); ++i) {
     OutputHooks& extra = node.output_hooks[i];
     if (!grads[i]) continue;
-    grads[i] = run_hooks(extra.hooks, grads[i]);
+    grads[i] = run_hooks(extra.hooks, grads[i].to(node.output_specs[i].dtype));
     if (const auto state = extra.retain.lock()) keep_grad(*state, grads[i]);
   }
   // Ops with one real result read only its gradient; give them zeros where several outputs carry one.
@@ -134,17 +178,16 @@ inline void check_gradient_shape(const Node& node, size_t input, const Tensor& g
 // Sums of the gradients that have arrived so far: of each node that was not visited yet, one per output.
 using PendingGradients = std::unordered_map<const Node*, Tensors>;
 
-// Hands the gradients of a node's inputs, `results`, on: edge i says where that of input i goes, into a leaf
-// (accumulate_leaf), to one output of another node (pending), or nowhere. An undefined gradient is zero.
-inline void deliver(Node& node, Tensors& results, PendingGradients& pending) {
-  for (size_t i = 0; i < node.edges.size() && i < results.size(); ++i) {
+// Hands the gradients of a node's inputs, `results`, on: edge i says where that of input i goes, into a leaf, to one output of
+// another node (pending), or nowhere. An undefined gradient is zero.
+inline void deliver(Node& node, Tensors& results, LeafGradients& leaves, PendingGradients& pending) {
+  for (size_t i = 0; i < node.edges.size(); ++i) {
     const Edge& e = node.edges[i];
-    Tensor& g = results[i];
-    if (!g || (!e.node && !e.leaf)) continue;
-    check_gradient_shape(node, i, g);
+    Tensor g = i < results.size() ? std::move(results[i]) : Tensor();
+    if (g && (e.node || e.leaf)) check_gradient_shape(node, i, g);
     if (e.leaf) {
-      accumulate_leaf(*e.leaf, std::move(g));
-    } else {
+      leaves.arrive(*e.leaf, std::move(g));
+    } else if (g && e.node) {
       Tensors& sums = pending[e.node.get()];
       sums.resize(e.node->output_specs.size());
       accumulate(sums[static_cast<size_t>(e.output_index)], g);
@@ -199,6 +242,7 @@ TT_API void backward(const Tensor& result, const Tensor& gradient, bool retain_g
 
   const auto order = topological_order(state->producer);
   refuse_used_graph(order);
+  LeafGradients leaves(order);
   PendingGradients pending;
   Tensors& first = pending[state->producer.get()];
   first.resize(state->producer->output_specs.size());
@@ -211,7 +255,7 @@ TT_API void backward(const Tensor& result, const Tensor& gradient, bool retain_g
       results = node_vjp(*node, grads);
     }
     if (!retain_graph) release(*node);  // before: a gradient that was saved is then the leaf's own
-    deliver(*node, results, pending);
+    deliver(*node, results, leaves, pending);
   }
 }
 

@@ -72,9 +72,19 @@ TT_API Tensor& Tensor::requires_grad_(bool on, Loc loc) {
   return *this;
 }
 TT_API Tensor Tensor::grad() const { return impl_ && impl_->grad_state ? impl_->grad_state->grad : Tensor(); }
-TT_API void Tensor::set_grad(const Tensor& g) { state_of(*this).grad = g; }
+TT_API void Tensor::set_grad(const Tensor& g, Loc loc) {
+  const bool dtype_fits = g && (g.dtype() == dtype() || (is_16_bit(dtype()) && g.dtype() == DType::f32));
+  if (g && !(dtype_fits && g.shape() == shape() && g.device() == device())) {
+    fail("TT-GRAD-09",
+         "set_grad: the gradient " + g.describe() + " does not match " + describe() +
+             "\n  rule: one shape, device and dtype; of 16 bits the gradient may be f32",
+         loc);
+  }
+  GradState& state = state_of(*this);
+  state.grad = g, state.wide_grad = Tensor();
+}
 TT_API void Tensor::zero_grad() {
-  if (impl_ && impl_->grad_state) impl_->grad_state->grad = Tensor();
+  if (impl_ && impl_->grad_state) impl_->grad_state->grad = impl_->grad_state->wide_grad = Tensor();
 }
 TT_API Tensor& Tensor::retain_grad() {
   if (!is_leaf()) {

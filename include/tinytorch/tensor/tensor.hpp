@@ -35,18 +35,28 @@ struct IndexArg {
       : index(static_cast<int64_t>(i)), loc(l) {}
 };
 
-// A C++ number used as an operand. It takes the tensor's dtype; a fraction with an integer tensor is an
-// error.
+// A C++ number used as an operand. It takes the tensor's dtype; one that the dtype cannot hold (can_hold) is an error, but
+// for comparisons, which answer as mathematics does.
 struct Scalar {
   double real = 0;
   int64_t integer = 0;  // the value when integral, else 0
   bool integral = false;
   template <class T>
-  requires std::is_arithmetic_v<T> Scalar(T v)
-      : real(static_cast<double>(v)), integral(std::is_integral_v<T>) {
-    if constexpr (std::is_integral_v<T>) integer = static_cast<int64_t>(v);
+  requires std::is_arithmetic_v<T> Scalar(T v) : real(static_cast<double>(v)) {
+    if constexpr (std::is_integral_v<T>) {
+      integral = true;
+      if constexpr (sizeof(T) == 8 && std::is_unsigned_v<T>) {
+        integral = (v >> 63) == 0;  // beyond int64_t it is a real number
+      }
+      if (integral) integer = static_cast<int64_t>(v);
+    }
   }
+  std::string str() const;
 };
+
+// Whether a dtype has this number: for integers one in their range and without a fraction, for bool 0 and 1; floats round, but
+// do not make a finite number infinite.
+TT_API bool can_hold(DType dtype, Scalar value);
 
 struct TensorImpl {
   std::shared_ptr<Storage> storage;
@@ -115,23 +125,22 @@ class Tensor {
   }
   void* raw(TT_LOC) const;
   backend::View view_of() const;
-  // The only element, converted to T. From another device than the CPU, this waits for the values.
+  // The only element, converted to T as a cast does (core/dtype.hpp). From another device than the CPU, this waits for the
+  // values.
   template <class T = float>
   T item(TT_LOC) const {
-    return static_cast<T>(item_as_double(loc));
+    const Tensor one = only_element(loc);
+    return tinytorch::dispatch(one.dtype(),
+                               [&]<class U>(U*) { return convert<T>(*one.view_of().template as<U>()); });
   }
-  // All elements in row-major order, converted to T.
+  // All elements in row-major order, converted to T likewise.
   template <class T = float>
   std::vector<T> to_vector() const {
     if (!device().is_cpu()) return detach().to(cpu).to_vector<T>();
     std::vector<T> out;
     out.reserve(static_cast<size_t>(numel()));
     tinytorch::dispatch(dtype(), [&]<class U>(U*) {
-      constexpr bool k16 = std::is_same_v<U, BFloat16> || std::is_same_v<U, Half>;
-      using Wide =
-          std::conditional_t<k16 && !std::is_same_v<T, U>, float, U>;  // 16-bit floats go by way of float
-      for_each_element<U>(view_of(),
-                          [&](U value) { out.push_back(static_cast<T>(static_cast<Wide>(value))); });
+      for_each_element<U>(view_of(), [&](U value) { out.push_back(convert<T>(value)); });
     });
     return out;
   }
@@ -148,7 +157,8 @@ class Tensor {
   bool is_leaf() const;
   // Accumulated gradient; undefined before the first backward.
   Tensor grad() const;
-  void set_grad(const Tensor& g);
+  // Of this tensor's shape, device and dtype (of 16 bits: or f32), or undefined.
+  void set_grad(const Tensor& g, TT_LOC);
   void zero_grad();
   // Keeps the gradient of a tensor that an op produced (leaves keep theirs anyway).
   Tensor& retain_grad();
@@ -203,7 +213,7 @@ class Tensor {
   }
 
  private:
-  double item_as_double(Loc loc) const;
+  Tensor only_element(Loc loc) const;  // on the CPU
   std::shared_ptr<TensorImpl> impl_;
 };
 
@@ -239,7 +249,7 @@ Tensor from_data(std::initializer_list<T> values, TT_LOC) {
 }
 
 // d counted from the end when negative; an error names the op when it is outside [-rank, rank).
-TT_API int normalize_dim(int d, int rank, const char* op, Loc loc);
+TT_API int normalize_dim(int64_t d, int rank, const char* op, Loc loc);
 
 // ---------------------------------------------------------------------------------------------------------
 
@@ -292,17 +302,20 @@ extern template std::vector<int64_t> Tensor::to_vector() const;
 }  // namespace tinytorch::inline TT_BUILD
 
 #if TT_BODIES(TENSOR)
+#include <cmath>
+#include <cstdio>
+
 namespace tinytorch::inline TT_BUILD {
 
-TT_API int normalize_dim(int d, int rank, const char* op, Loc loc) {
-  const int limit = rank == 0 ? 1 : rank;
+TT_API int normalize_dim(int64_t d, int rank, const char* op, Loc loc) {
+  const int64_t limit = rank == 0 ? 1 : rank;
   if (d < -limit || d >= limit) {
     fail("TT-SHAPE-03",
          std::string(op) + ": dimension " + std::to_string(d) + " is outside [" + std::to_string(-limit) +
              ", " + std::to_string(limit - 1) + "] of a tensor of rank " + std::to_string(rank),
          loc);
   }
-  return d < 0 ? d + limit : d;
+  return static_cast<int>(d < 0 ? d + limit : d);
 }
 
 TT_API std::string Tensor::describe() const {
@@ -311,19 +324,18 @@ TT_API std::string Tensor::describe() const {
   return label + name_of(dtype()) + " " + shape().str() + " on " + device().str();
 }
 
+// Every shape that is asked for passes here; the shapes of views follow from one that did.
+inline void require_sizes(const char* what, const Shape& shape, Loc loc) {
+  if (are_sizes(shape)) return;
+  fail("TT-SHAPE-01",
+       std::string(what) + " " + shape.str() + ": sizes must be >= 0 and their product must fit in memory",
+       loc);
+}
+
 TT_API Tensor empty(const Shape& shape, DType dtype, Device device, Loc loc) {
-  int64_t n = 1;
-  for (int64_t s : shape) {
-    if (s < 0 || __builtin_mul_overflow(n, s, &n) || n > (int64_t{1} << 58)) {
-      fail("TT-SHAPE-01",
-           "cannot make a tensor of shape " + shape.str() +
-               ": sizes must be >= 0 and their product "
-               "must fit in memory",
-           loc);
-    }
-  }
+  require_sizes("cannot make a tensor of shape", shape, loc);
   auto impl = std::make_shared<TensorImpl>();
-  impl->storage = std::make_shared<Storage>(static_cast<size_t>(n) * size_of(dtype), device, loc);
+  impl->storage = std::make_shared<Storage>(static_cast<size_t>(shape.numel()) * size_of(dtype), device, loc);
   impl->shape = shape;
   impl->strides = contiguous_strides(shape);
   impl->dtype = dtype;
@@ -340,7 +352,7 @@ TT_API Tensor alias(const Tensor& t, const Shape& shape, const Strides& strides,
   return Tensor(std::move(impl));
 }
 
-TT_API double Tensor::item_as_double(Loc loc) const {
+TT_API Tensor Tensor::only_element(Loc loc) const {
   if (numel() != 1) {
     fail("TT-SHAPE-06",
          "item: needs exactly one element, this tensor is " + describe() +
@@ -349,9 +361,27 @@ TT_API double Tensor::item_as_double(Loc loc) const {
   }
   if (!device().is_cpu()) {
     backend::cuda::refuse_in_capture("item()", loc);
-    return detach().to(cpu, loc).item_as_double(loc);
+    return detach().to(cpu, loc);
   }
-  return dispatch(dtype(), [&]<class U>(U*) { return static_cast<double>(*view_of().as<U>()); });
+  return *this;
+}
+
+TT_API std::string Scalar::str() const {
+  if (integral) return std::to_string(integer);
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9g", real);
+  return text;
+}
+
+TT_API bool can_hold(DType dtype, Scalar value) {
+  return dispatch(dtype, [&]<class T>(T*) {
+    if (is_floating(dtype))
+      return !std::isfinite(value.real) || std::isfinite(convert<double>(convert<T>(value.real)));
+    const bool in_range = value.real >= -0x1p63 && value.real < 0x1p63;
+    if (!value.integral && !(in_range && std::floor(value.real) == value.real)) return false;
+    const int64_t n = value.integral ? value.integer : static_cast<int64_t>(value.real);
+    return convert<int64_t>(convert<T>(n)) == n;
+  });
 }
 
 #ifdef TINYTORCH_COMPILED

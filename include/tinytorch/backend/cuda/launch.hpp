@@ -43,6 +43,7 @@ void sort_rows(const View& values, const View& indices, const View& x, int64_t k
 
 // random
 void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a, double b);
+void random_integers(const View& out, uint64_t seed, uint64_t first_block, int64_t low, uint64_t span);
 
 // matmul: by cuBLASLt where it can, which these switches, for the whole process, forbid or allow.
 // Whether f32 products may round their operands to TF32 (10 bits behind the point) to run on tensor cores:

@@ -53,9 +53,13 @@ struct Conv2dOp final : Primitive<Conv2dOp> {
 
  private:
   void require_options(Loc loc) const {
-    if (options.stride >= 1 && options.padding >= 0 && options.dilation >= 1 && options.groups >= 1) return;
+    const int64_t most = std::max({options.stride, options.padding, options.dilation});
+    if (options.stride >= 1 && options.padding >= 0 && options.dilation >= 1 && options.groups >= 1 &&
+        most <= backend::kMaxWindow)
+      return;
     fail("TT-RANGE-08",
-         "conv2d: stride, dilation and groups must be at least 1 and padding at least 0, got stride " +
+         "conv2d: stride, dilation and groups must be at least 1, padding at least 0, and none beyond 2^28, "
+         "got stride " +
              std::to_string(options.stride) + ", padding " + std::to_string(options.padding) + ", dilation " +
              std::to_string(options.dilation) + ", groups " + std::to_string(options.groups),
          loc);
@@ -64,13 +68,16 @@ struct Conv2dOp final : Primitive<Conv2dOp> {
     const Shape &x = in[0].shape(), &w = in[1].shape();
     const int64_t groups = options.groups;
     const bool bias_fits = !in[2] || in[2].shape() == Shape{w[0]};
-    if (x[1] == w[1] * groups && w[0] % groups == 0 && w[2] > 0 && w[3] > 0 && bias_fits) return;
+    if (x[1] % groups == 0 && x[1] / groups == w[1] && w[0] % groups == 0 && w[2] > 0 && w[3] > 0 &&
+        bias_fits)
+      return;
     fail("TT-SHAPE-02",
          "conv2d: sizes differ: " + describe_operands(in) + " with groups " + std::to_string(groups) +
              "\n  rule: x [N, C_in, H, W], weight [C_out, C_in / groups, KH, KW], bias [C_out], groups "
              "divides both channel counts"
              "\n  hint: this weight reads " +
-             std::to_string(w[1] * groups) + " channels, x has " + std::to_string(x[1]),
+             std::to_string(are_sizes({w[1], groups}) ? w[1] * groups : kMaxElements) + " channels, x has " +
+             std::to_string(x[1]),
          loc);
   }
 };

@@ -11,6 +11,7 @@
 #include <tinytorch/backend/cuda/fault.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/fill.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/index.hpp>
 
@@ -69,7 +70,7 @@ struct Cat final : Primitive<Cat> {
       Shape other = t.shape();
       bool fits = other.size() == shape.size();
       if (fits) {
-        total += other[dim];
+        total = std::min(total + other[dim], 2 * kMaxElements);  // which is refused, and does not overflow
         other[dim] = shape[dim];
         fits = other == shape;
       }
@@ -96,15 +97,17 @@ struct Cat final : Primitive<Cat> {
 struct Pad final : Primitive<Pad> {
   static constexpr const char* kName = "pad";
   std::vector<std::pair<int64_t, int64_t>> widths;
-  double value;
-  Pad(std::vector<std::pair<int64_t, int64_t>> w, double v) : widths(std::move(w)), value(v) {}
+  Scalar value;
+  Pad(std::vector<std::pair<int64_t, int64_t>> w, Scalar v) : widths(std::move(w)), value(v) {}
   Specs infer(const Tensors& in, Loc loc) const override {
+    require_holds(in[0].describe(), in[0].dtype(), value, loc);
     Shape shape = in[0].shape();
     bool valid = static_cast<int>(widths.size()) == shape.size();
     for (int d = 0; valid && d < shape.size(); ++d) {
       const auto [before, after] = widths[static_cast<size_t>(d)];
       valid = before >= 0 && after >= 0;
-      shape[d] += before + after;
+      // No sum of sizes overflows when each is cut to what is too many already; the result's shape is then refused.
+      shape[d] += valid ? std::min(before, kMaxElements) + std::min(after, kMaxElements) : 0;
     }
     if (!valid) {
       fail("TT-SHAPE-12",
@@ -115,7 +118,7 @@ struct Pad final : Primitive<Pad> {
     return {{shape, in[0].dtype()}};
   }
   void run(const Tensors& in, Tensors& out) const override {
-    TT_KERNEL(out[0], fill(out[0].view_of(), value));
+    fill_values(out[0], value);
     backend::View inner = out[0].view_of();
     for (int d = 0; d < inner.rank(); ++d) {
       const int64_t before = widths[static_cast<size_t>(d)].first;
@@ -316,20 +319,22 @@ TT_API Tensor stack(const Tensors& xs, int dim, Loc loc) {
   }
   return cat(raised, d, loc);
 }
-TT_API Tensor pad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& widths, double value,
+TT_API Tensor pad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& widths, Scalar value,
                   Loc loc) {
   return apply(Pad(widths, value), {x}, loc);
 }
 TT_API Tensor flip(const Tensor& x, const Dims& dims, Loc loc) {
   Dims normalized;
-  for (int64_t d : dims) normalized.push_back(normalize_dim(static_cast<int>(d), x.rank(), "flip", loc));
+  for (int64_t d : dims) normalized.push_back(normalize_dim(d, x.rank(), "flip", loc));
   return x.rank() == 0 ? x : apply(Flip(normalized), {x}, loc);
 }
+// A diagonal beyond all sizes is as far away as any other such.
+inline int64_t near_diagonal(int64_t diagonal) { return std::clamp(diagonal, -kMaxElements, kMaxElements); }
 TT_API Tensor tril(const Tensor& x, int64_t diagonal, Loc loc) {
-  return apply(Triangle(diagonal, true), {x}, loc);
+  return apply(Triangle(near_diagonal(diagonal), true), {x}, loc);
 }
 TT_API Tensor triu(const Tensor& x, int64_t diagonal, Loc loc) {
-  return apply(Triangle(diagonal, false), {x}, loc);
+  return apply(Triangle(near_diagonal(diagonal), false), {x}, loc);
 }
 
 inline int indexed_dim(const char* op, const Tensor& x, int dim, Loc loc) {

@@ -28,7 +28,7 @@ struct ReducedDims {
 
   ReducedDims(const char* op, const Shape& shape, const Dims& dims, Loc loc) {
     for (int64_t d : dims) {
-      const int n = normalize_dim(static_cast<int>(d), shape.size(), op, loc);
+      const int n = normalize_dim(d, shape.size(), op, loc);
       if (flag[n] && shape.size() > 0) {
         fail("TT-SHAPE-08",
              std::string(op) + ": dimension " + std::to_string(d) + " is named twice in " + dims.str(), loc);
