@@ -62,9 +62,8 @@ inline Tensor run_hooks(const std::vector<GradHook>& hooks, Tensor g) {
     Tensor changed = hook(g);
     if (!changed) continue;
     if (!(changed.shape() == g.shape() && changed.dtype() == g.dtype() && changed.device() == g.device())) {
-      fail("TT-GRAD-09",
-           "backward: a hook turned the gradient " + g.describe() + " into " + changed.describe() +
-               "\n  rule: a hook keeps shape, dtype and device");
+      fail("TT-GRAD-09", "backward: a hook turned the gradient " + g.describe() + " into " +
+                             changed.describe() + "\n  rule: a hook keeps shape, dtype and device");
     }
     g = std::move(changed);
   }

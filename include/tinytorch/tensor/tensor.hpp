@@ -90,9 +90,9 @@ void for_each_element(const backend::View& v, F&& f) {
 
 class Tensor {
  public:
-  Tensor() = default;  // undefined: no storage, converts to false
+  Tensor() = default;  // undefined: no storage
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
-  explicit operator bool() const { return impl_ != nullptr; }
+  bool defined() const { return impl_ != nullptr; }
   TensorImpl* impl() const { return impl_.get(); }
   // Handles that are this very tensor; views are other tensors.
   long handle_count() const { return impl_.use_count(); }
