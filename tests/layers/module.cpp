@@ -82,7 +82,7 @@ TEST_CASE("the gradient arrives in every parameter, and zero_grad clears it") {
     CHECK(tt::sum(tt::abs(p.tensor.grad())).item() > 0);
   }
   net.zero_grad();
-  for (const tt::Tensor& p : net.parameters()) CHECK_FALSE(p.grad());
+  for (const tt::Tensor& p : net.parameters()) CHECK_FALSE(p.grad().defined());
 }
 
 TEST_CASE("state_dict and load_state_dict carry all values to another module") {

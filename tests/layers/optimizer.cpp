@@ -44,7 +44,7 @@ TEST_CASE("only parameters with a gradient are updated and counted") {
   CHECK(optimizer.state_dict().at("a.step").item<int64_t>() == 2);
   CHECK(optimizer.state_dict().at("b.step").item<int64_t>() == 0);
   optimizer.zero_grad();
-  CHECK_FALSE(a.grad());
+  CHECK_FALSE(a.grad().defined());
 }
 
 TEST_CASE("a parameter may lie in any order without gaps, and its gradient in another") {
@@ -175,7 +175,7 @@ void check_clipped_step(const Options& options) {
     CHECK(norm > 10);
     CHECK(together.step_clipped(limit).template item<double>() == doctest::Approx(norm).epsilon(1e-12));
     for (tt::Tensor p : two.tensors()) {
-      if (p.grad()) p.set_grad(p.grad().to(tt::f64) * std::min(1.0, limit / norm));
+      if (p.grad().defined()) p.set_grad(p.grad().to(tt::f64) * std::min(1.0, limit / norm));
     }
     // A gradient of f64 does not fit f32: the optimizer converts it, so nothing is rounded to 16 bits before.
     apart.step();
@@ -189,7 +189,7 @@ void check_clipped_step(const Options& options) {
     }
     for (size_t i = 0; i < one.parameters.size(); ++i) {
       const tt::Tensor p = one.parameters[i].tensor;
-      if (p.grad()) two.parameters[i].tensor.set_grad(p.grad());
+      if (p.grad().defined()) two.parameters[i].tensor.set_grad(p.grad());
     }
   }
   CHECK(together.state_dict().at("weight.step").template item<int64_t>() == 2);

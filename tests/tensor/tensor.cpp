@@ -16,8 +16,8 @@ TEST_CASE("a copy is the same tensor, a view shares storage") {
   CHECK(v.strides() == tt::Strides{1, 2});
   a.fill_(7);
   CHECK(v.to_vector() == std::vector<float>{7, 7, 7, 7});
-  CHECK_FALSE(Tensor());
-  CHECK(a);
+  CHECK_FALSE(Tensor().defined());
+  CHECK(a.defined());
 }
 
 TEST_CASE("sizes") {

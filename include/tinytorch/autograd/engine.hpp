@@ -55,12 +55,12 @@ TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_pt
 // sum = sum + g; an undefined sum is 0. One gradient may go to several places, so g is never written to, and
 // the sum of two is a new tensor. Of 16 bits it is f32, because of 1,000 ones bf16 would count no more than 256.
 inline Tensor widened(const Tensor& g) { return is_16_bit(g.dtype()) ? g.to(DType::f32) : g; }
-inline void accumulate(Tensor& sum, const Tensor& g) { sum = sum ? add(widened(sum), widened(g)) : g; }
+inline void accumulate(Tensor& sum, const Tensor& g) { sum = sum.defined() ? add(widened(sum), widened(g)) : g; }
 
 inline Tensor run_hooks(const std::vector<GradHook>& hooks, Tensor g) {
   for (const GradHook& hook : hooks) {
     Tensor changed = hook(g);
-    if (!changed) continue;
+    if (!changed.defined()) continue;
     if (!(changed.shape() == g.shape() && changed.dtype() == g.dtype() && changed.device() == g.device())) {
       fail("TT-GRAD-09", "backward: a hook turned the gradient " + g.describe() + " into " +
                              changed.describe() + "\n  rule: a hook keeps shape, dtype and device");
@@ -74,12 +74,12 @@ inline Tensor run_hooks(const std::vector<GradHook>& hooks, Tensor g) {
 // user may write to it: it must own its memory, and share it with no tensor of a hook, a caller or another
 // leaf.
 inline void keep_grad(GradState& owner, Tensor g) {
-  if (owner.grad && is_16_bit(g.dtype()) && is_16_bit(owner.grad.dtype())) {
-    const bool known = owner.wide_grad && owner.grad.storage()->version() == owner.wide_version;
+  if (owner.grad.defined() && is_16_bit(g.dtype()) && is_16_bit(owner.grad.dtype())) {
+    const bool known = owner.wide_grad.defined() && owner.grad.storage()->version() == owner.wide_version;
     owner.wide_grad = add(known ? owner.wide_grad : widened(owner.grad), widened(g));
     owner.grad = owner.wide_grad.to(g.dtype());
     owner.wide_version = owner.grad.storage()->version();
-  } else if (owner.grad) {
+  } else if (owner.grad.defined()) {
     owner.grad = add(owner.grad, g.to(owner.grad.dtype()));  // one that set_grad gave may be f32
   } else {
     const bool dense =
@@ -105,11 +105,11 @@ class LeafGradients {
   // What an edge brings to `leaf`: a gradient in the leaf's dtype, or nothing.
   void arrive(GradState& leaf, const Tensor& g) {
     Sum& sum = leaves_[&leaf];
-    if (g) {
+    if (g.defined()) {
       sum.dtype = g.dtype();
       accumulate(sum.value, g);
     }
-    if (--sum.edges > 0 || !sum.value) return;
+    if (--sum.edges > 0 || !sum.value.defined()) return;
     Tensor whole = std::move(sum.value);
     accumulate_leaf(leaf, whole.dtype() == sum.dtype ? std::move(whole) : whole.to(sum.dtype));
   }
@@ -127,7 +127,7 @@ class LeafGradients {
 inline Tensors restore(const SavedTensors& saved, const Node& node) {
   Tensors values;
   for (const SavedTensor& s : saved) {
-    if (s.value && s.value.storage()->version() != s.version) {
+    if (s.value.defined() && s.value.storage()->version() != s.version) {
       fail("TT-GRAD-02",
            "backward: a tensor that '" + std::string(node.op->name()) + "' saved (" + s.value.describe() +
                ") was overwritten in place after the forward pass\n  hint: write to a clone(), or run "
@@ -143,14 +143,14 @@ inline Tensors restore(const SavedTensors& saved, const Node& node) {
 inline Tensors node_vjp(Node& node, Tensors& grads) {
   for (size_t i = 0; i < grads.size(); ++i) {
     OutputHooks& extra = node.output_hooks[i];
-    if (!grads[i]) continue;
+    if (!grads[i].defined()) continue;
     grads[i] = run_hooks(extra.hooks, grads[i].to(node.output_specs[i].dtype));
     if (const auto state = extra.retain.lock()) keep_grad(*state, grads[i]);
   }
   // Ops with one real result read only its gradient; give them zeros where several outputs carry one.
-  if (!grads[0]) {
+  if (!grads[0].defined()) {
     Device device;
-    for (const Tensor& g : grads) device = g ? g.device() : device;
+    for (const Tensor& g : grads) device = g.defined() ? g.device() : device;
     grads[0] = zeros(node.output_specs[0].shape, node.output_specs[0].dtype, device);
   }
   Saved saved{restore(node.inputs, node), restore(node.outputs, node), node.input_shapes, {}};
@@ -183,10 +183,10 @@ inline void deliver(Node& node, Tensors& results, LeafGradients& leaves, Pending
   for (size_t i = 0; i < node.edges.size(); ++i) {
     const Edge& e = node.edges[i];
     Tensor g = i < results.size() ? std::move(results[i]) : Tensor();
-    if (g && (e.node || e.leaf)) check_gradient_shape(node, i, g);
+    if (g.defined() && (e.node || e.leaf)) check_gradient_shape(node, i, g);
     if (e.leaf) {
       leaves.arrive(*e.leaf, std::move(g));
-    } else if (g && e.node) {
+    } else if (g.defined() && e.node) {
       Tensors& sums = pending[e.node.get()];
       sums.resize(e.node->output_specs.size());
       accumulate(sums[static_cast<size_t>(e.output_index)], g);
@@ -202,17 +202,17 @@ inline Tensor starting_gradient(const Tensor& result, const Tensor& gradient, Lo
              "  hint: call requires_grad_() on the leaves before computing, outside any NoGrad scope",
          loc);
   }
-  if (!gradient && result.numel() != 1) {
+  if (!gradient.defined() && result.numel() != 1) {
     fail("TT-GRAD-08",
          "backward: a gradient is needed for a result of more than one element, got " + result.describe() +
              "\n  hint: reduce to a scalar loss first, or pass a gradient of the same shape",
          loc);
   }
-  if (gradient && !(gradient.shape() == result.shape() && gradient.dtype() == result.dtype())) {
+  if (gradient.defined() && !(gradient.shape() == result.shape() && gradient.dtype() == result.dtype())) {
     fail("TT-GRAD-09",
          "backward: the gradient " + gradient.describe() + " does not match " + result.describe(), loc);
   }
-  if (gradient) return gradient;
+  if (gradient.defined()) return gradient;
   const Tensor one = ones_like(result);
   one.impl()->unit = true;
   return one;

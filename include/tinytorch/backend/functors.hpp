@@ -12,6 +12,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend {
 
+using tinytorch::convert;
+
 // Functions up to kLastIntegerUnary also exist for integers.
 enum class UnaryFn : uint8_t {
   identity,

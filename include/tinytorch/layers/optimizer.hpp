@@ -274,7 +274,7 @@ TT_API Optimizer::Updates Optimizer::updates_of(const Group& group, Loc loc) {
   Updates updates;
   for (Slot& slot : slots_) {
     Tensor gradient = slot.parameter.grad();
-    if (!gradient || slot.master.device() != group.device) continue;
+    if (!gradient.defined() || slot.master.device() != group.device) continue;
     require_matching(slot, gradient, loc);
     const DType dtype = gradient.dtype();
     if (dtype != slot.master.dtype() && dtype != slot.parameter.dtype()) {

@@ -16,7 +16,7 @@ namespace tinytorch::inline TT_BUILD {
 inline Device common_device(const char* op, const Tensors& inputs, Loc loc) {
   const Tensor* first = nullptr;
   for (const Tensor& t : inputs) {
-    if (!t) continue;
+    if (!t.defined()) continue;
     if (!first) first = &t;
     if (t.device() != first->device()) {
       fail("TT-DEVICE-01",

@@ -11,7 +11,7 @@ inline DType statistics_dtype(DType t) { return t == DType::f64 ? DType::f64 : D
 inline std::string describe_operands(const Tensors& inputs) {
   std::string s;
   for (const Tensor& t : inputs) {
-    if (t) s += (s.empty() ? "" : " and ") + t.describe();
+    if (t.defined()) s += (s.empty() ? "" : " and ") + t.describe();
   }
   return s;
 }
@@ -48,7 +48,7 @@ inline void require_accepted(const char* op, Accepts accepts, const Tensor& t, L
 inline void require_same_dtype(const char* op, const Tensors& inputs, Loc loc) {
   const Tensor* first = nullptr;
   for (const Tensor& t : inputs) {
-    if (!t) continue;
+    if (!t.defined()) continue;
     if (!first) first = &t;
     if (t.dtype() != first->dtype()) {
       fail("TT-DTYPE-03",

@@ -93,6 +93,8 @@ class Tensor {
   Tensor() = default;  // undefined: no storage
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
   bool defined() const { return impl_ != nullptr; }
+  // Whether the only element is not 0, so that `if (loss < best)` asks for the value; of several elements, and of none, it is an
+  // error (TT-SHAPE-06). !, && and || of tensors work element by element (tensor/operators.hpp).
   TensorImpl* impl() const { return impl_.get(); }
   // Handles that are this very tensor; views are other tensors.
   long handle_count() const { return impl_.use_count(); }

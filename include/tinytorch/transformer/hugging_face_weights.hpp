@@ -28,13 +28,13 @@ struct FileLayout {
 // weight and bias of one file matrix; the bias only where there is one.
 inline void add_pair(FileLayout& out, const std::string& name, const Tensor& weight, const Tensor& bias) {
   out.tensors.push_back({name + ".weight", weight.detach()});
-  if (bias) out.tensors.push_back({name + ".bias", bias.detach()});
+  if (bias.defined()) out.tensors.push_back({name + ".bias", bias.detach()});
 }
 // Rows first, first + 1, ... of a joined matrix.
 inline void add_rows(FileLayout& out, const std::string& name, const Linear& joined, int64_t first,
                      int64_t count) {
   const auto rows = [&](const Tensor& t) {
-    return t ? slice(t.detach(), 0, first, first + count) : Tensor();
+    return t.defined() ? slice(t.detach(), 0, first, first + count) : Tensor();
   };
   add_pair(out, name, rows(joined.weight), rows(joined.bias));
 }

@@ -186,11 +186,11 @@ class LanguageModelTrainer {
     std::optional<Batch> batch = source_.next();
     if (!batch) batch = source_.next();  // the next epoch
     if (!batch) fail("TT-TRAIN-03", "LanguageModelTrainer: the source of batches is empty");
-    if (inputs_ && !(batch->inputs.shape() == inputs_.shape())) {
+    if (inputs_.defined() && !(batch->inputs.shape() == inputs_.shape())) {
       fail("TT-TRAIN-03", "LanguageModelTrainer: batches must have one shape, " + inputs_.shape().str() +
                               ", got " + batch->inputs.describe() + "\n  hint: train on RandomWindows");
     }
-    if (!device_.is_cuda() || !inputs_) {
+    if (!device_.is_cuda() || !inputs_.defined()) {
       const Batch near = batch->to(device_);
       inputs_ = near.inputs, targets_ = near.targets;
     } else {

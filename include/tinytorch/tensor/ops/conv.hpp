@@ -41,11 +41,11 @@ struct Conv2dOp final : Primitive<Conv2dOp> {
     return {{{x[0], w[0], out_h, out_w}, in[0].dtype(), -1, follows_channels_last(in[0])}};
   }
   double flops(const Tensors& in, const Tensors& out) const override {
-    return conv2d_flops(out[0].shape(), in[1].shape()) + (in[2] ? static_cast<double>(out[0].numel()) : 0.0);
+    return conv2d_flops(out[0].shape(), in[1].shape()) + (in[2].defined() ? static_cast<double>(out[0].numel()) : 0.0);
   }
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], conv2d(out[0].view_of(), in[0].view_of(), in[1].view_of(),
-                             in[2] ? in[2].view_of() : backend::View{}, conv_window(in[1].shape(), options),
+                             view_or_none(in[2]), conv_window(in[1].shape(), options),
                              options.groups));
   }
   Save saves() const override { return Save::inputs; }
@@ -67,7 +67,7 @@ struct Conv2dOp final : Primitive<Conv2dOp> {
   void require_channels(const Tensors& in, Loc loc) const {
     const Shape &x = in[0].shape(), &w = in[1].shape();
     const int64_t groups = options.groups;
-    const bool bias_fits = !in[2] || in[2].shape() == Shape{w[0]};
+    const bool bias_fits = !in[2].defined() || in[2].shape() == Shape{w[0]};
     if (x[1] % groups == 0 && x[1] / groups == w[1] && w[0] % groups == 0 && w[2] > 0 && w[3] > 0 &&
         bias_fits)
       return;

@@ -69,7 +69,7 @@ struct Linear2d final : Primitive<Linear2d> {
     require_floating(kName, in[0], loc);
     require_rank(kName, in[1], 2, "a weight [N, K]", loc);
     const int64_t M = in[0].shape()[0], K = in[0].shape()[1], N = in[1].shape()[0];
-    if (K != in[1].shape()[1] || (in[2] && !(in[2].shape() == Shape{N}))) {
+    if (K != in[1].shape()[1] || (in[2].defined() && !(in[2].shape() == Shape{N}))) {
       fail("TT-SHAPE-02",
            "linear: sizes differ: " + describe_operands(in) +
                "\n  rule: x [..., K], weight [N, K], bias [N]: the last size of x is the second of weight",
