@@ -10,6 +10,10 @@
 namespace tinytorch::inline TT_BUILD {
 
 TT_API Tensor operator-(TensorArg x);
+// Element by element, unlike those of bools: both sides are computed.
+TT_API Tensor operator!(TensorArg x);
+TT_API Tensor operator&&(TensorArg a, TensorArg b);
+TT_API Tensor operator||(TensorArg a, TensorArg b);
 TT_API Tensor operator+(TensorArg a, TensorArg b);
 TT_API Tensor operator+(TensorArg a, Scalar b);
 TT_API Tensor operator+(Scalar a, TensorArg b);

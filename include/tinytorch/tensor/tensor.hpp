@@ -92,7 +92,17 @@ class Tensor {
  public:
   Tensor() = default;  // undefined: no storage
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) = default;
+  // Makes this handle another tensor; no element is written. `x[0] = y` would change a handle that is gone at once, so it does
+  // not compile: write x[0].copy_(y).
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & = default;
+  Tensor& operator=(const Tensor&) && = delete;
   bool defined() const { return impl_ != nullptr; }
+  // Whether the only element is not 0, so that `if (loss < best)` asks for the value. Of several elements or none it is an error
+  // (TT-SHAPE-06), and of an undefined tensor.
+  explicit operator bool() const { return item<bool>(); }
   // Whether the only element is not 0, so that `if (loss < best)` asks for the value; of several elements, and of none, it is an
   // error (TT-SHAPE-06). !, && and || of tensors work element by element (tensor/operators.hpp).
   TensorImpl* impl() const { return impl_.get(); }

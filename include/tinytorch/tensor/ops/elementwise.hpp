@@ -310,6 +310,9 @@ inline Tensor compare(BinaryFn fn, TensorArg x, Scalar value) {
 }
 
 TT_API Tensor operator-(TensorArg x) { return neg(x.tensor, x.loc); }
+TT_API Tensor operator!(TensorArg x) { return logical_not(x.tensor, x.loc); }
+TT_API Tensor operator&&(TensorArg a, TensorArg b) { return logical_and(a.tensor, b.tensor, a.loc); }
+TT_API Tensor operator||(TensorArg a, TensorArg b) { return logical_or(a.tensor, b.tensor, a.loc); }
 
 TT_API Tensor operator+(TensorArg a, TensorArg b) { return add(a.tensor, b.tensor, a.loc); }
 TT_API Tensor operator+(TensorArg a, Scalar b) {
