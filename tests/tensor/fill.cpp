@@ -19,13 +19,15 @@ std::string code_of(const std::function<void()>& f) { return errors::thrown_by(f
 std::vector<bool> truths(const Tensor& t) { return t.to_vector<bool>(); }
 }  // namespace
 
-TEST_CASE("which numbers a dtype holds: integers in their range and without a fraction, floats that stay finite") {
+TEST_CASE(
+    "which numbers a dtype holds: integers in their range and without a fraction, floats that stay finite") {
   struct Range {
     tt::DType dtype;
     int64_t least, most;
   };
-  for (const Range& r : {Range{tt::i8, -128, 127}, Range{tt::u8, 0, 255}, Range{tt::i32, -2147483648, 2147483647},
-                         Range{tt::i64, kLeast, kMost}, Range{tt::boolean, 0, 1}}) {
+  for (const Range& r :
+       {Range{tt::i8, -128, 127}, Range{tt::u8, 0, 255}, Range{tt::i32, -2147483648, 2147483647},
+        Range{tt::i64, kLeast, kMost}, Range{tt::boolean, 0, 1}}) {
     CAPTURE(tt::name_of(r.dtype));
     CHECK(tt::can_hold(r.dtype, r.least));
     CHECK(tt::can_hold(r.dtype, r.most));
@@ -34,11 +36,13 @@ TEST_CASE("which numbers a dtype holds: integers in their range and without a fr
       CHECK_FALSE(tt::can_hold(r.dtype, r.most + 1));
     }
     CHECK(tt::can_hold(r.dtype, 1.0));
-    for (const double x : {0.5, 1e19, -1e300, kInfinity, -kInfinity, std::nan("")}) CHECK_FALSE(tt::can_hold(r.dtype, x));
+    for (const double x : {0.5, 1e19, -1e300, kInfinity, -kInfinity, std::nan("")})
+      CHECK_FALSE(tt::can_hold(r.dtype, x));
     CHECK_FALSE(tt::can_hold(r.dtype, std::numeric_limits<uint64_t>::max()));
   }
   for (const tt::DType t : {tt::f32, tt::f64, tt::bf16, tt::f16}) {
-    for (const double x : {0.5, 65504.0, -1e-300, kInfinity, -kInfinity, std::nan("")}) CHECK(tt::can_hold(t, x));
+    for (const double x : {0.5, 65504.0, -1e-300, kInfinity, -kInfinity, std::nan("")})
+      CHECK(tt::can_hold(t, x));
     CHECK(tt::can_hold(t, 65519.0) == true);
     CHECK(tt::can_hold(t, 65520.0) == (t != tt::f16));
     CHECK(tt::can_hold(t, 1e39) == (t == tt::f64));
@@ -50,12 +54,18 @@ TEST_CASE("which numbers a dtype holds: integers in their range and without a fr
 TEST_CASE("a number that does not fit is refused by whatever would write it") {
   const Tensor u = tt::ones({2}, tt::u8), i = tt::ones({2}, tt::i32), h = tt::ones({2}, tt::f16);
   const Tensor mask = tt::ones({2}) > 0;
-  errors::check_error("TT-DTYPE-07: the number 300 does not fit u8 [2] on cpu\n  hint: convert the tensor first with .to(i64)",
-                      [&] { u + 300; });
-  errors::check_error("TT-DTYPE-07: the number 1e+12 does not fit i32 [2] on cpu\n  hint: convert the tensor first with .to(f32)",
-                      [&] { i * 1e12; });
-  errors::check_error("TT-DTYPE-07: the number 100000 does not fit f16 [2] on cpu\n  hint: convert the tensor first with .to(f32)",
-                      [&] { h * 100000; });
+  errors::check_error(
+      "TT-DTYPE-07: the number 300 does not fit u8 [2] on cpu\n  hint: convert the tensor first with "
+      ".to(i64)",
+      [&] { u + 300; });
+  errors::check_error(
+      "TT-DTYPE-07: the number 1e+12 does not fit i32 [2] on cpu\n  hint: convert the tensor first with "
+      ".to(f32)",
+      [&] { i * 1e12; });
+  errors::check_error(
+      "TT-DTYPE-07: the number 100000 does not fit f16 [2] on cpu\n  hint: convert the tensor first with "
+      ".to(f32)",
+      [&] { h * 100000; });
   const auto refused = [&](const std::function<void()>& f) { CHECK(code_of(f) == "TT-DTYPE-07"); };
   refused([&] { -1 - u; });
   refused([&] { tt::full(tt::Shape{2}, 256, tt::u8); });
@@ -78,7 +88,8 @@ TEST_CASE("a number that does not fit is refused by whatever would write it") {
 TEST_CASE("comparisons with numbers beyond the dtype answer as mathematics does") {
   const Tensor u = tt::from_data<uint8_t>({1, 100, 255}), s = tt::from_data<int8_t>({-128, 0, 127});
   const std::vector<bool> all(3, true), none(3, false);
-  for (const Scalar beyond : {Scalar(256), Scalar(1e10), Scalar(kInfinity), Scalar(std::numeric_limits<uint64_t>::max())}) {
+  for (const Scalar beyond :
+       {Scalar(256), Scalar(1e10), Scalar(kInfinity), Scalar(std::numeric_limits<uint64_t>::max())}) {
     for (const Tensor& t : {u, s}) {
       CHECK(truths(t < beyond) == all);
       CHECK(truths(t <= beyond) == all);
@@ -111,7 +122,8 @@ TEST_CASE("clamp: bounds outside the range bound nothing, those of i64 are exact
   CHECK(tt::clamp(u, -5, 300).to_vector<int64_t>() == std::vector<int64_t>{0, 100, 255});
   CHECK(tt::clamp(u, 7, kInfinity).to_vector<int64_t>() == std::vector<int64_t>{7, 100, 255});
   const Tensor l = tt::from_data<int64_t>({kLeast, 0, kMost});
-  CHECK(tt::clamp(l, kLeast + 1, kMost - 1).to_vector<int64_t>() == std::vector<int64_t>{kLeast + 1, 0, kMost - 1});
+  CHECK(tt::clamp(l, kLeast + 1, kMost - 1).to_vector<int64_t>() ==
+        std::vector<int64_t>{kLeast + 1, 0, kMost - 1});
   CHECK(tt::clamp(l, -kInfinity, kInfinity).to_vector<int64_t>() == std::vector<int64_t>{kLeast, 0, kMost});
 }
 
@@ -127,7 +139,8 @@ TEST_CASE("integers come out as they went in; what a type cannot hold follows th
   const Tensor odd = tt::from_data<double>({std::nan(""), 1e300, -1e300, 2.9, -2.9});
   CHECK(odd.to_vector<int32_t>() == std::vector<int32_t>{0, 2147483647, -2147483647 - 1, 2, -2});
   CHECK(odd.to(tt::i32).to_vector<int32_t>() == odd.to_vector<int32_t>());
-  for (int64_t i = 0; i < 5; ++i) CHECK(odd[i].item<int32_t>() == odd.to_vector<int32_t>()[static_cast<size_t>(i)]);
+  for (int64_t i = 0; i < 5; ++i)
+    CHECK(odd[i].item<int32_t>() == odd.to_vector<int32_t>()[static_cast<size_t>(i)]);
 }
 
 TEST_CASE("arange has the dtype of its arguments") {

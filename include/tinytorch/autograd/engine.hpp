@@ -55,7 +55,9 @@ TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_pt
 // sum = sum + g; an undefined sum is 0. One gradient may go to several places, so g is never written to, and
 // the sum of two is a new tensor. Of 16 bits it is f32, because of 1,000 ones bf16 would count no more than 256.
 inline Tensor widened(const Tensor& g) { return is_16_bit(g.dtype()) ? g.to(DType::f32) : g; }
-inline void accumulate(Tensor& sum, const Tensor& g) { sum = sum.defined() ? add(widened(sum), widened(g)) : g; }
+inline void accumulate(Tensor& sum, const Tensor& g) {
+  sum = sum.defined() ? add(widened(sum), widened(g)) : g;
+}
 
 inline Tensor run_hooks(const std::vector<GradHook>& hooks, Tensor g) {
   for (const GradHook& hook : hooks) {

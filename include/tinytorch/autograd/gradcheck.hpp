@@ -55,7 +55,8 @@ inline GradcheckResult gradcheck(const std::function<Tensor(const Tensors&)>& f,
   Tensor weights;
   const auto loss = [&] {
     const Tensor y = f(inputs);
-    if (!weights.defined()) weights = no_grad([&] { return rand(y.shape(), y.dtype(), y.device(), weights_of) + 0.5; });
+    if (!weights.defined())
+      weights = no_grad([&] { return rand(y.shape(), y.dtype(), y.device(), weights_of) + 0.5; });
     return sum(y * weights);
   };
   for (Tensor& t : inputs) t.zero_grad();

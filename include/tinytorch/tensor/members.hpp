@@ -73,7 +73,8 @@ TT_API Tensor& Tensor::requires_grad_(bool on, Loc loc) {
 }
 TT_API Tensor Tensor::grad() const { return impl_ && impl_->grad_state ? impl_->grad_state->grad : Tensor(); }
 TT_API void Tensor::set_grad(const Tensor& g, Loc loc) {
-  const bool dtype_fits = g.defined() && (g.dtype() == dtype() || (is_16_bit(dtype()) && g.dtype() == DType::f32));
+  const bool dtype_fits =
+      g.defined() && (g.dtype() == dtype() || (is_16_bit(dtype()) && g.dtype() == DType::f32));
   if (g.defined() && !(dtype_fits && g.shape() == shape() && g.device() == device())) {
     fail("TT-GRAD-09",
          "set_grad: the gradient " + g.describe() + " does not match " + describe() +

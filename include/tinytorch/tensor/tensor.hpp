@@ -100,11 +100,9 @@ class Tensor {
   Tensor& operator=(Tensor&&) & = default;
   Tensor& operator=(const Tensor&) && = delete;
   bool defined() const { return impl_ != nullptr; }
-  // Whether the only element is not 0, so that `if (loss < best)` asks for the value. Of several elements or none it is an error
-  // (TT-SHAPE-06), and of an undefined tensor.
+  // Whether the only element is not 0, so that `if (loss < best)` asks for the value; of several elements, of none and of an
+  // undefined tensor it is an error. !, && and || of tensors work element by element (tensor/operators.hpp).
   explicit operator bool() const { return item<bool>(); }
-  // Whether the only element is not 0, so that `if (loss < best)` asks for the value; of several elements, and of none, it is an
-  // error (TT-SHAPE-06). !, && and || of tensors work element by element (tensor/operators.hpp).
   TensorImpl* impl() const { return impl_.get(); }
   // Handles that are this very tensor; views are other tensors.
   long handle_count() const { return impl_.use_count(); }

@@ -37,7 +37,8 @@ class LanguageModel : public Module {
            loc);
     }
     const Tensor x = features(tokens);
-    if (const Tensor weight = head_weight(); weight.defined()) return linear_cross_entropy(x, weight, targets, {}, 0, loc);
+    if (const Tensor weight = head_weight(); weight.defined())
+      return linear_cross_entropy(x, weight, targets, {}, 0, loc);
     const Tensor logits = head(x);
     return cross_entropy(logits.reshape({-1, logits.size(-1)}), targets.reshape({-1}), {}, loc);
   }

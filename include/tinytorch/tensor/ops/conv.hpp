@@ -41,12 +41,12 @@ struct Conv2dOp final : Primitive<Conv2dOp> {
     return {{{x[0], w[0], out_h, out_w}, in[0].dtype(), -1, follows_channels_last(in[0])}};
   }
   double flops(const Tensors& in, const Tensors& out) const override {
-    return conv2d_flops(out[0].shape(), in[1].shape()) + (in[2].defined() ? static_cast<double>(out[0].numel()) : 0.0);
+    return conv2d_flops(out[0].shape(), in[1].shape()) +
+           (in[2].defined() ? static_cast<double>(out[0].numel()) : 0.0);
   }
   void run(const Tensors& in, Tensors& out) const override {
-    TT_KERNEL(out[0], conv2d(out[0].view_of(), in[0].view_of(), in[1].view_of(),
-                             view_or_none(in[2]), conv_window(in[1].shape(), options),
-                             options.groups));
+    TT_KERNEL(out[0], conv2d(out[0].view_of(), in[0].view_of(), in[1].view_of(), view_or_none(in[2]),
+                             conv_window(in[1].shape(), options), options.groups));
   }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::conv2d(g[0], s, options); }

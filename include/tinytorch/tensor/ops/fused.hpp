@@ -103,7 +103,8 @@ struct MlpOp final : Primitive<MlpOp> {
     require_rank(kName, in[3], 2, "w_down [N, F]", loc);
     const int64_t M = in[0].shape()[0], K = in[0].shape()[1], F = in[1].shape()[0], N = in[3].shape()[0];
     const bool weights_fit = in[1].shape()[1] == K && in[3].shape()[1] == F;
-    if (!weights_fit || (in[2].defined() && !(in[2].shape() == Shape{F})) || (in[4].defined() && !(in[4].shape() == Shape{N}))) {
+    if (!weights_fit || (in[2].defined() && !(in[2].shape() == Shape{F})) ||
+        (in[4].defined() && !(in[4].shape() == Shape{N}))) {
       fail("TT-SHAPE-02",
            "mlp: sizes differ: " + describe_operands(in) +
                "\n  rule: x [..., K], w_up [F, K], b_up [F], w_down [N, F], b_down [N]",

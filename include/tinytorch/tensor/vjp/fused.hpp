@@ -99,8 +99,10 @@ inline Tensors bias_activation(const Tensor& g, const Saved& s, Activation fn) {
 
 inline Tensors linear_activation(const Tensors& g, const Saved& s, Activation fn) {
   Tensor dz = g[0];
-  if (dz.defined() && fn != Activation::none) dz = derivative_times(backend::activation_grad_fn(fn), dz, s.outputs[1]);
-  if (g.size() > 1 && g[1].defined()) dz = dz.defined() ? dz + g[1] : g[1];  // z itself has no users; kept whole all the same
+  if (dz.defined() && fn != Activation::none)
+    dz = derivative_times(backend::activation_grad_fn(fn), dz, s.outputs[1]);
+  if (g.size() > 1 && g[1].defined())
+    dz = dz.defined() ? dz + g[1] : g[1];  // z itself has no users; kept whole all the same
   return linear(dz, s.inputs[0], s.inputs[1], s.needs_grad);
 }
 
