@@ -24,7 +24,7 @@ void fill(const View& out, int64_t value);
 void activation_grad(BinaryFn fn, const View& dx, const View& dy, const View& v, double p0 = 0);
 
 // reduce
-void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale = 1);
+void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor = 1);
 void arg_extreme(const View& out, const View& x, int dim, bool largest);
 void cumsum(const View& out, const View& x, int dim);
 // out [C] = the sum of x [R, C] over its rows: the gradient of a bias. Both floating, of one type or two; sums

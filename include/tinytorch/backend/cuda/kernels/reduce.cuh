@@ -223,7 +223,7 @@ static __global__ void __launch_bounds__(kReduceThreads)
 template <class Fold, int kGroup>
 static __global__ void __launch_bounds__(kReduceThreads)
     finish_reduce(const __grid_constant__ Operands<1> out, const typename Fold::A* partial, int64_t chunks,
-                  Fold fold, double scale) {
+                  Fold fold, double divisor) {
   const int64_t r = static_cast<int64_t>(blockIdx.x) * (kReduceThreads / kGroup) + threadIdx.x / kGroup;
   const int lane = static_cast<int>(threadIdx.x) % kGroup;
   typename Fold::A sum = fold.neutral();
@@ -238,7 +238,7 @@ static __global__ void __launch_bounds__(kReduceThreads)
   if (r >= out.count || lane != 0) return;
   const auto write = [&]<class T>(T*) {
     T* to_ = static_cast<T*>(out.operand[0].data) + out.offset(0, r);
-    *to_ = scale == 1 ? to<T>(sum) : to<T>(static_cast<double>(sum) * scale);
+    *to_ = divisor == 1 ? to<T>(sum) : to<T>(static_cast<double>(sum) / divisor);
   };
   for_any_stored(out.operand[0].dtype, write);
 }
@@ -247,18 +247,18 @@ static __global__ void __launch_bounds__(kReduceThreads)
 
 template <class Fold>
 void finish(const Fold& fold, const View& out, const typename Fold::A* partial, int64_t chunks,
-            double scale) {
+            double divisor) {
   const Plan<1> plan({out}, 1);
   const int group = chunks <= 8 ? 1 : (chunks <= 256 ? kWarp : kReduceThreads);
   const auto kernel =
       group == 1 ? finish_reduce<Fold, 1>
                  : (group == kWarp ? finish_reduce<Fold, kWarp> : finish_reduce<Fold, kReduceThreads>);
   launch(kernel, over(plan.operands.count * group, kReduceThreads), plan.operands, partial, chunks, fold,
-         scale);
+         divisor);
 }
 
 template <class C, class Fold>
-void reduce_with(const Fold& fold, const View& out, const View& x, const bool* reduced, double scale) {
+void reduce_with(const Fold& fold, const View& out, const View& x, const bool* reduced, double divisor) {
   using A = typename Fold::A;
   ReduceLayout l;
   Shape kept_shape, reduced_shape;
@@ -292,7 +292,7 @@ void reduce_with(const Fold& fold, const View& out, const View& x, const bool* r
                     static_cast<unsigned>(l.chunks), static_cast<unsigned>(results / row));
     launch(wide ? reduce_columns<C, Fold, 8> : reduce_columns<C, Fold, 1>, {grid, dim3(kReduceThreads)}, l,
            partial.data(), fold, row);
-    return finish<Fold>(fold, out, partial.data(), l.chunks, scale);
+    return finish<Fold>(fold, out, partial.data(), l.chunks, divisor);
   }
   l.vector = reduced_shape.size() == 1 && reduced_strides[0] == 1 &&
              aligned(kept_shape, kept_strides, kept_shape.size());
@@ -314,17 +314,17 @@ void reduce_with(const Fold& fold, const View& out, const View& x, const bool* r
     launch(reduce_rows<C, Fold, kReduceThreads>, over(tasks * kReduceThreads, kReduceThreads), l,
            partial.data(), fold);
   }
-  finish<Fold>(fold, out, partial.data(), l.chunks, scale);
+  finish<Fold>(fold, out, partial.data(), l.chunks, divisor);
 }
 
-void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale) {
+void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor) {
   if (out.numel() == 0) return;
   dispatch_compute(x.dtype, [&]<class C>(C*) {
     using Limits = std::numeric_limits<C>;
     switch (fn) {
       case ReduceFn::sum:
       case ReduceFn::sum_square:
-        return reduce_with<C>(FoldSum<C>{fn == ReduceFn::sum_square}, out, x, reduced, scale);
+        return reduce_with<C>(FoldSum<C>{fn == ReduceFn::sum_square}, out, x, reduced, divisor);
       case ReduceFn::prod:
         return reduce_with<C>(FoldProduct<C>{}, out, x, reduced, 1);
       case ReduceFn::max:
