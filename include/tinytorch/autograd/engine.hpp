@@ -236,6 +236,7 @@ inline void refuse_used_graph(const std::vector<std::shared_ptr<Node>>& order) {
 // inputs (node_vjp) and hands those on (deliver); one that none arrived at has nothing to do. Unless the graph
 // is kept, each is released in its turn, not at the end: what it saved is most of the memory.
 TT_API void backward(const Tensor& result, const Tensor& gradient, bool retain_graph, Loc loc) {
+  require_defined("backward", loc, result);
   const NoGrad guard;
   Tensor start = starting_gradient(result, gradient, loc);
   const auto& state = result.impl()->grad_state;

@@ -42,8 +42,10 @@ class Module {
   }
 
   virtual Tensor forward(const Tensor&);
-  Tensor operator()(const Tensor& x) {
-    const Scope scope = forward_scope();
+  // forward(x). An error inside says the path of the layer where it happened, "blocks.3.attn.proj (Linear)", and the
+  // caller's line.
+  Tensor operator()(const Tensor& x, TT_LOC) {
+    const Scope scope = forward_scope(loc);
     return forward(x);
   }
 
@@ -100,9 +102,11 @@ class Module {
   Device device() const;
 
  protected:
-  // Opened first in a forward() with other arguments, which operator() does not see: profilers then know whose
-  // ops follow.
-  Scope forward_scope() const { return Scope(typeid(*this).name(), this); }
+  // Opened first in a forward() with other arguments, which operator() does not see: profilers and errors then know
+  // whose ops follow.
+  Scope forward_scope(TT_LOC) const {
+    return Scope(typeid(*this).name(), this, {nullptr, loc, this, path_in_outermost});
+  }
 
  private:
   // Where a module lies in memory; nowhere, once it is gone.
@@ -143,6 +147,8 @@ class Module {
     for (const auto& p : places_) p->module = to;
   }
 
+  // Where the called module lies in the outermost called one that holds it, and its type.
+  static std::string path_in_outermost(const OngoingCall& call);
   static std::string join(const std::string& path, const std::string& name) {
     return path.empty() ? name : path + "." + name;
   }
@@ -255,6 +261,24 @@ TT_API void Module::check_name(const std::string& name, Loc loc) const {
     fail("TT-NN-02",
          "cannot register '" + name + "': a name must be new in its module, not empty and without dots", loc);
   }
+}
+
+TT_API std::string Module::path_in_outermost(const OngoingCall& call) {
+  const auto module_of = [](const OngoingCall& c) {
+    return static_cast<Module*>(const_cast<void*>(c.callee));
+  };
+  Module* const module = module_of(call);
+  std::string path;
+  for (const OngoingCall* c = call.outer; c; c = c->outer) {
+    if (c->name != path_in_outermost) continue;
+    try {
+      module_of(*c)->for_each_module(
+          [&](const std::string& at, Module& m) { path = &m == module ? at : path; });
+    } catch (const Error&) {  // a child of it is gone
+    }
+  }
+  const std::string type = type_name(typeid(*module).name());
+  return path.empty() ? type : path + " (" + type + ")";
 }
 
 TT_API void Module::take(Module& other) {

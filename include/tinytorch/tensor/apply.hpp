@@ -10,6 +10,7 @@
 #include <tinytorch/backend/layout.hpp>
 #include <tinytorch/tensor/graph.hpp>
 #include <tinytorch/tensor/observer.hpp>
+#include <tinytorch/tensor/rules.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -63,6 +64,10 @@ inline Tensors apply_all(const PrimitiveBase& op, const Tensors& inputs, TT_LOC)
   try {
     outputs = execute(op, inputs, loc);
     if (op.differentiable() && records_grad(inputs)) record(op, inputs, outputs, loc);
+  } catch (const Error& e) {
+    if (observer) observer->failed(op);
+    if (e.code() == kUndefined) require_defined(op.name(), inputs, loc);  // it names the op
+    throw;
   } catch (...) {
     if (observer) observer->failed(op);
     throw;

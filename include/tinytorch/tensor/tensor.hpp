@@ -58,6 +58,14 @@ struct Scalar {
 // do not make a finite number infinite.
 TT_API bool can_hold(DType dtype, Scalar value);
 
+inline constexpr const char* kUndefined = "TT-TENSOR-01";  // a tensor without value is used
+[[noreturn]] inline void refuse_undefined(const char* op, ptrdiff_t operand, Loc loc) {
+  fail(kUndefined,
+       std::string(op) + ": operand " + std::to_string(operand) +
+           " is undefined\n  hint: give the tensor a value before use; std::move takes it away",
+       loc);
+}
+
 struct TensorImpl {
   std::shared_ptr<Storage> storage;
   Shape shape;
@@ -108,18 +116,18 @@ class Tensor {
   long handle_count() const { return impl_.use_count(); }
 
   // --- what it is ---
-  const Shape& shape() const { return checked().shape; }
-  const Strides& strides() const { return checked().strides; }
-  int64_t offset() const { return checked().offset; }
-  int rank() const { return shape().size(); }
+  const Shape& shape(TT_LOC) const { return checked(loc).shape; }
+  const Strides& strides(TT_LOC) const { return checked(loc).strides; }
+  int64_t offset(TT_LOC) const { return checked(loc).offset; }
+  int rank(TT_LOC) const { return shape(loc).size(); }
   // Size of dimension d; negative d counts from the end.
-  int64_t size(int d) const;
-  int64_t numel() const { return shape().numel(); }
-  DType dtype() const { return checked().dtype; }
-  Device device() const { return checked().storage->device(); }
-  size_t bytes() const { return static_cast<size_t>(numel()) * size_of(dtype()); }
+  int64_t size(int d, TT_LOC) const;
+  int64_t numel(TT_LOC) const { return shape(loc).numel(); }
+  DType dtype(TT_LOC) const { return checked(loc).dtype; }
+  Device device(TT_LOC) const { return checked(loc).storage->device(); }
+  size_t bytes(TT_LOC) const { return static_cast<size_t>(numel(loc)) * size_of(dtype(loc)); }
   bool is_contiguous() const { return tinytorch::is_contiguous(shape(), strides()); }
-  const std::shared_ptr<Storage>& storage() const { return checked().storage; }
+  const std::shared_ptr<Storage>& storage(TT_LOC) const { return checked(loc).storage; }
   const std::string& name() const { return checked().name; }
   Tensor& named(std::string name) {
     checked().name = std::move(name);
@@ -217,8 +225,10 @@ class Tensor {
            loc);
     }
   }
-  TensorImpl& checked() const {
-    if (!impl_) fail("TT-TENSOR-01", "the tensor is undefined\n  hint: give it a value before use");
+  TensorImpl& checked(TT_LOC) const {
+    if (!impl_)
+      fail(kUndefined, "the tensor is undefined\n  hint: give it a value before use; std::move takes it away",
+           loc);
     return *impl_;
   }
 
@@ -263,12 +273,12 @@ TT_API int normalize_dim(int64_t d, int rank, const char* op, Loc loc);
 
 // ---------------------------------------------------------------------------------------------------------
 
-inline int64_t Tensor::size(int d) const {
-  return rank() == 0 ? 1 : shape()[normalize_dim(d, rank(), "size", Loc::current())];
+inline int64_t Tensor::size(int d, Loc loc) const {
+  return rank(loc) == 0 ? 1 : shape()[normalize_dim(d, rank(), "size", loc)];
 }
 
 inline void* Tensor::raw(Loc loc) const {
-  const TensorImpl& t = checked();
+  const TensorImpl& t = checked(loc);
   if (t.storage->device().is_cuda()) {
     fail("TT-DEVICE-02",
          "the values of a tensor on " + device().str() +
@@ -363,6 +373,7 @@ TT_API Tensor alias(const Tensor& t, const Shape& shape, const Strides& strides,
 }
 
 TT_API Tensor Tensor::only_element(Loc loc) const {
+  if (!defined()) refuse_undefined("item", 1, loc);
   if (numel() != 1) {
     fail("TT-SHAPE-06",
          "item: needs exactly one element, this tensor is " + describe() +

@@ -30,7 +30,7 @@ class LanguageModel : public Module {
   // by one place; targets of -100 do not count. Where there is a head_weight, linear_cross_entropy, which
   // never holds all logits; else cross_entropy of head(x), [B T, V].
   Tensor loss(const Tensor& tokens, const Tensor& targets, TT_LOC) {
-    const Scope scope = forward_scope();
+    const Scope scope = forward_scope(loc);
     if (!(tokens.shape() == targets.shape())) {
       fail("TT-SHAPE-02",
            "loss: tokens and targets must have one shape: " + tokens.describe() + ", " + targets.describe(),

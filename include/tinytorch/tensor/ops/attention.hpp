@@ -123,6 +123,7 @@ inline backend::AttentionParameters attention_parameters(const char* op, const A
 
 TT_API Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                            const AttentionOptions& options, Generator& generator, Loc loc) {
+  require_defined("scaled_dot_product_attention", loc, q, k, v);
   require_rank(AttentionOp::kName, q, 4, "[B, H, T, D]", loc);
   require_rank(AttentionOp::kName, k, 4, "[B, H, T, D]", loc);
   const Shape& shape = q.shape();
@@ -134,6 +135,7 @@ TT_API Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, con
 }
 TT_API Tensor joined_attention(const Tensor& qkv, int64_t heads, int64_t groups,
                                const AttentionOptions& options, Generator& generator, Loc loc) {
+  require_defined("joined_attention", loc, qkv);
   const std::string op = JoinedAttention::kName;
   require_rank(op.c_str(), qkv, 3, "[B, T, (H + 2 G) D]", loc);
   const Shape& shape = qkv.shape();

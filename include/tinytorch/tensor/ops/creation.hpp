@@ -36,10 +36,17 @@ inline Tensor full_like(const Tensor& x, Scalar value, Loc loc) {
   fill_values(t, value);
   return t;
 }
-TT_API Tensor zeros_like(const Tensor& x, Loc loc) { return full_like(x, 0, loc); }
-TT_API Tensor ones_like(const Tensor& x, Loc loc) { return full_like(x, 1, loc); }
+TT_API Tensor zeros_like(const Tensor& x, Loc loc) {
+  require_defined("zeros_like", loc, x);
+  return full_like(x, 0, loc);
+}
+TT_API Tensor ones_like(const Tensor& x, Loc loc) {
+  require_defined("ones_like", loc, x);
+  return full_like(x, 1, loc);
+}
 
 TT_API Tensor scalar_like(Scalar value, const Tensor& like, Loc loc) {
+  require_defined("scalar_like", loc, like);
   if (!can_hold(like.dtype(), value)) require_holds(like.describe(), like.dtype(), value, loc);
   Tensor scalar = empty({}, like.dtype(), like.device(), loc);
   if (!like.device().is_cpu()) {
@@ -263,6 +270,7 @@ inline Tensor apart_from(const Tensor& t, const Tensor& source, Loc loc) {
 }
 
 TT_API Tensor& Tensor::fill_(Scalar value, Loc loc) {
+  require_defined("fill_", loc, *this);
   require_writable("fill_", *this, {}, loc);
   if (!can_hold(dtype(), value)) require_holds(describe(), dtype(), value, loc);
   fill_values(*this, value);
@@ -270,6 +278,7 @@ TT_API Tensor& Tensor::fill_(Scalar value, Loc loc) {
   return *this;
 }
 TT_API Tensor& Tensor::copy_(const Tensor& source, Loc loc) {
+  require_defined("copy_", loc, *this, source);
   require_writable("copy_", *this, source, loc);
   require_expandable("copy_", *this, source, loc);
   const Tensor near = apart_from(*this, source.detach().to(device(), loc), loc);
@@ -278,6 +287,7 @@ TT_API Tensor& Tensor::copy_(const Tensor& source, Loc loc) {
   return *this;
 }
 TT_API Tensor& Tensor::add_(const Tensor& other, Scalar alpha, Loc loc) {
+  require_defined("add_", loc, *this, other);
   require_writable("add_", *this, other, loc);
   require_same_dtype("add_", {*this, other}, loc);
   require_expandable("add_", *this, other, loc);
@@ -289,6 +299,7 @@ TT_API Tensor& Tensor::add_(const Tensor& other, Scalar alpha, Loc loc) {
   return *this;
 }
 TT_API Tensor& Tensor::mul_(Scalar factor, Loc loc) {
+  require_defined("mul_", loc, *this);
   require_writable("mul_", *this, {}, loc);
   const Tensor f = scalar_like(factor, *this, loc);
   TT_KERNEL(*this, binary(backend::BinaryFn::mul, view_of(), view_of(), f.view_of()));

@@ -254,13 +254,14 @@ TT_API Tensor ge(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binar
 TT_API Tensor logical_and(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::logical_and), {a, b}, loc); }
 TT_API Tensor logical_or(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::logical_or), {a, b}, loc); }
 TT_API Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Loc loc) { return apply(Where(), {condition, a, b}, loc); }
-TT_API Tensor clone(const Tensor& x, Loc loc) { return apply(Cast(x.dtype(), x.dtype()), {x}, loc); }
-TT_API Tensor cast(const Tensor& x, DType dtype, Loc loc) { return dtype == x.dtype() ? x : apply(Cast(x.dtype(), dtype), {x}, loc); }
-TT_API Tensor contiguous(const Tensor& x, Loc loc) { return x.is_contiguous() ? x : apply(Cast(x.dtype(), x.dtype(), true), {x}, loc); }
+TT_API Tensor clone(const Tensor& x, Loc loc) { require_defined("clone", loc, x); return apply(Cast(x.dtype(), x.dtype()), {x}, loc); }
+TT_API Tensor cast(const Tensor& x, DType dtype, Loc loc) { require_defined("cast", loc, x); return dtype == x.dtype() ? x : apply(Cast(x.dtype(), dtype), {x}, loc); }
+TT_API Tensor contiguous(const Tensor& x, Loc loc) { require_defined("contiguous", loc, x); return x.is_contiguous() ? x : apply(Cast(x.dtype(), x.dtype(), true), {x}, loc); }
 // clang-format on
 
 // A bound that the dtype cannot hold bounds nothing when it lies outside the dtype's range on its own side.
 TT_API Tensor clamp(const Tensor& x, Scalar low, Scalar high, Loc loc) {
+  require_defined("clamp", loc, x);
   const DType t = x.dtype();
   const auto idle = [&](Scalar bound, bool below) {
     const bool whole = bound.integral || std::floor(bound.real) == bound.real;
@@ -278,10 +279,17 @@ TT_API Tensor clamp(const Tensor& x, Scalar low, Scalar high, Loc loc) {
                loc);
 }
 TT_API Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, Loc loc) {
+  require_defined("masked_fill", loc, x, mask);
   return where(mask, scalar_like(value, x, loc), x, loc);
 }
 
 // --- operators ---
+
+// The number beside a tensor, as an operand of `op`.
+inline Tensor beside(const char* op, const TensorArg& x, Scalar value) {
+  require_defined(op, x.loc, x.tensor);
+  return scalar_like(value, x.tensor, x.loc);
+}
 
 // x fn value, where the dtype may not hold the value: then an integer is never equal to it and always on the same side of it,
 // and so is a float but for an infinite one.
@@ -305,46 +313,31 @@ TT_API Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, Loc
 }
 inline Tensor compare(BinaryFn fn, TensorArg x, Scalar value) {
   const Tensor& t = x.tensor;
+  if (!t.defined()) refuse_undefined(Binary(fn).name(), 1, x.loc);
   if (!can_hold(t.dtype(), value)) return compare_beyond(fn, t, value, x.loc);
   return apply(Binary(fn), {t, scalar_like(value, t, x.loc)}, x.loc);
 }
 
 TT_API Tensor operator-(TensorArg x) { return neg(x.tensor, x.loc); }
-TT_API Tensor operator!(TensorArg x) { return logical_not(x.tensor, x.loc); }
-TT_API Tensor operator&&(TensorArg a, TensorArg b) { return logical_and(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator||(TensorArg a, TensorArg b) { return logical_or(a.tensor, b.tensor, a.loc); }
+TT_API Tensor operator!(const Tensor& x) { return logical_not(x); }
+TT_API Tensor operator&&(const Tensor& a, TensorArg b) { return logical_and(a, b.tensor, b.loc); }
+TT_API Tensor operator||(const Tensor& a, TensorArg b) { return logical_or(a, b.tensor, b.loc); }
 
 TT_API Tensor operator+(TensorArg a, TensorArg b) { return add(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator+(TensorArg a, Scalar b) {
-  return add(a.tensor, scalar_like(b, a.tensor, a.loc), a.loc);
-}
-TT_API Tensor operator+(Scalar a, TensorArg b) {
-  return add(scalar_like(a, b.tensor, b.loc), b.tensor, b.loc);
-}
+TT_API Tensor operator+(TensorArg a, Scalar b) { return add(a.tensor, beside("add", a, b), a.loc); }
+TT_API Tensor operator+(Scalar a, TensorArg b) { return add(beside("add", b, a), b.tensor, b.loc); }
 
 TT_API Tensor operator-(TensorArg a, TensorArg b) { return sub(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator-(TensorArg a, Scalar b) {
-  return sub(a.tensor, scalar_like(b, a.tensor, a.loc), a.loc);
-}
-TT_API Tensor operator-(Scalar a, TensorArg b) {
-  return sub(scalar_like(a, b.tensor, b.loc), b.tensor, b.loc);
-}
+TT_API Tensor operator-(TensorArg a, Scalar b) { return sub(a.tensor, beside("sub", a, b), a.loc); }
+TT_API Tensor operator-(Scalar a, TensorArg b) { return sub(beside("sub", b, a), b.tensor, b.loc); }
 
 TT_API Tensor operator*(TensorArg a, TensorArg b) { return mul(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator*(TensorArg a, Scalar b) {
-  return mul(a.tensor, scalar_like(b, a.tensor, a.loc), a.loc);
-}
-TT_API Tensor operator*(Scalar a, TensorArg b) {
-  return mul(scalar_like(a, b.tensor, b.loc), b.tensor, b.loc);
-}
+TT_API Tensor operator*(TensorArg a, Scalar b) { return mul(a.tensor, beside("mul", a, b), a.loc); }
+TT_API Tensor operator*(Scalar a, TensorArg b) { return mul(beside("mul", b, a), b.tensor, b.loc); }
 
 TT_API Tensor operator/(TensorArg a, TensorArg b) { return div(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator/(TensorArg a, Scalar b) {
-  return div(a.tensor, scalar_like(b, a.tensor, a.loc), a.loc);
-}
-TT_API Tensor operator/(Scalar a, TensorArg b) {
-  return div(scalar_like(a, b.tensor, b.loc), b.tensor, b.loc);
-}
+TT_API Tensor operator/(TensorArg a, Scalar b) { return div(a.tensor, beside("div", a, b), a.loc); }
+TT_API Tensor operator/(Scalar a, TensorArg b) { return div(beside("div", b, a), b.tensor, b.loc); }
 
 TT_API Tensor operator==(TensorArg a, TensorArg b) { return eq(a.tensor, b.tensor, a.loc); }
 TT_API Tensor operator==(TensorArg a, Scalar b) { return compare(BinaryFn::eq, a, b); }

@@ -167,6 +167,7 @@ TT_API Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation fn
 }
 TT_API Tensor linear_activation(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation fn,
                                 Loc loc) {
+  require_defined("linear_activation", loc, x, weight);
   return over_rows("linear_activation", x, loc, [&](const Tensor& rows) {
     const Tensors operands{rows, weight, bias};
     return apply(LinearActivation(fn, records_grad(operands)), operands, loc);
@@ -175,6 +176,7 @@ TT_API Tensor linear_activation(const Tensor& x, const Tensor& weight, const Ten
 
 TT_API Tensor linear_residual(const Tensor& x, const Tensor& weight, const Tensor& bias,
                               const Tensor& residual, Loc loc) {
+  require_defined("linear_residual", loc, x, weight, residual);
   return over_rows("linear_residual", x, loc, [&](const Tensor& rows) {
     require_rank("linear_residual", weight, 2, "a weight [N, K]", loc);
     Shape shape = x.shape();
@@ -192,6 +194,7 @@ TT_API Tensor linear_residual(const Tensor& x, const Tensor& weight, const Tenso
 
 TT_API Tensor mlp(const Tensor& x, const Tensor& w_up, const Tensor& b_up, const Tensor& w_down,
                   const Tensor& b_down, Activation fn, Loc loc) {
+  require_defined("mlp", loc, x, w_up, w_down);
   return over_rows("mlp", x, loc, [&](const Tensor& rows) {
     const Tensors operands{rows, w_up, b_up, w_down, b_down};
     return apply(MlpOp(fn, records_grad(operands)), operands, loc);

@@ -301,6 +301,7 @@ struct SortRows final : Primitive<SortRows> {
 };
 
 TT_API Tensor cat(const Tensors& xs, int dim, Loc loc) {
+  require_defined("cat", xs, loc);
   if (xs.empty() || xs[0].rank() == 0) {
     fail("TT-SHAPE-11",
          "cat: needs at least one tensor, each of rank 1 or more\n  hint: stack() joins scalars", loc);
@@ -308,6 +309,7 @@ TT_API Tensor cat(const Tensors& xs, int dim, Loc loc) {
   return apply(Cat(normalize_dim(dim, xs[0].rank(), "cat", loc)), xs, loc);
 }
 TT_API Tensor stack(const Tensors& xs, int dim, Loc loc) {
+  require_defined("stack", xs, loc);
   if (xs.empty()) fail("TT-SHAPE-11", "stack: needs at least one tensor", loc);
   const int d = normalize_dim(dim, xs[0].rank() + 1, "stack", loc);
   Tensors raised;
@@ -324,6 +326,7 @@ TT_API Tensor pad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>
   return apply(Pad(widths, value), {x}, loc);
 }
 TT_API Tensor flip(const Tensor& x, const Dims& dims, Loc loc) {
+  require_defined("flip", loc, x);
   Dims normalized;
   for (int64_t d : dims) normalized.push_back(normalize_dim(d, x.rank(), "flip", loc));
   return x.rank() == 0 ? x : apply(Flip(normalized), {x}, loc);
@@ -343,12 +346,15 @@ inline int indexed_dim(const char* op, const Tensor& x, int dim, Loc loc) {
   return normalize_dim(dim, x.rank(), op, loc);
 }
 TT_API Tensor index_select(const Tensor& x, int dim, const Tensor& index, Loc loc) {
+  require_defined("index_select", loc, x, index);
   return apply(IndexSelect(indexed_dim("index_select", x, dim, loc)), {x, index}, loc);
 }
 TT_API Tensor gather(const Tensor& x, int dim, const Tensor& index, Loc loc) {
+  require_defined("gather", loc, x, index);
   return apply(Gather(indexed_dim("gather", x, dim, loc)), {x, index}, loc);
 }
 TT_API Tensor scatter_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Loc loc) {
+  require_defined("scatter_add", loc, x, index, source);
   return apply(ScatterAdd(indexed_dim("scatter_add", x, dim, loc)), {x, index, source}, loc);
 }
 
@@ -357,10 +363,12 @@ inline ValuesAndIndices first_sorted(const Tensor& x, int64_t k, int dim, bool d
   return {transpose(result[0], dim, -1, loc), transpose(result[1], dim, -1, loc)};
 }
 TT_API ValuesAndIndices sort(const Tensor& x, int dim, bool descending, Loc loc) {
+  require_defined("sort", loc, x);
   const int d = indexed_dim("sort", x, dim, loc);
   return first_sorted(x, x.shape()[d], d, descending, loc);
 }
 TT_API ValuesAndIndices topk(const Tensor& x, int64_t k, int dim, bool largest, Loc loc) {
+  require_defined("topk", loc, x);
   const int d = indexed_dim("topk", x, dim, loc);
   if (k < 0 || k > x.shape()[d]) {
     fail("TT-RANGE-06",

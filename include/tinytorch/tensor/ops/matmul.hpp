@@ -90,6 +90,7 @@ struct Linear2d final : Primitive<Linear2d> {
 };
 
 TT_API Tensor matmul(const Tensor& a, const Tensor& b, Loc loc) {
+  require_defined("matmul", loc, a, b);
   if (a.rank() == 0 || b.rank() == 0) {
     fail("TT-SHAPE-04",
          "matmul: needs at least rank 1: " + describe_operands({a, b}) + "\n  hint: use * for scalars", loc);
@@ -122,6 +123,7 @@ Tensor over_rows(const char* op, const Tensor& x, Loc loc, F&& f) {
   return reshape(y, shape, loc);
 }
 TT_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Loc loc) {
+  require_defined("linear", loc, x, weight);
   return over_rows("linear", x, loc, [&](const Tensor& rows) {
     return apply(Linear2d(), {rows, weight, bias}, loc);
   });

@@ -105,12 +105,14 @@ inline Shape complete_shape(const Tensor& x, const Shape& asked, Loc loc) {
 }
 
 TT_API Tensor reshape(const Tensor& x, const Shape& shape, Loc loc) {
+  require_defined("reshape", loc, x);
   const Shape to = complete_shape(x, shape, loc);
   const bool viewable = reshape_strides(x.shape(), x.strides(), to).has_value();
   return apply(Reshape(to), {viewable ? x : contiguous(x, loc)}, loc);
 }
 
 TT_API Tensor flatten(const Tensor& x, int start, int end, Loc loc) {
+  require_defined("flatten", loc, x);
   const int first = normalize_dim(start, x.rank(), "flatten", loc),
             last = normalize_dim(end, x.rank(), "flatten", loc);
   Shape shape;
@@ -125,6 +127,7 @@ TT_API Tensor flatten(const Tensor& x, int start, int end, Loc loc) {
 }
 
 TT_API Tensor permute(const Tensor& x, const Dims& order, Loc loc) {
+  require_defined("permute", loc, x);
   Dims normalized;
   bool seen[kMaxRank] = {};
   bool valid = order.size() == x.rank();
@@ -142,6 +145,7 @@ TT_API Tensor permute(const Tensor& x, const Dims& order, Loc loc) {
 }
 
 TT_API Tensor transpose(const Tensor& x, int a, int b, Loc loc) {
+  require_defined("transpose", loc, x);
   Dims order;
   for (int d = 0; d < x.rank(); ++d) order.push_back(d);
   if (x.rank() == 0) return x;
@@ -151,6 +155,7 @@ TT_API Tensor transpose(const Tensor& x, int a, int b, Loc loc) {
 }
 
 TT_API Tensor squeeze(const Tensor& x, int dim, Loc loc) {
+  require_defined("squeeze", loc, x);
   const int d = normalize_dim(dim, x.rank(), "squeeze", loc);
   if (x.rank() == 0 || x.shape()[d] != 1) return x;
   Shape shape = x.shape();
@@ -159,12 +164,14 @@ TT_API Tensor squeeze(const Tensor& x, int dim, Loc loc) {
 }
 
 TT_API Tensor unsqueeze(const Tensor& x, int dim, Loc loc) {
+  require_defined("unsqueeze", loc, x);
   Shape shape = x.shape();
   shape.insert(normalize_dim(dim, x.rank() + 1, "unsqueeze", loc), 1);
   return reshape(x, shape, loc);
 }
 
 TT_API Tensor expand(const Tensor& x, const Shape& shape, Loc loc) {
+  require_defined("expand", loc, x);
   Shape to = shape;
   const int shift = shape.size() - x.rank();
   for (int d = 0; d < to.size(); ++d) {
@@ -175,6 +182,7 @@ TT_API Tensor expand(const Tensor& x, const Shape& shape, Loc loc) {
 }
 
 TT_API Tensor slice(const Tensor& x, int dim, int64_t start, int64_t stop, int64_t step, Loc loc) {
+  require_defined("slice", loc, x);
   if (x.rank() == 0) fail("TT-SHAPE-03", "slice: a tensor of rank 0 has no dimension to slice", loc);
   const int d = normalize_dim(dim, x.rank(), "slice", loc);
   if (step < 1) {
@@ -188,6 +196,7 @@ TT_API Tensor slice(const Tensor& x, int dim, int64_t start, int64_t stop, int64
 }
 
 TT_API Tensor select(const Tensor& x, int dim, int64_t index, Loc loc) {
+  require_defined("select", loc, x);
   if (x.rank() == 0) fail("TT-SHAPE-03", "select: a tensor of rank 0 has no dimension to select from", loc);
   const int d = normalize_dim(dim, x.rank(), "select", loc);
   const int64_t size = x.shape()[d], at = index < 0 ? index + size : index;
@@ -201,6 +210,7 @@ TT_API Tensor select(const Tensor& x, int dim, int64_t index, Loc loc) {
 }
 
 TT_API Tensors split(const Tensor& x, int64_t size, int dim, Loc loc) {
+  require_defined("split", loc, x);
   if (size < 1) fail("TT-RANGE-03", "split: the size of a part must be at least 1", loc);
   const int d = normalize_dim(dim, x.rank(), "split", loc);
   Tensors parts;
@@ -212,6 +222,7 @@ TT_API Tensors split(const Tensor& x, int64_t size, int dim, Loc loc) {
   return parts;
 }
 TT_API Tensors chunk(const Tensor& x, int64_t count, int dim, Loc loc) {
+  require_defined("chunk", loc, x);
   if (count < 1) fail("TT-RANGE-03", "chunk: the number of parts must be at least 1", loc);
   const int d = normalize_dim(dim, x.rank(), "chunk", loc);
   const int64_t size = x.size(d);
