@@ -10,10 +10,12 @@
 
 #include <cmath>
 #include <optional>
+#include <string>
 #include <tinytorch/backend/cpu/optimizer.hpp>
 #include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/layers/module.hpp>
 #include <tinytorch/tensor/kept_layout.hpp>
+#include <unordered_map>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -183,6 +185,30 @@ TT_API void Optimizer::load_state_dict(const StateDict& state, Loc loc) {
   set_lr(own.at("lr").item<double>(), loc);
 }
 
+// Each is a tensor of its own that backward() gives a gradient.
+inline void require_trainable(const NamedTensors& parameters, Loc loc) {
+  std::unordered_map<const TensorImpl*, std::string> known;
+  for (const NamedTensor& p : parameters) {
+    require_defined(("the optimizer's parameter '" + p.name + "'").c_str(), loc, p.tensor);
+    const auto [same, is_new] = known.try_emplace(p.tensor.impl(), p.name);
+    if (!is_new) {
+      fail("TT-OPT-12",
+           "the optimizer was given one tensor twice, as '" + same->second + "' and as '" + p.name +
+               "'\n  hint: every step would train it twice; net.named_parameters() names each tensor once",
+           loc);
+    }
+    if (p.tensor.requires_grad() && p.tensor.is_leaf()) continue;
+    fail(
+        "TT-OPT-12",
+        "the optimizer's parameter '" + p.name + "', " + p.tensor.describe() +
+            (p.tensor.is_leaf() ? ", requires no gradient\n  hint: leave frozen ones out, or switch it on by "
+                                  "requires_grad_()"
+                                : ", was computed by an op and gets no gradient of its own\n  hint: train "
+                                  "the tensor that it was computed from"),
+        loc);
+  }
+}
+
 TT_API Optimizer::Optimizer(const NamedTensors& parameters, double lr, double weight_decay,
                             std::vector<std::string> state_names, Loc loc)
     : state_names_(std::move(state_names)) {
@@ -191,6 +217,7 @@ TT_API Optimizer::Optimizer(const NamedTensors& parameters, double lr, double we
   if (parameters.empty()) {
     fail("TT-OPT-05", "an optimizer needs at least one parameter\n  hint: pass net.named_parameters()", loc);
   }
+  require_trainable(parameters, loc);
   for (const NamedTensor& p : parameters) {
     const bool narrow = is_16_bit(p.tensor.dtype());
     Tensor own = p.tensor.detach();
