@@ -52,12 +52,12 @@ TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_pt
   return found;
 }
 
-// sum = sum + g; an undefined sum is 0. One gradient may go to several places, so g is never written to, and
-// the sum of two is a new tensor. Of 16 bits it is f32, because of 1,000 ones bf16 would count no more than 256.
+// The sum of two gradients, a new tensor. Of 16 bits it is f32: of 1,000 ones bf16 would count no more than 256.
 inline Tensor widened(const Tensor& g) { return is_16_bit(g.dtype()) ? g.to(DType::f32) : g; }
-inline void accumulate(Tensor& sum, const Tensor& g) {
-  sum = sum.defined() ? add(widened(sum), widened(g)) : g;
-}
+inline Tensor sum_of(const Tensor& a, const Tensor& b) { return add(widened(a), widened(b)); }
+
+// sum = sum + g; an undefined sum is 0. One gradient may go to several places, so g is never written to.
+inline void accumulate(Tensor& sum, const Tensor& g) { sum = sum.defined() ? sum_of(sum, g) : g; }
 
 inline Tensor run_hooks(const std::vector<GradHook>& hooks, Tensor g) {
   for (const GradHook& hook : hooks) {
@@ -72,17 +72,24 @@ inline Tensor run_hooks(const std::vector<GradHook>& hooks, Tensor g) {
   return g;
 }
 
+// owner.grad = owner.grad + g, where there is a gradient already. Of 16 bits their sum in f32 is kept beside it.
+inline void add_to_grad(GradState& owner, const Tensor& g) {
+  if (!(is_16_bit(g.dtype()) && is_16_bit(owner.grad.dtype()))) {
+    owner.grad = add(owner.grad, g.to(owner.grad.dtype()));  // one that set_grad gave may be f32
+    return;
+  }
+  const bool known = owner.wide_grad.defined() && owner.grad.storage()->version() == owner.wide_version;
+  owner.wide_grad = sum_of(known ? owner.wide_grad : owner.grad, g);
+  owner.grad = owner.wide_grad.to(g.dtype());
+  owner.wide_version = owner.grad.storage()->version();
+}
+
 // Adds g to owner.grad, the gradient that its user sees. It outlives the pass, is no part of a graph, and its
 // user may write to it: it must own its memory, and share it with no tensor of a hook, a caller or another
 // leaf.
 inline void keep_grad(GradState& owner, Tensor g) {
-  if (owner.grad.defined() && is_16_bit(g.dtype()) && is_16_bit(owner.grad.dtype())) {
-    const bool known = owner.wide_grad.defined() && owner.grad.storage()->version() == owner.wide_version;
-    owner.wide_grad = add(known ? owner.wide_grad : widened(owner.grad), widened(g));
-    owner.grad = owner.wide_grad.to(g.dtype());
-    owner.wide_version = owner.grad.storage()->version();
-  } else if (owner.grad.defined()) {
-    owner.grad = add(owner.grad, g.to(owner.grad.dtype()));  // one that set_grad gave may be f32
+  if (owner.grad.defined()) {
+    add_to_grad(owner, g);
   } else {
     const bool dense =
         g.is_contiguous() || (g.rank() == 4 && g.strides() == backend::channels_last_strides(g.shape()));
@@ -94,7 +101,8 @@ inline void accumulate_leaf(GradState& leaf, Tensor g) {
   keep_grad(leaf, run_hooks(leaf.hooks, std::move(g)));
 }
 
-// The gradients of leaves: each is complete, and goes through the leaf's hooks, when the last edge that leads to it was seen.
+// The gradients of leaves. A leaf that several operations used has as many edges leading to it; when the last of them has
+// arrived, its gradient is whole, goes through the leaf's hooks and is kept.
 class LeafGradients {
  public:
   explicit LeafGradients(const std::vector<std::shared_ptr<Node>>& order) {
@@ -104,7 +112,7 @@ class LeafGradients {
       }
     }
   }
-  // What an edge brings to `leaf`: a gradient in the leaf's dtype, or nothing.
+  // An edge arrives at `leaf`, with a gradient in the leaf's dtype or with none (undefined).
   void arrive(GradState& leaf, const Tensor& g) {
     Sum& sum = leaves_[&leaf];
     if (g.defined()) {
@@ -180,7 +188,8 @@ inline void check_gradient_shape(const Node& node, size_t input, const Tensor& g
 using PendingGradients = std::unordered_map<const Node*, Tensors>;
 
 // Hands the gradients of a node's inputs, `results`, on: edge i says where that of input i goes, into a leaf, to one output of
-// another node (pending), or nowhere. An undefined gradient is zero.
+// another node (pending), or nowhere. An undefined gradient is zero, and so is one that `results` does not have, because no
+// gradient arrived at the node; a leaf is told of these as well, because it waits for all its edges.
 inline void deliver(Node& node, Tensors& results, LeafGradients& leaves, PendingGradients& pending) {
   for (size_t i = 0; i < node.edges.size(); ++i) {
     const Edge& e = node.edges[i];
