@@ -141,14 +141,80 @@ TEST_CASE("names must be new, not empty, without dots") {
   CHECK(message_of([] { Bad{"fine"}; }).empty());
 }
 
-TEST_CASE("a module with member children refuses to move, a layer moves") {
+TEST_CASE("modules move, and their children with them") {
   Net net;
-  CHECK(message_of([&] { Net other(std::move(net)); }).rfind("TT-NN-03", 0) == 0);
+  const tt::Tensor x = tt::ones({1, net.parameters()[0].size(1)});
+  const std::vector<float> expected = net(x).to_vector();
+  Net other(std::move(net));
+  CHECK(other(x).to_vector() == expected);
+  for (const tt::NamedTensor& p : other.named_parameters()) p.tensor.detach().fill_(0);
+  CHECK(tt::all(other(x) == 0));  // the parameters are those of the layers that compute
   tt::Linear layer(2, 3);
   const std::vector<float> weights = layer.weight.to_vector();
   tt::Linear moved(std::move(layer));
   CHECK(moved.named_parameters().size() == 2);
   CHECK(moved.weight.to_vector() == weights);
+}
+
+TEST_CASE("a child that moves is followed, one that is gone is refused") {
+  struct Layers : tt::Module {
+    std::vector<tt::Linear> kept;
+    explicit Layers(int64_t count) {
+      for (int64_t i = 0; i < count; ++i) {
+        kept.push_back(tt::Linear(2, 2));  // each time the vector grows, all of them move
+        add("layer" + std::to_string(i), kept.back());
+      }
+    }
+    tt::Tensor forward(const tt::Tensor& x) override {
+      tt::Tensor y = x;
+      for (tt::Linear& layer : kept) y = layer(y);
+      return y;
+    }
+  };
+  Layers layers(20);
+  REQUIRE(layers.parameters().size() == 40);
+  for (size_t i = 0; i < 20; ++i) CHECK(layers.parameters()[2 * i].impl() == layers.kept[i].weight.impl());
+  layers.train(false);
+  for (const tt::Linear& layer : layers.kept) CHECK_FALSE(layer.training());
+  Layers elsewhere(std::move(layers));
+  elsewhere.to(tt::f64);
+  CHECK(elsewhere.kept[19].weight.dtype() == tt::f64);
+  elsewhere.kept.pop_back();
+  CHECK(message_of([&] { elsewhere.parameters(); }).starts_with("TT-NN-03"));
+  CHECK(message_of([&] { elsewhere.state_dict(); }).starts_with("TT-NN-03"));
+  CHECK(message_of([&] { elsewhere.eval(); }).starts_with("TT-NN-03"));
+
+  tt::Module parent;
+  tt::Linear first(2, 2), second(3, 3);
+  parent.add("layer", first);
+  first = std::move(second);  // what the parent holds is another layer now
+  CHECK(parent.parameters()[0].shape() == tt::Shape{3, 3});
+}
+
+TEST_CASE("a ModuleList holds as many layers as one wants, by position") {
+  struct Stack : tt::Module {
+    tt::ModuleList<tt::Linear> layers;
+    Stack() {
+      add("layers", layers);
+      for (int i = 0; i < 100; ++i) layers.append(tt::Linear(2, 2));
+    }
+    tt::Tensor forward(const tt::Tensor& x) override {
+      tt::Tensor y = x;
+      for (tt::Linear& layer : layers) y = layer(y);
+      return y;
+    }
+  };
+  Stack stack;
+  CHECK(stack.layers.size() == 100);
+  CHECK(stack.parameters().size() == 200);
+  CHECK(stack.named_parameters()[198].name == "layers.99.weight");
+  CHECK(stack.named_parameters()[198].tensor.impl() == stack.layers[99].weight.impl());
+  CHECK(message_of([&] { stack.layers[100]; }).starts_with("TT-NN-06"));
+  CHECK(message_of([&] { stack.layers[-1]; }).starts_with("TT-NN-06"));
+  const std::vector<float> before = stack(tt::ones({1, 2})).to_vector();
+  Stack moved(std::move(stack));
+  CHECK(moved(tt::ones({1, 2})).to_vector() == before);
+  CHECK(moved.named_parameters()[0].tensor.impl() == moved.layers[0].weight.impl());
 }
 
 TEST_CASE("a module without forward says so") {
