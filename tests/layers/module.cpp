@@ -191,32 +191,6 @@ TEST_CASE("a child that moves is followed, one that is gone is refused") {
   CHECK(parent.parameters()[0].shape() == tt::Shape{3, 3});
 }
 
-TEST_CASE("a ModuleList holds as many layers as one wants, by position") {
-  struct Stack : tt::Module {
-    tt::ModuleList<tt::Linear> layers;
-    Stack() {
-      add("layers", layers);
-      for (int i = 0; i < 100; ++i) layers.append(tt::Linear(2, 2));
-    }
-    tt::Tensor forward(const tt::Tensor& x) override {
-      tt::Tensor y = x;
-      for (tt::Linear& layer : layers) y = layer(y);
-      return y;
-    }
-  };
-  Stack stack;
-  CHECK(stack.layers.size() == 100);
-  CHECK(stack.parameters().size() == 200);
-  CHECK(stack.named_parameters()[198].name == "layers.99.weight");
-  CHECK(stack.named_parameters()[198].tensor.impl() == stack.layers[99].weight.impl());
-  CHECK(message_of([&] { stack.layers[100]; }).starts_with("TT-NN-06"));
-  CHECK(message_of([&] { stack.layers[-1]; }).starts_with("TT-NN-06"));
-  const std::vector<float> before = stack(tt::ones({1, 2})).to_vector();
-  Stack moved(std::move(stack));
-  CHECK(moved(tt::ones({1, 2})).to_vector() == before);
-  CHECK(moved.named_parameters()[0].tensor.impl() == moved.layers[0].weight.impl());
-}
-
 TEST_CASE("a module without forward says so") {
   struct Empty : tt::Module {
   } empty;
