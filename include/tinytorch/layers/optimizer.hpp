@@ -15,6 +15,7 @@
 #include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/layers/module.hpp>
 #include <tinytorch/tensor/kept_layout.hpp>
+#include <tinytorch/tensor/rules.hpp>
 #include <unordered_map>
 
 namespace tinytorch::inline TT_BUILD {
