@@ -150,9 +150,6 @@ std::vector<Call> calls() {
       {"mse_loss", [](auto& u) { mse_loss(x, u); }},
       {"bce_with_logits", [](auto& u) { bce_with_logits(u, x); }},
       {"item", [](auto& u) { u.item(); }},
-      {"item",
-       [](auto& u) {
-       }},
       {"fill_", [](auto u) { u.fill_(1); }},
       {"copy_", [](auto u) { u.copy_(x); }},
       {"copy_", [](auto& u) { x.clone().copy_(u); }},

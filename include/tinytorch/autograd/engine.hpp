@@ -113,10 +113,12 @@ class LeafGradients {
     }
   }
   // An edge arrives at `leaf`, with a gradient in the leaf's dtype or with none (undefined).
-  void arrive(GradState& leaf, const Tensor& g) {
+  void arrive(GradState& leaf, Tensor g) {
     Sum& sum = leaves_[&leaf];
-    if (g.defined()) {
-      sum.dtype = g.dtype();
+    if (g.defined()) sum.dtype = g.dtype();
+    if (!sum.value.defined()) {
+      sum.value = std::move(g);  // a single one stays nobody else's
+    } else if (g.defined()) {
       accumulate(sum.value, g);
     }
     if (--sum.edges > 0 || !sum.value.defined()) return;

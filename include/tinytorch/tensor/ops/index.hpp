@@ -206,12 +206,13 @@ struct IndexSelect final : Primitive<IndexSelect> {
 };
 
 TT_API Tensor scatter_rows(const Tensor& g, const Shape& shape, int dim, const Tensor& index) {
-  Tensor out = zeros(shape, g.dtype(), g.device());
+  const DType wide = is_16_bit(g.dtype()) ? DType::f32 : g.dtype();  // of many terms
+  Tensor out = zeros(shape, wide, g.device());
   const RowLayout l(shape, dim);
-  const Tensor source = g.contiguous(), at = index.contiguous();
+  const Tensor source = g.to(wide).contiguous(), at = index.contiguous();
   TT_KERNEL(out,
             add_rows(out.view_of(), source.view_of(), at.view_of(), l.outer, at.numel(), l.size, l.inner));
-  return out;
+  return out.to(g.dtype());
 }
 
 // index may be smaller than x along every other dimension, never larger.
@@ -263,9 +264,14 @@ struct ScatterAdd final : Primitive<ScatterAdd> {
     return static_cast<double>(in[2].numel());
   }
   void run(const Tensors& in, Tensors& out) const override {
-    TT_KERNEL(out[0], copy(out[0].view_of(), in[0].view_of()));
+    // Of 16 bits, many terms are summed in f32.
+    const bool narrow = is_16_bit(in[0].dtype()) && in[1].numel() > 0;
+    const Tensor sums = narrow ? empty(in[0].shape(), DType::f32, in[0].device()) : out[0];
+    const Tensor source = narrow ? in[2].detach().to(DType::f32) : in[2];
+    TT_KERNEL(sums, copy(sums.view_of(), in[0].view_of()));
     if (in[1].numel() > 0)
-      TT_KERNEL(out[0], scatter_add(out[0].view_of(), in[1].view_of(), in[2].view_of(), dim));
+      TT_KERNEL(sums, scatter_add(sums.view_of(), in[1].view_of(), source.view_of(), dim));
+    if (narrow) TT_KERNEL(sums, copy(out[0].view_of(), sums.view_of()));
   }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
