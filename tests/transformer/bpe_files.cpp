@@ -119,6 +119,9 @@ TEST_CASE("tokenizer.json: an added token may be an ordinary token of the vocabu
     const std::string sample = "x abab ab\xc3\xa4#\n12 " + text;
     CHECK(added.encode(sample) == plain.encode(sample));
     CHECK(added.encode(text, tt::SpecialPolicy::as_tokenizers()) == tt::Tokens{number});
+    BpeModel whole = model, whole_added = read;
+    whole.ignore_merges = whole_added.ignore_merges = true;
+    CHECK(tt::BpeTokenizer(whole_added).encode(sample) == tt::BpeTokenizer(whole).encode(sample));
 
     const files::Refusal other = refusal(adding(text, 300));
     INFO(other.text);

@@ -10,8 +10,10 @@
 // transformers 5, the file counts, and the model's config.tied tells.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <tinytorch/transformer/hugging_face_config.hpp>
 #include <tinytorch/transformer/hugging_face_weights.hpp>
 

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <functional>
-#include <set>
 #include <tinytorch/io/safetensors.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
 #include <tinytorch/transformer/llama.hpp>
@@ -98,9 +97,10 @@ inline FileLayout layout_of(const Gpt2& model) {
     transposed(path + ".mlp.c_fc", block.mlp.up);
     transposed(path + ".mlp.c_proj", block.mlp.down);
     out.computed.push_back({path + ".attn.bias", "the causal mask", is_causal_mask});
+    // -10000, which is -9984 in bf16, or lower
     out.computed.push_back(
         {path + ".attn.masked_bias", "a score low enough to hide a key",
-         [](const Tensor& t) { return t.numel() == 1 && t.to_vector<double>()[0] <= -1e4; }});
+         [](const Tensor& t) { return t.numel() == 1 && t.to_vector<double>()[0] <= -9984; }});
   }
   norm("ln_f", model.final_norm);
   add_head(out, model.own_head, "wte");
