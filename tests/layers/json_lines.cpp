@@ -81,7 +81,7 @@ TEST_CASE("a resumed run drops from its log what it writes again, and what canno
   }
   CHECK(tt::drop_lines_after(path, 2) ==
         "dropped from " + path +
-            ": 2 lines of steps after 2, which this run takes again and 1 line that "
+            ": 2 lines of steps after 2, which this run takes again, and 1 line that "
             "could not be read");
   CHECK(lines_of(path) ==
         std::vector<std::string>{R"({"step": 1})", R"({"note": "kept"})", R"({"step": 2})"});

@@ -174,7 +174,7 @@ TT_API std::string drop_lines_after(const std::string& path, int64_t step, Loc l
     said =
         json_lines::count(later) + " of steps after " + std::to_string(step) + ", which this run takes again";
   if (unreadable > 0)
-    said += (said.empty() ? "" : " and ") + json_lines::count(unreadable) + " that could not be read";
+    said += (said.empty() ? "" : ", and ") + json_lines::count(unreadable) + " that could not be read";
   return "dropped from " + path + ": " + said;
 }
 
