@@ -139,8 +139,9 @@ inline int run_match(const RunOptions& o) {
     return complain("--text: only lm is asked about a text, not " + o.benchmark);
   if (o.benchmark == kKernelBenchmark) return run_kernel_match(o);
   try {
-    const judge::RunDocument d = play(with_students(o));
-    std::filesystem::create_directories(o.out);
+    const RunOptions asked = with_students(o);
+    std::filesystem::create_directories(o.out);  // what cannot be written is better found before the match
+    const judge::RunDocument d = play(asked);
     tt::write_file((o.out / "run.json").string(), to_json(d).dump(1) + "\n");
     fmt::print("{}\nwrote {}\n", text_of(d), (o.out / "run.json").string());
     return kPass;

@@ -180,8 +180,8 @@ inline int run_kernel_match(const RunOptions& o,
                             const std::vector<judge::kernels::KernelTask>& tasks = judge::kernels::tasks()) {
   using namespace detail;
   try {
+    std::filesystem::create_directories(o.out);  // what cannot be written is better found before the match
     const judge::kernels::KernelRun run = play_kernels(o, tasks);
-    std::filesystem::create_directories(o.out);
     tinytorch::write_file((o.out / "run.json").string(), to_json(run).dump(1) + "\n");
     fmt::print("{}\nwrote {}\n", text_of(run), (o.out / "run.json").string());
     return kPass;

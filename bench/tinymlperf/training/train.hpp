@@ -130,6 +130,7 @@ inline TrainingCurve train_entry(const Recipe& recipe, const TrainingData& data,
                c.epoch.size(), recipe.epochs, c.loss.back(), data.metric, c.validation.back(), c.seconds);
     std::fflush(stdout);
   };
+  std::filesystem::create_directories(folder);  // what cannot be written is better found before training
   const Trained trained = train(recipe, data, {.batch = recipe.batch, .seed = kTrainingSeed}, progress);
   save_entry(folder, trained.spec, trained.layers->state_dict());
   return trained.curve;

@@ -16,6 +16,8 @@ class LanguageModel : public Module {
  public:
   virtual int64_t vocabulary() const = 0;  // V
   virtual int64_t context() const = 0;     // the longest sequence it was made for
+  // Tokens that end a text: generate() stops at them unless told otherwise.
+  virtual std::vector<int64_t> end_tokens() const { return {}; }
   // The output of the last norm: [B, T] -> [B, T, C]. With a cache, tokens follow those it holds.
   virtual Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) = 0;
   // [..., C] -> [..., V]
