@@ -18,7 +18,7 @@ struct Op {
   std::function<Tensors(const Tensor&)> run;  // all its results
 };
 
-std::vector<Op> ops() {
+std::vector<Op> border_cases() {
   using namespace tt;
   const auto zero = [](const Tensor& x) { return zeros(x.shape(), i64, x.device()); };
   const auto last = [](const Tensor& x) { return x.rank() ? x.size(-1) : 1; };
@@ -201,7 +201,7 @@ Tensors with_gradient(const Op& op, const Shape& shape, tt::DType dtype, tt::Dev
 }  // namespace
 
 TEST_CASE("rank 0 and no elements: the device gives what the CPU gives") {
-  for (const Op& op : ops()) {
+  for (const Op& op : border_cases()) {
     for (const tt::DType dtype : {tt::f32, tt::bf16, tt::i64}) {
       for (const Shape& shape : {Shape{}, Shape{0}, Shape{1}, Shape{3, 0}, Shape{0, 3}}) {
         const std::string on_cpu = shown([&] { return with_gradient(op, shape, dtype, tt::cpu); });

@@ -93,7 +93,7 @@ Run calls(F... f) {
   };
 }
 
-std::vector<Family> families() {
+std::vector<Family> family_cases() {
   using namespace tt;
   using In = const Tensors&;
   using Unary = Tensor (*)(const Tensor&, Loc);
@@ -495,7 +495,7 @@ int64_t number_of(const char* variable, int64_t otherwise) {
 }  // namespace
 
 TEST_CASE("random calls give what double precision gives, in every dtype and layout") {
-  const std::vector<Family> all = families();
+  const std::vector<Family> all = family_cases();
   const int64_t alone = number_of("TINYTORCH_TEST_CASE", -1);
   const int64_t first =
       alone >= 0 ? alone : static_cast<int64_t>(test::drawn_number(0) % 1'000'000'000) * 1000;

@@ -19,38 +19,6 @@ std::string code_of(const std::function<void()>& f) { return errors::thrown_by(f
 std::vector<bool> truths(const Tensor& t) { return t.to_vector<bool>(); }
 }  // namespace
 
-TEST_CASE(
-    "which numbers a dtype holds: integers in their range and without a fraction, floats that stay finite") {
-  struct Range {
-    tt::DType dtype;
-    int64_t least, most;
-  };
-  for (const Range& r :
-       {Range{tt::i8, -128, 127}, Range{tt::u8, 0, 255}, Range{tt::i32, -2147483648, 2147483647},
-        Range{tt::i64, kLeast, kMost}, Range{tt::boolean, 0, 1}}) {
-    CAPTURE(tt::name_of(r.dtype));
-    CHECK(tt::can_hold(r.dtype, r.least));
-    CHECK(tt::can_hold(r.dtype, r.most));
-    if (r.dtype != tt::i64) {
-      CHECK_FALSE(tt::can_hold(r.dtype, r.least - 1));
-      CHECK_FALSE(tt::can_hold(r.dtype, r.most + 1));
-    }
-    CHECK(tt::can_hold(r.dtype, 1.0));
-    for (const double x : {0.5, 1e19, -1e300, kInfinity, -kInfinity, std::nan("")})
-      CHECK_FALSE(tt::can_hold(r.dtype, x));
-    CHECK_FALSE(tt::can_hold(r.dtype, std::numeric_limits<uint64_t>::max()));
-  }
-  for (const tt::DType t : {tt::f32, tt::f64, tt::bf16, tt::f16}) {
-    for (const double x : {0.5, 65504.0, -1e-300, kInfinity, -kInfinity, std::nan("")})
-      CHECK(tt::can_hold(t, x));
-    CHECK(tt::can_hold(t, 65519.0) == true);
-    CHECK(tt::can_hold(t, 65520.0) == (t != tt::f16));
-    CHECK(tt::can_hold(t, 1e39) == (t == tt::f64));
-    CHECK(tt::can_hold(t, -1e39) == (t == tt::f64));
-    CHECK(tt::can_hold(t, kMost) == (t != tt::f16));
-  }
-}
-
 TEST_CASE("a number that does not fit is refused by whatever would write it") {
   const Tensor u = tt::ones({2}, tt::u8), i = tt::ones({2}, tt::i32), h = tt::ones({2}, tt::f16);
   const Tensor mask = tt::ones({2}) > 0;

@@ -92,16 +92,6 @@ TEST_CASE("names appear wherever the tensor is described") {
   CHECK(Tensor().describe() == "undefined tensor");
 }
 
-TEST_CASE("scalars keep whole numbers whole") {
-  const tt::Scalar a = int64_t{1} << 60, b = 0.5, c = true;
-  CHECK(a.integral);
-  CHECK(a.integer == int64_t{1} << 60);
-  CHECK_FALSE(b.integral);
-  CHECK(b.real == 0.5);
-  CHECK(c.integral);
-  CHECK(tt::full({1}, (int64_t{1} << 60) + 1, tt::i64).to_vector<int64_t>()[0] == (int64_t{1} << 60) + 1);
-}
-
 TEST_CASE("for_each_element may write") {
   Tensor a = tt::zeros({2, 2}, tt::i32, tt::cpu);
   int32_t next = 1;

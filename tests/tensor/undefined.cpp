@@ -18,7 +18,7 @@ struct Call {
 
 const tt::Tensor x = tt::ones({2, 3}), mask = tt::ones({2, 3}) > 0, index = tt::zeros({2}, tt::i64);
 
-std::vector<Call> calls() {
+std::vector<Call> undefined_cases() {
   using namespace tt;
   const Tensor image = ones({1, 2, 4, 4}), weight = ones({2, 2, 1, 1}), three = ones({3}),
                heads = ones({1, 1, 2, 3});
@@ -167,7 +167,7 @@ std::vector<Call> calls() {
 }  // namespace
 
 TEST_CASE("an undefined operand: the message names the op and the caller's line") {
-  for (const Call& call : calls()) {
+  for (const Call& call : undefined_cases()) {
     INFO(call.op);
     std::string message;
     try {
