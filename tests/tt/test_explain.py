@@ -15,7 +15,7 @@ EXAMPLE_LINES, EXAMPLE_COLUMNS = 7, 110
 HEADERS = ("tinytorch.hpp", "benchmarking/open_loop.hpp", "benchmarking/statistics.hpp", "benchmarking/submission.hpp",
            "data/digits.hpp", "data/grammar.hpp",
            "data/machine_sounds.hpp", "data/mel.hpp", "io/gzip.hpp", "layers/adam.hpp", "layers/batch_norm.hpp",
-           "layers/conv2d.hpp", "layers/dropout.hpp", "layers/norm.hpp", "layers/sgd.hpp", "layers/trainer.hpp",
+           "layers/conv2d.hpp", "layers/dropout.hpp", "layers/module_list.hpp", "layers/norm.hpp", "layers/sgd.hpp", "layers/trainer.hpp",
            "profiling/ablation.hpp", "profiling/amdahl.hpp", "profiling/ceilings.hpp", "profiling/occupancy.hpp",
            "transformer/bpe.hpp", "transformer/bpe_trainer.hpp", "transformer/char_tokenizer.hpp",
            "transformer/char_tokenizer_file.hpp", "transformer/generate.hpp", "transformer/hugging_face.hpp",
