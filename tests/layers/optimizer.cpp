@@ -257,6 +257,7 @@ TEST_CASE("an optimizer refuses what it cannot train, by name") {
             .starts_with("TT-OPT-12: the optimizer's parameter 'frozen', "));
   CHECK(refused({{"computed", w * 2}}).find("was computed by an op") != std::string::npos);
   CHECK(refused({{"none", tt::Tensor()}}).starts_with("TT-TENSOR-01"));
+  CHECK(refused({{"whole", tt::ones({2}, tt::i64)}}).starts_with("TT-OPT-02"));
   struct Tied : tt::Module {
     tt::Linear a{2, 2}, b{2, 2};
     Tied() {

@@ -198,6 +198,13 @@ inline void require_trainable(const NamedTensors& parameters, Loc loc) {
                "'\n  hint: every step would train it twice; net.named_parameters() names each tensor once",
            loc);
     }
+    if (!is_floating(p.tensor.dtype())) {
+      fail("TT-OPT-02",
+           "the optimizer's parameter '" + p.name + "', " + p.tensor.describe() +
+               ", cannot be trained\n  rule: parameters are f32, f64, bf16 or f16\n  hint: convert it with "
+               ".to(f32)",
+           loc);
+    }
     if (p.tensor.requires_grad() && p.tensor.is_leaf()) continue;
     fail(
         "TT-OPT-12",
