@@ -116,8 +116,7 @@ TEST_CASE("3.2 gradients arrive at weight, bias and input") {
     }
   }
   const auto check = [](const char* what, const Tensor& t, const Numbers& want) {
-    expect(std::string(what) + " has a gradient", t.grad().defined(),
-           "it did not take part in the graph");
+    expect(std::string(what) + " has a gradient", t.grad().defined(), "it did not take part in the graph");
     expect_close(std::string("gradient of ") + what, numbers(t.grad()), want, t.shape(),
                  {.roundings = 16, .scale = 2});
   };

@@ -60,10 +60,14 @@ TEST_CASE("arange: open end, negative and fractional steps, exact counts") {
   CHECK(tt::arange(0, 1, 0.1, tt::f64).numel() == 10);
   const int64_t big = int64_t{1} << 52;
   CHECK(tt::arange(big, big + 3).to_vector<int64_t>() == std::vector<int64_t>{big, big + 1, big + 2});
-  check_error("TT-SHAPE-07: arange: step must not be 0, and start and stop must be finite and near enough for a tensor",
-              [] { tt::arange(0, 5, 0); });
-  check_error("TT-SHAPE-07: arange: step must not be 0, and start and stop must be finite and near enough for a tensor",
-              [] { tt::arange(0, INFINITY); });
+  check_error(
+      "TT-SHAPE-07: arange: step must not be 0, and start and stop must be finite and near enough for a "
+      "tensor",
+      [] { tt::arange(0, 5, 0); });
+  check_error(
+      "TT-SHAPE-07: arange: step must not be 0, and start and stop must be finite and near enough for a "
+      "tensor",
+      [] { tt::arange(0, INFINITY); });
 }
 
 TEST_CASE("linspace has exact ends and is symmetric") {
