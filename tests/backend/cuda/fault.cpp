@@ -1,4 +1,5 @@
 // Indices that only the device can see: the next synchronization says the first that is wrong.
+#include <chrono>
 #include <support/device.hpp>
 #include <support/errors.hpp>
 #include <tinytorch/backend/cuda/fault.hpp>
@@ -50,6 +51,23 @@ TEST_CASE("the first call's first position is reported, once" * needs_devices())
   const errors::Thrown fault = errors::thrown_by([] { cuda::synchronize(); });
   CHECK(fault.code == "TT-RANGE-05");
   CHECK(fault.text == "TT-RANGE-05: first: 4 at 1203");
+  CHECK_NOTHROW(cuda::synchronize());
+}
+
+TEST_CASE("of very many faults the first is reported, and soon" * needs_devices()) {
+  std::vector<int64_t> values(test::kEmulated ? 5000 : 3'000'000, 2);
+  for (size_t i = 1234; i < values.size(); ++i) values[i] = i % 2 == 0 ? -static_cast<int64_t>(i) : 3;
+  const Indices wrong(values);
+  cuda::synchronize();
+  const auto start = std::chrono::steady_clock::now();
+  for (int call = 0; call < 3; ++call) {
+    check(wrong, 4, 0, call == 0 ? "first" : "later");
+  }
+  const errors::Thrown fault = errors::thrown_by([] { cuda::synchronize(); });
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  CHECK(fault.text == "TT-RANGE-05: first: -1234 at 1234");
+  MESSAGE("reported after ", took.count() * 1e3, " ms");
+  if (!test::kEmulated) CHECK(took.count() < 0.1);
   CHECK_NOTHROW(cuda::synchronize());
 }
 

@@ -6,8 +6,10 @@
 // first position.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <mutex>
+#include <tinytorch/backend/cuda/collective.cuh>
 #include <tinytorch/backend/cuda/fault.hpp>
 #include <tinytorch/backend/cuda/kernel.cuh>
 #include <tinytorch/backend/cuda/walk.cuh>
@@ -20,30 +22,51 @@ struct FaultNote {
   int64_t ticket, position, value;
 };
 
-inline constexpr int kFaultThreads = 256;
+// Memory of the host is far away, and threads that fight for a lock there keep its owner waiting as well: a
+// block sends one thread, which leaves as soon as it sees an earlier fault noted.
+inline constexpr int kFaultThreads = 256, kFaultBlocks = 4;  // of a multiprocessor
+
+// Whether a fault that is noted is an earlier one. The writer changes position before ticket, the reader looks
+// at them the other way round, so that half of a change is never taken for an earlier fault.
+__device__ __forceinline__ bool earlier_is_noted(const volatile FaultNote* note, int64_t ticket,
+                                                 int64_t position) {
+  if (note->used == 0) return false;
+  const int64_t noted = note->ticket;
+  __threadfence_system();
+  return noted < ticket || (noted == ticket && note->position <= position);
+}
+__device__ __forceinline__ void note_fault(FaultNote* note, int64_t ticket, int64_t position, int64_t value) {
+  while (!earlier_is_noted(note, ticket, position)) {
+    if (atomicCAS(&note->lock, 0u, 1u) != 0) continue;
+    volatile FaultNote* const mine = note;
+    if (!earlier_is_noted(note, ticket, position)) {
+      mine->position = position;
+      mine->value = value;
+      __threadfence_system();
+      mine->ticket = ticket;
+      __threadfence_system();
+      mine->used = 1;
+    }
+    __threadfence_system();
+    atomicExch(&note->lock, 0u);
+    return;
+  }
+}
 
 static __global__ void __launch_bounds__(kFaultThreads)
     range_kernel(const __grid_constant__ Operands<1> o, int64_t size, int64_t except, int64_t ticket,
                  FaultNote* note) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kFaultThreads + threadIdx.x;
-  if (i >= o.count) return;
-  const int64_t value = static_cast<const int64_t*>(o.operand[0].data)[o.offset(0, i)];
-  if ((value >= 0 && value < size) || value == except) return;
-  bool done = false;
-  while (!done) {  // one thread at a time; reached only by a program that is about to fail
-    if (atomicCAS(&note->lock, 0u, 1u) != 0) continue;
-    const bool earlier =
-        note->used == 0 || ticket < note->ticket || (ticket == note->ticket && i < note->position);
-    if (earlier) {
-      note->used = 1;
-      note->ticket = ticket;
-      note->position = i;
-      note->value = value;
-    }
-    __threadfence();
-    atomicExch(&note->lock, 0u);
-    done = true;
+  const int64_t none = o.count;
+  int64_t position = none, found = 0;  // this thread's first
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kFaultThreads + threadIdx.x; i < o.count;
+       i += static_cast<int64_t>(gridDim.x) * kFaultThreads) {
+    const int64_t value = static_cast<const int64_t*>(o.operand[0].data)[o.offset(0, i)];
+    if ((value >= 0 && value < size) || value == except || position != none) continue;
+    position = i;
+    found = value;
   }
+  const int64_t first = block_reduce<kFaultThreads>(position, Minimum());
+  if (position == first && first != none) note_fault(note, ticket, position, found);
 }
 
 // The notes of all devices, and what to say about each of the last checks.
@@ -104,7 +127,11 @@ void check_range(const View& index, int64_t size, int64_t except, RangeMessage m
   FaultNote* const note = FaultLog::instance().note(current_device());
   const int64_t ticket = FaultLog::instance().add(std::move(message), loc);
   const Plan<1> plan({index}, 1);
-  launch(range_kernel, over(plan.operands.count, kFaultThreads), plan.operands, size, except, ticket, note);
+  LaunchConfig config = over(plan.operands.count, kFaultThreads);
+  config.grid.x =
+      std::min(config.grid.x,
+               static_cast<unsigned>(properties(current_device()).multiprocessors) * unsigned{kFaultBlocks});
+  launch(range_kernel, config, plan.operands, size, except, ticket, note);
 }
 
 void raise_faults(Loc loc) { FaultLog::instance().raise(loc); }

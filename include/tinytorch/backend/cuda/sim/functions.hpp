@@ -92,6 +92,7 @@ inline int __all_sync(unsigned mask, int value, TT_SIM_WHERE) {
 }
 // Threads run in turn, so what was written is seen.
 inline void __threadfence() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+inline void __threadfence_system() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 inline void __threadfence_block() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 template <class T>
