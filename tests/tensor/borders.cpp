@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <string>
+#include <tinytorch/backend/cuda/runtime.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <vector>
 
@@ -195,6 +196,7 @@ Tensors with_gradient(const Op& op, const Shape& shape, tt::DType dtype, tt::Dev
   }
   if (total.defined()) total.backward();
   if (total.defined()) all.push_back(x.grad());
+  if (device.is_cuda()) tt::backend::cuda::synchronize();  // what it found wrong
   return all;
 }
 

@@ -13,7 +13,7 @@ class SimpleCache : public tinytorch::AttentionCache {
                                   const tinytorch::Tensor& v) override {
     auto& all = held_.at(static_cast<size_t>(layer));
     all.keys = all.keys.defined() ? tinytorch::cat({all.keys, k}, 2) : k;
-    all.values = all.values ? tinytorch::cat({all.values, v}, 2) : v;
+    all.values = all.values.defined() ? tinytorch::cat({all.values, v}, 2) : v;
     return all;
   }
 

@@ -16,6 +16,7 @@
 #include <tinymlperf/commands/profile_json.hpp>
 #include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/machine.hpp>
+#include <tinymlperf/output_folder.hpp>
 #include <tinymlperf/training/train.hpp>
 #include <tinytorch/profiling/ceilings.hpp>
 #include <tinytorch/profiling/report.hpp>
@@ -245,7 +246,7 @@ inline Json to_json(const profiling::Ceilings& c, const std::string& dtype, cons
 // Exit status: 0 the report was written, 2 it could not be made as asked.
 inline int run_profile(const ProfileOptions& o) {
   try {
-    std::filesystem::create_directories(o.out);
+    const OutputFolder folder(o.out);
     if (!o.json.empty()) tt::require_writable(o.json);
     profiling::Report r = profile_model(o);
     const Provenance provenance{describe_machine(), o.device == "cuda" ? gpu_driver() : "", o.commit};

@@ -15,6 +15,7 @@
 #include <tinymlperf/judge/match_ranks.hpp>
 #include <tinymlperf/judge/peak_memory.hpp>
 #include <tinymlperf/judge/quality_gate.hpp>
+#include <tinymlperf/output_folder.hpp>
 #include <tinytorch/benchmarking/document.hpp>
 #include <vector>
 
@@ -140,7 +141,7 @@ inline int run_match(const RunOptions& o) {
   if (o.benchmark == kKernelBenchmark) return run_kernel_match(o);
   try {
     const RunOptions asked = with_students(o);
-    std::filesystem::create_directories(o.out);  // what cannot be written is better found before the match
+    const OutputFolder folder(o.out);
     const judge::RunDocument d = play(asked);
     tt::write_file((o.out / "run.json").string(), to_json(d).dump(1) + "\n");
     fmt::print("{}\nwrote {}\n", text_of(d), (o.out / "run.json").string());

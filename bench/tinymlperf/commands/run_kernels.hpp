@@ -12,6 +12,7 @@
 #include <tinymlperf/judge/kernels/kernel_match.hpp>
 #include <tinymlperf/judge/stage.hpp>
 #include <tinymlperf/machine.hpp>
+#include <tinymlperf/output_folder.hpp>
 #include <tinytorch/benchmarking/document.hpp>
 
 namespace tinymlperf {
@@ -180,7 +181,7 @@ inline int run_kernel_match(const RunOptions& o,
                             const std::vector<judge::kernels::KernelTask>& tasks = judge::kernels::tasks()) {
   using namespace detail;
   try {
-    std::filesystem::create_directories(o.out);  // what cannot be written is better found before the match
+    const OutputFolder folder(o.out);
     const judge::kernels::KernelRun run = play_kernels(o, tasks);
     tinytorch::write_file((o.out / "run.json").string(), to_json(run).dump(1) + "\n");
     fmt::print("{}\nwrote {}\n", text_of(run), (o.out / "run.json").string());

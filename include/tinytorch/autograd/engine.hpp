@@ -106,15 +106,22 @@ inline void accumulate_leaf(GradState& leaf, Tensor g) {
 class LeafGradients {
  public:
   explicit LeafGradients(const std::vector<std::shared_ptr<Node>>& order) {
+    std::vector<const GradState*> edges;
     for (const auto& node : order) {
       for (const Edge& e : node->edges) {
-        if (e.leaf) ++leaves_[e.leaf.get()].edges;
+        if (e.leaf) edges.push_back(e.leaf.get());
       }
+    }
+    std::sort(edges.begin(), edges.end());
+    for (const GradState* leaf : edges) {
+      if (sums_.empty() || sums_.back().leaf != leaf) sums_.push_back({leaf});
+      ++sums_.back().edges;
     }
   }
   // An edge arrives at `leaf`, with a gradient in the leaf's dtype or with none (undefined).
   void arrive(GradState& leaf, Tensor g) {
-    Sum& sum = leaves_[&leaf];
+    Sum& sum = *std::lower_bound(sums_.begin(), sums_.end(), &leaf,
+                                 [](const Sum& s, const GradState* l) { return s.leaf < l; });
     if (g.defined()) sum.dtype = g.dtype();
     if (!sum.value.defined()) {
       sum.value = std::move(g);  // a single one stays nobody else's
@@ -128,11 +135,12 @@ class LeafGradients {
 
  private:
   struct Sum {
-    Tensor value;
+    const GradState* leaf;
+    Tensor value{};
     DType dtype = DType::f32;
     int64_t edges = 0;  // still to come
   };
-  std::unordered_map<const GradState*, Sum> leaves_;
+  std::vector<Sum> sums_;  // sorted by leaf
 };
 
 // Saved tensors as the derivative receives them, refused if written to since the forward pass.

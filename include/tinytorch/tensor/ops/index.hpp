@@ -34,8 +34,7 @@ inline void require_in_range(const char* op, const Tensor& index, int64_t size, 
   };
   if (index.device().is_cuda()) {
     if constexpr (backend::cuda::is_built()) {
-      constexpr int64_t kInside = 0;  // no value outside is allowed
-      return backend::cuda::check_range(index.view_of(), size, kInside, message, loc);
+      return backend::cuda::check_range(index.view_of(), size, {}, message, loc);
     }
   }
   if (index.is_contiguous()) {  // the usual case, and all are usually inside: no branch per element

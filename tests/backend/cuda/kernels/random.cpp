@@ -19,12 +19,12 @@ double expected(Distribution kind, DType t, uint64_t seed, uint64_t first, size_
                                  static_cast<double>(block.v[2 * k + 1] >> 11)) *
                           0x1p-53;
   };
-  if (kind == Distribution::uniform) return a + (b - a) * uniform(e);
-  if (kind == Distribution::bernoulli) return uniform(e) < (t == f32 ? static_cast<float>(a) : a) ? 1 : 0;
   if (t == i64) {
     return a + static_cast<double>(
                    below_from_bits(block.v[2 * e], block.v[2 * e + 1], static_cast<uint64_t>(b - a)));
   }
+  if (kind == Distribution::uniform) return a + (b - a) * uniform(e);
+  if (kind == Distribution::bernoulli) return uniform(e) < (t == f32 ? static_cast<float>(a) : a) ? 1 : 0;
   const double r = std::sqrt(-2 * std::log(1 - uniform(e / 2 * 2)));
   const double angle = 2 * 3.14159265358979323846 * uniform(e / 2 * 2 + 1);
   return a + b * r * (e % 2 == 0 ? std::cos(angle) : std::sin(angle));
