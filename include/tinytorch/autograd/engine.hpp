@@ -30,6 +30,7 @@ TT_API void backward(const Tensor& result, const Tensor& gradient = {}, bool ret
 #include <tinytorch/tensor/observer.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
 #include <tinytorch/tensor/ops/elementwise.hpp>
+#include <tinytorch/tensor/rules.hpp>
 #include <unordered_map>
 #include <unordered_set>
 

@@ -205,7 +205,7 @@ class LanguageModelTrainer {
     }
     r.step = run_.step, r.lr = lr;
     r.tokens = run_.step * options_.accumulate * tokens_of_batch_;
-    if (norm_) r.gradient_norm = norm_.item<double>();
+    if (norm_.defined()) r.gradient_norm = norm_.item<double>();
     r.tokens_per_second = static_cast<double>(tokens_) / seconds.count();
     if (options_.flops_per_token > 0 && options_.peak_flops > 0) {
       r.share_of_peak = r.tokens_per_second * options_.flops_per_token / options_.peak_flops;
