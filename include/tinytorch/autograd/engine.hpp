@@ -107,14 +107,18 @@ inline void accumulate_leaf(GradState& leaf, Tensor g) {
 class LeafGradients {
  public:
   explicit LeafGradients(const std::vector<std::shared_ptr<Node>>& order) {
-    std::vector<const GradState*> edges;
+    size_t count = 0;
+    for (const auto& node : order) count += node->edges.size();
+    std::vector<const GradState*> leaves;  // of every edge
+    leaves.reserve(count);
     for (const auto& node : order) {
       for (const Edge& e : node->edges) {
-        if (e.leaf) edges.push_back(e.leaf.get());
+        if (e.leaf) leaves.push_back(e.leaf.get());
       }
     }
-    std::sort(edges.begin(), edges.end());
-    for (const GradState* leaf : edges) {
+    std::sort(leaves.begin(), leaves.end());
+    sums_.reserve(leaves.size());
+    for (const GradState* leaf : leaves) {
       if (sums_.empty() || sums_.back().leaf != leaf) sums_.push_back({leaf});
       ++sums_.back().edges;
     }
