@@ -41,7 +41,7 @@ std::string message_of(auto&& f) {
   }
   return "";
 }
-// Of this file, `back` lines above the caller.
+// How messages name the line of this file that stands `back` lines above the caller.
 std::string line(int back, int here = __builtin_LINE()) {
   return "layers/errors.cpp:" + std::to_string(here - back);
 }

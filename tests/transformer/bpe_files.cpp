@@ -136,7 +136,7 @@ TEST_CASE("tokenizer.json: an added token may be an ordinary token of the vocabu
   CHECK(r.code == "TT-IO-04");
   CHECK(contains(r.text, "which spells the bytes ' '"));
   CHECK(contains(r.text, "hint: take it out of 'added_tokens'"));
-  // The same of a letter that is a byte's spelling, and of a word that merges make.
+  // The same holds for a letter that is a byte's spelling, and for a word that merges make.
   CHECK(contains(refusal(adding("\xc3\xa4", number_of("\xc3\xa4"))).text, "which spells the bytes '\\xe4'"));
   const std::string made = tt::bpe::spelled("\xc3\xa4");
   CHECK(contains(refusal(adding(made, number_of("\xc3\xa4"))).text, "which spells the bytes '\\xc3\\xa4'"));

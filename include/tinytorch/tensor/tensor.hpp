@@ -153,7 +153,7 @@ class Tensor {
   bool is_leaf() const;
   // Accumulated gradient; undefined before the first backward.
   Tensor grad() const;
-  // Of this tensor's shape, device and dtype (of 16 bits: or f32), or undefined.
+  // g has this tensor's shape, device and dtype, or is undefined; for a tensor of 16 bits it may be f32.
   void set_grad(const Tensor& g, TT_LOC);
   void zero_grad();
   // Keeps the gradient of a tensor that an op produced (leaves keep theirs anyway).

@@ -142,7 +142,7 @@ inline std::string saved_name(const FileLayout& layout, const std::string& name)
   return name.starts_with("lm_head.") ? name : layout.prefix + name;
 }
 
-// Of tensors as they were read: contiguous, on the CPU.
+// Whether two tensors have the same dtype, shape and bytes. Both are as they were read: contiguous, on the CPU.
 inline bool same_bits(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() &&
          (a.numel() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0);

@@ -221,7 +221,7 @@ class LanguageModelTrainer {
   }
 
   void start_clock() { start_ = std::chrono::steady_clock::now(), tokens_ = 0; }
-  // Of the steps since the report before. TT-TRAIN-02 when their loss is no number.
+  // Sums up the steps since the last report. TT-TRAIN-02 when their loss is no number.
   TrainingReport report(double lr) {
     TrainingReport r;
     r.train_loss = loss_sum_.item<double>() / static_cast<double>(run_.samples);  // waits for the device

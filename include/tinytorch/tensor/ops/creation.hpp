@@ -20,7 +20,7 @@
 namespace tinytorch::inline TT_BUILD {
 
 TT_API Tensor full(const Shape& shape, Scalar value, DType dtype, Device device, Loc loc) {
-  require_holds(std::string(name_of(dtype)) + " " + shape.str(), dtype, value, loc);
+  require_holds([&] { return std::string(name_of(dtype)) + " " + shape.str(); }, dtype, value, loc);
   Tensor t = empty(shape, dtype, device, loc);
   fill_values(t, value);
   return t;
@@ -47,7 +47,7 @@ TT_API Tensor ones_like(const Tensor& x, Loc loc) {
 
 TT_API Tensor scalar_like(Scalar value, const Tensor& like, Loc loc) {
   require_defined("scalar_like", loc, like);
-  if (!can_hold(like.dtype(), value)) require_holds(like.describe(), like.dtype(), value, loc);
+  require_holds(like, value, loc);
   Tensor scalar = empty({}, like.dtype(), like.device(), loc);
   if (!like.device().is_cpu()) {
     fill_values(scalar, value);
@@ -106,7 +106,7 @@ TT_API Tensor arange(Scalar start, Scalar stop, Scalar step, std::optional<DType
     return tabulate<double>(n, dtype, device, loc, [&](double i) { return start.real + i * step.real; });
   const int64_t last = start.integer + std::max<int64_t>(n - 1, 0) * step.integer;
   for (const int64_t end : {start.integer, last}) {
-    if (n > 0) require_holds(std::string(name_of(dtype)) + " in arange", dtype, end, loc);
+    if (n > 0) require_holds([&] { return std::string(name_of(dtype)) + " in arange"; }, dtype, end, loc);
   }
   return tabulate<int64_t>(n, dtype, device, loc,
                            [&](int64_t i) { return start.integer + i * step.integer; });
@@ -272,7 +272,7 @@ inline Tensor apart_from(const Tensor& t, const Tensor& source, Loc loc) {
 TT_API Tensor& Tensor::fill_(Scalar value, Loc loc) {
   require_defined("fill_", loc, *this);
   require_writable("fill_", *this, {}, loc);
-  if (!can_hold(dtype(), value)) require_holds(describe(), dtype(), value, loc);
+  require_holds(*this, value, loc);
   fill_values(*this, value);
   storage()->bump_version();
   return *this;

@@ -268,8 +268,8 @@ TT_API Tensor clamp(const Tensor& x, Scalar low, Scalar high, Loc loc) {
     return whole && !can_hold(t, bound) && (bound.real < 0) == below;
   };
   const bool no_low = idle(low, true), no_high = idle(high, false);
-  if (!no_low) require_holds(x.describe(), t, low, loc);
-  if (!no_high) require_holds(x.describe(), t, high, loc);
+  if (!no_low) require_holds(x, low, loc);
+  if (!no_high) require_holds(x, high, loc);
   if (t == DType::i64) {  // the kernel's parameters are doubles, which do not hold every i64
     const Tensor at_least = no_low ? x : maximum(x, scalar_like(low, x, loc), loc);
     return no_high ? at_least : minimum(at_least, scalar_like(high, x, loc), loc);

@@ -99,7 +99,7 @@ struct Pad final : Primitive<Pad> {
   Scalar value;
   Pad(std::vector<std::pair<int64_t, int64_t>> w, Scalar v) : widths(std::move(w)), value(v) {}
   Specs infer(const Tensors& in, Loc loc) const override {
-    require_holds(in[0].describe(), in[0].dtype(), value, loc);
+    require_holds(in[0], value, loc);
     Shape shape = in[0].shape();
     bool valid = static_cast<int>(widths.size()) == shape.size();
     for (int d = 0; valid && d < shape.size(); ++d) {
