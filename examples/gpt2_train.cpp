@@ -83,7 +83,9 @@ void print_sample(const Settings& s, tt::Gpt2& model, const tt::BpeTokenizer& to
 int run(Settings s) {
   tt::PretrainingOptions& t = s.training;
   tt::set_default_device(s.device == "cuda" ? tt::cuda : tt::cpu);
-  if (!t.folder.empty()) std::filesystem::create_directories(t.folder);
+  for (const std::string& made :
+       {t.folder, s.save_to})  // what cannot be written is better found before training
+    if (!made.empty()) std::filesystem::create_directories(made);
   std::optional<tt::BpeTokenizer> tokenizer;
   if (!s.vocabulary.empty()) tokenizer.emplace(load_vocabulary(s.vocabulary));
   const std::string& folder = s.text.empty() ? s.data : t.folder;
@@ -96,10 +98,10 @@ int run(Settings s) {
   t.flops_per_token = tt::training_flops_per_token(model.parameter_count(), s.layers, t.length, s.features);
   t.peak_flops = tt::benchmarking::peak_flops(tt::default_device(), s.bf16 ? tt::bf16 : tt::f32);
   const auto reports = tt::pretrain(model, {train, width}, {validation, width}, t);
+  if (!s.save_to.empty()) tt::save_hugging_face(model, s.save_to);
   if (!t.folder.empty()) {
     tt::benchmarking::write_loss_curve(t.folder + "/loss.svg", "GPT-2", t.folder + "/log.jsonl");
   }
-  if (!s.save_to.empty()) tt::save_hugging_face(model, s.save_to);
   if (tokenizer) print_sample(s, model, *tokenizer);
   const bool reached = s.required <= 0 || (!reports.empty() && reports.back().validation_loss <= s.required);
   return reached ? 0 : 1;

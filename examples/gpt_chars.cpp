@@ -51,9 +51,10 @@ Settings preset(const std::string& name) {
   return s;
 }
 
-void print_sample(const Settings& s, tt::Gpt2& model, const tt::CharTokenizer& characters) {
+void print_sample(const Settings& s, tt::Gpt2& model, const tt::CharTokenizer& characters,
+                  const tt::Tokens& prompt) {
   std::printf("\n%s", s.prompt.c_str());
-  tt::generate(model, characters.encode(s.prompt),
+  tt::generate(model, prompt,
                {.max_tokens = s.sample,
                 .sampling = {.temperature = s.temperature},
                 .seed = s.training.seed,
@@ -74,7 +75,9 @@ int run(Settings s) {
   if (temporary) t.folder = (std::filesystem::temp_directory_path() / "XXXXXX").string();
   if (temporary && !::mkdtemp(t.folder.data()))
     tt::io::fail_system("TT-IO-02", "make the folder", t.folder, tt::Loc::current());
-  std::filesystem::create_directories(t.folder);
+  for (const std::string& made :
+       {t.folder, s.save_to})  // what cannot be written is better found before training
+    if (!made.empty()) std::filesystem::create_directories(made);
   const auto path = [&](const char* name) { return t.folder + "/" + name; };
 
   const double floor = s.text.empty() ? tt::grammar::entropy_bits_per_character() * std::log(2.0) : 0;
@@ -82,6 +85,8 @@ int run(Settings s) {
   const std::string text =
       s.text.empty() ? tt::grammar::text(characters_needed, t.seed) : tt::load_text(s.text);
   const tt::CharTokenizer characters = tt::CharTokenizer::from_text(text);
+  const tt::Tokens prompt =
+      characters.encode(s.prompt);  // before training: it may have characters that the text has not
   const tt::TokenWidth width = tt::write_split(path("train.bin"), path("val.bin"), characters, text);
 
   tt::manual_seed(t.seed);
@@ -101,6 +106,7 @@ int run(Settings s) {
   t.flops_per_token = tt::training_flops_per_token(model.parameter_count(), s.layers, t.length, s.features);
   t.peak_flops = tt::benchmarking::peak_flops(tt::default_device(), s.bf16 ? tt::bf16 : tt::f32);
   const auto reports = tt::pretrain(model, {path("train.bin"), width}, {path("val.bin"), width}, t);
+  if (!s.save_to.empty()) tt::save_hugging_face(model, s.save_to);
   const double loss = reports.empty() ? NAN : reports.back().validation_loss;
   std::printf("validation loss %.4f = %.3f bits per character", loss, loss / std::log(2.0));
   if (floor > 0)
@@ -108,8 +114,7 @@ int run(Settings s) {
   std::printf("\n");
   const std::string of = s.text.empty() ? "a grammar" : std::filesystem::path(s.text).filename().string();
   tt::benchmarking::write_loss_curve(path("loss.svg"), "Characters of " + of, path("log.jsonl"), floor);
-  if (!s.save_to.empty()) tt::save_hugging_face(model, s.save_to);
-  print_sample(s, model, characters);
+  print_sample(s, model, characters, prompt);
   if (temporary) std::filesystem::remove_all(t.folder);
   return s.required > 0 && !(loss <= s.required) ? 1 : 0;
 }

@@ -69,7 +69,7 @@ class Gates {
     std::string without;
     for (const tt::NamedTensor& p : parameters) {
       const tt::Tensor gradient = p.tensor.grad();
-      const double size = gradient ? norm(gradient.to_vector<double>()) : 0;
+      const double size = gradient.defined() ? norm(gradient.to_vector<double>()) : 0;
       if (!(size > 0) || !std::isfinite(size)) without += (without.empty() ? "" : ", ") + p.name;
     }
     check("a gradient arrived in every parameter", without.empty(), "one that is finite and not all zero",
@@ -130,7 +130,7 @@ double distance_from_hand(Optimizer& optimizer, const tt::NamedTensors& paramete
     loss().backward();
     for (size_t k = 0; k < hand.size(); ++k) {
       const tt::Tensor gradient = parameters[k].tensor.grad();
-      const Numbers g = gradient ? gradient.to_vector<double>() : Numbers(hand[k].size());
+      const Numbers g = gradient.defined() ? gradient.to_vector<double>() : Numbers(hand[k].size());
       for (size_t i = 0; i < hand[k].size(); ++i) rule(hand[k][i], g.at(i), step);
     }
     optimizer.step();

@@ -82,7 +82,7 @@ TEST_CASE("gradients accumulate over two backward passes until they are cleared"
   tt::sum(x * x).backward();
   CHECK(grad_of(x) == Values{4, 8});
   x.zero_grad();
-  CHECK_FALSE(x.grad());
+  CHECK_FALSE(x.grad().defined());
   tt::sum(x * 10).backward();
   CHECK(grad_of(x) == Values{10, 10});
 }
@@ -134,7 +134,7 @@ TEST_CASE("gradients only where they are wanted") {
   CHECK(y.requires_grad());
   tt::sum(y).backward();
   CHECK(grad_of(x) == Values{5, 6});
-  CHECK_FALSE(fixed.grad());
+  CHECK_FALSE(fixed.grad().defined());
   CHECK_FALSE(fixed.requires_grad());
   const Tensor none = fixed * 2;
   CHECK_FALSE(none.requires_grad());
@@ -326,7 +326,7 @@ TEST_CASE("hooks see whole gradients and may replace them") {
 TEST_CASE("retain_grad keeps a result's gradient, and adds to it as leaves do") {
   Tensor x = leaf({1, 2});
   Tensor y = x * x;
-  CHECK_FALSE(y.grad());
+  CHECK_FALSE(y.grad().defined());
   y.retain_grad();
   Tensor loss = tt::sum(y * 3);
   loss.backward({}, true);
@@ -336,7 +336,7 @@ TEST_CASE("retain_grad keeps a result's gradient, and adds to it as leaves do") 
   CHECK(grad_of(x) == Values{12, 24});
   Tensor without = x * x;
   tt::sum(without).backward();
-  CHECK_FALSE(without.grad());
+  CHECK_FALSE(without.grad().defined());
 }
 
 TEST_CASE("several outputs: the unused one counts as zero") {
@@ -415,4 +415,86 @@ TEST_CASE("an op without a derivative says so when it is asked") {
   CHECK(t.text ==
         "TT-GRAD-05: opaque: this op has no derivative\n  hint: call it on x.detach(), or give its primitive "
         "a vjp");
+}
+
+TEST_CASE("of 16 bits, gradients are summed in f32: a thousand ones are a thousand") {
+  for (const tt::DType dtype : {tt::bf16, tt::f16}) {
+    INFO(tt::name_of(dtype));
+    const Tensor none = tt::zeros({1000}, tt::i64);
+    Tensor rows = tt::ones({2}, dtype).requires_grad_();
+    tt::sum(tt::index_select(rows, 0, none)).backward();
+    CHECK(rows.grad().to_vector<double>() == std::vector<double>{1000, 0});
+    Tensor gathered = tt::ones({2}, dtype).requires_grad_();
+    tt::sum(tt::gather(gathered, 0, none)).backward();
+    CHECK(gathered.grad().to_vector<double>() == std::vector<double>{1000, 0});
+    Tensor table = tt::ones({2, 1}, dtype).requires_grad_();
+    tt::sum(tt::embedding(table, none)).backward();
+    CHECK(table.grad().to_vector<double>() == std::vector<double>{1000, 0});
+    CHECK(tt::scatter_add(tt::zeros({1}, dtype), 0, none, tt::ones({1000}, dtype)).item<double>() == 1000);
+    Tensor spread = tt::ones({1}, dtype).requires_grad_();
+    tt::sum(spread.expand({1000})).backward();
+    CHECK(spread.grad().item<double>() == 1000);
+
+    Tensor uses = tt::ones({1}, dtype).requires_grad_();  // many uses of a leaf
+    tt::Tensors terms;
+    for (int i = 0; i < 1000; ++i) terms.push_back(uses * 1);
+    tt::sum(tt::cat(terms)).backward();
+    CHECK(uses.grad().item<double>() == 1000);
+    CHECK(uses.grad().dtype() == dtype);
+    Tensor middle = tt::ones({1}, dtype).requires_grad_();  // many uses of a result
+    const Tensor result = middle * 1;
+    tt::Tensors of_result;
+    for (int i = 0; i < 1000; ++i) of_result.push_back(result * 1);
+    tt::sum(tt::cat(of_result)).backward();
+    CHECK(middle.grad().item<double>() == 1000);
+
+    Tensor passes = tt::ones({1}, dtype).requires_grad_();  // many backward passes
+    for (int i = 0; i < 1000; ++i) tt::sum(passes * 1).backward();
+    CHECK(passes.grad().item<double>() == 1000);
+    passes.grad().fill_(3);  // its user's value is what the next pass adds to
+    tt::sum(passes * 1).backward();
+    CHECK(passes.grad().item<double>() == 4);
+    passes.zero_grad();
+    tt::sum(passes * 1).backward();
+    CHECK(passes.grad().item<double>() == 1);
+    passes.set_grad(tt::full({1}, 256, dtype));
+    tt::sum(passes * 1).backward();
+    tt::sum(passes * 1).backward();
+    CHECK(passes.grad().item<double>() == 258);
+  }
+}
+
+TEST_CASE("a gradient set by hand, and what a hook returns, has the shape, dtype and device of its tensor") {
+  Tensor x = leaf({1, 2});
+  const auto code = [](const std::function<void()>& f) { return errors::thrown_by(f).code; };
+  CHECK(code([&] { x.set_grad(tt::ones({3})); }) == "TT-GRAD-09");
+  CHECK(code([&] { x.set_grad(tt::ones({1, 2})); }) == "TT-GRAD-09");
+  CHECK(code([&] { x.set_grad(tt::ones({2}, tt::f64)); }) == "TT-GRAD-09");
+  x.set_grad(tt::ones({2}));
+  x.set_grad(Tensor());
+  CHECK_FALSE(x.grad().defined());
+  Tensor narrow = tt::ones({2}, tt::bf16).requires_grad_();
+  narrow.set_grad(tt::full({2}, 0.5));  // f32, for an optimizer that sums in f32
+  CHECK(code([&] { narrow.set_grad(tt::ones({2}, tt::f16)); }) == "TT-GRAD-09");
+
+  for (const bool of_leaf : {true, false}) {
+    for (int wrong = 0; wrong < 2; ++wrong) {
+      Tensor leaf_ = leaf({1, 2}), y = leaf_ * 2;
+      (of_leaf ? leaf_ : y).register_hook([&](const Tensor& g) {
+        return wrong ? g.to(tt::f64) : g.reshape({1, 2});
+      });
+      CHECK(code([&] { tt::sum(y).backward(); }) == "TT-GRAD-09");
+    }
+  }
+}
+
+TEST_CASE("a leaf's hook runs once, on the sum of all its uses") {
+  Tensor x = leaf({1, 2});
+  std::vector<Values> seen;
+  x.register_hook([&](const Tensor& g) {
+    seen.push_back(g.to_vector());
+    return Tensor();
+  });
+  tt::sum(x * 2 + x * 3 + tt::exp(x) * 0).backward();
+  CHECK(seen == std::vector<Values>{{5, 5}});
 }

@@ -64,7 +64,7 @@ TEST_CASE("inputs that do not require grad are held fixed, others are restored")
   CHECK(result.passed);
   CHECK(x.to_vector<double>() == std::vector<double>{1, 2});
   CHECK(w.to_vector<double>() == std::vector<double>{3, 4});
-  CHECK_FALSE(w.grad());
+  CHECK_FALSE(w.grad().defined());
 }
 
 TEST_CASE("f32 inputs are refused: differences need f64") {

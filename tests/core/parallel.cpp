@@ -1,5 +1,7 @@
 // parallel_for: every index once, pieces at multiples of the grain, exceptions, nesting.
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <mutex>
@@ -83,4 +85,26 @@ TEST_CASE("inside a parallel loop a second one runs serially and completely") {
     }
   });
   CHECK(sum == 80);
+}
+
+TEST_CASE("a child of fork() computes on one thread, where the parent's threads are missing") {
+  tt::set_thread_count(2);
+  const auto sum = [] {
+    std::atomic<int64_t> total{0};
+    tt::parallel_for(1000, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) total += i;
+    });
+    return total.load();
+  };
+  CHECK(sum() == 499500);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);  // it would wait for ever
+    _exit(sum() == 499500 ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(sum() == 499500);
 }

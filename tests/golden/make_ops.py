@@ -186,6 +186,7 @@ def creation_cases():
     gauss = lambda x: d.Normal(0.0, 1.0).cdf(x)
     share("rand({200000}, f32, cpu, seeded(1))", uniform)
     share("rand({200000}, f64, cpu, seeded(2))", uniform)
+    share("uniform(-1, 3, {200000}, f32, cpu, seeded(9))", lambda x: ((x + 1) / 4).clamp(0, 1))
     share("randn({200000}, f32, cpu, seeded(3))", gauss)
     share("randn({200000}, f64, cpu, seeded(4))", gauss)
     share("randn({200000}, bf16, cpu, seeded(5))", gauss, points + 0.003)  # between bf16 values

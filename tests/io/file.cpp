@@ -94,6 +94,17 @@ TEST_CASE("a process killed while it writes keeps the old file") {
   CHECK(text_of(folder / "model") == "new content");
 }
 
+TEST_CASE("whether a file could be written is found out without writing it") {
+  const TempFolder folder;
+  tt::write_file(folder / "model", "old content");
+  tt::require_writable(folder / "model");
+  tt::require_writable(folder / "new");
+  CHECK(folder.count() == 1);
+  CHECK(text_of(folder / "model") == "old content");
+  CHECK(refusal_of([&] { tt::require_writable(folder / "none/model"); }).code == "TT-IO-02");
+  CHECK(refusal_of([&] { tt::require_writable(folder / ""); }).code == "TT-IO-02");
+}
+
 TEST_CASE("a write that the system refuses is reported and keeps the old file") {
   const TempFolder folder;
   tt::write_file(folder / "model", "old content");

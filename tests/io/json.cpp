@@ -71,7 +71,7 @@ TEST_CASE("strings: escapes, surrogate pairs, UTF-8") {
 TEST_CASE("structure is strict") {
   for (const char* bad :
        {"", " ", "[1,]", "[,1]", "[1 2]", "[1", "]", "{\"a\":1,}", "{a:1}", "{\"a\" 1}", "{\"a\":}",
-        "{\"a\":1", "{1:2}", "nul", "True", "// x\n1", "[] []", "{} x", "\xef\xbb\xbf{}"}) {
+        "{\"a\":1", "{1:2}", "nul", "True", "// x\n1", "[] []", "{} x", "{\xef\xbb\xbf}"}) {
     CAPTURE(bad);
     CHECK(code(bad) == "TT-IO-03");
   }
@@ -82,6 +82,32 @@ TEST_CASE("structure is strict") {
   const auto where = refusal_of([] { parse("[1, 2; 3]"); });
   CHECK(files::contains(where.text, "expected: ',' or ']'"));
   CHECK(files::contains(where.text, "'; 3]' at byte 5"));
+}
+
+TEST_CASE("a byte order mark is dropped at the start alone") {
+  CHECK(parse("\xef\xbb\xbf{\"a\": 1}").find("a")->integer() == 1);
+  CHECK(code("\xef\xbb\xbf") == "TT-IO-03");
+  CHECK(code(" \xef\xbb\xbf{}") == "TT-IO-03");
+  CHECK(code("\xef\xbb\xbf\xef\xbb\xbf{}") == "TT-IO-03");
+}
+
+TEST_CASE("NaN and Infinity, as Python writes them, where they are asked for") {
+  const auto read = [](std::string_view text) {
+    return tt::parse_json(tt::as_bytes(text), "x", {.not_finite = true});
+  };
+  const tt::Json all = read("[NaN, Infinity, -Infinity, -1, 2.5]");
+  const auto at = [&](size_t i) { return (*all.array())[i].number()->real; };
+  CHECK(std::isnan(at(0)));
+  CHECK(at(1) == HUGE_VAL);
+  CHECK(at(2) == -HUGE_VAL);
+  CHECK(at(3) == -1);
+  CHECK(at(4) == 2.5);
+  CHECK_FALSE((*all.array())[1].integer());
+  for (const char* bad :
+       {"nan", "Nan", "-NaN", "inf", "Inf", "-Inf", "+Infinity", "Infinit", "NaN1", "1e999"}) {
+    CAPTURE(bad);
+    CHECK(refusal_of([&] { read(bad); }).code == "TT-IO-03");
+  }
 }
 
 TEST_CASE("limits: depth, values, bytes") {

@@ -34,7 +34,7 @@ TEST_CASE("ten steps follow PyTorch for every option") {
 }
 
 TEST_CASE("AdamW decays weights by default, Adam does not") {
-  tt::Tensor a = tt::ones({1}, tt::f64), b = tt::ones({1}, tt::f64);
+  tt::Tensor a = tt::ones({1}, tt::f64).requires_grad_(), b = tt::ones({1}, tt::f64).requires_grad_();
   tt::Adam adam({{"a", a}});
   tt::AdamW adamw({{"b", b}});
   a.set_grad(tt::zeros({1}, tt::f64));
@@ -46,7 +46,7 @@ TEST_CASE("AdamW decays weights by default, Adam does not") {
 }
 
 TEST_CASE("impossible options are refused") {
-  const tt::NamedTensors p{{"p", tt::zeros({1})}};
+  const tt::NamedTensors p{{"p", tt::zeros({1}).requires_grad_()}};
   CHECK(message_of([&] { tt::Adam o(p, {.beta1 = 1}); }).rfind("TT-OPT-07", 0) == 0);
   CHECK(message_of([&] { tt::AdamW o(p, {.eps = -1}); }).rfind("TT-OPT-07", 0) == 0);
 }

@@ -182,5 +182,12 @@ TEST_CASE("numbers come back to the last bit, and damage is not read as 0") {
   }
   CHECK(message_with("step", "99999999999999999999").rfind("TT-CKPT-01", 0) == 0);
   CHECK(message_with("format", "another").rfind("TT-CKPT-01", 0) == 0);
+  tt::TensorMap more = tensors;
+  more["modle.weight"] = tt::zeros({1});
+  tt::save_safetensors(path, more, whole);
+  CHECK(message_of([&] {
+          tt::load_checkpoint(path, run.net, run.optimizer, run.loader);
+        }).find("the tensor 'modle.weight' is neither of the model nor of the optimizer") !=
+        std::string::npos);
   std::filesystem::remove(path);
 }

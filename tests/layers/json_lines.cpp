@@ -52,6 +52,48 @@ TEST_CASE("lines are appended, and a cut-off last line does not spoil the next")
   std::filesystem::remove(path);
 }
 
+TEST_CASE("what is no object is left out, and named") {
+  const tt::LogLines log =
+      tt::read_log({R"({"step": 1})", "", R"({"step": 2, "lo)", "[3]", "\xff\xfe", R"({"step": 4})"});
+  REQUIRE(log.objects.size() == 2);
+  CHECK(log.objects[1].find("step")->integer() == 4);
+  CHECK(log.unreadable == std::vector<size_t>{3, 4, 5});
+  CHECK(log.note() == "3 lines of the log could not be read: line 3, 4, 5");
+  CHECK(tt::read_log({R"({"a": 1})"}).note().empty());
+  CHECK(tt::read_log({"oops"}).note() == "1 line of the log could not be read: line 1");
+  CHECK(message_of([] { tt::load_log("/nonexistent/log"); }).rfind("TT-IO-01", 0) == 0);
+}
+
+TEST_CASE("a resumed run drops from its log what it writes again, and what cannot be read") {
+  const std::string path = temporary_name();
+  {
+    std::ofstream(path) << R"({"step": 1})"
+                           "\n"
+                           R"({"note": "kept"})"
+                           "\n"
+                           R"({"step": 2})"
+                           "\n"
+                           R"({"step": 3})"
+                           "\n"
+                           R"({"step": 4})"
+                           "\n"
+                           R"({"step": 5, "l)";
+  }
+  CHECK(tt::drop_lines_after(path, 2) ==
+        "dropped from " + path +
+            ": 2 lines of steps after 2, which this run takes again, and 1 line that "
+            "could not be read");
+  CHECK(lines_of(path) ==
+        std::vector<std::string>{R"({"step": 1})", R"({"note": "kept"})", R"({"step": 2})"});
+  CHECK(tt::drop_lines_after(path, 2).empty());
+  CHECK(tt::drop_lines_after(path, 1) ==
+        "dropped from " + path + ": 1 line of steps after 1, which this run takes again");
+  std::filesystem::remove(path);
+  CHECK(tt::drop_lines_after(path, 1).empty());
+  CHECK_FALSE(std::filesystem::exists(path));
+  CHECK(tt::drop_lines_after("", 1).empty());
+}
+
 TEST_CASE("a path that cannot be opened is an error; an empty one writes nothing") {
   CHECK(message_of([] { tt::JsonLines log("/nonexistent/folder/log"); }).rfind("TT-IO-02", 0) == 0);
   tt::JsonLines("").write(tt::JsonObject());

@@ -42,6 +42,6 @@ TEST_CASE("weights and bias start uniform within 1/sqrt(K), from the generator a
 TEST_CASE("without a bias there is one parameter") {
   tt::Linear layer(4, 2, false);
   CHECK(layer.named_parameters().size() == 1);
-  CHECK_FALSE(layer.bias);
+  CHECK_FALSE(layer.bias.defined());
   CHECK(tt::sum(tt::abs(layer(tt::zeros({1, 4})))).item() == 0);
 }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <support/errors.hpp>
 #include <tinytorch/layers/dropout.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -25,6 +26,19 @@ TEST_CASE("accuracy counts the largest score") {
   CHECK(tt::accuracy(scores, classes({1, 1, 2})) == doctest::Approx(2.0 / 3));
   CHECK(tt::accuracy(scores, classes({0, 1, 1})) == 0);
   CHECK(std::isnan(tt::accuracy(scores, scores)));
+  const tt::Tensor sequences = scores.reshape({1, 3, 3});
+  CHECK(tt::accuracy(sequences, classes({1, 0, 2}).reshape({1, 3})) == 1);
+  CHECK(tt::accuracy(tt::ones({0, 3}), tt::zeros({0}, tt::i64)) == 0);
+}
+
+TEST_CASE("accuracy refuses scores and classes that do not belong together") {
+  const tt::Tensor scores = tt::ones({2, 3});
+  for (const tt::Shape& shape :
+       {tt::Shape{500}, tt::Shape{1}, tt::Shape{}, tt::Shape{2, 1}, tt::Shape{2, 3}}) {
+    CHECK(errors::thrown_by([&] { tt::accuracy(scores, tt::zeros(shape, tt::i64)); }).code == "TT-TRAIN-04");
+  }
+  CHECK(errors::thrown_by([&] { tt::accuracy(scores, tt::zeros({2}, tt::i32)); }).code == "TT-TRAIN-04");
+  CHECK(errors::thrown_by([&] { tt::accuracy(tt::ones({}), tt::zeros({}, tt::i64)); }).code == "TT-TRAIN-04");
 }
 
 TEST_CASE("roc_auc: the share of pairs in the right order, a tie being half of one") {

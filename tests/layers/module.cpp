@@ -77,12 +77,12 @@ TEST_CASE("the gradient arrives in every parameter, and zero_grad clears it") {
   tt::sum(tt::square(net(x))).backward();
   for (const tt::NamedTensor& p : net.named_parameters()) {
     INFO(p.name);
-    REQUIRE(p.tensor.grad());
+    REQUIRE(p.tensor.grad().defined());
     CHECK(p.tensor.grad().shape() == p.tensor.shape());
     CHECK(tt::sum(tt::abs(p.tensor.grad())).item() > 0);
   }
   net.zero_grad();
-  for (const tt::Tensor& p : net.parameters()) CHECK_FALSE(p.grad());
+  for (const tt::Tensor& p : net.parameters()) CHECK_FALSE(p.grad().defined());
 }
 
 TEST_CASE("state_dict and load_state_dict carry all values to another module") {
@@ -141,14 +141,54 @@ TEST_CASE("names must be new, not empty, without dots") {
   CHECK(message_of([] { Bad{"fine"}; }).empty());
 }
 
-TEST_CASE("a module with member children refuses to move, a layer moves") {
+TEST_CASE("modules move, and their children with them") {
   Net net;
-  CHECK(message_of([&] { Net other(std::move(net)); }).rfind("TT-NN-03", 0) == 0);
+  const tt::Tensor x = tt::ones({1, net.parameters()[0].size(1)});
+  const std::vector<float> expected = net(x).to_vector();
+  Net other(std::move(net));
+  CHECK(other(x).to_vector() == expected);
+  for (const tt::NamedTensor& p : other.named_parameters()) p.tensor.detach().fill_(0);
+  CHECK(tt::all(other(x) == 0));  // the parameters are those of the layers that compute
   tt::Linear layer(2, 3);
   const std::vector<float> weights = layer.weight.to_vector();
   tt::Linear moved(std::move(layer));
   CHECK(moved.named_parameters().size() == 2);
   CHECK(moved.weight.to_vector() == weights);
+}
+
+TEST_CASE("a child that moves is followed, one that is gone is refused") {
+  struct Layers : tt::Module {
+    std::vector<tt::Linear> kept;
+    explicit Layers(int64_t count) {
+      for (int64_t i = 0; i < count; ++i) {
+        kept.push_back(tt::Linear(2, 2));  // each time the vector grows, all of them move
+        add("layer" + std::to_string(i), kept.back());
+      }
+    }
+    tt::Tensor forward(const tt::Tensor& x) override {
+      tt::Tensor y = x;
+      for (tt::Linear& layer : kept) y = layer(y);
+      return y;
+    }
+  };
+  Layers layers(20);
+  REQUIRE(layers.parameters().size() == 40);
+  for (size_t i = 0; i < 20; ++i) CHECK(layers.parameters()[2 * i].impl() == layers.kept[i].weight.impl());
+  layers.train(false);
+  for (const tt::Linear& layer : layers.kept) CHECK_FALSE(layer.training());
+  Layers elsewhere(std::move(layers));
+  elsewhere.to(tt::f64);
+  CHECK(elsewhere.kept[19].weight.dtype() == tt::f64);
+  elsewhere.kept.pop_back();
+  CHECK(message_of([&] { elsewhere.parameters(); }).starts_with("TT-NN-03"));
+  CHECK(message_of([&] { elsewhere.state_dict(); }).starts_with("TT-NN-03"));
+  CHECK(message_of([&] { elsewhere.eval(); }).starts_with("TT-NN-03"));
+
+  tt::Module parent;
+  tt::Linear first(2, 2), second(3, 3);
+  parent.add("layer", first);
+  first = std::move(second);  // what the parent holds is another layer now
+  CHECK(parent.parameters()[0].shape() == tt::Shape{3, 3});
 }
 
 TEST_CASE("a module without forward says so") {

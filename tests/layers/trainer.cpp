@@ -143,6 +143,44 @@ TEST_CASE("each epoch is a line in the log, and a line on a file that is no term
   CHECK(text.find('\x1b') == std::string::npos);
 }
 
+TEST_CASE(
+    "an epoch is saved before its evaluation, which may fail; what cannot be written is found before "
+    "training") {
+  const Regression data;
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("tinytorch-saved-" + std::to_string(::getpid()))).string();
+  tt::Linear net = model();
+  tt::DataLoader loader(data.x, data.y, {.batch_size = 5}), misfit(tt::ones({4, 2}), tt::ones({4, 1}));
+  tt::SGD optimizer(net.named_parameters());
+  tt::TrainerOptions options{
+      .epochs = 2, .log_path = path + ".jsonl", .checkpoint_path = path, .progress = nullptr};
+  tt::Trainer trainer(net, optimizer, loader, squared_error, options);
+  CHECK(message_of([&] { trainer.fit(&misfit); }).rfind("TT-SHAPE", 0) == 0);
+  const std::vector<double> trained = weights(net);
+
+  tt::Linear other = model(3);
+  tt::SGD again(other.named_parameters());
+  std::ofstream(options.log_path) << R"({"epoch": 1, "step": 5})"
+                                     "\n"
+                                     R"({"epoch": 2, "step": 10})"
+                                     "\n"
+                                     R"({"ep)";
+  tt::Trainer second(other, again, loader, squared_error, options);
+  second.resume(path);
+  CHECK(weights(other) == trained);
+  CHECK(second.fit().size() == 1);
+  std::vector<int64_t> steps;
+  std::ifstream file(options.log_path);
+  for (std::string line; std::getline(file, line);) steps.push_back(nlohmann::json::parse(line)["step"]);
+  CHECK(steps == std::vector<int64_t>{5, 10});
+  std::filesystem::remove(path), std::filesystem::remove(options.log_path);
+
+  options.checkpoint_path = path + "/no/folder";
+  CHECK(message_of([&] {
+          tt::Trainer nowhere(other, again, loader, squared_error, options);
+        }).rfind("TT-IO-02", 0) == 0);
+}
+
 TEST_CASE("a loss that is not finite stops the run with advice, before the weights are spoiled") {
   const Regression data;
   tt::Linear net = model();

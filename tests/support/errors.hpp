@@ -11,7 +11,7 @@
 
 namespace errors {
 
-// What f throws, split at the last line "  at FILE:LINE".
+// What f throws, split at the line "  at FILE:LINE", behind which stands how a layer of the library led there.
 struct Thrown {
   std::string code, text, file;
   int line = 0;
@@ -27,8 +27,8 @@ inline Thrown thrown_by(const std::function<void()>& f) {
     t.code = e.code();
     t.text = e.what();
     t.without_cuda = dynamic_cast<const tinytorch::BuiltWithoutCuda*>(&e) != nullptr;
-    const size_t at = t.text.rfind("\n  at "), colon = t.text.rfind(':');
-    if (at != std::string::npos && colon > at) {
+    const size_t at = t.text.rfind("\n  at "), colon = t.text.find(':', at + 1);
+    if (at != std::string::npos && colon != std::string::npos) {
       t.file = t.text.substr(at + 6, colon - at - 6);
       t.line = std::stoi(t.text.substr(colon + 1));
       t.text.resize(at);

@@ -42,7 +42,7 @@ TEST_CASE("of a fused op's outputs those are saved that were made for the deriva
   const Tensor y = tt::linear_activation(x, w, {}, tt::Activation::silu);
   const tt::Node& node = *node_of(y);
   REQUIRE(node.outputs.size() == 2);
-  CHECK_FALSE(node.outputs[0].value);
+  CHECK_FALSE(node.outputs[0].value.defined());
   CHECK(node.outputs[1].value.shape() == tt::Shape{2, 4});
   CHECK(node.inputs.size() == 3);
 }

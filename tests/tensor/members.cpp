@@ -35,7 +35,7 @@ TEST_CASE("grad, set_grad, zero_grad, is_leaf") {
   Tensor x = tt::ones({2});
   CHECK(x.is_leaf());
   CHECK_FALSE(x.requires_grad());
-  CHECK_FALSE(x.grad());
+  CHECK_FALSE(x.grad().defined());
   x.zero_grad();
   x.requires_grad_();
   CHECK(x.requires_grad());
@@ -44,7 +44,7 @@ TEST_CASE("grad, set_grad, zero_grad, is_leaf") {
   (x * 2).sum().backward();
   CHECK(x.grad().to_vector() == Values{5, 5});
   x.zero_grad();
-  CHECK_FALSE(x.grad());
+  CHECK_FALSE(x.grad().defined());
   CHECK_FALSE((x * 2).is_leaf());
   CHECK(x.detach().is_leaf());
 }

@@ -1,6 +1,7 @@
 // Operators are their functions, with numbers on either side.
 #include <doctest/doctest.h>
 
+#include <support/errors.hpp>
 #include <tinytorch/tensor/operators.hpp>
 #include <tinytorch/tinytorch.hpp>
 
@@ -51,4 +52,30 @@ TEST_CASE("tensor with number, number with tensor: order matters, dtype stays") 
     CHECK((x + 1).dtype() == t);
     CHECK((2 * x).to_vector() == Values{6, 6});
   }
+}
+
+TEST_CASE("a tensor in a condition is its value") {
+  const tt::Tensor nine = tt::full({}, 9), five = tt::full({1, 1}, 5), mask = tt::from_data({true, false});
+  CHECK_FALSE(static_cast<bool>(nine < five));
+  CHECK(static_cast<bool>(five < nine));
+  CHECK_FALSE(static_cast<bool>(tt::zeros({1})));
+  CHECK(static_cast<bool>(tt::full({}, -0.5)));
+  bool asked = false;
+  if (five < nine) asked = true;
+  CHECK(asked);
+  if (!(five < nine) || nine < five) asked = false;
+  CHECK(asked);
+  CHECK(errors::thrown_by([&] { return mask ? 1 : 2; }).code == "TT-SHAPE-06");
+  CHECK(errors::thrown_by([&] { return tt::ones({0}) ? 1 : 2; }).code == "TT-SHAPE-06");
+  CHECK(errors::thrown_by([&] { return tt::Tensor() ? 1 : 2; }).code == "TT-TENSOR-01");
+}
+
+TEST_CASE("!, && and || work element by element") {
+  const tt::Tensor a = tt::from_data({true, true, false, false}),
+                   b = tt::from_data({true, false, true, false});
+  using Bools = std::vector<int>;
+  CHECK((!a).to_vector<int>() == Bools{0, 0, 1, 1});
+  CHECK((a && b).to_vector<int>() == Bools{1, 0, 0, 0});
+  CHECK((a || b).to_vector<int>() == Bools{1, 1, 1, 0});
+  CHECK(errors::thrown_by([&] { a&& tt::from_data({true, false, true}); }).code == "TT-SHAPE-02");
 }

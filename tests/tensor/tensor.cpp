@@ -16,8 +16,8 @@ TEST_CASE("a copy is the same tensor, a view shares storage") {
   CHECK(v.strides() == tt::Strides{1, 2});
   a.fill_(7);
   CHECK(v.to_vector() == std::vector<float>{7, 7, 7, 7});
-  CHECK_FALSE(Tensor());
-  CHECK(a);
+  CHECK_FALSE(Tensor().defined());
+  CHECK(a.defined());
 }
 
 TEST_CASE("sizes") {
@@ -92,16 +92,6 @@ TEST_CASE("names appear wherever the tensor is described") {
   CHECK(Tensor().describe() == "undefined tensor");
 }
 
-TEST_CASE("scalars keep whole numbers whole") {
-  const tt::Scalar a = int64_t{1} << 60, b = 0.5, c = true;
-  CHECK(a.integral);
-  CHECK(a.integer == int64_t{1} << 60);
-  CHECK_FALSE(b.integral);
-  CHECK(b.real == 0.5);
-  CHECK(c.integral);
-  CHECK(tt::full({1}, (int64_t{1} << 60) + 1, tt::i64).to_vector<int64_t>()[0] == (int64_t{1} << 60) + 1);
-}
-
 TEST_CASE("for_each_element may write") {
   Tensor a = tt::zeros({2, 2}, tt::i32, tt::cpu);
   int32_t next = 1;
@@ -146,7 +136,7 @@ TEST_CASE("refusals") {
         tt::zeros({int64_t{1} << 32, int64_t{1} << 32});
       });
   CHECK(errors::thrown_by([] { Tensor().shape(); }).text ==
-        "TT-TENSOR-01: the tensor is undefined\n  hint: give it a value before use");
+        "TT-TENSOR-01: the tensor is undefined\n  hint: give it a value before use; std::move takes it away");
   CHECK(errors::thrown_by([&] { tt::add(x, Tensor()); }).code == "TT-TENSOR-01");
 }
 

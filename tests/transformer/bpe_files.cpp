@@ -94,6 +94,54 @@ TEST_CASE("tokenizer.json: the forms that other writers choose") {
   }
 }
 
+TEST_CASE("tokenizer.json: an added token may be an ordinary token of the vocabulary, with the same number") {
+  const BpeModel model = learned();
+  const std::string json = tt::to_tokenizer_json(model);
+  const auto number_of = [&](const std::string& bytes) {
+    return static_cast<int32_t>(std::ranges::find(model.tokens, bytes) - model.tokens.begin());
+  };
+  const auto adding = [&](const std::string& text, int32_t number) {
+    return with(json, "\"added_tokens\":[",
+                "\"added_tokens\":[{\"id\":" + std::to_string(number) +
+                    ",\"content\":" + tt::to_json_string(text) + "},");
+  };
+  // Made by a merge and used by one, single bytes, and bytes that the vocabulary spells otherwise.
+  for (const std::string text : {"ab", "abab", "#", "\n", " "}) {
+    CAPTURE(text);
+    const int32_t number = number_of(text);
+    REQUIRE(static_cast<size_t>(number) < model.tokens.size());
+    BpeModel expected = model;
+    expected.specials[text] = number;
+    const BpeModel read = parse(adding(text, number));
+    CHECK(read == expected);
+    CHECK(parse(tt::to_tokenizer_json(read)) == expected);
+    const tt::BpeTokenizer plain(model), added(read);
+    const std::string sample = "x abab ab\xc3\xa4#\n12 " + text;
+    CHECK(added.encode(sample) == plain.encode(sample));
+    CHECK(added.encode(text, tt::SpecialPolicy::as_tokenizers()) == tt::Tokens{number});
+    BpeModel whole = model, whole_added = read;
+    whole.ignore_merges = whole_added.ignore_merges = true;
+    CHECK(tt::BpeTokenizer(whole_added).encode(sample) == tt::BpeTokenizer(whole).encode(sample));
+
+    const files::Refusal other = refusal(adding(text, 300));
+    INFO(other.text);
+    CHECK(other.code.starts_with("TT-IO-0"));
+    CHECK((contains(other.text, "two for '") ||
+           contains(other.text, "with 300 in 'added_tokens' and " + std::to_string(number))));
+  }
+  // "\u0120" spells a space: as an added token it would be the text U+0120 as well.
+  const std::string space = "\xc4\xa0";
+  const files::Refusal r = refusal(adding(space, number_of(" ")));
+  INFO(r.text);
+  CHECK(r.code == "TT-IO-04");
+  CHECK(contains(r.text, "which spells the bytes ' '"));
+  CHECK(contains(r.text, "hint: take it out of 'added_tokens'"));
+  // The same holds for a letter that is a byte's spelling, and for a word that merges make.
+  CHECK(contains(refusal(adding("\xc3\xa4", number_of("\xc3\xa4"))).text, "which spells the bytes '\\xe4'"));
+  const std::string made = tt::bpe::spelled("\xc3\xa4");
+  CHECK(contains(refusal(adding(made, number_of("\xc3\xa4"))).text, "which spells the bytes '\\xc3\\xa4'"));
+}
+
 TEST_CASE("tokenizer.json: what a post_processor puts around a text") {
   const BpeModel model = learned();
   const int32_t end = model.specials.at("<|end|>"), euro = model.specials.at("<\xe2\x82\xac>");
@@ -213,6 +261,9 @@ TEST_CASE("tokenizer.json: contradictions are refused with their place") {
   CHECK(contains(refusal("[]").text, "the member 'model'"));
   CHECK(contains(refusal("{\"a\":0,\"padding\":1,\"model\":2}").text, "load_gpt2 reads it"));
   CHECK(contains(refusal("{\"model\":{}").text, "',' or '}'"));
+  CHECK(parse("\xef\xbb\xbf" + json) == learned());
+  CHECK(contains(refusal("version https://git-lfs.github.com/spec/v1\n").text, "git lfs pull"));
+  CHECK(contains(refusal("<html></html>").text, "a web page"));
 }
 
 TEST_CASE("cut and damaged files end in a refusal") {
@@ -247,7 +298,10 @@ TEST_CASE("GPT-2's pair of files") {
   CHECK(contains(refused(encoder, merges + "a\n"), "'a' in line "));
   CHECK(contains(refused(encoder, merges + "a zz\n"), "'zz' in line "));
   CHECK(contains(refused(encoder, merges + "\xff b\n"), "cannot read 'v.bpe' as text"));
-  CHECK(contains(refused(encoder, merges + "b b\n"), "an ordinary token for what each merge makes"));
+  CHECK(contains(refused(encoder, merges + "b b\n"), "a token for what each merge makes"));
+  CHECK(read("\xef\xbb\xbf" + encoder, "\xef\xbb\xbf" + merges) == model);
+  CHECK(contains(refused(encoder, "version https://git-lfs.github.com/spec/v1\n"), "cannot read 'v.bpe'"));
+  CHECK(contains(refused(encoder, "version https://git-lfs.github.com/spec/v1\n"), "a pointer of git-lfs"));
   // Merges that are missing would make words special tokens.
   CHECK(contains(refused(encoder, ""), "cannot read 'v.bpe'"));
   CHECK(contains(refused(encoder, ""), "none that makes ' ab"));
@@ -271,6 +325,12 @@ TEST_CASE("special tokens that a file cannot hold are refused when written") {
   model.specials["\xc4\xa0"] = static_cast<int32_t>(model.tokens.size());  // how a file spells a space
   model.tokens.push_back("\xc4\xa0");
   test::expect_error("TT-IO-02", "how the file spells another token", [&] { tt::to_tokenizer_json(model); });
+  for (const auto& [text, message] :
+       {std::pair("\xff", "is not UTF-8"), std::pair("\xc3\xa4", "spells another token")}) {
+    model = learned();  // where both are ordinary tokens
+    model.specials[text] = static_cast<int32_t>(std::ranges::find(model.tokens, text) - model.tokens.begin());
+    test::expect_error("TT-IO-02", message, [&] { tt::to_tokenizer_json(model); });
+  }
 }
 
 TEST_CASE("GPT-2's own files become a tokenizer.json and come back equal" * test::needs_data(kEncoder)) {

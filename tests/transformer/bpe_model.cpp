@@ -29,6 +29,8 @@ TEST_CASE("models that can work") {
   model.before = {258};
   model.tokens.emplace_back();  // a number that is not in use
   CHECK(!tt::bpe::problem_of(model));
+  model.specials["a"] = 'a', model.specials["ab"] = 256;  // ordinary tokens too
+  CHECK(!tt::bpe::problem_of(model));
 }
 
 TEST_CASE("models that cannot work") {
@@ -44,8 +46,9 @@ TEST_CASE("models that cannot work") {
   refused("merge 0 of tokens 400", [](BpeModel& m) { m.merges[0].left = 400; });
   refused("again", [](BpeModel& m) { m.merges.push_back(m.merges[0]); });
   refused("'<|no|>' as token 3", [](BpeModel& m) { m.specials["<|no|>"] = 3; });
-  refused("'a' as token 97", [](BpeModel& m) { m.specials["a"] = 97; });
-  refused("merge 0 of tokens 97 'a' and 98 'b'", [](BpeModel& m) { m.specials["ab"] = 256; });
+  refused("'' as token 97", [](BpeModel& m) { m.specials[""] = 97; });
+  refused("'a' as token 98", [](BpeModel& m) { m.specials["a"] = 98; });
+  refused("a token for what each merge makes", [](BpeModel& m) { m.merges.push_back({'b', 'c'}); });
   refused("token 3", [](BpeModel& m) { m.after = {3}; });
 }
 

@@ -33,13 +33,14 @@ TEST_CASE("tokens and merges add up to a model; each file's faults are its own")
   };
   tt::bpe::ModelReader reader = with_bytes();
   reader.add("ab", number(256));
-  reader.add("\xe2\x82\xac", number(300), true);
+  reader.add_special("\xe2\x82\xac", number(300));
+  reader.add_special("ab", number(256));
   reader.add_merge("a b", "line", 1);
   const tt::BpeModel model = reader.finish();
   CHECK(model.tokens.size() == 301);
   CHECK(model.tokens[299].empty());
   CHECK(model.merges == std::vector<tt::BpeMerge>{{'a', 'b'}});
-  CHECK(model.specials == std::map<std::string, int32_t>{{"\xe2\x82\xac", 300}});
+  CHECK(model.specials == std::map<std::string, int32_t>{{"ab", 256}, {"\xe2\x82\xac", 300}});
 
   const auto refused = [&](auto&& change) {
     tt::bpe::ModelReader other = with_bytes();
@@ -53,6 +54,9 @@ TEST_CASE("tokens and merges add up to a model; each file's faults are its own")
   CHECK(files::contains(refused([&](Reader& r) { r.add("ab", number(7)); }), "cannot read 'v'"));
   CHECK(
       files::contains(refused([&](Reader& r) { r.add("\xe2\x82\xac", number(256)); }), "spelled in the 256"));
+  CHECK(files::contains(refused([&](Reader& r) { r.add_special("a", number(300)); }),
+                        "'a' with 300 in 'added_tokens' and 97 in 'vocab'"));
+  CHECK(files::contains(refused([&](Reader& r) { r.add_special("ab", number(97)); }), "each number once"));
   CHECK(files::contains(refused([](Reader& r) { r.add_merge("a", "line", 3); }), "'a' in line 3"));
   CHECK(files::contains(refused([](Reader& r) { r.add_merge("a", "ab", "merge", 4); }), "'ab' in merge 4"));
   CHECK(files::contains(refused([](Reader& r) { r.add_merge("a", "ab", "merge", 4); }), "cannot read 'm'"));

@@ -23,7 +23,8 @@ class Counter : public tt::LanguageModel {
     const tt::Tensor wanted = tt::arange(0, 128, 1, tt::f32) - 1;
     return -100 * tt::abs(x - wanted);
   }
-  std::vector<int64_t> lengths;
+  std::vector<int64_t> end_tokens() const override { return ends; }
+  std::vector<int64_t> lengths, ends;
   bool was_training = false;
 };
 
@@ -33,6 +34,7 @@ std::string ascii(std::span<const int32_t> tokens) {
   return out;
 }
 const std::vector<int32_t> kPrompt = {'a'};
+using Ends = std::vector<int64_t>;
 
 struct Streamed {
   tt::Generated out;
@@ -69,11 +71,26 @@ TEST_CASE("token by token, up to max_tokens, with the context cut to the model's
 
 TEST_CASE("an end token ends the text and is not part of it") {
   Counter model;
-  const Streamed s = stream(model, {.end_tokens = {'z', 'e'}, .stop = {"dq"}, .decode = ascii});
+  const Streamed s = stream(model, {.end_tokens = Ends{'z', 'e'}, .stop = {"dq"}, .decode = ascii});
   CHECK(s.out.text == "bcd");
   CHECK(s.out.tokens == std::vector<int32_t>{'b', 'c', 'd'});
   CHECK(s.out.reason == tt::FinishReason::end_token);
   CHECK(s.pieces == std::vector<std::string>{"b", "c", "", "d"});
+}
+
+TEST_CASE("a model's own end tokens are the default; an empty list is none") {
+  Counter model;
+  model.ends = {'q', 'd'};
+  const tt::Generated out = tt::generate(model, kPrompt, {.max_tokens = 6, .decode = ascii});
+  CHECK(out.text == "bc");
+  CHECK(out.reason == tt::FinishReason::end_token);
+  CHECK(tt::generate(model, kPrompt, {.max_tokens = 6, .end_tokens = Ends{}, .decode = ascii}).text ==
+        "bcdefg");
+  CHECK(tt::generate(model, kPrompt, {.max_tokens = 6, .end_tokens = Ends{'f'}, .decode = ascii}).text ==
+        "bcde");
+  CHECK(
+      tt::Gpt2({.vocabulary = 9, .context = 4, .features = 4, .layers = 1, .heads = 1, .end_tokens = {3, 5}})
+          .end_tokens() == Ends{3, 5});
 }
 
 TEST_CASE("stop strings end the text; what may begin one is held back") {

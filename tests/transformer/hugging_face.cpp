@@ -50,7 +50,7 @@ tt::TensorMap file_gradients(tt::LanguageModel& model) {
     Model carrier(m.config);
     tt::StateDict gradients;
     for (const tt::NamedTensor& p : m.named_parameters()) {
-      REQUIRE_MESSAGE(p.tensor.grad(), p.name, " has no gradient");
+      REQUIRE_MESSAGE(p.tensor.grad().defined(), p.name, " has no gradient");
       gradients.emplace(p.name, p.tensor.grad().to(tt::f32));
     }
     carrier.load_state_dict(gradients);
@@ -170,14 +170,28 @@ TEST_CASE("shards: each once, all in the folder") {
   copy_folder(folder_of("llama_scaled"), folder / "m");
   CHECK(tt::load_llama(folder / "m")->config.rotary.scaling);
   std::filesystem::remove(folder / "m/model-00002-of-00002.safetensors");
-  CHECK(refusal_of([&] { tt::load_llama(folder / "m"); }).code == "TT-IO-01");
-  std::filesystem::copy(folder / "m/model-00001-of-00002.safetensors",
-                        folder / "m/model-00002-of-00002.safetensors");
+  const auto missing = refusal_of([&] { tt::load_llama(folder / "m"); });
+  CHECK(missing.code == "TT-IO-01");
+  CHECK(contains(missing.text, "names shards that are not in its folder: model-00002-of-00002.safetensors"));
+  CHECK(contains(missing.text, "hint: fetch all 2 of them"));
+  const std::string first = folder / "m/model-00001-of-00002.safetensors",
+                    second = folder / "m/model-00002-of-00002.safetensors";
+  std::filesystem::copy(first, second);
+  const auto other = refusal_of([&] { tt::load_llama(folder / "m"); });
+  CHECK(other.code == "TT-IO-03");
+  CHECK(contains(other.text, ", which the index says is here"));
+  tt::TensorMap both = tt::load_safetensors(first);
+  for (const auto& [name, tensor] :
+       tt::load_safetensors(folder_of("llama_scaled") + "/model-00002-of-00002.safetensors"))
+    both.emplace(name, tensor);
+  tt::save_safetensors(second, both);
   CHECK(contains(refusal_of([&] { tt::load_llama(folder / "m"); }).text, "a second time"));
   const auto index = [](const char* text) {
     return refusal_of([&] { tt::hugging_face::parse_shard_index(tt::as_bytes(text), "index"); }).code;
   };
   CHECK(index(R"({"weight_map": {"a": "x.safetensors", "b": "x.safetensors"}})") == "");
+  CHECK(index("\xef\xbb\xbf{\"weight_map\": {\"a\": \"x.safetensors\"}}") == "");
+  CHECK(index(R"({"weight_map": {"a": "x.safetensors", "a": "y.safetensors"}})") == "TT-IO-03");
   for (const char* bad :
        {R"({})", R"({"weight_map": []})", R"({"weight_map": {"a": 1}})", R"({"weight_map": {"a": ""}})",
         R"({"weight_map": {"a": "../x"}})", R"({"weight_map": {"a": "/etc/x"}})"}) {
@@ -203,6 +217,97 @@ TEST_CASE("one message lists everything that does not fit, and the model is as i
                  "wrong shape (2): h.0.attn.c_attn.weight is f32 [48, 16], expected f32 [16, 48], "
                  "h.0.mlp.c_fc.bias is i64 [64], expected f32 [64]"));
   CHECK(model->token_embedding.weight.to_vector() == before);
+}
+
+TEST_CASE("a head that is tied by config.json: equal to the embedding it is tied, else it is the file's" *
+          test::long_on_emulator()) {
+  const files::TempFolder folder;
+  for (const std::string name : {"gpt2_tied", "llama_grouped"}) {
+    CAPTURE(name);
+    copy_folder(folder_of(name), folder / name);
+    const auto plain = tt::load_language_model(folder_of(name));
+    const bool is_gpt2 = name == "gpt2_tied";
+    const auto is_tied = [](tt::LanguageModel& model) {
+      return visit(model, [](auto& m) { return m.config.tied; });
+    };
+    if (!is_tied(*plain)) {  // the same file, said to be tied
+      std::string config = tt::load_text(folder / (name + "/config.json"));
+      const std::string key = "\"tie_word_embeddings\": false";
+      REQUIRE(contains(config, key));
+      tt::write_file(folder / (name + "/config.json"),
+                     config.replace(config.find(key), key.size(), "\"tie_word_embeddings\": true"));
+    }
+    tt::TensorMap file = tt::load_safetensors(folder_of(name) + "/model.safetensors");
+    const std::string weights = folder / (name + "/model.safetensors");
+    const tt::Tensor embedding = file.at(is_gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight");
+    const tt::Tensor tokens = expected_of(name).at("tokens");
+    const auto load = [&](const tt::Tensor& head) {
+      file["lm_head.weight"] = head;
+      tt::save_safetensors(weights, file);
+      return tt::load_language_model(folder / name);
+    };
+    const auto same = load(embedding.clone());
+    CHECK(is_tied(*same));
+    if (is_gpt2) CHECK(same->forward(tokens).to_vector() == plain->forward(tokens).to_vector());
+
+    const auto own = load(embedding * 2);  // doubled logits
+    CHECK_FALSE(is_tied(*own));
+    CHECK(largest_difference(own->forward(tokens), same->forward(tokens) * 2) <= 1e-4);
+    tt::save_hugging_face(*own, folder / "again");
+    const auto again = tt::load_language_model(folder / "again");
+    CHECK_FALSE(is_tied(*again));
+    CHECK(again->forward(tokens).to_vector() == own->forward(tokens).to_vector());
+    CHECK(refusal_of([&] { load(tt::zeros({3, 2}, tt::f32, tt::cpu)); }).code == "TT-NN-04");
+  }
+}
+
+TEST_CASE("the tokens that end a text come with the model, and go with it") {
+  const files::TempFolder folder;
+  using Ends = std::vector<int64_t>;
+  copy_folder(folder_of("gpt2_bare"), folder / "m");
+  tt::write_file(folder / "m/generation_config.json", R"({"eos_token_id": [3, 5]})");
+  const auto model = tt::load_language_model(folder / "m");
+  CHECK(model->end_tokens() == Ends{3, 5});
+  tt::save_hugging_face(*model, folder / "saved");
+  CHECK(tt::load_gpt2(folder / "saved")->end_tokens() == Ends{3, 5});
+  std::filesystem::remove(folder / "saved/generation_config.json");
+  CHECK(tt::load_gpt2(folder / "saved")->end_tokens() == Ends{3, 5});  // config.json says so too
+  tt::write_file(folder / "m/generation_config.json", "version https://git-lfs.github.com/spec/v1\n");
+  CHECK(contains(refusal_of([&] { tt::load_gpt2(folder / "m"); }).text, "git lfs pull"));
+}
+
+TEST_CASE("weights in other files than safetensors: what they are, and how to convert them") {
+  const files::TempFolder folder;
+  const auto refused = [&](const std::string& name, const std::string& content) {
+    std::filesystem::remove_all(folder / "m");
+    std::filesystem::create_directories(folder / "m");
+    std::filesystem::copy(folder_of("gpt2_bare") + "/config.json", folder / "m/config.json");
+    tt::write_file(folder / ("m/" + name), content);
+    return refusal_of([&] { tt::load_gpt2(folder / "m"); });
+  };
+  const std::string archive = "PK\x03\x04" + std::string(26, 'x') + "archive/data.pkl";
+  for (const auto& [name, content, part] :
+       {std::tuple("pytorch_model.bin", archive, "as torch.save writes"),
+        std::tuple("model.pt", archive, "save_pretrained('new') writes safetensors"),
+        std::tuple("pytorch_model.bin", std::string("\x80\x02\x8a\x0al\xfc\x9c"), "a Python pickle"),
+        std::tuple("q4.gguf", std::string("GGUF\x03"), "a GGUF file"),
+        std::tuple("model.safetensors", std::string("version https://git-lfs.github.com/spec/v1\n"),
+                   "git lfs pull"),
+        std::tuple("model.safetensors", std::string("<!DOCTYPE html><html>"), "a web page"),
+        std::tuple("pytorch_model.bin", std::string("version https://git-lfs.github.com/spec/v1\n"),
+                   "a pointer of git-lfs"),
+        std::tuple("model.safetensors", archive, "as torch.save writes")}) {
+    CAPTURE(name);
+    const auto r = refused(name, content);
+    INFO(r.text);
+    CHECK(r.code == "TT-IO-03");
+    CHECK(contains(r.text, name));
+    CHECK(contains(r.text, part));
+  }
+  const auto shard = refused("model-00001-of-00002.safetensors", "");
+  CHECK(shard.code == "TT-IO-04");
+  CHECK(contains(shard.text, "expected: model.safetensors, or model.safetensors.index.json with its shards"));
+  CHECK(refused("training_args.bin", archive).code == "TT-IO-01");  // no weights at all
 }
 
 TEST_CASE("the wrong kind of model, and folders without one") {

@@ -23,6 +23,10 @@ tt::Gpt2Config gpt2(const std::string& more) {
 tt::LlamaConfig llama(const std::string& more) {
   return std::get<tt::LlamaConfig>(tt::parse_hugging_face_config(tt::as_bytes(kLlama + more + "}")));
 }
+std::string with_vocabulary(std::string text, int64_t size) {
+  const std::string key = "\"vocab_size\": 11";
+  return text.replace(text.find(key), key.size(), "\"vocab_size\": " + std::to_string(size));
+}
 files::Refusal refused(const std::string& text) {
   return files::refusal_of([&] { tt::parse_hugging_face_config(tt::as_bytes(text), "config.json"); });
 }
@@ -45,7 +49,8 @@ TEST_CASE("gpt2: what is absent or null has transformers' default") {
   CHECK(c.tied);
   CHECK(c.residual_dropout == 0.1);
   CHECK(c.eps == 1e-5);
-  CHECK(c.start_token == -1);
+  CHECK(c.start_token == -1);  // transformers takes 50256, which this vocabulary has not
+  CHECK(c.end_tokens.empty());
   const tt::Gpt2Config other = gpt2(
       R"(, "n_inner": 7, "activation_function": "relu", "tie_word_embeddings": false, "resid_pdrop": 0, )"
       R"("attn_pdrop": 0.25, "layer_norm_epsilon": 0.001, "bos_token_id": 4, "eos_token_id": [5, 6])");
@@ -81,6 +86,53 @@ TEST_CASE("llama: groups, head size, and the rotary options of transformers 4 an
   CHECK(llama(R"(, "rope_parameters": {"rope_theta": 9, "rope_type": "default"})").rotary.theta == 9);
 }
 
+TEST_CASE("the tokens that begin and end a text: a number, a list, none, or transformers' own") {
+  using Ends = std::vector<int64_t>;
+  const std::string large = with_vocabulary(kGpt2, 50257);
+  const auto of = [&](const std::string& more) {
+    return std::get<tt::Gpt2Config>(tt::parse_hugging_face_config(tt::as_bytes(large + more + "}")));
+  };
+  CHECK(of("").start_token == 50256);
+  CHECK(of("").end_tokens == Ends{50256});
+  CHECK(of(R"(, "bos_token_id": null, "eos_token_id": null)").start_token == -1);
+  CHECK(of(R"(, "bos_token_id": null, "eos_token_id": null)").end_tokens.empty());
+  CHECK(of(R"(, "eos_token_id": 7)").end_tokens == Ends{7});
+  CHECK(of(R"(, "eos_token_id": [7, 8])").end_tokens == Ends{7, 8});
+  CHECK(llama("").start_token == 1);
+  CHECK(llama("").end_tokens == Ends{2});
+  CHECK(llama(R"(, "eos_token_id": [3, 4])").end_tokens == Ends{3, 4});
+}
+
+TEST_CASE("generation_config.json goes before config.json in what it says") {
+  using Ends = std::vector<int64_t>;
+  const auto after = [](const std::string& generation) {
+    tt::LlamaConfig c = llama(R"(, "bos_token_id": 4, "eos_token_id": 5)");
+    tt::hugging_face::read_generation_config(tt::as_bytes(generation), c, "generation_config.json");
+    return std::pair(c.start_token, c.end_tokens);
+  };
+  CHECK(after(R"({"do_sample": true, "temperature": NaN})") == std::pair(int64_t{4}, Ends{5}));
+  CHECK(after("\xef\xbb\xbf{\"eos_token_id\": [6, 7]}") == std::pair(int64_t{4}, Ends{6, 7}));
+  CHECK(after(R"({"bos_token_id": 1, "eos_token_id": 8})") == std::pair(int64_t{1}, Ends{8}));
+  CHECK(after(R"({"eos_token_id": null})") == std::pair(int64_t{4}, Ends{}));
+  for (const char* bad : {R"({"eos_token_id": "</s>"})", R"({"eos_token_id": [1.5]})", "[]", "<html>"}) {
+    CAPTURE(bad);
+    const auto r = files::refusal_of([&] { after(bad); });
+    CHECK(r.code == "TT-IO-03");
+    CHECK(contains(r.text, "generation_config.json"));
+  }
+}
+
+TEST_CASE("a byte order mark, NaN and Infinity are read; as a number that is used they are refused by name") {
+  CHECK(std::get<tt::Gpt2Config>(tt::parse_hugging_face_config(tt::as_bytes("\xef\xbb\xbf" + kGpt2 + "}")))
+            .heads == 3);
+  CHECK(gpt2(R"(, "scale": NaN, "limits": [-Infinity, Infinity])").heads == 3);
+  const auto r = refused(kLlama + R"(, "rope_theta": Infinity, "rms_norm_eps": NaN})");
+  CHECK(r.code == "TT-IO-03");
+  CHECK(contains(r.text, "rope_theta should be a finite number, found NaN or Infinity"));
+  CHECK(contains(r.text, "rms_norm_eps should be a finite number"));
+  CHECK(contains(refused("<!doctype html><html></html>").text, "found:    a web page"));
+}
+
 TEST_CASE("one message names all that this library does not do") {
   const auto r = refused(kGpt2 + R"(, "activation_function": "mish", "scale_attn_by_inverse_layer_idx": true,
                                      "add_cross_attention": true, "scale_attn_weights": false})");
@@ -110,7 +162,7 @@ TEST_CASE("what is missing or of a wrong kind") {
   CHECK(r.code == "TT-IO-03");
   for (const char* part :
        {"n_head is missing", "vocab_size should be an integer from 1", "n_positions should be",
-        "n_embd should be", "attn_pdrop should be a number, found a string",
+        "n_embd should be", "attn_pdrop should be a finite number, found a string",
         "tie_word_embeddings should be true or false", "eos_token_id should be an integer"}) {
     CAPTURE(part);
     CHECK(contains(r.text, part));

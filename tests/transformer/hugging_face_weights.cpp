@@ -26,6 +26,17 @@ const tt::Tensor& view_of(const hf::FileLayout& layout, const std::string& name)
   throw std::runtime_error(name);
 }
 
+tt::Tensor causal_mask(int64_t n) {
+  std::vector<float> values;
+  for (int64_t query = 0; query < n; ++query)
+    for (int64_t key = 0; key < n; ++key) values.push_back(key <= query ? 1.f : 0.f);
+  return tt::from_data(values, {1, 1, n, n}, tt::cpu);
+}
+// All values of a model, as its file would hold them.
+std::vector<std::byte> file_bits(const auto& model) {
+  return tt::to_safetensors(hf::copy_out(hf::layout_of(model)));
+}
+
 }  // namespace
 
 TEST_CASE("gpt2: matrices stand as [in, out] in the file") {
@@ -58,15 +69,15 @@ TEST_CASE("llama: q, k, v and gate, up are ranges of rows") {
   CHECK(view_of(layout, "layers.1.mlp.up_proj.weight").to_vector() == both.slice(0, 5).to_vector());
 }
 
-TEST_CASE("out and in again, with or without the prefix, over buffers that are passed over") {
+TEST_CASE("out and in again, with or without the prefix, over what the model computes itself") {
   tt::manual_seed(1);
   tt::Gpt2 model(kGpt2), other(kGpt2);
   const tt::TensorMap file = hf::copy_out(hf::layout_of(model));
   CHECK(file.contains("transformer.wte.weight"));
   CHECK_FALSE(file.contains("lm_head.weight"));
-  tt::TensorMap bare{{"lm_head.weight", tt::zeros({1}, tt::f32, tt::cpu)},
-                     {"h.0.attn.bias", tt::zeros({1, 1, 5, 5}, tt::f32, tt::cpu)},
-                     {"h.0.attn.masked_bias", tt::zeros({}, tt::f32, tt::cpu)}};
+  tt::TensorMap bare{{"lm_head.weight", file.at("transformer.wte.weight").clone()},
+                     {"h.0.attn.bias", causal_mask(5)},
+                     {"h.0.attn.masked_bias", tt::full({}, -1e4, tt::bf16, tt::cpu)}};
   for (const auto& [name, tensor] : file) bare.emplace(name.substr(12), tensor);
   for (const tt::TensorMap& given : {file, bare}) {
     for (tt::Tensor& p : other.parameters()) tt::init::constant(p, 5);
@@ -80,6 +91,53 @@ TEST_CASE("out and in again, with or without the prefix, over buffers that are p
   CHECK(files::contains(refusal.text, "unexpected (1): transformer.wte.weight"));
 }
 
+TEST_CASE("nothing of a file is dropped unseen: what the model has anyway must be the same") {
+  tt::Gpt2 gpt2(kGpt2);
+  tt::LlamaConfig tied = kLlama;
+  tied.tied = true;
+  tt::Llama llama(tied);
+  const auto refused = [](auto& model, const std::string& name, const tt::Tensor& tensor) {
+    tt::TensorMap file = hf::copy_out(hf::layout_of(model));
+    file[name] = tensor;
+    const auto before = file_bits(model);
+    const auto refusal = files::refusal_of([&] { hf::copy_in(hf::layout_of(model), file, "weights"); });
+    CHECK(file_bits(model) == before);
+    return refusal.code.empty() ? "" : refusal.text;
+  };
+  const tt::Tensor mask = causal_mask(5), rates = tt::from_data({1.f, 0.01f}, {2}, tt::cpu);
+  tt::Tensor other = mask.clone();
+  other.select(2, 1).fill_(1);
+  CHECK(refused(gpt2, "transformer.h.0.attn.bias", mask.to(tt::u8)) == "");
+  CHECK(files::contains(refused(gpt2, "transformer.h.0.attn.bias", other),
+                        "TT-NN-04: loading 'weights': h.0.attn.bias is not the causal mask"));
+  CHECK(files::contains(refused(gpt2, "h.0.attn.masked_bias", tt::zeros({}, tt::f32, tt::cpu)),
+                        "low enough to hide"));
+  CHECK(files::contains(refused(gpt2, "h.9.attn.bias", mask), "unexpected (1): h.9.attn.bias"));
+  CHECK(files::contains(refused(gpt2, "lm_head.weight", tt::zeros({7, 6}, tt::f32, tt::cpu)),
+                        "lm_head.weight is not the token embedding"));
+  CHECK(files::contains(refused(gpt2, "lm_head.bias", tt::zeros({7}, tt::f32, tt::cpu)),
+                        "unexpected (1): lm_head.bias"));
+  for (const char* name : {"model.layers.1.self_attn.rotary_emb.inv_freq", "model.rotary_emb.inv_freq"}) {
+    CHECK(refused(llama, name, rates) == "");
+    CHECK(refused(llama, name, rates.to(tt::bf16)) == "");
+    CHECK(files::contains(refused(llama, name, rates * 0.5),
+                          "rotary_emb.inv_freq is not the rotary frequencies"));
+  }
+  CHECK(files::contains(refused(llama, "model.layers.2.self_attn.rotary_emb.inv_freq", rates),
+                        "unexpected (1)"));
+}
+
+TEST_CASE("a tied tensor that is stored under the head's name alone is the embedding") {
+  tt::manual_seed(3);
+  tt::Gpt2 model(kGpt2), other(kGpt2);
+  tt::TensorMap file = hf::copy_out(hf::layout_of(model));
+  auto embedding = file.extract("transformer.wte.weight");
+  embedding.key() = "lm_head.weight";
+  file.insert(std::move(embedding));
+  hf::copy_in(hf::layout_of(other), file, "weights");
+  CHECK(file_bits(other) == file_bits(model));
+}
+
 TEST_CASE("llama in both directions, tied and with biases") {
   tt::LlamaConfig config = kLlama;
   config.tied = config.attention_bias = config.mlp_bias = true;
@@ -89,7 +147,7 @@ TEST_CASE("llama in both directions, tied and with biases") {
   tt::TensorMap file = hf::copy_out(hf::layout_of(model));
   CHECK(file.contains("model.layers.0.self_attn.k_proj.bias"));
   CHECK(file.contains("model.layers.0.mlp.up_proj.bias"));
-  file["model.layers.0.self_attn.rotary_emb.inv_freq"] = tt::zeros({2}, tt::f32, tt::cpu);
+  file["model.layers.0.self_attn.rotary_emb.inv_freq"] = tt::from_data({1.f, 0.01f}, {2}, tt::cpu);
   hf::copy_in(hf::layout_of(other), file, "weights");
   for (const auto& [name, tensor] : model.state_dict())
     CHECK(other.state_dict().at(name).to_vector() == tensor.to_vector());

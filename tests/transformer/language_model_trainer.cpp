@@ -139,6 +139,47 @@ TEST_CASE("interrupted and resumed equals uninterrupted, bit for bit: dropout, a
   tt::manual_seed(0);
 }
 
+namespace {
+
+// Held-out data that cannot be read any more.
+struct Broken : tt::BatchSource {
+  std::optional<tt::Batch> next() override { tt::fail("TT-IO-01", "the disk is gone"); }
+  tt::LoaderState state() const override { return {}; }
+  void set_state(tt::LoaderState, tt::Loc) override {}
+  std::string signature() const override { return "broken"; }
+};
+
+}  // namespace
+
+TEST_CASE("a step is saved before its evaluation and its log, which may fail" * test::long_on_emulator()) {
+  const files::TempFolder folder;
+  const tt::TokenFile file = circle(folder);
+  const std::string path = folder / "run.safetensors";
+  Broken broken;
+  {
+    Run run(file, tt::f32, {.steps = 2, .checkpoint_path = path});
+    CHECK(message_of([&] { run.trainer->fit(&broken); }).starts_with("TT-IO-01: the disk is gone"));
+  }
+  Run again(file, tt::f32, {.steps = 3});
+  again.trainer->resume(path);
+  CHECK(again.trainer->steps() == 2);
+  if (std::filesystem::exists("/dev/full")) {
+    Run run(file, tt::f32, {.steps = 1, .log_path = "/dev/full", .checkpoint_path = path});
+    CHECK(message_of([&] { run.trainer->fit(); }).starts_with("TT-IO-02"));
+    again.trainer->resume(path);
+    CHECK(again.trainer->steps() == 1);
+  }
+  // A loss that is no number overwrites no checkpoint.
+  const auto before = tt::read_file(path);
+  Run spoiled(file, tt::f32, {.steps = 2, .checkpoint_path = path});
+  spoiled.model.token_embedding.weight.detach().fill_(NAN);
+  CHECK(message_of([&] { spoiled.trainer->fit(); }).starts_with("TT-TRAIN-02"));
+  CHECK(tt::read_file(path) == before);
+  CHECK(message_of([&] {
+          Run nowhere(file, tt::f32, {.checkpoint_path = folder / "none/run.safetensors"});
+        }).starts_with("TT-IO-02"));
+}
+
 TEST_CASE("eight batches of 4 give the gradient of one of 32, to the precision of bf16" *
           test::long_on_emulator()) {
   const files::TempFolder folder;

@@ -72,7 +72,28 @@ TEST_CASE("a run in two parts is the run in one; its folder holds it; biases do 
   CHECK(tt::load_lines(folder / "whole/log.jsonl").size() == 3);
   CHECK(weights("whole", false) == whole);  // again, in the folder of another run
   CHECK(tt::load_lines(folder / "whole/log.jsonl").size() == 3);
-  options.resume = true;
+  // The log of a run that went on after its checkpoint and was then killed while it wrote: each step once, afterwards.
+  options.folder = folder / "parts", options.checkpoint_every = 2;
+  const auto steps_logged = [&] {
+    std::vector<int64_t> steps;
+    for (const tt::Json& line : tt::load_log(folder / "parts/log.jsonl").objects)
+      steps.push_back(line.find("step")->integer().value());
+    return steps;
+  };
+  options.stop_after = 4;
+  tt::Gpt2 killed(tiny(characters.vocabulary()));
+  tt::pretrain(killed, train, validation, options);
+  CHECK(steps_logged() == std::vector<int64_t>{2, 4});
+  std::FILE* const log = std::fopen((folder / "parts/log.jsonl").c_str(), "a");
+  std::fputs("{\"step\": 6, \"train_loss\": 1}\n{\"step\": 8, \"tra", log);
+  std::fclose(log);
+  options.resume = true, options.stop_after = 0;
+  tt::Gpt2 resumed(tiny(characters.vocabulary()));
+  CHECK(tt::pretrain(resumed, train, validation, options).back().step == 6);
+  CHECK(steps_logged() == std::vector<int64_t>{2, 4, 6});
+  CHECK(tt::load_lines(folder / "parts/log.jsonl").size() == 3);
+
+  options.folder.clear();
   tt::Gpt2 model(tiny(characters.vocabulary()));
   CHECK(message_of([&] {
           tt::pretrain(model, train, validation, options);

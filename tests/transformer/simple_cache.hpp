@@ -8,12 +8,12 @@ class SimpleCache : public tinytorch::AttentionCache {
  public:
   explicit SimpleCache(size_t layers) : held_(layers) {}
   // Of the last layer: a pass that is under way has not moved it.
-  int64_t position() const override { return held_.back().keys ? held_.back().keys.size(2) : 0; }
+  int64_t position() const override { return held_.back().keys.defined() ? held_.back().keys.size(2) : 0; }
   tinytorch::KeysAndValues append(int64_t layer, const tinytorch::Tensor& k,
                                   const tinytorch::Tensor& v) override {
     auto& all = held_.at(static_cast<size_t>(layer));
-    all.keys = all.keys ? tinytorch::cat({all.keys, k}, 2) : k;
-    all.values = all.values ? tinytorch::cat({all.values, v}, 2) : v;
+    all.keys = all.keys.defined() ? tinytorch::cat({all.keys, k}, 2) : k;
+    all.values = all.values.defined() ? tinytorch::cat({all.values, v}, 2) : v;
     return all;
   }
 

@@ -16,6 +16,7 @@
 #include <tinymlperf/commands/profile_json.hpp>
 #include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/machine.hpp>
+#include <tinymlperf/output_folder.hpp>
 #include <tinymlperf/training/train.hpp>
 #include <tinytorch/profiling/ceilings.hpp>
 #include <tinytorch/profiling/report.hpp>
@@ -129,8 +130,14 @@ inline void synchronize(tt::Device device) {
   if (device.is_cuda()) tt::backend::cuda::synchronize();
 }
 
+inline void require_switches(const ProfileOptions& o) {
+  if (o.dtype == "f32" || (o.device != "cuda" && tt::thread_count() > 1)) return;
+  throw std::invalid_argument("--ablation: a step of " + o.dtype + " on " + o.device +
+                              " has no switch left; take --dtype f32, or more threads");
+}
+
 // Switches of a step that change its time and not its work: on the CPU all threads instead of one, and from f32 on bf16.
-// Each setting is a step of `o`'s model, or of its like in bf16.
+// Each setting is a step of `o`'s model, or of its like in bf16. There are some: require_switches().
 inline profiling::Ablation ablate_step(const ProfileOptions& o, ProfiledModel& m) {
   const int threads = tt::thread_count();
   const tt::Device device = m.model->device();
@@ -146,9 +153,6 @@ inline profiling::Ablation ablate_step(const ProfileOptions& o, ProfiledModel& m
     narrow = model_of(of_narrow);
     switches.push_back({"bf16", [&](bool on) { narrow_on = on; }});
   }
-  if (switches.empty())
-    throw std::invalid_argument("--ablation: a step of " + o.dtype + " on " + o.device +
-                                " has no switch left; take --dtype f32, or more threads");
   profiling::Ablation result = profiling::ablate(switches, [&] {
     (narrow_on ? *narrow : m).step();
     synchronize(device);
@@ -161,6 +165,10 @@ inline profiling::Ablation ablate_step(const ProfileOptions& o, ProfiledModel& m
 
 inline profiling::Report profile_model(const ProfileOptions& o) {
   using namespace detail;
+  // What cannot be done is better found before measuring.
+  if (o.ablation) require_switches(o);
+  std::optional<profiling::Profile> before;
+  if (!o.against.empty()) before = read_profile(o.against);
   ProfiledModel m = model_of(o);
   const tt::Device device = m.model->device();
   profiling::Report r;
@@ -195,9 +203,8 @@ inline profiling::Report profile_model(const ProfileOptions& o) {
   }
   r.ceilings = profiling::measure_ceilings(device, dtype_named(o.dtype));
   r.conditions.push_back(fmt::format("{} parameters.", m.model->parameter_count()));
-  if (!o.against.empty())
-    r.change = profiling::compare_profiles(read_profile(o.against), profiling::mean_step(r.profile, o.steps),
-                                           o.part);
+  if (before)
+    r.change = profiling::compare_profiles(*before, profiling::mean_step(r.profile, o.steps), o.part);
   if (o.ablation) r.ablation = ablate_step(o, m);
   return r;
 }
@@ -239,10 +246,11 @@ inline Json to_json(const profiling::Ceilings& c, const std::string& dtype, cons
 // Exit status: 0 the report was written, 2 it could not be made as asked.
 inline int run_profile(const ProfileOptions& o) {
   try {
+    const OutputFolder folder(o.out);
+    if (!o.json.empty()) tt::require_writable(o.json);
     profiling::Report r = profile_model(o);
     const Provenance provenance{describe_machine(), o.device == "cuda" ? gpu_driver() : "", o.commit};
     for (std::string& line : detail::conditions_of(provenance)) r.conditions.push_back(std::move(line));
-    std::filesystem::create_directories(o.out);
     profiling::save_html_report(r, (o.out / "profile.html").string());
     profiling::save_chrome_trace(r.profile, (o.out / "trace.json").string());
     tt::write_file((o.out / "ceilings.json").string(),

@@ -15,6 +15,7 @@
 #include <tinymlperf/judge/match_ranks.hpp>
 #include <tinymlperf/judge/peak_memory.hpp>
 #include <tinymlperf/judge/quality_gate.hpp>
+#include <tinymlperf/output_folder.hpp>
 #include <tinytorch/benchmarking/document.hpp>
 #include <vector>
 
@@ -139,8 +140,9 @@ inline int run_match(const RunOptions& o) {
     return complain("--text: only lm is asked about a text, not " + o.benchmark);
   if (o.benchmark == kKernelBenchmark) return run_kernel_match(o);
   try {
-    const judge::RunDocument d = play(with_students(o));
-    std::filesystem::create_directories(o.out);
+    const RunOptions asked = with_students(o);
+    const OutputFolder folder(o.out);
+    const judge::RunDocument d = play(asked);
     tt::write_file((o.out / "run.json").string(), to_json(d).dump(1) + "\n");
     fmt::print("{}\nwrote {}\n", text_of(d), (o.out / "run.json").string());
     return kPass;

@@ -12,6 +12,7 @@
 #include <tinymlperf/judge/kernels/kernel_match.hpp>
 #include <tinymlperf/judge/stage.hpp>
 #include <tinymlperf/machine.hpp>
+#include <tinymlperf/output_folder.hpp>
 #include <tinytorch/benchmarking/document.hpp>
 
 namespace tinymlperf {
@@ -180,8 +181,8 @@ inline int run_kernel_match(const RunOptions& o,
                             const std::vector<judge::kernels::KernelTask>& tasks = judge::kernels::tasks()) {
   using namespace detail;
   try {
+    const OutputFolder folder(o.out);
     const judge::kernels::KernelRun run = play_kernels(o, tasks);
-    std::filesystem::create_directories(o.out);
     tinytorch::write_file((o.out / "run.json").string(), to_json(run).dump(1) + "\n");
     fmt::print("{}\nwrote {}\n", text_of(run), (o.out / "run.json").string());
     return kPass;

@@ -13,6 +13,7 @@
 #include <string>
 #include <tinymlperf/entries/bundled.hpp>
 #include <tinymlperf/entries/text_model.hpp>
+#include <tinymlperf/output_folder.hpp>
 #include <tinymlperf/training/curve.hpp>
 #include <tinymlperf/training/training_data.hpp>
 #include <tinytorch/autograd/engine.hpp>
@@ -130,6 +131,7 @@ inline TrainingCurve train_entry(const Recipe& recipe, const TrainingData& data,
                c.epoch.size(), recipe.epochs, c.loss.back(), data.metric, c.validation.back(), c.seconds);
     std::fflush(stdout);
   };
+  const OutputFolder made(folder);
   const Trained trained = train(recipe, data, {.batch = recipe.batch, .seed = kTrainingSeed}, progress);
   save_entry(folder, trained.spec, trained.layers->state_dict());
   return trained.curve;

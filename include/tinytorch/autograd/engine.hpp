@@ -30,6 +30,7 @@ TT_API void backward(const Tensor& result, const Tensor& gradient = {}, bool ret
 #include <tinytorch/tensor/observer.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
 #include <tinytorch/tensor/ops/elementwise.hpp>
+#include <tinytorch/tensor/rules.hpp>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -52,23 +53,44 @@ TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_pt
   return found;
 }
 
-// sum = sum + g; an undefined sum is 0. One gradient may go to several places, so g is never written to, and
-// the sum of two is a new tensor.
-inline void accumulate(Tensor& sum, const Tensor& g) { sum = sum ? add(sum, g) : g; }
+// The sum of two gradients, a new tensor. Of 16 bits it is f32: of 1,000 ones bf16 would count no more than 256.
+inline Tensor widened(const Tensor& g) { return is_16_bit(g.dtype()) ? g.to(DType::f32) : g; }
+inline Tensor sum_of(const Tensor& a, const Tensor& b) { return add(widened(a), widened(b)); }
+
+// sum = sum + g; an undefined sum is 0. One gradient may go to several places, so g is never written to.
+inline void accumulate(Tensor& sum, const Tensor& g) { sum = sum.defined() ? sum_of(sum, g) : g; }
 
 inline Tensor run_hooks(const std::vector<GradHook>& hooks, Tensor g) {
   for (const GradHook& hook : hooks) {
-    if (Tensor changed = hook(g)) g = std::move(changed);
+    Tensor changed = hook(g);
+    if (!changed.defined()) continue;
+    if (!(changed.shape() == g.shape() && changed.dtype() == g.dtype() && changed.device() == g.device())) {
+      fail("TT-GRAD-09", "backward: a hook turned the gradient " + g.describe() + " into " +
+                             changed.describe() + "\n  rule: a hook keeps shape, dtype and device");
+    }
+    g = std::move(changed);
   }
   return g;
+}
+
+// owner.grad = owner.grad + g, where there is a gradient already. Of 16 bits their sum in f32 is kept beside it.
+inline void add_to_grad(GradState& owner, const Tensor& g) {
+  if (!(is_16_bit(g.dtype()) && is_16_bit(owner.grad.dtype()))) {
+    owner.grad = add(owner.grad, g.to(owner.grad.dtype()));  // one that set_grad gave may be f32
+    return;
+  }
+  const bool known = owner.wide_grad.defined() && owner.grad.storage()->version() == owner.wide_version;
+  owner.wide_grad = sum_of(known ? owner.wide_grad : owner.grad, g);
+  owner.grad = owner.wide_grad.to(g.dtype());
+  owner.wide_version = owner.grad.storage()->version();
 }
 
 // Adds g to owner.grad, the gradient that its user sees. It outlives the pass, is no part of a graph, and its
 // user may write to it: it must own its memory, and share it with no tensor of a hook, a caller or another
 // leaf.
 inline void keep_grad(GradState& owner, Tensor g) {
-  if (owner.grad) {
-    owner.grad = add(owner.grad, g);
+  if (owner.grad.defined()) {
+    add_to_grad(owner, g);
   } else {
     const bool dense =
         g.is_contiguous() || (g.rank() == 4 && g.strides() == backend::channels_last_strides(g.shape()));
@@ -80,11 +102,57 @@ inline void accumulate_leaf(GradState& leaf, Tensor g) {
   keep_grad(leaf, run_hooks(leaf.hooks, std::move(g)));
 }
 
+// The gradients of leaves. A leaf that several operations used has as many edges leading to it; when the last of them has
+// arrived, its gradient is whole, goes through the leaf's hooks and is kept.
+class LeafGradients {
+ public:
+  explicit LeafGradients(const std::vector<std::shared_ptr<Node>>& order) {
+    size_t count = 0;
+    for (const auto& node : order) count += node->edges.size();
+    std::vector<const GradState*> leaves;  // of every edge
+    leaves.reserve(count);
+    for (const auto& node : order) {
+      for (const Edge& e : node->edges) {
+        if (e.leaf) leaves.push_back(e.leaf.get());
+      }
+    }
+    std::sort(leaves.begin(), leaves.end());
+    sums_.reserve(leaves.size());
+    for (const GradState* leaf : leaves) {
+      if (sums_.empty() || sums_.back().leaf != leaf) sums_.push_back({leaf});
+      ++sums_.back().edges;
+    }
+  }
+  // An edge arrives at `leaf`, with a gradient in the leaf's dtype or with none (undefined).
+  void arrive(GradState& leaf, Tensor g) {
+    Sum& sum = *std::lower_bound(sums_.begin(), sums_.end(), &leaf,
+                                 [](const Sum& s, const GradState* l) { return s.leaf < l; });
+    if (g.defined()) sum.dtype = g.dtype();
+    if (!sum.value.defined()) {
+      sum.value = std::move(g);  // a single one stays nobody else's
+    } else if (g.defined()) {
+      accumulate(sum.value, g);
+    }
+    if (--sum.edges > 0 || !sum.value.defined()) return;
+    Tensor whole = std::move(sum.value);
+    accumulate_leaf(leaf, whole.dtype() == sum.dtype ? std::move(whole) : whole.to(sum.dtype));
+  }
+
+ private:
+  struct Sum {
+    const GradState* leaf;
+    Tensor value{};
+    DType dtype = DType::f32;
+    int64_t edges = 0;  // still to come
+  };
+  std::vector<Sum> sums_;  // sorted by leaf
+};
+
 // Saved tensors as the derivative receives them, refused if written to since the forward pass.
 inline Tensors restore(const SavedTensors& saved, const Node& node) {
   Tensors values;
   for (const SavedTensor& s : saved) {
-    if (s.value && s.value.storage()->version() != s.version) {
+    if (s.value.defined() && s.value.storage()->version() != s.version) {
       fail("TT-GRAD-02",
            "backward: a tensor that '" + std::string(node.op->name()) + "' saved (" + s.value.describe() +
                ") was overwritten in place after the forward pass\n  hint: write to a clone(), or run "
@@ -100,14 +168,14 @@ inline Tensors restore(const SavedTensors& saved, const Node& node) {
 inline Tensors node_vjp(Node& node, Tensors& grads) {
   for (size_t i = 0; i < grads.size(); ++i) {
     OutputHooks& extra = node.output_hooks[i];
-    if (!grads[i]) continue;
-    grads[i] = run_hooks(extra.hooks, grads[i]);
+    if (!grads[i].defined()) continue;
+    grads[i] = run_hooks(extra.hooks, grads[i].to(node.output_specs[i].dtype));
     if (const auto state = extra.retain.lock()) keep_grad(*state, grads[i]);
   }
   // Ops with one real result read only its gradient; give them zeros where several outputs carry one.
-  if (!grads[0]) {
+  if (!grads[0].defined()) {
     Device device;
-    for (const Tensor& g : grads) device = g ? g.device() : device;
+    for (const Tensor& g : grads) device = g.defined() ? g.device() : device;
     grads[0] = zeros(node.output_specs[0].shape, node.output_specs[0].dtype, device);
   }
   Saved saved{restore(node.inputs, node), restore(node.outputs, node), node.input_shapes, {}};
@@ -134,17 +202,17 @@ inline void check_gradient_shape(const Node& node, size_t input, const Tensor& g
 // Sums of the gradients that have arrived so far: of each node that was not visited yet, one per output.
 using PendingGradients = std::unordered_map<const Node*, Tensors>;
 
-// Hands the gradients of a node's inputs, `results`, on: edge i says where that of input i goes, into a leaf
-// (accumulate_leaf), to one output of another node (pending), or nowhere. An undefined gradient is zero.
-inline void deliver(Node& node, Tensors& results, PendingGradients& pending) {
-  for (size_t i = 0; i < node.edges.size() && i < results.size(); ++i) {
+// Hands the gradients of a node's inputs, `results`, on: edge i says where that of input i goes, into a leaf, to one output of
+// another node (pending), or nowhere. An undefined gradient is zero, and so is one that `results` does not have, because no
+// gradient arrived at the node; a leaf is told of these as well, because it waits for all its edges.
+inline void deliver(Node& node, Tensors& results, LeafGradients& leaves, PendingGradients& pending) {
+  for (size_t i = 0; i < node.edges.size(); ++i) {
     const Edge& e = node.edges[i];
-    Tensor& g = results[i];
-    if (!g || (!e.node && !e.leaf)) continue;
-    check_gradient_shape(node, i, g);
+    Tensor g = i < results.size() ? std::move(results[i]) : Tensor();
+    if (g.defined() && (e.node || e.leaf)) check_gradient_shape(node, i, g);
     if (e.leaf) {
-      accumulate_leaf(*e.leaf, std::move(g));
-    } else {
+      leaves.arrive(*e.leaf, std::move(g));
+    } else if (g.defined() && e.node) {
       Tensors& sums = pending[e.node.get()];
       sums.resize(e.node->output_specs.size());
       accumulate(sums[static_cast<size_t>(e.output_index)], g);
@@ -160,17 +228,17 @@ inline Tensor starting_gradient(const Tensor& result, const Tensor& gradient, Lo
              "  hint: call requires_grad_() on the leaves before computing, outside any NoGrad scope",
          loc);
   }
-  if (!gradient && result.numel() != 1) {
+  if (!gradient.defined() && result.numel() != 1) {
     fail("TT-GRAD-08",
          "backward: a gradient is needed for a result of more than one element, got " + result.describe() +
              "\n  hint: reduce to a scalar loss first, or pass a gradient of the same shape",
          loc);
   }
-  if (gradient && !(gradient.shape() == result.shape() && gradient.dtype() == result.dtype())) {
+  if (gradient.defined() && !(gradient.shape() == result.shape() && gradient.dtype() == result.dtype())) {
     fail("TT-GRAD-09",
          "backward: the gradient " + gradient.describe() + " does not match " + result.describe(), loc);
   }
-  if (gradient) return gradient;
+  if (gradient.defined()) return gradient;
   const Tensor one = ones_like(result);
   one.impl()->unit = true;
   return one;
@@ -192,6 +260,7 @@ inline void refuse_used_graph(const std::vector<std::shared_ptr<Node>>& order) {
 // inputs (node_vjp) and hands those on (deliver); one that none arrived at has nothing to do. Unless the graph
 // is kept, each is released in its turn, not at the end: what it saved is most of the memory.
 TT_API void backward(const Tensor& result, const Tensor& gradient, bool retain_graph, Loc loc) {
+  require_defined("backward", loc, result);
   const NoGrad guard;
   Tensor start = starting_gradient(result, gradient, loc);
   const auto& state = result.impl()->grad_state;
@@ -199,6 +268,7 @@ TT_API void backward(const Tensor& result, const Tensor& gradient, bool retain_g
 
   const auto order = topological_order(state->producer);
   refuse_used_graph(order);
+  LeafGradients leaves(order);
   PendingGradients pending;
   Tensors& first = pending[state->producer.get()];
   first.resize(state->producer->output_specs.size());
@@ -211,7 +281,7 @@ TT_API void backward(const Tensor& result, const Tensor& gradient, bool retain_g
       results = node_vjp(*node, grads);
     }
     if (!retain_graph) release(*node);  // before: a gradient that was saved is then the leaf's own
-    deliver(*node, results, pending);
+    deliver(*node, results, leaves, pending);
   }
 }
 

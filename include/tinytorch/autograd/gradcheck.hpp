@@ -55,7 +55,8 @@ inline GradcheckResult gradcheck(const std::function<Tensor(const Tensors&)>& f,
   Tensor weights;
   const auto loss = [&] {
     const Tensor y = f(inputs);
-    if (!weights) weights = no_grad([&] { return rand(y.shape(), y.dtype(), y.device(), weights_of) + 0.5; });
+    if (!weights.defined())
+      weights = no_grad([&] { return rand(y.shape(), y.dtype(), y.device(), weights_of) + 0.5; });
     return sum(y * weights);
   };
   for (Tensor& t : inputs) t.zero_grad();
@@ -67,7 +68,7 @@ inline GradcheckResult gradcheck(const std::function<Tensor(const Tensors&)>& f,
     const Tensor& x = inputs[k];
     if (!x.requires_grad()) continue;
     x.require_dtype(DType::f64, Loc::current());
-    const std::vector<double> analytic = (x.grad() ? x.grad() : zeros_like(x)).to_vector<double>();
+    const std::vector<double> analytic = (x.grad().defined() ? x.grad() : zeros_like(x)).to_vector<double>();
     for (int64_t i = 0; i < x.numel(); ++i) {
       const double slope = analytic[static_cast<size_t>(i)];
       const double numeric = central_difference([&] { return loss().item<double>(); }, x, i, options.step);

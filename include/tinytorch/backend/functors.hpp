@@ -12,6 +12,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend {
 
+using tinytorch::convert;
+
 // Functions up to kLastIntegerUnary also exist for integers.
 enum class UnaryFn : uint8_t {
   identity,
@@ -84,32 +86,6 @@ constexpr BinaryFn activation_grad_fn(Activation a) {
   constexpr BinaryFn kFn[] = {BinaryFn::add, BinaryFn::relu_grad, BinaryFn::silu_grad, BinaryFn::gelu_grad,
                               BinaryFn::gelu_tanh_grad};
   return kFn[static_cast<int>(a)];
-}
-
-// One value to another type. Floats to integers saturate and NaN becomes 0; integers to narrower ones wrap;
-// anything to bool asks "is it not zero".
-template <class To, class From>
-TT_HOST_DEVICE inline To convert(From x) {
-  constexpr bool kFrom16 = std::is_same_v<From, BFloat16> || std::is_same_v<From, Half>;
-  constexpr bool kTo16 = std::is_same_v<To, BFloat16> || std::is_same_v<To, Half>;
-  if constexpr (std::is_same_v<To, From>) {
-    return x;
-  } else if constexpr (kFrom16) {
-    return convert<To>(static_cast<float>(x));
-  } else if constexpr (std::is_same_v<To, bool>) {
-    return x != From(0);
-  } else if constexpr (kTo16) {
-    if constexpr (std::is_same_v<From, float>) return To(x);
-    return To(static_cast<double>(x));
-  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
-    constexpr From kHigh =
-        static_cast<From>(std::numeric_limits<To>::max());  // may round up: compare with >=
-    if (x >= kHigh) return std::numeric_limits<To>::max();
-    return x > kLow ? static_cast<To>(x) : (x == x ? std::numeric_limits<To>::min() : To(0));
-  } else {
-    return static_cast<To>(x);
-  }
 }
 
 // a^b. Positive a: exp(b log a) in double; otherwise the rules of C's pow, branch-free. Inlined by order: a

@@ -6,7 +6,7 @@
 namespace tinytorch::inline TT_BUILD::backend {
 
 enum class ReduceFn : uint8_t { sum, sum_square, prod, max, min, any, all };
-enum class Distribution : uint8_t { uniform, normal, integer, bernoulli };
+enum class Distribution : uint8_t { uniform, normal, bernoulli };
 enum class LossReduction : uint8_t { mean, sum, none };
 enum class PointwiseLoss : uint8_t { mse, bce_with_logits };
 

@@ -9,14 +9,18 @@
 
 namespace tinytorch::inline TT_BUILD::backend {
 
+// The most that a kernel, stride, padding or dilation may be, so that no position of a window overflows.
+inline constexpr int64_t kMaxWindow = int64_t{1} << 28;
+
 struct Window2d {
   int64_t kernel_h = 1, kernel_w = 1, stride = 1, padding = 0, dilation = 1;
 };
 
 // Outputs along one side; 0 or less when the window does not fit.
 TT_HOST_DEVICE constexpr int64_t window_outputs(int64_t input, int64_t kernel, const Window2d& w) {
-  const int64_t span = input + 2 * w.padding - w.dilation * (kernel - 1) - 1;
-  return span < 0 ? 0 : span / w.stride + 1;
+  const int64_t last = input + 2 * w.padding - 1;  // position that the window may reach
+  if (last < 0 || kernel - 1 > last / w.dilation) return 0;
+  return (last - w.dilation * (kernel - 1)) / w.stride + 1;
 }
 
 // Outputs [first, last) whose tap at `shift` (k * dilation - padding) falls inside [0, input).

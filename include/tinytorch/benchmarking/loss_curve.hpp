@@ -3,23 +3,17 @@
 #pragma once
 
 #include <map>
-#include <span>
 #include <tinytorch/benchmarking/svg.hpp>
 #include <tinytorch/io/file.hpp>
-#include <tinytorch/io/json.hpp>
-#include <tinytorch/io/text.hpp>
+#include <tinytorch/layers/json_lines.hpp>
 
 namespace tinytorch::inline TT_BUILD::benchmarking {
 
-// A whole SVG document. A step that was logged twice, by a run that was resumed from before it, counts as
-// logged last; a last line that a crash cut off is left out. `floor`: the least loss that is possible; 0: unknown.
-inline std::string loss_curve(const std::string& title, const std::vector<std::string>& log, double floor = 0,
-                              TT_LOC) {
+// A whole SVG document. A step that was logged twice counts as logged last; lines that cannot be read are left out, and
+// the title says so. `floor`: the least loss that is possible; 0: unknown.
+inline std::string loss_curve(const std::string& title, const LogLines& log, double floor = 0) {
   std::map<double, double> train, validation;
-  for (size_t i = 0; i < log.size(); ++i) {
-    if (log[i].empty() || (i + 1 == log.size() && log[i].back() != '}')) continue;
-    const Json line = parse_json(std::as_bytes(std::span(log[i])),
-                                 "line " + std::to_string(i + 1) + " of the log", {}, loc);
+  for (const Json& line : log.objects) {
     const Json* const step = line.find("step");
     const auto keep = [&](const char* name, std::map<double, double>& points) {
       const Json* const loss = line.find(name);
@@ -38,13 +32,14 @@ inline std::string loss_curve(const std::string& title, const std::vector<std::s
     all.push_back({"least possible", {train.begin()->first, train.rbegin()->first}, {floor, floor}});
   }
   std::string out =
-      svg::line_chart(title, {.title = "step", .whole = true}, {.title = "loss (nats per token)"}, all);
+      svg::line_chart(log.unreadable.empty() ? title : title + " (" + log.note() + ")",
+                      {.title = "step", .whole = true}, {.title = "loss (nats per token)"}, all);
   return out.insert(out.find('>') + 1, "<style>" + svg::chart_style() + "</style>");
 }
 
 inline void write_loss_curve(const std::string& path, const std::string& title, const std::string& log_path,
                              double floor = 0, TT_LOC) {
-  write_file(path, loss_curve(title, load_lines(log_path, loc), floor, loc), loc);
+  write_file(path, loss_curve(title, load_log(log_path, loc), floor), loc);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::benchmarking

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <tinytorch/core/error.hpp>
 
@@ -141,6 +142,33 @@ struct DTypeOf<bool> {
 };
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
+
+// One value to another type: the one rule of every cast, item() and to_vector(). Floats to integers lose their fraction,
+// those beyond the range saturate, and NaN becomes 0; integers to narrower ones wrap; anything to bool asks "is it not
+// zero". Integers never pass through a float.
+template <class To, class From>
+TT_HOST_DEVICE inline To convert(From x) {
+  constexpr bool kFrom16 = std::is_same_v<From, BFloat16> || std::is_same_v<From, Half>;
+  constexpr bool kTo16 = std::is_same_v<To, BFloat16> || std::is_same_v<To, Half>;
+  if constexpr (std::is_same_v<To, From>) {
+    return x;
+  } else if constexpr (kFrom16) {
+    return convert<To>(static_cast<float>(x));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return x != From(0);
+  } else if constexpr (kTo16) {
+    if constexpr (std::is_same_v<From, float>) return To(x);
+    return To(static_cast<double>(x));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
+    constexpr From kHigh =
+        static_cast<From>(std::numeric_limits<To>::max());  // may round up: compare with >=
+    if (x >= kHigh) return std::numeric_limits<To>::max();
+    return x > kLow ? static_cast<To>(x) : (x == x ? std::numeric_limits<To>::min() : To(0));
+  } else {
+    return static_cast<To>(x);
+  }
+}
 
 // Calls f with a null pointer of the element type: dispatch(t, [&]<class T>(T*) { ... }).
 template <class F>

@@ -6,10 +6,12 @@
 //
 // `Loc` is taken as the last, defaulted parameter of every public function, so that a message points at the
 // user's line and not into the library. (std::source_location is missing from clang 14, hence the builtins.)
+// A layer of the library calls functions too: an error below it names the line that called the layer, and the layer.
 #pragma once
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tinytorch/core/config.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -21,6 +23,21 @@ struct Loc {
     return {file, line};
   }
 };
+
+// A call that is going on on this thread and of which errors below it shall speak, such as a module's.
+struct OngoingCall {
+  const OngoingCall* outer = nullptr;
+  Loc loc{"", 0};  // of the caller
+  const void* callee = nullptr;
+  // "blocks.3.attn.proj (Linear)", for the innermost call; it sees the outer ones, and throws nothing.
+  std::string (*name)(const OngoingCall&) = nullptr;
+};
+
+// The innermost one of this thread, or null.
+inline const OngoingCall*& ongoing_call() {
+  thread_local const OngoingCall* call = nullptr;
+  return call;
+}
 
 class Error : public std::runtime_error {
  public:
@@ -38,8 +55,24 @@ class BuiltWithoutCuda : public Error {
   using Error::Error;
 };
 
+// Whether a line is the library's own: no user wants to be sent there.
+inline bool is_inside_library(Loc loc) {
+  return std::string_view(loc.file).find("include/tinytorch/") != std::string_view::npos;
+}
+
+// "CODE: text", the nearest line of the user's, and the module whose call led from there to `loc`.
 inline std::string compose_message(const std::string& code, const std::string& text, Loc loc) {
-  return code + ": " + text + "\n  at " + loc.file + ":" + std::to_string(loc.line);
+  const auto shown = [](Loc at) { return std::string(at.file) + ":" + std::to_string(at.line); };
+  const OngoingCall* const innermost = ongoing_call();
+  const OngoingCall* user = is_inside_library(loc) ? innermost : nullptr;
+  while (user && is_inside_library(user->loc)) user = user->outer;
+  std::string message = code + ": " + text + "\n  at " + shown(user ? user->loc : loc);
+  if (user) message += ", in " + shown(loc);
+  if (!innermost) return message;
+  ongoing_call() = nullptr;  // a name is made without names
+  message += "\n  in " + innermost->name(*innermost);
+  ongoing_call() = innermost;
+  return message;
 }
 
 [[noreturn]] inline void fail(const std::string& code, const std::string& text, Loc loc = Loc::current()) {

@@ -2,6 +2,9 @@
 //
 // The range is cut at multiples of `grain`, so that which elements are computed together never depends on the
 // number of threads: results are the same bits at any thread count.
+//
+// fork() copies a process without its threads, for which OpenMP would wait for ever. In a child of a process that has used
+// them everything runs on one thread; exec() ends that. A GPU cannot be used there at all (TT-CUDA-04).
 #pragma once
 
 #include <algorithm>
@@ -10,6 +13,7 @@
 #include <tinytorch/core/config.hpp>
 #ifdef _OPENMP
 #include <omp.h>
+#include <pthread.h>
 #endif
 
 namespace tinytorch::inline TT_BUILD {
@@ -31,6 +35,16 @@ inline void set_thread_count([[maybe_unused]] int n) {
 #endif
 }
 
+#ifdef _OPENMP
+// Whether this process is such a child. Who is about to use threads asks, so that the question is put before there are any.
+inline bool has_lost_threads() {
+  static bool lost = false;
+  static const int watching = pthread_atfork(nullptr, nullptr, [] { lost = true; });
+  (void)watching;
+  return lost;
+}
+#endif
+
 // Calls f(begin, end) on disjoint pieces that cover [0, n); each piece starts at a multiple of grain.
 // An exception thrown by any piece is rethrown to the caller.
 template <class F>
@@ -39,7 +53,7 @@ void parallel_for(int64_t n, int64_t grain, F&& f) {
   grain = std::max<int64_t>(grain, 1);
 #ifdef _OPENMP
   const int64_t pieces = (n + grain - 1) / grain;
-  if (pieces > 1 && thread_count() > 1 && !omp_in_parallel()) {
+  if (pieces > 1 && thread_count() > 1 && !omp_in_parallel() && !has_lost_threads()) {
     std::exception_ptr error;
     // Always the whole team, though some may find no piece: GNU OpenMP ends the threads that a smaller team leaves over, and
     // starts new ones for the next larger team, which takes longer than most of what is done here.

@@ -94,6 +94,21 @@ class Dims {
   int rank_ = 0;
 };
 
+// The most elements that a tensor may show. Below it no count of elements or of bytes overflows 64 bits, nor does the sum of
+// a few such counts.
+inline constexpr int64_t kMaxElements = int64_t{1} << 58;
+
+// Whether a tensor can have these sizes: none is negative, and they do not multiply to more than kMaxElements. A size of 0 is
+// left out of the product, because strides are products of the other sizes.
+constexpr bool are_sizes(const Dims& sizes) {
+  int64_t product = 1;
+  for (int64_t s : sizes) {
+    if (s < 0 || (s > 0 && __builtin_mul_overflow(product, s, &product)) || product > kMaxElements)
+      return false;
+  }
+  return true;
+}
+
 using Shape = Dims;    // sizes
 using Strides = Dims;  // distance in elements between neighbours along each dimension
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <tinytorch/io/file.hpp>
+#include <tinytorch/io/file_kind.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -16,6 +17,7 @@ struct Cifar10 {
 inline Cifar10 parse_cifar10(Bytes bytes, const std::string& name = "CIFAR-10 data", TT_LOC) {
   constexpr size_t kPixels = 3 * 32 * 32, kRecord = 1 + kPixels;
   const io::Source source{name, "CIFAR-10 binary", loc};
+  if (bytes.size() % kRecord != 0) io::refuse_other_kind(bytes, source);
   if (bytes.empty() || bytes.size() % kRecord != 0)
     source.reject("records of 3073 bytes, at least one", io::count_of(bytes.size(), "bytes"));
   const size_t count = bytes.size() / kRecord;

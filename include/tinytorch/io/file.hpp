@@ -132,6 +132,15 @@ class AtomicFile {
   bool committed_ = false;
 };
 
+// TT-IO-02 when no file can be written at `path`. For what is written after long work: the error comes before it.
+inline void require_writable(const std::string& path, TT_LOC) {
+  const AtomicFile never_committed(path, loc);
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return;
+  errno = EISDIR;
+  io::fail_system("TT-IO-02", "write", path, loc);
+}
+
 inline void write_file(const std::string& path, Bytes bytes, TT_LOC) {
   AtomicFile file(path, loc);
   file.write(bytes);

@@ -5,7 +5,7 @@
 // Checksums and lengths are verified. Without TINYTORCH_WITH_ZLIB every call fails and says what to do.
 #pragma once
 
-#include <tinytorch/io/bytes.hpp>
+#include <tinytorch/io/file_kind.hpp>
 
 #if TINYTORCH_WITH_ZLIB
 #include <zlib.h>
@@ -96,6 +96,7 @@ class Inflater {
 inline std::vector<std::byte> gunzip(Bytes bytes, const std::string& name = "gzip data",
                                      uint64_t limit = kGzipOutputLimit, TT_LOC) {
   const io::Source source{name, "gzip", loc};
+  if (!is_gzip(bytes)) io::refuse_other_kind(bytes, source);
   source.expect(is_gzip(bytes), "a file that begins with 1f 8b", "other bytes");
   return io::Inflater(bytes, limit, source).run();
 }

@@ -37,6 +37,7 @@ inline Tensor widen_16_bit(const Shape& shape, Bytes values, const Source& sourc
 }
 
 inline Tensor parse_plain_idx(Bytes bytes, const Source& source) {
+  if (bytes.empty() || bytes[0] != std::byte{0}) refuse_other_kind(bytes, source);
   if (bytes.size() < 4) source.reject("a head of 4 bytes", count_of(bytes.size(), "bytes"));
   source.expect(bytes[0] == std::byte{0} && bytes[1] == std::byte{0}, "two zero bytes at the start",
                 "other bytes");

@@ -3,14 +3,16 @@
 //   const Json header = parse_json(bytes, "weights.safetensors");
 //   if (const Json* shape = header.find("shape")) for (const Json& n : shape->items()) ... n.integer() ...
 //
-// Strict: UTF-8 only, no comments, no trailing commas, no duplicate keys, nothing after the value. Bounded:
-// nesting (the parser recurses) and the number of values (each takes more memory than its text).
+// Strict: UTF-8 only, no comments, no trailing commas, no duplicate keys, nothing after the value. A byte order mark
+// at the start is dropped. Bounded: nesting (the parser recurses) and the number of values (each takes more memory
+// than its text).
 #pragma once
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <tinytorch/io/text.hpp>
 #include <utility>
@@ -22,6 +24,7 @@ struct JsonLimits {
   int depth = 32;
   size_t values = size_t{1} << 22;
   size_t bytes = 100'000'000;
+  bool not_finite = false;  // read NaN, Infinity and -Infinity too, which Python's json writes
 };
 
 class Json {
@@ -30,7 +33,7 @@ class Json {
   using Member = std::pair<std::string, Json>;
   using Object = std::vector<Member>;  // in the order of the text
   struct Number {
-    double real;
+    double real;                     // finite, unless the limits allow others
     std::optional<int64_t> integer;  // when written without fraction or exponent and within 64 bits
   };
   using Value = std::variant<std::nullptr_t, bool, Number, std::string, Array, Object>;
@@ -67,7 +70,8 @@ class Json {
   Value value_ = nullptr;
 };
 
-// Parses the whole of `text`. TT-IO-03 with the byte position when it is not JSON, TT-IO-06 above a limit.
+// Parses the whole of `text`. TT-IO-03 when it is not JSON, with the byte position, or with what it is where that is
+// known (file_kind.hpp); TT-IO-06 above a limit.
 TT_API Json parse_json(Bytes text, const std::string& name = "JSON text", const JsonLimits& limits = {},
                        TT_LOC);
 
@@ -94,6 +98,8 @@ class JsonParser {
       source_.reject("at most " + count_of(limits_.bytes, "bytes of JSON"), count_of(text_.size(), "bytes"),
                      "TT-IO-06");
     }
+    refuse_other_kind(as_bytes(text_), source_);
+    if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
     Json value = parse_value(0);
     skip_space();
     if (at_ < text_.size()) reject("the end of the JSON text");
@@ -137,8 +143,20 @@ class JsonParser {
       case 'n':
         return parse_word("null", Json());
       default:
-        return parse_number();
+        return limits_.not_finite && at_word() ? parse_not_finite() : parse_number();
     }
+  }
+  bool at_word() const {
+    const std::string_view rest = text_.substr(std::min(at_, text_.size()));
+    return rest.starts_with('N') || rest.starts_with('I') || rest.starts_with("-I");
+  }
+  Json parse_not_finite() {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const auto word = [&](std::string_view name, double value) {
+      return parse_word(name, Json(Json::Number{value, std::nullopt}));
+    };
+    if (peek() == 'N') return word("NaN", std::numeric_limits<double>::quiet_NaN());
+    return peek() == 'I' ? word("Infinity", kInfinity) : word("-Infinity", -kInfinity);
   }
   Json parse_word(std::string_view word, Json value) {
     if (text_.substr(at_, word.size()) != word) reject("a JSON value");

@@ -10,6 +10,7 @@
 
 #include <charconv>
 #include <tinytorch/io/file.hpp>
+#include <tinytorch/io/file_kind.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -184,6 +185,7 @@ inline std::string npy_head(const Tensor& t) {
 inline Tensor parse_npy(Bytes bytes, const std::string& name = "npy data", TT_LOC) {
   const io::Source source{name, "npy", loc};
   const std::string_view text = as_text(bytes);
+  if (!text.starts_with(io::kNpyMagic)) io::refuse_other_kind(bytes, source);
   source.expect(text.starts_with(io::kNpyMagic), "a file that begins with \\x93NUMPY", "other bytes");
   source.expect(bytes.size() >= 8, "two bytes of version", "the end of the file");
   const int major = std::to_integer<int>(bytes[6]), minor = std::to_integer<int>(bytes[7]);

@@ -99,6 +99,8 @@ inline std::map<std::string, Tensor> parse_npz(Bytes bytes, const std::string& n
   io::ZipArchive archive;
   // libzip takes an empty buffer for an empty archive.
   source.expect(!bytes.empty(), "a zip archive", "an empty file");
+  if (const io::FileKind* const kind = io::kind_of(bytes); kind && kind != &io::kZip)
+    io::refuse_kind(*kind, source);
   if (!archive.open(bytes.data(), bytes.size(), ZIP_RDONLY | ZIP_CHECKCONS))
     source.reject("a zip archive", archive.message());
   std::map<std::string, Tensor> out;

@@ -17,11 +17,13 @@ namespace tinytorch::inline TT_BUILD {
 using TensorMap = std::map<std::string, Tensor>;
 using Metadata = std::map<std::string, std::string>;
 
-// All tensors of a file held in memory; `metadata`, when given, receives the file's own texts.
+// All tensors of a file held in memory; `metadata`, when given, receives the file's own texts. TT-IO-03 when it
+// contradicts the format; a file of another kind, as a pickle or a pointer of git-lfs, is called by its name
+// (file_kind.hpp). TT-IO-04 names a dtype that this library lacks.
 TT_API TensorMap parse_safetensors(Bytes bytes, const std::string& name = "safetensors data",
                                    Metadata* metadata = nullptr, TT_LOC);
 
-// All tensors of the file, on the CPU, by name. TT-IO-04 names a dtype that this library lacks.
+// All tensors of the file, on the CPU, by name. Errors as of parse_safetensors, and TT-IO-01 when it cannot be read.
 TT_API TensorMap load_safetensors(const std::string& path, Metadata* metadata = nullptr, TT_LOC);
 
 // The bytes that save_safetensors writes.
@@ -36,6 +38,7 @@ TT_API void save_safetensors(const std::string& path, const TensorMap& tensors, 
 #if TT_BODIES(LAYERS)
 
 #include <tinytorch/io/file.hpp>
+#include <tinytorch/io/file_kind.hpp>
 #include <tinytorch/io/json.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -88,10 +91,12 @@ class SafetensorsReader {
 
  private:
   Bytes split_header() {
-    if (bytes_.size() < 8) {
+    const bool has_length = bytes_.size() >= 8;
+    const uint64_t length = has_length ? io::load<uint64_t>(bytes_, 0, std::endian::little) : 0;
+    if (length > kSafetensorsHeaderLimit || length > bytes_.size()) refuse_other_kind(bytes_, source_);
+    if (!has_length) {
       source_.reject("8 bytes with the length of the header", count_of(bytes_.size(), "bytes"));
     }
-    const auto length = io::load<uint64_t>(bytes_, 0, std::endian::little);
     if (length > kSafetensorsHeaderLimit) {
       source_.reject("a header of at most 100000000 bytes", count_of(length, "bytes"), "TT-IO-06");
     }

@@ -1,11 +1,14 @@
 // Text files: whole or by lines, checked to be UTF-8 (RFC 3629), so that later code may rely on it.
 //
-// A byte order mark at the start is dropped. Lines end in "\n" or "\r\n"; a last line without an end counts.
+// A byte order mark at the start is dropped; UTF-16 is refused by name. Lines end in "\n" or "\r\n"; a last line without an end counts.
 #pragma once
 
 #include <tinytorch/io/file.hpp>
+#include <tinytorch/io/file_kind.hpp>
 
 namespace tinytorch::inline TT_BUILD {
+
+inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // Position of the first byte that is not part of well-formed UTF-8, or text.size(). Overlong forms, halves of
 // surrogate pairs and codes above 10FFFF are refused.
@@ -49,19 +52,22 @@ inline void append_utf8(std::string& out, uint32_t code) {
   }
 }
 
-// The bytes as text. TT-IO-03 with line and byte position where they are not UTF-8.
+// The bytes as text. TT-IO-03 with line and byte position where they are not UTF-8, or with what they are instead
+// (file_kind.hpp); a web page is a text.
 inline std::string parse_text(Bytes bytes, const std::string& name = "text", TT_LOC) {
   std::string_view text = as_text(bytes);
+  const io::Source source{name, "text", loc};
+  const io::FileKind* const kind = io::kind_of(bytes);
+  if (kind && kind != &io::kWebPage) io::refuse_kind(*kind, source);
   const size_t bad = find_invalid_utf8(text);
   if (bad != text.size()) {
     const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n') + 1;
-    const io::Source source{name, "text", loc};
     source.reject("UTF-8",
                   io::in_quotes(text.substr(bad, 4)) + " at byte " + std::to_string(bad) + ", line " +
                       std::to_string(line),
                   "TT-IO-03", "convert it first, for example with iconv -t UTF-8");
   }
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   return std::string(text);
 }
 

@@ -127,6 +127,14 @@ TT_API void require_fit(const Metadata& m, const BatchSource& loader, const std:
          loc);
   }
 }
+// A tensor of neither would be dropped unseen. TT-CKPT-01.
+TT_API void require_known(const TensorMap& tensors, const std::string& path, Loc loc) {
+  for (const auto& [name, tensor] : tensors) {
+    if (name.starts_with("model.") || name.starts_with("optimizer.")) continue;
+    fail("TT-CKPT-01",
+         path + ": the tensor " + io::in_quotes(name) + " is neither of the model nor of the optimizer", loc);
+  }
+}
 // The tensors whose names begin with `prefix`, without it.
 TT_API StateDict entries_under(const TensorMap& tensors, const std::string& prefix) {
   StateDict found;
@@ -151,6 +159,7 @@ TT_API RunState load_checkpoint(const std::string& path, Module& model, Optimize
   Metadata metadata;
   const TensorMap tensors = load_safetensors(path, &metadata, loc);
   checkpoint::require_fit(metadata, loader, path, loc);
+  checkpoint::require_known(tensors, path, loc);
   const RunState run = checkpoint::run_of(metadata, path, loc);
   const StateDict of_model = checkpoint::entries_under(tensors, "model.");
   const StateDict of_optimizer = checkpoint::entries_under(tensors, "optimizer.");

@@ -21,7 +21,7 @@ namespace tinytorch::inline TT_BUILD {
 inline Tensors gradients_of(const Tensors& parameters) {
   Tensors gradients;
   for (const Tensor& p : parameters) {
-    if (Tensor g = p.grad()) gradients.push_back(std::move(g));
+    if (Tensor g = p.grad(); g.defined()) gradients.push_back(std::move(g));
   }
   return gradients;
 }
@@ -90,7 +90,7 @@ inline double clip_by_norm(const Tensors& parameters, double limit, TT_LOC) {
   const double norm_before = gradient_norm(parameters, loc);
   if (!std::isfinite(norm_before) || norm_before <= limit) return norm_before;
   for (const Tensor& p : parameters) {
-    if (const Tensor g = p.grad()) scale_gradient(g, limit / norm_before, loc);
+    if (const Tensor g = p.grad(); g.defined()) scale_gradient(g, limit / norm_before, loc);
   }
   return norm_before;
 }
@@ -113,7 +113,7 @@ inline void clip_gradient_value(const Tensors& parameters, double limit, TT_LOC)
   if (!(limit > 0)) fail("TT-OPT-09", "clip_gradient_value: the limit must be above 0", loc);
   NoGrad no_grad;
   for (const Tensor& p : parameters) {
-    if (Tensor g = p.grad()) g.copy_(clamp(g, -limit, limit, loc), loc);
+    if (Tensor g = p.grad(); g.defined()) g.copy_(clamp(g, -limit, limit, loc), loc);
   }
 }
 

@@ -162,7 +162,7 @@ inline Tensor DataLoader::augmented_rows(const Epoch& epoch, int64_t first, int6
     Image image = shape;
     image.values.assign(pixel, pixel + pixels);
     options_.augment(image, generator);
-    if (!out) out = empty({count, image.channels, image.height, image.width}, f32, cpu);
+    if (!out.defined()) out = empty({count, image.channels, image.height, image.width}, f32, cpu);
     if (static_cast<int64_t>(image.values.size()) * count != out.numel()) {
       fail("TT-DATA-12", "DataLoader: the augmentation gave images of different sizes in one batch");
     }

@@ -28,7 +28,7 @@ class GradientSum {
     const NoGrad no_grad;
     for (Part& part : parts_) {
       const Tensor gradient = part.parameter.grad();
-      if (!gradient) continue;
+      if (!gradient.defined()) continue;
       part.sum.add_(gradient.to(part.sum.dtype(), loc), 1, loc);
       part.parameter.zero_grad();
       part.has_any = true;

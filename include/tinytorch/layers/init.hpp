@@ -40,11 +40,11 @@ inline void constant(Tensor t, double value) {
   NoGrad no_grad;
   t.fill_(value);
 }
-// On [low, high).
+// On [low, high); `low` itself where the two are equal.
 inline void uniform(Tensor t, double low, double high, Generator& generator = default_generator()) {
   NoGrad no_grad;
-  t.copy_(rand(t.shape(), t.dtype(), t.device(), generator)).mul_(high - low);
-  t.add_(full(Shape{}, low, t.dtype(), t.device()));
+  if (low == high) return constant(t, low);
+  t.copy_(tinytorch::uniform(low, high, t.shape(), t.dtype(), t.device(), generator));
 }
 inline void normal(Tensor t, double mean, double deviation, Generator& generator = default_generator()) {
   NoGrad no_grad;

@@ -1,13 +1,16 @@
 // A log of JSON objects, one a line: each line is written whole and flushed, so a crash loses at most the
 // last.
 //
-// A file whose last line was cut off by a crash gets a line break first, so that later lines stay readable.
+// A file whose last line was cut off by a crash gets a line break first, so that later lines stay readable. Readers leave
+// out what is no JSON object, and say so. A run that is resumed drops the lines that it will write again.
 #pragma once
 
 #include <cstdint>
 #include <cstdio>
 #include <string>
 #include <tinytorch/core/error.hpp>
+#include <tinytorch/io/json.hpp>
+#include <vector>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -39,13 +42,27 @@ class JsonLines {
   std::FILE* file_ = nullptr;
 };
 
+// The objects of a log, and which lines, counted from 1, are none: torn by a crash, or written by somebody else.
+struct LogLines {
+  std::vector<Json> objects{};
+  std::vector<size_t> unreadable{};
+  // "1 line of the log could not be read: line 7", or nothing.
+  std::string note() const;
+};
+TT_API LogLines read_log(const std::vector<std::string>& lines);
+// TT-IO-01 when there is no such file.
+TT_API LogLines load_log(const std::string& path, TT_LOC);
+
+// Takes out of the log of a run that goes on after `step` what it will write again, the lines of later steps, and what
+// cannot be read. Returns a sentence about that, or nothing; a log that does not exist has nothing to take out.
+TT_API std::string drop_lines_after(const std::string& path, int64_t step, TT_LOC);
+
 }  // namespace tinytorch::inline TT_BUILD
 
 #if TT_BODIES(LAYERS)
 
 #include <cmath>
 #include <tinytorch/io/file.hpp>
-#include <tinytorch/io/json.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -89,6 +106,76 @@ TT_API void JsonLines::write(const JsonObject& object, Loc loc) {
   if (std::fwrite(line.data(), 1, line.size(), file_) != line.size() || std::fflush(file_) != 0) {
     io::fail_system("TT-IO-02", "write to the log", path_, loc);
   }
+}
+
+namespace json_lines {
+
+// "1 line", "2 lines"
+TT_API std::string count(size_t n) { return std::to_string(n) + (n == 1 ? " line" : " lines"); }
+
+// The object of a line; null when it is none.
+TT_API Json object_of(const std::string& line) {
+  try {
+    Json json = parse_json(as_bytes(line));
+    return json.object() ? json : Json();
+  } catch (const Error&) {
+    return Json();
+  }
+}
+TT_API bool is_after(const Json& object, int64_t step) {
+  const Json* const found = object.find("step");
+  return found && found->integer().value_or(step) > step;
+}
+
+}  // namespace json_lines
+
+TT_API std::string LogLines::note() const {
+  if (unreadable.empty()) return {};
+  std::string numbers;
+  for (const size_t n : unreadable) numbers += (numbers.empty() ? "" : ", ") + std::to_string(n);
+  return json_lines::count(unreadable.size()) + " of the log could not be read: line " + numbers;
+}
+
+TT_API LogLines read_log(const std::vector<std::string>& lines) {
+  LogLines log;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].empty()) continue;
+    Json object = json_lines::object_of(lines[i]);
+    if (object.is_null()) {
+      log.unreadable.push_back(i + 1);
+    } else {
+      log.objects.push_back(std::move(object));
+    }
+  }
+  return log;
+}
+TT_API LogLines load_log(const std::string& path, Loc loc) {
+  return read_log(split_lines(as_text(read_file(path, uint64_t{1} << 40, loc))));
+}
+
+TT_API std::string drop_lines_after(const std::string& path, int64_t step, Loc loc) {
+  if (path.empty() || ::access(path.c_str(), F_OK) != 0) return {};
+  std::string kept;
+  size_t later = 0, unreadable = 0;
+  for (const std::string& line : split_lines(as_text(read_file(path, uint64_t{1} << 40, loc)))) {
+    const Json object = json_lines::object_of(line);
+    if (object.is_null() && !line.empty()) {
+      ++unreadable;
+    } else if (json_lines::is_after(object, step)) {
+      ++later;
+    } else {
+      kept += line + "\n";
+    }
+  }
+  if (later + unreadable == 0) return {};
+  write_file(path, kept, loc);
+  std::string said;
+  if (later > 0)
+    said =
+        json_lines::count(later) + " of steps after " + std::to_string(step) + ", which this run takes again";
+  if (unreadable > 0)
+    said += (said.empty() ? "" : ", and ") + json_lines::count(unreadable) + " that could not be read";
+  return "dropped from " + path + ": " + said;
 }
 
 }  // namespace tinytorch::inline TT_BUILD

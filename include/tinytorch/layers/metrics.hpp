@@ -16,11 +16,18 @@ inline Tensor classification_loss(const Tensor& logits, const Tensor& classes) {
   return cross_entropy(logits, classes);
 }
 
-// Share of samples whose largest score is at their class; not a number when the targets are not classes.
+// Share of samples whose largest score is at their class: scores [..., V], classes i64 [...]. Not a number when the targets are
+// no classes but numbers (floating), as of a regression; shapes that differ are TT-TRAIN-04.
 inline double accuracy(const Tensor& scores, const Tensor& classes) {
-  if (scores.rank() != 2 || classes.dtype() != DType::i64) return std::numeric_limits<double>::quiet_NaN();
+  if (is_floating(classes.dtype())) return std::numeric_limits<double>::quiet_NaN();
+  Shape samples = scores.shape();
+  if (samples.size() > 0) samples.pop_back();
+  if (scores.rank() == 0 || classes.dtype() != DType::i64 || classes.shape() != samples) {
+    fail("TT-TRAIN-04", "accuracy: needs scores [..., V] and classes i64 [...], got " + scores.describe() +
+                            " and " + classes.describe());
+  }
   const NoGrad no_grad;
-  const std::vector<int64_t> found = argmax(scores, 1).to_vector<int64_t>();
+  const std::vector<int64_t> found = argmax(scores, -1).to_vector<int64_t>();
   const std::vector<int64_t> expected = classes.to_vector<int64_t>();
   if (expected.empty()) return 0;
   int64_t hits = 0;

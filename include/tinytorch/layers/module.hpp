@@ -31,10 +31,10 @@ using NamedTensors = std::vector<NamedTensor>;  // in order of registration
 class Module {
  public:
   Module() = default;
-  virtual ~Module() = default;
+  virtual ~Module() { move_places(nullptr); }
   Module(const Module&) = delete;  // two modules would train the same tensors unnoticed
   Module& operator=(const Module&) = delete;
-  // Layers may be moved; a module whose children are its own members may not (the tree points at them).
+  // A module may be moved, and so may one that others hold as a child: they follow it. A vector of layers may grow.
   Module(Module&& other) { take(other); }
   Module& operator=(Module&& other) {
     if (this != &other) take(other);
@@ -42,26 +42,29 @@ class Module {
   }
 
   virtual Tensor forward(const Tensor&);
-  Tensor operator()(const Tensor& x) {
-    const Scope scope = forward_scope();
+  // forward(x). An error inside says the path of the layer where it happened, "blocks.3.attn.proj (Linear)", and the
+  // caller's line.
+  Tensor operator()(const Tensor& x, TT_LOC) {
+    const Scope scope = forward_scope(loc);
     return forward(x);
   }
 
   // --- building the tree, in a constructor ---
   Tensor add_parameter(std::string name, Tensor value, TT_LOC);
   Tensor add_buffer(std::string name, Tensor value, TT_LOC);
-  // A child that is a member of this module.
+  // A child that is a member of this module, or of something that lives as long; once it is gone, whoever asks for it gets
+  // TT-NN-03.
   template <class M>
   M& add(std::string name, M& child, TT_LOC) {
     check_name(name, loc);
-    children_.push_back({std::move(name), std::shared_ptr<Module>(std::shared_ptr<Module>{}, &child), false});
+    children_.push_back({name, ChildLink(name, child)});
     return child;
   }
   // A child that this module owns, alone or together with others.
   template <class M>
   std::shared_ptr<M> add(std::string name, std::shared_ptr<M> child, TT_LOC) {
     check_name(name, loc);
-    children_.push_back({std::move(name), child, true});
+    children_.push_back({name, ChildLink(name, child)});
     return child;
   }
 
@@ -99,17 +102,53 @@ class Module {
   Device device() const;
 
  protected:
-  // Opened first in a forward() with other arguments, which operator() does not see: profilers then know whose
-  // ops follow.
-  Scope forward_scope() const { return Scope(typeid(*this).name(), this); }
+  // Opened first in a forward() with other arguments, which operator() does not see: profilers and errors then know
+  // whose ops follow.
+  Scope forward_scope(TT_LOC) const {
+    return Scope(typeid(*this).name(), this, {nullptr, loc, this, path_in_outermost});
+  }
 
  private:
+  // Where a module lies in memory; nowhere, once it is gone.
+  struct Place {
+    Module* module;
+  };
+  // What leads to a child, wherever that has been moved.
+  class ChildLink {
+   public:
+    ChildLink(const std::string& name, Module& member) : name_(name), place_(member.place()) {}
+    ChildLink(const std::string& name, std::shared_ptr<Module> owned)
+        : name_(name), owned_(std::move(owned)), place_(owned_->place()) {}
+    Module* operator->() const {
+      if (!place_->module) {
+        fail("TT-NN-03", "the child '" + name_ +
+                             "' of this module is gone, because what held it is\n  hint: keep layers as "
+                             "members, in a ModuleList, or "
+                             "with std::make_shared");
+      }
+      return place_->module;
+    }
+
+   private:
+    std::string name_;
+    std::shared_ptr<Module> owned_;
+    std::shared_ptr<Place> place_;
+  };
   struct Child {
     std::string name;
-    std::shared_ptr<Module> module;
-    bool owned;
+    ChildLink module;
   };
 
+  std::shared_ptr<Place> place() {
+    if (places_.empty()) places_.push_back(std::make_shared<Place>(Place{this}));
+    return places_.front();
+  }
+  void move_places(Module* to) {
+    for (const auto& p : places_) p->module = to;
+  }
+
+  // Where the called module lies in the outermost called one that holds it, and its type.
+  static std::string path_in_outermost(const OngoingCall& call);
   static std::string join(const std::string& path, const std::string& name) {
     return path.empty() ? name : path + "." + name;
   }
@@ -122,6 +161,7 @@ class Module {
 
   NamedTensors parameters_, buffers_;
   std::vector<Child> children_;
+  std::vector<std::shared_ptr<Place>> places_;  // one, or several where one child was assigned to another
   bool training_ = true;
 };
 
@@ -223,12 +263,28 @@ TT_API void Module::check_name(const std::string& name, Loc loc) const {
   }
 }
 
-TT_API void Module::take(Module& other) {
-  for (const Child& c : other.children_) {
-    if (c.owned) continue;
-    fail("TT-NN-03", "cannot move a module whose child '" + c.name +
-                         "' is its own member\n  hint: construct it in place, or with std::make_shared");
+TT_API std::string Module::path_in_outermost(const OngoingCall& call) {
+  const auto module_of = [](const OngoingCall& c) {
+    return static_cast<Module*>(const_cast<void*>(c.callee));
+  };
+  Module* const module = module_of(call);
+  std::string path;
+  for (const OngoingCall* c = call.outer; c; c = c->outer) {
+    if (c->name != path_in_outermost) continue;
+    try {
+      module_of(*c)->for_each_module(
+          [&](const std::string& at, Module& m) { path = &m == module ? at : path; });
+    } catch (const Error&) {  // a child of it is gone
+    }
   }
+  const std::string type = type_name(typeid(*module).name());
+  return path.empty() ? type : path + " (" + type + ")";
+}
+
+TT_API void Module::take(Module& other) {
+  places_.insert(places_.end(), other.places_.begin(), other.places_.end());
+  other.places_.clear();
+  move_places(this);
   parameters_ = std::move(other.parameters_);
   buffers_ = std::move(other.buffers_);
   children_ = std::move(other.children_);

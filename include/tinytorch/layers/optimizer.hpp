@@ -10,10 +10,13 @@
 
 #include <cmath>
 #include <optional>
+#include <string>
 #include <tinytorch/backend/cpu/optimizer.hpp>
 #include <tinytorch/backend/cuda/launch.hpp>
 #include <tinytorch/layers/module.hpp>
 #include <tinytorch/tensor/kept_layout.hpp>
+#include <tinytorch/tensor/rules.hpp>
+#include <unordered_map>
 
 namespace tinytorch::inline TT_BUILD {
 
@@ -183,6 +186,37 @@ TT_API void Optimizer::load_state_dict(const StateDict& state, Loc loc) {
   set_lr(own.at("lr").item<double>(), loc);
 }
 
+// Each is a tensor of its own that backward() gives a gradient.
+inline void require_trainable(const NamedTensors& parameters, Loc loc) {
+  std::unordered_map<const TensorImpl*, std::string> known;
+  for (const NamedTensor& p : parameters) {
+    require_defined(("the optimizer's parameter '" + p.name + "'").c_str(), loc, p.tensor);
+    const auto [same, is_new] = known.try_emplace(p.tensor.impl(), p.name);
+    if (!is_new) {
+      fail("TT-OPT-12",
+           "the optimizer was given one tensor twice, as '" + same->second + "' and as '" + p.name +
+               "'\n  hint: every step would train it twice; net.named_parameters() names each tensor once",
+           loc);
+    }
+    if (!is_floating(p.tensor.dtype())) {
+      fail("TT-OPT-02",
+           "the optimizer's parameter '" + p.name + "', " + p.tensor.describe() +
+               ", cannot be trained\n  rule: parameters are f32, f64, bf16 or f16\n  hint: convert it with "
+               ".to(f32)",
+           loc);
+    }
+    if (p.tensor.requires_grad() && p.tensor.is_leaf()) continue;
+    fail(
+        "TT-OPT-12",
+        "the optimizer's parameter '" + p.name + "', " + p.tensor.describe() +
+            (p.tensor.is_leaf() ? ", requires no gradient\n  hint: leave frozen ones out, or switch it on by "
+                                  "requires_grad_()"
+                                : ", was computed by an op and gets no gradient of its own\n  hint: train "
+                                  "the tensor that it was computed from"),
+        loc);
+  }
+}
+
 TT_API Optimizer::Optimizer(const NamedTensors& parameters, double lr, double weight_decay,
                             std::vector<std::string> state_names, Loc loc)
     : state_names_(std::move(state_names)) {
@@ -191,6 +225,7 @@ TT_API Optimizer::Optimizer(const NamedTensors& parameters, double lr, double we
   if (parameters.empty()) {
     fail("TT-OPT-05", "an optimizer needs at least one parameter\n  hint: pass net.named_parameters()", loc);
   }
+  require_trainable(parameters, loc);
   for (const NamedTensor& p : parameters) {
     const bool narrow = is_16_bit(p.tensor.dtype());
     Tensor own = p.tensor.detach();
@@ -274,7 +309,7 @@ TT_API Optimizer::Updates Optimizer::updates_of(const Group& group, Loc loc) {
   Updates updates;
   for (Slot& slot : slots_) {
     Tensor gradient = slot.parameter.grad();
-    if (!gradient || slot.master.device() != group.device) continue;
+    if (!gradient.defined() || slot.master.device() != group.device) continue;
     require_matching(slot, gradient, loc);
     const DType dtype = gradient.dtype();
     if (dtype != slot.master.dtype() && dtype != slot.parameter.dtype()) {

@@ -43,6 +43,7 @@ struct TrainerOptions {
 
 class Trainer {
  public:
+  // TT-TRAIN-01 for options that cannot be, TT-IO-02 for a checkpoint that could not be written.
   Trainer(Module& model, Optimizer& optimizer, DataLoader& loader, Loss loss, TrainerOptions options = {},
           TT_LOC)
       : model_(model),
@@ -54,23 +55,25 @@ class Trainer {
     if (options_.epochs < 0 || options_.accumulate < 1 || !loss_) {
       fail("TT-TRAIN-01", "Trainer: needs a loss, epochs >= 0 and accumulate >= 1", loc);
     }
+    if (!options_.checkpoint_path.empty()) require_writable(options_.checkpoint_path, loc);
     const Tensors parameters = optimizer_.parameters();
     const auto is_narrow = [](const Tensor& p) { return is_16_bit(p.dtype()); };
     if (options_.accumulate > 1 && std::ranges::any_of(parameters, is_narrow)) sums_.emplace(parameters, loc);
   }
 
-  // Trains up to options.epochs epochs in total and reports each; evaluates on `test` after each if given.
+  // Trains up to options.epochs epochs in total and reports each; evaluates on `test` after each if given. The
+  // checkpoint of an epoch is written before all that may fail after it. TT-IO-02 when log or checkpoint cannot be written.
   std::vector<EpochReport> fit(DataLoader* test = nullptr) {
     JsonLines log(options_.log_path);
     std::vector<EpochReport> reports;
     while (loader_.state().epoch < options_.epochs && !out_of_steps()) {
       EpochReport report;
       if (!train_epoch(report)) break;
+      if (!options_.checkpoint_path.empty()) save(options_.checkpoint_path);
       if (test) {
         const Evaluation result = evaluate(model_, *test, loss_, options_.metric);
         report.eval_loss = result.loss, report.eval_metric = result.metric;
       }
-      if (!options_.checkpoint_path.empty()) save(options_.checkpoint_path);
       progress_.line(describe(report));
       log.write(to_json(report));
       reports.push_back(report);
@@ -85,8 +88,11 @@ class Trainer {
     run_.random = default_generator().state();
     save_checkpoint(path, model_, optimizer_, loader_, run_);
   }
+  // Goes on from a checkpoint. The log loses what is trained again (drop_lines_after).
   void resume(const std::string& path, TT_LOC) {
     run_ = load_checkpoint(path, model_, optimizer_, loader_, loc);
+    const std::string said = drop_lines_after(options_.log_path, run_.step, loc);
+    if (!said.empty()) progress_.line(said);
   }
 
  private:

@@ -61,8 +61,8 @@ class Profiler final : public OpObserver {
     OpRecord record;
     record.name = op.name();
     for (const Tensor& t : inputs) {
-      record.inputs.push_back(t ? t.shape() : Shape{});
-      if (t) record.device = t.device();
+      record.inputs.push_back(t.defined() ? t.shape() : Shape{});
+      if (t.defined()) record.device = t.device();
     }
     begin_op(std::move(record));
   }

@@ -10,13 +10,14 @@
 #include <tinytorch/backend/layout.hpp>
 #include <tinytorch/tensor/graph.hpp>
 #include <tinytorch/tensor/observer.hpp>
+#include <tinytorch/tensor/rules.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
 inline Device common_device(const char* op, const Tensors& inputs, Loc loc) {
   const Tensor* first = nullptr;
   for (const Tensor& t : inputs) {
-    if (!t) continue;
+    if (!t.defined()) continue;
     if (!first) first = &t;
     if (t.device() != first->device()) {
       fail("TT-DEVICE-01",
@@ -63,6 +64,10 @@ inline Tensors apply_all(const PrimitiveBase& op, const Tensors& inputs, TT_LOC)
   try {
     outputs = execute(op, inputs, loc);
     if (op.differentiable() && records_grad(inputs)) record(op, inputs, outputs, loc);
+  } catch (const Error& e) {
+    if (observer) observer->failed(op);
+    if (e.code() == kUndefined) require_defined(op.name(), inputs, loc);  // it names the op
+    throw;
   } catch (...) {
     if (observer) observer->failed(op);
     throw;

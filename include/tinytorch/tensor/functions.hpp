@@ -7,6 +7,7 @@
 // (tensor/kept_layout.hpp); errors name the op, the operands and the caller's line.
 #pragma once
 
+#include <optional>
 #include <tinytorch/backend/parameters.hpp>
 #include <tinytorch/tensor/tensor.hpp>
 
@@ -19,8 +20,9 @@ TT_API Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device 
 TT_API Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
 TT_API Tensor zeros_like(const Tensor& x, TT_LOC);
 TT_API Tensor ones_like(const Tensor& x, TT_LOC);
-// start, start + step, ... below stop.
-TT_API Tensor arange(Scalar start, Scalar stop, Scalar step = 1, DType dtype = DType::i64,
+// start, start + step, ... below stop (above it, with a negative step). Without a dtype, i64 when all three are integers, else
+// f32.
+TT_API Tensor arange(Scalar start, Scalar stop, Scalar step = 1, std::optional<DType> dtype = {},
                      Device device = default_device(), TT_LOC);
 // `count` evenly spaced values, both ends included.
 TT_API Tensor linspace(double start, double stop, int64_t count, DType dtype = DType::f32,
@@ -29,10 +31,13 @@ TT_API Tensor eye(int64_t n, DType dtype = DType::f32, Device device = default_d
 // Uniform on [0, 1).
 TT_API Tensor rand(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
                    Generator& generator = default_generator(), TT_LOC);
+// Uniform on [low, high): a draw that rounds to `high` becomes the number before it.
+TT_API Tensor uniform(double low, double high, const Shape& shape, DType dtype = DType::f32,
+                      Device device = default_device(), Generator& generator = default_generator(), TT_LOC);
 // Standard normal (Box-Muller).
 TT_API Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
                     Generator& generator = default_generator(), TT_LOC);
-// Integers in [low, high).
+// Integers in [low, high), all of which the dtype must hold.
 TT_API Tensor randint(int64_t low, int64_t high, const Shape& shape, DType dtype = DType::i64,
                       Device device = default_device(), Generator& generator = default_generator(), TT_LOC);
 // 1 with probability p, else 0.
@@ -44,7 +49,7 @@ TT_API Tensor neg(const Tensor& x, TT_LOC);
 TT_API Tensor abs(const Tensor& x, TT_LOC);
 TT_API Tensor sign(const Tensor& x, TT_LOC);
 TT_API Tensor square(const Tensor& x, TT_LOC);
-TT_API Tensor clamp(const Tensor& x, double low, double high, TT_LOC);
+TT_API Tensor clamp(const Tensor& x, Scalar low, Scalar high, TT_LOC);
 TT_API Tensor floor(const Tensor& x, TT_LOC);
 TT_API Tensor ceil(const Tensor& x, TT_LOC);
 TT_API Tensor round(const Tensor& x, TT_LOC);  // halves to even
@@ -130,7 +135,7 @@ TT_API Tensor cast(const Tensor& x, DType dtype, TT_LOC);
 TT_API Tensor cat(const Tensors& xs, int dim = 0, TT_LOC);
 TT_API Tensor stack(const Tensors& xs, int dim = 0, TT_LOC);
 // widths: (before, after) for each dimension, first dimension first.
-TT_API Tensor pad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& widths, double value = 0,
+TT_API Tensor pad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& widths, Scalar value = 0,
                   TT_LOC);
 TT_API Tensor flip(const Tensor& x, const Dims& dims, TT_LOC);
 TT_API Tensor tril(const Tensor& x, int64_t diagonal = 0, TT_LOC);

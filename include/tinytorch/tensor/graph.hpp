@@ -20,6 +20,10 @@ struct GradState {
   std::shared_ptr<Node> producer;
   int output_index = 0;
   Tensor grad;
+  // Of 16 bits and from several backward passes: their sum in f32, of which grad is the rounded copy. A grad that its user has
+  // written to since is the sum itself.
+  Tensor wide_grad;
+  uint64_t wide_version = 0;    // of grad's storage when wide_grad was its sum
   std::vector<GradHook> hooks;  // of a leaf; a result's hooks live in its producer
 };
 
@@ -79,7 +83,7 @@ inline bool& grad_enabled() {
 }
 
 inline bool tracks_grad(const Tensor& t) {
-  return t && t.impl()->grad_state && t.impl()->grad_state->requires_grad;
+  return t.defined() && t.impl()->grad_state && t.impl()->grad_state->requires_grad;
 }
 // Whether an op on these is recorded, if it has a derivative.
 inline bool records_grad(const Tensors& inputs) {
@@ -105,7 +109,7 @@ inline void record(const PrimitiveBase& op, const Tensors& inputs, Tensors& outp
   node->loc = loc;
   uint64_t newest_parent = 0;
   const auto keep = [](const Tensor& t) {
-    if (!t) return SavedTensor{};
+    if (!t.defined()) return SavedTensor{};
     return SavedTensor{alias(t, t.shape(), t.strides(), t.offset()), t.storage()->version()};
   };
   const auto saves = [what = static_cast<uint8_t>(op.saves())](Save part) {
@@ -116,7 +120,7 @@ inline void record(const PrimitiveBase& op, const Tensors& inputs, Tensors& outp
     node->edges.push_back(edge_to(t));
     if (const auto& parent = node->edges.back().node)
       newest_parent = std::max(newest_parent, parent->sequence);
-    node->input_shapes.push_back(t ? t.shape() : Shape{});
+    node->input_shapes.push_back(t.defined() ? t.shape() : Shape{});
     if (saves(Save::inputs)) node->inputs.push_back(op.saves_input(i) ? keep(t) : SavedTensor{});
   }
   node->sequence = next_sequence(newest_parent);

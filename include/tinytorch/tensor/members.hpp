@@ -30,6 +30,7 @@ struct Transfer final : Primitive<Transfer> {
 
 TT_API Tensor Tensor::to(DType dtype, Loc loc) const { return cast(*this, dtype, loc); }
 TT_API Tensor Tensor::to(Device device, Loc loc) const {
+  require_defined("to", loc, *this);
   if (device == this->device()) return *this;
   if (device.is_cuda() && !backend::cuda::is_built()) fail_without_cuda("to(" + device.str() + ")", loc);
   if (device.is_cpu() || this->device().is_cpu()) {
@@ -61,6 +62,7 @@ inline GradState& state_of(const Tensor& t) {
 }
 
 TT_API Tensor& Tensor::requires_grad_(bool on, Loc loc) {
+  require_defined("requires_grad_", loc, *this);
   if (on) require_floating("requires_grad_", *this, loc);
   if (!is_leaf()) {
     fail("TT-GRAD-06",
@@ -72,9 +74,21 @@ TT_API Tensor& Tensor::requires_grad_(bool on, Loc loc) {
   return *this;
 }
 TT_API Tensor Tensor::grad() const { return impl_ && impl_->grad_state ? impl_->grad_state->grad : Tensor(); }
-TT_API void Tensor::set_grad(const Tensor& g) { state_of(*this).grad = g; }
+TT_API void Tensor::set_grad(const Tensor& g, Loc loc) {
+  require_defined("set_grad", loc, *this);
+  const bool dtype_fits =
+      g.defined() && (g.dtype() == dtype() || (is_16_bit(dtype()) && g.dtype() == DType::f32));
+  if (g.defined() && !(dtype_fits && g.shape() == shape() && g.device() == device())) {
+    fail("TT-GRAD-09",
+         "set_grad: the gradient " + g.describe() + " does not match " + describe() +
+             "\n  rule: one shape, device and dtype; of 16 bits the gradient may be f32",
+         loc);
+  }
+  GradState& state = state_of(*this);
+  state.grad = g, state.wide_grad = Tensor();
+}
 TT_API void Tensor::zero_grad() {
-  if (impl_ && impl_->grad_state) impl_->grad_state->grad = Tensor();
+  if (impl_ && impl_->grad_state) impl_->grad_state->grad = impl_->grad_state->wide_grad = Tensor();
 }
 TT_API Tensor& Tensor::retain_grad() {
   if (!is_leaf()) {

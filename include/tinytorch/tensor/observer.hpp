@@ -54,21 +54,27 @@ class Observing {
 
 // A named span of the program, until the end of the C++ scope. Scopes nest. `name` must outlive the observer; of a scope
 // with an owner it is the owner's type, as typeid names it. Its range is "module Linear" or "scope evaluation", so
-// that no reader takes it for an op's.
+// that no reader takes it for an op's. Errors inside a scope whose `call` has a name say that name and the caller's line.
 class Scope {
  public:
-  explicit Scope(const char* name, const void* owner = nullptr)
-      : observer_(op_observer()),
+  explicit Scope(const char* name, const void* owner = nullptr, OngoingCall call = {})
+      : call_(call),
+        observer_(op_observer()),
         range_([&] { return owner ? "module " + type_name(name) : "scope " + std::string(name); }) {
     if (observer_) observer_->enter(name, owner);
+    if (!call_.name) return;
+    call_.outer = ongoing_call();
+    ongoing_call() = &call_;
   }
   ~Scope() {
+    if (call_.name) ongoing_call() = call_.outer;
     if (observer_ && observer_ == op_observer()) observer_->leave();  // it may have gone meanwhile
   }
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
  private:
+  OngoingCall call_;
   OpObserver* observer_;
   backend::cuda::RangeGuard range_;
 };

@@ -93,13 +93,13 @@ class Primitive : public PrimitiveBase {
 };
 
 // What a kernel sees of an operand that may be left out.
-inline backend::View view_or_none(const Tensor& t) { return t ? t.view_of() : backend::View{}; }
+inline backend::View view_or_none(const Tensor& t) { return t.defined() ? t.view_of() : backend::View{}; }
 
 // Total bytes an op moves: the inputs' and outputs' elements, each once; a broadcast operand counts its own
 // size.
 inline double bytes_moved(const Tensors& inputs, const Tensors& outputs) {
   double bytes = 0;
-  for (const Tensor& t : inputs) bytes += t ? static_cast<double>(t.bytes()) : 0.0;
+  for (const Tensor& t : inputs) bytes += t.defined() ? static_cast<double>(t.bytes()) : 0.0;
   for (const Tensor& t : outputs) bytes += static_cast<double>(t.bytes());
   return bytes;
 }

@@ -156,7 +156,7 @@ class Writer {
 }  // namespace printing
 
 inline std::string to_string(const Tensor& t, PrintOptions options = {}) {
-  if (!t) return "tensor(undefined)";
+  if (!t.defined()) return "tensor(undefined)";
   std::string text = "tensor(";
   text += t.numel() == 0 ? "[]" : printing::Writer(t, options).str();
   if (t.numel() == 0 && t.rank() > 1) text += ", shape=" + t.shape().str();

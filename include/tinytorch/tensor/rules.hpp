@@ -1,6 +1,7 @@
 // Checks that ops share in their shape and dtype rules. Each throws the message a user reads.
 #pragma once
 
+#include <concepts>
 #include <tinytorch/tensor/primitive.hpp>
 
 namespace tinytorch::inline TT_BUILD {
@@ -11,9 +12,24 @@ inline DType statistics_dtype(DType t) { return t == DType::f64 ? DType::f64 : D
 inline std::string describe_operands(const Tensors& inputs) {
   std::string s;
   for (const Tensor& t : inputs) {
-    if (t) s += (s.empty() ? "" : " and ") + t.describe();
+    if (t.defined()) s += (s.empty() ? "" : " and ") + t.describe();
   }
   return s;
+}
+
+// Every operand has a value, which one that was moved from has not. An op that apply() runs need not ask: it is asked
+// there. What a function does with an operand before that says nothing of the function.
+inline void require_defined(const char* op, const Tensors& operands, Loc loc) {
+  for (const Tensor& t : operands) {
+    if (!t.defined()) refuse_undefined(op, &t - operands.begin() + 1, loc);
+  }
+}
+template <std::same_as<Tensor>... Operands>
+void require_defined(const char* op, Loc loc, const Operands&... operands) {
+  if ((operands.defined() && ...)) return;
+  int number = 0;
+  (void)((++number, operands.defined()) && ...);
+  refuse_undefined(op, number, loc);
 }
 
 inline void require_rank(const char* op, const Tensor& t, int rank, const char* layout, Loc loc) {
@@ -48,7 +64,7 @@ inline void require_accepted(const char* op, Accepts accepts, const Tensor& t, L
 inline void require_same_dtype(const char* op, const Tensors& inputs, Loc loc) {
   const Tensor* first = nullptr;
   for (const Tensor& t : inputs) {
-    if (!t) continue;
+    if (!t.defined()) continue;
     if (!first) first = &t;
     if (t.dtype() != first->dtype()) {
       fail("TT-DTYPE-03",

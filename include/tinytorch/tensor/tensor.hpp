@@ -13,6 +13,7 @@
 #include <tinytorch/backend/view.hpp>
 #include <tinytorch/core/random.hpp>
 #include <tinytorch/core/small_vector.hpp>
+#include <tinytorch/tensor/scalar.hpp>
 #include <tinytorch/tensor/storage.hpp>
 #include <tinytorch/tensor/strides.hpp>
 #include <vector>
@@ -35,18 +36,13 @@ struct IndexArg {
       : index(static_cast<int64_t>(i)), loc(l) {}
 };
 
-// A C++ number used as an operand. It takes the tensor's dtype; a fraction with an integer tensor is an
-// error.
-struct Scalar {
-  double real = 0;
-  int64_t integer = 0;  // the value when integral, else 0
-  bool integral = false;
-  template <class T>
-  requires std::is_arithmetic_v<T> Scalar(T v)
-      : real(static_cast<double>(v)), integral(std::is_integral_v<T>) {
-    if constexpr (std::is_integral_v<T>) integer = static_cast<int64_t>(v);
-  }
-};
+inline constexpr const char* kUndefined = "TT-TENSOR-01";  // a tensor without value is used
+[[noreturn]] inline void refuse_undefined(const char* op, ptrdiff_t operand, Loc loc) {
+  fail(kUndefined,
+       std::string(op) + ": operand " + std::to_string(operand) +
+           " is undefined\n  hint: give the tensor a value before use; std::move takes it away",
+       loc);
+}
 
 struct TensorImpl {
   std::shared_ptr<Storage> storage;
@@ -80,26 +76,36 @@ void for_each_element(const backend::View& v, F&& f) {
 
 class Tensor {
  public:
-  Tensor() = default;  // undefined: no storage, converts to false
+  Tensor() = default;  // undefined: no storage
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
-  explicit operator bool() const { return impl_ != nullptr; }
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) = default;
+  // Makes this handle another tensor; no element is written. `x[0] = y` would change a handle that is gone at once, so it does
+  // not compile: write x[0].copy_(y).
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & = default;
+  Tensor& operator=(const Tensor&) && = delete;
+  bool defined() const { return impl_ != nullptr; }
+  // Whether the only element is not 0, so that `if (loss < best)` asks for the value; of several elements, of none and of an
+  // undefined tensor it is an error. !, && and || of tensors work element by element (tensor/operators.hpp).
+  explicit operator bool() const { return item<bool>(); }
   TensorImpl* impl() const { return impl_.get(); }
   // Handles that are this very tensor; views are other tensors.
   long handle_count() const { return impl_.use_count(); }
 
   // --- what it is ---
-  const Shape& shape() const { return checked().shape; }
-  const Strides& strides() const { return checked().strides; }
-  int64_t offset() const { return checked().offset; }
-  int rank() const { return shape().size(); }
+  const Shape& shape(TT_LOC) const { return checked(loc).shape; }
+  const Strides& strides(TT_LOC) const { return checked(loc).strides; }
+  int64_t offset(TT_LOC) const { return checked(loc).offset; }
+  int rank(TT_LOC) const { return shape(loc).size(); }
   // Size of dimension d; negative d counts from the end.
-  int64_t size(int d) const;
-  int64_t numel() const { return shape().numel(); }
-  DType dtype() const { return checked().dtype; }
-  Device device() const { return checked().storage->device(); }
-  size_t bytes() const { return static_cast<size_t>(numel()) * size_of(dtype()); }
+  int64_t size(int d, TT_LOC) const;
+  int64_t numel(TT_LOC) const { return shape(loc).numel(); }
+  DType dtype(TT_LOC) const { return checked(loc).dtype; }
+  Device device(TT_LOC) const { return checked(loc).storage->device(); }
+  size_t bytes(TT_LOC) const { return static_cast<size_t>(numel(loc)) * size_of(dtype(loc)); }
   bool is_contiguous() const { return tinytorch::is_contiguous(shape(), strides()); }
-  const std::shared_ptr<Storage>& storage() const { return checked().storage; }
+  const std::shared_ptr<Storage>& storage(TT_LOC) const { return checked(loc).storage; }
   const std::string& name() const { return checked().name; }
   Tensor& named(std::string name) {
     checked().name = std::move(name);
@@ -115,23 +121,22 @@ class Tensor {
   }
   void* raw(TT_LOC) const;
   backend::View view_of() const;
-  // The only element, converted to T. From another device than the CPU, this waits for the values.
+  // The only element, converted to T as a cast does (core/dtype.hpp). From another device than the CPU, this waits for the
+  // values.
   template <class T = float>
   T item(TT_LOC) const {
-    return static_cast<T>(item_as_double(loc));
+    const Tensor one = only_element(loc);
+    return tinytorch::dispatch(one.dtype(),
+                               [&]<class U>(U*) { return convert<T>(*one.view_of().template as<U>()); });
   }
-  // All elements in row-major order, converted to T.
+  // All elements in row-major order, converted to T likewise.
   template <class T = float>
   std::vector<T> to_vector() const {
     if (!device().is_cpu()) return detach().to(cpu).to_vector<T>();
     std::vector<T> out;
     out.reserve(static_cast<size_t>(numel()));
     tinytorch::dispatch(dtype(), [&]<class U>(U*) {
-      constexpr bool k16 = std::is_same_v<U, BFloat16> || std::is_same_v<U, Half>;
-      using Wide =
-          std::conditional_t<k16 && !std::is_same_v<T, U>, float, U>;  // 16-bit floats go by way of float
-      for_each_element<U>(view_of(),
-                          [&](U value) { out.push_back(static_cast<T>(static_cast<Wide>(value))); });
+      for_each_element<U>(view_of(), [&](U value) { out.push_back(convert<T>(value)); });
     });
     return out;
   }
@@ -148,7 +153,8 @@ class Tensor {
   bool is_leaf() const;
   // Accumulated gradient; undefined before the first backward.
   Tensor grad() const;
-  void set_grad(const Tensor& g);
+  // g has this tensor's shape, device and dtype, or is undefined; for a tensor of 16 bits it may be f32.
+  void set_grad(const Tensor& g, TT_LOC);
   void zero_grad();
   // Keeps the gradient of a tensor that an op produced (leaves keep theirs anyway).
   Tensor& retain_grad();
@@ -197,13 +203,15 @@ class Tensor {
            loc);
     }
   }
-  TensorImpl& checked() const {
-    if (!impl_) fail("TT-TENSOR-01", "the tensor is undefined\n  hint: give it a value before use");
+  TensorImpl& checked(TT_LOC) const {
+    if (!impl_)
+      fail(kUndefined, "the tensor is undefined\n  hint: give it a value before use; std::move takes it away",
+           loc);
     return *impl_;
   }
 
  private:
-  double item_as_double(Loc loc) const;
+  Tensor only_element(Loc loc) const;  // on the CPU
   std::shared_ptr<TensorImpl> impl_;
 };
 
@@ -239,16 +247,16 @@ Tensor from_data(std::initializer_list<T> values, TT_LOC) {
 }
 
 // d counted from the end when negative; an error names the op when it is outside [-rank, rank).
-TT_API int normalize_dim(int d, int rank, const char* op, Loc loc);
+TT_API int normalize_dim(int64_t d, int rank, const char* op, Loc loc);
 
 // ---------------------------------------------------------------------------------------------------------
 
-inline int64_t Tensor::size(int d) const {
-  return rank() == 0 ? 1 : shape()[normalize_dim(d, rank(), "size", Loc::current())];
+inline int64_t Tensor::size(int d, Loc loc) const {
+  return rank(loc) == 0 ? 1 : shape()[normalize_dim(d, rank(), "size", loc)];
 }
 
 inline void* Tensor::raw(Loc loc) const {
-  const TensorImpl& t = checked();
+  const TensorImpl& t = checked(loc);
   if (t.storage->device().is_cuda()) {
     fail("TT-DEVICE-02",
          "the values of a tensor on " + device().str() +
@@ -294,15 +302,15 @@ extern template std::vector<int64_t> Tensor::to_vector() const;
 #if TT_BODIES(TENSOR)
 namespace tinytorch::inline TT_BUILD {
 
-TT_API int normalize_dim(int d, int rank, const char* op, Loc loc) {
-  const int limit = rank == 0 ? 1 : rank;
+TT_API int normalize_dim(int64_t d, int rank, const char* op, Loc loc) {
+  const int64_t limit = rank == 0 ? 1 : rank;
   if (d < -limit || d >= limit) {
     fail("TT-SHAPE-03",
          std::string(op) + ": dimension " + std::to_string(d) + " is outside [" + std::to_string(-limit) +
              ", " + std::to_string(limit - 1) + "] of a tensor of rank " + std::to_string(rank),
          loc);
   }
-  return d < 0 ? d + limit : d;
+  return static_cast<int>(d < 0 ? d + limit : d);
 }
 
 TT_API std::string Tensor::describe() const {
@@ -311,19 +319,18 @@ TT_API std::string Tensor::describe() const {
   return label + name_of(dtype()) + " " + shape().str() + " on " + device().str();
 }
 
+// Every shape that is asked for passes here; the shapes of views follow from one that did.
+inline void require_sizes(const char* what, const Shape& shape, Loc loc) {
+  if (are_sizes(shape)) return;
+  fail("TT-SHAPE-01",
+       std::string(what) + " " + shape.str() + ": sizes must be >= 0 and their product must fit in memory",
+       loc);
+}
+
 TT_API Tensor empty(const Shape& shape, DType dtype, Device device, Loc loc) {
-  int64_t n = 1;
-  for (int64_t s : shape) {
-    if (s < 0 || __builtin_mul_overflow(n, s, &n) || n > (int64_t{1} << 58)) {
-      fail("TT-SHAPE-01",
-           "cannot make a tensor of shape " + shape.str() +
-               ": sizes must be >= 0 and their product "
-               "must fit in memory",
-           loc);
-    }
-  }
+  require_sizes("cannot make a tensor of shape", shape, loc);
   auto impl = std::make_shared<TensorImpl>();
-  impl->storage = std::make_shared<Storage>(static_cast<size_t>(n) * size_of(dtype), device, loc);
+  impl->storage = std::make_shared<Storage>(static_cast<size_t>(shape.numel()) * size_of(dtype), device, loc);
   impl->shape = shape;
   impl->strides = contiguous_strides(shape);
   impl->dtype = dtype;
@@ -340,7 +347,8 @@ TT_API Tensor alias(const Tensor& t, const Shape& shape, const Strides& strides,
   return Tensor(std::move(impl));
 }
 
-TT_API double Tensor::item_as_double(Loc loc) const {
+TT_API Tensor Tensor::only_element(Loc loc) const {
+  if (!defined()) refuse_undefined("item", 1, loc);
   if (numel() != 1) {
     fail("TT-SHAPE-06",
          "item: needs exactly one element, this tensor is " + describe() +
@@ -349,9 +357,9 @@ TT_API double Tensor::item_as_double(Loc loc) const {
   }
   if (!device().is_cpu()) {
     backend::cuda::refuse_in_capture("item()", loc);
-    return detach().to(cpu, loc).item_as_double(loc);
+    return detach().to(cpu, loc);
   }
-  return dispatch(dtype(), [&]<class U>(U*) { return static_cast<double>(*view_of().as<U>()); });
+  return *this;
 }
 
 #ifdef TINYTORCH_COMPILED

@@ -20,11 +20,11 @@ struct ResidualStream {
 
 // The sum, and its normalization.
 inline NormalizedSum normalize(LayerNorm& norm, const ResidualStream& x, double dropout) {
-  if (!x.branch) return {norm(x.residual), x.residual};
+  if (!x.branch.defined()) return {norm(x.residual), x.residual};
   return residual_layer_norm(x.branch, x.residual, norm.weight, norm.bias, norm.eps, dropout);
 }
 inline NormalizedSum normalize(RMSNorm& norm, const ResidualStream& x, double dropout) {
-  if (!x.branch) return {norm(x.residual), x.residual};
+  if (!x.branch.defined()) return {norm(x.residual), x.residual};
   return residual_rms_norm(x.branch, x.residual, norm.weight, norm.eps, dropout);
 }
 

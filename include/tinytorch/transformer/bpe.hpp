@@ -90,11 +90,13 @@ inline BpeTokenizer::BpeTokenizer(BpeModel model, Loc loc)
     results_.push_back(all.find(model_.tokens[static_cast<size_t>(merge.left)] +
                                 model_.tokens[static_cast<size_t>(merge.right)]));
   }
-  if (model_.ignore_merges) {  // also tokens that no merge makes
+  if (model_.ignore_merges) {  // also tokens that no merge makes, unless they are special alone
     for (size_t i = 0; i < model_.tokens.size(); ++i) {
       const std::string& bytes = model_.tokens[i];
-      if (bytes.size() > 1 && !model_.specials.contains(bytes))
-        whole_pieces_.insert(bytes, static_cast<int32_t>(i));
+      const auto token = static_cast<int32_t>(i);
+      const auto is_made = [&] { return std::ranges::find(results_, token) != results_.end(); };
+      if (bytes.size() > 1 && (!model_.specials.contains(bytes) || is_made()))
+        whole_pieces_.insert(bytes, token);
     }
     return;
   }

@@ -7,8 +7,8 @@
 //
 // Parts of a tokenizer.json that would change the tokens and are not implemented are refused (TT-IO-04), never
 // skipped: normalizers (NFC), RoBERTa's post-processor, prefix spaces, other patterns. Added tokens, special
-// or not, become special tokens (SpecialPolicy in bpe.hpp); what a TemplateProcessing puts around a text
-// becomes BpeModel::before and after.
+// or not, become special tokens (SpecialPolicy in bpe.hpp), also where they are ordinary tokens of the vocabulary;
+// what a TemplateProcessing puts around a text becomes BpeModel::before and after.
 #pragma once
 
 #include <set>
@@ -54,8 +54,8 @@ class TokenizerJsonReader {
     if (decoder && !decoder->is_null()) require_type(*decoder, "decoder", {"ByteLevel"});
     read_pattern(member(root, "pre_tokenizer"));
     reader_.model.ignore_merges = flag(model, "ignore_merges", false);
-    read_tokens(root, member(model, "vocab"));
     const Json::Array& merges = list(model, "merges");
+    read_tokens(root, member(model, "vocab"), merges);
     for (size_t i = 0; i < merges.size(); ++i) read_merge(merges[i], i);
     const Json* const after = root.find("post_processor");
     if (after && !after->is_null()) read_post_processor(*after);
@@ -155,7 +155,7 @@ class TokenizerJsonReader {
                      splits ? "false" : "true", "TT-IO-04", kOnlyByteLevel);
   }
 
-  void read_tokens(const Json& root, const Json& vocab) {
+  void read_tokens(const Json& root, const Json& vocab, const Json::Array& merges) {
     if (!vocab.object()) reject_damaged(source_, "'vocab' as an object", vocab.kind());
     std::unordered_map<std::string, const Json*> added;
     const Json* list = root.find("added_tokens");
@@ -169,12 +169,24 @@ class TokenizerJsonReader {
     }
     for (const auto& [name, number] : *vocab.object()) {
       const auto special = added.find(name);
+      const bool ordinary = special == added.end() || is_ordinary(name, merges);
       if (special != added.end() && special->second->integer() != number.integer())
         reject_damaged(source_, "the same number in 'vocab' and 'added_tokens'",
                        "two for " + io::in_quotes(name));
-      if (special == added.end()) reader_.add(name, number);
+      if (ordinary) reader_.add(name, number);
     }
-    for (const auto& [name, number] : added) reader_.add(name, *number, true);
+    for (const auto& [name, number] : added) reader_.add_special(name, *number);
+  }
+  // Whether an added token that stands in the vocabulary is an ordinary token there too. Text of plain ASCII is spelled
+  // as it is, so nothing depends on that; of other texts the vocabulary holds the spelling, which is another text.
+  bool is_ordinary(const std::string& name, const Json::Array& merges) const {
+    if (spelled(name) == name) return true;
+    const std::optional<std::string> bytes = unspelled(name);
+    const auto makes_it = [&](const Json& merge) { return made_by(merge) == name; };
+    if (!bytes || (bytes->size() > 1 && std::ranges::none_of(merges, makes_it))) return false;
+    source_.reject("added tokens whose text is not how the vocabulary spells other bytes",
+                   io::in_quotes(name) + ", which spells the bytes " + io::in_quotes(*bytes), "TT-IO-04",
+                   "take it out of 'added_tokens'; the token stays in the vocabulary");
   }
 
   void read_merge(const Json& merge, size_t rank) {
@@ -230,24 +242,36 @@ class TokenizerJsonReader {
   ModelReader reader_;
 };
 
-// Special tokens stand in the vocabulary too, so that tokenizers gives them these numbers.
+// Special tokens stand here too, so that tokenizers gives them these numbers; spelled, where merges make or use them.
 inline std::string vocabulary_json(const BpeModel& model, Loc loc) {
   std::string out;
-  std::unordered_map<std::string, int32_t> names;
+  std::unordered_set<std::string> ordinary;
+  for (const auto& [left, right] : model.merges) {
+    const std::string &a = model.tokens[static_cast<size_t>(left)],
+                      &b = model.tokens[static_cast<size_t>(right)];
+    ordinary.insert({a, b, a + b});
+  }
+  const auto require = [&](bool holds, const std::string& text, const char* problem) {
+    if (holds) return;
+    fail("TT-IO-02",
+         "to_tokenizer_json: the special token " + io::in_quotes(text) + problem +
+             "\n  hint: choose another text for it",
+         loc);
+  };
+  constexpr const char* kSpellsAnother = " is also how the file spells another token";
+  std::unordered_map<std::string, int32_t> numbers;
   for (size_t i = 0; i < model.tokens.size(); ++i) {
     const std::string& bytes = model.tokens[i];
     if (bytes.empty()) continue;
-    const bool is_special = model.specials.contains(bytes);
+    const bool is_special = bytes.size() > 1 && model.specials.contains(bytes) && !ordinary.contains(bytes);
     const std::string name = is_special ? bytes : spelled(bytes);
-    if (find_invalid_utf8(name) != name.size() || !names.emplace(name, 0).second) {
-      fail("TT-IO-02",
-           "to_tokenizer_json: the special token " + io::in_quotes(name) +
-               (find_invalid_utf8(name) != name.size() ? " is not UTF-8"
-                                                       : " is also how the file spells another token") +
-               "\n  hint: choose another text for it",
-           loc);
-    }
+    require(numbers.emplace(name, static_cast<int32_t>(i)).second, name, kSpellsAnother);
     out += (out.empty() ? "" : ",") + to_json_string(name) + ":" + std::to_string(i);
+  }
+  for (const auto& [text, number] : model.specials) {
+    require(find_invalid_utf8(text) == text.size(), text, " is not UTF-8");
+    const auto found = numbers.find(text);
+    require(found == numbers.end() || found->second == number, text, kSpellsAnother);
   }
   return "{" + out + "}";
 }

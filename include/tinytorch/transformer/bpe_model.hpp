@@ -15,7 +15,8 @@ namespace tinytorch::inline TT_BUILD {
 struct BpeModel {
   std::vector<std::string> tokens;  // bytes by number; empty where a number is not in use
   std::vector<BpeMerge> merges;     // by rank
-  std::map<std::string, int32_t> specials;
+  std::map<std::string, int32_t>
+      specials;  // by text; one may be an ordinary token too, that merges make or use
   SplitPattern pattern = SplitPattern::gpt2;
   bool ignore_merges = false;  // a piece that is a token is that token, whatever the merges make of it
   Tokens before{}, after{};    // special tokens that belong around a text: Llama 3's <|begin_of_text|>
@@ -58,8 +59,8 @@ inline std::optional<Problem> problem_of(const BpeModel& model) {
       return Problem{"different bytes for every token", "token " + token_name(model, token) + " twice"};
   }
   for (const auto& [text, token] : model.specials) {
-    if (text.size() < 2 || table.find(text) != token)
-      return Problem{"special tokens of two bytes or more, each among the tokens",
+    if (text.empty() || table.find(text) != token)
+      return Problem{"special tokens that are not empty, each among the tokens",
                      io::in_quotes(text) + " as token " + std::to_string(token)};
   }
   for (const Tokens* around : {&model.before, &model.after}) {
@@ -89,8 +90,7 @@ inline std::optional<Problem> problem_of(const BpeModel& model) {
     if (!is_token(left) || !is_token(right)) return Problem{"merges of two tokens", where()};
     const std::string joined =
         model.tokens[static_cast<size_t>(left)] + model.tokens[static_cast<size_t>(right)];
-    if (table.find(joined) < 0 || model.specials.contains(joined))
-      return Problem{"an ordinary token for what each merge makes", where()};
+    if (table.find(joined) < 0) return Problem{"a token for what each merge makes", where()};
     if (!seen.insert({left, right}, 0)) return Problem{"each merge once", where() + " again"};
   }
   return std::nullopt;

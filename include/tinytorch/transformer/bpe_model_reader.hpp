@@ -48,6 +48,16 @@ inline std::optional<std::string> unspelled(std::string_view text) {
   return out;
 }
 
+// What a merge, "left right" or ["left", "right"], makes, as it is spelled.
+inline std::string made_by(const Json& merge) {
+  std::string made;
+  if (merge.string()) made = *merge.string();
+  if (merge.array())
+    for (const Json& part : *merge.array()) made += part.string() ? *part.string() : "";
+  std::erase(made, ' ');
+  return made;
+}
+
 // Refuses what contradicts itself.
 [[noreturn]] inline void reject_damaged(const io::Source& source, const std::string& expected,
                                         const std::string& found) {
@@ -62,32 +72,34 @@ class ModelReader {
 
   BpeModel model;
 
-  // "token": number, as in encoder.json and "vocab"; `raw` when the name is the bytes and not their spelling.
-  void add(const std::string& name, const Json& value, bool raw = false) {
-    const int64_t number = value.integer().value_or(-1);
-    if (number < 0 || number >= kVocabularyLimit) {
-      reject_damaged(
-          vocabulary_, "token numbers from 0 to " + std::to_string(kVocabularyLimit - 1),
-          (value.integer() ? std::to_string(number) : value.kind()) + " for token " + io::in_quotes(name));
-    }
-    const std::optional<std::string> bytes = raw ? std::optional(name) : unspelled(name);
+  // "token": number, as in encoder.json and "vocab".
+  void add(const std::string& name, const Json& value) {
+    const std::optional<std::string> bytes = unspelled(name);
+    const int32_t number = number_of(name, value);
     if (!bytes || bytes->empty()) {
       vocabulary_.reject("tokens spelled in the 256 characters of byte-level BPE",
                          "token " + io::in_quotes(name), "TT-IO-04",
                          "tokenizers whose tokens are characters (SentencePiece, WordPiece) cannot be read");
     }
-    if (static_cast<size_t>(number) >= model.tokens.size())
-      model.tokens.resize(static_cast<size_t>(number) + 1);
-    std::string& place = model.tokens[static_cast<size_t>(number)];
-    if (!place.empty())
-      reject_damaged(vocabulary_, "each number once",
-                     io::in_quotes(name) + " with the number of " + io::in_quotes(place));
-    place = *bytes;
-    if (raw) {
-      model.specials[name] = static_cast<int32_t>(number);
-    } else {
-      numbers_.emplace(name, static_cast<int32_t>(number));
+    place(name, number, *bytes);
+    numbers_.emplace(name, number);
+  }
+
+  // A special token, whose name is its bytes, behind all others. Where those are an ordinary token too, it must have
+  // that token's number: two numbers of the same bytes cannot be told apart in a text.
+  void add_special(const std::string& name, const Json& value) {
+    const int32_t number = number_of(name, value);
+    const auto ordinary = numbers_.find(spelled(name));
+    if (ordinary == numbers_.end()) {
+      place(name, number, name);
+    } else if (ordinary->second != number) {
+      vocabulary_.reject("the number of an added token that is an ordinary token too to be that token's",
+                         io::in_quotes(name) + " with " + std::to_string(number) + " in 'added_tokens' and " +
+                             std::to_string(ordinary->second) + " in 'vocab'",
+                         "TT-IO-04",
+                         "give it the number that it has in 'vocab', or take it out of 'added_tokens'");
     }
+    model.specials[name] = number;
   }
 
   // Names as spelled in the file. The place, such as "line" 12, is for messages.
@@ -117,9 +129,25 @@ class ModelReader {
   }
 
  private:
+  int32_t number_of(const std::string& name, const Json& value) const {
+    const int64_t number = value.integer().value_or(-1);
+    if (number >= 0 && number < kVocabularyLimit) return static_cast<int32_t>(number);
+    reject_damaged(
+        vocabulary_, "token numbers from 0 to " + std::to_string(kVocabularyLimit - 1),
+        (value.integer() ? std::to_string(number) : value.kind()) + " for token " + io::in_quotes(name));
+  }
+  void place(const std::string& name, int32_t number, const std::string& bytes) {
+    const auto at = static_cast<size_t>(number);
+    if (at >= model.tokens.size()) model.tokens.resize(at + 1);
+    if (!model.tokens[at].empty())
+      reject_damaged(vocabulary_, "each number once",
+                     io::in_quotes(name) + " with the number of " + io::in_quotes(model.tokens[at]));
+    model.tokens[at] = bytes;
+  }
+
   const io::Source& vocabulary_;
   const io::Source& merges_;
-  std::unordered_map<std::string, int32_t> numbers_;  // by spelling, without special tokens
+  std::unordered_map<std::string, int32_t> numbers_;  // by spelling; of special tokens, those in plain ASCII
 };
 
 }  // namespace tinytorch::inline TT_BUILD::bpe

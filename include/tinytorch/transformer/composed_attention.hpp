@@ -49,7 +49,7 @@ inline Tensor hidden_keys(int64_t T, int64_t S, const AttentionOptions& options,
   Tensor hidden = options.causal ? lt(ahead, scalar_like(0, ahead), loc) : Tensor();
   if (options.window > 0) {
     const Tensor far = abs(ahead, loc) >= options.window;
-    hidden = hidden ? logical_or(hidden, far, loc) : far;
+    hidden = hidden.defined() ? logical_or(hidden, far, loc) : far;
   }
   return hidden;
 }
@@ -67,9 +67,9 @@ inline Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor&
 
   const double never = q.dtype() == DType::f16 ? -65504.0 : -1e38;
   const Tensor hidden = hidden_keys(T, S, options, q.device(), loc);
-  if (hidden) scores = masked_fill(scores, hidden, never, loc);
+  if (hidden.defined()) scores = masked_fill(scores, hidden, never, loc);
   Tensor p = softmax(scores, -1, loc);
-  if (hidden && T > S) p = masked_fill(p, hidden, 0, loc);
+  if (hidden.defined() && T > S) p = masked_fill(p, hidden, 0, loc);
   if (options.dropout > 0) p = dropout(p, options.dropout, default_generator(), loc);
   return matmul(p, repeat_groups(v, H, loc), loc);
 }

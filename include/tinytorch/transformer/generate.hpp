@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tinytorch/autograd/grad_mode.hpp>
@@ -21,9 +22,10 @@ namespace tinytorch::inline TT_BUILD {
 struct GenerateOptions {
   int64_t max_tokens = 100;
   SamplingOptions sampling{};
-  uint64_t seed = 0;                  // of the draws
-  std::vector<int64_t> end_tokens{};  // drawing one of them ends the text
-  std::vector<std::string> stop{};    // so does the first of these in the text; both need a decoder
+  uint64_t seed = 0;  // of the draws
+  // Drawing one of them ends the text. Not given: the model's own, LanguageModel::end_tokens(); empty: none.
+  std::optional<std::vector<int64_t>> end_tokens{};
+  std::vector<std::string> stop{};  // so does the first of these in the text; they need a decoder
   std::function<std::string(std::span<const int32_t>)> decode{};
   // After each token, the end token too, with the text that became certain (without a decoder: none). False
   // stops. The pieces together are Generated::text.
@@ -131,6 +133,7 @@ inline Generated generate(LanguageModel& model, std::span<const int32_t> prompt,
   }
   const NoGrad no_grad;
   const generation::EvaluationMode evaluation(model);
+  const std::vector<int64_t> end_tokens = options.end_tokens.value_or(model.end_tokens());
   Generator generator(options.seed);
   generation::Stream stream(options);
   std::vector<int32_t> all(prompt.begin(), prompt.end());
@@ -138,7 +141,7 @@ inline Generated generate(LanguageModel& model, std::span<const int32_t> prompt,
   while (static_cast<int64_t>(out.tokens.size()) < options.max_tokens) {
     const Tensor logits = generation::next_logits(model, all);
     const int32_t token = sample_token(logits, all, options.sampling, generator, loc);
-    const bool ends = std::ranges::find(options.end_tokens, token) != options.end_tokens.end();
+    const bool ends = std::ranges::find(end_tokens, token) != end_tokens.end();
     if (!ends) all.push_back(token), out.tokens.push_back(token);
     std::string piece(ends ? "" : stream.advance(out.tokens));
     const bool last = ends || static_cast<int64_t>(out.tokens.size()) == options.max_tokens;

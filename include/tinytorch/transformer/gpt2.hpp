@@ -58,6 +58,7 @@ class Gpt2 : public LanguageModel {
 
   int64_t vocabulary() const override { return config.vocabulary; }
   int64_t context() const override { return config.context; }
+  std::vector<int64_t> end_tokens() const override { return config.end_tokens; }
 
   // tokens i64 [B, T] -> [B, T, C]: each token's row plus its position's (position_embedding.rows), dropout
   // in training, all blocks, the final norm of the stream they hand on. Behind a cache, positions go on

@@ -5,10 +5,15 @@
 //
 // The weights are one model.safetensors, or shards named by model.safetensors.index.json; bf16, f16, f32 or
 // f64 are converted to the dtype that was asked for. While loading, the file's tensors and the model are both
-// in memory.
+// in memory. generation_config.json, where there is one, goes before config.json in saying which tokens end a text.
+// A head that is tied by config.json, and has other values than the embedding in the file, is untied: as in
+// transformers 5, the file counts, and the model's config.tied tells.
 #pragma once
 
+#include <array>
 #include <filesystem>
+#include <fstream>
+#include <set>
 #include <tinytorch/transformer/hugging_face_config.hpp>
 #include <tinytorch/transformer/hugging_face_weights.hpp>
 
@@ -25,48 +30,99 @@ inline std::string in_folder(const std::string& folder, const std::string& file)
   return (std::filesystem::path(folder) / file).string();
 }
 
-// The distinct files of {"weight_map": {tensor: file}}. They must lie in the index's own folder.
-inline std::set<std::string> parse_shard_index(Bytes text, const std::string& name, TT_LOC) {
-  const Json json = parse_json(text, name, {}, loc);
+// What cannot be looked at cannot be read either, and reading names it.
+inline bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+// {"weight_map": {tensor: file}} the other way round. The files must lie in the index's own folder.
+inline std::map<std::string, std::vector<std::string>> parse_shard_index(Bytes text, const std::string& name,
+                                                                         TT_LOC) {
   const io::Source source{name, "an index of shards", loc};
+  const Json json = parse_object(text, source);
   const Json* map = json.find("weight_map");
   if (!map || !map->object()) source.reject("an object weight_map", map ? map->kind() : "none");
-  std::set<std::string> files;
+  std::map<std::string, std::vector<std::string>> tensors;  // by file
   for (const auto& [tensor, file] : *map->object()) {
     if (!file.string()) source.reject("file names in weight_map", file.kind());
     if (file.string()->empty() || file.string()->find_first_of("/\\") != std::string::npos)
       source.reject("names of files beside the index", io::in_quotes(*file.string()));
-    files.insert(*file.string());
+    tensors[*file.string()].push_back(tensor);
   }
-  return files;
+  return tensors;
+}
+
+inline TensorMap read_shards(const std::string& folder, const std::string& index, Loc loc) {
+  const auto tensors = parse_shard_index(read_file(index, uint64_t{1} << 30, loc), index, loc);
+  std::string missing;
+  for (const auto& [file, names] : tensors)
+    if (!exists(in_folder(folder, file))) missing += (missing.empty() ? "" : ", ") + file;
+  if (!missing.empty()) {
+    fail("TT-IO-01",
+         "'" + index + "' names shards that are not in its folder: " + missing + "\n  hint: fetch all " +
+             std::to_string(tensors.size()) + " of them",
+         loc);
+  }
+  TensorMap all;
+  for (const auto& [file, names] : tensors) {
+    const io::Source source{in_folder(folder, file), "a shard", loc};
+    TensorMap shard = load_safetensors(source.name, nullptr, loc);
+    for (const std::string& name : names) {
+      if (shard.contains(name)) continue;
+      source.reject(io::in_quotes(name) + ", which the index says is here", "none", "TT-IO-03",
+                    "index and shards are of different versions: fetch all of them again");
+    }
+    for (const auto& [name, tensor] : shard)
+      if (!all.emplace(name, tensor).second)
+        source.reject("each tensor in one shard", io::in_quotes(name) + " a second time");
+  }
+  return all;
+}
+
+// Refuses a folder that has weights in other files than those that are read; returns when it has none.
+inline void refuse_other_weights(const std::string& folder, Loc loc) {
+  std::set<std::string> names;
+  std::error_code ignored;  // a folder that cannot be looked at has none
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string(), ending = entry.path().extension().string();
+    const bool is_model = name.find("model") != std::string::npos || name.starts_with("consolidated");
+    for (const char* known : {".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".gguf"})
+      if (ending == known && (is_model || ending == ".gguf")) names.insert(name);
+  }
+  if (names.empty()) return;
+  const io::Source source{in_folder(folder, *names.begin()), "safetensors", loc};
+  std::array<char, 512> start{};
+  std::ifstream file(source.name, std::ios::binary);
+  file.read(start.data(), start.size());
+  io::refuse_other_kind(as_bytes({start.data(), static_cast<size_t>(file.gcount())}), source);
+  source.reject(
+      "model.safetensors, or model.safetensors.index.json with its shards",
+      io::in_quotes(*names.begin()) + " without them", "TT-IO-04",
+      "rename a single file of the whole model to model.safetensors; of shards, fetch the index too");
 }
 
 inline TensorMap read_weights(const std::string& folder, Loc loc) {
   const std::string index = in_folder(folder, "model.safetensors.index.json");
   const std::string single = in_folder(folder, "model.safetensors");
-  std::error_code ignored;  // what cannot be looked at cannot be read either, and reading names it
-  if (std::filesystem::exists(single, ignored) || !std::filesystem::exists(index, ignored)) {
-    return load_safetensors(single, nullptr, loc);
+  if (!exists(single)) {
+    if (exists(index)) return read_shards(folder, index, loc);
+    refuse_other_weights(folder, loc);
   }
-  TensorMap all;
-  for (const std::string& file : parse_shard_index(read_file(index, uint64_t{1} << 30, loc), index, loc)) {
-    const std::string path = in_folder(folder, file);
-    for (const auto& [name, tensor] : load_safetensors(path, nullptr, loc)) {
-      if (all.emplace(name, tensor).second) continue;
-      io::Source{path, "a shard", loc}.reject("each tensor in one shard",
-                                              io::in_quotes(name) + " a second time");
-    }
-  }
-  return all;
+  return load_safetensors(single, nullptr, loc);
 }
 
 template <class Model, class Config>
-std::unique_ptr<Model> build(const Config& config, const std::string& folder, const LoadOptions& options,
-                             Loc loc) {
+std::unique_ptr<Model> build(Config config, const std::string& folder, const LoadOptions& options, Loc loc) {
+  const std::string generation = in_folder(folder, "generation_config.json");
+  if (exists(generation))
+    read_generation_config(read_file(generation, uint64_t{1} << 24, loc), config, generation, loc);
+  const TensorMap weights = read_weights(folder, loc);
+  config.tied = config.tied && !has_own_head(weights);
   auto model = std::make_unique<Model>(config);
   model->to(options.dtype, loc);
   model->to(options.device, loc);
-  copy_in(layout_of(*model), read_weights(folder, loc), folder, loc);
+  copy_in(layout_of(*model), weights, folder, loc);
   model->eval();
   return model;
 }
@@ -93,11 +149,13 @@ void save(const std::string& folder, const Model& model, const std::string& conf
   save_safetensors(in_folder(folder, "model.safetensors"), copy_out(layout_of(model)), {{"format", "pt"}},
                    loc);
   write_file(in_folder(folder, "config.json"), config, loc);
+  write_file(in_folder(folder, "generation_config.json"), write_generation_config(model.config), loc);
 }
 
 }  // namespace hugging_face
 
-// The model in `folder`, in evaluation mode.
+// The model in `folder`, in evaluation mode. TT-IO-01 for what cannot be read, TT-IO-03 for files that are not what they
+// should be, TT-IO-04 for models and files that this library does not read, TT-NN-04 for weights of another model.
 inline std::unique_ptr<Gpt2> load_gpt2(const std::string& folder, const LoadOptions& options = {}, TT_LOC) {
   return hugging_face::build<Gpt2>(hugging_face::config_of<Gpt2Config>(folder, "gpt2", loc), folder, options,
                                    loc);
@@ -115,7 +173,8 @@ inline std::unique_ptr<LanguageModel> load_language_model(const std::string& fol
   return hugging_face::build<Llama>(std::get<LlamaConfig>(config), folder, options, loc);
 }
 
-// Writes config.json and model.safetensors in the model's dtype; makes the folder.
+// Writes model.safetensors in the model's dtype, config.json and generation_config.json; makes the folder. TT-IO-02 when
+// it cannot be written.
 inline void save_hugging_face(const Gpt2& model, const std::string& folder, TT_LOC) {
   const DType dtype = model.token_embedding.weight.dtype();
   hugging_face::save(folder, model, hugging_face::write_gpt2(model.config, dtype), loc);

@@ -2,7 +2,8 @@
 //
 // Everything that this library cannot do, and that would change the model's output, is refused; one message
 // lists it all. Keys that only describe training or generation elsewhere are passed over. Both spellings of
-// rotary options are read: rope_theta with rope_scaling, and rope_parameters (transformers 5).
+// rotary options are read: rope_theta with rope_scaling, and rope_parameters (transformers 5). Of
+// generation_config.json, beside it, the tokens that begin and end a text are read and written.
 #pragma once
 
 #include <tinytorch/io/json.hpp>
@@ -12,6 +13,13 @@
 namespace tinytorch::inline TT_BUILD {
 
 namespace hugging_face {
+
+// An object as Python's json writes it. TT-IO-03 for anything else.
+inline Json parse_object(Bytes text, const io::Source& source) {
+  Json json = parse_json(text, source, {.not_finite = true});
+  if (!json.object()) source.reject("an object", json.kind());
+  return json;
+}
 
 // Typed access to one JSON object. Complaints are collected, to be thrown together by finish().
 class ConfigReader {
@@ -39,9 +47,11 @@ class ConfigReader {
   }
   double real(const char* key, double otherwise) {
     const Json* found = find(key);
-    if (found && !found->number())
-      malformed(std::string(key) + " should be a number, found " + found->kind());
-    return found && found->number() ? found->number()->real : otherwise;
+    if (!found) return otherwise;
+    if (found->number() && std::isfinite(found->number()->real)) return found->number()->real;
+    malformed(std::string(key) + " should be a finite number, found " +
+              (found->number() ? "NaN or Infinity" : found->kind()));
+    return otherwise;
   }
   bool boolean(const char* key, bool otherwise) {
     const Json* found = find(key);
@@ -55,8 +65,9 @@ class ConfigReader {
       malformed(std::string(key) + " should be a string, found " + found->kind());
     return found && found->string() ? *found->string() : otherwise;
   }
-  // One token, a list of them, or null.
-  std::vector<int64_t> tokens(const char* key) {
+  // One token, a list of them, or null for none; `otherwise` without the key.
+  std::vector<int64_t> tokens(const char* key, std::vector<int64_t> otherwise) {
+    if (!object_.find(key)) return otherwise;
     std::vector<int64_t> out;
     const Json* found = find(key);
     if (!found) return out;
@@ -111,6 +122,20 @@ inline std::string name_of_activation(Activation fn) {
   return "linear";
 }
 
+// The tokens that begin and end a text. What the file does not say stays as it is.
+template <class Config>
+void read_text_tokens(ConfigReader& in, Config& c) {
+  const std::vector<int64_t> start = in.tokens("bos_token_id", {c.start_token});
+  c.start_token = start.empty() ? -1 : start[0];
+  c.end_tokens = in.tokens("eos_token_id", c.end_tokens);
+}
+// Those that transformers takes for a type of model whose config.json does not say, where the vocabulary has them.
+template <class Config>
+void set_text_tokens(Config& c, int64_t start, int64_t end) {
+  if (start < c.vocabulary) c.start_token = start;
+  if (end < c.vocabulary) c.end_tokens = {end};
+}
+
 inline Gpt2Config read_gpt2(ConfigReader& in) {
   Gpt2Config c;
   c.vocabulary = in.size("vocab_size"), c.context = in.size("n_positions");
@@ -122,8 +147,8 @@ inline Gpt2Config read_gpt2(ConfigReader& in) {
   c.residual_dropout = in.real("resid_pdrop", 0.1);
   c.deviation = in.real("initializer_range", 0.02);
   c.tied = in.boolean("tie_word_embeddings", true);
-  c.end_tokens = in.tokens("eos_token_id");
-  if (const auto start = in.tokens("bos_token_id"); !start.empty()) c.start_token = start[0];
+  set_text_tokens(c, 50256, 50256);
+  read_text_tokens(in, c);
   const std::string activation = in.text("activation_function", "gelu_new");
   bool known = false;
   std::string names;
@@ -176,8 +201,8 @@ inline LlamaConfig read_llama(ConfigReader& in, const std::string& path, Loc loc
   c.attention_dropout = in.real("attention_dropout", 0);
   c.deviation = in.real("initializer_range", 0.02);
   c.tied = in.boolean("tie_word_embeddings", false);
-  c.end_tokens = in.tokens("eos_token_id");
-  if (const auto start = in.tokens("bos_token_id"); !start.empty()) c.start_token = start[0];
+  set_text_tokens(c, 1, 2);
+  read_text_tokens(in, c);
   const std::string activation = in.text("hidden_act", "silu");
   in.require(activation == "silu" || activation == "swish", "hidden_act", io::in_quotes(activation), "silu");
   in.require(in.real("partial_rotary_factor", 1) == 1, "partial_rotary_factor", "not 1", "1");
@@ -270,15 +295,28 @@ inline std::string write_llama(const LlamaConfig& c, DType dtype) {
   return out.str();
 }
 
+// The text of a generation_config.json: what it says of the tokens that begin and end a text goes before what
+// config.json says. TT-IO-03 where they are no integers.
+template <class Config>
+void read_generation_config(Bytes text, Config& c, const std::string& name, TT_LOC) {
+  const Json json = parse_object(text, {name, "a model's generation_config.json", loc});
+  ConfigReader in(json, name, loc);
+  read_text_tokens(in, c);
+  in.finish();
+}
+template <class Config>
+std::string write_generation_config(const Config& c) {
+  return ConfigWriter().tokens(c.start_token, c.end_tokens).str();
+}
+
 }  // namespace hugging_face
 
 // The text of a config.json whose model_type is gpt2 or llama. TT-IO-03 for what is missing or of a wrong
 // kind, TT-IO-04 for what this library does not do; all of it in one message.
 inline std::variant<Gpt2Config, LlamaConfig> parse_hugging_face_config(
     Bytes text, const std::string& name = "config.json", TT_LOC) {
-  const Json json = parse_json(text, name, {}, loc);
   const io::Source source{name, "a model's config.json", loc};
-  if (!json.object()) source.reject("an object", json.kind());
+  const Json json = hugging_face::parse_object(text, source);
   hugging_face::ConfigReader in(json, name, loc);
   const std::string type = in.text("model_type", "");
   if (type == "gpt2") {

@@ -4,10 +4,12 @@
 // parameter with the file's shape. Loading copies into the view, saving copies out of it. GPT-2 keeps its
 // matrices as [in, out]: our transposed views. Llama keeps q, k, v and gate, up apart: ranges of rows of our
 // joined ones.
+//
+// No tensor of a file is dropped unseen. Files of older versions hold what a model can compute, such as the causal
+// mask, and some hold a tied head a second time: these must have the values that the model has in their place.
 #pragma once
 
 #include <functional>
-#include <set>
 #include <tinytorch/io/safetensors.hpp>
 #include <tinytorch/transformer/gpt2.hpp>
 #include <tinytorch/transformer/llama.hpp>
@@ -19,35 +21,64 @@ struct FileTensor {
   Tensor view;
 };
 
+// What a file may hold though the model computes it.
+struct ComputedTensor {
+  std::string name;
+  const char* what;  // "the causal mask", for messages
+  std::function<bool(const Tensor&)> is_same;
+};
+
 struct FileLayout {
   std::string prefix;  // of all names but the head's; files of the bare model lack it
-  std::vector<FileTensor> tensors;
-  std::vector<std::string> ignored_endings;  // buffers of older versions, and a tied head
+  std::vector<FileTensor> tensors{};
+  std::vector<ComputedTensor> computed{};
+  std::string tied_to{};  // the embedding that is the head as well; empty with a head of its own
 };
+
+inline constexpr const char* kHead = "lm_head.weight";
 
 // weight and bias of one file matrix; the bias only where there is one.
 inline void add_pair(FileLayout& out, const std::string& name, const Tensor& weight, const Tensor& bias) {
   out.tensors.push_back({name + ".weight", weight.detach()});
-  if (bias) out.tensors.push_back({name + ".bias", bias.detach()});
+  if (bias.defined()) out.tensors.push_back({name + ".bias", bias.detach()});
 }
 // Rows first, first + 1, ... of a joined matrix.
 inline void add_rows(FileLayout& out, const std::string& name, const Linear& joined, int64_t first,
                      int64_t count) {
   const auto rows = [&](const Tensor& t) {
-    return t ? slice(t.detach(), 0, first, first + count) : Tensor();
+    return t.defined() ? slice(t.detach(), 0, first, first + count) : Tensor();
   };
   add_pair(out, name, rows(joined.weight), rows(joined.bias));
 }
 
-inline void add_head(FileLayout& out, const std::shared_ptr<Linear>& head) {
+inline void add_head(FileLayout& out, const std::shared_ptr<Linear>& head, const std::string& embedding) {
   if (head)
     add_pair(out, "lm_head", head->weight, head->bias);
   else
-    out.ignored_endings.push_back("lm_head.weight");
+    out.tied_to = embedding + ".weight";
+}
+
+// [1, 1, n, n]: 1 where a query may see a key, which is not later, else 0.
+inline bool is_causal_mask(const Tensor& t) {
+  if (t.rank() != 4 || t.size(0) != 1 || t.size(1) != 1 || t.size(2) != t.size(3)) return false;
+  const std::vector<double> mask = t.to_vector<double>();
+  const auto n = static_cast<size_t>(t.size(2));
+  for (size_t i = 0; i < n * n; ++i)
+    if (mask[i] != (i % n <= i / n ? 1 : 0)) return false;
+  return true;
+}
+// Whether the rates are those that the model turns with, as far as 16 bits can say.
+inline bool are_frequencies(const Tensor& t, const Rotary& rotary) {
+  const std::vector<double>& wanted = rotary.frequencies();
+  if (!(t.shape() == Shape{static_cast<int64_t>(wanted.size())})) return false;
+  const std::vector<double> given = t.to_vector<double>();
+  for (size_t i = 0; i < given.size(); ++i)
+    if (!(std::abs(given[i] - wanted[i]) <= 0.02 * wanted[i] + 1e-7)) return false;
+  return true;
 }
 
 inline FileLayout layout_of(const Gpt2& model) {
-  FileLayout out{"transformer.", {}, {".attn.bias", ".attn.masked_bias"}};
+  FileLayout out{"transformer."};
   const auto transposed = [&](const std::string& name, const Linear& layer) {
     add_pair(out, name, layer.weight.detach().t(), layer.bias);
   };
@@ -65,14 +96,23 @@ inline FileLayout layout_of(const Gpt2& model) {
     norm(path + ".ln_2", block.mlp_norm);
     transposed(path + ".mlp.c_fc", block.mlp.up);
     transposed(path + ".mlp.c_proj", block.mlp.down);
+    out.computed.push_back({path + ".attn.bias", "the causal mask", is_causal_mask});
+    // -10000, which is -9984 in bf16, or lower
+    out.computed.push_back(
+        {path + ".attn.masked_bias", "a score low enough to hide a key",
+         [](const Tensor& t) { return t.numel() == 1 && t.to_vector<double>()[0] <= -9984; }});
   }
   norm("ln_f", model.final_norm);
-  add_head(out, model.own_head);
+  add_head(out, model.own_head, "wte");
   return out;
 }
 
 inline FileLayout layout_of(const Llama& model) {
-  FileLayout out{"model.", {}, {"rotary_emb.inv_freq"}};
+  FileLayout out{"model."};
+  const auto add_frequencies = [&](const std::string& path, const std::shared_ptr<Rotary>& rotary) {
+    out.computed.push_back({path + "rotary_emb.inv_freq", "the rotary frequencies of its config.json",
+                            [rotary](const Tensor& t) { return are_frequencies(t, *rotary); }});
+  };
   add_pair(out, "embed_tokens", model.token_embedding.weight, {});
   for (int64_t i = 0; i < model.blocks.size(); ++i) {
     const Llama::Block& block = model.blocks[i];
@@ -89,9 +129,11 @@ inline FileLayout layout_of(const Llama& model) {
     add_rows(out, path + ".mlp.gate_proj", block.mlp.gate_up, 0, F);
     add_rows(out, path + ".mlp.up_proj", block.mlp.gate_up, F, F);
     add_pair(out, path + ".mlp.down_proj", block.mlp.down.weight, block.mlp.down.bias);
+    add_frequencies(path + ".self_attn.", o.rotary);
+    if (i == 0) add_frequencies("", o.rotary);  // one for all layers
   }
   add_pair(out, "norm", model.final_norm.weight, {});
-  add_head(out, model.own_head);
+  add_head(out, model.own_head, "embed_tokens");
   return out;
 }
 
@@ -100,12 +142,27 @@ inline std::string saved_name(const FileLayout& layout, const std::string& name)
   return name.starts_with("lm_head.") ? name : layout.prefix + name;
 }
 
-// By name without the prefix, and without what is ignored.
+// Whether two tensors have the same dtype, shape and bytes. Both are as they were read: contiguous, on the CPU.
+inline bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         (a.numel() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0);
+}
+
+// Whether a file holds a head that is not its token embedding.
+inline bool has_own_head(const TensorMap& file) {
+  const auto head = file.find(kHead);
+  if (head == file.end()) return false;
+  for (const char* name :
+       {"wte.weight", "transformer.wte.weight", "embed_tokens.weight", "model.embed_tokens.weight"})
+    if (const auto found = file.find(name); found != file.end())
+      return !same_bits(head->second, found->second);
+  return false;
+}
+
+// By name without the prefix.
 inline TensorMap without_prefix(const FileLayout& layout, const TensorMap& file) {
   TensorMap out;
   for (const auto& [name, tensor] : file) {
-    const auto ends_name = [&, &whole = name](const std::string& ending) { return whole.ends_with(ending); };
-    if (std::any_of(layout.ignored_endings.begin(), layout.ignored_endings.end(), ends_name)) continue;
     const std::string bare = name.starts_with(layout.prefix) ? name.substr(layout.prefix.size()) : name;
     // With and without the prefix: one of them is unexpected.
     if (!out.emplace(bare, tensor).second) out.emplace(layout.prefix + bare, tensor);
@@ -113,10 +170,32 @@ inline TensorMap without_prefix(const FileLayout& layout, const TensorMap& file)
   return out;
 }
 
+// Takes out what the model has anyway. TT-NN-04 where it has other values.
+inline void take_out_computed(const FileLayout& layout, StateDict& given, const std::string& path, Loc loc) {
+  const auto require = [&](bool holds, const std::string& name, const std::string& what) {
+    if (holds) return;
+    fail("TT-NN-04",
+         "loading " + io::in_quotes(path) + ": " + name + " is not " + what +
+             ", which this model has in its place\n  hint: the file is of another model than its config.json",
+         loc);
+  };
+  for (const ComputedTensor& c : layout.computed)
+    if (const auto found = given.extract(c.name)) require(c.is_same(found.mapped()), c.name, c.what);
+  auto head = layout.tied_to.empty() ? StateDict::node_type() : given.extract(kHead);
+  if (!head) return;
+  const auto embedding = given.find(layout.tied_to);
+  if (embedding != given.end())
+    return require(same_bits(head.mapped(), embedding->second), kHead,
+                   "the token embedding, to which it is tied");
+  head.key() = layout.tied_to;  // some writers keep a tied tensor under one of its names
+  given.insert(std::move(head));
+}
+
 // Copies the file's tensors into the model, converting dtype and device. TT-NN-04 lists every tensor that is
 // missing, unexpected or misshapen; then nothing has been changed.
 inline void copy_in(const FileLayout& layout, const TensorMap& file, const std::string& path, TT_LOC) {
   StateDict own, given = without_prefix(layout, file);
+  take_out_computed(layout, given, path, loc);
   for (const FileTensor& t : layout.tensors) own.emplace(t.name, t.view);
   require_same_entries("loading " + io::in_quotes(path), "the model of its config.json", own, given, loc);
   copy_entries(own, given, loc);

@@ -16,6 +16,8 @@ class LanguageModel : public Module {
  public:
   virtual int64_t vocabulary() const = 0;  // V
   virtual int64_t context() const = 0;     // the longest sequence it was made for
+  // Tokens that end a text: generate() stops at them unless told otherwise.
+  virtual std::vector<int64_t> end_tokens() const { return {}; }
   // The output of the last norm: [B, T] -> [B, T, C]. With a cache, tokens follow those it holds.
   virtual Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) = 0;
   // [..., C] -> [..., V]
@@ -30,14 +32,15 @@ class LanguageModel : public Module {
   // by one place; targets of -100 do not count. Where there is a head_weight, linear_cross_entropy, which
   // never holds all logits; else cross_entropy of head(x), [B T, V].
   Tensor loss(const Tensor& tokens, const Tensor& targets, TT_LOC) {
-    const Scope scope = forward_scope();
+    const Scope scope = forward_scope(loc);
     if (!(tokens.shape() == targets.shape())) {
       fail("TT-SHAPE-02",
            "loss: tokens and targets must have one shape: " + tokens.describe() + ", " + targets.describe(),
            loc);
     }
     const Tensor x = features(tokens);
-    if (const Tensor weight = head_weight()) return linear_cross_entropy(x, weight, targets, {}, 0, loc);
+    if (const Tensor weight = head_weight(); weight.defined())
+      return linear_cross_entropy(x, weight, targets, {}, 0, loc);
     const Tensor logits = head(x);
     return cross_entropy(logits.reshape({-1, logits.size(-1)}), targets.reshape({-1}), {}, loc);
   }

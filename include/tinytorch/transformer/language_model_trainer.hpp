@@ -85,6 +85,7 @@ inline double mean_loss(LanguageModel& model, BatchSource& source, int64_t batch
 
 class LanguageModelTrainer {
  public:
+  // TT-TRAIN-01 for options that cannot be, TT-IO-02 for a checkpoint that could not be written.
   LanguageModelTrainer(LanguageModel& model, Optimizer& optimizer, BatchSource& source,
                        LanguageModelTrainerOptions options = {}, TT_LOC)
       : model_(model),
@@ -98,6 +99,7 @@ class LanguageModelTrainer {
     if (options_.steps < 0 || options_.accumulate < 1 || options_.report_every < 1) {
       fail("TT-TRAIN-01", "LanguageModelTrainer: needs steps >= 0, accumulate and report_every >= 1", loc);
     }
+    if (!options_.checkpoint_path.empty()) require_writable(options_.checkpoint_path, loc);
     if (options_.accumulate > 1) sums_.emplace(optimizer_.parameters(), loc);
   }
   LanguageModelTrainer(const LanguageModelTrainer&) = delete;
@@ -105,7 +107,9 @@ class LanguageModelTrainer {
   // Gradients may lie in the graphs' memory.
   ~LanguageModelTrainer() { optimizer_.zero_grad(); }
 
-  // Trains up to options.steps steps in total; `validation` is evaluated by mean_loss().
+  // Trains up to options.steps steps in total; `validation` is evaluated by mean_loss(). A checkpoint is written before
+  // all that may fail after its step. TT-IO-02 when log or checkpoint cannot be written, TT-TRAIN-02 when the loss is
+  // no number, TT-TRAIN-03 for batches that cannot be trained on.
   std::vector<TrainingReport> fit(BatchSource* validation = nullptr) {
     JsonLines log(options_.log_path);
     std::vector<TrainingReport> reports;
@@ -117,16 +121,15 @@ class LanguageModelTrainer {
       step();
       const bool last = run_.step == options_.steps,
                  evaluates = validation && (last || due(options_.evaluate_every));
-      if (last || evaluates || due(options_.report_every)) {
-        reports.push_back(report(lr, evaluates ? validation : nullptr));
-        progress_.line(describe(reports.back()));
-        log.write(to_json(reports.back()));
-        start_clock();
-      } else {
-        progress_.update(run_.step, options_.steps, "");
-      }
+      const bool reported = last || evaluates || due(options_.report_every);
+      if (reported) reports.push_back(report(lr));  // a loss that is no number overwrites no checkpoint
       if (!options_.checkpoint_path.empty() && (last || due(options_.checkpoint_every))) {
         save(options_.checkpoint_path);
+      }
+      if (reported) {
+        finish(reports.back(), evaluates ? validation : nullptr, log);
+      } else {
+        progress_.update(run_.step, options_.steps, "");
       }
     }
     return reports;
@@ -139,8 +142,11 @@ class LanguageModelTrainer {
     run_.loss_sum = loss_sum_.item<double>();
     save_checkpoint(path, model_, optimizer_, source_, run_);
   }
+  // Goes on from a checkpoint. The log loses what is trained again (drop_lines_after).
   void resume(const std::string& path, TT_LOC) {
     run_ = load_checkpoint(path, model_, optimizer_, source_, loc);
+    const std::string said = drop_lines_after(options_.log_path, run_.step, loc);
+    if (!said.empty()) progress_.line(said);
     loss_sum_.fill_(run_.loss_sum, loc);
   }
 
@@ -186,11 +192,11 @@ class LanguageModelTrainer {
     std::optional<Batch> batch = source_.next();
     if (!batch) batch = source_.next();  // the next epoch
     if (!batch) fail("TT-TRAIN-03", "LanguageModelTrainer: the source of batches is empty");
-    if (inputs_ && !(batch->inputs.shape() == inputs_.shape())) {
+    if (inputs_.defined() && !(batch->inputs.shape() == inputs_.shape())) {
       fail("TT-TRAIN-03", "LanguageModelTrainer: batches must have one shape, " + inputs_.shape().str() +
                               ", got " + batch->inputs.describe() + "\n  hint: train on RandomWindows");
     }
-    if (!device_.is_cuda() || !inputs_) {
+    if (!device_.is_cuda() || !inputs_.defined()) {
       const Batch near = batch->to(device_);
       inputs_ = near.inputs, targets_ = near.targets;
     } else {
@@ -215,7 +221,8 @@ class LanguageModelTrainer {
   }
 
   void start_clock() { start_ = std::chrono::steady_clock::now(), tokens_ = 0; }
-  TrainingReport report(double lr, BatchSource* validation) {
+  // Sums up the steps since the last report. TT-TRAIN-02 when their loss is no number.
+  TrainingReport report(double lr) {
     TrainingReport r;
     r.train_loss = loss_sum_.item<double>() / static_cast<double>(run_.samples);  // waits for the device
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;
@@ -231,11 +238,17 @@ class LanguageModelTrainer {
     if (options_.flops_per_token > 0 && options_.peak_flops > 0) {
       r.share_of_peak = r.tokens_per_second * options_.flops_per_token / options_.peak_flops;
     }
-    if (validation) r.validation_loss = mean_loss(model_, *validation, options_.evaluate_batches);
-    r.peak_bytes = peak_memory(device_);
     run_.samples = 0;
     loss_sum_.fill_(0);
     return r;
+  }
+  // Evaluates, where there is something to evaluate on; tells the report and logs it.
+  void finish(TrainingReport& r, BatchSource* validation, JsonLines& log) {
+    if (validation) r.validation_loss = mean_loss(model_, *validation, options_.evaluate_batches);
+    r.peak_bytes = peak_memory(device_);
+    progress_.line(describe(r));
+    log.write(to_json(r));
+    start_clock();
   }
 
   std::string describe(const TrainingReport& r) const {

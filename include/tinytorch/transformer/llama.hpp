@@ -59,6 +59,7 @@ class Llama : public LanguageModel {
 
   int64_t vocabulary() const override { return config.vocabulary; }
   int64_t context() const override { return config.context; }
+  std::vector<int64_t> end_tokens() const override { return config.end_tokens; }
 
   Tensor features(const Tensor& tokens, AttentionCache* cache = nullptr) override {
     require_tokens(tokens);

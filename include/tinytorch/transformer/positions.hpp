@@ -109,8 +109,8 @@ class Rotary {
  private:
   // Tables of at least `positions` rows; doubled, so that generating token by token rarely makes them.
   void extend(int64_t positions, Device device, Loc loc) {
-    if (cos_ && cos_.size(0) >= positions && cos_.device() == device) return;
-    const int64_t rows = std::max(positions, cos_ ? 2 * cos_.size(0) : int64_t{64});
+    if (cos_.defined() && cos_.size(0) >= positions && cos_.device() == device) return;
+    const int64_t rows = std::max(positions, cos_.defined() ? 2 * cos_.size(0) : int64_t{64});
     std::vector<float> c, s;
     for (int64_t t = 0; t < rows; ++t) {
       for (const double frequency : frequencies_) {

@@ -15,6 +15,7 @@
 
 #include <tinytorch/core/random.hpp>
 #include <tinytorch/io/file.hpp>
+#include <tinytorch/io/file_kind.hpp>
 #include <tinytorch/layers/batch_source.hpp>
 #include <tinytorch/tensor/ops/creation.hpp>
 #include <tinytorch/transformer/tokenizer.hpp>
@@ -26,7 +27,8 @@ enum class TokenWidth : uint8_t { u16 = 2, u32 = 4 };  // bytes of a token
 // A file of tokens, read only. Copies share the mapping.
 class TokenFile {
  public:
-  // TT-IO-01 when it cannot be mapped, TT-IO-03 when it is empty or its size is no multiple of the width.
+  // TT-IO-01 when it cannot be mapped, TT-IO-03 when it is empty, when its size is no multiple of the width, or when
+  // it is a pointer of git-lfs or a web page in place of the file.
   TokenFile(const std::string& path, TokenWidth width, TT_LOC);
 
   int64_t size() const { return static_cast<int64_t>(mapping_->size() / static_cast<size_t>(width_)); }
@@ -40,7 +42,9 @@ class TokenFile {
   class Mapping {
    public:
     Mapping(const void* begin, size_t bytes) : begin_(begin), bytes_(bytes) {}
-    ~Mapping() { ::munmap(const_cast<void*>(begin_), bytes_); }
+    ~Mapping() {
+      if (begin_) ::munmap(const_cast<void*>(begin_), bytes_);
+    }
     Mapping(const Mapping&) = delete;
     Mapping& operator=(const Mapping&) = delete;
     size_t size() const { return bytes_; }
@@ -141,14 +145,16 @@ inline TokenFile::TokenFile(const std::string& path, TokenWidth width, Loc loc) 
   const auto bytes = static_cast<size_t>(info.st_size);
   const io::Source source{path, "a token file", loc};
   if (!S_ISREG(info.st_mode)) source.reject("a regular file, which can be mapped", "another kind of file");
+  const void* begin = bytes == 0 ? nullptr : ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (begin == MAP_FAILED) io::fail_system("TT-IO-01", "map", path, loc);
+  mapping_ = std::make_shared<const Mapping>(begin, bytes);
+  const io::FileKind* const kind = io::kind_of(mapping_->bytes());
+  if (kind == &io::kGitLfsPointer || kind == &io::kWebPage) io::refuse_kind(*kind, source);
   if (bytes == 0 || bytes % static_cast<size_t>(width) != 0) {
     source.reject("one or more tokens of " + std::to_string(static_cast<int>(width)) + " bytes",
                   io::count_of(bytes, "bytes"), "TT-IO-03",
                   "write it with write_token_file, and with the same width");
   }
-  const void* begin = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.get(), 0);
-  if (begin == MAP_FAILED) io::fail_system("TT-IO-01", "map", path, loc);
-  mapping_ = std::make_shared<const Mapping>(begin, bytes);
 }
 
 inline void TokenWriter::append(std::span<const int32_t> tokens) {

@@ -42,7 +42,7 @@ void check_running_sum(Integers x, const Integers& want, const std::string& why)
 using Which = std::vector<int>;  // dimensions that are reduced
 
 void check_reduce(const Kind& kind, Values x, DType result, const Which& which, Layout layout,
-                  double scale = 1, bool keep = false) {
+                  double divisor = 1, bool keep = false) {
   bool flags[kMaxRank] = {};
   std::string along;
   for (int d : which) {
@@ -55,8 +55,8 @@ void check_reduce(const Kind& kind, Values x, DType result, const Which& which, 
   }
   Values out(result, to);
   Reduced want = reduced(x.numbers(), x.shape(), flags, kind.start, kind.join);
-  for (double& v : want.values) v *= scale;
-  cpu::reduce(kind.fn, out.view(), x.view(), flags, scale);
+  for (double& v : want.values) v /= divisor;
+  cpu::reduce(kind.fn, out.view(), x.view(), flags, divisor);
   expect_close(std::string(kind.name) + " of " + name_of(x.dtype()) + " " + x.shape().str() + " over {" +
                    along + "}, " + name_of_layout(layout),
                out, want.values, {.scale = want.scale});
@@ -142,9 +142,13 @@ TEST_CASE("1.5 integers are added up in 64 bits") {
   check_exact(kMin, {5, kExact, -kExact}, -kExact);
 }
 
-TEST_CASE("1.5 sums are scaled, which makes a mean of them") {
-  check_reduce(kSum, Values::random(f32, {3, 8}), f32, {1}, Layout::dense, 1.0 / 8);
-  check_reduce(kSquares, Values::random(f32, {3, 8}), f32, {0}, Layout::dense, 1.0 / 3);
+TEST_CASE("1.5 sums are divided, which makes a mean of them") {
+  check_reduce(kSum, Values::random(f32, {3, 8}), f32, {1}, Layout::dense, 8);
+  check_reduce(kSquares, Values::random(f32, {3, 8}), f32, {0}, Layout::dense, 3);
+  Values ones = Values::of(f64, {49}, Numbers(49, 1.0)), mean(f64, {});
+  const bool flags[] = {true};
+  cpu::reduce(ReduceFn::sum, mean.view(), ones.view(), flags, 49);
+  expect_equal("mean of 49 ones in f64, which is no product with 1 / 49", mean.numbers()[0], 1.0);
 }
 
 TEST_CASE("1.5 a sum of nothing is 0, a product 1") {

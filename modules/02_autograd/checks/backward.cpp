@@ -13,7 +13,7 @@ using List = std::initializer_list<double>;  // compiles faster than a vector at
 Tensor constant(List numbers) { return tensor_of({static_cast<int64_t>(numbers.size())}, numbers); }
 Tensor leaf(List numbers) { return constant(numbers).requires_grad_(); }
 void expect_grad(const char* what, const Tensor& t, List want) {
-  expect(std::string(what) + " is there", static_cast<bool>(t.grad()), "the gradient never arrived");
+  expect(std::string(what) + " is there", t.grad().defined(), "the gradient never arrived");
   expect_close(what, t.grad(), t.shape(), want, {.roundings = 16, .scale = 8});
 }
 
@@ -25,7 +25,17 @@ struct TwoResults final : Primitive<TwoResults> {
     out[0].copy_(in[0].detach() + 1);
     out[1].copy_(in[0].detach() * 10);
   }
-  Tensors vjp(const Saved&, const Tensors& g) const override { return {g[1] ? g[0] + g[1] * 10 : g[0]}; }
+  Tensors vjp(const Saved&, const Tensors& g) const override {
+    return {g[1].defined() ? g[0] + g[1] * 10 : g[0]};
+  }
+};
+
+// x as it is, with an undefined gradient.
+struct WithoutSlope final : Primitive<WithoutSlope> {
+  static constexpr const char* kName = "without_slope";
+  Specs infer(const Tensors& in, Loc) const override { return {{in[0].shape(), in[0].dtype()}}; }
+  void run(const Tensors& in, Tensors& out) const override { out[0].copy_(in[0].detach()); }
+  Tensors vjp(const Saved&, const Tensors&) const override { return {Tensor()}; }
 };
 
 // A number with its derivative by one chosen leaf: the chain rule forwards, for an oracle without a graph.
@@ -85,7 +95,7 @@ void check_random_graph() {
     for (size_t i = 0; i < leaves; ++i) values.push_back({start[i], i == l ? 1.0 : 0.0});
     for (const Step& s : steps) values.push_back(value_of(s, values));
     const Tensor grad = tensors[l].grad();
-    const double got = grad ? grad.item<double>() : 0.0, want = values.back().slope;
+    const double got = grad.defined() ? grad.item<double>() : 0.0, want = values.back().slope;
     expect("the gradient of t" + std::to_string(l) + " in" + text + "\n  expected  " + shown(want) +
                "\n  got       " + shown(got),
            std::abs(got - want) <= 1e-10 * (1 + std::abs(want)));
@@ -171,8 +181,20 @@ TEST_CASE("2.6 only leaves that require it get a gradient") {
   const Tensor y = x * fixed;
   sum(y).backward();
   expect_grad("sum(x fixed): the gradient of x", x, {5, 6});
-  expect("sum(x fixed): fixed requires no grad and gets none", !fixed.grad());
-  expect("sum(x fixed): the product in between keeps none", !y.grad());
+  expect("sum(x fixed): fixed requires no grad and gets none", !fixed.grad().defined());
+  expect("sum(x fixed): the product in between keeps none", !y.grad().defined());
+}
+
+TEST_CASE("2.6 an undefined gradient is zero, and a leaf gets what arrives by other ways") {
+  const Tensor x = leaf({1, 2});
+  sum(x * 3 + apply(WithoutSlope(), {x})).backward();
+  expect_grad("3 x + f(x), where f says nothing of its gradient: the gradient of x", x, {3, 3});
+  const Tensor y = leaf({1, 2});
+  sum(apply(WithoutSlope(), {y * y}) + y * 3).backward();
+  expect_grad("f(y y) + 3 y: the gradient of y", y, {3, 3});
+  const Tensor z = leaf({1, 2});
+  sum(z * 3 + apply(WithoutSlope(), {z * z})).backward();
+  expect_grad("3 z + f(z z): the gradient of z", z, {3, 3});
 }
 
 TEST_CASE("2.6 several outputs: each gets its own gradient, an unused one counts as zero") {

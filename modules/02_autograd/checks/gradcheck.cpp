@@ -160,7 +160,7 @@ TEST_CASE(
                  check([](const Tensors& in) { return in[0] * in[1]; }, {x, w}), true);
   expect_equal("afterwards x is what it was", numbers_of(x), before);
   expect_equal("afterwards w is what it was", numbers_of(w), fixed);
-  expect("w, which requires no grad, has none", !w.grad());
+  expect("w, which requires no grad, has none", !w.grad().defined());
   const Tensor unused = leaf({2});
   expect_verdict("a result that does not depend on its second input",
                  check([](const Tensors& in) { return in[0] * 2; }, {x, unused}), true);

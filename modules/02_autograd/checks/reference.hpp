@@ -44,7 +44,7 @@ inline Numbers numbers_of(const Tensor& t) { return t.to_vector<double>(); }
 
 inline void expect_close(const std::string& what, const Tensor& got, const Shape& shape, const Numbers& want,
                          Tolerance tolerance = {}) {
-  expect(what + ": a tensor comes back", static_cast<bool>(got), "the result is undefined");
+  expect(what + ": a tensor comes back", got.defined(), "the result is undefined");
   expect_equal(what + ": its shape", got.shape(), shape);
   tolerance.dtype = got.dtype();
   expect_close(what, numbers_of(got), want, shape, tolerance);

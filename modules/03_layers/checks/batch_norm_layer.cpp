@@ -113,6 +113,6 @@ TEST_CASE("3.10 weight and bias apply and learn, the running statistics hold no 
   expect("running_var asks for no gradient", !layer.running_var.requires_grad(),
          "update it with detached values, and NoGrad");
   backward(sum(square(y)));
-  expect("the weight has a gradient", static_cast<bool>(layer.weight.grad()));
-  expect("the input has a gradient", static_cast<bool>(x.grad()));
+  expect("the weight has a gradient", layer.weight.grad().defined());
+  expect("the input has a gradient", x.grad().defined());
 }

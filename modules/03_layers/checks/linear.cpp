@@ -27,7 +27,7 @@ void check_forward(const std::string& what, Linear& layer, const Tensor& x) {
   shape.back() = layer.weight.size(0);
   const std::string call = what + ", x " + x.shape().str() + ", weight " + layer.weight.shape().str();
   expect_equal("shape of forward: " + call, y.shape(), shape);
-  const Numbers bias = layer.bias ? numbers(layer.bias) : Numbers{};
+  const Numbers bias = layer.bias.defined() ? numbers(layer.bias) : Numbers{};
   expect_close("forward: " + call, numbers(y),
                product(numbers(x), numbers(layer.weight), bias, static_cast<size_t>(x.size(-1))), shape,
                {.dtype = y.dtype(), .roundings = 16, .scale = 2});
@@ -52,7 +52,7 @@ TEST_CASE("3.2 without a bias") {
   Linear layer(3, 5, false, g);
   expect_equal("number of named_parameters() of Linear(3, 5, false)", layer.named_parameters().size(),
                size_t{1});
-  expect("the bias is undefined", !layer.bias);
+  expect("the bias is undefined", !layer.bias.defined());
   check_forward("Linear without bias", layer, random({2, 3}));
 }
 
@@ -116,8 +116,7 @@ TEST_CASE("3.2 gradients arrive at weight, bias and input") {
     }
   }
   const auto check = [](const char* what, const Tensor& t, const Numbers& want) {
-    expect(std::string(what) + " has a gradient", static_cast<bool>(t.grad()),
-           "it did not take part in the graph");
+    expect(std::string(what) + " has a gradient", t.grad().defined(), "it did not take part in the graph");
     expect_close(std::string("gradient of ") + what, numbers(t.grad()), want, t.shape(),
                  {.roundings = 16, .scale = 2});
   };

@@ -169,7 +169,7 @@ TEST_CASE("3.19 gradients in 16 bits are added up in f32") {
   }
   const Loss output = [](const Tensor& y, const Tensor&) { return mean(y) * 9; };
   for (int step = 0; step < 2; ++step) training_step(net, optimizer, batches, output, step, {}, &sums);
-  expect("the gradient is given in f32", net.weight.grad() && net.weight.grad().dtype() == f32,
+  expect("the gradient is given in f32", net.weight.grad().defined() && net.weight.grad().dtype() == f32,
          "sums->give() before the update");
   expect_close("the gradient, 256 + 8 times 1, in each of two steps", net.weight.grad().to_vector<double>(),
                {264, 264, 264}, {3});

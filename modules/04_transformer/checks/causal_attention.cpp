@@ -80,8 +80,8 @@ TEST_CASE("4.5 hidden keys: later ones, and those outside the window") {
                std::string(".ooo|..oo|o..o|oo..|"));
   expect_equal("hidden_keys, T 4, S 4, window 2, not causal", hidden(4, 4, {.window = 2}),
                std::string("..oo|...o|o...|oo..|"));
-  expect_equal("hidden_keys without causal or window: undefined",
-               static_cast<bool>(hidden_keys(3, 3, {}, cpu)), false);
+  expect_equal("hidden_keys without causal or window: undefined", hidden_keys(3, 3, {}, cpu).defined(),
+               false);
 }
 
 TEST_CASE("4.5 a causal query sees no later key") {

@@ -15,7 +15,8 @@ struct GrowingCache : AttentionCache {
   int64_t position() const override { return held; }
   KeysAndValues append(int64_t layer, const Tensor& k, const Tensor& v) override {
     KeysAndValues& all = layers.at(static_cast<size_t>(layer));
-    all = all.keys ? KeysAndValues{cat({all.keys, k}, 2), cat({all.values, v}, 2)} : KeysAndValues{k, v};
+    all = all.keys.defined() ? KeysAndValues{cat({all.keys, k}, 2), cat({all.values, v}, 2)}
+                             : KeysAndValues{k, v};
     return all;
   }
 };

@@ -173,7 +173,8 @@ inline Numbers block_of(const Parameters& p, const Numbers& x, const HeadSizes& 
 inline void expect_gradients(const std::string& what, const Module& module) {
   for (const NamedTensor& p : module.named_parameters()) {
     const Tensor g = p.tensor.grad();
-    expect(what + ": a gradient reached " + p.name, g && g.shape() == p.tensor.shape(), "it has none");
+    expect(what + ": a gradient reached " + p.name, g.defined() && g.shape() == p.tensor.shape(),
+           "it has none");
     double size = 0;
     for (const double v : numbers_of(g)) size += std::abs(v);
     expect(what + ": the gradient of " + p.name + " is not zero", size > 0 && std::isfinite(size),

@@ -109,7 +109,8 @@ TEST_CASE("4.8 with a cache, token by token, as all at once") {
       parts.push_back(layer.forward(slice(x, 1, from, to), SequencePlace::after(&cache)));
       cache.held = to;
     }
-    expect("layer 1 appends to its own part of the cache", cache.layers[1].keys && !cache.layers[0].keys);
+    expect("layer 1 appends to its own part of the cache",
+           cache.layers[1].keys.defined() && !cache.layers[0].keys.defined());
     expect_close(std::string("tokens 0 to 2, then 3, then 4 and 5, with a cache") +
                      (turns ? " and rotary positions" : ""),
                  cat(parts, 1), numbers_of(layer(x)), {2, 6, 8}, {.roundings = 200});

@@ -77,7 +77,7 @@ TEST_CASE("linear_residual equals linear and a sum in double precision, rounded 
       const Tensor x = random({3, n, 7}, t, 1), w = random({5, 7}, t, 2), b = random({5}, t, 3),
                    r = random({3, n, 5}, t, 4), turned = random({n, 3, 5}, t, 5).transpose(0, 1);
       const auto expected = [&](const Tensor& bias, const Tensor& residual) {
-        const Tensor wide = bias ? bias.to(tt::f64) : bias;
+        const Tensor wide = bias.defined() ? bias.to(tt::f64) : bias;
         return residual.to(tt::f64) + tt::linear(x.to(tt::f64), w.to(tt::f64), wide);
       };
       const double allowed = (tt::size_of(t) == 2 ? 0.51 : 8) * tt::epsilon_of(t);
@@ -138,8 +138,8 @@ void check_mlp(const MlpCase& c) {
                  c.down_bias ? random({24}, c.dtype, 5) : Tensor()};
   tt::Tensors wide;
   for (Tensor& t : in) {
-    wide.push_back(t ? t.to(tt::f64).clone().requires_grad_() : t);
-    if (t) t.requires_grad_();
+    wide.push_back(t.defined() ? t.to(tt::f64).clone().requires_grad_() : t);
+    if (t.defined()) t.requires_grad_();
   }
   const Tensor seed =
       c.strided ? random({24, c.n, 3}, c.dtype, 6).permute({2, 1, 0}) : random({3, c.n, 24}, c.dtype, 6);
@@ -152,7 +152,7 @@ void check_mlp(const MlpCase& c) {
   CHECK(spread(y, expected) <= allowed);
   for (size_t k = 0; k < in.size(); ++k) {
     INFO("operand ", k);
-    if (in[k]) CHECK(spread(in[k].grad(), wide[k].grad()) <= allowed);
+    if (in[k].defined()) CHECK(spread(in[k].grad(), wide[k].grad()) <= allowed);
   }
   tt::NoGrad no_grad;  // h and z are not kept then
   CHECK(spread(run(in), expected) <= allowed);

@@ -23,3 +23,22 @@ TEST_CASE("pooling refuses what it cannot do") {
   expect_error("TT-DTYPE-02", "floating", [&] { tt::max_pool2d(tt::zeros({1, 2, 4, 4}, tt::i32)); });
   expect_error("TT-SHAPE-20", "0 x 1", [&] { tt::adaptive_avg_pool2d(x, 0, 1); });
 }
+
+TEST_CASE("averages divide: windows of ones give 1, whatever their size, and gradients that add up to it") {
+  for (const tt::DType dtype : {tt::f64, tt::f32}) {
+    for (const bool by_pixel : {false, true}) {
+      for (int64_t kernel = 1; kernel < 12; ++kernel) {
+        INFO(kernel);
+        tt::Tensor x = tt::ones({1, 2, 12, 12}, dtype);
+        if (by_pixel) x = x.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2});
+        x.requires_grad_();
+        const tt::Tensor y = tt::avg_pool2d(x, {.kernel = kernel, .stride = 1});
+        CHECK(tt::all(y == 1));
+        CHECK(tt::all(tt::adaptive_avg_pool2d(x, kernel, kernel) == 1));
+        const tt::Tensor one = tt::avg_pool2d(x.slice(2, 0, kernel).slice(3, 0, kernel), {.kernel = kernel});
+        (tt::sum(one) * static_cast<double>(kernel * kernel)).backward();
+        CHECK(tt::all(x.grad().slice(2, 0, kernel).slice(3, 0, kernel) == 1));
+      }
+    }
+  }
+}

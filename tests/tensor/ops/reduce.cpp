@@ -90,3 +90,48 @@ TEST_CASE("extremes that tie share the gradient") {
   tt::max(x).backward();
   CHECK(x.grad().to_vector<double>() == std::vector<double>{0, 0.5, 0.5, 0});
 }
+
+TEST_CASE("a mean divides: ones have the mean 1, whatever their number") {
+  for (const tt::DType dtype : {tt::f64, tt::f32}) {
+    for (int64_t n = 1; n < 400; ++n) {
+      if (tt::mean(tt::ones({n}, dtype)).item<double>() != 1) CHECK(n == 0);
+      if (tt::mean(tt::full({n, 3}, 3, dtype), {0}).to_vector<double>() != std::vector<double>(3, 3.0))
+        CHECK(n == 0);
+    }
+    Tensor x = tt::ones({49}, dtype).requires_grad_();
+    (tt::mean(x) * 49).backward();
+    CHECK(tt::all(x.grad() == 1));
+  }
+}
+
+TEST_CASE("the gradient of stddev where all values are equal is 0, as norm's is at the origin") {
+  Tensor x = tt::full({2, 3}, 5, tt::f64);
+  x.select(0, 1).copy_(tt::from_data({1.0, 2.0, 3.0}));
+  x.requires_grad_();
+  const Tensor s = tt::stddev(x, {1});
+  CHECK(s.to_vector<double>() == std::vector<double>{0, 1});
+  tt::sum(s).backward();
+  CHECK(x.grad().to_vector<double>() == std::vector<double>{0, 0, 0, -0.5, 0, 0.5});
+  Tensor n = tt::zeros({3}, tt::f64).requires_grad_();
+  tt::norm(n).backward();
+  CHECK(n.grad().to_vector<double>() == std::vector<double>{0, 0, 0});
+  CHECK(tt::stddev(tt::from_data({-60000.f, 60000.f}).to(tt::f16), {}, 0).item<double>() ==
+        doctest::Approx(60000).epsilon(1e-3));
+}
+
+TEST_CASE("gradients at the borders of their functions") {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Tensor none = tt::full({3}, -kInfinity, tt::f64).requires_grad_();
+  const Tensor nothing = tt::logsumexp(none);
+  CHECK(nothing.item<double>() == -kInfinity);
+  nothing.backward();
+  CHECK(none.grad().to_vector<double>() == std::vector<double>{0, 0, 0});
+  Tensor some = tt::from_data({-kInfinity, 0.0, -kInfinity}).requires_grad_();
+  tt::logsumexp(some).backward();
+  CHECK(some.grad().to_vector<double>() == std::vector<double>{0, 1, 0});
+  Tensor base = tt::from_data({0.0, 0.0, 2.0}).requires_grad_(),
+         power = tt::from_data({0.0, 2.0, 0.0}).requires_grad_();
+  tt::sum(tt::pow(base, power)).backward();
+  CHECK(base.grad().to_vector<double>() == std::vector<double>{0, 0, 0});
+  CHECK(power.grad().to_vector<double>() == std::vector<double>{0, 0, std::log(2.0)});
+}

@@ -1,6 +1,7 @@
 // The shape family: every case in every dtype and layout.
 #include <rapidcheck.h>
 
+#include <limits>
 #include <support/cases/shape.hpp>
 #include <support/check.hpp>
 #include <support/errors.hpp>
@@ -158,4 +159,75 @@ TEST_CASE("what shape ops refuse, word for word") {
   check_error("TT-RANGE-03: chunk: the number of parts must be at least 1", [&] { tt::chunk(x, 0); });
   for (const Dims& order : {Dims{0}, Dims{0, 0}, Dims{0, 5}})
     CHECK(errors::thrown_by([&] { x.permute(order); }).file == __FILE__);
+}
+
+TEST_CASE("sizes that are negative or whose product overflows are refused, whoever is asked for them") {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
+  const Tensor ten = tt::ones({10}), one = tt::ones({1}), two = tt::ones({2}), none = tt::ones({0});
+  const auto code = [](const std::function<void()>& f) { return errors::thrown_by(f).code; };
+  const std::vector<Shape> wrapping{
+      {2, 13, 419, 691, 823, 2977518503},  // 10 modulo 2^64
+      {int64_t{1} << 32, int64_t{1} << 32}, {kMost, 2}, {kMost, kMost}, {-5}, {2, -5}, {kLeast}};
+  for (const Shape& shape : wrapping) {
+    INFO(shape.str());
+    CHECK(code([&] { ten.reshape(shape); }) == "TT-SHAPE-05");
+    CHECK(code([&] { one.expand(shape); }).starts_with("TT-SHAPE-0"));
+    CHECK(code([&] { tt::empty(shape); }) == "TT-SHAPE-01");
+    CHECK(code([&] { tt::zeros(shape); }) == "TT-SHAPE-01");
+    CHECK(code([&] { tt::full(shape, 1, tt::u8); }) == "TT-SHAPE-01");
+    CHECK(code([&] { tt::rand(shape); }) == "TT-SHAPE-01");
+    CHECK(code([&] { tt::randint(0, 2, shape); }) == "TT-SHAPE-01");
+    CHECK(code([&] { tt::bernoulli(0.5, shape); }) == "TT-SHAPE-01");
+  }
+  CHECK(code([&] { none.reshape({-1, kMost, kMost}); }) == "TT-SHAPE-05");
+  CHECK(code([&] {
+          none.expand({kMost, kMost, 0});
+        }).starts_with("TT-SHAPE-0"));  // its strides would overflow
+  CHECK(code([&] { tt::eye(int64_t{1} << 33); }) == "TT-SHAPE-01");
+  for (const auto& [before, after] : {std::pair<int64_t, int64_t>{kMost, kMost},
+                                      {kMost, 0},
+                                      {0, kMost},
+                                      {kLeast, 0},
+                                      {-1, 0},
+                                      {kMost / 2, kMost / 2}}) {
+    CHECK(code([&] { tt::pad(two, {{before, after}}); }) != "");
+  }
+  CHECK(code([&] { tt::arange(kLeast, kMost); }) == "TT-SHAPE-07");
+  CHECK(code([&] { tt::linspace(0, 1, kMost); }) == "TT-SHAPE-01");
+  CHECK(code([&] { tt::stack(Tensors(3, one.expand({int64_t{1} << 57}))); }) != "");
+  CHECK(code([&] { tt::cat(Tensors(3, one.expand({int64_t{1} << 57}))); }) != "");
+  const Tensor image = tt::ones({1, 1, 4, 4});
+  for (const int64_t huge : {kMost, kMost / 2, kLeast, int64_t{1} << 40}) {
+    INFO(huge);
+    CHECK(code([&] { tt::conv2d(image, image, {}, {.stride = huge}); }) == "TT-RANGE-08");
+    CHECK(code([&] { tt::conv2d(image, image, {}, {.padding = huge}); }) == "TT-RANGE-08");
+    CHECK(code([&] { tt::conv2d(image, image, {}, {.dilation = huge}); }) == "TT-RANGE-08");
+    CHECK(code([&] { tt::conv2d(image, image, {}, {.groups = huge}); }) != "");
+    CHECK(code([&] { tt::avg_pool2d(image, {.kernel = huge}); }) == "TT-RANGE-08");
+    CHECK(code([&] { tt::max_pool2d(image, {.stride = huge}); }) == "TT-RANGE-08");
+    CHECK(code([&] { tt::adaptive_avg_pool2d(image, huge, huge); }) != "");
+  }
+}
+
+TEST_CASE("positions and steps at the ends of their range") {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
+  const Tensor x = tt::arange(0, 12).reshape({3, 4});
+  using Integers = std::vector<int64_t>;
+  CHECK(x.slice(1, kLeast, kMost, kMost).to_vector<int64_t>() == Integers{0, 4, 8});
+  CHECK(x.slice(0, 1, kMost, kMost).to_vector<int64_t>() == Integers{4, 5, 6, 7});
+  CHECK(x.slice(0, kMost, kMost).numel() == 0);
+  CHECK(x.slice(0, kMost, kLeast, kMost).numel() == 0);
+  CHECK(tt::split(x, kMost).size() == 1);
+  CHECK(tt::chunk(x, kMost).size() == 3);
+  CHECK(errors::thrown_by([&] { x.select(0, kMost); }).code == "TT-RANGE-04");
+  CHECK(errors::thrown_by([&] { x.select(0, kLeast); }).code == "TT-RANGE-04");
+  CHECK(tt::tril(x, kMost).to_vector<int64_t>() == x.to_vector<int64_t>());
+  CHECK(tt::any(tt::triu(x, kMost) != 0).item<bool>() == false);
+  CHECK(tt::any(tt::tril(x, kLeast) != 0).item<bool>() == false);
+  CHECK(tt::triu(x, kLeast).to_vector<int64_t>() == x.to_vector<int64_t>());
+  for (const int64_t d : {kMost, kLeast, int64_t{1} << 32}) {  // not the int that it would be cut to
+    CHECK(errors::thrown_by([&] { tt::sum(x, {d}); }).code == "TT-SHAPE-03");
+    CHECK(errors::thrown_by([&] { x.permute({d, 0}); }).code == "TT-SHAPE-03");
+    CHECK(errors::thrown_by([&] { tt::flip(x, {d}); }).code == "TT-SHAPE-03");
+  }
 }

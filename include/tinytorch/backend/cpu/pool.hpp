@@ -126,7 +126,7 @@ void max_pool2d_as(T* out, int32_t* index, const T* x, const PoolShape& s) {
 
 template <class T>
 void avg_pool2d_as(T* out, const T* x, const PoolShape& s) {
-  const T scale = T(1) / static_cast<T>(s.window.kernel_h * s.window.kernel_w);
+  const T taps = static_cast<T>(s.window.kernel_h * s.window.kernel_w);
   const int64_t stride = s.window.stride;
   parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
@@ -140,14 +140,14 @@ void avg_pool2d_as(T* out, const T* x, const PoolShape& s) {
         for (int64_t i = first; i < last; ++i) row[i] += from[(i - first) * stride];
       });
       TT_SIMD
-      for (int64_t i = 0; i < s.OH * s.OW; ++i) to[i] *= scale;
+      for (int64_t i = 0; i < s.OH * s.OW; ++i) to[i] /= taps;
     }
   });
 }
 
 template <class T>
 void avg_pool2d_grad_as(T* dx, const T* dy, const PoolShape& s) {
-  const T scale = T(1) / static_cast<T>(s.window.kernel_h * s.window.kernel_w);
+  const T taps = static_cast<T>(s.window.kernel_h * s.window.kernel_w);
   const int64_t stride = s.window.stride;
   parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
@@ -158,8 +158,10 @@ void avg_pool2d_grad_as(T* dx, const T* dy, const PoolShape& s) {
         const T* row = grad + oh * s.OW;
         T* out = to + source;
         TT_SIMD  // outputs of one tap are `stride` apart: they never meet
-            for (int64_t i = first; i < last; ++i) out[(i - first) * stride] += scale * row[i];
+            for (int64_t i = first; i < last; ++i) out[(i - first) * stride] += row[i];
       });
+      TT_SIMD
+      for (int64_t i = 0; i < s.H * s.W; ++i) to[i] /= taps;
     }
   });
 }

@@ -99,11 +99,11 @@ void max_pool2d_grad_pixels(T* dx, const T* dy, const int32_t* index, const Pixe
                        });
 }
 
-// to[n, h, w] = scale(h, w) times the sum of weight(h', w') from[n, h', w'] over h' in rows(h) and w' in cols(w), which are
-// about `taps`.
-template <class T, class Rows, class Cols, class Weight, class Scale>
+// to[n, h, w] = the sum of from[n, h', w'] / share(h', w') over h' in rows(h) and w' in cols(w), which are about `taps`; this
+// divided by divisor(h, w).
+template <class T, class Rows, class Cols, class Share, class Divisor>
 void gather_pixels(T* to, const PixelShape& result, const T* from, const PixelShape& source, int64_t taps,
-                   Rows&& rows, Cols&& cols, Weight&& weight, Scale&& scale) {
+                   Rows&& rows, Cols&& cols, Share&& share, Divisor&& divisor) {
   for_each_pixel_block(result, taps, [&](int64_t n, int64_t h, int64_t w, int64_t c0, int64_t channels) {
     const TapRange over_h = rows(h), over_w = cols(w);
     T part[kPixelBlock] = {};
@@ -122,17 +122,17 @@ void gather_pixels(T* to, const PixelShape& result, const T* from, const PixelSh
           std::fill_n(part, channels, T(0));
           added = 0;
         }
-        const T share = weight(v, u);
+        const T parts = share(v, u);
         const T* const x = from + source.at(n, v, u) + c0;
         TT_SIMD
-        for (int64_t c = 0; c < channels; ++c) part[c] += share * x[c];
+        for (int64_t c = 0; c < channels; ++c) part[c] += x[c] / parts;
       }
     }
     T* const y = to + result.at(n, h, w) + c0;
-    const double factor = scale(h, w);
+    const double whole = divisor(h, w);
     if (in_double) add_up();
     for (int64_t c = 0; c < channels; ++c)
-      y[c] = in_double ? static_cast<T>(sums[c] * factor) : part[c] * static_cast<T>(factor);
+      y[c] = in_double ? static_cast<T>(sums[c] / whole) : part[c] / static_cast<T>(whole);
   });
 }
 
@@ -144,7 +144,7 @@ void avg_pool2d_pixels(T* out, const T* x, const PixelShape& result, const Pixel
       out, result, x, source, taps,
       [&](int64_t i) { return pool_window_inside(i, w.kernel_h, w.stride, w.padding, source.H); },
       [&](int64_t i) { return pool_window_inside(i, w.kernel_w, w.stride, w.padding, source.W); },
-      [](int64_t, int64_t) { return T(1); }, [&](int64_t, int64_t) { return 1 / static_cast<double>(taps); });
+      [](int64_t, int64_t) { return T(1); }, [&](int64_t, int64_t) { return static_cast<double>(taps); });
 }
 template <class T>
 void avg_pool2d_grad_pixels(T* dx, const T* dy, const PixelShape& image, const PixelShape& result,
@@ -154,17 +154,17 @@ void avg_pool2d_grad_pixels(T* dx, const T* dy, const PixelShape& image, const P
       dx, image, dy, result, std::max<int64_t>(1, taps / (w.stride * w.stride)),
       [&](int64_t i) { return pool_windows_over(i, w.kernel_h, w.stride, w.padding, result.H); },
       [&](int64_t i) { return pool_windows_over(i, w.kernel_w, w.stride, w.padding, result.W); },
-      [](int64_t, int64_t) { return T(1); }, [&](int64_t, int64_t) { return 1 / static_cast<double>(taps); });
+      [](int64_t, int64_t) { return T(1); }, [&](int64_t, int64_t) { return static_cast<double>(taps); });
 }
 
 // Source rows (or columns) [first, last) under output i; with the sizes exchanged, outputs over source row i.
 inline TapRange adaptive_window(int64_t i, int64_t input, int64_t outputs) {
   return {i * input / outputs, ((i + 1) * input + outputs - 1) / outputs};
 }
-// 1 / the pixels under output (h, w).
-inline double adaptive_share(int64_t h, int64_t w, const PixelShape& result, const PixelShape& source) {
+// The pixels under output (h, w).
+inline double adaptive_taps(int64_t h, int64_t w, const PixelShape& result, const PixelShape& source) {
   const TapRange rows = adaptive_window(h, source.H, result.H), cols = adaptive_window(w, source.W, result.W);
-  return 1 / static_cast<double>((rows.last - rows.first) * (cols.last - cols.first));
+  return static_cast<double>((rows.last - rows.first) * (cols.last - cols.first));
 }
 template <class T>
 void adaptive_avg_pool2d_pixels(T* out, const T* x, const PixelShape& result, const PixelShape& source) {
@@ -173,14 +173,14 @@ void adaptive_avg_pool2d_pixels(T* out, const T* x, const PixelShape& result, co
       out, result, x, source, taps, [&](int64_t i) { return adaptive_window(i, source.H, result.H); },
       [&](int64_t i) { return adaptive_window(i, source.W, result.W); },
       [](int64_t, int64_t) { return T(1); },
-      [&](int64_t h, int64_t w) { return adaptive_share(h, w, result, source); });
+      [&](int64_t h, int64_t w) { return adaptive_taps(h, w, result, source); });
 }
 template <class T>
 void adaptive_avg_pool2d_grad_pixels(T* dx, const T* dy, const PixelShape& image, const PixelShape& result) {
   gather_pixels(
       dx, image, dy, result, 1, [&](int64_t i) { return adaptive_window(i, result.H, image.H); },
       [&](int64_t i) { return adaptive_window(i, result.W, image.W); },
-      [&](int64_t h, int64_t w) { return static_cast<T>(adaptive_share(h, w, result, image)); },
+      [&](int64_t h, int64_t w) { return static_cast<T>(adaptive_taps(h, w, result, image)); },
       [](int64_t, int64_t) { return 1.0; });
 }
 

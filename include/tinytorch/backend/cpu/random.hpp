@@ -8,10 +8,12 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out: contiguous. uniform on [a, b); normal with mean a and deviation b; integer in [a, b) (i64);
-// bernoulli: 1 with probability a. dtype f32 or f64 (integer: i64).
+// out: contiguous, f32 or f64. uniform on [a, b), where the sum a + (b - a) u may round to b; normal with mean a and deviation
+// b; bernoulli: 1 with probability a.
 TT_API void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a,
                    double b);
+// out: contiguous, i64. Integers low, low + 1, ..., `span` of them, each as likely.
+TT_API void random_integers(const View& out, uint64_t seed, uint64_t first_block, int64_t low, uint64_t span);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
@@ -117,19 +119,21 @@ void random_real(Distribution kind, T* out, int64_t n, uint64_t seed, uint64_t f
 TT_API void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a,
                    double b) {
   const int64_t n = out.numel();
-  if (kind == Distribution::integer) {
-    const auto low = static_cast<int64_t>(a);
-    const auto span = static_cast<uint64_t>(static_cast<int64_t>(b) - low);
-    const auto below = [&](const WordBatch& words, Batch<int64_t>& values) {
-      for (int e = 0; e < 2; ++e) {
-        for (int64_t k = 0; k < kBatch; ++k)
-          values[e][k] = static_cast<int64_t>(below_from_bits(words[2 * e][k], words[2 * e + 1][k], span));
-      }
-    };
-    return fill_batches(out.as<int64_t>(), n, seed, first_block, below, [&](int64_t v) { return low + v; });
-  }
   if (out.dtype == DType::f64) return random_real(kind, out.as<double>(), n, seed, first_block, a, b);
   random_real(kind, out.as<float>(), n, seed, first_block, a, b);
+}
+
+TT_API void random_integers(const View& out, uint64_t seed, uint64_t first_block, int64_t low,
+                            uint64_t span) {
+  const auto below = [&](const WordBatch& words, Batch<int64_t>& values) {
+    for (int e = 0; e < 2; ++e) {
+      for (int64_t k = 0; k < kBatch; ++k)
+        values[e][k] = static_cast<int64_t>(below_from_bits(words[2 * e][k], words[2 * e + 1][k], span));
+    }
+  };
+  fill_batches(out.as<int64_t>(), out.numel(), seed, first_block, below, [&](int64_t v) {
+    return static_cast<int64_t>(static_cast<uint64_t>(low) + static_cast<uint64_t>(v));  // without overflow
+  });
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

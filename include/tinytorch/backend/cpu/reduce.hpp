@@ -10,9 +10,9 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out = fn over the dimensions d of x with reduced[d], times `scale` for sum and sum_square. out has the
+// out = fn over the dimensions d of x with reduced[d], divided by `divisor` for sum and sum_square. out has the
 // remaining dimensions in order (those reduced may also be present with size 1). NaN wins in max and min.
-TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale = 1);
+TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor = 1);
 // out (i64) = position of the first largest (or smallest) value along dim; the first NaN counts as such.
 TT_API void arg_extreme(const View& out, const View& x, int dim, bool largest);
 // out = running sum along dim.
@@ -211,7 +211,7 @@ void fold_columns(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t bloc
 }
 
 template <class T>
-void reduce_as(const FoldLoops<T>& fold, const View& out, const ReducePlan& plan, double scale) {
+void reduce_as(const FoldLoops<T>& fold, const View& out, const ReducePlan& plan, double divisor) {
   using A = Accumulator<T>;
   int64_t block = kReduceBlock;
   if (plan.by_columns) block = std::max<int64_t>(64, kReduceBlock / plan.kept.shape.back());
@@ -231,14 +231,14 @@ void reduce_as(const FoldLoops<T>& fold, const View& out, const ReducePlan& plan
                    const int64_t step = out.shape.empty() ? 1 : out.strides.back();
                    for (int64_t k = 0; k < length; ++k, ++r) {
                      A result = partial[static_cast<size_t>(r)];
-                     if (scale != 1) result = static_cast<A>(static_cast<double>(result) * scale);
+                     if (divisor != 1) result = static_cast<A>(static_cast<double>(result) / divisor);
                      out.as<Out>()[offset + k * step] = convert<Out>(result);
                    }
                  });
   });
 }
 
-TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale) {
+TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor) {
   if (out.numel() == 0) return;
   View values = x;
   const bool asks = x.dtype == DType::boolean && (fn == ReduceFn::any || fn == ReduceFn::all);
@@ -251,7 +251,7 @@ TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* redu
   }
   dispatch_compute(x.dtype, [&]<class T>(T*) {
     const bool sums = fn == ReduceFn::sum || fn == ReduceFn::sum_square;
-    reduce_as<T>(find_fold<T>(fn), out, plan, sums ? scale : 1);
+    reduce_as<T>(find_fold<T>(fn), out, plan, sums ? divisor : 1);
   });
 }
 

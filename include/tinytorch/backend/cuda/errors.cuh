@@ -82,7 +82,8 @@ inline ErrorAdvice advice_for(const std::string& name) {
   if (any_of({"NoDevice", "InsufficientDriver", "InitializationError", "SystemDriverMismatch",
               "DevicesUnavailable", "SystemNotReady"})) {
     return {"TT-CUDA-04",
-            "check nvidia-smi: a CUDA tensor needs a GPU and a driver at least as new as this program"};
+            "check nvidia-smi: a CUDA tensor needs a GPU and a driver at least as new as this program; after "
+            "fork() the child cannot use one, but a program that it starts by exec() can"};
   }
   if (any_of({"NoKernelImageForDevice", "UnsupportedPtx", "InvalidPtx"})) {
     return {"TT-CUDA-04",

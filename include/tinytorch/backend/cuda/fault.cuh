@@ -54,14 +54,14 @@ __device__ __forceinline__ void note_fault(FaultNote* note, int64_t ticket, int6
 }
 
 static __global__ void __launch_bounds__(kFaultThreads)
-    range_kernel(const __grid_constant__ Operands<1> o, int64_t size, int64_t except, int64_t ticket,
-                 FaultNote* note) {
+    range_kernel(const __grid_constant__ Operands<1> o, int64_t size, bool excepts, int64_t except,
+                 int64_t ticket, FaultNote* note) {
   const int64_t none = o.count;
   int64_t position = none, found = 0;  // this thread's first
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kFaultThreads + threadIdx.x; i < o.count;
        i += static_cast<int64_t>(gridDim.x) * kFaultThreads) {
     const int64_t value = static_cast<const int64_t*>(o.operand[0].data)[o.offset(0, i)];
-    if ((value >= 0 && value < size) || value == except || position != none) continue;
+    if ((value >= 0 && value < size) || (excepts && value == except) || position != none) continue;
     position = i;
     found = value;
   }
@@ -122,7 +122,8 @@ class FaultLog {
   int64_t next_ = 0;
 };
 
-void check_range(const View& index, int64_t size, int64_t except, RangeMessage message, Loc loc) {
+void check_range(const View& index, int64_t size, std::optional<int64_t> except, RangeMessage message,
+                 Loc loc) {
   if (index.numel() == 0) return;
   FaultNote* const note = FaultLog::instance().note(current_device());
   const int64_t ticket = FaultLog::instance().add(std::move(message), loc);
@@ -131,7 +132,7 @@ void check_range(const View& index, int64_t size, int64_t except, RangeMessage m
   config.grid.x =
       std::min(config.grid.x,
                static_cast<unsigned>(properties(current_device()).multiprocessors) * unsigned{kFaultBlocks});
-  launch(range_kernel, config, plan.operands, size, except, ticket, note);
+  launch(range_kernel, config, plan.operands, size, except.has_value(), except.value_or(0), ticket, note);
 }
 
 void raise_faults(Loc loc) { FaultLog::instance().raise(loc); }

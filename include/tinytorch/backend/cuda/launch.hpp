@@ -24,7 +24,7 @@ void fill(const View& out, int64_t value);
 void activation_grad(BinaryFn fn, const View& dx, const View& dy, const View& v, double p0 = 0);
 
 // reduce
-void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale = 1);
+void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor = 1);
 void arg_extreme(const View& out, const View& x, int dim, bool largest);
 void cumsum(const View& out, const View& x, int dim);
 // out [C] = the sum of x [R, C] over its rows: the gradient of a bias. Both floating, of one type or two; sums
@@ -43,6 +43,7 @@ void sort_rows(const View& values, const View& indices, const View& x, int64_t k
 
 // random
 void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a, double b);
+void random_integers(const View& out, uint64_t seed, uint64_t first_block, int64_t low, uint64_t span);
 
 // matmul: by cuBLASLt where it can, which these switches, for the whole process, forbid or allow.
 // Whether f32 products may round their operands to TF32 (10 bits behind the point) to run on tensor cores:

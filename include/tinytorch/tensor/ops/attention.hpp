@@ -123,17 +123,19 @@ inline backend::AttentionParameters attention_parameters(const char* op, const A
 
 TT_API Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                            const AttentionOptions& options, Generator& generator, Loc loc) {
+  require_defined("scaled_dot_product_attention", loc, q, k, v);
   require_rank(AttentionOp::kName, q, 4, "[B, H, T, D]", loc);
   require_rank(AttentionOp::kName, k, 4, "[B, H, T, D]", loc);
   const Shape& shape = q.shape();
   const backend::AttentionParameters p = attention_parameters(
       AttentionOp::kName, options, shape[3], shape[0] * shape[1] * shape[2], k.shape()[2], generator, loc);
   Tensors operands{q, k, v};
-  if (options.lengths) operands.push_back(options.lengths);
+  if (options.lengths.defined()) operands.push_back(options.lengths);
   return transpose(apply_all(AttentionOp(p), operands, loc)[0], 1, 2, loc);
 }
 TT_API Tensor joined_attention(const Tensor& qkv, int64_t heads, int64_t groups,
                                const AttentionOptions& options, Generator& generator, Loc loc) {
+  require_defined("joined_attention", loc, qkv);
   const std::string op = JoinedAttention::kName;
   require_rank(op.c_str(), qkv, 3, "[B, T, (H + 2 G) D]", loc);
   const Shape& shape = qkv.shape();
@@ -150,7 +152,7 @@ TT_API Tensor joined_attention(const Tensor& qkv, int64_t heads, int64_t groups,
   const backend::AttentionParameters p = attention_parameters(
       op.c_str(), options, shape[2] / joined, shape[0] * heads * shape[1], shape[1], generator, loc);
   Tensors operands{qkv};
-  if (options.lengths) operands.push_back(options.lengths);
+  if (options.lengths.defined()) operands.push_back(options.lengths);
   return apply_all(JoinedAttention(p, heads, groups), operands, loc)[0];
 }
 

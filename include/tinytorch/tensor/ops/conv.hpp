@@ -41,21 +41,25 @@ struct Conv2dOp final : Primitive<Conv2dOp> {
     return {{{x[0], w[0], out_h, out_w}, in[0].dtype(), -1, follows_channels_last(in[0])}};
   }
   double flops(const Tensors& in, const Tensors& out) const override {
-    return conv2d_flops(out[0].shape(), in[1].shape()) + (in[2] ? static_cast<double>(out[0].numel()) : 0.0);
+    return conv2d_flops(out[0].shape(), in[1].shape()) +
+           (in[2].defined() ? static_cast<double>(out[0].numel()) : 0.0);
   }
   void run(const Tensors& in, Tensors& out) const override {
-    TT_KERNEL(out[0], conv2d(out[0].view_of(), in[0].view_of(), in[1].view_of(),
-                             in[2] ? in[2].view_of() : backend::View{}, conv_window(in[1].shape(), options),
-                             options.groups));
+    TT_KERNEL(out[0], conv2d(out[0].view_of(), in[0].view_of(), in[1].view_of(), view_or_none(in[2]),
+                             conv_window(in[1].shape(), options), options.groups));
   }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::conv2d(g[0], s, options); }
 
  private:
   void require_options(Loc loc) const {
-    if (options.stride >= 1 && options.padding >= 0 && options.dilation >= 1 && options.groups >= 1) return;
+    const int64_t most = std::max({options.stride, options.padding, options.dilation});
+    if (options.stride >= 1 && options.padding >= 0 && options.dilation >= 1 && options.groups >= 1 &&
+        most <= backend::kMaxWindow)
+      return;
     fail("TT-RANGE-08",
-         "conv2d: stride, dilation and groups must be at least 1 and padding at least 0, got stride " +
+         "conv2d: stride, dilation and groups must be at least 1, padding at least 0, and none beyond 2^28, "
+         "got stride " +
              std::to_string(options.stride) + ", padding " + std::to_string(options.padding) + ", dilation " +
              std::to_string(options.dilation) + ", groups " + std::to_string(options.groups),
          loc);
@@ -63,14 +67,17 @@ struct Conv2dOp final : Primitive<Conv2dOp> {
   void require_channels(const Tensors& in, Loc loc) const {
     const Shape &x = in[0].shape(), &w = in[1].shape();
     const int64_t groups = options.groups;
-    const bool bias_fits = !in[2] || in[2].shape() == Shape{w[0]};
-    if (x[1] == w[1] * groups && w[0] % groups == 0 && w[2] > 0 && w[3] > 0 && bias_fits) return;
+    const bool bias_fits = !in[2].defined() || in[2].shape() == Shape{w[0]};
+    if (x[1] % groups == 0 && x[1] / groups == w[1] && w[0] % groups == 0 && w[2] > 0 && w[3] > 0 &&
+        bias_fits)
+      return;
     fail("TT-SHAPE-02",
          "conv2d: sizes differ: " + describe_operands(in) + " with groups " + std::to_string(groups) +
              "\n  rule: x [N, C_in, H, W], weight [C_out, C_in / groups, KH, KW], bias [C_out], groups "
              "divides both channel counts"
              "\n  hint: this weight reads " +
-             std::to_string(w[1] * groups) + " channels, x has " + std::to_string(x[1]),
+             std::to_string(are_sizes({w[1], groups}) ? w[1] * groups : kMaxElements) + " channels, x has " +
+             std::to_string(x[1]),
          loc);
   }
 };

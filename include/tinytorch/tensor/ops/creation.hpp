@@ -13,20 +13,14 @@
 #include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/backend/cpu/random.hpp>
 #include <tinytorch/core/parallel.hpp>
+#include <tinytorch/tensor/fill.hpp>
 #include <tinytorch/tensor/kept_layout.hpp>
 #include <tinytorch/tensor/ops/elementwise.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
-inline void fill_values(Tensor& t, Scalar value) {
-  if (value.integral) {
-    TT_KERNEL(t, fill(t.view_of(), value.integer));
-  } else {
-    TT_KERNEL(t, fill(t.view_of(), value.real));
-  }
-}
-
 TT_API Tensor full(const Shape& shape, Scalar value, DType dtype, Device device, Loc loc) {
+  require_holds([&] { return std::string(name_of(dtype)) + " " + shape.str(); }, dtype, value, loc);
   Tensor t = empty(shape, dtype, device, loc);
   fill_values(t, value);
   return t;
@@ -42,23 +36,25 @@ inline Tensor full_like(const Tensor& x, Scalar value, Loc loc) {
   fill_values(t, value);
   return t;
 }
-TT_API Tensor zeros_like(const Tensor& x, Loc loc) { return full_like(x, 0, loc); }
-TT_API Tensor ones_like(const Tensor& x, Loc loc) { return full_like(x, 1, loc); }
+TT_API Tensor zeros_like(const Tensor& x, Loc loc) {
+  require_defined("zeros_like", loc, x);
+  return full_like(x, 0, loc);
+}
+TT_API Tensor ones_like(const Tensor& x, Loc loc) {
+  require_defined("ones_like", loc, x);
+  return full_like(x, 1, loc);
+}
 
 TT_API Tensor scalar_like(Scalar value, const Tensor& like, Loc loc) {
-  if (!value.integral && !is_floating(like.dtype()) && std::floor(value.real) != value.real) {
-    fail("TT-DTYPE-07",
-         "the number " + std::to_string(value.real) + " does not fit " + like.describe() +
-             "\n  hint: convert the tensor first with .to(f32)",
-         loc);
-  }
+  require_defined("scalar_like", loc, like);
+  require_holds(like, value, loc);
   Tensor scalar = empty({}, like.dtype(), like.device(), loc);
   if (!like.device().is_cpu()) {
     fill_values(scalar, value);
     return scalar;
   }
   dispatch(like.dtype(), [&]<class T>(T*) {
-    *scalar.data<T>() = value.integral ? backend::convert<T>(value.integer) : backend::convert<T>(value.real);
+    *scalar.data<T>() = value.integral ? convert<T>(value.integer) : convert<T>(value.real);
   });
   return scalar;
 }
@@ -82,17 +78,38 @@ Tensor tabulate(int64_t count, DType dtype, Device device, Loc loc, F&& value) {
   return t.to(device, loc);
 }
 
-TT_API Tensor arange(Scalar start, Scalar stop, Scalar step, DType dtype, Device device, Loc loc) {
+// Elements of arange, exact for integers; more than a tensor has (negative: so), when there is no such number.
+inline int64_t arange_count(Scalar start, Scalar stop, Scalar step) {
+  constexpr int64_t kNone = -1;
+  if (step.real == 0) return kNone;
+  if (start.integral && stop.integral && step.integral) {
+    const __int128 span = static_cast<__int128>(stop.integer) - start.integer, by = step.integer;
+    const __int128 count = span / by + (span % by != 0 ? 1 : 0);
+    return (span > 0) != (by > 0) || span == 0 ? 0
+           : count > kMaxElements              ? kNone
+                                               : static_cast<int64_t>(count);
+  }
   const double count = std::ceil((stop.real - start.real) / step.real);
-  if (step.real == 0 || !(count < 0x1p53)) {
-    fail("TT-SHAPE-07", "arange: step must not be 0, and start and stop must be finite", loc);
+  return count < 0x1p53 ? static_cast<int64_t>(std::max(count, 0.0)) : kNone;
+}
+
+TT_API Tensor arange(Scalar start, Scalar stop, Scalar step, std::optional<DType> asked, Device device,
+                     Loc loc) {
+  const bool integers = start.integral && step.integral;
+  const DType dtype = asked.value_or(integers && stop.integral ? DType::i64 : DType::f32);
+  const int64_t n = arange_count(start, stop, step);
+  if (n < 0) {
+    fail("TT-SHAPE-07",
+         "arange: step must not be 0, and start and stop must be finite and near enough for a tensor", loc);
   }
-  const auto n = static_cast<int64_t>(std::max(count, 0.0));
-  if (start.integral && step.integral) {
-    return tabulate<int64_t>(n, dtype, device, loc,
-                             [&](int64_t i) { return start.integer + i * step.integer; });
+  if (!integers)
+    return tabulate<double>(n, dtype, device, loc, [&](double i) { return start.real + i * step.real; });
+  const int64_t last = start.integer + std::max<int64_t>(n - 1, 0) * step.integer;
+  for (const int64_t end : {start.integer, last}) {
+    if (n > 0) require_holds([&] { return std::string(name_of(dtype)) + " in arange"; }, dtype, end, loc);
   }
-  return tabulate<double>(n, dtype, device, loc, [&](double i) { return start.real + i * step.real; });
+  return tabulate<int64_t>(n, dtype, device, loc,
+                           [&](int64_t i) { return start.integer + i * step.integer; });
 }
 
 TT_API Tensor linspace(double start, double stop, int64_t count, DType dtype, Device device, Loc loc) {
@@ -110,19 +127,37 @@ TT_API Tensor eye(int64_t n, DType dtype, Device device, Loc loc) {
   return t;
 }
 
+// What a draw takes from the generator: blocks of 16 bytes.
+struct RandomBlocks {
+  uint64_t seed, first;
+  RandomBlocks(Generator& generator, int64_t count, uint64_t per_block)
+      : seed(generator.state().seed),
+        first(generator.reserve((static_cast<uint64_t>(count) + per_block - 1) / per_block)) {}
+};
+
 // Numbers of a distribution in f32 or f64; other dtypes are converted from f32.
 inline Tensor draw(backend::Distribution kind, double a, double b, const Shape& shape, DType dtype,
                    Device device, Generator& generator, Loc loc) {
-  const bool exact = dtype == DType::f64 || kind == backend::Distribution::integer;
-  const DType computed =
-      kind == backend::Distribution::integer ? DType::i64 : (exact ? DType::f64 : DType::f32);
-  Tensor t = empty(shape, computed, device, loc);
-  const auto per_block = static_cast<uint64_t>(exact ? 2 : 4);
-  const uint64_t blocks = (static_cast<uint64_t>(t.numel()) + per_block - 1) / per_block;
-  const uint64_t seed = generator.state().seed;
-  const uint64_t first_block = generator.reserve(blocks);
-  TT_KERNEL(t, random(kind, t.view_of(), seed, first_block, a, b));
+  const bool exact = dtype == DType::f64;
+  Tensor t = empty(shape, exact ? DType::f64 : DType::f32, device, loc);
+  const RandomBlocks blocks(generator, t.numel(), exact ? 2 : 4);
+  TT_KERNEL(t, random(kind, t.view_of(), blocks.seed, blocks.first, a, b));
   return t.to(dtype, loc);
+}
+
+// The nearest number of a dtype that is not below (or, with `up` false, below and not equal to) a bound.
+inline double inside(DType dtype, double bound, bool up) {
+  return dispatch(dtype, [&]<class T>(T*) {
+    double near = convert<double>(convert<T>(bound));
+    const double towards =
+        up ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
+    // The next number of T lies within 2^-7 of this one, or within the least positive number of f16 (2^-24) of 0.
+    for (double step = std::max(std::abs(bound) * 0x1p-54, 0x1p-1074); up ? near < bound : near >= bound;
+         step *= 2) {
+      near = convert<double>(convert<T>(std::isfinite(step) ? bound + (up ? step : -step) : towards));
+    }
+    return near;
+  });
 }
 
 inline void require_floating_dtype(const char* op, DType dtype, Loc loc) {
@@ -131,9 +166,28 @@ inline void require_floating_dtype(const char* op, DType dtype, Loc loc) {
   }
 }
 
+TT_API Tensor uniform(double low, double high, const Shape& shape, DType dtype, Device device,
+                      Generator& generator, Loc loc) {
+  require_floating_dtype("uniform", dtype, loc);
+  const bool ordered = low < high && std::isfinite(high - low);
+  const double first = ordered ? inside(dtype, low, true) : 1,
+               last = ordered ? inside(dtype, high, false) : 0;
+  if (first > last) {
+    fail("TT-RANGE-01",
+         "uniform: low must be below high, both finite, and a number of " + std::string(name_of(dtype)) +
+             " between them, got [" + Scalar(low).str() + ", " + Scalar(high).str() + ")",
+         loc);
+  }
+  Tensor t = draw(backend::Distribution::uniform, low, high, shape, dtype == DType::f64 ? dtype : DType::f32,
+                  device, generator, loc);
+  TT_KERNEL(t, unary(backend::UnaryFn::clamp, t.view_of(), t.view_of(), first, last));
+  return t.to(dtype, loc);
+}
 TT_API Tensor rand(const Shape& shape, DType dtype, Device device, Generator& generator, Loc loc) {
   require_floating_dtype("rand", dtype, loc);
-  return draw(backend::Distribution::uniform, 0, 1, shape, dtype, device, generator, loc);
+  if (is_16_bit(dtype)) return uniform(0, 1, shape, dtype, device, generator, loc);
+  return draw(backend::Distribution::uniform, 0, 1, shape, dtype, device, generator,
+              loc);  // never rounds to 1
 }
 TT_API Tensor randn(const Shape& shape, DType dtype, Device device, Generator& generator, Loc loc) {
   require_floating_dtype("randn", dtype, loc);
@@ -146,8 +200,23 @@ TT_API Tensor randint(int64_t low, int64_t high, const Shape& shape, DType dtype
          "randint: low must be below high, got [" + std::to_string(low) + ", " + std::to_string(high) + ")",
          loc);
   }
-  return draw(backend::Distribution::integer, static_cast<double>(low), static_cast<double>(high), shape,
-              dtype, device, generator, loc);
+  // All integers up to this size are numbers of the dtype.
+  constexpr int kDigits[] = {24, 53, 8, 11};
+  const int64_t most = is_floating(dtype) ? int64_t{1} << kDigits[static_cast<int>(dtype)] : 0;
+  for (const int64_t end : {low, high - 1}) {
+    const bool holds = most == 0 ? can_hold(dtype, end) : -most <= end && end <= most;
+    if (holds) continue;
+    fail("TT-DTYPE-07",
+         "randint: " + std::string(name_of(dtype)) + " does not hold every integer of [" +
+             std::to_string(low) + ", " + std::to_string(high) +
+             ")\n  hint: draw i64, and convert the result",
+         loc);
+  }
+  Tensor t = empty(shape, DType::i64, device, loc);
+  const RandomBlocks blocks(generator, t.numel(), 2);
+  TT_KERNEL(t, random_integers(t.view_of(), blocks.seed, blocks.first, low,
+                               static_cast<uint64_t>(high) - static_cast<uint64_t>(low)));
+  return t.to(dtype, loc);
 }
 TT_API Tensor bernoulli(double p, const Shape& shape, DType dtype, Device device, Generator& generator,
                         Loc loc) {
@@ -201,12 +270,15 @@ inline Tensor apart_from(const Tensor& t, const Tensor& source, Loc loc) {
 }
 
 TT_API Tensor& Tensor::fill_(Scalar value, Loc loc) {
+  require_defined("fill_", loc, *this);
   require_writable("fill_", *this, {}, loc);
+  require_holds(*this, value, loc);
   fill_values(*this, value);
   storage()->bump_version();
   return *this;
 }
 TT_API Tensor& Tensor::copy_(const Tensor& source, Loc loc) {
+  require_defined("copy_", loc, *this, source);
   require_writable("copy_", *this, source, loc);
   require_expandable("copy_", *this, source, loc);
   const Tensor near = apart_from(*this, source.detach().to(device(), loc), loc);
@@ -215,6 +287,7 @@ TT_API Tensor& Tensor::copy_(const Tensor& source, Loc loc) {
   return *this;
 }
 TT_API Tensor& Tensor::add_(const Tensor& other, Scalar alpha, Loc loc) {
+  require_defined("add_", loc, *this, other);
   require_writable("add_", *this, other, loc);
   require_same_dtype("add_", {*this, other}, loc);
   require_expandable("add_", *this, other, loc);
@@ -226,6 +299,7 @@ TT_API Tensor& Tensor::add_(const Tensor& other, Scalar alpha, Loc loc) {
   return *this;
 }
 TT_API Tensor& Tensor::mul_(Scalar factor, Loc loc) {
+  require_defined("mul_", loc, *this);
   require_writable("mul_", *this, {}, loc);
   const Tensor f = scalar_like(factor, *this, loc);
   TT_KERNEL(*this, binary(backend::BinaryFn::mul, view_of(), view_of(), f.view_of()));

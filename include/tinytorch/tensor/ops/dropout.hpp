@@ -33,6 +33,7 @@ struct DropoutOp final : Primitive<DropoutOp> {
 };
 
 TT_API Tensor dropout(const Tensor& x, double p, Generator& generator, Loc loc) {
+  require_defined("dropout", loc, x);
   if (!(p >= 0 && p <= 1)) {
     fail("TT-RANGE-02", "dropout: p must be from 0 to 1, got " + std::to_string(p), loc);
   }

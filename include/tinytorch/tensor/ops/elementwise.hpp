@@ -11,6 +11,7 @@
 #include <tinytorch/backend/cpu/activation_grad.hpp>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/fill.hpp>
 #include <tinytorch/tensor/kept_layout.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/elementwise.hpp>
@@ -217,7 +218,6 @@ TT_API Tensor neg(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::neg), 
 TT_API Tensor abs(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::abs), {x}, loc); }
 TT_API Tensor sign(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::sign), {x}, loc); }
 TT_API Tensor square(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::square), {x}, loc); }
-TT_API Tensor clamp(const Tensor& x, double low, double high, Loc loc) { return apply(Unary(UnaryFn::clamp, low, high), {x}, loc); }
 TT_API Tensor floor(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::floor), {x}, loc); }
 TT_API Tensor ceil(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::ceil), {x}, loc); }
 TT_API Tensor round(const Tensor& x, Loc loc) { return apply(Unary(UnaryFn::round), {x}, loc); }
@@ -254,98 +254,114 @@ TT_API Tensor ge(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binar
 TT_API Tensor logical_and(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::logical_and), {a, b}, loc); }
 TT_API Tensor logical_or(const Tensor& a, const Tensor& b, Loc loc) { return apply(Binary(BinaryFn::logical_or), {a, b}, loc); }
 TT_API Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Loc loc) { return apply(Where(), {condition, a, b}, loc); }
-TT_API Tensor clone(const Tensor& x, Loc loc) { return apply(Cast(x.dtype(), x.dtype()), {x}, loc); }
-TT_API Tensor cast(const Tensor& x, DType dtype, Loc loc) { return dtype == x.dtype() ? x : apply(Cast(x.dtype(), dtype), {x}, loc); }
-TT_API Tensor contiguous(const Tensor& x, Loc loc) { return x.is_contiguous() ? x : apply(Cast(x.dtype(), x.dtype(), true), {x}, loc); }
+TT_API Tensor clone(const Tensor& x, Loc loc) { require_defined("clone", loc, x); return apply(Cast(x.dtype(), x.dtype()), {x}, loc); }
+TT_API Tensor cast(const Tensor& x, DType dtype, Loc loc) { require_defined("cast", loc, x); return dtype == x.dtype() ? x : apply(Cast(x.dtype(), dtype), {x}, loc); }
+TT_API Tensor contiguous(const Tensor& x, Loc loc) { require_defined("contiguous", loc, x); return x.is_contiguous() ? x : apply(Cast(x.dtype(), x.dtype(), true), {x}, loc); }
 // clang-format on
 
+// A bound that the dtype cannot hold bounds nothing when it lies outside the dtype's range on its own side.
+TT_API Tensor clamp(const Tensor& x, Scalar low, Scalar high, Loc loc) {
+  require_defined("clamp", loc, x);
+  const DType t = x.dtype();
+  const auto idle = [&](Scalar bound, bool below) {
+    const bool whole = bound.integral || std::floor(bound.real) == bound.real;
+    return whole && !can_hold(t, bound) && (bound.real < 0) == below;
+  };
+  const bool no_low = idle(low, true), no_high = idle(high, false);
+  if (!no_low) require_holds(x, low, loc);
+  if (!no_high) require_holds(x, high, loc);
+  if (t == DType::i64) {  // the kernel's parameters are doubles, which do not hold every i64
+    const Tensor at_least = no_low ? x : maximum(x, scalar_like(low, x, loc), loc);
+    return no_high ? at_least : minimum(at_least, scalar_like(high, x, loc), loc);
+  }
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return apply(Unary(UnaryFn::clamp, no_low ? -kInfinity : low.real, no_high ? kInfinity : high.real), {x},
+               loc);
+}
 TT_API Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, Loc loc) {
+  require_defined("masked_fill", loc, x, mask);
   return where(mask, scalar_like(value, x, loc), x, loc);
 }
 
 // --- operators ---
 
+// The number beside a tensor, as an operand of `op`.
+inline Tensor beside(const char* op, const TensorArg& x, Scalar value) {
+  require_defined(op, x.loc, x.tensor);
+  return scalar_like(value, x.tensor, x.loc);
+}
+
+// x fn value, where the dtype may not hold the value: then an integer is never equal to it and always on the same side of it,
+// and so is a float but for an infinite one.
+[[gnu::noinline]] inline Tensor compare_beyond(BinaryFn fn, const Tensor& x, Scalar value, Loc loc) {
+  const bool above = value.real > 0;  // what the elements are compared with is above them
+  if (!is_floating(x.dtype())) {
+    const bool fraction = !value.integral && std::floor(value.real) != value.real;
+    if (fraction) scalar_like(value, x, loc);  // throws: round() says which neighbour is meant
+    const bool less = above, answer = fn == BinaryFn::ne || (fn == BinaryFn::lt && less) ||
+                                      (fn == BinaryFn::le && less) || (fn == BinaryFn::gt && !less) ||
+                                      (fn == BinaryFn::ge && !less);
+    return full(x.shape(), answer, DType::boolean, x.device(), loc);
+  }
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Tensor beyond = scalar_like(above ? infinity : -infinity, x, loc);
+  const bool never = fn == BinaryFn::eq, always = fn == BinaryFn::ne;
+  if (never || always) return full(x.shape(), always, DType::boolean, x.device(), loc);
+  const bool asks_less = fn == BinaryFn::lt || fn == BinaryFn::le;
+  if (asks_less) return above ? lt(x, beyond, loc) : le(x, beyond, loc);
+  return above ? ge(x, beyond, loc) : gt(x, beyond, loc);
+}
+inline Tensor compare(BinaryFn fn, TensorArg x, Scalar value) {
+  const Tensor& t = x.tensor;
+  if (!t.defined()) refuse_undefined(Binary(fn).name(), 1, x.loc);
+  if (!can_hold(t.dtype(), value)) return compare_beyond(fn, t, value, x.loc);
+  return apply(Binary(fn), {t, scalar_like(value, t, x.loc)}, x.loc);
+}
+
 TT_API Tensor operator-(TensorArg x) { return neg(x.tensor, x.loc); }
+TT_API Tensor operator!(const Tensor& x) { return logical_not(x); }
+TT_API Tensor operator&&(const Tensor& a, TensorArg b) { return logical_and(a, b.tensor, b.loc); }
+TT_API Tensor operator||(const Tensor& a, TensorArg b) { return logical_or(a, b.tensor, b.loc); }
 
 TT_API Tensor operator+(TensorArg a, TensorArg b) { return add(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator+(TensorArg a, Scalar b) {
-  return add(a.tensor, scalar_like(b, a.tensor, a.loc), a.loc);
-}
-TT_API Tensor operator+(Scalar a, TensorArg b) {
-  return add(scalar_like(a, b.tensor, b.loc), b.tensor, b.loc);
-}
+TT_API Tensor operator+(TensorArg a, Scalar b) { return add(a.tensor, beside("add", a, b), a.loc); }
+TT_API Tensor operator+(Scalar a, TensorArg b) { return add(beside("add", b, a), b.tensor, b.loc); }
 
 TT_API Tensor operator-(TensorArg a, TensorArg b) { return sub(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator-(TensorArg a, Scalar b) {
-  return sub(a.tensor, scalar_like(b, a.tensor, a.loc), a.loc);
-}
-TT_API Tensor operator-(Scalar a, TensorArg b) {
-  return sub(scalar_like(a, b.tensor, b.loc), b.tensor, b.loc);
-}
+TT_API Tensor operator-(TensorArg a, Scalar b) { return sub(a.tensor, beside("sub", a, b), a.loc); }
+TT_API Tensor operator-(Scalar a, TensorArg b) { return sub(beside("sub", b, a), b.tensor, b.loc); }
 
 TT_API Tensor operator*(TensorArg a, TensorArg b) { return mul(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator*(TensorArg a, Scalar b) {
-  return mul(a.tensor, scalar_like(b, a.tensor, a.loc), a.loc);
-}
-TT_API Tensor operator*(Scalar a, TensorArg b) {
-  return mul(scalar_like(a, b.tensor, b.loc), b.tensor, b.loc);
-}
+TT_API Tensor operator*(TensorArg a, Scalar b) { return mul(a.tensor, beside("mul", a, b), a.loc); }
+TT_API Tensor operator*(Scalar a, TensorArg b) { return mul(beside("mul", b, a), b.tensor, b.loc); }
 
 TT_API Tensor operator/(TensorArg a, TensorArg b) { return div(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator/(TensorArg a, Scalar b) {
-  return div(a.tensor, scalar_like(b, a.tensor, a.loc), a.loc);
-}
-TT_API Tensor operator/(Scalar a, TensorArg b) {
-  return div(scalar_like(a, b.tensor, b.loc), b.tensor, b.loc);
-}
+TT_API Tensor operator/(TensorArg a, Scalar b) { return div(a.tensor, beside("div", a, b), a.loc); }
+TT_API Tensor operator/(Scalar a, TensorArg b) { return div(beside("div", b, a), b.tensor, b.loc); }
 
 TT_API Tensor operator==(TensorArg a, TensorArg b) { return eq(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator==(TensorArg a, Scalar b) {
-  return eq(a.tensor, scalar_like(b, a.tensor, a.loc), a.loc);
-}
-TT_API Tensor operator==(Scalar a, TensorArg b) {
-  return eq(scalar_like(a, b.tensor, b.loc), b.tensor, b.loc);
-}
+TT_API Tensor operator==(TensorArg a, Scalar b) { return compare(BinaryFn::eq, a, b); }
+TT_API Tensor operator==(Scalar a, TensorArg b) { return compare(BinaryFn::eq, b, a); }
 
 TT_API Tensor operator!=(TensorArg a, TensorArg b) { return ne(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator!=(TensorArg a, Scalar b) {
-  return ne(a.tensor, scalar_like(b, a.tensor, a.loc), a.loc);
-}
-TT_API Tensor operator!=(Scalar a, TensorArg b) {
-  return ne(scalar_like(a, b.tensor, b.loc), b.tensor, b.loc);
-}
+TT_API Tensor operator!=(TensorArg a, Scalar b) { return compare(BinaryFn::ne, a, b); }
+TT_API Tensor operator!=(Scalar a, TensorArg b) { return compare(BinaryFn::ne, b, a); }
 
 TT_API Tensor operator<(TensorArg a, TensorArg b) { return lt(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator<(TensorArg a, Scalar b) {
-  return lt(a.tensor, scalar_like(b, a.tensor, a.loc), a.loc);
-}
-TT_API Tensor operator<(Scalar a, TensorArg b) {
-  return lt(scalar_like(a, b.tensor, b.loc), b.tensor, b.loc);
-}
+TT_API Tensor operator<(TensorArg a, Scalar b) { return compare(BinaryFn::lt, a, b); }
+TT_API Tensor operator<(Scalar a, TensorArg b) { return compare(BinaryFn::gt, b, a); }
 
 TT_API Tensor operator<=(TensorArg a, TensorArg b) { return le(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator<=(TensorArg a, Scalar b) {
-  return le(a.tensor, scalar_like(b, a.tensor, a.loc), a.loc);
-}
-TT_API Tensor operator<=(Scalar a, TensorArg b) {
-  return le(scalar_like(a, b.tensor, b.loc), b.tensor, b.loc);
-}
+TT_API Tensor operator<=(TensorArg a, Scalar b) { return compare(BinaryFn::le, a, b); }
+TT_API Tensor operator<=(Scalar a, TensorArg b) { return compare(BinaryFn::ge, b, a); }
 
 TT_API Tensor operator>(TensorArg a, TensorArg b) { return gt(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator>(TensorArg a, Scalar b) {
-  return gt(a.tensor, scalar_like(b, a.tensor, a.loc), a.loc);
-}
-TT_API Tensor operator>(Scalar a, TensorArg b) {
-  return gt(scalar_like(a, b.tensor, b.loc), b.tensor, b.loc);
-}
+TT_API Tensor operator>(TensorArg a, Scalar b) { return compare(BinaryFn::gt, a, b); }
+TT_API Tensor operator>(Scalar a, TensorArg b) { return compare(BinaryFn::lt, b, a); }
 
 TT_API Tensor operator>=(TensorArg a, TensorArg b) { return ge(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator>=(TensorArg a, Scalar b) {
-  return ge(a.tensor, scalar_like(b, a.tensor, a.loc), a.loc);
-}
-TT_API Tensor operator>=(Scalar a, TensorArg b) {
-  return ge(scalar_like(a, b.tensor, b.loc), b.tensor, b.loc);
-}
+TT_API Tensor operator>=(TensorArg a, Scalar b) { return compare(BinaryFn::ge, a, b); }
+TT_API Tensor operator>=(Scalar a, TensorArg b) { return compare(BinaryFn::le, b, a); }
 
 }  // namespace tinytorch::inline TT_BUILD
 #endif

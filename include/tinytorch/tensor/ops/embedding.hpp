@@ -45,7 +45,7 @@ struct EmbeddingOp final : Primitive<EmbeddingOp> {
     };
     if (in[1].device().is_cuda()) {
       if constexpr (backend::cuda::is_built()) {
-        backend::cuda::check_range(in[1].view_of(), V, 0, message, loc);
+        backend::cuda::check_range(in[1].view_of(), V, {}, message, loc);
       }
       return;
     }

@@ -103,7 +103,8 @@ struct MlpOp final : Primitive<MlpOp> {
     require_rank(kName, in[3], 2, "w_down [N, F]", loc);
     const int64_t M = in[0].shape()[0], K = in[0].shape()[1], F = in[1].shape()[0], N = in[3].shape()[0];
     const bool weights_fit = in[1].shape()[1] == K && in[3].shape()[1] == F;
-    if (!weights_fit || (in[2] && !(in[2].shape() == Shape{F})) || (in[4] && !(in[4].shape() == Shape{N}))) {
+    if (!weights_fit || (in[2].defined() && !(in[2].shape() == Shape{F})) ||
+        (in[4].defined() && !(in[4].shape() == Shape{N}))) {
       fail("TT-SHAPE-02",
            "mlp: sizes differ: " + describe_operands(in) +
                "\n  rule: x [..., K], w_up [F, K], b_up [F], w_down [N, F], b_down [N]",
@@ -166,6 +167,7 @@ TT_API Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation fn
 }
 TT_API Tensor linear_activation(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation fn,
                                 Loc loc) {
+  require_defined("linear_activation", loc, x, weight);
   return over_rows("linear_activation", x, loc, [&](const Tensor& rows) {
     const Tensors operands{rows, weight, bias};
     return apply(LinearActivation(fn, records_grad(operands)), operands, loc);
@@ -174,6 +176,7 @@ TT_API Tensor linear_activation(const Tensor& x, const Tensor& weight, const Ten
 
 TT_API Tensor linear_residual(const Tensor& x, const Tensor& weight, const Tensor& bias,
                               const Tensor& residual, Loc loc) {
+  require_defined("linear_residual", loc, x, weight, residual);
   return over_rows("linear_residual", x, loc, [&](const Tensor& rows) {
     require_rank("linear_residual", weight, 2, "a weight [N, K]", loc);
     Shape shape = x.shape();
@@ -191,6 +194,7 @@ TT_API Tensor linear_residual(const Tensor& x, const Tensor& weight, const Tenso
 
 TT_API Tensor mlp(const Tensor& x, const Tensor& w_up, const Tensor& b_up, const Tensor& w_down,
                   const Tensor& b_down, Activation fn, Loc loc) {
+  require_defined("mlp", loc, x, w_up, w_down);
   return over_rows("mlp", x, loc, [&](const Tensor& rows) {
     const Tensors operands{rows, w_up, b_up, w_down, b_down};
     return apply(MlpOp(fn, records_grad(operands)), operands, loc);

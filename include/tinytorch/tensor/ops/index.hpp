@@ -11,6 +11,7 @@
 #include <tinytorch/backend/cuda/fault.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/tensor/apply.hpp>
+#include <tinytorch/tensor/fill.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/index.hpp>
 
@@ -33,8 +34,7 @@ inline void require_in_range(const char* op, const Tensor& index, int64_t size, 
   };
   if (index.device().is_cuda()) {
     if constexpr (backend::cuda::is_built()) {
-      constexpr int64_t kInside = 0;  // no value outside is allowed
-      return backend::cuda::check_range(index.view_of(), size, kInside, message, loc);
+      return backend::cuda::check_range(index.view_of(), size, {}, message, loc);
     }
   }
   if (index.is_contiguous()) {  // the usual case, and all are usually inside: no branch per element
@@ -69,7 +69,7 @@ struct Cat final : Primitive<Cat> {
       Shape other = t.shape();
       bool fits = other.size() == shape.size();
       if (fits) {
-        total += other[dim];
+        total = std::min(total + other[dim], 2 * kMaxElements);  // which is refused, and does not overflow
         other[dim] = shape[dim];
         fits = other == shape;
       }
@@ -96,15 +96,17 @@ struct Cat final : Primitive<Cat> {
 struct Pad final : Primitive<Pad> {
   static constexpr const char* kName = "pad";
   std::vector<std::pair<int64_t, int64_t>> widths;
-  double value;
-  Pad(std::vector<std::pair<int64_t, int64_t>> w, double v) : widths(std::move(w)), value(v) {}
+  Scalar value;
+  Pad(std::vector<std::pair<int64_t, int64_t>> w, Scalar v) : widths(std::move(w)), value(v) {}
   Specs infer(const Tensors& in, Loc loc) const override {
+    require_holds(in[0], value, loc);
     Shape shape = in[0].shape();
     bool valid = static_cast<int>(widths.size()) == shape.size();
     for (int d = 0; valid && d < shape.size(); ++d) {
       const auto [before, after] = widths[static_cast<size_t>(d)];
       valid = before >= 0 && after >= 0;
-      shape[d] += before + after;
+      // No sum of sizes overflows when each is cut to what is too many already; the result's shape is then refused.
+      shape[d] += valid ? std::min(before, kMaxElements) + std::min(after, kMaxElements) : 0;
     }
     if (!valid) {
       fail("TT-SHAPE-12",
@@ -115,7 +117,7 @@ struct Pad final : Primitive<Pad> {
     return {{shape, in[0].dtype()}};
   }
   void run(const Tensors& in, Tensors& out) const override {
-    TT_KERNEL(out[0], fill(out[0].view_of(), value));
+    fill_values(out[0], value);
     backend::View inner = out[0].view_of();
     for (int d = 0; d < inner.rank(); ++d) {
       const int64_t before = widths[static_cast<size_t>(d)].first;
@@ -203,12 +205,13 @@ struct IndexSelect final : Primitive<IndexSelect> {
 };
 
 TT_API Tensor scatter_rows(const Tensor& g, const Shape& shape, int dim, const Tensor& index) {
-  Tensor out = zeros(shape, g.dtype(), g.device());
+  const DType wide = is_16_bit(g.dtype()) ? DType::f32 : g.dtype();  // of many terms
+  Tensor out = zeros(shape, wide, g.device());
   const RowLayout l(shape, dim);
-  const Tensor source = g.contiguous(), at = index.contiguous();
+  const Tensor source = g.to(wide).contiguous(), at = index.contiguous();
   TT_KERNEL(out,
             add_rows(out.view_of(), source.view_of(), at.view_of(), l.outer, at.numel(), l.size, l.inner));
-  return out;
+  return out.to(g.dtype());
 }
 
 // index may be smaller than x along every other dimension, never larger.
@@ -260,9 +263,14 @@ struct ScatterAdd final : Primitive<ScatterAdd> {
     return static_cast<double>(in[2].numel());
   }
   void run(const Tensors& in, Tensors& out) const override {
-    TT_KERNEL(out[0], copy(out[0].view_of(), in[0].view_of()));
+    // Of 16 bits, many terms are summed in f32.
+    const bool narrow = is_16_bit(in[0].dtype()) && in[1].numel() > 0;
+    const Tensor sums = narrow ? empty(in[0].shape(), DType::f32, in[0].device()) : out[0];
+    const Tensor source = narrow ? in[2].detach().to(DType::f32) : in[2];
+    TT_KERNEL(sums, copy(sums.view_of(), in[0].view_of()));
     if (in[1].numel() > 0)
-      TT_KERNEL(out[0], scatter_add(out[0].view_of(), in[1].view_of(), in[2].view_of(), dim));
+      TT_KERNEL(sums, scatter_add(sums.view_of(), in[1].view_of(), source.view_of(), dim));
+    if (narrow) TT_KERNEL(sums, copy(out[0].view_of(), sums.view_of()));
   }
   Save saves() const override { return Save::inputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
@@ -298,6 +306,7 @@ struct SortRows final : Primitive<SortRows> {
 };
 
 TT_API Tensor cat(const Tensors& xs, int dim, Loc loc) {
+  require_defined("cat", xs, loc);
   if (xs.empty() || xs[0].rank() == 0) {
     fail("TT-SHAPE-11",
          "cat: needs at least one tensor, each of rank 1 or more\n  hint: stack() joins scalars", loc);
@@ -305,6 +314,7 @@ TT_API Tensor cat(const Tensors& xs, int dim, Loc loc) {
   return apply(Cat(normalize_dim(dim, xs[0].rank(), "cat", loc)), xs, loc);
 }
 TT_API Tensor stack(const Tensors& xs, int dim, Loc loc) {
+  require_defined("stack", xs, loc);
   if (xs.empty()) fail("TT-SHAPE-11", "stack: needs at least one tensor", loc);
   const int d = normalize_dim(dim, xs[0].rank() + 1, "stack", loc);
   Tensors raised;
@@ -316,20 +326,23 @@ TT_API Tensor stack(const Tensors& xs, int dim, Loc loc) {
   }
   return cat(raised, d, loc);
 }
-TT_API Tensor pad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& widths, double value,
+TT_API Tensor pad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& widths, Scalar value,
                   Loc loc) {
   return apply(Pad(widths, value), {x}, loc);
 }
 TT_API Tensor flip(const Tensor& x, const Dims& dims, Loc loc) {
+  require_defined("flip", loc, x);
   Dims normalized;
-  for (int64_t d : dims) normalized.push_back(normalize_dim(static_cast<int>(d), x.rank(), "flip", loc));
+  for (int64_t d : dims) normalized.push_back(normalize_dim(d, x.rank(), "flip", loc));
   return x.rank() == 0 ? x : apply(Flip(normalized), {x}, loc);
 }
+// A diagonal beyond all sizes is as far away as any other such.
+inline int64_t near_diagonal(int64_t diagonal) { return std::clamp(diagonal, -kMaxElements, kMaxElements); }
 TT_API Tensor tril(const Tensor& x, int64_t diagonal, Loc loc) {
-  return apply(Triangle(diagonal, true), {x}, loc);
+  return apply(Triangle(near_diagonal(diagonal), true), {x}, loc);
 }
 TT_API Tensor triu(const Tensor& x, int64_t diagonal, Loc loc) {
-  return apply(Triangle(diagonal, false), {x}, loc);
+  return apply(Triangle(near_diagonal(diagonal), false), {x}, loc);
 }
 
 inline int indexed_dim(const char* op, const Tensor& x, int dim, Loc loc) {
@@ -338,12 +351,15 @@ inline int indexed_dim(const char* op, const Tensor& x, int dim, Loc loc) {
   return normalize_dim(dim, x.rank(), op, loc);
 }
 TT_API Tensor index_select(const Tensor& x, int dim, const Tensor& index, Loc loc) {
+  require_defined("index_select", loc, x, index);
   return apply(IndexSelect(indexed_dim("index_select", x, dim, loc)), {x, index}, loc);
 }
 TT_API Tensor gather(const Tensor& x, int dim, const Tensor& index, Loc loc) {
+  require_defined("gather", loc, x, index);
   return apply(Gather(indexed_dim("gather", x, dim, loc)), {x, index}, loc);
 }
 TT_API Tensor scatter_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Loc loc) {
+  require_defined("scatter_add", loc, x, index, source);
   return apply(ScatterAdd(indexed_dim("scatter_add", x, dim, loc)), {x, index, source}, loc);
 }
 
@@ -352,10 +368,12 @@ inline ValuesAndIndices first_sorted(const Tensor& x, int64_t k, int dim, bool d
   return {transpose(result[0], dim, -1, loc), transpose(result[1], dim, -1, loc)};
 }
 TT_API ValuesAndIndices sort(const Tensor& x, int dim, bool descending, Loc loc) {
+  require_defined("sort", loc, x);
   const int d = indexed_dim("sort", x, dim, loc);
   return first_sorted(x, x.shape()[d], d, descending, loc);
 }
 TT_API ValuesAndIndices topk(const Tensor& x, int64_t k, int dim, bool largest, Loc loc) {
+  require_defined("topk", loc, x);
   const int d = indexed_dim("topk", x, dim, loc);
   if (k < 0 || k > x.shape()[d]) {
     fail("TT-RANGE-06",

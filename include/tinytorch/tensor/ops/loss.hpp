@@ -246,6 +246,7 @@ TT_API Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEnt
 }
 TT_API Tensor linear_cross_entropy(const Tensor& features, const Tensor& weight, const Tensor& target,
                                    CrossEntropyOptions options, int64_t rows, Loc loc) {
+  require_defined("linear_cross_entropy", loc, features, weight, target);
   if (options.reduction == Reduction::none) {
     fail("TT-RANGE-07",
          "linear_cross_entropy: gives the mean or the sum, because the gradients are made with it"

@@ -69,7 +69,7 @@ struct Linear2d final : Primitive<Linear2d> {
     require_floating(kName, in[0], loc);
     require_rank(kName, in[1], 2, "a weight [N, K]", loc);
     const int64_t M = in[0].shape()[0], K = in[0].shape()[1], N = in[1].shape()[0];
-    if (K != in[1].shape()[1] || (in[2] && !(in[2].shape() == Shape{N}))) {
+    if (K != in[1].shape()[1] || (in[2].defined() && !(in[2].shape() == Shape{N}))) {
       fail("TT-SHAPE-02",
            "linear: sizes differ: " + describe_operands(in) +
                "\n  rule: x [..., K], weight [N, K], bias [N]: the last size of x is the second of weight",
@@ -90,6 +90,7 @@ struct Linear2d final : Primitive<Linear2d> {
 };
 
 TT_API Tensor matmul(const Tensor& a, const Tensor& b, Loc loc) {
+  require_defined("matmul", loc, a, b);
   if (a.rank() == 0 || b.rank() == 0) {
     fail("TT-SHAPE-04",
          "matmul: needs at least rank 1: " + describe_operands({a, b}) + "\n  hint: use * for scalars", loc);
@@ -122,6 +123,7 @@ Tensor over_rows(const char* op, const Tensor& x, Loc loc, F&& f) {
   return reshape(y, shape, loc);
 }
 TT_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Loc loc) {
+  require_defined("linear", loc, x, weight);
   return over_rows("linear", x, loc, [&](const Tensor& rows) {
     return apply(Linear2d(), {rows, weight, bias}, loc);
   });

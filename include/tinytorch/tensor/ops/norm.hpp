@@ -15,7 +15,7 @@ namespace tinytorch::inline TT_BUILD {
 inline void require_parameters(const char* op, const Tensors& in, size_t first, int64_t C, const char* layout,
                                Loc loc) {
   for (size_t k = first; k < in.size(); ++k) {
-    if (!in[k] || in[k].shape() == Shape{C}) continue;
+    if (!in[k].defined() || in[k].shape() == Shape{C}) continue;
     fail("TT-SHAPE-02",
          std::string(op) + ": sizes differ: " + describe_operands(in) + "\n  rule: " + layout +
              "\n  hint: this x needs parameters of shape [" + std::to_string(C) + "]",

@@ -15,11 +15,13 @@ namespace tinytorch::inline TT_BUILD {
 inline Shape pooled_shape(const char* op, const Tensor& x, const Pool2dOptions& o, Loc loc) {
   require_floating(op, x, loc);
   require_rank(op, x, 4, "images [N, C, H, W]", loc);
-  if (o.kernel < 1 || o.stride < 0 || o.padding < 0 || o.padding > o.kernel / 2) {
+  if (o.kernel < 1 || o.stride < 0 || o.padding < 0 || o.padding > o.kernel / 2 ||
+      std::max(o.kernel, o.stride) > backend::kMaxWindow) {
     fail("TT-RANGE-08",
          std::string(op) +
-             ": kernel must be at least 1, stride at least 0, padding from 0 to half the kernel, got "
-             "kernel " +
+             ": kernel must be at least 1, stride at least 0, neither beyond 2^28, padding from 0 to half "
+             "the kernel, "
+             "got kernel " +
              std::to_string(o.kernel) + ", stride " + std::to_string(o.stride) + ", padding " +
              std::to_string(o.padding) + "\n  hint: with more padding some windows would see nothing else",
          loc);
@@ -52,7 +54,8 @@ struct MaxPool2dOp final : Primitive<MaxPool2dOp> {
     return {{shape, in[0].dtype(), -1, by_pixel}, {shape, DType::i32, -1, by_pixel}};
   }
   double flops(const Tensors&, const Tensors& out) const override {
-    return static_cast<double>(out[0].numel() * options.kernel * options.kernel);
+    const auto side = static_cast<double>(options.kernel);
+    return static_cast<double>(out[0].numel()) * side * side;
   }
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], max_pool2d(out[0].view_of(), out[1].view_of(), in[0].view_of(), pool_window(options)));
@@ -69,7 +72,8 @@ struct AvgPool2dOp final : Primitive<AvgPool2dOp> {
     return {{pooled_shape(kName, in[0], options, loc), in[0].dtype(), -1, follows_channels_last(in[0])}};
   }
   double flops(const Tensors&, const Tensors& out) const override {
-    return static_cast<double>(out[0].numel() * options.kernel * options.kernel);
+    const auto side = static_cast<double>(options.kernel);
+    return static_cast<double>(out[0].numel()) * side * side;
   }
   void run(const Tensors& in, Tensors& out) const override {
     TT_KERNEL(out[0], avg_pool2d(out[0].view_of(), in[0].view_of(), pool_window(options)));

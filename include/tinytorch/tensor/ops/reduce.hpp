@@ -28,7 +28,7 @@ struct ReducedDims {
 
   ReducedDims(const char* op, const Shape& shape, const Dims& dims, Loc loc) {
     for (int64_t d : dims) {
-      const int n = normalize_dim(static_cast<int>(d), shape.size(), op, loc);
+      const int n = normalize_dim(d, shape.size(), op, loc);
       if (flag[n] && shape.size() > 0) {
         fail("TT-SHAPE-08",
              std::string(op) + ": dimension " + std::to_string(d) + " is named twice in " + dims.str(), loc);
@@ -81,10 +81,10 @@ struct Reduce final : Primitive<Reduce> {
     constexpr ReduceFn kFn[] = {ReduceFn::sum, ReduceFn::sum, ReduceFn::prod, ReduceFn::max,
                                 ReduceFn::min, ReduceFn::any, ReduceFn::all,  ReduceFn::sum_square};
     const ReducedDims r(name(), in[0].shape(), dims, Loc::current());
-    const double scale = kind == ReduceKind::mean ? 1.0 / static_cast<double>(r.count) : 1.0;
+    const double divisor = kind == ReduceKind::mean ? static_cast<double>(r.count) : 1.0;
     const ReduceFn fn = kFn[static_cast<size_t>(kind)];
     if (kind != ReduceKind::norm) {
-      TT_KERNEL(out[0], reduce(fn, out[0].view_of(), in[0].view_of(), r.flag, scale));
+      TT_KERNEL(out[0], reduce(fn, out[0].view_of(), in[0].view_of(), r.flag, divisor));
       return;
     }
     // Squares of f16 soon leave its range, and rounding them would enter the root.
@@ -119,50 +119,53 @@ struct Reduce final : Primitive<Reduce> {
   }
 };
 
-// Mean of squared distances from the mean, in two passes; the mean is kept for the derivative.
+// Mean of squared distances from the mean, in two passes, or its root; the mean is kept for the derivative.
 struct Var final : Primitive<Var> {
   static constexpr const char* kName = "var";
   Dims dims;
   int64_t correction;
-  bool keepdim;
-  Var(const Dims& d, int64_t c, bool keep) : dims(d), correction(c), keepdim(keep) {}
+  bool keepdim, root;
+  Var(const Dims& d, int64_t c, bool keep, bool r) : dims(d), correction(c), keepdim(keep), root(r) {}
+  const char* name() const override { return root ? "stddev" : kName; }
   Specs infer(const Tensors& in, Loc loc) const override {
-    require_floating(kName, in[0], loc);
-    const ReducedDims r(kName, in[0].shape(), dims, loc);
+    require_floating(name(), in[0], loc);
+    const ReducedDims r(name(), in[0].shape(), dims, loc);
     return {{r.result(keepdim), in[0].dtype()}, {r.kept_dims, in[0].dtype()}};
   }
   double flops(const Tensors& in, const Tensors&) const override {
     return 4 * static_cast<double>(in[0].numel());
   }
   void run(const Tensors& in, Tensors& out) const override {
-    const ReducedDims r(kName, in[0].shape(), dims, Loc::current());
+    const ReducedDims r(name(), in[0].shape(), dims, Loc::current());
     const double n = static_cast<double>(r.count);
-    // bf16 and f16 data: mean and distances in f32, so that the mean's rounding does not enter the variance.
+    // bf16 and f16 data: in f32, so that the mean's rounding does not enter the variance, nor that the root.
     const bool narrow = is_16_bit(in[0].dtype());
     const DType wide = narrow ? DType::f32 : in[0].dtype();
     const Device device = in[0].device();
     const Tensor mean = narrow ? empty(r.kept_dims, wide, device) : out[1];
     const Tensor distance = empty(in[0].shape(), wide, device);
     const Tensor& x = narrow ? distance : in[0];
-    TT_KERNEL(mean, reduce(ReduceFn::sum, mean.view_of(), in[0].view_of(), r.flag, 1.0 / n));
+    TT_KERNEL(mean, reduce(ReduceFn::sum, mean.view_of(), in[0].view_of(), r.flag, n));
     if (narrow) TT_KERNEL(distance, copy(distance.view_of(), in[0].view_of()));
     TT_KERNEL(distance, binary(backend::BinaryFn::sub, distance.view_of(), x.view_of(), mean.view_of()));
     const double divisor = n - static_cast<double>(correction);
-    TT_KERNEL(out[0], reduce(ReduceFn::sum_square, out[0].view_of(), distance.view_of(), r.flag,
-                             1.0 / std::max(divisor, 0.0)));
+    const Tensor variance = narrow && root ? empty(out[0].shape(), wide, device) : out[0];
+    TT_KERNEL(variance, reduce(ReduceFn::sum_square, variance.view_of(), distance.view_of(), r.flag,
+                               std::max(divisor, 0.0)));
+    if (root) TT_KERNEL(out[0], unary(backend::UnaryFn::sqrt, out[0].view_of(), variance.view_of()));
     if (narrow) TT_KERNEL(out[1], copy(out[1].view_of(), mean.view_of()));
   }
   Save saves() const override { return Save::both; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
-    const ReducedDims r(kName, s.input_shapes[0], dims, Loc::current());
-    const Tensor grad = reshape(g[0], r.kept_dims);
+    const ReducedDims r(name(), s.input_shapes[0], dims, Loc::current());
+    const Tensor grad = reshape(g[0], r.kept_dims), y = reshape(s.outputs[0], r.kept_dims);
     const vjp::ReduceContext c{grad,
                                s.inputs[0],
-                               s.outputs[0],
+                               y,
                                s.input_shapes[0],
                                static_cast<double>(r.count),
                                static_cast<double>(correction)};
-    return {vjp::var(c, s.outputs[1])};
+    return {root ? vjp::stddev(c, s.outputs[1]) : vjp::var(c, s.outputs[1])};
   }
 };
 
@@ -202,8 +205,11 @@ struct CumSum final : Primitive<CumSum> {
     return static_cast<double>(in[0].numel());
   }
   void run(const Tensors& in, Tensors& out) const override {
-    if (in[0].rank() == 0) return backend::cpu::copy(out[0].view_of(), in[0].view_of());
-    TT_KERNEL(out[0], cumsum(out[0].view_of(), in[0].view_of(), dim < 0 ? dim + in[0].rank() : dim));
+    if (in[0].rank() == 0) {
+      TT_KERNEL(out[0], copy(out[0].view_of(), in[0].view_of()));
+    } else {
+      TT_KERNEL(out[0], cumsum(out[0].view_of(), in[0].view_of(), dim < 0 ? dim + in[0].rank() : dim));
+    }
   }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     return {s.input_shapes[0].empty() ? g[0] : vjp::cumsum(g[0], dim)};
@@ -223,8 +229,8 @@ TT_API Tensor min(const Tensor& x, const Dims& dims, bool keepdim, Loc loc) { re
 TT_API Tensor any(const Tensor& x, const Dims& dims, bool keepdim, Loc loc) { return reduce(ReduceKind::any, x, dims, keepdim, loc); }
 TT_API Tensor all(const Tensor& x, const Dims& dims, bool keepdim, Loc loc) { return reduce(ReduceKind::all, x, dims, keepdim, loc); }
 TT_API Tensor norm(const Tensor& x, const Dims& dims, bool keepdim, Loc loc) { return reduce(ReduceKind::norm, x, dims, keepdim, loc); }
-TT_API Tensor var(const Tensor& x, const Dims& dims, int64_t correction, bool keepdim, Loc loc) { return apply(Var(dims, correction, keepdim), {x}, loc); }
-TT_API Tensor stddev(const Tensor& x, const Dims& dims, int64_t correction, bool keepdim, Loc loc) { return sqrt(var(x, dims, correction, keepdim, loc), loc); }
+TT_API Tensor var(const Tensor& x, const Dims& dims, int64_t correction, bool keepdim, Loc loc) { return apply(Var(dims, correction, keepdim, false), {x}, loc); }
+TT_API Tensor stddev(const Tensor& x, const Dims& dims, int64_t correction, bool keepdim, Loc loc) { return apply(Var(dims, correction, keepdim, true), {x}, loc); }
 TT_API Tensor argmax(const Tensor& x, int dim, bool keepdim, Loc loc) { return apply(ArgExtreme(dim, keepdim, true), {x}, loc); }
 TT_API Tensor argmin(const Tensor& x, int dim, bool keepdim, Loc loc) { return apply(ArgExtreme(dim, keepdim, false), {x}, loc); }
 TT_API Tensor cumsum(const Tensor& x, int dim, Loc loc) { return apply(CumSum(dim), {x}, loc); }

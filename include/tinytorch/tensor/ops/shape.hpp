@@ -50,6 +50,7 @@ struct Expand final : ViewPrimitive<Expand> {
   Shape shape;
   explicit Expand(const Shape& s) : shape(s) {}
   Specs infer(const Tensors& in, Loc loc) const override {
+    require_sizes("expand: cannot show a tensor as shape", shape, loc);
     const auto common = broadcast_shapes(in[0].shape(), shape);
     if (!common || !(*common == shape)) {
       fail("TT-SHAPE-02",
@@ -82,35 +83,36 @@ struct Slice final : ViewPrimitive<Slice> {
 };
 
 // Replaces one -1 by the size that makes the element counts agree.
-inline Shape complete_shape(const Tensor& x, Shape shape, Loc loc) {
+inline Shape complete_shape(const Tensor& x, const Shape& asked, Loc loc) {
+  Shape shape = asked;
   int unknown = -1;
-  int64_t known = 1;
-  for (int d = 0; d < shape.size(); ++d) {
-    if (shape[d] == -1 && unknown < 0) {
-      unknown = d;
-    } else {
-      known *= shape[d];
-    }
+  for (int d = 0; d < shape.size() && unknown < 0; ++d) {
+    if (shape[d] == -1) shape[unknown = d] = 1;
   }
-  const bool divides = unknown >= 0 && known > 0 && x.numel() % known == 0;
-  if (divides) shape[unknown] = x.numel() / known;
-  for (int64_t s : shape) known = s < 0 ? -1 : known;
-  if (known < 0 || (unknown >= 0 && !divides) || shape.numel() != x.numel()) {
+  bool fits = are_sizes(shape);
+  if (fits && unknown >= 0) {
+    const int64_t known = shape.numel();
+    fits = known > 0 && x.numel() % known == 0;
+    if (fits) shape[unknown] = x.numel() / known;
+  }
+  if (!fits || shape.numel() != x.numel()) {
     fail("TT-SHAPE-05",
          "reshape: " + x.describe() + " (" + std::to_string(x.numel()) + " elements) does not fit " +
-             shape.str() + "\n  hint: sizes must multiply to the same count; one may be -1",
+             asked.str() + "\n  hint: sizes must multiply to the same count; one may be -1",
          loc);
   }
   return shape;
 }
 
 TT_API Tensor reshape(const Tensor& x, const Shape& shape, Loc loc) {
+  require_defined("reshape", loc, x);
   const Shape to = complete_shape(x, shape, loc);
   const bool viewable = reshape_strides(x.shape(), x.strides(), to).has_value();
   return apply(Reshape(to), {viewable ? x : contiguous(x, loc)}, loc);
 }
 
 TT_API Tensor flatten(const Tensor& x, int start, int end, Loc loc) {
+  require_defined("flatten", loc, x);
   const int first = normalize_dim(start, x.rank(), "flatten", loc),
             last = normalize_dim(end, x.rank(), "flatten", loc);
   Shape shape;
@@ -125,11 +127,12 @@ TT_API Tensor flatten(const Tensor& x, int start, int end, Loc loc) {
 }
 
 TT_API Tensor permute(const Tensor& x, const Dims& order, Loc loc) {
+  require_defined("permute", loc, x);
   Dims normalized;
   bool seen[kMaxRank] = {};
   bool valid = order.size() == x.rank();
   for (int64_t d : order) {
-    const int n = normalize_dim(static_cast<int>(d), x.rank(), "permute", loc);
+    const int n = normalize_dim(d, x.rank(), "permute", loc);
     valid = valid && !seen[n];
     seen[n] = true;
     normalized.push_back(n);
@@ -142,6 +145,7 @@ TT_API Tensor permute(const Tensor& x, const Dims& order, Loc loc) {
 }
 
 TT_API Tensor transpose(const Tensor& x, int a, int b, Loc loc) {
+  require_defined("transpose", loc, x);
   Dims order;
   for (int d = 0; d < x.rank(); ++d) order.push_back(d);
   if (x.rank() == 0) return x;
@@ -151,6 +155,7 @@ TT_API Tensor transpose(const Tensor& x, int a, int b, Loc loc) {
 }
 
 TT_API Tensor squeeze(const Tensor& x, int dim, Loc loc) {
+  require_defined("squeeze", loc, x);
   const int d = normalize_dim(dim, x.rank(), "squeeze", loc);
   if (x.rank() == 0 || x.shape()[d] != 1) return x;
   Shape shape = x.shape();
@@ -159,12 +164,14 @@ TT_API Tensor squeeze(const Tensor& x, int dim, Loc loc) {
 }
 
 TT_API Tensor unsqueeze(const Tensor& x, int dim, Loc loc) {
+  require_defined("unsqueeze", loc, x);
   Shape shape = x.shape();
   shape.insert(normalize_dim(dim, x.rank() + 1, "unsqueeze", loc), 1);
   return reshape(x, shape, loc);
 }
 
 TT_API Tensor expand(const Tensor& x, const Shape& shape, Loc loc) {
+  require_defined("expand", loc, x);
   Shape to = shape;
   const int shift = shape.size() - x.rank();
   for (int d = 0; d < to.size(); ++d) {
@@ -175,6 +182,7 @@ TT_API Tensor expand(const Tensor& x, const Shape& shape, Loc loc) {
 }
 
 TT_API Tensor slice(const Tensor& x, int dim, int64_t start, int64_t stop, int64_t step, Loc loc) {
+  require_defined("slice", loc, x);
   if (x.rank() == 0) fail("TT-SHAPE-03", "slice: a tensor of rank 0 has no dimension to slice", loc);
   const int d = normalize_dim(dim, x.rank(), "slice", loc);
   if (step < 1) {
@@ -183,10 +191,12 @@ TT_API Tensor slice(const Tensor& x, int dim, int64_t start, int64_t stop, int64
   }
   const int64_t size = x.shape()[d];
   const int64_t first = slice_position(start, size), last = std::max(first, slice_position(stop, size));
-  return apply(Slice(d, first, last, step), {x}, loc);
+  // A step beyond the end finds one element, whatever its length; that of a huge one times a stride would overflow.
+  return apply(Slice(d, first, last, std::min(step, std::max<int64_t>(size, 1))), {x}, loc);
 }
 
 TT_API Tensor select(const Tensor& x, int dim, int64_t index, Loc loc) {
+  require_defined("select", loc, x);
   if (x.rank() == 0) fail("TT-SHAPE-03", "select: a tensor of rank 0 has no dimension to select from", loc);
   const int d = normalize_dim(dim, x.rank(), "select", loc);
   const int64_t size = x.shape()[d], at = index < 0 ? index + size : index;
@@ -200,6 +210,7 @@ TT_API Tensor select(const Tensor& x, int dim, int64_t index, Loc loc) {
 }
 
 TT_API Tensors split(const Tensor& x, int64_t size, int dim, Loc loc) {
+  require_defined("split", loc, x);
   if (size < 1) fail("TT-RANGE-03", "split: the size of a part must be at least 1", loc);
   const int d = normalize_dim(dim, x.rank(), "split", loc);
   Tensors parts;
@@ -211,9 +222,11 @@ TT_API Tensors split(const Tensor& x, int64_t size, int dim, Loc loc) {
   return parts;
 }
 TT_API Tensors chunk(const Tensor& x, int64_t count, int dim, Loc loc) {
+  require_defined("chunk", loc, x);
   if (count < 1) fail("TT-RANGE-03", "chunk: the number of parts must be at least 1", loc);
   const int d = normalize_dim(dim, x.rank(), "chunk", loc);
-  return split(x, std::max<int64_t>(1, (x.size(d) + count - 1) / count), d, loc);
+  const int64_t size = x.size(d);
+  return split(x, std::max<int64_t>(1, size / count + (size % count != 0 ? 1 : 0)), d, loc);
 }
 
 // clang-format off

@@ -73,8 +73,14 @@ inline Tensor apply_softmax(const Tensor& x, int dim, bool logarithm, Loc loc) {
   return apply(SoftmaxOp(d, logarithm), {x}, loc);
 }
 
-TT_API Tensor softmax(const Tensor& x, int dim, Loc loc) { return apply_softmax(x, dim, false, loc); }
-TT_API Tensor log_softmax(const Tensor& x, int dim, Loc loc) { return apply_softmax(x, dim, true, loc); }
+TT_API Tensor softmax(const Tensor& x, int dim, Loc loc) {
+  require_defined("softmax", loc, x);
+  return apply_softmax(x, dim, false, loc);
+}
+TT_API Tensor log_softmax(const Tensor& x, int dim, Loc loc) {
+  require_defined("log_softmax", loc, x);
+  return apply_softmax(x, dim, true, loc);
+}
 TT_API Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim, Loc loc) {
   return apply(LogSumExp(dims, keepdim), {x}, loc);
 }

@@ -92,7 +92,7 @@ inline Tensors batch_norm_infer(const Tensor& g, const Saved& s, double eps) {
   Tensors ordered(5);
   for (size_t k = 0; k < 5; ++k) ordered[kOrder[k]] = grads[k];
   for (size_t k : {size_t{1}, size_t{2}}) {  // statistics may be wider than x
-    if (ordered[k]) ordered[k] = ordered[k].to(s.inputs[k].dtype());
+    if (ordered[k].defined()) ordered[k] = ordered[k].to(s.inputs[k].dtype());
   }
   return ordered;
 }

@@ -99,8 +99,10 @@ inline Tensors bias_activation(const Tensor& g, const Saved& s, Activation fn) {
 
 inline Tensors linear_activation(const Tensors& g, const Saved& s, Activation fn) {
   Tensor dz = g[0];
-  if (dz && fn != Activation::none) dz = derivative_times(backend::activation_grad_fn(fn), dz, s.outputs[1]);
-  if (g.size() > 1 && g[1]) dz = dz ? dz + g[1] : g[1];  // z itself has no users; kept whole all the same
+  if (dz.defined() && fn != Activation::none)
+    dz = derivative_times(backend::activation_grad_fn(fn), dz, s.outputs[1]);
+  if (g.size() > 1 && g[1].defined())
+    dz = dz.defined() ? dz + g[1] : g[1];  // z itself has no users; kept whole all the same
   return linear(dz, s.inputs[0], s.inputs[1], s.needs_grad);
 }
 
@@ -123,7 +125,7 @@ inline Tensors mlp(const Tensor& g, const Saved& s, Activation fn) {
 // Inputs x, residual, weight, bias; outputs y, sum, (mean,) rstd.
 inline Tensors residual_norm(const Tensors& g, const Saved& s, const backend::ResidualNorm& parameters,
                              bool rms) {
-  const Tensor dy = g[0] ? g[0] : zeros_like(s.outputs[1]);
+  const Tensor dy = g[0].defined() ? g[0] : zeros_like(s.outputs[1]);
   const WantedGrads wanted{{s.needs_grad[2], s.needs_grad[3]}};
   const Tensors out =
       apply_all(ResidualNormGrad(wanted, {s.input_shapes[2], s.input_shapes[3]}, parameters),

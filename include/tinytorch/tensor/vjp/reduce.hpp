@@ -4,6 +4,7 @@
 #include <tinytorch/tensor/operators.hpp>
 
 #if TT_BODIES(TENSOR)
+#include <limits>
 
 namespace tinytorch::inline TT_BUILD::vjp {
 
@@ -16,7 +17,11 @@ struct ReduceContext {
 using ReduceVjp = Tensor (*)(const ReduceContext&);
 
 inline Tensor sum(const ReduceContext& c) { return tinytorch::expand(c.g, c.shape); }
-inline Tensor mean(const ReduceContext& c) { return tinytorch::expand(c.g * (1.0 / c.count), c.shape); }
+// g / n, where f16 may not hold n.
+inline Tensor over(const Tensor& g, double n) {
+  return is_16_bit(g.dtype()) ? (g.to(DType::f32) / n).to(g.dtype()) : g / n;
+}
+inline Tensor mean(const ReduceContext& c) { return tinytorch::expand(over(c.g, c.count), c.shape); }
 // Elements that tie for the extreme value share its gradient equally.
 inline Tensor extreme(const ReduceContext& c, const Dims& dims) {
   const Tensor hit = c.x == c.y;
@@ -26,7 +31,10 @@ inline Tensor extreme(const ReduceContext& c, const Dims& dims) {
 inline Tensor norm(const ReduceContext& c) {  // x / |x|, and 0 at the origin
   return where(c.y == 0, scalar_like(0, c.g), c.g / c.y) * c.x;
 }
-inline Tensor logsumexp(const ReduceContext& c) { return c.g * exp(c.x - c.y); }
+inline Tensor logsumexp(const ReduceContext& c) {  // e^(x - y), and 0 where y = -inf, as all of x is
+  const Tensor none = c.y == -std::numeric_limits<double>::infinity();
+  return c.g * exp(c.x - where(none, scalar_like(0, c.y), c.y));
+}
 
 // d prod / dx_i = product of the others. prod / x_i is wrong at zeros: with one zero only its own derivative
 // survives, with two or more none does.
@@ -39,7 +47,11 @@ inline Tensor prod(const ReduceContext& c, const Dims& dims) {
   return c.g * where(zero, at_zero, where(zeros == 0, others, none) / where(zero, scalar_like(1, c.x), c.x));
 }
 inline Tensor var(const ReduceContext& c, const Tensor& mean) {
-  return c.g * (c.x - mean) * (2.0 / (c.count - c.correction));
+  return over(c.g, (c.count - c.correction) / 2) * (c.x - mean);
+}
+inline Tensor stddev(const ReduceContext& c,
+                     const Tensor& mean) {  // (x - mean) / (y n), and 0 where all x are equal
+  return where(c.y == 0, scalar_like(0, c.g), over(c.g / c.y, c.count - c.correction)) * (c.x - mean);
 }
 inline Tensor cumsum(const Tensor& g, int dim) {
   return tinytorch::flip(tinytorch::cumsum(tinytorch::flip(g, {dim}), dim), {dim});

@@ -17,7 +17,7 @@ namespace tinytorch::inline TT_BUILD {
 // dimensions, and where `shape` has 1, x may have any size. Undefined stays undefined; x of that shape is
 // returned as it is.
 TT_API Tensor sum_to(const Tensor& x, const Shape& shape, Loc loc) {
-  if (!x || x.shape() == shape) return x;
+  if (!x.defined() || x.shape() == shape) return x;
   const int extra = x.rank() - shape.size();
   Dims dims;
   for (int d = 0; d < x.rank(); ++d) {

@@ -19,12 +19,12 @@ double expected(Distribution kind, DType t, uint64_t seed, uint64_t first, size_
                                  static_cast<double>(block.v[2 * k + 1] >> 11)) *
                           0x1p-53;
   };
-  if (kind == Distribution::uniform) return a + (b - a) * uniform(e);
-  if (kind == Distribution::bernoulli) return uniform(e) < (t == f32 ? static_cast<float>(a) : a) ? 1 : 0;
-  if (kind == Distribution::integer) {
+  if (t == i64) {
     return a + static_cast<double>(
                    below_from_bits(block.v[2 * e], block.v[2 * e + 1], static_cast<uint64_t>(b - a)));
   }
+  if (kind == Distribution::uniform) return a + (b - a) * uniform(e);
+  if (kind == Distribution::bernoulli) return uniform(e) < (t == f32 ? static_cast<float>(a) : a) ? 1 : 0;
   const double r = std::sqrt(-2 * std::log(1 - uniform(e / 2 * 2)));
   const double angle = 2 * 3.14159265358979323846 * uniform(e / 2 * 2 + 1);
   return a + b * r * (e % 2 == 0 ? std::cos(angle) : std::sin(angle));
@@ -35,10 +35,14 @@ struct Case {
   DType dtype;
   double a, b;
 };
-const Case kCases[] = {{Distribution::uniform, f32, -2, 5},       {Distribution::uniform, f64, -2, 5},
-                       {Distribution::normal, f32, 0.5, 2},       {Distribution::normal, f64, 0.5, 2},
-                       {Distribution::bernoulli, f32, 0.3, 0},    {Distribution::bernoulli, f64, 0.3, 0},
-                       {Distribution::integer, i64, -7, 1000003}, {Distribution::integer, i64, 5, 6}};
+const Case kCases[] = {{Distribution::uniform, f32, -2, 5},
+                       {Distribution::uniform, f64, -2, 5},
+                       {Distribution::normal, f32, 0.5, 2},
+                       {Distribution::normal, f64, 0.5, 2},
+                       {Distribution::bernoulli, f32, 0.3, 0},
+                       {Distribution::bernoulli, f64, 0.3, 0},
+                       {{}, i64, -7, 1000003},
+                       {{}, i64, 5, 6}};  // integers
 
 }  // namespace
 
@@ -55,12 +59,17 @@ TEST_CASE("every element is the definition's, whatever the size, and nothing bey
           DeviceArray::from(c.dtype, {n + guard}, std::vector<double>(static_cast<size_t>(n + guard), -77));
       View part = out.view();
       part.shape = {n};
-      kernels::random(c.kind, part, seed, first, c.a, c.b);
+      if (c.dtype == i64) {
+        const auto low = static_cast<int64_t>(c.a);
+        kernels::random_integers(part, seed, first, low, static_cast<uint64_t>(c.b - c.a));
+      } else {
+        kernels::random(c.kind, part, seed, first, c.a, c.b);
+      }
       std::vector<double> want(static_cast<size_t>(n + guard), -77);
       for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
         want[i] = expected(c.kind, c.dtype, seed, first, i, c.a, c.b);
       }
-      const bool exact = c.kind == Distribution::integer || c.kind == Distribution::bernoulli;
+      const bool exact = c.dtype == i64 || c.kind == Distribution::bernoulli;
       if (exact) CHECK(out.values() == want);
       // 2 pi v is rounded before its cosine is taken: an absolute error.
       if (!exact) check_close(out.values(), want, c.dtype, 24, 4);

@@ -294,8 +294,8 @@ void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const Vie
     launch(pointwise_loss_kernel<T>, {dim3(static_cast<unsigned>(blocks)), dim3(kPointwiseThreads)}, fn,
            static_cast<T*>(nullptr), partial.data(), a.data(), t.data(), n);
     const bool all[] = {true};
-    const double scale = reduction == LossReduction::mean ? 1 / static_cast<double>(n) : 1.0;
-    reduce(ReduceFn::sum, loss, {partial.data(), DType::f64, {blocks}, {1}}, all, scale);
+    const double divisor = reduction == LossReduction::mean ? static_cast<double>(n) : 1.0;
+    reduce(ReduceFn::sum, loss, {partial.data(), DType::f64, {blocks}, {1}}, all, divisor);
   });
 }
 

@@ -80,7 +80,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
   for (int64_t h = rows.first; h < rows.last; ++h) {
     for (int64_t w = cols.first; w < cols.last; ++w) sum += to<C>(in[h * W + w]);
   }
-  out[i] = to<T>(sum * (C(1) / static_cast<C>(window.kernel_h * window.kernel_w)));
+  out[i] = to<T>(sum / static_cast<C>(window.kernel_h * window.kernel_w));
 }
 
 template <class T>
@@ -97,7 +97,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
   for (int64_t oh = rows.first; oh < rows.last; ++oh) {
     for (int64_t ow = cols.first; ow < cols.last; ++ow) sum += to<C>(dy[(at.plane * OH + oh) * OW + ow]);
   }
-  dx[i] = to<T>(sum * (C(1) / static_cast<C>(window.kernel_h * window.kernel_w)));
+  dx[i] = to<T>(sum / static_cast<C>(window.kernel_h * window.kernel_w));
 }
 
 // Input rows (or columns) [first, last) under output i, and the reverse: outputs whose window covers input i.

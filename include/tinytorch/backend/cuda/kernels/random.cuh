@@ -66,9 +66,11 @@ static __global__ void __launch_bounds__(kRandomThreads)
   const int64_t block = static_cast<int64_t>(blockIdx.x) * kRandomThreads + threadIdx.x;
   if (block * 2 >= n) return;
   const PhiloxBlock b = place.block(block);
-  out[block * 2] = low + static_cast<int64_t>(below_from_bits(b.v[0], b.v[1], span));
-  if (block * 2 + 1 < n)
-    out[block * 2 + 1] = low + static_cast<int64_t>(below_from_bits(b.v[2], b.v[3], span));
+  const auto value = [&](uint32_t high, uint32_t rest) {  // without overflow
+    return static_cast<int64_t>(static_cast<uint64_t>(low) + below_from_bits(high, rest, span));
+  };
+  out[block * 2] = value(b.v[0], b.v[1]);
+  if (block * 2 + 1 < n) out[block * 2 + 1] = value(b.v[2], b.v[3]);
 }
 
 template <class T>
@@ -80,16 +82,17 @@ void random_real(Distribution kind, const View& out, const RandomPlace& place, d
 
 void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a, double b) {
   const RandomPlace place{seed, first_block, random_offset(seed)};
-  if (kind == Distribution::integer) {
-    const auto low = static_cast<int64_t>(a);
-    const auto span = static_cast<uint64_t>(static_cast<int64_t>(b) - low);
-    launch(random_integer_kernel, over((out.numel() + 1) / 2, kRandomThreads), out.as<int64_t>(), out.numel(),
-           place, low, span);
-  } else if (out.dtype == DType::f64) {
+  if (out.dtype == DType::f64) {
     random_real<double>(kind, out, place, a, b);
   } else {
     random_real<float>(kind, out, place, a, b);
   }
+}
+
+void random_integers(const View& out, uint64_t seed, uint64_t first_block, int64_t low, uint64_t span) {
+  const RandomPlace place{seed, first_block, random_offset(seed)};
+  launch(random_integer_kernel, over((out.numel() + 1) / 2, kRandomThreads), out.as<int64_t>(), out.numel(),
+         place, low, span);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -104,11 +104,11 @@ template <class A>
 struct ReduceOutput {
   Operands<1> out;
   A* partial;
-  double scale;
+  double divisor;
   __device__ __forceinline__ void write(int64_t r, A sum) const {
     const auto store_as = [&]<class T>(T*) {
       T* const to_ = static_cast<T*>(out.operand[0].data) + out.offset(0, r);
-      *to_ = scale == 1 ? to<T>(sum) : to<T>(static_cast<double>(sum) * scale);
+      *to_ = divisor == 1 ? to<T>(sum) : to<T>(static_cast<double>(sum) / divisor);
     };
     for_any_stored(out.operand[0].dtype, store_as);
   }
@@ -305,7 +305,7 @@ void launch_reduce_rows(const ReduceLayout& l, const ReduceOutput<typename Fold:
 }
 
 template <class C, class Fold>
-void reduce_with(const Fold& fold, const View& out, const View& x, const bool* reduced, double scale) {
+void reduce_with(const Fold& fold, const View& out, const View& x, const bool* reduced, double divisor) {
   using A = typename Fold::A;
   ReduceLayout l;
   Shape kept_shape, reduced_shape;
@@ -335,7 +335,7 @@ void reduce_with(const Fold& fold, const View& out, const View& x, const bool* r
     l.chunks = divided_up(length, l.chunk);
     l.vector = wide;
     const DeviceScratch<A> partial(l.chunks > 1 ? results * l.chunks : 0);
-    const ReduceOutput<A> to_{Plan<1>({out}, 1).operands, partial.data(), scale};
+    const ReduceOutput<A> to_{Plan<1>({out}, 1).operands, partial.data(), divisor};
     const dim3 grid(static_cast<unsigned>(divided_up(row, kWarp * (wide ? 8 : 1))),
                     static_cast<unsigned>(l.chunks), static_cast<unsigned>(results / row));
     launch(wide ? reduce_columns<C, Fold, 8> : reduce_columns<C, Fold, 1>, {grid, dim3(kReduceThreads)}, l,
@@ -352,7 +352,7 @@ void reduce_with(const Fold& fold, const View& out, const View& x, const bool* r
   l.chunks = std::max<int64_t>(1, divided_up(length, l.chunk));
   const int64_t tasks = results * l.chunks;
   const DeviceScratch<A> partial(l.chunks > 1 ? tasks : 0);
-  const ReduceOutput<A> to_{Plan<1>({out}, 1).operands, partial.data(), scale};
+  const ReduceOutput<A> to_{Plan<1>({out}, 1).operands, partial.data(), divisor};
   if (!small) {
     launch_reduce_rows<C, Fold, kReduceThreads>(l, to_, fold);
   } else if (length <= 32) {
@@ -365,14 +365,14 @@ void reduce_with(const Fold& fold, const View& out, const View& x, const bool* r
   finish<Fold>(fold, to_, l.chunks);
 }
 
-void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale) {
+void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor) {
   if (out.numel() == 0) return;
   dispatch_compute(x.dtype, [&]<class C>(C*) {
     using Limits = std::numeric_limits<C>;
     switch (fn) {
       case ReduceFn::sum:
       case ReduceFn::sum_square:
-        return reduce_with<C>(FoldSum<C>{fn == ReduceFn::sum_square}, out, x, reduced, scale);
+        return reduce_with<C>(FoldSum<C>{fn == ReduceFn::sum_square}, out, x, reduced, divisor);
       case ReduceFn::prod:
         return reduce_with<C>(FoldProduct<C>{}, out, x, reduced, 1);
       case ReduceFn::max:

@@ -16,7 +16,7 @@ inline constexpr int kSortTile = 1024, kSortThreads = 256;
 
 // Positions as wide as the keys: copies then read no padding, which nobody wrote.
 template <class C>
-struct SortPair {
+struct alignas(2 * sizeof(C)) SortPair {
   using Position = std::conditional_t<sizeof(C) == 8, int64_t, int32_t>;
   C key;
   Position at;

@@ -20,9 +20,9 @@ struct ResidualStream {
 };
 
 // residual + dropout(branch): what the stream stands for. `p`: the probability of dropout; 0: none. Without a
-// branch (`if (!x.branch)`) it is the residual itself.
+// branch (`if (!x.branch.defined())`) it is the residual itself.
 inline Tensor made_sum(const ResidualStream& x, double p) {
-  if (!x.branch) return x.residual;
+  if (!x.branch.defined()) return x.residual;
   return x.residual + (p > 0 ? dropout(x.branch, p) : x.branch);
 }
 

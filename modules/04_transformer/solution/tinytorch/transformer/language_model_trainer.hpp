@@ -105,6 +105,7 @@ class LanguageModelTrainer {
     if (options_.steps < 0 || options_.accumulate < 1 || options_.report_every < 1) {
       fail("TT-TRAIN-01", "LanguageModelTrainer: needs steps >= 0, accumulate and report_every >= 1", loc);
     }
+    if (!options_.checkpoint_path.empty()) require_writable(options_.checkpoint_path, loc);
   }
   LanguageModelTrainer(const LanguageModelTrainer&) = delete;
   LanguageModelTrainer& operator=(const LanguageModelTrainer&) = delete;
@@ -132,8 +133,11 @@ class LanguageModelTrainer {
     run_.random = default_generator().state();
     save_checkpoint(path, model_, optimizer_, source_, run_);
   }
+  // Goes on from a checkpoint. The log loses what is trained again (drop_lines_after).
   void resume(const std::string& path, TT_LOC) {
     run_ = load_checkpoint(path, model_, optimizer_, source_, loc);
+    const std::string said = drop_lines_after(options_.log_path, run_.step, loc);
+    if (!said.empty()) progress_.line(said);
   }
 
  private:
@@ -181,18 +185,16 @@ class LanguageModelTrainer {
   void after_step(double lr, BatchSource* validation, JsonLines& log, std::vector<TrainingReport>& reports) {
     const bool last = run_.step == options_.steps,
                evaluates = validation && (last || due(options_.evaluate_every));
-    if (last || evaluates || due(options_.report_every)) {
-      reports.push_back(report(lr, evaluates ? validation : nullptr));
-      progress_.line(describe(reports.back()));
-      log.write(to_json(reports.back()));
-      start_clock();
-    }
+    const bool reported = last || evaluates || due(options_.report_every);
+    if (reported) reports.push_back(report(lr));  // a loss that is no number overwrites no checkpoint
     if (!options_.checkpoint_path.empty() && (last || due(options_.checkpoint_every))) {
       save(options_.checkpoint_path);
     }
+    if (reported) finish(reports.back(), evaluates ? validation : nullptr, log);
   }
   void start_clock() { start_ = std::chrono::steady_clock::now(), tokens_ = 0; }
-  TrainingReport report(double lr, BatchSource* validation) {
+  // Sums up the steps since the last report. TT-TRAIN-02 when their loss is no number.
+  TrainingReport report(double lr) {
     TrainingReport r;
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;
     r.train_loss = run_.loss_sum / static_cast<double>(run_.samples);
@@ -203,15 +205,21 @@ class LanguageModelTrainer {
     }
     r.step = run_.step, r.lr = lr;
     r.tokens = run_.step * options_.accumulate * tokens_of_batch_;
-    if (norm_) r.gradient_norm = norm_.item<double>();
+    if (norm_.defined()) r.gradient_norm = norm_.item<double>();
     r.tokens_per_second = static_cast<double>(tokens_) / seconds.count();
     if (options_.flops_per_token > 0 && options_.peak_flops > 0) {
       r.share_of_peak = r.tokens_per_second * options_.flops_per_token / options_.peak_flops;
     }
-    if (validation) r.validation_loss = mean_loss(model_, *validation, options_.evaluate_batches);
-    r.peak_bytes = peak_memory(model_.device());
     run_.samples = 0, run_.loss_sum = 0;
     return r;
+  }
+  // Evaluates, where there is something to evaluate on; tells the report and logs it.
+  void finish(TrainingReport& r, BatchSource* validation, JsonLines& log) {
+    if (validation) r.validation_loss = mean_loss(model_, *validation, options_.evaluate_batches);
+    r.peak_bytes = peak_memory(model_.device());
+    progress_.line(describe(r));
+    log.write(to_json(r));
+    start_clock();
   }
 
   std::string describe(const TrainingReport& r) const {

@@ -8,9 +8,9 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out = fn over the dimensions d of x with reduced[d], times `scale` for sum and sum_square. out has the
+// out = fn over the dimensions d of x with reduced[d], divided by `divisor` for sum and sum_square. out has the
 // remaining dimensions in order (those reduced may also be present with size 1). NaN wins in max and min.
-TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale = 1);
+TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor = 1);
 // out (i64) = position of the first largest (or smallest) value along dim; the first NaN counts as such.
 TT_API void arg_extreme(const View& out, const View& x, int dim, bool largest);
 // out = running sum along dim.
@@ -126,16 +126,16 @@ A join(ReduceFn fn, A so_far, A value) {
   }
 }
 
-// Every element of out: fn over the values that Split gives for it, then times `scale`. Where scale is 1, an
+// Every element of out: fn over the values that Split gives for it, then divided by `divisor`. Where that is 1, an
 // integer result is stored exactly; a double holds integers up to 2^53 alone. A sum of n values costs n
 // additions, and reads each value once.
 template <class A>
-void reduce_in(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale) {
+void reduce_in(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor) {
   const Split split(x, reduced);
   for (int64_t r = 0; r < out.numel(); ++r) {
     A result = neutral<A>(fn);
     for_each_value<A>(split.values(r), [&](A value) { result = join(fn, result, value); });
-    put(out, r, scale == 1 ? result : static_cast<A>(static_cast<double>(result) * scale));
+    put(out, r, divisor == 1 ? result : static_cast<A>(static_cast<double>(result) / divisor));
   }
 }
 
@@ -171,9 +171,9 @@ void running_sum(const View& to, const View& values) {
 
 // --- what the library calls ---
 
-TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale) {
+TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor) {
   const bool sums = fn == ReduceFn::sum || fn == ReduceFn::sum_square;
-  dispatch_accumulator(x.dtype, [&]<class A>(A*) { reduce_in<A>(fn, out, x, reduced, sums ? scale : 1); });
+  dispatch_accumulator(x.dtype, [&]<class A>(A*) { reduce_in<A>(fn, out, x, reduced, sums ? divisor : 1); });
 }
 
 TT_API void arg_extreme(const View& out, const View& x, int dim, bool largest) {

@@ -18,18 +18,18 @@ inline constexpr int kFoldThreads = 256;  // threads of a block at most; a power
 struct Reduction {
   Operands<1> out, kept, reduced;  // the results; x by the kept dimensions; x by the reduced ones
   ReduceFn fn;
-  double scale;
+  double divisor;
 };
 
 inline Reduction reduction_of(ReduceFn fn, const View& out, const View& x, const bool* reduced,
-                              double scale) {
+                              double divisor) {
   Shape shape;
   Strides strides;
   Reduction p{Plan<1>({out}, 1).operands, part_of(x, reduced, false, shape, strides),
               part_of(x, reduced, true, shape, strides), fn, 1};
   p.kept.operand[0].data = x.data;
   p.kept.operand[0].dtype = x.dtype;
-  if (fn == ReduceFn::sum || fn == ReduceFn::sum_square) p.scale = scale;
+  if (fn == ReduceFn::sum || fn == ReduceFn::sum_square) p.divisor = divisor;
   return p;
 }
 
@@ -76,10 +76,10 @@ __device__ __forceinline__ A value_of(const Reduction& p, int64_t r, int64_t i) 
   return value;
 }
 
-// Result number r is `value`, scaled and converted.
+// Result number r is `value`, divided and converted.
 template <class A>
 __device__ __forceinline__ void put_result(const Reduction& p, int64_t r, A value) {
-  if (p.scale != 1) value = static_cast<A>(static_cast<double>(value) * p.scale);
+  if (p.divisor != 1) value = static_cast<A>(static_cast<double>(value) / p.divisor);
   const int64_t at = p.out.offset(0, r);
   for_any_stored(p.out.operand[0].dtype,
                  [&]<class T>(T*) { static_cast<T*>(p.out.operand[0].data)[at] = to<T>(value); });
@@ -126,14 +126,14 @@ static __global__ void __launch_bounds__(kFoldThreads) reduce_kernel(const __gri
   if (threadIdx.x == 0) put_result(p, r, result);
 }
 
-// out = fn over the dimensions d of x with reduced[d]; sum and sum_square times `scale`. Nothing to do for an
+// out = fn over the dimensions d of x with reduced[d]; sum and sum_square divided by `divisor`. Nothing to do for an
 // empty out, else reduction_of(...) is what the kernel reads: p.out.count results of p.reduced.count values.
 // One block for each result, launch(kernel, {dim3(blocks), dim3(threads)}, p), of kFoldThreads threads, or of
 // fewer where there are fewer values, but 32 at least. Floating values in A = double, all others in A =
 // int64_t.
-void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double scale) {
+void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor) {
   if (out.numel() == 0) return;
-  const Reduction p = reduction_of(fn, out, x, reduced, scale);
+  const Reduction p = reduction_of(fn, out, x, reduced, divisor);
   unsigned threads = kWarp;
   while (threads < kFoldThreads && threads < p.reduced.count) threads *= 2;
   const LaunchConfig config{dim3(static_cast<unsigned>(p.out.count)), dim3(threads)};

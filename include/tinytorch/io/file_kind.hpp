@@ -1,0 +1,75 @@
+// What a file is that is not what its reader expects, told from its first bytes: so that the error can name it and say
+// how to get the right one.
+//
+// Readers ask when their own check fails, and not before: the first bytes of a safetensors file are a length, which may
+// happen to look like something else.
+#pragma once
+
+#include <cctype>
+#include <tinytorch/io/bytes.hpp>
+
+namespace tinytorch::inline TT_BUILD::io {
+
+struct FileKind {
+  const char* what;  // "a web page", for messages
+  const char* hint;  // how to get what was meant
+};
+
+inline constexpr const char* kConvertPickle =
+    "unpickling runs code that the file brings, so it is not read here. Convert it once, in Python: of a "
+    "model's "
+    "folder, AutoModelForCausalLM.from_pretrained('old').save_pretrained('new') writes safetensors; of a "
+    "single "
+    "file, safetensors.torch.save_file(torch.load('old.pt', weights_only=True), 'new.safetensors')";
+
+inline constexpr FileKind kGitLfsPointer{
+    "a pointer of git-lfs, which stands for a large file that was not fetched",
+    "run git lfs install and git lfs pull in the folder, or download the file itself"};
+inline constexpr FileKind kWebPage{"a web page",
+                                   "download the file and not the page about it: at Hugging Face, the "
+                                   "address with /resolve/ in place of /blob/"};
+inline constexpr FileKind kPickle{"a Python pickle, as torch.save wrote them before 2020", kConvertPickle};
+inline constexpr FileKind kTorchArchive{"a zip archive with a Python pickle, as torch.save writes",
+                                        kConvertPickle};
+inline constexpr FileKind kZip{"a zip archive", "unpack it first"};
+inline constexpr FileKind kGzip{"a gzip file", "unpack it first, with gunzip or tar -xzf"};
+inline constexpr FileKind kUtf16{"text in UTF-16", "convert it first: iconv -f UTF-16 -t UTF-8 OLD > NEW"};
+inline constexpr FileKind kGguf{"a GGUF file, as llama.cpp reads",
+                                "fetch the model in safetensors, from which such files are made"};
+inline constexpr FileKind kHdf5{"an HDF5 file, as Keras writes", "convert it to safetensors in Python"};
+inline constexpr FileKind kNpy{"an array of NumPy", "load_npy reads it"};
+
+// Null when the bytes begin as none of these kinds does.
+inline const FileKind* kind_of(Bytes bytes) {
+  std::string_view text = as_text(bytes);
+  if (text.starts_with("version https://git-lfs.github.com/spec/")) return &kGitLfsPointer;
+  if (text.starts_with("PK\x03\x04"))  // the first file's name begins at byte 30
+    return text.substr(0, 256).find("data.pkl") != std::string_view::npos ? &kTorchArchive : &kZip;
+  if (text.size() > 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5) return &kPickle;
+  if (text.starts_with("\x1f\x8b")) return &kGzip;
+  if (text.starts_with("GGUF")) return &kGguf;
+  if (text.starts_with("\x89HDF\r\n\x1a\n")) return &kHdf5;
+  if (text.starts_with("\x93NUMPY")) return &kNpy;
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return &kUtf16;
+  const auto is_pair = [&](size_t letter, size_t zero) {
+    return std::isprint(static_cast<unsigned char>(text[letter])) && text[zero] == '\0';
+  };
+  if (text.size() >= 4 && ((is_pair(0, 1) && is_pair(2, 3)) || (is_pair(1, 0) && is_pair(3, 2))))
+    return &kUtf16;
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  std::string start(text.substr(0, 14));
+  for (char& c : start) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const bool is_page = start == "<!doctype html" || start.starts_with("<html") || start.starts_with("<?xml");
+  return is_page ? &kWebPage : nullptr;
+}
+
+[[noreturn]] inline void refuse_kind(const FileKind& kind, const Source& source) {
+  source.reject(source.format, kind.what, "TT-IO-03", kind.hint);
+}
+// Refuses bytes of a kind that is known here; returns when they are of none.
+inline void refuse_other_kind(Bytes bytes, const Source& source) {
+  if (const FileKind* const kind = kind_of(bytes)) refuse_kind(*kind, source);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::io

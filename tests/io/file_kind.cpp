@@ -1,0 +1,111 @@
+// Files of another kind than expected: each is called by its name, by every reader that may meet it.
+#include <tinytorch/io/file_kind.hpp>
+
+#include <functional>
+#include <io/files.hpp>
+#include <tinytorch/io/cifar10.hpp>
+#include <tinytorch/io/idx.hpp>
+#include <tinytorch/io/json.hpp>
+#include <tinytorch/io/npz.hpp>
+#include <tinytorch/io/safetensors.hpp>
+
+namespace tt = tinytorch;
+using tt::io::kind_of;
+
+namespace {
+
+const std::string kPointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 548105171\n";
+const std::string kPage = "\n<!DOCTYPE html>\n<html class=\"\"><head></head></html>\n";
+// The first bytes of what torch.save writes now, and wrote once.
+const std::string kArchive(
+    "PK\x03\x04\x00\x00\x08\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+    "\x00\x00\x10\x00\x12\x00"
+    "archive/data.pkl",
+    46);
+const std::string kOldPickle(
+    "\x80\x02\x8a\x0al\xfc\x9c"
+    "F\xf9 j\xa8P\x19.",
+    14);
+
+const tt::io::FileKind* kind(const std::string& text) { return kind_of(tt::as_bytes(text)); }
+
+}  // namespace
+
+TEST_CASE("kinds are told from the first bytes") {
+  using namespace tt::io;
+  CHECK(kind(kPointer) == &kGitLfsPointer);
+  CHECK(kind(kPage) == &kWebPage);
+  CHECK(kind("<HTML>") == &kWebPage);
+  CHECK(kind("\xef\xbb\xbf<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code>") == &kWebPage);
+  CHECK(kind(kArchive) == &kTorchArchive);
+  CHECK(kind(kOldPickle) == &kPickle);
+  CHECK(kind("PK\x03\x04" + std::string(40, 'x')) == &kZip);
+  CHECK(kind("\x1f\x8b\x08") == &kGzip);
+  CHECK(kind("GGUF\x03") == &kGguf);
+  CHECK(kind("\x89HDF\r\n\x1a\n") == &kHdf5);
+  CHECK(kind("\x93NUMPY\x01") == &kNpy);
+  CHECK(kind(std::string("\xff\xfe{\0", 4)) == &kUtf16);
+  CHECK(kind(std::string("\xfe\xff\0{", 4)) == &kUtf16);
+  CHECK(kind(std::string("{\0\"\0", 4)) == &kUtf16);  // without a byte order mark
+  CHECK(kind(std::string("\0{\0\"", 4)) == &kUtf16);
+}
+
+TEST_CASE("what a reader may expect is of no such kind") {
+  for (const std::string& text :
+       {std::string(), std::string("{}"), std::string("\xef\xbb\xbf{}"), std::string("First Citizen:"),
+        std::string("<|endoftext|>"), std::string("version"), std::string("\x80"),
+        std::string("\0\0\x08\x03", 4), std::string("a\0b", 3)}) {
+    CAPTURE(text);
+    CHECK(kind(text) == nullptr);
+  }
+  for (const char* name : {"all.safetensors", "none.safetensors"})
+    CHECK(kind_of(files::golden_bytes(name)) == nullptr);
+}
+
+TEST_CASE("a safetensors header may be as long as a pickle's first bytes") {
+  std::string header = "{\"__metadata__\":{\"k\":\"\"}}";
+  header.insert(header.size() - 3, std::string(0x280 - header.size(), 'v'));
+  std::string file("\x80\x02\0\0\0\0\0\0", 8);
+  file += header;
+  CHECK(kind(file) == &tt::io::kPickle);
+  CHECK(tt::parse_safetensors(tt::as_bytes(file)).empty());
+}
+
+TEST_CASE("every reader calls such a file by its name, and says what to do") {
+  const std::string utf16("\xff\xfe{\0}\0\r\0\n\0", 10);
+  struct Reader {
+    const char* format;
+    std::function<void(tt::Bytes)> parse;
+  };
+  const Reader readers[] = {
+    {"safetensors", [](tt::Bytes b) { tt::parse_safetensors(b, "f"); }},
+    {"JSON", [](tt::Bytes b) { tt::parse_json(b, "f"); }},
+    {"text", [](tt::Bytes b) { tt::parse_text(b, "f"); }},
+    {"npy", [](tt::Bytes b) { tt::parse_npy(b, "f"); }},
+#if TINYTORCH_WITH_LIBZIP
+    {"npz", [](tt::Bytes b) { tt::parse_npz(b, "f"); }},
+#endif
+    {"IDX", [](tt::Bytes b) { tt::parse_idx(b, "f"); }},
+    {"CIFAR-10 binary", [](tt::Bytes b) { tt::parse_cifar10(b, "f"); }}
+  };
+  for (const Reader& reader : readers) {
+    for (const auto& [text, what, hint] :
+         {std::tuple(kPointer, "a pointer of git-lfs", "git lfs pull"),
+          std::tuple(kPage, "a web page", "/resolve/"),
+          std::tuple(kArchive, "as torch.save writes", "save_file(torch.load("),
+          std::tuple(kOldPickle, "a Python pickle", "weights_only=True"),
+          std::tuple(utf16, "text in UTF-16", "iconv -f UTF-16 -t UTF-8")}) {
+      CAPTURE(reader.format);
+      CAPTURE(what);
+      const files::Refusal refusal = files::refusal_of([&] { reader.parse(tt::as_bytes(text)); });
+      if (std::string(what) == "a web page" && std::string(reader.format) == "text") {
+        CHECK(refusal.code == "");  // it is one
+        continue;
+      }
+      CHECK(refusal.code == "TT-IO-03");
+      CHECK(files::contains(refusal.text, "cannot read 'f' as " + std::string(reader.format)));
+      CHECK(files::contains(refusal.text, what));
+      CHECK(files::contains(refusal.text, hint));
+    }
+  }
+}
