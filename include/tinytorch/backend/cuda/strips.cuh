@@ -184,20 +184,30 @@ __device__ __forceinline__ void walk_pass(const typename Work::Arrays& arrays, W
   wait_for_copies<0>();
 }
 
-template <class Work>
+// How the blocks of a row add up their sums: in the cluster that they are, or by notes in device memory. A kernel
+// knows one of the two, for both together would not leave registers for the columns' sums.
+template <class Work, bool kByNotes>
+using StripTotal = std::conditional_t<kByNotes, TeamSum<kStripThreads, typename Work::Sums>,
+                                      ClusterSum<kStripThreads, typename Work::Sums>>;
+
+template <class Work, bool kByNotes>
 static __global__ void __launch_bounds__(kStripThreads, Work::kBlocks)
     walk_strips(typename Work::Arrays arrays, TeamNote<typename Work::Sums>* notes, int blocks, int passes,
                 int64_t rows, int64_t columns, int width) {
-  using Total = TeamSum<kStripThreads, typename Work::Sums>;
+  using Total = StripTotal<Work, kByNotes>;
   using S = typename Work::S;
   __shared__ __align__(16) unsigned char space[sizeof(typename Total::Space)];  // its type is not trivial
+  auto& shared = *reinterpret_cast<typename Total::Space*>(space);
   const int C = static_cast<int>(columns);
   const int64_t team = blockIdx.x / static_cast<unsigned>(blocks),
                 teams = gridDim.x / static_cast<unsigned>(blocks);
   const int mine = static_cast<int>(blockIdx.x % static_cast<unsigned>(blocks));
-  Total total(*reinterpret_cast<typename Total::Space*>(space), notes ? notes + team * blocks : nullptr,
-              blocks, mine);
+  Total total = [&] {
+    if constexpr (kByNotes) return Total(shared, notes + team * blocks, blocks, mine);
+    if constexpr (!kByNotes) return Total(shared);
+  }();
   wait_for_cluster();
+  if (S::kAligned) passes = 1;
   for (int pass = 0; pass < passes; ++pass) {
     const int64_t row = pass + passes * team;
     const int phase = S::kAligned ? 0 : phase_of(Work::result(arrays) + row * columns);
@@ -239,9 +249,12 @@ StripsPlan plan_strips(const typename Work::Arrays& arrays, int64_t rows, int64_
     plan.width = static_cast<int>(divided_up(vectors, blocks) * kWideOf<T>);
     plan.config.shared_bytes = static_cast<size_t>(plan.width) * sizeof(T) * Work::kInputs * kStripStages;
     plan.config.cluster = plan.notes ? 1 : static_cast<unsigned>(blocks);
-    return resident_blocks(walk_strips<Work>, plan.config) / blocks;
+    return resident_blocks(plan.notes ? walk_strips<Work, true> : walk_strips<Work, false>, plan.config) /
+           blocks;
   };
-  constexpr size_t kOwn = sizeof(typename TeamSum<kStripThreads, typename Work::Sums>::Space) + 1024;
+  constexpr size_t kOwn = std::max(sizeof(typename StripTotal<Work, false>::Space),
+                                   sizeof(typename StripTotal<Work, true>::Space)) +
+                          1024;
   constexpr size_t kMost = kLongest * 16 * Work::kInputs * kStripStages + kOwn;
   if (kMost > properties(current_device()).shared_per_block_optin) return plan;
   int64_t teams = share_out(least);
@@ -268,7 +281,8 @@ void launch_strips(const StripsPlan& plan, const typename Work::Arrays& arrays, 
   using Note = TeamNote<typename Work::Sums>;
   const DeviceScratch<Note> notes(plan.notes ? plan.config.grid.x : 0);
   if (plan.notes) fill_bytes(notes.data(), 0, plan.config.grid.x * sizeof(Note), current_device());
-  launch(walk_strips<Work>, plan.config, arrays, notes.data(), plan.blocks, plan.passes, rows, C, plan.width);
+  launch(plan.notes ? walk_strips<Work, true> : walk_strips<Work, false>, plan.config, arrays, notes.data(),
+         plan.blocks, plan.passes, rows, C, plan.width);
 }
 // False where the plan has no teams.
 template <class Work>

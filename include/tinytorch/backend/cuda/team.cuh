@@ -61,21 +61,19 @@ __device__ __forceinline__ T await_note(const TeamNote<T>* note, unsigned turn) 
   return x;
 }
 
-// As ClusterSum, over a team where there are notes, else over the cluster. T() adds nothing.
+// As ClusterSum, over a team. T() adds nothing.
 template <int kThreads, class T>
 class TeamSum {
  public:
   static constexpr int kWarps = kThreads / kWarp;
   struct Space {
-    typename ClusterSum<kThreads, T>::Space cluster;
     T given[kWarps], taken[kWarps];
   };
-  // notes: one for each of the team's `blocks` blocks, kThreads at the most, or null; mine: this block's number.
+  // notes: one for each of the team's `blocks` blocks, kThreads at the most; mine: this block's number.
   __device__ __forceinline__ TeamSum(Space& space, TeamNote<T>* notes, int blocks, int mine)
-      : space_(space), in_cluster_(space.cluster), notes_(notes), blocks_(blocks), mine_(mine) {}
+      : space_(space), notes_(notes), blocks_(blocks), mine_(mine) {}
 
   __device__ __forceinline__ void give(T x) {
-    if (!notes_) return in_cluster_.give(x);
     x = warp_reduce(x, Sum());
     if (lane() == 0) space_.given[warp()] = x;
     __syncthreads();
@@ -84,7 +82,6 @@ class TeamSum {
     if (lane() == 0) leave_note(&notes_[mine_], turn_, x);
   }
   __device__ __forceinline__ T take() {
-    if (!notes_) return in_cluster_.take();
     const int thread = static_cast<int>(threadIdx.x);
     T x{};
     if (thread < blocks_) x = await_note(&notes_[thread], turn_);
@@ -99,7 +96,6 @@ class TeamSum {
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
   static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / kWarp; }
   Space& space_;
-  ClusterSum<kThreads, T> in_cluster_;
   TeamNote<T>* notes_;
   int blocks_, mine_;
   unsigned turn_ = 0;

@@ -11,6 +11,7 @@
 //     static constexpr int kInputs;   arrays of rows that are read
 //     static constexpr int kBytes;    of a tile of each, at the most
 //     static constexpr bool kByRow;   whether finish() can take any column: finish(in, facts, column)
+//     static constexpr bool kWrites;  whether rows have results; else measure() is all there is to do
 //     static const Element* input(const Arrays&, int k);
 //     static Element* output(const Arrays&);              or null
 //     Work(const Arrays&, int column, int C);             of this thread's column
@@ -115,24 +116,29 @@ __host__ __device__ constexpr int tile_buffer(int height, int C) {  // elements;
   return (height * C + 2 * kWideOf<T> - 2) / kWideOf<T> * kWideOf<T>;
 }
 
-// Rows of so few elements that a thread does all of one, in its place.
-template <class Work, class T, int kInputs>
+// Rows of so few elements that a thread does all of one, in its place. kColumns: as many as C, or 0 for any number.
+template <int kColumns, class Work, class T, int kInputs>
 __device__ __forceinline__ void finish_by_row(Work& work, T* const (&at)[kInputs], int64_t first, int here,
                                               int C) {
+  const int columns = kColumns ? kColumns : C;
   for (int row = static_cast<int>(threadIdx.x); row < here; row += kTileThreads) {
-    TileRow<T, kInputs> one{{}, C, 0, 1};
+    TileRow<T, kInputs> one{{}, columns, 0, 1};
 #pragma unroll
-    for (int k = 0; k < kInputs; ++k) one.at[k] = at[k] + row * C;
+    for (int k = 0; k < kInputs; ++k) one.at[k] = at[k] + row * columns;
     const typename Work::Facts found = work.measure(one, first + row, true);
-    one.each(
-        [&](int c, const Wide<T>(&x)[kInputs]) { at[0][row * C + c] = to<T>(work.finish(x, found, c)); });
+    if constexpr (Work::kWrites) {
+      one.each([&](int c, const Wide<T>(&x)[kInputs]) {
+        at[0][row * columns + c] = to<T>(work.finish(x, found, c));
+      });
+    }
   }
 }
 
 // height: rows of a tile. lanes: of a row, a power of two up to 32.
 template <class Work>
 static __global__ void __launch_bounds__(kTileThreads)
-    walk_tiles(typename Work::Arrays arrays, int64_t rows, int C, int height, int lanes) {
+    walk_tiles(const __grid_constant__ typename Work::Arrays arrays, int64_t rows, int C, int height,
+               int lanes) {
   using T = typename Work::Element;
   using A = Wide<T>;
   using Facts = typename Work::Facts;
@@ -158,7 +164,24 @@ static __global__ void __launch_bounds__(kTileThreads)
     __syncthreads();
     const bool by_row = Work::kByRow && lanes == 1;
     if constexpr (Work::kByRow) {
-      if (by_row) finish_by_row(work, at, first, here, C);
+      if (by_row) {
+        switch (C) {
+          case 1:
+            finish_by_row<1>(work, at, first, here, C);
+            break;
+          case 2:
+            finish_by_row<2>(work, at, first, here, C);
+            break;
+          case 3:
+            finish_by_row<3>(work, at, first, here, C);
+            break;
+          case 4:
+            finish_by_row<4>(work, at, first, here, C);
+            break;
+          default:
+            finish_by_row<0>(work, at, first, here, C);
+        }
+      }
     }
     for (int begin = 0; begin < here && !by_row; begin += groups) {
       const int group = begin + thread / lanes, row = std::min(group, here - 1);  // a warp measures together
@@ -167,21 +190,23 @@ static __global__ void __launch_bounds__(kTileThreads)
       for (int k = 0; k < kInputs; ++k) one.at[k] = at[k] + row * C;
       const bool leads = lane == 0 && group < here;
       const Facts found = work.measure(one, first + row, leads);
-      if (leads) facts[row] = found;
+      if (Work::kWrites && leads) facts[row] = found;
     }
     __syncthreads();
-    if (thread < walkers && !by_row) {
+    if constexpr (Work::kWrites) {
+      if (thread < walkers && !by_row) {
 #pragma unroll 4
-      for (int i = thread, row = thread / C; i < n; i += walkers, row += down) {
-        A x[kInputs];
+        for (int i = thread, row = thread / C; i < n; i += walkers, row += down) {
+          A x[kInputs];
 #pragma unroll
-        for (int k = 0; k < kInputs; ++k) x[k] = to<A>(at[k][i]);
-        at[0][i] = to<T>(work.finish(x, facts[row]));
+          for (int k = 0; k < kInputs; ++k) x[k] = to<A>(at[k][i]);
+          at[0][i] = to<T>(work.finish(x, facts[row]));
+        }
       }
+      __syncthreads();
+      if (out) write_tile(out + first * C, at[0], n);
+      __syncthreads();
     }
-    __syncthreads();
-    if (out) write_tile(out + first * C, at[0], n);
-    __syncthreads();
   }
   work.end(TileColumns<A>{space, C, walkers});
 }
@@ -196,7 +221,7 @@ TilesPlan plan_tiles(int64_t rows, int64_t C) {
   using T = typename Work::Element;
   constexpr int kSize = static_cast<int>(sizeof(T));
   TilesPlan plan{};
-  plan.height = static_cast<int>(std::min<int64_t>(std::min<int64_t>(rows, 2048), Work::kBytes / kSize / C));
+  plan.height = static_cast<int>(std::min({rows, int64_t{1024}, Work::kBytes / kSize / C}));
   if (plan.height > kWideOf<T>) plan.height -= plan.height % kWideOf<T>;  // tiles begin alike
   plan.lanes = 1;                                                         // all rows at once
   while (plan.lanes < kWarp && plan.lanes * 2 * plan.height <= kTileThreads) plan.lanes *= 2;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <tinytorch/backend/cuda/kernels/softmax_strips.cuh>
+#include <tinytorch/backend/cuda/tiles.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -53,12 +54,17 @@ struct CrossEntropyFacts {
   bool counts;
   Wide<T> at_target;
 };
+template <class T, class F>
+__device__ __forceinline__ CrossEntropyFacts<T> facts_of(const CrossEntropyArrays<T>& a, int64_t n, int64_t V,
+                                                         F&& logit_at) {
+  const int64_t t = a.p.target[n * a.p.target_step];
+  const bool counts = t != a.p.ignored && t >= 0 && t < V;
+  return {t, counts, counts ? logit_at(t) : Wide<T>(0)};
+}
 template <class T>
 __device__ __forceinline__ CrossEntropyFacts<T> facts_of(const CrossEntropyArrays<T>& a, int64_t n,
                                                          int64_t V) {
-  const int64_t t = a.p.target[n * a.p.target_step];
-  const bool counts = t != a.p.ignored && t >= 0 && t < V;
-  return {t, counts, counts ? to<Wide<T>>(a.logits[n * V + t]) : Wide<T>(0)};
+  return facts_of(a, n, V, [&](int64_t t) { return to<Wide<T>>(a.logits[n * V + t]); });
 }
 // By one thread of a row. A row of -inf alone has no sum: 0/0, as everywhere.
 template <class T>
@@ -92,6 +98,46 @@ struct LogitGrad {
       for (int k = 0; k < kWide; ++k) v[k] -= c + k == row.target ? hot : A(0);
     }
   }
+};
+
+// Narrow rows, many to a tile (tiles.cuh).
+template <class T>
+struct CrossEntropyTiles {
+  using Element = T;
+  using Arrays = CrossEntropyArrays<T>;
+  using A = Wide<T>;
+  using Facts = LogitGrad<T>;
+  static constexpr int kInputs = 1;
+  static constexpr int kBytes = 16384;
+  static constexpr bool kByRow = true, kWrites = true;
+  Arrays a;
+  int own, V;  // this thread's column, of so many
+  __device__ __forceinline__ CrossEntropyTiles(const Arrays& arrays, int column, int C)
+      : a(arrays), own(column), V(C) {}
+  static __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.logits; }
+  static __device__ __forceinline__ T* output(const Arrays& arrays) { return arrays.dx; }
+  __device__ __forceinline__ Facts measure(const TileRow<T, 1>& row, int64_t n, bool leads) const {
+    A m = kMinusInfinity<A>, s = 0, plain = 0;
+    row.each([&](int, const A(&x)[1]) { m = Maximum()(m, x[0]); });
+    m = row.reduce(m, Maximum());
+    row.each([&](int, const A(&x)[1]) {
+      s += exp_of<T>(x[0] - m);
+      plain += x[0];
+    });
+    s = row.reduce(s, Sum());
+    if (a.p.smoothing != A(0)) plain = row.reduce(plain, Sum());
+    const LogitSums<T> sums{{m, s}, plain};
+    const CrossEntropyFacts<T> facts = facts_of(a, n, V, [&](int64_t t) { return to<A>(row.at[0][t]); });
+    if (leads) leave_loss(a, facts, sums, n, V);
+    return LogitGrad<T>(a, facts, sums.exps, V);
+  }
+  __device__ __forceinline__ A finish(const A (&x)[1], const Facts& row, int column) const {
+    A v[1] = {x[0]};
+    row.apply(column, v);
+    return v[0];
+  }
+  __device__ __forceinline__ A finish(const A (&x)[1], const Facts& row) const { return finish(x, row, own); }
+  static __device__ __forceinline__ void end(const TileColumns<A>&) {}
 };
 
 // Rows in registers.

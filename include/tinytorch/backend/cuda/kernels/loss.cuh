@@ -61,22 +61,51 @@ static __global__ void __launch_bounds__(kLossThreads)
   losses[n] = counts ? row_loss<T>(sums, to<A>(row[t]), p.smoothing, V) : A(0);
 }
 
-// Number of targets not ignored, and the sum or mean of all losses: one block, in a fixed order.
+// What is asked of all rows together, each part or null: the sum of losses, or their mean over the targets that count
+// (over all N rows without targets), and how many targets count.
+struct LossTotals {
+  double *loss, *count;
+  bool mean;
+};
+struct LossSums {
+  double sum, used;
+  __device__ __forceinline__ LossSums operator+(const LossSums& other) const {
+    return {sum + other.sum, used + other.used};
+  }
+};
+__device__ __forceinline__ void leave_totals(const LossTotals& to_, const LossSums& all, bool has_targets,
+                                             int64_t N) {
+  if (to_.loss) *to_.loss = to_.mean ? all.sum / (has_targets ? all.used : static_cast<double>(N)) : all.sum;
+  if (to_.count) *to_.count = all.used;
+}
+
+// The sums of a block's `each` rows, in a fixed order, left at `partial`; a block alone leaves the totals.
 template <class A>
 static __global__ void __launch_bounds__(kLossThreads)
-    finish_loss_kernel(double* total, double* count, const A* losses, const int64_t* target,
-                       int64_t target_step, int64_t ignored, int64_t N, bool mean) {
-  double sum = 0, used = 0;
+    sum_losses_kernel(LossTotals totals, LossSums* partial, const A* losses, const int64_t* target,
+                      int64_t target_step, int64_t ignored, int64_t N, int64_t each) {
+  LossSums sums{0, 0};
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * each, last = std::min(first + each, N);
 #pragma unroll 8
-  for (int64_t n = threadIdx.x; n < N; n += kLossThreads) {
-    if (losses) sum += static_cast<double>(losses[n]);
-    if (target) used += target[n * target_step] != ignored ? 1 : 0;
+  for (int64_t n = first + threadIdx.x; n < last; n += kLossThreads) {
+    if (losses) sums.sum += static_cast<double>(losses[n]);
+    if (target) sums.used += target[n * target_step] != ignored ? 1 : 0;
   }
-  sum = block_reduce<kLossThreads>(sum, Sum());
-  used = block_reduce<kLossThreads>(used, Sum());
+  sums = block_reduce<kLossThreads>(sums, Sum());
   if (threadIdx.x != 0) return;
-  if (total) *total = mean ? sum / (target ? used : static_cast<double>(N)) : sum;
-  if (count) *count = used;
+  if (gridDim.x > 1) {
+    partial[blockIdx.x] = sums;
+  } else {
+    leave_totals(totals, sums, target != nullptr, N);
+  }
+}
+static __global__ void __launch_bounds__(kWarp)
+    finish_losses_kernel(LossTotals totals, const LossSums* partial, int blocks, bool has_targets,
+                         int64_t N) {
+  LossSums sums{0, 0};
+  for (int k = static_cast<int>(threadIdx.x); k < blocks; k += kWarp) sums = sums + partial[k];
+  sums = warp_reduce(sums, Sum());
+  if (threadIdx.x == 0) leave_totals(totals, sums, has_targets, N);
 }
 
 // dl/dx_j = scale (exp(x_j - lse) - s / V - (1 - s) [j = t]); count: of targets for the mean, or null. A block
@@ -116,28 +145,47 @@ CrossEntropyRow<Wide<T>> row_parameters(const View& target, const CrossEntropyPa
           static_cast<Wide<T>>(p.label_smoothing)};
 }
 
+// losses: of N rows, or null. Some thousand rows are a block's work; more are shared out.
+template <class A>
+void sum_losses(const LossTotals& totals, const A* losses, const View& target,
+                const CrossEntropyParameters& p, int64_t N) {
+  constexpr int64_t kEach = 8 * kLossThreads;
+  const int64_t blocks = std::clamp<int64_t>(divided_up(N, kEach), 1, kLossThreads),
+                each = divided_up(std::max<int64_t>(N, 1), blocks);
+  const DeviceScratch<LossSums> partial(blocks > 1 ? blocks : 0);
+  launch(sum_losses_kernel<A>, {dim3(static_cast<unsigned>(blocks)), dim3(kLossThreads)}, totals,
+         partial.data(), losses, target.as<const int64_t>(), target.strides[0], p.ignore_index, N, each);
+  if (blocks == 1) return;
+  launch(finish_losses_kernel, {dim3(1), dim3(kWarp)}, totals, partial.data(), static_cast<int>(blocks), true,
+         N);
+}
+
 template <class A>
 void finish_loss(const View& loss, const A* losses, const View& target, const CrossEntropyParameters& p,
                  int64_t N) {
   if (p.reduction == LossReduction::none) return copy(loss, {const_cast<A*>(losses), dtype_of<A>, {N}, {1}});
   const DeviceScratch<double> total(1);
-  launch(finish_loss_kernel<A>, {dim3(1), dim3(kLossThreads)}, total.data(), static_cast<double*>(nullptr),
-         losses, target.as<const int64_t>(), target.strides[0], p.ignore_index, N,
-         p.reduction == LossReduction::mean);
+  sum_losses<A>({total.data(), nullptr, p.reduction == LossReduction::mean}, losses, target, p, N);
   copy(loss, {total.data(), DType::f64, {}, {}});
 }
 
 // The number of targets not ignored, where the mean needs it.
 inline void count_targets(double* count, const View& target, const CrossEntropyParameters& p, int64_t N) {
-  launch(finish_loss_kernel<float>, {dim3(1), dim3(kLossThreads)}, static_cast<double*>(nullptr), count,
-         static_cast<const float*>(nullptr), target.as<const int64_t>(), target.strides[0], p.ignore_index, N,
-         false);
+  sum_losses<float>({nullptr, count, false}, nullptr, target, p, N);
 }
 
-// Calls f.operator()<R>() with the kind of row that holds V logits in registers; false when none does.
-template <class T, class F>
-bool dispatch_logits(int64_t V, bool aligned, F&& f) {
-  return aligned ? dispatch_register_row<T, true>(V, f) : dispatch_register_row<T, false>(V, f);
+// Each false where rows are of another kind.
+template <class T>
+bool cross_entropy_in_tiles(const CrossEntropyArrays<T>& a, int64_t N, int64_t V, bool aligned) {
+  using Work = CrossEntropyTiles<T>;
+  if (!is_narrow<T>(V, aligned) || N == 0) return false;
+  launch_tiles<Work>(plan_tiles<Work>(N, V), a, N, V);
+  return true;
+}
+template <class T>
+bool cross_entropy_in_registers(const CrossEntropyArrays<T>& a, int64_t N, int64_t V, bool aligned) {
+  const auto run = [&]<class R>() { launch(cross_entropy_rows<R>, rows_grid<R::kGroup>(N), a, N, V); };
+  return aligned ? dispatch_register_row<T, true>(V, run) : dispatch_register_row<T, false>(V, run);
 }
 
 void cross_entropy(const View& loss, const View& lse, const View& logits, const View& target,
@@ -149,10 +197,8 @@ void cross_entropy(const View& loss, const View& lse, const View& logits, const 
     const DeviceScratch<A> losses(N);
     const CrossEntropyArrays<T> a{
         nullptr, losses.data(), lse.as<A>(), in.data(), row_parameters<T>(target, parameters), nullptr, A(0)};
-    const bool held = dispatch_logits<T>(V, rows_are_aligned<T>(V, {in.data()}), [&]<class R>() {
-      launch(cross_entropy_rows<R>, rows_grid<R::kGroup>(N), a, N, V);
-    });
-    if (!held) {
+    const bool aligned = rows_are_aligned<T>(V, {in.data()});
+    if (!cross_entropy_in_tiles<T>(a, N, V, aligned) && !cross_entropy_in_registers<T>(a, N, V, aligned)) {
       launch(cross_entropy_kernel<T>, {dim3(static_cast<unsigned>(N)), dim3(kLossThreads)}, a.losses, a.lse,
              a.logits, a.p, V);
     }
@@ -194,9 +240,8 @@ template <class T>
 bool cross_entropy_in_one(const CrossEntropyArrays<T>& a, int64_t N, int64_t V) {
   const bool aligned = rows_are_aligned<T>(V, {a.logits, a.dx});
   if (rows_are_few<T>(N, V) && try_strips<CrossEntropyStrips<T>>(a, N, V)) return true;
-  const bool held = dispatch_logits<T>(
-      V, aligned, [&]<class R>() { launch(cross_entropy_rows<R>, rows_grid<R::kGroup>(N), a, N, V); });
-  if (held) return true;
+  if (cross_entropy_in_tiles<T>(a, N, V, aligned) || cross_entropy_in_registers<T>(a, N, V, aligned))
+    return true;
   const size_t bytes = static_cast<size_t>(words_of_row<T>(V, aligned)) * 16;
   if (bytes + 1024 <= properties(current_device()).shared_per_block_optin) {
     launch(aligned ? cross_entropy_with_grad_kernel<T, true> : cross_entropy_with_grad_kernel<T, false>,

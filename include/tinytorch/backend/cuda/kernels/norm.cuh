@@ -26,6 +26,7 @@ struct NormTiles {
   static constexpr int kInputs = 1;
   static constexpr int kBytes = 16384;
   static constexpr bool kByRow = true;
+  static constexpr bool kWrites = true;
   NormArrays<T> a;
   A n, weight = 1, bias = 0;
   __device__ __forceinline__ NormTiles(const Arrays& arrays, int column, int C)

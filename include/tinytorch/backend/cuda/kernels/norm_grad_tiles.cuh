@@ -19,6 +19,7 @@ struct NormGradTiles {
   static constexpr int kInputs = kAdds ? 3 : 2;
   static constexpr int kBytes = 8192;
   static constexpr bool kByRow = false;  // columns add up
+  static constexpr bool kWrites = true;
 
   Arrays a;
   A n, weight = 1, dw = 0, db = 0;

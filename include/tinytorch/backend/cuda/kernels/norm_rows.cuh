@@ -71,7 +71,6 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, 
   using A = Wide<T>;
   constexpr int kGroup = R::kGroup, kWide = R::kWide;
   constexpr bool kEarly = kFetchesEarly<R, Source>;
-  const A n = static_cast<A>(columns);
   R r, weight, bias;
   for (int64_t block = blockIdx.x;; block += gridDim.x) {
     const GroupRow mine = row_of_group<kGroup>(rows, columns, block);
@@ -86,7 +85,7 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, 
       if (a.weight) weight.read(a.weight, static_cast<int>(columns));
       if (a.bias) bias.read(a.bias, static_cast<int>(columns));
     }
-    const RowStatistics<A> found = statistics_of(r, C, n, a.mean != nullptr, a.eps);
+    const RowStatistics<A> found = statistics_of(r, C, static_cast<A>(columns), a.mean != nullptr, a.eps);
     const A mean = found.mean, rstd = found.rstd;
     if (R::lane() == 0 && mine.there) {
       if (a.mean) a.mean[row] = mean;

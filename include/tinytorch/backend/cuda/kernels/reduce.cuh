@@ -12,6 +12,7 @@
 #include <limits>
 #include <tinytorch/backend/cuda/collective.cuh>
 #include <tinytorch/backend/cuda/dense.cuh>
+#include <tinytorch/backend/cuda/tiles.cuh>
 #include <tinytorch/backend/cuda/walk.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -26,6 +27,7 @@ struct FoldSum {
   using A = SumType<C>;
   bool squares;
   static __device__ A neutral() { return 0; }
+  __device__ __forceinline__ A of(C v) const { return squares ? A(v) * A(v) : A(v); }
   __device__ __forceinline__ A of(const C (&v)[8], int count) const {
     if constexpr (std::is_same_v<C, float>) {
       if (!squares) {  // 8 in float, then one step of the double sum
@@ -43,6 +45,7 @@ template <class C>
 struct FoldProduct {
   using A = SumType<C>;
   static __device__ A neutral() { return 1; }
+  static __device__ __forceinline__ A of(C v) { return v; }
   __device__ __forceinline__ A of(const C (&v)[8], int count) const {
     A product = 1;
 #pragma unroll
@@ -57,6 +60,7 @@ struct FoldExtreme {
   bool largest;
   C first;  // below, or above, all others
   __device__ C neutral() const { return first; }
+  static __device__ __forceinline__ A of(C v) { return v; }
   __device__ __forceinline__ A of(const C (&v)[8], int count) const {
     A best = v[0];
 #pragma unroll
@@ -74,6 +78,7 @@ struct FoldTruth {
   using A = int32_t;
   bool every;
   __device__ A neutral() const { return every; }
+  static __device__ __forceinline__ A of(C v) { return v != C(0); }
   __device__ __forceinline__ A of(const C (&v)[8], int count) const {
     A truth = every;
 #pragma unroll
@@ -127,7 +132,6 @@ __device__ __forceinline__ typename Fold::A fold_part(const ReduceLayout& x, con
                                                       int64_t last, const Fold& fold) {
   const int lane = static_cast<int>(threadIdx.x) % kGroup;
   typename Fold::A sum = fold.neutral();
-  C v[8] = {};
   if (x.vector) {
     constexpr int kAhead = sizeof(T) == 2 ? 4 : 2;  // loads in flight
     constexpr int64_t kAlign = kAccessBytes<T, 8>;
@@ -151,22 +155,22 @@ __device__ __forceinline__ typename Fold::A fold_part(const ReduceLayout& x, con
     } else if (lane == 0) {
       part(first, begin);
     }
-    int64_t i = begin + lane * 8;
-    for (; i + (kAhead - 1) * kGroup * 8 + 8 <= end; i += kAhead * kGroup * 8) {
+    for (int64_t i = begin + lane * 8; i < end; i += kAhead * kGroup * 8) {
       C ahead[kAhead][8];
 #pragma unroll
-      for (int a = 0; a < kAhead; ++a) load(ahead[a], data + i + a * kGroup * 8);
+      for (int a = 0; a < kAhead; ++a) {
+        if (i + a * kGroup * 8 < end) load(ahead[a], data + i + a * kGroup * 8);
+      }
 #pragma unroll
-      for (int a = 0; a < kAhead; ++a) sum = fold(sum, fold.of(ahead[a], 8));
-    }
-    for (; i < end; i += kGroup * 8) {
-      load(v, data + i);
-      sum = fold(sum, fold.of(v, 8));
+      for (int a = 0; a < kAhead; ++a) {
+        if (i + a * kGroup * 8 < end) sum = fold(sum, fold.of(ahead[a], 8));
+      }
     }
     if (has_edge) sum = fold(sum, fold.of(edge, 1));
     if (kGroup < 16 && lane == kGroup - 1 && end < last) part(end, last);
   } else {
     for (int64_t i = first + lane; i < last; i += kGroup * 8) {
+      C v[8] = {};
       int count = 0;
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
@@ -208,6 +212,35 @@ static __global__ void __launch_bounds__(kReduceThreads)
     if (static_cast<int>(threadIdx.x) % kGroup == 0 && begin + group < tasks) out.leave(task, sum);
   }
 }
+
+// Narrow rows that follow each other in memory, many to a tile (tiles.cuh): results of the rows' own type.
+template <class T, class Fold>
+struct ReduceTiles {
+  struct Arrays {
+    T* out;
+    const T* x;
+    Fold fold;
+    double divisor;
+  };
+  using Element = T;
+  using A = typename Fold::A;
+  struct Facts {};
+  static constexpr int kInputs = 1;
+  static constexpr int kBytes = 16384;
+  static constexpr bool kByRow = true, kWrites = false;
+  Arrays a;
+  __device__ __forceinline__ ReduceTiles(const Arrays& arrays, int, int) : a(arrays) {}
+  static __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.x; }
+  static __device__ __forceinline__ T* output(const Arrays&) { return nullptr; }
+  __device__ __forceinline__ Facts measure(const TileRow<T, 1>& row, int64_t r, bool leads) const {
+    A sum = a.fold.neutral();
+    row.each([&](int, const Wide<T>(&x)[1]) { sum = a.fold(sum, a.fold.of(x[0])); });
+    sum = row.reduce(sum, a.fold);
+    if (leads) a.out[r] = a.divisor == 1 ? to<T>(sum) : to<T>(static_cast<double>(sum) / a.divisor);
+    return {};
+  }
+  static __device__ __forceinline__ void end(const TileColumns<Wide<T>>&) {}
+};
 
 // Neighbouring results are neighbours in memory: a warp walks 32 of them (256 with vectors of 8) down its
 // rows, eight warps of a block take turns at the rows of a chunk.
@@ -304,6 +337,22 @@ void launch_reduce_rows(const ReduceLayout& l, const ReduceOutput<typename Fold:
   launch(kernel, config, l, out, fold);
 }
 
+// Whether x is rows of few words of the result's own type, one after the other, of which each is reduced; then reduces
+// them by tiles.
+template <class C, class Fold>
+bool reduce_in_tiles(const Fold& fold, const View& out, const View& x, const bool* reduced, int64_t results,
+                     int64_t length, double divisor) {
+  bool in_rows = x.contiguous() && out.contiguous() && out.dtype == x.dtype && length > 0;
+  for (int d = 1; d < x.rank(); ++d) in_rows = in_rows && (reduced[d] || !reduced[d - 1] || x.shape[d] == 1);
+  if (!in_rows || length * static_cast<int64_t>(size_of(x.dtype)) >= 256) return false;
+  for_stored<C>(x.dtype, [&]<class T>(T*) {
+    using Work = ReduceTiles<T, Fold>;
+    launch_tiles<Work>(plan_tiles<Work>(results, length), {out.as<T>(), x.as<const T>(), fold, divisor},
+                       results, length);
+  });
+  return true;
+}
+
 template <class C, class Fold>
 void reduce_with(const Fold& fold, const View& out, const View& x, const bool* reduced, double divisor) {
   using A = typename Fold::A;
@@ -324,6 +373,9 @@ void reduce_with(const Fold& fold, const View& out, const View& x, const bool* r
   const int64_t results = l.kept.count, length = l.reduced.count, row = kept_shape.back();
   const bool columns = kept_strides.back() == 1 && row >= 16 && reduced_strides.back() != 1 && length > 1 &&
                        results / row <= 65535;
+  if constexpr (std::is_floating_point_v<A>) {
+    if (reduce_in_tiles<C>(fold, out, x, reduced, results, length, divisor)) return;
+  }
   // Enough groups of threads to fill the device several times over, each with enough to do.
   constexpr int64_t kWanted = 132 * 8 * 4;
   if (columns) {
@@ -347,7 +399,7 @@ void reduce_with(const Fold& fold, const View& out, const View& x, const bool* r
   // warps.
   const bool small = length <= 1024 || (size == 2 && length <= 16384 && results >= kWanted);
   l.chunks =
-      small ? 1 : std::clamp<int64_t>(kWanted / std::max<int64_t>(1, results), 1, divided_up(length, 8192));
+      small ? 1 : std::clamp<int64_t>(kWanted / std::max<int64_t>(1, results), 1, divided_up(length, 4096));
   l.chunk = divided_up(divided_up(std::max<int64_t>(length, 1), l.chunks), 8) * 8;
   l.chunks = std::max<int64_t>(1, divided_up(length, l.chunk));
   const int64_t tasks = results * l.chunks;

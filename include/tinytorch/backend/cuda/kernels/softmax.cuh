@@ -66,6 +66,7 @@ struct SoftmaxTiles {
   static constexpr int kInputs = 1;
   static constexpr int kBytes = 16384;
   static constexpr bool kByRow = true;
+  static constexpr bool kWrites = true;
   Arrays a;
   __device__ __forceinline__ SoftmaxTiles(const Arrays& arrays, int, int) : a(arrays) {}
   static __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.x; }

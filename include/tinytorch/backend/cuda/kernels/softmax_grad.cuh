@@ -57,6 +57,7 @@ struct SoftmaxGradTiles {
   static constexpr int kInputs = 2;
   static constexpr int kBytes = 16384;
   static constexpr bool kByRow = true;
+  static constexpr bool kWrites = true;
   Arrays a;
   __device__ __forceinline__ SoftmaxGradTiles(const Arrays& arrays, int, int) : a(arrays) {}
   static __device__ __forceinline__ const T* input(const Arrays& arrays, int k) {
