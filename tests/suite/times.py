@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def recording(how, tally):
             if path := shutil.which(name):
                 shim = Path(folder, "bin", name)
                 shim.parent.mkdir(exist_ok=True)
-                shim.write_text(f'#!/bin/sh\nexec python3 -SE {ROOT}/tests/suite/timed.py {log} {path} "$@"\n')
+                shim.write_text(f'#!/bin/sh\nexec {sys.executable} -SE {ROOT}/tests/suite/timed.py {log} {path} "$@"\n')
                 shim.chmod(0o755)
         kept = dict(os.environ)
         os.environ.update(PATH=f"{folder}/bin:{kept['PATH']}", XDG_CACHE_HOME=str(cache), CCACHE_DIR=str(cache / "ccache"),

@@ -36,13 +36,13 @@ struct Row {
     if constexpr (!kAligned) phase = phase_of(result);
   }
   __device__ __forceinline__ void read(const T* row, int C, int = 0, T fill = T{}) {
+    const uint4* const words = reinterpret_cast<const uint4*>(row) + lane();  // of an aligned row
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      if (column(v) >= C) continue;
       if constexpr (kAligned) {
-        word[v] = reinterpret_cast<const uint4*>(row)[column(v) / kWide];
+        if (column(v) < C) word[v] = words[v * kGroup];
       } else {
-        word[v] = any_word(row, column(v), C, fill);
+        if (column(v) < C) word[v] = any_word(row, column(v), C, fill);
       }
     }
   }

@@ -4,7 +4,7 @@
 //
 // A team walks many rows. While the sums of one row go round, the block is at work on the row before it, and
 // the rows after it are on their way from memory: nobody waits for a barrier or for memory alone. Ragged rows
-// (row.cuh) are walked by phases, so that a thread keeps its columns through a pass. What is done with the
+// (row.cuh) are walked by phases where a thread has to keep its columns through a pass. What is done with the
 // rows is a Work (NormGradStrips, SoftmaxGradStrips):
 //
 //   struct Work {
@@ -14,6 +14,7 @@
 //     static constexpr int kInputs;           arrays of rows that are read
 //     using S;                                a Strip; whether rows are aligned
 //     static constexpr int kBlocks;           of a multiprocessor
+//     static constexpr bool kKeepsColumns;    whether all rows of a pass have the strip's columns at the same places
 //     static Element fill();                  what is read outside of a ragged row
 //     Work(const Arrays&, const Strip&, int64_t C);       before each pass
 //     static const Element* input(const Arrays&, int k);
@@ -47,6 +48,11 @@ struct Strip {
   int columns, width;  // from there on in the row; room for them
   const T* kept;       // kInputs times `width` elements; null before a row is there
 
+  // Becomes strip number `mine` of the row that begins at `result`.
+  __device__ __forceinline__ void place(const T* result, int mine) {
+    first = mine * width - (kAligned ? 0 : phase_of(result));
+    columns = std::min(width, C - first);
+  }
   // Column of this thread's vector number v, counted from the strip's first.
   static __device__ __forceinline__ int column(int v) {
     return (v * kStripThreads + static_cast<int>(threadIdx.x)) * kWide;
@@ -80,6 +86,10 @@ struct Strip {
     if constexpr (kAligned) return *reinterpret_cast<const uint4*>(line + first + column(v));
     return any_word(line, first + column(v), C, T{});
   }
+  __device__ __forceinline__ void read_beside(A (&out)[kWide], const T* line, int v) const {
+    const uint4 word = word_beside(line, v);
+    load(out, reinterpret_cast<const T*>(&word));
+  }
 };
 // What a thread keeps of a line that belongs to the columns: its part of a weight.
 template <class S, class T>
@@ -97,6 +107,7 @@ struct StripLine {
 // A Work that needs no numbers and leaves nothing behind.
 struct PlainStripWork {
   struct Facts {};
+  static constexpr bool kKeepsColumns = false;
   static __device__ __forceinline__ Facts facts(int64_t) { return {}; }
   template <class S>
   static __device__ __forceinline__ void end(const S&, int64_t) {}
@@ -139,15 +150,22 @@ __device__ __forceinline__ void fetch_strip(const typename Work::Arrays& arrays,
 template <class Work, class Total>
 __device__ __forceinline__ void walk_pass(const typename Work::Arrays& arrays, Work& work,
                                           typename Work::S& strip, Total& total, int64_t row, int64_t rows,
-                                          int64_t stride, int64_t columns) {
+                                          int64_t stride, int64_t columns, int mine) {
   int fill = 0, now = 0, before = 0;  // stages
   int64_t coming = row;
+  const auto place = [&](int64_t of) {
+    if constexpr (!Work::S::kAligned && !Work::kKeepsColumns)
+      strip.place(Work::result(arrays) + of * columns, mine);
+  };
   const auto after = [](int stage) { return stage + 1 == kStripStages ? 0 : stage + 1; };
   const auto stage = [&](int s) {
     return dynamic_shared<typename Work::Element>() + s * Work::kInputs * strip.width;
   };
   const auto fetch = [&] {
-    if (coming < rows) fetch_strip<Work>(arrays, strip, stage(fill), coming * columns);
+    if (coming < rows) {
+      place(coming);
+      fetch_strip<Work>(arrays, strip, stage(fill), coming * columns);
+    }
     commit_copies();
     coming += stride;
     fill = after(fill);
@@ -160,12 +178,14 @@ __device__ __forceinline__ void walk_pass(const typename Work::Arrays& arrays, W
   bool waiting = false;  // for the sums of the row before
   const auto finish = [&] {
     strip.kept = stage(before);
+    place(row - stride);
     work.finish(strip, old_facts, sums, row - stride);
   };
   for (; row < rows; row += stride) {
     wait_for_copies<kStripStages - 2>();
     const typename Work::Facts next_facts = work.facts(row + stride < rows ? row + stride : row);
     strip.kept = stage(now);
+    place(row);
     const typename Work::Sums mine_of_row = work.visit(strip, facts);
     if (waiting) sums = total.take();
     total.give(mine_of_row);
@@ -207,14 +227,13 @@ static __global__ void __launch_bounds__(kStripThreads, Work::kBlocks)
     if constexpr (!kByNotes) return Total(shared);
   }();
   wait_for_cluster();
-  if (S::kAligned) passes = 1;
+  if (S::kAligned || !Work::kKeepsColumns) passes = 1;
   for (int pass = 0; pass < passes; ++pass) {
     const int64_t row = pass + passes * team;
-    const int phase = S::kAligned ? 0 : phase_of(Work::result(arrays) + row * columns);
-    const int first = mine * width - phase;
-    S strip{C, first, std::min(width, C - first), width, nullptr};
+    S strip{C, 0, 0, width, nullptr};
+    strip.place(Work::result(arrays) + row * columns, mine);
     Work work(arrays, strip, columns);
-    walk_pass(arrays, work, strip, total, row, rows, teams * passes, columns);
+    walk_pass(arrays, work, strip, total, row, rows, teams * passes, columns, mine);
     work.end(strip, team * passes + pass);
   }
 }
@@ -237,7 +256,7 @@ StripsPlan plan_strips(const typename Work::Arrays& arrays, int64_t rows, int64_
     if (phase_of(Work::input(arrays, k)) != phase_of(Work::result(arrays))) return plan;
   }
   const int64_t vectors = words_of_row<T>(C, !ragged), least = divided_up(vectors, kLongest),
-                phases = ragged ? kWideOf<T> : 1;
+                phases = ragged && Work::kKeepsColumns ? kWideOf<T> : 1;
   if (least > kStripThreads || (least > 1 && !has_teams())) return plan;
   // Sets how many blocks share a row; returns how many teams of them run at once.
   const auto share_out = [&](int64_t blocks) {

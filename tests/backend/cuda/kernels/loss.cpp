@@ -165,10 +165,13 @@ TEST_CASE("rows that begin anywhere in a word; vocabularies beyond shared memory
   Fresh fresh;
   INFO(fresh.text());
   for (const DType t : kFloating) {
-    for (const auto& [N, V] : {std::pair<int64_t, int64_t>{70, 2}, {9, 7}, {7, 255}, {3, 1025}}) {
+    for (const auto& [N, V] :
+         {std::pair<int64_t, int64_t>{150, 1}, {150, 2}, {133, 3}, {141, 4}, {9, 7}, {7, 255}, {3, 1025}}) {
       check_cross_entropy(fresh, {N, V, t, Layout::offset, {-100, 0.1, LossReduction::mean}});
     }
   }
+  check_cross_entropy(fresh,
+                      {9001, 2, f32, Layout::dense, {1, 0.1, LossReduction::mean}});  // losses of two blocks
   if (kEmulated) return;
   for (const DType t : {f32, bf16, f16}) {
     for (const double smoothing : {0.0, 0.1}) {

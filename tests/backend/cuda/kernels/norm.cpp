@@ -117,7 +117,9 @@ TEST_CASE("rows that begin anywhere in a word, and operands that begin elsewhere
   INFO(fresh.text());
   for (const DType t : kFloating) {
     for (const auto& [rows, C] : {std::pair<int64_t, int64_t>{130, 1},
-                                  {70, 2},
+                                  {150, 2},
+                                  {133, 3},
+                                  {141, 4},
                                   {37, 3},
                                   {9, 7},
                                   {3, 65},

@@ -90,8 +90,16 @@ TEST_CASE("sums and maxima over every set of dimensions" * test::needs_devices()
 
 TEST_CASE("rows that begin anywhere in a word, narrow and long ones" * test::needs_devices()) {
   for (const tt::DType dtype : {tt::f32, tt::bf16, tt::f16, tt::f64}) {
-    for (const auto& [rows, C] :
-         {std::pair<int64_t, int64_t>{300, 1}, {70, 3}, {37, 7}, {9, 17}, {5, 129}, {3, 1025}, {2, 5003}}) {
+    for (const auto& [rows, C] : {std::pair<int64_t, int64_t>{300, 1},
+                                  {133, 2},
+                                  {133, 3},
+                                  {141, 4},
+                                  {37, 7},
+                                  {9, 60},
+                                  {9, 17},
+                                  {5, 129},
+                                  {3, 1025},
+                                  {2, 5003}}) {
       check_reductions(random_values({rows, C}, dtype, static_cast<uint64_t>(C)));
     }
   }

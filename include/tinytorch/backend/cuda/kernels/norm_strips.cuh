@@ -27,7 +27,7 @@ struct NormStripArrays {
   const T* x;
 };
 
-// Aligned weights are read once more for each row, mostly from the first cache; ragged ones are spliced once.
+// Weights are read once more for each row, mostly from the first cache.
 template <class T, bool kAligned>
 struct NormStrips : PlainStripWork {
   using Arrays = NormStripArrays<T>;
@@ -39,13 +39,9 @@ struct NormStrips : PlainStripWork {
 
   NormArrays<T> a;
   int64_t C;
-  StripLine<S, T> weight, bias;
 
-  __device__ __forceinline__ NormStrips(const Arrays& arrays, const S& strip, int64_t columns)
-      : a(arrays.norm), C(columns) {
-    if (!kAligned && a.weight) weight.read(strip, a.weight);
-    if (!kAligned && a.bias) bias.read(strip, a.bias);
-  }
+  __device__ __forceinline__ NormStrips(const Arrays& arrays, const S&, int64_t columns)
+      : a(arrays.norm), C(columns) {}
   static __host__ __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.x; }
   static __host__ __device__ __forceinline__ const T* result(const Arrays& arrays) { return arrays.norm.out; }
   static __device__ __forceinline__ T fill() { return T{}; }
@@ -77,13 +73,8 @@ struct NormStrips : PlainStripWork {
     }
     strip.each([&](int v, const A(&in)[kInputs][kWide]) {
       A y[kWide], w[kWide], b[kWide];
-      if constexpr (kAligned) {
-        if (a.weight) load(w, a.weight + strip.first + S::column(v));
-        if (a.bias) load(b, a.bias + strip.first + S::column(v));
-      } else {
-        if (a.weight) weight.get(v, w);
-        if (a.bias) bias.get(v, b);
-      }
+      if (a.weight) strip.read_beside(w, a.weight, v);
+      if (a.bias) strip.read_beside(b, a.bias, v);
 #pragma unroll
       for (int k = 0; k < kWide; ++k) {
         y[k] = (in[0][k] - sums.mean) * rstd;

@@ -130,8 +130,9 @@ struct ReduceOutput {
 template <class C, int kGroup, class T, class Fold>
 __device__ __forceinline__ typename Fold::A fold_part(const ReduceLayout& x, const T* data, int64_t first,
                                                       int64_t last, const Fold& fold) {
+  using A = typename Fold::A;
   const int lane = static_cast<int>(threadIdx.x) % kGroup;
-  typename Fold::A sum = fold.neutral();
+  A sum = fold.neutral();
   if (x.vector) {
     constexpr int kAhead = sizeof(T) == 2 ? 4 : 2;  // loads in flight
     constexpr int64_t kAlign = kAccessBytes<T, 8>;
@@ -158,12 +159,14 @@ __device__ __forceinline__ typename Fold::A fold_part(const ReduceLayout& x, con
     for (int64_t i = begin + lane * 8; i < end; i += kAhead * kGroup * 8) {
       C ahead[kAhead][8];
 #pragma unroll
-      for (int a = 0; a < kAhead; ++a) {
-        if (i + a * kGroup * 8 < end) load(ahead[a], data + i + a * kGroup * 8);
+      for (int a = 0; a < kAhead;
+           ++a) {  // beyond the end the last once more: a load without a branch does not wait
+        load(ahead[a], data + std::min(i + a * kGroup * 8, end - 8));
       }
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
-        if (i + a * kGroup * 8 < end) sum = fold(sum, fold.of(ahead[a], 8));
+        const A next = fold(sum, fold.of(ahead[a], 8));
+        sum = i + a * kGroup * 8 < end ? next : sum;
       }
     }
     if (has_edge) sum = fold(sum, fold.of(edge, 1));
@@ -342,13 +345,19 @@ void launch_reduce_rows(const ReduceLayout& l, const ReduceOutput<typename Fold:
 template <class C, class Fold>
 bool reduce_in_tiles(const Fold& fold, const View& out, const View& x, const bool* reduced, int64_t results,
                      int64_t length, double divisor) {
-  bool in_rows = x.contiguous() && out.contiguous() && out.dtype == x.dtype && length > 0;
-  for (int d = 1; d < x.rank(); ++d) in_rows = in_rows && (reduced[d] || !reduced[d - 1] || x.shape[d] == 1);
+  bool in_rows = x.contiguous() && out.contiguous() && out.dtype == x.dtype && length > 0, within = false;
+  for (int d = 0; d < x.rank(); ++d) {
+    if (x.shape[d] == 1) continue;
+    within = within || reduced[d];
+    in_rows = in_rows && reduced[d] == within;
+  }
   if (!in_rows || length * static_cast<int64_t>(size_of(x.dtype)) >= 256) return false;
-  for_stored<C>(x.dtype, [&]<class T>(T*) {
-    using Work = ReduceTiles<T, Fold>;
-    launch_tiles<Work>(plan_tiles<Work>(results, length), {out.as<T>(), x.as<const T>(), fold, divisor},
-                       results, length);
+  dispatch_stored(x.dtype, [&]<class T>(T*) {
+    if constexpr (std::is_same_v<Wide<T>, C>) {
+      using Work = ReduceTiles<T, Fold>;
+      launch_tiles<Work>(plan_tiles<Work>(results, length), {out.as<T>(), x.as<const T>(), fold, divisor},
+                         results, length);
+    }
   });
   return true;
 }
