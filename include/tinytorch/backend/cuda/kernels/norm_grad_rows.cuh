@@ -61,12 +61,16 @@ static __global__ void __launch_bounds__(kGroup, kNormGradBlocks<T, kGroup, kAdd
   A dw[kVectors][kWide] = {}, db[kVectors][kWide] = {};
   const A n = static_cast<A>(C);
   R weight, g, r, more;
-  RowMoments<A> next{};
+  A next_mean = 0, next_rstd = 0;
   const auto fetch = [&](int64_t of) {
     g.read(a.dy + of * columns, C);
     r.read(a.x + of * columns, C);
     if constexpr (kAdds && kAhead) more.read(a.added + of * columns, C);
-    next.read(a.mean, a.rstd, of);
+    // Each lane reads by an address of its own (blockIdx.y is 0): a load from one address would be taken for uniform,
+    // and waited for at once, to move it into a uniform register.
+    const int64_t at = of + threadIdx.x * blockIdx.y;
+    if (a.mean) next_mean = a.mean[at];
+    next_rstd = a.rstd[at];
   };
   int64_t row = blockIdx.x;
   const T* const result = (a.dx ? a.dx : a.x) + row * columns;
@@ -77,7 +81,7 @@ static __global__ void __launch_bounds__(kGroup, kNormGradBlocks<T, kGroup, kAdd
     if (!kAhead) fetch(row);
     const R dy = g, x = r;
     R added = more;
-    const A mean = next.mean(a.mean), rstd = next.rstd();
+    const A mean = next_mean, rstd = next_rstd;
     if (kAhead && row + gridDim.x < rows) fetch(row + gridDim.x);
     NormSums<A> sums{0, 0};
     each_vector(dy, x, weight, a.weight, C, [&](int v, A(&d)[kWide], A(&h)[kWide], A(&gw)[kWide]) {
@@ -341,6 +345,7 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
       if constexpr (kIs16Bit<T>) {  // of which registers hold more
         if (columns <= 256 * 16) return in_registers.template operator()<256, 2 * kEight>();
         if (columns <= 512 * 16) return in_registers.template operator()<512, 2 * kEight>();
+        if (aligned && columns <= 512 * 32) return in_registers.template operator()<512, 4 * kEight>();
       }
       return strips();
     };

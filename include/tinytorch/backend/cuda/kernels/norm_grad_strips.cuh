@@ -16,22 +16,6 @@ struct NormGradArrays {
   const Wide<T>*mean, *rstd;
 };
 
-// Mean and rstd of a row that is worked on later, one in even lanes and one in odd ones. If all lanes read both, the
-// compiler would take them for uniform, and wait at once to move them into uniform registers.
-template <class A>
-struct RowMoments {
-  A own;
-  __device__ __forceinline__ void read(const A* mean, const A* rstd, int64_t row) {
-    own = (mean && threadIdx.x % 2 == 0 ? mean : rstd)[row];
-  }
-  // By all lanes of a warp, when they are wanted.
-  __device__ __forceinline__ A mean(bool there) const {
-    const A x = __shfl_sync(kAllLanes, own, 0);
-    return there ? x : A(0);
-  }
-  __device__ __forceinline__ A rstd() const { return __shfl_sync(kAllLanes, own, 1); }
-};
-
 // What a row needs for its derivative: two sums that are reduced together.
 template <class A>
 struct NormSums {
@@ -71,7 +55,9 @@ struct NormGradStrips {
   using Arrays = NormGradArrays<T>;
   using A = Wide<T>;
   using Sums = NormSums<A>;
-  using Facts = RowMoments<A>;
+  struct Facts {
+    A mean, rstd;
+  };
   static constexpr int kInputs = 2, kVectors = 4, kBlocks = 1, kWide = kWideOf<T>;
   static constexpr bool kKeepsColumns = true;
   using S = Strip<T, kInputs, kVectors, kAligned>;
@@ -93,9 +79,7 @@ struct NormGradStrips {
     return k == 0 ? arrays.dy : arrays.x;
   }
   __device__ __forceinline__ Facts facts(int64_t row) const {
-    Facts row_;
-    row_.read(a.mean, a.rstd, row);
-    return row_;
+    return {a.mean ? a.mean[row] : A(0), a.rstd[row]};
   }
   __device__ __forceinline__ void weigh(A (&g)[kWide], const A (&dy)[kWide], int v) const {
     if (a.weight) weight.get(v, g);
@@ -104,13 +88,12 @@ struct NormGradStrips {
   }
   __device__ __forceinline__ Sums visit(const S& strip, const Facts& row) {
     Sums sums{0, 0};
-    const A mean = row.mean(a.mean), rstd = row.rstd();
     strip.each([&](int v, const A(&in)[kInputs][kWide]) {
       A g[kWide];
       weigh(g, in[0], v);
 #pragma unroll
       for (int k = 0; k < kWide; ++k) {
-        const A h = (in[1][k] - mean) * rstd;
+        const A h = (in[1][k] - row.mean) * row.rstd;
         dw[v][k] += in[0][k] * h;
         db[v][k] += in[0][k];
         sums = sums + Sums{g[k], g[k] * h};
@@ -121,7 +104,6 @@ struct NormGradStrips {
   __device__ __forceinline__ void finish(const S& strip, const Facts& row, const Sums& sums,
                                          int64_t r) const {
     if (!a.dx) return;
-    const A mean = row.mean(a.mean), rstd = row.rstd();
     const A n = static_cast<A>(C), mean_g = a.mean ? sums.g / n : A(0), mean_gh = sums.gh / n;
     StripLine<S, T> added;
     if constexpr (kAdds) added.read(strip, a.added + r * C);
@@ -130,7 +112,7 @@ struct NormGradStrips {
       weigh(g, in[0], v);
 #pragma unroll
       for (int k = 0; k < kWide; ++k) {
-        g[k] = rstd * (g[k] - mean_g - (in[1][k] - mean) * rstd * mean_gh);
+        g[k] = row.rstd * (g[k] - mean_g - (in[1][k] - row.mean) * row.rstd * mean_gh);
       }
       if constexpr (kAdds) add(g, added, v);
       strip.write(a.dx + r * C, v, g);

@@ -156,17 +156,22 @@ __device__ __forceinline__ typename Fold::A fold_part(const ReduceLayout& x, con
     } else if (lane == 0) {
       part(first, begin);
     }
-    for (int64_t i = begin + lane * 8; i < end; i += kAhead * kGroup * 8) {
-      C ahead[kAhead][8];
+    constexpr int64_t kStep = kGroup * 8;
+    int64_t i = begin + lane * 8;
+    C ahead[kAhead][8];
+    for (; i + (kAhead - 1) * kStep < end; i += kAhead * kStep) {
 #pragma unroll
-      for (int a = 0; a < kAhead;
-           ++a) {  // beyond the end the last once more: a load without a branch does not wait
-        load(ahead[a], data + std::min(i + a * kGroup * 8, end - 8));
-      }
+      for (int a = 0; a < kAhead; ++a) load(ahead[a], data + i + a * kStep);
 #pragma unroll
-      for (int a = 0; a < kAhead; ++a) {
+      for (int a = 0; a < kAhead; ++a) sum = fold(sum, fold.of(ahead[a], 8));
+    }
+    if (i < end) {  // what is left is on its way together, too: beyond the end the last once more
+#pragma unroll
+      for (int a = 0; a < kAhead - 1; ++a) load(ahead[a], data + std::min(i + a * kStep, end - 8));
+#pragma unroll
+      for (int a = 0; a < kAhead - 1; ++a) {
         const A next = fold(sum, fold.of(ahead[a], 8));
-        sum = i + a * kGroup * 8 < end ? next : sum;
+        sum = i + a * kStep < end ? next : sum;
       }
     }
     if (has_edge) sum = fold(sum, fold.of(edge, 1));
@@ -408,7 +413,7 @@ void reduce_with(const Fold& fold, const View& out, const View& x, const bool* r
   // warps.
   const bool small = length <= 1024 || (size == 2 && length <= 16384 && results >= kWanted);
   l.chunks =
-      small ? 1 : std::clamp<int64_t>(kWanted / std::max<int64_t>(1, results), 1, divided_up(length, 4096));
+      small ? 1 : std::clamp<int64_t>(kWanted / std::max<int64_t>(1, results), 1, divided_up(length, 8192));
   l.chunk = divided_up(divided_up(std::max<int64_t>(length, 1), l.chunks), 8) * 8;
   l.chunks = std::max<int64_t>(1, divided_up(length, l.chunk));
   const int64_t tasks = results * l.chunks;
