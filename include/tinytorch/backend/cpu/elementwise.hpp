@@ -30,8 +30,8 @@ TT_API void fill(const View& out, int64_t value);
 #include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/backend/cpu/row_walk.hpp>
 #include <tinytorch/backend/cpu/stream.hpp>
+#include <tinytorch/backend/cpu/transposed.hpp>
 #include <tinytorch/core/parallel.hpp>
-#include <tinytorch/core/simd_transpose.hpp>
 #include <utility>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
@@ -100,55 +100,24 @@ TT_API void where(const View& out, const View& condition, const View& a, const V
   });
 }
 
-// One tile of a transposed copy: to [height, width] from columns that lie contiguously.
-template <class T>
-void copy_tile(T* to, int64_t to_row, const T* from, int64_t from_col, int64_t height, int64_t width) {
-  constexpr int64_t kN = kLanes<T>;
-  if constexpr (sizeof(T) >=
-                4) {  // shorter values would need a vector's length of registers, of which there are 16 or 32
-    if (height == kN && width == kN) {
-      Simd<T> v[kN];
-      for (int64_t c = 0; c < kN; ++c) v[c] = simd_load(from + c * from_col);
-      simd_transpose<T>(v);
-      for (int64_t r = 0; r < kN; ++r) simd_store(to + r * to_row, v[r]);
-      return;
-    }
-  }
-  for (int64_t c = 0; c < width; ++c)
-    for (int64_t r = 0; r < height; ++r) to[r * to_row + c] = from[c * from_col + r];
-}
-
-// to [rows, cols] from columns that lie contiguously, tile by tile: walking either side's rows would touch a new cache
-// line of the other at every element.
-template <class T>
-void copy_transposed(T* to, int64_t to_row, const T* from, int64_t from_col, int64_t rows, int64_t cols) {
-  constexpr int64_t kTile = sizeof(T) >= 4 ? kLanes<T> : 64 / static_cast<int64_t>(sizeof(T));
-  for (int64_t r = 0; r < rows; r += kTile) {
-    for (int64_t c = 0; c < cols; c += kTile) {
-      copy_tile(to + r * to_row + c, to_row, from + c * from_col + r, from_col, std::min(kTile, rows - r),
-                std::min(kTile, cols - c));
-    }
-  }
-}
-
 // out = x, one dtype: no buffer between, unless out is streamed. shape and strides are collapsed.
 template <class T>
 void copy_same(T* out, const T* x, const Shape& shape, const Strides& to, const Strides& from,
                bool streamed) {
-  const int last = shape.size() - 1;
-  if (last > 0 && to[last] == 1 && from[last - 1] == 1 && from[last] > 1) {
+  const int last = shape.size() - 1, down = to[last] == 1 ? crossing_dimension(shape, from) : -1;
+  if (down >= 0) {
     constexpr int64_t kBand = 64;  // rows of one matrix that a thread moves at a time
-    const int64_t rows = shape[last - 1], cols = shape[last], bands = (rows + kBand - 1) / kBand;
+    const int64_t rows = shape[down], cols = shape[last], bands = (rows + kBand - 1) / kBand;
     Shape outer = shape;
-    outer[last - 1] = outer[last] = 1;
+    outer[down] = outer[last] = 1;
     return parallel_for(outer.numel() * bands, std::max<int64_t>(1, kElementwiseGrain / (kBand * cols)),
                         [&](int64_t begin, int64_t end) {
                           int64_t index[kMaxRank];
                           for (int64_t task = begin; task < end; ++task) {
                             const int64_t matrix = task / bands, row = task % bands * kBand;
-                            copy_transposed(out + locate(outer, to, matrix, index) + row * to[last - 1],
-                                            to[last - 1], x + locate(outer, from, matrix, index) + row,
-                                            from[last], std::min(kBand, rows - row), cols);
+                            copy_transposed(out + locate(outer, to, matrix, index) + row * to[down], to[down],
+                                            x + locate(outer, from, matrix, index) + row, from[last],
+                                            std::min(kBand, rows - row), cols);
                           }
                         });
   }

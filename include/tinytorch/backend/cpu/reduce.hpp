@@ -24,6 +24,7 @@ TT_API void cumsum(const View& out, const View& x, int dim);
 #include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/backend/cpu/reduce_plan.hpp>
 #include <tinytorch/backend/cpu/scan.hpp>
+#include <tinytorch/backend/cpu/transposed.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/simd.hpp>
 #include <vector>
@@ -176,6 +177,37 @@ void fold_rows(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks,
   });
 }
 
+// The same of short rows, of which none repays its own loop: some hundred of them are turned into columns, which advance
+// together.
+inline constexpr int64_t kShortestRow = 32;  // that is folded by itself
+inline bool rows_are_short(const ReducePlan& plan) {
+  return plan.length > 0 && plan.length < kShortestRow && plan.reduced.shape.size() == 1 &&
+         (plan.length == 1 || plan.reduced.strides[0] == 1) && plan.kept.shape.size() == 1 &&
+         plan.results > 1;
+}
+template <class T>
+void fold_short_rows(const FoldLoops<T>& fold, const ReducePlan& plan, Accumulator<T>* partial) {
+  constexpr int64_t kRows = 128;
+  const int64_t length = plan.length, step = plan.kept.strides[0],
+                groups = (plan.results + kRows - 1) / kRows;
+  parallel_for(groups, std::max<int64_t>(1, kReduceBlock / (kRows * length)),
+               [&](int64_t begin, int64_t end) {
+                 alignas(64) T rows[kRows * kShortestRow], columns[kShortestRow * kRows];
+                 int64_t index[kMaxRank];
+                 for (int64_t group = begin; group < end; ++group) {
+                   const int64_t first = group * kRows, n = std::min(kRows, plan.results - first);
+                   View values = plan.values_of(first, index);
+                   const bool direct = values.dtype == dtype_of<T>;
+                   if (!direct)
+                     pack(rows, {values.data, values.dtype, {n, length}, {step, 1}}, 0, n * length);
+                   copy_transposed(columns, kRows, direct ? values.as<const T>() : rows,
+                                   direct ? step : length, length, n);
+                   std::fill(partial + first, partial + first + n, static_cast<Accumulator<T>>(fold.neutral));
+                   fold.rows_into(partial + first, columns, kRows, length, n);
+                 }
+               });
+}
+
 // The same where neighbours belong to different results: many columns advance together, row by row.
 template <class T>
 void fold_columns(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks, int64_t block_length,
@@ -219,22 +251,25 @@ void reduce_as(const FoldLoops<T>& fold, const View& out, const ReducePlan& plan
   std::vector<A> partial(static_cast<size_t>(plan.results * blocks));
   if (plan.by_columns) {
     fold_columns<T>(fold, plan, blocks, block, partial.data());
+  } else if (rows_are_short(plan)) {
+    fold_short_rows<T>(fold, plan, partial.data());
   } else {
     fold_rows<T>(fold, plan, blocks, partial.data());
   }
   for (int64_t b = 1; b < blocks; ++b)
     fold.merge_rows(partial.data(), partial.data() + b * plan.results, plan.results);
+  const Shape shape = out.shape.empty() ? Shape{1} : out.shape;
+  const Strides strides = out.shape.empty() ? Strides{1} : out.strides;
   dispatch(out.dtype, [&]<class Out>(Out*) {
-    int64_t r = 0;
-    for_each_run(out.shape.empty() ? Shape{1} : out.shape, out.shape.empty() ? Strides{1} : out.strides, 0,
-                 plan.results, [&](int64_t offset, int64_t length) {
-                   const int64_t step = out.shape.empty() ? 1 : out.strides.back();
-                   for (int64_t k = 0; k < length; ++k, ++r) {
-                     A result = partial[static_cast<size_t>(r)];
-                     if (divisor != 1) result = static_cast<A>(static_cast<double>(result) / divisor);
-                     out.as<Out>()[offset + k * step] = convert<Out>(result);
-                   }
-                 });
+    parallel_for(plan.results, kElementwiseGrain, [&](int64_t begin, int64_t end) {
+      const A* result = partial.data() + begin;
+      for_each_run(shape, strides, begin, end - begin, [&](int64_t offset, int64_t length) {
+        for (int64_t k = 0; k < length; ++k, ++result) {
+          const A value = divisor == 1 ? *result : static_cast<A>(static_cast<double>(*result) / divisor);
+          out.as<Out>()[offset + k * strides.back()] = convert<Out>(value);
+        }
+      });
+    });
   });
 }
 

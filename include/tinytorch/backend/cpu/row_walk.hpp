@@ -1,6 +1,7 @@
 // Elementwise walks: any function of contiguous runs, applied to operands of every dtype and layout.
 //
-// Flat operands are passed as they lie. Others are walked row by row, along the last dimension once those that lie one
+// Flat operands are passed as they lie. Where an operand lies across the result, tiles are walked (tile_walk.hpp).
+// Others are walked row by row, along the last dimension once those that lie one
 // after the other are merged: what lies in rows of T is read in place, the rest passes through buffers (pack.hpp), and
 // what repeats one element along a row (a broadcast column) fills its buffer once a row. Results larger than the caches
 // are written past them (stream.hpp).
@@ -10,6 +11,7 @@
 #include <tinytorch/backend/cpu/function_kernels.hpp>
 #include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/backend/cpu/stream.hpp>
+#include <tinytorch/backend/cpu/tile_walk.hpp>
 #include <tinytorch/core/parallel.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
@@ -162,6 +164,10 @@ void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], co
   if (!strides_fall(out.shape, out.strides)) {
     return in_order_of(out, in,
                        [&](const View& to, const auto& from) { run_packed(kernel, to, from, parameters); });
+  }
+  if (out.numel() >= kTiledElements) {
+    const TileWalk<T, kInputs> tiles(kernel, out, in, parameters, streamed);
+    if (tiles.applies()) return tiles.run();
   }
   RowWalk<T, kInputs>(kernel, out, in, parameters, streamed).run();
 }

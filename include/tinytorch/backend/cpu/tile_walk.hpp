@@ -1,0 +1,126 @@
+// Elementwise walks where an operand lies across the result: a transposed matrix, a permuted tensor.
+//
+// Along the result's rows such an operand has a new cache line at every element. So the result is cut into tiles; the
+// part of a crossing operand that belongs to a tile is transposed into a buffer, which stays in the nearest caches, and
+// the rows of the tile are computed from there. Tiles are high: of each column of a crossing operand a kilobyte is read at
+// once, which the processor sees coming (tiles of 64 x 64 floats took twice as long as those of 256 x 32).
+#pragma once
+
+#include <algorithm>
+#include <tinytorch/backend/cpu/function_kernels.hpp>
+#include <tinytorch/backend/cpu/pack.hpp>
+#include <tinytorch/backend/cpu/stream.hpp>
+#include <tinytorch/backend/cpu/transposed.hpp>
+#include <tinytorch/core/parallel.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+inline constexpr int64_t kTileRows = 256, kTileCols = 32;
+inline constexpr int64_t kTiledElements = 4096;  // fewer stay in the nearest cache however they are walked
+
+// The dimension along which v, of collapsed shape and strides, lies contiguously where the result does along the last;
+// or -1.
+inline int crossing_dimension(const Shape& shape, const Strides& v) {
+  const int last = shape.size() - 1;
+  if (v[last] <= 1 || shape[last] < 8) return -1;
+  for (int d = last - 1; d >= 0; --d) {
+    if (v[d] == 1 && shape[d] >= 8) return d;
+  }
+  return -1;
+}
+
+// Operand 0 is out, the others are inputs.
+template <class T, size_t kInputs>
+class TileWalk {
+ public:
+  TileWalk(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters,
+           bool streamed)
+      : kernel_(kernel), parameters_(parameters), streamed_(streamed), shape_(out.shape) {
+    operand_[0] = out;
+    strides_[0] = out.strides;
+    for (size_t k = 1; k <= kInputs; ++k) {
+      operand_[k] = in[k - 1];
+      strides_[k] = stretch(in[k - 1], out.shape);
+    }
+    collapse(shape_, strides_, kInputs + 1);
+    for (size_t k = 1; k <= kInputs && down_ < 0; ++k) down_ = crossing_dimension(shape_, strides_[k]);
+    for (size_t k = 1; k <= kInputs; ++k)
+      crosses_[k] = down_ >= 0 && strides_[k][down_] == 1 && strides_[k].back() > 1;
+  }
+
+  // Whether the result lies along its last dimension, and some operand lies across.
+  bool applies() const { return down_ >= 0 && strides_[0].back() == 1; }
+
+  void run() const {
+    Shape outer = shape_;
+    outer[down_] = outer.back() = 1;
+    const int64_t rows = shape_[down_], cols = shape_.back();
+    const int64_t high = (rows + kTileRows - 1) / kTileRows, wide = (cols + kTileCols - 1) / kTileCols;
+    constexpr int64_t kGrain = std::max<int64_t>(1, kElementwiseGrain / (kTileRows * kTileCols));
+    parallel_for(outer.numel() * high * wide, kGrain, [&](int64_t begin, int64_t end) {
+      Buffers buffers;
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t row = task / wide % high * kTileRows, col = task % wide * kTileCols;
+        int64_t first[kInputs + 1], index[kMaxRank];
+        for (size_t k = 0; k <= kInputs; ++k) {
+          first[k] = locate(outer, strides_[k], task / wide / high, index) + row * strides_[k][down_] +
+                     col * strides_[k].back();
+        }
+        tile(first, std::min(kTileRows, rows - row), std::min(kTileCols, cols - col), buffers);
+      }
+      if (streamed_) stream_fence();
+    });
+  }
+
+ private:
+  struct Buffers {
+    alignas(64) double tile[kInputs + 1][kTileRows * kTileCols];  // room for any dtype
+    alignas(64) T row[kInputs + 1][kTileCols];
+  };
+
+  // first: offset of the tile in each operand.
+  void tile(const int64_t (&first)[kInputs + 1], int64_t rows, int64_t cols, Buffers& buffers) const {
+    View at[kInputs + 1];  // the tile as it is read: in its place, or in a buffer of the operand's dtype
+    bool direct[kInputs + 1];
+    for (size_t k = 0; k <= kInputs; ++k) {
+      const View& v = operand_[k];
+      char* const data = v.template as<char>() + first[k] * static_cast<int64_t>(size_of(v.dtype));
+      at[k] = {data, v.dtype, {rows, cols}, {strides_[k][down_], strides_[k].back()}};
+      if (crosses_[k]) {
+        dispatch(v.dtype, [&]<class From>(From*) {
+          From* const to = reinterpret_cast<From*>(buffers.tile[k]);
+          copy_transposed(to, kTileCols, reinterpret_cast<const From*>(data), strides_[k].back(), rows, cols);
+        });
+        at[k] = {buffers.tile[k], v.dtype, {rows, cols}, {kTileCols, 1}};
+      }
+      direct[k] = v.dtype == dtype_of<T> && at[k].strides[1] == 1 && (k > 0 || !streamed_);
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      const T* source[kInputs];
+      for (size_t k = 1; k <= kInputs; ++k) {
+        source[k - 1] = direct[k] ? at[k].template as<T>() + r * at[k].strides[0] : buffers.row[k];
+        if (!direct[k]) pack(buffers.row[k], at[k], r * cols, cols);
+      }
+      T* const to = direct[0] ? at[0].template as<T>() + r * at[0].strides[0] : buffers.row[0];
+      kernel_(to, source, cols, parameters_);
+      if (direct[0]) continue;
+      if (streamed_) {
+        stream_copy(at[0].template as<T>() + r * at[0].strides[0], to,
+                    cols * static_cast<int64_t>(sizeof(T)));
+      } else {
+        unpack(at[0], r * cols, to, cols);
+      }
+    }
+  }
+
+  Kernel<T> kernel_;
+  const double* parameters_;
+  bool streamed_;
+  Shape shape_;  // collapsed
+  Strides strides_[kInputs + 1];
+  View operand_[kInputs + 1];
+  int down_ = -1;                   // the other dimension of a tile
+  bool crosses_[kInputs + 1] = {};  // lies along that one
+};
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu
