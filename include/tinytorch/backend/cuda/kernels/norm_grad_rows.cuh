@@ -66,9 +66,7 @@ static __global__ void __launch_bounds__(kGroup, kNormGradBlocks<T, kGroup, kAdd
     g.read(a.dy + of * columns, C);
     r.read(a.x + of * columns, C);
     if constexpr (kAdds && kAhead) more.read(a.added + of * columns, C);
-    // Each lane reads by an address of its own (blockIdx.y is 0): a load from one address would be taken for uniform,
-    // and waited for at once, to move it into a uniform register.
-    const int64_t at = of + threadIdx.x * blockIdx.y;
+    const int64_t at = R::kCount * kWide <= 8 ? moments_at(of) : of;  // where it pays for the registers
     if (a.mean) next_mean = a.mean[at];
     next_rstd = a.rstd[at];
   };
@@ -345,7 +343,10 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
       if constexpr (kIs16Bit<T>) {  // of which registers hold more
         if (columns <= 256 * 16) return in_registers.template operator()<256, 2 * kEight>();
         if (columns <= 512 * 16) return in_registers.template operator()<512, 2 * kEight>();
-        if (aligned && columns <= 512 * 32) return in_registers.template operator()<512, 4 * kEight>();
+        if (aligned && columns <= 512 * 32) {  // ragged ones are quicker in strips
+          norm_grad_in_registers<T, 512, 4 * kEight, true>(a, dweight, dbias, rows, C);
+          return true;
+        }
       }
       return strips();
     };
