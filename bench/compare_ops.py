@@ -105,8 +105,8 @@ def main():
     offered = ours.ask("list")
     by_eigen = {case["name"].removeprefix(EIGEN) for case in offered if case["name"].startswith(EIGEN)}
     cases = [case for case in offered if any(part in case["name"] for part in args.only) and not case["name"].startswith(EIGEN)]
-    convolution = " to "  # the peer reads their shapes from the name
-    missing = [case["name"] for case in cases if case["name"] not in known and convolution not in case["name"]]
+    by_name = ("conv2d ", "rows ")  # the peer reads their shapes from the name
+    missing = [case["name"] for case in cases if case["name"] not in known and not case["name"].startswith(by_name)]
     if missing:
         sys.exit(f"peers/ops_torch.py lacks {', '.join(missing)}")
     rows = []

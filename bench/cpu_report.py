@@ -104,6 +104,13 @@ def operations(results, text, begin, suffix, least, aim, end=""):
     return text, least, aim, geometric_mean([1 / c["ratio"] for c in cases]), 1 / worst["ratio"], worst["name"]
 
 
+def grid(results, text, begin):
+    """Of row_grid_cpu.json, by the kind of a shape that no list of sizes has: the worst case is what it looks for."""
+    cases = [c for c in results.load("row_grid_cpu.json")["cases"] if c["name"].startswith(begin)]
+    worst = max(cases, key=lambda c: c["ratio"])
+    return text, 0.85, 1.0, geometric_mean([1 / c["ratio"] for c in cases]), 1 / worst["ratio"], worst["name"]
+
+
 def members(results, text, names, least, aim, sizes=(1 << 10, 1 << 20, 1 << 24)):
     """Of operations in ops_cpu.json, against PyTorch or Eigen, whichever is faster: the mean at that size where it is the lowest."""
     cases = [dict(c, ratio=max(c["ratio"], c.get("eigen_ratio", 0))) for c in results.load("ops_cpu.json")["cases"]
@@ -153,6 +160,9 @@ def rows(results):
         (weights, "bf16", 0.8, 0.88),
         (weights, "i8", 0.7, 0.8),
         (weights, "int4", 0.5, 0.65),
+        (grid, "grid: rows long, odd and narrow, with gradients / PyTorch", "rows "),
+        (grid, "grid: operands that lie across the result / PyTorch", "across "),
+        (grid, "grid: rows far apart / PyTorch", "far apart "),
         (operations, "attention, T=1024, heads of 64 / PyTorch", "attention", "", 1.0, 1.3),
         (operations, "the same with its gradients / PyTorch", "attention", "+grad", 0.9, 1.2),
         (operations, "conv2d of ResNet-8 and ResNet-18 / PyTorch", "conv2d ", "", 0.7, 1.0),

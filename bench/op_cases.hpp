@@ -157,6 +157,77 @@ inline std::vector<Case> conv_cases() {
   return cases;
 }
 
+// Rows of every kind, as in the grid of bench_cuda: few and long, of odd lengths, narrow, vocabularies; and of all pairs of a
+// call and a shape every third. Then operands that lie across the result, and rows far apart. The names say all;
+// bench/peers/ops_torch.py reads them.
+inline Tensor row_call(const std::string& op, const tt::Tensors& v) {
+  if (op == "softmax") return tt::softmax(v[0]);
+  if (op == "log_softmax") return tt::log_softmax(v[0]);
+  if (op == "layer_norm") return tt::layer_norm(v[0], v[1], v[2]);
+  if (op == "rms_norm") return tt::rms_norm(v[0], v[1]);
+  if (op == "sum") return tt::sum(v[0], {1});
+  if (op == "max") return tt::max(v[0], {1});
+  return tt::argmax(v[0], 1);
+}
+inline std::vector<Case> row_cases() {
+  constexpr std::pair<int64_t, int64_t> kShapes[] = {
+      {1, 4'000'003}, {4, 1'000'003}, {7, 100'003},   {3, 262'144},   {30'011, 131},
+      {4099, 1001},   {1031, 4001},   {1'000'000, 1}, {1'000'000, 3}, {500'000, 7},
+      {100'000, 33},  {65'536, 64},   {16'384, 255},  {32, 128'256},  {64, 50'257}};
+  const char* const kCalls[] = {"softmax", "layer_norm+grad", "sum",          "rms_norm", "log_softmax+grad",
+                                "max",     "layer_norm",      "softmax+grad", "argmax",   "log_softmax"};
+  std::vector<Case> cases;
+  for (size_t s = 0; s < std::size(kShapes); ++s) {
+    for (size_t k = s % 3; k < std::size(kCalls); k += 3) {
+      const auto [rows, cols] = kShapes[s];
+      const std::string call = kCalls[k], op = call.substr(0, call.find('+'));
+      const auto operands = [op, rows = rows, cols = cols](const Inputs& in) -> tt::Tensors {
+        tt::Tensors v{in.x.slice(0, 0, rows * cols).reshape({rows, cols})};
+        if (op == "layer_norm" || op == "rms_norm") v.push_back(in.y.slice(0, 0, cols));
+        if (op == "layer_norm") v.push_back(in.positive.slice(0, 0, cols));
+        return v;
+      };
+      const std::string name = "rows " + std::to_string(rows) + "x" + std::to_string(cols) + " " + op;
+      const auto f = [op](const tt::Tensors& v) { return row_call(op, v); };
+      cases.push_back(call == op ? forward(name.c_str(), [=](const Inputs& in) { return f(operands(in)); })
+                                 : with_grad(name.c_str(), operands, f));
+    }
+  }
+  const auto add = [&](const char* name, auto f) { cases.push_back(forward(name, f)); };
+  const auto shaped = [](const Tensor& v, const tt::Shape& shape) {
+    return v.slice(0, 0, shape.numel()).reshape(shape);
+  };
+  add("across 2000x2000 add", [=](const Inputs& in) {
+    return tt::add(shaped(in.x, {2000, 2000}), shaped(in.y, {2000, 2000}).t());
+  });
+  add("across 1031x4001 lt", [=](const Inputs& in) {
+    return tt::lt(shaped(in.x, {1031, 4001}), shaped(in.y, {4001, 1031}).t());
+  });
+  add("across 64x256x250 mul permuted", [=](const Inputs& in) {
+    return tt::mul(shaped(in.x, {64, 256, 250}), shaped(in.y, {250, 64, 256}).permute({1, 2, 0}));
+  });
+  add("across 2000x2000 add bf16", [=](const Inputs& in) {
+    return tt::add(shaped(in.half, {2000, 2000}), shaped(in.half, {2000, 2000}).t());
+  });
+  add("across 100000x33 sub", [=](const Inputs& in) {
+    return tt::sub(shaped(in.x, {100'000, 33}), shaped(in.y, {33, 100'000}).t());
+  });
+  add("across 250x64x256 contiguous permuted", [=](const Inputs& in) {
+    return tt::contiguous(shaped(in.x, {64, 256, 250}).permute({2, 0, 1}));
+  });
+  add("far apart 4000x64 of 1000 add", [=](const Inputs& in) {
+    return tt::add(shaped(in.x, {4000, 1000}).slice(1, 3, 67), shaped(in.y, {4000, 1000}).slice(1, 5, 69));
+  });
+  add("far apart 2000x500 of 2000 softmax", [=](const Inputs& in) {
+    return tt::softmax(shaped(in.x, {2000, 2000}).slice(1, 1, 501));
+  });
+  add("far apart 2000x500 of 2000 sum", [=](const Inputs& in) {
+    return tt::sum(shaped(in.x, {2000, 2000}).slice(1, 1, 501), {1});
+  });
+  for (Case& c : cases) c.n = int64_t{1} << 22;
+  return cases;
+}
+
 // What a training run consists of: an optimizer's step on ten million parameters, and an epoch of a small net.
 inline std::vector<Case> training_cases() {
   const auto step_of_adamw = [](const Inputs& in) -> Work {
@@ -290,6 +361,7 @@ inline std::vector<Case> op_cases() {
     for (Case& c : attention_cases(causal ? "attention causal" : "attention", causal)) cases.push_back(std::move(c));
   }
   for (Case& c : conv_cases()) cases.push_back(std::move(c));
+  for (Case& c : row_cases()) cases.push_back(std::move(c));
   for (Case& c : training_cases()) cases.push_back(std::move(c));
   return cases;
 }

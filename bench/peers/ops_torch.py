@@ -153,6 +153,43 @@ def conv_case(name):
     return operands, lambda x, w: F.conv2d(x, w, stride=stride, padding=kh // 2, groups=groups)
 
 
+ROW_CALLS = {
+    "softmax": lambda x: F.softmax(x, 1), "log_softmax": lambda x: F.log_softmax(x, 1), "layer_norm": layer_norm, "rms_norm": rms_norm,
+    "sum": lambda x: x.sum(1), "max": lambda x: x.amax(1), "argmax": lambda x: x.argmax(1),
+}  # fmt: skip
+
+
+def row_case(name):
+    """(operands, call) of "rows 7x100003 softmax", or nothing."""
+    found = re.fullmatch(r"rows (\d+)x(\d+) (\w+)", name)
+    if not found:
+        return None
+    rows, cols, op = int(found[1]), int(found[2]), found[3]
+
+    def operands(i):
+        more = {"layer_norm": (i.y[:cols], i.positive[:cols]), "rms_norm": (i.y[:cols],)}.get(op, ())
+        return i.x[: rows * cols].view(rows, cols), *more
+
+    return operands, ROW_CALLS[op]
+
+
+def shaped(vector, *shape):
+    return vector[: math.prod(shape)].view(shape)
+
+
+LAYOUTS = {
+    "across 2000x2000 add": lambda i: shaped(i.x, 2000, 2000) + shaped(i.y, 2000, 2000).t(),
+    "across 1031x4001 lt": lambda i: shaped(i.x, 1031, 4001) < shaped(i.y, 4001, 1031).t(),
+    "across 64x256x250 mul permuted": lambda i: shaped(i.x, 64, 256, 250) * shaped(i.y, 250, 64, 256).permute(1, 2, 0),
+    "across 2000x2000 add bf16": lambda i: shaped(i.half, 2000, 2000) + shaped(i.half, 2000, 2000).t(),
+    "across 100000x33 sub": lambda i: shaped(i.x, 100_000, 33) - shaped(i.y, 33, 100_000).t(),
+    "across 250x64x256 contiguous permuted": lambda i: shaped(i.x, 64, 256, 250).permute(2, 0, 1).contiguous(),
+    "far apart 4000x64 of 1000 add": lambda i: shaped(i.x, 4000, 1000)[:, 3:67] + shaped(i.y, 4000, 1000)[:, 5:69],
+    "far apart 2000x500 of 2000 softmax": lambda i: F.softmax(shaped(i.x, 2000, 2000)[:, 1:501], 1),
+    "far apart 2000x500 of 2000 sum": lambda i: shaped(i.x, 2000, 2000)[:, 1:501].sum(1),
+}
+
+
 def adamw(inputs, **kind):
     parameters = []
     for k in range(10):
@@ -186,15 +223,17 @@ TRAINING = {"adamw 10M, fused": lambda i: adamw(i, fused=True), "adamw 10M, fore
 def prepare(name, inputs):
     if name in TRAINING:
         return TRAINING[name](inputs)
-    conv = conv_case(name.removesuffix("+grad"))
-    if conv and not name.endswith("+grad"):
-        operands, call = conv
+    if name in LAYOUTS:
+        return lambda: LAYOUTS[name](inputs)
+    shaped_case = conv_case(name.removesuffix("+grad")) or row_case(name.removesuffix("+grad"))
+    if shaped_case and not name.endswith("+grad"):
+        operands, call = shaped_case
         given = operands(inputs)
         return lambda: call(*given)
     if name in FORWARD:
         call = FORWARD[name]
         return lambda: call(inputs)
-    operands, call = conv or WITH_GRAD[name.removesuffix("+grad")]
+    operands, call = shaped_case or WITH_GRAD[name.removesuffix("+grad")]
     leaves = [t.detach().requires_grad_() if t.is_floating_point() else t for t in operands(inputs)]
     g = torch.ones_like(call(*leaves))
 
@@ -235,7 +274,7 @@ def main():
     for line in sys.stdin:
         line = line.strip()
         if line == "list":
-            answer = [*FORWARD, *(f"{name}+grad" for name in WITH_GRAD), *TRAINING]
+            answer = [*FORWARD, *(f"{name}+grad" for name in WITH_GRAD), *LAYOUTS, *TRAINING]
         elif line == "version":
             answer = {"torch": torch.__version__, "threads": torch.get_num_threads()}
         else:

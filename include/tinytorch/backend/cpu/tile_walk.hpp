@@ -15,7 +15,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-inline constexpr int64_t kTileRows = 256, kTileCols = 32;
+inline constexpr int64_t kCrossingRows = 256, kCrossingCols = 32;
 inline constexpr int64_t kTiledElements = 4096;  // fewer stay in the nearest cache however they are walked
 
 // The dimension along which v, of collapsed shape and strides, lies contiguously where the result does along the last;
@@ -55,18 +55,19 @@ class TileWalk {
     Shape outer = shape_;
     outer[down_] = outer.back() = 1;
     const int64_t rows = shape_[down_], cols = shape_.back();
-    const int64_t high = (rows + kTileRows - 1) / kTileRows, wide = (cols + kTileCols - 1) / kTileCols;
-    constexpr int64_t kGrain = std::max<int64_t>(1, kElementwiseGrain / (kTileRows * kTileCols));
+    const int64_t high = (rows + kCrossingRows - 1) / kCrossingRows,
+                  wide = (cols + kCrossingCols - 1) / kCrossingCols;
+    constexpr int64_t kGrain = std::max<int64_t>(1, kElementwiseGrain / (kCrossingRows * kCrossingCols));
     parallel_for(outer.numel() * high * wide, kGrain, [&](int64_t begin, int64_t end) {
       Buffers buffers;
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t row = task / wide % high * kTileRows, col = task % wide * kTileCols;
+        const int64_t row = task / wide % high * kCrossingRows, col = task % wide * kCrossingCols;
         int64_t first[kInputs + 1], index[kMaxRank];
         for (size_t k = 0; k <= kInputs; ++k) {
           first[k] = locate(outer, strides_[k], task / wide / high, index) + row * strides_[k][down_] +
                      col * strides_[k].back();
         }
-        tile(first, std::min(kTileRows, rows - row), std::min(kTileCols, cols - col), buffers);
+        tile(first, std::min(kCrossingRows, rows - row), std::min(kCrossingCols, cols - col), buffers);
       }
       if (streamed_) stream_fence();
     });
@@ -74,8 +75,8 @@ class TileWalk {
 
  private:
   struct Buffers {
-    alignas(64) double tile[kInputs + 1][kTileRows * kTileCols];  // room for any dtype
-    alignas(64) T row[kInputs + 1][kTileCols];
+    alignas(64) double tile[kInputs + 1][kCrossingRows * kCrossingCols];  // room for any dtype
+    alignas(64) T row[kInputs + 1][kCrossingCols];
   };
 
   // first: offset of the tile in each operand.
@@ -89,9 +90,10 @@ class TileWalk {
       if (crosses_[k]) {
         dispatch(v.dtype, [&]<class From>(From*) {
           From* const to = reinterpret_cast<From*>(buffers.tile[k]);
-          copy_transposed(to, kTileCols, reinterpret_cast<const From*>(data), strides_[k].back(), rows, cols);
+          copy_transposed(to, kCrossingCols, reinterpret_cast<const From*>(data), strides_[k].back(), rows,
+                          cols);
         });
-        at[k] = {buffers.tile[k], v.dtype, {rows, cols}, {kTileCols, 1}};
+        at[k] = {buffers.tile[k], v.dtype, {rows, cols}, {kCrossingCols, 1}};
       }
       direct[k] = v.dtype == dtype_of<T> && at[k].strides[1] == 1 && (k > 0 || !streamed_);
     }

@@ -5,7 +5,7 @@
 //
 // Rows whose length is no multiple of 16 bytes begin anywhere in a word. Such a ragged row is held as the words
 // that it lies in: its phase says how many elements of the first word belong to its neighbour. What is outside
-// of the row counts as a value that changes nothing, and is never written (words.cuh). All
+// of the row is never read or written: the elements of the first and the last word move one by one. All
 // rows of a kernel take the phase of the result; operands at another phase, such as weights, are spliced
 // from two words each.
 #pragma once

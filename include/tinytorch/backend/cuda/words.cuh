@@ -1,6 +1,5 @@
-// Words of 16 bytes in lines that begin anywhere in one. The first and the last word of a line are shared with its
-// neighbours: they are read whole, and what is outside of the line is replaced, for memory ends nowhere within an aligned
-// word; written are the elements of the line alone, one by one.
+// Words of 16 bytes in lines that begin anywhere in one: what is outside of the line is neither read nor
+// written, so that the elements of its first and last word move one by one.
 #pragma once
 
 #include <cstring>
@@ -29,14 +28,11 @@ __device__ __forceinline__ bool word_is_inside(int c, int C) {
 // Columns c ... of a line of C elements, of which column c is aligned to 16 bytes; outside of it `fill`.
 template <class T>
 __device__ __forceinline__ uint4 aligned_word(const T* line, int c, int C, T fill) {
-  const bool has_some =
-      c > -kWideOf<T> && c < C;  // else the line's first word is read, and nothing of it kept
-  uint4 word = *reinterpret_cast<const uint4*>(line + (has_some ? c : -phase_of(line)));
-  if (word_is_inside<T>(c, C)) return word;
+  if (word_is_inside<T>(c, C)) return *reinterpret_cast<const uint4*>(line + c);
   T values[kWideOf<T>];
-  memcpy(values, &word, sizeof(word));
 #pragma unroll
-  for (int k = 0; k < kWideOf<T>; ++k) values[k] = is_inside(c + k, C) ? values[k] : fill;
+  for (int k = 0; k < kWideOf<T>; ++k) values[k] = is_inside(c + k, C) ? line[c + k] : fill;
+  uint4 word;
   memcpy(&word, values, sizeof(word));
   return word;
 }
