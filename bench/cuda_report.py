@@ -138,8 +138,8 @@ def value_of(result, kind, variants):
 
 
 def counts(case, groups, kind):
-    large = {"share": case["tensor_bytes"], "moved": case["bytes"]}.get(kind, math.inf)
-    return case["group"] in groups and large >= 64e6
+    size = {"share": "tensor_bytes", "moved": "bytes"}.get(kind)
+    return case["group"] in groups and (size is None or case[size] >= 64e6)
 
 
 def geometric_mean(values):

@@ -134,22 +134,59 @@ __device__ __forceinline__ void finish_by_row(Work& work, T* const (&at)[kInputs
   }
 }
 
+template <class Work, class T, int kInputs>
+__device__ __forceinline__ void finish_few_columns(Work& work, T* const (&at)[kInputs], int64_t first,
+                                                   int here, int C) {
+  if (C == 1) return finish_by_row<1>(work, at, first, here, C);
+  if (C == 2) return finish_by_row<2>(work, at, first, here, C);
+  if (C == 3) return finish_by_row<3>(work, at, first, here, C);
+  if (C == 4) return finish_by_row<4>(work, at, first, here, C);
+  finish_by_row<0>(work, at, first, here, C);
+}
+
+// Rows that some lanes share: each is measured, and its facts are left for all threads.
+template <class Work, class T, int kInputs>
+__device__ __forceinline__ void measure_rows(Work& work, T* const (&at)[kInputs], int64_t first, int here,
+                                             int C, int lanes, typename Work::Facts* facts) {
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % lanes, groups = kTileThreads / lanes;
+  for (int begin = 0; begin < here; begin += groups) {
+    const int group = begin + thread / lanes, row = std::min(group, here - 1);  // a warp measures together
+    TileRow<T, kInputs> one{{}, C, lane, lanes};
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) one.at[k] = at[k] + row * C;
+    const bool leads = lane == 0 && group < here;
+    const typename Work::Facts found = work.measure(one, first + row, leads);
+    if (Work::kWrites && leads) facts[row] = found;
+  }
+}
+
+// The elements of the tile by all threads, each down a column of its own.
+template <class Work, class T, int kInputs>
+__device__ __forceinline__ void finish_columns(Work& work, T* const (&at)[kInputs], int here, int C,
+                                               const typename Work::Facts* facts) {
+  const int thread = static_cast<int>(threadIdx.x), down = kTileThreads / C, walkers = down * C;
+  if (thread >= walkers) return;
+#pragma unroll 4
+  for (int i = thread, row = thread / C; i < here * C; i += walkers, row += down) {
+    Wide<T> x[kInputs];
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) x[k] = to<Wide<T>>(at[k][i]);
+    at[0][i] = to<T>(work.finish(x, facts[row]));
+  }
+}
+
 // height: rows of a tile. lanes: of a row, a power of two up to 32.
 template <class Work>
 static __global__ void __launch_bounds__(kTileThreads)
     walk_tiles(const __grid_constant__ typename Work::Arrays arrays, int64_t rows, int C, int height,
                int lanes) {
   using T = typename Work::Element;
-  using A = Wide<T>;
-  using Facts = typename Work::Facts;
   constexpr int kInputs = Work::kInputs;
-  __shared__ A space[kTileThreads];
-  const int thread = static_cast<int>(threadIdx.x), buffer = tile_buffer<T>(height, C);
+  __shared__ Wide<T> space[kTileThreads];
+  const int buffer = tile_buffer<T>(height, C);
   T* const tiles = dynamic_shared<T>();
-  Facts* const facts = reinterpret_cast<Facts*>(tiles + kInputs * buffer);
-  const int walkers = kTileThreads / C * C, down = kTileThreads / C;  // rows between a thread's elements
-  const int lane = thread % lanes, groups = kTileThreads / lanes;
-  Work work(arrays, thread % C, C);
+  auto* const facts = reinterpret_cast<typename Work::Facts*>(tiles + kInputs * buffer);
+  Work work(arrays, static_cast<int>(threadIdx.x) % C, C);
   T* const out = Work::output(arrays);
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * height; first < rows;
        first += static_cast<int64_t>(gridDim.x) * height) {
@@ -164,51 +201,18 @@ static __global__ void __launch_bounds__(kTileThreads)
     __syncthreads();
     const bool by_row = Work::kByRow && lanes == 1;
     if constexpr (Work::kByRow) {
-      if (by_row) {
-        switch (C) {
-          case 1:
-            finish_by_row<1>(work, at, first, here, C);
-            break;
-          case 2:
-            finish_by_row<2>(work, at, first, here, C);
-            break;
-          case 3:
-            finish_by_row<3>(work, at, first, here, C);
-            break;
-          case 4:
-            finish_by_row<4>(work, at, first, here, C);
-            break;
-          default:
-            finish_by_row<0>(work, at, first, here, C);
-        }
-      }
+      if (by_row) finish_few_columns(work, at, first, here, C);
     }
-    for (int begin = 0; begin < here && !by_row; begin += groups) {
-      const int group = begin + thread / lanes, row = std::min(group, here - 1);  // a warp measures together
-      TileRow<T, kInputs> one{{}, C, lane, lanes};
-#pragma unroll
-      for (int k = 0; k < kInputs; ++k) one.at[k] = at[k] + row * C;
-      const bool leads = lane == 0 && group < here;
-      const Facts found = work.measure(one, first + row, leads);
-      if (Work::kWrites && leads) facts[row] = found;
-    }
+    if (!by_row) measure_rows(work, at, first, here, C, lanes, facts);
     __syncthreads();
     if constexpr (Work::kWrites) {
-      if (thread < walkers && !by_row) {
-#pragma unroll 4
-        for (int i = thread, row = thread / C; i < n; i += walkers, row += down) {
-          A x[kInputs];
-#pragma unroll
-          for (int k = 0; k < kInputs; ++k) x[k] = to<A>(at[k][i]);
-          at[0][i] = to<T>(work.finish(x, facts[row]));
-        }
-      }
+      if (!by_row) finish_columns(work, at, here, C, facts);
       __syncthreads();
       if (out) write_tile(out + first * C, at[0], n);
       __syncthreads();
     }
   }
-  work.end(TileColumns<A>{space, C, walkers});
+  work.end(TileColumns<Wide<T>>{space, C, kTileThreads / C * C});
 }
 
 inline constexpr int64_t kTileColumns = kTileThreads;  // at the most
