@@ -23,6 +23,14 @@ inline constexpr bool kReadAhead = R::kCount* R::kWide <= 16;
 template <class R>
 inline constexpr bool kHoldWeight = kReadAhead<R>&& kIs16Bit<typename R::Element>;
 
+// Where a thread finds the mean and rstd of a row that it works on later: at the row (blockIdx.y is 0), by an address of
+// each lane's own. A load from one address would be taken for uniform, and waited for at once, to move it into a uniform
+// register. It pays where the row takes few registers.
+template <class R>
+__device__ __forceinline__ int64_t moments_at(int64_t row) {
+  return R::kCount * R::kWide <= 8 ? row + threadIdx.x * blockIdx.y : row;
+}
+
 // Calls f(v, dy, x, g) for each vector v of this thread; the weight is in `held`, or in memory where
 // registers are short.
 template <class R, class F, class T = typename R::Element>
@@ -66,7 +74,7 @@ static __global__ void __launch_bounds__(kGroup, kNormGradBlocks<T, kGroup, kAdd
     g.read(a.dy + of * columns, C);
     r.read(a.x + of * columns, C);
     if constexpr (kAdds && kAhead) more.read(a.added + of * columns, C);
-    const int64_t at = R::kCount * kWide <= 8 ? moments_at(of) : of;  // where it pays for the registers
+    const int64_t at = moments_at<R>(of);
     if (a.mean) next_mean = a.mean[at];
     next_rstd = a.rstd[at];
   };

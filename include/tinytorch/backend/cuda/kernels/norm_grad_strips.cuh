@@ -16,11 +16,6 @@ struct NormGradArrays {
   const Wide<T>*mean, *rstd;
 };
 
-// Where a thread finds the mean and rstd of a row that it works on later: at the row (blockIdx.y is 0), by an address of
-// each lane's own. A load from one address would be taken for uniform, and waited for at once, to move it into a uniform
-// register.
-__device__ __forceinline__ int64_t moments_at(int64_t row) { return row + threadIdx.x * blockIdx.y; }
-
 // What a row needs for its derivative: two sums that are reduced together.
 template <class A>
 struct NormSums {
@@ -84,8 +79,7 @@ struct NormGradStrips {
     return k == 0 ? arrays.dy : arrays.x;
   }
   __device__ __forceinline__ Facts facts(int64_t row) const {
-    const int64_t at = moments_at(row);
-    return {a.mean ? a.mean[at] : A(0), a.rstd[at]};
+    return {a.mean ? a.mean[row] : A(0), a.rstd[row]};
   }
   __device__ __forceinline__ void weigh(A (&g)[kWide], const A (&dy)[kWide], int v) const {
     if (a.weight) weight.get(v, g);
