@@ -21,6 +21,7 @@ TT_API void cumsum(const View& out, const View& x, int dim);
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND)
+#include <tinytorch/backend/cpu/extremes.hpp>
 #include <tinytorch/backend/cpu/pack.hpp>
 #include <tinytorch/backend/cpu/reduce_plan.hpp>
 #include <tinytorch/backend/cpu/scan.hpp>
@@ -164,6 +165,18 @@ FoldLoops<T> find_fold(ReduceFn fn) {
 template <class T>
 void fold_rows(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks, Accumulator<T>* partial) {
   const int64_t grain = std::max<int64_t>(1, kReduceBlock / std::max<int64_t>(1, plan.length));
+  // Rows of one piece that are read in place: to say where they lie would take some of them longer than the fold.
+  const bool direct =
+      plan.reduced.dtype == dtype_of<T> && plan.reduced.contiguous() && plan.kept.shape.size() == 1;
+  if (direct && plan.length > 0 && plan.length <= kPackLength<T>) {
+    const T* const values = plan.kept.template as<const T>();
+    const int64_t step = plan.kept.strides[0];
+    return parallel_for(plan.results, grain, [&](int64_t begin, int64_t end) {
+      const auto neutral = static_cast<Accumulator<T>>(fold.neutral);
+      for (int64_t r = begin; r < end; ++r)
+        partial[r] = fold.merge(neutral, fold.run(values + r * step, plan.length));
+    });
+  }
   parallel_for(plan.results * blocks, grain, [&](int64_t begin, int64_t end) {
     int64_t index[kMaxRank];
     for (int64_t task = begin; task < end; ++task) {
@@ -290,16 +303,6 @@ TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* redu
   });
 }
 
-// Position of the first element equal to `value`, or the first NaN when value is NaN.
-template <class T>
-int64_t find_first(const T* x, int64_t step, int64_t n, T value) {
-  for (int64_t i = 0; i < n; ++i) {
-    const T v = x[i * step];
-    if (v == value || (value != value && v != v)) return i;
-  }
-  return 0;
-}
-
 template <class T>
 void arg_extreme_rows(const View& out, const ReducePlan& plan, bool largest) {
   const FoldLoops<T> fold = find_fold<T>(largest ? ReduceFn::max : ReduceFn::min);
@@ -308,6 +311,13 @@ void arg_extreme_rows(const View& out, const ReducePlan& plan, bool largest) {
     std::vector<T> row(static_cast<size_t>(plan.length));
     int64_t index[kMaxRank];
     const bool direct = plan.reduced.dtype == dtype_of<T> && plan.reduced.contiguous();
+    if (direct && plan.length < kShortestRow && plan.kept.shape.size() == 1) {
+      const auto position = largest ? position_in_short<true, T> : position_in_short<false, T>;
+      const T* const x = plan.kept.template as<const T>();
+      for (int64_t r = begin; r < end; ++r)
+        out.as<int64_t>()[r] = position(x + r * plan.kept.strides[0], plan.length);
+      return;
+    }
     for (int64_t r = begin; r < end; ++r) {
       const View values = plan.values_of(r, index);
       const T* x = direct ? values.as<const T>() : row.data();
@@ -320,19 +330,6 @@ void arg_extreme_rows(const View& out, const ReducePlan& plan, bool largest) {
       out.as<int64_t>()[r] = find_first(x, 1, plan.length, static_cast<T>(best));
     }
   });
-}
-
-// Row i of a strip: what is larger (smaller) than the best so far, or the first NaN, replaces it.
-template <bool kLargest, class T, class Position>
-void keep_extremes(T* best, Position* position, const T* x, Position i, int64_t n) {
-  TT_SIMD
-  for (int64_t j = 0; j < n; ++j) {
-    const bool beats = kLargest ? x[j] > best[j] : x[j] < best[j];
-    const bool first_nan = (x[j] != x[j]) & (best[j] == best[j]);
-    const bool wins = beats | first_nan;  // | and &: where || and && branch, g++ leaves the loop as it is
-    best[j] = wins ? x[j] : best[j];
-    position[j] = wins ? i : position[j];
-  }
 }
 
 // The same where neighbours belong to different results: a strip of columns advances together, row by row.
