@@ -1,4 +1,4 @@
-// Rows walked in strips by clusters of one block, more rows than blocks: backend/cuda/strips.cuh. Clusters of
+// Rows walked in strips by teams of one block, more rows than blocks: backend/cuda/strips.cuh. Teams of
 // several blocks need a GPU (kernels/norm.cpp, kernels/softmax.cpp).
 #include <support/device_array.hpp>
 #include <support/few.hpp>
@@ -15,20 +15,21 @@ namespace {
 // Walks `rows` rows by `walkers` blocks.
 template <class Work>
 void walk(const typename Work::Arrays& arrays, int64_t rows, int64_t C, int64_t walkers) {
-  cuda::StripsPlan plan = cuda::plan_strips<Work>(rows, C);
-  REQUIRE(plan.clusters > 0);
+  cuda::StripsPlan plan = cuda::plan_strips<Work>(arrays, rows, C);
+  REQUIRE(plan.teams > 0);
+  REQUIRE(plan.blocks == 1);
   plan.config.grid.x = static_cast<unsigned>(walkers);
   cuda::launch_strips<Work>(plan, arrays, rows, C);
 }
 
-template <class T>
+template <class T, bool kAligned = true>
 void check_softmax_grad(Fresh& fresh, DType dtype, int64_t rows, int64_t C, int64_t walkers, bool logarithm) {
   INFO(text_of(dtype), " [", rows, ", ", C, "] by ", walkers, " blocks, logarithm ", logarithm);
   DeviceArray dy = fresh.array(dtype, {rows, C}), y = fresh.array(dtype, {rows, C}, -3, 0),
               dx(dtype, {rows, C});
-  walk<cuda::SoftmaxGradStrips<T>>({dx.view().template as<T>(), dy.view().template as<const T>(),
-                                    y.view().template as<const T>(), logarithm},
-                                   rows, C, walkers);
+  walk<cuda::SoftmaxGradStrips<T, kAligned>>({dx.view().template as<T>(), dy.view().template as<const T>(),
+                                              y.view().template as<const T>(), logarithm},
+                                             rows, C, walkers);
   const std::vector<double> g = dy.values(), v = y.values();
   std::vector<double> want(g.size());
   const auto width = static_cast<size_t>(C);
@@ -54,6 +55,10 @@ TEST_CASE("every row of a walk, by one block and by several, whole and partly fi
       if (test::left_out(3)) continue;
       check_softmax_grad<float>(fresh, f32, 5, 2100, walkers, logarithm);
       check_softmax_grad<BFloat16>(fresh, bf16, 5, 4104, walkers, logarithm);
+    }
+    for (const int64_t walkers : {1, 3}) {  // rows that begin anywhere in a word of 16 bytes
+      check_softmax_grad<float, false>(fresh, f32, 7, 1031, walkers, logarithm);
+      check_softmax_grad<BFloat16, false>(fresh, bf16, 9, 517, walkers, logarithm);
     }
     check_softmax_grad<float>(fresh, f32, 2, 8192, 1, logarithm);
     check_softmax_grad<float>(fresh, f32, 7, 4, 2, logarithm);
