@@ -16,7 +16,8 @@ int64_t find_first(const T* x, int64_t step, int64_t n, T value) {
   return 0;
 }
 
-// Of a row that is too short to be searched twice: what beats the best so far, or the first NaN, replaces it.
+// The position of the extreme of a short row, found in one visit: a value that beats the best so far, or the
+// first NaN, replaces it.
 template <bool kLargest, class T>
 int64_t position_in_short(const T* x, int64_t n) {
   T best = x[0];

@@ -165,10 +165,8 @@ FoldLoops<T> find_fold(ReduceFn fn) {
 template <class T>
 void fold_rows(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks, Accumulator<T>* partial) {
   const int64_t grain = std::max<int64_t>(1, kReduceBlock / std::max<int64_t>(1, plan.length));
-  // Rows of one piece that are read in place: to say where they lie would take some of them longer than the fold.
-  const bool direct =
-      plan.reduced.dtype == dtype_of<T> && plan.reduced.contiguous() && plan.kept.shape.size() == 1;
-  if (direct && plan.length > 0 && plan.length <= kPackLength<T>) {
+  // Rows of one piece that are read in place: a view of each would take longer to make than some take to fold.
+  if (plan.lies_in_rows() && plan.reduced.dtype == dtype_of<T> && plan.length <= kPackLength<T>) {
     const T* const values = plan.kept.template as<const T>();
     const int64_t step = plan.kept.strides[0];
     return parallel_for(plan.results, grain, [&](int64_t begin, int64_t end) {
@@ -190,13 +188,11 @@ void fold_rows(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks,
   });
 }
 
-// The same of short rows, of which none repays its own loop: some hundred of them are turned into columns, which advance
-// together.
+// Folds short rows, of which a loop each would take longer than the fold: some hundred of them are transposed, and
+// their columns advance together.
 inline constexpr int64_t kShortestRow = 32;  // that is folded by itself
 inline bool rows_are_short(const ReducePlan& plan) {
-  return plan.length > 0 && plan.length < kShortestRow && plan.reduced.shape.size() == 1 &&
-         (plan.length == 1 || plan.reduced.strides[0] == 1) && plan.kept.shape.size() == 1 &&
-         plan.results > 1;
+  return plan.lies_in_rows() && plan.length < kShortestRow && plan.results > 1;
 }
 template <class T>
 void fold_short_rows(const FoldLoops<T>& fold, const ReducePlan& plan, Accumulator<T>* partial) {
@@ -311,7 +307,7 @@ void arg_extreme_rows(const View& out, const ReducePlan& plan, bool largest) {
     std::vector<T> row(static_cast<size_t>(plan.length));
     int64_t index[kMaxRank];
     const bool direct = plan.reduced.dtype == dtype_of<T> && plan.reduced.contiguous();
-    if (direct && plan.length < kShortestRow && plan.kept.shape.size() == 1) {
+    if (direct && rows_are_short(plan)) {
       const auto position = largest ? position_in_short<true, T> : position_in_short<false, T>;
       const T* const x = plan.kept.template as<const T>();
       for (int64_t r = begin; r < end; ++r)

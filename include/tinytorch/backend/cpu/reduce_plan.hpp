@@ -34,6 +34,8 @@ struct ReducePlan {
     length = reduced.shape.numel();
     by_columns = kept.strides.back() == 1 && kept.shape.back() > 1 && reduced.strides.back() != 1;
   }
+  // Whether each result is of neighbours in memory, and the rows of all results are one step apart.
+  bool lies_in_rows() const { return length > 0 && reduced.contiguous() && kept.shape.size() == 1; }
   // A view of the same data that starts at result r (its column, or its row).
   View values_of(int64_t r, int64_t* index) const {
     View v = reduced;

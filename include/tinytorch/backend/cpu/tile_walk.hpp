@@ -75,7 +75,7 @@ class TileWalk {
 
  private:
   struct Buffers {
-    alignas(64) double tile[kInputs + 1][kCrossingRows * kCrossingCols];  // room for any dtype
+    alignas(64) double tile[kInputs][kCrossingRows * kCrossingCols];  // of each input; room for any dtype
     alignas(64) T row[kInputs + 1][kCrossingCols];
   };
 
@@ -89,11 +89,11 @@ class TileWalk {
       at[k] = {data, v.dtype, {rows, cols}, {strides_[k][down_], strides_[k].back()}};
       if (crosses_[k]) {
         dispatch(v.dtype, [&]<class From>(From*) {
-          From* const to = reinterpret_cast<From*>(buffers.tile[k]);
+          From* const to = reinterpret_cast<From*>(buffers.tile[k - 1]);
           copy_transposed(to, kCrossingCols, reinterpret_cast<const From*>(data), strides_[k].back(), rows,
                           cols);
         });
-        at[k] = {buffers.tile[k], v.dtype, {rows, cols}, {kCrossingCols, 1}};
+        at[k] = {buffers.tile[k - 1], v.dtype, {rows, cols}, {kCrossingCols, 1}};
       }
       direct[k] = v.dtype == dtype_of<T> && at[k].strides[1] == 1 && (k > 0 || !streamed_);
     }

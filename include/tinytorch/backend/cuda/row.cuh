@@ -116,8 +116,8 @@ struct Row {
   }
 };
 
-// The same for ragged rows of some hundred bytes, an element at a time: a warp's loads are side by side, and the
-// ends of such rows cost more than words save.
+// ElementRow holds a ragged row of some hundred bytes by elements: a warp's loads are side by side, and words would
+// cost more at the two ends of such a row than they save between them.
 template <class T, int kVectors>
 struct ElementRow {
   static constexpr int kWide = 1, kGroup = kWarp, kCount = kVectors;
@@ -180,8 +180,8 @@ struct ElementRow {
   }
 };
 
-// The same for rows too long for registers: they wait in shared memory, at their phase. A thread reads back what
-// it wrote, so no barrier is needed.
+// SharedRow holds a row that is too long for registers: it waits in shared memory, at its phase. A thread reads back
+// what it wrote, so no barrier is needed.
 template <class T, int kThreads, bool kIsAligned = true>
 struct SharedRow {
   static constexpr int kWide = kWideOf<T>, kGroup = kThreads;

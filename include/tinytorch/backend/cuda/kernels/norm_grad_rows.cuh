@@ -23,9 +23,9 @@ inline constexpr bool kReadAhead = R::kCount* R::kWide <= 16;
 template <class R>
 inline constexpr bool kHoldWeight = kReadAhead<R>&& kIs16Bit<typename R::Element>;
 
-// Where a thread finds the mean and rstd of a row that it works on later: at the row (blockIdx.y is 0), by an address of
-// each lane's own. A load from one address would be taken for uniform, and waited for at once, to move it into a uniform
-// register. It pays where the row takes few registers.
+// The index at which a thread reads the mean and rstd of a row that it works on later. It is the row's number, for
+// blockIdx.y is 0, but the compiler sees an address of each lane's own: it takes a load from one address for uniform
+// and waits for it at once, to move it into a uniform register. It pays where the row takes few registers.
 template <class R>
 __device__ __forceinline__ int64_t moments_at(int64_t row) {
   return R::kCount * R::kWide <= 8 ? row + threadIdx.x * blockIdx.y : row;

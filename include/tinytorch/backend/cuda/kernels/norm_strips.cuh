@@ -10,7 +10,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// Of n elements: their mean, and the sum of squared distances from it.
+// The mean of n elements, and the sum of their squared distances from it.
 template <class A>
 struct MomentSums {
   A n, mean, squares;

@@ -61,7 +61,7 @@ __device__ __forceinline__ typename Fold::A fold_neighbours(const T* data, int64
   return sum;
 }
 
-// The same of elements that lie anywhere.
+// The thread's part of elements [first, last) that lie anywhere in memory.
 template <class C, int kGroup, class T, class Fold>
 __device__ __forceinline__ typename Fold::A fold_scattered(const ReduceLayout& x, const T* data,
                                                            int64_t first, int64_t last, const Fold& fold) {
