@@ -2,6 +2,7 @@
 
 #include <tinytorch/backend/cpu/norm.hpp>
 #include <tinytorch/core/parallel.hpp>
+#include <utility>
 
 using namespace test;
 using backend::View;
@@ -82,7 +83,11 @@ TEST_CASE("layer_norm and rms_norm and their gradients equal the definition") {
       }
     }
     check_shape({403, 5}, dtype, Layout::dense, true);  // many blocks of rows
+    check_shape({2, 32'768}, dtype, Layout::dense, true);
+    check_shape({3, 33'001}, dtype, Layout::gaps, false);
   }
+  check_shape({70, 32'771}, f32, Layout::dense, true);  // more long rows than are summed in f32
+  check_shape({1, 131'073}, f32, Layout::dense, true);  // one that the threads share
 }
 
 TEST_CASE("layer_norm keeps its precision far from zero") {
@@ -114,16 +119,44 @@ TEST_CASE("gradients of parameters are as exact over many rows as over few") {
 }
 
 TEST_CASE("layer_norm gives the same bits at any thread count") {
-  Array x = Array::random(f32, {301, 40}, 1), dy = Array::random(f32, {301, 40}, 2);
-  std::vector<double> first;
   const int before = thread_count();
-  for (int threads : {1, 2, 5}) {
-    set_thread_count(threads);
-    Array y(f32, {301, 40}), mean(f32, {301}), rstd(f32, {301}), dw(f32, {40}), db(f32, {40});
-    kernels::layer_norm(y.view(), mean.view(), rstd.view(), x.view(), {}, {}, kEps);
-    kernels::layer_norm_grad({}, dw.view(), db.view(), dy.view(), x.view(), mean.view(), rstd.view(), {});
-    if (threads == 1) first = dw.values();
-    CHECK(dw.values() == first);
+  for (const auto& [rows, C] : {std::pair<int64_t, int64_t>{301, 40}, {7001, 9}, {2, 140'001}}) {
+    Array x = Array::random(f32, {rows, C}, 1), dy = Array::random(f32, {rows, C}, 2);
+    std::vector<std::vector<double>> first;
+    for (int threads : {1, 2, 5}) {
+      set_thread_count(threads);
+      Array y(f32, {rows, C}), mean(f32, {rows}), rstd(f32, {rows}), dx(f32, {rows, C}), dw(f32, {C}),
+          db(f32, {C});
+      kernels::layer_norm(y.view(), mean.view(), rstd.view(), x.view(), {}, {}, kEps);
+      kernels::layer_norm_grad(dx.view(), dw.view(), db.view(), dy.view(), x.view(), mean.view(), rstd.view(),
+                               {});
+      const std::vector<std::vector<double>> got{y.values(), dx.values(), dw.values(), db.values()};
+      if (threads == 1) first = got;
+      CHECK(got == first);
+    }
   }
   set_thread_count(before);
+}
+
+TEST_CASE("the gradient is added to what reaches x on another way, and any part may be left out") {
+  for (const auto& [rows, C] : {std::pair<int64_t, int64_t>{130, 9}, {5, 40}, {2, 33'000}}) {
+    const Shape shape{rows, C};
+    Array x = Array::random(f32, shape, 1), dy = Array::random(f32, shape, 2),
+          more = Array::random(f32, shape, 3);
+    Array y(f32, shape), mean(f32, {rows}), rstd(f32, {rows}), dx(f32, shape), sum(f32, shape), dw(f32, {C}),
+        db(f32, {C}), only_db(f32, {C});
+    kernels::layer_norm(y.view(), mean.view(), rstd.view(), x.view(), {}, {}, kEps);
+    const auto grad = [&](const View& to, const View& to_weight, const View& to_bias, const View& added) {
+      kernels::layer_norm_grad(to, to_weight, to_bias, dy.view(), x.view(), mean.view(), rstd.view(), {},
+                               added);
+    };
+    grad(dx.view(), dw.view(), db.view(), {});
+    grad(sum.view(), {}, {}, more.view());
+    grad({}, {}, only_db.view(), {});
+    const std::vector<double> others = more.values();
+    std::vector<double> want = dx.values();
+    for (size_t i = 0; i < want.size(); ++i) want[i] += others[i];
+    check_close(sum.values(), want, f32, 8, 4);
+    CHECK(only_db.values() == db.values());
+  }
 }

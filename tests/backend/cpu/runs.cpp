@@ -1,6 +1,8 @@
 #include <support/array.hpp>
 
+#include <algorithm>
 #include <tinytorch/backend/cpu/runs.hpp>
+#include <utility>
 
 using namespace test;
 namespace kernels = tinytorch::backend::cpu;
@@ -34,6 +36,44 @@ void check_lengths() {
 TEST_CASE("folds over runs of any length") {
   check_lengths<float>();
   check_lengths<double>();
+}
+
+TEST_CASE("sums and maxima of rows that threads share") {
+  constexpr int64_t kPart = kernels::kSharedRun;
+  Generator generator(11);
+  for (const int64_t n : {kPart - 1, kPart, kPart + 1, 5 * kPart + 7}) {
+    std::vector<float> x(static_cast<size_t>(n));
+    double want = 0, size = 0;
+    for (float& v : x) {
+      v = static_cast<float>(generator.uniform(-1, 1));
+      want += static_cast<double>(v), size += std::abs(static_cast<double>(v));
+    }
+    const double sum =
+        kernels::sum_pieces(n, [&](int64_t i, int64_t m) { return kernels::sum_run(x.data() + i, m); });
+    CHECK(std::abs(sum - want) <= 1e-7 * size);
+    for (const int64_t i : {int64_t{0}, n / 2, n - 1}) {
+      const float kept = std::exchange(x[static_cast<size_t>(i)], 2.0F);
+      CHECK(kernels::max_of_row(x.data(), n) == 2.0F);
+      x[static_cast<size_t>(i)] = NAN;
+      CHECK(std::isnan(kernels::max_of_row(x.data(), n)));
+      x[static_cast<size_t>(i)] = kept;
+    }
+  }
+}
+
+TEST_CASE("every row and every value of a shared row is visited once") {
+  for (const auto& [rows, n] :
+       {std::pair<int64_t, int64_t>{0, 5}, {3, 0}, {700, 3}, {1, 100'000}, {2, 200'000}}) {
+    std::vector<int> row_visits(static_cast<size_t>(rows)), visits(static_cast<size_t>(rows * n));
+    kernels::for_each_row(rows, n, [&](int64_t r) {
+      row_visits[static_cast<size_t>(r)] += 1;
+      kernels::share(n, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) visits[static_cast<size_t>(r * n + i)] += 1;
+      });
+    });
+    CHECK(std::ranges::count(row_visits, 1) == rows);
+    CHECK(std::ranges::count(visits, 1) == rows * n);
+  }
 }
 
 TEST_CASE_TEMPLATE("what is not finite is found at every position", T, float, double) {

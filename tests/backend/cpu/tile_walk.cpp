@@ -77,8 +77,15 @@ TEST_CASE("every order of the dimensions") {
       check_orders(dtype, shape, false);
     }
   }
-  check_orders(f32, {130, 127}, true);
-  check_orders(f64, {130, 127}, true);
+  for (const int64_t cols :
+       {33, 47, 48, 49, 64, 80, 81, 127, 128}) {  // around the widths of a row's last tile
+    for (const DType dtype : {f32, f64}) {
+      check_orders(dtype, {130, cols}, true);
+      check_orders(dtype, {130, cols}, false);
+    }
+  }
+  check_orders(f32, {9, 70, 33}, true);
+  check_orders(bf16, {300, 49}, false);
 }
 
 TEST_CASE("in the place of an operand that lies as the result, and results of another dtype") {

@@ -1,12 +1,13 @@
 // Normalization of rows on the CPU: layer_norm and rms_norm, forward and backward.
 //
-//   layer_norm  y = (x - mean) rstd w + b,  rstd = 1 / sqrt(var + eps), var biased      rms_norm  the same
-//   with mean 0 backward    g = dy w,  h = (x - mean) rstd:   dx = rstd (g - mean(g) - h mean(g h)),
-//   dw = sum dy h,  db = sum dy
+//   layer_norm  y = (x - mean) rstd w + b,  rstd = 1 / sqrt(var + eps), var biased
+//   rms_norm    the same with mean 0
+//   backward    g = dy w,  h = (x - mean) rstd:   dx = rstd (g - mean(g) - h mean(g h)),  dw = sum dy h,  db = sum dy
 //
-// The variance is the mean of squared distances, in a second pass over a row that is still in the L1 cache: a
-// single pass would cancel. Backward reads dy and x once, and sums dw and db on the way. Source: Ba, Kiros, Hinton, "Layer normalization",
-// 2016.
+// The variance is the mean of squared distances, in a second pass over a row that is still in the L1 cache: a single pass would
+// cancel. Rows are walked in three ways. Short ones are transposed, and a hundred of them advance together (norm_short.hpp).
+// Backward reads others once, and sums dw and db on the way; long ones it reads twice, first for their two means and then in
+// strips of columns, whose sums of dw and db stay in the nearest cache. Source: Ba, Kiros, Hinton, "Layer normalization", 2016.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
@@ -31,48 +32,45 @@ TT_API void rms_norm_grad(const View& dx, const View& dweight, const View& dy, c
 #if TT_BODIES(BACKEND)
 #include <cmath>
 #include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/norm_short.hpp>
 #include <tinytorch/backend/cpu/row_sums.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 template <class T>
-void normalize_rows(T* out, T* mean, T* rstd, const T* x, const T* weight, const T* bias, int64_t rows,
-                    int64_t C, double eps) {
-  parallel_for(rows, std::max<int64_t>(1, 8192 / C), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const T* in = x + r * C;
-      T* to = out + r * C;
-      T center = 0;  // stays 0 for rms_norm, which passes no mean
-      const double count = static_cast<double>(C);
-      if (mean) {
-        center =
-            static_cast<T>(sum_pieces(C, [&](int64_t i, int64_t n) { return sum_run(in + i, n); }) / count);
-        mean[r] = center;
-      }
-      const double var =
-          sum_pieces(C, [&](int64_t i, int64_t n) { return square_run(in + i, center, n); }) / count;
-      const T scale = static_cast<T>(1 / std::sqrt(var + eps));
-      rstd[r] = scale;
-      if (weight && bias) {
-        TT_SIMD
-        for (int64_t i = 0; i < C; ++i) to[i] = (in[i] - center) * scale * weight[i] + bias[i];
-      } else if (weight) {
-        TT_SIMD
-        for (int64_t i = 0; i < C; ++i) to[i] = (in[i] - center) * scale * weight[i];
-      } else {
-        TT_SIMD
-        for (int64_t i = 0; i < C; ++i) to[i] = (in[i] - center) * scale + (bias ? bias[i] : T(0));
-      }
+void normalize_row(const NormRows<T>& a, int64_t r) {
+  const int64_t C = a.C;
+  const T *in = a.x + r * C, *weight = a.weight, *bias = a.bias;
+  T* to = a.out + r * C;
+  T center = 0;  // stays 0 for rms_norm, which passes no mean
+  const double count = static_cast<double>(C);
+  if (a.mean) {
+    center = static_cast<T>(sum_pieces(C, [&](int64_t i, int64_t n) { return sum_run(in + i, n); }) / count);
+    a.mean[r] = center;
+  }
+  const double var =
+      sum_pieces(C, [&](int64_t i, int64_t n) { return square_run(in + i, center, n); }) / count;
+  const T scale = static_cast<T>(1 / std::sqrt(var + a.eps));
+  a.rstd[r] = scale;
+  share(C, [=](int64_t begin, int64_t end) {
+    if (weight && bias) {
+      TT_SIMD
+      for (int64_t i = begin; i < end; ++i) to[i] = (in[i] - center) * scale * weight[i] + bias[i];
+    } else if (weight) {
+      TT_SIMD
+      for (int64_t i = begin; i < end; ++i) to[i] = (in[i] - center) * scale * weight[i];
+    } else {
+      TT_SIMD
+      for (int64_t i = begin; i < end; ++i) to[i] = (in[i] - center) * scale + (bias ? bias[i] : T(0));
     }
   });
 }
 
 template <class T>
-struct NormGrads {
-  T *dx, *dweight, *dbias;
-  const T *dy, *x, *mean, *rstd, *weight, *added;
-  int64_t rows, C;
-};
+void normalize_rows(const NormRows<T>& a) {
+  if (a.C < kShortNorm && a.rows > 1) return normalize_short_rows(a);
+  for_each_row(a.rows, a.C, [&](int64_t r) { normalize_row(a, r); });
+}
 
 // One row: adds into dweight and dbias (sums of some rows), writes dx. h and g are scratch rows.
 template <class T>
@@ -106,12 +104,94 @@ void norm_grad_row(const NormGrads<T>& a, int64_t r, T* dweight, T* dbias, T* h,
   }
 }
 
+// --- long rows ---
+
+inline constexpr int64_t kLongNorm =
+    32768;  // a row from which on the sums of dw and db would leave the nearest caches
+inline constexpr int64_t kNormStrip = 1024;  // columns whose sums stay there
+
+// The sums of g and of g h over one row.
+struct NormSums {
+  double g = 0, gh = 0;
+  NormSums& operator+=(const NormSums& other) {
+    g += other.g;
+    gh += other.gh;
+    return *this;
+  }
+};
+template <class T>
+NormSums norm_sums(const NormGrads<T>& a, int64_t r) {
+  const T *dy = a.dy + r * a.C, *x = a.x + r * a.C, *weight = a.weight;
+  const T center = a.mean ? a.mean[r] : T(0), scale = a.rstd[r];
+  return sum_pieces<NormSums>(a.C, [=](int64_t first, int64_t n) {
+    T g[kRunLength], h[kRunLength];
+    TT_SIMD
+    for (int64_t i = 0; i < n; ++i) {
+      g[i] = dy[first + i] * (weight ? weight[first + i] : T(1));
+      h[i] = (x[first + i] - center) * scale;
+    }
+    return NormSums{static_cast<double>(sum_run(g, n)), static_cast<double>(dot_run(g, h, n))};
+  });
+}
+
+// Row r of the strip of n columns from `first` on: adds into dweight and dbias, writes dx.
+template <class T>
+void norm_grad_strip(const NormGrads<T>& a, int64_t r, const NormSums& sums, int64_t first, int64_t n,
+                     T* dweight, T* dbias) {
+  const int64_t at = r * a.C + first;
+  const T *dy = a.dy + at, *x = a.x + at, *weight = a.weight ? a.weight + first : nullptr;
+  const T *added = a.added ? a.added + at : nullptr, center = a.mean ? a.mean[r] : T(0), scale = a.rstd[r];
+  const double count = static_cast<double>(a.C);
+  const T mean_g = a.mean ? static_cast<T>(sums.g / count) : T(0), mean_gh = static_cast<T>(sums.gh / count);
+  T* const dx = a.dx ? a.dx + at : nullptr;
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) {
+    const T d = dy[i], normalized = (x[i] - center) * scale;
+    dweight[i] += d * normalized;
+    dbias[i] += d;
+    if (dx) {
+      const T g = weight ? d * weight[i] : d;
+      dx[i] = (added ? added[i] : T(0)) + scale * (g - mean_g - normalized * mean_gh);
+    }
+  }
+}
+
+template <class T>
+void normalize_long_rows_grad(const NormGrads<T>& a) {
+  Scratch<NormSums> sums(a.rows);
+  for_each_row(a.rows, a.C, [&](int64_t r) { sums.data()[r] = a.dx ? norm_sums(a, r) : NormSums{}; });
+  parallel_for(a.C, grain_of(a.rows * kNormStrip) * kNormStrip, [&](int64_t begin, int64_t end) {
+    for (int64_t first = begin; first < end; first += kNormStrip) {
+      const int64_t n = std::min(kNormStrip, end - first);
+      double dweight[kNormStrip] = {}, dbias[kNormStrip] = {};
+      for (int64_t r0 = 0; r0 < a.rows; r0 += kColumnRun) {
+        T some_dweight[kNormStrip] = {}, some_dbias[kNormStrip] = {};
+        for (int64_t r = r0; r < std::min(a.rows, r0 + kColumnRun); ++r)
+          norm_grad_strip(a, r, sums.data()[r], first, n, some_dweight, some_dbias);
+        TT_SIMD
+        for (int64_t i = 0; i < n; ++i) {
+          dweight[i] += static_cast<double>(some_dweight[i]);
+          dbias[i] += static_cast<double>(some_dbias[i]);
+        }
+      }
+      for (int64_t i = 0; a.dweight && i < n; ++i) a.dweight[first + i] = static_cast<T>(dweight[i]);
+      for (int64_t i = 0; a.dbias && i < n; ++i) a.dbias[first + i] = static_cast<T>(dbias[i]);
+    }
+  });
+}
+
 template <class T>
 void normalize_rows_grad(const NormGrads<T>& a) {
   const int64_t C = a.C;
+  if (C >= kLongNorm) return normalize_long_rows_grad(a);
   Scratch<double> sums(2 * C);
-  sum_over_rows<T>(sums.data(), a.rows, 2 * C, 2 * C,
-                   [&](int64_t r, T* part, T* room) { norm_grad_row(a, r, part, part + C, room, room + C); });
+  if (C < kShortNorm && a.rows > 1) {
+    normalize_short_rows_grad(a, sums.data());
+  } else {
+    sum_over_rows<T>(sums.data(), a.rows, 2 * C, 2 * C, [&](int64_t r, T* part, T* room) {
+      norm_grad_row(a, r, part, part + C, room, room + C);
+    });
+  }
   for (int64_t i = 0; a.dweight && i < C; ++i) a.dweight[i] = static_cast<T>(sums.data()[i]);
   for (int64_t i = 0; a.dbias && i < C; ++i) a.dbias[i] = static_cast<T>(sums.data()[C + i]);
 }
@@ -123,8 +203,8 @@ TT_API void layer_norm(const View& out, const View& mean, const View& rstd, cons
     const DenseInput<T> in(x), w(weight), b(bias);
     DenseOutput<T> to(out);
     const int64_t C = x.shape.back();
-    normalize_rows<T>(to.data(), mean.as<T>(), rstd.as<T>(), in.data(), w.data(), b.data(), x.numel() / C, C,
-                      eps);
+    normalize_rows<T>(
+        {to.data(), mean.as<T>(), rstd.as<T>(), in.data(), w.data(), b.data(), x.numel() / C, C, eps});
     to.finish();
   });
 }

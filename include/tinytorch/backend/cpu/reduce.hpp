@@ -26,9 +26,9 @@ TT_API void cumsum(const View& out, const View& x, int dim);
 #include <tinytorch/backend/cpu/reduce_plan.hpp>
 #include <tinytorch/backend/cpu/scan.hpp>
 #include <tinytorch/backend/cpu/transposed.hpp>
+#include <tinytorch/core/allocator.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/simd.hpp>
-#include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -73,6 +73,15 @@ struct Fold {
   }
 };
 
+// The sum of two halves of a vector of float, in double.
+inline Simd<double> widened(const float (&lanes)[kLanes<float>]) {
+  typedef float Half __attribute__((vector_size(kSimdBytes / 2)));
+  Half low, high;
+  std::memcpy(&low, lanes, sizeof low);
+  std::memcpy(&high, lanes + kLanes<double>, sizeof high);
+  return __builtin_convertvector(low, Simd<double>) + __builtin_convertvector(high, Simd<double>);
+}
+
 // Folds n contiguous values, at most kPackLength of them, in four independent vector chains.
 template <ReduceFn fn, class T>
 Accumulator<T> fold_run(const T* x, int64_t n) {
@@ -104,7 +113,12 @@ Accumulator<T> fold_run(const T* x, int64_t n) {
   }
   simd_store(lanes, all);
   A result = static_cast<A>(F::neutral());
-  for (int64_t k = 0; k < kL; ++k) result = F::merge(result, static_cast<A>(lanes[k]));
+  if constexpr (std::is_same_v<T, float> &&
+                fn != ReduceFn::prod) {  // by halves too: lanes one by one wait for each other
+    result = simd_fold<double>(widened(lanes), [](Simd<double> p, Simd<double> q) { return p + q; });
+  } else {
+    for (int64_t k = 0; k < kL; ++k) result = F::merge(result, static_cast<A>(lanes[k]));
+  }
   T tail = F::neutral();
   for (; i < n; ++i) tail = F::join(tail, x[i]);
   return F::merge(result, static_cast<A>(tail));
@@ -257,7 +271,7 @@ void reduce_as(const FoldLoops<T>& fold, const View& out, const ReducePlan& plan
   int64_t block = kReduceBlock;
   if (plan.by_columns) block = std::max<int64_t>(64, kReduceBlock / plan.kept.shape.back());
   const int64_t blocks = std::max<int64_t>(1, (plan.length + block - 1) / block);
-  std::vector<A> partial(static_cast<size_t>(plan.results * blocks));
+  Scratch<A> partial(plan.results * blocks);
   if (plan.by_columns) {
     fold_columns<T>(fold, plan, blocks, block, partial.data());
   } else if (rows_are_short(plan)) {
@@ -304,9 +318,9 @@ void arg_extreme_rows(const View& out, const ReducePlan& plan, bool largest) {
   const FoldLoops<T> fold = find_fold<T>(largest ? ReduceFn::max : ReduceFn::min);
   const int64_t grain = std::max<int64_t>(1, kReduceBlock / std::max<int64_t>(1, plan.length));
   parallel_for(plan.results, grain, [&](int64_t begin, int64_t end) {
-    std::vector<T> row(static_cast<size_t>(plan.length));
     int64_t index[kMaxRank];
     const bool direct = plan.reduced.dtype == dtype_of<T> && plan.reduced.contiguous();
+    Scratch<T> row(direct ? 0 : plan.length);
     if (direct && rows_are_short(plan)) {
       const auto position = largest ? position_in_short<true, T> : position_in_short<false, T>;
       const T* const x = plan.kept.template as<const T>();

@@ -17,7 +17,7 @@ template <class T, class F>
 void sum_over_rows(double* sums, int64_t rows, int64_t width, int64_t room_width, F&& add_row) {
   const int64_t blocks = std::clamp<int64_t>(rows / 16, 1, 16);
   Scratch<double> totals(blocks * width);
-  parallel_for(blocks, grain_of(rows / blocks * width), [&](int64_t begin, int64_t end) {
+  parallel_for(blocks, grain_of(rows / blocks * (width + room_width)), [&](int64_t begin, int64_t end) {
     Scratch<T> own(width + room_width);
     T* const part = own.data();
     for (int64_t b = begin; b < end; ++b) {

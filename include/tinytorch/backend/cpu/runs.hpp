@@ -2,21 +2,24 @@
 //
 // Kept in vector lanes with four independent chains, which a plain loop would not be: the compiler must not
 // reorder additions by itself. Rows are short, so chains and lanes end in pairs, not one after the other (with
-// two chains and without pairs, softmax of 1024 numbers took 1.17 times as long). The order depends on the length alone. For sums longer than kRunLength, fold
-// pieces of that length and add the results in double.
+// two chains and without pairs, softmax of 1024 numbers took 1.17 times as long). The order depends on the length alone. For
+// sums longer than kRunLength, fold pieces of that length and add the results in double.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <limits>
+#include <tinytorch/core/allocator.hpp>
+#include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/simd.hpp>
 #include <type_traits>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int64_t kRunLength = 1024;
-inline constexpr int64_t kColumnRun = 64;  // the same of columns, which have one chain each
+inline constexpr int64_t kColumnRun = 64;               // the same of columns, which have one chain each
+inline constexpr int64_t kSharedRun = 16 * kRunLength;  // what one thread folds of a row that several share
 
 template <class T, class F>
 T fold_sum(int64_t n, F&& lanes_at) {
@@ -68,12 +71,43 @@ T centered_dot_run(const T* x, T center, const T* y, int64_t n) {
       n, [x, center, y]<class V>(int64_t i) { return load_as<V>(y + i) * (load_as<V>(x + i) - center); });
 }
 
-// Calls f(first, length) on pieces of a row and adds up the results in double.
-template <class F>
-double sum_pieces(int64_t n, F&& f) {
-  double sum = 0;
-  for (int64_t i = 0; i < n; i += kRunLength) sum += static_cast<double>(f(i, std::min(kRunLength, n - i)));
+// Calls f(first, length) on pieces of a row and adds up the results, in double unless Sum says otherwise. The threads share a
+// row that is longer than kSharedRun, unless they share rows already.
+template <class Sum = double, class F>
+Sum sum_pieces(int64_t n, F&& f) {
+  const auto sum_of = [&](int64_t begin, int64_t end) {
+    Sum sum{};
+    for (int64_t i = begin; i < end; i += kRunLength)
+      sum += static_cast<Sum>(f(i, std::min(kRunLength, end - i)));
+    return sum;
+  };
+  if (n <= kSharedRun) return sum_of(0, n);
+  const int64_t blocks = (n + kSharedRun - 1) / kSharedRun;
+  Scratch<Sum> sums(blocks);
+  parallel_for(blocks, grain_of(kSharedRun), [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b)
+      sums.data()[b] = sum_of(b * kSharedRun, std::min(n, (b + 1) * kSharedRun));
+  });
+  Sum sum{};
+  for (int64_t b = 0; b < blocks; ++b) sum += sums.data()[b];
   return sum;
+}
+// Calls f(begin, end) on the values of a row, which the threads share where it is long.
+template <class F>
+void share(int64_t n, F&& f) {
+  parallel_for(n, kElementwiseGrain, f);
+}
+// Calls f(r) for each of `rows` rows of n values. The threads share the rows; or the values of each row, by what f calls,
+// where they are long and too few to go round.
+template <class F>
+void for_each_row(int64_t rows, int64_t n, F&& f) {
+  if (rows < 2 * thread_count() && n / kElementwiseGrain > rows) {
+    for (int64_t r = 0; r < rows; ++r) f(r);
+    return;
+  }
+  parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) f(r);
+  });
 }
 // sums [width] of columns of n values: f(i, sums) adds value i of each.
 template <int64_t kMostWidth, class T, class F>
@@ -123,6 +157,18 @@ T max_run(const T* x, int64_t n) {
   }
   for (; i < n; ++i) best = x[i] > best || x[i] != x[i] ? x[i] : best;
   return best;
+}
+// The same of a row of any length, which the threads share where it is long.
+template <class T>
+T max_of_row(const T* x, int64_t n) {
+  if (n <= kSharedRun) return max_run(x, n);
+  const int64_t blocks = (n + kSharedRun - 1) / kSharedRun;
+  Scratch<T> best(blocks);
+  parallel_for(blocks, grain_of(kSharedRun), [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b)
+      best.data()[b] = max_run(x + b * kSharedRun, std::min(kSharedRun, n - b * kSharedRun));
+  });
+  return max_run(best.data(), blocks);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -35,16 +35,12 @@ inline constexpr int64_t kStripWidth = 64;  // columns that advance together
 // Sum of exp(x - shift) without storing the terms.
 template <class T>
 T row_sum_exp(const T* x, T shift, int64_t n) {
-  constexpr int64_t kChunk = 256;
-  T terms[kChunk];
-  double sum = 0;
-  for (int64_t i = 0; i < n; i += kChunk) {
-    const int64_t m = std::min(kChunk, n - i);
+  return static_cast<T>(sum_pieces(n, [=](int64_t i, int64_t m) {
+    T terms[kRunLength];
     TT_SIMD
     for (int64_t k = 0; k < m; ++k) terms[k] = math::exp<math::Range::below_zero>(x[i + k] - shift);
-    sum += static_cast<double>(sum_run(terms, m));
-  }
-  return static_cast<T>(sum);
+    return sum_run(terms, m);
+  }));
 }
 
 // --- the four functions, along a row and down a strip ---
@@ -53,33 +49,43 @@ T row_sum_exp(const T* x, T shift, int64_t n) {
 
 template <class T>
 void softmax_row(T* out, const T* x, const T*, int64_t n) {
-  const T shift = max_run(x, n);
-  TT_SIMD
-  for (int64_t i = 0; i < n; ++i) out[i] = math::exp<math::Range::below_zero>(x[i] - shift);
-  const double sum = sum_pieces(n, [out](int64_t i, int64_t m) { return sum_run(out + i, m); });
+  const T shift = max_of_row(x, n);
+  const double sum = sum_pieces(n, [=](int64_t i, int64_t m) {
+    TT_SIMD
+    for (int64_t k = i; k < i + m; ++k) out[k] = math::exp<math::Range::below_zero>(x[k] - shift);
+    return sum_run(out + i, m);
+  });
   const T scale = T(1) / static_cast<T>(sum);
-  TT_SIMD
-  for (int64_t i = 0; i < n; ++i) out[i] *= scale;
+  share(n, [=](int64_t begin, int64_t end) {
+    TT_SIMD
+    for (int64_t i = begin; i < end; ++i) out[i] *= scale;
+  });
 }
 template <class T>
 void log_softmax_row(T* out, const T* x, const T*, int64_t n) {
-  const T shift = max_run(x, n);
+  const T shift = max_of_row(x, n);
   const T log_sum = std::log(row_sum_exp(x, shift, n));
-  TT_SIMD
-  for (int64_t i = 0; i < n; ++i) out[i] = x[i] - shift - log_sum;
+  share(n, [=](int64_t begin, int64_t end) {
+    TT_SIMD
+    for (int64_t i = begin; i < end; ++i) out[i] = x[i] - shift - log_sum;
+  });
 }
 template <class T>
 void softmax_grad_row(T* dx, const T* dy, const T* y, int64_t n) {
   const T dot =
       static_cast<T>(sum_pieces(n, [=](int64_t i, int64_t m) { return dot_run(dy + i, y + i, m); }));
-  TT_SIMD
-  for (int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - dot);
+  share(n, [=](int64_t begin, int64_t end) {
+    TT_SIMD
+    for (int64_t i = begin; i < end; ++i) dx[i] = y[i] * (dy[i] - dot);
+  });
 }
 template <class T>
 void log_softmax_grad_row(T* dx, const T* dy, const T* y, int64_t n) {
   const T sum = static_cast<T>(sum_pieces(n, [dy](int64_t i, int64_t m) { return sum_run(dy + i, m); }));
-  TT_SIMD
-  for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - math::exp<math::Range::below_zero>(y[i]) * sum;
+  share(n, [=](int64_t begin, int64_t end) {
+    TT_SIMD
+    for (int64_t i = begin; i < end; ++i) dx[i] = dy[i] - math::exp<math::Range::below_zero>(y[i]) * sum;
+  });
 }
 
 template <class T>
@@ -200,9 +206,8 @@ void run_softmax(const SoftmaxLoops<T>& loops, const View& out, const View& a, c
   if (inner == 1 && n <= 32) {
     run_short_rows(loops, result, x, y, outer, n);
   } else if (inner == 1) {
-    parallel_for(outer, std::max<int64_t>(1, 8192 / n), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) loops.row(result + r * n, x + r * n, y ? y + r * n : nullptr, n);
-    });
+    for_each_row(outer, n,
+                 [&](int64_t r) { loops.row(result + r * n, x + r * n, y ? y + r * n : nullptr, n); });
   } else {
     const int64_t strips = (inner + kStripWidth - 1) / kStripWidth;
     parallel_for(
@@ -245,7 +250,7 @@ TT_API void log_softmax_grad(const View& dx, const View& dy, const View& y, int 
 // log(sum(exp(row))). An infinite maximum is the result: subtracted, it would give NaN.
 template <class T>
 T row_logsumexp(const T* x, int64_t n) {
-  const T best = n > 0 ? max_run(x, n) : -std::numeric_limits<T>::infinity();
+  const T best = n > 0 ? max_of_row(x, n) : -std::numeric_limits<T>::infinity();
   if (std::abs(best) == std::numeric_limits<T>::infinity()) return best;
   return best + std::log(row_sum_exp(x, best, n));
 }
@@ -265,10 +270,7 @@ TT_API void logsumexp(const View& out, const View& x, const bool* reduced) {
   dispatch_floating(x.dtype, [&]<class T>(T*) {
     const DenseInput<T> in(rows);
     DenseOutput<T> to(out);
-    parallel_for(out.numel(), std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)),
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t r = begin; r < end; ++r) to.data()[r] = row_logsumexp(in.data() + r * n, n);
-                 });
+    for_each_row(out.numel(), n, [&](int64_t r) { to.data()[r] = row_logsumexp(in.data() + r * n, n); });
     to.finish();
   });
 }
