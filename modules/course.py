@@ -15,6 +15,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tools import CORES
+
 ROOT = Path(__file__).resolve().parent.parent
 MODULES, INCLUDE = ROOT / "modules", ROOT / "include"
 COMMON = ROOT / "build" / "common"  # objects of the library that checks, notebooks and the proof of the course share
@@ -307,7 +309,7 @@ class Workshop:
         self.folder, self.say = Path(folder or ROOT / "build" / "tt"), say
         self.common = Path(common or self.folder)
         self.call, self.compiler = call, compiler or os.environ.get("CXX", "g++")
-        self.jobs, self.gold = max(1, os.cpu_count() or 1), shutil.which("ld.gold")  # gold takes half the time
+        self.jobs, self.gold = CORES, shutil.which("ld.gold")  # gold takes half the time
         self.guard, self.locks = threading.Lock(), {}
         self.sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if sanitize else []
 

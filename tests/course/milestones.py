@@ -80,7 +80,7 @@ def must(command, seconds=3600):
 def build():
     """All milestones in FOLDER; the command that compiles each of its sources."""
     must(["cmake", "-S", ROOT, "-B", FOLDER, *SIM.flags, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"])
-    must(["cmake", "--build", FOLDER, "-j", os.cpu_count(), "--target", "all_milestones"])
+    must(["cmake", "--build", FOLDER, "-j", tools.CORES, "--target", "all_milestones"])
     entries = json.loads((FOLDER / "compile_commands.json").read_text())
     return {Path(e["file"]).stem: shlex.split(e["command"]) for e in entries
             if Path(e["file"]).parent in (ROOT / "modules" / "milestones", FOLDER / "generated")}
@@ -172,7 +172,7 @@ class Milestones(unittest.TestCase):
             must(["cmake", "-S", root, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DTINYTORCH_FUZZ=OFF",
                   "-DTINYTORCH_STUDENT=" + ";".join(m.id for m in modules)])
             names = [n for n, m in MILESTONES.items() if m.get("device") != "cuda"]
-            must(["cmake", "--build", build, "-j", os.cpu_count(), "--target", "tinymlperf", *(f"milestone_{n}" for n in names)])
+            must(["cmake", "--build", build, "-j", tools.CORES, "--target", "tinymlperf", *(f"milestone_{n}" for n in names)])
             self.judges_nobody(build / "bin" / "tinymlperf", modules)
             for name in names:
                 run = Run(build / "bin" / "milestones" / name)
