@@ -27,8 +27,15 @@ using statistics::Interval;
 
 // The same contenders in the same order, the first being the baseline; who is out of either is in neither.
 struct Matches {
-  judge::RunDocument single_stream, offline;
+  judge::RunDocument single_stream, offline;  // without contenders: not played
 };
+
+inline std::vector<const judge::RunDocument*> played(const Matches& m) {
+  std::vector<const judge::RunDocument*> out;
+  for (const judge::RunDocument* match : {&m.single_stream, &m.offline})
+    if (!match->contenders.empty()) out.push_back(match);
+  return out;
+}
 
 struct Result {
   size_t index = 0;  // into the contenders
