@@ -11,11 +11,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <results_file.hpp>
 #include <tinymlperf/board/export.hpp>
 #include <tinymlperf/board/load.hpp>
 #include <tinymlperf/board/serve.hpp>
 #include <tinymlperf/machine.hpp>
-#include <tinytorch/io/file.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tinymlperf {
@@ -113,10 +113,11 @@ int main(int argc, char** argv) {
   }
   std::string command = "bench_board";
   for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
+  const bench::ResultsFile file(out);
   const auto result = board::testing::play(load);
   const bool passed = board::testing::passes(load, result, bound);
   const json written = document(load, result, bound, passed, command);
   std::printf("%s\n", written.dump(1).c_str());
-  if (!out.empty()) tinytorch::write_file(out, written.dump(1) + "\n");
+  file.finish(written);
   return passed ? 0 : 1;
 }

@@ -12,12 +12,12 @@
 
 #include <CLI/CLI.hpp>
 #include <Eigen/Core>
-#include <fstream>
 #include <gemm_race.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <peers/openblas.hpp>
 #include <provenance.hpp>
+#include <results_file.hpp>
 #include <tinytorch/backend/cpu/ceilings.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -155,6 +155,7 @@ int run(int argc, char** argv) {
   app.add_option("--cores", cores, "core types to try besides the one that OpenBLAS chooses");
   app.add_option("--json", path, "also write the numbers here");
   CLI11_PARSE(app, argc, argv);
+  const bench::ResultsFile file(path);
   Bench bench(openblas, cores, rounds, seconds);
   fmt::print("{:8} {:>3} {:>6} {:>6} {:>6} {:>9} {:>8} {:>7} {:>7}\n", "group", "", "M", "N", "K", "GFLOP/s",
              "of peak", "x blas", "x Eigen");
@@ -167,6 +168,7 @@ int run(int argc, char** argv) {
                r["times_best_blas"].get<double>(), r["times_eigen"].get<double>());
     std::fflush(stdout);
     groups[p.group].push_back(r);
+    file.keep(groups);
   }
   json out = {{"machine", bench::provenance()}, {"rounds", rounds}};
   for (const auto& [group, rows] : groups) {
@@ -183,7 +185,7 @@ int run(int argc, char** argv) {
         of_group["times_eigen"]["geometric_mean"].get<double>(),
         of_group["times_eigen"]["worst"].get<double>());
   }
-  if (!path.empty()) std::ofstream(path) << out.dump(1) << "\n";
+  file.finish(out);
   return 0;
 }
 

@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <gemm_race.hpp>
 #include <map>
 #include <peers/onednn.hpp>
 #include <provenance.hpp>
+#include <results_file.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/backend/cpu/gemm_amx.hpp>
 #include <tinytorch/backend/cpu/gemm_int8.hpp>
@@ -117,6 +117,7 @@ int run(int argc, char** argv) {
   app.add_option("--onednn", library, "its library: a name to be found, or a path");
   app.add_option("--json", path, "also write the numbers here");
   CLI11_PARSE(app, argc, argv);
+  const bench::ResultsFile file(path);
   const bench::OneDnn onednn(library);
   fmt::print("{:12} {:>5} {:>3} {:>6} {:>6} {:>6} {:>8} {:>6} {:>8}\n", "group", "", "", "M", "N", "K",
              "GOP/s", "x f32", "x oneDNN");
@@ -134,6 +135,7 @@ int run(int argc, char** argv) {
           r.contains("times_onednn") ? fmt::format("{:.2f}", r["times_onednn"].get<double>()) : "none");
       std::fflush(stdout);
       groups[r["group"]].push_back(r);
+      file.keep(groups);
     }
   }
   for (const auto& [group, rows] : groups) {
@@ -148,7 +150,7 @@ int run(int argc, char** argv) {
     }
     fmt::print("\n");
   }
-  if (!path.empty()) std::ofstream(path) << out.dump(1) << "\n";
+  file.finish(out);
   return 0;
 }
 

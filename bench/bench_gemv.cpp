@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <gemm_race.hpp>
 #include <provenance.hpp>
+#include <results_file.hpp>
 #include <tinytorch/backend/cpu/gemv.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/simd.hpp>
@@ -85,6 +85,7 @@ int run(int argc, char** argv) {
   app.add_option("--rounds", rounds, "rounds for each kind of weights")->check(CLI::Range(1, 1000));
   app.add_option("--json", path, "also write the numbers here");
   CLI11_PARSE(app, argc, argv);
+  const bench::ResultsFile file(path);
   json out = {{"machine", bench::provenance()}, {"rounds", rounds}, {"megabytes", megabytes}};
   fmt::print("{:8} {:>8} {:>8} {:>9} {:>8}  {}\n", "weights", "rows", "GB/s", "reading", "share",
              "quartiles");
@@ -98,8 +99,9 @@ int run(int argc, char** argv) {
                r["share_of_reading"].get<double>(), r["quartiles"][0].get<double>(),
                r["quartiles"][2].get<double>());
     out["rows"].push_back(r);
+    file.keep(out);
   }
-  if (!path.empty()) std::ofstream(path) << out.dump(1) << "\n";
+  file.finish(out);
   return 0;
 }
 

@@ -8,11 +8,11 @@
 #include <CLI/CLI.hpp>
 #include <copy_bandwidth.hpp>
 #include <ctime>
-#include <fstream>
 #include <gpt2_training.hpp>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <results_file.hpp>
 #include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/io/safetensors.hpp>
 #include <tinytorch/profiling/profiler.hpp>
@@ -104,9 +104,7 @@ json report(Training& training, int64_t steps) {
   return {{"seconds", seconds}, {"fma_peak_gflop_per_s", peak}, {"copy_gb_per_s", copy}, {"rows", out}};
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app{"Times a training step of GPT-2 124M"};
   int64_t batch = 4, length = 64, steps = 3;
   int threads = 0;
@@ -120,9 +118,20 @@ int main(int argc, char** argv) {
   app.add_flag("--serve", serving, "answer requests on standard input");
   CLI11_PARSE(app, argc, argv);
   if (threads > 0) tt::set_thread_count(threads);
+  const bench::ResultsFile file(json_path);
   Training training(batch, length);
   if (serving) return serve(training);
-  const json result = report(training, steps);
-  if (!json_path.empty()) std::ofstream(json_path) << result.dump(1) << "\n";
+  file.finish(report(training, steps));
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_gpt2: %s\n", error.what());
+    return 1;
+  }
 }

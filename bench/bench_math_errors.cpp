@@ -12,12 +12,12 @@
 #include <CLI/CLI.hpp>
 #include <bit>
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <provenance.hpp>
+#include <results_file.hpp>
 #include <string>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/scalar_math.hpp>
@@ -103,9 +103,7 @@ const Function kFunctions[] = {
      [](double x) { return 0.5 * std::erfc(x * -0.70710678118654752); },
      std::numeric_limits<float>::infinity(), ulps_of_half}};
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app("errors of elementary functions over all floats");
   uint32_t step = 1;
   std::vector<std::string> only;
@@ -122,6 +120,7 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
+  const bench::ResultsFile file(out);
   json rows = json::array();
   bool kept = true;
   fmt::print("{:<10} {:>12} {:>10} {:>16} {:>12} {:>9}\n", "", "floats", "worst ulp", "at", "above 1 ulp",
@@ -138,14 +137,19 @@ int main(int argc, char** argv) {
                     {"at", w.at},
                     {"above_one_ulp", w.above_one},
                     {"promised", f.promised}});
+    file.keep(rows);
   }
-  if (!out.empty()) {
-    std::ofstream file(out);
-    file << json{{"machine", bench::provenance()}, {"step", step}, {"functions", rows}}.dump(1) << "\n";
-    if (!file.flush()) {
-      fmt::print(stderr, "bench_math_errors: {} can't be written\n", out);
-      return 2;
-    }
-  }
+  file.finish({{"machine", bench::provenance()}, {"step", step}, {"functions", rows}});
   return kept ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_math_errors: %s\n", error.what());
+    return 2;
+  }
 }

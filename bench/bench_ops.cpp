@@ -14,7 +14,6 @@
 #include <chrono>
 #include <copy_bandwidth.hpp>
 #include <ctime>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -23,6 +22,7 @@
 #include <peers/eigen_rows.hpp>
 #endif
 #include <provenance.hpp>
+#include <results_file.hpp>
 #include <tinytorch/benchmarking/measure.hpp>
 #include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/core/parallel.hpp>
@@ -137,9 +137,7 @@ int serve(Bench& bench) {
   return 0;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app{"Times every operation of the library"};
   std::vector<int64_t> sizes = {1 << 10, 1 << 20, 1 << 24};
   std::vector<std::string> only;
@@ -157,6 +155,7 @@ int main(int argc, char** argv) {
   if (threads > 0) tt::set_thread_count(threads);
   Bench bench;
   if (serving) return serve(bench);
+  const bench::ResultsFile file(json_path);
   json results = json::array();
   std::printf("%-24s %10s %12s %9s %9s %7s\n", "case", "elements", "microseconds", "GB/s", "GFLOP/s",
               "limit");
@@ -168,6 +167,7 @@ int main(int argc, char** argv) {
                 r["seconds"].get<double>() * 1e6, r["gb_per_s"].get<double>(), r["gflop_per_s"].get<double>(),
                 r["share_of_limit"].get<double>() * 100);
     results.push_back(r);
+    file.keep(results);
   };
   for (int64_t n : sizes) {
     for (const bench::Case& c : bench.cases()) {
@@ -177,12 +177,17 @@ int main(int argc, char** argv) {
   for (const bench::Case& c : bench.cases()) {
     if (c.n > 0) run(c, c.n);
   }
-  if (!json_path.empty()) {
-    std::ofstream(json_path) << json{{"machine", bench::provenance()},
-                                     {"fma_peak_gflop_per_s", bench.peak()},
-                                     {"cases", results}}
-                                    .dump(1)
-                             << "\n";
-  }
+  file.finish({{"machine", bench::provenance()}, {"fma_peak_gflop_per_s", bench.peak()}, {"cases", results}});
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_ops: %s\n", error.what());
+    return 1;
+  }
 }

@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <profiler_overhead.hpp>
+#include <results_file.hpp>
 #include <tinymlperf/machine.hpp>
 #include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/matmul.hpp>
-#include <tinytorch/io/file.hpp>
 #include <tinytorch/profiling/memory.hpp>
 #include <tinytorch/profiling/profiler.hpp>
 #include <tinytorch/tensor/apply.hpp>
@@ -150,6 +150,7 @@ json known(const std::string& text) { return text.empty() ? json() : json(text);
 
 int run(const Options& o) {
   const tt::NoGrad guard;
+  const bench::ResultsFile file(o.path);
   const bench::OverheadLimits limits;
   json out = {{"machine", tinymlperf::to_json(tinymlperf::describe_machine())},
               {"date", tinymlperf::utc_now()},
@@ -178,7 +179,7 @@ int run(const Options& o) {
     }
   }
   std::printf("a scope without a profiler: %.1f ns\n", out["scope_nanoseconds"].get<double>());
-  if (!o.path.empty()) tt::write_file(o.path, out.dump(1) + "\n");
+  file.finish(out);
   return bad > 0 ? 1 : 0;
 }
 

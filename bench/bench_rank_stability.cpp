@@ -16,6 +16,7 @@
 #include <atomic>
 #include <fstream>
 #include <memory>
+#include <results_file.hpp>
 #include <source_folder.hpp>
 #include <support/steps_benchmark.hpp>
 #include <thread>
@@ -143,7 +144,7 @@ struct Options {
 };
 
 // Plays runs first, first + step, ...; both kinds of ranks of each, or nothing where somebody was out.
-Json play(const Options& o, int64_t first, int64_t step) {
+Json play(const Options& o, int64_t first, int64_t step, const bench::ResultsFile& file) {
   sandbox::Offers offers = sandbox::probe();
   if (o.real_time) sandbox::probe_real_time(offers);
   Programs programs{{0, 0, 32, 64}, {}};
@@ -158,13 +159,14 @@ Json play(const Options& o, int64_t first, int64_t step) {
     fmt::print("run {:3}: ranks {}, by intervals {}\n", r + 1, Json(ranks.by_blocks).dump(),
                Json(ranks.by_intervals).dump());
     std::fflush(stdout);
+    file.keep(out);
   }
   return out;
 }
 
 // Side by side, each with two processors of its own, as if on so many machines.
-Json play_all(const Options& o) {
-  if (o.jobs == 1) return play(o, 0, 1);
+Json play_all(const Options& o, const bench::ResultsFile& file) {
+  if (o.jobs == 1) return play(o, 0, 1, file);
   const TemporaryFolder folder;
   for (int64_t j = 0; j < o.jobs; ++j) {
     if (fork() != 0) continue;
@@ -172,14 +174,23 @@ Json play_all(const Options& o) {
     CPU_ZERO(&two);
     CPU_SET(static_cast<size_t>(2 * j), &two), CPU_SET(static_cast<size_t>(2 * j + 1), &two);
     if (sched_setaffinity(0, sizeof two, &two) != 0) std::_Exit(1);
-    tinytorch::write_file((folder / std::to_string(j)).string(), play(o, j, o.jobs).dump());
+    const bench::ResultsFile mine((folder / std::to_string(j)).string());
+    mine.finish(play(o, j, o.jobs, mine));
     std::_Exit(0);
   }
   while (wait(nullptr) > 0) continue;
   Json out = Json::array();
   for (int64_t j = 0; j < o.jobs; ++j) {
-    std::ifstream file(folder / std::to_string(j));
-    for (Json& ranks : Json::parse(file)) out.push_back(std::move(ranks));
+    const bench::ResultsFile its((folder / std::to_string(j)).string());
+    std::filesystem::path path = folder / std::to_string(j);
+    // A job that broke off: what it played counts, and so does that it did not play all.
+    if (!std::filesystem::exists(path)) {
+      fmt::print(stderr, "bench_rank_stability: job {} ended before its last run\n", j + 1);
+      path = its.partial();
+    }
+    if (std::ifstream results(path); results)
+      for (Json& ranks : Json::parse(results)) out.push_back(std::move(ranks));
+    file.keep(out);
   }
   return out;
 }
@@ -202,7 +213,8 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   Shares blocks, intervals;
-  for (const Json& run : play_all(o)) {
+  const bench::ResultsFile file(out);
+  for (const Json& run : play_all(o, file)) {
     blocks.add(run.at(0).get<std::vector<int64_t>>());
     intervals.add(run.at(1).get<std::vector<int64_t>>());
   }
@@ -211,19 +223,16 @@ int main(int argc, char** argv) {
       "intervals {:.3f}); the "
       "two equal ones share one in {:.3f}\n",
       blocks.played, o.runs, blocks.of(blocks.apart), intervals.of(intervals.apart), blocks.of(blocks.equal));
-  if (!out.empty()) {
-    const Json j{{"machine", to_json(describe_machine())},
-                 {"commit", commit},
-                 {"runs", o.runs},
-                 {"played", blocks.played},
-                 {"side_by_side", o.jobs},
-                 {"seconds_each", o.seconds},
-                 {"load", !o.quiet},
-                 {"real_time", o.real_time},
-                 {"match", blocks.json()},
-                 {"by_intervals", intervals.json()}};
-    tinytorch::write_file(out, j.dump() + "\n");
-  }
+  file.finish({{"machine", to_json(describe_machine())},
+               {"commit", commit},
+               {"runs", o.runs},
+               {"played", blocks.played},
+               {"side_by_side", o.jobs},
+               {"seconds_each", o.seconds},
+               {"load", !o.quiet},
+               {"real_time", o.real_time},
+               {"match", blocks.json()},
+               {"by_intervals", intervals.json()}});
   const bool stable = blocks.of(blocks.apart) >= 0.95 && blocks.of(blocks.equal) >= 0.90;
   return blocks.played == o.runs && stable ? 0 : 1;
 }

@@ -10,11 +10,11 @@
 
 #include <CLI/CLI.hpp>
 #include <copy_bandwidth.hpp>
-#include <fstream>
 #include <gemm_race.hpp>
 #include <gpt2_training.hpp>
 #include <nlohmann/json.hpp>
 #include <provenance.hpp>
+#include <results_file.hpp>
 #include <thread>
 #include <tinytorch/backend/cpu/gemm.hpp>
 #include <tinytorch/benchmarking/peak.hpp>
@@ -60,7 +60,8 @@ std::vector<int> powers_of_two_up_to(int most) {
 // [work][threads][round]
 using Seconds = std::vector<std::vector<std::vector<double>>>;
 
-Seconds measure(const std::vector<Work>& works, const std::vector<int>& threads, size_t rounds) {
+Seconds measure(const std::vector<Work>& works, const std::vector<int>& threads, size_t rounds,
+                const bench::ResultsFile& file) {
   Seconds seconds(works.size(), std::vector<std::vector<double>>(threads.size()));
   for (size_t w = 0; w < works.size(); ++w) {
     // Or blocks that the work before left in the cache take the place of this one's.
@@ -70,13 +71,12 @@ Seconds measure(const std::vector<Work>& works, const std::vector<int>& threads,
         tt::set_thread_count(threads[t]);
         seconds[w][t].push_back(works[w].seconds());
       }
+    file.keep({{"threads", threads}, {"work", works[w].name}, {"seconds_so_far", seconds}});
   }
   return seconds;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app{"How far more threads go"};
   std::vector<int> threads =
       powers_of_two_up_to(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
@@ -93,6 +93,7 @@ int main(int argc, char** argv) {
   app.add_option("--json", json_path, "also write the numbers here");
   CLI11_PARSE(app, argc, argv);
 
+  const bench::ResultsFile file(json_path);
   std::vector<Work> works{
       {"multiply-adds in registers", [] { return 1 / tt::benchmarking::measure_fma_peak(); }},
       {"copy of 256 MiB", [] { return 1 / bench::copy_bytes_per_second(1 << 26); }}};
@@ -103,7 +104,7 @@ int main(int argc, char** argv) {
     works.push_back(
         {"GPT-2 124M step, 4 x 64 tokens", [&] { return quickest([&] { training.step(); }, 3); }});
   }
-  const Seconds seconds = measure(works, threads, rounds);
+  const Seconds seconds = measure(works, threads, rounds, file);
 
   fmt::print("{:<32}", "times the speed of the first");
   for (const int t : threads) fmt::print("{:>20}", fmt::format("{} threads", t));
@@ -121,8 +122,17 @@ int main(int argc, char** argv) {
     fmt::print("\n");
     rows.push_back({{"name", works[w].name}, {"counts", counts}});
   }
-  if (!json_path.empty())
-    std::ofstream(json_path)
-        << json{{"machine", bench::provenance()}, {"rounds", rounds}, {"rows", rows}}.dump(1) << "\n";
+  file.finish({{"machine", bench::provenance()}, {"rounds", rounds}, {"rows", rows}});
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_scaling: %s\n", error.what());
+    return 1;
+  }
 }

@@ -56,6 +56,8 @@ def main():
         rows.append({"task": task.id, "title": task.title, "device": device, "seconds": statistics.median(samples),
                      "worst": max(samples)})
         print(f"{task.id:<6}{task.title:<44}{device:<5}{rows[-1]['seconds']:6.2f} s   at most {rows[-1]['worst']:.2f}", flush=True)
+        if options.out:  # a task that cannot be built takes nothing of those before it
+            course.write_whole(Path(options.out + ".partial"), json.dumps({"tasks": rows}, indent=1) + "\n")
     summary = {}
     for device in sorted({r["device"] for r in rows}):
         times = sorted(r["seconds"] for r in rows if r["device"] == device)
@@ -71,6 +73,7 @@ def main():
         if options.device == "cuda":
             about["gpu"] = gpu_state()
         course.write_whole(Path(options.out), json.dumps({"about": about, "summary": summary, "tasks": rows}, indent=1) + "\n")
+        Path(options.out + ".partial").unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -88,6 +88,11 @@ def summarize(rows):
               f"slowest {ratios[-1][1]} {ratios[-1][0]:.2f}; above 3: {', '.join(slow) or 'none'}")  # fmt: skip
 
 
+def as_text(about, rows):
+    rows_text = ",\n  ".join(map(json.dumps, rows))
+    return json.dumps(about, indent=1)[:-2] + ',\n "cases": [\n  ' + rows_text + "\n ]\n}\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bench", default="build/bin/bench_ops")
@@ -109,6 +114,18 @@ def main():
     missing = [case["name"] for case in cases if case["name"] not in known and not case["name"].startswith(by_name)]
     if missing:
         sys.exit(f"peers/ops_torch.py lacks {', '.join(missing)}")
+    out = args.out or (HERE / "results/ops_cpu.json" if args.only == [""] else None)
+    about = {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "commit": first_line(["git", "rev-parse", "HEAD"]),
+        "processor": processor(),
+        "threads": int(args.threads),
+        "statistic": args.statistic,
+        "bandwidth": "triad",  # by which bench_ops knows the limit of a case
+        "load_average": os.getloadavg()[0],
+        "compiler": first_line(["g++", "--version"]),
+        "peer": peer.ask("version"),
+    }
     rows = []
     print(f"{'case':<24} {'elements':>9} {'ours us':>12} {'torch us':>12} {'ratio':>7}  quartiles   of limit")
     work = [(case["name"], n) for n in args.sizes for case in cases if case["n"] == 0]
@@ -116,28 +133,15 @@ def main():
     for name, n in work:
         r = compare(ours, peer, name, n, args.rounds if n < 1 << 24 else max(1, args.rounds // 2), args.statistic, name in by_eigen)
         rows.append(r)
+        if out:  # a program that ends early takes nothing of what was measured
+            partial = out.with_suffix(".partial")
+            partial.write_text(as_text(about, rows))
         low, high = r["quartiles"]
         print(f"{name:<24} {n:>9} {r['seconds'] * 1e6:>12.2f} {r['peer_seconds'] * 1e6:>12.2f} {r['ratio']:>7.2f}"
               f"  {low:.2f}-{high:.2f} {r['share_of_limit'] * 100:>9.0f}%"
               + (f"  of Eigen {r['eigen_ratio']:.2f}" if "eigen_ratio" in r else ""), flush=True)  # fmt: skip
     summarize(rows)
-    out = args.out or (HERE / "results/ops_cpu.json" if args.only == [""] else None)
-    if out:
-        about = {
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "commit": first_line(["git", "rev-parse", "HEAD"]),
-            "processor": processor(),
-            "threads": int(args.threads),
-            "statistic": args.statistic,
-            "bandwidth": "triad",  # by which bench_ops knows the limit of a case
-            "load_average": os.getloadavg()[0],
-            "compiler": first_line(["g++", "--version"]),
-            "peer": peer.ask("version"),
-        }
-        rows_text = ",\n  ".join(map(json.dumps, rows))
-        text = json.dumps(about, indent=1)[:-2] + ',\n "cases": [\n  ' + rows_text + "\n ]\n}\n"
-        partial = out.with_suffix(".partial")
-        partial.write_text(text)
+    if out and rows:
         partial.replace(out)
 
 

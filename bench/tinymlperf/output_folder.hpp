@@ -5,7 +5,9 @@
 #pragma once
 
 #include <filesystem>
+#include <initializer_list>
 #include <system_error>
+#include <tinytorch/io/file.hpp>
 
 namespace tinymlperf {
 
@@ -13,6 +15,11 @@ class OutputFolder {
  public:
   explicit OutputFolder(std::filesystem::path folder)
       : folder_(std::move(folder)), is_new_(std::filesystem::create_directories(folder_)) {}
+  // With the names of the files that will be written. Throws where one of them cannot be.
+  OutputFolder(std::filesystem::path folder, std::initializer_list<const char*> files)
+      : OutputFolder(std::move(folder)) {
+    for (const char* name : files) tinytorch::require_writable((folder_ / name).string());
+  }
   ~OutputFolder() {
     std::error_code not_empty;
     if (is_new_) std::filesystem::remove(folder_, not_empty);

@@ -41,3 +41,15 @@ TEST_CASE("a folder that cannot be made is an error at once") {
   std::ofstream(place.path() / "file") << "no folder";
   CHECK_THROWS_AS(tinymlperf::OutputFolder(place.path() / "file" / "out"), fs::filesystem_error);
 }
+
+TEST_CASE("files that cannot be written are an error at once, and a folder that was made for them is gone") {
+  const tinymlperf::TemporaryFolder place;
+  fs::create_directories(place.path() / "kept" / "run.json");
+  CHECK_THROWS_WITH(tinymlperf::OutputFolder(place.path() / "kept", {"page.html", "run.json"}),
+                    doctest::Contains("cannot write"));
+  CHECK(fs::exists(place.path() / "kept"));
+  CHECK_THROWS(tinymlperf::OutputFolder(place.path() / "made", {"none/run.json"}));
+  CHECK_FALSE(fs::exists(place.path() / "made"));
+  { const tinymlperf::OutputFolder good(place.path() / "good", {"run.json"}); }
+  CHECK_FALSE(fs::exists(place.path() / "good"));  // trying leaves nothing behind
+}

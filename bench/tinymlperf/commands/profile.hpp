@@ -17,6 +17,7 @@
 #include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/machine.hpp>
 #include <tinymlperf/output_folder.hpp>
+#include <tinymlperf/reason.hpp>
 #include <tinymlperf/training/train.hpp>
 #include <tinytorch/profiling/ceilings.hpp>
 #include <tinytorch/profiling/report.hpp>
@@ -163,15 +164,24 @@ inline profiling::Ablation ablate_step(const ProfileOptions& o, ProfiledModel& m
 
 }  // namespace detail
 
-inline profiling::Report profile_model(const ProfileOptions& o) {
-  using namespace detail;
+// A profile, and what is compared with it later.
+struct Measured {
+  ProfiledModel model;
+  std::optional<profiling::Profile> before;
+  profiling::Report report = {};
+};
+
+namespace detail {
+
+inline Measured measure_model(const ProfileOptions& o) {
   // What cannot be done is better found before measuring.
   if (o.ablation) require_switches(o);
   std::optional<profiling::Profile> before;
   if (!o.against.empty()) before = read_profile(o.against);
-  ProfiledModel m = model_of(o);
+  Measured measured{model_of(o), std::move(before)};
+  ProfiledModel& m = measured.model;
+  profiling::Report& r = measured.report;
   const tt::Device device = m.model->device();
-  profiling::Report r;
   r.title = fmt::format("{} of {}, {} on {}", o.inference ? "Inference" : "A training step", m.title, o.dtype,
                         o.device);
   r.steps = o.steps;
@@ -203,10 +213,22 @@ inline profiling::Report profile_model(const ProfileOptions& o) {
   }
   r.ceilings = profiling::measure_ceilings(device, dtype_named(o.dtype));
   r.conditions.push_back(fmt::format("{} parameters.", m.model->parameter_count()));
-  if (before)
-    r.change = profiling::compare_profiles(*before, profiling::mean_step(r.profile, o.steps), o.part);
-  if (o.ablation) r.ablation = ablate_step(o, m);
-  return r;
+  return measured;
+}
+
+inline void compare(const ProfileOptions& o, Measured& m) {
+  if (m.before)
+    m.report.change =
+        profiling::compare_profiles(*m.before, profiling::mean_step(m.report.profile, o.steps), o.part);
+  if (o.ablation) m.report.ablation = ablate_step(o, m.model);
+}
+
+}  // namespace detail
+
+inline profiling::Report profile_model(const ProfileOptions& o) {
+  Measured m = detail::measure_model(o);
+  detail::compare(o, m);
+  return std::move(m.report);
 }
 
 // Where, by which program and when it was measured. What is not known is "".
@@ -241,29 +263,53 @@ inline Json to_json(const profiling::Ceilings& c, const std::string& dtype, cons
           {"date", p.machine.date}};
 }
 
+inline void write_page(const ProfileOptions& o, const profiling::Report& r) {
+  profiling::save_html_report(r, (o.out / "profile.html").string());
+}
+
+inline void write_profile(const ProfileOptions& o, const profiling::Report& r, const Provenance& p) {
+  const Json ceilings = to_json(r.ceilings, o.dtype, p);
+  if (!o.json.empty())
+    tt::write_file(
+        o.json,
+        tinymlperf::to_json(profiling::mean_step(r.profile, o.steps), r.title, ceilings).dump(1) + "\n");
+  profiling::save_chrome_trace(r.profile, (o.out / "trace.json").string());
+  tt::write_file((o.out / "ceilings.json").string(), ceilings.dump(1) + "\n");
+  write_page(o, r);
+}
+
+// What is written by now stays where a comparison fails. The exit status.
+inline int add_comparisons(const ProfileOptions& o, Measured& m) {
+  try {
+    compare(o, m);
+    write_page(o, m.report);
+    return kPass;
+  } catch (const std::exception& e) {
+    complain(
+        fmt::format("the profile is written and whole, but not what it was to be compared with: {}. Leave "
+                    "--against and --ablation out, or mend that and profile again",
+                    reason_of(e.what())));
+    return kFailed;
+  }
+}
+
 }  // namespace detail
 
-// Exit status: 0 the report was written, 2 it could not be made as asked.
+// Exit status: 0 the report was written, 1 it was, but for the comparison or the ablation, 2 it could not be made as asked.
 inline int run_profile(const ProfileOptions& o) {
   try {
-    const OutputFolder folder(o.out);
+    const OutputFolder folder(o.out, {"profile.html", "trace.json", "ceilings.json"});
     if (!o.json.empty()) tt::require_writable(o.json);
-    profiling::Report r = profile_model(o);
+    Measured m = detail::measure_model(o);
     const Provenance provenance{describe_machine(), o.device == "cuda" ? gpu_driver() : "", o.commit};
-    for (std::string& line : detail::conditions_of(provenance)) r.conditions.push_back(std::move(line));
-    profiling::save_html_report(r, (o.out / "profile.html").string());
-    profiling::save_chrome_trace(r.profile, (o.out / "trace.json").string());
-    tt::write_file((o.out / "ceilings.json").string(),
-                   detail::to_json(r.ceilings, o.dtype, provenance).dump(1) + "\n");
-    if (!o.json.empty())
-      tt::write_file(o.json, to_json(profiling::mean_step(r.profile, o.steps), r.title,
-                                     detail::to_json(r.ceilings, o.dtype, provenance))
-                                     .dump(1) +
-                                 "\n");
-    fmt::print("{}\nwrote {}, {} and {} (open the trace in ui.perfetto.dev)\n", profiling::text_report(r),
-               (o.out / "profile.html").string(), (o.out / "ceilings.json").string(),
-               (o.out / "trace.json").string());
-    return kPass;
+    for (std::string& line : detail::conditions_of(provenance))
+      m.report.conditions.push_back(std::move(line));
+    detail::write_profile(o, m.report, provenance);
+    const int status = m.before || o.ablation ? detail::add_comparisons(o, m) : kPass;
+    fmt::print("{}\nwrote {}, {} and {} (open the trace in ui.perfetto.dev)\n",
+               profiling::text_report(m.report), (o.out / "profile.html").string(),
+               (o.out / "ceilings.json").string(), (o.out / "trace.json").string());
+    return status;
   } catch (const std::invalid_argument& e) {
     return detail::complain(e.what());
   } catch (const tt::BuiltWithoutCuda& e) {

@@ -2,38 +2,33 @@
 //
 // A race: train and write the bundled entries, then let the judge play two matches of all entries, one sample after
 // another and all at once, each on a hidden set drawn now and with every entry in a sandbox of its own; score, and write
-// race.json and race.html.
+// race.json and race.html. What is done is on the disk before anything else begins: each entry when it is trained, each
+// match when it is played (race_matches.hpp).
 #pragma once
 
 #include <cstdio>
 #include <filesystem>
-#include <optional>
 #include <random>
 #include <string>
-#include <tinymlperf/commands/exit_status.hpp>
-#include <tinymlperf/commands/run.hpp>
-#include <tinymlperf/race/lobby.hpp>
-#include <tinymlperf/race/report.hpp>
+#include <tinymlperf/commands/race_matches.hpp>
 #include <tinymlperf/training/train.hpp>
 #include <tinytorch/benchmarking/clock.hpp>
 #include <vector>
 
 namespace tinymlperf {
 
-struct RaceOptions {
-  std::filesystem::path out = "build/race";
-  std::vector<std::filesystem::path> entries;
-  std::optional<uint64_t> seed;  // of all that is drawn; else drawn from the operating system
-  // For these entries of data, the judge's own where none is named, a student's program answers (RunOptions::worker).
-  std::filesystem::path worker = {};
-  std::vector<std::filesystem::path> student_entries = {};
-  std::string baseline = "lenet";
-  double floor = 0.80;
-  bool quick = false;     // a small run that shows the machinery; its numbers rank nothing
-  bool no_train = false;  // only the given entries
-};
-
 namespace detail {
+
+// What was trained before is on the disk, and need not be trained again.
+[[noreturn]] inline void fail_training(const RaceOptions& options, const Race& race, const std::string& name,
+                                       const std::string& why) {
+  std::string done;
+  for (const TrainingCurve& c : race.training) done += (done.empty() ? "" : ", ") + c.name;
+  if (!done.empty())
+    done = fmt::format("; {} can be used, in {}: race them alone with --no-train --entries and that folder",
+                       done, (options.out / "entries").string());
+  throw std::runtime_error(fmt::format("{} could not be trained: {}{}", name, reason_of(why), done));
+}
 
 // Trains and writes the bundled entries; returns their folders.
 inline std::vector<std::filesystem::path> train_bundled(const RaceOptions& options, Race& race) {
@@ -45,58 +40,13 @@ inline std::vector<std::filesystem::path> train_bundled(const RaceOptions& optio
   for (Recipe& recipe : bundled_recipes()) {
     if (options.quick) recipe.epochs = 1;
     folders.push_back(options.out / "entries" / recipe.spec.name);
-    race.training.push_back(train_entry(recipe, data, folders.back()));
+    try {
+      race.training.push_back(train_entry(recipe, data, folders.back()));
+    } catch (const std::exception& e) {
+      fail_training(options, race, recipe.spec.name, e.what());
+    }
   }
   return folders;
-}
-
-// Who is out of the match is out of the race. False when that is the baseline.
-inline bool drop_losers(Starters& starters, std::vector<RefusedEntry>& refused, judge::RunDocument& match) {
-  for (size_t i = 0; i < starters.folders.size();) {
-    const std::string out = match.contenders[i].out;
-    if (out.empty()) {
-      match.contenders[i].name = starters.entries[i].name;
-      ++i;
-      continue;
-    }
-    refused.push_back({starters.folders[i].string(), reason_of(out)});
-    const auto at = static_cast<std::ptrdiff_t>(i);
-    if (i >= starters.folders.size() - starters.students) --starters.students;
-    starters.folders.erase(starters.folders.begin() + at);
-    starters.entries.erase(starters.entries.begin() + at);
-    match.contenders.erase(match.contenders.begin() + at);
-    if (i == 0) return false;
-  }
-  return true;
-}
-
-// One by one a sample takes so much longer than among many that fewer are asked.
-constexpr int64_t kSingleStreamSamples = 512;
-
-// Both matches, between those who are in to the end. False when the baseline is not.
-inline bool play_matches(const RaceOptions& options, uint64_t seed, Starters& starters, Race& race) {
-  const auto match = [&](judge::Scenario scenario, uint64_t its_seed, int64_t samples) {
-    fmt::print("{}: {} entries\n", judge::name_of(scenario), starters.folders.size());
-    std::fflush(stdout);
-    RunOptions o;
-    const auto students = starters.folders.end() - static_cast<std::ptrdiff_t>(starters.students);
-    o.worker = options.worker, o.student_entries = {students, starters.folders.end()};
-    o.entries = {starters.folders.begin(), students}, o.scenario = judge::name_of(scenario),
-    o.seed = its_seed;
-    o.run_class = options.quick ? judge::kQuick.name : judge::kRace.name;
-    if (!options.quick) o.hidden = samples;
-    return play(o);
-  };
-  race.matches.single_stream = match(judge::Scenario::single_stream, seed, kSingleStreamSamples);
-  if (!drop_losers(starters, race.refused, race.matches.single_stream)) return false;
-  const tt::PhiloxBlock other = tt::philox(seed, 2);
-  race.matches.offline =
-      match(judge::Scenario::offline, (uint64_t{other.v[0]} << 32) | other.v[1], judge::kRace.hidden);
-  if (!drop_losers(starters, race.refused, race.matches.offline)) return false;
-  std::erase_if(race.matches.single_stream.contenders, [&](const judge::ContenderRecord& c) {
-    return std::ranges::none_of(starters.entries, [&](const EntryInfo& e) { return e.name == c.name; });
-  });
-  return true;
 }
 
 inline void add_students(const RaceOptions& options, Starters& in, std::vector<RefusedEntry>& refused) {
@@ -105,11 +55,42 @@ inline void add_students(const RaceOptions& options, Starters& in, std::vector<R
   tinymlperf::add_students(in, folders, refused);
 }
 
-inline void write_report(const std::filesystem::path& out, const Race& race) {
-  tt::write_file((out / "race.json").string(), to_json(race).dump(1) + "\n");
-  tt::write_file((out / "race.html").string(), html_page(race));
-  fmt::print("\n{}\nwrote {} and {} in {:.1f} s\n", text_table(race), (out / "race.json").string(),
-             (out / "race.html").string(), race.seconds);
+inline void note_students(Race& race) {
+  for (const judge::ContenderRecord& c : race.matches.single_stream.contenders)
+    if (!c.worker.empty())
+      race.notes.push_back(c.worker + " answers for " + c.name + "; " + replaced_text(c.name, c.replaced) +
+                           ".");
+}
+
+// After the matches: the ranking, if they are all there, and the report, in the files and on the terminal.
+inline int finish_race(const RaceOptions& options, Race& race) {
+  if (race.missing.empty()) {
+    try {
+      race.results = score_race(race.matches, race.floor);
+    } catch (const std::exception& e) {
+      race.missing.push_back({"ranking", reason_of(e.what())});
+    }
+  }
+  const std::string file = (options.out / kRaceFile).string(), page = (options.out / kRacePage).string();
+  std::string failure;
+  try {
+    write_report(options.out, race);
+  } catch (const std::exception& e) {
+    failure = reason_of(e.what());
+  }
+  fmt::print("\n{}\n", text_table(race));
+  if (!failure.empty()) {
+    complain(fmt::format(
+        "the report could not be written: {}. The tables above are whole; make room in {} and run the "
+        "same command again",
+        failure, options.out.string()));
+    return kFailed;
+  }
+  fmt::print("wrote {} and {} in {:.1f} s\n", file, page, race.seconds);
+  if (race.missing.empty()) return kPass;
+  complain(fmt::format("{} failed: {}. What was played is kept in {}", race.missing.front().what,
+                       race.missing.front().reason, file));
+  return kFailed;
 }
 
 inline int race(const RaceOptions& options) {
@@ -123,7 +104,7 @@ inline int race(const RaceOptions& options) {
   race.floor = options.floor;
   race.machine = describe_machine();
   if (options.quick) race.notes.push_back("Quick run: too few samples and epochs to rank anything.");
-  std::filesystem::create_directories(options.out);
+  const OutputFolder folder(options.out, {kRaceFile, kRacePage});  // before anything is trained
 
   std::vector<std::filesystem::path> folders;
   if (!options.no_train) folders = train_bundled(options, race);
@@ -134,25 +115,20 @@ inline int race(const RaceOptions& options) {
   const bool has_baseline = !in.entries.empty() && in.entries.front().name == options.baseline;
   std::random_device device;
   const uint64_t seed = options.seed.value_or((uint64_t{device()} << 32) | device());
-  const bool played = has_baseline && play_matches(options, seed, in, race);
+  if (has_baseline) play_matches(options, seed, in, race);
   for (const RefusedEntry& r : race.refused) fmt::print("refused {}: {}\n", r.path, r.reason);
-  if (!played)
+  if (!has_baseline)
     return complain(fmt::format("no entry that could be played is named \"{}\"; name another with --baseline",
                                 options.baseline));
-  for (const judge::ContenderRecord& c : race.matches.offline.contenders)
-    if (!c.worker.empty())
-      race.notes.push_back(c.worker + " answers for " + c.name + "; " + replaced_text(c.name, c.replaced) +
-                           ".");
-  race.entries = in.entries;
-  race.results = score_race(race.matches, race.floor);
+  note_students(race);
   race.seconds = clock() - start;
-  write_report(options.out, race);
-  return kPass;
+  return finish_race(options, race);
 }
 
 }  // namespace detail
 
-// Exit status: 0 the race was run and written (refused entries included), 2 it could not be run as asked.
+// Exit status: 0 the race was run and written (refused entries included), 1 some of it failed, and what was played is
+// written and shown, 2 it could not be run as asked.
 inline int run_race(const RaceOptions& options) {
   try {
     detail::require_worker(options.worker);  // before anything is trained

@@ -9,14 +9,13 @@
 #include <memory>
 #include <string>
 #include <tinymlperf/commands/exit_status.hpp>
+#include <tinymlperf/commands/keep_run.hpp>
 #include <tinymlperf/commands/run_kernels.hpp>
 #include <tinymlperf/commands/run_training.hpp>
 #include <tinymlperf/judge/match.hpp>
-#include <tinymlperf/judge/match_ranks.hpp>
+#include <tinymlperf/judge/match_table.hpp>
 #include <tinymlperf/judge/peak_memory.hpp>
-#include <tinymlperf/judge/quality_gate.hpp>
 #include <tinymlperf/output_folder.hpp>
-#include <tinytorch/benchmarking/document.hpp>
 #include <vector>
 
 namespace tinymlperf {
@@ -37,8 +36,19 @@ inline void measure_memory(judge::ContenderRecord& record, const judge::Stage* s
   if (!record.out.empty() || (record.tier != "T0" && record.worker.empty())) return;
   try {
     record.peak_bytes = judge::peak_bytes_of(*stage, benchmark);
-  } catch (const std::runtime_error& e) {
+  } catch (const std::exception& e) {  // whatever it is: the match is played, and shall not be lost
     record.out = std::string("after its match, when its memory was measured: ") + e.what();
+  }
+}
+
+// Its first process. Who cannot be started is out, and the others play.
+inline void start_first(judge::Contender& c) {
+  try {
+    c.session = c.start();
+  } catch (const sandbox::Unavailable&) {
+    throw;  // this machine cannot hold anybody
+  } catch (const std::exception& e) {
+    c.record.out = e.what();
   }
 }
 
@@ -69,7 +79,7 @@ inline judge::RunDocument play_questions(const RunOptions& o) {
     stages.push_back(admit(c.record, entry, o.benchmark, offers, worker));
     if (!stages.back()) return;
     c.start = [stage = stages.back().get()] { return stage->start(); };
-    c.session = c.start();
+    start_first(c);
   });
   judge::Match({*benchmark, *fresh}, scenario, run_class, seed, ceilings_of_machine(), o.watcher)(contenders);
   for (size_t i = 0; i < contenders.size(); ++i)
@@ -96,36 +106,8 @@ inline judge::RunDocument play(const RunOptions& options) {
   return is_training(o.benchmark) ? play_training(o) : play_questions(o);
 }
 
-// Whether it counts, and why not.
-inline std::string verdict_of(const judge::RunDocument& d, const judge::ContenderRecord& c) {
-  std::string out = judge::quality_gate(d, c).reason;
-  for (const judge::AuditResult& a : c.audits)
-    if (!a.passed && c.out.empty()) out += "; audit " + a.id + ", " + a.name + ": " + a.detail;
-  return out;
-}
-
 inline std::string text_of(const judge::RunDocument& d) {
-  const judge::Measure measure = judge::measure_of(d.scenario);
-  const auto ranks = judge::match_ranks(d);
-  tinytorch::document::Rows rows{{"rank", "entry", d.quality_metric,
-                                  fmt::format("{} ({})", measure.name, measure.unit), "at most (99 %)",
-                                  "times the baseline [95 %]", ""}};
-  for (size_t i = 0; i < d.contenders.size(); ++i) {
-    const judge::ContenderRecord& c = d.contenders[i];
-    const auto value = judge::value_of(d.scenario, c);
-    const auto ratio = judge::times_the_baseline(d.scenario, c, d.contenders.front());
-    const auto bound = judge::certified_bound(d.scenario, c);
-    rows.push_back(
-        {ranks[i] ? std::to_string(*ranks[i]) : "", c.name,
-         c.quality ? fmt::format("{:.4f}", c.quality->estimate) : "",
-         value ? fmt::format("{:.4g}", *value) : "", bound ? fmt::format("{:.4g}", *bound) : "",
-         ratio ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio->estimate, ratio->low, ratio->high) : "",
-         verdict_of(d, c)});
-  }
-  const std::string of = d.text.is_null() ? "" : " of " + d.text.at("file").get<std::string>();
-  std::string out =
-      fmt::format("{}, {}, class {}, hidden set {} samples{}\n\n{}", d.benchmark, judge::name_of(d.scenario),
-                  d.run_class, d.hidden_samples, of, tinytorch::document::text_table(rows));
+  std::string out = judge::match_text(d);
   for (const judge::ContenderRecord& c : d.contenders)
     if (!c.replaced.empty()) out += replaced_text(c.name, c.replaced) + "\n";
   return out;
@@ -133,7 +115,8 @@ inline std::string text_of(const judge::RunDocument& d) {
 
 }  // namespace detail
 
-// Exit status: 0 the match was played and written, 2 it could not be played as asked.
+// Exit status: 0 the match was played and written, 1 it was played and shown, but could not be written, 2 it could not be
+// played as asked.
 inline int run_match(const RunOptions& o) {
   using namespace detail;
   if (!o.text.empty() && o.benchmark != "lm")
@@ -141,11 +124,9 @@ inline int run_match(const RunOptions& o) {
   if (o.benchmark == kKernelBenchmark) return run_kernel_match(o);
   try {
     const RunOptions asked = with_students(o);
-    const OutputFolder folder(o.out);
+    const OutputFolder folder(o.out, {"run.json"});
     const judge::RunDocument d = play(asked);
-    tt::write_file((o.out / "run.json").string(), to_json(d).dump(1) + "\n");
-    fmt::print("{}\nwrote {}\n", text_of(d), (o.out / "run.json").string());
-    return kPass;
+    return keep_run(o.out / "run.json", to_json(d), [&] { return text_of(d); });
   } catch (const std::invalid_argument& e) {
     return complain(e.what());
   } catch (const sandbox::Unavailable& e) {

@@ -6,6 +6,7 @@
 
 #include <source_folder.hpp>
 #include <tinymlperf/commands/exit_status.hpp>
+#include <tinymlperf/commands/keep_run.hpp>
 #include <tinymlperf/commands/run_options.hpp>
 #include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/judge/kernels/device_audits.hpp>
@@ -105,7 +106,7 @@ inline judge::kernels::KernelRun play_kernels(const RunOptions& o,
   }
   const auto asked = chosen(on_device ? judge::kernels::on_device(tasks) : tasks, o.ops);
   judge::Ceilings ceilings = on_device ? ceilings_of_device() : ceilings_of_machine();
-  judge::kernels::KernelMatch(asked, match_class, seed, std::move(ceilings), o.watcher)(contenders);
+  // Before the match: a GPU that broke in it cannot be asked for its name any more, and the match shall not be lost for that.
   const Machine machine = describe_machine();
   judge::kernels::KernelRun run{match_class.name,
                                 on_device ? hardware_class_of_device() : hardware_class(machine),
@@ -114,6 +115,7 @@ inline judge::kernels::KernelRun play_kernels(const RunOptions& o,
                                 to_json(machine),
                                 sandbox::to_json(offers),
                                 {}};
+  judge::kernels::KernelMatch(asked, match_class, seed, std::move(ceilings), o.watcher)(contenders);
   for (auto& c : contenders) run.contenders.push_back(std::move(c.record));
   return run;
 }
@@ -181,11 +183,9 @@ inline int run_kernel_match(const RunOptions& o,
                             const std::vector<judge::kernels::KernelTask>& tasks = judge::kernels::tasks()) {
   using namespace detail;
   try {
-    const OutputFolder folder(o.out);
+    const OutputFolder folder(o.out, {"run.json"});
     const judge::kernels::KernelRun run = play_kernels(o, tasks);
-    tinytorch::write_file((o.out / "run.json").string(), to_json(run).dump(1) + "\n");
-    fmt::print("{}\nwrote {}\n", text_of(run), (o.out / "run.json").string());
-    return kPass;
+    return keep_run(o.out / "run.json", to_json(run), [&] { return text_of(run); });
   } catch (const std::invalid_argument& e) {
     return complain(e.what());
   } catch (const sandbox::Unavailable& e) {

@@ -11,6 +11,7 @@
 #include <tinymlperf/entries/entry.hpp>
 #include <tinymlperf/entries/load.hpp>
 #include <tinymlperf/race/race.hpp>
+#include <tinymlperf/reason.hpp>
 #include <vector>
 
 namespace tinymlperf {
@@ -40,17 +41,6 @@ inline std::vector<std::filesystem::path> find_entries(const std::vector<std::fi
     found.insert(found.end(), inside.begin(), inside.end());
   }
   return found;
-}
-
-// An exception's text on one line, without the caller's place and the advice for programmers that follow it.
-inline std::string reason_of(std::string text) {
-  for (const char* tail : {"\n  at ", "\n  hint: "}) text = text.substr(0, text.find(tail));
-  std::string out;
-  for (const char c : text) {
-    if (c == '\n') out += ';';
-    if (c != '\n' && (c != ' ' || (!out.empty() && out.back() != ' '))) out += c;
-  }
-  return out;
 }
 
 // What an entry says of itself. Throws where its model.json cannot be read; a plugin has its folder's name.

@@ -1,7 +1,8 @@
 // One race as data: what was trained, the two matches that were played, and the ranking. Read and written as race.json.
 //
 // The file holds both matches whole, as run.json does, every sample and every seed with them; `verify_race` forms the
-// results again from the file alone.
+// results again from the file alone. A race that could not be played to its end holds the matches that were, and says in
+// "missing" what has no result and why; nobody is ranked in it.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +25,18 @@ struct RefusedEntry {
   std::string path, reason;
 };
 
+// A match, by its scenario, or the ranking, which has no result.
+struct Missing {
+  std::string what, reason;
+};
+
 struct Race {
   Machine machine;
   std::string baseline = "lenet";
   double floor = 0.80;             // accuracy that the lower bound must reach
   std::vector<EntryInfo> entries;  // in the order of the contenders
   Matches matches;
+  std::vector<Missing> missing;  // none: the race is whole
   std::vector<Result> results;
   std::vector<RefusedEntry> refused;  // and those who were out of a match
   std::vector<TrainingCurve> training;
@@ -54,16 +61,36 @@ inline Json to_json(const Result& r, const std::string& name) {
           {"efficiency", r.efficiency ? Json(*r.efficiency) : Json(nullptr)}};
 }
 
+// Of a race with something missing: a match goes by its scenario.
+inline Matches read_unfinished(const Json& matches) {
+  Matches out;
+  for (const Json& match : matches) {
+    judge::RunDocument d = judge::read_run_document(match);
+    (d.scenario == judge::Scenario::offline ? out.offline : out.single_stream) = std::move(d);
+  }
+  return out;
+}
+
+inline void require_same(const Race& race) {
+  const auto same = [](const EntryInfo& e, const judge::ContenderRecord& c) { return e.name == c.name; };
+  for (const judge::RunDocument* match : played(race.matches))
+    if (!std::ranges::equal(race.entries, match->contenders, same))
+      throw std::invalid_argument("race file: expected a contender for every entry, in their order");
+}
+
 }  // namespace detail
 
 inline Json to_json(const Race& race) {
-  Json entries = Json::array(), results = Json::array(), refused = Json::array(), training = Json::array();
+  Json entries = Json::array(), results = Json::array(), refused = Json::array(), training = Json::array(),
+       matches = Json::array(), missing = Json::array();
   for (const EntryInfo& e : race.entries)
     entries.push_back({{"name", e.name},
                        {"author", e.author},
                        {"description", e.description},
                        {"parameters", e.parameters}});
   for (const Result& r : race.results) results.push_back(detail::to_json(r, race.entries.at(r.index).name));
+  for (const judge::RunDocument* match : played(race.matches)) matches.push_back(judge::to_json(*match));
+  for (const Missing& m : race.missing) missing.push_back({{"what", m.what}, {"reason", m.reason}});
   for (const RefusedEntry& r : race.refused) refused.push_back({{"path", r.path}, {"reason", r.reason}});
   for (const TrainingCurve& c : race.training)
     training.push_back({{"name", c.name},
@@ -79,7 +106,8 @@ inline Json to_json(const Race& race) {
           {"seconds", race.seconds},
           {"notes", race.notes},
           {"entries", entries},
-          {"matches", {judge::to_json(race.matches.single_stream), judge::to_json(race.matches.offline)}},
+          {"matches", matches},
+          {"missing", missing},
           {"results", results},
           {"refused", refused},
           {"training", training}};
@@ -97,12 +125,14 @@ inline Race race_from_json(const Json& document) {
     for (const Json& e : document.at("entries"))
       race.entries.push_back({e.at("name").get<std::string>(), e.at("author").get<std::string>(),
                               e.at("description").get<std::string>(), e.at("parameters").get<int64_t>()});
-    race.matches = {judge::read_run_document(document.at("matches").at(0)),
-                    judge::read_run_document(document.at("matches").at(1))};
-    const auto& contenders = race.matches.offline.contenders;
-    const auto same = [](const EntryInfo& e, const judge::ContenderRecord& c) { return e.name == c.name; };
-    if (!std::equal(race.entries.begin(), race.entries.end(), contenders.begin(), contenders.end(), same))
-      throw std::invalid_argument("race file: expected a contender for every entry, in their order");
+    for (const Json& m : document.value("missing", Json::array()))
+      race.missing.push_back({m.at("what").get<std::string>(), m.at("reason").get<std::string>()});
+    const Json& matches = document.at("matches");
+    if (race.missing.empty())
+      race.matches = {judge::read_run_document(matches.at(0)), judge::read_run_document(matches.at(1))};
+    else
+      race.matches = detail::read_unfinished(matches);
+    detail::require_same(race);
     return race;
   } catch (const Json::exception& e) {
     throw std::invalid_argument(std::string("race file: ") + e.what());
@@ -115,7 +145,7 @@ inline std::string verify_race(const Json& document) {
   Race race = race_from_json(document);
   for (const Json& match : document.at("matches"))
     if (const std::string difference = verify_run(match); !difference.empty()) return difference;
-  race.results = score_race(race.matches, race.floor);
+  if (race.missing.empty()) race.results = score_race(race.matches, race.floor);
   const Json recomputed = to_json(race).at("results");
   const Json claimed = document.value("results", Json());
   if (!claimed.is_array() || claimed.size() != recomputed.size())

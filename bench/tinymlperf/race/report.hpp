@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tinymlperf/judge/match_table.hpp>
 #include <tinymlperf/race/race.hpp>
 #include <tinytorch/benchmarking/document.hpp>
 #include <vector>
@@ -93,9 +94,27 @@ inline std::vector<std::string> conditions(const Race& race) {
   return lines;
 }
 
+// Of a race that is not whole, one sentence each: what failed, and what to do.
+inline std::vector<std::string> failures(const Race& race) {
+  std::vector<std::string> lines;
+  for (const Missing& m : race.missing) lines.push_back(fmt::format("{} failed: {}.", m.what, m.reason));
+  lines.push_back(
+      "So nobody is ranked in the race; each match that was played has a table of its own. Mend what failed "
+      "and run the "
+      "same command again: with --no-train, and the models that are trained under --entries, it starts with "
+      "the matches.");
+  return lines;
+}
+
 inline std::string text_table(const Race& race) {
-  std::string out = tinytorch::document::text_table(table_rows(race), 1);
-  for (const std::string& line : conditions(race)) out += line + '\n';
+  std::string out;
+  if (race.missing.empty()) {
+    out = tinytorch::document::text_table(table_rows(race), 1);
+    for (const std::string& line : conditions(race)) out += line + '\n';
+  } else {
+    for (const judge::RunDocument* match : played(race.matches)) out += judge::match_text(*match) + '\n';
+    for (const std::string& line : failures(race)) out += line + '\n';
+  }
   for (const RefusedEntry& r : race.refused) out += fmt::format("refused  {}: {}\n", r.path, r.reason);
   return out;
 }
@@ -157,14 +176,26 @@ inline Rows machine_rows(const Machine& m) {
           {"date", m.date}};
 }
 
+inline std::string ranking_html(const Race& race) {
+  using tinytorch::document::html_list;
+  using tinytorch::document::html_table;
+  if (race.missing.empty())
+    return html_table(table_rows(race)) + html_list(conditions(race)) + "<figure>" + ranking_chart(race) +
+           "</figure>\n<figure>" + pareto_chart(race) + "</figure>\n";
+  std::string out = "<h2>Not finished</h2>\n" + html_list(failures(race));
+  for (const judge::RunDocument* match : played(race.matches))
+    out +=
+        "<h2>" + svg::escape(judge::match_title(*match)) + "</h2>\n" + html_table(judge::match_rows(*match));
+  return out;
+}
+
 }  // namespace detail
 
 inline std::string html_page(const Race& race) {
   using namespace detail;
   using tinytorch::document::html_list;
   using tinytorch::document::html_table;
-  std::string out = html_table(table_rows(race)) + html_list(conditions(race));
-  out += "<figure>" + ranking_chart(race) + "</figure>\n<figure>" + pareto_chart(race) + "</figure>\n";
+  std::string out = ranking_html(race);
   out += "<h2>Training</h2>\n" + training_charts(race);
   if (!race.refused.empty()) {
     std::vector<std::string> lines;

@@ -27,8 +27,15 @@ using statistics::Interval;
 
 // The same contenders in the same order, the first being the baseline; who is out of either is in neither.
 struct Matches {
-  judge::RunDocument single_stream, offline;
+  judge::RunDocument single_stream, offline;  // without contenders: not played
 };
+
+inline std::vector<const judge::RunDocument*> played(const Matches& m) {
+  std::vector<const judge::RunDocument*> out;
+  for (const judge::RunDocument* match : {&m.single_stream, &m.offline})
+    if (!match->contenders.empty()) out.push_back(match);
+  return out;
+}
 
 struct Result {
   size_t index = 0;  // into the contenders
@@ -80,7 +87,7 @@ inline std::optional<double> efficiency_of(const Matches& m, size_t i) {
                   bytes(base.model_bytes, ours.model_bytes) / 4);
 }
 
-inline Interval accuracy_of(const Matches& m, size_t i) {
+inline Interval accuracy_in_both(const Matches& m, size_t i) {
   const std::string credit = m.single_stream.contenders[i].credit + m.offline.contenders[i].credit;
   return statistics::bootstrap_proportion(std::count(credit.begin(), credit.end(), '1'),
                                           static_cast<int64_t>(credit.size()));
@@ -125,7 +132,7 @@ inline std::vector<Result> score_race(const Matches& m, double floor) {
   for (size_t i = 0; i < results.size(); ++i)
     results[i] = {
         .index = i,
-        .accuracy = detail::accuracy_of(m, i),
+        .accuracy = detail::accuracy_in_both(m, i),
         .p90 = judge::value_of(judge::Scenario::single_stream, m.single_stream.contenders[i]).value(),
         .throughput = judge::value_of(judge::Scenario::offline, m.offline.contenders[i]).value(),
         .score = detail::score_of(m, i),

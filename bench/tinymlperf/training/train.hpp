@@ -131,7 +131,7 @@ inline TrainingCurve train_entry(const Recipe& recipe, const TrainingData& data,
                c.epoch.size(), recipe.epochs, c.loss.back(), data.metric, c.validation.back(), c.seconds);
     std::fflush(stdout);
   };
-  const OutputFolder made(folder);
+  const OutputFolder made(folder, {kWeightsFile, kModelFile});
   const Trained trained = train(recipe, data, {.batch = recipe.batch, .seed = kTrainingSeed}, progress);
   save_entry(folder, trained.spec, trained.layers->state_dict());
   return trained.curve;

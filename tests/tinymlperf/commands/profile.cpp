@@ -5,8 +5,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <support/few.hpp>
+#include <support/linear_entry.hpp>
 #include <tinymlperf/commands/exit_status.hpp>
 #include <tinymlperf/commands/profile.hpp>
+#include <tinymlperf/temporary_folder.hpp>
 
 using namespace tinymlperf;
 
@@ -160,6 +162,21 @@ TEST_CASE("an ablation of the switches that there are") {
   tt::set_thread_count(1);
   CHECK_THROWS_WITH_AS(profile_model(o), doctest::Contains("has no switch left"), std::invalid_argument);
   tt::set_thread_count(threads);
+}
+
+TEST_CASE("an ablation that fails leaves the profile that was measured before it") {
+  const TemporaryFolder folder;
+  test::put_entry(folder / "entry", "gone", 1);
+  ProfileOptions o;
+  o.model = (folder / "entry").string(), o.batch = 2, o.steps = 1, o.out = folder.path(), o.ablation = true;
+  o.json = (folder / "profile.json").string();
+  Measured m = detail::measure_model(o);
+  detail::write_profile(o, m.report, {describe_machine(), "", ""});
+  std::filesystem::remove_all(o.model);  // the ablation reads it once more
+  CHECK(detail::add_comparisons(o, m) == kFailed);
+  CHECK(read_profile(o.json).seconds > 0);
+  for (const char* name : {"profile.html", "trace.json", "ceilings.json"})
+    CHECK(std::filesystem::file_size(folder / name) > 0);
 }
 
 TEST_CASE("what there is not is said, and nothing is written") {

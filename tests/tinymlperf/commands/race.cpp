@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <support/few.hpp>
+#include <support/linear_entry.hpp>
 #include <support/refusals.hpp>
 #include <support/sanitized.hpp>
 #include <support/start_as_worker.hpp>
@@ -15,19 +16,10 @@
 namespace fs = std::filesystem;
 using namespace tinymlperf;
 using test::holds;
+using test::linear_spec;
+using test::put_entry;
 
 namespace {
-
-EntrySpec linear_spec(const std::string& name) {
-  return parse_entry(R"({"schema": 1, "name": ")" + name + R"(", "input": [1, 28, 28], "classes": 10,
-                        "layers": [{"type": "flatten"}, {"type": "linear", "in": 784, "out": 10}]})");
-}
-
-void put_entry(const fs::path& folder, const std::string& name, uint64_t seed) {
-  tt::Generator random(seed);
-  const EntrySpec spec = linear_spec(name);
-  save_entry(folder, spec, build_layers(spec, random)->state_dict());
-}
 
 std::string read(const fs::path& path) {
   std::ostringstream text;

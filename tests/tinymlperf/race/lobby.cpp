@@ -78,11 +78,3 @@ TEST_CASE("starters: the baseline first, every name once, and a reason for each 
   CHECK(refused[1].reason.find("a name that no earlier entry has") != std::string::npos);
   CHECK(refused[2].reason.find("model.json") != std::string::npos);
 }
-
-TEST_CASE("a reason is one line and keeps what was expected and found") {
-  const std::runtime_error e(
-      "TT-IO-03: cannot read 'w' as safetensors\n  expected: 8 bytes\n  found:    0 bytes\n"
-      "  hint: x\n  at file.cpp:3");
-  CHECK(reason_of(e.what()) == "TT-IO-03: cannot read 'w' as safetensors; expected: 8 bytes; found: 0 bytes");
-  CHECK(reason_of("plain") == "plain");
-}

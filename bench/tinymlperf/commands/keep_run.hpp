@@ -1,0 +1,33 @@
+// What becomes of a match that was played: it is written, then shown. Where it cannot be written it is shown all the same.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <tinymlperf/commands/exit_status.hpp>
+#include <tinymlperf/json_fields.hpp>
+#include <tinymlperf/reason.hpp>
+#include <tinytorch/io/file.hpp>
+
+namespace tinymlperf::detail {
+
+// `text`() is asked after the file is there, so that what goes wrong in it loses nothing.
+template <class Text>
+int keep_run(const std::filesystem::path& file, const Json& document, Text&& text) {
+  try {
+    tinytorch::write_file(file.string(), document.dump(1) + "\n");
+  } catch (const std::exception& e) {
+    fmt::print("{}\n", text());
+    complain(fmt::format(
+        "the match was played, and {} could not be written: {}. The table above is all that is left of "
+        "it; make room or choose another --out, and play it again",
+        file.string(), reason_of(e.what())));
+    return kFailed;
+  }
+  fmt::print("{}\nwrote {}\n", text(), file.string());
+  return kPass;
+}
+
+}  // namespace tinymlperf::detail
