@@ -70,6 +70,29 @@ TEST_CASE("of nothing and of one") {
   CHECK_FALSE(tt::any(none).item<bool>());
 }
 
+TEST_CASE("reductions over dimensions of size 1 are the values, of any dtype and layout") {
+  for (const tt::DType dtype :
+       {tt::f32, tt::f64, tt::f16, tt::bf16, tt::i8, tt::u8, tt::i32, tt::i64, tt::boolean}) {
+    const Tensor whole = tt::arange(0, 24).to(dtype).reshape({2, 3, 4});
+    for (const Tensor& x :
+         {whole.unsqueeze(1), whole.permute({2, 0, 1}).unsqueeze(1), whole.slice(2, 1, 4, 2).unsqueeze(1)}) {
+      const std::vector<double> want = x.to(tt::f64).to_vector<double>();
+      for (const bool keepdim : {false, true}) {
+        std::vector<Tensor> results{tt::sum(x, {1}, keepdim), tt::prod(x, {1}, keepdim),
+                                    tt::max(x, {1}, keepdim), tt::min(x, {1}, keepdim)};
+        CHECK(results[0].dtype() == (tt::is_floating(dtype) ? dtype : tt::i64));
+        if (tt::is_floating(dtype)) results.push_back(tt::mean(x, {1}, keepdim));
+        for (const Tensor& y : results) {
+          CHECK(y.shape() == (keepdim ? x.shape() : tt::Shape{x.shape()[0], x.shape()[2], x.shape()[3]}));
+          CHECK(y.to(tt::f64).to_vector<double>() == want);
+        }
+      }
+    }
+  }
+  CHECK(tt::sum(tt::full({}, 2.5)).item<double>() == 2.5);
+  CHECK(std::isnan(tt::max(tt::full({}, NAN)).item<double>()));
+}
+
 TEST_CASE("NaN propagates; large values do not overflow on the way") {
   const Tensor x = tt::from_data({1.0f, NAN, 3.0f});
   for (const Tensor& r :

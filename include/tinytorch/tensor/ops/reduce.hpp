@@ -83,6 +83,13 @@ struct Reduce final : Primitive<Reduce> {
     const ReducedDims r(name(), in[0].shape(), dims, Loc::current());
     const double divisor = kind == ReduceKind::mean ? static_cast<double>(r.count) : 1.0;
     const ReduceFn fn = kFn[static_cast<size_t>(kind)];
+    if (r.count == 1 && kind <= ReduceKind::min) {  // of one value each: the values as they are
+      backend::View to = out[0].view_of();
+      to.shape = r.kept_dims;
+      to.strides = contiguous_strides(to.shape);
+      TT_KERNEL(out[0], copy(to, in[0].view_of()));
+      return;
+    }
     if (kind != ReduceKind::norm) {
       TT_KERNEL(out[0], reduce(fn, out[0].view_of(), in[0].view_of(), r.flag, divisor));
       return;
