@@ -19,7 +19,7 @@ import time
 from course import Course
 from suite import builds, checkers, inner, programs, times, unit_tests
 from suite.counting import Cut, Tally
-from tools import BAD, FAIL, GOOD, PASS, SetupProblem, running, set_up, stop
+from tools import BAD, CORES, FAIL, GOOD, PASS, SetupProblem, running, set_up, stop
 
 MODULES = tuple(m.number for m in Course().modules if m.tasks)
 
@@ -147,6 +147,15 @@ def say_times(console, tally):
     console.say()
 
 
+def say_if_long(console, names):
+    """Before anything runs: what would be stopped is better asked for in parts."""
+    minutes = sum(times.usual_seconds(name) for name in names) / 60 * 2 / max(2, CORES)
+    if minutes > MINUTES_AT_MOST:
+        parts = math.ceil(minutes / (MINUTES_AT_MOST - 10))
+        console.say(f"this takes about {minutes:.0f} minutes on {CORES} cores with an empty compiler cache, and is stopped after "
+                    f"{MINUTES_AT_MOST};\n  modules/tt test --all --slice 1/{parts} to {parts}/{parts} are {parts} runs that end\n")
+
+
 def say_left_out(console, ran):
     left = [name for name in STAGES if name not in ran]
     if left:
@@ -160,6 +169,8 @@ def run(console, options):
     names = chosen(options)
     tally = Tally(console, names)  # what is installed takes of the time, too
     first_ring = names == list(FIRST) and not options.only
+    if not options.only:
+        say_if_long(console, names)
     set_up(console, "test", not options.no_install)
     going = True
     with times.recording(options.times, tally), limit(60 * MINUTES_AT_MOST - tally.seconds()) if not options.only \
