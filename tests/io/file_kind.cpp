@@ -89,16 +89,18 @@ TEST_CASE("every reader calls such a file by its name, and says what to do") {
     {"CIFAR-10 binary", [](tt::Bytes b) { tt::parse_cifar10(b, "f"); }}
   };
   for (const Reader& reader : readers) {
-    for (const auto& [text, what, hint] :
+    for (const auto& [text_of_kind, name_of_kind, hint] :
          {std::tuple(kPointer, "a pointer of git-lfs", "git lfs pull"),
           std::tuple(kPage, "a web page", "/resolve/"),
           std::tuple(kArchive, "as torch.save writes", "save_file(torch.load("),
           std::tuple(kOldPickle, "a Python pickle", "weights_only=True"),
           std::tuple(utf16, "text in UTF-16", "iconv -f UTF-16 -t UTF-8")}) {
+      const auto& text = text_of_kind;  // clang 14 lets no lambda capture a binding
+      const std::string what = name_of_kind;
       CAPTURE(reader.format);
       CAPTURE(what);
       const files::Refusal refusal = files::refusal_of([&] { reader.parse(tt::as_bytes(text)); });
-      if (std::string(what) == "a web page" && std::string(reader.format) == "text") {
+      if (what == "a web page" && std::string(reader.format) == "text") {
         CHECK(refusal.code == "");  // it is one
         continue;
       }

@@ -2,16 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <support/errors.hpp>
+#include <support/occupancy_calculator.hpp>
 #include <tinytorch/core/random.hpp>
 #include <tinytorch/profiling/occupancy.hpp>
 #include <utility>
-#if __has_include(<cuda_occupancy.h>)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-#include <cuda_occupancy.h>
-#pragma GCC diagnostic pop
-#endif
 
 using namespace tinytorch::profiling;
 
@@ -34,7 +28,7 @@ TEST_CASE("by hand: what is used up first") {
   CHECK(occupancy_of({33, 32, 0}, hopper).warps == 2 * occupancy_of({33, 32, 0}, hopper).blocks);
 }
 
-#if __has_include(<cuda_occupancy.h>)
+#if TINYTORCH_HAS_OCCUPANCY_CALCULATOR
 TEST_CASE("random kernels on every known device: the toolkit's calculator says the same") {
   tinytorch::Generator random(7);
   size_t checked = 0;

@@ -73,7 +73,7 @@ TEST_CASE("comparisons with numbers beyond the dtype answer as mathematics does"
   CHECK(truths(-1 >= u) == none);
   CHECK(truths(s != 255) == all);
   CHECK(truths(s >= -129) == all);
-  CHECK(code_of([&] { u < 2.5; }) == "TT-DTYPE-07");
+  CHECK(code_of([&] { (void)(u < 2.5); }) == "TT-DTYPE-07");
   const Tensor h = tt::from_data<float>({1, 65504, INFINITY, -INFINITY, NAN}).to(tt::f16);
   CHECK(truths(h < 1e5) == std::vector<bool>{true, true, false, true, false});
   CHECK(truths(h <= 1e5) == std::vector<bool>{true, true, false, true, false});

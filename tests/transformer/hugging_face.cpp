@@ -286,7 +286,7 @@ TEST_CASE("weights in other files than safetensors: what they are, and how to co
     return refusal_of([&] { tt::load_gpt2(folder / "m"); });
   };
   const std::string archive = "PK\x03\x04" + std::string(26, 'x') + "archive/data.pkl";
-  for (const auto& [name, content, part] :
+  for (const auto& [file, content, part] :
        {std::tuple("pytorch_model.bin", archive, "as torch.save writes"),
         std::tuple("model.pt", archive, "save_pretrained('new') writes safetensors"),
         std::tuple("pytorch_model.bin", std::string("\x80\x02\x8a\x0al\xfc\x9c"), "a Python pickle"),
@@ -297,6 +297,7 @@ TEST_CASE("weights in other files than safetensors: what they are, and how to co
         std::tuple("pytorch_model.bin", std::string("version https://git-lfs.github.com/spec/v1\n"),
                    "a pointer of git-lfs"),
         std::tuple("model.safetensors", archive, "as torch.save writes")}) {
+    const std::string name = file;  // clang 14 lets no lambda, as in CAPTURE, take a binding
     CAPTURE(name);
     const auto r = refused(name, content);
     INFO(r.text);

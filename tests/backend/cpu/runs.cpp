@@ -62,8 +62,9 @@ TEST_CASE("sums and maxima of rows that threads share") {
 }
 
 TEST_CASE("every row and every value of a shared row is visited once") {
-  for (const auto& [rows, n] :
+  for (const auto& shape :
        {std::pair<int64_t, int64_t>{0, 5}, {3, 0}, {700, 3}, {1, 100'000}, {2, 200'000}}) {
+    const int64_t rows = shape.first, n = shape.second;
     std::vector<int> row_visits(static_cast<size_t>(rows)), visits(static_cast<size_t>(rows * n));
     kernels::for_each_row(rows, n, [&](int64_t r) {
       row_visits[static_cast<size_t>(r)] += 1;

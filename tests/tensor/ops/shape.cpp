@@ -184,13 +184,13 @@ TEST_CASE("sizes that are negative or whose product overflows are refused, whoev
           none.expand({kMost, kMost, 0});
         }).starts_with("TT-SHAPE-0"));  // its strides would overflow
   CHECK(code([&] { tt::eye(int64_t{1} << 33); }) == "TT-SHAPE-01");
-  for (const auto& [before, after] : {std::pair<int64_t, int64_t>{kMost, kMost},
-                                      {kMost, 0},
-                                      {0, kMost},
-                                      {kLeast, 0},
-                                      {-1, 0},
-                                      {kMost / 2, kMost / 2}}) {
-    CHECK(code([&] { tt::pad(two, {{before, after}}); }) != "");
+  for (const auto& by : {std::pair<int64_t, int64_t>{kMost, kMost},
+                         {kMost, 0},
+                         {0, kMost},
+                         {kLeast, 0},
+                         {-1, 0},
+                         {kMost / 2, kMost / 2}}) {
+    CHECK(code([&] { tt::pad(two, {{by.first, by.second}}); }) != "");
   }
   CHECK(code([&] { tt::arange(kLeast, kMost); }) == "TT-SHAPE-07");
   CHECK(code([&] { tt::linspace(0, 1, kMost); }) == "TT-SHAPE-01");
