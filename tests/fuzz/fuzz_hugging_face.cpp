@@ -17,8 +17,8 @@ std::string to_text(tt::Bytes bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::run(data, size, [](tt::Bytes bytes) {
-    for (const std::string& file : tt::hugging_face::parse_shard_index(bytes, "input"))
-      fuzz::require(!file.empty() && file.find('/') == std::string::npos);
+    for (const auto& [file, tensors] : tt::hugging_face::parse_shard_index(bytes, "input"))
+      fuzz::require(!tensors.empty() && !file.empty() && file.find('/') == std::string::npos);
   });
   return fuzz::run(data, size, [](tt::Bytes bytes) {
     const std::string written = to_text(bytes);

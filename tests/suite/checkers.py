@@ -67,14 +67,15 @@ def run_checker(tally, name, *arguments, seconds=3000, env=None):
 
 
 def stage_hygiene(tally):
-    """Lints and their self-tests; what must not compile, all headers together, and a quarter of them, drawn, each alone: by g++."""
-    run_checker(tally, "hygiene/run.py", "--draw", commit(), "--only", "self", "lint", "must", "alone", "link",
+    """Lints and their self-tests; what must not compile, all headers together, a quarter of them, drawn, each alone, and canaries:
+    by g++."""
+    run_checker(tally, "hygiene/run.py", "--draw", commit(), "--only", "self", "lint", "must", "alone", "link", "canary",
                 env=cached_environment())
 
 
 def stage_headers(tally):
-    """Every header alone by g++ and nvcc, all by clang++; student headers, benchmarks, canaries, and what an include costs."""
-    measured = run_checker(tally, "hygiene/run.py", "--only", "alone", "nvcc", "clang", "student", "bench", "canary", "time")
+    """Every header alone by g++ and nvcc, all by clang++; student headers, benchmarks, and what an include costs."""
+    measured = run_checker(tally, "hygiene/run.py", "--only", "alone", "nvcc", "clang", "student", "bench", "time")
     budgets = [line for line in measured if re.match(r"include .+: \d+\.\d+ s .*\(budget \d", line)]
     umbrella = any(line.startswith("include tinytorch.hpp: ") for line in budgets)
     tally.check(umbrella and len(budgets) > 1, "compile budgets are printed",

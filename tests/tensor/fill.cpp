@@ -102,6 +102,10 @@ TEST_CASE("integers come out as they went in; what a type cannot hold follows th
   CHECK((tt::zeros({}, tt::i64) + kMost).item<int64_t>() == kMost);
   CHECK(tt::arange(kMost - 2, kMost).to_vector<int64_t>() == std::vector<int64_t>{kMost - 2, kMost - 1});
   CHECK(tt::arange(kLeast, kMost, kMost).to_vector<int64_t>() == std::vector<int64_t>{kLeast, -1, kMost - 1});
+  CHECK(tt::arange(0, 3.5e18, int64_t{1} << 60).to_vector() ==
+        std::vector<float>{0, 0x1p60F, 0x1p61F, 0x1.8p61F});
+  CHECK(tt::arange(0, 1.6e19, int64_t{1} << 62).to_vector() ==
+        std::vector<float>{0, 0x1p62F, 0x1p63F, 0x1.8p63F});
   for (const int64_t n : tt::randint(kMost - 2, kMost, {50}).to_vector<int64_t>()) CHECK(n >= kMost - 2);
   CHECK(tt::randint(kLeast, kMost, {50}).numel() == 50);
   const Tensor odd = tt::from_data<double>({std::nan(""), 1e300, -1e300, 2.9, -2.9});

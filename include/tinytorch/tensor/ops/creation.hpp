@@ -102,14 +102,19 @@ TT_API Tensor arange(Scalar start, Scalar stop, Scalar step, std::optional<DType
     fail("TT-SHAPE-07",
          "arange: step must not be 0, and start and stop must be finite and near enough for a tensor", loc);
   }
-  if (!integers)
+  const __int128 last =
+      integers ? start.integer + static_cast<__int128>(std::max<int64_t>(n - 1, 0)) * step.integer : 0;
+  const bool fits =
+      last >= std::numeric_limits<int64_t>::min() && last <= std::numeric_limits<int64_t>::max();
+  if (!integers || !fits)  // a stop that is no integer may lie beyond all of i64
     return tabulate<double>(n, dtype, device, loc, [&](double i) { return start.real + i * step.real; });
-  const int64_t last = start.integer + std::max<int64_t>(n - 1, 0) * step.integer;
-  for (const int64_t end : {start.integer, last}) {
+  for (const int64_t end : {start.integer, static_cast<int64_t>(last)}) {
     if (n > 0) require_holds([&] { return std::string(name_of(dtype)) + " in arange"; }, dtype, end, loc);
   }
-  return tabulate<int64_t>(n, dtype, device, loc,
-                           [&](int64_t i) { return start.integer + i * step.integer; });
+  return tabulate<int64_t>(
+      n, dtype, device, loc, [&](int64_t i) {  // the product may not fit where the sum does
+        return static_cast<int64_t>(start.integer + static_cast<__int128>(i) * step.integer);
+      });
 }
 
 TT_API Tensor linspace(double start, double stop, int64_t count, DType dtype, Device device, Loc loc) {
