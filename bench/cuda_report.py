@@ -8,7 +8,7 @@ import json
 import math
 import statistics
 
-BEGIN, END = "<!-- bench_cuda: begin -->", "<!-- bench_cuda: end -->"
+BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"  # of the README's sections, by their names
 
 # text, groups, what counts ("ratio" of times to the best of the variants, "memory" of their peaks; "share" of the copy's
 # bandwidth, of large tensors; "moved", the same of all that moves as much), least, aim
@@ -216,11 +216,13 @@ def write_whole(path, text):
 
 
 def write_readme(path, report):
+    """The section of what was measured: the grid of row shapes alone has one of its own."""
     text = path.read_text()
-    block = f"{BEGIN}\n{section(report)}{END}"
-    if BEGIN in text and END in text:
-        head, rest = text.split(BEGIN, 1)
-        text = head + block + rest.split(END, 1)[1]
+    begin, end = (mark.format("bench_cuda_rows" if report["about"]["only"] == "grid" else "bench_cuda") for mark in (BEGIN, END))
+    block = f"{begin}\n{section(report)}{end}"
+    if begin in text and end in text:
+        head, rest = text.split(begin, 1)
+        text = head + block + rest.split(end, 1)[1]
     else:
         text = (
             text.rstrip("\n")
