@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
 MACHINES = {  # folder of results: what the table says of its machine
     RESULTS / "avx512": "Zen 5: AVX-512 with instructions for bytes and bf16; two of two processors.",
-    RESULTS: "Sapphire Rapids: AVX-512 and AMX; two of sixteen processors.",
+    RESULTS: "Sapphire Rapids: AVX-512 and AMX; two of sixteen processors. Rows of any shape: Emerald Rapids, two of two.",
     RESULTS / "avx2": "Zen 3: AVX2, and no instructions for bytes or bf16; two of two processors.",
 }
 ELEMENTS = """neg abs sign square clamp floor ceil round logical_not exp log sqrt rsqrt reciprocal sin cos tanh sigmoid erf relu
