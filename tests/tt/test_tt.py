@@ -11,6 +11,7 @@ import types
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 TT = ROOT / "modules" / "tt"
@@ -236,6 +237,19 @@ class Counting(WithFolder):
         for text in ("0/2", "3/2", "1", "a/b"):
             with self.assertRaises(tools.SetupProblem):
                 rings.part_of(list(rings.STAGES), text)
+
+    def test_a_run_that_would_be_stopped_is_offered_in_parts(self):
+        said = []
+        console = types.SimpleNamespace(say=said.append)
+        with mock.patch.object(rings, "CORES", 2), mock.patch.object(times, "usual_seconds", lambda stage: 80 * 60):
+            rings.say_if_long(console, ["headers"])
+            self.assertEqual(said, [])
+            rings.say_if_long(console, ["headers", "emulator"])
+            self.assertIn("about 160 minutes on 2 cores", said[0])
+            self.assertIn("--slice 1/3 to 3/3", said[0])
+        with mock.patch.object(rings, "CORES", 4), mock.patch.object(times, "usual_seconds", lambda stage: 80 * 60):
+            rings.say_if_long(console, ["headers", "emulator"])  # as many minutes as one stage has on two cores
+        self.assertEqual(len(said), 1)
 
     def test_the_page_of_the_rings_is_the_record_s(self):
         self.assertEqual(times.PAGE.read_text(encoding="utf-8"), times.page(times.record()))
