@@ -68,7 +68,7 @@ double hierarchical_coverage(Between between, size_t count) {
 }  // namespace
 
 TEST_CASE("the median of independent calls: 93 to 97 %, whatever their distribution" *
-          test::takes_minutes()) {
+          test::repeats_for_minutes()) {
   for (const Noise noise : {Noise::kLognormal, Noise::kHeavyTails, Noise::kBimodal}) {
     const double share = median_coverage(noise, 61);
     CAPTURE(name_of(noise));
@@ -91,7 +91,7 @@ TEST_CASE("the median of calls that are not independent: why its header says wha
 }
 
 TEST_CASE("the hierarchical median of 30 processes: 93 to 97 %, under drift and in two modes as well" *
-          test::takes_minutes()) {
+          test::repeats_for_minutes()) {
   for (const Between between : {Between::kNormal, Between::kDrift, Between::kBimodal}) {
     const double share = hierarchical_coverage(between, 30);
     CAPTURE(static_cast<int>(between));

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <random>
+#include <support/sanitized.hpp>
 #include <vector>
 
 namespace test {
@@ -36,6 +37,8 @@ struct LeftOut {
 // For cases of minutes, and for those that take the emulator more than two seconds: the first ring leaves
 // them out.
 inline LeftOut takes_minutes() { return {few_asked()}; }
+// For simulations that repeat the same code thousands of times: what a sanitizer finds in it, it finds in the other cases.
+inline LeftOut repeats_for_minutes() { return {few_asked() || kSanitized}; }
 inline LeftOut long_on_emulator() { return {few_on_emulator()}; }
 
 // For loops over many inputs: true for all but one in `n` on the emulator, in the first ring; the draw says

@@ -129,7 +129,7 @@ RunDocument anomaly_run(double share, uint64_t seed, size_t samples = 4000) {
 }  // namespace
 
 TEST_CASE("closed, of an area under the ROC curve: how often an equal, a worse and a barely worse one pass" *
-          test::takes_minutes()) {
+          test::repeats_for_minutes()) {
   const auto of_baseline = [](double share, uint64_t seed) { return anomaly_run(share, seed); };
   CHECK(pass_rate(of_baseline, 1, 30) >= 0.9);
   CHECK(pass_rate(of_baseline, 0.97, 30) <= 0.02);
@@ -152,7 +152,7 @@ TEST_CASE("closed, of an area under the ROC curve: 99 % of the baseline's, on th
 }
 
 TEST_CASE("closed, of a language: how often an equal, a worse and a barely worse one pass" *
-          test::takes_minutes()) {
+          test::repeats_for_minutes()) {
   CHECK(pass_rate(language_run, 1, 60) >= 0.97);
   CHECK(pass_rate(language_run, 1.02, 60) <= 0.02);
   // On the border itself the risk is that of a bound at 95 %; the binomial of 60 has a deviation of 2.8 %.
