@@ -57,18 +57,23 @@ void measure_one(Store& store, FILE* out) {
   say("answer", appeal, run);
 }
 
-// Submits from a number on, measures in between, and says what is done.
+// Submits from a number on, measures in between and afterwards until half of the jobs are done, and says what is done.
 int submit_and_measure(const hostile::Arguments& args) {
   Store store(args.at(0), kOptions);
-  for (int64_t n = std::stoll(args.at(1)); n < submissions(); ++n) {
-    const Accepted a = store.submit(1, numbered(n));
-    std::printf("submission %lld %lld\n", static_cast<long long>(n), static_cast<long long>(a.submission));
-    std::fflush(stdout);
+  const auto measure = [&] {
     try {
       measure_one(store, stdout);
     } catch (const LeaseLost&) {  // this process was slower than its lease, and says so
     }
+  };
+  for (int64_t n = std::stoll(args.at(1)); n < submissions(); ++n) {
+    const Accepted a = store.submit(1, numbered(n));
+    std::printf("submission %lld %lld\n", static_cast<long long>(n), static_cast<long long>(a.submission));
+    std::fflush(stdout);
+    measure();
   }
+  while (store.database().integer("SELECT count(*) FROM jobs WHERE state = 'done'") < submissions())
+    measure();
   return 0;
 }
 
@@ -94,6 +99,11 @@ int work_on(const hostile::Arguments& args) {
 struct Said {
   std::map<std::string, std::map<int64_t, int64_t>> lists;  // number -> id, job -> id, appeal -> run
   std::map<int64_t, int64_t>& operator[](const char* what) { return lists[what]; }
+  size_t count() const {
+    size_t n = 0;
+    for (const auto& [what, list] : lists) n += list.size();
+    return n;
+  }
 };
 
 // Starts a child, lets it live that long, kills it, and reads what it had said. True when it came to its end.
@@ -141,7 +151,12 @@ TEST_CASE("submissions survive a process that is killed again and again" * docte
   tinytorch::Generator random(4);
   Said said;
   int deaths = 0;
-  while (!live_and_die(f.path.string(), said, static_cast<useconds_t>(20000 + random.below(80000)))) {
+  // On a busy machine a life may be too short to do anything in: then the next one is twice as long.
+  for (useconds_t patience = 1;;) {
+    const size_t before = said.count();
+    if (live_and_die(f.path.string(), said, patience * static_cast<useconds_t>(20000 + random.below(80000))))
+      break;
+    patience = said.count() == before ? 2 * patience : 1;
     ++deaths;
     REQUIRE(deaths < 5000);
   }
