@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <Eigen/Core>
 #include <gemm_race.hpp>
+#include <guarded.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <peers/openblas.hpp>
@@ -192,10 +193,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_gemm: {}\n", error.what());
-    return 1;
-  }
+  return bench::guarded("bench_gemm", [&] { return run(argc, argv); });
 }

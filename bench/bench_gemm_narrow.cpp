@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <gemm_race.hpp>
+#include <guarded.hpp>
 #include <map>
 #include <peers/onednn.hpp>
 #include <provenance.hpp>
@@ -157,10 +158,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_gemm_narrow: {}\n", error.what());
-    return 1;
-  }
+  return bench::guarded("bench_gemm_narrow", [&] { return run(argc, argv); });
 }

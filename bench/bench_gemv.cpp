@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <gemm_race.hpp>
+#include <guarded.hpp>
 #include <provenance.hpp>
 #include <results_file.hpp>
 #include <tinytorch/backend/cpu/gemv.hpp>
@@ -108,10 +109,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_gemv: {}\n", error.what());
-    return 1;
-  }
+  return bench::guarded("bench_gemv", [&] { return run(argc, argv); });
 }

@@ -9,6 +9,7 @@
 #include <copy_bandwidth.hpp>
 #include <ctime>
 #include <gpt2_training.hpp>
+#include <guarded.hpp>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -128,10 +129,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_gpt2: %s\n", error.what());
-    return 1;
-  }
+  return bench::guarded("bench_gpt2", [&] { return run(argc, argv); });
 }

@@ -13,6 +13,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <guarded.hpp>
 #include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -146,10 +147,6 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_math_errors: %s\n", error.what());
-    return 2;
-  }
+  return bench::guarded(
+      "bench_math_errors", [&] { return run(argc, argv); }, 2);
 }

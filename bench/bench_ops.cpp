@@ -14,6 +14,7 @@
 #include <chrono>
 #include <copy_bandwidth.hpp>
 #include <ctime>
+#include <guarded.hpp>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -184,10 +185,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_ops: %s\n", error.what());
-    return 1;
-  }
+  return bench::guarded("bench_ops", [&] { return run(argc, argv); });
 }

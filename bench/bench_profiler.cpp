@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
+#include <guarded.hpp>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <profiler_overhead.hpp>
@@ -196,10 +197,6 @@ int main(int argc, char** argv) {
   app.add_option("--seed", o.seed, "of the order of turns")->capture_default_str();
   app.add_option("--device", o.device)->capture_default_str()->check(CLI::IsMember({"cpu", "cuda"}));
   CLI11_PARSE(app, argc, argv);
-  try {
-    return run(o);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_profiler: %s\n", error.what());
-    return 2;
-  }
+  return bench::guarded(
+      "bench_profiler", [&] { return run(o); }, 2);
 }

@@ -12,6 +12,7 @@
 #include <copy_bandwidth.hpp>
 #include <gemm_race.hpp>
 #include <gpt2_training.hpp>
+#include <guarded.hpp>
 #include <nlohmann/json.hpp>
 #include <provenance.hpp>
 #include <results_file.hpp>
@@ -129,10 +130,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_scaling: %s\n", error.what());
-    return 1;
-  }
+  return bench::guarded("bench_scaling", [&] { return run(argc, argv); });
 }

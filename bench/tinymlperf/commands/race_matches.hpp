@@ -50,7 +50,8 @@ inline void keep_so_far(const std::filesystem::path& out, const Race& race) {
   }
 }
 
-// Who is out of the match is out of the race. False when that is the baseline: then all stay as they are.
+// Removes from the race every entry that was put out in the match. Returns false, and removes nobody, where that is the
+// baseline.
 inline bool drop_losers(Starters& starters, std::vector<RefusedEntry>& refused, judge::RunDocument& match) {
   for (size_t i = 0; i < starters.entries.size(); ++i) match.contenders[i].name = starters.entries[i].name;
   if (!match.contenders.front().out.empty()) return false;
@@ -104,7 +105,7 @@ inline std::string play_match(const RaceOptions& options, uint64_t seed, judge::
     return fmt::format("the baseline {} is out of it ({}); name another with --baseline", options.baseline,
                        reason_of(match.contenders.front().out));
   race.missing.erase(race.missing.begin());
-  // Who is out of a later match is out of the earlier ones.
+  // An entry that was put out in a later match leaves the earlier ones, too.
   std::erase_if(race.matches.single_stream.contenders, [&](const judge::ContenderRecord& c) {
     return std::ranges::none_of(starters.entries, [&](const EntryInfo& e) { return e.name == c.name; });
   });

@@ -61,7 +61,7 @@ inline Json to_json(const Result& r, const std::string& name) {
           {"efficiency", r.efficiency ? Json(*r.efficiency) : Json(nullptr)}};
 }
 
-// Of a race with something missing: a match goes by its scenario.
+// Reads the matches of an unfinished race. The scenario of a match says which of the two it is.
 inline Matches read_unfinished(const Json& matches) {
   Matches out;
   for (const Json& match : matches) {

@@ -94,7 +94,7 @@ inline std::vector<std::string> conditions(const Race& race) {
   return lines;
 }
 
-// Of a race that is not whole, one sentence each: what failed, and what to do.
+// Says of an unfinished race what failed and what to do, one sentence each.
 inline std::vector<std::string> failures(const Race& race) {
   std::vector<std::string> lines;
   for (const Missing& m : race.missing) lines.push_back(fmt::format("{} failed: {}.", m.what, m.reason));

@@ -30,7 +30,7 @@ std::string read(const fs::path& path) {
 
 bool is_offline(const RunOptions& o) { return o.scenario == "offline"; }
 
-// Of the entries that are asked to play.
+// A made-up match between the entries that are asked to play.
 judge::RunDocument made_up(const RunOptions& o) {
   std::vector<test::MadeUp> all;
   for (const fs::path& entry : o.entries) all.push_back({.name = entry.filename().string()});

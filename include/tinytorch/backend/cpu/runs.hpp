@@ -71,6 +71,16 @@ T centered_dot_run(const T* x, T center, const T* y, int64_t n) {
       n, [x, center, y]<class V>(int64_t i) { return load_as<V>(y + i) * (load_as<V>(x + i) - center); });
 }
 
+// How many blocks of kSharedRun values a row of n has.
+inline int64_t shared_runs(int64_t n) { return (n + kSharedRun - 1) / kSharedRun; }
+// Calls f(block, begin, end) on each of them; the threads share the blocks.
+template <class F>
+void for_each_shared_run(int64_t n, F&& f) {
+  parallel_for(shared_runs(n), grain_of(kSharedRun), [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) f(b, b * kSharedRun, std::min(n, (b + 1) * kSharedRun));
+  });
+}
+
 // Calls f(first, length) on pieces of a row and adds up the results, in double unless Sum says otherwise. The threads share a
 // row that is longer than kSharedRun, unless they share rows already.
 template <class Sum = double, class F>
@@ -82,14 +92,10 @@ Sum sum_pieces(int64_t n, F&& f) {
     return sum;
   };
   if (n <= kSharedRun) return sum_of(0, n);
-  const int64_t blocks = (n + kSharedRun - 1) / kSharedRun;
-  Scratch<Sum> sums(blocks);
-  parallel_for(blocks, grain_of(kSharedRun), [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b)
-      sums.data()[b] = sum_of(b * kSharedRun, std::min(n, (b + 1) * kSharedRun));
-  });
+  Scratch<Sum> sums(shared_runs(n));
+  for_each_shared_run(n, [&](int64_t b, int64_t begin, int64_t end) { sums.data()[b] = sum_of(begin, end); });
   Sum sum{};
-  for (int64_t b = 0; b < blocks; ++b) sum += sums.data()[b];
+  for (int64_t b = 0; b < shared_runs(n); ++b) sum += sums.data()[b];
   return sum;
 }
 // Calls f(begin, end) on the values of a row, which the threads share where it is long.
@@ -158,17 +164,14 @@ T max_run(const T* x, int64_t n) {
   for (; i < n; ++i) best = x[i] > best || x[i] != x[i] ? x[i] : best;
   return best;
 }
-// The same of a row of any length, which the threads share where it is long.
+// The largest value of a row of any length; NaN wins. The threads share a long row.
 template <class T>
 T max_of_row(const T* x, int64_t n) {
   if (n <= kSharedRun) return max_run(x, n);
-  const int64_t blocks = (n + kSharedRun - 1) / kSharedRun;
-  Scratch<T> best(blocks);
-  parallel_for(blocks, grain_of(kSharedRun), [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b)
-      best.data()[b] = max_run(x + b * kSharedRun, std::min(kSharedRun, n - b * kSharedRun));
-  });
-  return max_run(best.data(), blocks);
+  Scratch<T> best(shared_runs(n));
+  for_each_shared_run(
+      n, [&](int64_t b, int64_t begin, int64_t end) { best.data()[b] = max_run(x + begin, end - begin); });
+  return max_run(best.data(), shared_runs(n));
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

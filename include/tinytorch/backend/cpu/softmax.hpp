@@ -25,6 +25,7 @@ TT_API void logsumexp(const View& out, const View& x, const bool* reduced);
 #if TT_BODIES(BACKEND)
 #include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/runs.hpp>
+#include <tinytorch/backend/cpu/transposed.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/scalar_math.hpp>
 
@@ -181,14 +182,10 @@ void run_short_rows(const SoftmaxLoops<T>& loops, T* out, const T* a, const T* b
                  alignas(64) T tile[3][32 * kStripWidth];
                  for (int64_t r = begin; r < end; r += kStripWidth) {
                    const int64_t width = std::min(kStripWidth, end - r);
-                   for (int64_t j = 0; j < width; ++j) {
-                     for (int64_t i = 0; i < n; ++i) tile[0][i * kStripWidth + j] = a[(r + j) * n + i];
-                     for (int64_t i = 0; b && i < n; ++i) tile[1][i * kStripWidth + j] = b[(r + j) * n + i];
-                   }
+                   copy_transposed(tile[0], kStripWidth, a + r * n, n, n, width);
+                   if (b) copy_transposed(tile[1], kStripWidth, b + r * n, n, n, width);
                    loops.strip(tile[2], tile[0], tile[1], n, kStripWidth, width);
-                   for (int64_t j = 0; j < width; ++j) {
-                     for (int64_t i = 0; i < n; ++i) out[(r + j) * n + i] = tile[2][i * kStripWidth + j];
-                   }
+                   copy_transposed(out + r * n, n, tile[2], kStripWidth, width, n);
                  }
                });
 }
