@@ -1,13 +1,15 @@
-// The leaderboard under load: readers that keep their connections, and visitors who upload, all at once for a while.
+// The leaderboard under load: readers that keep their connections, and visitors who upload, all at once for a
+// while.
 //
-//   bench_board                               200 readers and 20 uploaders for 60 s; JSON with errors and latencies
-//   bench_board --seconds 10 --json out.json  the same, shorter, also into a file
-//   bench_board --serve [--live]              the made-up board at a free port until Ctrl-C, for a browser; live: what is
+//   bench_board                               200 readers and 20 uploaders for 60 s; JSON with errors and
+//   latencies bench_board --seconds 10 --json out.json  the same, shorter, also into a file bench_board
+//   --serve [--live]              the made-up board at a free port until Ctrl-C, for a browser; live: what is
 //                                             uploaded runs to its end
 //   bench_board --export FOLDER               the made-up board as files
 //
-// The load meets a board in a file (SQLite, WAL) in a temporary folder, with entries that were measured. Server and
-// visitors share this machine. Exit status: 0 nobody met an error and the readers' p99 is below --bound, else 1.
+// The load meets a board in a file (SQLite, WAL) in a temporary folder, with entries that were measured.
+// Server and visitors share this machine. Exit status: 0 nobody met an error and the readers' p99 is below
+// --bound, else 1.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>

@@ -1,10 +1,12 @@
-// Matrix products of f32 against OpenBLAS and Eigen, all taking turns, with the multiply-add peak of the same turns.
+// Matrix products of f32 against OpenBLAS and Eigen, all taking turns, with the multiply-add peak of the same
+// turns.
 //
-//   bench_gemm                                  all shapes: squares, GPT-2's layers, small, skinny; NN, NT, TN
-//   bench_gemm --only gpt2 --rounds 15 --json out.json
-//   OMP_NUM_THREADS=1 bench_gemm --openblas libopenblas.so.0
-// Ratios are medians over the rounds (gemm_race.hpp) of peer's time / this library's time: above 1, this library is faster. OpenBLAS plays once as it
-// chooses its kernels itself and once for each of --cores; "blas" is the best of them.
+//   bench_gemm                                  all shapes: squares, GPT-2's layers, small, skinny; NN, NT,
+//   TN bench_gemm --only gpt2 --rounds 15 --json out.json OMP_NUM_THREADS=1 bench_gemm --openblas
+//   libopenblas.so.0
+// Ratios are medians over the rounds (gemm_race.hpp) of peer's time / this library's time: above 1, this
+// library is faster. OpenBLAS plays once as it chooses its kernels itself and once for each of --cores;
+// "blas" is the best of them.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false, in g++ 12's AVX-512 header as Eigen uses it
 #endif

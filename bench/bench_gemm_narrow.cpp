@@ -1,9 +1,10 @@
 // Matrix products of bytes and of bf16 against this library's own f32 and against oneDNN, all taking turns.
 //
-//   bench_gemm_narrow                             squares and GPT-2's layers, NN and NT; u8 by s8, s8 by s8, bf16 by bf16
-//   bench_gemm_narrow --rounds 15 --json out.json --onednn libdnnl.so.2
-// Ratios are medians over the rounds (gemm_race.hpp) of the other's time / the narrow product's: above 1, it is faster.
-// Whether pairs of bf16 are multiplied by an instruction of the processor is part of the result: else they are widened to f32.
+//   bench_gemm_narrow                             squares and GPT-2's layers, NN and NT; u8 by s8, s8 by s8,
+//   bf16 by bf16 bench_gemm_narrow --rounds 15 --json out.json --onednn libdnnl.so.2
+// Ratios are medians over the rounds (gemm_race.hpp) of the other's time / the narrow product's: above 1, it
+// is faster. Whether pairs of bf16 are multiplied by an instruction of the processor is part of the result:
+// else they are widened to f32.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,9 +1,10 @@
-// A matrix times a vector against the bandwidth of reading, both in the same rounds; weights larger than the caches.
+// A matrix times a vector against the bandwidth of reading, both in the same rounds; weights larger than the
+// caches.
 //
 //   bench_gemv                                  f32, bf16, i8 and 4-bit weights of 192 MB each
 //   bench_gemv --megabytes 400 --rounds 15 --json out.json
-// Reading is a sum over as many bytes with all threads. The share is formed round by round: bytes of weights and scales
-// per second of the product over those of the sum.
+// Reading is a sum over as many bytes with all threads. The share is formed round by round: bytes of weights
+// and scales per second of the product over those of the sum.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,12 +1,12 @@
-// The error of every elementary function over all 2^32 floats, against double precision (libm's error there is below
-// 1e-8 of a float's last place).
+// The error of every elementary function over all 2^32 floats, against double precision (libm's error there
+// is below 1e-8 of a float's last place).
 //
 //   bench_math_errors                      all functions, about a minute each
 //   bench_math_errors --only erf --step 1021 --json out.json    every 1021st float: seconds
-// An error counts in units of the last place of the exact value, below the smallest normal number in its unit. sin and
-// cos are asked up to kMaxTrigArgument; beyond it the library calls libm. Exits with 1 when a function's worst error is
-// above what core/scalar_math.hpp promises. normal_cdf, whose lower tail is a fit of its logarithm, counts in units of the
-// last place of 1/2 to 1 everywhere.
+// An error counts in units of the last place of the exact value, below the smallest normal number in its
+// unit. sin and cos are asked up to kMaxTrigArgument; beyond it the library calls libm. Exits with 1 when a
+// function's worst error is above what core/scalar_math.hpp promises. normal_cdf, whose lower tail is a fit
+// of its logarithm, counts in units of the last place of 1/2 to 1 everywhere.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -6,9 +6,10 @@
 //   bench_ops --serve                  answers "case n seconds" lines on stdin: the driver
 //   bench/compare_ops.py
 //                                      alternates it with PyTorch
-// The limit of a case is the larger of bytes / bandwidth (STREAM's triad of n floats, measured beside every case) and
-// FLOPs / peak (independent multiply-adds in this run, all threads); bytes and FLOPs are what the primitives state
-// themselves. "Eigen softmax" and the like are the same work written with Eigen, for compare_ops.py.
+// The limit of a case is the larger of bytes / bandwidth (STREAM's triad of n floats, measured beside every
+// case) and FLOPs / peak (independent multiply-adds in this run, all threads); bytes and FLOPs are what the
+// primitives state themselves. "Eigen softmax" and the like are the same work written with Eigen, for
+// compare_ops.py.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>

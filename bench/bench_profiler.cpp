@@ -1,9 +1,10 @@
-// What a profiler costs: attached, as a share of ops of about 1 ms and of small ones; detached, against no observer at
-// all. profiler_overhead.hpp says how; ops are made as large as 1 ms takes on this machine.
+// What a profiler costs: attached, as a share of ops of about 1 ms and of small ones; detached, against no
+// observer at all. profiler_overhead.hpp says how; ops are made as large as 1 ms takes on this machine.
 //
-//   bench_profiler                        a table; exit status 1 where a limit of profiler_overhead.hpp is exceeded
-//   bench_profiler --device cuda          of ops on the GPU, from the first launch of a turn to the last kernel's end
-//   bench_profiler --json out.json        the same as JSON, with machine, date, commit and all blocks
+//   bench_profiler                        a table; exit status 1 where a limit of profiler_overhead.hpp is
+//   exceeded bench_profiler --device cuda          of ops on the GPU, from the first launch of a turn to the
+//   last kernel's end bench_profiler --json out.json        the same as JSON, with machine, date, commit and
+//   all blocks
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>

@@ -1,12 +1,14 @@
 // How stable ranks are: the same contenders play again and again, beside a load that comes and goes.
 //
-//   bench_rank_stability --runs 40 --out stability.json           --jobs 8: side by side, with two processors each
+//   bench_rank_stability --runs 40 --out stability.json           --jobs 8: side by side, with two processors
+//   each
 //
-// Four programs do a known number of steps: one, another that is equal to it, and two that do 3 % and 6 % more. A run is
-// a match of all four; ranks are those of a match (judge/match_ranks.hpp). A competing thread keeps one core busy in bursts
-// of random length. Asked is that the three different ones have the ranks that they deserve, none of them shared, in 95 %
-// of the runs, and that the two equal ones share theirs in 90 %; less ends with exit status 1. Written beside it is what
-// ranks by intervals against the baseline would have been, those of a leaderboard, whose entries met only the baseline.
+// Four programs do a known number of steps: one, another that is equal to it, and two that do 3 % and 6 %
+// more. A run is a match of all four; ranks are those of a match (judge/match_ranks.hpp). A competing thread
+// keeps one core busy in bursts of random length. Asked is that the three different ones have the ranks that
+// they deserve, none of them shared, in 95 % of the runs, and that the two equal ones share theirs in 90 %;
+// less ends with exit status 1. Written beside it is what ranks by intervals against the baseline would have
+// been, those of a leaderboard, whose entries met only the baseline.
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/wait.h>

@@ -1,11 +1,12 @@
-// How far more threads go: a product of 2048 cubed and a training step of GPT-2 124M, against the same on one thread.
+// How far more threads go: a product of 2048 cubed and a training step of GPT-2 124M, against the same on one
+// thread.
 //
 //   bench_scaling                            1, 2, 4, ... threads up to all of this machine
 //   bench_scaling --threads 1 16 --rounds 9 --json out.json
 //   OMP_PROC_BIND=spread OMP_PLACES=cores bench_scaling
-// Counts of threads take turns in each round, in random order. Beside the work stand what the machine itself gives: its
-// multiply-adds in registers and a copy, which two threads of one core share. Speedups are medians over the rounds with their
-// quartiles; the work can scale as its limit does, and hardly further.
+// Counts of threads take turns in each round, in random order. Beside the work stand what the machine itself
+// gives: its multiply-adds in registers and a copy, which two threads of one core share. Speedups are medians
+// over the rounds with their quartiles; the work can scale as its limit does, and hardly further.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -30,7 +31,8 @@ struct Work {
   std::function<double()> seconds;  // of the work, once
 };
 
-// The quickest of so many: after another count of threads, the first has to start threads and to bring their memory back.
+// The quickest of so many: after another count of threads, the first has to start threads and to bring their
+// memory back.
 template <class F>
 double quickest(const F& work, int64_t calls) {
   return std::ranges::min(tt::benchmarking::time_calls(work, calls));

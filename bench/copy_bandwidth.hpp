@@ -22,8 +22,8 @@ inline double copy_bytes_per_second(int64_t n) {
          tinytorch::statistics::median(tinytorch::benchmarking::time_calls(copy, 9));
 }
 
-// STREAM's triad, a = b + s c, on n floats with all threads: 12 bytes an element, whichever stores are the faster. Kept
-// between measurements, so that they can take turns with what is compared with them.
+// STREAM's triad, a = b + s c, on n floats with all threads: 12 bytes an element, whichever stores are the
+// faster. Kept between measurements, so that they can take turns with what is compared with them.
 class Triad {
  public:
   explicit Triad(int64_t n)

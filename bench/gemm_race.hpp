@@ -1,7 +1,7 @@
 // What the benchmarks of matrix products share: sizes, turns, ratios.
 //
-// A round asks every contender once, in random order, for enough calls to last some milliseconds. A ratio is formed round
-// by round: contenders of one round met the same clock and the same neighbours.
+// A round asks every contender once, in random order, for enough calls to last some milliseconds. A ratio is
+// formed round by round: contenders of one round met the same clock and the same neighbours.
 #pragma once
 
 #include <cstdint>

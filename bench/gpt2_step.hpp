@@ -1,5 +1,5 @@
-// The training step of examples/gpt2_train.cpp on one batch, for bench_cuda: GPT-2 in 16 bits with f32 masters,
-// forward, backward, clipping, AdamW.
+// The training step of examples/gpt2_train.cpp on one batch, for bench_cuda: GPT-2 in 16 bits with f32
+// masters, forward, backward, clipping, AdamW.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,6 @@
-// The training step of GPT-2 124M that the programs about a CPU time: f32, without dropout, forward, backward, clipping, AdamW.
-// Tokens are random, the same in every step, so that the loss falls and can be compared.
+// The training step of GPT-2 124M that the programs about a CPU time: f32, without dropout, forward,
+// backward, clipping, AdamW. Tokens are random, the same in every step, so that the loss falls and can be
+// compared.
 #pragma once
 
 #include <tinytorch/layers/adam.hpp>

@@ -102,9 +102,9 @@ inline std::vector<Case> attention_cases(const char* name, bool causal) {
   return cases;
 }
 
-// Convolutions of ResNet-8 (images of 32 x 32, batch 32) and ResNet-18 (224 x 224, batch 2), one of each kind, and depthwise
-// ones of keyword spotters and MobileNet, of images that lie channel by channel or (nhwc) pixel by pixel. The names say
-// all; bench/peers/ops_torch.py reads them.
+// Convolutions of ResNet-8 (images of 32 x 32, batch 32) and ResNet-18 (224 x 224, batch 2), one of each
+// kind, and depthwise ones of keyword spotters and MobileNet, of images that lie channel by channel or (nhwc)
+// pixel by pixel. The names say all; bench/peers/ops_torch.py reads them.
 struct ConvCase {
   int64_t batch, channels, height, width, filters, kernel, stride;
   bool depthwise = false;
@@ -157,9 +157,9 @@ inline std::vector<Case> conv_cases() {
   return cases;
 }
 
-// Rows of every kind, as in the grid of bench_cuda: few and long, of odd lengths, narrow, vocabularies; and of all pairs of a
-// call and a shape every third. Then operands that lie across the result, and rows far apart. The names say all;
-// bench/peers/ops_torch.py reads them.
+// Rows of every kind, as in the grid of bench_cuda: few and long, of odd lengths, narrow, vocabularies; and
+// of all pairs of a call and a shape every third. Then operands that lie across the result, and rows far
+// apart. The names say all; bench/peers/ops_torch.py reads them.
 inline Tensor row_call(const std::string& op, const tt::Tensors& v) {
   if (op == "softmax") return tt::softmax(v[0]);
   if (op == "log_softmax") return tt::log_softmax(v[0]);
@@ -228,7 +228,8 @@ inline std::vector<Case> row_cases() {
   return cases;
 }
 
-// What a training run consists of: an optimizer's step on ten million parameters, and an epoch of a small net.
+// What a training run consists of: an optimizer's step on ten million parameters, and an epoch of a small
+// net.
 inline std::vector<Case> training_cases() {
   const auto step_of_adamw = [](const Inputs& in) -> Work {
     tt::NamedTensors parameters;

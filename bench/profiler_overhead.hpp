@@ -1,9 +1,10 @@
 // What a profiler costs the ops that it watches: three states in turns, and what may be said of them.
 //
-//   bare      the op past the gate's observers (tt::execute): what it takes where there is no profiler to attach
-//   detached  through the gate, no profiler attached, though there were some before
-//   attached  through the gate, and watched
-// A block gives each state one turn in random order, all in one process; a ratio is that of statistics::paired_ratio.
+//   bare      the op past the gate's observers (tt::execute): what it takes where there is no profiler to
+//   attach detached  through the gate, no profiler attached, though there were some before attached  through
+//   the gate, and watched
+// A block gives each state one turn in random order, all in one process; a ratio is that of
+// statistics::paired_ratio.
 #pragma once
 
 #include <fmt/format.h>
@@ -44,12 +45,13 @@ Overhead measure_overhead(const std::string& work, bool judged, size_t blocks, u
 
 struct OverheadLimits {
   double attached = 0.03;
-  // "None" cannot be measured; a thousandth of 1 ms is a microsecond, and a test of a pointer takes nanoseconds.
+  // "None" cannot be measured; a thousandth of 1 ms is a microsecond, and a test of a pointer takes
+  // nanoseconds.
   double detached = 0.001;
 };
 
-// What the measurement shows to be too slow: beyond a limit with the whole interval. Empty: nothing. Only judged work
-// counts.
+// What the measurement shows to be too slow: beyond a limit with the whole interval. Empty: nothing. Only
+// judged work counts.
 inline std::string objection(const Overhead& o, const OverheadLimits& limits = {}) {
   if (!o.judged) return "";
   const auto beyond = [&](const char* state, const tinytorch::statistics::Interval& ratio, double limit) {
@@ -61,7 +63,8 @@ inline std::string objection(const Overhead& o, const OverheadLimits& limits = {
   return attached.empty() ? beyond("detached", o.detached, limits.detached) : attached;
 }
 
-// The first size of first, first * growth, ... for which a call takes at least `seconds`, by the best of three.
+// The first size of first, first * growth, ... for which a call takes at least `seconds`, by the best of
+// three.
 template <class TimeOfSize>
 int64_t size_that_takes(double seconds, int64_t first, double growth, TimeOfSize&& time_of_size) {
   for (auto size = static_cast<double>(first);; size *= growth) {

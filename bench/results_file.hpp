@@ -1,10 +1,10 @@
 // ResultsFile: where a bench keeps its numbers while it measures.
 //
-//   ResultsFile file(path);                    throws at once where nothing can be written; "": nothing is kept
-//   for (...) rows.push_back(...), file.keep(all);
-//   file.finish(all);
-// Until finish() they stand in `path`.partial, whole at each moment, and an older file of that name stays as it is: whoever
-// reads results never takes a part for all of them, and a bench that breaks off after an hour leaves what it measured.
+//   ResultsFile file(path);                    throws at once where nothing can be written; "": nothing is
+//   kept for (...) rows.push_back(...), file.keep(all); file.finish(all);
+// Until finish() they stand in `path`.partial, whole at each moment, and an older file of that name stays as
+// it is: whoever reads results never takes a part for all of them, and a bench that breaks off after an hour
+// leaves what it measured.
 #pragma once
 
 #include <filesystem>

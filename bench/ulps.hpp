@@ -1,4 +1,5 @@
-// The error of a number in units of the last place of the exact value, below the smallest normal number in its unit.
+// The error of a number in units of the last place of the exact value, below the smallest normal number in
+// its unit.
 #pragma once
 
 #include <algorithm>

@@ -1,11 +1,13 @@
 // GPT-2 of any size, trained on token files: the 124 M parameters of GPT-2 small unless told otherwise.
 //
-//   gpt2_train --data openwebtext --device cuda --bf16 --accumulate 8 --folder run     data/train.bin, data/val.bin
-//   gpt2_train --text book.txt --vocabulary gpt2 --folder run                          makes them, by GPT-2's BPE
+//   gpt2_train --data openwebtext --device cuda --bf16 --accumulate 8 --folder run     data/train.bin,
+//   data/val.bin gpt2_train --text book.txt --vocabulary gpt2 --folder run                          makes
+//   them, by GPT-2's BPE
 //
-// Token files are numbers of 16 bits and nothing else, as nanoGPT's. A vocabulary is a folder with encoder.json and
-// vocab.bpe, or a tokenizer.json. The embedding has rows for a multiple of 64 tokens, 50304 for GPT-2's 50257: the
-// head is half of a small model's work, and tensor cores read rows of odd length one number at a time. Again with
+// Token files are numbers of 16 bits and nothing else, as nanoGPT's. A vocabulary is a folder with
+// encoder.json and vocab.bpe, or a tokenizer.json. The embedding has rows for a multiple of 64 tokens, 50304
+// for GPT-2's 50257: the head is half of a small model's work, and tensor cores read rows of odd length one
+// number at a time. Again with
 // --resume: as if never stopped. --save writes what transformers' from_pretrained reads.
 #include <CLI/CLI.hpp>
 #include <cstdio>

@@ -4,9 +4,9 @@
 //   gpt_chars input.txt --preset shakespeare --device cuda       Karpathy's recipe: 10 M parameters, 20 s
 //   gpt_chars input.txt --folder run                             again with --resume: as if never stopped
 //
-// The grammar's entropy is known: no model can do better. Its text is as long as all that is trained on, so that
-// there is nothing to learn by heart. The run's folder holds the tokens, the log, its curve as loss.svg, and the
-// checkpoint.
+// The grammar's entropy is known: no model can do better. Its text is as long as all that is trained on, so
+// that there is nothing to learn by heart. The run's folder holds the tokens, the log, its curve as loss.svg,
+// and the checkpoint.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Softmax and layer norm of rows, and GELU, written with Eigen's arrays; rows are shared out among threads as the library's
-// are. "Eigen NAME" is the work of the case NAME in op_cases.hpp.
+// Softmax and layer norm of rows, and GELU, written with Eigen's arrays; rows are shared out among threads as
+// the library's are. "Eigen NAME" is the work of the case NAME in op_cases.hpp.
 #pragma once
 
 #pragma GCC diagnostic push

@@ -1,8 +1,9 @@
-// OpenBLAS, loaded while the program runs: once for each core type, because its choice of kernels is made as it loads.
+// OpenBLAS, loaded while the program runs: once for each core type, because its choice of kernels is made as
+// it loads.
 //
-// The library is one file, and a file is loaded once: each core type loads a copy of it. Wanted is the build for OpenMP
-// (Debian: libopenblas0-openmp), which shares the threads of everything else here; the one with its own threads keeps
-// them spinning for milliseconds after a call, on cores that the next contender needs.
+// The library is one file, and a file is loaded once: each core type loads a copy of it. Wanted is the build
+// for OpenMP (Debian: libopenblas0-openmp), which shares the threads of everything else here; the one with
+// its own threads keeps them spinning for milliseconds after a call, on cores that the next contender needs.
 #pragma once
 
 #include <dlfcn.h>

@@ -39,8 +39,8 @@ inline tinytorch::statistics::Interval interval_from_json(const Json& j) {
   return {j.at("estimate").get<double>(), j.at("low").get<double>(), j.at("high").get<double>()};
 }
 
-// A whole number that T holds: Json::get() would cut off what is behind the point, and go around at the ends. Throws
-// std::invalid_argument.
+// A whole number that T holds: Json::get() would cut off what is behind the point, and go around at the ends.
+// Throws std::invalid_argument.
 template <class T = int64_t>
 T whole(const Json& j) {
   const bool fits = j.is_number_unsigned() ? std::in_range<T>(j.get<uint64_t>())
@@ -79,8 +79,8 @@ namespace detail {
 
 constexpr const char* kFile = "model.json";
 
-// What a stranger wrote: nested without end, it would overflow the stack of whoever copies or writes it. Throws Refusal
-// in the name of the file.
+// What a stranger wrote: nested without end, it would overflow the stack of whoever copies or writes it.
+// Throws Refusal in the name of the file.
 inline Json parse_json(std::string_view text, const std::string& file = kFile) {
   constexpr int kDeepest = 64;
   const auto not_too_deep = [&](int depth, Json::parse_event_t, const Json&) {

@@ -43,8 +43,8 @@ inline std::string proc_value(const char* path, const std::string& key) {
   return "";
 }
 
-// `module`: "NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 07:20:00 UTC 2025", or ""; `cuda` as CUDA counts its
-// versions, or 0.
+// `module`: "NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 07:20:00 UTC 2025", or ""; `cuda` as
+// CUDA counts its versions, or 0.
 inline std::string driver_text(const std::string& module, int cuda) {
   std::istringstream words(module);
   std::string text;
@@ -98,7 +98,8 @@ inline Machine describe_machine() {
   return m;
 }
 
-// The driver of the GPUs and the newest CUDA that it runs, "580.65.06, CUDA 13.0"; what is not known is left out.
+// The driver of the GPUs and the newest CUDA that it runs, "580.65.06, CUDA 13.0"; what is not known is left
+// out.
 inline std::string gpu_driver() {
   return detail::driver_text(detail::proc_value("/proc/driver/nvidia/version", "NVRM version"),
                              tinytorch::backend::cuda::driver_version());

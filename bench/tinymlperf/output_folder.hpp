@@ -1,7 +1,7 @@
 // OutputFolder: a folder for results, made before the work that they come from.
 //
-// Where nothing can be written is known at once, not after minutes of measuring. If nothing was, because the work failed, the
-// folder is gone again.
+// Where nothing can be written is known at once, not after minutes of measuring. If nothing was, because the
+// work failed, the folder is gone again.
 #pragma once
 
 #include <filesystem>

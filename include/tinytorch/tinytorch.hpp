@@ -1,11 +1,10 @@
 // tinytorch: tensors, kernels and automatic differentiation in headers small enough to read.
 //
 //   core/          build switches, errors, dtypes, shapes, devices, memory, random numbers, threads
-//   backend/       kernels over plain views of memory, one op family per file, under one stem in cpu/ and cuda/
-//   tensor/        Tensor; functions.hpp lists every operation; ops/ defines them, vjp/ holds their derivatives
-//   autograd/      the backward pass, NoGrad, gradcheck
-//   io/ data/      files (safetensors, npy, idx ...); generated data sets
-//   layers/        modules, optimizers, schedules, data loaders, training
+//   backend/       kernels over plain views of memory, one op family per file, under one stem in cpu/ and
+//   cuda/ tensor/        Tensor; functions.hpp lists every operation; ops/ defines them, vjp/ holds their
+//   derivatives autograd/      the backward pass, NoGrad, gradcheck io/ data/      files (safetensors, npy,
+//   idx ...); generated data sets layers/        modules, optimizers, schedules, data loaders, training
 //   transformer/   tokenizers, attention, blocks, GPT-2 and Llama, sampling
 //   benchmarking/  statistics of measurements
 //   profiling/     where a program's time, work and memory go

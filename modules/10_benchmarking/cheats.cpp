@@ -1,10 +1,11 @@
-// Three entries before the judge: an honest one, one with two faces, one that remembers. A laboratory: change them, or
-// add one that is not found out.
+// Three entries before the judge: an honest one, one with two faces, one that remembers. A laboratory: change
+// them, or add one that is not found out.
 //
 //   g++ -std=c++20 -O2 -I include -I bench modules/10_benchmarking/cheats.cpp -o build/cheats -lfmt -pthread
 //   build/cheats
 //
-// Each entry is this program again, in a sandboxed process that speaks with the judge through its input and output.
+// Each entry is this program again, in a sandboxed process that speaks with the judge through its input and
+// output.
 #include <fmt/format.h>
 
 #include <map>

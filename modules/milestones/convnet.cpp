@@ -1,9 +1,9 @@
-// A convolution net reads digits (LeCun, Bottou, Bengio, Haffner, "Gradient-based learning applied to document
-// recognition", 1998): the same few weights look at every place of the image, so that a stroke learned in one corner
-// is known in all of them.
+// A convolution net reads digits (LeCun, Bottou, Bengio, Haffner, "Gradient-based learning applied to
+// document recognition", 1998): the same few weights look at every place of the image, so that a stroke
+// learned in one corner is known in all of them.
 //
-//   LeNet   [1, 28, 28] -> 6 maps, halved [6, 14, 14] -> 16 maps, halved [16, 5, 5] -> 10        6,582 parameters
-//   MLP     784 -> 32 -> 10                                                                     25,450 parameters
+//   LeNet   [1, 28, 28] -> 6 maps, halved [6, 14, 14] -> 16 maps, halved [16, 5, 5] -> 10        6,582
+//   parameters MLP     784 -> 32 -> 10 25,450 parameters
 #include <tinytorch/data/digits.hpp>
 #include <tinytorch/layers/activation.hpp>
 #include <tinytorch/layers/adam.hpp>
@@ -41,7 +41,8 @@ double train(const char* title, tt::Module& model, tt::Optimizer& optimizer, tt:
   return accuracy;
 }
 
-// One map of the layer at every place of an image, by its definition: the largest difference from the layer's.
+// One map of the layer at every place of an image, by its definition: the largest difference from the
+// layer's.
 double distance_from_sum(tt::Conv2d& layer, const tt::Tensor& image, int64_t map) {
   const tt::NoGrad no_grad;
   const Numbers x = image.to_vector<double>(), w = layer.weight[map].to_vector<double>();  // [28, 28], [5, 5]

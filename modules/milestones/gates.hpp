@@ -2,9 +2,9 @@
 //
 //   ok - the loss fell                 not ok - the loss fell: expected at most 0.5, got 2.3
 //
-// They ask how it came about (did a gradient arrive, did every weight move, does a step follow its formula) and not
-// only how well it went. What they compare is taken out of the tensors and computed here, in double, so that a
-// header is never judged by itself.
+// They ask how it came about (did a gradient arrive, did every weight move, does a step follow its formula)
+// and not only how well it went. What they compare is taken out of the tensors and computed here, in double,
+// so that a header is never judged by itself.
 #pragma once
 
 #include <cmath>
@@ -76,7 +76,8 @@ class Gates {
           "none in " + without);
   }
 
-  // Each parameter's way since `before`, as a share of its norm then; one that began at zero has moved at all.
+  // Each parameter's way since `before`, as a share of its norm then; one that began at zero has moved at
+  // all.
   void parameters_moved(const tt::NamedTensors& parameters, const std::vector<Numbers>& before,
                         double share) {
     const std::vector<Numbers> now = values_of(parameters);
@@ -115,8 +116,9 @@ struct AdamWByHand {
   }
 };
 
-// Makes `steps` steps of the optimizer on one batch and the same steps by hand: rule(trained, gradient, step) in
-// double, steps counted from 1. Returns the largest difference as a share of the longest way that a number went.
+// Makes `steps` steps of the optimizer on one batch and the same steps by hand: rule(trained, gradient, step)
+// in double, steps counted from 1. Returns the largest difference as a share of the longest way that a number
+// went.
 template <class Optimizer, class Loss, class Rule>
 double distance_from_hand(Optimizer& optimizer, const tt::NamedTensors& parameters, const Loss& loss,
                           const Rule& rule, int steps = 3) {
@@ -146,8 +148,9 @@ double distance_from_hand(Optimizer& optimizer, const tt::NamedTensors& paramete
   return worst / longest;
 }
 
-// Runs a milestone and returns its exit code: 0 when all gates held. An error on the way is a gate that did not.
-// On one thread: these tensors are small, and waiting for another thread takes longer on a busy machine than the work.
+// Runs a milestone and returns its exit code: 0 when all gates held. An error on the way is a gate that did
+// not. On one thread: these tensors are small, and waiting for another thread takes longer on a busy machine
+// than the work.
 template <class Program>
 int run(Program&& program) {
   tt::set_thread_count(1);

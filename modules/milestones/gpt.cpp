@@ -1,8 +1,9 @@
-// A small GPT writes (Radford et al., "Improving language understanding by generative pre-training", 2018; its
-// transformer: Vaswani et al., "Attention is all you need", 2017): each character asks all before it what may follow.
+// A small GPT writes (Radford et al., "Improving language understanding by generative pre-training", 2018;
+// its transformer: Vaswani et al., "Attention is all you need", 2017): each character asks all before it what
+// may follow.
 //
-// The text comes from a grammar, so its entropy is known: no model can do better. A verb agrees with a noun that
-// stands up to 20 characters before it, and nothing but attention can carry that over.
+// The text comes from a grammar, so its entropy is known: no model can do better. A verb agrees with a noun
+// that stands up to 20 characters before it, and nothing but attention can carry that over.
 #include <set>
 #include <sstream>
 #include <tinytorch/data/grammar.hpp>

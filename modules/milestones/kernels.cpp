@@ -1,10 +1,10 @@
-// Custom kernels (2024): the multilayer perceptron takes its training steps on the device `cuda`, by kernels written
-// for it, and they must be the CPU's steps. FlashAttention (Dao et al., 2022) and llm.c (Karpathy, 2024) showed how far
-// that carries: what a step costs is what it asks of memory.
+// Custom kernels (2024): the multilayer perceptron takes its training steps on the device `cuda`, by kernels
+// written for it, and they must be the CPU's steps. FlashAttention (Dao et al., 2022) and llm.c (Karpathy,
+// 2024) showed how far that carries: what a step costs is what it asks of memory.
 //
-// On a GPU it prints the time of each part of a step; on the emulator (-DTINYTORCH_WITH_CUDA=SIM), what the part asked
-// of memory. A sector is 32 bytes; neighbouring threads that read neighbouring numbers share theirs. With
-// TINYTORCH_SIM_COUNT=1 there is a line for each kernel.
+// On a GPU it prints the time of each part of a step; on the emulator (-DTINYTORCH_WITH_CUDA=SIM), what the
+// part asked of memory. A sector is 32 bytes; neighbouring threads that read neighbouring numbers share
+// theirs. With TINYTORCH_SIM_COUNT=1 there is a line for each kernel.
 #include <chrono>
 #include <tinytorch/data/digits.hpp>
 #include <tinytorch/layers/activation.hpp>

@@ -1,5 +1,5 @@
-// A multilayer perceptron reads digits (Rumelhart, Hinton, Williams, "Learning representations by back-propagating
-// errors", 1986): layers that are learned together, and a step that remembers the last ones.
+// A multilayer perceptron reads digits (Rumelhart, Hinton, Williams, "Learning representations by
+// back-propagating errors", 1986): layers that are learned together, and a step that remembers the last ones.
 //
 //   [B, 1, 28, 28] -> [B, 784] -> W1, tanh -> [B, 32] -> W2 -> [B, 10], one score a digit
 //   v = 0.9 v + g,  p -= lr v                       momentum, as in the paper

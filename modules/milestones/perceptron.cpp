@@ -1,11 +1,12 @@
-// The perceptron (Rosenblatt, "The perceptron: a probabilistic model for information storage and organization in the
-// brain", 1958): a weighted sum and a threshold, and the first rule by which a machine learned from its mistakes.
+// The perceptron (Rosenblatt, "The perceptron: a probabilistic model for information storage and organization
+// in the brain", 1958): a weighted sum and a threshold, and the first rule by which a machine learned from
+// its mistakes.
 //
 //   wrong on (x, y), y = 1 or -1, when y (w . x) <= 0        then w += y x        no derivative anywhere
 //
-// Novikoff's theorem (1962): if some unit vector u has y (u . x) >= gamma for all points, and all |x| <= R, then the
-// rule makes at most (R / gamma)^2 mistakes, in whatever order points come. Its proof is two lines, and both are
-// gates here: every mistake adds at least gamma to w . u, and at most R^2 to |w|^2.
+// Novikoff's theorem (1962): if some unit vector u has y (u . x) >= gamma for all points, and all |x| <= R,
+// then the rule makes at most (R / gamma)^2 mistakes, in whatever order points come. Its proof is two lines,
+// and both are gates here: every mistake adds at least gamma to w . u, and at most R^2 to |w|^2.
 #include "gates.hpp"
 
 namespace tt = tinytorch;

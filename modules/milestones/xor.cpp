@@ -1,10 +1,12 @@
-// XOR (Minsky and Papert, "Perceptrons", 1969): four points that no line can separate. A hidden layer separates them,
-// once there is a rule that tells it its share of the error: the chain rule (Rumelhart, Hinton, Williams, 1986).
+// XOR (Minsky and Papert, "Perceptrons", 1969): four points that no line can separate. A hidden layer
+// separates them, once there is a rule that tells it its share of the error: the chain rule (Rumelhart,
+// Hinton, Williams, 1986).
 //
 //   line     z = x w + b                           loss = mean of log(1 + e^z) - y z
 //   network  z = tanh(x w1 + b1) w2 + b2           tensors and autograd alone; a layer is one line here
 //
-// The line's loss is convex, and its lowest point is w = 0, b = 0: to answer 1/2 to everything, at a loss of log 2.
+// The line's loss is convex, and its lowest point is w = 0, b = 0: to answer 1/2 to everything, at a loss of
+// log 2.
 #include <numbers>
 
 #include "gates.hpp"

@@ -1,5 +1,5 @@
-// What a check says when it fails: what was asked, what was expected, what came, where it is worst, and what the
-// pattern of the wrong numbers looks like.
+// What a check says when it fails: what was asked, what was expected, what came, where it is worst, and what
+// the pattern of the wrong numbers looks like.
 //
 //   expect_equal("contiguous_strides([2, 3])", contiguous_strides({2, 3}), Strides{3, 1});
 //   expect_close("softmax of [3, 5]", got, want, {.dtype = f32, .roundings = 8});

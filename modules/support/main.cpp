@@ -1,6 +1,6 @@
-// main() of every check. What each test said goes as lines of JSON to the file named by TT_RESULTS, and the last
-// line repeats the number in TT_NONCE: whatever else a program prints is no verdict. A test that begins is noted, too:
-// where a program was stopped, or crashed, one has begun that did not end.
+// main() of every check. What each test said goes as lines of JSON to the file named by TT_RESULTS, and the
+// last line repeats the number in TT_NONCE: whatever else a program prints is no verdict. A test that begins
+// is noted, too: where a program was stopped, or crashed, one has begun that did not end.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-// main() of a task's speed program: a line of JSON for each work and one for the machine's limits, to the file
-// TT_RESULTS, where what a student's code prints does not come between, or to stdout.
+// main() of a task's speed program: a line of JSON for each work and one for the machine's limits, to the
+// file TT_RESULTS, where what a student's code prints does not come between, or to stdout.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -22,8 +22,8 @@ void finish() {
 #endif
 }
 
-// Median seconds of a call: calls are bundled until a bundle takes 10 ms, so that the clock's own grain and a launch's
-// latency do not count; then for 0.4 s.
+// Median seconds of a call: calls are bundled until a bundle takes 10 ms, so that the clock's own grain and a
+// launch's latency do not count; then for 0.4 s.
 double median_seconds(const std::function<void()>& run) {
   run();
   finish();
@@ -83,8 +83,8 @@ int main() {
     sim::set_counting(true);
     work.run();
     sim::set_counting(false);
-    // What is moved: the distinct bytes that each instruction of a warp asks for. That they lie apart is seen by
-    // the sectors; that 32 lanes read one number moves it once.
+    // What is moved: the distinct bytes that each instruction of a warp asks for. That they lie apart is seen
+    // by the sectors; that 32 lanes read one number moves it once.
     sim::KernelCounts all;
     for (const sim::KernelCounts& c : sim::counts()) {
       all.launches += c.launches, all.requests += c.requests, all.sectors += c.sectors;

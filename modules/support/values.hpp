@@ -1,5 +1,5 @@
-// Values: a block of numbers for a check, in any dtype, memory layout and place. It moves numbers in and out by
-// itself, so that what a student has not written yet, or has written wrong, cannot disturb it.
+// Values: a block of numbers for a check, in any dtype, memory layout and place. It moves numbers in and out
+// by itself, so that what a student has not written yet, or has written wrong, cannot disturb it.
 //
 //   Values x = Values::random(f32, {3, 5}, Layout::gaps);
 //   cpu::unary(UnaryFn::relu, y.view(), x.view());
@@ -24,8 +24,8 @@ using namespace tinytorch;
 using backend::View;
 using Numbers = std::vector<double>;
 
-// dense: row-major; gaps: every second element of a larger block; transposed: the first dimension side by side;
-// reversed: negative strides.
+// dense: row-major; gaps: every second element of a larger block; transposed: the first dimension side by
+// side; reversed: negative strides.
 enum class Layout { dense, gaps, transposed, reversed };
 inline constexpr Layout kLayouts[] = {Layout::dense, Layout::gaps, Layout::transposed, Layout::reversed};
 const char* name_of_layout(Layout layout);

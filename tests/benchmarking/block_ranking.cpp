@@ -18,8 +18,8 @@ std::vector<int64_t> ranks_of(const std::vector<st::Rank>& order) {
   return out;
 }
 
-// Blocks of contenders that truly cost `truth`. The machine drifts and has slow stretches, which all of a block share, and
-// each has noise of its own.
+// Blocks of contenders that truly cost `truth`. The machine drifts and has slow stretches, which all of a
+// block share, and each has noise of its own.
 Costs match(const std::vector<double>& truth, size_t blocks, double noise, tinytorch::Generator& random) {
   Costs out(truth.size(), std::vector<double>(blocks));
   for (size_t b = 0; b < blocks; ++b) {

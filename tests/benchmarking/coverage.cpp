@@ -1,5 +1,5 @@
-// How often intervals hold the truth that say 95 %, in 1,000 simulated runs: what their headers promise, from both sides.
-// The standard error of a share near 95 % is 0.7 %. paired_ratio.cpp has the same for ratios.
+// How often intervals hold the truth that say 95 %, in 1,000 simulated runs: what their headers promise, from
+// both sides. The standard error of a share near 95 % is 0.7 %. paired_ratio.cpp has the same for ratios.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -41,7 +41,8 @@ double median_coverage(Noise noise, size_t calls) {
 // Processes one after the other, 15 calls in each: what differs between them, beside the calls' own noise.
 enum class Between { kNormal, kDrift, kBimodal };
 
-// Median of all calls of all processes that there could be. In logarithms: a process's center, and 0.5 % for a call.
+// Median of all calls of all processes that there could be. In logarithms: a process's center, and 0.5 % for
+// a call.
 std::vector<std::vector<double>> processes_of(Between between, size_t count, Generator& random) {
   std::vector<std::vector<double>> out(count, std::vector<double>(15));
   for (size_t i = 0; i < count; ++i) {

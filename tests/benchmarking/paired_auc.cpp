@@ -1,5 +1,5 @@
-// Paired areas under the ROC curve: against counting every pair, against DeLong's variance from its definition, and how often
-// the interval and the bound hold the truth.
+// Paired areas under the ROC curve: against counting every pair, against DeLong's variance from its
+// definition, and how often the interval and the bound hold the truth.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -19,8 +19,8 @@ struct Drawn {
   std::vector<double> a, b;  // scores
 };
 
-// Normal scores of so many of each kind, in any order; those of positives are `ahead` on average. Both share half of their
-// variance, as two models that find the same samples hard.
+// Normal scores of so many of each kind, in any order; those of positives are `ahead` on average. Both share
+// half of their variance, as two models that find the same samples hard.
 Drawn draw(size_t positives, size_t negatives, double ahead_a, double ahead_b, Generator& random) {
   Drawn d;
   size_t left[] = {negatives, positives};

@@ -59,7 +59,8 @@ TEST_CASE("Mann-Kendall by hand: four samples") {
 }
 
 TEST_CASE("Mann-Kendall by hand: equal samples") {
-  // 9 rising pairs; variance (6 * 5 * 17 - 2 * 3 * 2 * 11) / 18 = 21, and S counts from half a step of 2 lower.
+  // 9 rising pairs; variance (6 * 5 * 17 - 2 * 3 * 2 * 11) / 18 = 21, and S counts from half a step of 2
+  // lower.
   const auto rising = st::mann_kendall(Values{1, 1, 1, 2, 2, 2}, Alternative::kGreater);
   CHECK(rising.statistic == 9);
   CHECK(rising.p == doctest::Approx(st::normal_tail(8 / std::sqrt(21.0))).epsilon(1e-13));

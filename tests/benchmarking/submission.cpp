@@ -1,5 +1,5 @@
-// What is handed in: a result is read as it was written and refused where it is not sound, with its place; a manifest
-// says everything, in a way that any reader of JSON understands.
+// What is handed in: a result is read as it was written and refused where it is not sound, with its place; a
+// manifest says everything, in a way that any reader of JSON understands.
 #include <tinytorch/benchmarking/submission.hpp>
 
 #include <io/files.hpp>

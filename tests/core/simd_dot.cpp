@@ -1,4 +1,5 @@
-// dot4 and dot2_words against plain loops, at the ends of their ranges, and where a sum wraps; dot2 against sums in double.
+// dot4 and dot2_words against plain loops, at the ends of their ranges, and where a sum wraps; dot2 against
+// sums in double.
 #include <doctest/doctest.h>
 
 #include <cmath>

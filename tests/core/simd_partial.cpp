@@ -1,4 +1,5 @@
-// Parts of vectors: nothing beyond them is read or written, which a page without access behind them would tell.
+// Parts of vectors: nothing beyond them is read or written, which a page without access behind them would
+// tell.
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 #include <unistd.h>

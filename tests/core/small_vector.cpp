@@ -1,4 +1,5 @@
-// SmallVector against std::vector, inside its own room and beyond it; and that nothing is copied, lost or destroyed twice.
+// SmallVector against std::vector, inside its own room and beyond it; and that nothing is copied, lost or
+// destroyed twice.
 #include <doctest/doctest.h>
 
 #include <memory>

@@ -1,4 +1,5 @@
-// A stranger's bundle: any bytes give a bundle in which manifest, sizes and digests agree, or a Refusal. Nothing else.
+// A stranger's bundle: any bytes give a bundle in which manifest, sizes and digests agree, or a Refusal.
+// Nothing else.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

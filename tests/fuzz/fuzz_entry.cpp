@@ -1,5 +1,5 @@
-// A stranger's model.json: any bytes give an entry that keeps the limits, or a Refusal. Nothing else, whichever task it is
-// read for.
+// A stranger's model.json: any bytes give an entry that keeps the limits, or a Refusal. Nothing else,
+// whichever task it is read for.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

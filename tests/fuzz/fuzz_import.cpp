@@ -1,9 +1,10 @@
-// A stranger's board: whatever its texts say, `tinymlperf import` takes it in whole or refuses it with a Refusal, and a board
-// that took it in stands: its pages are made, it verifies, and it can be carried on to the next one.
+// A stranger's board: whatever its texts say, `tinymlperf import` takes it in whole or refuses it with a
+// Refusal, and a board that took it in stands: its pages are made, it verifies, and it can be carried on to
+// the next one.
 //
-// An input is board.json and the texts of the runs, with a line `----` before each run; @0 to @4 stand for the digests of
-// five sound bundles that are always in the archive. What follows from a run's samples, and the ranks, are also put
-// right, since a board in which they are wrong is refused before most of it is read.
+// An input is board.json and the texts of the runs, with a line `----` before each run; @0 to @4 stand for
+// the digests of five sound bundles that are always in the archive. What follows from a run's samples, and
+// the ranks, are also put right, since a board in which they are wrong is refused before most of it is read.
 #include <array>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// What an error inside a module says: the line that called the outermost module, and the path of the innermost.
+// What an error inside a module says: the line that called the outermost module, and the path of the
+// innermost.
 #include <doctest/doctest.h>
 
 #include <memory>

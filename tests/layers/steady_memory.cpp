@@ -1,5 +1,6 @@
-// After its first step a training run, and after its first text a sampler, takes no block for values from the system: all
-// memory is what earlier steps gave back. What the C++ heap is asked for beside that is counted, too.
+// After its first step a training run, and after its first text a sampler, takes no block for values from the
+// system: all memory is what earlier steps gave back. What the C++ heap is asked for beside that is counted,
+// too.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -54,12 +55,12 @@ size_t heap_calls_of(const std::function<void()>& step) {
   return heap_calls - before;
 }
 
-// Blocks for values: on one thread none. Several may take their workspaces later, when they first work at the same time: once each, not a
-// block a step.
-// The heap: as many calls in every step, and no more than what the objects of that many ops need. A tensor is two objects
-// (itself and its storage), a recorded call three (node, primitive, place in the graph) and one alias for each tensor that
-// it saves, and the backward pass keeps three entries for a node in its order and sums. A cache of these would save some
-// ten nanoseconds each.
+// Blocks for values: on one thread none. Several may take their workspaces later, when they first work at the
+// same time: once each, not a block a step. The heap: as many calls in every step, and no more than what the
+// objects of that many ops need. A tensor is two objects (itself and its storage), a recorded call three
+// (node, primitive, place in the graph) and one alias for each tensor that it saves, and the backward pass
+// keeps three entries for a node in its order and sums. A cache of these would save some ten nanoseconds
+// each.
 void check_steady(const std::function<void()>& step, size_t most_heap_calls) {
   const int threads = tt::thread_count();
   tt::set_thread_count(1);

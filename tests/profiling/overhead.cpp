@@ -1,4 +1,5 @@
-// What bench_profiler says of a profiler that costs so much: states that take turns on a machine made up here.
+// What bench_profiler says of a profiler that costs so much: states that take turns on a machine made up
+// here.
 #include <doctest/doctest.h>
 
 #include <profiler_overhead.hpp>
@@ -9,8 +10,8 @@ using bench::ProfilerState;
 
 namespace {
 
-// Ops of 1 ms whose gate costs `gate` and whose profiler costs `watched`, as shares, on a machine that gets slower by
-// half and has `noise` besides.
+// Ops of 1 ms whose gate costs `gate` and whose profiler costs `watched`, as shares, on a machine that gets
+// slower by half and has `noise` besides.
 Overhead simulate(double gate, double watched, uint64_t seed, bool judged = true, double noise = 0.01) {
   tinytorch::Generator random(seed);
   double turns = 0;

@@ -41,8 +41,8 @@ TEST_CASE("the number of calls follows the time there is, within its limits") {
 }
 
 TEST_CASE("cold: what a call reads is not in the cache, so it takes longer") {
-  // One line of the cache names the next, in a random order, so that no access can begin before the last one ended:
-  // from memory that takes many times as long as from a cache, whatever else the machine does.
+  // One line of the cache names the next, in a random order, so that no access can begin before the last one
+  // ended: from memory that takes many times as long as from a cache, whatever else the machine does.
   constexpr size_t kLines = 1 << 14, kStep = 16;  // 1 MiB of int
   std::vector<int> next(kLines * kStep);
   std::vector<int> order(kLines);

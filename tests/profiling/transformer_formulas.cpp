@@ -52,9 +52,10 @@ double sum_of(const FlopsByOp& ops) {
   return sum;
 }
 
-// A training step of GPT-2 on B sequences of T tokens. A product counts 2 a multiplication, other ops what their
-// primitives state for each number: layer norm 8 and 13 backward, with a sum before it 9 and 14; GELU by tanh 20 and
-// as much backward; softmax within cross-entropy 13 and 13; a gradient that is scaled or added to another, 1.
+// A training step of GPT-2 on B sequences of T tokens. A product counts 2 a multiplication, other ops what
+// their primitives state for each number: layer norm 8 and 13 backward, with a sum before it 9 and 14; GELU
+// by tanh 20 and as much backward; softmax within cross-entropy 13 and 13; a gradient that is scaled or added
+// to another, 1.
 FlopsByOp gpt2_flops(const TransformerSize& s, double B, double T) {
   const double N = B * T, C = s.features, L = s.layers, V = s.vocabulary, F = 4 * C, gelu = 20;
   const double pairs = L * B * T * (T + 1) / 2;  // of a query and a key that it sees, of all heads together
@@ -131,8 +132,9 @@ struct ResNet8 : tt::Module {
   }
 };
 
-// A training step on N images. Of a convolution 2 N OH OW M C KH KW, and as many for either gradient; the stem's input
-// has none. Of the numbers between: batch norm 7 and 10 backward, relu 1 and 1, pooling 1 and 1, a sum 1.
+// A training step on N images. Of a convolution 2 N OH OW M C KH KW, and as many for either gradient; the
+// stem's input has none. Of the numbers between: batch norm 7 and 10 backward, relu 1 and 1, pooling 1 and 1,
+// a sum 1.
 FlopsByOp resnet8_flops(double N) {
   const double large = N * 32 * 32, middle = N * 16 * 16, small = N * 8 * 8;  // positions
   const double stem = 2 * large * 16 * 3 * 9, one = 2 * large * 16 * 16 * 9 * 2,

@@ -1,4 +1,5 @@
-// A leaderboard for tests: a folder with a database, a clock that the test sets, and runs that nobody had to measure.
+// A leaderboard for tests: a folder with a database, a clock that the test sets, and runs that nobody had to
+// measure.
 #pragma once
 
 #include <cmath>

@@ -51,8 +51,8 @@ inline std::string bundle_bytes(const std::string& name, uint64_t seed = 1,
   return tinymlperf::bundle::pack(manifest(name, author), entry_files(name, seed));
 }
 
-// One ustar header and its content; `type` as tar has it: '0' file, '1' hard link, '2' symbolic link, '3' device,
-// '5' folder. `size` is what the header says, if not the content's.
+// One ustar header and its content; `type` as tar has it: '0' file, '1' hard link, '2' symbolic link, '3'
+// device, '5' folder. `size` is what the header says, if not the content's.
 inline std::string tar_member(const std::string& path, const std::string& content, char type = '0',
                               const std::string& link = "", long long size = -1) {
   std::string h(512, '\0');

@@ -13,15 +13,15 @@ namespace test {
 
 // Where the emulator runs the kernels.
 inline constexpr bool kEmulated = TINYTORCH_CUDA_SIM != 0;
-// There, and with TINYTORCH_TEST_FEW=1 under a tool that checks every access of a GPU, a loop over everything is cut
-// to what takes seconds.
+// There, and with TINYTORCH_TEST_FEW=1 under a tool that checks every access of a GPU, a loop over everything
+// is cut to what takes seconds.
 inline bool few_cases() {
   static const bool asked = std::getenv("TINYTORCH_TEST_FEW") != nullptr;
   return kEmulated || asked;
 }
 
-// Cases that need so many devices are skipped where there are fewer, and counted as skipped. One that needs a single device
-// always runs where the emulator is built in: were that lost, the case fails.
+// Cases that need so many devices are skipped where there are fewer, and counted as skipped. One that needs a
+// single device always runs where the emulator is built in: were that lost, the case fails.
 inline doctest::skip needs_devices(int count = 1) {
   const bool certain = kEmulated && count == 1;
   return doctest::skip(!certain && tinytorch::backend::cuda::device_count() < count);

@@ -11,7 +11,8 @@
 
 namespace errors {
 
-// What f throws, split at the line "  at FILE:LINE", behind which stands how a layer of the library led there.
+// What f throws, split at the line "  at FILE:LINE", behind which stands how a layer of the library led
+// there.
 struct Thrown {
   std::string code, text, file;
   int line = 0;

@@ -37,7 +37,8 @@ struct LeftOut {
 // For cases of minutes, and for those that take the emulator more than two seconds: the first ring leaves
 // them out.
 inline LeftOut takes_minutes() { return {few_asked()}; }
-// For simulations that repeat the same code thousands of times: what a sanitizer finds in it, it finds in the other cases.
+// For simulations that repeat the same code thousands of times: what a sanitizer finds in it, it finds in the
+// other cases.
 inline LeftOut repeats_for_minutes() { return {few_asked() || kSanitized}; }
 inline LeftOut long_on_emulator() { return {few_on_emulator()}; }
 

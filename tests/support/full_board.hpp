@@ -1,4 +1,5 @@
-// A board as a course may have filled it: entries on two tables, measured but for the last, and a direct match.
+// A board as a course may have filled it: entries on two tables, measured but for the last, and a direct
+// match.
 #pragma once
 
 #include <map>

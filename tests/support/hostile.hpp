@@ -291,8 +291,8 @@ inline const std::vector<Attack>& attacks() {
   return all;
 }
 
-// Put into a constructor of the test program: [[gnu::constructor]] static void start(int argc, char** argv). One program
-// may hold several tests that do: a name that none of them knows is main()'s to refuse.
+// Put into a constructor of the test program: [[gnu::constructor]] static void start(int argc, char** argv).
+// One program may hold several tests that do: a name that none of them knows is main()'s to refuse.
 inline void maybe_perform(int argc, char** argv, const std::vector<Attack>& own = {}) {
   if (argc < 3 || strcmp(argv[1], "--child") != 0) return;
   for (const auto* list : {&own, &attacks()})

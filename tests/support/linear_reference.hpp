@@ -1,4 +1,5 @@
-// Activations, and the gradients of linear layers, by their definition: the oracle of every backend's kernels.
+// Activations, and the gradients of linear layers, by their definition: the oracle of every backend's
+// kernels.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Matches that nobody played: turns around given times, so that every score is known without running the code.
+// Matches that nobody played: turns around given times, so that every score is known without running the
+// code.
 #pragma once
 
 #include <string>

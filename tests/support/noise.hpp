@@ -54,8 +54,8 @@ inline std::vector<double> noise_factors(Noise noise, size_t calls, tinytorch::G
       case Noise::kHeavyTails:
         log_factor = 0.05 * heavy_number(random);
         break;
-      case Noise::
-          kBimodal:  // two paths through the memory, of which a call takes the slower one in 3 of 10 cases
+      case Noise::kBimodal:  // two paths through the memory, of which a call takes the slower one in 3 of 10
+                             // cases
         log_factor = 0.03 * normal_number(random) + (random.uniform() < 0.3 ? std::log(1.25) : 0);
         break;
     }

@@ -8,8 +8,8 @@
 
 namespace test {
 
-// The named ops: sides of public shapes are divided by `divide`, to no less than `least`; no side of a hidden shape is
-// larger than `most`.
+// The named ops: sides of public shapes are divided by `divide`, to no less than `least`; no side of a hidden
+// shape is larger than `most`.
 inline std::vector<tinymlperf::judge::kernels::KernelTask> small_tasks(const std::vector<std::string>& names,
                                                                        int64_t divide, int64_t least,
                                                                        int64_t most) {

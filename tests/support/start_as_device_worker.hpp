@@ -1,5 +1,5 @@
-// A test that plays matches of device code is also the worker that the judge starts: tinymlperf/device/work.hpp. Not before
-// main(): the program's own kernels are registered by then.
+// A test that plays matches of device code is also the worker that the judge starts:
+// tinymlperf/device/work.hpp. Not before main(): the program's own kernels are registered by then.
 #pragma once
 
 #include <support/other_work.hpp>

@@ -1,5 +1,6 @@
-// A test that plays matches is also the worker that the judge starts: `tinymlperf worker FOLDER [--memory]`. The judge
-// copies the program that it is itself. As a student's program it says of which headers it would be: `worker --headers`.
+// A test that plays matches is also the worker that the judge starts: `tinymlperf worker FOLDER [--memory]`.
+// The judge copies the program that it is itself. As a student's program it says of which headers it would
+// be: `worker --headers`.
 #pragma once
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Tensors of rank 0 and of no elements, through every operation: the device gives what the CPU gives, values, gradients and
-// errors, and touches no memory that is not its own.
+// Tensors of rank 0 and of no elements, through every operation: the device gives what the CPU gives, values,
+// gradients and errors, and touches no memory that is not its own.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,5 +1,6 @@
-// Random calls of every family of operations: shapes, layouts and dtypes are drawn. The tests' device must give, in results
-// and in gradients, what the CPU gives on the same numbers in double precision and in row-major order, and the same errors.
+// Random calls of every family of operations: shapes, layouts and dtypes are drawn. The tests' device must
+// give, in results and in gradients, what the CPU gives on the same numbers in double precision and in
+// row-major order, and the same errors.
 //
 //   TINYTORCH_TEST_DRAW=7 TINYTORCH_TEST_CASES=50000 test_tensor --source-file=*differential.cpp
 //
@@ -52,7 +53,8 @@ class Draw {
 
 using Run = std::function<Tensors(const Tensors&)>;
 
-// A call with everything drawn but the values: inputs of these shapes, then i64 inputs, and what is done with them.
+// A call with everything drawn but the values: inputs of these shapes, then i64 inputs, and what is done with
+// them.
 struct Case {
   std::string text;
   std::vector<Shape> shapes;
@@ -389,7 +391,8 @@ std::vector<Family> family_cases() {
   return all;
 }
 
-// Multiples of 1/8, which every floating dtype holds exactly; for integers so small ones that no product leaves 8 bits.
+// Multiples of 1/8, which every floating dtype holds exactly; for integers so small ones that no product
+// leaves 8 bits.
 std::vector<double> values_of(Draw& d, int64_t count, const Case& c, bool whole) {
   std::vector<double> out(static_cast<size_t>(count));
   for (size_t i = 0; i < out.size(); ++i) {

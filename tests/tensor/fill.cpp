@@ -1,4 +1,5 @@
-// Numbers that a dtype can hold and numbers that it cannot: refused by whatever would write them, compared as numbers.
+// Numbers that a dtype can hold and numbers that it cannot: refused by whatever would write them, compared as
+// numbers.
 #include <tinytorch/tensor/fill.hpp>
 
 #include <doctest/doctest.h>

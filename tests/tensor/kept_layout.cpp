@@ -1,5 +1,5 @@
-// The order in memory of elementwise results: which input decides, that values do not depend on it, and that a network's
-// images stay as they lie, forward and backward.
+// The order in memory of elementwise results: which input decides, that values do not depend on it, and that
+// a network's images stay as they lie, forward and backward.
 #include <doctest/doctest.h>
 
 #include <cmath>

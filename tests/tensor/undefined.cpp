@@ -1,5 +1,5 @@
-// A tensor without value, never given one or moved from, is refused by every function, which names itself and the
-// caller's line.
+// A tensor without value, never given one or moved from, is refused by every function, which names itself and
+// the caller's line.
 #include <doctest/doctest.h>
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Header sets as submissions: a replaced header, slower or wrong on purpose, takes effect in the process that answers and
-// nowhere else. A program of one's own answers in a match that the library's judge holds.
+// Header sets as submissions: a replaced header, slower or wrong on purpose, takes effect in the process that
+// answers and nowhere else. A program of one's own answers in a match that the library's judge holds.
 #include <doctest/doctest.h>
 
 #include <fstream>

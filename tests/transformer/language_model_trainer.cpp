@@ -1,5 +1,5 @@
-// Training in steps: the loss falls, an interrupted run continues to the same bits, replayed steps are steps, and
-// small batches add up to a large one.
+// Training in steps: the loss falls, an interrupted run continues to the same bits, replayed steps are steps,
+// and small batches add up to a large one.
 #include <support/few.hpp>
 #include <tinytorch/transformer/language_model_trainer.hpp>
 

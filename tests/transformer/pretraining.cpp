@@ -72,7 +72,8 @@ TEST_CASE("a run in two parts is the run in one; its folder holds it; biases do 
   CHECK(tt::load_lines(folder / "whole/log.jsonl").size() == 3);
   CHECK(weights("whole", false) == whole);  // again, in the folder of another run
   CHECK(tt::load_lines(folder / "whole/log.jsonl").size() == 3);
-  // The log of a run that went on after its checkpoint and was then killed while it wrote: each step once, afterwards.
+  // The log of a run that went on after its checkpoint and was then killed while it wrote: each step once,
+  // afterwards.
   options.folder = folder / "parts", options.checkpoint_every = 2;
   const auto steps_logged = [&] {
     std::vector<int64_t> steps;

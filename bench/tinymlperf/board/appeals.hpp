@@ -1,5 +1,5 @@
-// An appeal: whose run was refused may say once why that was wrong, and who runs the board may answer once. Both are
-// added and never changed, and neither changes a rank: what was measured stays as it is.
+// An appeal: whose run was refused may say once why that was wrong, and who runs the board may answer once.
+// Both are added and never changed, and neither changes a rank: what was measured stays as it is.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace tinymlperf::board {
 
-// A run that keeps its submission from a rank: thrown out, below the gate of its division, or with an audit that failed
-// and was not released.
+// A run that keeps its submission from a rank: thrown out, below the gate of its division, or with an audit
+// that failed and was not released.
 inline bool is_refused(const Result& r) {
   return !r.gate.passed || (!r.failed_audit.empty() && !(r.review && r.review->released));
 }

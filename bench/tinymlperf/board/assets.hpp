@@ -1,4 +1,5 @@
-// The three files that pages load: one style sheet, one script, one icon. Nothing else, and nothing from elsewhere.
+// The three files that pages load: one style sheet, one script, one icon. Nothing else, and nothing from
+// elsewhere.
 #pragma once
 
 #include <string>

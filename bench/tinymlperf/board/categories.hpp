@@ -1,4 +1,5 @@
-// The lines of the front page: who is best at one thing. There is no sum of these; each says how it is decided.
+// The lines of the front page: who is best at one thing. There is no sum of these; each says how it is
+// decided.
 #pragma once
 
 #include <fmt/format.h>
@@ -126,7 +127,8 @@ inline std::vector<CategoryRule> category_rules() {
 
 }  // namespace detail
 
-// Each category once for every table in which somebody leads it; once without a leader when nobody does anywhere.
+// Each category once for every table in which somebody leads it; once without a leader when nobody does
+// anywhere.
 inline std::vector<Category> categories(const std::vector<Table>& tables) {
   std::vector<Category> out;
   for (const detail::CategoryRule& rule : detail::category_rules()) {

@@ -1,8 +1,8 @@
 // One visitor's connection: every wait has an end, and the head of a request a size.
 //
-// cpp-httplib reads a request through this. A visitor who sends a byte a second, or a line without end, loses the
-// connection at the deadline; one who waits for the next request holds a thread that does nothing; and all waits end at
-// once when the server stops.
+// cpp-httplib reads a request through this. A visitor who sends a byte a second, or a line without end, loses
+// the connection at the deadline; one who waits for the next request holds a thread that does nothing; and
+// all waits end at once when the server stops.
 #pragma once
 
 #include <netdb.h>

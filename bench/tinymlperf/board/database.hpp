@@ -1,11 +1,12 @@
-// SQLite with values kept apart from statements: a statement is a text known when this program was compiled, and
-// everything else is bound to its '?'. So no name, however it is spelled, can be read as SQL.
+// SQLite with values kept apart from statements: a statement is a text known when this program was compiled,
+// and everything else is bound to its '?'. So no name, however it is spelled, can be read as SQL.
 //
 //   Database db("board.db");
 //   Transaction t(db);
 //   db.run("INSERT INTO users(name) VALUES(?)", name);
 //   t.commit();                                            // without it, nothing happened
-//   for (auto rows = db.query("SELECT id, name FROM users"); rows.next();) use(rows.integer(0), rows.text(1));
+//   for (auto rows = db.query("SELECT id, name FROM users"); rows.next();) use(rows.integer(0),
+//   rows.text(1));
 // A connection serves one thread at a time; others wait. Errors are exceptions.
 #pragma once
 

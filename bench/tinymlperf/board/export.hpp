@@ -1,5 +1,5 @@
-// The whole board as a folder of HTML files that link to each other: for an archive, a course page, a memory stick. It
-// needs no server, has no forms and no script.
+// The whole board as a folder of HTML files that link to each other: for an archive, a course page, a memory
+// stick. It needs no server, has no forms and no script.
 #pragma once
 
 #include <filesystem>

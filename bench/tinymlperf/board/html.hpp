@@ -1,8 +1,9 @@
-// What every page of the leaderboard shares: text of strangers made harmless, links, and the frame around a page.
+// What every page of the leaderboard shares: text of strangers made harmless, links, and the frame around a
+// page.
 //
-// Text goes into a page through text(), name() or code() alone. They escape what HTML reads as markup, and turn what
-// no reader can see (control characters, broken UTF-8) into U+FFFD; a name is isolated, so that marks that turn the
-// direction of writing end with it.
+// Text goes into a page through text(), name() or code() alone. They escape what HTML reads as markup, and
+// turn what no reader can see (control characters, broken UTF-8) into U+FFFD; a name is isolated, so that
+// marks that turn the direction of writing end with it.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +20,8 @@ namespace tinymlperf::board {
 namespace svg = tinytorch::svg;
 namespace document = tinytorch::document;
 
-// ---- text -----------------------------------------------------------------------------------------------------------
+// ---- text
+// -----------------------------------------------------------------------------------------------------------
 
 inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
@@ -119,7 +121,8 @@ inline std::string safe_name(std::string_view s) {
 // Tables of data alone are the usual ones: neither their addresses nor their titles say so.
 inline bool is_usual_tier(const TableKey& k) { return k.tier == TableKey{}.tier; }
 
-// ---- links ----------------------------------------------------------------------------------------------------------
+// ---- links
+// ----------------------------------------------------------------------------------------------------------
 
 // Where the pages are: behind a server, or as files in one folder (which have no forms and no script).
 struct Site {
@@ -162,7 +165,8 @@ inline std::string table_title(const TableKey& k) {
          (is_usual_tier(k) ? "" : ", tier " + name(k.tier));
 }
 
-// ---- the frame ------------------------------------------------------------------------------------------------------
+// ---- the frame
+// ------------------------------------------------------------------------------------------------------
 
 enum class Here { front, queue, upload, elsewhere };
 

@@ -1,8 +1,9 @@
 // The queue: each job is measured by one worker at a time, and its result is kept once.
 //
-// A worker that claims a job has it for the time of a lease, which it renews while it works. When a worker is killed the
-// lease ends and the next claim takes the job up again, a few times. Whoever finishes shows the word that the claim gave
-// out; a worker that was slow and lost its job to another shows an old word, and its result is refused.
+// A worker that claims a job has it for the time of a lease, which it renews while it works. When a worker is
+// killed the lease ends and the next claim takes the job up again, a few times. Whoever finishes shows the
+// word that the claim gave out; a worker that was slow and lost its job to another shows an old word, and its
+// result is refused.
 #pragma once
 
 #include <openssl/rand.h>
@@ -122,8 +123,8 @@ class Queue {
     if (changed != 1) throw LeaseLost(c.job);
   }
 
-  // The result and the end of the job in one transaction. Throws LeaseLost; then nothing of the result is kept. Throws
-  // std::invalid_argument when it is the result of something else.
+  // The result and the end of the job in one transaction. Throws LeaseLost; then nothing of the result is
+  // kept. Throws std::invalid_argument when it is the result of something else.
   int64_t finish(const Claim& c, const AnyRun& d) {
     Transaction t(db_);
     require_same(c, d);

@@ -1,4 +1,5 @@
-// What a new submission has in common with those that others sent before it: counted once, when it comes, and kept.
+// What a new submission has in common with those that others sent before it: counted once, when it comes, and
+// kept.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// What one visitor may take from the others: so many requests a minute from an address, so many at once of a kind.
+// What one visitor may take from the others: so many requests a minute from an address, so many at once of a
+// kind.
 #pragma once
 
 #include <algorithm>

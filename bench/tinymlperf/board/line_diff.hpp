@@ -1,4 +1,5 @@
-// The difference of two texts as a unified diff: the lines of a longest common subsequence stay, the others are taken out
+// The difference of two texts as a unified diff: the lines of a longest common subsequence stay, the others
+// are taken out
 // (-) or put in (+), with three lines around them.
 #pragma once
 
@@ -31,8 +32,8 @@ struct Edit {
   std::string_view line;
 };
 
-// Of the middle parts, in which first and last lines differ: table[i][j] is the length of the longest common subsequence
-// from a[i] and b[j] on.
+// Of the middle parts, in which first and last lines differ: table[i][j] is the length of the longest common
+// subsequence from a[i] and b[j] on.
 inline void edit_middle(const Lines& a, const Lines& b, std::vector<Edit>& out) {
   constexpr size_t kMostCells = size_t{1} << 24;  // beyond it: all out, all in
   size_t i = 0, j = 0;

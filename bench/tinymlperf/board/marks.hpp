@@ -1,4 +1,5 @@
-// Small marks that several pages show: numbers with their interval, badges, ranks, a job's progress, a table's frame.
+// Small marks that several pages show: numbers with their interval, badges, ranks, a job's progress, a
+// table's frame.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,8 @@
 
 namespace tinymlperf::board {
 
-// ---- numbers --------------------------------------------------------------------------------------------------------
+// ---- numbers
+// --------------------------------------------------------------------------------------------------------
 
 inline constexpr const char* kUnknown = "<span class=\"soft\">–</span>";
 
@@ -84,7 +86,8 @@ inline std::string show_ratio(const std::optional<Interval>& ratio) {
                      ratio->estimate, ratio->low, ratio->high);
 }
 
-// ---- badges ---------------------------------------------------------------------------------------------------------
+// ---- badges
+// ---------------------------------------------------------------------------------------------------------
 
 inline std::string level_badge(Level level) {
   switch (level) {
@@ -137,7 +140,8 @@ inline std::string progress_bar(const Job& job, std::string_view more = "") {
       share_of(job), 100 * share_of(job), job.id, more);
 }
 
-// ---- ranks ----------------------------------------------------------------------------------------------------------
+// ---- ranks
+// ----------------------------------------------------------------------------------------------------------
 
 inline std::string show_rank(const Row& row, const std::vector<Row>& rows) {
   if (row.rank == 0) return "<span class=\"soft\">–<span class=\"hidden\">not ranked</span></span>";
@@ -185,7 +189,8 @@ class ScoreScale {
   double low_ = 100, high_ = 100;
 };
 
-// ---- frames of tables and lists -------------------------------------------------------------------------------------
+// ---- frames of tables and lists
+// -------------------------------------------------------------------------------------
 
 struct Column {
   std::string html;         // of its head

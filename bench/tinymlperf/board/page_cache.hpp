@@ -1,5 +1,6 @@
-// Pages that many ask for are formed once: what a submission's page says has a revision and is formed again when that
-// changes; what is made of many entries has an age, and while one visitor forms it again the others get what there is.
+// Pages that many ask for are formed once: what a submission's page says has a revision and is formed again
+// when that changes; what is made of many entries has an age, and while one visitor forms it again the others
+// get what there is.
 #pragma once
 
 #include <chrono>

@@ -1,10 +1,12 @@
-// The Pareto front of a table: who is beaten by nobody in quality, time and memory together, and how much the front holds.
+// The Pareto front of a table: who is beaten by nobody in quality, time and memory together, and how much the
+// front holds.
 //
 //   quality  its estimate
-//   time     in one scenario, as a share of the baseline's in the same match: a machine that drifts moves both
-//   memory   at the peak of a run where it is known of all that are ranked, else bytes of the model, likewise; else none
-// The hypervolume is what lies between front and reference point (benchmarking/ranking.hpp). Time and memory are counted
-// in halvings, so that half of little is as much as half of a lot.
+//   time     in one scenario, as a share of the baseline's in the same match: a machine that drifts moves
+//   both memory   at the peak of a run where it is known of all that are ranked, else bytes of the model,
+//   likewise; else none
+// The hypervolume is what lies between front and reference point (benchmarking/ranking.hpp). Time and memory
+// are counted in halvings, so that half of little is as much as half of a lot.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What the leaderboard shows, formed from its tables at the moment of asking. Ranks follow from the samples (ranking.hpp);
-// what one run says is kept in memory once formed, which is right because runs never change.
+// What the leaderboard shows, formed from its tables at the moment of asking. Ranks follow from the samples
+// (ranking.hpp); what one run says is kept in memory once formed, which is right because runs never change.
 #pragma once
 
 #include <map>

@@ -1,24 +1,28 @@
 // From runs to ranks: a function of samples alone, so that anyone who has the runs forms the same table.
 //
-//   r        of a run: how many times better than the baseline, measured in turns with it (judge: times_the_baseline)
-//   Score    100 exp(mean over the scenarios of ln r), each r within [1/64, 64]; 100 is as good as the baseline
-//   rank     by the lower end of the score's 95 % interval; entries whose intervals overlap share it
-// Every run of the highest class that was played counts: ln r of a scenario is the mean of its runs, so that nobody can
-// play until chance is kind. A run in which the baseline itself is out says nothing and is left out.
+//   r        of a run: how many times better than the baseline, measured in turns with it (judge:
+//   times_the_baseline) Score    100 exp(mean over the scenarios of ln r), each r within [1/64, 64]; 100 is
+//   as good as the baseline rank     by the lower end of the score's 95 % interval; entries whose intervals
+//   overlap share it
+// Every run of the highest class that was played counts: ln r of a scenario is the mean of its runs, so that
+// nobody can play until chance is kind. A run in which the baseline itself is out says nothing and is left
+// out.
 //
-// The score's interval has the mean of the lower and the mean of the upper ends of ln r. That is sound however the
-// scenarios depend on each other: the estimates are close to normal, the standard deviation of a mean is at most the mean
-// of the standard deviations, so that the mean of the half-widths is at least the half-width of the mean. The intervals
-// of independent scenarios could be narrower, by up to the root of their number; but scenarios that were measured on the
-// same warm or cold machine are not independent, so this is not claimed. 95 % is what it holds the truth in at least: in
-// simulations about 95 % where the scenarios err alike, and 99 % where two are independent.
+// The score's interval has the mean of the lower and the mean of the upper ends of ln r. That is sound
+// however the scenarios depend on each other: the estimates are close to normal, the standard deviation of a
+// mean is at most the mean of the standard deviations, so that the mean of the half-widths is at least the
+// half-width of the mean. The intervals of independent scenarios could be narrower, by up to the root of
+// their number; but scenarios that were measured on the same warm or cold machine are not independent, so
+// this is not claimed. 95 % is what it holds the truth in at least: in simulations about 95 % where the
+// scenarios err alike, and 99 % where two are independent.
 //
-// Not ranked is who has not been measured in every scenario of the table or in smoke runs alone, fails an audit or could
-// not be audited, or does not pass the gate of its division in every run (judge/quality_gate.hpp).
+// Not ranked is who has not been measured in every scenario of the table or in smoke runs alone, fails an
+// audit or could not be audited, or does not pass the gate of its division in every run
+// (judge/quality_gate.hpp).
 //
-// Of kernels r is the score of the match: how many times faster all ops together are that both have right. Who has none
-// right that the baseline has right is not ranked. Of several runs the one with the fewest right ops says how many there
-// are.
+// Of kernels r is the score of the match: how many times faster all ops together are that both have right.
+// Who has none right that the baseline has right is not ranked. Of several runs the one with the fewest right
+// ops says how many there are.
 #pragma once
 
 #include <fmt/format.h>
@@ -38,7 +42,8 @@
 
 namespace tinymlperf::board {
 
-// Whose failure holds a result, until somebody has looked at it: a training that is suspiciously quick, and a leap.
+// Whose failure holds a result, until somebody has looked at it: a training that is suspiciously quick, and a
+// leap.
 inline bool is_holding(std::string_view audit) { return audit == "A9" || audit == "A11"; }
 
 // What a run says about one of its contenders.
@@ -240,8 +245,8 @@ inline Standing stand(int64_t submission, const std::vector<Result>& results,
 
 }  // namespace detail
 
-// The table's rows: by rank, then the others by number. `results` of each submission in any order; `scenarios` are the
-// table's.
+// The table's rows: by rank, then the others by number. `results` of each submission in any order;
+// `scenarios` are the table's.
 inline std::vector<Standing> standings(const std::map<int64_t, std::vector<Result>>& results,
                                        const std::vector<std::string>& scenarios) {
   std::vector<Standing> ranked, others, out;

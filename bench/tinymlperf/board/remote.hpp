@@ -1,10 +1,11 @@
-// A board that somebody serves at an address: asked over HTTP for what its pages' JSON says, and given bundles.
+// A board that somebody serves at an address: asked over HTTP for what its pages' JSON says, and given
+// bundles.
 //
 //   RemoteBoard board("http://127.0.0.1:8080");
 //   const Accepted a = board.submit(token, bytes);
 //   const auto job = board.job(a.job);
-// What the board refuses is a RefusedByBoard with the reason that it gave. An address at which nobody answers, or
-// somebody who is no board, is a std::runtime_error that says what to look at.
+// What the board refuses is a RefusedByBoard with the reason that it gave. An address at which nobody
+// answers, or somebody who is no board, is a std::runtime_error that says what to look at.
 #pragma once
 
 #include <memory>
@@ -51,7 +52,8 @@ class RemoteBoard {
   const std::string& address() const { return address_; }
 
   Accepted submit(const std::string& token, const std::string& bundle) {
-    // A server that refuses a body for its size does not read it, and its reason may be lost while we still send.
+    // A server that refuses a body for its size does not read it, and its reason may be lost while we still
+    // send.
     const int64_t most =
         read([](const Json& j) { return j.at("most_bytes").get<int64_t>(); }, get("/submit"));
     if (static_cast<int64_t>(bundle.size()) > most)

@@ -1,7 +1,8 @@
-// What a visitor asks for, read strictly: the parts of an address, the fields of a form, conditions on a version.
+// What a visitor asks for, read strictly: the parts of an address, the fields of a form, conditions on a
+// version.
 //
-// cpp-httplib forgives broken escapes and decodes a path before it is split. Here an address is split first and each
-// part decoded on its own; what is not valid UTF-8, or holds a control character, is refused.
+// cpp-httplib forgives broken escapes and decodes a path before it is split. Here an address is split first
+// and each part decoded on its own; what is not valid UTF-8, or holds a control character, is refused.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +29,8 @@ struct Address {
   bool json = false;  // the last part ended with .json
 };
 
-// Undoes %XX, and `+` where it stands for a blank. Nothing: a broken escape, broken UTF-8 or a control character.
-// `lines`: it may have several, and a line break of two characters becomes one.
+// Undoes %XX, and `+` where it stands for a blank. Nothing: a broken escape, broken UTF-8 or a control
+// character. `lines`: it may have several, and a line break of two characters becomes one.
 inline std::optional<std::string> percent_decode(std::string_view s, bool plus_is_blank, bool lines = false) {
   const auto digit = [](char c) {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -54,7 +55,8 @@ inline std::optional<std::string> percent_decode(std::string_view s, bool plus_i
   return !control && clean(out) == out ? std::optional(out) : std::nullopt;
 }
 
-// name=value&name=value. Nothing: an escape is broken, or a name stands twice. The value of `of_lines` may have several.
+// name=value&name=value. Nothing: an escape is broken, or a name stands twice. The value of `of_lines` may
+// have several.
 inline std::optional<Fields> parse_form(std::string_view s, std::string_view of_lines = {}) {
   Fields out;
   while (!s.empty()) {

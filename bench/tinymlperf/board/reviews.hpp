@@ -1,7 +1,7 @@
-// A result that is held, because audit A9 found a training suspiciously quick or A11 a result 10 times better than any other,
-// waits for who runs the board: it is released, which gives it its rank, or refused, with a reason. Reviews are added and
-// never changed; the last one counts and all are shown. What fails by another audit or by the gate is not held, and nobody
-// can release it.
+// A result that is held, because audit A9 found a training suspiciously quick or A11 a result 10 times better
+// than any other, waits for who runs the board: it is released, which gives it its rank, or refused, with a
+// reason. Reviews are added and never changed; the last one counts and all are shown. What fails by another
+// audit or by the gate is not held, and nobody can release it.
 #pragma once
 
 #include <optional>

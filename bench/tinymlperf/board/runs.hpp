@@ -102,8 +102,8 @@ inline ContenderRecord read_contender(Database& db, int64_t run, const Rows& row
   return c;
 }
 
-// Of kernels: the line of contenders has what both kinds have, and each op a line of its own with its samples as in
-// run.json, where they have more than one depth.
+// Of kernels: the line of contenders has what both kinds have, and each op a line of its own with its samples
+// as in run.json, where they have more than one depth.
 inline void insert_contender(Database& db, int64_t run, int64_t place, const KernelContenderRecord& c) {
   ContenderRecord common;
   common.name = c.name, common.bundle = c.bundle, common.tier = c.tier, common.out = c.out;
@@ -179,8 +179,9 @@ int64_t insert_run(Database& db, const Document& d, std::optional<int64_t> job, 
 
 }  // namespace detail
 
-// Inside of a transaction. Every contender's bundle must be there already, or be empty. Throws std::invalid_argument when
-// the document does not hold what its reader asks for, or is of a text that others do not have.
+// Inside of a transaction. Every contender's bundle must be there already, or be empty. Throws
+// std::invalid_argument when the document does not hold what its reader asks for, or is of a text that others
+// do not have.
 inline int64_t insert_run(Database& db, const AnyRun& document, std::optional<int64_t> job,
                           const std::string& now) {
   const AnyRun any = judge::read_any_run(judge::to_json(document));  // one judge of what a run is
@@ -218,7 +219,8 @@ inline std::optional<AnyRun> read_run(Database& db, int64_t run) {
   return d;
 }
 
-// In a direct match of two: did the second beat the first, by the rule for new records? Nothing while either is out.
+// In a direct match of two: did the second beat the first, by the rule for new records? Nothing while either
+// is out.
 inline std::optional<tinytorch::statistics::RecordTrial> record_trial(const KernelRun& d) {
   if (d.contenders.size() != 2 || !judge::kernels::score_of(d.contenders[1], d.contenders[0]))
     return std::nullopt;

@@ -6,8 +6,9 @@
 //   limits.hpp      what one visitor may take from the others
 //   here            the order of things: refuse early, before a body is read; then answer
 //
-// No cookies: who asks for something sends a token in the form, so no other site can ask in a visitor's name. A thread
-// serves one connection; those who follow a job are fewer than the threads, so that readers always find one.
+// No cookies: who asks for something sends a token in the form, so no other site can ask in a visitor's name.
+// A thread serves one connection; those who follow a job are fewer than the threads, so that readers always
+// find one.
 #pragma once
 
 #include <csignal>
@@ -87,8 +88,9 @@ class Server : private httplib::Server {
     const std::lock_guard lock(stopping_);
     over_ = true;
   }
-  // From any thread, at any time after bind(). Answers that have begun are finished. Nobody is accepted on a socket that
-  // is shut down, which ends the library's loop; its own stop() does nothing before that loop has begun.
+  // From any thread, at any time after bind(). Answers that have begun are finished. Nobody is accepted on a
+  // socket that is shut down, which ends the library's loop; its own stop() does nothing before that loop has
+  // begun.
   void stop() {
     const std::lock_guard lock(stopping_);
     if (!over_) shutdown(svr_sock_, SHUT_RDWR);
@@ -102,7 +104,8 @@ class Server : private httplib::Server {
   using Request = httplib::Request;
   using Response = httplib::Response;
 
-  // ---- a connection -------------------------------------------------------------------------------------------------
+  // ---- a connection
+  // -------------------------------------------------------------------------------------------------
 
   bool process_and_close_socket(socket_t socket) override {
     Connection connection(socket, stop_, options_.connection);
@@ -138,7 +141,8 @@ class Server : private httplib::Server {
         "HTTP/1.1 {} {}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", status, status_title(status)));
   }
 
-  // ---- the order of things ------------------------------------------------------------------------------------------
+  // ---- the order of things
+  // ------------------------------------------------------------------------------------------
 
   void set_handlers() {
     set_pre_routing_handler(
@@ -226,7 +230,8 @@ class Server : private httplib::Server {
     return {};
   }
 
-  // ---- answers ------------------------------------------------------------------------------------------------------
+  // ---- answers
+  // ------------------------------------------------------------------------------------------------------
 
   static bool wants_json(const Request& request) { return accepts_json(request.get_header_value("Accept")); }
 
@@ -287,7 +292,8 @@ class Server : private httplib::Server {
     });
   }
 
-  // ---- what visitors with a token ask -------------------------------------------------------------------------------
+  // ---- what visitors with a token ask
+  // -------------------------------------------------------------------------------
 
   void submit(const Request& request, Response& response, const httplib::ContentReader& reader) {
     const Places::Place place(upload_places_);
@@ -327,8 +333,8 @@ class Server : private httplib::Server {
     }
   }
 
-  // A form with a token and the numbers of two things. `act` does what it asks for, and returns what is said of it as JSON,
-  // and the page to see.
+  // A form with a token and the numbers of two things. `act` does what it asks for, and returns what is said
+  // of it as JSON, and the page to see.
   template <class Act>
   void take_form(const Request& request, Response& response, const char* first, const char* second, Act act) {
     const bool json = wants_json(request);

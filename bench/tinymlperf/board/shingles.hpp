@@ -1,9 +1,11 @@
 // How much of one bundle stands in another: both as sets of hashes, and the share that they have in common.
 //
-//   code     every eight tokens in a row of the sources and of the model's layers; comments, names and blanks do not count
-//   weights  every tensor: its type, shape and values; one that holds a single value throughout does not count
-// A set of more hashes than it may have keeps the smallest. A share is a count and no verdict: who solves the same task may well write the same lines. What the board's baselines
-// hold is left out, since everybody starts there.
+//   code     every eight tokens in a row of the sources and of the model's layers; comments, names and blanks
+//   do not count weights  every tensor: its type, shape and values; one that holds a single value throughout
+//   does not count
+// A set of more hashes than it may have keeps the smallest. A share is a count and no verdict: who solves the
+// same task may well write the same lines. What the board's baselines hold is left out, since everybody
+// starts there.
 #pragma once
 
 #include <algorithm>

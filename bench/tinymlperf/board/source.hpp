@@ -1,5 +1,5 @@
-// The two doors of the leaderboard: what it shows (Source) and what it takes in (Uploads). Pages and the web server
-// know these alone, so they can be tested without a database and the database without a page.
+// The two doors of the leaderboard: what it shows (Source) and what it takes in (Uploads). Pages and the web
+// server know these alone, so they can be tested without a database and the database without a page.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ class Uploads {
   virtual Accepted submit(int64_t user, std::string bundle_bytes) = 0;
   // The id of the new job. Throws Refusal when the two cannot be compared.
   virtual int64_t request_head_to_head(int64_t user, int64_t submission, int64_t against) = 0;
-  // The number of the appeal against what a run says of a submission. Throws Refusal when it is not the user's, was not
-  // refused, or has one.
+  // The number of the appeal against what a run says of a submission. Throws Refusal when it is not the
+  // user's, was not refused, or has one.
   virtual int64_t appeal(int64_t user, int64_t submission, int64_t run, const std::string& note) = 0;
 };
 

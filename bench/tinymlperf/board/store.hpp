@@ -2,8 +2,8 @@
 //
 //   database.hpp  SQLite      schema.hpp  the tables      runs.hpp  run.json as rows      jobs.hpp  the queue
 //   here          users, bundles, baselines, and the checks before anything is taken in
-// When a call returns, what it did survives the end of the process and of the machine; when it throws, nothing of it
-// happened.
+// When a call returns, what it did survives the end of the process and of the machine; when it throws,
+// nothing of it happened.
 #pragma once
 
 #include <filesystem>
@@ -104,8 +104,8 @@ class Store final : public Uploads {
     return submission;
   }
 
-  // For an import: a bundle that was submitted elsewhere by a user of this name, who gets no token here. True: it was not
-  // here before.
+  // For an import: a bundle that was submitted elsewhere by a user of this name, who gets no token here.
+  // True: it was not here before.
   bool adopt(const std::string& user_name, const std::string& bundle_bytes, const std::string& created) {
     const bundle::Bundle b = bundle::read_bundle(bundle_bytes);
     bundle::check_rules(b);
@@ -203,8 +203,8 @@ class Store final : public Uploads {
     return true;
   }
 
-  // A run that was measured elsewhere. The same run a second time is the one that is there. Throws Refusal when it is of a
-  // bundle that is not.
+  // A run that was measured elsewhere. The same run a second time is the one that is there. Throws Refusal
+  // when it is of a bundle that is not.
   int64_t ingest(const AnyRun& d) {
     Transaction t(db_);
     if (const auto known = db_.integer("SELECT id FROM runs WHERE sha256 = ?", digest_of(d))) return *known;
@@ -221,8 +221,8 @@ class Store final : public Uploads {
     return run;
   }
 
-  // For an import, when all baselines are there: what the closed division asks for, and jobs for what nobody has measured
-  // yet. Throws Refusal.
+  // For an import, when all baselines are there: what the closed division asks for, and jobs for what nobody
+  // has measured yet. Throws Refusal.
   void settle(const std::string& digest) {
     Transaction t(db_);
     const auto known = find(digest);
@@ -318,7 +318,8 @@ class Store final : public Uploads {
     }
   }
 
-  // Closed means the baseline's model: the same layers, with weights that may be quantized or a recipe of its own.
+  // Closed means the baseline's model: the same layers, with weights that may be quantized or a recipe of its
+  // own.
   void require_baseline(const bundle::Bundle& b, const std::string& benchmark) {
     const bundle::Manifest& m = b.manifest;
     const auto base = baseline(benchmark, m.division, m.tier);

@@ -1,12 +1,13 @@
 // A board as one tar file: every bundle, every run, and the ranks that follow from them.
 //
-//   board.json           {"schema": "tinymlperf-board-1", "bundles": [{"file", "user", "created"}, ...], "runs": [file, ...],
+//   board.json           {"schema": "tinymlperf-board-1", "bundles": [{"file", "user", "created"}, ...],
+//   "runs": [file, ...],
 //                         "baselines": [{"benchmark", "division", "bundle"}, ...], "ranks": [...],
 //                         "reviews": [{"run": its digest, "bundle", "released", "reason", "created"}, ...]}
 //   bundles/000001.tmlp  runs/000001.json
-// An import checks everything as if it were new and forms the ranks again in a board of its own before anything is kept.
-// What is there already is left as it is, so that importing twice is importing once. What nobody had measured yet is
-// queued here; jobs and tokens do not travel.
+// An import checks everything as if it were new and forms the ranks again in a board of its own before
+// anything is kept. What is there already is left as it is, so that importing twice is importing once. What
+// nobody had measured yet is queued here; jobs and tokens do not travel.
 #pragma once
 
 #include <string>

@@ -78,8 +78,8 @@ inline void verify_stored_run(Database& db, int64_t id, Complaints& out) {
 
 }  // namespace detail
 
-// Empty: the board is what was submitted and measured, and its ranks follow from the samples (they are formed anew
-// whenever they are asked for).
+// Empty: the board is what was submitted and measured, and its ranks follow from the samples (they are formed
+// anew whenever they are asked for).
 inline std::vector<std::string> verify_board(Store& store) {
   std::vector<std::string> out;
   Database& db = store.database();

@@ -1,5 +1,5 @@
-// What the pages of the leaderboard show, as plain data. The store fills these from its tables; pages, JSON and the
-// command line only read them, so neither side knows the other's language (SQL, HTML).
+// What the pages of the leaderboard show, as plain data. The store fills these from its tables; pages, JSON
+// and the command line only read them, so neither side knows the other's language (SQL, HTML).
 #pragma once
 
 #include <array>
@@ -14,7 +14,8 @@ namespace tinymlperf::board {
 
 using tinytorch::statistics::Interval;
 
-// How far a number can be believed: the submitter says so, the judge has run it, the judge has run it with all audits.
+// How far a number can be believed: the submitter says so, the judge has run it, the judge has run it with
+// all audits.
 enum class Level { self_reported, rerun, audited };
 
 // One table of the board: only what ran on the same hardware class, in the same division, is ranked together.
@@ -67,8 +68,8 @@ enum class Memory { unknown, model, peak };
 struct Front {
   std::string scenario;             // whose time counts, as a share of the baseline's
   Memory memory = Memory::unknown;  // peak of the runs where it is known of all, else bytes of the models
-  // Of quality, halvings of time and halvings of memory, from the reference point on: quality at the table's floor, so
-  // many times the baseline's time, and so many bytes. Nothing without a baseline that is ranked.
+  // Of quality, halvings of time and halvings of memory, from the reference point on: quality at the table's
+  // floor, so many times the baseline's time, and so many bytes. Nothing without a baseline that is ranked.
   std::optional<double> hypervolume = {};
   double reference_time = 0;
   int64_t reference_bytes = 0;

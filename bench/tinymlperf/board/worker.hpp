@@ -1,5 +1,6 @@
-// A worker: compiles what is new (C2), takes a job, unpacks both bundles into a fresh folder, plays the match, keeps the
-// result. It may be killed at any moment; then its lease ends and another worker plays the match again.
+// A worker: compiles what is new (C2), takes a job, unpacks both bundles into a fresh folder, plays the
+// match, keeps the result. It may be killed at any moment; then its lease ends and another worker plays the
+// match again.
 #pragma once
 
 #include <condition_variable>
@@ -25,7 +26,8 @@ inline AnyRun play_any(const RunOptions& o) {
 
 namespace detail {
 
-// Says how far a claim's job is, and renews its lease as long as this lives: what was last said is said again.
+// Says how far a claim's job is, and renews its lease as long as this lives: what was last said is said
+// again.
 class Heartbeat {
  public:
   Heartbeat(Queue& queue, const Claim& claim, std::string message, double lease)
@@ -76,7 +78,8 @@ void name_contenders(Document& d, const std::vector<bundle::Bundle>& bundles) {
   }
 }
 
-// The best ranked of a table in a scenario, as many times the baseline; 1, the baseline itself, where nobody is better.
+// The best ranked of a table in a scenario, as many times the baseline; 1, the baseline itself, where nobody
+// is better.
 inline double best_of_table(Store& store, const bundle::Manifest& m, const Claim& claim) {
   const auto table = Queries(store).table({claim.benchmark, m.division, m.hardware, m.tier});
   double best = 1;
@@ -134,7 +137,8 @@ struct WorkOptions {
   Compiler compile = compile_here;
 };
 
-// Check C2 of all that waits and was not compiled yet: who made a mistake hears of it before the queue is worked off.
+// Check C2 of all that waits and was not compiled yet: who made a mistake hears of it before the queue is
+// worked off.
 inline void compile_waiting(Store& store, const WorkOptions& o) {
   constexpr size_t kMostBytes = 8000;  // of the compiler's message
   for (const int64_t submission : store.queue().uncompiled(o.hardware)) {
@@ -155,8 +159,8 @@ struct Worked {
   std::string failure;  // why there is no run
 };
 
-// One job, if there is one for this hardware. A match that cannot be played fails its job; what goes wrong with the
-// database is thrown.
+// One job, if there is one for this hardware. A match that cannot be played fails its job; what goes wrong
+// with the database is thrown.
 inline std::optional<Worked> work_once(Store& store, const WorkOptions& o) {
   compile_waiting(store, o);
   const auto claim = store.queue().claim(o.hardware);

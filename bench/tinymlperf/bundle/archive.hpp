@@ -1,9 +1,9 @@
 // A plain tar file: written so that the same content gives the same bytes, read as a stranger's file.
 //
-// What is read must be headers and contents back to back, of plain files with plain relative paths, each once, and
-// zeros at the end. Everything else that tar can say (links, devices, folders, sparse files, extended headers, something
-// behind the end) is refused and not interpreted, so that there is nothing to hide a trick in. A size is compared with
-// the bytes that are there before memory is taken for it.
+// What is read must be headers and contents back to back, of plain files with plain relative paths, each
+// once, and zeros at the end. Everything else that tar can say (links, devices, folders, sparse files,
+// extended headers, something behind the end) is refused and not interpreted, so that there is nothing to
+// hide a trick in. A size is compared with the bytes that are there before memory is taken for it.
 #pragma once
 
 #include <archive.h>
@@ -30,8 +30,8 @@ struct ArchiveLimits {
 
 constexpr size_t kPathLength = 100, kPathDepth = 6;
 
-// Parts of plain letters joined by '/': nothing absolute, no "..", no hidden file, nothing that a shell or a page
-// would read differently.
+// Parts of plain letters joined by '/': nothing absolute, no "..", no hidden file, nothing that a shell or a
+// page would read differently.
 inline bool is_plain_path(const std::string& path) {
   if (path.size() > kPathLength) return false;
   size_t parts = 0;

@@ -4,7 +4,8 @@
 //   manifest.hpp  manifest.json, its first file
 //   here          both together: every file is named with its size and digest, and nothing else is there
 //   rules.hpp     what a submission of a tier must hold
-// A bundle in memory (struct Bundle) has always passed these checks: read_bundle() and pack() are the ways to one.
+// A bundle in memory (struct Bundle) has always passed these checks: read_bundle() and pack() are the ways to
+// one.
 #pragma once
 
 #include <stdlib.h>
@@ -62,8 +63,8 @@ inline Bundle read_bundle(std::string_view bytes) {
   return out;
 }
 
-// The bytes of the bundle of these files; the manifest's list of files is formed here. Files in the order of their
-// paths, so that the same content has the same id. Throws Refusal where read_bundle would.
+// The bytes of the bundle of these files; the manifest's list of files is formed here. Files in the order of
+// their paths, so that the same content has the same id. Throws Refusal where read_bundle would.
 inline std::string pack(Manifest manifest, std::vector<ArchiveFile> files) {
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
   manifest.files = tinytorch::benchmarking::records_of(files, sha256);

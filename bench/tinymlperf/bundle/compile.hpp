@@ -1,10 +1,11 @@
-// C2: source is compiled before anybody waits for a match of it, in the sandbox and within the time and memory that the
-// match's own compilation has (judge/stage.hpp).
+// C2: source is compiled before anybody waits for a match of it, in the sandbox and within the time and
+// memory that the match's own compilation has (judge/stage.hpp).
 //
 //   who asks                  `tinymlperf check` and `submit`, on the author's machine: at once
-//   the board's worker        between two matches, for all that wait: whoever uploaded by a page is told by then
-// Not the thread that takes an upload: compilers would disturb the match that is timed on the same machine, as many at
-// once as there are uploads.
+//   the board's worker        between two matches, for all that wait: whoever uploaded by a page is told by
+//   then
+// Not the thread that takes an upload: compilers would disturb the match that is timed on the same machine,
+// as many at once as there are uploads.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +16,9 @@
 
 namespace tinymlperf::bundle {
 
-// Returns reasons to look that its text does not show and the preprocessor does. Throws Refusal with the compiler's message,
-// sandbox::Unavailable where this machine cannot hold a compiler, and judge::WithoutGpu, with such reasons, where it has no
-// GPU to compile for.
+// Returns reasons to look that its text does not show and the preprocessor does. Throws Refusal with the
+// compiler's message, sandbox::Unavailable where this machine cannot hold a compiler, and judge::WithoutGpu,
+// with such reasons, where it has no GPU to compile for.
 inline std::vector<std::string> check_compiles(const Bundle& bundle, const sandbox::Offers& offers) {
   if (bundle.manifest.tier == "T0") return {};
   const TemporaryFolder folder;

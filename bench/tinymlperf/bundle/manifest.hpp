@@ -1,6 +1,6 @@
-// manifest.json of a bundle: who submits what, for which table, and the digest of every file. The library writes it
-// (benchmarking/submission.hpp shows one). Here it is read as a stranger's file: unknown keys, wrong types and everything
-// beyond a limit are refused.
+// manifest.json of a bundle: who submits what, for which table, and the digest of every file. The library
+// writes it (benchmarking/submission.hpp shows one). Here it is read as a stranger's file: unknown keys,
+// wrong types and everything beyond a limit are refused.
 #pragma once
 
 #include <algorithm>

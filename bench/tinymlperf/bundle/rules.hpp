@@ -1,5 +1,5 @@
-// What a submission must hold beyond a sound bundle, so that the judge can run it: the rules of its tier. Read by
-// `tinymlperf check`, and by the leaderboard when it takes a bundle in; one answer for both.
+// What a submission must hold beyond a sound bundle, so that the judge can run it: the rules of its tier.
+// Read by `tinymlperf check`, and by the leaderboard when it takes a bundle in; one answer for both.
 #pragma once
 
 #include <fmt/format.h>
@@ -162,7 +162,8 @@ inline void check_sources(const Bundle& bundle, const char* main, const HeaderSe
                   fmt::format("{} of {} bytes", sources, bytes));
 }
 
-// Headers alone replace the library's in a program of the judge's own: the one that answers for a model, or its kernels.
+// Headers alone replace the library's in a program of the judge's own: the one that answers for a model, or
+// its kernels.
 inline void check_headers_alone(const Bundle& bundle) {
   const bool kernels = bundle.manifest.division == kKernelDivision;
   if (kernels && bundle.find(kModelFile))

@@ -1,8 +1,9 @@
 // C1: what in source somebody should look at, and why. Reasons, not verdicts: an honest one may have
-// them, the sandbox holds whatever the source says, and the audits decide. Comments count as well, since what looks like
-// one need not be one. Lines that go on after a backslash are read as one, as a compiler does. What a macro makes of names
-// shows only in what the preprocessor gives, which is looked at too, of device code by a compiler for the host, since NVRTC
-// gives no such text: it takes one branch of each #if. That names are joined at all the text itself says, in all of them.
+// them, the sandbox holds whatever the source says, and the audits decide. Comments count as well, since what
+// looks like one need not be one. Lines that go on after a backslash are read as one, as a compiler does.
+// What a macro makes of names shows only in what the preprocessor gives, which is looked at too, of device
+// code by a compiler for the host, since NVRTC gives no such text: it takes one branch of each #if. That
+// names are joined at all the text itself says, in all of them.
 #pragma once
 
 #include <fmt/format.h>
@@ -77,7 +78,8 @@ inline std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-// Each line with those that it goes on with after a backslash, so that no name is hidden by one; these are empty then.
+// Each line with those that it goes on with after a backslash, so that no name is hidden by one; these are
+// empty then.
 inline std::string spliced(std::string_view text) {
   std::string out;
   size_t owed = 0;  // ends of lines
@@ -95,8 +97,8 @@ inline std::string spliced(std::string_view text) {
   return out + std::string(owed, '\n');
 }
 
-// A line that is a comment from its first character. One with a quote or the end of another comment may close what began
-// lines before it, and run after that.
+// A line that is a comment from its first character. One with a quote or the end of another comment may close
+// what began lines before it, and run after that.
 inline bool is_comment(std::string_view line) {
   const size_t first = line.find_first_not_of(" \t");
   return first != line.npos && line.substr(first).starts_with("//") && line.find('"') == line.npos &&
@@ -169,8 +171,8 @@ inline std::vector<std::string> library_names(std::string_view line) {
   return out;
 }
 
-// "plugin.cpp:7: takes from the library: cpu::softmax". In tier T2 that is allowed: what answers is then the library's
-// work, which whoever reads the result should know.
+// "plugin.cpp:7: takes from the library: cpu::softmax". In tier T2 that is allowed: what answers is then the
+// library's work, which whoever reads the result should know.
 inline void note_library(std::vector<std::string>& out, const std::string& path,
                          const std::vector<std::string_view>& lines) {
   constexpr size_t kShown = 6;

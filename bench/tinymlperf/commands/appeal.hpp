@@ -1,4 +1,5 @@
-// `tinymlperf appeal add`, `answer` and `list`: what is said of a refused run, by its owner and by who runs the board.
+// `tinymlperf appeal add`, `answer` and `list`: what is said of a refused run, by its owner and by who runs
+// the board.
 #pragma once
 
 #include <tinymlperf/commands/submit.hpp>

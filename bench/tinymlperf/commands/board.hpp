@@ -11,7 +11,8 @@ struct TransferOptions {
   std::filesystem::path board, file;
 };
 
-// 0: everything is what was submitted and measured, and the ranks are printed as they follow from it. 1: it is not.
+// 0: everything is what was submitted and measured, and the ranks are printed as they follow from it. 1: it
+// is not.
 inline int run_verify_board(const std::filesystem::path& path, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     detail::require_board(path);

@@ -1,6 +1,6 @@
-// What the commands on bundles and boards share: how a failure is said, and what a name on the command line may mean.
-// A command is a struct of options and a function that returns the exit status: 0 as asked, 1 refused, 2 it could not be
-// tried.
+// What the commands on bundles and boards share: how a failure is said, and what a name on the command line
+// may mean. A command is a struct of options and a function that returns the exit status: 0 as asked, 1
+// refused, 2 it could not be tried.
 #pragma once
 
 #include <fmt/format.h>
@@ -50,7 +50,8 @@ inline void require_board(const std::filesystem::path& board) {
                                 ": there is no such file; `tinymlperf user add NAME --board FILE` makes one");
 }
 
-// Who asks: what was said on the command line or in the environment, unless a file is named, whose first line counts.
+// Who asks: what was said on the command line or in the environment, unless a file is named, whose first line
+// counts.
 struct Token {
   std::string text;
   std::filesystem::path file;

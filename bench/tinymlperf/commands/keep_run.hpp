@@ -1,4 +1,5 @@
-// What becomes of a match that was played: it is written, then shown. Where it cannot be written it is shown all the same.
+// What becomes of a match that was played: it is written, then shown. Where it cannot be written it is shown
+// all the same.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// `tinymlperf pack FOLDER` makes a bundle of an entry, `tinymlperf check` says what a leaderboard would say to it.
+// `tinymlperf pack FOLDER` makes a bundle of an entry, `tinymlperf check` says what a leaderboard would say
+// to it.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,9 @@
-// `tinymlperf profile MODEL`: where a step's time, work and memory go, on the terminal and as one HTML page. What the
-// machine reaches at most is also written as JSON, for whoever compares it with other measurements.
+// `tinymlperf profile MODEL`: where a step's time, work and memory go, on the terminal and as one HTML page.
+// What the machine reaches at most is also written as JSON, for whoever compares it with other measurements.
 //
-// MODEL is a bundled model (linear, mlp, lenet, wasteful), gpt2 (124M parameters), gpt2-tiny, or an entry's folder.
-// A few steps are run to warm up, then profiled together; memory is taken from one more step, so that its records do
-// not slow the timed ones.
+// MODEL is a bundled model (linear, mlp, lenet, wasteful), gpt2 (124M parameters), gpt2-tiny, or an entry's
+// folder. A few steps are run to warm up, then profiled together; memory is taken from one more step, so that
+// its records do not slow the timed ones.
 #pragma once
 
 #include <cstdio>
@@ -137,8 +137,9 @@ inline void require_switches(const ProfileOptions& o) {
                               " has no switch left; take --dtype f32, or more threads");
 }
 
-// Switches of a step that change its time and not its work: on the CPU all threads instead of one, and from f32 on bf16.
-// Each setting is a step of `o`'s model, or of its like in bf16. There are some: require_switches().
+// Switches of a step that change its time and not its work: on the CPU all threads instead of one, and from
+// f32 on bf16. Each setting is a step of `o`'s model, or of its like in bf16. There are some:
+// require_switches().
 inline profiling::Ablation ablate_step(const ProfileOptions& o, ProfiledModel& m) {
   const int threads = tt::thread_count();
   const tt::Device device = m.model->device();
@@ -295,7 +296,8 @@ inline int add_comparisons(const ProfileOptions& o, Measured& m) {
 
 }  // namespace detail
 
-// Exit status: 0 the report was written, 1 it was, but for the comparison or the ablation, 2 it could not be made as asked.
+// Exit status: 0 the report was written, 1 it was, but for the comparison or the ablation, 2 it could not be
+// made as asked.
 inline int run_profile(const ProfileOptions& o) {
   try {
     const OutputFolder folder(o.out, {"profile.html", "trace.json", "ceilings.json"});

@@ -1,4 +1,5 @@
-// A profile as a file, to be compared with a later one: times of a step, op by op, and what was measured where.
+// A profile as a file, to be compared with a later one: times of a step, op by op, and what was measured
+// where.
 #pragma once
 
 #include <string>

@@ -1,9 +1,9 @@
 // `tinymlperf race` and `tinymlperf verify` as functions, so that tests can call them without a process.
 //
-// A race: train and write the bundled entries, then let the judge play two matches of all entries, one sample after
-// another and all at once, each on a hidden set drawn now and with every entry in a sandbox of its own; score, and write
-// race.json and race.html. What is done is on the disk before anything else begins: each entry when it is trained, each
-// match when it is played (race_matches.hpp).
+// A race: train and write the bundled entries, then let the judge play two matches of all entries, one sample
+// after another and all at once, each on a hidden set drawn now and with every entry in a sandbox of its own;
+// score, and write race.json and race.html. What is done is on the disk before anything else begins: each
+// entry when it is trained, each match when it is played (race_matches.hpp).
 #pragma once
 
 #include <cstdio>
@@ -127,8 +127,8 @@ inline int race(const RaceOptions& options) {
 
 }  // namespace detail
 
-// Exit status: 0 the race was run and written (refused entries included), 1 some of it failed, and what was played is
-// written and shown, 2 it could not be run as asked.
+// Exit status: 0 the race was run and written (refused entries included), 1 some of it failed, and what was
+// played is written and shown, 2 it could not be run as asked.
 inline int run_race(const RaceOptions& options) {
   try {
     detail::require_worker(options.worker);  // before anything is trained

@@ -1,5 +1,5 @@
-// The two matches of a race, each kept in race.json and race.html as soon as it is played: what fails later, or who ends the
-// program, takes nothing of it away. Until all is played, the files say what is missing.
+// The two matches of a race, each kept in race.json and race.html as soon as it is played: what fails later,
+// or who ends the program, takes nothing of it away. Until all is played, the files say what is missing.
 #pragma once
 
 #include <cstdio>
@@ -19,7 +19,8 @@ struct RaceOptions {
   std::filesystem::path out = "build/race";
   std::vector<std::filesystem::path> entries;
   std::optional<uint64_t> seed;  // of all that is drawn; else drawn from the operating system
-  // For these entries of data, the judge's own where none is named, a student's program answers (RunOptions::worker).
+  // For these entries of data, the judge's own where none is named, a student's program answers
+  // (RunOptions::worker).
   std::filesystem::path worker = {};
   std::vector<std::filesystem::path> student_entries = {};
   std::string baseline = "lenet";
@@ -50,8 +51,8 @@ inline void keep_so_far(const std::filesystem::path& out, const Race& race) {
   }
 }
 
-// Removes from the race every entry that was put out in the match. Returns false, and removes nobody, where that is the
-// baseline.
+// Removes from the race every entry that was put out in the match. Returns false, and removes nobody, where
+// that is the baseline.
 inline bool drop_losers(Starters& starters, std::vector<RefusedEntry>& refused, judge::RunDocument& match) {
   for (size_t i = 0; i < starters.entries.size(); ++i) match.contenders[i].name = starters.entries[i].name;
   if (!match.contenders.front().out.empty()) return false;
@@ -86,8 +87,8 @@ inline RunOptions match_options(const RaceOptions& options, const Starters& star
   return o;
 }
 
-// The first of race.missing. Why it failed, or "": it is played, and is missing no more. What is thrown while nothing was
-// played yet goes on: there is nothing to keep.
+// The first of race.missing. Why it failed, or "": it is played, and is missing no more. What is thrown while
+// nothing was played yet goes on: there is nothing to keep.
 inline std::string play_match(const RaceOptions& options, uint64_t seed, judge::Scenario scenario,
                               Starters& starters, Race& race) {
   fmt::print("{}: {} entries\n", judge::name_of(scenario), starters.folders.size());
@@ -112,7 +113,8 @@ inline std::string play_match(const RaceOptions& options, uint64_t seed, judge::
   return "";
 }
 
-// Both matches, between those who are in to the end. What cannot be played stands in race.missing, with the reason.
+// Both matches, between those who are in to the end. What cannot be played stands in race.missing, with the
+// reason.
 inline void play_matches(const RaceOptions& options, uint64_t seed, Starters& starters, Race& race) {
   const tt::PhiloxBlock other = tt::philox(seed, 2);
   const uint64_t seeds[] = {seed, (uint64_t{other.v[0]} << 32) | other.v[1]};

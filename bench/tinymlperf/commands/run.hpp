@@ -1,6 +1,7 @@
 // `tinymlperf run ENTRY...`: a match between entries, each in a sandboxed process, on a hidden set drawn now.
 //
-// The first entry is the baseline. Writes run.json with every sample, so that anyone can form the numbers again.
+// The first entry is the baseline. Writes run.json with every sample, so that anyone can form the numbers
+// again.
 #pragma once
 
 #include <fmt/format.h>
@@ -30,7 +31,8 @@ inline const judge::RunClass& run_class_named(const std::string& name) {
       "--class " + name + ": there are smoke, ranked and official, and quick and race, which `race` plays");
 }
 
-// Of an entry the allocator of the program that answers for it tells it; of a plugin the sandbox has said what it knows.
+// Of an entry the allocator of the program that answers for it tells it; of a plugin the sandbox has said
+// what it knows.
 inline void measure_memory(judge::ContenderRecord& record, const judge::Stage* stage,
                            const judge::Benchmark& benchmark) {
   if (!record.out.empty() || (record.tier != "T0" && record.worker.empty())) return;
@@ -115,8 +117,8 @@ inline std::string text_of(const judge::RunDocument& d) {
 
 }  // namespace detail
 
-// Exit status: 0 the match was played and written, 1 it was played and shown, but could not be written, 2 it could not be
-// played as asked.
+// Exit status: 0 the match was played and written, 1 it was played and shown, but could not be written, 2 it
+// could not be played as asked.
 inline int run_match(const RunOptions& o) {
   using namespace detail;
   if (!o.text.empty() && o.benchmark != "lm")

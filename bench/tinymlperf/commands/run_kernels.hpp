@@ -1,5 +1,5 @@
-// `tinymlperf run --benchmark krn BASELINE ENTRY...`: a match of kernels, op by op, of plugins on the CPU or of plans on
-// the GPU. The baseline `library` is the library's own kernels on the same side.
+// `tinymlperf run --benchmark krn BASELINE ENTRY...`: a match of kernels, op by op, of plugins on the CPU or
+// of plans on the GPU. The baseline `library` is the library's own kernels on the same side.
 #pragma once
 
 #include <fmt/format.h>
@@ -106,7 +106,8 @@ inline judge::kernels::KernelRun play_kernels(const RunOptions& o,
   }
   const auto asked = chosen(on_device ? judge::kernels::on_device(tasks) : tasks, o.ops);
   judge::Ceilings ceilings = on_device ? ceilings_of_device() : ceilings_of_machine();
-  // Before the match: a GPU that broke in it cannot be asked for its name any more, and the match shall not be lost for that.
+  // Before the match: a GPU that broke in it cannot be asked for its name any more, and the match shall not
+  // be lost for that.
   const Machine machine = describe_machine();
   judge::kernels::KernelRun run{match_class.name,
                                 on_device ? hardware_class_of_device() : hardware_class(machine),

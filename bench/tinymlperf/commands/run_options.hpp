@@ -1,4 +1,5 @@
-// What `tinymlperf run` is asked, and what all of its matches need: folders, a seed, a sandbox, the machine's ceilings.
+// What `tinymlperf run` is asked, and what all of its matches need: folders, a seed, a sandbox, the machine's
+// ceilings.
 #pragma once
 
 #include <filesystem>
@@ -25,8 +26,8 @@ struct RunOptions {
   std::optional<int64_t> hidden;    // samples; else as many as the class has
   std::vector<std::string> ops;     // of krn; none: all
   bool real_time = true;            // before ordinary programs, where the system lets us
-  // Of `tinymlperf` of a build on a student's headers; it answers for these entries of data, which come after the others
-  // as NAME-student. For local runs: a board's worker has none.
+  // Of `tinymlperf` of a build on a student's headers; it answers for these entries of data, which come after
+  // the others as NAME-student. For local runs: a board's worker has none.
   std::filesystem::path worker = {};
   std::vector<std::filesystem::path> student_entries = {};
   judge::Watcher watcher = {};  // is told between blocks where the match stands

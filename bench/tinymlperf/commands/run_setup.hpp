@@ -1,4 +1,5 @@
-// What a match is made of before it is played: which benchmark and scenario are meant, who takes part, on which machine.
+// What a match is made of before it is played: which benchmark and scenario are meant, who takes part, on
+// which machine.
 #pragma once
 
 #include <filesystem>
@@ -33,7 +34,8 @@ inline bool is_data(const std::filesystem::path& folder) {
   return has(kModelFile) && !has(kPluginFile) && !has(device::kPlanFile) && !has(kHeaderFolder);
 }
 
-// The same options with a benchmark and a scenario that fit. Throws std::invalid_argument where none is meant.
+// The same options with a benchmark and a scenario that fit. Throws std::invalid_argument where none is
+// meant.
 inline RunOptions resolved(RunOptions o) {
   constexpr const char* kTraining = "time_to_quality";
   require_folders(o);
@@ -48,7 +50,8 @@ inline RunOptions resolved(RunOptions o) {
   return o;
 }
 
-// Sets a contender's stage, or says why it is out. Of a stranger's files the judge itself reads model.json alone.
+// Sets a contender's stage, or says why it is out. Of a stranger's files the judge itself reads model.json
+// alone.
 inline std::unique_ptr<judge::Stage> admit(judge::ContenderRecord& record,
                                            const std::filesystem::path& folder, const std::string& benchmark,
                                            const sandbox::Offers& offers,
@@ -74,8 +77,8 @@ inline std::unique_ptr<judge::Stage> admit(judge::ContenderRecord& record,
   }
 }
 
-// Every entry in its order, those that a student's program answers for behind the others. `take` is handed a folder and
-// the program, which is empty for the judge's own.
+// Every entry in its order, those that a student's program answers for behind the others. `take` is handed a
+// folder and the program, which is empty for the judge's own.
 template <class F>
 void for_each_entry(const RunOptions& o, F&& take) {
   for (const auto& entry : o.entries) take(entry, std::filesystem::path());

@@ -1,4 +1,5 @@
-// `tinymlperf run --benchmark ttq ENTRY...`: who trains a model to the target sooner, each in sandboxed processes.
+// `tinymlperf run --benchmark ttq ENTRY...`: who trains a model to the target sooner, each in sandboxed
+// processes.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// `tinymlperf serve`: a board as a web site on this machine. Matches are played by `tinymlperf work` beside it.
+// `tinymlperf serve`: a board as a web site on this machine. Matches are played by `tinymlperf work` beside
+// it.
 #pragma once
 
 #include <tinymlperf/board/export.hpp>

@@ -1,4 +1,5 @@
-// `tinymlperf show` prints a board's tables and queue, `show ID` a submission, `diff A B` what two of them differ in.
+// `tinymlperf show` prints a board's tables and queue, `show ID` a submission, `diff A B` what two of them
+// differ in.
 #pragma once
 
 #include <tinymlperf/board/queries.hpp>

@@ -1,5 +1,5 @@
-// `tinymlperf user add` and `list`, `submit` and `head-to-head`: what goes into a board, which is a file of this machine or, for the
-// last two, an address.
+// `tinymlperf user add` and `list`, `submit` and `head-to-head`: what goes into a board, which is a file of
+// this machine or, for the last two, an address.
 #pragma once
 
 #include <tinymlperf/commands/watch.hpp>
@@ -34,7 +34,8 @@ inline int64_t require_user(board::Store& store, const std::string& token) {
   return *user;
 }
 
-// Whoever waits for a match shall not learn from it that the source does not compile. What is no bundle, the board refuses.
+// Whoever waits for a match shall not learn from it that the source does not compile. What is no bundle, the
+// board refuses.
 inline void check_before_sending(const std::string& bytes, std::FILE* out) {
   std::optional<bundle::Bundle> bundle;
   try {

@@ -1,5 +1,5 @@
-// `tinymlperf train --benchmark kws --out FOLDER`: the bundled models of a benchmark, trained and written as entries; of
-// ttq-dig and ttq-lm, which time the training, only how it is done.
+// `tinymlperf train --benchmark kws --out FOLDER`: the bundled models of a benchmark, trained and written as
+// entries; of ttq-dig and ttq-lm, which time the training, only how it is done.
 #pragma once
 
 #include <filesystem>

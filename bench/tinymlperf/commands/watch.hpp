@@ -1,5 +1,5 @@
-// `tinymlperf watch ID`, and `submit --wait`: a submission's jobs are followed until all have ended, then its runs are
-// printed. The board is a file of this machine or an address.
+// `tinymlperf watch ID`, and `submit --wait`: a submission's jobs are followed until all have ended, then its
+// runs are printed. The board is a file of this machine or an address.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// `tinymlperf work`: plays the matches that a board waits for, one after the other, until there is none for this machine.
+// `tinymlperf work`: plays the matches that a board waits for, one after the other, until there is none for
+// this machine.
 #pragma once
 
 #include <tinymlperf/board/worker.hpp>
@@ -17,8 +18,8 @@ struct WorkCommandOptions {
 inline int run_work(const WorkCommandOptions& o, std::FILE* out = stdout) {
   return detail::guarded(out, [&] {
     detail::require_board(o.board);
-    // A job must not fail for a wrong word here. Training has the classes that every benchmark has; quick and race
-    // are no matches for a board.
+    // A job must not fail for a wrong word here. Training has the classes that every benchmark has; quick and
+    // race are no matches for a board.
     (void)judge::training_class_named(o.run_class);
     sandbox::require(sandbox::probe(), sandbox::Level::basic);
     board::Store store(o.board);

@@ -4,8 +4,8 @@
 //   product   factor {*, / or % factor}
 //   factor    a number, -factor, (sum), T[d]: side d of a tensor, size(T): all its elements,
 //             min(a, b), max(a, b), ceil_div(a, b), power_of_two(a): the least one that is not below a
-// where T is in0, in1, ... or out. Whole numbers of 64 bits; / and % as in C++. Beyond 64 bits, and by zero, is an
-// error. There are no loops and no names of one's own, so it ends, and says the same on every machine.
+// where T is in0, in1, ... or out. Whole numbers of 64 bits; / and % as in C++. Beyond 64 bits, and by zero,
+// is an error. There are no loops and no names of one's own, so it ends, and says the same on every machine.
 #pragma once
 
 #include <algorithm>
@@ -206,8 +206,8 @@ class Evaluation {
 
 }  // namespace detail
 
-// Both throw std::invalid_argument, with the place, where the text is not arithmetic; evaluate() also where it has no
-// value for these shapes.
+// Both throw std::invalid_argument, with the place, where the text is not arithmetic; evaluate() also where
+// it has no value for these shapes.
 inline int64_t evaluate(std::string_view text, const Shapes& shapes) {
   return detail::Evaluation(text, &shapes)();
 }

@@ -1,6 +1,8 @@
-// Device code before its match (`tinymlperf worker --check`): each op of a plan on small shapes that nobody foresaw.
+// Device code before its match (`tinymlperf worker --check`): each op of a plan on small shapes that nobody
+// foresaw.
 //
-//   once    every tensor an allocation of its own, so that compute-sanitizer, around this process, sees every access
+//   once    every tensor an allocation of its own, so that compute-sanitizer, around this process, sees every
+//   access
 //           beside it, every byte that was read before it was written, and every race
 //   twice   the same inputs again: another bit in the output is an error where the plan does not declare it
 #pragma once

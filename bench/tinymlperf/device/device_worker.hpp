@@ -1,5 +1,5 @@
-// What answers for device code: `tinymlperf worker --device`, a process of its own that holds the GPU's context. So a
-// kernel that breaks, or never ends, breaks and ends with this process alone.
+// What answers for device code: `tinymlperf worker --device`, a process of its own that holds the GPU's
+// context. So a kernel that breaks, or never ends, breaks and ends with this process alone.
 //
 // Queries are those of entries/kernels.hpp. An answer has, beside the output, how long the op took (f64 [3]:
 // measured_op.hpp) and what it did that no op may (u8, empty: nothing).

@@ -1,13 +1,15 @@
-// One op on a GPU, once, and how long it took: on fresh addresses, with cold caches, on inputs that came just now.
+// One op on a GPU, once, and how long it took: on fresh addresses, with cold caches, on inputs that came just
+// now.
 //
-//   1  the inputs are copied to a place that no earlier query used; output, scratch memory and the space between are
+//   1  the inputs are copied to a place that no earlier query used; output, scratch memory and the space
+//   between are
 //      filled with marks
 //   2  the program is loaded anew and runs once on zeros, elsewhere: what a first run costs is not the op's
 //   3  the L2 cache is filled with something else
-//   4  a kernel of the judge's turns for 20 us, which says how fast the clock is, and covers the way to the launches
-//   5  an event, the op, an event
-//   6  the output is copied away; the op runs on the zeros again, so that whatever it owes is written
-//   7  an output that is another one now, inputs that changed and marks that are gone are told
+//   4  a kernel of the judge's turns for 20 us, which says how fast the clock is, and covers the way to the
+//   launches 5  an event, the op, an event 6  the output is copied away; the op runs on the zeros again, so
+//   that whatever it owes is written 7  an output that is another one now, inputs that changed and marks that
+//   are gone are told
 // The time is the stream's own; a host's clock on either side says whether it can be true.
 #pragma once
 

@@ -1,18 +1,20 @@
-// A submission of tier T1 is device code alone: CUDA sources, and plan.json, which says how they are launched.
+// A submission of tier T1 is device code alone: CUDA sources, and plan.json, which says how they are
+// launched.
 //
 //   {"schema": 1,
 //    "ops": {
 //      "softmax": {
 //        "source": "softmax.cu",                    default: kernels.cu
 //        "launches": [{"kernel": "softmax_rows",    or "softmax_rows<256>"
-//                      "grid": ["in0[0]"],          blocks along x, y and z: arithmetic on shapes (arithmetic.hpp)
-//                      "block": [256],              threads, likewise
-//                      "shared": "4 * in0[1]",      bytes of dynamic shared memory; default: 0
-//                      "arguments": ["in0", "out", "in0[1]"]}],
+//                      "grid": ["in0[0]"],          blocks along x, y and z: arithmetic on shapes
+//                      (arithmetic.hpp) "block": [256],              threads, likewise "shared": "4 *
+//                      in0[1]",      bytes of dynamic shared memory; default: 0 "arguments": ["in0", "out",
+//                      "in0[1]"]}],
 //        "workspace": "4 * size(out)",              bytes of scratch memory; default: 0
 //        "deterministic": true}}}                   default: two runs give the same bits
-// An argument is a pointer (in0, in1, ..., out, workspace), arithmetic for an int or a long long, or {"float": 0.5}.
-// Inputs are f32 or i64, the output f32, all row-major. The launches of an op run one after the other.
+// An argument is a pointer (in0, in1, ..., out, workspace), arithmetic for an int or a long long, or
+// {"float": 0.5}. Inputs are f32 or i64, the output f32, all row-major. The launches of an op run one after
+// the other.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The models that every benchmark starts with: for digits four, from too small to far too large; else the reference of
-// its field and one that is too small.
+// The models that every benchmark starts with: for digits four, from too small to far too large; else the
+// reference of its field and one that is too small.
 //
 // Each is written as its model.json would be, so that the bundled entries pass the same reader as anyone
 // else's.

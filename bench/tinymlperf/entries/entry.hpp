@@ -3,10 +3,10 @@
 //   {"schema": 1, "benchmark": "dig", "name": "mlp", "input": [1, 28, 28], "classes": 10,
 //    "layers": [{"type": "flatten"}, {"type": "linear", "in": 784, "out": 128}, {"type": "relu"}, ...]}
 //
-// or a language model (gpt_spec.hpp); with "training": {"epochs": 5, ...} it is to be trained and has no weights. Without a
-// benchmark it is "dig". Parameters are named as in torch.nn.Sequential ("1.weight", "1.bias"), so weights saved by
-// PyTorch fit. An entry is a stranger's file: anything unknown, inconsistent or beyond a limit is a Refusal that names
-// file, place, expected and found.
+// or a language model (gpt_spec.hpp); with "training": {"epochs": 5, ...} it is to be trained and has no
+// weights. Without a benchmark it is "dig". Parameters are named as in torch.nn.Sequential ("1.weight",
+// "1.bias"), so weights saved by PyTorch fit. An entry is a stranger's file: anything unknown, inconsistent
+// or beyond a limit is a Refusal that names file, place, expected and found.
 #pragma once
 
 #include <string>

@@ -1,9 +1,10 @@
 // An entry that is a GPT-2 over bytes, said in four numbers:
 //
-//   {"schema": 1, "benchmark": "lm", "name": "gpt", "type": "gpt", "context": 64, "features": 64, "layers": 2, "heads": 4}
+//   {"schema": 1, "benchmark": "lm", "name": "gpt", "type": "gpt", "context": 64, "features": 64, "layers":
+//   2, "heads": 4}
 //
-// Its 256 tokens are the bytes' values. Tensors are named as transformer/gpt2.hpp names them; the token embedding is the
-// head as well.
+// Its 256 tokens are the bytes' values. Tensors are named as transformer/gpt2.hpp names them; the token
+// embedding is the head as well.
 #pragma once
 
 #include <tinymlperf/entries/entry_spec.hpp>

@@ -1,6 +1,6 @@
-// A student header set: the folder include/tinytorch/ of a submission. Each file in it has the path of the library's
-// header that it replaces and stands before it on the include path, so that the library's code above runs on it. It is code
-// (tier T2): it is compiled into the process that answers, never into the judge.
+// A student header set: the folder include/tinytorch/ of a submission. Each file in it has the path of the
+// library's header that it replaces and stands before it on the include path, so that the library's code
+// above runs on it. It is code (tier T2): it is compiled into the process that answers, never into the judge.
 #pragma once
 
 #include <algorithm>

@@ -12,11 +12,13 @@
 //     });
 //   }
 //
-// Inputs have a shape and values in row-major order; `out` is to be filled, in row-major order as well. Which ops there
-// are, and what each takes, is said by `tinymlperf kernels`. An op that is not here is not compared.
+// Inputs have a shape and values in row-major order; `out` is to be filled, in row-major order as well. Which
+// ops there are, and what each takes, is said by `tinymlperf kernels`. An op that is not here is not
+// compared.
 //
-// A query is a name (u8), the shape of the output (i64), and the inputs. The answer is one f32 tensor, or none where
-// there is no such kernel. A query without a name asks for nothing but an output: what the channel itself costs.
+// A query is a name (u8), the shape of the output (i64), and the inputs. The answer is one f32 tensor, or
+// none where there is no such kernel. A query without a name asks for nothing but an output: what the channel
+// itself costs.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// A clip's anomaly score from a network that restores windows of sound: the mean squared error of what it gives back. It
-// has learned to restore healthy machines and little else (Koizumi et al., 2019).
+// A clip's anomaly score from a network that restores windows of sound: the mean squared error of what it
+// gives back. It has learned to restore healthy machines and little else (Koizumi et al., 2019).
 #pragma once
 
 #include <tinytorch/data/machine_sounds.hpp>
@@ -10,8 +10,8 @@ namespace tinymlperf {
 
 namespace tt = tinytorch;
 
-// restore: [M, 640] -> [M, 640]; windows [N * 12, 640], clip after clip -> f64 [N]. Some clips at a time, so that a large
-// set takes no more memory than a small one.
+// restore: [M, 640] -> [M, 640]; windows [N * 12, 640], clip after clip -> f64 [N]. Some clips at a time, so
+// that a large set takes no more memory than a small one.
 template <class Restore>
 tt::Tensor restoration_errors(Restore&& restore, const tt::Tensor& windows) {
   namespace ms = tt::machine_sounds;

@@ -1,5 +1,6 @@
-// Follows one sample's shape through an entry's layers: every number is checked before anything is computed with it,
-// and what each layer needs is collected. Nothing is allocated in proportion to a number of the file.
+// Follows one sample's shape through an entry's layers: every number is checked before anything is computed
+// with it, and what each layer needs is collected. Nothing is allocated in proportion to a number of the
+// file.
 #pragma once
 
 #include <tinymlperf/entries/entry_spec.hpp>

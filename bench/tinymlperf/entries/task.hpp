@@ -26,7 +26,8 @@ struct Task {
   const char* outputs_key = "classes";  // how model.json calls their number
 };
 
-// The windows of a language model: bytes of context that are scored, and of those a prompt and what it is continued by.
+// The windows of a language model: bytes of context that are scored, and of those a prompt and what it is
+// continued by.
 constexpr int64_t kContextBytes = 64, kPromptBytes = 32, kGeneratedBytes = 32;
 
 // In the order of the judge's list (judge/benchmarks.hpp).

@@ -1,5 +1,5 @@
-// A language model that runs: the library's GPT-2 with an entry's weights. It scores the byte after each of many windows,
-// or continues a prompt byte by byte, each time by the likeliest.
+// A language model that runs: the library's GPT-2 with an entry's weights. It scores the byte after each of
+// many windows, or continues a prompt byte by byte, each time by the likeliest.
 #pragma once
 
 #include <filesystem>
@@ -22,8 +22,8 @@ inline std::shared_ptr<tt::Gpt2> build_gpt(const EntrySpec& spec) {
   return std::make_shared<tt::Gpt2>(c);
 }
 
-// i64 [N, T], bytes -> scores of the byte after each window, f32 [N, 256]. Some windows at a time, so that a large set takes
-// no more memory than a small one.
+// i64 [N, T], bytes -> scores of the byte after each window, f32 [N, 256]. Some windows at a time, so that a
+// large set takes no more memory than a small one.
 inline tt::Tensor score_windows(tt::LanguageModel& model, const tt::Tensor& windows) {
   constexpr int64_t kTogether = 64;
   const tt::NoGrad no_grad;

@@ -1,5 +1,6 @@
-// A text of one's own for lm, instead of the generated one: its first two fifths are there to learn from, its last three
-// are the hidden set's. Whoever has the whole file can learn all of it: a match on it compares those who did not.
+// A text of one's own for lm, instead of the generated one: its first two fifths are there to learn from, its
+// last three are the hidden set's. Whoever has the whole file can learn all of it: a match on it compares
+// those who did not.
 #pragma once
 
 #include <cmath>
@@ -17,7 +18,8 @@ struct UserText {
   int64_t bytes() const { return static_cast<int64_t>(to_learn.size() + held_out.size()); }
 };
 
-// Any bytes are a text. Throws std::invalid_argument for what is no file, is too large, or is not even a few windows long.
+// Any bytes are a text. Throws std::invalid_argument for what is no file, is too large, or is not even a few
+// windows long.
 inline UserText read_user_text(const std::filesystem::path& path) {
   constexpr int64_t kMostBytes = int64_t{1} << 28, kFewestBytes = 40 * (kContextBytes + 1);
   std::string all;

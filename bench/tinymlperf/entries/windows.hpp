@@ -1,4 +1,5 @@
-// Windows that differ along height and width, out of the library's kernels, which know square steps and margins.
+// Windows that differ along height and width, out of the library's kernels, which know square steps and
+// margins.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,8 @@ class PaddedConv2d final : public tt::Conv2d {
   Sides margin;
 };
 
-// The largest or the mean value of each tile, tiles standing side by side; what does not fill a last one is left out.
+// The largest or the mean value of each tile, tiles standing side by side; what does not fill a last one is
+// left out.
 class TilePool2d final : public tt::Module {
  public:
   TilePool2d(Sides tile_sides, bool takes_max) : tile(tile_sides), max(takes_max) {}

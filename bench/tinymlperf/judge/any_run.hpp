@@ -1,7 +1,8 @@
 // A run of either kind: models that answer, or kernels. What is asked of both is asked here, whichever it is.
 //
-// Both have a class, hardware, date, seed, machine, sandbox, and contenders with a name, a bundle, a tier and audits, by
-// the same names, so that std::visit reads those; what only models have has a fixed value for kernels.
+// Both have a class, hardware, date, seed, machine, sandbox, and contenders with a name, a bundle, a tier and
+// audits, by the same names, so that std::visit reads those; what only models have has a fixed value for
+// kernels.
 #pragma once
 
 #include <string>

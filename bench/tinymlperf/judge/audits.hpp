@@ -11,8 +11,9 @@
 //   A9 convergence   a training needs no fewer epochs than the reference (training_match.hpp)
 //   A10 host clock   what a GPU's events say is what the host's clock says
 //   A11 leap         no result is 10 times the best of its table; it is held as one that fails A9 is
-// A2 and A3 compare turns in mirrored blocks; a contender fails only when the whole 95 % interval is beyond the
-// bound, so noise does not accuse anybody. The bounds are MLPerf's (inference_policies, compliance TEST04 and TEST05).
+// A2 and A3 compare turns in mirrored blocks; a contender fails only when the whole 95 % interval is beyond
+// the bound, so noise does not accuse anybody. The bounds are MLPerf's (inference_policies, compliance TEST04
+// and TEST05).
 #pragma once
 
 #include <fmt/format.h>
@@ -42,8 +43,8 @@ inline AuditResult agreement_audit(int64_t compared) {
 }
 
 namespace detail {
-// Turns of the same number, of which `quick` must not be faster. Accuses at 99 %, since every entry of every match is
-// asked twice.
+// Turns of the same number, of which `quick` must not be faster. Accuses at 99 %, since every entry of every
+// match is asked twice.
 inline AuditResult no_gain(std::string id, std::string name, Scenario s, const std::vector<Turn>& quick,
                            const std::vector<Turn>& slow, double bound, const std::string& what) {
   const auto quantity = quantity_of(s);
@@ -74,7 +75,8 @@ inline AuditResult other_seed_audit(Scenario s, const std::vector<Turn>& known,
                          "samples that were asked before are answered");
 }
 
-// Each continuation was held against its length and its stream when it ended (Generation::check); who failed there is out.
+// Each continuation was held against its length and its stream when it ended (Generation::check); who failed
+// there is out.
 inline AuditResult length_audit(const std::vector<Turn>& turns, int64_t asked) {
   int64_t continuations = 0, tokens = 0;
   for (const Turn& turn : turns)
@@ -95,8 +97,8 @@ inline AuditResult fingerprint_audit(int64_t outputs, int64_t changed) {
           fmt::format("{} of {} outputs changed after they were given", changed, outputs)};
 }
 
-// By a GPU's events, by the clock of the host that launched, and by the judge's around all: why that cannot be; empty: it
-// can. Short times are the way there more than the work.
+// By a GPU's events, by the clock of the host that launched, and by the judge's around all: why that cannot
+// be; empty: it can. Short times are the way there more than the work.
 inline std::string host_clock_complaint(double events, double host, double judge) {
   constexpr double kLong = 1e-3, kLaunch = 100e-6, kShare = 0.9;  // seconds; what a launch may take besides
   if (!(events > 0 && events <= host && host <= judge))
@@ -110,8 +112,8 @@ inline std::string host_clock_complaint(double events, double host, double judge
         host);
   return "";
 }
-// Whatever else the host does can come between a launch and its end: now and then, not in every tenth. Who hid work in fewer
-// calls than that would gain nothing, since medians count.
+// Whatever else the host does can come between a launch and its end: now and then, not in every tenth. Who
+// hid work in fewer calls than that would gain nothing, since medians count.
 inline AuditResult host_clock_audit(int64_t times, int64_t implausible) {
   return {"A10", "host clock", times > 0 && 10 * implausible <= times,
           fmt::format("{} of {} times by the GPU's events are not what the host's clock says", implausible,
@@ -126,8 +128,9 @@ inline AuditResult leap_audit(double ratio, double best) {
                       ratio <= kLeap * best ? "" : "; held until somebody has looked at it")};
 }
 
-// What no program can beat on this machine. Whatever else runs while they are measured makes the machine look slower than
-// it is: before an answer is called too fast they are measured again, and the best of all times counts.
+// What no program can beat on this machine. Whatever else runs while they are measured makes the machine look
+// slower than it is: before an answer is called too fast they are measured again, and the best of all times
+// counts.
 class Ceilings {
  public:
   struct Rates {
@@ -169,7 +172,8 @@ inline AuditResult floor_audit(const std::vector<Turn>& turns, Ceilings& machine
       fmt::format("fastest turn: {:.3g} s a sample; this machine needs at least {:.3g} s", fastest, least)};
 }
 
-// A fixed piece of arithmetic, some tenth of a millisecond, the best of five: what the clock is worth just now.
+// A fixed piece of arithmetic, some tenth of a millisecond, the best of five: what the clock is worth just
+// now.
 inline double reference_seconds() {
   double best = std::numeric_limits<double>::infinity();
   volatile double sink = 0;
@@ -195,8 +199,8 @@ inline AuditResult clock_audit(std::span<const double> reference_seconds) {
                       reference_seconds.size())};
 }
 
-// A claim names the quality ("accuracy") or a scenario, whose measure it then promises; of other things nothing is known
-// here. A promise may be a tenth better than what was measured, since machines differ.
+// A claim names the quality ("accuracy") or a scenario, whose measure it then promises; of other things
+// nothing is known here. A promise may be a tenth better than what was measured, since machines differ.
 inline AuditResult claims_audit(const RunDocument& d, const ContenderRecord& c,
                                 const std::vector<std::pair<std::string, double>>& claims) {
   AuditResult out{"A8", "claims", true, "nothing was promised of this"};

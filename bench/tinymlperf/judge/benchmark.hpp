@@ -1,5 +1,5 @@
-// A benchmark: what is asked, what is right, how good is good enough. The judge knows no more of one, so another is a
-// class and a line in benchmarks.hpp.
+// A benchmark: what is asked, what is right, how good is good enough. The judge knows no more of one, so
+// another is a class and a line in benchmarks.hpp.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,9 @@ struct Quality {
   tinytorch::statistics::PairWins wins = {};  // of each sample, where quality is an area under the ROC curve
 };
 
-// What the scenario `generation` asks of a benchmark of text: a prompt, continued token by token by the likeliest. The
-// inputs are two tensors, u8 [1, T] and the number of tokens, i64 [1]; each token is one u8, and the answer is all of them.
+// What the scenario `generation` asks of a benchmark of text: a prompt, continued token by token by the
+// likeliest. The inputs are two tensors, u8 [1, T] and the number of tokens, i64 [1]; each token is one u8,
+// and the answer is all of them.
 class Generation {
  public:
   virtual ~Generation() = default;
@@ -32,8 +33,8 @@ class Generation {
   // The continuation; throws std::runtime_error unless so many tokens were streamed, and they are the answer.
   virtual std::vector<uint8_t> check(const std::vector<channel::Tensors>& streamed,
                                      const channel::Tensors& answer) const = 0;
-  // To find out, untimed, whether a token was the likeliest: what is asked about the text before it, and what the answer
-  // says.
+  // To find out, untimed, whether a token was the likeliest: what is asked about the text before it, and what
+  // the answer says.
   virtual channel::Tensors before(int64_t sample, std::span<const uint8_t> continuation,
                                   size_t place) const = 0;
   virtual bool likeliest(const Answer& scores, uint8_t token) const = 0;

@@ -1,11 +1,13 @@
-// The process of a contender in a match of turns: held while others have theirs, replaced by a fresh one between blocks.
+// The process of a contender in a match of turns: held while others have theirs, replaced by a fresh one
+// between blocks.
 //
-// Where a program's pages lie is drawn when it starts, and makes it faster or slower by a per cent or so for as long as it
-// lives (Mytkowicz et al. 2009, "Producing wrong data without doing anything obviously wrong"). Within one process the
-// interval of a ratio could not tell; with several, that is part of the noise which it is formed from.
+// Where a program's pages lie is drawn when it starts, and makes it faster or slower by a per cent or so for
+// as long as it lives (Mytkowicz et al. 2009, "Producing wrong data without doing anything obviously wrong").
+// Within one process the interval of a ratio could not tell; with several, that is part of the noise which it
+// is formed from.
 //
-// A contender here is a struct with `record`, `session`, and `start`, which makes a fresh session; without `start` the
-// first process is the only one.
+// A contender here is a struct with `record`, `session`, and `start`, which makes a fresh session; without
+// `start` the first process is the only one.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// An entry of tier T0, which is data alone, as a plugin: this library reads it and answers for it, in a process of its
-// own. So a file that tricks its reader tricks a sandboxed process that holds no clock and no answers.
+// An entry of tier T0, which is data alone, as a plugin: this library reads it and answers for it, in a
+// process of its own. So a file that tricks its reader tricks a sandboxed process that holds no clock and no
+// answers.
 #pragma once
 
 #include <filesystem>

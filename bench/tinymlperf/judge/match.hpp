@@ -1,14 +1,18 @@
 // A match: contenders answer one scenario of one benchmark in turns, graded by the answers that are timed.
 //
-//   blocks    every contender has two turns in each, in a random order and back (A B B A), so that a machine that
+//   blocks    every contender has two turns in each, in a random order and back (A B B A), so that a machine
+//   that
 //             drifts favours nobody; who has no turn is held (stopped); some begin with fresh processes
 //   warm-up   of each process, until two windows of queries have one median (steady_state.hpp)
-//   a turn    a few queries to fill the caches, the timed ones, and as many more as its share of the hidden set needs;
-//             a contender cannot tell which are timed: all have one form, and no sample comes twice before all came
+//   a turn    a few queries to fill the caches, the timed ones, and as many more as its share of the hidden
+//   set needs;
+//             a contender cannot tell which are timed: all have one form, and no sample comes twice before
+//             all came
 //   grading   the first answer to each sample counts; every further one must say the same
-//   audits    further turns on samples asked before, on one sample again and again, and on a set that nobody saw
-// A contender that breaks, says nothing for too long, answers differently, or fails an audit is out, with the reason.
-// Who watches is told between blocks alone, when everybody is held.
+//   audits    further turns on samples asked before, on one sample again and again, and on a set that nobody
+//   saw
+// A contender that breaks, says nothing for too long, answers differently, or fails an audit is out, with the
+// reason. Who watches is told between blocks alone, when everybody is held.
 #pragma once
 
 #include <fmt/format.h>
@@ -152,7 +156,8 @@ class Match {
     if (scenario_ != Scenario::offline) warm_up(c);
     c.session->hold();
   }
-  // Until two windows of queries have the same median. A noisy machine ends it by the clock; a short class, sooner.
+  // Until two windows of queries have the same median. A noisy machine ends it by the clock; a short class,
+  // sooner.
   void warm_up(Contender& c) {
     const double share = 0.3 * class_.seconds / static_cast<double>(class_.processes);
     tinytorch::benchmarking::warm_up([&] { ask(c, main_questions(c), 1); },
@@ -230,8 +235,8 @@ class Match {
     }
     return turn;
   }
-  // Prompts, continued token by token. What was said is then held against what the contender says of the same text when
-  // it is asked for one token: at one place of each continuation, which it cannot foresee.
+  // Prompts, continued token by token. What was said is then held against what the contender says of the same
+  // text when it is asked for one token: at one place of each continuation, which it cannot foresee.
   Turn generation_turn(Contender& c, Plan plan) {
     const Generation& text = *sets_.main.generation();
     plan.samples = sets_.main.size();
@@ -271,7 +276,8 @@ class Match {
       throw std::runtime_error(std::string("audit A4, output length: ") + e.what());
     }
   }
-  // The highest rate within the benchmark's bound: p90 in as many queries as certify it, p99 where those are asked for.
+  // The highest rate within the benchmark's bound: p90 in as many queries as certify it, p99 where those are
+  // asked for.
   Turn server_turn(Contender& c, const Questions& questions, Plan plan) {
     const double percent = class_.queries >= tinytorch::statistics::samples_to_certify(99) ? 99 : 90;
     plan.queries = std::max(class_.queries, tinytorch::statistics::samples_to_certify(percent));
@@ -321,8 +327,8 @@ class Match {
         throw std::runtime_error("audit " + a.id + ", " + a.name + ": " + a.detail);
   }
 
-  // A2 and A3: turns of one length on samples that were asked before, on the same ones again and again, and on fresh
-  // ones, of which no one comes twice. A server is asked one by one.
+  // A2 and A3: turns of one length on samples that were asked before, on the same ones again and again, and
+  // on fresh ones, of which no one comes twice. A server is asked one by one.
   void compare_questions(Contender& c) {
     constexpr int64_t kTurns = 2 * kAuditBlocks;
     const int64_t share =

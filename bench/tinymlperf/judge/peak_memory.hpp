@@ -1,7 +1,9 @@
-// The most memory that an entry of tier T0 keeps alive while it answers one sample: weights, input and activations.
+// The most memory that an entry of tier T0 keeps alive while it answers one sample: weights, input and
+// activations.
 //
-// This library runs such an entry, so its allocator counts, in a session of its own: what is timed does not count. Of a
-// plugin (T2) nobody can say it but the system, and that only where it has control groups (sandbox/cgroup.hpp).
+// This library runs such an entry, so its allocator counts, in a session of its own: what is timed does not
+// count. Of a plugin (T2) nobody can say it but the system, and that only where it has control groups
+// (sandbox/cgroup.hpp).
 #pragma once
 
 #include <tinymlperf/judge/benchmark.hpp>

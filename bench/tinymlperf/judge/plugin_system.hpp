@@ -1,4 +1,5 @@
-// A system that is a sandboxed process: queries go to it through the channel, and the judge's clock says when.
+// A system that is a sandboxed process: queries go to it through the channel, and the judge's clock says
+// when.
 #pragma once
 
 #include <algorithm>

@@ -2,11 +2,11 @@
 //
 //   open     the lower bound of its quality reaches the benchmark's floor
 //   closed   it keeps 99 % of the baseline's quality: the 95 % lower bound of the mean over samples of
-//            credit - 0.99 baseline's credit is not below 0. Both answered the same samples, so what is hard for both
-//            cancels and those on which they differ decide (paired bootstrap). Of a language, whose quality is bits, not
-//            credit, it needs at most 1.01 times the baseline's: the 95 % upper bound of the mean over windows of
-//            bits - 1.01 baseline's bits is not above 0. Of an area under the ROC curve the bound is DeLong's
-//            (benchmarking/paired_auc.hpp), since two samples make a pair.
+//            credit - 0.99 baseline's credit is not below 0. Both answered the same samples, so what is hard
+//            for both cancels and those on which they differ decide (paired bootstrap). Of a language, whose
+//            quality is bits, not credit, it needs at most 1.01 times the baseline's: the 95 % upper bound of
+//            the mean over windows of bits - 1.01 baseline's bits is not above 0. Of an area under the ROC
+//            curve the bound is DeLong's (benchmarking/paired_auc.hpp), since two samples make a pair.
 // A ranked run needs 10,000 samples: fewer cannot tell 99 % from 98 %.
 #pragma once
 

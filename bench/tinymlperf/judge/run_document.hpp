@@ -1,29 +1,34 @@
 // A match as data: run.json. It holds every sample, so that anyone can form the numbers again.
 //
 //   {"schema": "tinymlperf-run-3", "benchmark": "dig", "scenario": "single_stream",
-//    "division": "open", "class": "smoke", "hardware": "cpu-mt", "date": "2026-01-31T12:00:00Z", "seed": 5, "hidden_samples": 512,
-//    "quality_metric": "accuracy", "quality_floor": 0.8,
-//    "machine": {...}, "sandbox": {...},
-//    "text": {"file": "mine.txt", "bytes": 2000000, "held_out": 1200000},   of lm on a text of one's own
-//    "contenders": [{                                    the first is the baseline
+//    "division": "open", "class": "smoke", "hardware": "cpu-mt", "date": "2026-01-31T12:00:00Z", "seed": 5,
+//    "hidden_samples": 512, "quality_metric": "accuracy", "quality_floor": 0.8, "machine": {...}, "sandbox":
+//    {...}, "text": {"file": "mine.txt", "bytes": 2000000, "held_out": 1200000},   of lm on a text of one's
+//    own "contenders": [{                                    the first is the baseline
 //       "name": "lenet", "bundle": "sha256 or empty", "tier": "T0", "out": "why, or empty",
 //       "quality": {"estimate": 0.99, "low": 0.98, "high": 0.995} or null,
-//       "minus_bits": [-1.5, ...],   of lm: of each sample, and quality their mean; closed compares them pair by pair
-//       "wins": {"positives": [39996, ...], "negatives": [...]},   of ad: of each sample of a kind, its pairs with the other
-//                     kind that are the right way around, in quarters; quality is their share (benchmarking/paired_auc.hpp)
-//       "replaced": ["tinytorch/tensor/strides.hpp", ...],   the library's headers that its own ones stand for, if any
-//       "worker": "build/student/bin/tinymlperf",   another program than the judge's own that answers for it, if any: such a
+//       "minus_bits": [-1.5, ...],   of lm: of each sample, and quality their mean; closed compares them pair
+//       by pair "wins": {"positives": [39996, ...], "negatives": [...]},   of ad: of each sample of a kind,
+//       its pairs with the other
+//                     kind that are the right way around, in quarters; quality is their share
+//                     (benchmarking/paired_auc.hpp)
+//       "replaced": ["tinytorch/tensor/strides.hpp", ...],   the library's headers that its own ones stand
+//       for, if any "worker": "build/student/bin/tinymlperf",   another program than the judge's own that
+//       answers for it, if any: such a
 //                                                   run is local; what it says of its memory it says itself
 //       "credit": "1101...", "model_bytes": 1000, "multiply_adds": 0, "peak_bytes": 0,   0: not known
 //       "turns": [{"seconds": 0.1, "samples": 12, "latencies": [0.008, ...]}, ...],   two of each block
 //       "audits": [{"id": "A2", "name": "same sample", "passed": true, "detail": "..."}],
-//       "value": 0.0081, "certified": 0.0083 or null,   what the percentile is at most, at 99 %; null: too few queries
-//       "times_the_baseline": {"estimate": 1.2, "low": 1.1, "high": 1.3} or null}]}
+//       "value": 0.0081, "certified": 0.0083 or null,   what the percentile is at most, at 99 %; null: too
+//       few queries "times_the_baseline": {"estimate": 1.2, "low": 1.1, "high": 1.3} or null}]}
 // A match of trainers is "tinymlperf-run-2": the same, and each contender has, instead of turns,
-//       "training": [{"seed": 7, "limit": 600, "times": [0.5, 1.1], "qualities": [0.8, 0.96], "ended": "why not, or empty",
-//                     "seconds": 1.1, "best": 0.96}, ...]   one of each run; the last two follow from the attempts
+//       "training": [{"seed": 7, "limit": 600, "times": [0.5, 1.1], "qualities": [0.8, 0.96], "ended": "why
+//       not, or empty",
+//                     "seconds": 1.1, "best": 0.96}, ...]   one of each run; the last two follow from the
+//                     attempts
 // and its quality, {"mean", least, most of what its runs ended with}, follows from them too.
-// The last line of a contender follows from the turns; read_run_document() ignores it and verify() recomputes it.
+// The last line of a contender follows from the turns; read_run_document() ignores it and verify() recomputes
+// it.
 #pragma once
 
 #include <fmt/format.h>
@@ -134,7 +139,8 @@ struct RunDocument {
   Json text = {};                           // of a hidden set out of a text of one's own; else null
 };
 
-// How many times better than the baseline, with its 95 % interval: above 1 is better. Nothing while either is out.
+// How many times better than the baseline, with its 95 % interval: above 1 is better. Nothing while either is
+// out.
 inline std::optional<Interval> times_the_baseline(Scenario s, const ContenderRecord& c,
                                                   const ContenderRecord& baseline) {
   if (!c.out.empty() || !baseline.out.empty()) return std::nullopt;
@@ -145,14 +151,15 @@ inline std::optional<Interval> times_the_baseline(Scenario s, const ContenderRec
   return tinytorch::benchmarking::times_better(quantity_of(s), c.turns, baseline.turns);
 }
 
-// The median of a contender's turns; nothing before its first. Of training runs the mean without the fastest and slowest.
+// The median of a contender's turns; nothing before its first. Of training runs the mean without the fastest
+// and slowest.
 inline std::optional<double> value_of(Scenario s, const ContenderRecord& c) {
   if (s == Scenario::time_to_quality) return summarize(c.training).seconds;
   return tinytorch::benchmarking::value_of(quantity_of(s), c.turns);
 }
 
-// What the percentile that counts is at most, at 99 % (benchmarking/turns.hpp); nothing where none counts, or too few were
-// asked.
+// What the percentile that counts is at most, at 99 % (benchmarking/turns.hpp); nothing where none counts, or
+// too few were asked.
 inline std::optional<double> certified_bound(Scenario s, const ContenderRecord& c) {
   if (s == Scenario::time_to_quality) return std::nullopt;
   return tinytorch::benchmarking::certified_bound(quantity_of(s), c.turns);

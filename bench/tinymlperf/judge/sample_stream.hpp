@@ -1,7 +1,8 @@
-// Which samples a contender is asked, in which order: all of them once in a random order, then again in another.
+// Which samples a contender is asked, in which order: all of them once in a random order, then again in
+// another.
 //
-// No sample comes twice before all came once. So an answer that is timed is, as long as the set lasts, one that was
-// never given before: remembering answers gains nothing.
+// No sample comes twice before all came once. So an answer that is timed is, as long as the set lasts, one
+// that was never given before: remembering answers gains nothing.
 #pragma once
 
 #include <algorithm>

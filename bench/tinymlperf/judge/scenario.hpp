@@ -3,12 +3,14 @@
 //   single_stream   one sample, then the next when it is answered          p90 of the latency
 //   multi_stream    eight samples at once, then the next eight             p99 of the latency
 //   offline         everything at once                                     samples per second
-//   server          one sample at random moments (a Poisson process)       most queries per second within a bound
-//   generation      one prompt, answered piece by piece                    time to first token, time per token
-//   time_to_quality data to learn from; played by training_match.hpp       seconds until a model is good enough
-// The latency of a server's query counts from the moment it was due, not from when it could be sent: a system that
-// falls behind cannot hide its queue ("coordinated omission"). Which samples are asked, and when, is drawn from a
-// seed. Scenarios know neither what a sample is nor what answers it, so tests run them against simulated systems.
+//   server          one sample at random moments (a Poisson process)       most queries per second within a
+//   bound generation      one prompt, answered piece by piece                    time to first token, time
+//   per token time_to_quality data to learn from; played by training_match.hpp       seconds until a model is
+//   good enough
+// The latency of a server's query counts from the moment it was due, not from when it could be sent: a system
+// that falls behind cannot hide its queue ("coordinated omission"). Which samples are asked, and when, is
+// drawn from a seed. Scenarios know neither what a sample is nor what answers it, so tests run them against
+// simulated systems.
 #pragma once
 
 #include <algorithm>

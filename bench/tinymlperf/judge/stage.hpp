@@ -1,14 +1,17 @@
-// Where a contender runs: a folder of its own with copies of all it needs, which another user can reach. Goes with the
-// match.
+// Where a contender runs: a folder of its own with copies of all it needs, which another user can reach. Goes
+// with the match.
 //
-//   T0   model.json and weights.safetensors: this very program reads them and answers (`tinymlperf worker`); where it is
+//   T0   model.json and weights.safetensors: this very program reads them and answers (`tinymlperf worker`);
+//   where it is
 //        to be trained, model.json alone
-//   T1   plan.json and CUDA sources: compiled here, in the sandbox and without a GPU, by NVRTC; this very program
+//   T1   plan.json and CUDA sources: compiled here, in the sandbox and without a GPU, by NVRTC; this very
+//   program
 //        launches them (`tinymlperf worker --device`)
 //   T2   plugin.cpp, and the headers beside it: compiled here, in the sandbox, against entries/plugin.hpp,
-//        entries/kernels.hpp and the library. Headers in include/ replace the library's (entries/header_set.hpp); without a
-//        plugin.cpp the worker is compiled on them and answers for the model, or the library's kernels are. A worker of
-//        one's own is T2, too: another program that answers for model.json and weights.safetensors
+//        entries/kernels.hpp and the library. Headers in include/ replace the library's
+//        (entries/header_set.hpp); without a plugin.cpp the worker is compiled on them and answers for the
+//        model, or the library's kernels are. A worker of one's own is T2, too: another program that answers
+//        for model.json and weights.safetensors
 // The files are copied once, before the match: what its author does to them afterwards changes nothing.
 #pragma once
 
@@ -45,8 +48,8 @@ struct WithoutGpu : sandbox::Unavailable {
 
 class Stage {
  public:
-  // Throws std::invalid_argument when the folder holds no contender, or its plugin does not compile, and Refusal for
-  // headers that replace nothing. `worker`: answers for a model instead of this program.
+  // Throws std::invalid_argument when the folder holds no contender, or its plugin does not compile, and
+  // Refusal for headers that replace nothing. `worker`: answers for a model instead of this program.
   Stage(const std::filesystem::path& folder, const sandbox::Offers& offers, bool learns = false,
         const std::filesystem::path& worker = {})
       : Stage(offers) {
@@ -100,7 +103,8 @@ class Stage {
   const std::vector<std::string>& replaced() const { return replaced_; }
   bool on_device() const { return tier_ == "T1"; }
 
-  // Ended after so many seconds, however many threads have spent them. `more`: further arguments of the command.
+  // Ended after so many seconds, however many threads have spent them. `more`: further arguments of the
+  // command.
   std::unique_ptr<channel::Session> start(double seconds = 3600,
                                           const std::vector<std::string>& more = {}) const {
     sandbox::Policy policy = policy_for(seconds);
@@ -114,7 +118,8 @@ class Stage {
     return std::make_unique<channel::Session>(with(more), policy, offers_);
   }
 
-  // Another run of the same program, of device code alone: with further arguments, as an argument of `around`.
+  // Another run of the same program, of device code alone: with further arguments, as an argument of
+  // `around`.
   sandbox::Outcome check(std::vector<std::string> around, const std::vector<std::string>& more) const {
     sandbox::Policy policy = policy_for(300);
     policy.may_gpu = true;
@@ -122,8 +127,8 @@ class Stage {
     policy.read_only.push_back(base_ / "entry");
     sandbox::Offers offers = offers_;
     if (!around.empty()) {
-      // A tool looks into the program and speaks with it, which those walls are there to forbid. The program is the
-      // judge's own: nothing of the entry runs on the host.
+      // A tool looks into the program and speaks with it, which those walls are there to forbid. The program
+      // is the judge's own: nothing of the entry runs on the host.
       offers.landlock = 0, offers.seccomp = false, policy.least = sandbox::Level::none;
     }
     for (const std::string& argument : with(more)) around.push_back(argument);
@@ -282,7 +287,8 @@ class Stage {
     command.push_back("-E");
     (void)note_hidden(kPluginFile, command, policy);
   }
-  // NVRTC has no such output: here the host's preprocessor reads what it would, with the names that it defines.
+  // NVRTC has no such output: here the host's preprocessor reads what it would, with the names that it
+  // defines.
   void look_behind_device_macros() {
     sandbox::Policy policy = policy_for(60);
     policy.read_only.push_back(base_ / "entry");

@@ -1,12 +1,12 @@
 // ttq: the time to train a model until it is good enough, on a clock that is not the trainer's.
 //
-// A learner is handed training data, the inputs of a hidden validation set, and a seed. As often as it likes it sends its
-// answers to all of these inputs; the first that reach the target end the run. The judge alone knows the labels, grades
-// what comes by when it came, and gives no hint between.
+// A learner is handed training data, the inputs of a hidden validation set, and a seed. As often as it likes
+// it sends its answers to all of these inputs; the first that reach the target end the run. The judge alone
+// knows the labels, grades what comes by when it came, and gives no hint between.
 //
-// One run is luck, so several are made, each with a seed of its own; the fastest and the slowest are dropped and the rest
-// averaged. A run that never gets there is the slowest; two of them, and there is no result. (The rules of MLCommons'
-// training benchmarks, mlcommons/training_policies.)
+// One run is luck, so several are made, each with a seed of its own; the fastest and the slowest are dropped
+// and the rest averaged. A run that never gets there is the slowest; two of them, and there is no result.
+// (The rules of MLCommons' training benchmarks, mlcommons/training_policies.)
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,8 @@ struct LearnerEnd {
 class Learner {
  public:
   virtual ~Learner() = default;
-  // Hands everything over; gives when that began, and the clock with it: were it the end, who trains would say when.
+  // Hands everything over; gives when that began, and the clock with it: were it the end, who trains would
+  // say when.
   virtual double start(uint64_t seed) = 0;
   // The next attempt, or nothing when `until` has come or the learner has ended. Throws when it has broken.
   virtual std::optional<Attempt> next(double until) = 0;

@@ -1,9 +1,10 @@
-// A match of trainers: each is started again and again, in rounds of a random order, always alone on the machine, each time
-// with a seed of its own; the judge's clock runs from when the data are handed over.
+// A match of trainers: each is started again and again, in rounds of a random order, always alone on the
+// machine, each time with a seed of its own; the judge's clock runs from when the data are handed over.
 //
-// The first contender is the baseline, and its convergence the reference: it has two runs in each round, so that there are
-// twice as many of it as of anybody else (the rule of MLCommons' training benchmarks). Who reaches the target in
-// suspiciously fewer epochs is held: audit A9 fails, and the result is not ranked until somebody has looked at it.
+// The first contender is the baseline, and its convergence the reference: it has two runs in each round, so
+// that there are twice as many of it as of anybody else (the rule of MLCommons' training benchmarks). Who
+// reaches the target in suspiciously fewer epochs is held: audit A9 fails, and the result is not ranked until
+// somebody has looked at it.
 #pragma once
 
 #include <fmt/format.h>
@@ -23,7 +24,8 @@ struct TrainingContender {
   std::function<std::unique_ptr<Learner>()> start;  // a fresh one; throws where it cannot be had
 };
 
-// One-sided t test of the epochs to the target at p = 0.05; seconds are what is compared between contenders, not this.
+// One-sided t test of the epochs to the target at p = 0.05; seconds are what is compared between contenders,
+// not this.
 inline double suspicion(const std::vector<double>& epochs, const std::vector<double>& reference) {
   using namespace tinytorch::statistics;
   const auto same = [](const std::vector<double>& v) {
@@ -33,8 +35,8 @@ inline double suspicion(const std::vector<double>& epochs, const std::vector<dou
   return welch_t(epochs, reference, Alternative::kLess).p;
 }
 
-// Entries of data alone are trained by this library, so that in the open division fewer epochs are a better recipe and no
-// more. A plugin's training is nobody's to see; the closed division has the baseline's model,
+// Entries of data alone are trained by this library, so that in the open division fewer epochs are a better
+// recipe and no more. A plugin's training is nobody's to see; the closed division has the baseline's model,
 // which should need the epochs that it needs there.
 inline AuditResult convergence_audit(const ContenderRecord& c, const ContenderRecord& baseline,
                                      const std::string& division) {

@@ -1,9 +1,11 @@
-// What the runs of one trainer say together: its time, its quality, and how many times faster than the baseline it is.
+// What the runs of one trainer say together: its time, its quality, and how many times faster than the
+// baseline it is.
 //
-// Runs are independent of each other, each with its own seed, so nothing pairs them: the ratio is the median of the
-// ratios of every run of the one with every run of the other, and its interval inverts the Mann-Whitney test on the
-// logarithms (Hodges and Lehmann 1963). It supposes no shape of the luck, only the same in both but for a factor. A run
-// that missed the target counts as all the time that it had, which is the least that it would have taken.
+// Runs are independent of each other, each with its own seed, so nothing pairs them: the ratio is the median
+// of the ratios of every run of the one with every run of the other, and its interval inverts the
+// Mann-Whitney test on the logarithms (Hodges and Lehmann 1963). It supposes no shape of the luck, only the
+// same in both but for a factor. A run that missed the target counts as all the time that it had, which is
+// the least that it would have taken.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,10 @@
-// An entry that is to be trained, as a plugin: model.json says the layers and how to train them, and this library does, in a
-// process of its own. After each epoch it tells its answers to the validation inputs.
+// An entry that is to be trained, as a plugin: model.json says the layers and how to train them, and this
+// library does, in a process of its own. After each epoch it tells its answers to the validation inputs.
 //
 // The query has four tensors, by the benchmark:
-//   dig   training inputs f32 [N, 1, 28, 28], their classes i64 [N], validation inputs f32 [M, 1, 28, 28], a seed i64 [1]
-//   lm    training bytes u8 [N, 64], the bytes after each u8 [N, 64], validation windows u8 [M, 64], a seed i64 [1]
+//   dig   training inputs f32 [N, 1, 28, 28], their classes i64 [N], validation inputs f32 [M, 1, 28, 28], a
+//   seed i64 [1] lm    training bytes u8 [N, 64], the bytes after each u8 [N, 64], validation windows u8 [M,
+//   64], a seed i64 [1]
 // A token is an answer to every validation input, f32 [M, the task's outputs].
 #pragma once
 
@@ -65,8 +66,8 @@ inline Tensors train_for(const Recipe& recipe, const Query& query) {
   return {};
 }
 
-// What `tinymlperf worker FOLDER` does: answers for an entry, or trains it when the judge says so. `memory`: each answer
-// says what it took.
+// What `tinymlperf worker FOLDER` does: answers for an entry, or trains it when the judge says so. `memory`:
+// each answer says what it took.
 inline int serve_worker(const std::filesystem::path& folder, bool memory = false) {
   Respond respond;
   return serve([&](const Query& query) { return respond(query); },

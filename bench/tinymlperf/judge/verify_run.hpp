@@ -13,7 +13,8 @@ inline bool is_run(const Json& document) {
   return schema == "tinymlperf-run-2" || schema == "tinymlperf-run-3";
 }
 
-// The first number that does not follow from the samples; empty: all do. Throws std::invalid_argument when it is not a run.
+// The first number that does not follow from the samples; empty: all do. Throws std::invalid_argument when it
+// is not a run.
 inline std::string verify_run(const Json& document) {
   const Json again = judge::to_json(judge::read_any_run(document));
   const Json& contenders = document.at("contenders");

@@ -1,8 +1,9 @@
-// One race as data: what was trained, the two matches that were played, and the ranking. Read and written as race.json.
+// One race as data: what was trained, the two matches that were played, and the ranking. Read and written as
+// race.json.
 //
-// The file holds both matches whole, as run.json does, every sample and every seed with them; `verify_race` forms the
-// results again from the file alone. A race that could not be played to its end holds the matches that were, and says in
-// "missing" what has no result and why; nobody is ranked in it.
+// The file holds both matches whole, as run.json does, every sample and every seed with them; `verify_race`
+// forms the results again from the file alone. A race that could not be played to its end holds the matches
+// that were, and says in "missing" what has no result and why; nobody is ranked in it.
 #pragma once
 
 #include <cstdint>
@@ -139,8 +140,8 @@ inline Race race_from_json(const Json& document) {
   }
 }
 
-// Forms both matches' numbers and every result again from the raw samples; returns the first difference to what the file
-// claims, or "".
+// Forms both matches' numbers and every result again from the raw samples; returns the first difference to
+// what the file claims, or "".
 inline std::string verify_race(const Json& document) {
   Race race = race_from_json(document);
   for (const Json& match : document.at("matches"))

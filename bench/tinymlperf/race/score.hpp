@@ -1,13 +1,15 @@
-// From two matches of the same entries, one by one and everything at once, to a ranking. Nothing here measures, so that
-// anyone can form it again from race.json.
+// From two matches of the same entries, one by one and everything at once, to a ranking. Nothing here
+// measures, so that anyone can form it again from race.json.
 //
-//   score = 100 * geometric mean over both scenarios of how many times better than the baseline       100: as good as it
+//   score = 100 * geometric mean over both scenarios of how many times better than the baseline       100: as
+//   good as it
 //     single stream: p90 of the time of one sample      offline: samples per second
 //   efficiency = 100 * exp(1/2 ln r_latency + 1/4 ln r_peak_bytes + 1/4 ln r_model_bytes)
-// Ratios are clipped to [1/64, 64], so that one extreme cannot decide. An entry is ranked if the lower bound of its
-// accuracy, over the hidden samples of both matches, reaches the floor. A score's interval is that of the blocks: block i
-// of an entry stands beside block i of the baseline (paired_ratio.hpp), since a slow stretch of the machine hits both. For
-// ranks entries stand beside each other in the same way (block_ranking.hpp).
+// Ratios are clipped to [1/64, 64], so that one extreme cannot decide. An entry is ranked if the lower bound
+// of its accuracy, over the hidden samples of both matches, reaches the floor. A score's interval is that of
+// the blocks: block i of an entry stands beside block i of the baseline (paired_ratio.hpp), since a slow
+// stretch of the machine hits both. For ranks entries stand beside each other in the same way
+// (block_ranking.hpp).
 #pragma once
 
 #include <algorithm>

@@ -5,8 +5,8 @@
 // In a namespace of processes the keeper is number 1: when it ends, the kernel ends all others. Elsewhere it
 // adopts every orphan and kills until none is left. It ends when the program does, when the judge says so,
 // and when the judge dies, for the judge holds the other end of its life line. What comes before the
-// program's first instruction is here too; both parts are system calls only (steps.hpp). Through the life line the
-// judge can also hold all processes, so that nobody works while it is somebody else's turn.
+// program's first instruction is here too; both parts are system calls only (steps.hpp). Through the life
+// line the judge can also hold all processes, so that nobody works while it is somebody else's turn.
 #pragma once
 
 #include <poll.h>
@@ -116,8 +116,8 @@ inline void clear_out(pid_t program, bool own_namespace, Report& report) {
   report.survivors = 1;
 }
 
-// Reads what the judge says; false at the end of the line. Without a namespace of processes those who left the
-// program's group are not reached.
+// Reads what the judge says; false at the end of the line. Without a namespace of processes those who left
+// the program's group are not reached.
 inline bool obey(pid_t program, bool own_namespace) {
   char word = 0;
   ssize_t got = read(KeeperFiles::kLife, &word, 1);

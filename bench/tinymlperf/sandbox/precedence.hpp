@@ -1,9 +1,11 @@
-// Who runs first: a match before all ordinary programs of the machine, and in it the judge before whom it measures.
+// Who runs first: a match before all ordinary programs of the machine, and in it the judge before whom it
+// measures.
 //
-// On a machine with other work to do, a p90 says how often that work came between: with as much of it as two cores can do,
-// blocks of one and the same program differed by 3 to 15 %, and 3 % between programs were lost in it. By the kernel's
-// round-robin schedule for real time the other work waits instead, and the same blocks differ by 2 to 3 %, medians by 0.4 %.
-// The kernel keeps 5 % of each second for the others (sched_rt_runtime_us), whatever a contender does.
+// On a machine with other work to do, a p90 says how often that work came between: with as much of it as two
+// cores can do, blocks of one and the same program differed by 3 to 15 %, and 3 % between programs were lost
+// in it. By the kernel's round-robin schedule for real time the other work waits instead, and the same blocks
+// differ by 2 to 3 %, medians by 0.4 %. The kernel keeps 5 % of each second for the others
+// (sched_rt_runtime_us), whatever a contender does.
 #pragma once
 
 #include <sched.h>
@@ -16,8 +18,8 @@ namespace tinymlperf::sandbox {
 
 constexpr int kProgramLevel = 1, kJudgeLevel = 2;
 
-// Finds out whether programs may be given precedence here: root may, and others with a limit on "rtprio". The environment's
-// TINYMLPERF_REAL_TIME=0 says no, for machines where something else is timed as well.
+// Finds out whether programs may be given precedence here: root may, and others with a limit on "rtprio". The
+// environment's TINYMLPERF_REAL_TIME=0 says no, for machines where something else is timed as well.
 inline void probe_real_time(Offers& offers) {
   if (const char* const wish = std::getenv("TINYMLPERF_REAL_TIME"); wish && std::string_view(wish) == "0") {
     offers.missing["real_time"] = "TINYMLPERF_REAL_TIME=0 in the environment";
@@ -35,7 +37,8 @@ inline void probe_real_time(Offers& offers) {
         "; as root, or with a line \"USER - rtprio 2\" in /etc/security/limits.conf";
 }
 
-// The calling thread, while one of these is alive in it. Threads and processes that it starts are ordinary ones.
+// The calling thread, while one of these is alive in it. Threads and processes that it starts are ordinary
+// ones.
 class Precedence {
  public:
   explicit Precedence(bool wanted) : wanted_(wanted) {

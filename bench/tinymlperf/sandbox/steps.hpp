@@ -140,8 +140,8 @@ inline Failure map_user(const char* user, const char* group) {
 }
 
 // Every mount of a new mount namespace, the work folder's excepted. Landlock forbids to write what lies
-// outside the folder; this forbids to change its owner, mode and times too. Shared memory has names in the work
-// folder then: LLVM's OpenMP ends its program when it can make none.
+// outside the folder; this forbids to change its owner, mode and times too. Shared memory has names in the
+// work folder then: LLVM's OpenMP ends its program when it can make none.
 inline Failure make_read_only(const char* work) {
   struct Attributes {  // the kernel's struct mount_attr
     uint64_t set = 0, clear = 0, propagation = 0, user = 0;
@@ -169,8 +169,9 @@ inline Failure take_precedence(int level) {
   return syscall(SYS_sched_setscheduler, 0, SCHED_RR, &wished) == 0 ? Failure{} : failed(Step::precedence);
 }
 
-// From root to a user who owns the work folder and nothing else. Capabilities go with the user. The C library's
-// functions would do it for all threads, and wait for one that the judge was just starting: here there is none.
+// From root to a user who owns the work folder and nothing else. Capabilities go with the user. The C
+// library's functions would do it for all threads, and wait for one that the judge was just starting: here
+// there is none.
 inline Failure become(uid_t user) {
   const bool good = syscall(SYS_setgroups, 0, nullptr) == 0 &&
                     syscall(SYS_setresgid, user, user, user) == 0 &&

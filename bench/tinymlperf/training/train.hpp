@@ -1,5 +1,5 @@
-// Training of the bundled models: AdamW, a one-cycle learning rate, the loss of their benchmark, batches in a seeded
-// order.
+// Training of the bundled models: AdamW, a one-cycle learning rate, the loss of their benchmark, batches in a
+// seeded order.
 //
 // A function of (recipe, data, options) alone, so every race on one machine starts from the same bundled
 // entries. Loss is the mean over an epoch's batches; quality is measured on samples that are never trained

@@ -1,5 +1,5 @@
-// What the models of a benchmark learn from, what they are to bring down, and how they are checked on the way. All of it
-// follows from the published seeds; no hidden set shares a sample with it.
+// What the models of a benchmark learn from, what they are to bring down, and how they are checked on the
+// way. All of it follows from the published seeds; no hidden set shares a sample with it.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,8 @@ struct TrainingData {
   int64_t size() const { return inputs.size(0); }
 };
 
-// How many samples of each kind the bundled models see: pictures, words, clips of 12 windows, windows of text.
+// How many samples of each kind the bundled models see: pictures, words, clips of 12 windows, windows of
+// text.
 struct TrainingSize {
   int64_t training, validation;
 };
@@ -101,7 +102,8 @@ inline tt::Tensor text_loss(tt::Module& net, const tt::Tensor& x, const tt::Tens
   return dynamic_cast<tt::LanguageModel&>(net).loss(x, target);
 }
 
-// Every byte of a window is learned from those before it; the check is about the last one, as the benchmark is.
+// Every byte of a window is learned from those before it; the check is about the last one, as the benchmark
+// is.
 inline TrainingData windows_to_learn(const tt::Tensor& windows, const tt::Tensor& held_out) {
   const auto minus_bits = [=](tt::Module& net) {
     const tt::NoGrad no_grad;

@@ -36,9 +36,9 @@ TT_API void backward(const Tensor& result, const Tensor& gradient = {}, bool ret
 
 namespace tinytorch::inline TT_BUILD {
 
-// `root` and all nodes that its edges lead to, each once, newest first: then a node's gradient is complete when
-// its turn comes. A graph can be a chain of 100,000 nodes, which no recursion survives, and one node can be
-// reached by very many ways.
+// `root` and all nodes that its edges lead to, each once, newest first: then a node's gradient is complete
+// when its turn comes. A graph can be a chain of 100,000 nodes, which no recursion survives, and one node can
+// be reached by very many ways.
 TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_ptr<Node>& root) {
   std::vector<std::shared_ptr<Node>> found{root};
   std::unordered_set<const Node*> seen{root.get()};
@@ -53,7 +53,8 @@ TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_pt
   return found;
 }
 
-// The sum of two gradients, a new tensor. Of 16 bits it is f32: of 1,000 ones bf16 would count no more than 256.
+// The sum of two gradients, a new tensor. Of 16 bits it is f32: of 1,000 ones bf16 would count no more than
+// 256.
 inline Tensor widened(const Tensor& g) { return is_16_bit(g.dtype()) ? g.to(DType::f32) : g; }
 inline Tensor sum_of(const Tensor& a, const Tensor& b) { return add(widened(a), widened(b)); }
 
@@ -73,7 +74,8 @@ inline Tensor run_hooks(const std::vector<GradHook>& hooks, Tensor g) {
   return g;
 }
 
-// owner.grad = owner.grad + g, where there is a gradient already. Of 16 bits their sum in f32 is kept beside it.
+// owner.grad = owner.grad + g, where there is a gradient already. Of 16 bits their sum in f32 is kept beside
+// it.
 inline void add_to_grad(GradState& owner, const Tensor& g) {
   if (!(is_16_bit(g.dtype()) && is_16_bit(owner.grad.dtype()))) {
     owner.grad = add(owner.grad, g.to(owner.grad.dtype()));  // one that set_grad gave may be f32
@@ -102,8 +104,8 @@ inline void accumulate_leaf(GradState& leaf, Tensor g) {
   keep_grad(leaf, run_hooks(leaf.hooks, std::move(g)));
 }
 
-// The gradients of leaves. A leaf that several operations used has as many edges leading to it; when the last of them has
-// arrived, its gradient is whole, goes through the leaf's hooks and is kept.
+// The gradients of leaves. A leaf that several operations used has as many edges leading to it; when the last
+// of them has arrived, its gradient is whole, goes through the leaf's hooks and is kept.
 class LeafGradients {
  public:
   explicit LeafGradients(const std::vector<std::shared_ptr<Node>>& order) {
@@ -202,9 +204,10 @@ inline void check_gradient_shape(const Node& node, size_t input, const Tensor& g
 // Sums of the gradients that have arrived so far: of each node that was not visited yet, one per output.
 using PendingGradients = std::unordered_map<const Node*, Tensors>;
 
-// Hands the gradients of a node's inputs, `results`, on: edge i says where that of input i goes, into a leaf, to one output of
-// another node (pending), or nowhere. An undefined gradient is zero, and so is one that `results` does not have, because no
-// gradient arrived at the node; a leaf is told of these as well, because it waits for all its edges.
+// Hands the gradients of a node's inputs, `results`, on: edge i says where that of input i goes, into a leaf,
+// to one output of another node (pending), or nowhere. An undefined gradient is zero, and so is one that
+// `results` does not have, because no gradient arrived at the node; a leaf is told of these as well, because
+// it waits for all its edges.
 inline void deliver(Node& node, Tensors& results, LeafGradients& leaves, PendingGradients& pending) {
   for (size_t i = 0; i < node.edges.size(); ++i) {
     const Edge& e = node.edges[i];
@@ -257,8 +260,8 @@ inline void refuse_used_graph(const std::vector<std::shared_ptr<Node>>& order) {
 }
 
 // Visits the nodes in topological order. A node that gradients arrived at turns them into gradients of its
-// inputs (node_vjp) and hands those on (deliver); one that none arrived at has nothing to do. Unless the graph
-// is kept, each is released in its turn, not at the end: what it saved is most of the memory.
+// inputs (node_vjp) and hands those on (deliver); one that none arrived at has nothing to do. Unless the
+// graph is kept, each is released in its turn, not at the end: what it saved is most of the memory.
 TT_API void backward(const Tensor& result, const Tensor& gradient, bool retain_graph, Loc loc) {
   require_defined("backward", loc, result);
   const NoGrad guard;

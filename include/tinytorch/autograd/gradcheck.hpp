@@ -2,8 +2,8 @@
 //
 //   (f(x + h) - f(x - h)) / 2h
 //
-// has an error of about h^2 |f'''| / 6 + eps |f| / h, smallest near h = eps^(1/3) = 6e-6 in f64. The result of
-// f is first weighted by fixed random numbers, so one scalar tests every output at once.
+// has an error of about h^2 |f'''| / 6 + eps |f| / h, smallest near h = eps^(1/3) = 6e-6 in f64. The result
+// of f is first weighted by fixed random numbers, so one scalar tests every output at once.
 #pragma once
 
 #include <cmath>

@@ -3,9 +3,10 @@
 //   sigmoid  s(x) = 1 / (1 + e^-x)     silu  x s(x)     gelu  x Phi(x), Phi the normal distribution function
 //   gelu_tanh  x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), which is close to gelu
 //
-// T is float or double; relu also takes integers. No loops, and ?: instead of if: a loop over them vectorizes.
-// NaN in gives NaN out. math::Range tells math::exp() what is known of x, and changes no result. Sources: Hendrycks and
-// Gimpel, "Gaussian error linear units", 2016; Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units", 2018.
+// T is float or double; relu also takes integers. No loops, and ?: instead of if: a loop over them
+// vectorizes. NaN in gives NaN out. math::Range tells math::exp() what is known of x, and changes no result.
+// Sources: Hendrycks and Gimpel, "Gaussian error linear units", 2016; Elfwing, Uchibe, Doya,
+// "Sigmoid-weighted linear units", 2018.
 #pragma once
 
 #include <tinytorch/core/error.hpp>  // a starter's todo()
@@ -29,8 +30,8 @@ TT_HOST_DEVICE inline T leaky_relu_value(T x, T slope) {
   return x < T(0) ? x * slope : x;
 }
 
-// 1 / (1 + e^-x), by math::exp(). For x = -100, e^-x is infinite in float, and the result must be e^-100 all the
-// same: take the power of -|x| on both sides, which cannot overflow.
+// 1 / (1 + e^-x), by math::exp(). For x = -100, e^-x is infinite in float, and the result must be e^-100 all
+// the same: take the power of -|x| on both sides, which cannot overflow.
 template <class T, math::Range range = math::Range::all>
 TT_HOST_DEVICE inline T sigmoid_value(T x) {
   const T e = math::exp<range>(x < T(0) ? x : -x);
@@ -65,8 +66,8 @@ template <class T>
 TT_HOST_DEVICE inline T gelu_tanh_inner(T x) {
   return T(kSqrtTwoOverPi) * (x + T(kGeluCubic) * x * x * x);
 }
-// x / 2 (1 + t) with t = math::tanh(gelu_tanh_inner(x)); and its derivative by the product and the chain rule: that
-// of tanh is 1 - t^2.
+// x / 2 (1 + t) with t = math::tanh(gelu_tanh_inner(x)); and its derivative by the product and the chain
+// rule: that of tanh is 1 - t^2.
 template <class T>
 TT_HOST_DEVICE inline T gelu_tanh_value(T x) {
   return T(0.5) * x * (T(1) + math::tanh(gelu_tanh_inner(x)));

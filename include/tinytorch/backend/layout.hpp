@@ -60,7 +60,8 @@ void collapse(Shape& shape, Strides (&strides)[kCount], size_t count) {
   for (size_t k = 0; k < count; ++k) strides[k] = out[k];
 }
 
-// Whether a walk in row-major order goes through memory in one direction: no dimension steps further than an earlier one.
+// Whether a walk in row-major order goes through memory in one direction: no dimension steps further than an
+// earlier one.
 inline bool strides_fall(const Shape& shape, const Strides& strides) {
   int64_t outer = std::numeric_limits<int64_t>::max();
   for (int d = 0; d < shape.size(); ++d) {
@@ -71,8 +72,9 @@ inline bool strides_fall(const Shape& shape, const Strides& strides) {
   return true;
 }
 
-// Puts the dimensions of all operands in the order in which those of operand 0, mostly the output, lie in memory.
-// Elementwise functions may walk in any order; in this one, operands that lie alike collapse as row-major ones do.
+// Puts the dimensions of all operands in the order in which those of operand 0, mostly the output, lie in
+// memory. Elementwise functions may walk in any order; in this one, operands that lie alike collapse as
+// row-major ones do.
 template <size_t kCount>
 void sort_dimensions(Shape& shape, Strides (&strides)[kCount]) {
   for (int d = 1; d < shape.size(); ++d) {
@@ -96,8 +98,8 @@ void in_order_of(const View& out, const View (&in)[kInputs], F&& f) {
   f(View{out.data, out.dtype, shape, strides[0]}, sorted);
 }
 
-// Whether the elements fill a piece of memory without gaps, in whatever order of the dimensions: a permuted view of a
-// row-major tensor.
+// Whether the elements fill a piece of memory without gaps, in whatever order of the dimensions: a permuted
+// view of a row-major tensor.
 inline bool is_dense(const Shape& shape, const Strides& strides) {
   Shape sorted = shape;
   Strides s[] = {strides};
@@ -105,8 +107,8 @@ inline bool is_dense(const Shape& shape, const Strides& strides) {
   return View{nullptr, DType::f32, sorted, s[0]}.contiguous();
 }
 
-// Whether images [N, C, H, W] lie pixel by pixel (NHWC, "channels last"): the numbers of a pixel side by side. What
-// lies both ways, as images of one channel or of one pixel do, counts as channel by channel.
+// Whether images [N, C, H, W] lie pixel by pixel (NHWC, "channels last"): the numbers of a pixel side by
+// side. What lies both ways, as images of one channel or of one pixel do, counts as channel by channel.
 inline bool is_channels_last(const View& v) {
   return v.rank() == 4 && v.shape[1] > 1 && v.shape[2] * v.shape[3] > 1 && v.strides[1] == 1;
 }
@@ -119,8 +121,8 @@ inline View channels_at_end(const View& x) {
   v.strides.push_back(x.strides[1]);
   return v;
 }
-// Whether x [N, C, ...], of any rank, is dense and lies pixel by pixel. A call of its own: inlined, g++ 13 warns of sizes
-// beyond the rank.
+// Whether x [N, C, ...], of any rank, is dense and lies pixel by pixel. A call of its own: inlined, g++ 13
+// warns of sizes beyond the rank.
 [[gnu::noinline]] inline bool is_dense_channels_last(const View& x) {
   return x.rank() > 2 && !x.contiguous() && channels_at_end(x).contiguous();
 }

@@ -1,9 +1,10 @@
 // Ranks of contenders that took turns in the same blocks, each compared with the others themselves.
 //
-// Two intervals of ratios to a baseline both hold the baseline's noise, and they overlap until the difference is as wide
-// as both halves together. Who played the same blocks can do better: block by block the machine was the same for both, so
-// the interval of their own ratio (paired_ratio.hpp) is the narrower one, and says at 95 % whether they differ. Entries of
-// different runs have only the baseline in common; they are ranked by their intervals (ranking.hpp).
+// Two intervals of ratios to a baseline both hold the baseline's noise, and they overlap until the difference
+// is as wide as both halves together. Who played the same blocks can do better: block by block the machine
+// was the same for both, so the interval of their own ratio (paired_ratio.hpp) is the narrower one, and says
+// at 95 % whether they differ. Entries of different runs have only the baseline in common; they are ranked by
+// their intervals (ranking.hpp).
 #pragma once
 
 #include <algorithm>
@@ -17,9 +18,10 @@
 
 namespace tinytorch::inline TT_BUILD::statistics {
 
-// costs[i][b] > 0: of contender i in block b, lower is better; as many blocks for all. Sorted by the median of the ratios to
-// the first contender, each estimated as in paired_ratio(); an entry shares the rank of its group's first one unless their
-// own 95 % interval says that it is slower. With fewer than 6 blocks nothing can be told apart: all share rank 1.
+// costs[i][b] > 0: of contender i in block b, lower is better; as many blocks for all. Sorted by the median
+// of the ratios to the first contender, each estimated as in paired_ratio(); an entry shares the rank of its
+// group's first one unless their own 95 % interval says that it is slower. With fewer than 6 blocks nothing
+// can be told apart: all share rank 1.
 inline std::vector<Rank> rank_by_blocks(std::span<const std::vector<double>> costs,
                                         Loc loc = Loc::current()) {
   std::vector<double> slower(costs.size());  // than the first, as a logarithm

@@ -52,10 +52,10 @@ Interval bootstrap(double estimate, Replicate&& replicate, const BootstrapOption
   return percentile_interval(estimate, replicates, options.confidence, loc);
 }
 
-// For independent samples: 95 % means 92 to 96 % for 11 to 300 of them, of one mode or two, with tails or without. Samples
-// that one process takes one after the other are not: where a neighbour takes the machine for some calls in a row
-// it means 73 to 80 %, and where the machine becomes slower over 99 % (of the whole session's median). What is to
-// be compared takes turns, and is compared by paired_ratio.hpp.
+// For independent samples: 95 % means 92 to 96 % for 11 to 300 of them, of one mode or two, with tails or
+// without. Samples that one process takes one after the other are not: where a neighbour takes the machine
+// for some calls in a row it means 73 to 80 %, and where the machine becomes slower over 99 % (of the whole
+// session's median). What is to be compared takes turns, and is compared by paired_ratio.hpp.
 inline Interval bootstrap_median(Samples samples, const BootstrapOptions& options = {},
                                  Loc loc = Loc::current()) {
   require_samples("bootstrap_median", samples, loc);
@@ -105,9 +105,9 @@ inline Interval bootstrap_ratio_of_medians(Samples numerator, Samples denominato
 // the estimate is its value of all samples together.
 //
 // With few processes the interval is too narrow, since their spread is known from few: where processes differ
-// more than their samples, 95 % means 85 to 93 % for 5 processes, 90 to 94 % for 10, 92 to 96 % for 20 and 93 to
-// 97 % for 30, normal ones, such in two modes and such that drift. Where they are alike it is too wide (98 to
-// 99 %), since the samples' noise is then counted twice.
+// more than their samples, 95 % means 85 to 93 % for 5 processes, 90 to 94 % for 10, 92 to 96 % for 20 and 93
+// to 97 % for 30, normal ones, such in two modes and such that drift. Where they are alike it is too wide (98
+// to 99 %), since the samples' noise is then counted twice.
 template <class Statistic>
 Interval bootstrap_hierarchical(std::span<const std::vector<double>> processes, Statistic&& statistic,
                                 const BootstrapOptions& options = {}, Loc loc = Loc::current()) {
@@ -173,7 +173,8 @@ inline Interval bootstrap_proportion(int64_t hits, int64_t trials, double confid
   if (hits == 0 || hits == trials) return {p, p, p};
   const double tail = (1 - confidence) / 2;
   double cumulative = 0, low = -1, high = 1;
-  // What lies 40 standard deviations below the mean has no probability that a double could hold (Chernoff: exp(-800)).
+  // What lies 40 standard deviations below the mean has no probability that a double could hold (Chernoff:
+  // exp(-800)).
   const double first = std::floor(n * p - 40 * std::sqrt(n * p));
   for (auto k = static_cast<int64_t>(std::max(first, 0.0)); k <= trials; ++k) {
     const auto x = static_cast<double>(k);

@@ -87,12 +87,12 @@ inline std::vector<double> random_subset_sum(const std::vector<size_t>& weights)
 
 }  // namespace detail
 
-// The null distribution of Mann and Whitney's U: element u of the n * m + 1 is the probability that of the n * m
-// pairs (x of the n samples, y of the m) exactly u have x > y, when all orders of n + m distinct samples are
-// equally likely. A share of all orders, not a count; symmetric around n * m / 2, the same for (m, n), and of
-// no samples in a set all of it at u = 0. By the recurrence of Mann and Whitney 1947: the largest sample is one
-// of the n with probability n / (n + m) and then exceeds all m others; else it is one of the m and adds
-// nothing. Takes time of order (n * m)^2 and memory of order n * m * min(n, m).
+// The null distribution of Mann and Whitney's U: element u of the n * m + 1 is the probability that of the n
+// * m pairs (x of the n samples, y of the m) exactly u have x > y, when all orders of n + m distinct samples
+// are equally likely. A share of all orders, not a count; symmetric around n * m / 2, the same for (m, n),
+// and of no samples in a set all of it at u = 0. By the recurrence of Mann and Whitney 1947: the largest
+// sample is one of the n with probability n / (n + m) and then exceeds all m others; else it is one of the m
+// and adds nothing. Takes time of order (n * m)^2 and memory of order n * m * min(n, m).
 inline std::vector<double> mann_whitney_null(size_t n, size_t m) {
   if (n < m) std::swap(n, m);  // symmetric; the rows below are as many as the smaller set
   std::vector<std::vector<double>> row(m + 1, std::vector<double>(n * m + 1, 0.0));

@@ -9,8 +9,8 @@
 
 namespace tinytorch::inline TT_BUILD::benchmarking {
 
-// A whole SVG document. A step that was logged twice counts as logged last; lines that cannot be read are left out, and
-// the title says so. `floor`: the least loss that is possible; 0: unknown.
+// A whole SVG document. A step that was logged twice counts as logged last; lines that cannot be read are
+// left out, and the title says so. `floor`: the least loss that is possible; 0: unknown.
 inline std::string loss_curve(const std::string& title, const LogLines& log, double floor = 0) {
   std::map<double, double> train, validation;
   for (const Json& line : log.objects) {

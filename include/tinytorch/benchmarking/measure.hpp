@@ -58,9 +58,9 @@ inline int64_t calls_within(double budget, double seconds_per_call, int64_t fewe
   return std::max(fewest, static_cast<int64_t>(budget / seconds_per_call));
 }
 
-// One value of each contender for each block, [contender][block]: the geometric mean of what `turn(contender)` gives
-// for its turns in that block, above 0. Turns are taken in the order of the blocks; contenders are those that a block
-// names. Of two contenders this is what statistics::paired_ratio compares.
+// One value of each contender for each block, [contender][block]: the geometric mean of what
+// `turn(contender)` gives for its turns in that block, above 0. Turns are taken in the order of the blocks;
+// contenders are those that a block names. Of two contenders this is what statistics::paired_ratio compares.
 template <class Turn>
 std::vector<std::vector<double>> take_turns(const std::vector<std::vector<size_t>>& blocks, Turn&& turn) {
   std::vector<std::vector<double>> values;

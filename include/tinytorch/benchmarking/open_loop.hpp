@@ -1,10 +1,10 @@
 // A server's load: queries come when they are due, whether the server is ready or not.
 //
-// A closed loop asks again once it was answered. A server that stands still for a second is then asked nothing for
-// that second, and one slow call is all that is seen of it ("coordinated omission"). In an open loop users come at
-// random moments, those of a Poisson process; who comes while others wait has to wait, too, and the latency counts
-// from the moment when the query was due. Simulated servers, whose queue follows from arrivals and service times
-// alone, show what load does to latency.
+// A closed loop asks again once it was answered. A server that stands still for a second is then asked
+// nothing for that second, and one slow call is all that is seen of it ("coordinated omission"). In an open
+// loop users come at random moments, those of a Poisson process; who comes while others wait has to wait,
+// too, and the latency counts from the moment when the query was due. Simulated servers, whose queue follows
+// from arrivals and service times alone, show what load does to latency.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@
 
 namespace tinytorch::inline TT_BUILD::benchmarking {
 
-// Moments of a Poisson process of `rate` events per second, ascending: gaps are exponential with mean 1 / rate. Up
-// to the first moment past `seconds`, and at least `fewest`.
+// Moments of a Poisson process of `rate` events per second, ascending: gaps are exponential with mean 1 /
+// rate. Up to the first moment past `seconds`, and at least `fewest`.
 inline std::vector<double> poisson_schedule(double rate, double seconds, int64_t fewest, uint64_t seed) {
   Generator random(seed);
   std::vector<double> due;
@@ -49,7 +49,8 @@ inline std::vector<double> latencies(std::span<const Served> queries) {
 // Seconds that query number i takes when the server begins it at that moment.
 using Service = std::function<double(size_t query, double begun)>;
 
-// A server that works on one query at a time, first come, first served. `due` ascends. TT-STAT-07 where it does not.
+// A server that works on one query at a time, first come, first served. `due` ascends. TT-STAT-07 where it
+// does not.
 inline std::vector<Served> serve_open_loop(std::span<const double> due, const Service& service,
                                            Loc loc = Loc::current()) {
   std::vector<Served> queries;
@@ -79,8 +80,9 @@ inline std::vector<Served> serve_closed_loop(int64_t queries, const Service& ser
   return out;
 }
 
-// The highest rate at which a bound holds: doubled from `lowest` until it does not, then bisected until both are
-// closer than the precision, a ratio. `holds(rate)` makes one run and judges it. 0 when not even `lowest` holds.
+// The highest rate at which a bound holds: doubled from `lowest` until it does not, then bisected until both
+// are closer than the precision, a ratio. `holds(rate)` makes one run and judges it. 0 when not even `lowest`
+// holds.
 inline double highest_rate(const std::function<bool(double rate)>& holds, double lowest, double highest,
                            double precision = 0.02) {
   if (!holds(lowest)) return 0;

@@ -1,12 +1,14 @@
-// Do scores tell two kinds apart as well as another's scores of the same samples do? DeLong's paired comparison of areas
-// under the ROC curve.
+// Do scores tell two kinds apart as well as another's scores of the same samples do? DeLong's paired
+// comparison of areas under the ROC curve.
 //
-// The area is the share of pairs, one sample of each kind, that the scores put the right way around. A sample's placement
-// is this share among its own pairs, so that the area is the mean of the placements of either kind. The variance of a
-// mean of differences of placements, of one kind and of the other, adds up to that of the difference of the areas (DeLong,
-// DeLong and Clarke-Pearson 1988): what is hard for both cancels, no draws are needed, and the work is that of sorting.
+// The area is the share of pairs, one sample of each kind, that the scores put the right way around. A
+// sample's placement is this share among its own pairs, so that the area is the mean of the placements of
+// either kind. The variance of a mean of differences of placements, of one kind and of the other, adds up to
+// that of the difference of the areas (DeLong, DeLong and Clarke-Pearson 1988): what is hard for both
+// cancels, no draws are needed, and the work is that of sorting.
 //
-// Placements are kept as whole quarters of won pairs, which are exact and add up to the same over either kind.
+// Placements are kept as whole quarters of won pairs, which are exact and add up to the same over either
+// kind.
 #pragma once
 
 #include <algorithm>
@@ -20,16 +22,16 @@
 
 namespace tinytorch::inline TT_BUILD::statistics {
 
-// Of each sample, in the order given, within its kind: its pairs that are the right way around, four for each, and two
-// where both scores count as equal.
+// Of each sample, in the order given, within its kind: its pairs that are the right way around, four for
+// each, and two where both scores count as equal.
 struct PairWins {
   std::vector<int64_t> positives, negatives;
   friend bool operator==(const PairWins&, const PairWins&) = default;
 };
 
-// labels: not 0 for positives, which score higher. Scores that differ by less than `margin` count as equal, by as much as
-// it three of four; one that is not finite is on the wrong side of all others. Throws TT-STAT-01 unless there are both
-// kinds, TT-STAT-05 unless there is a label for each score.
+// labels: not 0 for positives, which score higher. Scores that differ by less than `margin` count as equal,
+// by as much as it three of four; one that is not finite is on the wrong side of all others. Throws
+// TT-STAT-01 unless there are both kinds, TT-STAT-05 unless there is a label for each score.
 inline PairWins pair_wins(std::span<const double> scores, std::span<const int64_t> labels, double margin = 0,
                           Loc loc = Loc::current()) {
   if (scores.size() != labels.size())
@@ -94,9 +96,10 @@ inline double variance_of_mean(std::span<const int64_t> a, std::span<const int64
 }
 }  // namespace detail
 
-// auc(a) - weight * auc(b) with its interval; both scored the same samples, which must be at least two of each kind. It is
-// normal for many samples: 95 % means 93 to 97 % from 50 of each kind on, for areas up to 0.95. Where all pairs of both
-// are the right way around it has next to no width: more samples are needed to see what they would get wrong.
+// auc(a) - weight * auc(b) with its interval; both scored the same samples, which must be at least two of
+// each kind. It is normal for many samples: 95 % means 93 to 97 % from 50 of each kind on, for areas up to
+// 0.95. Where all pairs of both are the right way around it has next to no width: more samples are needed to
+// see what they would get wrong.
 inline Interval paired_auc_difference(const PairWins& a, const PairWins& b, double weight = 1,
                                       double confidence = 0.95, Loc loc = Loc::current()) {
   require_in_range("paired_auc_difference", "confidence", confidence, 0, 0.999999, loc);

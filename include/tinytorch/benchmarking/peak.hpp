@@ -1,5 +1,5 @@
-// Peaks of multiply-adds: the denominator of a compute-bound program's speed. The CPU's is measured; a GPU's is
-// what its maker says of dense products on tensor cores.
+// Peaks of multiply-adds: the denominator of a compute-bound program's speed. The CPU's is measured; a GPU's
+// is what its maker says of dense products on tensor cores.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace tinytorch::inline TT_BUILD::benchmarking {
 
-// FLOP/s in f32 of multiply-adds in registers, on every thread. The best of many short ones, because neighbours and clocks
-// only take away.
+// FLOP/s in f32 of multiply-adds in registers, on every thread. The best of many short ones, because
+// neighbours and clocks only take away.
 inline double measure_fma_peak() {
   constexpr int64_t kRounds = 20'000, kOfThread = 10 * 16;  // enough for the widest registers
   std::vector<float> values(static_cast<size_t>(kOfThread * thread_count()), 2.0f);

@@ -6,8 +6,10 @@
 //                    "turns": [{"seconds": 0.1, "samples": 12, "latencies": [0.008, ...], "rate": 0,
 //                               "tokens": [], "to_first": []}, ...],      as in turns.hpp, two of each block
 //                    "value": 0.0081,                                     or null: it has no turns
-//                    "times_the_baseline": {"estimate": 1.2, "low": 1.1, "high": 1.3}}, ...]}    or null: too few
-// The last two of a contender follow from the turns. A reader forms them again, and refuses what does not follow.
+//                    "times_the_baseline": {"estimate": 1.2, "low": 1.1, "high": 1.3}}, ...]}    or null: too
+//                    few
+// The last two of a contender follow from the turns. A reader forms them again, and refuses what does not
+// follow.
 //
 //   {"schema": 1, "name": "mlp", "author": "Ada", "team": "", "division": "open", "tier": "T0",
 //    "benchmark": ["dig"], "scenario": ["single_stream", "offline"], "hw_class": "cpu-mt",
@@ -90,7 +92,8 @@ inline std::string shown(double x) {
   return text;
 }
 
-// The members of an object of a file, which stands `where` in it, as "contenders[0]"; all refuse with TT-IO-03.
+// The members of an object of a file, which stands `where` in it, as "contenders[0]"; all refuse with
+// TT-IO-03.
 class Members {
  public:
   Members(const Json& object, std::string where, const io::Source& source)
@@ -169,8 +172,8 @@ inline std::string turn_json(const Turn& t) {
          json_array(t.to_first, json_number) + '}';
 }
 
-// What turn_json wrote. A turn takes 1e-9 s or more; other numbers are at least 0, samples and tokens at least 1. Of
-// tokens and to_first there are as many as latencies, or none.
+// What turn_json wrote. A turn takes 1e-9 s or more; other numbers are at least 0, samples and tokens at
+// least 1. Of tokens and to_first there are as many as latencies, or none.
 inline Turn read_turn(const Json& json, const std::string& where, const io::Source& source) {
   const Members m(json, where, source);
   m.require({"seconds", "samples", "latencies", "rate", "tokens", "to_first"});
@@ -208,7 +211,8 @@ inline Claim read_claim(const Members& contender, const std::string& where, cons
 
 }  // namespace detail
 
-// The text of result.json. What follows from the turns is formed here (claim_of), against those of the first contender.
+// The text of result.json. What follows from the turns is formed here (claim_of), against those of the first
+// contender.
 inline std::string result_json(const Result& r) {
   const auto contender = [&](const Contender& c) {
     return R"({"name": )" + to_json_string(c.name) +
@@ -221,10 +225,10 @@ inline std::string result_json(const Result& r) {
          ",\n \"contenders\": " + detail::json_array(r.contenders, contender) + "}\n";
 }
 
-// What result_json wrote; result_json() of it is the same text. The schema is asked for first: a text of another one is
-// TT-IO-04, whatever else it holds. TT-IO-03 for what this schema does not allow, as a seed below 0, a quantity that is
-// not one of kQuantities, or no contenders. TT-STAT-08 for a number that does not follow from the turns, with the
-// contender's name and what difference() says.
+// What result_json wrote; result_json() of it is the same text. The schema is asked for first: a text of
+// another one is TT-IO-04, whatever else it holds. TT-IO-03 for what this schema does not allow, as a seed
+// below 0, a quantity that is not one of kQuantities, or no contenders. TT-STAT-08 for a number that does not
+// follow from the turns, with the contender's name and what difference() says.
 inline Result read_result(const std::string& text, const std::string& name = kResultFile, TT_LOC) {
   const io::Source source{name, "result", loc};
   const Json json = parse_json(as_bytes(text), source);
@@ -262,8 +266,9 @@ inline Result read_result(const std::string& text, const std::string& name = kRe
   return r;
 }
 
-// Path, size and digest of each file, in the order of the paths (of their bytes), whatever order they come in: the same
-// content has the same manifest. manifest.json is not among them, since it cannot hold its own digest.
+// Path, size and digest of each file, in the order of the paths (of their bytes), whatever order they come
+// in: the same content has the same manifest. manifest.json is not among them, since it cannot hold its own
+// digest.
 inline std::vector<FileRecord> records_of(const std::vector<BundleFile>& files,
                                           const std::function<std::string(std::string_view)>& sha256) {
   std::vector<FileRecord> out;

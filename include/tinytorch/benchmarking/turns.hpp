@@ -1,9 +1,9 @@
 // From raw turns to a leaderboard's numbers, so that anyone can form them again.
 //
-// A contender's samples are kept turn by turn, two turns in each block (schedule.hpp). Its value is the median of what
-// its turns are worth; how many times better than the baseline it is follows from the blocks of both, side by side
-// (paired_ratio.hpp). What a table claims and what the samples give can then be compared: a number that does not
-// follow from its samples is none.
+// A contender's samples are kept turn by turn, two turns in each block (schedule.hpp). Its value is the
+// median of what its turns are worth; how many times better than the baseline it is follows from the blocks
+// of both, side by side (paired_ratio.hpp). What a table claims and what the samples give can then be
+// compared: a number that does not follow from its samples is none.
 #pragma once
 
 #include <cmath>
@@ -23,7 +23,8 @@ enum class Quantity {
   p99_latency,
   throughput,      // samples a second, more is better
   rate,            // queries a second that a server kept up with, more is better
-  time_per_token,  // seconds from a query to its end over its tokens, the median of the queries; less is better
+  time_per_token,  // seconds from a query to its end over its tokens, the median of the queries; less is
+                   // better
 };
 inline bool more_is_better(Quantity q) { return q == Quantity::throughput || q == Quantity::rate; }
 
@@ -58,8 +59,8 @@ inline std::optional<double> value_of(Quantity quantity, Turns turns) {
   return statistics::median(values);
 }
 
-// What a percentile is at most, at 99 %, by all queries of all turns; nothing where it is none, or where the queries are too
-// few to say: 64 for a p90, 662 for a p99.
+// What a percentile is at most, at 99 %, by all queries of all turns; nothing where it is none, or where the
+// queries are too few to say: 64 for a p90, 662 for a p99.
 inline std::optional<double> certified_bound(Quantity quantity, Turns turns) {
   const bool p99 = quantity == Quantity::p99_latency;
   if (!p99 && quantity != Quantity::p90_latency) return std::nullopt;
@@ -77,8 +78,8 @@ inline std::vector<double> block_values(Quantity quantity, Turns turns) {
   return out;
 }
 
-// How many times better than the baseline, above 1 is better, with its 95 % interval. Nothing where the two have not
-// the same number of turns, or too few.
+// How many times better than the baseline, above 1 is better, with its 95 % interval. Nothing where the two
+// have not the same number of turns, or too few.
 inline std::optional<statistics::Interval> times_better(Quantity quantity, Turns turns, Turns baseline) {
   if (turns.size() != baseline.size() || turns.size() < 2) return std::nullopt;
   const std::vector<double> ours = block_values(quantity, turns), theirs = block_values(quantity, baseline);
@@ -96,8 +97,8 @@ inline Claim claim_of(Quantity quantity, Turns turns, Turns baseline) {
   return {value_of(quantity, turns), times_better(quantity, turns, baseline)};
 }
 
-// The first difference between what is claimed and what was found, in words; empty if they agree up to the rounding
-// of numbers that were written down and read again.
+// The first difference between what is claimed and what was found, in words; empty if they agree up to the
+// rounding of numbers that were written down and read again.
 inline std::string difference(const Claim& claimed, const Claim& found) {
   const auto text = [](const std::optional<double>& x) { return x ? std::to_string(*x) : "nothing"; };
   std::string out;

@@ -1,4 +1,5 @@
-// Who sees blocks of memory come and go, on every device: a memory profiler. Unobserved, a block costs one load.
+// Who sees blocks of memory come and go, on every device: a memory profiler. Unobserved, a block costs one
+// load.
 #pragma once
 
 #include <atomic>

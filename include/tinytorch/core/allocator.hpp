@@ -2,9 +2,9 @@
 //
 // A freed block waits in a list of its size class, because returning large blocks to the system costs a page
 // fault per 4 KiB at the next use (about as long as computing on them). Classes are quarter steps between
-// powers of two, so at most 25 % of a block is unused. What is kept is at most 1 GiB, or half of what was once in use: a
-// training step gives its gradients back at once, and needs them again. `current` and `peak` count requested bytes in use,
-// not the cache.
+// powers of two, so at most 25 % of a block is unused. What is kept is at most 1 GiB, or half of what was
+// once in use: a training step gives its gradients back at once, and needs them again. `current` and `peak`
+// count requested bytes in use, not the cache.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,8 @@ struct AllocatorStats {
   size_t from_system = 0;  // how many of them no cached block could serve
 };
 
-// A mutex for a few instructions: without system calls it costs one atomic operation instead of two, and whoever has to
-// wait lets others run.
+// A mutex for a few instructions: without system calls it costs one atomic operation instead of two, and
+// whoever has to wait lets others run.
 class SpinLock {
  public:
   void lock() {
@@ -129,8 +129,8 @@ class HostAllocator {
     const size_t capacity = base + quarter * step;
     return {log * 4 + quarter, (capacity + kAlignment - 1) / kAlignment * kAlignment};
   }
-  // The block is in use from now on. Under the lock: an observer is told in the order in which bytes are counted, so that
-  // its peak is this one.
+  // The block is in use from now on. Under the lock: an observer is told in the order in which bytes are
+  // counted, so that its peak is this one.
   void count(void* block, size_t bytes) {
     stats_.current += bytes;
     if (stats_.current > stats_.peak) stats_.peak = stats_.current;

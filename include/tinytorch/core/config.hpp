@@ -28,13 +28,15 @@
 #endif
 
 // TT_API marks a function that the compiled library holds. TT_BODIES(part) says whether this translation unit
-// sees the definitions of a part; the library's own files, one for each, define TINYTORCH_IMPLEMENT_<part> as 1.
+// sees the definitions of a part; the library's own files, one for each, define TINYTORCH_IMPLEMENT_<part>
+// as 1.
 //   PRODUCTS   matrix products, convolutions and attention of backend/cpu
 //   BACKEND    all its other kernels
 //   TENSOR     tensor, autograd
 //   LAYERS     layers, and the formats they save in
 #ifdef TINYTORCH_COMPILED
-#ifdef TINYTORCH_REPLACEABLE  // a task's own functions, linked beside the compiled library, win over the library's
+#ifdef TINYTORCH_REPLACEABLE  // a task's own functions, linked beside the compiled library, win over the
+                              // library's
 #define TT_API __attribute__((weak))
 #else
 #define TT_API

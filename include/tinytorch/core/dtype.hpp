@@ -48,7 +48,8 @@ constexpr uint16_t float_to_bf16_bits(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
   const uint32_t quiet_nan = bits | 0x00400000u;
-  // As a float once more: g++ would otherwise choose between 16-bit numbers, and pack vectors three times instead of once.
+  // As a float once more: g++ would otherwise choose between 16-bit numbers, and pack vectors three times
+  // instead of once.
   const float chosen = std::bit_cast<float>(x != x ? quiet_nan : rounded);
   return static_cast<uint16_t>(std::bit_cast<uint32_t>(chosen) >> 16);
 }
@@ -143,9 +144,9 @@ struct DTypeOf<bool> {
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
-// One value to another type: the one rule of every cast, item() and to_vector(). Floats to integers lose their fraction,
-// those beyond the range saturate, and NaN becomes 0; integers to narrower ones wrap; anything to bool asks "is it not
-// zero". Integers never pass through a float.
+// One value to another type: the one rule of every cast, item() and to_vector(). Floats to integers lose
+// their fraction, those beyond the range saturate, and NaN becomes 0; integers to narrower ones wrap;
+// anything to bool asks "is it not zero". Integers never pass through a float.
 template <class To, class From>
 TT_HOST_DEVICE inline To convert(From x) {
   constexpr bool kFrom16 = std::is_same_v<From, BFloat16> || std::is_same_v<From, Half>;

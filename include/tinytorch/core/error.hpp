@@ -6,7 +6,8 @@
 //
 // `Loc` is taken as the last, defaulted parameter of every public function, so that a message points at the
 // user's line and not into the library. (std::source_location is missing from clang 14, hence the builtins.)
-// A layer of the library calls functions too: an error below it names the line that called the layer, and the layer.
+// A layer of the library calls functions too: an error below it names the line that called the layer, and the
+// layer.
 #pragma once
 
 #include <stdexcept>

@@ -3,8 +3,9 @@
 // The range is cut at multiples of `grain`, so that which elements are computed together never depends on the
 // number of threads: results are the same bits at any thread count.
 //
-// fork() copies a process without its threads, for which OpenMP would wait for ever. In a child of a process that has used
-// them everything runs on one thread; exec() ends that. A GPU cannot be used there at all (TT-CUDA-04).
+// fork() copies a process without its threads, for which OpenMP would wait for ever. In a child of a process
+// that has used them everything runs on one thread; exec() ends that. A GPU cannot be used there at all
+// (TT-CUDA-04).
 #pragma once
 
 #include <algorithm>
@@ -36,7 +37,8 @@ inline void set_thread_count([[maybe_unused]] int n) {
 }
 
 #ifdef _OPENMP
-// Whether this process is such a child. Who is about to use threads asks, so that the question is put before there are any.
+// Whether this process is such a child. Who is about to use threads asks, so that the question is put before
+// there are any.
 inline bool has_lost_threads() {
   static bool lost = false;
   static const int watching = pthread_atfork(nullptr, nullptr, [] { lost = true; });
@@ -55,8 +57,9 @@ void parallel_for(int64_t n, int64_t grain, F&& f) {
   const int64_t pieces = (n + grain - 1) / grain;
   if (pieces > 1 && thread_count() > 1 && !omp_in_parallel() && !has_lost_threads()) {
     std::exception_ptr error;
-    // Always the whole team, though some may find no piece: GNU OpenMP ends the threads that a smaller team leaves over, and
-    // starts new ones for the next larger team, which takes longer than most of what is done here.
+    // Always the whole team, though some may find no piece: GNU OpenMP ends the threads that a smaller team
+    // leaves over, and starts new ones for the next larger team, which takes longer than most of what is done
+    // here.
 #pragma omp parallel
     {
       const int64_t id = omp_get_thread_num(), count = omp_get_num_threads();

@@ -1,8 +1,8 @@
 // Elementary functions written so that a loop over them vectorizes: no calls, no branches, no tables.
 //
-// A libm call costs 12 to 40 times a fused vector evaluation. Each function here is range reduction, a polynomial and
-// bit arithmetic. Coefficients of float are minimax fits, those of double Taylor's.
-// Errors against the exact value, float: exp 1.1 ulp, log 1, tanh 2.7, erf 1.5, sin and cos 1.9 while |x| <=
+// A libm call costs 12 to 40 times a fused vector evaluation. Each function here is range reduction, a
+// polynomial and bit arithmetic. Coefficients of float are minimax fits, those of double Taylor's. Errors
+// against the exact value, float: exp 1.1 ulp, log 1, tanh 2.7, erf 1.5, sin and cos 1.9 while |x| <=
 // kMaxTrigArgument; `bench_math_errors` measures them over all floats. Special values as in C: exp(-inf) = 0,
 // log(0) = -inf, log(-1) = NaN, NaN in NaN out. double: exp and log here, the rest from libm.
 #pragma once
@@ -19,11 +19,12 @@ namespace tinytorch::inline TT_BUILD::math {
 template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
 
-// What a function is told of its argument. An ordinary one needs none of the care that zeros, infinities, NaN and results
-// beyond the normal numbers do, which is a third of the work; the result has the same bits. Which arguments are ordinary
-// stands beside each function that tells them apart: those that all_ordinary() asks for in backend/cpu/ordinary.hpp. Below
-// zero, up to a rounding, are the exponents of softmax and its relatives: nothing overflows, and what is less than the normal
-// numbers may be 0 beside the 1 of the largest.
+// What a function is told of its argument. An ordinary one needs none of the care that zeros, infinities, NaN
+// and results beyond the normal numbers do, which is a third of the work; the result has the same bits. Which
+// arguments are ordinary stands beside each function that tells them apart: those that all_ordinary() asks
+// for in backend/cpu/ordinary.hpp. Below zero, up to a rounding, are the exponents of softmax and its
+// relatives: nothing overflows, and what is less than the normal numbers may be 0 beside the 1 of the
+// largest.
 enum class Range : uint8_t { all, ordinary, below_zero };
 
 // Constants of the two binary formats: mantissa bits, exponent bias, and 1.5 * 2^mantissa, whose addition
@@ -47,8 +48,8 @@ struct Format<double> {
   static constexpr double kOrdinaryExp = 708;
 };
 
-// a b + c, rounded once where that is one instruction. Said where a sum of two products leaves the compiler the choice
-// which of them to fuse: a formula must give the same bits wherever it is inlined.
+// a b + c, rounded once where that is one instruction. Said where a sum of two products leaves the compiler
+// the choice which of them to fuse: a formula must give the same bits wherever it is inlined.
 template <class T>
 TT_HOST_DEVICE inline T multiply_add(T a, T b, T c) {
 #if TT_FMA
@@ -65,7 +66,8 @@ TT_HOST_DEVICE inline T polynomial(T x, T c0, C... c) {
   return c0;
 }
 
-// 2^n for the integer n that was rounded into the low bits of t, where 2^n is a normal number or n = -127, which gives 0.
+// 2^n for the integer n that was rounded into the low bits of t, where 2^n is a normal number or n = -127,
+// which gives 0.
 template <class T>
 TT_HOST_DEVICE inline T power_of_two(T t) {
   using U = BitsOf<T>;
@@ -73,8 +75,8 @@ TT_HOST_DEVICE inline T power_of_two(T t) {
   return std::bit_cast<T>((std::bit_cast<U>(t) - std::bit_cast<U>(F::kRound) + F::kBias) << F::kMantissa);
 }
 
-// y 2^n for the integer n that was rounded into the low bits of t. |n| may exceed the exponent range, hence two factors;
-// when y and y 2^n are normal numbers, n may be added to y's exponent instead.
+// y 2^n for the integer n that was rounded into the low bits of t. |n| may exceed the exponent range, hence
+// two factors; when y and y 2^n are normal numbers, n may be added to y's exponent instead.
 template <class T, Range range = Range::all>
 TT_HOST_DEVICE inline T scale_by_power_of_two(T y, T t) {
   using U = BitsOf<T>;
@@ -130,8 +132,8 @@ TT_HOST_DEVICE inline float expm1_bounded(float x) {
 }
 
 // log(1 + f) for f in [-1/3, 1/3]. float: a polynomial, since a division costs as much as its last six terms.
-// double: f - s (f - z p), where s = f / (f + 2) and 2 atanh(s) = 2 s + s z p; so written, the rounding error of s
-// stays out of the leading term.
+// double: f - s (f - z p), where s = f / (f + 2) and 2 atanh(s) = 2 s + s z p; so written, the rounding error
+// of s stays out of the leading term.
 TT_HOST_DEVICE inline float log1p_reduced(float f) {
   // minimax for the relative error of the logarithm
   return f * f *
@@ -146,7 +148,8 @@ TT_HOST_DEVICE inline double log1p_reduced(double f) {
   return s * (p * z - f);
 }
 
-// log(x) = e ln2 + log(1 + f), with x = (1 + f) 2^e and 1 + f in [2/3, 4/3). Ordinary: positive normal numbers.
+// log(x) = e ln2 + log(1 + f), with x = (1 + f) 2^e and 1 + f in [2/3, 4/3). Ordinary: positive normal
+// numbers.
 template <Range range = Range::all, class T>
 TT_HOST_DEVICE inline T log(T x) {
   using U = BitsOf<T>;
@@ -194,8 +197,8 @@ TT_HOST_DEVICE inline float exp2_bounded(float q) {
   return (1.0f + f * (odd + f * even)) * power_of_two(t);
 }
 
-// Below 1: x + x P(x^2). Above: 1 - 2^Q(x), Q a fit of log2(erfc); as 2^Q is at most 0.16, it may be less exact than
-// exp.
+// Below 1: x + x P(x^2). Above: 1 - 2^Q(x), Q a fit of log2(erfc); as 2^Q is at most 0.16, it may be less
+// exact than exp.
 TT_HOST_DEVICE inline float erf(float x) {
   const float a = std::abs(x);
   const float near_zero =
@@ -208,9 +211,10 @@ TT_HOST_DEVICE inline float erf(float x) {
 }
 TT_HOST_DEVICE inline double erf(double x) { return std::erf(x); }
 
-// The normal distribution's P(X <= x) = (1 + erf(x / sqrt(2))) / 2. Below 0: 2^Q(|x|), without the cancellation that 1 + erf
-// has there, and 0 from -11 on; above 0, 1 less that. Odd and even powers of Q are two chains, of half the length to wait
-// for. Error: 1.3e-7; below 0 also 4e-4 of the value down to -5, a few percent down to -6.5.
+// The normal distribution's P(X <= x) = (1 + erf(x / sqrt(2))) / 2. Below 0: 2^Q(|x|), without the
+// cancellation that 1 + erf has there, and 0 from -11 on; above 0, 1 less that. Odd and even powers of Q are
+// two chains, of half the length to wait for. Error: 1.3e-7; below 0 also 4e-4 of the value down to -5, a few
+// percent down to -6.5.
 TT_HOST_DEVICE inline float normal_cdf(float x) {
   float a = std::abs(x);
   a = a > 10.96f ? 10.96f : a;  // where Q is -127; NaN passes
@@ -225,8 +229,8 @@ TT_HOST_DEVICE inline double normal_cdf(double x) { return 0.5 * std::erfc(x * -
 // Up to here the reduction by multiples of pi/2 leaves a float's worth of correct bits.
 inline constexpr float kMaxTrigArgument = 0x1p20f;
 
-// x - n pi/2 for an integer n, as if computed exactly and rounded. With fused multiply-add the first step is exact,
-// and the others round the rest, not x; without it the products need a double's bits.
+// x - n pi/2 for an integer n, as if computed exactly and rounded. With fused multiply-add the first step is
+// exact, and the others round the rest, not x; without it the products need a double's bits.
 TT_HOST_DEVICE inline float subtract_quarters(float x, float n) {
 #if TT_FMA
   // pi/2 in 24 + 24 + 24 bits

@@ -14,8 +14,9 @@ namespace tinytorch::inline TT_BUILD {
 
 inline constexpr int kMaxRank = 8;
 
-// A short list of 64-bit integers with the interface of a vector. Only the values in use are copied, one by one: an op
-// copies some thirty of these, and a load of all eight would each time wait for the store of one just before it.
+// A short list of 64-bit integers with the interface of a vector. Only the values in use are copied, one by
+// one: an op copies some thirty of these, and a load of all eight would each time wait for the store of one
+// just before it.
 class Dims {
  public:
   constexpr Dims() = default;
@@ -94,12 +95,12 @@ class Dims {
   int rank_ = 0;
 };
 
-// The most elements that a tensor may show. Below it no count of elements or of bytes overflows 64 bits, nor does the sum of
-// a few such counts.
+// The most elements that a tensor may show. Below it no count of elements or of bytes overflows 64 bits, nor
+// does the sum of a few such counts.
 inline constexpr int64_t kMaxElements = int64_t{1} << 58;
 
-// Whether a tensor can have these sizes: none is negative, and they do not multiply to more than kMaxElements. A size of 0 is
-// left out of the product, because strides are products of the other sizes.
+// Whether a tensor can have these sizes: none is negative, and they do not multiply to more than
+// kMaxElements. A size of 0 is left out of the product, because strides are products of the other sizes.
 constexpr bool are_sizes(const Dims& sizes) {
   int64_t product = 1;
   for (int64_t s : sizes) {

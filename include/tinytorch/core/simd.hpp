@@ -49,8 +49,8 @@ inline Simd<T> simd_broadcast(T x) {
   return x - Simd<T>{};  // x - 0 in every lane (x + 0 would lose the sign of -0)
 }
 
-// v, in a register from here on. Without this, g++ tuned for some processors reads it from memory again at each use, where
-// loads are what a loop waits for. On other processors than x86 nothing is said.
+// v, in a register from here on. Without this, g++ tuned for some processors reads it from memory again at
+// each use, where loads are what a loop waits for. On other processors than x86 nothing is said.
 template <class V>
 [[gnu::always_inline]] inline void keep_in_register([[maybe_unused]] V& v) {
 #if defined(__AVX512F__)
@@ -60,7 +60,8 @@ template <class V>
 #endif
 }
 
-// Lane i of the result is lane from(i) of a and b side by side: b's first is number kLanes<T>. `from` captures nothing.
+// Lane i of the result is lane from(i) of a and b side by side: b's first is number kLanes<T>. `from`
+// captures nothing.
 #if defined(__clang__)
 namespace detail {
 template <class V, class From, int64_t... kLane>

@@ -1,11 +1,12 @@
 // Sums of products of numbers narrower than a 32-bit lane, the step of a matrix product of them.
 //
-// dot4, four bytes: one instruction of AVX-512 with VNNI; elsewhere they are multiplied one of four at a time, and
-// dot2_words, two numbers of 16 bits, is the faster way: one instruction since SSE2, and one to add. Exact in all: sums wrap
-// at 32 bits, nothing saturates.
+// dot4, four bytes: one instruction of AVX-512 with VNNI; elsewhere they are multiplied one of four at a
+// time, and dot2_words, two numbers of 16 bits, is the faster way: one instruction since SSE2, and one to
+// add. Exact in all: sums wrap at 32 bits, nothing saturates.
 //
-// dot2, two bf16: one instruction with AVX512-BF16, which takes subnormal numbers, given or formed, for 0; elsewhere two
-// multiply-adds and the widening. Worth using only where it is fast (kFastDot2); else widening while packing is better.
+// dot2, two bf16: one instruction with AVX512-BF16, which takes subnormal numbers, given or formed, for 0;
+// elsewhere two multiply-adds and the widening. Worth using only where it is fast (kFastDot2); else widening
+// while packing is better.
 #pragma once
 
 #include <tinytorch/core/simd.hpp>
@@ -34,7 +35,8 @@ inline constexpr bool kFastDot4 = false;
 #endif
 }
 
-// sum + a[0] b[0] + a[1] b[1], the signed numbers of 16 bits of a lane. Not both pairs may be -2^15 times itself.
+// sum + a[0] b[0] + a[1] b[1], the signed numbers of 16 bits of a lane. Not both pairs may be -2^15 times
+// itself.
 [[gnu::always_inline]] inline Simd<int32_t> dot2_words(Simd<int32_t> sum, Simd<int32_t> a, Simd<int32_t> b) {
 #if defined(__AVX512BW__)
   return sum + reinterpret_cast<Simd<int32_t>>(
@@ -50,8 +52,8 @@ inline constexpr bool kFastDot4 = false;
 #endif
 }
 
-// Zen 4 and 5 and Cooper Lake. On Intel's processors with AVX512-FP16 besides (Sapphire and Emerald Rapids) the instruction
-// is so slow that products through it take 1.8 times as long as those of f32.
+// Zen 4 and 5 and Cooper Lake. On Intel's processors with AVX512-FP16 besides (Sapphire and Emerald Rapids)
+// the instruction is so slow that products through it take 1.8 times as long as those of f32.
 #if defined(__AVX512BF16__) && !defined(__AVX512FP16__)
 inline constexpr bool kFastDot2 = true;
 #else

@@ -1,8 +1,8 @@
 // Stores that go to memory past the caches, for results that are larger than those.
 //
-// An ordinary store reads its line first: a copy then moves three bytes for two, and what it writes pushes out of the
-// caches what might be read again. Whoever reads the result while it could have been cached pays for it, and so does
-// a store to a line that was read just before. Not x86: ordinary stores.
+// An ordinary store reads its line first: a copy then moves three bytes for two, and what it writes pushes
+// out of the caches what might be read again. Whoever reads the result while it could have been cached pays
+// for it, and so does a store to a line that was read just before. Not x86: ordinary stores.
 #pragma once
 
 #include <algorithm>
@@ -20,9 +20,9 @@ namespace tinytorch::inline TT_BUILD {
 
 // Bytes of operands above which a call streams its result; may be set.
 //
-// That is the L3 cache, but at most 8 MiB a processor: a virtual machine with a few processors of many is told the size of
-// all. Two processors with 2 MiB of L2 each, said to have 260 MiB of L3, gained from 16 MiB on, by 1.1 to 1.8, also when
-// the result was read next.
+// That is the L3 cache, but at most 8 MiB a processor: a virtual machine with a few processors of many is
+// told the size of all. Two processors with 2 MiB of L2 each, said to have 260 MiB of L3, gained from 16 MiB
+// on, by 1.1 to 1.8, also when the result was read next.
 inline int64_t streaming_bytes = [] {
   int64_t cache = 0, processors = 1;
 #if defined(_SC_LEVEL3_CACHE_SIZE)

@@ -1,8 +1,8 @@
 // The transpose of a square of values, as many vectors as a vector has lanes, without leaving registers.
 //
-// One round zips vector i with vector i + n/2: their lanes alternate, the first half of them in result 2i, the rest in
-// result 2i + 1. This rotates the bits of every value's position (row, lane) by one, so log2 n rounds exchange row and
-// lane.
+// One round zips vector i with vector i + n/2: their lanes alternate, the first half of them in result 2i,
+// the rest in result 2i + 1. This rotates the bits of every value's position (row, lane) by one, so log2 n
+// rounds exchange row and lane.
 #pragma once
 
 #include <tinytorch/core/simd.hpp>

@@ -1,8 +1,9 @@
-// Small integers as one vector of 32-bit ones, from memory: as many as a vector has lanes; and four bits of each as the float
-// that a table has for them.
+// Small integers as one vector of 32-bit ones, from memory: as many as a vector has lanes; and four bits of
+// each as the float that a table has for them.
 //
-// Written with the instruction that does it, because g++ 12 turns a conversion of vectors of bytes into sixteen moves (a
-// seventh of the speed in a product with 8-bit weights), and one of 16 bits into four instructions with AVX2.
+// Written with the instruction that does it, because g++ 12 turns a conversion of vectors of bytes into
+// sixteen moves (a seventh of the speed in a product with 8-bit weights), and one of 16 bits into four
+// instructions with AVX2.
 #pragma once
 
 #include <tinytorch/core/simd.hpp>

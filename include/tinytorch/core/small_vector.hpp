@@ -1,5 +1,6 @@
-// SmallVector: a vector whose first kInline elements live in the object itself, for lists that are short and made all the
-// time: a list of two operands then costs no allocation. The interface is std::vector's, as far as it is used.
+// SmallVector: a vector whose first kInline elements live in the object itself, for lists that are short and
+// made all the time: a list of two operands then costs no allocation. The interface is std::vector's, as far
+// as it is used.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +23,8 @@ class SmallVector {
   using const_iterator = const T*;
 
   SmallVector() = default;
-  // Values in braces: {a, b}. std::initializer_list<T> would copy each twice, which costs where copies are counted, as a
-  // tensor's are; values that are braces themselves, such as {{2, 3}, {3}}, need it.
+  // Values in braces: {a, b}. std::initializer_list<T> would copy each twice, which costs where copies are
+  // counted, as a tensor's are; values that are braces themselves, such as {{2, 3}, {3}}, need it.
   struct Named {
     const T& value;
     Named(const T& v) : value(v) {}

@@ -9,8 +9,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// "Linear" of "N9tinytorch8cpu_only6LinearE", which is what typeid says: without namespaces, arguments of a template stay.
-// A text that is no type's name stays as it is.
+// "Linear" of "N9tinytorch8cpu_only6LinearE", which is what typeid says: without namespaces, arguments of a
+// template stay. A text that is no type's name stays as it is.
 inline std::string type_name(const char* mangled) {
   int status = 0;
   char* const text = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);

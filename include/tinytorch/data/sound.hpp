@@ -4,8 +4,8 @@
 //
 // What is drawn or computed in double (frequencies, heights, poles, the factor to a loudness) is snapped to a
 // whole number before it makes a sound, which absorbs last-bit differences of FMA and libm; everything after
-// that is integer arithmetic. A clip has the same bits from every compiler, and 16 bits a sample lose nothing.
-// Pink noise: Voss and Clarke, 1975, on McCartney's schedule. Resonator: Klatt, "Software for a
+// that is integer arithmetic. A clip has the same bits from every compiler, and 16 bits a sample lose
+// nothing. Pink noise: Voss and Clarke, 1975, on McCartney's schedule. Resonator: Klatt, "Software for a
 // cascade/parallel formant synthesizer", 1980.
 #pragma once
 

@@ -132,7 +132,8 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-// TT-IO-02 when no file can be written at `path`. For what is written after long work: the error comes before it.
+// TT-IO-02 when no file can be written at `path`. For what is written after long work: the error comes before
+// it.
 inline void require_writable(const std::string& path, TT_LOC) {
   const AtomicFile never_committed(path, loc);
   struct stat info {};

@@ -1,8 +1,8 @@
-// What a file is that is not what its reader expects, told from its first bytes: so that the error can name it and say
-// how to get the right one.
+// What a file is that is not what its reader expects, told from its first bytes: so that the error can name
+// it and say how to get the right one.
 //
-// Readers ask when their own check fails, and not before: the first bytes of a safetensors file are a length, which may
-// happen to look like something else.
+// Readers ask when their own check fails, and not before: the first bytes of a safetensors file are a length,
+// which may happen to look like something else.
 #pragma once
 
 #include <cctype>

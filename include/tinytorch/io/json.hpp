@@ -3,9 +3,9 @@
 //   const Json header = parse_json(bytes, "weights.safetensors");
 //   if (const Json* shape = header.find("shape")) for (const Json& n : shape->items()) ... n.integer() ...
 //
-// Strict: UTF-8 only, no comments, no trailing commas, no duplicate keys, nothing after the value. A byte order mark
-// at the start is dropped. Bounded: nesting (the parser recurses) and the number of values (each takes more memory
-// than its text).
+// Strict: UTF-8 only, no comments, no trailing commas, no duplicate keys, nothing after the value. A byte
+// order mark at the start is dropped. Bounded: nesting (the parser recurses) and the number of values (each
+// takes more memory than its text).
 #pragma once
 
 #include <algorithm>
@@ -70,8 +70,8 @@ class Json {
   Value value_ = nullptr;
 };
 
-// Parses the whole of `text`. TT-IO-03 when it is not JSON, with the byte position, or with what it is where that is
-// known (file_kind.hpp); TT-IO-06 above a limit.
+// Parses the whole of `text`. TT-IO-03 when it is not JSON, with the byte position, or with what it is where
+// that is known (file_kind.hpp); TT-IO-06 above a limit.
 TT_API Json parse_json(Bytes text, const std::string& name = "JSON text", const JsonLimits& limits = {},
                        TT_LOC);
 

@@ -17,13 +17,14 @@ namespace tinytorch::inline TT_BUILD {
 using TensorMap = std::map<std::string, Tensor>;
 using Metadata = std::map<std::string, std::string>;
 
-// All tensors of a file held in memory; `metadata`, when given, receives the file's own texts. TT-IO-03 when it
-// contradicts the format; a file of another kind, as a pickle or a pointer of git-lfs, is called by its name
-// (file_kind.hpp). TT-IO-04 names a dtype that this library lacks.
+// All tensors of a file held in memory; `metadata`, when given, receives the file's own texts. TT-IO-03 when
+// it contradicts the format; a file of another kind, as a pickle or a pointer of git-lfs, is called by its
+// name (file_kind.hpp). TT-IO-04 names a dtype that this library lacks.
 TT_API TensorMap parse_safetensors(Bytes bytes, const std::string& name = "safetensors data",
                                    Metadata* metadata = nullptr, TT_LOC);
 
-// All tensors of the file, on the CPU, by name. Errors as of parse_safetensors, and TT-IO-01 when it cannot be read.
+// All tensors of the file, on the CPU, by name. Errors as of parse_safetensors, and TT-IO-01 when it cannot
+// be read.
 TT_API TensorMap load_safetensors(const std::string& path, Metadata* metadata = nullptr, TT_LOC);
 
 // The bytes that save_safetensors writes.

@@ -1,6 +1,7 @@
 // Text files: whole or by lines, checked to be UTF-8 (RFC 3629), so that later code may rely on it.
 //
-// A byte order mark at the start is dropped; UTF-16 is refused by name. Lines end in "\n" or "\r\n"; a last line without an end counts.
+// A byte order mark at the start is dropped; UTF-16 is refused by name. Lines end in "\n" or "\r\n"; a last
+// line without an end counts.
 #pragma once
 
 #include <tinytorch/io/file.hpp>
@@ -52,8 +53,8 @@ inline void append_utf8(std::string& out, uint32_t code) {
   }
 }
 
-// The bytes as text. TT-IO-03 with line and byte position where they are not UTF-8, or with what they are instead
-// (file_kind.hpp); a web page is a text.
+// The bytes as text. TT-IO-03 with line and byte position where they are not UTF-8, or with what they are
+// instead (file_kind.hpp); a web page is a text.
 inline std::string parse_text(Bytes bytes, const std::string& name = "text", TT_LOC) {
   std::string_view text = as_text(bytes);
   const io::Source source{name, "text", loc};

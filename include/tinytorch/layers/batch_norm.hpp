@@ -32,8 +32,9 @@ class BatchNorm : public Module {
     batches = add_buffer("num_batches_tracked", zeros(Shape{}, i64));
   }
 
-  // In training batch_norm_train(x, weight, bias, eps) gives {y, mean [C], biased variance [C]}: y is the result, and
-  // the other two, detached, move the running statistics. In evaluation batch_norm_infer() takes these.
+  // In training batch_norm_train(x, weight, bias, eps) gives {y, mean [C], biased variance [C]}: y is the
+  // result, and the other two, detached, move the running statistics. In evaluation batch_norm_infer() takes
+  // these.
   Tensor forward(const Tensor& x) override {
     check_input(x);
     if (!training()) return batch_norm_infer(x, running_mean, running_var, weight, bias, options.eps);
@@ -57,9 +58,9 @@ class BatchNorm : public Module {
   }
 
  private:
-  // Moves running_mean and running_var, in place and outside of any graph, and counts the batch. `count`: values per
-  // channel. From the biased variance (divided by count) to the unbiased one (by count - 1), which does not exist for
-  // one value: TT-NN-14.
+  // Moves running_mean and running_var, in place and outside of any graph, and counts the batch. `count`:
+  // values per channel. From the biased variance (divided by count) to the unbiased one (by count - 1), which
+  // does not exist for one value: TT-NN-14.
   void update_running(const Tensor& mean, const Tensor& biased_var, int64_t count) {
     NoGrad no_grad;
     if (count < 2) {

@@ -1,5 +1,5 @@
-// BatchSource: batches one after the other, from a place that can be kept and found again. What training loops
-// and checkpoints know of DataLoader, RandomWindows and SequentialWindows.
+// BatchSource: batches one after the other, from a place that can be kept and found again. What training
+// loops and checkpoints know of DataLoader, RandomWindows and SequentialWindows.
 #pragma once
 
 #include <optional>

@@ -29,9 +29,9 @@ struct RunState {
 TT_API void save_checkpoint(const std::string& path, const Module& model, const Optimizer& optimizer,
                             const BatchSource& loader, const RunState& run, TT_LOC);
 
-// Restores model, optimizer, loader position and the default generator, and returns the run's numbers. The model,
-// optimizer and loader must be built as they were. What does not fit is named (require_fit, require_same_entries),
-// before anything has been changed.
+// Restores model, optimizer, loader position and the default generator, and returns the run's numbers. The
+// model, optimizer and loader must be built as they were. What does not fit is named (require_fit,
+// require_same_entries), before anything has been changed.
 TT_API RunState load_checkpoint(const std::string& path, Module& model, Optimizer& optimizer,
                                 BatchSource& loader, TT_LOC);
 

@@ -83,9 +83,9 @@ inline double gradient_norm(const Tensors& parameters, TT_LOC) {
   return std::sqrt(total);
 }
 
-// Scales all gradients by one factor so that their common norm is at most `limit`; returns the norm before. A norm
-// that is not finite leaves the gradients as they are: scaling cannot repair them, and the caller should skip the
-// step.
+// Scales all gradients by one factor so that their common norm is at most `limit`; returns the norm before. A
+// norm that is not finite leaves the gradients as they are: scaling cannot repair them, and the caller should
+// skip the step.
 inline double clip_by_norm(const Tensors& parameters, double limit, TT_LOC) {
   const double norm_before = gradient_norm(parameters, loc);
   if (!std::isfinite(norm_before) || norm_before <= limit) return norm_before;

@@ -120,8 +120,8 @@ inline DataLoader::DataLoader(const Tensor& inputs, const Tensor& targets, DataL
   }
 }
 
-// 0 to samples() - 1; if shuffled, every order equally likely, and a function of the seed and the epoch alone:
-// Fisher-Yates with one Philox block per exchange; the epoch is the stream.
+// 0 to samples() - 1; if shuffled, every order equally likely, and a function of the seed and the epoch
+// alone: Fisher-Yates with one Philox block per exchange; the epoch is the stream.
 inline std::vector<int64_t> DataLoader::order(int64_t epoch) const {
   std::vector<int64_t> samples_in_order(static_cast<size_t>(samples()));
   std::iota(samples_in_order.begin(), samples_in_order.end(), 0);
@@ -171,7 +171,8 @@ inline Tensor DataLoader::augmented_rows(const Epoch& epoch, int64_t first, int6
   return out;
 }
 
-// Batch `number` of an epoch: inputs and targets of the samples at its place in the order; fewer in the last one.
+// Batch `number` of an epoch: inputs and targets of the samples at its place in the order; fewer in the last
+// one.
 inline Batch DataLoader::make_batch(const Epoch& epoch, int64_t number) const {
   const int64_t first = number * options_.batch_size;
   const int64_t count = std::min(options_.batch_size, samples() - first);
@@ -189,8 +190,8 @@ inline void DataLoader::start_epoch() {
   }
 }
 
-// The batch at state_, which then moves on. Behind the last batch: nothing, and on to the next epoch (set_state, so
-// that its order is made anew). An epoch is started when its first batch is asked for.
+// The batch at state_, which then moves on. Behind the last batch: nothing, and on to the next epoch
+// (set_state, so that its order is made anew). An epoch is started when its first batch is asked for.
 inline std::optional<Batch> DataLoader::next() {
   if (state_.batch >= batches_per_epoch()) {
     set_state({state_.epoch + 1, 0});

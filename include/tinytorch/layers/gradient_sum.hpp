@@ -3,9 +3,9 @@
 //   for (const Batch& batch : batches) { loss(batch).backward(); sum.add(); }
 //   sum.give(), optimizer.step(), sum.clear();
 //
-// backward() adds to grad() in the parameter's own dtype, and of eight bf16 gradients (8 significant bits) the
-// last ones would lose three bits each. The sums keep their memory, so that all three calls can be captured in
-// CUDA graphs.
+// backward() adds to grad() in the parameter's own dtype, and of eight bf16 gradients (8 significant bits)
+// the last ones would lose three bits each. The sums keep their memory, so that all three calls can be
+// captured in CUDA graphs.
 #pragma once
 
 #include <tinytorch/autograd/grad_mode.hpp>
@@ -34,7 +34,8 @@ class GradientSum {
       part.has_any = true;
     }
   }
-  // Makes the sums the parameters' gradients, of f32 for 16 bits, which optimizers take. Their memory stays here.
+  // Makes the sums the parameters' gradients, of f32 for 16 bits, which optimizers take. Their memory stays
+  // here.
   void give() {
     for (Part& part : parts_) {
       if (part.has_any) part.parameter.set_grad(part.sum);

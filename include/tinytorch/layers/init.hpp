@@ -18,8 +18,8 @@ namespace tinytorch::inline TT_BUILD::init {
 struct Fans {
   int64_t in = 0, out = 0;
 };
-// How many inputs an output adds up, and how many outputs an input goes to. A weight of rank 0 or 1 has neither:
-// TT-NN-10.
+// How many inputs an output adds up, and how many outputs an input goes to. A weight of rank 0 or 1 has
+// neither: TT-NN-10.
 inline Fans fans_of(const Tensor& weight, TT_LOC) {
   if (weight.rank() < 2) {
     fail("TT-NN-10",

@@ -1,8 +1,9 @@
 // A log of JSON objects, one a line: each line is written whole and flushed, so a crash loses at most the
 // last.
 //
-// A file whose last line was cut off by a crash gets a line break first, so that later lines stay readable. Readers leave
-// out what is no JSON object, and say so. A run that is resumed drops the lines that it will write again.
+// A file whose last line was cut off by a crash gets a line break first, so that later lines stay readable.
+// Readers leave out what is no JSON object, and say so. A run that is resumed drops the lines that it will
+// write again.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,8 @@ class JsonLines {
   std::FILE* file_ = nullptr;
 };
 
-// The objects of a log, and which lines, counted from 1, are none: torn by a crash, or written by somebody else.
+// The objects of a log, and which lines, counted from 1, are none: torn by a crash, or written by somebody
+// else.
 struct LogLines {
   std::vector<Json> objects{};
   std::vector<size_t> unreadable{};
@@ -53,8 +55,9 @@ TT_API LogLines read_log(const std::vector<std::string>& lines);
 // TT-IO-01 when there is no such file.
 TT_API LogLines load_log(const std::string& path, TT_LOC);
 
-// Takes out of the log of a run that goes on after `step` what it will write again, the lines of later steps, and what
-// cannot be read. Returns a sentence about that, or nothing; a log that does not exist has nothing to take out.
+// Takes out of the log of a run that goes on after `step` what it will write again, the lines of later steps,
+// and what cannot be read. Returns a sentence about that, or nothing; a log that does not exist has nothing
+// to take out.
 TT_API std::string drop_lines_after(const std::string& path, int64_t step, TT_LOC);
 
 }  // namespace tinytorch::inline TT_BUILD

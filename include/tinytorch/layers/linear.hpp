@@ -11,8 +11,8 @@ namespace tinytorch::inline TT_BUILD {
 
 class Linear : public Module {
  public:
-  // Registers the parameters "weight" [out_features, in_features] and, if wanted, "bias" [out_features], and draws
-  // them, in this order, from the generator. Without a bias the member stays undefined.
+  // Registers the parameters "weight" [out_features, in_features] and, if wanted, "bias" [out_features], and
+  // draws them, in this order, from the generator. Without a bias the member stays undefined.
   Linear(int64_t in_features, int64_t out_features, bool with_bias = true,
          Generator& generator = default_generator()) {
     weight = add_parameter("weight", empty({out_features, in_features}));

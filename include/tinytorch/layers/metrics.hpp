@@ -16,8 +16,9 @@ inline Tensor classification_loss(const Tensor& logits, const Tensor& classes) {
   return cross_entropy(logits, classes);
 }
 
-// Share of samples whose largest score is at their class: scores [..., V], classes i64 [...]. Not a number when the targets are
-// no classes but numbers (floating), as of a regression; shapes that differ are TT-TRAIN-04.
+// Share of samples whose largest score is at their class: scores [..., V], classes i64 [...]. Not a number
+// when the targets are no classes but numbers (floating), as of a regression; shapes that differ are
+// TT-TRAIN-04.
 inline double accuracy(const Tensor& scores, const Tensor& classes) {
   if (is_floating(classes.dtype())) return std::numeric_limits<double>::quiet_NaN();
   Shape samples = scores.shape();
@@ -35,10 +36,10 @@ inline double accuracy(const Tensor& scores, const Tensor& classes) {
   return static_cast<double>(hits) / static_cast<double>(expected.size());
 }
 
-// Area under the ROC curve: the probability that a random positive (label not 0) has a higher score than a random
-// negative, where a tie counts half. scores [N] of any floating dtype, labels i64 [N]. Not a number without both
-// kinds, or with a score that is none.
-// From the sum of the positives' ranks, ties sharing their mean rank (Mann and Whitney, 1947).
+// Area under the ROC curve: the probability that a random positive (label not 0) has a higher score than a
+// random negative, where a tie counts half. scores [N] of any floating dtype, labels i64 [N]. Not a number
+// without both kinds, or with a score that is none. From the sum of the positives' ranks, ties sharing their
+// mean rank (Mann and Whitney, 1947).
 inline double roc_auc(const Tensor& scores, const Tensor& labels, TT_LOC) {
   if (scores.rank() != 1 || labels.dtype() != DType::i64 || labels.shape() != scores.shape()) {
     fail("TT-TRAIN-04",

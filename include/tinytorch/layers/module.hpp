@@ -3,7 +3,8 @@
 //   struct Net : tt::Module {
 //     tt::Linear hidden{784, 128}, out{128, 10};
 //     Net() { add("hidden", hidden), add("out", out); }
-//     tt::Tensor forward(const tt::Tensor& x) override { return out(relu(hidden(x))); }  // [B, 784] -> [B, 10]
+//     tt::Tensor forward(const tt::Tensor& x) override { return out(relu(hidden(x))); }  // [B, 784] -> [B,
+//     10]
 //   };
 //
 // A parameter is trained; a buffer (a running mean) is only stored. Names are paths: "hidden.weight". The
@@ -34,7 +35,8 @@ class Module {
   virtual ~Module() { move_places(nullptr); }
   Module(const Module&) = delete;  // two modules would train the same tensors unnoticed
   Module& operator=(const Module&) = delete;
-  // A module may be moved, and so may one that others hold as a child: they follow it. A vector of layers may grow.
+  // A module may be moved, and so may one that others hold as a child: they follow it. A vector of layers may
+  // grow.
   Module(Module&& other) { take(other); }
   Module& operator=(Module&& other) {
     if (this != &other) take(other);
@@ -42,8 +44,8 @@ class Module {
   }
 
   virtual Tensor forward(const Tensor&);
-  // forward(x). An error inside says the path of the layer where it happened, "blocks.3.attn.proj (Linear)", and the
-  // caller's line.
+  // forward(x). An error inside says the path of the layer where it happened, "blocks.3.attn.proj (Linear)",
+  // and the caller's line.
   Tensor operator()(const Tensor& x, TT_LOC) {
     const Scope scope = forward_scope(loc);
     return forward(x);
@@ -52,8 +54,8 @@ class Module {
   // --- building the tree, in a constructor ---
   Tensor add_parameter(std::string name, Tensor value, TT_LOC);
   Tensor add_buffer(std::string name, Tensor value, TT_LOC);
-  // A child that is a member of this module, or of something that lives as long; once it is gone, whoever asks for it gets
-  // TT-NN-03.
+  // A child that is a member of this module, or of something that lives as long; once it is gone, whoever
+  // asks for it gets TT-NN-03.
   template <class M>
   M& add(std::string name, M& child, TT_LOC) {
     check_name(name, loc);
@@ -102,8 +104,8 @@ class Module {
   Device device() const;
 
  protected:
-  // Opened first in a forward() with other arguments, which operator() does not see: profilers and errors then know
-  // whose ops follow.
+  // Opened first in a forward() with other arguments, which operator() does not see: profilers and errors
+  // then know whose ops follow.
   Scope forward_scope(TT_LOC) const {
     return Scope(typeid(*this).name(), this, {nullptr, loc, this, path_in_outermost});
   }

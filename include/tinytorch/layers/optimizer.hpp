@@ -74,8 +74,8 @@ class Optimizer {
   Optimizer(const NamedTensors& parameters, double lr, double weight_decay,
             std::vector<std::string> state_names, Loc loc);
 
-  // Updates slot.master and slot.state by a gradient of master's dtype that lies as they do. slot.step counts this one.
-  // An optimizer defines this, or update_all().
+  // Updates slot.master and slot.state by a gradient of master's dtype that lies as they do. slot.step counts
+  // this one. An optimizer defines this, or update_all().
   virtual void update(Slot&, const Tensor&);
   // Updates all of them, which lie on one device, and counts it. `scalars`: backend::StepScalar; with `clip`
   // gradients are multiplied by scalars[kGradientFactor], and where that is NaN nothing changes. Here: one at
@@ -264,7 +264,8 @@ TT_API std::vector<backend::OptimizerSlot> Optimizer::slots_of(Updates& updates)
   std::vector<backend::OptimizerSlot> slots;
   for (Update& u : updates) {
     const Slot& slot = *u.slot;
-    // Where the master is dense in another order than row-major, gradient and state lie as it does: all of them are flat.
+    // Where the master is dense in another order than row-major, gradient and state lie as it does: all of
+    // them are flat.
     const bool row_major = slot.master.is_contiguous(),
                flat = !row_major && backend::is_dense(slot.master.shape(), slot.master.strides());
     const auto view = [flat](const Tensor& t) {

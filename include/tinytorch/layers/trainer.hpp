@@ -3,8 +3,8 @@
 //   tt::Trainer trainer(net, optimizer, loader, tt::classification_loss, {.epochs = 5, .schedule = ...});
 //   trainer.fit(&test_loader);
 //
-// One optimizer step takes `accumulate` batches (training_step.hpp). With a checkpoint path the run can be stopped
-// anywhere between steps and continued with resume(), to the same bits.
+// One optimizer step takes `accumulate` batches (training_step.hpp). With a checkpoint path the run can be
+// stopped anywhere between steps and continued with resume(), to the same bits.
 #pragma once
 
 #include <tinytorch/layers/checkpoint.hpp>
@@ -61,8 +61,9 @@ class Trainer {
     if (options_.accumulate > 1 && std::ranges::any_of(parameters, is_narrow)) sums_.emplace(parameters, loc);
   }
 
-  // Trains up to options.epochs epochs in total and reports each; evaluates on `test` after each if given. The
-  // checkpoint of an epoch is written before all that may fail after it. TT-IO-02 when log or checkpoint cannot be written.
+  // Trains up to options.epochs epochs in total and reports each; evaluates on `test` after each if given.
+  // The checkpoint of an epoch is written before all that may fail after it. TT-IO-02 when log or checkpoint
+  // cannot be written.
   std::vector<EpochReport> fit(DataLoader* test = nullptr) {
     JsonLines log(options_.log_path);
     std::vector<EpochReport> reports;

@@ -2,8 +2,9 @@
 //
 //   const StepReport report = training_step(net, optimizer, batches, loss, step, {.clip_norm = 1});
 //
-// Several batches give the step of one large batch, in less memory: the gradient of the mean over all samples is the
-// sum of the batches' gradients, each weighted by its share of the samples. A last batch may be smaller than the others.
+// Several batches give the step of one large batch, in less memory: the gradient of the mean over all samples
+// is the sum of the batches' gradients, each weighted by its share of the samples. A last batch may be
+// smaller than the others.
 #pragma once
 
 #include <functional>
@@ -38,11 +39,11 @@ struct StepReport {
   double gradient_norm = kNotMeasured;  // before clipping
 };
 
-// In this order: the rate of step number `step`, counted from 0; gradients to zero; for each batch, moved to the
-// model's device, the loss, and backward() of the loss times the batch's share of all samples; clipping by
-// clip_gradient_norm, if asked for; the update. A loss that is not finite ends it with TT-TRAIN-02 before the update.
-// `sums`, if given, is cleared at the start, takes the gradients after each backward(), and gives back their sum
-// before clipping (gradient_sum.hpp).
+// In this order: the rate of step number `step`, counted from 0; gradients to zero; for each batch, moved to
+// the model's device, the loss, and backward() of the loss times the batch's share of all samples; clipping
+// by clip_gradient_norm, if asked for; the update. A loss that is not finite ends it with TT-TRAIN-02 before
+// the update. `sums`, if given, is cleared at the start, takes the gradients after each backward(), and gives
+// back their sum before clipping (gradient_sum.hpp).
 inline StepReport training_step(Module& model, Optimizer& optimizer, std::span<const Batch> batches,
                                 const Loss& loss, int64_t step, const StepOptions& options = {},
                                 GradientSum* sums = nullptr, TT_LOC) {

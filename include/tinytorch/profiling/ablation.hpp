@@ -1,9 +1,9 @@
 // Ablation: what each of several optimizations is worth, alone, without it, and all together.
 //
 //   const Ablation result = profiling::ablate({{"bf16", [&](bool on) { ... }}, {"fused", ...}}, step);
-// All settings are measured in interleaved blocks in random order, so that a machine that drifts cannot favour
-// one. Speedups are over the setting with everything off, block by block, with the interval of paired_ratio.hpp:
-// what slows a whole block slows both sides of its ratio.
+// All settings are measured in interleaved blocks in random order, so that a machine that drifts cannot
+// favour one. Speedups are over the setting with everything off, block by block, with the interval of
+// paired_ratio.hpp: what slows a whole block slows both sides of its ratio.
 #pragma once
 
 #include <functional>
@@ -44,8 +44,8 @@ struct AblationSetting {
   std::string name;
   std::vector<bool> on;  // one for each optimization
 };
-// What is measured, in this order: "none"; each optimization alone, under its name; of three or more, "all but NAME"
-// for each (of two, that is the other alone); of two or more, "all".
+// What is measured, in this order: "none"; each optimization alone, under its name; of three or more, "all
+// but NAME" for each (of two, that is the other alone); of two or more, "all".
 inline std::vector<AblationSetting> ablation_settings(const std::vector<Optimization>& optimizations) {
   const size_t n = optimizations.size();
   std::vector<AblationSetting> settings{{"none", std::vector<bool>(n, false)}};
@@ -64,9 +64,9 @@ inline std::vector<AblationSetting> ablation_settings(const std::vector<Optimiza
 
 // `step` is the work; `clock` gives seconds. Every setting has a turn in every block, in the order of
 // benchmarking::random_blocks. A turn switches each optimization on or off as the setting says, calls step()
-// options.warm_up times and then once more, which is the sample. Seconds are bootstrap_median of a row's samples with
-// 2000 draws, speedups paired_ratio of the samples of "none" and the row's. Leaves every optimization off.
-// TT-PROF-05 without any, TT-PROF-06 with fewer than 6 blocks.
+// options.warm_up times and then once more, which is the sample. Seconds are bootstrap_median of a row's
+// samples with 2000 draws, speedups paired_ratio of the samples of "none" and the row's. Leaves every
+// optimization off. TT-PROF-05 without any, TT-PROF-06 with fewer than 6 blocks.
 template <class Step, class Clock = benchmarking::SteadyClock>
 Ablation ablate(const std::vector<Optimization>& optimizations, Step&& step,
                 const AblationOptions& options = {}, Clock&& clock = {}) {

@@ -36,8 +36,8 @@ struct AmdahlCheck {
   double rest_seconds = 0;
 };
 
-// Shares are of the whole's time, `seconds` of a profile, in which the time between ops is contained. A part that takes
-// no time any more became infinitely faster. TT-PROF-01 where no op of that name took time before.
+// Shares are of the whole's time, `seconds` of a profile, in which the time between ops is contained. A part
+// that takes no time any more became infinitely faster. TT-PROF-01 where no op of that name took time before.
 inline AmdahlCheck check_amdahl(const Profile& before, const Profile& after, const std::string& op) {
   const double part = seconds_in(by_op(before), op), part_after = seconds_in(by_op(after), op);
   if (!(part > 0)) fail("TT-PROF-01", "check_amdahl: no op is called '" + op + "' in the profile before");

@@ -1,7 +1,8 @@
 // The ceilings of this machine, measured now: peak arithmetic, memory bandwidth, the cost of an op.
 //
-// Arithmetic is chains of multiply-adds in f32 in registers; of 16-bit floats on a GPU a large matrix product,
-// since tensor cores have no plainer use. Bandwidth is a triad over more than the caches hold, read plus written.
+// Arithmetic is chains of multiply-adds in f32 in registers; of 16-bit floats on a GPU a large matrix
+// product, since tensor cores have no plainer use. Bandwidth is a triad over more than the caches hold, read
+// plus written.
 #pragma once
 
 #include <algorithm>

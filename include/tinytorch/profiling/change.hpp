@@ -2,7 +2,8 @@
 //
 //   const Change c = compare_profiles(before, after, {"naive_product", "product"});
 //   c.part->predicted, c.part->measured       // times the whole should have become faster, and has
-// The part that was changed is one op, or several that belong together: where one op was replaced by another, both.
+// The part that was changed is one op, or several that belong together: where one op was replaced by another,
+// both.
 #pragma once
 
 #include <cmath>
@@ -64,7 +65,8 @@ inline Profile with_part(Profile profile, const std::vector<std::string>& part, 
 
 }  // namespace detail
 
-// `part`: names of ops; none: the op that changed most of those that there were before. Both profiles of one step.
+// `part`: names of ops; none: the op that changed most of those that there were before. Both profiles of one
+// step.
 inline Change compare_profiles(const Profile& before, const Profile& after,
                                std::vector<std::string> part = {}) {
   Change c{before.seconds, after.seconds, detail::op_changes(before, after), "", {}};

@@ -5,11 +5,11 @@
 
 namespace tinytorch::inline TT_BUILD::profiling {
 
-// Sums the FLOPs and bytes of what it observes, and counts how many ops that were. Each op begins with before() and
-// ends with after(), which tells its cost, or with failed(), if it threw; work that is no op begins with
-// begin_work() and ends with end_work().
-//   What runs inside of an op or of such work is part of the cost that the outer one states: only the outermost
-//   counts. One that failed was no work, whatever ran inside of it.
+// Sums the FLOPs and bytes of what it observes, and counts how many ops that were. Each op begins with
+// before() and ends with after(), which tells its cost, or with failed(), if it threw; work that is no op
+// begins with begin_work() and ends with end_work().
+//   What runs inside of an op or of such work is part of the cost that the outer one states: only the
+//   outermost counts. One that failed was no work, whatever ran inside of it.
 class CostCounter final : public OpObserver {
  public:
   void before(const PrimitiveBase&, const Tensors&) override { ++depth_; }
@@ -35,8 +35,8 @@ class CostCounter final : public OpObserver {
   int64_t ops_ = 0;
 };
 
-// The work of one call of f, and of nothing before or after it. Who observed before does so again afterwards, also
-// if f throws (Observing sees to that).
+// The work of one call of f, and of nothing before or after it. Who observed before does so again afterwards,
+// also if f throws (Observing sees to that).
 template <class F>
 Cost count_cost(F&& f) {
   CostCounter counter;

@@ -1,9 +1,10 @@
 // When a GPU worked for a module: scopes as the device saw them, from the times of their ops.
 //
-// The host has left a module's scope long before the GPU begins with its ops. On the device's line a scope has a span
-// for each run of ops that it holds: from the first one's start to the last one's end, the gaps between them
-// included. A run ends where an op of another scope comes in between, or of the other pass: a module has one
-// span in the forward pass and, as a rule, one in the backward pass. Spans nest as the scopes do.
+// The host has left a module's scope long before the GPU begins with its ops. On the device's line a scope
+// has a span for each run of ops that it holds: from the first one's start to the last one's end, the gaps
+// between them included. A run ends where an op of another scope comes in between, or of the other pass: a
+// module has one span in the forward pass and, as a rule, one in the backward pass. Spans nest as the scopes
+// do.
 #pragma once
 
 #include <tinytorch/profiling/profile.hpp>

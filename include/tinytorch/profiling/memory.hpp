@@ -5,8 +5,9 @@
 //   model.loss(tokens, targets).backward();
 //   for (const auto& use : memory.finish(tt::cpu).at_peak) ...   // "blocks.0.attention  attention"  8192
 //
-// Sees every block that the allocators hand out between construction and finish(): tensors and the kernels' own
-// scratch memory. A block belongs to the op that asked for it. What other threads ask for is held "elsewhere".
+// Sees every block that the allocators hand out between construction and finish(): tensors and the kernels'
+// own scratch memory. A block belongs to the op that asked for it. What other threads ask for is held
+// "elsewhere".
 #pragma once
 
 #include <algorithm>
@@ -63,8 +64,8 @@ class MemoryProfiler final : public AllocationObserver {
     live_[block] = static_cast<int32_t>(known);
     events_.push_back({device, clock_() - start_, static_cast<int64_t>(bytes), static_cast<int32_t>(known)});
   }
-  // The block's owner, kBefore of one that was not seen to come, holds that much less. Another block may have the same
-  // address later.
+  // The block's owner, kBefore of one that was not seen to come, holds that much less. Another block may have
+  // the same address later.
   void freed(Device device, const void* block, size_t bytes) noexcept override {
     const auto found = live_.find(block);
     const int32_t owner = found == live_.end() ? kBefore : found->second;
@@ -106,9 +107,9 @@ class MemoryProfiler final : public AllocationObserver {
     profiler_ = nullptr;
   }
 
-  // What the device's events say, one after the other, starting from what was in use before. The timeline has a point
-  // for the start and one for each event; the peak is the first of its highest points, and `at_peak` lists who held
-  // memory then, without those who held none, largest first, of equal ones by name.
+  // What the device's events say, one after the other, starting from what was in use before. The timeline has
+  // a point for the start and one for each event; the peak is the first of its highest points, and `at_peak`
+  // lists who held memory then, without those who held none, largest first, of equal ones by name.
   MemoryProfile replay(Device device) const {
     MemoryProfile out;
     out.before = in_use_before(device);

@@ -1,9 +1,9 @@
 // Occupancy: how many of a multiprocessor's warps a kernel can keep there, and what keeps it from more.
 //
 // A block stays on its multiprocessor until it ends, and holds its threads, registers and shared memory all
-// the while. Each resource alone allows so many blocks; the scarcest decides. More warps hide more waiting for
-// memory, up to a point. Sources: CUDA C++ Programming Guide, "Compute Capabilities" (the numbers), and the
-// CUDA occupancy calculator (how registers and shared memory are handed out).
+// the while. Each resource alone allows so many blocks; the scarcest decides. More warps hide more waiting
+// for memory, up to a point. Sources: CUDA C++ Programming Guide, "Compute Capabilities" (the numbers), and
+// the CUDA occupancy calculator (how registers and shared memory are handed out).
 #pragma once
 
 #include <algorithm>
@@ -58,15 +58,17 @@ struct Occupancy {
 // The blocks of a kernel that fit on a multiprocessor at once. Each resource alone allows so many:
 //   threads        a block takes whole warps of 32 threads, out of sm.warps
 //   blocks         sm.blocks, however small they are
-//   registers      a warp takes 32 times what a thread needs, rounded up to a multiple of 256. There are 65,536, of
+//   registers      a warp takes 32 times what a thread needs, rounded up to a multiple of 256. There are
+//   65,536, of
 //                  which each of four schedulers hands a quarter to whole warps; the warps that find place on
 //                  the four together are shared out among blocks. No block at all fits if a thread needs more
-//                  than 255, or if the warps of one block, rounded up to a multiple of four, need more than all.
-//                  A kernel that needs none is not limited.
-//   shared memory  a block takes its bytes and sm.shared_of_system, rounded up to a multiple of sm.shared_unit, out of
+//                  than 255, or if the warps of one block, rounded up to a multiple of four, need more than
+//                  all. A kernel that needs none is not limited.
+//   shared memory  a block takes its bytes and sm.shared_of_system, rounded up to a multiple of
+//   sm.shared_unit, out of
 //                  sm.shared_bytes. What takes none is not limited.
-// The scarcest decides; of equal ones `limit` is the first in this list. TT-PROF-03 for needs that no launch has: less
-// than 1 or more than 1024 threads, or a negative number.
+// The scarcest decides; of equal ones `limit` is the first in this list. TT-PROF-03 for needs that no launch
+// has: less than 1 or more than 1024 threads, or a negative number.
 inline Occupancy occupancy_of(const KernelNeeds& kernel, const MultiprocessorLimits& sm) {
   const auto up = [](int n, int unit) { return (n + unit - 1) / unit * unit; };
   if (kernel.threads < 1 || kernel.threads > 1024 || kernel.registers < 0 || kernel.shared_bytes < 0) {

@@ -2,8 +2,9 @@
 //
 //   ops      every call that passed the gate: when, how long, how many FLOPs and bytes, forward or backward
 //   scopes   the spans they ran in, a tree: the whole, a model, its layers
-// Times are seconds. `seconds` is the host's clock; `device_seconds` is what the device was busy, which on the
-// CPU is the same. FLOPs and bytes are those that primitives state (tensor/primitive.hpp): each operand once.
+// Times are seconds. `seconds` is the host's clock; `device_seconds` is what the device was busy, which on
+// the CPU is the same. FLOPs and bytes are those that primitives state (tensor/primitive.hpp): each operand
+// once.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +17,8 @@
 namespace tinytorch::inline TT_BUILD::profiling {
 
 struct ScopeRecord {
-  std::string
-      path;  // of a module: its name in the model, "blocks.0.attention"; else the scope's own; "" of the whole
+  std::string path;  // of a module: its name in the model, "blocks.0.attention"; else the scope's own; "" of
+                     // the whole
   int32_t parent = -1;  // index into Profile::scopes; -1 for the whole, which is scope 0
   double start = 0;     // since the profile began
   double seconds = 0;
@@ -81,7 +82,8 @@ struct ProfileRow {
 };
 using ProfileTable = std::vector<ProfileRow>;  // longest first
 
-// Longest first; of equal ones by name, forward first. Not in table_of(), of which there is one for every kind of key.
+// Longest first; of equal ones by name, forward first. Not in table_of(), of which there is one for every
+// kind of key.
 inline void sort_rows(ProfileTable& table) {
   std::sort(table.begin(), table.end(), [](const ProfileRow& a, const ProfileRow& b) {
     if (a.seconds != b.seconds) return a.seconds > b.seconds;
@@ -89,9 +91,9 @@ inline void sort_rows(ProfileTable& table) {
   });
 }
 
-// One row for each name that `key(op)` gives, and of a name one for forward calls and one for backward calls. Every
-// op is a call of its row and adds its own time. Work is added for ops that no other op called. In the order
-// of sort_rows().
+// One row for each name that `key(op)` gives, and of a name one for forward calls and one for backward calls.
+// Every op is a call of its row and adds its own time. Work is added for ops that no other op called. In the
+// order of sort_rows().
 template <class Key>
 ProfileTable table_of(const Profile& profile, Key&& key) {
   std::map<std::pair<std::string, bool>, ProfileRow> rows;

@@ -4,10 +4,10 @@
 //   model.loss(tokens, targets).backward();
 //   const profiling::Profile profile = profiler.finish();
 //
-// Each op is timed where it runs: on the CPU by the clock, on a GPU by a pair of events in its stream, which are
-// read at the end, so that nothing waits in between. A gap in the stream before an op's first kernel counts
-// as the op's: what the host could not supply in time. Ops of the backward pass belong to the module whose
-// forward op they are the derivative of.
+// Each op is timed where it runs: on the CPU by the clock, on a GPU by a pair of events in its stream, which
+// are read at the end, so that nothing waits in between. A gap in the stream before an op's first kernel
+// counts as the op's: what the host could not supply in time. Ops of the backward pass belong to the module
+// whose forward op they are the derivative of.
 #pragma once
 
 #include <optional>
@@ -45,7 +45,8 @@ class Profiler final : public OpObserver {
     return std::move(profile_);
   }
 
-  // Module and op that the thread is in: "blocks.0.mlp linear". "linear" outside of a module, "" outside of all.
+  // Module and op that the thread is in: "blocks.0.mlp linear". "linear" outside of a module, "" outside of
+  // all.
   std::string where() const {
     const int32_t op = open_ops_.empty() ? -1 : open_ops_.back();
     const int32_t scope = op < 0 ? scope_of_next_op() : profile_.ops[static_cast<size_t>(op)].scope;
@@ -73,8 +74,8 @@ class Profiler final : public OpObserver {
     if (const auto& state = outputs[0].impl()->grad_state; state && state->producer)
       forward_scopes_[state->producer.get()] = record->scope;
   }
-  // The innermost op threw. It stays in the profile, without time and work. Nothing happens for one that began
-  // before the profiler.
+  // The innermost op threw. It stays in the profile, without time and work. Nothing happens for one that
+  // began before the profiler.
   void failed(const PrimitiveBase&) override {
     if (open_ops_.empty()) return;
     drop_events(open_ops_.back());
@@ -88,9 +89,9 @@ class Profiler final : public OpObserver {
   }
   void end_work(Cost cost) override { end_op(cost); }
 
-  // A scope begins, and new_scope() makes its record. Only where the innermost open scope has the same owner, and
-  // there is one, it is the same span twice (operator() and then forward(x, more)): it shares that one's record,
-  // which ends with the outer of the two.
+  // A scope begins, and new_scope() makes its record. Only where the innermost open scope has the same owner,
+  // and there is one, it is the same span twice (operator() and then forward(x, more)): it shares that one's
+  // record, which ends with the outer of the two.
   void enter(const char* name, const void* owner) override {
     const bool again = owner && owner == open_scopes_.back().owner;
     open_scopes_.push_back({again ? open_scopes_.back().index : new_scope(name, owner), owner, !again});
@@ -100,8 +101,8 @@ class Profiler final : public OpObserver {
     if (open_scopes_.size() > 1) close_scopes(open_scopes_.size() - 1);
   }
 
-  // Until end_backward(), ops compute the derivative of the call that made `node`: they belong to the scope of that
-  // call, or, if it was not seen, to the innermost open scope. These spans nest, too.
+  // Until end_backward(), ops compute the derivative of the call that made `node`: they belong to the scope
+  // of that call, or, if it was not seen, to the innermost open scope. These spans nest, too.
   void begin_backward(const Node& node) override {
     const auto found = forward_scopes_.find(&node);
     backward_scopes_.push_back(found == forward_scopes_.end() ? open_scopes_.back().index : found->second);
@@ -126,9 +127,9 @@ class Profiler final : public OpObserver {
     observing_.emplace(*this);
   }
 
-  // An op begins: its record, with scope, parent and direction, goes to the end of profile_.ops, and its index to the
-  // end of open_ops_, the ops that have begun and not ended. open_events(device, index) is for a GPU. The clock
-  // is read last here, and first at the end: an op's time holds little of the profiler's own.
+  // An op begins: its record, with scope, parent and direction, goes to the end of profile_.ops, and its
+  // index to the end of open_ops_, the ops that have begun and not ended. open_events(device, index) is for a
+  // GPU. The clock is read last here, and first at the end: an op's time holds little of the profiler's own.
   void begin_op(OpRecord record) {
     const auto index = static_cast<int32_t>(profile_.ops.size());
     record.scope = scope_of_next_op();
@@ -139,8 +140,8 @@ class Profiler final : public OpObserver {
     profile_.ops.push_back(std::move(record));
     profile_.ops.back().start = clock_() - start_;
   }
-  // The innermost op ends: its times, on the device the host's until close_events() brings better ones, and its
-  // cost. Returns its record; null for an op that began before the profiler.
+  // The innermost op ends: its times, on the device the host's until close_events() brings better ones, and
+  // its cost. Returns its record; null for an op that began before the profiler.
   OpRecord* end_op(Cost cost) {
     const double now = clock_() - start_;
     if (open_ops_.empty()) return nullptr;

@@ -40,9 +40,9 @@ inline const char* name_of(Limit limit) {
   return kNames[static_cast<int>(limit)];
 }
 
-// What limits `calls` calls that do `cost` together: overhead, if the floor of one call is shorter than an op that does
-// next to nothing; else whichever of arithmetic and memory takes longer. On the ridge it is memory. No calls and
-// no work are overhead.
+// What limits `calls` calls that do `cost` together: overhead, if the floor of one call is shorter than an op
+// that does next to nothing; else whichever of arithmetic and memory takes longer. On the ridge it is memory.
+// No calls and no work are overhead.
 inline Limit limit_of(Cost cost, int64_t calls, const Ceilings& c) {
   const double each = calls > 0 ? floor_seconds(cost, c) / static_cast<double>(calls) : 0;
   if (each < c.seconds_per_op) return Limit::overhead;

@@ -1,12 +1,14 @@
 // Timer: how long one call takes on a device, with caches hot or cold.
 //
 //   const Timing t = profiling::time_on(tt::cuda, [&] { y = matmul(a, b); });
-//   t.median, t.low, t.high                                        // seconds, with an interval for calls like these
+//   t.median, t.low, t.high                                        // seconds, with an interval for calls
+//   like these
 //
-// On the CPU a call is timed by the monotonic clock. On a GPU it is timed in the stream, by an event on either
-// side, so that the host's own time does not count; what the host could not supply in time does. First come
-// calls to warm up, which are not reported (benchmarking/measure.hpp). Cold: before each call more memory than
-// the last cache holds is written. Nothing is subtracted: `overhead` says what an empty call measures.
+// On the CPU a call is timed by the monotonic clock. On a GPU it is timed in the stream, by an event on
+// either side, so that the host's own time does not count; what the host could not supply in time does. First
+// come calls to warm up, which are not reported (benchmarking/measure.hpp). Cold: before each call more
+// memory than the last cache holds is written. Nothing is subtracted: `overhead` says what an empty call
+// measures.
 #pragma once
 
 #include <unistd.h>
@@ -37,8 +39,8 @@ struct Timing {
   bool settled = false;         // the warm-up ended because times had become steady
 };
 
-// Measures one span after the other on one device: `clock_` on the CPU; on a GPU, which has `events_`, one event
-// is recorded in the stream on either side.
+// Measures one span after the other on one device: `clock_` on the CPU; on a GPU, which has `events_`, one
+// event is recorded in the stream on either side.
 template <class Clock = benchmarking::SteadyClock>
 class Stopwatch {
  public:
@@ -76,7 +78,8 @@ inline size_t last_cache_bytes(Device device) {
   return size_t{64} << 20;
 }
 
-// A block of memory as large as twice the largest cache, or `bytes`: after it was written, nothing else is in there.
+// A block of memory as large as twice the largest cache, or `bytes`: after it was written, nothing else is in
+// there.
 class CacheFlush {
  public:
   explicit CacheFlush(Device device, size_t bytes = 0)

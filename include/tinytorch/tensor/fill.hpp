@@ -8,8 +8,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// TT-DTYPE-07 unless the dtype holds the value. `what()` describes the tensor; it is called for a message only, because most
-// operations with a number pass here.
+// TT-DTYPE-07 unless the dtype holds the value. `what()` describes the tensor; it is called for a message
+// only, because most operations with a number pass here.
 template <class What>
 void require_holds(What&& what, DType dtype, Scalar value, Loc loc) {
   if (can_hold(dtype, value)) return;

@@ -20,8 +20,8 @@ TT_API Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device 
 TT_API Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
 TT_API Tensor zeros_like(const Tensor& x, TT_LOC);
 TT_API Tensor ones_like(const Tensor& x, TT_LOC);
-// start, start + step, ... below stop (above it, with a negative step). Without a dtype, i64 when all three are integers, else
-// f32.
+// start, start + step, ... below stop (above it, with a negative step). Without a dtype, i64 when all three
+// are integers, else f32.
 TT_API Tensor arange(Scalar start, Scalar stop, Scalar step = 1, std::optional<DType> dtype = {},
                      Device device = default_device(), TT_LOC);
 // `count` evenly spaced values, both ends included.
@@ -250,9 +250,10 @@ struct CrossEntropyOptions {
 // logits [N, V], target i64 [N]
 TT_API Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {},
                             TT_LOC);
-// cross_entropy(linear(features, weight), target), mean or sum, for a large V: the logits exist for `rows` rows
-// at a time only (0: as many as fit 512 MiB on a device, 64 MiB on the CPU), and where a gradient is wanted it
-// is made with them. features [..., C], weight [V, C], target i64 [...] -> f32 (f64: f64), also of 16 bits.
+// cross_entropy(linear(features, weight), target), mean or sum, for a large V: the logits exist for `rows`
+// rows at a time only (0: as many as fit 512 MiB on a device, 64 MiB on the CPU), and where a gradient is
+// wanted it is made with them. features [..., C], weight [V, C], target i64 [...] -> f32 (f64: f64), also of
+// 16 bits.
 TT_API Tensor linear_cross_entropy(const Tensor& features, const Tensor& weight, const Tensor& target,
                                    CrossEntropyOptions options = {}, int64_t rows = 0, TT_LOC);
 TT_API Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean, TT_LOC);

@@ -20,8 +20,8 @@ struct GradState {
   std::shared_ptr<Node> producer;
   int output_index = 0;
   Tensor grad;
-  // Of 16 bits and from several backward passes: their sum in f32, of which grad is the rounded copy. A grad that its user has
-  // written to since is the sum itself.
+  // Of 16 bits and from several backward passes: their sum in f32, of which grad is the rounded copy. A grad
+  // that its user has written to since is the sum itself.
   Tensor wide_grad;
   uint64_t wide_version = 0;    // of grad's storage when wide_grad was its sum
   std::vector<GradHook> hooks;  // of a leaf; a result's hooks live in its producer

@@ -1,18 +1,19 @@
-// Which order in memory the result of an elementwise op takes: that of its inputs, as in PyTorch ("preserve_format").
+// Which order in memory the result of an elementwise op takes: that of its inputs, as in PyTorch
+// ("preserve_format").
 //
-//   The first input that has the result's shape and is dense decides. Dense: it fills its memory without gaps, as a
-//   row-major tensor or a permuted view of one. The result gets its strides.
-//   Without such an input (all are broadcast, sliced with gaps or expanded), the result is row-major.
+//   The first input that has the result's shape and is dense decides. Dense: it fills its memory without
+//   gaps, as a row-major tensor or a permuted view of one. The result gets its strides. Without such an input
+//   (all are broadcast, sliced with gaps or expanded), the result is row-major.
 //
 //   x [2, 3, 4] row-major      x.t() * 2              strides [12, 1, 4], as x.t() has
 //                              x.t() + y [2, 4, 3]    the same: x.t() comes first
 //                              y [2, 4, 3] + x.t()    row-major, as y is
 //                              x.slice(2, 1) * 2      row-major: x.slice(2, 1) has gaps
 //
-// This holds for unary and binary functions, where, casts, clone, zeros_like, ones_like and dropout, and so for the
-// gradients that are made of them. conv2d, pooling and batch_norm keep images that lie pixel by pixel ("channels last") on the
-// CPU.
-// All others, contiguous() and copies to another device among them, give row-major results.
+// This holds for unary and binary functions, where, casts, clone, zeros_like, ones_like and dropout, and so
+// for the gradients that are made of them. conv2d, pooling and batch_norm keep images that lie pixel by pixel
+// ("channels last") on the CPU. All others, contiguous() and copies to another device among them, give
+// row-major results.
 #pragma once
 
 #include <tinytorch/backend/layout.hpp>

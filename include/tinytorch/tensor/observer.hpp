@@ -4,8 +4,8 @@
 //   work       what is done past the gate, such as an optimizer's step
 //   scopes     named spans around them: a module's forward pass, a part of a step
 //   backward   of which recorded call the derivative is being computed
-// A thread has one observer at a time. Without one, an op and a scope each pay one comparison. Scopes are ranges for
-// Nsight as well (backend/cuda/runtime.hpp), where these are shown, which is one more.
+// A thread has one observer at a time. Without one, an op and a scope each pay one comparison. Scopes are
+// ranges for Nsight as well (backend/cuda/runtime.hpp), where these are shown, which is one more.
 #pragma once
 
 #include <string>
@@ -40,7 +40,8 @@ inline OpObserver*& op_observer() {
   return observer;
 }
 
-// Until the end of the C++ scope `observer` sees this thread's work; the one before it sees nothing meanwhile.
+// Until the end of the C++ scope `observer` sees this thread's work; the one before it sees nothing
+// meanwhile.
 class Observing {
  public:
   explicit Observing(OpObserver& observer) : before_(std::exchange(op_observer(), &observer)) {}
@@ -52,9 +53,10 @@ class Observing {
   OpObserver* before_;
 };
 
-// A named span of the program, until the end of the C++ scope. Scopes nest. `name` must outlive the observer; of a scope
-// with an owner it is the owner's type, as typeid names it. Its range is "module Linear" or "scope evaluation", so
-// that no reader takes it for an op's. Errors inside a scope whose `call` has a name say that name and the caller's line.
+// A named span of the program, until the end of the C++ scope. Scopes nest. `name` must outlive the observer;
+// of a scope with an owner it is the owner's type, as typeid names it. Its range is "module Linear" or "scope
+// evaluation", so that no reader takes it for an op's. Errors inside a scope whose `call` has a name say that
+// name and the caller's line.
 class Scope {
  public:
   explicit Scope(const char* name, const void* owner = nullptr, OngoingCall call = {})

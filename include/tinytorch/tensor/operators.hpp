@@ -10,8 +10,8 @@
 namespace tinytorch::inline TT_BUILD {
 
 TT_API Tensor operator-(TensorArg x);
-// Element by element, unlike those of bools: both sides are computed. The first operand is no TensorArg, because a tensor
-// in a condition is a bool as readily as that, and the compiler could not choose.
+// Element by element, unlike those of bools: both sides are computed. The first operand is no TensorArg,
+// because a tensor in a condition is a bool as readily as that, and the compiler could not choose.
 TT_API Tensor operator!(const Tensor& x);
 TT_API Tensor operator&&(const Tensor& a, TensorArg b);
 TT_API Tensor operator||(const Tensor& a, TensorArg b);

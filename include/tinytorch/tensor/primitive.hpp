@@ -17,8 +17,8 @@ namespace tinytorch::inline TT_BUILD {
 struct Spec {
   Shape shape;
   DType dtype = DType::f32;
-  // How the result lies in memory, if not row-major: as that input does, which has its shape and is dense; or, of images
-  // [N, C, H, W], as [N, H, W, C].
+  // How the result lies in memory, if not row-major: as that input does, which has its shape and is dense;
+  // or, of images [N, C, H, W], as [N, H, W, C].
   int8_t lies_like = -1;
   bool channels_last = false;
 };
@@ -59,8 +59,8 @@ class PrimitiveBase {
   // Where the results live, given where the operands do.
   virtual Device output_device(Device inputs) const { return inputs; }
   virtual double flops(const Tensors& inputs, const Tensors& outputs) const = 0;
-  // Writes outputs, which are allocated as infer() said, contiguous unless it gave another layout, on the inputs' device. A
-  // library op calls TT_KERNEL, which picks the kernel of that device.
+  // Writes outputs, which are allocated as infer() said, contiguous unless it gave another layout, on the
+  // inputs' device. A library op calls TT_KERNEL, which picks the kernel of that device.
   virtual void run(const Tensors& inputs, Tensors& outputs) const = 0;
   // A view shares its input's storage instead of running a kernel.
   virtual bool is_view() const { return false; }

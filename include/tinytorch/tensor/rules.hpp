@@ -17,8 +17,8 @@ inline std::string describe_operands(const Tensors& inputs) {
   return s;
 }
 
-// Every operand has a value, which one that was moved from has not. An op that apply() runs need not ask: it is asked
-// there. What a function does with an operand before that says nothing of the function.
+// Every operand has a value, which one that was moved from has not. An op that apply() runs need not ask: it
+// is asked there. What a function does with an operand before that says nothing of the function.
 inline void require_defined(const char* op, const Tensors& operands, Loc loc) {
   for (const Tensor& t : operands) {
     if (!t.defined()) refuse_undefined(op, &t - operands.begin() + 1, loc);

@@ -8,8 +8,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// A C++ number used as an operand. It takes the tensor's dtype; one that the dtype cannot hold (can_hold) is an error, but
-// for comparisons, which answer as mathematics does.
+// A C++ number used as an operand. It takes the tensor's dtype; one that the dtype cannot hold (can_hold) is
+// an error, but for comparisons, which answer as mathematics does.
 struct Scalar {
   double real = 0;
   int64_t integer = 0;  // the value when integral, else 0
@@ -27,8 +27,8 @@ struct Scalar {
   std::string str() const;  // "300", "0.5"
 };
 
-// Whether a dtype has this number: for integers one in their range and without a fraction, for bool 0 and 1; floats round, but
-// do not make a finite number infinite.
+// Whether a dtype has this number: for integers one in their range and without a fraction, for bool 0 and 1;
+// floats round, but do not make a finite number infinite.
 TT_API bool can_hold(DType dtype, Scalar value);
 
 }  // namespace tinytorch::inline TT_BUILD

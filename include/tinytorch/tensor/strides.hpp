@@ -45,8 +45,8 @@ inline std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
   return out;
 }
 
-// Strides that show a tensor as the larger shape `to`, stepping 0 where it is stretched and in dimensions that
-// it lacks. `to` must be broadcast_shapes(shape, something).
+// Strides that show a tensor as the larger shape `to`, stepping 0 where it is stretched and in dimensions
+// that it lacks. `to` must be broadcast_shapes(shape, something).
 inline Strides broadcast_strides(const Shape& shape, const Strides& strides, const Shape& to) {
   Strides out = Strides::filled(to.size(), 0);
   const int shift = to.size() - shape.size();

@@ -80,14 +80,15 @@ class Tensor {
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) = default;
-  // Makes this handle another tensor; no element is written. `x[0] = y` would change a handle that is gone at once, so it does
-  // not compile: write x[0].copy_(y).
+  // Makes this handle another tensor; no element is written. `x[0] = y` would change a handle that is gone at
+  // once, so it does not compile: write x[0].copy_(y).
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & = default;
   Tensor& operator=(const Tensor&) && = delete;
   bool defined() const { return impl_ != nullptr; }
-  // Whether the only element is not 0, so that `if (loss < best)` asks for the value; of several elements, of none and of an
-  // undefined tensor it is an error. !, && and || of tensors work element by element (tensor/operators.hpp).
+  // Whether the only element is not 0, so that `if (loss < best)` asks for the value; of several elements, of
+  // none and of an undefined tensor it is an error. !, && and || of tensors work element by element
+  // (tensor/operators.hpp).
   explicit operator bool() const { return item<bool>(); }
   TensorImpl* impl() const { return impl_.get(); }
   // Handles that are this very tensor; views are other tensors.
@@ -121,8 +122,8 @@ class Tensor {
   }
   void* raw(TT_LOC) const;
   backend::View view_of() const;
-  // The only element, converted to T as a cast does (core/dtype.hpp). From another device than the CPU, this waits for the
-  // values.
+  // The only element, converted to T as a cast does (core/dtype.hpp). From another device than the CPU, this
+  // waits for the values.
   template <class T = float>
   T item(TT_LOC) const {
     const Tensor one = only_element(loc);

@@ -5,10 +5,10 @@
 //   tokenizer.json  {"added_tokens": [...], "pre_tokenizer": {...}, "model": {"type": "BPE", "vocab": {...},
 //                   "merges": ["left right" or ["left", "right"], ...]}, "post_processor": {...}, ...}
 //
-// Parts of a tokenizer.json that would change the tokens and are not implemented are refused (TT-IO-04), never
-// skipped: normalizers (NFC), RoBERTa's post-processor, prefix spaces, other patterns. Added tokens, special
-// or not, become special tokens (SpecialPolicy in bpe.hpp), also where they are ordinary tokens of the vocabulary;
-// what a TemplateProcessing puts around a text becomes BpeModel::before and after.
+// Parts of a tokenizer.json that would change the tokens and are not implemented are refused (TT-IO-04),
+// never skipped: normalizers (NFC), RoBERTa's post-processor, prefix spaces, other patterns. Added tokens,
+// special or not, become special tokens (SpecialPolicy in bpe.hpp), also where they are ordinary tokens of
+// the vocabulary; what a TemplateProcessing puts around a text becomes BpeModel::before and after.
 #pragma once
 
 #include <set>
@@ -177,8 +177,9 @@ class TokenizerJsonReader {
     }
     for (const auto& [name, number] : added) reader_.add_special(name, *number);
   }
-  // Whether an added token that stands in the vocabulary is an ordinary token there too. Text of plain ASCII is spelled
-  // as it is, so nothing depends on that; of other texts the vocabulary holds the spelling, which is another text.
+  // Whether an added token that stands in the vocabulary is an ordinary token there too. Text of plain ASCII
+  // is spelled as it is, so nothing depends on that; of other texts the vocabulary holds the spelling, which
+  // is another text.
   bool is_ordinary(const std::string& name, const Json::Array& merges) const {
     if (spelled(name) == name) return true;
     const std::optional<std::string> bytes = unspelled(name);
@@ -242,7 +243,7 @@ class TokenizerJsonReader {
   ModelReader reader_;
 };
 
-// Special tokens stand here too, so that tokenizers gives them these numbers; spelled, where merges make or use them.
+// Special tokens are listed too, so that `tokenizers` gives them these numbers.
 inline std::string vocabulary_json(const BpeModel& model, Loc loc) {
   std::string out;
   std::unordered_set<std::string> ordinary;
@@ -307,8 +308,8 @@ inline std::string template_json(const BpeModel& model) {
 
 // --- GPT-2's files ---
 
-// Tokens that are neither a byte nor made by a merge can only be special: in GPT-2, <|endoftext|>. But none of
-// those begins with a space: one that does is a word whose merge is missing.
+// Tokens that are neither a byte nor made by a merge can only be special: in GPT-2, <|endoftext|>. But none
+// of those begins with a space: one that does is a word whose merge is missing.
 inline BpeModel parse_gpt2(Bytes encoder, Bytes merges, const std::string& encoder_name = "encoder.json",
                            const std::string& merges_name = "vocab.bpe", TT_LOC) {
   const io::Source source{encoder_name, "a GPT-2 vocabulary", loc}, list{merges_name, "GPT-2 merges", loc};

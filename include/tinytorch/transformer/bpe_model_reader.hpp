@@ -85,8 +85,8 @@ class ModelReader {
     numbers_.emplace(name, number);
   }
 
-  // A special token, whose name is its bytes, behind all others. Where those are an ordinary token too, it must have
-  // that token's number: two numbers of the same bytes cannot be told apart in a text.
+  // A special token, whose name is its bytes, behind all others. Where those are an ordinary token too, it
+  // must have that token's number: two numbers of the same bytes cannot be told apart in a text.
   void add_special(const std::string& name, const Json& value) {
     const int32_t number = number_of(name, value);
     const auto ordinary = numbers_.find(spelled(name));

@@ -5,9 +5,9 @@
 //
 // The weights are one model.safetensors, or shards named by model.safetensors.index.json; bf16, f16, f32 or
 // f64 are converted to the dtype that was asked for. While loading, the file's tensors and the model are both
-// in memory. generation_config.json, where there is one, goes before config.json in saying which tokens end a text.
-// A head that is tied by config.json, and has other values than the embedding in the file, is untied: as in
-// transformers 5, the file counts, and the model's config.tied tells.
+// in memory. generation_config.json, where there is one, goes before config.json in saying which tokens end a
+// text. A head that is tied by config.json, and has other values than the embedding in the file, is untied:
+// as in transformers 5, the file counts, and the model's config.tied tells.
 #pragma once
 
 #include <array>
@@ -154,8 +154,9 @@ void save(const std::string& folder, const Model& model, const std::string& conf
 
 }  // namespace hugging_face
 
-// The model in `folder`, in evaluation mode. TT-IO-01 for what cannot be read, TT-IO-03 for files that are not what they
-// should be, TT-IO-04 for models and files that this library does not read, TT-NN-04 for weights of another model.
+// The model in `folder`, in evaluation mode. TT-IO-01 for what cannot be read, TT-IO-03 for files that are
+// not what they should be, TT-IO-04 for models and files that this library does not read, TT-NN-04 for
+// weights of another model.
 inline std::unique_ptr<Gpt2> load_gpt2(const std::string& folder, const LoadOptions& options = {}, TT_LOC) {
   return hugging_face::build<Gpt2>(hugging_face::config_of<Gpt2Config>(folder, "gpt2", loc), folder, options,
                                    loc);
@@ -173,8 +174,8 @@ inline std::unique_ptr<LanguageModel> load_language_model(const std::string& fol
   return hugging_face::build<Llama>(std::get<LlamaConfig>(config), folder, options, loc);
 }
 
-// Writes model.safetensors in the model's dtype, config.json and generation_config.json; makes the folder. TT-IO-02 when
-// it cannot be written.
+// Writes model.safetensors in the model's dtype, config.json and generation_config.json; makes the folder.
+// TT-IO-02 when it cannot be written.
 inline void save_hugging_face(const Gpt2& model, const std::string& folder, TT_LOC) {
   const DType dtype = model.token_embedding.weight.dtype();
   hugging_face::save(folder, model, hugging_face::write_gpt2(model.config, dtype), loc);

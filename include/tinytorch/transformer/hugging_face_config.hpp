@@ -129,7 +129,8 @@ void read_text_tokens(ConfigReader& in, Config& c) {
   c.start_token = start.empty() ? -1 : start[0];
   c.end_tokens = in.tokens("eos_token_id", c.end_tokens);
 }
-// Those that transformers takes for a type of model whose config.json does not say, where the vocabulary has them.
+// Those that transformers takes for a type of model whose config.json does not say, where the vocabulary has
+// them.
 template <class Config>
 void set_text_tokens(Config& c, int64_t start, int64_t end) {
   if (start < c.vocabulary) c.start_token = start;

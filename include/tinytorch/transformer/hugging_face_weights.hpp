@@ -5,8 +5,9 @@
 // matrices as [in, out]: our transposed views. Llama keeps q, k, v and gate, up apart: ranges of rows of our
 // joined ones.
 //
-// No tensor of a file is dropped unseen. Files of older versions hold what a model can compute, such as the causal
-// mask, and some hold a tied head a second time: these must have the values that the model has in their place.
+// No tensor of a file is dropped unseen. Files of older versions hold what a model can compute, such as the
+// causal mask, and some hold a tied head a second time: these must have the values that the model has in
+// their place.
 #pragma once
 
 #include <functional>
@@ -142,7 +143,8 @@ inline std::string saved_name(const FileLayout& layout, const std::string& name)
   return name.starts_with("lm_head.") ? name : layout.prefix + name;
 }
 
-// Whether two tensors have the same dtype, shape and bytes. Both are as they were read: contiguous, on the CPU.
+// Whether two tensors have the same dtype, shape and bytes. Both are as they were read: contiguous, on the
+// CPU.
 inline bool same_bits(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() &&
          (a.numel() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0);

@@ -6,8 +6,8 @@
 //
 // One step: `accumulate` batches forward and backward, their gradients added up (gradient_sum.hpp); clip; set
 // the rate; update. On a CUDA device all of it is captured once and replayed, fed through tensors that stay
-// where they are; the loss is added up there, and the host looks at it once a report. With a checkpoint path a
-// run can be stopped between steps and continued with resume(), to the same bits.
+// where they are; the loss is added up there, and the host looks at it once a report. With a checkpoint path
+// a run can be stopped between steps and continued with resume(), to the same bits.
 #pragma once
 
 #include <sys/resource.h>
@@ -61,7 +61,8 @@ struct LanguageModelTrainerOptions {
   std::FILE* progress = stdout;                // null: silent
 };
 
-// Mean loss per target that counts over the first `batches` of a source, in evaluation mode and without a graph.
+// Mean loss per target that counts over the first `batches` of a source, in evaluation mode and without a
+// graph.
 inline double mean_loss(LanguageModel& model, BatchSource& source, int64_t batches) {
   const NoGrad no_grad;
   const bool was_training = model.training();
@@ -107,9 +108,9 @@ class LanguageModelTrainer {
   // Gradients may lie in the graphs' memory.
   ~LanguageModelTrainer() { optimizer_.zero_grad(); }
 
-  // Trains up to options.steps steps in total; `validation` is evaluated by mean_loss(). A checkpoint is written before
-  // all that may fail after its step. TT-IO-02 when log or checkpoint cannot be written, TT-TRAIN-02 when the loss is
-  // no number, TT-TRAIN-03 for batches that cannot be trained on.
+  // Trains up to options.steps steps in total; `validation` is evaluated by mean_loss(). A checkpoint is
+  // written before all that may fail after its step. TT-IO-02 when log or checkpoint cannot be written,
+  // TT-TRAIN-02 when the loss is no number, TT-TRAIN-03 for batches that cannot be trained on.
   std::vector<TrainingReport> fit(BatchSource* validation = nullptr) {
     JsonLines log(options_.log_path);
     std::vector<TrainingReport> reports;
@@ -151,7 +152,8 @@ class LanguageModelTrainer {
   }
 
  private:
-  // Work that is captured the second time it is done, when all that is made at first use exists, and replayed.
+  // Work that is captured the second time it is done, when all that is made at first use exists, and
+  // replayed.
   class Repeated {
    public:
     template <class Work>

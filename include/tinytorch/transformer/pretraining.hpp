@@ -1,12 +1,13 @@
 // Pretraining: a language model from token files, by the recipe of GPT-2's reproductions. AdamW with decay on
-// matrices alone, a cosine after a short rise, clipped gradients; windows from random places, evaluation on the
-// same windows each time.
+// matrices alone, a cosine after a short rise, clipped gradients; windows from random places, evaluation on
+// the same windows each time.
 //
-//   pretrain(model, TokenFile("train.bin", width), TokenFile("val.bin", width), {.steps = 5000, .folder = "run"});
+//   pretrain(model, TokenFile("train.bin", width), TokenFile("val.bin", width), {.steps = 5000, .folder =
+//   "run"});
 //
 // The folder, where one is named, holds the run: checkpoint.safetensors and log.jsonl. With `resume` the run
-// there goes on as if it had never stopped. Source: Brown et al., "Language models are few-shot learners", 2020,
-// appendix B; karpathy/nanoGPT.
+// there goes on as if it had never stopped. Source: Brown et al., "Language models are few-shot learners",
+// 2020, appendix B; karpathy/nanoGPT.
 #pragma once
 
 #include <cstdio>

@@ -27,8 +27,8 @@ enum class TokenWidth : uint8_t { u16 = 2, u32 = 4 };  // bytes of a token
 // A file of tokens, read only. Copies share the mapping.
 class TokenFile {
  public:
-  // TT-IO-01 when it cannot be mapped, TT-IO-03 when it is empty, when its size is no multiple of the width, or when
-  // it is a pointer of git-lfs or a web page in place of the file.
+  // TT-IO-01 when it cannot be mapped, TT-IO-03 when it is empty, when its size is no multiple of the width,
+  // or when it is a pointer of git-lfs or a web page in place of the file.
   TokenFile(const std::string& path, TokenWidth width, TT_LOC);
 
   int64_t size() const { return static_cast<int64_t>(mapping_->size() / static_cast<size_t>(width_)); }
@@ -106,9 +106,9 @@ class RandomWindows : public BatchSource {
 };
 
 // Evaluation: windows one after the other, so that each token but the file's first is a target exactly once.
-// The last batch may have fewer rows; tokens that fill no window come at the very end as one shorter row. With
-// `overlap`, each window but the first starts so many tokens earlier, whose targets are -100: they are there to
-// be seen, and the tokens that count are guessed from at least so many others.
+// The last batch may have fewer rows; tokens that fill no window come at the very end as one shorter row.
+// With `overlap`, each window but the first starts so many tokens earlier, whose targets are -100: they are
+// there to be seen, and the tokens that count are guessed from at least so many others.
 class SequentialWindows : public BatchSource {
  public:
   explicit SequentialWindows(TokenFile data, WindowOptions options = {}, TT_LOC);

@@ -109,8 +109,8 @@ TEST_CASE("3.3 a long row loses no digits") {
   cpu::softmax(y.view(), x.view(), 1);
   expect_close("softmax of [1, 20000]", y, softmax_reference(x.numbers(), {1, kLength}, 1, false),
                {.roundings = 8, .scale = 0});
-  // One large term, and many that are too small to be added to it one by one in f32: 1e-3 would be lost, and no more
-  // than half of that is allowed, for sums in a few lanes.
+  // One large term, and many that are too small to be added to it one by one in f32: 1e-3 would be lost, and
+  // no more than half of that is allowed, for sums in a few lanes.
   Numbers row(kLength, std::log(0.9 * std::ldexp(1.0, -24)));
   row[0] = 0;
   Values uneven = Values::of(f32, {1, kLength}, row);

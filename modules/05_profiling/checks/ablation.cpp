@@ -6,8 +6,8 @@ using namespace profiling;
 
 namespace {
 
-// A machine whose time passes only here. A step takes what `length` says of the switches that are on, times how slow
-// the machine is by now.
+// A machine whose time passes only here. A step takes what `length` says of the switches that are on, times
+// how slow the machine is by now.
 struct Machine {
   std::vector<bool> on;
   std::function<double(const std::vector<bool>&)> length;

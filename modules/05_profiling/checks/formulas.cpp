@@ -49,7 +49,8 @@ void expect_value(const std::string& what, double got, double want, const std::s
   expect(what + ": " + shown(want) + ", got " + shown(got), std::abs(got - want) <= 1e-12 * std::abs(want),
          guess);
 }
-// What a model's linear layers do beside their products, biases and activations, is little: from `want` to `most` of it.
+// What a model's linear layers do beside their products, biases and activations, is little: from `want` to
+// `most` of it.
 void expect_a_little_more(const std::string& what, double formula, double counted, double most) {
   const double ratio = counted / formula;
   expect(what + ": the model's ops state " + shown(counted) + " FLOPs, the formula says " + shown(formula) +

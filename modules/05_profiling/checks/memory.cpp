@@ -13,7 +13,8 @@ namespace {
 
 constexpr Device kFirst{DeviceType::cuda, 0}, kSecond{DeviceType::cuda, 1};
 
-// A memory profiler that is told of blocks, no. 1, 2, ..., as an allocator would. In the scope `owner`, which it belongs to.
+// A memory profiler that is told of blocks, no. 1, 2, ..., as an allocator would. In the scope `owner`, which
+// it belongs to.
 struct Told {
   Profiler profiler;
   MemoryProfiler memory{profiler};

@@ -10,7 +10,8 @@ double mean_of(std::span<const double> x) {
   return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
 }
 
-// Every way to draw x.size() samples with replacement, each equally likely: the shares of all values of a statistic.
+// Every way to draw x.size() samples with replacement, each equally likely: the shares of all values of a
+// statistic.
 std::map<double, double> all_resamples(const Numbers& x, const std::function<double(Numbers)>& statistic) {
   const auto ways = static_cast<size_t>(std::lround(std::pow(x.size(), x.size())));
   std::map<double, double> share;

@@ -6,7 +6,8 @@ using namespace statistics;
 
 namespace {
 
-// P(fewer than t of n are above), each above with probability p: term by term, which is exact enough for these n.
+// P(fewer than t of n are above), each above with probability p: term by term, which is exact enough for
+// these n.
 double risk_of(int64_t t, int64_t n, double p) {
   double term = std::pow(1 - p, static_cast<double>(n)), sum = 0;
   for (int64_t k = 0; k < t; ++k) {

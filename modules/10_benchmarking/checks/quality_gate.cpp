@@ -6,8 +6,8 @@ using namespace statistics;
 
 namespace {
 
-// Answers to n test samples, 1 right and 0 wrong: `a` alone is right on the first, `b` alone on the next, then both on
-// so many, then neither.
+// Answers to n test samples, 1 right and 0 wrong: `a` alone is right on the first, `b` alone on the next,
+// then both on so many, then neither.
 struct Answers {
   Numbers a, b;
   Answers(size_t n, size_t only_a, size_t only_b, size_t both) : a(n, 0.0), b(n, 0.0) {
@@ -21,8 +21,8 @@ std::string text_of(const Interval& i) {
   return shown(i.estimate) + " from " + shown(i.low) + " to " + shown(i.high);
 }
 
-// Percentiles of the mean of n resampled differences, each one of {-1, 0, 1}: the exact distribution of the sum, by
-// adding one draw after the other.
+// Percentiles of the mean of n resampled differences, each one of {-1, 0, 1}: the exact distribution of the
+// sum, by adding one draw after the other.
 struct Resampled {
   std::vector<double> share;  // of the sum being i - n
   Resampled(size_t n, double up, double down) : share(2 * n + 1) {

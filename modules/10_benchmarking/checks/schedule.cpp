@@ -13,7 +13,8 @@ std::string text_of(const Order& order) {
   return text;
 }
 
-// A machine that becomes slower with each turn: contender i takes base[i] times 1 + slope * turn. What each took.
+// A machine that becomes slower with each turn: contender i takes base[i] times 1 + slope * turn. What each
+// took.
 Numbers with_drift(const std::vector<Order>& blocks, const Numbers& base, double slope) {
   Numbers seconds(base.size());
   double turn = 0;

@@ -1,4 +1,5 @@
-// The backward pass of activations: their derivatives, times a gradient that may be broadcast or be overwritten.
+// The backward pass of activations: their derivatives, times a gradient that may be broadcast or be
+// overwritten.
 #include <doctest/doctest.h>
 
 #include <cmath>

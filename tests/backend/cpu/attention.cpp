@@ -43,7 +43,8 @@ TEST_CASE("NaN in a key spoils the queries that see it, and no others") {
 
 namespace {
 
-// `bad` at row `position` of q, k, v or dout (0 to 3): what is not finite, and all the rest, as in the definition.
+// `bad` at row `position` of q, k, v or dout (0 to 3): what is not finite, and all the rest, as in the
+// definition.
 void check_spoiled(const AttentionCase& c, int spoiled, int64_t position, double bad) {
   CAPTURE(spoiled);
   CAPTURE(position);

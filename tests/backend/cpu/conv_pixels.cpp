@@ -1,4 +1,5 @@
-// What the taps of a band of outputs read where images lie pixel by pixel. Whole convolutions are in conv.cpp.
+// What the taps of a band of outputs read where images lie pixel by pixel. Whole convolutions are in
+// conv.cpp.
 #include <support/array.hpp>
 
 #include <tinytorch/backend/cpu/conv_pixels.hpp>

@@ -1,5 +1,5 @@
-// Kernels of functions: each function's value at every place of runs of all lengths around a vector's and a block's, whatever
-// the other places hold; functions that integers do not have are refused.
+// Kernels of functions: each function's value at every place of runs of all lengths around a vector's and a
+// block's, whatever the other places hold; functions that integers do not have are refused.
 #include <support/array.hpp>
 
 #include <bit>

@@ -1,4 +1,5 @@
-// What the five loops promise beside their sums: every complete element is finished once, on the thread that formed it.
+// What the five loops promise beside their sums: every complete element is finished once, on the thread that
+// formed it.
 #include <doctest/doctest.h>
 
 #include <cmath>

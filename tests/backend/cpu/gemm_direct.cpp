@@ -1,4 +1,5 @@
-// Products without packing: every height and width of a tile, strides, depths around the blocks, dots of all row counts.
+// Products without packing: every height and width of a tile, strides, depths around the blocks, dots of all
+// row counts.
 #include <doctest/doctest.h>
 #include <cmath>
 #include <tinytorch/backend/cpu/gemm_direct.hpp>

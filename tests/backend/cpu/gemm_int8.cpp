@@ -1,4 +1,5 @@
-// Products of bytes are exact for every pair of types, layout and size around quads, tiles and blocks; scales and bias.
+// Products of bytes are exact for every pair of types, layout and size around quads, tiles and blocks; scales
+// and bias.
 #include <doctest/doctest.h>
 
 #include <cmath>

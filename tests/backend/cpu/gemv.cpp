@@ -1,4 +1,5 @@
-// A matrix times a vector for every kind of weights, against double, at sizes around vectors and groups of rows.
+// A matrix times a vector for every kind of weights, against double, at sizes around vectors and groups of
+// rows.
 #include <doctest/doctest.h>
 
 #include <cmath>

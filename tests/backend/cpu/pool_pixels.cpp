@@ -1,5 +1,5 @@
-// Pooling of images that lie pixel by pixel: more channels than a task takes, the same as plane by plane, windows from both
-// sides, long sums. Definitions are tested in pool.cpp.
+// Pooling of images that lie pixel by pixel: more channels than a task takes, the same as plane by plane,
+// windows from both sides, long sums. Definitions are tested in pool.cpp.
 #include <support/array.hpp>
 
 #include <support/references.hpp>

@@ -1,5 +1,5 @@
-// Walks over operands of all dtypes and layouts, with a function of three inputs that nobody else has; rows around the
-// lengths where ways part; constants along a row; results past the caches.
+// Walks over operands of all dtypes and layouts, with a function of three inputs that nobody else has; rows
+// around the lengths where ways part; constants along a row; results past the caches.
 #include <support/array.hpp>
 
 #include <tinytorch/backend/cpu/row_walk.hpp>

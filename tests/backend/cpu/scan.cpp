@@ -1,4 +1,5 @@
-// Running sums against a loop: every length around a vector's, integers that wrap, rows cut into blocks, special values.
+// Running sums against a loop: every length around a vector's, integers that wrap, rows cut into blocks,
+// special values.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Results written past the caches are the bits of those that are not, in every layout, and only where they may be.
+// Results written past the caches are the bits of those that are not, in every layout, and only where they
+// may be.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -32,7 +33,8 @@ std::vector<float> values(int64_t n, uint64_t seed) {
   return v;
 }
 
-// Runs call(out) into n bytes at an odd address, with streaming and without, and compares all bytes, those around too.
+// Runs call(out) into n bytes at an odd address, with streaming and without, and compares all bytes, those
+// around too.
 template <class F>
 void check_same(int64_t bytes, size_t shift, F&& call) {
   std::vector<char> results[2];

@@ -1,4 +1,5 @@
-// Operands that lie across the result, in every order of the dimensions, of every dtype, around the sizes of tiles.
+// Operands that lie across the result, in every order of the dimensions, of every dtype, around the sizes of
+// tiles.
 #include <support/array.hpp>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Appeals: of the owner, against a refused run, once; answered once by who has the board; shown and never changed.
+// Appeals: of the owner, against a refused run, once; answered once by who has the board; shown and never
+// changed.
 #include <doctest/doctest.h>
 
 #include <support/board.hpp>

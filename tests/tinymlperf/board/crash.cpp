@@ -1,5 +1,5 @@
-// A process that submits, measures and appeals is killed at random moments: what it said was done is there, once; what it was at
-// is taken up again.
+// A process that submits, measures and appeals is killed at random moments: what it said was done is there,
+// once; what it was at is taken up again.
 #include <doctest/doctest.h>
 
 #include <sys/prctl.h>
@@ -57,7 +57,8 @@ void measure_one(Store& store, FILE* out) {
   say("answer", appeal, run);
 }
 
-// Submits from a number on, measures in between and afterwards until half of the jobs are done, and says what is done.
+// Submits from a number on, measures in between and afterwards until half of the jobs are done, and says what
+// is done.
 int submit_and_measure(const hostile::Arguments& args) {
   Store store(args.at(0), kOptions);
   const auto measure = [&] {

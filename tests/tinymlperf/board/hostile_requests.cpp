@@ -1,5 +1,5 @@
-// Thousands of requests that are broken on purpose: the server answers each with something below 500, or not at all, and
-// goes on.
+// Thousands of requests that are broken on purpose: the server answers each with something below 500, or not
+// at all, and goes on.
 #include <doctest/doctest.h>
 
 #include <array>

@@ -1,4 +1,5 @@
-// A board's server for tests, and a client that sends bytes as they are: also those that no library would send.
+// A board's server for tests, and a client that sends bytes as they are: also those that no library would
+// send.
 #pragma once
 
 #include <arpa/inet.h>

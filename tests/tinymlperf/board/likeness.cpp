@@ -1,5 +1,5 @@
-// Near-clones: what is shared is counted between users alone, without what everybody starts from, and who came first is
-// named; a tie in the ranks is won by who came first.
+// Near-clones: what is shared is counted between users alone, without what everybody starts from, and who
+// came first is named; a tie in the ranks is won by who came first.
 #include <doctest/doctest.h>
 
 #include <support/board.hpp>

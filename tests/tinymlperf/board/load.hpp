@@ -1,6 +1,6 @@
-// Visitors who read pages, each at a pace of its own, and visitors who upload, all at once for a while; server and visitors
-// share this machine, so the latencies are those of both. A page counts from when it was due: a board that falls behind
-// cannot hide it. An error is an answer that is not the one expected, or none.
+// Visitors who read pages, each at a pace of its own, and visitors who upload, all at once for a while;
+// server and visitors share this machine, so the latencies are those of both. A page counts from when it was
+// due: a board that falls behind cannot hide it. An error is an answer that is not the one expected, or none.
 #pragma once
 
 #include <chrono>
@@ -145,7 +145,8 @@ inline LoadResult play(const Load& load) {
   return out;
 }
 
-// Nobody met an error, everybody got something, each upload is there once, and 99 of 100 readers waited less than this.
+// Nobody met an error, everybody got something, each upload is there once, and 99 of 100 readers waited less
+// than this.
 inline bool passes(const Load& load, const LoadResult& r, double p99_seconds) {
   if (r.reading.errors + r.uploading.errors > 0) return false;
   if (static_cast<int64_t>(r.uploading.latencies.size()) != r.submissions) return false;

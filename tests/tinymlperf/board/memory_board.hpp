@@ -1,5 +1,6 @@
-// A leaderboard in memory with made-up numbers, for tests and for the eye. `hostile` adds what a visitor with bad
-// intentions would send: markup, quotes, marks that turn the direction of writing, control characters, broken UTF-8.
+// A leaderboard in memory with made-up numbers, for tests and for the eye. `hostile` adds what a visitor with
+// bad intentions would send: markup, quotes, marks that turn the direction of writing, control characters,
+// broken UTF-8.
 #pragma once
 
 #include <algorithm>

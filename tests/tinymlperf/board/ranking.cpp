@@ -50,8 +50,8 @@ double turn_value(const judge::RunDocument& d, const judge::Turn& t) {
   return sorted[static_cast<size_t>(std::ceil(0.9 * static_cast<double>(sorted.size()))) - 1];
 }
 
-// Hodges-Lehmann estimate and Wilcoxon interval of 12 pairs. Tables of the signed-rank test: 12 pairs, two-sided 5 %: 13,
-// so the ends are the 14th of the 78 Walsh averages from either side.
+// Hodges-Lehmann estimate and Wilcoxon interval of 12 pairs. Tables of the signed-rank test: 12 pairs,
+// two-sided 5 %: 13, so the ends are the 14th of the 78 Walsh averages from either side.
 std::array<double, 3> log_ratio_by_hand(const judge::RunDocument& d) {
   std::vector<double> logs, walsh;
   for (size_t i = 0; i + 1 < 24; i += 2) {

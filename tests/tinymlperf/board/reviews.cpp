@@ -1,4 +1,5 @@
-// Results that are held for audit A9 or A11: released or refused by who has the board, shown, carried along, never changed.
+// Results that are held for audit A9 or A11: released or refused by who has the board, shown, carried along,
+// never changed.
 #include <doctest/doctest.h>
 
 #include <support/board.hpp>

@@ -1,5 +1,5 @@
-// A race that breaks off: what was played before is on the disk, and the report says what failed. Nobody plays here; the
-// matches are made up.
+// A race that breaks off: what was played before is on the disk, and the report says what failed. Nobody
+// plays here; the matches are made up.
 #include <doctest/doctest.h>
 
 #include <filesystem>

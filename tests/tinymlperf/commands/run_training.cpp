@@ -1,5 +1,5 @@
-// `run --benchmark ttq`: entries that are trained against the clock in sandboxed processes, and what is refused. This
-// program is the workers as well.
+// `run --benchmark ttq`: entries that are trained against the clock in sandboxed processes, and what is
+// refused. This program is the workers as well.
 #include <doctest/doctest.h>
 
 #include <fstream>

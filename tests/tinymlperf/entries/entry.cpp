@@ -106,7 +106,8 @@ TEST_CASE("windows taller than wide, groups, adaptive pooling: sizes as worked o
   CHECK(spec.layers[0].kernel == Sides(10, 4));
   CHECK(spec.layers[0].padding == Sides(5, 1));
   CHECK(spec.layers[2].stride == Sides(5, 1));  // pooling steps by its kernel
-  // 49 x 10 -> (49 + 10 - 10) / 2 + 1 = 25, (10 + 2 - 4) / 2 + 1 = 5 -> 25 x 5 -> pooled 5 x 5 -> adaptive 2 x 1
+  // 49 x 10 -> (49 + 10 - 10) / 2 + 1 = 25, (10 + 2 - 4) / 2 + 1 = 5 -> 25 x 5 -> pooled 5 x 5 -> adaptive 2
+  // x 1
   std::vector<std::pair<std::string, Shape>> tensors;
   for (const auto& t : spec.tensors) tensors.emplace_back(t.name, t.shape);
   CHECK(tensors == std::vector<std::pair<std::string, Shape>>{{"0.weight", {8, 1, 10, 4}},

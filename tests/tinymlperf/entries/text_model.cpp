@@ -1,4 +1,5 @@
-// Language models as entries: what model.json may say, the weights it asks for, and answers that look only back.
+// Language models as entries: what model.json may say, the weights it asks for, and answers that look only
+// back.
 #include <doctest/doctest.h>
 
 #include <tinymlperf/entries/text_model.hpp>

@@ -1,4 +1,5 @@
-// Entries answered by their worker in a process of its own: a text continued token by token, and scores of clips.
+// Entries answered by their worker in a process of its own: a text continued token by token, and scores of
+// clips.
 #include <doctest/doctest.h>
 
 #include <support/few.hpp>

@@ -1,4 +1,5 @@
-// Training to a target in a sandboxed process: an entry that learns, one that does not, and one that cannot be read.
+// Training to a target in a sandboxed process: an entry that learns, one that does not, and one that cannot
+// be read.
 #include <tinymlperf/judge/plugin_learner.hpp>
 
 #include <doctest/doctest.h>

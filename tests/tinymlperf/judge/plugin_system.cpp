@@ -1,5 +1,5 @@
-// Scenarios over real processes: an entry's worker answers as the entry does, each query is timed, and what goes
-// wrong is said.
+// Scenarios over real processes: an entry's worker answers as the entry does, each query is timed, and what
+// goes wrong is said.
 #include <doctest/doctest.h>
 
 #include <support/scene.hpp>

@@ -11,7 +11,8 @@ using namespace tinymlperf::judge;
 
 namespace {
 
-// Contenders that answer these shares of 10,000 samples correctly; the second errs where the first does, and beyond.
+// Contenders that answer these shares of 10,000 samples correctly; the second errs where the first does, and
+// beyond.
 RunDocument run(double baseline, double other, const char* division) {
   RunDocument d;
   d.division = division;
@@ -70,8 +71,8 @@ TEST_CASE("what was not measured, is out, or has no credit does not pass") {
 
 namespace {
 
-// Bits of so many windows of a text, some easy and some hard, and those of a model that needs `factor` times as many: trained
-// apart from the first, it is better at some windows and worse at others.
+// Bits of so many windows of a text, some easy and some hard, and those of a model that needs `factor` times
+// as many: trained apart from the first, it is better at some windows and worse at others.
 RunDocument language_run(double factor, uint64_t seed) {
   constexpr int kWindows = 150;
   RunDocument d;
@@ -99,7 +100,8 @@ double pass_rate(const Run& run, double factor, uint64_t runs) {
   return passed / static_cast<double>(runs);
 }
 
-// Scores of the same samples, half of them of each kind; the baseline's area is 0.9, and the other's this share of it.
+// Scores of the same samples, half of them of each kind; the baseline's area is 0.9, and the other's this
+// share of it.
 RunDocument anomaly_run(double share, uint64_t seed, size_t samples = 4000) {
   const auto ahead = [](double area) {
     return std::sqrt(2.0) * tinytorch::statistics::normal_quantile(area);

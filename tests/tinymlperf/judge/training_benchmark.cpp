@@ -1,4 +1,5 @@
-// Training to a target, by learners that are simulated: what ends a run, whose clock counts, and what several runs say.
+// Training to a target, by learners that are simulated: what ends a run, whose clock counts, and what several
+// runs say.
 #include <doctest/doctest.h>
 
 #include <functional>

@@ -10,7 +10,8 @@ using namespace tinymlperf::sandbox;
 
 namespace {
 
-// Exit code: 10 times the schedule plus the level that the program finds itself with; 100 if it could raise itself.
+// Exit code: 10 times the schedule plus the level that the program finds itself with; 100 if it could raise
+// itself.
 int tell_schedule(const hostile::Arguments&) {
   sched_param level{};
   sched_getparam(0, &level);

@@ -1,4 +1,5 @@
-// Quality against time: who is on the front, beaten by nobody in quality, time and memory together, and its hypervolume.
+// Quality against time: who is on the front, beaten by nobody in quality, time and memory together, and its
+// hypervolume.
 #pragma once
 
 #include <string>

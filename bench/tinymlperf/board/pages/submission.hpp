@@ -1,4 +1,5 @@
-// All that is known of one submission: what it says of itself, what the judge measured turn by turn, its files.
+// All that is known of one submission: what it says of itself, what the judge measured turn by turn, its
+// files.
 #pragma once
 
 #include <string>

@@ -1,13 +1,14 @@
-// ad: how unlike a healthy machine a clip of sound is. Models are trained on healthy machines alone; the hidden set is half
-// faulty ones (data/machine_sounds.hpp).
+// ad: how unlike a healthy machine a clip of sound is. Models are trained on healthy machines alone; the
+// hidden set is half faulty ones (data/machine_sounds.hpp).
 //
-// A sample is a clip, 12 windows of 640 numbers, and its answer one score, higher for less healthy: how a model comes to
-// it is its own affair. An autoencoder's is how badly it restores the windows (restoration.hpp).
+// A sample is a clip, 12 windows of 640 numbers, and its answer one score, higher for less healthy: how a
+// model comes to it is its own affair. An autoencoder's is how badly it restores the windows
+// (restoration.hpp).
 //
-// Timed scores may differ from the graded ones in their last digits, since sums of another order do. That must not let a
-// constant pass for them: graded scores that differ by a trifle would rank clips, and the constant between them would
-// agree with all. So quality counts scores as equal unless they differ by four times what may differ in time: whoever
-// knows a score well enough to agree knows everything that was graded.
+// Timed scores may differ from the graded ones in their last digits, since sums of another order do. That
+// must not let a constant pass for them: graded scores that differ by a trifle would rank clips, and the
+// constant between them would agree with all. So quality counts scores as equal unless they differ by four
+// times what may differ in time: whoever knows a score well enough to agree knows everything that was graded.
 #pragma once
 
 #include <cmath>

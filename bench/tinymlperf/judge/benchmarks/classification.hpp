@@ -1,5 +1,5 @@
-// Benchmarks that ask which class a sample has: one score for each class, and right is whose highest is at its class.
-// Such a benchmark is its data.
+// Benchmarks that ask which class a sample has: one score for each class, and right is whose highest is at
+// its class. Such a benchmark is its data.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +53,8 @@ class Classification : public Benchmark {
     return class_of(graded) == class_of(timed);
   }
 
-  // Samples and their classes, f32 [n, the task's input...] and i64 [n]: also for whoever is to learn from them.
+  // Samples and their classes, f32 [n, the task's input...] and i64 [n]: also for whoever is to learn from
+  // them.
   virtual std::pair<tinytorch::Tensor, tinytorch::Tensor> generate(int64_t n, uint64_t seed) const = 0;
 
  private:

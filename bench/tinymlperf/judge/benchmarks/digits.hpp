@@ -1,4 +1,5 @@
-// dig: which digit is in a picture of 28 x 28. Generated (data/digits.hpp), so that a hidden set costs nothing.
+// dig: which digit is in a picture of 28 x 28. Generated (data/digits.hpp), so that a hidden set costs
+// nothing.
 #pragma once
 
 #include <tinymlperf/judge/benchmarks/classification.hpp>

@@ -1,5 +1,6 @@
-// kws: which of ten words is said in a second of sound, or another one, or none. The samples are the log-mel features of
-// generated speech (data/spoken_tones.hpp), not its wave: what is compared is the model and not a Fourier transform.
+// kws: which of ten words is said in a second of sound, or another one, or none. The samples are the log-mel
+// features of generated speech (data/spoken_tones.hpp), not its wave: what is compared is the model and not a
+// Fourier transform.
 #pragma once
 
 #include <tinymlperf/judge/benchmarks/classification.hpp>

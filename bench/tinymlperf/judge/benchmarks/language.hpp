@@ -1,14 +1,15 @@
-// lm: which byte comes next in a text. The text is drawn from a grammar (data/grammar.hpp), so that a hidden one costs
-// nothing and the least possible number of bits per byte is known; or it is the held-out part of a text of one's own
-// (entries/user_text.hpp), of which the seed draws the windows. No two windows of a set share a byte, so that none shows
-// what is asked of another.
+// lm: which byte comes next in a text. The text is drawn from a grammar (data/grammar.hpp), so that a hidden
+// one costs nothing and the least possible number of bits per byte is known; or it is the held-out part of a
+// text of one's own (entries/user_text.hpp), of which the seed draws the windows. No two windows of a set
+// share a byte, so that none shows what is asked of another.
 //
-// A sample is a window of bytes, and its answer a score for each of the 256 bytes that may follow; their softmax is the
-// model's distribution. One byte is scored for each window, because whoever is shown a whole text to score has been shown
-// its bytes before it says them.
+// A sample is a window of bytes, and its answer a score for each of the 256 bytes that may follow; their
+// softmax is the model's distribution. One byte is scored for each window, because whoever is shown a whole
+// text to score has been shown its bytes before it says them.
 //
-// Quality is minus the bits per byte, the mean over samples of log2 p(the byte that came): higher is better, and each
-// sample has its share, so that two models are compared sample by sample. 2^-bits would be a mean of nothing.
+// Quality is minus the bits per byte, the mean over samples of log2 p(the byte that came): higher is better,
+// and each sample has its share, so that two models are compared sample by sample. 2^-bits would be a mean of
+// nothing.
 #pragma once
 
 #include <algorithm>
@@ -34,9 +35,10 @@ class LanguageBenchmark final : public Benchmark, private Generation {
   std::string id() const override { return "lm"; }
   std::string task() const override { return "which byte comes next in a text"; }
   std::string metric() const override { return "minus bits per byte"; }
-  // Less than 1.3 times the bits that the best of all models needs: with room for the luck of the windows. That a model
-  // has at most 1.01 times the bits of another one is said by comparing their shares window by window.
-  // Of a text of one's own nobody knows the least number: there a model must know more than how often each byte comes.
+  // Less than 1.3 times the bits that the best of all models needs: with room for the luck of the windows.
+  // That a model has at most 1.01 times the bits of another one is said by comparing their shares window by
+  // window. Of a text of one's own nobody knows the least number: there a model must know more than how often
+  // each byte comes.
   double floor() const override {
     if (own_) return -bits_by_frequency(own_->held_out);
     return -1.3 * tinytorch::grammar::entropy_bits_per_character();
@@ -79,11 +81,13 @@ class LanguageBenchmark final : public Benchmark, private Generation {
 
  private:
   static constexpr int64_t kStride = kContextBytes + 1;
-  // What a byte costs at most, also where there is no distribution: an arithmetic coder of 32 bits can do that.
+  // What a byte costs at most, also where there is no distribution: an arithmetic coder of 32 bits can do
+  // that.
   static constexpr double kMostBits = 32;
   static constexpr double kTolerance = 1e-3;
 
-  // Windows side by side, from one of the first bytes on, in an order of chance: another seed cuts other ones.
+  // Windows side by side, from one of the first bytes on, in an order of chance: another seed cuts other
+  // ones.
   std::string own_windows(int64_t n, uint64_t seed) const {
     const std::string& text = own_->held_out;
     const auto length = static_cast<int64_t>(text.size());

@@ -1,5 +1,6 @@
-// ttq-dig and ttq-lm: the time to train a model of another benchmark until it is good enough. The data to learn from are
-// the published ones, drawn anew by anybody; the validation set is hidden, and drawn for each match.
+// ttq-dig and ttq-lm: the time to train a model of another benchmark until it is good enough. The data to
+// learn from are the published ones, drawn anew by anybody; the validation set is hidden, and drawn for each
+// match.
 #pragma once
 
 #include <memory>
@@ -37,8 +38,8 @@ class TrainingSubject final : public Benchmark {
   std::string id() const override { return std::string(kTrainingPrefix) + learned_->id(); }
   std::string task() const override { return "the time to train a model that says " + learned_->task(); }
   std::string metric() const override { return learned_->metric(); }
-  // The target: what a small network for pictures reaches after a few epochs, or what a text's next byte is said with by
-  // a model that the benchmark of text would rank.
+  // The target: what a small network for pictures reaches after a few epochs, or what a text's next byte is
+  // said with by a model that the benchmark of text would rank.
   double floor() const override { return learned_->id() == "dig" ? 0.95 : learned_->floor(); }
   double target(const TrainingClass& c) const {
     if (std::string_view(c.name) != "smoke") return floor();

@@ -1,4 +1,5 @@
-// C5: device code under compute-sanitizer, and run twice. Before the match, so that what breaks disturbs nobody.
+// C5: device code under compute-sanitizer, and run twice. Before the match, so that what breaks disturbs
+// nobody.
 #pragma once
 
 #include <functional>
@@ -28,7 +29,8 @@ inline std::string shortened(const std::string& text) {
 // Runs the entry's program as an argument of a command.
 using RunAround = std::function<sandbox::Outcome(std::vector<std::string> command)>;
 
-// One for each of the sanitizer's tools. `sanitizer` is its path; empty: it is not installed, and no audit is made.
+// One for each of the sanitizer's tools. `sanitizer` is its path; empty: it is not installed, and no audit is
+// made.
 inline std::vector<AuditResult> sanitizer_audits(const std::string& sanitizer, const RunAround& run_around) {
   std::vector<AuditResult> out;
   for (const char* tool : {"memcheck", "racecheck", "initcheck", "synccheck"}) {

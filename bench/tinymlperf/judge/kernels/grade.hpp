@@ -1,11 +1,13 @@
 // Whether an answer is right: as near to f64 as an honest f32 kernel comes.
 //
-// Errors are measured in units of the row's largest value. An answer may be kKappa times as wrong as the worst of
+// Errors are measured in units of the row's largest value. An answer may be kKappa times as wrong as the
+// worst of
 //   the library's own kernel, run here on the same inputs,
-//   what one unit in the last place of the inputs changes (no kernel can be asked for more than its inputs say),
-//   one unit in the last place of the result;
-// so that sums in another order pass, and a result of bf16, a hundred times beyond, does not. An op that only selects,
-// and sums of whole numbers, have no such room. A NaN is wrong unless the oracle says NaN, and so with infinities.
+//   what one unit in the last place of the inputs changes (no kernel can be asked for more than its inputs
+//   say), one unit in the last place of the result;
+// so that sums in another order pass, and a result of bf16, a hundred times beyond, does not. An op that only
+// selects, and sums of whole numbers, have no such room. A NaN is wrong unless the oracle says NaN, and so
+// with infinities.
 #pragma once
 
 #include <fmt/format.h>

@@ -10,8 +10,8 @@
 
 namespace tinymlperf::judge::kernels {
 
-// A claim names "ops_right", the number of them, or "times_the_baseline", which may be a tenth better than what was
-// measured, since machines differ. Of other things nothing is known here.
+// A claim names "ops_right", the number of them, or "times_the_baseline", which may be a tenth better than
+// what was measured, since machines differ. Of other things nothing is known here.
 inline AuditResult claims_audit(const KernelRun& d, const KernelContenderRecord& c,
                                 const std::vector<std::pair<std::string, double>>& claims) {
   AuditResult out{"A8", "claims", true, "nothing was promised of this"};

@@ -1,20 +1,21 @@
-// A match of kernels: contenders take turns (A B B A, as in match.hpp), and in each turn every op is asked for every shape,
-// in a random order that is the same for all.
+// A match of kernels: contenders take turns (A B B A, as in match.hpp), and in each turn every op is asked
+// for every shape, in a random order that is the same for all.
 //
 //   public shapes   timed; ranked
 //   hidden shapes   drawn with the match: as small as can be, and odd; their speed is reported
 //   adversarial     what breaks a shortcut, on a hidden shape
 //   channel         the inputs and the output of a public shape without any work: what asking alone costs
-// A query's inputs are drawn for it alone and were never seen before, so there is nothing to remember. All have one form
-// and all answers are graded, after the turn, while nobody works: small ones whole, large ones in rows that are drawn
-// then. Whether an answer counts for speed or for correctness is therefore nothing that a contender could tell.
+// A query's inputs are drawn for it alone and were never seen before, so there is nothing to remember. All
+// have one form and all answers are graded, after the turn, while nobody works: small ones whole, large ones
+// in rows that are drawn then. Whether an answer counts for speed or for correctness is therefore nothing
+// that a contender could tell.
 //
-// One wrong answer, or one faster than the machine can be, and the op is wrong, with the reason. An op that is not there
-// is not compared. Who breaks or says nothing for too long is out.
+// One wrong answer, or one faster than the machine can be, and the op is wrong, with the reason. An op that
+// is not there is not compared. Who breaks or says nothing for too long is out.
 //
-// Device code is timed by the GPU's own events, which its answers tell (device/device_worker.hpp), since the way there
-// takes longer than most ops; the judge's clock says whether that can be true. What ran at a slow clock is graded, not
-// counted, and asked again on other inputs.
+// Device code is timed by the GPU's own events, which its answers tell (device/device_worker.hpp), since the
+// way there takes longer than most ops; the judge's clock says whether that can be true. What ran at a slow
+// clock is graded, not counted, and asked again on other inputs.
 #pragma once
 
 #include <memory>

@@ -1,17 +1,22 @@
-// A match of kernels as data: run.json of the benchmark `krn`. It holds every sample, so that anyone can form the numbers
-// again: how many times faster each op is, all ops together, and fast_p.
+// A match of kernels as data: run.json of the benchmark `krn`. It holds every sample, so that anyone can form
+// the numbers again: how many times faster each op is, all ops together, and fast_p.
 //
-//   {"schema": "tinymlperf-kernel-run-1", "benchmark": "krn", "class": "smoke", "hardware": "cpu-mt", "date": "...",
+//   {"schema": "tinymlperf-kernel-run-1", "benchmark": "krn", "class": "smoke", "hardware": "cpu-mt", "date":
+//   "...",
 //    "seed": 5, "machine": {...}, "sandbox": {...},
 //    "contenders": [{                                            the first is the baseline
-//       "name": "library", "bundle": "sha256 or empty", "tier": "T2", "out": "why, or empty", "peak_bytes": 0, "audits": [...],
-//       "replaced": ["tinytorch/backend/cpu/softmax.hpp", ...],     the library's headers that its own ones stand for, if any
-//       "ops": [{"op": "softmax", "state": "right", "reason": "",       or "absent", "unasked", or "wrong" and why
-//          "cases": [{"kind": "public", "sides": [512, 1024], "distribution": "ordinary", "checked": 12, "right": 12,
-//                     "turns": [[0.002, ...], ...],                  seconds of each query, two turns in each block
-//                     "channel": [0.001, ...]}],                     of a query that asks for no work, once in a turn
+//       "name": "library", "bundle": "sha256 or empty", "tier": "T2", "out": "why, or empty", "peak_bytes":
+//       0, "audits": [...], "replaced": ["tinytorch/backend/cpu/softmax.hpp", ...],     the library's headers
+//       that its own ones stand for, if any "ops": [{"op": "softmax", "state": "right", "reason": "", or
+//       "absent", "unasked", or "wrong" and why
+//          "cases": [{"kind": "public", "sides": [512, 1024], "distribution": "ordinary", "checked": 12,
+//          "right": 12,
+//                     "turns": [[0.002, ...], ...],                  seconds of each query, two turns in each
+//                     block "channel": [0.001, ...]}],                     of a query that asks for no work,
+//                     once in a turn
 //          "times_the_baseline": {...} or null, "hidden_times_the_baseline": {...} or null}],
-//       "ops_right": 15, "quality": {...} or null, "score": {...} or null, "fast": {"1": 0.5, "1.5": 0.2, "2": 0.1} or null}]}
+//       "ops_right": 15, "quality": {...} or null, "score": {...} or null, "fast": {"1": 0.5, "1.5": 0.2,
+//       "2": 0.1} or null}]}
 // The last line of an op and of a contender follow from the rest; they are recomputed and not read.
 #pragma once
 
@@ -104,8 +109,8 @@ inline void add_blocks(Blocks& to, const OpRecord& op, std::string_view kind) {
 
 }  // namespace detail
 
-// How many times faster an op is than the baseline's, all shapes of a kind together. Nothing where one of them has no
-// right one.
+// How many times faster an op is than the baseline's, all shapes of a kind together. Nothing where one of
+// them has no right one.
 inline std::optional<Interval> times_the_baseline(const OpRecord& op, const OpRecord& baseline,
                                                   std::string_view kind = "public") {
   if (!op.ranked() || !baseline.ranked()) return std::nullopt;
@@ -114,8 +119,8 @@ inline std::optional<Interval> times_the_baseline(const OpRecord& op, const OpRe
   return detail::times_faster(ours, theirs);
 }
 
-// Seconds block by block, of all ops that both have right: each op counts the same, and in it each shape. Empty while
-// either is out.
+// Seconds block by block, of all ops that both have right: each op counts the same, and in it each shape.
+// Empty while either is out.
 struct ScoredBlocks {
   std::vector<double> ours, baseline;
 };
@@ -141,8 +146,8 @@ inline std::optional<Interval> score_of(const KernelContenderRecord& c,
 // The p of fast_p that are shown, and how run.json calls them.
 inline constexpr std::array kFast{std::pair{"1", 1.0}, std::pair{"1.5", 1.5}, std::pair{"2", 2.0}};
 
-// The share of all pairs of op and public shape that are right and more than p times as fast (KernelBench's fast_p): an
-// op that is absent or wrong counts as not fast.
+// The share of all pairs of op and public shape that are right and more than p times as fast (KernelBench's
+// fast_p): an op that is absent or wrong counts as not fast.
 inline std::optional<double> fast(const KernelContenderRecord& c, const KernelContenderRecord& baseline,
                                   double p) {
   if (!c.out.empty() || !baseline.out.empty()) return std::nullopt;

@@ -1,5 +1,5 @@
-// What is right: a row of each op's output in f64, from the definition, in the plainest loops. None of it is the
-// library's, so that a mistake there is not a mistake here as well.
+// What is right: a row of each op's output in f64, from the definition, in the plainest loops. None of it is
+// the library's, so that a mistake there is not a mistake here as well.
 #pragma once
 
 #include <algorithm>

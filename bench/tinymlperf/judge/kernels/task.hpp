@@ -1,7 +1,8 @@
 // What the judge knows of an op: its inputs, its output, its shapes, what is right, and how much work it is.
 //
-// An answer is looked at row by row (the last side of the output), and the oracle gives one row at a time, in f64, by
-// its definition, without the library: so large answers are checked in rows that are drawn after they came.
+// An answer is looked at row by row (the last side of the output), and the oracle gives one row at a time, in
+// f64, by its definition, without the library: so large answers are checked in rows that are drawn after they
+// came.
 #pragma once
 
 #include <tinymlperf/channel/tensor.hpp>

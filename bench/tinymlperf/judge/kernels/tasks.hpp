@@ -1,4 +1,5 @@
-// All ops of the benchmark `krn`. A new one is an oracle, an entry here, and a kernel of the library's plugin.
+// All ops of the benchmark `krn`. A new one is an oracle, an entry here, and a kernel of the library's
+// plugin.
 #pragma once
 
 #include <tinymlperf/judge/kernels/oracles.hpp>

@@ -1,5 +1,5 @@
-// The library's own kernels on the CPU, as anyone would submit theirs: the baseline of every match, and what the judge
-// calls honest f32. They compute where the tensors lie; nothing is copied.
+// The library's own kernels on the CPU, as anyone would submit theirs: the baseline of every match, and what
+// the judge calls honest f32. They compute where the tensors lie; nothing is copied.
 #pragma once
 
 #include <tinymlperf/entries/kernels.hpp>

@@ -1,5 +1,6 @@
-// The ops of `krn` in plain CUDA: each as it is written first, right for every input, and slow. A submission starts from
-// a copy of this folder and replaces one kernel after the other; plan.json says how they are launched.
+// The ops of `krn` in plain CUDA: each as it is written first, right for every input, and slow. A submission
+// starts from a copy of this folder and replaces one kernel after the other; plan.json says how they are
+// launched.
 #include "blocks.cuh"
 
 #include "matmul.cuh"
@@ -28,7 +29,8 @@ __global__ void linear_tiles(const float* x, const float* w, const float* b, flo
   if (i < m && j < n) out[size_t(i) * n + j] = sum + b[j];
 }
 
-// x [images, channels, height, width] with w [filters, channels, 3, 3]; a thread for each element of the output
+// x [images, channels, height, width] with w [filters, channels, 3, 3]; a thread for each element of the
+// output
 __global__ void conv2d(const float* x, const float* w, const float* b, float* out, int channels, int filters,
                        int height, int width, long long size) {
   const size_t at = element();
@@ -132,7 +134,8 @@ __global__ void embedding(const float* table, const long long* index, float* out
   for (int j = threadIdx.x; j < d; j += kThreads) out[size_t(blockIdx.x) * d + j] = row[j];
 }
 
-// Step 10: p, m and v one after the other. Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
+// Step 10: p, m and v one after the other. Loshchilov and Hutter, "Decoupled weight decay regularization",
+// 2019.
 __global__ void adamw(const float* p, const float* g, const float* m, const float* v, float* out,
                       long long n) {
   const size_t at = element();

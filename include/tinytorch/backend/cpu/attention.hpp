@@ -4,8 +4,8 @@
 // and never stored as a whole. A tile works on transposed matrices: scores are [keys, queries], so that a
 // vector holds neighbouring queries, softmax needs no sum across a vector, and the scores are already packed
 // as the register tile (gemm_tile.hpp) wants its right side. Keys and values are packed once for all tiles:
-// that copy is the memory beyond the operands. Sources: Milakov and Gimelshein, "Online normalizer calculation for
-// softmax", 2018; Dao, "FlashAttention-2", 2023.
+// that copy is the memory beyond the operands. Sources: Milakov and Gimelshein, "Online normalizer
+// calculation for softmax", 2018; Dao, "FlashAttention-2", 2023.
 #pragma once
 
 #include <tinytorch/backend/parameters.hpp>
@@ -100,8 +100,9 @@ struct VisibleKeys {
   }
 };
 
-// sum [D, kWidth] += x^T tile: x [S, D] packed by columns, of which `rows` keys from k0 on; tile [rows, kWidth]. Where x is
-// not `finite`, of each query those keys alone that it sees: elsewhere the tile holds 0, and 0 times infinity is NaN.
+// sum [D, kWidth] += x^T tile: x [S, D] packed by columns, of which `rows` keys from k0 on; tile [rows,
+// kWidth]. Where x is not `finite`, of each query those keys alone that it sees: elsewhere the tile holds 0,
+// and 0 times infinity is NaN.
 template <class T, int64_t kWidth>
 void add_keys(T* sum, const T* x, const T* tile, int64_t D, int64_t S, int64_t k0, int64_t rows, bool finite,
               const VisibleKeys<kWidth>& visible) {
@@ -148,8 +149,8 @@ class AttentionTile {
   AttentionTile(const AttentionParameters& parameters, int64_t D, int64_t T_, int64_t keys)
       : p_(parameters), D_(D), T_size_(T_), S_(keys), query_(D * kWidth), sum_(padded_rows(D) * kWidth) {}
 
-  // keys, values: packed by rows and by columns; `finite`: all values are. b: batch. line: number of query t0 among all of
-  // the call.
+  // keys, values: packed by rows and by columns; `finite`: all values are. b: batch. line: number of query t0
+  // among all of the call.
   void run(const Matrix<S>& q, const T* keys, const T* values, bool finite, int64_t b, int64_t t0,
            int64_t count, int64_t line) {
     pack_panel<kWidth>(query_.data(), count, D_, q.data + t0 * q.row, q.row, q.col);

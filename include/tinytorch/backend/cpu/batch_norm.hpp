@@ -5,9 +5,9 @@
 //
 // Both reduce to two loops over runs (the S values of one channel of one sample): sums per run, and
 // out = a dy + b (x - center) + c with coefficients per run. The statistics between them are small and in
-// double. With S = 1 neighbours are different channels, and the loops run across them instead; for batch_norm so do those
-// over images that lie pixel by pixel, each of which then counts as a sample.
-// Sources: Ioffe and Szegedy, "Batch normalization", 2015; Wu and He, "Group normalization", 2018.
+// double. With S = 1 neighbours are different channels, and the loops run across them instead; for batch_norm
+// so do those over images that lie pixel by pixel, each of which then counts as a sample. Sources: Ioffe and
+// Szegedy, "Batch normalization", 2015; Wu and He, "Group normalization", 2018.
 #pragma once
 
 #include <tinytorch/backend/parameters.hpp>

@@ -11,9 +11,9 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // All contiguous f32 of one size. Moves 12 bytes per element, and what the cache reads before it writes.
 TT_API void triad(const View& out, const View& a, const View& b, float s);
-// x[i] = x[i] / 2 + 1/2, `rounds` times: 2 n rounds FLOPs on n elements, contiguous f32. A multiply-add waits for
-// the one before it, so ten vectors run side by side; elements beyond a multiple of that (160 with AVX-512) run one
-// by one, far below the peak.
+// x[i] = x[i] / 2 + 1/2, `rounds` times: 2 n rounds FLOPs on n elements, contiguous f32. A multiply-add waits
+// for the one before it, so ten vectors run side by side; elements beyond a multiple of that (160 with
+// AVX-512) run one by one, far below the peak.
 TT_API void fma_chains(const View& x, int64_t rounds);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

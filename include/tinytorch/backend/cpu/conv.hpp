@@ -1,13 +1,15 @@
 // Convolution of images on the CPU, forward and both gradients, with groups and dilation.
 //
-//   out[n, m, p] = bias[m] + sum over (c, kh, kw) of weight[m, c, kh, kw] x[n, c, p * stride - padding + k * dilation]
+//   out[n, m, p] = bias[m] + sum over (c, kh, kw) of weight[m, c, kh, kw] x[n, c, p * stride - padding + k *
+//   dilation]
 //
-// As a matrix product [M, K] by [K, positions], K = C/groups * KH * KW, without the second matrix: images are copied into
-// frames, with zeros around them, where row k of that matrix is the image at a shifted address (conv_frame.hpp), or where
-// they lie pixel by pixel, tiles gather its columns (conv_pixels.hpp), which many images in rows are turned into first. The
-// gradients are of the same form: dx is a convolution of dy with the weights turned around, one for each remainder of
-// the position by the stride, and dW multiplies dy by shifted images along their positions. How many images share a frame
-// and who takes which rows depends on the threads, but no sum's order does: results are the same bits at any number.
+// As a matrix product [M, K] by [K, positions], K = C/groups * KH * KW, without the second matrix: images are
+// copied into frames, with zeros around them, where row k of that matrix is the image at a shifted address
+// (conv_frame.hpp), or where they lie pixel by pixel, tiles gather its columns (conv_pixels.hpp), which many
+// images in rows are turned into first. The gradients are of the same form: dx is a convolution of dy with
+// the weights turned around, one for each remainder of the position by the stride, and dW multiplies dy by
+// shifted images along their positions. How many images share a frame and who takes which rows depends on the
+// threads, but no sum's order does: results are the same bits at any number.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
@@ -53,8 +55,8 @@ void clear(T* data, int64_t n) {
   std::memset(static_cast<void*>(data), 0, static_cast<size_t>(n) * sizeof(T));
 }
 
-// Products of panels [groups][tiles of M][K][kTileRows] with frames of images. Calls write(n, group, m, i, row) for every
-// output row i, which has frame.output_cols() sums.
+// Products of panels [groups][tiles of M][K][kTileRows] with frames of images. Calls write(n, group, m, i,
+// row) for every output row i, which has frame.output_cols() sums.
 template <class T, class Write>
 void multiply_frames(const Images<T>& from, const FrameShape& frame, const T* panels, int64_t M,
                      int64_t groups, const Write& write) {
@@ -179,8 +181,8 @@ void conv2d_grad_input_frames(const Images<T>& dx, const Images<T>& dy, const T*
       conv2d_grad_input_part(dx, dy, weight, s, down, right);
 }
 
-// Chunks of samples, one after the other: x and dy are framed alike, then every thread adds products for its own part of
-// dw.
+// Chunks of samples, one after the other: x and dy are framed alike, then every thread adds products for its
+// own part of dw.
 template <class T>
 void conv2d_grad_weight_group(T* dw, const Images<T>& dy, const Images<T>& x, const ConvShape& s,
                               int64_t group) {
@@ -255,8 +257,8 @@ inline constexpr int64_t kShortLine = 16;         // whose vectors are mostly en
 inline constexpr int64_t kRepaysTurning = 64;     // multiply-adds for each number of both images
 inline constexpr int64_t kNearWeights = 1 << 20;  // numbers of a group's weights that stay in a cache
 
-// Whether turning images in rows into pixels, the faster layout, takes less time than it saves. dW saves twice as much as the
-// others: its frames multiply along positions, and end every sum across a vector.
+// Whether turning images in rows into pixels, the faster layout, takes less time than it saves. dW saves
+// twice as much as the others: its frames multiply along positions, and end every sum across a vector.
 inline bool repays_turning(const ConvShape& s, bool grad_weight) {
   if (s.depthwise()) return s.C >= kFewChannels && s.OW <= kShortLine;
   if (std::min(s.group_c, s.group_m) < kFewChannels) return false;
@@ -264,7 +266,8 @@ inline bool repays_turning(const ConvShape& s, bool grad_weight) {
   return s.K > s.group_c && weights <= kNearWeights && saved >= kRepaysTurning * (s.group_m + s.group_c);
 }
 
-// The layout that a convolution works in, given the image that it reads. Several outputs of each channel are no vectors.
+// The layout that a convolution works in, given the image that it reads. Several outputs of each channel are
+// no vectors.
 inline ImageLayout conv_layout(const View& image, const ConvShape& s, bool grad_weight = false) {
   if (s.depthwise() && s.group_m != 1) return ImageLayout::rows;
   return repays_turning(s, grad_weight) ? ImageLayout::pixels : image_layout(image);

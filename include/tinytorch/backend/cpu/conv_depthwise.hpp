@@ -1,10 +1,12 @@
-// Depthwise convolutions: every channel has filters of its own, so there is no sum over channels and no matrix product.
+// Depthwise convolutions: every channel has filters of its own, so there is no sum over channels and no
+// matrix product.
 //
 //   out[n, c, p] = sum over k of weight[c, k] x[n, c, p * stride - padding + k * dilation]
 //
-// Images that lie in rows are framed plane by plane (conv_frame.hpp), and vectors run along positions; images that lie in
-// pixels are read in place, and vectors run along channels (conv_depthwise_pixels.hpp). Either way the forward pass and dx
-// are the same sum of taps with other places. Source: Howard et al., "MobileNets", 2017.
+// Images that lie in rows are framed plane by plane (conv_frame.hpp), and vectors run along positions; images
+// that lie in pixels are read in place, and vectors run along channels (conv_depthwise_pixels.hpp). Either
+// way the forward pass and dx are the same sum of taps with other places. Source: Howard et al.,
+// "MobileNets", 2017.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +23,8 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 inline constexpr int64_t kPlaneBlock =
     2048;  // positions whose sums stay in the L1 cache until they are written
 
-// One of the parts that a plane of results is made of: its rows down, down + step, ... and columns right, right + step, ...,
-// whose positions in the frame are summed over `taps` of every plane read.
+// One of the parts that a plane of results is made of: its rows down, down + step, ... and columns right,
+// right + step, ..., whose positions in the frame are summed over `taps` of every plane read.
 struct PlanePart {
   int64_t down, right, rows, cols;
   std::vector<int64_t> taps;    // their numbers in the kernel,
@@ -75,8 +77,8 @@ void depthwise_plane(const PlanePart& part, int64_t step, const FrameShape& fram
   }
 }
 
-// out [N, written * groups, ...] from in [N, read * groups, ...]: a group's results are sums over all the planes it reads.
-// weight_of(group, result, plane) gives the filter's numbers.
+// out [N, written * groups, ...] from in [N, read * groups, ...]: a group's results are sums over all the
+// planes it reads. weight_of(group, result, plane) gives the filter's numbers.
 template <class T, class WeightOf>
 void depthwise_rows(const Images<T>& out, const Images<T>& in, int64_t groups, const FrameShape& frame,
                     const std::vector<PlanePart>& parts, int64_t step, const T* bias,

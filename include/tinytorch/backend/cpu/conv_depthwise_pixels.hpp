@@ -1,7 +1,7 @@
 // Depthwise convolutions of images that lie pixel by pixel, read in place: vectors run along channels.
 //
-// Which taps feed a position, and from where, is listed once for each side of the image. The forward pass and dx are
-// then the same loop with other lists, and padding and strides are no cases of their own.
+// Which taps feed a position, and from where, is listed once for each side of the image. The forward pass and
+// dx are then the same loop with other lists, and padding and strides are no cases of their own.
 #pragma once
 
 #include <algorithm>
@@ -78,7 +78,8 @@ inline Feeds pixel_feeds(int64_t size, int64_t outputs, int64_t kernel, const Wi
   });
 }
 
-// Channels [first, first + kVectors vectors), or fewer than a vector of them; load and store are given where the first is.
+// Channels [first, first + kVectors vectors), or fewer than a vector of them; load and store are given where
+// the first is.
 template <class T, int kVectors, bool kPart = false>
 struct Channels {
   static constexpr int kCount = kVectors;
@@ -114,8 +115,8 @@ inline void find_taps(std::vector<TapPlace>& taps, const Feeds& down, int64_t i,
       taps.push_back({y->from * row + x->from * pixel, (y->tap * kernel_w + x->tap) * C});
 }
 
-// kPixels results in a row, `to_step` apart, which read `step` numbers apart with the same taps: weights are loaded once for
-// all.
+// kPixels results in a row, `to_step` apart, which read `step` numbers apart with the same taps: weights are
+// loaded once for all.
 template <class T, int kPixels, class Some>
 void depthwise_pixel_tile(const Some& channels, const std::vector<TapPlace>& taps, T* to, int64_t to_step,
                           const T* from, int64_t step, const T* weight, const T* bias) {
@@ -143,9 +144,9 @@ void depthwise_pixel_tile(const Some& channels, const std::vector<TapPlace>& tap
   }
 }
 
-// Asks for what pixels [j, j + count) of the line of results after i need that line i does not: tiles touch a few channels
-// of many pixels at a time, an order in which processors don't see what comes next (measured: 0.7 of the time of 8 x 96 x 56
-// x 56 with 3 x 3 taps).
+// Asks for what pixels [j, j + count) of the line of results after i need that line i does not: tiles touch a
+// few channels of many pixels at a time, an order in which processors don't see what comes next (measured:
+// 0.7 of the time of 8 x 96 x 56 x 56 with 3 x 3 taps).
 template <class T>
 [[gnu::always_inline]] inline void ask_for_next_line(const Images<T>& out, const Images<T>& in,
                                                      const Feeds& down, int64_t n, int64_t i, int64_t j,
@@ -158,7 +159,8 @@ template <class T>
   ask_for<true>(out.at(n, 0, i + 1) + j * out.pixel, count * out.C);
 }
 
-// out [N, C, ...] from in [N, C, ...], both in pixels: position (i, j) sums what `down` names for i and `right` for j.
+// out [N, C, ...] from in [N, C, ...], both in pixels: position (i, j) sums what `down` names for i and
+// `right` for j.
 template <class T>
 void depthwise_pixels(const Images<T>& out, const Images<T>& in, const Feeds& down, const Feeds& right,
                       const T* weight, int64_t kernel_w, const T* bias) {
@@ -181,7 +183,8 @@ void depthwise_pixels(const Images<T>& out, const Images<T>& in, const Feeds& do
                        });
                        j += kPixels;
                      };
-                     // Sums enough to hide the latency of multiply-adds, and not more than sixteen registers hold.
+                     // Sums enough to hide the latency of multiply-adds, and not more than sixteen registers
+                     // hold.
                      if (right.alike(j) >= 6) {
                        tile.template operator()<6, 2>();
                      } else if (right.alike(j) >= 3) {
@@ -196,7 +199,8 @@ void depthwise_pixels(const Images<T>& out, const Images<T>& in, const Feeds& do
                });
 }
 
-// dw [taps, C] of dy and x in pixels. Lines are cut in parts by their number alone, and the parts' sums added in order.
+// dw [taps, C] of dy and x in pixels. Lines are cut in parts by their number alone, and the parts' sums added
+// in order.
 template <class T>
 void depthwise_pixels_grad_weight(T* dw, const Images<T>& dy, const Images<T>& x, const Window2d& w) {
   constexpr int64_t kMostParts = 64;

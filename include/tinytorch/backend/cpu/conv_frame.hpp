@@ -1,13 +1,14 @@
 // Images laid out so that every tap of a convolution is a shift of one address.
 //
-// A frame holds planes of `rows` rows, `pitch` numbers apart, with zeros wherever a tap may look beyond an image: between
-// rows, between planes and around the whole. Output position (i, j) of a plane is number i * pitch + j of it, so for a
-// whole run of positions, across rows and images, a tap reads a contiguous run too, a fixed distance away: the matrix
-// that im2col would write exists without being written. What is computed at the positions between rows is thrown away.
+// A frame holds planes of `rows` rows, `pitch` numbers apart, with zeros wherever a tap may look beyond an
+// image: between rows, between planes and around the whole. Output position (i, j) of a plane is number i *
+// pitch + j of it, so for a whole run of positions, across rows and images, a tap reads a contiguous run too,
+// a fixed distance away: the matrix that im2col would write exists without being written. What is computed at
+// the positions between rows is thrown away.
 //
-// A stride s makes s * s images of one: pixels (s i + a, s j + b) for each a and b that a tap starts at. Planes lie
-// [split][channel][sample][rows][pitch]. Source of the shifted view: Anderson et al., "Low-memory GEMM-based convolution
-// algorithms for deep neural networks", 2017.
+// A stride s makes s * s images of one: pixels (s i + a, s j + b) for each a and b that a tap starts at.
+// Planes lie [split][channel][sample][rows][pitch]. Source of the shifted view: Anderson et al., "Low-memory
+// GEMM-based convolution algorithms for deep neural networks", 2017.
 #pragma once
 
 #include <algorithm>
@@ -59,8 +60,8 @@ inline std::vector<Tap> taps_of(const Window2d& w) {
   return out;
 }
 
-// The taps that pixels at rows down + stride * i and columns right + stride * j are read by, from dy's (i, j), and their
-// numbers in the kernel.
+// The taps that pixels at rows down + stride * i and columns right + stride * j are read by, from dy's (i,
+// j), and their numbers in the kernel.
 struct GradTaps {
   std::vector<Tap> taps;
   std::vector<int64_t> numbers;
@@ -129,8 +130,8 @@ class FrameShape {
   }
   static constexpr int64_t kSlack = 256;  // no tile is wider
 
-  // Copies an image, whose rows are `row` numbers apart, into the plane of every split. `frame` begins with zeros, and
-  // what is zero stays so.
+  // Copies an image, whose rows are `row` numbers apart, into the plane of every split. `frame` begins with
+  // zeros, and what is zero stays so.
   template <class T>
   void fill(T* frame, const T* image, int64_t row, int64_t channel, int64_t channels, int64_t sample,
             int64_t samples) const {

@@ -1,8 +1,9 @@
-// Images [N, C, H, W] as convolutions find them in memory: channel by channel (NCHW), rows contiguous, or pixel by
-// pixel (NHWC, PyTorch's channels_last), channels contiguous.
+// Images [N, C, H, W] as convolutions find them in memory: channel by channel (NCHW), rows contiguous, or
+// pixel by pixel (NHWC, PyTorch's channels_last), channels contiguous.
 //
-// Each layout has kernels of its own, which take any distances between samples and between lines. What lies otherwise, or is
-// of 16 bits, is copied to the layout that a call works in, as dense operands are (dense.hpp).
+// Each layout has kernels of its own, which take any distances between samples and between lines. What lies
+// otherwise, or is of 16 bits, is copied to the layout that a call works in, as dense operands are
+// (dense.hpp).
 #pragma once
 
 #include <optional>
@@ -19,7 +20,8 @@ inline ImageLayout image_layout(const View& v) {
   return is_channels_last(v) ? ImageLayout::pixels : ImageLayout::rows;
 }
 
-// [N, C, H, W] with the distances between neighbours; pixel is 1 where images lie in rows, channel where in pixels.
+// [N, C, H, W] with the distances between neighbours; pixel is 1 where images lie in rows, channel where in
+// pixels.
 template <class T>
 struct Images {
   T* data;
@@ -37,7 +39,8 @@ bool all_rows_finite(const Images<T>& images, int64_t n, int64_t c) {
   return true;
 }
 
-// An operand as Images of T in the layout asked for, in place or as a copy. A result's copy is written back by finish().
+// An operand as Images of T in the layout asked for, in place or as a copy. A result's copy is written back
+// by finish().
 template <class T>
 class ImageOperand {
  public:

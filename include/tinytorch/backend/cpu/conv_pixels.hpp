@@ -1,8 +1,8 @@
-// Convolutions of images that lie pixel by pixel, as matrix products [positions, K] by [K, filters] without the first
-// matrix: a tile takes up to kTileRows positions of a line by kTileVectors vectors of filters (gemm_tile.hpp), and step k of
-// its depth reads each position's pixel at a distance that all positions share. Where a tap looks beyond the image, a band
-// of it is copied into a frame with zeros around first; otherwise it is read in place, and results are always written in
-// place. dW is in conv_pixels_grad.hpp.
+// Convolutions of images that lie pixel by pixel, as matrix products [positions, K] by [K, filters] without
+// the first matrix: a tile takes up to kTileRows positions of a line by kTileVectors vectors of filters
+// (gemm_tile.hpp), and step k of its depth reads each position's pixel at a distance that all positions
+// share. Where a tap looks beyond the image, a band of it is copied into a frame with zeros around first;
+// otherwise it is read in place, and results are always written in place. dW is in conv_pixels_grad.hpp.
 #pragma once
 
 #include <algorithm>
@@ -43,13 +43,15 @@ class PixelBand {
     return std::max<int64_t>(1, (numbers / std::max<int64_t>(1, line()) - extra_ - 1) / step_ + 1);
   }
 
-  // Where a band's pixels are: (0, 0) is what its first output reads at a tap of (0, 0), which may lie outside.
+  // Where a band's pixels are: (0, 0) is what its first output reads at a tap of (0, 0), which may lie
+  // outside.
   template <class T>
   struct Source {
     const T* data;
     int64_t row, pixel;
   };
-  // The lines that outputs from row i on read, channels from c on of sample n: in place, or copied into `frame`.
+  // The lines that outputs from row i on read, channels from c on of sample n: in place, or copied into
+  // `frame`.
   template <class T>
   Source<T> source(T* frame, const Images<T>& images, int64_t n, int64_t c, int64_t i, int64_t rows) const {
     if (!framed_) return {images.at(n, c, i * step_), images.row, images.pixel};
@@ -145,8 +147,9 @@ struct PixelPlaces {
   int64_t down, right, step, rows, cols;
 };
 
-// How the work is cut for threads, which decides who computes a result, not how: sets of tiles of filters, each for all
-// chunks of samples in turn, so that the filters stay in the cache, and bands of rows where frames are large or tasks few.
+// How the work is cut for threads, which decides who computes a result, not how: sets of tiles of filters,
+// each for all chunks of samples in turn, so that the filters stay in the cache, and bands of rows where
+// frames are large or tasks few.
 struct PixelTasks {
   int64_t chunks, bands, sets;
   PixelTasks(const PixelBand& band, int64_t rows, int64_t samples, int64_t groups, int64_t tiles) {
@@ -245,8 +248,8 @@ class PixelProduct {
   int64_t K_;
 };
 
-// Panels [groups][tiles of `filters` by kTileCols][K][kTileCols], K = (channel, tap). pack(panel, count, group, first) fills
-// one, whose filters first, ..., first + count - 1 count.
+// Panels [groups][tiles of `filters` by kTileCols][K][kTileCols], K = (channel, tap). pack(panel, count,
+// group, first) fills one, whose filters first, ..., first + count - 1 count.
 template <class T, class Pack>
 void pack_pixel_panels(T* panels, int64_t groups, int64_t filters, int64_t K, const Pack& pack) {
   const int64_t tiles = tiles_of(filters, kTileCols<T>);

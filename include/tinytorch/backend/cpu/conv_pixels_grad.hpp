@@ -1,13 +1,15 @@
-// The gradient of filters where images and dy lie pixel by pixel: a matrix product [K, positions] by [positions, filters] of
-// x, as conv_pixels.hpp reads it, and dy in place. Sums stay in registers for a band of positions; bands follow one another,
-// and threads share out K and filters, so that the order of a sum does not depend on them.
+// The gradient of filters where images and dy lie pixel by pixel: a matrix product [K, positions] by
+// [positions, filters] of x, as conv_pixels.hpp reads it, and dy in place. Sums stay in registers for a band
+// of positions; bands follow one another, and threads share out K and filters, so that the order of a sum
+// does not depend on them.
 #pragma once
 
 #include <tinytorch/backend/cpu/conv_pixels.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// c [kRows, kVectors vectors] += x^T dy over lines of positions: x [positions, kRows] and dy [positions, filters] in place.
+// c [kRows, kVectors vectors] += x^T dy over lines of positions: x [positions, kRows] and dy [positions,
+// filters] in place.
 struct PixelLines {
   int64_t count, positions, x_line, x_step, dy_line, dy_step;
 };
@@ -23,7 +25,8 @@ template <class T, int kRows, int kVectors>
   tile_store<T>(sum, c, c_row, true, nullptr);
 }
 
-// Neighbouring rows of [taps, channels] whose numbers are neighbours in memory, at most so many as a tile has.
+// Neighbouring rows of [taps, channels] whose numbers are neighbours in memory, at most so many as a tile
+// has.
 struct GradRows {
   int64_t row, shift, count;
 };

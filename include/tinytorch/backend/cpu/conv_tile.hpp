@@ -1,8 +1,11 @@
-// The innermost parts of a convolution, on frames (conv_frame.hpp): a tile of outputs, and a tile of weight gradients.
+// The innermost parts of a convolution, on frames (conv_frame.hpp): a tile of outputs, and a tile of weight
+// gradients.
 //
-//   shifted_tile   c[i, q] = sum over k of a[k, i] x[q + shift[k]]: a matrix product whose second matrix is x, shifted
-//   shifted_dots   c[i, k] = or += sum over q of dy[i, q] x[q + shift[k]]: its products run along memory on both sides
-// Both have the form of the matrix product's tile (gemm_tile.hpp): kTileRows by kTileVectors sums in registers.
+//   shifted_tile   c[i, q] = sum over k of a[k, i] x[q + shift[k]]: a matrix product whose second matrix is
+//   x, shifted shifted_dots   c[i, k] = or += sum over q of dy[i, q] x[q + shift[k]]: its products run along
+//   memory on both sides
+// Both have the form of the matrix product's tile (gemm_tile.hpp): kTileRows by kTileVectors sums in
+// registers.
 #pragma once
 
 #include <tinytorch/backend/cpu/gemm_tile.hpp>
@@ -44,7 +47,8 @@ void shifted_rows(int64_t rows, int64_t n, int64_t depth, const T* a, const T* x
   }
 }
 
-// A panel [taps, kWidth] of `count` rows that are `all` numbers long: of each the numbers in `taps`, which may be all.
+// A panel [taps, kWidth] of `count` rows that are `all` numbers long: of each the numbers in `taps`, which
+// may be all.
 template <int64_t kWidth, class T>
 void pack_taps(T* panel, int64_t count, const T* from, int64_t all, const std::vector<int64_t>& taps) {
   const auto number = static_cast<int64_t>(taps.size());
@@ -71,12 +75,13 @@ Simd<T> fold_lanes(const Simd<T> (&v)[kVectors]) {
   return sum;
 }
 
-// What is not a position of an output, where dy is 0, must not meet an infinity of x: 0 times that is NaN. `valid` has
-// all bits set at positions of outputs and none elsewhere; without it x is taken to be finite.
+// What is not a position of an output, where dy is 0, must not meet an infinity of x: 0 times that is NaN.
+// `valid` has all bits set at positions of outputs and none elsewhere; without it x is taken to be finite.
 template <class T>
 using Bits = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
 
-// n positions (whole vectors), kRows rows of dy that are dy_row apart, kTileVectors shifts; c [kRows, kTileVectors].
+// n positions (whole vectors), kRows rows of dy that are dy_row apart, kTileVectors shifts; c [kRows,
+// kTileVectors].
 template <class T, int kRows, bool kGuarded>
 [[gnu::noinline]] void shifted_dots(int64_t n, const T* dy, int64_t dy_row, const T* x, const int64_t* shift,
                                     const Bits<T>* valid, T* c, int64_t c_row, bool accumulate) {

@@ -140,7 +140,8 @@ void copy_same(T* out, const T* x, const Shape& shape, const Strides& to, const 
   });
 }
 
-// A constant is not streamed: nothing is read that it would push out, and what is filled is mostly used at once.
+// A constant is not streamed: nothing is read that it would push out, and what is filled is mostly used at
+// once.
 inline bool repeats_one(const View& x) { return bytes_of(x) <= static_cast<int64_t>(size_of(x.dtype)); }
 
 TT_API void copy(const View& out, const View& x) {

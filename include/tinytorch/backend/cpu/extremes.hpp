@@ -1,4 +1,5 @@
-// Where extremes stand: loops of arg_extreme (reduce.hpp). The first of equals wins, and the first NaN over all.
+// Where extremes stand: loops of arg_extreme (reduce.hpp). The first of equals wins, and the first NaN over
+// all.
 #pragma once
 
 #include <cstdint>

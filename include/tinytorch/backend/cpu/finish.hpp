@@ -1,5 +1,5 @@
-// What a matrix product does with its sums when they are complete and still in the cache: bias, residual, activation,
-// scales.
+// What a matrix product does with its sums when they are complete and still in the cache: bias, residual,
+// activation, scales.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Complete sums of rows [i, i + rows) and columns [j, j + cols) of C, in the type that sums are kept in: in C itself where
-// that is C's type, else in scratch memory, from where they are rounded to C afterwards.
+// Complete sums of rows [i, i + rows) and columns [j, j + cols) of C, in the type that sums are kept in: in C
+// itself where that is C's type, else in scratch memory, from where they are rounded to C afterwards.
 struct Sums {
   int64_t i, rows, j, cols;
   void* data;
@@ -21,14 +21,15 @@ struct Sums {
   }
 };
 
-// Is called for blocks that hold each element once, by the thread that formed them, and may change the sums. A reference
-// to a function object that outlives the product, not a copy: it costs one indirect call for a block.
+// Is called for blocks that hold each element once, by the thread that formed them, and may change the sums.
+// A reference to a function object that outlives the product, not a copy: it costs one indirect call for a
+// block.
 class Finish {
  public:
   Finish() = default;
-  // by_rows: f touches other matrices as large as C, and is called for whole rows when the product is done. Blocks are high
-  // and narrow: each piece of a row of another matrix would lie in a page of its own, which costs more than to read the
-  // sums once more (measured: 1.5 times the time of 1024 x 1024 x 64).
+  // by_rows: f touches other matrices as large as C, and is called for whole rows when the product is done.
+  // Blocks are high and narrow: each piece of a row of another matrix would lie in a page of its own, which
+  // costs more than to read the sums once more (measured: 1.5 times the time of 1024 x 1024 x 64).
   template <class F>
   explicit Finish(const F& f, bool by_rows = false)
       : call_([](const void* self, const Sums& sums) { (*static_cast<const F*>(self))(sums); }),

@@ -1,7 +1,8 @@
-// The functions of backend/functors.hpp as kernels: over contiguous numbers of one type, without a layout or an allocation.
+// The functions of backend/functors.hpp as kernels: over contiguous numbers of one type, without a layout or
+// an allocation.
 //
-// elementwise.hpp walks operands with them; products and fused kernels call them on sums that are still in the cache. They
-// are a header of their own, so that another elementwise.hpp may take the first one's place.
+// elementwise.hpp walks operands with them; products and fused kernels call them on sums that are still in
+// the cache. They are a header of their own, so that another elementwise.hpp may take the first one's place.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +15,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out[i] = a function of in[0][i], in[1][i], ... for i < n; out may be an input. parameters: two of a unary function, one of
-// a binary one.
+// out[i] = a function of in[0][i], in[1][i], ... for i < n; out may be an input. parameters: two of a unary
+// function, one of a binary one.
 template <class T>
 using Kernel = void (*)(T* out, const T* const* in, int64_t n, const double* parameters);
 
@@ -34,7 +35,8 @@ void unary_loop(T* out, const T* x, int64_t n, const double* parameters) {
   }
 }
 
-// Blocks are cut differently at different thread counts, so an element's bits don't depend on its block's other ones.
+// Blocks are cut differently at different thread counts, so an element's bits don't depend on its block's
+// other ones.
 template <UnaryFn fn, class T>
 void unary_kernel(T* out, const T* const* in, int64_t n, const double* parameters) {
   if constexpr (tells_ordinary<fn, T>()) {

@@ -3,9 +3,10 @@
 //   bias_activation   y = f(x + b)                                     b [C] along the last dimension
 //   residual_norm     s = r + dropout(x),  y = norm(s) w + b           layer or RMS normalization of rows
 //
-// Fusing saves trips to memory, which is all these cost. Here they are compositions of the kernels they name, a few rows
-// at a time, which stay in the cache in between, backward too; and the reference for the fused ones. s is rounded to the operands' dtype
-// before it is normalized, because it is stored and the derivative reads it back.
+// Fusing saves trips to memory, which is all these cost. Here they are compositions of the kernels they name,
+// a few rows at a time, which stay in the cache in between, backward too; and the reference for the fused
+// ones. s is rounded to the operands' dtype before it is normalized, because it is stored and the derivative
+// reads it back.
 #pragma once
 
 #include <tinytorch/backend/parameters.hpp>

@@ -1,8 +1,9 @@
 // Matrix product on the CPU: C = A B, or C += A B, for any strides and dtypes.
 //
-// Large products run through five loops around a register tile (gemm_blocked.hpp, gemm_tile.hpp), small ones and those of
-// a few rows are formed where the operands lie (gemm_direct.hpp), 8-bit integers have instructions of their own
-// (gemm_int8.hpp), and on some processors bf16 (core/simd_dot.hpp, gemm_amx.hpp). 2 M N K FLOPs; limit: two vector multiply-adds per cycle, or reading B once.
+// Large products run through five loops around a register tile (gemm_blocked.hpp, gemm_tile.hpp), small ones
+// and those of a few rows are formed where the operands lie (gemm_direct.hpp), 8-bit integers have
+// instructions of their own (gemm_int8.hpp), and on some processors bf16 (core/simd_dot.hpp, gemm_amx.hpp). 2
+// M N K FLOPs; limit: two vector multiply-adds per cycle, or reading B once.
 #pragma once
 
 #include <tinytorch/backend/cpu/finish.hpp>

@@ -1,13 +1,13 @@
 // Products of bf16 and of bytes on the matrix unit of Intel's processors since Sapphire Rapids, AMX.
 //
-// The unit has eight registers of 16 rows by 64 bytes. One instruction multiplies 16 rows of A, 16 words each, by 16 rows of
-// B and adds to 16 x 16 sums; a word is two bf16 or four bytes that follow one another along the depth, as in all panels
-// (gemm_tile.hpp). Four registers hold a tile of 32 x 32 sums and four its operands, so that four loads serve four
-// instructions of 16 cycles: 16 times what the vectors do in f32, if operands arrive. Of B a panel of 256 steps stays in the
-// L1 cache; A comes from L2, 32 bytes a cycle.
-// bf16 that are subnormal, given or formed, count as 0. Where the processor or the system does not offer the unit, the same
-// tile is formed by loops: to be tested, not to be fast. Source: Intel, "Architecture Instruction Set Extensions
-// Programming Reference", chapter 3.
+// The unit has eight registers of 16 rows by 64 bytes. One instruction multiplies 16 rows of A, 16 words
+// each, by 16 rows of B and adds to 16 x 16 sums; a word is two bf16 or four bytes that follow one another
+// along the depth, as in all panels (gemm_tile.hpp). Four registers hold a tile of 32 x 32 sums and four its
+// operands, so that four loads serve four instructions of 16 cycles: 16 times what the vectors do in f32, if
+// operands arrive. Of B a panel of 256 steps stays in the L1 cache; A comes from L2, 32 bytes a cycle. bf16
+// that are subnormal, given or formed, count as 0. Where the processor or the system does not offer the unit,
+// the same tile is formed by loops: to be tested, not to be fast. Source: Intel, "Architecture Instruction
+// Set Extensions Programming Reference", chapter 3.
 #pragma once
 
 #include <cstring>
@@ -72,7 +72,8 @@ void amx_tile_by_loops(int64_t depth, const int32_t* a, const int32_t* b, T* c, 
 #if defined(__linux__) && ((defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AMX_INT8__)) || \
                            (defined(__AMXTILE__) && defined(__AMXBF16__) && defined(__AMXINT8__)))
 
-// Whether this process may use the unit: Linux gives it to who asks, since its registers make switching threads longer.
+// Whether this process may use the unit: Linux gives it to who asks, since its registers make switching
+// threads longer.
 inline bool has_amx() {
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
@@ -169,8 +170,8 @@ struct Tile<T, Sixteen<Of>> {
   }
 };
 
-// An operand of pairs or quads (gemm_blocked.hpp), its panels filled up with zeros to whole units; those of A turned, so that
-// what one register holds lies together.
+// An operand of pairs or quads (gemm_blocked.hpp), its panels filled up with zeros to whole units; those of A
+// turned, so that what one register holds lies together.
 template <class Operand, bool kLeft>
 struct AmxOperand {
   using Step = Sixteen<typename Operand::Step>;

@@ -1,11 +1,12 @@
 // The five loops of a large matrix product, around the register tile.
 //
-// Slabs of A and B are packed into panels that the innermost kernel reads strictly forward: a panel of B stays in the L2
-// cache while tiles of A pass, each read once. Panels are deep, because a tile of C is loaded and stored once for every
-// pass of the kernel: 1024 steps take 0.9 of the time of 256. Packing absorbs transposes, zero-pads the edges and converts
-// 16-bit floats, so one kernel serves all. Of few rows, a panel of B is used too little to be packed for everyone: packed
-// in memory, it would be written and read once more, so each task packs the panels it needs, when it needs them.
-// Source: Van Zee and van de Geijn, "BLIS", 2015.
+// Slabs of A and B are packed into panels that the innermost kernel reads strictly forward: a panel of B
+// stays in the L2 cache while tiles of A pass, each read once. Panels are deep, because a tile of C is loaded
+// and stored once for every pass of the kernel: 1024 steps take 0.9 of the time of 256. Packing absorbs
+// transposes, zero-pads the edges and converts 16-bit floats, so one kernel serves all. Of few rows, a panel
+// of B is used too little to be packed for everyone: packed in memory, it would be written and read once
+// more, so each task packs the panels it needs, when it needs them. Source: Van Zee and van de Geijn, "BLIS",
+// 2015.
 #pragma once
 
 #include <atomic>
@@ -162,8 +163,8 @@ class BlockedProduct {
 
   static int64_t whole(int64_t n, int64_t part) { return tiles_of(n, part) * part; }
 
-  // Rows m0 to m0 + M of A and columns n0 to n0 + N of B, between steps k0 and k0 + depth of both; packed, panel after
-  // panel. Without packed_b, tasks pack what they need.
+  // Rows m0 to m0 + M of A and columns n0 to n0 + N of B, between steps k0 and k0 + depth of both; packed,
+  // panel after panel. Without packed_b, tasks pack what they need.
   struct Slab {
     int64_t m0, n0, k0, M, N, depth;
     Packed *packed_a, *packed_b;
@@ -192,9 +193,10 @@ class BlockedProduct {
     });
   }
 
-  // Tasks are blocks of C, all of about one size and some for each thread; in a task, a panel of B stays in the L2 cache
-  // while a block of A passes, and of C what the next steps of the depth add to. Tasks under one block of A follow one
-  // another, so that all threads read the same part of it at a time: 1.05 to 1.1 times as fast on sixteen.
+  // Tasks are blocks of C, all of about one size and some for each thread; in a task, a panel of B stays in
+  // the L2 cache while a block of A passes, and of C what the next steps of the depth add to. Tasks under one
+  // block of A follow one another, so that all threads read the same part of it at a time: 1.05 to 1.1 times
+  // as fast on sixteen.
   void multiply(const Slab& s) const {
     const int64_t m_tiles = tiles_of(s.M, kRows), n_tiles = tiles_of(s.N, kCols);
     // Too few columns for all threads: rows are shared, too, and some panels of B packed more than once.

@@ -1,9 +1,12 @@
 // Matrix products that are not worth packing: small ones, and those of a few rows.
 //
-//   direct_product   tiles of 1 to kTileRows rows and 1 to kTileVectors vectors, read where the operands lie. B's rows
-//                    must be contiguous. Of few rows, B is passed once, kFewDepth rows at a time, and C stays in cache.
+//   direct_product   tiles of 1 to kTileRows rows and 1 to kTileVectors vectors, read where the operands lie.
+//   B's rows
+//                    must be contiguous. Of few rows, B is passed once, kFewDepth rows at a time, and C stays
+//                    in cache.
 //   row_product      one row times B, of which kRowStreams rows are read side by side, from end to end.
-//   dot_product      B's columns are contiguous (weights of a linear layer), A's rows too: each element of C is a sum
+//   dot_product      B's columns are contiguous (weights of a linear layer), A's rows too: each element of C
+//   is a sum
 //                    along both, and a few rows of A meet a few columns of B in registers. B is read once.
 #pragma once
 
@@ -19,7 +22,8 @@ inline constexpr int64_t kFewDepth = 32;    // rows of B that are passed over si
 inline constexpr int64_t kDirectRows = 96;  // of C that one task takes
 inline constexpr int64_t kFullDepth = 256;  // else
 
-// c [kRows, N] (+)= a b, of which N has kVectors vectors, the last of them with `last` columns, or if kWhole with all.
+// c [kRows, N] (+)= a b, of which N has kVectors vectors, the last of them with `last` columns, or if kWhole
+// with all.
 template <class T, int kRows, int kVectors, bool kWhole>
 [[gnu::noinline]] void direct_tile(int64_t depth, const Matrix<T>& a, const T* b, int64_t b_row, T* c,
                                    int64_t c_row, bool accumulate, int64_t last) {
@@ -31,8 +35,8 @@ template <class T, int kRows, int kVectors, bool kWhole>
   tile_store<T>(sum, c, c_row, accumulate, lanes);
 }
 
-// Rows of a tile of so many vectors: multiply-adds enough to hide each other's latency, sums that fit in registers beside
-// a row of B and a number of A.
+// Rows of a tile of so many vectors: multiply-adds enough to hide each other's latency, sums that fit in
+// registers beside a row of B and a number of A.
 constexpr int64_t direct_rows(int64_t vectors) {
   constexpr int64_t kRegisters = kSimdBytes == 64 ? 32 : 16;
   const int64_t most = (kRegisters - 1 - vectors) / vectors;

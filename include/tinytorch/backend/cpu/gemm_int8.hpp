@@ -1,7 +1,8 @@
 // Products of 8-bit integers, exact in 32 bits, and the same with scales: what quantized layers compute.
 //
-// The instruction for it (core/simd_dot.hpp), where a processor has one, multiplies unsigned by signed bytes. Signed A is
-// shifted by 128 to be unsigned and unsigned B to be signed; what the shifts add is known from the sums of rows and columns:
+// The instruction for it (core/simd_dot.hpp), where a processor has one, multiplies unsigned by signed bytes.
+// Signed A is shifted by 128 to be unsigned and unsigned B to be signed; what the shifts add is known from
+// the sums of rows and columns:
 //
 //   sum a b = sum (a + s) (b - t) + t sum (a + s) - s sum (b - t) - K s t        s, t: 128 or 0
 //
@@ -13,7 +14,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// c [M, N] i32, contiguous columns, (+)= a [M, K] b [K, N], each i8, u8 or bool, any strides; sums wrap at 32 bits.
+// c [M, N] i32, contiguous columns, (+)= a [M, K] b [K, N], each i8, u8 or bool, any strides; sums wrap at 32
+// bits.
 TT_API void gemm_int8(const View& c, const View& a, const View& b, bool accumulate = false,
                       bool parallel = true, const Finish& finish = {});
 // The two ways to that, for K > 0; gemm_int8 takes the one that is faster on this processor.
@@ -21,8 +23,8 @@ TT_API void gemm_int8_quads(const View& c, const View& a, const View& b, bool ac
                             const Finish& finish);
 TT_API void gemm_int8_pairs(const View& c, const View& a, const View& b, bool accumulate, bool parallel,
                             const Finish& finish);
-// out [M, N] f32, contiguous columns, = row_scale [M] col_scale [N] (a b) + bias [N], f32; row_scale has 1 or M
-// elements, col_scale 1 or N; bias may be without data.
+// out [M, N] f32, contiguous columns, = row_scale [M] col_scale [N] (a b) + bias [N], f32; row_scale has 1 or
+// M elements, col_scale 1 or N; bias may be without data.
 TT_API void scaled_gemm_int8(const View& out, const View& a, const View& b, const View& row_scale,
                              const View& col_scale, const View& bias);
 

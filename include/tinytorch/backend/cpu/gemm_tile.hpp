@@ -1,14 +1,17 @@
-// The innermost part of a matrix product: a tile of C that stays in registers while it runs through the depth.
+// The innermost part of a matrix product: a tile of C that stays in registers while it runs through the
+// depth.
 //
-// A tile is kTileRows rows by kTileVectors vectors. Every step loads a row of B's vectors and multiplies each of them by
-// kTileRows numbers of A, so that rows x vectors multiply-adds need only rows + vectors loads: six by four (AVX-512, 32
-// registers: 24 sums, 4 of B, 1 of A) is 24 to 10, six by two (16 registers) 12 to 8. Wide tiles beat tall ones here
-// because loads, not registers, are what the neighbours of a core compete for: measured in the L1 cache, 14 x 2 reaches
-// 0.62 to 0.74 of peak, 6 x 4 0.80 to 0.91. Source: Van Zee and van de Geijn, "BLIS", 2015.
+// A tile is kTileRows rows by kTileVectors vectors. Every step loads a row of B's vectors and multiplies each
+// of them by kTileRows numbers of A, so that rows x vectors multiply-adds need only rows + vectors loads: six
+// by four (AVX-512, 32 registers: 24 sums, 4 of B, 1 of A) is 24 to 10, six by two (16 registers) 12 to 8.
+// Wide tiles beat tall ones here because loads, not registers, are what the neighbours of a core compete for:
+// measured in the L1 cache, 14 x 2 reaches 0.62 to 0.74 of peak, 6 x 4 0.80 to 0.91. Source: Van Zee and van
+// de Geijn, "BLIS", 2015.
 //
-// Panels are the packed form of A and B: kTileRows rows of A (kTileCols columns of B), one step of the depth after the
-// other, zeros where the matrix ends. What they hold are words as wide as a sum: one number, or several narrower ones that
-// follow one another along the depth, which one instruction multiplies and adds (core/simd_dot.hpp).
+// Panels are the packed form of A and B: kTileRows rows of A (kTileCols columns of B), one step of the depth
+// after the other, zeros where the matrix ends. What they hold are words as wide as a sum: one number, or
+// several narrower ones that follow one another along the depth, which one instruction multiplies and adds
+// (core/simd_dot.hpp).
 #pragma once
 
 #include <algorithm>
@@ -28,8 +31,8 @@ inline constexpr int64_t kTileCols = kTileVectors* kLanes<T>;
 
 inline int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
 
-// Asks the caches for n numbers at p, which are read soon, or written. Inlined by order: g++ drops calls of a function that
-// does nothing else.
+// Asks the caches for n numbers at p, which are read soon, or written. Inlined by order: g++ drops calls of a
+// function that does nothing else.
 template <bool kWritten, class T>
 [[gnu::always_inline]] inline void ask_for(const T* p, int64_t n) {
   constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
@@ -159,8 +162,8 @@ template <class T, class Step = Singles>
   tile_store<T>(sum, c, c_row, accumulate, nullptr);
 }
 
-// What the five loops (gemm_blocked.hpp) ask of a tile of sums T whose panels hold what `Step` multiplies. Another tile is a
-// specialization, with the same words in its panels.
+// What the five loops (gemm_blocked.hpp) ask of a tile of sums T whose panels hold what `Step` multiplies.
+// Another tile is a specialization, with the same words in its panels.
 template <class T, class Step>
 struct Tile {
   static constexpr int64_t kRows = kTileRows, kCols = kTileCols<T>;
@@ -192,8 +195,9 @@ void compute_tile(int64_t depth, const Word<T, Step>* a, const Word<T, Step>* b,
 template <class T>
 using Four = typename VectorOf<T, 4 * sizeof(T)>::type;
 
-// Four numbers of T from memory: as they are, or, where it holds numbers of S, widened; four of 32 bits are eight bytes
-// widened to 16. Through a reference: four doubles are wider than the registers that every x86-64 returns values in.
+// Four numbers of T from memory: as they are, or, where it holds numbers of S, widened; four of 32 bits are
+// eight bytes widened to 16. Through a reference: four doubles are wider than the registers that every x86-64
+// returns values in.
 template <class T, class S>
 [[gnu::always_inline]] inline void load_four(Four<T>& to, const void* from) {
   if constexpr (std::is_same_v<S, BFloat16>) {
@@ -209,8 +213,8 @@ template <class T, class S>
   }
 }
 
-// to[k * to_step + i] = element k of the row i * row_bytes bytes after `from`, four by four; of integers, with the bits
-// `flip` inverted.
+// to[k * to_step + i] = element k of the row i * row_bytes bytes after `from`, four by four; of integers,
+// with the bits `flip` inverted.
 template <class T, class S = T>
 [[gnu::always_inline]] inline void transpose_four(T* to, int64_t to_step, const void* from, int64_t row_bytes,
                                                   T flip = T(0)) {
@@ -234,7 +238,8 @@ template <class T, class S = T>
 inline constexpr int64_t kRowsAhead =
     8;  // that packing asks for beforehand: each may lie in a page of its own
 
-// panel[k * kWidth + i] = source[i * step + k * depth_step]; for i >= count zero, or with kPadded false anything.
+// panel[k * kWidth + i] = source[i * step + k * depth_step]; for i >= count zero, or with kPadded false
+// anything.
 template <int64_t kWidth, bool kPadded = true, class T, class S>
 void pack_panel(T* panel, int64_t count, int64_t depth, const S* source, int64_t step, int64_t depth_step) {
   if (kPadded && count < kWidth)
@@ -272,8 +277,8 @@ void pack_panel(T* panel, int64_t count, int64_t depth, const S* source, int64_t
   }
 }
 
-// Panels that are packed together: 256 bytes of a row are whole cache lines, but more than four panels would meet in the
-// same places of the L1 cache.
+// Panels that are packed together: 256 bytes of a row are whole cache lines, but more than four panels would
+// meet in the same places of the L1 cache.
 template <class T, int64_t kWidth>
 inline constexpr int64_t kPanelsBeside = std::clamp<int64_t>(256 / static_cast<int64_t>(sizeof(T)) / kWidth,
                                                              1, 4);
@@ -298,8 +303,8 @@ void pack_panels(T* panels, int64_t count, int64_t depth, const S* source, int64
 }
 
 // The same of words of kPer parts, the first in the lowest bits: panel[k * kWidth + i] holds
-// source[i * step + (kPer k + p) * depth_step] for p < kPer, each with its bits `flip` inverted. Two bytes in a word are
-// widened to 16 bits each. `elements` of the depth exist, and what does not is 0.
+// source[i * step + (kPer k + p) * depth_step] for p < kPer, each with its bits `flip` inverted. Two bytes in
+// a word are widened to 16 bits each. `elements` of the depth exist, and what does not is 0.
 template <int64_t kWidth, int64_t kPer, class Part>
 void pack_words(int32_t* panel, int64_t count, int64_t elements, const Part* source, int64_t step,
                 int64_t depth_step, uint8_t flip = 0) {

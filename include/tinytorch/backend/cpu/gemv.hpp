@@ -1,11 +1,11 @@
-// A matrix times a vector: what a model does for each new token. Bound by reading the weights once, so their bytes count:
-// f32, bf16 (2), i8 (1), or two 4-bit integers to a byte.
+// A matrix times a vector: what a model does for each new token. Bound by reading the weights once, so their
+// bytes count: f32, bf16 (2), i8 (1), or two 4-bit integers to a byte.
 //
-// Weights are widened to f32 in registers; sums are f32, in vector lanes, kGemvRows rows at a time. These are far apart, one
-// from each quarter of a thread's rows, and the next ones follow them in memory: so there are four streams from the first
-// row to the last, which a processor follows better than four short ones that begin anew with every group of rows (rows
-// side by side: 0.62 of the bandwidth with bf16 on Zen 5 instead of 0.83, and 0.7 of the speed where weights stay in a
-// cache). Limit: bytes of the weights over read bandwidth.
+// Weights are widened to f32 in registers; sums are f32, in vector lanes, kGemvRows rows at a time. These are
+// far apart, one from each quarter of a thread's rows, and the next ones follow them in memory: so there are
+// four streams from the first row to the last, which a processor follows better than four short ones that
+// begin anew with every group of rows (rows side by side: 0.62 of the bandwidth with bf16 on Zen 5 instead of
+// 0.83, and 0.7 of the speed where weights stay in a cache). Limit: bytes of the weights over read bandwidth.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
@@ -14,12 +14,12 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int64_t kInt4Group = 32;  // weights along a row that share a scale
 
-// y [N] f32 = scale [N] (weight [N, K] x [K]); x f32, contiguous; weight f32, bf16 or i8, contiguous along K; scale f32
-// or without data.
+// y [N] f32 = scale [N] (weight [N, K] x [K]); x f32, contiguous; weight f32, bf16 or i8, contiguous along K;
+// scale f32 or without data.
 TT_API void gemv(const View& y, const View& x, const View& weight, const View& scale = {});
-// The same of weights in 4 bits: -8 to 7, stored + 8. A group of kInt4Group of them along K is 16 bytes, of which byte i
-// holds number i in its low half and number i + 16 in its high one. packed [N, K / 2] u8, scale [N, K / kInt4Group] f32,
-// both contiguous; K is a multiple of kInt4Group.
+// The same of weights in 4 bits: -8 to 7, stored + 8. A group of kInt4Group of them along K is 16 bytes, of
+// which byte i holds number i in its low half and number i + 16 in its high one. packed [N, K / 2] u8, scale
+// [N, K / kInt4Group] f32, both contiguous; K is a multiple of kInt4Group.
 TT_API void gemv_int4(const View& y, const View& x, const View& packed, const View& scale);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
@@ -78,8 +78,8 @@ void dot_weights(float* y, const S* w, int64_t apart, const float* x, int64_t K)
   }
 }
 
-// Either half of each byte, less 8: looked up, or else 2^23 + n has n in its last bits, 2^19 + n four bits further up: that
-// is a float without a conversion or a shift, and less 2^23 + 8 or 2^19 + 8 it is exact.
+// Either half of each byte, less 8: looked up, or else 2^23 + n has n in its last bits, 2^19 + n four bits
+// further up: that is a float without a conversion or a shift, and less 2^23 + 8 or 2^19 + 8 it is exact.
 alignas(64) inline constexpr float kInt4Values[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
 [[gnu::always_inline]] inline Simd<float> low_half(Simd<int32_t> bytes) {
   if constexpr (kFastLookUp) return look_up(kInt4Values, bytes);
@@ -92,7 +92,8 @@ alignas(64) inline constexpr float kInt4Values[16] = {-8, -7, -6, -5, -4, -3, -2
   return reinterpret_cast<Simd<float>>((bytes & 0xf0) | std::bit_cast<int32_t>(kBase)) - (kBase + 8);
 }
 
-// y[r] = the sum of scale times group times x, for kRows rows of which each is `apart` groups after the one before.
+// y[r] = the sum of scale times group times x, for kRows rows of which each is `apart` groups after the one
+// before.
 template <int64_t kRows>
 void dot_int4(float* y, const uint8_t* w, const float* scale, int64_t apart, const float* x, int64_t groups) {
   constexpr int64_t kL = kLanes<float>, kHalf = kInt4Group / 2, kSteps = kHalf / kL;

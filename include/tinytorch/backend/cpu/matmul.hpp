@@ -6,8 +6,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out [..., M, N] (+)= a [..., M, K] b [..., K, N], one dtype (bool: out is i32; bf16 and f16: out may be f32).
-// The batch dimensions of a and b are those of out, with stride 0 where one matrix serves many.
+// out [..., M, N] (+)= a [..., M, K] b [..., K, N], one dtype (bool: out is i32; bf16 and f16: out may be
+// f32). The batch dimensions of a and b are those of out, with stride 0 where one matrix serves many.
 TT_API void matmul(const View& out, const View& a, const View& b, bool accumulate = false);
 // out [M, N] = x [M, K] weight [N, K]^T + bias [N]; bias may be without data.
 TT_API void linear(const View& out, const View& x, const View& weight, const View& bias);
@@ -19,8 +19,9 @@ TT_API void linear_activation(Activation fn, const View& out, const View& z, con
                               const View& weight, const View& bias);
 // The gradients of weight and bias: dweight [N, K] = dy [M, N]^T x [M, K], dbias [N] = column sums of dy.
 TT_API void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, const View& x);
-// The gradient of z where y = fn(z) weight^T: dz [M, F] = (dy [M, N] weight [N, F]) fn'(z [M, F]), and dbias [F]
-// = column sums of dz, of a bias that was added to z; dbias may be without data. Activation::none ignores z.
+// The gradient of z where y = fn(z) weight^T: dz [M, F] = (dy [M, N] weight [N, F]) fn'(z [M, F]), and dbias
+// [F] = column sums of dz, of a bias that was added to z; dbias may be without data. Activation::none ignores
+// z.
 TT_API void linear_grad_activation(Activation fn, const View& dz, const View& dbias, const View& dy,
                                    const View& weight, const View& z);
 

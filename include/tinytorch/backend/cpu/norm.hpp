@@ -2,12 +2,14 @@
 //
 //   layer_norm  y = (x - mean) rstd w + b,  rstd = 1 / sqrt(var + eps), var biased
 //   rms_norm    the same with mean 0
-//   backward    g = dy w,  h = (x - mean) rstd:   dx = rstd (g - mean(g) - h mean(g h)),  dw = sum dy h,  db = sum dy
+//   backward    g = dy w,  h = (x - mean) rstd:   dx = rstd (g - mean(g) - h mean(g h)),  dw = sum dy h,  db
+//   = sum dy
 //
-// The variance is the mean of squared distances, in a second pass over a row that is still in the L1 cache: a single pass would
-// cancel. Rows are walked in three ways. Short ones are transposed, and a hundred of them advance together (norm_short.hpp).
-// Backward reads others once, and sums dw and db on the way; long ones it reads twice, first for their two means and then in
-// strips of columns, whose sums of dw and db stay in the nearest cache. Source: Ba, Kiros, Hinton, "Layer normalization", 2016.
+// The variance is the mean of squared distances, in a second pass over a row that is still in the L1 cache: a
+// single pass would cancel. Rows are walked in three ways. Short ones are transposed, and a hundred of them
+// advance together (norm_short.hpp). Backward reads others once, and sums dw and db on the way; long ones it
+// reads twice, first for their two means and then in strips of columns, whose sums of dw and db stay in the
+// nearest cache. Source: Ba, Kiros, Hinton, "Layer normalization", 2016.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
@@ -19,8 +21,8 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 TT_API void layer_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
                        const View& bias, double eps);
 TT_API void rms_norm(const View& out, const View& rstd, const View& x, const View& weight, double eps);
-// Any of dx, dweight, dbias may be without data. dx is the gradient plus `added`, where that has data: what reaches x on
-// another way.
+// Any of dx, dweight, dbias may be without data. dx is the gradient plus `added`, where that has data: what
+// reaches x on another way.
 TT_API void layer_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
                             const View& x, const View& mean, const View& rstd, const View& weight,
                             const View& added = {});

@@ -1,5 +1,6 @@
-// Normalization of short rows on the CPU: a loop over a row of three values would take longer to begin than to run. So a hundred
-// rows are transposed into columns, which advance together, each row in a lane of its own.
+// Normalization of short rows on the CPU: a loop over a row of three values would take longer to begin than
+// to run. So a hundred rows are transposed into columns, which advance together, each row in a lane of its
+// own.
 #pragma once
 
 #include <algorithm>
@@ -78,7 +79,8 @@ void normalize_short_rows(const NormRows<T>& a) {
   });
 }
 
-// n rows from `first` on: adds into dweight [C] and dbias [C], writes dx. g and h [C][kNormsTogether] are scratch memory.
+// n rows from `first` on: adds into dweight [C] and dbias [C], writes dx. g and h [C][kNormsTogether] are
+// scratch memory.
 template <class T>
 void norm_grad_together(const NormGrads<T>& a, int64_t first, int64_t n, T* dweight, T* dbias, T* g, T* h) {
   constexpr int64_t kN = kNormsTogether;

@@ -134,8 +134,8 @@ TT_API void adam_step(const View& parameter, const View& gradient, const View& m
   });
 }
 
-// Calls f(first element, count, gradient as T from there on) for elements [begin, end) of a slot. A gradient of 16 bits, or
-// with a factor, goes through a buffer.
+// Calls f(first element, count, gradient as T from there on) for elements [begin, end) of a slot. A gradient
+// of 16 bits, or with a factor, goes through a buffer.
 template <class T, class F>
 void step_pieces(const OptimizerSlot& slot, double factor, int64_t begin, int64_t end, F&& f) {
   const bool direct = slot.gradient.dtype == dtype_of<T> && factor == 1;
@@ -170,9 +170,9 @@ inline void require_slot(const char* op, const OptimizerSlot& slot) {
   dispatch_optimizer(op, slot.parameter.dtype, [](auto*) {});
 }
 
-// Calls f(slot, factor, begin, end) for elements [begin, end) of all slots, or for none where the factor says so. Threads
-// are woken once for all slots, and share their elements as if they lay side by side; where a thread begins depends on the
-// sizes and is a whole piece away from the slot's beginning.
+// Calls f(slot, factor, begin, end) for elements [begin, end) of all slots, or for none where the factor says
+// so. Threads are woken once for all slots, and share their elements as if they lay side by side; where a
+// thread begins depends on the sizes and is a whole piece away from the slot's beginning.
 template <class F>
 void for_slots(const char* op, std::span<const OptimizerSlot> slots, const View& scalars, bool clip, F&& f) {
   const double factor = clip ? scalars.as<const double>()[kGradientFactor] : 1.0;

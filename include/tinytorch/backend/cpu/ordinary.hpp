@@ -1,4 +1,5 @@
-// Which blocks of arguments are ordinary (math::Range), so that a function may do without its care for special values.
+// Which blocks of arguments are ordinary (math::Range), so that a function may do without its care for
+// special values.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +12,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Whether all of x are positive normal numbers: one exponent more overflows the bits of infinity and NaN, and leaves those
-// of negative numbers negative or below two exponents.
+// Whether all of x are positive normal numbers: one exponent more overflows the bits of infinity and NaN, and
+// leaves those of negative numbers negative or below two exponents.
 template <class T>
 bool all_positive_and_normal(const T* x, int64_t n) {
   using U = math::BitsOf<T>;

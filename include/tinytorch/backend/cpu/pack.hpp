@@ -66,7 +66,8 @@ void for_each_run_of_both(const Shape& shape, const Strides& a, const Strides& b
   }
 }
 
-// Floats to i64, block by block by way of i32 where a whole block fits: only AVX-512 converts to 64 bits in vectors.
+// Floats to i64, block by block by way of i32 where a whole block fits: only AVX-512 converts to 64 bits in
+// vectors.
 template <class From>
 void convert_to_i64(int64_t* out, const From* in, int64_t n) {
   constexpr int64_t kBlock = 64;

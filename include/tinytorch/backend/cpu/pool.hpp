@@ -1,17 +1,16 @@
 // Pooling of images on the CPU: maximum with saved positions, average, adaptive average, and their gradients.
 //
 // Planes (one channel of one sample) are independent and shared out among threads. Within a plane one tap of
-// the window at a time is combined with a whole output row, which vectorizes. Results that lie pixel by pixel are made so
-// (pool_pixels.hpp).
+// the window at a time is combined with a whole output row, which vectorizes. Results that lie pixel by pixel
+// are made so (pool_pixels.hpp).
 #pragma once
 
 #include <tinytorch/backend/window.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// x [N, C, H, W] -> out [N, C, OH, OW]; index (i32, contiguous or, as out, pixel by pixel) = h * W + w of each maximum
-// within its plane.
-// Padding never wins; NaN does.
+// x [N, C, H, W] -> out [N, C, OH, OW]; index (i32, contiguous or, as out, pixel by pixel) = h * W + w of
+// each maximum within its plane. Padding never wins; NaN does.
 TT_API void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window);
 // dx = dy added at the saved positions. The window tells which outputs can point at an element, for backends
 // that collect instead of adding; here the positions say it all.
@@ -71,7 +70,8 @@ void for_each_pool_tap(const PoolShape& s, F&& f) {
 inline constexpr int64_t kPoolBlock =
     16;  // outputs beside each other, whose loops have a length that the compiler knows
 
-// best[i], at[i] = the larger of themselves and row[i * stride] at position start + i * stride. kStride 0: any.
+// best[i], at[i] = the larger of themselves and row[i * stride] at position start + i * stride. kStride 0:
+// any.
 template <class T, int64_t kStride>
 void take_larger(T (&best)[kPoolBlock], int32_t (&at)[kPoolBlock], const T* row, int32_t start,
                  int64_t stride) {
@@ -85,8 +85,8 @@ void take_larger(T (&best)[kPoolBlock], int32_t (&at)[kPoolBlock], const T* row,
   }
 }
 
-// The rows under a row of windows are copied with -infinity around them, so that all windows are whole and blocks of
-// outputs may hang over the end.
+// The rows under a row of windows are copied with -infinity around them, so that all windows are whole and
+// blocks of outputs may hang over the end.
 template <class T>
 void max_pool2d_as(T* out, int32_t* index, const T* x, const PoolShape& s) {
   const Window2d& w = s.window;
@@ -166,8 +166,8 @@ void avg_pool2d_grad_as(T* dx, const T* dy, const PoolShape& s) {
   });
 }
 
-// A window's rows are added up first, which is done once for all windows beside each other and in whole vectors; after
-// every kColumnRun rows in double.
+// A window's rows are added up first, which is done once for all windows beside each other and in whole
+// vectors; after every kColumnRun rows in double.
 template <class T>
 void adaptive_avg_pool2d_as(T* out, const T* x, const PoolShape& s) {
   parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {

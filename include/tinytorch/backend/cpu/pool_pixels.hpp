@@ -1,8 +1,8 @@
-// Pooling of images that lie pixel by pixel (NHWC), the loops beneath backend/cpu/pool.hpp: the numbers of a pixel are
-// side by side and vectorize whatever the window.
+// Pooling of images that lie pixel by pixel (NHWC), the loops beneath backend/cpu/pool.hpp: the numbers of a
+// pixel are side by side and vectorize whatever the window.
 //
-// All averages and their gradients are one function: each pixel of the result is a weighted sum over a rectangle of
-// source pixels. Sums of more than kColumnRun pixels continue in double.
+// All averages and their gradients are one function: each pixel of the result is a weighted sum over a
+// rectangle of source pixels. Sums of more than kColumnRun pixels continue in double.
 #pragma once
 
 #include <algorithm>
@@ -99,8 +99,8 @@ void max_pool2d_grad_pixels(T* dx, const T* dy, const int32_t* index, const Pixe
                        });
 }
 
-// to[n, h, w] = the sum of from[n, h', w'] / share(h', w') over h' in rows(h) and w' in cols(w), which are about `taps`; this
-// divided by divisor(h, w).
+// to[n, h, w] = the sum of from[n, h', w'] / share(h', w') over h' in rows(h) and w' in cols(w), which are
+// about `taps`; this divided by divisor(h, w).
 template <class T, class Rows, class Cols, class Share, class Divisor>
 void gather_pixels(T* to, const PixelShape& result, const T* from, const PixelShape& source, int64_t taps,
                    Rows&& rows, Cols&& cols, Share&& share, Divisor&& divisor) {

@@ -8,8 +8,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out: contiguous, f32 or f64. uniform on [a, b), where the sum a + (b - a) u may round to b; normal with mean a and deviation
-// b; bernoulli: 1 with probability a.
+// out: contiguous, f32 or f64. uniform on [a, b), where the sum a + (b - a) u may round to b; normal with
+// mean a and deviation b; bernoulli: 1 with probability a.
 TT_API void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a,
                    double b);
 // out: contiguous, i64. Integers low, low + 1, ..., `span` of them, each as likely.

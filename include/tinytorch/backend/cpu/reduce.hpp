@@ -10,8 +10,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out = fn over the dimensions d of x with reduced[d], divided by `divisor` for sum and sum_square. out has the
-// remaining dimensions in order (those reduced may also be present with size 1). NaN wins in max and min.
+// out = fn over the dimensions d of x with reduced[d], divided by `divisor` for sum and sum_square. out has
+// the remaining dimensions in order (those reduced may also be present with size 1). NaN wins in max and min.
 TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor = 1);
 // out (i64) = position of the first largest (or smallest) value along dim; the first NaN counts as such.
 TT_API void arg_extreme(const View& out, const View& x, int dim, bool largest);
@@ -53,8 +53,8 @@ struct Fold {
     if constexpr (fn == ReduceFn::sum_square) return a + x * x;
     if constexpr (fn == ReduceFn::prod) return a * x;
     if constexpr (fn == ReduceFn::max || fn == ReduceFn::min) {
-      // NaN enters, and no comparison removes it. Vectors: by two comparisons that do not wait for each other, as
-      // which g++ does not vectorize the loop over scalars.
+      // NaN enters, and no comparison removes it. Vectors: by two comparisons that do not wait for each
+      // other, as which g++ does not vectorize the loop over scalars.
       if constexpr (std::is_arithmetic_v<V>) {
         const V held = x != x ? x : a;
         return (fn == ReduceFn::max ? x > held : x < held) ? x : held;
@@ -126,8 +126,8 @@ Accumulator<T> fold_run(const T* x, int64_t n) {
 
 inline constexpr int64_t kRowsAtOnce = 8;
 
-// One to kRowsAtOnce more rows of values, `step` apart, under n columns. What cannot overflow is folded in T first: sums are
-// kept in wider numbers, which cost several times as much to read and write.
+// One to kRowsAtOnce more rows of values, `step` apart, under n columns. What cannot overflow is folded in T
+// first: sums are kept in wider numbers, which cost several times as much to read and write.
 template <ReduceFn fn, class T, int64_t kRows>
 void fold_some_rows(Accumulator<T>* sums, const T* x, int64_t step, int64_t n) {
   using A = Accumulator<T>;
@@ -179,7 +179,8 @@ FoldLoops<T> find_fold(ReduceFn fn) {
 template <class T>
 void fold_rows(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks, Accumulator<T>* partial) {
   const int64_t grain = std::max<int64_t>(1, kReduceBlock / std::max<int64_t>(1, plan.length));
-  // Rows of one piece that are read in place: a view of each would take longer to make than some take to fold.
+  // Rows of one piece that are read in place: a view of each would take longer to make than some take to
+  // fold.
   if (plan.lies_in_rows() && plan.reduced.dtype == dtype_of<T> && plan.length <= kPackLength<T>) {
     const T* const values = plan.kept.template as<const T>();
     const int64_t step = plan.kept.strides[0];
@@ -202,8 +203,8 @@ void fold_rows(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks,
   });
 }
 
-// Folds short rows, of which a loop each would take longer than the fold: some hundred of them are transposed, and
-// their columns advance together.
+// Folds short rows, of which a loop each would take longer than the fold: some hundred of them are
+// transposed, and their columns advance together.
 inline constexpr int64_t kShortestRow = 32;  // that is folded by itself
 inline bool rows_are_short(const ReducePlan& plan) {
   return plan.lies_in_rows() && plan.length < kShortestRow && plan.results > 1;

@@ -1,7 +1,7 @@
 // Sums over the rows of a pass that is made anyway: gradients of weights and biases, which all rows share.
 //
-// Deterministic: rows are cut into blocks by their number alone, any thread sums a block, and the blocks are added in
-// order. A few rows are summed in T, these sums in double.
+// Deterministic: rows are cut into blocks by their number alone, any thread sums a block, and the blocks are
+// added in order. A few rows are summed in T, these sums in double.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// sums [width] = sum over r in [0, rows) of what add_row(r, part, room) adds to part [width]. room [room_width] is the
-// thread's own, for what one row needs in between.
+// sums [width] = sum over r in [0, rows) of what add_row(r, part, room) adds to part [width]. room
+// [room_width] is the thread's own, for what one row needs in between.
 template <class T, class F>
 void sum_over_rows(double* sums, int64_t rows, int64_t width, int64_t room_width, F&& add_row) {
   const int64_t blocks = std::clamp<int64_t>(rows / 16, 1, 16);

@@ -1,10 +1,10 @@
 // Elementwise walks: any function of contiguous runs, applied to operands of every dtype and layout.
 //
-// Flat operands are passed as they lie. Where an operand lies across the result, tiles are walked (tile_walk.hpp).
-// Others are walked row by row, along the last dimension once those that lie one
-// after the other are merged: what lies in rows of T is read in place, the rest passes through buffers (pack.hpp), and
-// what repeats one element along a row (a broadcast column) fills its buffer once a row. Results larger than the caches
-// are written past them (stream.hpp).
+// Flat operands are passed as they lie. Where an operand lies across the result, tiles are walked
+// (tile_walk.hpp). Others are walked row by row, along the last dimension once those that lie one after the
+// other are merged: what lies in rows of T is read in place, the rest passes through buffers (pack.hpp), and
+// what repeats one element along a row (a broadcast column) fills its buffer once a row. Results larger than
+// the caches are written past them (stream.hpp).
 #pragma once
 
 #include <algorithm>
@@ -158,7 +158,8 @@ template <class T, size_t kInputs>
 void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters) {
   if (out.numel() == 0) return;
   const bool streamed = out.dtype == dtype_of<T> && streams(out, in);
-  // Without coordinates where there is no need of them: finding them takes a small tensor longer than its values.
+  // Without coordinates where there is no need of them: finding them takes a small tensor longer than its
+  // values.
   const auto flat = [&](const View& v) { return lies_flat(v, out); };
   if (!streamed && flat(out) && std::ranges::all_of(in, flat)) return run_flat(kernel, out, in, parameters);
   if (!strides_fall(out.shape, out.strides)) {

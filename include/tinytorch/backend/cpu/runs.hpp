@@ -1,9 +1,10 @@
 // Folds over one contiguous run of float or double: sum, dot product, maximum.
 //
 // Kept in vector lanes with four independent chains, which a plain loop would not be: the compiler must not
-// reorder additions by itself. Rows are short, so chains and lanes end in pairs, not one after the other (with
-// two chains and without pairs, softmax of 1024 numbers took 1.17 times as long). The order depends on the length alone. For
-// sums longer than kRunLength, fold pieces of that length and add the results in double.
+// reorder additions by itself. Rows are short, so chains and lanes end in pairs, not one after the other
+// (with two chains and without pairs, softmax of 1024 numbers took 1.17 times as long). The order depends on
+// the length alone. For sums longer than kRunLength, fold pieces of that length and add the results in
+// double.
 #pragma once
 
 #include <algorithm>
@@ -81,8 +82,8 @@ void for_each_shared_run(int64_t n, F&& f) {
   });
 }
 
-// Calls f(first, length) on pieces of a row and adds up the results, in double unless Sum says otherwise. The threads share a
-// row that is longer than kSharedRun, unless they share rows already.
+// Calls f(first, length) on pieces of a row and adds up the results, in double unless Sum says otherwise. The
+// threads share a row that is longer than kSharedRun, unless they share rows already.
 template <class Sum = double, class F>
 Sum sum_pieces(int64_t n, F&& f) {
   const auto sum_of = [&](int64_t begin, int64_t end) {
@@ -103,8 +104,8 @@ template <class F>
 void share(int64_t n, F&& f) {
   parallel_for(n, kElementwiseGrain, f);
 }
-// Calls f(r) for each of `rows` rows of n values. The threads share the rows; or the values of each row, by what f calls,
-// where they are long and too few to go round.
+// Calls f(r) for each of `rows` rows of n values. The threads share the rows; or the values of each row, by
+// what f calls, where they are long and too few to go round.
 template <class F>
 void for_each_row(int64_t rows, int64_t n, F&& f) {
   if (rows < 2 * thread_count() && n / kElementwiseGrain > rows) {
@@ -127,8 +128,8 @@ void sum_columns(T* sums, int64_t n, int64_t width, F&& f) {
   for (int64_t j = 0; j < width; ++j) sums[j] = static_cast<T>(total[j]);
 }
 
-// Whether |x| <= limit everywhere, and no NaN: bits of floats of one sign compare as the floats do, and a maximum of
-// integers vectorizes where one of floats would not.
+// Whether |x| <= limit everywhere, and no NaN: bits of floats of one sign compare as the floats do, and a
+// maximum of integers vectorizes where one of floats would not.
 template <class T>
 bool all_within(T limit, const T* x, int64_t n) {
   using Bits = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;

@@ -1,8 +1,8 @@
 // Running sums along a dimension.
 //
-// In a loop each addition waits for the one before it, 4 cycles an element. Here a vector's lanes are summed among
-// themselves first, for which no other vector waits; from one vector to the next a single addition is left. The order
-// depends on the position alone. Integers wrap.
+// In a loop each addition waits for the one before it, 4 cycles an element. Here a vector's lanes are summed
+// among themselves first, for which no other vector waits; from one vector to the next a single addition is
+// left. The order depends on the position alone. Integers wrap.
 #pragma once
 
 #include <cstring>
@@ -44,7 +44,8 @@ A running_sum(A* sums, const T* x, int64_t n, A start) {
   return static_cast<A>(sum);
 }
 
-// Where neighbours belong to different rows: a strip of them advances together, and no addition waits for its neighbour.
+// Where neighbours belong to different rows: a strip of them advances together, and no addition waits for its
+// neighbour.
 template <class T>
 void cumsum_columns(const ReducePlan& to, const ReducePlan& from) {
   using A = Accumulator<T>;

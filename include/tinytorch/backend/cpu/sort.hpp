@@ -1,10 +1,12 @@
 // Sorting rows on the CPU: values and positions, stable, NaN largest.
 //
-// Elements are dealt into 256 heaps by their lowest eight bits, then by the eight above those, and so on; dealing keeps the
-// order of equals, so after the highest the row is sorted. Nothing is compared: n elements of b bytes are moved b times,
-// or fewer where all have the same eight bits. Source: Knuth, "The Art of Computer Programming", volume 3, 5.2.5.
+// Elements are dealt into 256 heaps by their lowest eight bits, then by the eight above those, and so on;
+// dealing keeps the order of equals, so after the highest the row is sorted. Nothing is compared: n elements
+// of b bytes are moved b times, or fewer where all have the same eight bits. Source: Knuth, "The Art of
+// Computer Programming", volume 3, 5.2.5.
 //
-// Of the first k of a row, elements are dropped before by their highest bits; a few are found by one look at each element.
+// Of the first k of a row, elements are dropped before by their highest bits; a few are found by one look at
+// each element.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
@@ -68,8 +70,8 @@ void sort_few(Placed<T, At>* row, int64_t n, SortKey<T> flip) {
   });
 }
 
-// One deal of a row by the bits from `shift` on, its pieces dealt side by side: `from` into `to`. False: all have the same
-// bits, and nothing was moved.
+// One deal of a row by the bits from `shift` on, its pieces dealt side by side: `from` into `to`. False: all
+// have the same bits, and nothing was moved.
 template <class T, class At>
 bool deal(Placed<T, At>* to, const Placed<T, At>* from, int64_t n, int shift, SortKey<T> flip,
           int64_t pieces) {
@@ -104,8 +106,8 @@ bool deal(Placed<T, At>* to, const Placed<T, At>* from, int64_t n, int shift, So
   return true;
 }
 
-// Drops what cannot be among the first k and keeps the order of the rest; gives back how many are left. Heaps are counted
-// from the highest bits on, each time only those of the heap in which the k-th lies.
+// Drops what cannot be among the first k and keeps the order of the rest; gives back how many are left. Heaps
+// are counted from the highest bits on, each time only those of the heap in which the k-th lies.
 template <class T, class At>
 int64_t keep_first(Placed<T, At>* row, int64_t n, int64_t k, SortKey<T> flip) {
   constexpr int kBits = 8 * static_cast<int>(sizeof(T));

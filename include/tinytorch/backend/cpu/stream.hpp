@@ -7,8 +7,9 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Values computed into the nearest cache before they are streamed. Few, so that the stores are under way while the next are
-// computed: with 1024 floats exp took 1.1 times as long as with ordinary stores, with 128 it takes 0.9 times.
+// Values computed into the nearest cache before they are streamed. Few, so that the stores are under way
+// while the next are computed: with 1024 floats exp took 1.1 times as long as with ordinary stores, with 128
+// it takes 0.9 times.
 template <class T>
 inline constexpr int64_t kStreamPiece = 512 / static_cast<int64_t>(sizeof(T));
 
@@ -20,8 +21,8 @@ inline int64_t bytes_of(const View& v) {
   return bytes;
 }
 
-// Whether a call's result goes past the caches: contiguous, larger with its inputs than this process's part of them, and
-// not in the place of an input, whose lines have just been read.
+// Whether a call's result goes past the caches: contiguous, larger with its inputs than this process's part
+// of them, and not in the place of an input, whose lines have just been read.
 template <size_t kInputs>
 bool streams(const View& out, const View (&in)[kInputs]) {
   int64_t bytes = bytes_of(out);

@@ -1,9 +1,10 @@
 // Elementwise walks where an operand lies across the result: a transposed matrix, a permuted tensor.
 //
-// Along the result's rows such an operand has a new cache line at every element. So the result is cut into tiles; the
-// part of a crossing operand that belongs to a tile is transposed into a buffer, which stays in the nearest caches, and
-// the rows of the tile are computed from there. Tiles are high: of each column of a crossing operand a kilobyte is read at
-// once, which the processor sees coming (tiles of 64 x 64 floats took twice as long as those of 256 x 32).
+// Along the result's rows such an operand has a new cache line at every element. So the result is cut into
+// tiles; the part of a crossing operand that belongs to a tile is transposed into a buffer, which stays in
+// the nearest caches, and the rows of the tile are computed from there. Tiles are high: of each column of a
+// crossing operand a kilobyte is read at once, which the processor sees coming (tiles of 64 x 64 floats took
+// twice as long as those of 256 x 32).
 #pragma once
 
 #include <algorithm>
@@ -19,8 +20,8 @@ inline constexpr int64_t kCrossingRows = 256, kCrossingCols = 32;
 inline constexpr int64_t kMostCrossingCols = 48;  // of the last tile of a row, so that no tile is a sliver
 inline constexpr int64_t kTiledElements = 4096;   // fewer stay in the nearest cache however they are walked
 
-// The dimension along which v, of collapsed shape and strides, lies contiguously where the result does along the last;
-// or -1.
+// The dimension along which v, of collapsed shape and strides, lies contiguously where the result does along
+// the last; or -1.
 inline int crossing_dimension(const Shape& shape, const Strides& v) {
   const int last = shape.size() - 1;
   if (v[last] <= 1 || shape[last] < 8) return -1;
@@ -81,7 +82,8 @@ class TileWalk {
   }
 
  private:
-  // Rows that are computed together: what is not read in its place passes through buffers that the nearest cache holds.
+  // Rows that are computed together: what is not read in its place passes through buffers that the nearest
+  // cache holds.
   static constexpr int64_t kTogether = kPackLength<T> / kMostCrossingCols;
   struct Buffers {
     alignas(64) double tile[kInputs][kCrossingRows * kMostCrossingCols];  // of each input; room for any dtype

@@ -1,5 +1,5 @@
-// Copies of a matrix whose columns lie contiguously to one whose rows do, tile by tile: walking the rows of either
-// would touch a new cache line of the other at every element.
+// Copies of a matrix whose columns lie contiguously to one whose rows do, tile by tile: walking the rows of
+// either would touch a new cache line of the other at every element.
 #pragma once
 
 #include <algorithm>

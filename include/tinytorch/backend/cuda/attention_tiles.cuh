@@ -170,8 +170,8 @@ struct GroupProducts {
   }
 };
 
-// By what multiplies, and for how many values of a head: single warps wait for each product anyway, and devices
-// that have no others have less shared memory.
+// By what multiplies, and for how many values of a head: single warps wait for each product anyway, and
+// devices that have no others have less shared memory.
 template <class Products, int kHead>
 inline constexpr int kPlaces = std::is_same_v<Products, GroupProducts>&& kHead <= 128 ? 4 : 2;
 
@@ -323,9 +323,9 @@ inline bool has_whole_pieces(const View& x) {
   return x.strides[3] == 1 && x.shape[3] % 8 == 0 && aligned(x.strides[0]) && aligned(x.strides[1]) &&
          aligned(x.strides[2]) && reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
 }
-// Calls f.operator()<kHead, Products, kDrops>() for the smallest kHead up to kMost that holds the call's heads;
-// kDrops: with dropout, whose registers the others do not have to spare. False, as f says where a block has too
-// little shared memory, where the plain kernels have to do it.
+// Calls f.operator()<kHead, Products, kDrops>() for the smallest kHead up to kMost that holds the call's
+// heads; kDrops: with dropout, whose registers the others do not have to spare. False, as f says where a
+// block has too little shared memory, where the plain kernels have to do it.
 template <int kMost, class F>
 bool on_tensor_cores(const AttentionCall& call, std::initializer_list<const View*> tensors, F&& f) {
   constexpr int64_t kMostRows = int64_t{1} << 30;  // they count rows in int, and a row's bytes in unsigned

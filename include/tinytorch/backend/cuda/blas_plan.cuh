@@ -1,5 +1,5 @@
-// One product by cuBLASLt: its descriptors, its algorithm, its run. Which algorithm: the library's heuristics,
-// asked once per shape and remembered. Source: NVIDIA, "cuBLAS Library", cuBLASLt.
+// One product by cuBLASLt: its descriptors, its algorithm, its run. Which algorithm: the library's
+// heuristics, asked once per shape and remembered. Source: NVIDIA, "cuBLAS Library", cuBLASLt.
 #pragma once
 
 #include <algorithm>

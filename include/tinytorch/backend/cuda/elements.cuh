@@ -34,8 +34,8 @@ struct Stored {
     }
     static_cast<C*>(data)[at] = x;
   }
-  // Neighbours, by the widest accesses that hold them: `at` is a multiple of kCount, the data begins at one of
-  // 16 bytes.
+  // Neighbours, by the widest accesses that hold them: `at` is a multiple of kCount, the data begins at one
+  // of 16 bytes.
   template <int kCount>
   __device__ __forceinline__ void read(C (&x)[kCount], int64_t at) const {
     if constexpr (std::is_same_v<C, float>) {

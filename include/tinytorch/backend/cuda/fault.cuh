@@ -26,8 +26,8 @@ struct FaultNote {
 // block sends one thread, which leaves as soon as it sees an earlier fault noted.
 inline constexpr int kFaultThreads = 256, kFaultBlocks = 4;  // of a multiprocessor
 
-// Whether a fault that is noted is an earlier one. The writer changes position before ticket, the reader looks
-// at them the other way round, so that half of a change is never taken for an earlier fault.
+// Whether a fault that is noted is an earlier one. The writer changes position before ticket, the reader
+// looks at them the other way round, so that half of a change is never taken for an earlier fault.
 __device__ __forceinline__ bool earlier_is_noted(const volatile FaultNote* note, int64_t ticket,
                                                  int64_t position) {
   if (note->used == 0) return false;

@@ -1,6 +1,7 @@
-// A barrier whose warps may be a turn apart: before turn t a warp waits for all to have begun turn t - 1, not t.
-// What it wrote before it arrived at t - 1 the others may read from turn t on; what it was done with before turn
-// t - 1 they may overwrite. So nobody waits for the slowest where a barrier would stop all of them each turn.
+// A barrier whose warps may be a turn apart: before turn t a warp waits for all to have begun turn t - 1, not
+// t. What it wrote before it arrived at t - 1 the others may read from turn t on; what it was done with
+// before turn t - 1 they may overwrite. So nobody waits for the slowest where a barrier would stop all of
+// them each turn.
 //
 //   __shared__ uint64_t state;
 //   const LaggingBarrier barrier(&state);          by the whole block, followed by __syncthreads()

@@ -27,8 +27,8 @@ void activation_grad(BinaryFn fn, const View& dx, const View& dy, const View& v,
 void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor = 1);
 void arg_extreme(const View& out, const View& x, int dim, bool largest);
 void cumsum(const View& out, const View& x, int dim);
-// out [C] = the sum of x [R, C] over its rows: the gradient of a bias. Both floating, of one type or two; sums
-// are formed in an order that depends on the shape alone. The CPU says reduce.
+// out [C] = the sum of x [R, C] over its rows: the gradient of a bias. Both floating, of one type or two;
+// sums are formed in an order that depends on the shape alone. The CPU says reduce.
 void column_sums(const View& out, const View& x);
 
 // index
@@ -57,8 +57,8 @@ inline std::atomic<bool> blas_flag{true};
 inline bool uses_blas() { return blas_flag.load(std::memory_order_relaxed); }
 inline void use_blas(bool on) { blas_flag = on; }
 void matmul(const View& out, const View& a, const View& b, bool accumulate = false);
-// out [..., M, N] (+)= a [..., M, K] b [..., K, N] + bias by this library's own kernel, for every layout. out has
-// the dtype of a and b, f32 for 16-bit floats, i32 for bool; bias [N] has out's, and may be without data.
+// out [..., M, N] (+)= a [..., M, K] b [..., K, N] + bias by this library's own kernel, for every layout. out
+// has the dtype of a and b, f32 for 16-bit floats, i32 for bool; bias [N] has out's, and may be without data.
 void gemm(const View& out, const View& a, const View& b, const View& bias, bool accumulate);
 void linear(const View& out, const View& x, const View& weight, const View& bias);
 void linear_residual(const View& out, const View& x, const View& weight, const View& bias,

@@ -1,5 +1,5 @@
-// Rows of 16-bit heads on their way to tensor cores: tiles of them in shared memory, as warps' and warpgroups'
-// products want them, and the queue in which tiles of two tensors pass by a block.
+// Rows of 16-bit heads on their way to tensor cores: tiles of them in shared memory, as warps' and
+// warpgroups' products want them, and the queue in which tiles of two tensors pass by a block.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,8 @@ struct Tile {
   }
 };
 
-// Rows of a head in memory, for a block that copies tiles of them: where this thread's pieces of 16 bytes lie.
+// Rows of a head in memory, for a block that copies tiles of them: where this thread's pieces of 16 bytes
+// lie.
 template <class T, int kHead>
 class RowSource {
  public:
@@ -61,9 +62,9 @@ class RowSource {
   bool exists_;
 };
 
-// Tiles of two tensors that pass by. Each turn uses one, while the kAhead after it are on their way. With four
-// places for tiles, two ahead, warps may be a turn apart, and one group's products fill the other's pauses; with
-// two places they meet at every tile.
+// Tiles of two tensors that pass by. Each turn uses one, while the kAhead after it are on their way. With
+// four places for tiles, two ahead, warps may be a turn apart, and one group's products fill the other's
+// pauses; with two places they meet at every tile.
 template <class T, int kHead, int kPlaces>
 struct PassingTiles {
   static constexpr int kAhead = kPlaces / 2;

@@ -3,10 +3,10 @@
 // Softmax and normalization visit a row two or three times; here memory sees it once. A thread holds kVectors
 // words of 16 bytes: word number v of lane t covers elements (v kGroup + t) kWide ... of an aligned row.
 //
-// Rows whose length is no multiple of 16 bytes begin anywhere in a word. Such a ragged row is held as the words
-// that it lies in: its phase says how many elements of the first word belong to its neighbour. What is outside
-// of the row is never read or written: the elements of the first and the last word move one by one. All
-// rows of a kernel take the phase of the result; operands at another phase, such as weights, are spliced
+// Rows whose length is no multiple of 16 bytes begin anywhere in a word. Such a ragged row is held as the
+// words that it lies in: its phase says how many elements of the first word belong to its neighbour. What is
+// outside of the row is never read or written: the elements of the first and the last word move one by one.
+// All rows of a kernel take the phase of the result; operands at another phase, such as weights, are spliced
 // from two words each.
 #pragma once
 
@@ -116,8 +116,8 @@ struct Row {
   }
 };
 
-// ElementRow holds a ragged row of some hundred bytes by elements: a warp's loads are side by side, and words would
-// cost more at the two ends of such a row than they save between them.
+// ElementRow holds a ragged row of some hundred bytes by elements: a warp's loads are side by side, and words
+// would cost more at the two ends of such a row than they save between them.
 template <class T, int kVectors>
 struct ElementRow {
   static constexpr int kWide = 1, kGroup = kWarp, kCount = kVectors;
@@ -180,8 +180,8 @@ struct ElementRow {
   }
 };
 
-// SharedRow holds a row that is too long for registers: it waits in shared memory, at its phase. A thread reads back
-// what it wrote, so no barrier is needed.
+// SharedRow holds a row that is too long for registers: it waits in shared memory, at its phase. A thread
+// reads back what it wrote, so no barrier is needed.
 template <class T, int kThreads, bool kIsAligned = true>
 struct SharedRow {
   static constexpr int kWide = kWideOf<T>, kGroup = kThreads;
@@ -334,7 +334,8 @@ bool dispatch_register_row(int64_t C, F&& f) {
     if (words <= 64 * 4) return f.template operator()<Row<T, 64, 4>>(), true;
     if (words <= 128 * 4) return f.template operator()<Row<T, 128, 4>>(), true;
     if (words <= 256 * 4) return f.template operator()<Row<T, 256, 4>>(), true;
-  } else {  // a word more; few lanes for short rows, so that those of a warp meet their first and last words together
+  } else {  // a word more; few lanes for short rows, so that those of a warp meet their first and last words
+            // together
     if (C <= kWarp * 8) return f.template operator()<ElementRow<T, 8>>(), true;
     if (words <= 16 * 5) return f.template operator()<Row<T, 16, 5, false>>(), true;
     if (words <= 32 * 5) return f.template operator()<Row<T, 32, 5, false>>(), true;
@@ -369,7 +370,8 @@ LaunchConfig rows_grid(int64_t rows, size_t shared_bytes = 0) {
   return {dim3(static_cast<unsigned>((rows + kEach - 1) / kEach)), dim3(kRowThreads<kGroup>), shared_bytes};
 }
 
-// How many blocks shall walk ragged rows, of `resident` that run at once: rows so many lines apart have one phase.
+// How many blocks shall walk ragged rows, of `resident` that run at once: rows so many lines apart have one
+// phase.
 template <class T>
 int64_t whole_phases(int64_t resident) {
   return resident < kWideOf<T> ? kWideOf<T> : resident - resident % kWideOf<T>;

@@ -262,7 +262,8 @@ class RangeGuard {
 // and reports its error at once; others remember the last 8 names for the report at the next synchronization.
 void note_launch(const char* kernel);
 void check_after_launch(const char* kernel);
-// Whether launches are counted (launches.hpp); then each is told by name, and a kernel's with what it asks for.
+// Whether launches are counted (launches.hpp); then each is told by name, and a kernel's with what it asks
+// for.
 inline std::atomic<bool> launches_flag{false};
 inline bool launches_counted() { return launches_flag.load(std::memory_order_relaxed); }
 void count_launch(const char* name);

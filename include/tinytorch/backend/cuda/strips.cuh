@@ -14,10 +14,9 @@
 //     static constexpr int kInputs;           arrays of rows that are read
 //     using S;                                a Strip; whether rows are aligned
 //     static constexpr int kBlocks;           of a multiprocessor
-//     static constexpr bool kKeepsColumns;    whether all rows of a pass have the strip's columns at the same places
-//     static Element fill();                  what is read outside of a ragged row
-//     Work(const Arrays&, const Strip&, int64_t C);       before each pass
-//     static const Element* input(const Arrays&, int k);
+//     static constexpr bool kKeepsColumns;    whether all rows of a pass have the strip's columns at the same
+//     places static Element fill();                  what is read outside of a ragged row Work(const Arrays&,
+//     const Strip&, int64_t C);       before each pass static const Element* input(const Arrays&, int k);
 //     static const Element* result(const Arrays&);        where rows begin that are written
 //     Facts facts(int64_t row);
 //     Sums visit(const Strip&, const Facts&);
@@ -204,8 +203,8 @@ __device__ __forceinline__ void walk_pass(const typename Work::Arrays& arrays, W
   wait_for_copies<0>();
 }
 
-// How the blocks of a row add up their sums: in the cluster that they are, or by notes in device memory. A kernel
-// knows one of the two, for both together would not leave registers for the columns' sums.
+// How the blocks of a row add up their sums: in the cluster that they are, or by notes in device memory. A
+// kernel knows one of the two, for both together would not leave registers for the columns' sums.
 template <class Work, bool kByNotes>
 using StripTotal = std::conditional_t<kByNotes, TeamSum<kStripThreads, typename Work::Sums>,
                                       ClusterSum<kStripThreads, typename Work::Sums>>;

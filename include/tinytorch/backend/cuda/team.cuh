@@ -1,10 +1,10 @@
-// Teams: blocks anywhere on the device that work on one row and add up what they found, where a row is too long
-// for a cluster, or rows are too few to keep the device busy with one.
+// Teams: blocks anywhere on the device that work on one row and add up what they found, where a row is too
+// long for a cluster, or rows are too few to keep the device busy with one.
 //
 // They meet in device memory: each block leaves its sum, every word together with the number of the turn, and
 // reads those of the others until the numbers are right. No fence is needed, for 8 bytes are written at once.
-// All blocks must run at the same time, which LaunchConfig::together promises. Source: the LL protocol of NCCL.
-// In the emulator, where a team is one block, nobody meets.
+// All blocks must run at the same time, which LaunchConfig::together promises. Source: the LL protocol of
+// NCCL. In the emulator, where a team is one block, nobody meets.
 #pragma once
 
 #include <tinytorch/backend/cuda/cluster.cuh>

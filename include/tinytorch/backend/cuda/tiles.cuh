@@ -1,9 +1,9 @@
 // Tiles: rows so narrow that a word of 16 bytes, or the access of a warp, spans several of them.
 //
 // A block brings many neighbouring rows into shared memory, in words of 16 bytes wherever rows begin. There a
-// few lanes share each row to measure it; then all threads walk the elements, each down a column of its own, so
-// that what belongs to a column (weights, sums over rows) waits in registers; the results take the place of
-// the first input and leave in words again. What is done with the rows is a Work:
+// few lanes share each row to measure it; then all threads walk the elements, each down a column of its own,
+// so that what belongs to a column (weights, sums over rows) waits in registers; the results take the place
+// of the first input and leave in words again. What is done with the rows is a Work:
 //
 //   struct Work {
 //     using Element, Arrays;          what rows hold; the kernel's argument
@@ -76,7 +76,8 @@ __device__ __forceinline__ void each_word(const T* p, int n, F&& f) {
   const int phase = phase_of(p), words = (phase + n + kWideOf<T> - 1) / kWideOf<T>;
   for (int w = static_cast<int>(threadIdx.x); w < words; w += kTileThreads) f(w, w * kWideOf<T> - phase);
 }
-// Queues copies of n elements to shared memory, where they lie in words as they did; returns the first's place.
+// Queues copies of n elements to shared memory, where they lie in words as they did; returns the first's
+// place.
 template <class T>
 __device__ __forceinline__ T* fetch_tile(T* buffer, const T* from, int n) {
   T* const first = buffer + phase_of(from);
@@ -116,7 +117,8 @@ __host__ __device__ constexpr int tile_buffer(int height, int C) {  // elements;
   return (height * C + 2 * kWideOf<T> - 2) / kWideOf<T> * kWideOf<T>;
 }
 
-// Rows of so few elements that a thread does all of one, in its place. kColumns: as many as C, or 0 for any number.
+// Rows of so few elements that a thread does all of one, in its place. kColumns: as many as C, or 0 for any
+// number.
 template <int kColumns, class Work, class T, int kInputs>
 __device__ __forceinline__ void finish_by_row(Work& work, T* const (&at)[kInputs], int64_t first, int here,
                                               int C) {

@@ -17,7 +17,8 @@ template <class T>
 using Wide = std::conditional_t<kIs16Bit<T>, float, T>;
 
 // One element to another type, by the rules of backend::convert; 16-bit floats by the processor's own
-// instructions, written out: the headers of __half and __nv_bfloat16 take longer to compile than most kernels.
+// instructions, written out: the headers of __half and __nv_bfloat16 take longer to compile than most
+// kernels.
 template <class To, class From>
 __device__ __forceinline__ To to(From x) {
 #ifdef __CUDA_ARCH__

@@ -1,7 +1,7 @@
 // conv2d: convolution of images [N, C, H, W] (cross-correlation, as every deep learning library defines it).
 //
-// On the CPU images may also lie as [N, H, W, C] ("channels last", a permuted view): they are read as they are, and the
-// result lies as x does, dx as dy does. CUDA makes contiguous results of them.
+// On the CPU images may also lie as [N, H, W, C] ("channels last", a permuted view): they are read as they
+// are, and the result lies as x does, dx as dy does. CUDA makes contiguous results of them.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>

@@ -78,7 +78,8 @@ Tensor tabulate(int64_t count, DType dtype, Device device, Loc loc, F&& value) {
   return t.to(device, loc);
 }
 
-// Elements of arange, exact for integers; more than a tensor has (negative: so), when there is no such number.
+// Elements of arange, exact for integers; more than a tensor has (negative: so), when there is no such
+// number.
 inline int64_t arange_count(Scalar start, Scalar stop, Scalar step) {
   constexpr int64_t kNone = -1;
   if (step.real == 0) return kNone;
@@ -156,7 +157,8 @@ inline double inside(DType dtype, double bound, bool up) {
     double near = convert<double>(convert<T>(bound));
     const double towards =
         up ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
-    // The next number of T lies within 2^-7 of this one, or within the least positive number of f16 (2^-24) of 0.
+    // The next number of T lies within 2^-7 of this one, or within the least positive number of f16 (2^-24)
+    // of 0.
     for (double step = std::max(std::abs(bound) * 0x1p-54, 0x1p-1074); up ? near < bound : near >= bound;
          step *= 2) {
       near = convert<double>(convert<T>(std::isfinite(step) ? bound + (up ? step : -step) : towards));

@@ -291,8 +291,8 @@ inline Tensor beside(const char* op, const TensorArg& x, Scalar value) {
   return scalar_like(value, x.tensor, x.loc);
 }
 
-// x fn value, where the dtype may not hold the value: then an integer is never equal to it and always on the same side of it,
-// and so is a float but for an infinite one.
+// x fn value, where the dtype may not hold the value: then an integer is never equal to it and always on the
+// same side of it, and so is a float but for an infinite one.
 [[gnu::noinline]] inline Tensor compare_beyond(BinaryFn fn, const Tensor& x, Scalar value, Loc loc) {
   const bool above = value.real > 0;  // what the elements are compared with is above them
   if (!is_floating(x.dtype())) {

@@ -1,5 +1,5 @@
-// Fused ops: bias_activation, linear_activation, linear_residual, mlp, residual_layer_norm, residual_rms_norm. Each
-// equals a composition of other ops, with fewer trips to memory.
+// Fused ops: bias_activation, linear_activation, linear_residual, mlp, residual_layer_norm,
+// residual_rms_norm. Each equals a composition of other ops, with fewer trips to memory.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>

@@ -105,7 +105,8 @@ struct Pad final : Primitive<Pad> {
     for (int d = 0; valid && d < shape.size(); ++d) {
       const auto [before, after] = widths[static_cast<size_t>(d)];
       valid = before >= 0 && after >= 0;
-      // No sum of sizes overflows when each is cut to what is too many already; the result's shape is then refused.
+      // No sum of sizes overflows when each is cut to what is too many already; the result's shape is then
+      // refused.
       shape[d] += valid ? std::min(before, kMaxElements) + std::min(after, kMaxElements) : 0;
     }
     if (!valid) {

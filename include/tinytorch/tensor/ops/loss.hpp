@@ -1,5 +1,5 @@
-// Losses: cross_entropy (log-softmax and negative log-likelihood in one pass), the same behind a matrix product
-// without its logits in memory, mse_loss, bce_with_logits.
+// Losses: cross_entropy (log-softmax and negative log-likelihood in one pass), the same behind a matrix
+// product without its logits in memory, mse_loss, bce_with_logits.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -109,10 +109,11 @@ struct CrossEntropyTrain final : Primitive<CrossEntropyTrain> {
   }
 };
 
-// features [N, C], weight [V, C], target [N] -> loss [], the sum; features' gradient [N, C] and weight's [V, C]
-// for a gradient of 1, where they are wanted. Rows go through in chunks: logits = x W^T, then in their place
-// dlogits = softmax - onehot, then dx = dlogits W and dW += dlogits^T x. Both stay in the type that products
-// add up in, so that neither many chunks nor the loss's gradient, multiplied later, round them twice.
+// features [N, C], weight [V, C], target [N] -> loss [], the sum; features' gradient [N, C] and weight's [V,
+// C] for a gradient of 1, where they are wanted. Rows go through in chunks: logits = x W^T, then in their
+// place dlogits = softmax - onehot, then dx = dlogits W and dW += dlogits^T x. Both stay in the type that
+// products add up in, so that neither many chunks nor the loss's gradient, multiplied later, round them
+// twice.
 struct LinearCrossEntropy final : Primitive<LinearCrossEntropy> {
   static constexpr const char* kName = "linear_cross_entropy";
   CrossEntropyOptions options;

@@ -191,7 +191,8 @@ TT_API Tensor slice(const Tensor& x, int dim, int64_t start, int64_t stop, int64
   }
   const int64_t size = x.shape()[d];
   const int64_t first = slice_position(start, size), last = std::max(first, slice_position(stop, size));
-  // A step beyond the end finds one element, whatever its length; that of a huge one times a stride would overflow.
+  // A step beyond the end finds one element, whatever its length; that of a huge one times a stride would
+  // overflow.
   return apply(Slice(d, first, last, std::min(step, std::max<int64_t>(size, 1))), {x}, loc);
 }
 

@@ -11,7 +11,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// What batch_norm makes of x [N, C, ...], input number i, lies pixel by pixel where x does, on the CPU (Spec::lies_like).
+// What batch_norm makes of x [N, C, ...], input number i, lies pixel by pixel where x does, on the CPU
+// (Spec::lies_like).
 inline int8_t batch_norm_layout(const Tensor& x, int8_t i) {
   return x.device().is_cpu() && backend::is_dense_channels_last(x.view_of()) ? i : int8_t{-1};
 }

@@ -3,8 +3,9 @@
 //   bias_activation      dx = dy f'(x + b),  db = sum over rows of dx
 //   linear_activation    dz = dy f'(z), then as linear
 //   linear_residual      dresidual = dy, then as linear
-//   mlp                  dz = (dy W_down) f'(z), with its column sums; both layers' weights and biases as in linear
-//   residual norms       ds = (dy through the norm) + ds from above;  dresidual = ds,  dx = dropout's mask of ds
+//   mlp                  dz = (dy W_down) f'(z), with its column sums; both layers' weights and biases as in
+//   linear residual norms       ds = (dy through the norm) + ds from above;  dresidual = ds,  dx = dropout's
+//   mask of ds
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>

@@ -24,8 +24,8 @@ TEST_CASE("attention and its gradients equal the definition" * needs_devices()) 
   attention_cases(few_cases(), [&](const AttentionCase& c) { check_on_device(c, fresh.next()); });
 }
 
-// Several blocks of 128 rows and tiles of 64 columns, ends within and at them; tensor cores by warpgroups, and
-// by single warps as devices before Hopper have it.
+// Several blocks of 128 rows and tiles of 64 columns, ends within and at them; tensor cores by warpgroups,
+// and by single warps as devices before Hopper have it.
 TEST_CASE("tensor cores: long sequences, by warpgroups and by warps" * needs_devices()) {
   Fresh fresh;
   INFO(fresh.text());

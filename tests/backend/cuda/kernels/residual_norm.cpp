@@ -152,8 +152,8 @@ TEST_CASE("rows that do not begin at 16 bytes" * needs_devices()) {
                                   rstd.view(), {}, parameters);
       results[moves] = {sum.values(), out.values(), dr.values()};
     }
-    // What dropout scales is rounded before the sum or not, as suits a kernel's compiler; then a sum may be the
-    // neighbour of the other's.
+    // What dropout scales is rounded before the sum or not, as suits a kernel's compiler; then a sum may be
+    // the neighbour of the other's.
     const double stored = p > 0 ? epsilon_of(bf16) / epsilon_of(f32) : 0;
     if (p == 0) CHECK(results[1][0] == results[0][0]);
     check_close(results[1][0], results[0][0], bf16, 4 + 2 * stored, 2);

@@ -40,7 +40,8 @@ void check_softmax_grad(Fresh& fresh, DType dtype, int64_t rows, int64_t C, int6
       want[c] = static_cast<double>(logarithm ? g[c] - std::exp(v[c]) * sum : v[c] * (g[c] - sum));
     }
   }
-  // Sums of f64 are kept in no wider type: their error is that of partial sums, which are about 30 here, times |y|.
+  // Sums of f64 are kept in no wider type: their error is that of partial sums, which are about 30 here,
+  // times |y|.
   check_close(dx.values(), want, dtype, 100, dtype == f64 ? 100 : 4);
 }
 

@@ -1,4 +1,5 @@
-// Anomaly detection: what scores are worth, which may stand for each other, and that no constant stands for many.
+// Anomaly detection: what scores are worth, which may stand for each other, and that no constant stands for
+// many.
 #include <doctest/doctest.h>
 
 #include <numeric>

@@ -157,7 +157,8 @@ TEST_CASE("a generation: its prompt, that what was streamed is the answer, and e
 
 namespace {
 
-// A text whose bytes say where they stand, so that a window tells its place: three of these in a row name one.
+// A text whose bytes say where they stand, so that a window tells its place: three of these in a row name
+// one.
 std::string places(size_t bytes) {
   std::string out;
   for (uint32_t i = 0; out.size() < bytes; ++i)

@@ -1,5 +1,5 @@
-// What passes as an op's answer and what does not, op by op: an honest result does, also one that adds up in another
-// order; bf16, nothing, the input itself and the last answer do not.
+// What passes as an op's answer and what does not, op by op: an honest result does, also one that adds up in
+// another order; bf16, nothing, the input itself and the last answer do not.
 #include <doctest/doctest.h>
 
 #include <bit>

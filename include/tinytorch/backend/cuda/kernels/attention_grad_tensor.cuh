@@ -143,8 +143,8 @@ struct QueryTile {
     if (t0 >= last) ++head, t0 = first;
   }
 };
-// The stats of a tile's queries on their way to shared memory, a thread each. line: number of the head's first
-// query among all of the call. +inf beyond the last query.
+// The stats of a tile's queries on their way to shared memory, a thread each. line: number of the head's
+// first query among all of the call. +inf beyond the last query.
 __device__ __forceinline__ QueryStats fetch_stats(const QueryStats* all, int64_t line, int t0,
                                                   int query_count) {
   const int t = t0 + static_cast<int>(threadIdx.x);
@@ -155,8 +155,9 @@ __device__ __forceinline__ void put_stats(QueryStats (&tile)[kTensorColumns], co
   if (threadIdx.x < kTensorColumns) tile[threadIdx.x] = stats;
 }
 
-// dv += P^T dout, dk += dS^T q over a tile of queries, which lies at `queries` and `grads`. p: probabilities; dp:
-// their gradients, still under way; row, column: of the lane's first key and the tile's first query, for dropout.
+// dv += P^T dout, dk += dS^T q over a tile of queries, which lies at `queries` and `grads`. p: probabilities;
+// dp: their gradients, still under way; row, column: of the lane's first key and the tile's first query, for
+// dropout.
 template <class T, int kHead, class Products, bool kDrops, class Stats>
 __device__ __forceinline__ void add_tile(RowSums<kHead>& key_sum, RowSums<kHead>& value_sum, Scores& p,
                                          Scores& dp, const Stats& stats, unsigned queries, unsigned grads,

@@ -53,7 +53,8 @@ struct RunningSoftmax {
 #pragma unroll
     for (int r = 0; r < 2; ++r) total[r] = total[r] * factor[r] + added[r];
   }
-  // factor: what makes the sums averages. lse: of the head's queries, of which the lane has `row` and row + 8.
+  // factor: what makes the sums averages. lse: of the head's queries, of which the lane has `row` and row
+  // + 8.
   __device__ __forceinline__ void finish(float (&factor)[2], float* lse, int row, int end) const {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {

@@ -58,8 +58,8 @@ __device__ __forceinline__ float gelu_tanh_slope_16_bit(float x) {
   return fabsf(x) < 20.0f ? slope : (x == x ? (x > 0 ? 1.0f : 0.0f) : x);  // far out 0 times infinity
 }
 
-// dx, which may be dy, and the chunk's column sums. bias null: none. A warp's lanes hold kWide neighbouring columns each; 8 warps share the
-// rows.
+// dx, which may be dy, and the chunk's column sums. bias null: none. A warp's lanes hold kWide neighbouring
+// columns each; 8 warps share the rows.
 inline constexpr int kBiasThreads = 256, kBiasLines = kBiasThreads / kWarp;
 template <class T, int kWide>
 static __global__ void __launch_bounds__(kBiasThreads)

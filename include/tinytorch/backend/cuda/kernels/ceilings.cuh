@@ -1,9 +1,13 @@
 // Work that runs into a ceiling of the GPU and nothing else: memory bandwidth, and peak arithmetic in f32.
 //
-//   triad        out = a + s b, of contiguous f32, each aligned to 16 bytes, as every tensor is that starts at its
-//                storage's beginning. It needs enough bytes on their way at once: 16 a thread and access, many threads.
-//   fma_chains   x = x / 2 + 1/2, `rounds` times. It needs enough multiply-adds that do not wait for each other: eight
-//                chains a thread, where one takes four cycles. They stay in registers from the first to the last.
+//   triad        out = a + s b, of contiguous f32, each aligned to 16 bytes, as every tensor is that starts
+//   at its
+//                storage's beginning. It needs enough bytes on their way at once: 16 a thread and access,
+//                many threads.
+//   fma_chains   x = x / 2 + 1/2, `rounds` times. It needs enough multiply-adds that do not wait for each
+//   other: eight
+//                chains a thread, where one takes four cycles. They stay in registers from the first to the
+//                last.
 // Each is one launch, and reads and writes every element once.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Cross-entropy and its gradient in one visit of the logits: a row waits in registers or shared memory between
-// the two, or in strips of several blocks (strips.cuh), so logits are read once and the gradient, which may
-// take their place, is written once. Limit: memory.
+// Cross-entropy and its gradient in one visit of the logits: a row waits in registers or shared memory
+// between the two, or in strips of several blocks (strips.cuh), so logits are read once and the gradient,
+// which may take their place, is written once. Limit: memory.
 #pragma once
 
 #include <algorithm>
@@ -182,8 +182,8 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
 }
 
 // Rows in shared memory, summed as they arrive: each thread's sum is of exponentials below its own
-// maximum. Two blocks share a multiprocessor (512 threads leave each 64 registers), so that one computes while
-// the other waits for memory.
+// maximum. Two blocks share a multiprocessor (512 threads leave each 64 registers), so that one computes
+// while the other waits for memory.
 inline constexpr int kLossGradThreads = 512;
 template <class T, bool kAligned>
 static __global__ void __launch_bounds__(kLossGradThreads, 2)

@@ -61,8 +61,8 @@ static __global__ void __launch_bounds__(kLossThreads)
   losses[n] = counts ? row_loss<T>(sums, to<A>(row[t]), p.smoothing, V) : A(0);
 }
 
-// What is asked of all rows together, each part or null: the sum of losses, or their mean over the targets that count
-// (over all N rows without targets), and how many targets count.
+// What is asked of all rows together, each part or null: the sum of losses, or their mean over the targets
+// that count (over all N rows without targets), and how many targets count.
 struct LossTotals {
   double *loss, *count;
   bool mean;
@@ -108,8 +108,8 @@ static __global__ void __launch_bounds__(kWarp)
   if (threadIdx.x == 0) leave_totals(totals, sums, has_targets, N);
 }
 
-// dl/dx_j = scale (exp(x_j - lse) - s / V - (1 - s) [j = t]); count: of targets for the mean, or null. A block
-// of any size for part of a row.
+// dl/dx_j = scale (exp(x_j - lse) - s / V - (1 - s) [j = t]); count: of targets for the mean, or null. A
+// block of any size for part of a row.
 template <class T>
 static __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_grad_kernel(T* dx, const T* grad, int64_t grad_step, const T* logits,

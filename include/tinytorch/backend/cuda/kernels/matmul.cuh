@@ -2,8 +2,9 @@
 //
 // cuBLASLt takes floating operands whose matrices have a stride of 1 one way or the other: it counts in
 // columns, so a row-major out = a b is given as out^T = b^T a^T, and transposes cost nothing. Others are made
-// dense first. Sums are in fp32 (fp64 for f64), reductions of split products in fp32 and in order. bf16 and f16
-// on tensor cores; f32 too after allow_tf32(true). Limit: tensor cores, 989 TFLOP/s in bf16 on H100 and H200.
+// dense first. Sums are in fp32 (fp64 for f64), reductions of split products in fp32 and in order. bf16 and
+// f16 on tensor cores; f32 too after allow_tf32(true). Limit: tensor cores, 989 TFLOP/s in bf16 on H100 and
+// H200.
 #pragma once
 
 #include <algorithm>
@@ -181,7 +182,8 @@ inline bool library_multiply(const View& out, const View& a, const View& b, cons
 inline bool library_multiply(const View&, const View&, const View&, const Epilogue&) { return false; }
 #endif
 
-// out (+)= a b, without an activation; out may be f32 for 16-bit a and b. A residual takes the place of what out held.
+// out (+)= a b, without an activation; out may be f32 for 16-bit a and b. A residual takes the place of what
+// out held.
 inline void multiply(const View& out, const View& a, const View& b, const View& bias = {},
                      bool accumulate = false, const View& residual = {}) {
   if (out.numel() == 0) return;
@@ -228,8 +230,8 @@ void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, 
   column_sums(dbias, dy);
 }
 
-// cuBLASLt has DGELU and DGELU_BGRAD for this; it runs them as a kernel of their own after the product, which on
-// an H200 takes four times as long as ours.
+// cuBLASLt has DGELU and DGELU_BGRAD for this; it runs them as a kernel of their own after the product, which
+// on an H200 takes four times as long as ours.
 void linear_grad_activation(Activation fn, const View& dz, const View& dbias, const View& dy,
                             const View& weight, const View& z) {
   multiply(dz, dy, weight);

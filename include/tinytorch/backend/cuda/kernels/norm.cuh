@@ -1,8 +1,8 @@
 // Normalization of rows, forward: layer_norm and rms_norm (contracts: backend/cpu/norm.hpp).
 //
-// Rows are read once wherever the device can hold them: narrow ones many to a tile (tiles.cuh), most by a warp
-// or a block (norm_rows.cuh), long ones in strips of several blocks (norm_strips.cuh). Longer ones yet are
-// walked by a block, from memory each time. Limit: memory.
+// Rows are read once wherever the device can hold them: narrow ones many to a tile (tiles.cuh), most by a
+// warp or a block (norm_rows.cuh), long ones in strips of several blocks (norm_strips.cuh). Longer ones yet
+// are walked by a block, from memory each time. Limit: memory.
 #pragma once
 
 #include <tinytorch/backend/cuda/dense.cuh>

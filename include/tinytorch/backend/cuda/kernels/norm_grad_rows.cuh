@@ -23,9 +23,10 @@ inline constexpr bool kReadAhead = R::kCount* R::kWide <= 16;
 template <class R>
 inline constexpr bool kHoldWeight = kReadAhead<R>&& kIs16Bit<typename R::Element>;
 
-// The index at which a thread reads the mean and rstd of a row that it works on later. It is the row's number, for
-// blockIdx.y is 0, but the compiler sees an address of each lane's own: it takes a load from one address for uniform
-// and waits for it at once, to move it into a uniform register. It pays where the row takes few registers.
+// The index at which a thread reads the mean and rstd of a row that it works on later. It is the row's
+// number, for blockIdx.y is 0, but the compiler sees an address of each lane's own: it takes a load from one
+// address for uniform and waits for it at once, to move it into a uniform register. It pays where the row
+// takes few registers.
 template <class R>
 __device__ __forceinline__ int64_t moments_at(int64_t row) {
   return R::kCount * R::kWide <= 8 ? row + threadIdx.x * blockIdx.y : row;
@@ -141,7 +142,8 @@ static __global__ void __launch_bounds__(kNormThreads) norm_grad_long_rows(NormG
   }
 }
 
-// dweight and dbias of a chunk of rows, a thread per kWide columns: lines of sums, or of one chunk the result.
+// dweight and dbias of a chunk of rows, a thread per kWide columns: lines of sums, or of one chunk the
+// result.
 template <class T, int kWide, class Out>
 static __global__ void __launch_bounds__(kNormThreads)
     norm_grad_columns(Out* dweight, Out* dbias, NormGradArrays<T> a, int64_t rows, int64_t C, int64_t chunk) {

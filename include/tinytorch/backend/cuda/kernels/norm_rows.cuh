@@ -1,7 +1,7 @@
 // Normalization of rows that stay in registers or shared memory (row.cuh): mean, then the mean of squared
-// distances, then the result: one read, one write. Aligned rows take a group of threads each; a group walks many
-// ragged rows of one phase, so that it splices the weight only once. A type of its own says where rows come from:
-// memory as it is, or a sum that is made on the way (residual_norm.cuh). Limit: memory.
+// distances, then the result: one read, one write. Aligned rows take a group of threads each; a group walks
+// many ragged rows of one phase, so that it splices the weight only once. A type of its own says where rows
+// come from: memory as it is, or a sum that is made on the way (residual_norm.cuh). Limit: memory.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Normalization of long rows, strip by strip (strips.cuh): NormStrips is a Work of norm.cuh.
 //
-// A thread finds the mean of its few elements and their squared distances from it; pairs are merged exactly, so
-// that a large mean costs no precision. Source: Chan, Golub and LeVeque, "Updating formulae and a pairwise
+// A thread finds the mean of its few elements and their squared distances from it; pairs are merged exactly,
+// so that a large mean costs no precision. Source: Chan, Golub and LeVeque, "Updating formulae and a pairwise
 // algorithm for computing sample variances", 1979.
 #pragma once
 

@@ -108,8 +108,8 @@ void launch_reduce_rows(const ReduceLayout& l, const ReduceOutput<typename Fold:
   launch(kernel, config, l, out, fold);
 }
 
-// Whether x is rows of few words of the result's own type, one after the other, of which each is reduced; then reduces
-// them by tiles.
+// Whether x is rows of few words of the result's own type, one after the other, of which each is reduced;
+// then reduces them by tiles.
 template <class C, class Fold>
 bool reduce_in_tiles(const Fold& fold, const View& out, const View& x, const bool* reduced, int64_t results,
                      int64_t length, double divisor) {
@@ -175,7 +175,8 @@ template <class C, class Fold>
 void reduce_along_rows(const Fold& fold, ReduceLayout& l, const View& out, double divisor) {
   using A = typename Fold::A;
   const int64_t results = l.kept.count, length = l.reduced.count;
-  // A warp a row where that leaves each lane several loads to have in flight and there are rows for all warps.
+  // A warp a row where that leaves each lane several loads to have in flight and there are rows for all
+  // warps.
   const bool small = length <= 1024 || (size_of(l.dtype) == 2 && length <= 16384 && results >= kReduceGroups);
   l.chunks =
       small ? 1

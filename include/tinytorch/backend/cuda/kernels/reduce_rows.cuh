@@ -1,4 +1,5 @@
-// Reductions along rows (reduce.cuh): threads, as many as a row is worth, fold neighbours; narrow rows go by tiles.
+// Reductions along rows (reduce.cuh): threads, as many as a row is worth, fold neighbours; narrow rows go by
+// tiles.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +10,11 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kReduceThreads = 256;
 
-// The thread's part of elements [first, last) of a result at `data`, of kGroup threads, that lie side by side.
+// The thread's part of elements [first, last) of a result at `data`, of kGroup threads, that lie side by
+// side.
 //
-// Groups of 8 begin at aligned addresses. What is left before the first and behind the last is on its way first, an
-// element for each of some threads, where there are so many.
+// Groups of 8 begin at aligned addresses. What is left before the first and behind the last is on its way
+// first, an element for each of some threads, where there are so many.
 template <class C, int kGroup, class T, class Fold>
 __device__ __forceinline__ typename Fold::A fold_neighbours(const T* data, int64_t first, int64_t last,
                                                             const Fold& fold) {

@@ -1,4 +1,5 @@
-// Softmax and its logarithm, strip by strip (strips.cuh): SoftmaxStrips is the Work of softmax.cuh's long rows.
+// Softmax and its logarithm, strip by strip (strips.cuh): SoftmaxStrips is the Work of softmax.cuh's long
+// rows.
 #pragma once
 
 #include <tinytorch/backend/cuda/scaled_sum.cuh>

@@ -31,8 +31,8 @@ inline constinit thread_local Execution execution;
 void run_blocks(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, void (*body)(void*),
                 void* arguments, size_t argument_bytes);
 
-// In which order the blocks of a grid run, of all threads of the host: a device promises none, so a result that
-// has the same bits each time may not depend on it.
+// In which order the blocks of a grid run, of all threads of the host: a device promises none, so a result
+// that has the same bits each time may not depend on it.
 void set_last_block_first(bool on);
 
 // __syncthreads().

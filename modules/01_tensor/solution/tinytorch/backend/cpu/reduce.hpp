@@ -8,8 +8,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out = fn over the dimensions d of x with reduced[d], divided by `divisor` for sum and sum_square. out has the
-// remaining dimensions in order (those reduced may also be present with size 1). NaN wins in max and min.
+// out = fn over the dimensions d of x with reduced[d], divided by `divisor` for sum and sum_square. out has
+// the remaining dimensions in order (those reduced may also be present with size 1). NaN wins in max and min.
 TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor = 1);
 // out (i64) = position of the first largest (or smallest) value along dim; the first NaN counts as such.
 TT_API void arg_extreme(const View& out, const View& x, int dim, bool largest);
@@ -126,8 +126,8 @@ A join(ReduceFn fn, A so_far, A value) {
   }
 }
 
-// Every element of out: fn over the values that Split gives for it, then divided by `divisor`. Where that is 1, an
-// integer result is stored exactly; a double holds integers up to 2^53 alone. A sum of n values costs n
+// Every element of out: fn over the values that Split gives for it, then divided by `divisor`. Where that is
+// 1, an integer result is stored exactly; a double holds integers up to 2^53 alone. A sum of n values costs n
 // additions, and reads each value once.
 template <class A>
 void reduce_in(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor) {

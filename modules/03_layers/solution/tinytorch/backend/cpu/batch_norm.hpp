@@ -1,11 +1,11 @@
-// Normalization of channels on the CPU: batch_norm and group_norm, forward and backward. x is [N, C, S]: N samples, C
-// channels, S positions (1, or H W of images); element (n, c, s) lies at (n C + c) S + s.
+// Normalization of channels on the CPU: batch_norm and group_norm, forward and backward. x is [N, C, S]: N
+// samples, C channels, S positions (1, or H W of images); element (n, c, s) lies at (n C + c) S + s.
 //
 //   y = (x - mean) rstd w[c] + b[c],  rstd = 1 / sqrt(var + eps)
 //   batch_norm: mean and var of a channel over N and S; group_norm: of C / G channels of one sample.
 //
-// You write batch_norm's three functions of one channel; group_norm is given. Sources: Ioffe and Szegedy, "Batch
-// normalization", 2015; Wu and He, "Group normalization", 2018.
+// You write batch_norm's three functions of one channel; group_norm is given. Sources: Ioffe and Szegedy,
+// "Batch normalization", 2015; Wu and He, "Group normalization", 2018.
 #pragma once
 
 #include <tinytorch/backend/parameters.hpp>
@@ -50,14 +50,15 @@ inline BatchShape batch_shape(const View& x) {
   return shape;
 }
 
-// --- One channel c. T is float or double; sums in double. ------------------------------------------------------
+// --- One channel c. T is float or double; sums in double.
+// ------------------------------------------------------
 
 struct Moments {
   double mean, var;
 };
 
-// Mean, and mean of squared distances from it, of the N S values of channel c. Two passes: the mean of squares less
-// the square of the mean would cancel where the mean is large.
+// Mean, and mean of squared distances from it, of the N S values of channel c. Two passes: the mean of
+// squares less the square of the mean would cancel where the mean is large.
 template <class T>
 Moments moments_of_channel(const T* x, const BatchShape& shape, int64_t c) {
   double mean = 0, var = 0;
@@ -86,8 +87,8 @@ void normalize_channel(T* y, const T* x, const BatchShape& shape, int64_t c, dou
   }
 }
 
-// What flows back through the mean and the variance of channel c, when they were computed from this batch. With
-// h = (x - mean) rstd, and means over the channel:
+// What flows back through the mean and the variance of channel c, when they were computed from this batch.
+// With h = (x - mean) rstd, and means over the channel:
 //   dx = weight rstd (dy - mean(dy) - h mean(dy h))
 template <class T>
 void channel_grad(T* dx, const T* dy, const T* x, const BatchShape& shape, int64_t c, double mean,
@@ -110,7 +111,8 @@ void channel_grad(T* dx, const T* dy, const T* x, const BatchShape& shape, int64
   }
 }
 
-// --- Given: all channels ---------------------------------------------------------------------------------------
+// --- Given: all channels
+// ---------------------------------------------------------------------------------------
 
 // Element c of a vector of any floating dtype, or `otherwise` where there is no vector.
 inline double element(const View& v, int64_t c, double otherwise) {

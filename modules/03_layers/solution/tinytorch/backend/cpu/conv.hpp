@@ -4,11 +4,11 @@
 //   ih = oh stride - padding + kh dilation, iw likewise; what lies outside of the image counts as zero.
 //   C' = C / groups channels belong to a group g = m / (M / groups), M' = M / groups outputs.
 //
-// You write it twice. As loops over the formula; and as a matrix product: im2col lays the patch under each output out
-// as a column, and weight [M', K] times columns [K, OH OW] is the output, K = C' KH KW. A patch is copied once and
-// used M' times, so copying pays where a group has several outputs, and not where it has a few. col2im is the way
-// back, which both makes the input's gradient and explains it. Source: Chellapilla, Puri, Simard, "High performance
-// convolutional neural networks for document processing", 2006.
+// You write it twice. As loops over the formula; and as a matrix product: im2col lays the patch under each
+// output out as a column, and weight [M', K] times columns [K, OH OW] is the output, K = C' KH KW. A patch is
+// copied once and used M' times, so copying pays where a group has several outputs, and not where it has a
+// few. col2im is the way back, which both makes the input's gradient and explains it. Source: Chellapilla,
+// Puri, Simard, "High performance convolutional neural networks for document processing", 2006.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
@@ -35,9 +35,9 @@ TT_API void conv2d_grad_weight(const View& dw, const View& dy, const View& x, co
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// All arrays are dense: x[n, c, h, w] is x[((n C + c) H + h) W + w]. Sizes are in s (backend/window.hpp): N, C, H, W,
-// M, OH, OW, groups, group_c = C', group_m = M', K, outputs = OH OW, and s.window with kernel_h, kernel_w, stride,
-// padding, dilation.
+// All arrays are dense: x[n, c, h, w] is x[((n C + c) H + h) W + w]. Sizes are in s (backend/window.hpp): N,
+// C, H, W, M, OH, OW, groups, group_c = C', group_m = M', K, outputs = OH OW, and s.window with kernel_h,
+// kernel_w, stride, padding, dilation.
 
 // The formula above, every output by itself. bias may be null. Sum in double.
 template <class T>
@@ -68,8 +68,8 @@ void convolve_by_loops(T* out, const T* x, const T* weight, const T* bias, const
   }
 }
 
-// cols [K, OH OW] from the images [C', H, W] of one group of one sample: row (c, kh, kw), column (oh, ow) is the
-// input that output (oh, ow) multiplies by weight[m, c, kh, kw], and 0 in the padding.
+// cols [K, OH OW] from the images [C', H, W] of one group of one sample: row (c, kh, kw), column (oh, ow) is
+// the input that output (oh, ow) multiplies by weight[m, c, kh, kw], and 0 in the padding.
 template <class T>
 void im2col(T* cols, const T* images, const ConvShape& s) {
   const Window2d& w = s.window;
@@ -89,8 +89,9 @@ void im2col(T* cols, const T* images, const ConvShape& s) {
   }
 }
 
-// The adjoint: adds each element of cols to the pixel of images that im2col would have read it from; the padding's
-// are dropped. Where windows overlap, a pixel gets several, so add to what is there (it starts at zero).
+// The adjoint: adds each element of cols to the pixel of images that im2col would have read it from; the
+// padding's are dropped. Where windows overlap, a pixel gets several, so add to what is there (it starts at
+// zero).
 template <class T>
 void col2im(T* images, const T* cols, const ConvShape& s) {
   const Window2d& w = s.window;
@@ -110,7 +111,8 @@ void col2im(T* images, const T* cols, const ConvShape& s) {
   }
 }
 
-// --- Given: products of columns --------------------------------------------------------------------------------
+// --- Given: products of columns
+// --------------------------------------------------------------------------------
 
 inline constexpr int64_t kFewOutputs = 4;  // per group, below which copying patches does not pay
 

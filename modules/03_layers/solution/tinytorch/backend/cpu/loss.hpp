@@ -4,9 +4,9 @@
 //   mse              l = (x - t)^2
 //   bce_with_logits  l = max(x, 0) - x t + log(1 + exp(-|x|))
 //
-// Cross-entropy takes logits and not probabilities: log(softmax(x)) written as x - lse neither overflows nor takes
-// the logarithm of 0. Its gradient is almost free: the probabilities, less 1 at the target. You write the three
-// functions of one row and the row's share of the whole; the rest is given.
+// Cross-entropy takes logits and not probabilities: log(softmax(x)) written as x - lse neither overflows nor
+// takes the logarithm of 0. Its gradient is almost free: the probabilities, less 1 at the target. You write
+// the three functions of one row and the row's share of the whole; the rest is given.
 #pragma once
 
 #include <tinytorch/backend/parameters.hpp>
@@ -42,7 +42,8 @@ TT_API void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dt
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// --- Cross-entropy ---------------------------------------------------------------------------------------------
+// --- Cross-entropy
+// ---------------------------------------------------------------------------------------------
 
 // What the loss needs to know of a row of logits x [V].
 struct LogitSummary {
@@ -63,9 +64,9 @@ LogitSummary summarize(const T* x, int64_t V) {
   return {static_cast<double>(largest), std::log(sum_exp), sum / static_cast<double>(V)};
 }
 
-// (1 - s) (lse - x_t) + s (lse - mean). Written with distances from the largest logit: lse and x_t may both be
-// near a million, and their difference would keep few of its digits. With s = 0 the mean stays out of it: it is
-// -inf where a logit is masked by -inf, and 0 times infinity is no number.
+// (1 - s) (lse - x_t) + s (lse - mean). Written with distances from the largest logit: lse and x_t may both
+// be near a million, and their difference would keep few of its digits. With s = 0 the mean stays out of it:
+// it is -inf where a logit is masked by -inf, and 0 times infinity is no number.
 inline double loss_of_row(const LogitSummary& row, double at_target, double smoothing) {
   const double of_target = row.log_sum - (at_target - row.largest);
   if (smoothing == 0) return of_target;
@@ -85,8 +86,8 @@ void loss_grad_of_row(T* dx, const T* x, int64_t V, int64_t target, double lse, 
   }
 }
 
-// By what each row's loss is multiplied before they are added up: 1 for sum and none; for the mean 1 / the number
-// of targets that are not p.ignore_index. Rows to be ignored add nothing, and do not count.
+// By what each row's loss is multiplied before they are added up: 1 for sum and none; for the mean 1 / the
+// number of targets that are not p.ignore_index. Rows to be ignored add nothing, and do not count.
 inline double share_of_row(const std::vector<int64_t>& targets, const CrossEntropyParameters& p) {
   if (p.reduction != LossReduction::mean) return 1;
   int64_t count = 0;
@@ -171,7 +172,8 @@ TT_API void cross_entropy_grad(const View& dx, const View& grad, const View& log
   });
 }
 
-// --- Losses of one element each, whose formulas are in backend/functors.hpp ------------------------------------
+// --- Losses of one element each, whose formulas are in backend/functors.hpp
+// ------------------------------------
 
 template <class T>
 T pointwise_value(PointwiseLoss fn, T x, T t) {

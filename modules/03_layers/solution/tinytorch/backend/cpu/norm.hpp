@@ -17,8 +17,8 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 TT_API void layer_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
                        const View& bias, double eps);
 TT_API void rms_norm(const View& out, const View& rstd, const View& x, const View& weight, double eps);
-// Any of dx, dweight, dbias may be without data. dx is the gradient plus `added`, where that has data: what reaches x on
-// another way.
+// Any of dx, dweight, dbias may be without data. dx is the gradient plus `added`, where that has data: what
+// reaches x on another way.
 TT_API void layer_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
                             const View& x, const View& mean, const View& rstd, const View& weight,
                             const View& added = {});
@@ -34,15 +34,17 @@ TT_API void rms_norm_grad(const View& dx, const View& dweight, const View& dy, c
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// --- One row. T is float or double; sum in double. weight and bias may be null: ones and zeros. ----------------
+// --- One row. T is float or double; sum in double. weight and bias may be null: ones and zeros.
+// ----------------
 
 // What the backward pass needs of a row's forward pass.
 struct RowStatistics {
   double mean, rstd;
 };
 
-// Writes y and returns mean and rstd. Two passes: the mean, then the squared distances from it. The mean of squares
-// less the square of the mean would be one pass, and of a row near 1000 it would keep no digit of the variance.
+// Writes y and returns mean and rstd. Two passes: the mean, then the squared distances from it. The mean of
+// squares less the square of the mean would be one pass, and of a row near 1000 it would keep no digit of the
+// variance.
 template <class T>
 RowStatistics layer_norm_row(T* y, const T* x, const T* weight, const T* bias, int64_t C, double eps) {
   const double count = static_cast<double>(C);
@@ -71,9 +73,9 @@ double rms_norm_row(T* y, const T* x, const T* weight, int64_t C, double eps) {
   return rstd;
 }
 
-// With g = dy w and h = (x - mean) rstd:  dx = rstd (g - mean(g) - h mean(g h)). The two means are there because mean
-// and rstd depend on every x of the row. Adds dy h to dweight [C] and dy to dbias [C], which all rows share. dx may
-// be null.
+// With g = dy w and h = (x - mean) rstd:  dx = rstd (g - mean(g) - h mean(g h)). The two means are there
+// because mean and rstd depend on every x of the row. Adds dy h to dweight [C] and dy to dbias [C], which all
+// rows share. dx may be null.
 template <class T>
 void layer_norm_grad_row(T* dx, double* dweight, double* dbias, const T* dy, const T* x, RowStatistics row,
                          const T* weight, int64_t C) {
@@ -111,7 +113,8 @@ void rms_norm_grad_row(T* dx, double* dweight, const T* dy, const T* x, double r
   }
 }
 
-// --- Given: all rows -------------------------------------------------------------------------------------------
+// --- Given: all rows
+// -------------------------------------------------------------------------------------------
 
 TT_API void layer_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
                        const View& bias, double eps) {

@@ -1,9 +1,10 @@
-// Optimizer steps on the CPU: one pass over parameter, gradient and state, each element read and written once.
+// Optimizer steps on the CPU: one pass over parameter, gradient and state, each element read and written
+// once.
 //
 // Contract: all views are contiguous, of one size and one dtype, f32 or f64; the parameter and the state are
-// updated in place, the gradient is only read. You write the two loops; what brings many parameters, 16-bit gradients
-// and clipping to them is given. Sources: Sutskever et al., 2013 (momentum, Nesterov); Kingma and Ba, 2015 (Adam);
-// Loshchilov and Hutter, 2019 (AdamW).
+// updated in place, the gradient is only read. You write the two loops; what brings many parameters, 16-bit
+// gradients and clipping to them is given. Sources: Sutskever et al., 2013 (momentum, Nesterov); Kingma and
+// Ba, 2015 (Adam); Loshchilov and Hutter, 2019 (AdamW).
 #pragma once
 
 #include <span>
@@ -57,9 +58,11 @@ void sgd_update(T* p, const T* g, T* velocity, int64_t n, const SgdStep& step) {
 // One step of n elements; t = step.step counts from 1:
 //   m = beta1 m + (1 - beta1) g              running mean of gradients, from zero
 //   v = beta2 v + (1 - beta2) g^2            running mean of their squares, from zero
-//   p -= lr m^ / (sqrt(v^) + eps)            m^ = m / (1 - beta1^t), v^ = v / (1 - beta2^t) undo the start at zero
-// Weight decay: Adam first adds weight_decay p to g. AdamW (step.decoupled) leaves g alone and first shrinks p by
-// lr weight_decay p, so that decay is not divided by sqrt(v^). eps is added after the root, and v^ corrected before.
+//   p -= lr m^ / (sqrt(v^) + eps)            m^ = m / (1 - beta1^t), v^ = v / (1 - beta2^t) undo the start at
+//   zero
+// Weight decay: Adam first adds weight_decay p to g. AdamW (step.decoupled) leaves g alone and first shrinks
+// p by lr weight_decay p, so that decay is not divided by sqrt(v^). eps is added after the root, and v^
+// corrected before.
 template <class T>
 void adam_update(T* p, const T* g, T* m, T* v, int64_t n, const AdamStep& step) {
   const double t = static_cast<double>(step.step);
@@ -77,7 +80,8 @@ void adam_update(T* p, const T* g, T* m, T* v, int64_t n, const AdamStep& step) 
   }
 }
 
-// --- Given -----------------------------------------------------------------------------------------------------
+// --- Given
+// -----------------------------------------------------------------------------------------------------
 
 inline void require_same(const char* op, const View& parameter, const View& other) {
   if (parameter.numel() == other.numel() && parameter.dtype == other.dtype && other.contiguous() &&
@@ -123,8 +127,9 @@ inline void require_slot(const char* op, const OptimizerSlot& slot) {
   }
 }
 
-// Counts a step of each slot and calls f(slot, its number, the gradient as T times the factor); nothing happens where
-// the factor is no number. Afterwards the parameter is written in 16 bits beside itself, if asked for.
+// Counts a step of each slot and calls f(slot, its number, the gradient as T times the factor); nothing
+// happens where the factor is no number. Afterwards the parameter is written in 16 bits beside itself, if
+// asked for.
 template <class F>
 void for_each_slot(const char* op, std::span<const OptimizerSlot> slots, const View& scalars, bool clip,
                    F&& f) {

@@ -1,7 +1,7 @@
 // Pooling of images on the CPU: maximum with saved positions, average, adaptive average, and their gradients.
 //
-// Output (oh, ow) sees the inputs (oh stride - padding + kh, ow stride - padding + kw), kh < KH, kw < KW. You write
-// maximum and average and their gradients for one plane, one channel of one sample; the rest is given.
+// Output (oh, ow) sees the inputs (oh stride - padding + kh, ow stride - padding + kw), kh < KH, kw < KW. You
+// write maximum and average and their gradients for one plane, one channel of one sample; the rest is given.
 #pragma once
 
 #include <tinytorch/backend/window.hpp>
@@ -44,8 +44,9 @@ inline Box window_at(const PlaneShape& s, int64_t oh, int64_t ow) {
           std::min(w + s.window.kernel_w, s.W)};
 }
 
-// out [OH, OW] = the largest value of each window, index = its place h W + w. Of equal values the first in reading
-// order wins, and any NaN wins over numbers. Start from the window's first value, not from 0: all may be negative.
+// out [OH, OW] = the largest value of each window, index = its place h W + w. Of equal values the first in
+// reading order wins, and any NaN wins over numbers. Start from the window's first value, not from 0: all may
+// be negative.
 template <class T>
 void max_pool_plane(T* out, int32_t* index, const T* x, const PlaneShape& s) {
   for (int64_t oh = 0; oh < s.OH; ++oh) {
@@ -64,7 +65,8 @@ void max_pool_plane(T* out, int32_t* index, const T* x, const PlaneShape& s) {
   }
 }
 
-// dx [H, W], all zero before: each dy goes to the place its maximum came from. One place may have won several windows.
+// dx [H, W], all zero before: each dy goes to the place its maximum came from. One place may have won several
+// windows.
 template <class T>
 void max_pool_plane_grad(T* dx, const T* dy, const int32_t* index, const PlaneShape& s) {
   for (int64_t i = 0; i < s.outputs(); ++i) dx[index[i]] += dy[i];
@@ -100,7 +102,8 @@ void avg_pool_plane_grad(T* dx, const T* dy, const PlaneShape& s) {
   }
 }
 
-// --- Given -----------------------------------------------------------------------------------------------------
+// --- Given
+// -----------------------------------------------------------------------------------------------------
 
 // Windows that differ in size so that any H x W becomes OH x OW.
 inline Box adaptive_box(const PlaneShape& s, int64_t oh, int64_t ow) {

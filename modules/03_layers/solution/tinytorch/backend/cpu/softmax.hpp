@@ -2,8 +2,8 @@
 //
 //   softmax(x)_i = e^(x_i - max) / sum_j e^(x_j - max)        log_softmax(x)_i = x_i - max - log(sum)
 //
-// Subtracting the maximum changes nothing in exact arithmetic and keeps e^x from overflowing. You write the five
-// functions of one row; the rest brings rows of any dtype, layout and dimension to them.
+// Subtracting the maximum changes nothing in exact arithmetic and keeps e^x from overflowing. You write the
+// five functions of one row; the rest brings rows of any dtype, layout and dimension to them.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
@@ -28,7 +28,8 @@ TT_API void logsumexp(const View& out, const View& x, const bool* reduced);
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// --- One row of n values side by side. T is float or double. ---------------------------------------------------
+// --- One row of n values side by side. T is float or double.
+// ---------------------------------------------------
 
 // out_i = e^(x_i - max) / sum. Three passes: the largest value; the powers, stored and summed; the division.
 // Sum in double: of 50,000 terms, float would lose three digits.
@@ -44,8 +45,8 @@ void softmax_of_row(T* out, const T* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(static_cast<double>(out[i]) / sum);
 }
 
-// out_i = (x_i - max) - log(sum of e^(x_j - max)). Not the logarithm of softmax: where that is rounded to 0, this
-// is an ordinary number such as -200.
+// out_i = (x_i - max) - log(sum of e^(x_j - max)). Not the logarithm of softmax: where that is rounded to 0,
+// this is an ordinary number such as -200.
 template <class T>
 void log_softmax_of_row(T* out, const T* x, int64_t n) {
   T largest = x[0];
@@ -56,8 +57,8 @@ void log_softmax_of_row(T* out, const T* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = x[i] - largest - log_sum;
 }
 
-// From the result y = softmax(x) and the gradient dy of the loss by y: each y_j depends on every x_i, and adding up
-// dy_j dy_j/dx_i over j leaves dx_i = y_i (dy_i - sum_j dy_j y_j).
+// From the result y = softmax(x) and the gradient dy of the loss by y: each y_j depends on every x_i, and
+// adding up dy_j dy_j/dx_i over j leaves dx_i = y_i (dy_i - sum_j dy_j y_j).
 template <class T>
 void softmax_grad_of_row(T* dx, const T* dy, const T* y, int64_t n) {
   double dot = 0;
@@ -73,8 +74,8 @@ void log_softmax_grad_of_row(T* dx, const T* dy, const T* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - std::exp(y[i]) * static_cast<T>(sum);
 }
 
-// max + log(sum of e^(x_i - max)). An infinite maximum is not subtracted, because inf - inf is no number: a row of
-// -inf alone gives -inf, as does an empty one (n = 0), and a row that holds +inf gives +inf.
+// max + log(sum of e^(x_i - max)). An infinite maximum is not subtracted, because inf - inf is no number: a
+// row of -inf alone gives -inf, as does an empty one (n = 0), and a row that holds +inf gives +inf.
 template <class T>
 T logsumexp_of_row(const T* x, int64_t n) {
   T largest = -std::numeric_limits<T>::infinity();
@@ -85,9 +86,11 @@ T logsumexp_of_row(const T* x, int64_t n) {
   return shift + static_cast<T>(std::log(sum));
 }
 
-// --- All rows of a tensor --------------------------------------------------------------------------------------
+// --- All rows of a tensor
+// --------------------------------------------------------------------------------------
 
-// f(out, a, b, n) on each row along `dim`, copied together where its values are `inner` apart. b may be absent.
+// f(out, a, b, n) on each row along `dim`, copied together where its values are `inner` apart. b may be
+// absent.
 template <class T, class F>
 void for_each_softmax_row(const View& out, const View& a, const View& b, int dim, F&& f) {
   if (out.numel() == 0) return;

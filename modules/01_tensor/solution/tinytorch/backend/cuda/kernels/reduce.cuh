@@ -126,11 +126,11 @@ static __global__ void __launch_bounds__(kFoldThreads) reduce_kernel(const __gri
   if (threadIdx.x == 0) put_result(p, r, result);
 }
 
-// out = fn over the dimensions d of x with reduced[d]; sum and sum_square divided by `divisor`. Nothing to do for an
-// empty out, else reduction_of(...) is what the kernel reads: p.out.count results of p.reduced.count values.
-// One block for each result, launch(kernel, {dim3(blocks), dim3(threads)}, p), of kFoldThreads threads, or of
-// fewer where there are fewer values, but 32 at least. Floating values in A = double, all others in A =
-// int64_t.
+// out = fn over the dimensions d of x with reduced[d]; sum and sum_square divided by `divisor`. Nothing to do
+// for an empty out, else reduction_of(...) is what the kernel reads: p.out.count results of p.reduced.count
+// values. One block for each result, launch(kernel, {dim3(blocks), dim3(threads)}, p), of kFoldThreads
+// threads, or of fewer where there are fewer values, but 32 at least. Floating values in A = double, all
+// others in A = int64_t.
 void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor) {
   if (out.numel() == 0) return;
   const Reduction p = reduction_of(fn, out, x, reduced, divisor);
