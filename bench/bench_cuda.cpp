@@ -14,7 +14,7 @@
 #include <cuda_work.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <tinytorch/backend/cuda/graph.hpp>
+#include <tinytorch/backend/cuda/runtime/graph.hpp>
 #include <tinytorch/benchmarking/measure.hpp>
 #include <tinytorch/benchmarking/statistics.hpp>
 

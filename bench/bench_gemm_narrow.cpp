@@ -15,8 +15,8 @@
 #include <provenance.hpp>
 #include <results_file.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
-#include <tinytorch/backend/cpu/gemm_amx.hpp>
-#include <tinytorch/backend/cpu/gemm_int8.hpp>
+#include <tinytorch/backend/cpu/gemm/amx.hpp>
+#include <tinytorch/backend/cpu/gemm/int8.hpp>
 #include <tinytorch/core/simd_dot.hpp>
 #include <tinytorch/tinytorch.hpp>
 

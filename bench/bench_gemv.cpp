@@ -12,7 +12,7 @@
 #include <guarded.hpp>
 #include <provenance.hpp>
 #include <results_file.hpp>
-#include <tinytorch/backend/cpu/gemv.hpp>
+#include <tinytorch/backend/cpu/gemm/gemv.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/simd.hpp>
 #include <tinytorch/tinytorch.hpp>

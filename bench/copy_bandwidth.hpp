@@ -6,7 +6,7 @@
 #include <tinytorch/benchmarking/measure.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/simd_stream.hpp>
-#include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace bench {
 

@@ -8,7 +8,7 @@
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/layers/sequential.hpp>
-#include <tinytorch/tensor/ops/loss.hpp>
+#include <tinytorch/tensor/ops.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;

@@ -388,7 +388,7 @@ class Workshop:
 
     def runtime(self, device):
         """What launches kernels, without any kernel."""
-        text = "#include <tinytorch/backend/cuda/runtime.cuh>\n#include <tinytorch/backend/cuda/fault.cuh>\n"
+        text = "#include <tinytorch/backend/cuda/runtime/runtime.cuh>\n#include <tinytorch/backend/cuda/device/fault.cuh>\n"
         flags = [*self.base_flags(device), "-w", f"-I{INCLUDE}"]
         if device == "sim":
             return [(self.generated("runtime.cpp", text, self.common), self.common / "runtime/sim.o", [*flags, *SIM_FLAGS]),

@@ -39,8 +39,8 @@ namespace tt = tinytorch;
 """
 CUDA_HEADER = """#include <cstdio>
 #include <vector>
-#include <tinytorch/backend/cuda/kernel.cuh>
-#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/backend/cuda/device/kernel.cuh>
+#include <tinytorch/backend/cuda/runtime/runtime.hpp>
 using namespace tinytorch;
 using namespace tinytorch::backend;
 using namespace tinytorch::backend::cuda;

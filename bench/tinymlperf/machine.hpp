@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 #include <tinymlperf/json_fields.hpp>
-#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/backend/cuda/runtime/runtime.hpp>
 #include <tinytorch/core/parallel.hpp>
 
 namespace tinymlperf {

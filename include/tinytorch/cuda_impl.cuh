@@ -9,7 +9,7 @@
 // fails.
 #pragma once
 
-#include <tinytorch/backend/cuda/fault.cuh>
+#include <tinytorch/backend/cuda/device/fault.cuh>
 #include <tinytorch/backend/cuda/kernels/activation_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/attention.cuh>
 #include <tinytorch/backend/cuda/kernels/attention_grad.cuh>
@@ -18,9 +18,9 @@
 #include <tinytorch/backend/cuda/kernels/ceilings.cuh>
 #include <tinytorch/backend/cuda/kernels/column_sums.cuh>
 #include <tinytorch/backend/cuda/kernels/conv.cuh>
+#include <tinytorch/backend/cuda/kernels/conv_depthwise.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit_grad.cuh>
-#include <tinytorch/backend/cuda/kernels/depthwise.cuh>
 #include <tinytorch/backend/cuda/kernels/dropout.cuh>
 #include <tinytorch/backend/cuda/kernels/elementwise.cuh>
 #include <tinytorch/backend/cuda/kernels/embedding.cuh>
@@ -40,4 +40,4 @@
 #include <tinytorch/backend/cuda/kernels/softmax.cuh>
 #include <tinytorch/backend/cuda/kernels/softmax_grad.cuh>
 #include <tinytorch/backend/cuda/kernels/sort.cuh>
-#include <tinytorch/backend/cuda/runtime.cuh>
+#include <tinytorch/backend/cuda/runtime/runtime.cuh>

@@ -12,7 +12,7 @@
 #include <tinytorch/layers/linear.hpp>
 #include <tinytorch/layers/pooling.hpp>
 #include <tinytorch/layers/sequential.hpp>
-#include <tinytorch/tensor/ops/loss.hpp>
+#include <tinytorch/tensor/ops.hpp>
 #if TINYTORCH_CUDA_SIM
 #include <tinytorch/backend/cuda/sim/emulator.hpp>
 #endif

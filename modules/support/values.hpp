@@ -15,7 +15,7 @@
 #include <tinytorch/core/dtype.hpp>
 #include <vector>
 #if TINYTORCH_WITH_CUDA
-#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/backend/cuda/runtime/runtime.hpp>
 #endif
 
 namespace course {

@@ -119,7 +119,8 @@ def lint_dependencies(tree):
 
 
 # What the rest of the library knows of the GPU: plain C++.
-CUDA_FROM_OUTSIDE = {f"tinytorch/backend/cuda/{name}.hpp" for name in ("fault", "graph", "launch", "launches", "runtime")}
+CUDA_FROM_OUTSIDE = {f"tinytorch/backend/cuda/{name}.hpp" for name in ("device/fault", "kernels/launch", "runtime/graph",
+                                                                       "runtime/launches", "runtime/runtime")}
 
 
 def lint_layers(tree):
@@ -144,15 +145,76 @@ def lint_layers(tree):
     return out
 
 
-# The emulator's words, declarations and entry points; every test of backend/cuda/sim/ goes through them.
-EMULATOR_ENTRIES = {f"tinytorch/backend/cuda/sim/{name}.hpp" for name in ("bodies", "cuda", "emulator", "types")}
+# Headers that only declare or collect; the tests of what they serve go through them. All but one are the emulator's.
+TESTED_THROUGH_OTHERS = {"tinytorch/backend/cuda/runtime/declarations.hpp",
+                         *(f"tinytorch/backend/cuda/sim/{name}.hpp" for name in ("bodies", "cuda", "emulator", "types"))}
+
+
+def cycles(graph):
+    """Which nodes of {node: nodes} reach themselves: strongly connected components, by Tarjan's algorithm."""
+    number, lowest, stack, found = {}, {}, [], []
+
+    def visit(node):
+        number[node] = lowest[node] = len(number)
+        stack.append(node)
+        for other in graph.get(node, ()):
+            if other not in number:
+                visit(other)
+            if other in stack:
+                lowest[node] = min(lowest[node], lowest[other])
+        if lowest[node] == number[node]:
+            at = stack.index(node)
+            component = stack[at:]
+            del stack[at:]
+            if len(component) > 1 or node in graph.get(node, ()):
+                found.append(sorted(component))
+
+    for node in graph:
+        if node not in number:
+            visit(node)
+    return found
+
+
+# Printing stands in tensor/, where readers look for it, and is built on all of tensor/ops/.
+ROOM_OF_ITS_OWN = "tinytorch/tensor/print.hpp"
+
+
+def folder_of(name, headers):
+    """The folder that a file belongs to. The header `ops.hpp` beside a folder `ops/` is the door of that folder."""
+    path = Path(name)
+    if name == ROOM_OF_ITS_OWN:
+        return path
+    door = path.with_suffix("")
+    return door if any(door in Path(other).parents for other in headers) else path.parent
+
+
+def lint_cycles(tree):
+    """No file includes itself through others, and no folder another that includes it back."""
+    files = {}
+    for root in (tree.include,):
+        for path in sorted(root.rglob("*.[hc]*")) if root.exists() else ():
+            if path.suffix in (".hpp", ".cuh", ".cpp"):
+                files[path.relative_to(root).as_posix()] = names_included(path)
+    graph = {name: [other for other in names if other in files] for name, names in files.items()}
+    out = ["these files include one another: " + ", ".join(component) for component in cycles(graph)]
+    home = {name: folder_of(name, files).as_posix() for name in files}
+    folders, because = {}, {}
+    for name, names in graph.items():
+        for other in names:
+            if home[name] != home[other]:
+                folders.setdefault(home[name], set()).add(home[other])
+                because.setdefault((home[name], home[other]), f"{name} includes {other}")
+    for component in cycles(folders):
+        out.append("these folders include one another: " + ", ".join(component))
+        out += [f"  {because[pair]}" for pair in sorted(because) if set(pair) <= set(component)]
+    return out
 
 
 def lint_mirrored_tests(tree):
     """include/tinytorch/<path>.hpp is tested by tests/<path>.cpp."""
     out = []
     for path in tree.headers():
-        if path.suffix == ".hpp" and path.relative_to(tree.include).as_posix() not in EMULATOR_ENTRIES:
+        if path.suffix == ".hpp" and path.relative_to(tree.include).as_posix() not in TESTED_THROUGH_OTHERS:
             test = tree.root / "tests" / path.relative_to(tree.include / "tinytorch").with_suffix(".cpp")
             if not test.exists():
                 out.append(f"{tree.name(path)}: {tree.name(test)} is missing")
@@ -336,6 +398,6 @@ def lint_checks(tree):
             [f"course.json names a test that modules/*/checks lacks: {test}" for test in sorted(named - written)])
 
 
-LINTS = [lint_includes, lint_dependencies, lint_layers, lint_mirrored_tests, lint_header_length, lint_function_length,
+LINTS = [lint_includes, lint_dependencies, lint_layers, lint_cycles, lint_mirrored_tests, lint_header_length, lint_function_length,
          lint_macros, lint_top_level, lint_machine_paths, lint_unfinished, lint_file_size, lint_modules,
          lint_checks]

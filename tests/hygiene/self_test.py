@@ -24,6 +24,7 @@ FAULTS = [  # lint, file, text with the fault, part of the complaint
     (lints.lint_layers, "include/tinytorch/pruning/a.hpp", "#include <tinytorch/quantization/b.hpp>\n", "not below"),
     (lints.lint_layers, "include/tinytorch/nowhere/a.hpp", "", "missing in LAYERS"),
     (lints.lint_layers, "include/tinytorch/tensor/a.hpp", "#include <tinytorch/backend/cuda/kernels/b.cuh>\n", "CUDA_FROM_OUTSIDE"),
+    (lints.lint_cycles, "include/tinytorch/core/a.hpp", "#include <tinytorch/core/a.hpp>\n", "include one another"),
     (lints.lint_mirrored_tests, "include/tinytorch/core/a.hpp", "", "missing"),
     (lints.lint_header_length, "include/tinytorch/core/a.hpp", "\n" * 401, "401 lines"),
     (lints.lint_function_length, "include/tinytorch/core/a.hpp", f"int f(int x) {{\n{LONG_BODY}\n}}\n", "62 lines"),
@@ -80,6 +81,11 @@ class Lints(unittest.TestCase):
             with self.subTest(lint=lint.__name__, name=name):
                 found = lint(self.tree({name: text}))
                 self.assertTrue(any(complaint in c for c in found), f"{complaint!r} not in {found}")
+        rooms = {"include/tinytorch/core/a.hpp": "#include <tinytorch/core/x/b.hpp>\n", "include/tinytorch/core/x.hpp": "",
+                 "include/tinytorch/core/x/b.hpp": "#include <tinytorch/core/c.hpp>\n", "include/tinytorch/core/c.hpp": ""}
+        self.assertIn("these folders include one another: tinytorch/core, tinytorch/core/x", lints.lint_cycles(self.tree(rooms)))
+        rooms["include/tinytorch/core/x.hpp"] = rooms.pop("include/tinytorch/core/a.hpp")  # the door of its folder
+        self.assertEqual(lints.lint_cycles(self.tree(rooms)), [])
         tested = {fault[0] for fault in FAULTS} | {lints.lint_modules, lints.lint_checks}
         self.assertEqual(tested, set(lints.LINTS))
         clean = {"include/tinytorch/core/a.hpp": "#include <vector>\nint f() { return 1; }\n",

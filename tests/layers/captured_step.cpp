@@ -3,7 +3,7 @@
 // one by one.
 #include <memory>
 #include <support/device.hpp>
-#include <tinytorch/backend/cuda/graph.hpp>
+#include <tinytorch/backend/cuda/runtime/graph.hpp>
 #include <tinytorch/layers/activation.hpp>
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/layers/clip.hpp>

@@ -7,7 +7,7 @@
 #include <string>
 #include <support/device.hpp>
 #include <support/few.hpp>
-#include <tinytorch/backend/cuda/graph.hpp>
+#include <tinytorch/backend/cuda/runtime/graph.hpp>
 #include <tinytorch/data/digits.hpp>
 #include <tinytorch/layers/activation.hpp>
 #include <tinytorch/layers/batch_norm.hpp>

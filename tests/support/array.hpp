@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <tinytorch/backend/cpu/pack.hpp>
+#include <tinytorch/backend/cpu/loops/pack.hpp>
 #include <tinytorch/core/random.hpp>
 #include <vector>
 

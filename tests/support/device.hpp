@@ -5,7 +5,7 @@
 
 #include <cstddef>
 #include <cstdlib>
-#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/backend/cuda/runtime/runtime.hpp>
 #include <utility>
 #include <vector>
 

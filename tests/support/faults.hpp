@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
-#include <tinytorch/backend/cuda/kernel.cuh>
+#include <tinytorch/backend/cuda/device/kernel.cuh>
 #include <tinytorch/core/error.hpp>
 #include <vector>
 

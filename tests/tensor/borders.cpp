@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <string>
-#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/backend/cuda/runtime/runtime.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <vector>
 

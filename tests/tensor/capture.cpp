@@ -1,7 +1,7 @@
 // Tensors in a captured graph: what needs values on the CPU is refused at the line that asked for it.
 #include <support/device.hpp>
 #include <support/errors.hpp>
-#include <tinytorch/backend/cuda/graph.hpp>
+#include <tinytorch/backend/cuda/runtime/graph.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;

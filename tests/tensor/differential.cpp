@@ -13,7 +13,7 @@
 #include <random>
 #include <string>
 #include <support/few.hpp>
-#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/backend/cuda/runtime/runtime.hpp>
 #include <tinytorch/tinytorch.hpp>
 #include <vector>
 

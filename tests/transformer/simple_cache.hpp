@@ -1,7 +1,7 @@
 // The simplest AttentionCache: keys and values of each layer, concatenated.
 #pragma once
 
-#include <tinytorch/tensor/ops/index.hpp>
+#include <tinytorch/tensor/ops.hpp>
 #include <tinytorch/transformer/attention.hpp>
 
 class SimpleCache : public tinytorch::AttentionCache {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <string>
-#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/backend/cuda/runtime/runtime.hpp>
 
 namespace tinymlperf::device {
 

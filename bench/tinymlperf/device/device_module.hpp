@@ -9,7 +9,7 @@
 #include <span>
 #include <tinymlperf/device/nvrtc.hpp>
 #include <tinymlperf/device/plan.hpp>
-#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/backend/cuda/runtime/runtime.hpp>
 
 #ifdef TINYMLPERF_NVRTC_INCLUDE
 #include <cuda_runtime_api.h>

@@ -6,7 +6,7 @@
 #include <tinymlperf/device/compiled_plan.hpp>
 #include <tinymlperf/device/device_module.hpp>
 #include <tinymlperf/kernels/library/library_ops.hpp>
-#include <tinytorch/backend/cuda/launch.hpp>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinymlperf::device {
 

@@ -6,8 +6,7 @@
 #include <tinymlperf/json_fields.hpp>
 #include <tinytorch/layers/conv2d.hpp>
 #include <tinytorch/layers/pooling.hpp>
-#include <tinytorch/tensor/ops/index.hpp>
-#include <tinytorch/tensor/ops/reduce.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinymlperf {
 

@@ -26,10 +26,9 @@ TT_API void backward(const Tensor& result, const Tensor& gradient = {}, bool ret
 
 #if TT_BODIES(TENSOR)
 #include <algorithm>
-#include <tinytorch/tensor/members.hpp>
 #include <tinytorch/tensor/observer.hpp>
-#include <tinytorch/tensor/ops/creation.hpp>
-#include <tinytorch/tensor/ops/elementwise.hpp>
+#include <tinytorch/tensor/ops.hpp>
+#include <tinytorch/tensor/ops/members.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <unordered_map>
 #include <unordered_set>

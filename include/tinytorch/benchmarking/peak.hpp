@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <tinytorch/backend/cpu/ceilings.hpp>
-#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/backend/cuda/runtime/runtime.hpp>
 #include <tinytorch/benchmarking/measure.hpp>
 #include <tinytorch/core/dtype.hpp>
 #include <tinytorch/core/parallel.hpp>

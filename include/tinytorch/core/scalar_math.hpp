@@ -22,8 +22,8 @@ using BitsOf = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
 // What a function is told of its argument. An ordinary one needs none of the care that zeros, infinities, NaN
 // and results beyond the normal numbers do, which is a third of the work; the result has the same bits. Which
 // arguments are ordinary stands beside each function that tells them apart: those that all_ordinary() asks
-// for in backend/cpu/ordinary.hpp. Below zero, up to a rounding, are the exponents of softmax and its
-// relatives: nothing overflows, and what is less than the normal numbers may be 0 beside the 1 of the
+// for in backend/cpu/loops/argument_range.hpp. Below zero, up to a rounding, are the exponents of softmax and
+// its relatives: nothing overflows, and what is less than the normal numbers may be 0 beside the 1 of the
 // largest.
 enum class Range : uint8_t { all, ordinary, below_zero };
 

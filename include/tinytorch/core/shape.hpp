@@ -12,6 +12,9 @@
 
 namespace tinytorch::inline TT_BUILD {
 
+// The number of parts of size b that cover a: a / b, rounded up; a >= 0, b > 0.
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 inline constexpr int kMaxRank = 8;
 
 // A short list of 64-bit integers with the interface of a vector. Only the values in use are copied, one by

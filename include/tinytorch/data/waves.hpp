@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <tinytorch/core/parallel.hpp>
-#include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::sound {

@@ -2,8 +2,7 @@
 #pragma once
 
 #include <tinytorch/layers/module.hpp>
-#include <tinytorch/tensor/ops/elementwise.hpp>
-#include <tinytorch/tensor/ops/softmax.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include <tinytorch/layers/module.hpp>
-#include <tinytorch/tensor/ops/batch_norm.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

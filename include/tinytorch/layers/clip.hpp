@@ -9,9 +9,8 @@
 #include <optional>
 #include <tinytorch/autograd/grad_mode.hpp>
 #include <tinytorch/backend/cpu/optimizer.hpp>
-#include <tinytorch/backend/cuda/launch.hpp>
-#include <tinytorch/tensor/ops/creation.hpp>
-#include <tinytorch/tensor/ops/reduce.hpp>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/tensor/ops.hpp>
 #include <type_traits>
 #include <vector>
 

@@ -7,7 +7,7 @@
 
 #include <tinytorch/layers/init.hpp>
 #include <tinytorch/layers/module.hpp>
-#include <tinytorch/tensor/ops/conv.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

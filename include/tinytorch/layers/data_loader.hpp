@@ -13,7 +13,7 @@
 #include <tinytorch/layers/augment.hpp>
 #include <tinytorch/layers/batch_source.hpp>
 #include <tinytorch/layers/prefetch.hpp>
-#include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <tinytorch/layers/module.hpp>
-#include <tinytorch/tensor/ops/dropout.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

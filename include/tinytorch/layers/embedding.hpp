@@ -3,7 +3,7 @@
 
 #include <tinytorch/layers/init.hpp>
 #include <tinytorch/layers/module.hpp>
-#include <tinytorch/tensor/ops/embedding.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

@@ -10,7 +10,7 @@
 
 #include <tinytorch/autograd/grad_mode.hpp>
 #include <tinytorch/tensor/operators.hpp>
-#include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD {

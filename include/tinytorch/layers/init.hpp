@@ -11,7 +11,7 @@
 
 #include <cmath>
 #include <tinytorch/autograd/grad_mode.hpp>
-#include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD::init {
 

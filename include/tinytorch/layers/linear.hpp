@@ -5,7 +5,7 @@
 
 #include <tinytorch/layers/init.hpp>
 #include <tinytorch/layers/module.hpp>
-#include <tinytorch/tensor/ops/matmul.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

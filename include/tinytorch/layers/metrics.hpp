@@ -6,8 +6,7 @@
 #include <numeric>
 #include <tinytorch/layers/data_loader.hpp>
 #include <tinytorch/layers/training_step.hpp>
-#include <tinytorch/tensor/ops/loss.hpp>
-#include <tinytorch/tensor/ops/reduce.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

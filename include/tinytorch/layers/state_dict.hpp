@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 #include <tinytorch/autograd/grad_mode.hpp>
-#include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD {

@@ -8,13 +8,11 @@
 #include <algorithm>
 #include <string>
 #include <tinytorch/backend/cpu/ceilings.hpp>
-#include <tinytorch/backend/cuda/launch.hpp>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/benchmarking/peak.hpp>
 #include <tinytorch/profiling/roofline.hpp>
 #include <tinytorch/profiling/timer.hpp>
-#include <tinytorch/tensor/ops/creation.hpp>
-#include <tinytorch/tensor/ops/elementwise.hpp>
-#include <tinytorch/tensor/ops/matmul.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD::profiling {
 

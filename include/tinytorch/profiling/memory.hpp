@@ -12,7 +12,7 @@
 
 #include <algorithm>
 #include <string>
-#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/backend/cuda/runtime/runtime.hpp>
 #include <tinytorch/core/allocation_observer.hpp>
 #include <tinytorch/core/allocator.hpp>
 #include <tinytorch/profiling/profiler.hpp>

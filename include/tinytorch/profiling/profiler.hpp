@@ -12,7 +12,7 @@
 
 #include <optional>
 #include <string>
-#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/backend/cuda/runtime/runtime.hpp>
 #include <tinytorch/benchmarking/clock.hpp>
 #include <tinytorch/core/type_name.hpp>
 #include <tinytorch/layers/module.hpp>

@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tinytorch/backend/cuda/launches.hpp>
+#include <tinytorch/backend/cuda/runtime/launches.hpp>
 #include <tinytorch/benchmarking/document.hpp>
 #include <tinytorch/io/file.hpp>
 #include <tinytorch/profiling/ablation.hpp>

@@ -5,7 +5,7 @@
 //   scopes     named spans around them: a module's forward pass, a part of a step
 //   backward   of which recorded call the derivative is being computed
 // A thread has one observer at a time. Without one, an op and a scope each pay one comparison. Scopes are
-// ranges for Nsight as well (backend/cuda/runtime.hpp), where these are shown, which is one more.
+// ranges for Nsight as well (backend/cuda/runtime/runtime.hpp), where these are shown, which is one more.
 #pragma once
 
 #include <string>

@@ -7,7 +7,7 @@
 
 #include <memory>
 #include <string>
-#include <tinytorch/backend/cuda/launch.hpp>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/tensor/tensor.hpp>
 #include <vector>
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/backend/cuda/runtime/runtime.hpp>
 #include <tinytorch/core/allocator.hpp>
 #include <tinytorch/core/device.hpp>
 

@@ -9,13 +9,7 @@
 #pragma once
 
 #include <cmath>
-#include <tinytorch/tensor/ops/creation.hpp>
-#include <tinytorch/tensor/ops/dropout.hpp>
-#include <tinytorch/tensor/ops/elementwise.hpp>
-#include <tinytorch/tensor/ops/index.hpp>
-#include <tinytorch/tensor/ops/matmul.hpp>
-#include <tinytorch/tensor/ops/shape.hpp>
-#include <tinytorch/tensor/ops/softmax.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

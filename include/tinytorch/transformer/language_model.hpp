@@ -7,7 +7,7 @@
 
 #include <cmath>
 #include <tinytorch/layers/init.hpp>
-#include <tinytorch/tensor/ops/loss.hpp>
+#include <tinytorch/tensor/ops.hpp>
 #include <tinytorch/transformer/attention.hpp>
 
 namespace tinytorch::inline TT_BUILD {

@@ -12,7 +12,7 @@
 
 #include <sys/resource.h>
 
-#include <tinytorch/backend/cuda/graph.hpp>
+#include <tinytorch/backend/cuda/runtime/graph.hpp>
 #include <tinytorch/layers/gradient_sum.hpp>
 #include <tinytorch/layers/trainer.hpp>
 #include <tinytorch/transformer/language_model.hpp>

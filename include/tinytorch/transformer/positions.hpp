@@ -14,8 +14,7 @@
 #include <numbers>
 #include <optional>
 #include <tinytorch/layers/embedding.hpp>
-#include <tinytorch/tensor/ops/index.hpp>
-#include <tinytorch/tensor/ops/shape.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

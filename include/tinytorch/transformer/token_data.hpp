@@ -17,7 +17,7 @@
 #include <tinytorch/io/file.hpp>
 #include <tinytorch/io/file_kind.hpp>
 #include <tinytorch/layers/batch_source.hpp>
-#include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops.hpp>
 #include <tinytorch/transformer/tokenizer.hpp>
 
 namespace tinytorch::inline TT_BUILD {

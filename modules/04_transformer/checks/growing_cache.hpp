@@ -1,7 +1,7 @@
 // A cache of keys and values that only grows.
 #pragma once
 
-#include <tinytorch/tensor/ops/index.hpp>
+#include <tinytorch/tensor/ops.hpp>
 #include <tinytorch/transformer/attention.hpp>
 
 namespace course {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tinytorch/layers/module.hpp>
-#include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 #include "reference.hpp"
 

@@ -1,5 +1,5 @@
 #include <tinytorch/core/random.hpp>
-#include <tinytorch/tensor/ops/creation.hpp>
+#include <tinytorch/tensor/ops.hpp>
 #include <tinytorch/transformer/sampling.hpp>
 
 #include <support/check.hpp>

@@ -73,40 +73,6 @@ TEST_CASE("strided and broadcast operands around the lengths where paths change"
   }
 }
 
-TEST_CASE("copies: transposes of every size, and all pairs of types") {
-  for (const int64_t n : {1, 2, 31, 32, 33, 65}) {
-    std::vector<float> x = uniform(static_cast<size_t>(n * (n + 3)), -1, 1), out(x.size());
-    cpu::copy({out.data(), tt::f32, {n, n + 3}, {n + 3, 1}}, {x.data(), tt::f32, {n, n + 3}, {1, n}});
-    int wrong = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j < n + 3; ++j)
-        wrong += out[static_cast<size_t>(i * (n + 3) + j)] != x[static_cast<size_t>(i + j * n)];
-    }
-    CHECK(wrong == 0);
-  }
-  for (int from = 0; from < tt::kDTypeCount; ++from) {
-    for (int to = 0; to < tt::kDTypeCount; ++to) {
-      const auto source = static_cast<tt::DType>(from), target = static_cast<tt::DType>(to);
-      alignas(64) char a[64] = {}, b[64] = {};
-      double back[4] = {};
-      const double start[] = {0, 1, 2, 100};
-      cpu::copy({a, source, {4}, {1}}, {const_cast<double*>(start), tt::f64, {4}, {1}});
-      cpu::copy({b, target, {4}, {1}}, {a, source, {4}, {1}});
-      cpu::copy({back, tt::f64, {4}, {1}}, {b, target, {4}, {1}});
-      const bool truth = source == tt::boolean || target == tt::boolean;
-      INFO(tt::name_of(source), " to ", tt::name_of(target));
-      for (int i = 0; i < 4; ++i) CHECK(back[i] == (truth ? double(start[i] != 0) : start[i]));
-    }
-  }
-  // Through the widest type: nothing is lost on the way.
-  int64_t big = (int64_t{1} << 62) + 1, same = 0;
-  cpu::copy({&same, tt::i64, {}, {}}, {&big, tt::i64, {1}, {5}});
-  CHECK(same == big);
-  int32_t low = 0;
-  cpu::copy({&low, tt::i32, {}, {}}, {&big, tt::i64, {}, {}});
-  CHECK(low == 1);
-}
-
 TEST_CASE("fill reaches strided elements only") {
   std::vector<float> v(10, 1);
   cpu::fill({v.data() + 1, tt::f32, {3}, {3}}, 2.5);

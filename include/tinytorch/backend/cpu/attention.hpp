@@ -3,8 +3,8 @@
 // The probabilities of a tile are formed block by block of keys, with a running maximum and sum per query,
 // and never stored as a whole. A tile works on transposed matrices: scores are [keys, queries], so that a
 // vector holds neighbouring queries, softmax needs no sum across a vector, and the scores are already packed
-// as the register tile (gemm_tile.hpp) wants its right side. Keys and values are packed once for all tiles:
-// that copy is the memory beyond the operands. Sources: Milakov and Gimelshein, "Online normalizer
+// as the register tile (gemm/micro_kernel.hpp) wants its right side. Keys and values are packed once for all
+// tiles: that copy is the memory beyond the operands. Sources: Milakov and Gimelshein, "Online normalizer
 // calculation for softmax", 2018; Dao, "FlashAttention-2", 2023.
 #pragma once
 
@@ -20,9 +20,9 @@ TT_API void attention(const View& out, const View& lse, const View& q, const Vie
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(PRODUCTS)
-#include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
-#include <tinytorch/backend/cpu/runs.hpp>
+#include <tinytorch/backend/cpu/loops/contiguous.hpp>
+#include <tinytorch/backend/cpu/loops/runs.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/random.hpp>
 #include <tinytorch/core/scalar_math.hpp>
@@ -51,7 +51,7 @@ template <class T, class S>
 void pack_by_columns(T* out, const Matrix<S>& x, int64_t rows, int64_t cols) {
   pack_by_rows(out, Matrix<S>{x.data, x.col, x.row}, cols, rows);
 }
-inline int64_t padded_rows(int64_t n) { return tiles_of(n, kTileRows) * kTileRows; }
+inline int64_t padded_rows(int64_t n) { return ceil_div(n, kTileRows) * kTileRows; }
 
 // The keys that each query of a tile sees: from first[i] to below last[i].
 template <int64_t kWidth>
@@ -247,7 +247,7 @@ void attention_as(const View& out, const View& lse, const View& q, const View& k
       }
     }
   });
-  const int64_t tiles = tiles_of(queries, kWidth);
+  const int64_t tiles = ceil_div(queries, kWidth);
   const bool parallel = 4 * B * H * queries * keys * D > kParallelFlops;
   maybe_parallel(parallel, B * H * tiles, 1, [&](int64_t begin, int64_t end) {
     AttentionTile<T, S> tile(p, D, queries, keys);

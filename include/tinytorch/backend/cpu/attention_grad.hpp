@@ -51,7 +51,7 @@ class AttentionGroupGrad {
         T_size_(queries),
         S_(keys),
         D_(D),
-        line_(tiles_of(D, kWidth) * kWidth),
+        line_(ceil_div(D, kWidth) * kWidth),
         keys_(padded_rows(keys) * D),
         values_(padded_rows(keys) * D),
         features_(padded_rows(D) * keys),

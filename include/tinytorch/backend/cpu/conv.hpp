@@ -5,11 +5,11 @@
 //
 // As a matrix product [M, K] by [K, positions], K = C/groups * KH * KW, without the second matrix: images are
 // copied into frames, with zeros around them, where row k of that matrix is the image at a shifted address
-// (conv_frame.hpp), or where they lie pixel by pixel, tiles gather its columns (conv_pixels.hpp), which many
-// images in rows are turned into first. The gradients are of the same form: dx is a convolution of dy with
-// the weights turned around, one for each remainder of the position by the stride, and dW multiplies dy by
-// shifted images along their positions. How many images share a frame and who takes which rows depends on the
-// threads, but no sum's order does: results are the same bits at any number.
+// (conv/frame.hpp), or where they lie pixel by pixel, tiles gather its columns (conv/channels_last.hpp),
+// which many images in rows are turned into first. The gradients are of the same form: dx is a convolution of
+// dy with the weights turned around, one for each remainder of the position by the stride, and dW multiplies
+// dy by shifted images along their positions. How many images share a frame and who takes which rows depends
+// on the threads, but no sum's order does: results are the same bits at any number.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
@@ -33,14 +33,14 @@ TT_API void conv2d_grad_weight(const View& dw, const View& dy, const View& x, co
 #if TT_BODIES(PRODUCTS)
 #include <algorithm>
 #include <atomic>
-#include <tinytorch/backend/cpu/conv_depthwise.hpp>
-#include <tinytorch/backend/cpu/conv_frame.hpp>
-#include <tinytorch/backend/cpu/conv_images.hpp>
-#include <tinytorch/backend/cpu/conv_pixels_grad.hpp>
-#include <tinytorch/backend/cpu/conv_tile.hpp>
-#include <tinytorch/backend/cpu/dense.hpp>
-#include <tinytorch/backend/cpu/gemm_blocked.hpp>
-#include <tinytorch/backend/cpu/runs.hpp>
+#include <tinytorch/backend/cpu/conv/channels_last_grad.hpp>
+#include <tinytorch/backend/cpu/conv/depthwise.hpp>
+#include <tinytorch/backend/cpu/conv/frame.hpp>
+#include <tinytorch/backend/cpu/conv/images.hpp>
+#include <tinytorch/backend/cpu/conv/micro_kernel.hpp>
+#include <tinytorch/backend/cpu/gemm/blocked.hpp>
+#include <tinytorch/backend/cpu/loops/contiguous.hpp>
+#include <tinytorch/backend/cpu/loops/runs.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <vector>
 
@@ -60,13 +60,13 @@ void clear(T* data, int64_t n) {
 template <class T, class Write>
 void multiply_frames(const Images<T>& from, const FrameShape& frame, const T* panels, int64_t M,
                      int64_t groups, const Write& write) {
-  const int64_t channels = from.C / groups, K = channels * frame.taps(), tiles = tiles_of(M, kTileRows);
+  const int64_t channels = from.C / groups, K = channels * frame.taps(), tiles = ceil_div(M, kTileRows);
   const int64_t sample =
       std::max<int64_t>(1, frame.splits() * channels * frame.plane());  // none: no channels
   // Small images share a frame, as long as every thread has some frames.
   const int64_t together = std::max<int64_t>(1, std::min({kBlockPositions / frame.plane(), kFrame / sample,
                                                           from.N * groups / (4 * thread_count()), from.N}));
-  const int64_t chunks = tiles_of(from.N, together);
+  const int64_t chunks = ceil_div(from.N, together);
   const std::vector<int64_t> shift = frame.shifts(channels, together);
   const bool parallel =
       2 * M * K * groups * from.N * frame.output_rows() * frame.output_cols() > kParallelFlops;
@@ -100,7 +100,7 @@ void multiply_frames(const Images<T>& from, const FrameShape& frame, const T* pa
             write(n0 + n, group, tile * kTileRows + m, i, sums + m * width + (r - row0) * frame.pitch());
         }
       };
-      maybe_parallel(parallel && !by_chunks, tiles_of(rows, at_once) * tiles, 1, [&](int64_t b0, int64_t b1) {
+      maybe_parallel(parallel && !by_chunks, ceil_div(rows, at_once) * tiles, 1, [&](int64_t b0, int64_t b1) {
         Scratch<T> sums(kTileRows * width);
         for (int64_t b = b0; b < b1; ++b) block_of(b % tiles, b / tiles * at_once, sums.data());
       });
@@ -112,9 +112,9 @@ template <class T>
 void conv2d_frames(const Images<T>& out, const Images<T>& x, const T* weight, const T* bias,
                    const ConvShape& s) {
   const FrameShape frame(s.H, s.W, s.OH, s.OW, s.window.stride, taps_of(s.window));
-  const int64_t tiles = tiles_of(s.group_m, kTileRows);
+  const int64_t tiles = ceil_div(s.group_m, kTileRows);
   Scratch<T> panels(s.groups * tiles * kTileRows * s.K);
-  parallel_for(s.groups * tiles, tiles_of(32768, kTileRows * s.K + 1), [&](int64_t begin, int64_t end) {
+  parallel_for(s.groups * tiles, ceil_div(32768, kTileRows * s.K + 1), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const int64_t m = t % tiles * kTileRows;
       pack_panel<kTileRows>(panels.data() + t * kTileRows * s.K, std::min(kTileRows, s.group_m - m), s.K,
@@ -137,7 +137,7 @@ template <class T>
 void conv2d_grad_input_part(const Images<T>& dx, const Images<T>& dy, const T* weight, const ConvShape& s,
                             int64_t down, int64_t right) {
   const Window2d& w = s.window;
-  const int64_t stride = w.stride, rows = tiles_of(s.H - down, stride), cols = tiles_of(s.W - right, stride);
+  const int64_t stride = w.stride, rows = ceil_div(s.H - down, stride), cols = ceil_div(s.W - right, stride);
   const GradTaps part = grad_taps(w, down, right);
   const std::vector<Tap>& taps = part.taps;
   if (rows <= 0 || cols <= 0) return;
@@ -149,10 +149,10 @@ void conv2d_grad_input_part(const Images<T>& dx, const Images<T>& dy, const T* w
     return;
   }
   const FrameShape frame(s.OH, s.OW, rows, cols, 1, taps);
-  const int64_t tiles = tiles_of(s.group_c, kTileRows), number = static_cast<int64_t>(taps.size()),
+  const int64_t tiles = ceil_div(s.group_c, kTileRows), number = static_cast<int64_t>(taps.size()),
                 K = s.group_m * number, all = w.kernel_h * w.kernel_w;
   Scratch<T> panels(s.groups * tiles * kTileRows * K);
-  parallel_for(s.groups * tiles, tiles_of(32768, kTileRows * K + 1), [&](int64_t begin, int64_t end) {
+  parallel_for(s.groups * tiles, ceil_div(32768, kTileRows * K + 1), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const int64_t c = t % tiles * kTileRows, high = std::min(kTileRows, s.group_c - c);
       T* panel = panels.data() + t * kTileRows * K;
@@ -187,13 +187,13 @@ template <class T>
 void conv2d_grad_weight_group(T* dw, const Images<T>& dy, const Images<T>& x, const ConvShape& s,
                               int64_t group) {
   const FrameShape frame(s.H, s.W, s.OH, s.OW, s.window.stride, taps_of(s.window));
-  const int64_t tiles = tiles_of(s.group_m, kTileRows), height = s.group_m <= 2 ? 2 : kTileRows,
+  const int64_t tiles = ceil_div(s.group_m, kTileRows), height = s.group_m <= 2 ? 2 : kTileRows,
                 dy_channels = tiles * height;
   const int64_t together =
       std::clamp<int64_t>(kGradientFrame / ((frame.splits() * s.group_c + s.group_m) * frame.plane()), 1,
                           std::max<int64_t>(1, s.N));
   const int64_t x_size = frame.size(s.group_c, together), dy_row = together * frame.plane() + kLanes<T>;
-  const int64_t k_tiles = tiles_of(s.K, kTileVectors), dw_row = k_tiles * kTileVectors;
+  const int64_t k_tiles = ceil_div(s.K, kTileVectors), dw_row = k_tiles * kTileVectors;
   std::vector<int64_t> shift = frame.shifts(s.group_c, together);
   shift.resize(static_cast<size_t>(dw_row), 0);
   Scratch<T> x_frame(x_size), dy_frame(dy_channels * dy_row), sums(dy_channels * dw_row);
@@ -221,10 +221,10 @@ void conv2d_grad_weight_group(T* dw, const Images<T>& dy, const Images<T>& x, co
     });
     if (!finite && valid.empty()) valid = output_positions<T>(frame, together, dy_row);
     const int64_t positions =
-        tiles_of((samples - 1) * frame.plane() + (s.OH - 1) * frame.pitch() + s.OW, kLanes<T>) * kLanes<T>;
+        ceil_div((samples - 1) * frame.plane() + (s.OH - 1) * frame.pitch() + s.OW, kLanes<T>) * kLanes<T>;
     const auto dots = height == 2 ? (valid.empty() ? &shifted_dots<T, 2, false> : &shifted_dots<T, 2, true>)
                                   : (valid.empty() ? &shifted_dots<T, 6, false> : &shifted_dots<T, 6, true>);
-    const int64_t strips = std::min(k_tiles, tiles_of(16 * thread_count(), tiles));
+    const int64_t strips = std::min(k_tiles, ceil_div(16 * thread_count(), tiles));
     maybe_parallel(parallel, tiles * strips, 1, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t row = task / strips * height, strip = task % strips;
@@ -238,7 +238,7 @@ void conv2d_grad_weight_group(T* dw, const Images<T>& dy, const Images<T>& x, co
       }
     });
   }
-  maybe_parallel(parallel, s.group_m, tiles_of(16384, dw_row), [&](int64_t begin, int64_t end) {
+  maybe_parallel(parallel, s.group_m, ceil_div(16384, dw_row), [&](int64_t begin, int64_t end) {
     for (int64_t m = begin; m < end; ++m)
       std::copy_n(sums.data() + m * dw_row, s.K, dw + (group * s.group_m + m) * s.K);
   });

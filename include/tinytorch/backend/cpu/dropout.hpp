@@ -16,7 +16,7 @@ TT_API void dropout(const View& out, const View& x, double p, uint64_t seed, uin
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND)
-#include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/loops/contiguous.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/random.hpp>
 

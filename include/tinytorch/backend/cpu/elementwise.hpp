@@ -24,13 +24,10 @@ TT_API void fill(const View& out, int64_t value);
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND)
-#include <algorithm>
-#include <cstring>
-#include <tinytorch/backend/cpu/function_kernels.hpp>
-#include <tinytorch/backend/cpu/pack.hpp>
-#include <tinytorch/backend/cpu/row_walk.hpp>
-#include <tinytorch/backend/cpu/stream.hpp>
-#include <tinytorch/backend/cpu/transposed.hpp>
+#include <tinytorch/backend/cpu/loops/copy.hpp>
+#include <tinytorch/backend/cpu/loops/function_kernels.hpp>
+#include <tinytorch/backend/cpu/loops/non_temporal.hpp>
+#include <tinytorch/backend/cpu/loops/row_walk.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <utility>
 
@@ -100,82 +97,7 @@ TT_API void where(const View& out, const View& condition, const View& a, const V
   });
 }
 
-// out = x, one dtype: no buffer between, unless out is streamed. shape and strides are collapsed.
-template <class T>
-void copy_same(T* out, const T* x, const Shape& shape, const Strides& to, const Strides& from,
-               bool streamed) {
-  const int last = shape.size() - 1, down = to[last] == 1 ? crossing_dimension(shape, from) : -1;
-  if (down >= 0) {
-    constexpr int64_t kBand = 64;  // rows of one matrix that a thread moves at a time
-    const int64_t rows = shape[down], cols = shape[last], bands = (rows + kBand - 1) / kBand;
-    Shape outer = shape;
-    outer[down] = outer[last] = 1;
-    return parallel_for(outer.numel() * bands, std::max<int64_t>(1, kElementwiseGrain / (kBand * cols)),
-                        [&](int64_t begin, int64_t end) {
-                          int64_t index[kMaxRank];
-                          for (int64_t task = begin; task < end; ++task) {
-                            const int64_t matrix = task / bands, row = task % bands * kBand;
-                            copy_transposed(out + locate(outer, to, matrix, index) + row * to[down], to[down],
-                                            x + locate(outer, from, matrix, index) + row, from[last],
-                                            std::min(kBand, rows - row), cols);
-                          }
-                        });
-  }
-  if (streamed) {
-    const View source{const_cast<T*>(x), dtype_of<T>, shape, from};
-    return parallel_for(shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
-      alignas(64) T buffer[kPackLength<T>];
-      for (int64_t i = begin; i < end; i += kPackLength<T>) {
-        const int64_t n = std::min(kPackLength<T>, end - i);
-        pack(buffer, source, i, n);
-        stream_copy(out + i, buffer, n * static_cast<int64_t>(sizeof(T)));
-      }
-      stream_fence();
-    });
-  }
-  parallel_for(shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
-    for_each_run_of_both(shape, to, from, begin, end - begin, [&](int64_t a, int64_t b, int64_t length) {
-      convert_run(out + a, to[last], x + b, from[last], length);
-    });
-  });
-}
-
-// A constant is not streamed: nothing is read that it would push out, and what is filled is mostly used at
-// once.
-inline bool repeats_one(const View& x) { return bytes_of(x) <= static_cast<int64_t>(size_of(x.dtype)); }
-
-TT_API void copy(const View& out, const View& x) {
-  if (out.numel() == 0) return;
-  const bool streamed = !repeats_one(x) && streams(out, {x});
-  if (out.dtype == x.dtype && out.contiguous() && x.contiguous() && out.shape == x.shape) {
-    return parallel_for(bytes_of(out), int64_t{1} << 18, [&](int64_t begin, int64_t end) {
-      char* const to = out.as<char>() + begin;
-      const char* const from = x.as<const char>() + begin;
-      if (!streamed) return void(std::memcpy(to, from, static_cast<size_t>(end - begin)));
-      stream_copy(to, from, end - begin);
-      stream_fence();
-    });
-  }
-  if (!strides_fall(out.shape, out.strides)) {
-    return in_order_of(out, {x}, [](const View& to, const View(&in)[1]) { copy(to, in[0]); });
-  }
-  if (out.dtype == x.dtype) {
-    Shape shape = out.shape;
-    Strides strides[] = {out.strides, stretch(x, out.shape)};
-    collapse(shape, strides, 2);
-    return dispatch(out.dtype, [&]<class T>(T*) {
-      copy_same(out.as<T>(), x.as<const T>(), shape, strides[0], strides[1], streamed);
-    });
-  }
-  const double parameters[] = {0, 0};
-  // The compute type must hold both ends exactly: integers to 16-bit floats go through double, so as to round
-  // once.
-  DType via = x.dtype;
-  if (out.dtype == DType::f64 || (is_16_bit(out.dtype) && is_integral(x.dtype))) via = DType::f64;
-  if (out.dtype == DType::f32 && !is_floating(x.dtype)) via = DType::f32;
-  dispatch_compute(
-      via, [&]<class T>(T*) { run_packed<T>(unary_kernel<UnaryFn::identity, T>, out, {x}, parameters); });
-}
+TT_API void copy(const View& out, const View& x) { copy_view(out, x); }
 
 template <class V>
 void fill_with(const View& out, V value) {

@@ -19,7 +19,8 @@ TT_API int64_t first_outside(const View& index, int64_t V);
 
 #if TT_BODIES(BACKEND)
 #include <cstring>
-#include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/elementwise.hpp>
+#include <tinytorch/backend/cpu/loops/contiguous.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <vector>
 

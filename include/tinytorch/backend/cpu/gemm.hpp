@@ -1,33 +1,33 @@
 // Matrix product on the CPU: C = A B, or C += A B, for any strides and dtypes.
 //
-// Large products run through five loops around a register tile (gemm_blocked.hpp, gemm_tile.hpp), small ones
-// and those of a few rows are formed where the operands lie (gemm_direct.hpp), 8-bit integers have
-// instructions of their own (gemm_int8.hpp), and on some processors bf16 (core/simd_dot.hpp, gemm_amx.hpp). 2
+// Large products run through five loops around a register tile (gemm/blocked.hpp, gemm/micro_kernel.hpp),
+// small ones and those of a few rows are formed where the operands lie (gemm/direct.hpp), 8-bit integers have
+// instructions of their own (gemm/int8.hpp), and on some processors bf16 (core/simd_dot.hpp, gemm/amx.hpp). 2
 // M N K FLOPs; limit: two vector multiply-adds per cycle, or reading B once.
 #pragma once
 
-#include <tinytorch/backend/cpu/finish.hpp>
+#include <tinytorch/backend/cpu/gemm/epilogue.hpp>
 #include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // c [M, N] (+)= a [M, K] b [K, N]. One dtype for all three, but c may be of the type that sums are kept in:
 // f32 for bf16 and f16, i32 for i8, u8 and bool. c must not overlap a or b. `parallel` false: the caller
-// already runs one product per thread. `finish` is told of complete sums before they are rounded to c.
+// already runs one product per thread. `epilogue` is told of complete sums before they are rounded to c.
 TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate = false, bool parallel = true,
-                 const Finish& finish = {});
+                 const Epilogue& epilogue = {});
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(PRODUCTS)
 #include <optional>
-#include <tinytorch/backend/cpu/elementwise.hpp>
-#include <tinytorch/backend/cpu/gemm_amx.hpp>
-#include <tinytorch/backend/cpu/gemm_blocked.hpp>
-#include <tinytorch/backend/cpu/gemm_direct.hpp>
-#include <tinytorch/backend/cpu/gemm_int8.hpp>
-#include <tinytorch/backend/cpu/gemv.hpp>
-#include <tinytorch/backend/cpu/pack.hpp>
+#include <tinytorch/backend/cpu/gemm/amx.hpp>
+#include <tinytorch/backend/cpu/gemm/blocked.hpp>
+#include <tinytorch/backend/cpu/gemm/direct.hpp>
+#include <tinytorch/backend/cpu/gemm/gemv.hpp>
+#include <tinytorch/backend/cpu/gemm/int8.hpp>
+#include <tinytorch/backend/cpu/loops/copy.hpp>
+#include <tinytorch/backend/cpu/loops/pack.hpp>
 #include <tinytorch/core/allocator.hpp>
 #include <tinytorch/core/parallel.hpp>
 
@@ -120,59 +120,59 @@ void write_row(const View& v, int64_t i, int64_t j, int64_t n, const T* values) 
 
 template <class T>
 void gemm_as(T* c, int64_t c_row, const View& a, const View& b, bool accumulate, bool parallel,
-             const Finish& finish) {
+             const Epilogue& epilogue) {
   const int64_t M = a.shape[0], K = a.shape[1], N = b.shape[1];
   const Sums all{0, M, 0, N, c, c_row};
   if (K == 0) {
     for (int64_t i = 0; i < M && !accumulate; ++i) std::fill(c + i * c_row, c + i * c_row + N, T(0));
-    return finish(all);
+    return epilogue(all);
   }
   if constexpr (std::is_same_v<T, int32_t>) {
     if (a.dtype != DType::i32)
-      return gemm_int8({c, DType::i32, {M, N}, {c_row, 1}}, a, b, accumulate, parallel, finish);
+      return gemm_int8({c, DType::i32, {M, N}, {c_row, 1}}, a, b, accumulate, parallel, epilogue);
   }
   dispatch_source<T>(a.dtype, [&]<class S>(const S*) {
     const Matrix<S> left{a.as<const S>(), a.strides[0], a.strides[1]};
     const Matrix<S> right{b.as<const S>(), b.strides[0], b.strides[1]};
     if constexpr (std::is_same_v<S, T> && std::is_floating_point_v<T>) {
-      if (gemm_unpacked(c, c_row, left, right, M, N, K, accumulate, parallel)) return finish(all);
+      if (gemm_unpacked(c, c_row, left, right, M, N, K, accumulate, parallel)) return epilogue(all);
     }
     if constexpr (std::is_same_v<S, BFloat16>) {
       if (M == 1 && !accumulate &&
           (right.row == 1 || K == 1)) {  // weights of a linear layer: read once, as they are
         Scratch<float> row(K);
-        copy({row.data(), DType::f32, {K}, {1}}, {a.data, a.dtype, {K}, {left.col}});
+        copy_view({row.data(), DType::f32, {K}, {1}}, {a.data, a.dtype, {K}, {left.col}});
         gemv({c, DType::f32, {N}, {1}}, {row.data(), DType::f32, {K}, {1}},
              {b.data, b.dtype, {N, K}, {right.col, 1}});
-        return finish(all);
+        return epilogue(all);
       }
       if (has_amx())
         return gemm_amx(c, c_row, PairOperand{left}, PairOperand{Matrix<S>{right.data, right.col, right.row}},
-                        M, N, K, accumulate, parallel, finish);
+                        M, N, K, accumulate, parallel, epilogue);
       if constexpr (kFastDot2)
-        return gemm_blocked_pairs(c, c_row, left, right, M, N, K, accumulate, parallel, finish);
+        return gemm_blocked_pairs(c, c_row, left, right, M, N, K, accumulate, parallel, epilogue);
     }
-    gemm_blocked<T, S>(c, c_row, left, right, M, N, K, accumulate, parallel, finish);
+    gemm_blocked<T, S>(c, c_row, left, right, M, N, K, accumulate, parallel, epilogue);
   });
 }
 
 TT_API void gemm(const View& c, const View& a, const View& b, bool accumulate, bool parallel,
-                 const Finish& finish) {
+                 const Epilogue& epilogue) {
   if (c.numel() == 0) return;
   dispatch_compute(a.dtype, [&]<class T>(T*) {
     const int64_t M = c.shape[0], N = c.shape[1];
     if (has_rows_of<T>(c) || (c.dtype == dtype_of<T> && N == 1)) {
-      return gemm_as<T>(c.as<T>(), c.strides[0], a, b, accumulate, parallel, finish);
+      return gemm_as<T>(c.as<T>(), c.strides[0], a, b, accumulate, parallel, epilogue);
     }
     Scratch<T> result(M * N);
     const View whole{result.data(), dtype_of<T>, c.shape, {N, 1}};
-    if (accumulate) copy(whole, c);
+    if (accumulate) copy_view(whole, c);
     const auto store = [&](const Sums& sums) {
-      finish(sums);
+      epilogue(sums);
       for (int64_t r = 0; r < sums.rows; ++r)
         write_row(c, sums.i + r, sums.j, sums.cols, sums.template at<const T>(r));
     };
-    gemm_as<T>(result.data(), N, a, b, accumulate, parallel, Finish(store, true));
+    gemm_as<T>(result.data(), N, a, b, accumulate, parallel, Epilogue(store, true));
   });
 }
 

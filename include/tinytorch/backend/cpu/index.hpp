@@ -27,7 +27,7 @@ TT_API void zero_triangle(const View& out, int64_t diagonal, bool keep_lower);
 
 #if TT_BODIES(BACKEND)
 #include <cstring>
-#include <tinytorch/backend/cpu/pack.hpp>
+#include <tinytorch/backend/cpu/loops/pack.hpp>
 #include <tinytorch/core/parallel.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {

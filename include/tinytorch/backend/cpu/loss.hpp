@@ -36,8 +36,9 @@ TT_API void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dt
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND)
-#include <tinytorch/backend/cpu/dense.hpp>
-#include <tinytorch/backend/cpu/runs.hpp>
+#include <tinytorch/backend/cpu/elementwise.hpp>
+#include <tinytorch/backend/cpu/loops/contiguous.hpp>
+#include <tinytorch/backend/cpu/loops/runs.hpp>
 #include <tinytorch/backend/functors.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/scalar_math.hpp>

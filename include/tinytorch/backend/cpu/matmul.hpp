@@ -28,9 +28,9 @@ TT_API void linear_grad_activation(Activation fn, const View& dz, const View& db
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(PRODUCTS)
-#include <tinytorch/backend/cpu/dense.hpp>
-#include <tinytorch/backend/cpu/function_kernels.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
+#include <tinytorch/backend/cpu/loops/contiguous.hpp>
+#include <tinytorch/backend/cpu/loops/function_kernels.hpp>
 #include <tinytorch/backend/cpu/reduce.hpp>
 #include <tinytorch/backend/layout.hpp>
 #include <tinytorch/core/parallel.hpp>
@@ -76,7 +76,7 @@ void finished_product(Activation fn, const View& out, const View& z, const View&
                       const View& bias, const View& residual) {
   const DenseInput<T> dense_bias(bias);
   const Kernel<T> activate = kernel_of<T>(activation_fn(fn));
-  const auto finish = [&](const Sums& sums) {
+  const auto epilogue = [&](const Sums& sums) {
     constexpr double kNone[] = {0, 0};
     alignas(64) T buffer[kPackLength<T>];
     for_pieces<T>(sums, [&](T* sum, int64_t i, int64_t j, int64_t n) {
@@ -97,14 +97,14 @@ void finished_product(Activation fn, const View& out, const View& z, const View&
   };
   const bool nothing = !bias.data && !residual.data && !z.data && fn == Activation::none;
   gemm(z.data ? z : out, x, transposed(weight), false, true,
-       nothing ? Finish() : Finish(finish, z.data || residual.data));
+       nothing ? Epilogue() : Epilogue(epilogue, z.data || residual.data));
 }
 
 // dz = (dy weight) fn'(z).
 template <class T>
 void product_with_slope(Activation fn, const View& dz, const View& dy, const View& weight, const View& z) {
   const Kernel<T> slope = kernel_of<T>(activation_grad_fn(fn));
-  const auto finish = [&](const Sums& sums) {
+  const auto epilogue = [&](const Sums& sums) {
     constexpr double kNone[] = {0};
     alignas(64) T buffer[kPackLength<T>];
     for_pieces<T>(sums, [&](T* g, int64_t i, int64_t j, int64_t n) {
@@ -112,7 +112,7 @@ void product_with_slope(Activation fn, const View& dz, const View& dy, const Vie
       slope(g, operands, n, kNone);
     });
   };
-  gemm(dz, dy, weight, false, true, Finish(finish, true));
+  gemm(dz, dy, weight, false, true, Epilogue(epilogue, true));
 }
 
 TT_API void linear(const View& out, const View& x, const View& weight, const View& bias) {

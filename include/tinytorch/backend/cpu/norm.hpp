@@ -33,9 +33,9 @@ TT_API void rms_norm_grad(const View& dx, const View& dweight, const View& dy, c
 
 #if TT_BODIES(BACKEND)
 #include <cmath>
-#include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/loops/contiguous.hpp>
+#include <tinytorch/backend/cpu/loops/row_sums.hpp>
 #include <tinytorch/backend/cpu/norm_short.hpp>
-#include <tinytorch/backend/cpu/row_sums.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 

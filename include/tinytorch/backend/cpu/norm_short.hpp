@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tinytorch/backend/cpu/row_sums.hpp>
-#include <tinytorch/backend/cpu/transposed.hpp>
+#include <tinytorch/backend/cpu/loops/row_sums.hpp>
+#include <tinytorch/backend/cpu/loops/transpose.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 

@@ -2,7 +2,7 @@
 //
 // Planes (one channel of one sample) are independent and shared out among threads. Within a plane one tap of
 // the window at a time is combined with a whole output row, which vectorizes. Results that lie pixel by pixel
-// are made so (pool_pixels.hpp).
+// are made so (pool_channels_last.hpp).
 #pragma once
 
 #include <tinytorch/backend/window.hpp>
@@ -28,9 +28,9 @@ TT_API void adaptive_avg_pool2d_grad(const View& dx, const View& dy);
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <tinytorch/backend/cpu/dense.hpp>
-#include <tinytorch/backend/cpu/pool_pixels.hpp>
-#include <tinytorch/backend/cpu/runs.hpp>
+#include <tinytorch/backend/cpu/loops/contiguous.hpp>
+#include <tinytorch/backend/cpu/loops/runs.hpp>
+#include <tinytorch/backend/cpu/pool_channels_last.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <vector>
 

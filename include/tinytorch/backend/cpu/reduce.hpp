@@ -21,11 +21,11 @@ TT_API void cumsum(const View& out, const View& x, int dim);
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND)
-#include <tinytorch/backend/cpu/extremes.hpp>
-#include <tinytorch/backend/cpu/pack.hpp>
-#include <tinytorch/backend/cpu/reduce_plan.hpp>
+#include <tinytorch/backend/cpu/loops/arg_extreme.hpp>
+#include <tinytorch/backend/cpu/loops/pack.hpp>
+#include <tinytorch/backend/cpu/loops/reduce_plan.hpp>
+#include <tinytorch/backend/cpu/loops/transpose.hpp>
 #include <tinytorch/backend/cpu/scan.hpp>
-#include <tinytorch/backend/cpu/transposed.hpp>
 #include <tinytorch/core/allocator.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/simd.hpp>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <cstring>
-#include <tinytorch/backend/cpu/reduce_plan.hpp>
+#include <tinytorch/backend/cpu/loops/reduce_plan.hpp>
 #include <tinytorch/core/simd.hpp>
 #include <vector>
 

@@ -23,9 +23,9 @@ TT_API void logsumexp(const View& out, const View& x, const bool* reduced);
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND)
-#include <tinytorch/backend/cpu/dense.hpp>
-#include <tinytorch/backend/cpu/runs.hpp>
-#include <tinytorch/backend/cpu/transposed.hpp>
+#include <tinytorch/backend/cpu/loops/contiguous.hpp>
+#include <tinytorch/backend/cpu/loops/runs.hpp>
+#include <tinytorch/backend/cpu/loops/transpose.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/scalar_math.hpp>
 

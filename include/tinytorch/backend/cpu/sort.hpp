@@ -24,7 +24,7 @@ TT_API void sort_rows(const View& values, const View& indices, const View& x, in
 #include <bit>
 #include <limits>
 #include <optional>
-#include <tinytorch/backend/cpu/pack.hpp>
+#include <tinytorch/backend/cpu/loops/pack.hpp>
 #include <tinytorch/core/allocator.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <vector>

@@ -5,6 +5,7 @@
 
 #if TT_BODIES(TENSOR)
 #include <tinytorch/backend/cpu/batch_norm.hpp>
+#include <tinytorch/backend/cpu/group_norm.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/ops/norm.hpp>
 #include <tinytorch/tensor/rules.hpp>

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <numbers>
 #include <tinytorch/backend/cpu/elementwise.hpp>
-#include <tinytorch/backend/cpu/pack.hpp>
+#include <tinytorch/backend/cpu/loops/pack.hpp>
 #include <tinytorch/backend/cpu/random.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/tensor/fill.hpp>

@@ -5,8 +5,8 @@
 
 #if TT_BODIES(TENSOR)
 #include <tinytorch/backend/cpu/embedding.hpp>
-#include <tinytorch/backend/cpu/pack.hpp>
-#include <tinytorch/backend/cuda/fault.hpp>
+#include <tinytorch/backend/cpu/loops/pack.hpp>
+#include <tinytorch/backend/cuda/device/fault.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/embedding.hpp>

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <tinytorch/backend/cpu/index.hpp>
 #include <tinytorch/backend/cpu/sort.hpp>
-#include <tinytorch/backend/cuda/fault.hpp>
+#include <tinytorch/backend/cuda/device/fault.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/fill.hpp>

@@ -6,10 +6,11 @@
 
 #if TT_BODIES(TENSOR)
 #include <limits>
+#include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/loss.hpp>
 #include <tinytorch/backend/cpu/matmul.hpp>
 #include <tinytorch/backend/cpu/reduce.hpp>
-#include <tinytorch/backend/cuda/fault.hpp>
+#include <tinytorch/backend/cuda/device/fault.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tensor/vjp/loss.hpp>

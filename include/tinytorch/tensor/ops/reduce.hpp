@@ -8,6 +8,7 @@
 
 #if TT_BODIES(TENSOR)
 #include <cmath>
+#include <tinytorch/backend/cpu/elementwise.hpp>
 #include <tinytorch/backend/cpu/reduce.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/rules.hpp>

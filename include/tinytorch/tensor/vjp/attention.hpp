@@ -126,6 +126,4 @@ inline Tensors joined_attention(const Tensor& g, const Saved& s, const backend::
 }  // namespace vjp
 
 }  // namespace tinytorch::inline TT_BUILD
-
-#include <tinytorch/tensor/ops/shape.hpp>
 #endif

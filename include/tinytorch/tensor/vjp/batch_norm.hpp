@@ -5,6 +5,7 @@
 
 #if TT_BODIES(TENSOR)
 #include <tinytorch/backend/cpu/batch_norm.hpp>
+#include <tinytorch/backend/cpu/group_norm.hpp>
 #include <tinytorch/backend/layout.hpp>
 #include <tinytorch/tensor/apply.hpp>
 #include <tinytorch/tensor/vjp/norm.hpp>
@@ -107,6 +108,4 @@ inline Tensors group_norm(const Tensor& g, const Saved& s, int64_t groups) {
 
 }  // namespace vjp
 }  // namespace tinytorch::inline TT_BUILD
-
-#include <tinytorch/tensor/ops/elementwise.hpp>
 #endif

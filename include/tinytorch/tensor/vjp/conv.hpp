@@ -66,6 +66,4 @@ inline Tensors conv2d(const Tensor& g, const Saved& s, const Conv2dOptions& opti
 
 }  // namespace vjp
 }  // namespace tinytorch::inline TT_BUILD
-
-#include <tinytorch/tensor/ops/reduce.hpp>
 #endif

@@ -11,6 +11,4 @@ namespace tinytorch::inline TT_BUILD::vjp {
 inline Tensor dropout(const Tensor& g, const PrimitiveBase& same) { return apply(same, {g}); }
 
 }  // namespace tinytorch::inline TT_BUILD::vjp
-
-#include <tinytorch/tensor/ops/elementwise.hpp>
 #endif

@@ -95,7 +95,4 @@ inline BinaryGrads minimum(const BinaryContext& c) { return choose(c, c.a <= c.b
 }  // namespace vjp
 
 }  // namespace tinytorch::inline TT_BUILD
-
-#include <tinytorch/tensor/ops/elementwise.hpp>
-#include <tinytorch/tensor/ops/reduce.hpp>
 #endif

@@ -31,6 +31,4 @@ inline Tensor embedding(const Tensor& g, const Tensor& index, const Shape& weigh
 }  // namespace vjp
 
 }  // namespace tinytorch::inline TT_BUILD
-
-#include <tinytorch/tensor/ops/elementwise.hpp>
 #endif

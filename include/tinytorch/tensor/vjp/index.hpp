@@ -47,7 +47,4 @@ inline Tensors scatter_add(const Tensor& g, int dim, const Tensor& index) {
 
 }  // namespace vjp
 }  // namespace tinytorch::inline TT_BUILD
-
-#include <tinytorch/tensor/ops/creation.hpp>
-#include <tinytorch/tensor/ops/shape.hpp>
 #endif

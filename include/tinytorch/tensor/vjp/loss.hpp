@@ -76,6 +76,4 @@ inline Tensors pointwise_loss(const Tensor& g, const Saved& s, PointwiseLoss fn,
 
 }  // namespace vjp
 }  // namespace tinytorch::inline TT_BUILD
-
-#include <tinytorch/tensor/ops/elementwise.hpp>
 #endif

@@ -46,8 +46,4 @@ inline Tensors linear(const Tensor& g, const Tensor& x, const Tensor& weight,
 }
 
 }  // namespace tinytorch::inline TT_BUILD::vjp
-
-#include <tinytorch/tensor/ops/matmul.hpp>
-#include <tinytorch/tensor/ops/reduce.hpp>
-#include <tinytorch/tensor/ops/shape.hpp>
 #endif

@@ -74,6 +74,4 @@ inline Tensors rms_norm(const Tensor& g, const Saved& s) {
 
 }  // namespace vjp
 }  // namespace tinytorch::inline TT_BUILD
-
-#include <tinytorch/tensor/ops/elementwise.hpp>
 #endif

@@ -82,6 +82,4 @@ inline Tensor adaptive_avg_pool2d(const Tensor& g, const Saved& s) {
 
 }  // namespace vjp
 }  // namespace tinytorch::inline TT_BUILD
-
-#include <tinytorch/tensor/ops/elementwise.hpp>
 #endif

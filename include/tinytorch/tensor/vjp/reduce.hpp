@@ -58,8 +58,4 @@ inline Tensor cumsum(const Tensor& g, int dim) {
 }
 
 }  // namespace tinytorch::inline TT_BUILD::vjp
-
-#include <tinytorch/tensor/ops/elementwise.hpp>
-#include <tinytorch/tensor/ops/index.hpp>
-#include <tinytorch/tensor/ops/shape.hpp>
 #endif

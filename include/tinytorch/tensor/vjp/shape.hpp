@@ -25,7 +25,4 @@ inline Tensor slice(const Tensor& g, const Shape& shape, int dim, int64_t start,
 }
 
 }  // namespace tinytorch::inline TT_BUILD::vjp
-
-#include <tinytorch/tensor/ops/creation.hpp>
-#include <tinytorch/tensor/ops/reduce.hpp>
 #endif

@@ -41,6 +41,4 @@ inline Tensor log_softmax(const Tensor& g, const Tensor& y, int dim) {
 }  // namespace vjp
 
 }  // namespace tinytorch::inline TT_BUILD
-
-#include <tinytorch/tensor/ops/elementwise.hpp>
 #endif

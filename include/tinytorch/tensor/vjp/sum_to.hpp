@@ -27,7 +27,4 @@ TT_API Tensor sum_to(const Tensor& x, const Shape& shape, Loc loc) {
 }
 
 }  // namespace tinytorch::inline TT_BUILD
-
-#include <tinytorch/tensor/ops/reduce.hpp>
-#include <tinytorch/tensor/ops/shape.hpp>
 #endif

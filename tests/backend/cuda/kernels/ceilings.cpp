@@ -2,7 +2,7 @@
 #include <support/check.hpp>
 #include <support/device.hpp>
 #include <tinytorch/backend/cpu/ceilings.hpp>
-#include <tinytorch/backend/cuda/launch.hpp>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;

@@ -1,7 +1,7 @@
 // Optimizer steps on the GPU against the CPU's, which tests/backend/cpu/optimizer.cpp compares with plain
 // loops.
 #include <support/device.hpp>
-#include <tinytorch/backend/cuda/graph.hpp>
+#include <tinytorch/backend/cuda/runtime/graph.hpp>
 #include <tinytorch/layers/adam.hpp>
 #include <tinytorch/layers/clip.hpp>
 #include <tinytorch/layers/sgd.hpp>

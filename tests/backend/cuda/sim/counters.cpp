@@ -5,7 +5,7 @@
 namespace tt = tinytorch;
 
 #if TINYTORCH_CUDA_SIM
-#include <tinytorch/backend/cuda/kernel.cuh>
+#include <tinytorch/backend/cuda/device/kernel.cuh>
 
 namespace cuda = tinytorch::backend::cuda;
 namespace sim = tinytorch::backend::cuda::sim;

@@ -3,7 +3,7 @@
 
 #if TINYTORCH_CUDA_SIM
 #include <cmath>
-#include <tinytorch/backend/cuda/kernel.cuh>
+#include <tinytorch/backend/cuda/device/kernel.cuh>
 
 namespace tt = tinytorch;
 namespace cuda = tinytorch::backend::cuda;

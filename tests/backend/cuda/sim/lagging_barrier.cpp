@@ -3,7 +3,7 @@
 
 #if TINYTORCH_CUDA_SIM
 #include <support/faults.hpp>
-#include <tinytorch/backend/cuda/lagging_barrier.cuh>
+#include <tinytorch/backend/cuda/device/pipelined_barrier.cuh>
 
 namespace cuda = tinytorch::backend::cuda;
 using namespace test;

@@ -2,7 +2,7 @@
 #include <support/device.hpp>
 
 #if TINYTORCH_CUDA_SIM
-#include <tinytorch/backend/cuda/native.cuh>
+#include <tinytorch/backend/cuda/runtime/native.cuh>
 
 TEST_CASE("a capture runs nothing; its graph runs all, each time") {
   cudaStream_t stream = nullptr;

@@ -1,5 +1,5 @@
-// Rows walked in strips by teams of one block, more rows than blocks: backend/cuda/strips.cuh. Teams of
-// several blocks need a GPU (kernels/norm.cpp, kernels/softmax.cpp).
+// Rows walked in strips by teams of one block, more rows than blocks: backend/cuda/device/strips.cuh. Teams
+// of several blocks need a GPU (kernels/norm.cpp, kernels/softmax.cpp).
 #include <support/device_array.hpp>
 #include <support/few.hpp>
 #include <support/fresh.hpp>

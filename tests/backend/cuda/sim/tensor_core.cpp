@@ -4,7 +4,7 @@
 
 #if TINYTORCH_CUDA_SIM
 #include <support/faults.hpp>
-#include <tinytorch/backend/cuda/tensor_core.cuh>
+#include <tinytorch/backend/cuda/device/tensor_core.cuh>
 
 namespace cuda = tinytorch::backend::cuda;
 using namespace test;

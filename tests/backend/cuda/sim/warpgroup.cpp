@@ -5,7 +5,7 @@
 #if TINYTORCH_CUDA_SIM
 #include <support/faults.hpp>
 #include <support/few.hpp>
-#include <tinytorch/backend/cuda/warpgroup.cuh>
+#include <tinytorch/backend/cuda/device/warpgroup.cuh>
 
 namespace cuda = tinytorch::backend::cuda;
 using namespace test;

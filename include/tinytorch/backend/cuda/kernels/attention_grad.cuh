@@ -7,9 +7,10 @@
 #pragma once
 
 #include <limits>
-#include <tinytorch/backend/cuda/attention_heads.cuh>
-#include <tinytorch/backend/cuda/dense.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
 #include <tinytorch/backend/cuda/kernels/attention_grad_tensor.cuh>
+#include <tinytorch/backend/cuda/kernels/attention_heads.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

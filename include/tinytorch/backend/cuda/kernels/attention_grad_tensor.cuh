@@ -7,7 +7,8 @@
 #pragma once
 
 #include <algorithm>
-#include <tinytorch/backend/cuda/attention_tiles.cuh>
+#include <tinytorch/backend/cuda/kernels/attention_tiles.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -247,7 +248,7 @@ bool attention_grad_tensor(const View& dq, const View& dk, const View& dv, const
                            const AttentionCall& call) {
   using Passing = PassingTiles<T, kHead, kPlaces<Products, kHead>>;
   const auto config = [&](int64_t rows, int64_t heads) {
-    return LaunchConfig{dim3(static_cast<unsigned>(divided_up(rows, kTensorRows) * q.shape[0] * heads)),
+    return LaunchConfig{dim3(static_cast<unsigned>(ceil_div(rows, kTensorRows) * q.shape[0] * heads)),
                         dim3(kTensorThreads),
                         2 * Tile<kHead, kTensorRows>::kBytes + Passing::kBytes + kTileAlignment};
   };

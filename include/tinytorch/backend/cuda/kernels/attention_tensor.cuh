@@ -5,7 +5,8 @@
 // tensor cores, and of the units for 2^x where heads are short.
 #pragma once
 
-#include <tinytorch/backend/cuda/attention_tiles.cuh>
+#include <tinytorch/backend/cuda/kernels/attention_tiles.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -143,7 +144,7 @@ template <class T, int kHead, class Products, bool kDrops>
 bool attention_tensor(const View& out, const View& lse, const View& q, const View& k, const View& v,
                       const AttentionCall& call) {
   using Passing = PassingTiles<T, kHead, kPlaces<Products, kHead>>;
-  const auto blocks = divided_up(call.T, kTensorRows) * q.shape[0] * call.H;
+  const auto blocks = ceil_div(call.T, kTensorRows) * q.shape[0] * call.H;
   const LaunchConfig config{dim3(static_cast<unsigned>(blocks)), dim3(kTensorThreads),
                             Tile<kHead, kTensorRows>::kBytes + Passing::kBytes + kTileAlignment};
   if (!fits_shared_memory(config)) return false;

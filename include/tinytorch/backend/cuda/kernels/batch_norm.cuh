@@ -9,8 +9,9 @@
 #pragma once
 
 #include <algorithm>
-#include <tinytorch/backend/cuda/collective.cuh>
-#include <tinytorch/backend/cuda/planes.cuh>
+#include <tinytorch/backend/cuda/device/collective.cuh>
+#include <tinytorch/backend/cuda/device/planes.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/parameters.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

@@ -1,4 +1,4 @@
-// A bias and an activation as one kernel, forward and backward (contract: backend/cpu/fused.hpp).
+// A bias and an activation as one kernel, forward and backward (contract: backend/cpu/bias_activation.hpp).
 //
 // Each element is read once and written once. The gradient of the bias is summed by column strips: a block
 // adds up a chunk of rows while it writes dx, and a second kernel adds the chunks in order. Limit: memory.
@@ -6,9 +6,10 @@
 
 #include <algorithm>
 #include <numbers>
-#include <tinytorch/backend/cuda/collective.cuh>
-#include <tinytorch/backend/cuda/dense.cuh>
-#include <tinytorch/backend/cuda/walk.cuh>
+#include <tinytorch/backend/cuda/device/collective.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/device/walk.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/functors.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

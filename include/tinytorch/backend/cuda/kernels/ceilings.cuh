@@ -11,7 +11,8 @@
 // Each is one launch, and reads and writes every element once.
 #pragma once
 
-#include <tinytorch/backend/cuda/kernel.cuh>
+#include <tinytorch/backend/cuda/device/kernel.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -31,7 +32,7 @@ static __global__ void __launch_bounds__(kCeilingBlock)
 }
 
 void triad(const View& out, const View& a, const View& b, float s) {
-  launch(triad_kernel, over(divided_up(out.numel(), 4), kCeilingBlock), out.as<float>(), a.as<float>(),
+  launch(triad_kernel, over(ceil_div(out.numel(), 4), kCeilingBlock), out.as<float>(), a.as<float>(),
          b.as<float>(), s, out.numel());
 }
 
@@ -58,7 +59,7 @@ static __global__ void __launch_bounds__(kCeilingBlock)
 }
 
 void fma_chains(const View& x, int64_t rounds) {
-  launch(fma_chains_kernel, over(divided_up(x.numel(), kChainsOfThread), kCeilingBlock), x.as<float>(),
+  launch(fma_chains_kernel, over(ceil_div(x.numel(), kChainsOfThread), kCeilingBlock), x.as<float>(),
          x.numel(), rounds);
 }
 

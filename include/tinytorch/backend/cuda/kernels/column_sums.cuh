@@ -1,6 +1,7 @@
 // The sum of a matrix over its rows, as a bias needs it: a reduction of the first dimension.
 #pragma once
 
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

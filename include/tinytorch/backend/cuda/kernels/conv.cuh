@@ -6,16 +6,17 @@
 //
 // K = C / groups * KH * KW. Columns live in scratch, a slab of samples at a time; the products are those of
 // matmul.cuh. To a 1 x 1 window of stride 1 images are their own columns; one channel per group (depthwise)
-// is summed directly (depthwise.cuh). 16-bit images go to tensor cores without columns where they can
+// is summed directly (conv_depthwise.cuh). 16-bit images go to tensor cores without columns where they can
 // (conv_implicit.cuh, conv_implicit_grad.cuh). Slabs depend on shapes alone, and there are no atomics:
 // results are deterministic. Source: Chellapilla, Puri, Simard, "High performance convolutional neural
 // networks for document processing", 2006.
 #pragma once
 
 #include <algorithm>
+#include <tinytorch/backend/cuda/kernels/conv_depthwise.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
 #include <tinytorch/backend/cuda/kernels/conv_implicit_grad.cuh>
-#include <tinytorch/backend/cuda/kernels/depthwise.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/matmul.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

@@ -14,9 +14,10 @@
 #pragma once
 
 #include <algorithm>
-#include <tinytorch/backend/cuda/channels_last.cuh>
-#include <tinytorch/backend/cuda/planes.cuh>
-#include <tinytorch/backend/cuda/tensor_core.cuh>
+#include <tinytorch/backend/cuda/device/planes.cuh>
+#include <tinytorch/backend/cuda/device/tensor_core.cuh>
+#include <tinytorch/backend/cuda/kernels/channels_last.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -269,7 +270,7 @@ void set_sides(ImplicitConv<T>& p, const ConvSide& high, const ConvSide& wide, i
 template <class T, int kCount>
 void launch_products(const ImplicitConvs<T, kCount>& products) {
   int64_t tiles = 0;
-  for (const ImplicitConv<T>& p : products.of) tiles = std::max(tiles, divided_up(p.positions, kConvCols));
+  for (const ImplicitConv<T>& p : products.of) tiles = std::max(tiles, ceil_div(p.positions, kConvCols));
   const dim3 grid(static_cast<unsigned>(products.of[0].row_tiles * tiles * kCount));
   if (products.of[0].rows > 64) {
     launch(implicit_conv_kernel<T, 2, kCount>,
@@ -311,7 +312,7 @@ bool implicit_conv2d(T* out, const T* x, const T* weight, const T* bias, const C
     p.bias = bias;
     p.out = out;
     p.rows = narrow(rows);
-    p.row_tiles = narrow(divided_up(rows, rows > 64 ? 128 : 64));
+    p.row_tiles = narrow(ceil_div(rows, rows > 64 ? 128 : 64));
     p.depth = narrow(depth);
     p.by_depth = FastDivide(static_cast<uint32_t>(depth));
     p.H = narrow(h);

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <tinytorch/backend/cuda/kernels/conv_implicit.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

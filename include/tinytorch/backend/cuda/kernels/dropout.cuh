@@ -1,8 +1,9 @@
 // Dropout: out = x / (1 - p) where a random word says keep, else 0 (dropout_mask.cuh).
 #pragma once
 
-#include <tinytorch/backend/cuda/dropout_mask.cuh>
-#include <tinytorch/backend/cuda/walk.cuh>
+#include <tinytorch/backend/cuda/device/dropout_mask.cuh>
+#include <tinytorch/backend/cuda/device/walk.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

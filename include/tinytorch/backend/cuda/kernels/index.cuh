@@ -1,13 +1,14 @@
 // Moving elements by index: rows, gathers, scatters, triangles.
 //
 // Moves do not look at values and are written for element widths. Additions run in the order of the source's
-// positions, in float for 16-bit types: indices are grouped by the row they name (group.cuh) and each row is
-// summed by its own threads, so nothing is atomic and results do not depend on the schedule. An index outside
-// its range moves nothing.
+// positions, in float for 16-bit types: indices are grouped by the row they name (grouped_rows.cuh) and each
+// row is summed by its own threads, so nothing is atomic and results do not depend on the schedule. An index
+// outside its range moves nothing.
 #pragma once
 
-#include <tinytorch/backend/cuda/group.cuh>
-#include <tinytorch/backend/cuda/walk.cuh>
+#include <tinytorch/backend/cuda/device/grouped_rows.cuh>
+#include <tinytorch/backend/cuda/device/walk.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

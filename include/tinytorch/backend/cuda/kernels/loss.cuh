@@ -7,8 +7,9 @@
 #pragma once
 
 #include <algorithm>
-#include <tinytorch/backend/cuda/dense.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
 #include <tinytorch/backend/cuda/kernels/cross_entropy_rows.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/reduce.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -150,8 +151,8 @@ template <class A>
 void sum_losses(const LossTotals& totals, const A* losses, const View& target,
                 const CrossEntropyParameters& p, int64_t N) {
   constexpr int64_t kEach = 8 * kLossThreads;
-  const int64_t blocks = std::clamp<int64_t>(divided_up(N, kEach), 1, kLossThreads),
-                each = divided_up(std::max<int64_t>(N, 1), blocks);
+  const int64_t blocks = std::clamp<int64_t>(ceil_div(N, kEach), 1, kLossThreads),
+                each = ceil_div(std::max<int64_t>(N, 1), blocks);
   const DeviceScratch<LossSums> partial(blocks > 1 ? blocks : 0);
   launch(sum_losses_kernel<A>, {dim3(static_cast<unsigned>(blocks)), dim3(kLossThreads)}, totals,
          partial.data(), losses, target.as<const int64_t>(), target.strides[0], p.ignore_index, N, each);
@@ -225,11 +226,11 @@ void cross_entropy_grad(const View& dx, const View& grad, const View& logits, co
       CrossEntropyRow<A> p = row_parameters<T>(target, parameters);
       p.target += first * p.target_step;
       const int64_t step = parameters.reduction == LossReduction::none ? 1 : 0;
-      launch(cross_entropy_grad_kernel<T>,
-             {dim3(static_cast<unsigned>(divided_up(words, threads)), static_cast<unsigned>(rows)),
-              dim3(threads)},
-             out.data() + first * V, g.data() + first * step, step, in.data() + first * V, p,
-             lse.as<const A>() + first, mean ? count.data() : static_cast<double*>(nullptr), V);
+      launch(
+          cross_entropy_grad_kernel<T>,
+          {dim3(static_cast<unsigned>(ceil_div(words, threads)), static_cast<unsigned>(rows)), dim3(threads)},
+          out.data() + first * V, g.data() + first * step, step, in.data() + first * V, p,
+          lse.as<const A>() + first, mean ? count.data() : static_cast<double*>(nullptr), V);
     }
     out.finish();
   });

@@ -5,9 +5,10 @@
 // are walked by a block, from memory each time. Limit: memory.
 #pragma once
 
-#include <tinytorch/backend/cuda/dense.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/device/tiles.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/norm_strips.cuh>
-#include <tinytorch/backend/cuda/tiles.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

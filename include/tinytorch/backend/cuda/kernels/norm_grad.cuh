@@ -2,6 +2,7 @@
 // kernels are norm_grad_rows.cuh's, which serve residual_norm.cuh too.
 #pragma once
 
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/norm_grad_rows.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

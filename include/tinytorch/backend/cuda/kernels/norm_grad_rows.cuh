@@ -10,7 +10,8 @@
 #pragma once
 
 #include <algorithm>
-#include <tinytorch/backend/cuda/dense.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/norm_grad_strips.cuh>
 #include <tinytorch/backend/cuda/kernels/norm_grad_tiles.cuh>
 #include <tinytorch/backend/cuda/kernels/norm_rows.cuh>
@@ -219,7 +220,7 @@ void finish_parameters(const View& dweight, const View& dbias, const Wide<T>* dw
   if (!dweight.data && !dbias.data) return;
   DenseOutput<T> w(dweight), b(dbias);
   if (blocks <= kWarp) {
-    const auto across = static_cast<unsigned>(divided_up(C, kNormThreads));
+    const auto across = static_cast<unsigned>(ceil_div(C, kNormThreads));
     launch(finish_few_lines<T>, {dim3(across, 2), dim3(kNormThreads)}, w.data(), b.data(), dw, db, blocks, C);
     w.finish();
     return b.finish();
@@ -263,10 +264,10 @@ void norm_grad_of_columns(const NormGradArrays<T>& arrays, const View& dweight, 
                           int64_t rows, int64_t C, bool aligned) {
   if (!dweight.data && !dbias.data) return;
   const int64_t processors = properties(current_device()).multiprocessors;
-  const bool wide = aligned && divided_up(C, kNormThreads * kWideOf<T>) >= processors;
-  const int64_t strips = divided_up(C, kNormThreads * (wide ? kWideOf<T> : 1));
-  const int64_t wanted = std::clamp<int64_t>(processors * 8 / strips, 1, divided_up(rows, 32));
-  const int64_t chunk = divided_up(rows, wanted), chunks = divided_up(rows, chunk);
+  const bool wide = aligned && ceil_div(C, kNormThreads * kWideOf<T>) >= processors;
+  const int64_t strips = ceil_div(C, kNormThreads * (wide ? kWideOf<T> : 1));
+  const int64_t wanted = std::clamp<int64_t>(processors * 8 / strips, 1, ceil_div(rows, 32));
+  const int64_t chunk = ceil_div(rows, wanted), chunks = ceil_div(rows, chunk);
   const LaunchConfig config{dim3(static_cast<unsigned>(strips), static_cast<unsigned>(chunks)),
                             dim3(kNormThreads)};
   const auto run = [&]<class Out>(Out* to_weight, Out* to_bias) {

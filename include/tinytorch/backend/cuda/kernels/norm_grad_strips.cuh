@@ -2,7 +2,8 @@
 // norm_grad.cuh's long rows.
 #pragma once
 
-#include <tinytorch/backend/cuda/strips.cuh>
+#include <tinytorch/backend/cuda/device/strips.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

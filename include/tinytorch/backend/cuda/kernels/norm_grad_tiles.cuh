@@ -3,8 +3,9 @@
 // partial sums.
 #pragma once
 
+#include <tinytorch/backend/cuda/device/tiles.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/norm_grad_strips.cuh>
-#include <tinytorch/backend/cuda/tiles.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

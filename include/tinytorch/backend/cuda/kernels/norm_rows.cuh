@@ -5,7 +5,8 @@
 #pragma once
 
 #include <algorithm>
-#include <tinytorch/backend/cuda/row.cuh>
+#include <tinytorch/backend/cuda/device/row.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -5,8 +5,9 @@
 // algorithm for computing sample variances", 1979.
 #pragma once
 
+#include <tinytorch/backend/cuda/device/strips.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/norm_rows.cuh>
-#include <tinytorch/backend/cuda/strips.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

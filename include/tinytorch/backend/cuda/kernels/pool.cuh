@@ -6,8 +6,9 @@
 #pragma once
 
 #include <limits>
-#include <tinytorch/backend/cuda/collective.cuh>
-#include <tinytorch/backend/cuda/planes.cuh>
+#include <tinytorch/backend/cuda/device/collective.cuh>
+#include <tinytorch/backend/cuda/device/planes.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -5,7 +5,8 @@
 // only. Limit: memory, each element written once.
 #pragma once
 
-#include <tinytorch/backend/cuda/kernel.cuh>
+#include <tinytorch/backend/cuda/device/kernel.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/core/random.hpp>
 #include <tinytorch/core/scalar_math.hpp>
 

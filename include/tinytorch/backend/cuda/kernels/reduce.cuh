@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/reduce_rows.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -156,15 +157,15 @@ void reduce_down_columns(const Fold& fold, ReduceLayout& l, const ReducePart& ke
       reinterpret_cast<uintptr_t>(l.data) % static_cast<uintptr_t>(std::min<int64_t>(16, 8 * size)) == 0;
   const bool wide = row % 8 == 0 && begins_aligned && reduced.is_aligned(reduced.shape.size(), size) &&
                     kept.is_aligned(kept.shape.size() - 1, size);
-  const int64_t across = divided_up(row, kWarp * (wide ? 8 : 1)) * (results / row);
+  const int64_t across = ceil_div(row, kWarp * (wide ? 8 : 1)) * (results / row);
   l.chunks =
-      std::clamp<int64_t>(kReduceGroups / 4 / across, 1, std::min<int64_t>(divided_up(length, 64), 1024));
-  l.chunk = divided_up(length, l.chunks);
-  l.chunks = divided_up(length, l.chunk);
+      std::clamp<int64_t>(kReduceGroups / 4 / across, 1, std::min<int64_t>(ceil_div(length, 64), 1024));
+  l.chunk = ceil_div(length, l.chunks);
+  l.chunks = ceil_div(length, l.chunk);
   l.vector = wide;
   const DeviceScratch<A> partial(l.chunks > 1 ? results * l.chunks : 0);
   const ReduceOutput<A> to_{Plan<1>({out}, 1).operands, partial.data(), divisor};
-  const dim3 grid(static_cast<unsigned>(divided_up(row, kWarp * (wide ? 8 : 1))),
+  const dim3 grid(static_cast<unsigned>(ceil_div(row, kWarp * (wide ? 8 : 1))),
                   static_cast<unsigned>(l.chunks), static_cast<unsigned>(results / row));
   launch(wide ? reduce_columns<C, Fold, 8> : reduce_columns<C, Fold, 1>, {grid, dim3(kReduceThreads)}, l, to_,
          fold, row);
@@ -180,9 +181,9 @@ void reduce_along_rows(const Fold& fold, ReduceLayout& l, const View& out, doubl
   const bool small = length <= 1024 || (size_of(l.dtype) == 2 && length <= 16384 && results >= kReduceGroups);
   l.chunks =
       small ? 1
-            : std::clamp<int64_t>(kReduceGroups / std::max<int64_t>(1, results), 1, divided_up(length, 8192));
-  l.chunk = divided_up(divided_up(std::max<int64_t>(length, 1), l.chunks), 8) * 8;
-  l.chunks = std::max<int64_t>(1, divided_up(length, l.chunk));
+            : std::clamp<int64_t>(kReduceGroups / std::max<int64_t>(1, results), 1, ceil_div(length, 8192));
+  l.chunk = ceil_div(ceil_div(std::max<int64_t>(length, 1), l.chunks), 8) * 8;
+  l.chunks = std::max<int64_t>(1, ceil_div(length, l.chunk));
   const DeviceScratch<A> partial(l.chunks > 1 ? results * l.chunks : 0);
   const ReduceOutput<A> to_{Plan<1>({out}, 1).operands, partial.data(), divisor};
   if (!small) {

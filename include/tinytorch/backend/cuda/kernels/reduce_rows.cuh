@@ -3,8 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <tinytorch/backend/cuda/device/tiles.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/reduce_folds.cuh>
-#include <tinytorch/backend/cuda/tiles.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

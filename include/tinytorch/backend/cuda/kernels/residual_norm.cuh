@@ -1,12 +1,13 @@
-// Residual sum with dropout and norm, forward and backward (contract: backend/cpu/fused.hpp).
+// Residual sum with dropout and norm, forward and backward (contract: backend/cpu/residual_norm.hpp).
 //
 // Each element is read once and written once. The kernels of a norm (norm_rows.cuh) normalize a residual sum:
 // here stands how they read its rows, as the dtype rounds them, and their gradient's kernels
 // (norm_grad_rows.cuh) add what flows back into the sum from elsewhere. Limit: memory.
 #pragma once
 
-#include <tinytorch/backend/cuda/dense.cuh>
-#include <tinytorch/backend/cuda/dropout_mask.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/device/dropout_mask.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/norm_grad_rows.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

@@ -4,16 +4,17 @@
 // (tiles.cuh), most in registers or shared memory (row.cuh), long ones in strips of several blocks
 // (strips.cuh). Longer rows go in segments, each by a block: first every segment's maximum and sum, then the
 // result, the second read coming mostly from the L2 cache. Lines that lie side by side (another dimension
-// than the last) take one thread each. Sums are formed in one visit (scaled_sum.cuh). Limit: memory.
+// than the last) take one thread each. Sums are formed in one visit (online_softmax.cuh). Limit: memory.
 #pragma once
 
 #include <limits>
-#include <tinytorch/backend/cuda/collective.cuh>
-#include <tinytorch/backend/cuda/dense.cuh>
+#include <tinytorch/backend/cuda/device/collective.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/device/segments.cuh>
+#include <tinytorch/backend/cuda/device/tiles.cuh>
+#include <tinytorch/backend/cuda/device/walk.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/softmax_strips.cuh>
-#include <tinytorch/backend/cuda/segments.cuh>
-#include <tinytorch/backend/cuda/tiles.cuh>
-#include <tinytorch/backend/cuda/walk.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -6,10 +6,11 @@
 // read, so that shared memory holds half as many columns. Limit: memory.
 #pragma once
 
-#include <tinytorch/backend/cuda/dense.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/device/segments.cuh>
+#include <tinytorch/backend/cuda/device/tiles.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/cuda/kernels/softmax_grad_strips.cuh>
-#include <tinytorch/backend/cuda/segments.cuh>
-#include <tinytorch/backend/cuda/tiles.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -2,8 +2,9 @@
 // rows.
 #pragma once
 
-#include <tinytorch/backend/cuda/scaled_sum.cuh>
-#include <tinytorch/backend/cuda/strips.cuh>
+#include <tinytorch/backend/cuda/device/online_softmax.cuh>
+#include <tinytorch/backend/cuda/device/strips.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

@@ -7,8 +7,9 @@
 #pragma once
 
 #include <algorithm>
-#include <tinytorch/backend/cuda/dense.cuh>
-#include <tinytorch/backend/cuda/walk.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/device/walk.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

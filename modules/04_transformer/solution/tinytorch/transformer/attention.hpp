@@ -9,7 +9,7 @@
 #pragma once
 
 #include <tinytorch/layers/linear.hpp>
-#include <tinytorch/tensor/ops/attention.hpp>
+#include <tinytorch/tensor/ops.hpp>
 #include <tinytorch/transformer/positions.hpp>
 
 namespace tinytorch::inline TT_BUILD {

@@ -6,8 +6,7 @@
 #pragma once
 
 #include <tinytorch/layers/norm.hpp>
-#include <tinytorch/tensor/ops/dropout.hpp>
-#include <tinytorch/tensor/ops/fused.hpp>
+#include <tinytorch/tensor/ops.hpp>
 #include <tinytorch/transformer/attention.hpp>
 #include <tinytorch/transformer/mlp.hpp>
 

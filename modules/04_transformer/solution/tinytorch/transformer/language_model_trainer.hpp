@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 
 #include <limits>
-#include <tinytorch/backend/cuda/runtime.hpp>
+#include <tinytorch/backend/cuda/runtime/runtime.hpp>
 #include <tinytorch/layers/checkpoint.hpp>
 #include <tinytorch/layers/gradient_sum.hpp>
 #include <tinytorch/layers/json_lines.hpp>

@@ -5,9 +5,7 @@
 #pragma once
 
 #include <tinytorch/layers/linear.hpp>
-#include <tinytorch/tensor/ops/elementwise.hpp>
-#include <tinytorch/tensor/ops/fused.hpp>
-#include <tinytorch/tensor/ops/shape.hpp>
+#include <tinytorch/tensor/ops.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 

@@ -1,11 +1,9 @@
-// Normalization of channels on the CPU: batch_norm and group_norm, forward and backward. x is [N, C, S]: N
-// samples, C channels, S positions (1, or H W of images); element (n, c, s) lies at (n C + c) S + s.
+// Batch normalization on the CPU, forward and backward. x is [N, C, S]: N samples, C channels, S positions
+// (1, or H W of images); element (n, c, s) lies at (n C + c) S + s.
 //
-//   y = (x - mean) rstd w[c] + b[c],  rstd = 1 / sqrt(var + eps)
-//   batch_norm: mean and var of a channel over N and S; group_norm: of C / G channels of one sample.
+//   y = (x - mean) rstd w[c] + b[c],  rstd = 1 / sqrt(var + eps),  mean and var of channel c over N and S
 //
-// You write batch_norm's three functions of one channel; group_norm is given. Sources: Ioffe and Szegedy,
-// "Batch normalization", 2015; Wu and He, "Group normalization", 2018.
+// You write the three functions of one channel. Source: Ioffe and Szegedy, "Batch normalization", 2015.
 #pragma once
 
 #include <tinytorch/backend/parameters.hpp>
@@ -23,19 +21,11 @@ TT_API void batch_norm_grad(const BatchNormGrads& out, const View& dy, const Vie
                             const View& var, const View& weight, double eps, bool of_batch, const View& gmean,
                             const View& gvar);
 
-// mean, rstd [N, G] in the compute type.
-TT_API void group_norm(const View& out, const View& mean, const View& rstd, const View& x, int64_t groups,
-                       const View& weight, const View& bias, double eps);
-TT_API void group_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
-                            const View& x, const View& mean, const View& rstd, int64_t groups,
-                            const View& weight);
-
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(BACKEND)
 #include <cmath>
-#include <tinytorch/backend/cpu/dense.hpp>
-#include <vector>
+#include <tinytorch/backend/cpu/loops/contiguous.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
@@ -153,15 +143,14 @@ TT_API void batch_norm(const View& out, const View& x, const View& mean, const V
   });
 }
 
-// Sums over a channel, or over one of its samples: of dy, and of dy (x - mean).
+// Sums over a channel: of dy, and of dy (x - mean).
 struct GradSums {
   double dy = 0, dy_x = 0;
 };
 template <class T>
-GradSums grad_sums(const T* dy, const T* x, const BatchShape& shape, int64_t n0, int64_t n1, int64_t c,
-                   double mean) {
+GradSums grad_sums(const T* dy, const T* x, const BatchShape& shape, int64_t c, double mean) {
   GradSums sums;
-  for (int64_t n = n0; n < n1; ++n) {
+  for (int64_t n = 0; n < shape.N; ++n) {
     for (int64_t s = 0; s < shape.S; ++s) {
       const int64_t i = shape.at(n, c, s);
       sums.dy += static_cast<double>(dy[i]);
@@ -181,7 +170,7 @@ TT_API void batch_norm_grad(const BatchNormGrads& out, const View& dy, const Vie
     for (int64_t c = 0; c < shape.C; ++c) {
       const double center = element(mean, c, 0), rstd = 1 / std::sqrt(element(var, c, 0) + eps);
       const double w = element(weight, c, 1);
-      const GradSums sums = grad_sums(grad.data(), in.data(), shape, 0, shape.N, c, center);
+      const GradSums sums = grad_sums(grad.data(), in.data(), shape, c, center);
       put_channel(out.dweight, c, sums.dy_x * rstd);
       put_channel(out.dbias, c, sums.dy);
       put_channel(out.dmean, c, -w * rstd * sums.dy);
@@ -200,65 +189,6 @@ TT_API void batch_norm_grad(const BatchNormGrads& out, const View& dy, const Vie
       }
     }
     if (out.dx.data) dx.finish();
-  });
-}
-
-TT_API void group_norm(const View& out, const View& mean, const View& rstd, const View& x, int64_t groups,
-                       const View& weight, const View& bias, double eps) {
-  if (out.numel() == 0) return;
-  const BatchShape shape = batch_shape(x);
-  const int64_t group_c = shape.C / groups, length = group_c * shape.S;
-  dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x);
-    DenseOutput<T> to(out);
-    for (int64_t group = 0; group < shape.N * groups; ++group) {  // its values lie side by side
-      const Moments found = moments_of_channel(in.data() + group * length, {1, 1, length}, 0);
-      const double scale = 1 / std::sqrt(found.var + eps);
-      mean.as<T>()[group] = static_cast<T>(found.mean);
-      rstd.as<T>()[group] = static_cast<T>(scale);
-      for (int64_t c = group * group_c; c < (group + 1) * group_c; ++c) {  // counts through all samples
-        normalize_channel(to.data(), in.data(), {1, shape.N * shape.C, shape.S}, c, found.mean, scale,
-                          element(weight, c % shape.C, 1), element(bias, c % shape.C, 0));
-      }
-    }
-    to.finish();
-  });
-}
-
-TT_API void group_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
-                            const View& x, const View& mean, const View& rstd, int64_t groups,
-                            const View& weight) {
-  const BatchShape shape = batch_shape(x);
-  const int64_t group_c = shape.C / groups;
-  const double length = static_cast<double>(group_c * shape.S);
-  dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy), in(x);
-    DenseOutput<T> to(dx);
-    std::vector<double> weight_sum(static_cast<size_t>(shape.C)), bias_sum(weight_sum.size());
-    for (int64_t group = 0; group < shape.N * groups; ++group) {
-      const int64_t n = group / groups, first = group % groups * group_c;
-      const double center = static_cast<double>(mean.as<const T>()[group]);
-      const double scale = static_cast<double>(rstd.as<const T>()[group]);
-      double sum_g = 0, sum_gh = 0;
-      for (int64_t c = first; c < first + group_c; ++c) {
-        const GradSums sums = grad_sums(grad.data(), in.data(), shape, n, n + 1, c, center);
-        weight_sum[static_cast<size_t>(c)] += sums.dy_x * scale;
-        bias_sum[static_cast<size_t>(c)] += sums.dy;
-        sum_g += sums.dy * element(weight, c, 1);
-        sum_gh += sums.dy_x * scale * element(weight, c, 1);
-      }
-      for (int64_t i = 0; dx.data && i < group_c * shape.S; ++i) {
-        const int64_t c = first + i / shape.S, at = shape.at(n, c, i % shape.S);
-        const double h = (static_cast<double>(in.data()[at]) - center) * scale;
-        const double g = static_cast<double>(grad.data()[at]) * element(weight, c, 1);
-        to.data()[at] = static_cast<T>(scale * (g - sum_g / length - h * sum_gh / length));
-      }
-    }
-    if (dx.data) to.finish();
-    for (int64_t c = 0; c < shape.C; ++c) {
-      put_channel(dweight, c, weight_sum[static_cast<size_t>(c)]);
-      put_channel(dbias, c, bias_sum[static_cast<size_t>(c)]);
-    }
   });
 }
 

@@ -30,8 +30,8 @@ TT_API void conv2d_grad_weight(const View& dw, const View& dy, const View& x, co
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
 
 #if TT_BODIES(PRODUCTS)
-#include <tinytorch/backend/cpu/dense.hpp>
 #include <tinytorch/backend/cpu/gemm.hpp>
+#include <tinytorch/backend/cpu/loops/contiguous.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 

@@ -36,7 +36,7 @@ TT_API void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dt
 
 #if TT_BODIES(BACKEND)
 #include <cmath>
-#include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/loops/contiguous.hpp>
 #include <tinytorch/backend/functors.hpp>
 #include <vector>
 

@@ -29,7 +29,7 @@ TT_API void rms_norm_grad(const View& dx, const View& dweight, const View& dy, c
 
 #if TT_BODIES(BACKEND)
 #include <cmath>
-#include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/loops/contiguous.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {

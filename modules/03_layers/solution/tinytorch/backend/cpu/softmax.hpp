@@ -23,7 +23,7 @@ TT_API void logsumexp(const View& out, const View& x, const bool* reduced);
 #if TT_BODIES(BACKEND)
 #include <cmath>
 #include <limits>
-#include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/loops/contiguous.hpp>
 #include <vector>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {

@@ -20,7 +20,7 @@ TT_API void attention(const View& out, const View& lse, const View& q, const Vie
 #if TT_BODIES(PRODUCTS)
 #include <cmath>
 #include <limits>
-#include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/loops/contiguous.hpp>
 #include <tinytorch/core/parallel.hpp>
 #include <tinytorch/core/random.hpp>
 

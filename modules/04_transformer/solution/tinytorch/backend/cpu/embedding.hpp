@@ -17,7 +17,7 @@ TT_API int64_t first_outside(const View& index, int64_t V);
 
 #if TT_BODIES(BACKEND)
 #include <span>
-#include <tinytorch/backend/cpu/dense.hpp>
+#include <tinytorch/backend/cpu/loops/contiguous.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 

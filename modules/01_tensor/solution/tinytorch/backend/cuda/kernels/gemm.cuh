@@ -6,7 +6,8 @@
 // floats, int for narrow integers; each sum runs over k in order, so results are deterministic.
 #pragma once
 
-#include <tinytorch/backend/cuda/walk.cuh>
+#include <tinytorch/backend/cuda/device/walk.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -103,8 +104,8 @@ static __global__ void __launch_bounds__(kGemmTile* kGemmTile)
 void gemm(const View& out, const View& a, const View& b, const View& bias, bool accumulate) {
   if (out.numel() == 0) return;
   const Product p = product_of(out, a, b, bias, accumulate);
-  const dim3 grid(static_cast<unsigned>(divided_up(p.M, kGemmTile)),
-                  static_cast<unsigned>(divided_up(p.N, kGemmTile)),
+  const dim3 grid(static_cast<unsigned>(ceil_div(p.M, kGemmTile)),
+                  static_cast<unsigned>(ceil_div(p.N, kGemmTile)),
                   static_cast<unsigned>(std::min<int64_t>(p.batch.count, 65535)));
   dispatch_compute(a.dtype, [&]<class C>(C*) {
     launch(gemm_kernel<C>, {grid, dim3(kGemmTile, kGemmTile)}, p);

@@ -5,8 +5,9 @@
 // once, and everything between stays in a thread's registers. 3 n elements are moved, whatever f is.
 #pragma once
 
-#include <tinytorch/backend/cuda/dense.cuh>
-#include <tinytorch/backend/cuda/walk.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/device/walk.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/functors.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

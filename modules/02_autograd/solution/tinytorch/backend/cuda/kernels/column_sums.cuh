@@ -12,8 +12,9 @@
 // good as of ten.
 #pragma once
 
-#include <tinytorch/backend/cuda/dense.cuh>
-#include <tinytorch/backend/cuda/vector.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/device/vector.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -71,12 +72,12 @@ static __global__ void __launch_bounds__(kSumColumns* kSumLines)
 void column_sums(const View& out, const View& x) {
   const int64_t rows = x.shape[0], columns = x.shape[1];
   if (columns == 0) return;
-  const int64_t chunk_rows = std::max(kSumChunkRows, divided_up(rows, kMostSumChunks));
-  const int64_t chunks = divided_up(rows, chunk_rows);
+  const int64_t chunk_rows = std::max(kSumChunkRows, ceil_div(rows, kMostSumChunks));
+  const int64_t chunks = ceil_div(rows, chunk_rows);
   const DeviceScratch<double> partial(chunks * columns);
   dispatch_stored(x.dtype, [&]<class T>(T*) {
     const SummedMatrix<T> matrix{x.as<const T>(), rows, columns, x.strides[0], x.strides[1]};
-    const dim3 grid(static_cast<unsigned>(divided_up(columns, kSumColumns)), static_cast<unsigned>(chunks));
+    const dim3 grid(static_cast<unsigned>(ceil_div(columns, kSumColumns)), static_cast<unsigned>(chunks));
     launch(partial_sums_kernel<T>, {grid, dim3(kSumColumns, kSumLines)}, partial.data(), matrix, chunk_rows);
   });
   dispatch_stored(out.dtype, [&]<class T>(T*) {

@@ -1,4 +1,4 @@
-// A bias and an activation as one kernel, forward and backward (contract: backend/cpu/fused.hpp).
+// A bias and an activation as one kernel, forward and backward (contract: backend/cpu/bias_activation.hpp).
 //
 //   y = f(x + b)          dx = dy f'(x + b)          db[c] = the sum of dx down column c
 //
@@ -6,8 +6,9 @@
 // times. Here it is read once and written once: 2 N elements forward, 3 N backward.
 #pragma once
 
-#include <tinytorch/backend/cuda/dense.cuh>
-#include <tinytorch/backend/cuda/elements.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/device/elements.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/functors.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -123,11 +124,11 @@ void bias_activation_grad(Activation fn, const View& dx, const View& dbias, cons
   const int64_t columns = dy.shape.back(), rows = columns == 0 ? 0 : dy.numel() / columns;
   // Enough chunks to keep the device busy, of 64 rows at least, so that few partial sums are left to add.
   // Without rows there is no chunk, and the sums are zero.
-  const int64_t chunk = std::max<int64_t>(64, divided_up(rows, 256)), chunks = divided_up(rows, chunk);
+  const int64_t chunk = std::max<int64_t>(64, ceil_div(rows, 256)), chunks = ceil_div(rows, chunk);
   dispatch_floating(dy.dtype, [&]<class C>(C*) {
     const DeviceScratch<C> partial(dbias.data ? chunks * columns : 0);
     const LaunchConfig grid{
-        dim3(static_cast<unsigned>(divided_up(columns, kWarp)), static_cast<unsigned>(chunks)),
+        dim3(static_cast<unsigned>(ceil_div(columns, kWarp)), static_cast<unsigned>(chunks)),
         dim3(kBiasThreads)};
     launch(bias_activation_grad_kernel<C>, grid, fn, Elements<C>(dx), partial.data(), Elements<C>(dy),
            Elements<C>(x), Elements<C>(bias), rows, columns, chunk);

@@ -9,8 +9,9 @@
 // value in shared memory then serves many output channels, too.
 #pragma once
 
-#include <tinytorch/backend/cuda/collective.cuh>
-#include <tinytorch/backend/cuda/elements.cuh>
+#include <tinytorch/backend/cuda/device/collective.cuh>
+#include <tinytorch/backend/cuda/device/elements.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/window.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
@@ -151,7 +152,7 @@ static __global__ void __launch_bounds__(kConvTileThreads)
 
 // A block per tile of each of `planes` planes.
 inline LaunchConfig tiles_over(int64_t planes, int64_t height, int64_t width, int tile) {
-  const int64_t tiles = divided_up(height, tile) * divided_up(width, tile);
+  const int64_t tiles = ceil_div(height, tile) * ceil_div(width, tile);
   return {dim3(static_cast<unsigned>(planes * tiles)), dim3(static_cast<unsigned>(tile * tile))};
 }
 

@@ -10,9 +10,10 @@
 #pragma once
 
 #include <limits>
-#include <tinytorch/backend/cuda/collective.cuh>
-#include <tinytorch/backend/cuda/dense.cuh>
-#include <tinytorch/backend/cuda/elements.cuh>
+#include <tinytorch/backend/cuda/device/collective.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/device/elements.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 #include <tinytorch/backend/functors.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {

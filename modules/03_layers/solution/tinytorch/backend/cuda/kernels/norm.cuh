@@ -7,8 +7,9 @@
 // the L1 cache. rms_norm is the same with mean 0.
 #pragma once
 
-#include <tinytorch/backend/cuda/collective.cuh>
-#include <tinytorch/backend/cuda/elements.cuh>
+#include <tinytorch/backend/cuda/device/collective.cuh>
+#include <tinytorch/backend/cuda/device/elements.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 

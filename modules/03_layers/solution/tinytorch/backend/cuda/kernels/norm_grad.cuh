@@ -6,9 +6,10 @@
 // block. With rms_norm there is no mean, neither in h nor in dx.
 #pragma once
 
-#include <tinytorch/backend/cuda/collective.cuh>
-#include <tinytorch/backend/cuda/dense.cuh>
-#include <tinytorch/backend/cuda/elements.cuh>
+#include <tinytorch/backend/cuda/device/collective.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/device/elements.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -112,10 +113,10 @@ inline void normalize_grad(const View& dx, const View& dweight, const View& dbia
         columns};
     if (dx.data) launch(norm_grad_kernel<C>, over(rows * kWarp, kNormGradThreads), Elements<C>(dx), call);
     if (!dweight.data && !dbias.data) return;
-    const int64_t chunk = std::max<int64_t>(64, divided_up(rows, 256)), chunks = divided_up(rows, chunk);
+    const int64_t chunk = std::max<int64_t>(64, ceil_div(rows, 256)), chunks = ceil_div(rows, chunk);
     const DeviceScratch<C> dw(dweight.data ? chunks * columns : 0), db(dbias.data ? chunks * columns : 0);
     const LaunchConfig grid{
-        dim3(static_cast<unsigned>(divided_up(columns, kWarp)), static_cast<unsigned>(chunks)),
+        dim3(static_cast<unsigned>(ceil_div(columns, kWarp)), static_cast<unsigned>(chunks)),
         dim3(kNormGradThreads)};
     launch(norm_parameter_grad_kernel<C>, grid, dw.data(), db.data(), call, chunk);
     const auto finish = [&](const View& out, const C* partial) {

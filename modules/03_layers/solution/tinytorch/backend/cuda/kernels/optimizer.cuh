@@ -7,9 +7,10 @@
 // factor of the gradients) is read from the device's memory, so that a captured CUDA graph follows it.
 #pragma once
 
-#include <tinytorch/backend/cuda/collective.cuh>
-#include <tinytorch/backend/cuda/dense.cuh>
-#include <tinytorch/backend/cuda/elements.cuh>
+#include <tinytorch/backend/cuda/device/collective.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/device/elements.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -194,7 +195,7 @@ class StepTables {
     if (table_.slots == kStepSlots || table_.first_block[table_.slots] > (1 << 29)) flush();
     const int s = table_.slots++;
     table_.slot[s] = slot;
-    table_.first_block[s + 1] = table_.first_block[s] + static_cast<int>(divided_up(slot.count, kStepChunk));
+    table_.first_block[s + 1] = table_.first_block[s] + static_cast<int>(ceil_div(slot.count, kStepChunk));
   }
   void flush() {
     if (table_.slots > 0) run_(table_, table_.first_block[table_.slots]);
@@ -279,7 +280,7 @@ void adam_step(const View& parameter, const View& gradient, const View& m, const
 
 void gradient_factor(const View& scalars, std::span<const View> gradients, double limit) {
   int64_t blocks = 0, written = 0;
-  for (const View& g : gradients) blocks += divided_up(g.numel(), kStepChunk);
+  for (const View& g : gradients) blocks += ceil_div(g.numel(), kStepChunk);
   const DeviceScratch<double> partial(blocks);
   const auto add_squares = [&]<class C>(C*) {
     const auto run = [&](const StepTable<C>& table, int count) {

@@ -9,7 +9,8 @@
 #pragma once
 
 #include <limits>
-#include <tinytorch/backend/cuda/attention_heads.cuh>
+#include <tinytorch/backend/cuda/kernels/attention_heads.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -119,7 +120,7 @@ void attention(const View& out, const View& lse, const View& q, const View& k, c
                             std::to_string(kLongestHead) +
                             "\n  hint: use more and smaller heads, or the CPU");
   }
-  const int64_t blocks = q.shape[0] * call.H * divided_up(call.T, kQueryTile);
+  const int64_t blocks = q.shape[0] * call.H * ceil_div(call.T, kQueryTile);
   dispatch_floating(q.dtype, [&]<class C>(C*) {
     const size_t shared = 3 * static_cast<size_t>(kQueryTile * (call.D + 1)) * sizeof(C);
     launch(attention_kernel<C>, {dim3(static_cast<unsigned>(blocks)), dim3(kPairThreads), shared},

@@ -10,8 +10,9 @@
 #pragma once
 
 #include <limits>
-#include <tinytorch/backend/cuda/attention_heads.cuh>
-#include <tinytorch/backend/cuda/dense.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/kernels/attention_heads.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -221,7 +222,7 @@ void attention_grad(const View& dq, const View& dk, const View& dv, const View& 
     const AttentionGradCall<C> a{
         g, HeadElements<C>(q), HeadElements<C>(k), HeadElements<C>(v), lse.as<const C>(), delta.data(), call};
     const auto grid = [&](int64_t rows, int64_t heads) {
-      const int64_t blocks = B * heads * divided_up(rows, kGradTile);
+      const int64_t blocks = B * heads * ceil_div(rows, kGradTile);
       const size_t shared = 4 * static_cast<size_t>(kGradTile * (call.D + 1)) * sizeof(C);
       return LaunchConfig{dim3(static_cast<unsigned>(blocks)), dim3(kGradThreads), shared};
     };

@@ -8,8 +8,9 @@
 // group.cuh).
 #pragma once
 
-#include <tinytorch/backend/cuda/collective.cuh>
-#include <tinytorch/backend/cuda/elements.cuh>
+#include <tinytorch/backend/cuda/device/collective.cuh>
+#include <tinytorch/backend/cuda/device/elements.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -108,7 +109,7 @@ void embedding_grad(const View& dw, const View& dy, const View& index) {
   dispatch_floating(dw.dtype, [&]<class C>(C*) {
     launch(zero_table_kernel<C>, over(dw.numel(), kEmbeddingThreads), Elements<C>(dw));
     const LaunchConfig grid{
-        dim3(static_cast<unsigned>(positions), static_cast<unsigned>(divided_up(columns, kEmbeddingThreads))),
+        dim3(static_cast<unsigned>(positions), static_cast<unsigned>(ceil_div(columns, kEmbeddingThreads))),
         dim3(kEmbeddingThreads)};
     launch(embedding_grad_kernel<C>, grid, Elements<C>(dw), Elements<C>(dy), rows, positions, columns);
   });

@@ -1,4 +1,4 @@
-// Residual sum with dropout and norm, forward and backward (contract: backend/cpu/fused.hpp).
+// Residual sum with dropout and norm, forward and backward (contract: backend/cpu/residual_norm.hpp).
 //
 //   s = residual + dropout(x)      out = norm(s) w + b      norm: layer_norm; rms_norm without a mean
 //
@@ -7,10 +7,11 @@
 // from the L1 cache.) A warp has a row, as in norm.cuh.
 #pragma once
 
-#include <tinytorch/backend/cuda/collective.cuh>
-#include <tinytorch/backend/cuda/dense.cuh>
-#include <tinytorch/backend/cuda/dropout_mask.cuh>
-#include <tinytorch/backend/cuda/elements.cuh>
+#include <tinytorch/backend/cuda/device/collective.cuh>
+#include <tinytorch/backend/cuda/device/contiguous.cuh>
+#include <tinytorch/backend/cuda/device/dropout_mask.cuh>
+#include <tinytorch/backend/cuda/device/elements.cuh>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -186,9 +187,8 @@ void residual_norm_grad(const View& dx, const View& dresidual, const View& dweig
            Elements<C>(dx.data == dresidual.data ? View{} : dx), Elements<C>(dresidual), a,
            ResidualDropout(p));
     if (!dweight.data && !dbias.data) return;
-    launch(residual_parameters_kernel<C>,
-           over(divided_up(columns, kWarp) * kResidualThreads, kResidualThreads), Elements<C>(dweight),
-           Elements<C>(dbias), a);
+    launch(residual_parameters_kernel<C>, over(ceil_div(columns, kWarp) * kResidualThreads, kResidualThreads),
+           Elements<C>(dweight), Elements<C>(dbias), a);
   });
 }
 

@@ -1,0 +1,230 @@
+// Matrix products that are not worth packing: small ones, and those of a few rows.
+//
+//   direct_product   tiles of 1 to kTileRows rows and 1 to kTileVectors vectors, read where the operands lie.
+//   B's rows
+//                    must be contiguous. Of few rows, B is passed once, kFewDepth rows at a time, and C stays
+//                    in cache.
+//   row_product      one row times B, of which kRowStreams rows are read side by side, from end to end.
+//   dot_product      B's columns are contiguous (weights of a linear layer), A's rows too: each element of C
+//   is a sum
+//                    along both, and a few rows of A meet a few columns of B in registers. B is read once.
+#pragma once
+
+#include <array>
+#include <tinytorch/backend/cpu/gemm/micro_kernel.hpp>
+#include <tinytorch/core/parallel.hpp>
+#include <utility>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+inline constexpr int64_t kFewRows = 8;  // of C: then B is read from memory hardly more often than it is used
+inline constexpr int64_t kFewDepth = 32;    // rows of B that are passed over side by side
+inline constexpr int64_t kDirectRows = 96;  // of C that one task takes
+inline constexpr int64_t kFullDepth = 256;  // else
+
+// c [kRows, N] (+)= a b, of which N has kVectors vectors, the last of them with `last` columns, or if kWhole
+// with all.
+template <class T, int kRows, int kVectors, bool kWhole>
+[[gnu::noinline]] void direct_tile(int64_t depth, const Matrix<T>& a, const T* b, int64_t b_row, T* c,
+                                   int64_t c_row, bool accumulate, int64_t last) {
+  const FirstLanes<T> first(kWhole ? 0 : last);
+  const FirstLanes<T>* const lanes = kWhole ? nullptr : &first;
+  Simd<T> sum[kRows][kVectors] = {};
+  const T* x = a.data;
+  for (int64_t k = 0; k < depth; ++k, x += a.col, b += b_row) tile_step<T, Singles>(sum, x, a.row, b, lanes);
+  tile_store<T>(sum, c, c_row, accumulate, lanes);
+}
+
+// Rows of a tile of so many vectors: multiply-adds enough to hide each other's latency, sums that fit in
+// registers beside a row of B and a number of A.
+constexpr int64_t direct_rows(int64_t vectors) {
+  constexpr int64_t kRegisters = kSimdBytes == 64 ? 32 : 16;
+  const int64_t most = (kRegisters - 1 - vectors) / vectors;
+  return most < 2 * kTileRows ? most : 2 * kTileRows;
+}
+
+template <class T>
+using DirectTile = void (*)(int64_t depth, const Matrix<T>& a, const T* b, int64_t b_row, T* c, int64_t c_row,
+                            bool accumulate, int64_t last);
+template <class T>
+using DirectTiles = std::array<DirectTile<T>, 2 * kTileRows>;  // [rows - 1]
+template <class T, int kVectors, bool kWhole, int... kRow>
+constexpr DirectTiles<T> direct_tiles(std::integer_sequence<int, kRow...>) {
+  return {direct_tile<T, kRow + 1, kVectors, kWhole>...};
+}
+// [vectors - 1]
+template <class T, bool kWhole, int... kVector>
+const DirectTiles<T>& find_direct_tiles(int64_t vectors, std::integer_sequence<int, kVector...>) {
+  static constexpr DirectTiles<T> kTable[] = {direct_tiles<T, kVector + 1, kWhole>(
+      std::make_integer_sequence<int, static_cast<int>(direct_rows(kVector + 1))>{})...};
+  return kTable[vectors - 1];
+}
+
+// One strip of at most kTileCols columns, some rows and some of the depth; tiles of about one height.
+template <class T>
+void direct_strip(T* c, int64_t c_row, const Matrix<T>& a, const T* b, int64_t b_row, int64_t M, int64_t cols,
+                  int64_t depth, bool accumulate) {
+  const int64_t vectors = ceil_div(cols, kLanes<T>), last = cols - (vectors - 1) * kLanes<T>;
+  constexpr std::make_integer_sequence<int, kTileVectors> kVectors;
+  const DirectTiles<T>& of_rows = last == kLanes<T> ? find_direct_tiles<T, true>(vectors, kVectors)
+                                                    : find_direct_tiles<T, false>(vectors, kVectors);
+  const auto rows = static_cast<uint32_t>(M), most = static_cast<uint32_t>(direct_rows(vectors));
+  const uint32_t tiles = rows <= most ? 1 : (rows + most - 1) / most;
+  const uint32_t height = tiles == 1 ? rows : rows / tiles, taller = rows - height * tiles;  // by one row
+  int64_t i = 0;
+  for (uint32_t t = 0; t < tiles; ++t) {
+    const int64_t h = height + (t < taller);
+    of_rows[static_cast<size_t>(h - 1)](depth, {a.data + i * a.row, a.row, a.col}, b, b_row, c + i * c_row,
+                                        c_row, accumulate, last);
+    i += h;
+  }
+}
+
+inline constexpr int64_t kRowStreams = 8;  // of B: as many streams as memory and its prefetchers serve well
+inline constexpr int64_t kStreamCols = 1 << 12;  // of C, which stay in the cache meanwhile
+
+// c [N] (+)= x [kRows] b, whose rows are contiguous.
+template <class T, int kRows>
+void add_rows(T* c, const T* x, int64_t x_step, const T* b, int64_t b_row, int64_t N, bool accumulate) {
+  T number[kRows];
+  for (int r = 0; r < kRows; ++r) number[r] = x[r * x_step];
+  const auto step = [&](int64_t j, auto&& load) __attribute__((always_inline)) {
+    Simd<T> sum = accumulate ? load(c + j) : Simd<T>{};
+    TT_UNROLL
+    for (int r = 0; r < kRows; ++r) sum += number[r] * load(b + r * b_row + j);
+    return sum;
+  };
+  int64_t j = 0;
+  for (; j + kLanes<T> <= N; j += kLanes<T>)
+    simd_store(c + j, step(j, [](const T* p) { return simd_load(p); }));
+  if (j == N) return;
+  const FirstLanes<T> rest(N - j);
+  rest.store(c + j, step(j, [&rest](const T* p) { return rest.load(p); }));
+}
+
+// c [N] (+)= a [1, K] b, b.col == 1.
+template <class T>
+void row_product(T* c, const Matrix<T>& a, const Matrix<T>& b, int64_t N, int64_t K, bool accumulate,
+                 bool parallel) {
+  const int64_t grain = ceil_div(ceil_div(100'000, K), kTileCols<T>) * kTileCols<T>;
+  maybe_parallel(parallel, N, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; j += kStreamCols) {
+      const int64_t cols = std::min(kStreamCols, end - j);
+      int64_t k = 0;
+      const auto rows = [&]<int kRows>() {
+        for (; k + kRows <= K; k += kRows)
+          add_rows<T, kRows>(c + j, a.data + k * a.col, a.col, b.data + k * b.row + j, b.row, cols,
+                             accumulate || k > 0);
+      };
+      rows.template operator()<kRowStreams>();
+      rows.template operator()<2>();
+      rows.template operator()<1>();
+    }
+  });
+}
+
+// c [M, N] (+)= a b, b.col == 1.
+template <class T>
+void direct_product(T* c, int64_t c_row, const Matrix<T>& a, const Matrix<T>& b, int64_t M, int64_t N,
+                    int64_t K, bool accumulate, bool parallel) {
+  if (M <= kDirectRows && N <= kTileCols<T> && K <= kFullDepth && !parallel)  // nothing to divide
+    return direct_strip(c, c_row, a, b.data, b.row, M, N, K, accumulate);
+  if (M == 1) return row_product(c, a, b, N, K, accumulate, parallel);
+  const int64_t most = M <= kFewRows ? kFewDepth : kFullDepth;
+  // Where columns alone are too few to share out, so are rows.
+  const int64_t strips = ceil_div(N, kTileCols<T>), height = strips > 4 ? kDirectRows : kDirectRows / 8;
+  const int64_t blocks = ceil_div(M, height),
+                grain = ceil_div(100'000, std::min(M, height) * K * kTileCols<T>);
+  maybe_parallel(parallel, strips * blocks, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t k = 0; k < K; k += most) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t i = task / strips * height, j = task % strips * kTileCols<T>;
+        direct_strip<T>(c + i * c_row + j, c_row, {a.data + i * a.row + k * a.col, a.row, a.col},
+                        b.data + k * b.row + j, b.row, std::min(height, M - i), std::min(kTileCols<T>, N - j),
+                        std::min(most, K - k), accumulate || k > 0);
+      }
+    }
+  });
+}
+
+inline constexpr int kDotCols = kSimdBytes == 64 ? 4 : 2;  // columns of B at once
+inline constexpr int kDotRows = 4;                         // and rows of A, at most
+
+// Sum of kCount neighbours, half by half.
+template <int64_t kCount, class T>
+[[gnu::always_inline]] inline T sum_of(const T* x) {
+  if constexpr (kCount == 1) {
+    return *x;
+  } else {
+    T half[kCount / 2];
+    TT_UNROLL
+    for (int64_t k = 0; k < kCount / 2; ++k) half[k] = multiply_add(x[k], T(1), x[k + kCount / 2]);
+    return sum_of<kCount / 2>(half);
+  }
+}
+template <class T>
+[[gnu::always_inline]] inline T sum_of_lanes(Simd<T> v) {
+  T x[kLanes<T>];
+  simd_store(x, v);
+  return sum_of<kLanes<T>>(x);
+}
+
+// c [kRows, kCols] (+)= rows of a times columns of b.
+template <class T, int kRows, int kCols>
+[[gnu::noinline]] void dot_tile(int64_t depth, const T* a, int64_t a_row, const T* b, int64_t b_col, T* c,
+                                int64_t c_row, bool accumulate) {
+  constexpr int64_t kL = kLanes<T>;
+  Simd<T> sum[kRows][kCols] = {};
+  const auto step = [&](auto&& load, int64_t k) __attribute__((always_inline)) {
+    Simd<T> column[kCols];
+    TT_UNROLL
+    for (int j = 0; j < kCols; ++j) column[j] = load(b + j * b_col + k);
+    TT_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      const Simd<T> row = load(a + i * a_row + k);
+      TT_UNROLL
+      for (int j = 0; j < kCols; ++j) sum[i][j] += row * column[j];
+    }
+  };
+  int64_t k = 0;
+  for (; k + kL <= depth; k += kL) step([](const T* p) { return simd_load(p); }, k);
+  if (k < depth) {
+    const FirstLanes<T> rest(depth - k);
+    step([&rest](const T* p) { return rest.load(p); }, k);
+  }
+  for (int i = 0; i < kRows; ++i) {
+    for (int j = 0; j < kCols; ++j) {
+      T& out = c[i * c_row + j];
+      const T value = sum_of_lanes<T>(sum[i][j]);
+      out = accumulate ? multiply_add(value, T(1), out) : value;
+    }
+  }
+}
+
+template <class T, int kCols>
+void dot_rows(int64_t M, int64_t depth, const Matrix<T>& a, const T* b, int64_t b_col, T* c, int64_t c_row,
+              bool accumulate) {
+  int64_t i = 0;
+  const auto rows = [&]<int kRows>() {
+    for (; i + kRows <= M; i += kRows)
+      dot_tile<T, kRows, kCols>(depth, a.data + i * a.row, a.row, b, b_col, c + i * c_row, c_row, accumulate);
+  };
+  rows.template operator()<kDotRows>();
+  rows.template operator()<2>();
+  rows.template operator()<1>();
+}
+
+// c [M, N] (+)= a b, a.col == 1 and b.row == 1.
+template <class T>
+void dot_product(T* c, int64_t c_row, const Matrix<T>& a, const Matrix<T>& b, int64_t M, int64_t N, int64_t K,
+                 bool accumulate, bool parallel) {
+  const int64_t grain = ceil_div(ceil_div(100'000, M * K), kDotCols) * kDotCols;
+  maybe_parallel(parallel, N, grain, [&](int64_t begin, int64_t end) {
+    int64_t j = begin;
+    for (; j + kDotCols <= end; j += kDotCols)
+      dot_rows<T, kDotCols>(M, K, a, b.data + j * b.col, b.col, c + j, c_row, accumulate);
+    for (; j < end; ++j) dot_rows<T, 1>(M, K, a, b.data + j * b.col, b.col, c + j, c_row, accumulate);
+  });
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -1,0 +1,88 @@
+// The functions of backend/functors.hpp as kernels: over contiguous numbers of one type, without a layout or
+// an allocation.
+//
+// elementwise.hpp walks operands with them; products and fused kernels call them on sums that are still in
+// the cache. They are a header of their own, so that another elementwise.hpp may take the first one's place.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <tinytorch/backend/cpu/loops/argument_range.hpp>
+#include <tinytorch/backend/cpu/loops/pack.hpp>
+#include <tinytorch/backend/functors.hpp>
+#include <tinytorch/core/error.hpp>
+#include <utility>
+
+namespace tinytorch::inline TT_BUILD::backend::cpu {
+
+// out[i] = a function of in[0][i], in[1][i], ... for i < n; out may be an input. parameters: two of a unary
+// function, one of a binary one.
+template <class T>
+using Kernel = void (*)(T* out, const T* const* in, int64_t n, const double* parameters);
+
+template <UnaryFn fn, class T, math::Range range>
+void unary_loop(T* out, const T* x, int64_t n, const double* parameters) {
+  constexpr bool kIsSin = fn == UnaryFn::sin;
+  if constexpr ((kIsSin || fn == UnaryFn::cos) && std::is_same_v<T, float> && range == math::Range::all) {
+    for (int64_t i = 0; i < n; ++i) {  // rare: libm reduces huge arguments exactly
+      const bool huge = std::abs(x[i]) > math::kMaxTrigArgument;
+      out[i] = huge ? (kIsSin ? std::sin(x[i]) : std::cos(x[i])) : unary_value<fn, T>(x[i], T(0), T(0));
+    }
+  } else {
+    const T p0 = convert<T>(parameters[0]), p1 = convert<T>(parameters[1]);  // saturates: clamp to +-infinity
+    TT_SIMD
+    for (int64_t i = 0; i < n; ++i) out[i] = unary_value<fn, T, range>(x[i], p0, p1);
+  }
+}
+
+// Blocks are cut differently at different thread counts, so an element's bits don't depend on its block's
+// other ones.
+template <UnaryFn fn, class T>
+void unary_kernel(T* out, const T* const* in, int64_t n, const double* parameters) {
+  if constexpr (tells_ordinary<fn, T>()) {
+    constexpr int64_t kBlock = kPackLength<T>;  // read twice, the second time from the L1 cache
+    for (int64_t i = 0; i < n; i += kBlock) {
+      const int64_t m = std::min(kBlock, n - i);
+      const auto loop = all_ordinary<fn>(in[0] + i, m) ? unary_loop<fn, T, math::Range::ordinary>
+                                                       : unary_loop<fn, T, math::Range::all>;
+      loop(out + i, in[0] + i, m, parameters);
+    }
+  } else {
+    unary_loop<fn, T, math::Range::all>(out, in[0], n, parameters);
+  }
+}
+
+template <BinaryFn fn, class T>
+void binary_kernel(T* out, const T* const* in, int64_t n, const double* parameters) {
+  const T *a = in[0], *b = in[1];
+  const T p0 = static_cast<T>(parameters[0]);
+  TT_SIMD
+  for (int64_t i = 0; i < n; ++i) out[i] = binary_value<fn, T>(a[i], b[i], p0);
+}
+
+// Tables of kernels, indexed by function; integers stop at the last function that exists for them.
+template <class T, int... kFn>
+Kernel<T> kernel_of(UnaryFn fn, std::integer_sequence<int, kFn...>) {
+  static constexpr Kernel<T> kTable[] = {unary_kernel<static_cast<UnaryFn>(kFn), T>...};
+  return kTable[static_cast<int>(fn)];
+}
+template <class T, int... kFn>
+Kernel<T> kernel_of(BinaryFn fn, std::integer_sequence<int, kFn...>) {
+  static constexpr Kernel<T> kTable[] = {binary_kernel<static_cast<BinaryFn>(kFn), T>...};
+  return kTable[static_cast<int>(fn)];
+}
+// TT-DTYPE-02 where integers have no such function.
+template <class T>
+Kernel<T> kernel_of(UnaryFn fn) {
+  constexpr int kCount = std::is_integral_v<T> ? kLastIntegerUnary + 1 : kUnaryCount;
+  if (static_cast<int>(fn) >= kCount) fail("TT-DTYPE-02", "unary: this function needs a floating dtype");
+  return kernel_of<T>(fn, std::make_integer_sequence<int, kCount>{});
+}
+template <class T>
+Kernel<T> kernel_of(BinaryFn fn) {
+  constexpr int kCount = std::is_integral_v<T> ? kLastIntegerBinary + 1 : kBinaryCount;
+  if (static_cast<int>(fn) >= kCount) fail("TT-DTYPE-02", "binary: this function needs a floating dtype");
+  return kernel_of<T>(fn, std::make_integer_sequence<int, kCount>{});
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cpu

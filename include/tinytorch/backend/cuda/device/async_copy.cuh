@@ -1,0 +1,52 @@
+// Copies from device to shared memory that go on while the thread computes (compute capability 8.0; on older
+// devices the thread waits for each).
+//
+//   copy_async(shared, global, inside);  commit_copies();  ...
+//   wait_for_copies<1>();  // all but the newest are there
+#pragma once
+
+#include <tinytorch/backend/cuda/device/kernel.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// Addresses in shared memory as instructions take them.
+__device__ __forceinline__ unsigned shared_address(const void* p) {
+#if TINYTORCH_CUDA_SIM
+  return static_cast<unsigned>(static_cast<const unsigned char*>(p) - dynamic_shared<unsigned char>());
+#else
+  return static_cast<unsigned>(__cvta_generic_to_shared(p));
+#endif
+}
+#if TINYTORCH_CUDA_SIM
+inline unsigned char* shared_pointer(unsigned address) { return dynamic_shared<unsigned char>() + address; }
+#endif
+
+// 16 bytes to an address in shared memory, or zeros. In the emulator they are there at once.
+__device__ __forceinline__ void copy_async(unsigned shared, const void* global, bool inside) {
+#if TINYTORCH_CUDA_SIM
+  *reinterpret_cast<uint4*>(shared_pointer(shared)) = inside ? *static_cast<const uint4*>(global) : uint4{};
+#elif __CUDA_ARCH__ >= 800
+  const int bytes = inside ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
+               : "memory");
+#elif defined(__CUDA_ARCH__)
+  uint4 x{};
+  if (inside) x = *static_cast<const uint4*>(global);
+  *static_cast<uint4*>(__cvta_shared_to_generic(shared)) = x;
+#endif
+}
+// Ends a group of copies.
+__device__ __forceinline__ void commit_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+// Until at most kPending groups of the thread are under way.
+template <int kPending>
+__device__ __forceinline__ void wait_for_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+#endif
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

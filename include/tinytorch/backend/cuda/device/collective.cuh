@@ -1,0 +1,81 @@
+// Threads that combine values: over a warp by shuffles, over a block through shared memory. Every thread gets
+// the result, and the order of combination depends on the block's size alone, so results are deterministic.
+#pragma once
+
+#include <cstring>
+#include <tinytorch/backend/cuda/device/kernel.cuh>
+#include <type_traits>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+inline constexpr unsigned kAllLanes = 0xffffffffu;
+
+struct Sum {
+  template <class T>
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+// NaN wins.
+struct Maximum {
+  template <class T>
+  __device__ __forceinline__ T operator()(T a, T b) const {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    if constexpr (std::is_same_v<T, float>) {
+      float larger;
+      asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+      return larger;
+    }
+#endif
+    return a > b || a != a ? a : b;
+  }
+};
+struct Minimum {
+  template <class T>
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    return a < b || a != a ? a : b;
+  }
+};
+
+// The x of the lane whose number differs in the bits of `step`; x may be a struct of words.
+template <class T>
+__device__ __forceinline__ T shuffle_xor(const T& x, int step) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return __shfl_xor_sync(kAllLanes, x, step);
+  } else {
+    static_assert(sizeof(T) % sizeof(unsigned) == 0);
+    unsigned words[sizeof(T) / sizeof(unsigned)];
+    memcpy(words, &x, sizeof(T));
+#pragma unroll
+    for (unsigned& word : words) word = __shfl_xor_sync(kAllLanes, word, step);
+    T y;
+    memcpy(&y, words, sizeof(T));
+    return y;
+  }
+}
+
+// Over groups of kThreads neighbouring lanes (a power of two up to 32); all lanes of the warp take part.
+template <int kThreads = kWarp, class T, class Op>
+__device__ __forceinline__ T warp_reduce(T x, Op op) {
+#pragma unroll
+  for (int step = kThreads / 2; step > 0; step /= 2) x = op(x, shuffle_xor(x, step));
+  return x;
+}
+
+// Over a block of kThreads threads (a power of two, 32 at least), all of which call it. Safe to call
+// repeatedly: it begins and ends in step.
+template <int kThreads, class T, class Op>
+__device__ __forceinline__ T block_reduce(T x, Op op) {
+  constexpr int kWarps = kThreads / kWarp;
+  static_assert(kWarps > 0 && (kThreads & (kThreads - 1)) == 0);
+  x = warp_reduce(x, op);
+  if constexpr (kWarps == 1) return x;
+  __shared__ T partial[kWarps];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  __syncthreads();  // the previous call's readers are done
+  if (lane == 0) partial[warp] = x;
+  __syncthreads();
+  return warp_reduce<kWarps>(partial[lane % kWarps], op);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

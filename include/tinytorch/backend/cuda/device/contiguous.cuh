@@ -1,0 +1,116 @@
+// Device memory for the length of a launcher, and operands seen as one contiguous array, as in
+// backend/cpu/loops/contiguous.hpp.
+//
+// Memory is handed out in the order of the stream, so scratch may be given back as soon as the kernels that
+// use it are queued.
+#pragma once
+
+#include <optional>
+#include <tinytorch/backend/cuda/device/kernel.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// `elements` of T, uninitialized.
+template <class T>
+class DeviceScratch {
+ public:
+  explicit DeviceScratch(int64_t elements)
+      : device_(current_device()),
+        bytes_(static_cast<size_t>(elements) * sizeof(T)),
+        data_(bytes_ == 0 ? nullptr : allocate(bytes_, device_)) {}
+  ~DeviceScratch() {
+    if (data_) deallocate(data_, bytes_, device_);
+  }
+  DeviceScratch(const DeviceScratch&) = delete;
+  DeviceScratch& operator=(const DeviceScratch&) = delete;
+  T* data() const { return static_cast<T*>(data_); }
+
+ private:
+  int device_;
+  size_t bytes_;
+  void* data_;
+};
+
+inline View dense_view(void* data, DType dtype, const Shape& shape) {
+  Strides strides = Strides::filled(shape.size(), 1);
+  for (int d = shape.size() - 2; d >= 0; --d) strides[d] = strides[d + 1] * shape[d + 1];
+  return {data, dtype, shape, strides};
+}
+
+// v itself when it is contiguous, else a contiguous copy of the same type; without data, without data.
+class Dense {
+ public:
+  explicit Dense(const View& v) : view_(v) {
+    if (!v.data || v.contiguous()) return;
+    scratch_.emplace(v.numel() * static_cast<int64_t>(size_of(v.dtype)));
+    view_ = dense_view(scratch_->data(), v.dtype, v.shape);
+    copy(view_, v);
+  }
+  const View& view() const { return view_; }
+  template <class T>
+  T* as() const {
+    return view_.as<T>();
+  }
+
+ private:
+  std::optional<DeviceScratch<char>> scratch_;
+  View view_;
+};
+
+// v as a contiguous array of T: in place where it is one, else copied and converted. A view without data (an
+// absent bias) gives a null pointer.
+template <class T>
+class DenseInput {
+ public:
+  explicit DenseInput(const View& v) {
+    if (!v.data) return;
+    if (v.dtype == dtype_of<T> && v.contiguous()) {
+      data_ = v.as<const T>();
+      return;
+    }
+    scratch_.emplace(v.numel());
+    data_ = scratch_->data();
+    copy(dense_view(scratch_->data(), dtype_of<T>, v.shape), v);
+  }
+  const T* data() const { return data_; }
+
+ private:
+  std::optional<DeviceScratch<T>> scratch_;
+  const T* data_ = nullptr;
+};
+
+template <class T>
+class DenseOutput {
+ public:
+  explicit DenseOutput(const View& v) : view_(v) {
+    if (!v.data) return;
+    if (v.dtype == dtype_of<T> && v.contiguous()) {
+      data_ = v.as<T>();
+      return;
+    }
+    scratch_.emplace(v.numel());
+    data_ = scratch_->data();
+  }
+  T* data() const { return data_; }
+  // Call when all kernels that write it are queued.
+  void finish() {
+    if (scratch_) copy(view_, dense_view(scratch_->data(), dtype_of<T>, view_.shape));
+  }
+
+ private:
+  View view_;
+  std::optional<DeviceScratch<T>> scratch_;
+  T* data_ = nullptr;
+};
+
+// Calls f with a null pointer of the type that floating tensors of dtype t store.
+template <class F>
+void dispatch_stored(DType t, F&& f) {
+  if (t == DType::f32) return f(static_cast<float*>(nullptr));
+  if (t == DType::bf16) return f(static_cast<BFloat16*>(nullptr));
+  if (t == DType::f16) return f(static_cast<Half*>(nullptr));
+  if (t == DType::f64) return f(static_cast<double*>(nullptr));
+  fail("TT-DTYPE-02", "this kernel needs a floating dtype");
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,0 +1,66 @@
+// Which elements dropout keeps: a pure function of the counter, so no mask is ever stored.
+//
+// Element i is decided by word i % 4 of Philox block first_block + i / 4 and kept when that word is at least
+// p 2^32 (backend/cpu/dropout.hpp).
+#pragma once
+
+#include <tinytorch/backend/cuda/device/kernel.cuh>
+#include <tinytorch/core/random.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+struct DropoutMask {
+  uint64_t seed = 0, first_block = 0;
+  const uint64_t* offset = nullptr;  // in a replayed graph: blocks used since its capture
+  uint32_t limit = 0;                // words from here on keep
+  bool nothing = false;              // p = 1
+  double scale = 1;                  // of what is kept
+
+  DropoutMask() = default;
+  DropoutMask(double p, uint64_t s, uint64_t first) : seed(s), first_block(first), offset(random_offset(s)) {
+    const auto threshold = static_cast<uint64_t>(p * 0x1p32);
+    nothing = threshold > 0xffffffffu;
+    limit = nothing ? 0xffffffffu : static_cast<uint32_t>(threshold);
+    scale = p < 1 ? 1 / (1 - p) : 0;
+  }
+  __device__ __forceinline__ PhiloxBlock block(int64_t element) const {
+    const uint64_t first = first_block + (offset ? *offset : 0);
+    return philox(seed, first + static_cast<uint64_t>(element / 4));
+  }
+  __device__ __forceinline__ bool keeps(uint32_t word) const { return !nothing && word >= limit; }
+  // What becomes of x; 0 where it is dropped, also of NaN, which a factor of 0 would keep.
+  template <class C>
+  __device__ __forceinline__ C apply(uint32_t word, C x) const {
+    return (keeps(word) ? x : C(0)) * static_cast<C>(scale);
+  }
+  // What becomes of kCount neighbours: elements `first`, a multiple of kCount (1, 2 or a multiple of 4), and
+  // on. They share Philox blocks.
+  template <class C, int kCount>
+  __device__ __forceinline__ void apply(C (&x)[kCount], int64_t first) const {
+    constexpr int kEach = kCount < 4 ? kCount : 4;
+    static_assert(kCount % kEach == 0 && kEach != 3, "neighbours fill Philox blocks, or a part of one");
+#pragma unroll
+    for (int k = 0; k < kCount; k += kEach) {
+      const PhiloxBlock words = block(first + k);
+#pragma unroll
+      for (int w = 0; w < kEach; ++w) {
+        x[k + w] = apply(kEach == 4 ? words.v[w] : word_of(words, (first + w) % 4), x[k + w]);
+      }
+    }
+  }
+  // As it is in this run of a replayed graph: for kernels that ask for many blocks between stores.
+  __device__ __forceinline__ DropoutMask now() const {
+    DropoutMask mask = *this;
+    if (offset) mask.first_block += *offset;
+    mask.offset = nullptr;
+    return mask;
+  }
+
+ private:
+  // Registers have no index.
+  static __device__ __forceinline__ uint32_t word_of(const PhiloxBlock& words, int64_t w) {
+    return w == 0 ? words.v[0] : (w == 1 ? words.v[1] : (w == 2 ? words.v[2] : words.v[3]));
+  }
+};
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

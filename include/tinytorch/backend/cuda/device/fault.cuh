@@ -1,0 +1,140 @@
+// Faults that only the device can see: an index outside its range.
+//
+// check_range() queues a look at the indices beside the kernel that uses them. A bad one moves nothing and
+// harms nothing; it leaves a note in pinned host memory, which the next synchronization turns into the error
+// that the CPU would have thrown at once: same text, same line of the caller. Of several, the first call's
+// first position.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <tinytorch/backend/cuda/device/collective.cuh>
+#include <tinytorch/backend/cuda/device/fault.hpp>
+#include <tinytorch/backend/cuda/device/kernel.cuh>
+#include <tinytorch/backend/cuda/device/walk.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+struct FaultNote {
+  unsigned lock;
+  unsigned used;
+  int64_t ticket, position, value;
+};
+
+// Memory of the host is far away, and threads that fight for a lock there keep its owner waiting as well: a
+// block sends one thread, which leaves as soon as it sees an earlier fault noted.
+inline constexpr int kFaultThreads = 256, kFaultBlocks = 4;  // of a multiprocessor
+
+// Whether a fault that is noted is an earlier one. The writer changes position before ticket, the reader
+// looks at them the other way round, so that half of a change is never taken for an earlier fault.
+__device__ __forceinline__ bool earlier_is_noted(const volatile FaultNote* note, int64_t ticket,
+                                                 int64_t position) {
+  if (note->used == 0) return false;
+  const int64_t noted = note->ticket;
+  __threadfence_system();
+  return noted < ticket || (noted == ticket && note->position <= position);
+}
+__device__ __forceinline__ void note_fault(FaultNote* note, int64_t ticket, int64_t position, int64_t value) {
+  while (!earlier_is_noted(note, ticket, position)) {
+    if (atomicCAS(&note->lock, 0u, 1u) != 0) continue;
+    volatile FaultNote* const mine = note;
+    if (!earlier_is_noted(note, ticket, position)) {
+      mine->position = position;
+      mine->value = value;
+      __threadfence_system();
+      mine->ticket = ticket;
+      __threadfence_system();
+      mine->used = 1;
+    }
+    __threadfence_system();
+    atomicExch(&note->lock, 0u);
+    return;
+  }
+}
+
+static __global__ void __launch_bounds__(kFaultThreads)
+    range_kernel(const __grid_constant__ Operands<1> o, int64_t size, bool excepts, int64_t except,
+                 int64_t ticket, FaultNote* note) {
+  const int64_t none = o.count;
+  int64_t position = none, found = 0;  // this thread's first
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kFaultThreads + threadIdx.x; i < o.count;
+       i += static_cast<int64_t>(gridDim.x) * kFaultThreads) {
+    const int64_t value = static_cast<const int64_t*>(o.operand[0].data)[o.offset(0, i)];
+    if ((value >= 0 && value < size) || (excepts && value == except) || position != none) continue;
+    position = i;
+    found = value;
+  }
+  const int64_t first = block_reduce<kFaultThreads>(position, Minimum());
+  if (position == first && first != none) note_fault(note, ticket, position, found);
+}
+
+// The notes of all devices, and what to say about each of the last checks.
+class FaultLog {
+ public:
+  static FaultLog& instance() {
+    static auto* const the_log = new FaultLog;
+    return *the_log;
+  }
+
+  FaultNote* note(int device) {
+    const std::lock_guard lock(mutex_);
+    FaultNote*& note = notes_[static_cast<size_t>(device)];
+    if (!note) {
+      note = static_cast<FaultNote*>(allocate_pinned(sizeof(FaultNote)));
+      *note = {};
+    }
+    return note;
+  }
+  int64_t add(RangeMessage message, Loc loc) {
+    const std::lock_guard lock(mutex_);
+    entries_[static_cast<size_t>(next_) % kKept] = {next_, std::move(message), loc};
+    return next_++;
+  }
+  void raise(Loc loc) {
+    std::unique_lock lock(mutex_);
+    for (FaultNote* note : notes_) {
+      if (!note || *static_cast<volatile unsigned*>(&note->used) == 0) continue;
+      const FaultNote fault = *note;
+      *note = {};
+      const Entry entry = entries_[static_cast<size_t>(fault.ticket) % kKept];
+      lock.unlock();
+      if (entry.ticket == fault.ticket && entry.message) {
+        fail("TT-RANGE-05", entry.message(fault.value, fault.position), entry.loc);
+      }
+      fail("TT-RANGE-05",
+           "an index (" + std::to_string(fault.value) + " at position " + std::to_string(fault.position) +
+               ") of an op on the GPU is outside its range",
+           loc);
+    }
+  }
+
+ private:
+  static constexpr size_t kKept = 256, kDevices = 64;
+  struct Entry {
+    int64_t ticket = -1;
+    RangeMessage message;
+    Loc loc{};
+  };
+  std::mutex mutex_;
+  std::array<FaultNote*, kDevices> notes_{};
+  std::array<Entry, kKept> entries_;
+  int64_t next_ = 0;
+};
+
+void check_range(const View& index, int64_t size, std::optional<int64_t> except, RangeMessage message,
+                 Loc loc) {
+  if (index.numel() == 0) return;
+  FaultNote* const note = FaultLog::instance().note(current_device());
+  const int64_t ticket = FaultLog::instance().add(std::move(message), loc);
+  const Plan<1> plan({index}, 1);
+  LaunchConfig config = over(plan.operands.count, kFaultThreads);
+  config.grid.x =
+      std::min(config.grid.x,
+               static_cast<unsigned>(properties(current_device()).multiprocessors) * unsigned{kFaultBlocks});
+  launch(range_kernel, config, plan.operands, size, except.has_value(), except.value_or(0), ticket, note);
+}
+
+void raise_faults(Loc loc) { FaultLog::instance().raise(loc); }
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

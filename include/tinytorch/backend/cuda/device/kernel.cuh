@@ -1,0 +1,127 @@
+// What every CUDA kernel starts from: the language (nvcc's, or the emulator's), launch(), and the arithmetic
+// of grids.
+//
+//   static __global__ void scale(float* x, int64_t n, float by) { ... }
+//   launch(scale, over(n, 256), x, n, 2.0f);
+//
+// launch() queues the kernel on the current stream (runtime.hpp). Kernels are static, are launched by it
+// alone, and take dynamic shared memory through dynamic_shared<T>(), so that one source serves both
+// compilers.
+#pragma once
+
+#include <tinytorch/backend/cuda/runtime/native.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+inline constexpr int kWarp = 32;                   // threads that execute together
+inline constexpr size_t kSharedByDefault = 49152;  // bytes a block gets without asking
+
+struct LaunchConfig {
+  dim3 grid, block;
+  size_t shared_bytes = 0;  // of dynamic shared memory
+  unsigned cluster = 1;     // neighbouring blocks in x that run together (cluster.cuh)
+  bool together = false;    // all blocks run at the same time, or none: they wait for each other (team.cuh)
+};
+
+// The old name of ceil_div (core/shape.hpp), kept for one version.
+[[deprecated("divided_up is now ceil_div")]] inline int64_t divided_up(int64_t a, int64_t b) {
+  return ceil_div(a, b);
+}
+
+// One thread per element, in blocks of `block`.
+inline LaunchConfig over(int64_t elements, unsigned block) {
+  return {dim3(static_cast<unsigned>(ceil_div(elements, block))), dim3(block)};
+}
+
+#if !TINYTORCH_CUDA_SIM
+// attribute: one of the two that the configuration asks for.
+inline cudaLaunchConfig_t with_attribute(const LaunchConfig& config, cudaLaunchAttribute& attribute) {
+  if (config.together) {
+    attribute.id = cudaLaunchAttributeCooperative;
+    attribute.val.cooperative = 1;
+  } else {
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {config.cluster, 1, 1};
+  }
+  return {config.grid, config.block, config.shared_bytes, native_stream(), &attribute, 1};
+}
+template <class... Parameters>
+void allow_shared_memory(void (*kernel)(Parameters...), size_t bytes) {
+  if (2 * bytes <= kSharedByDefault) return;  // the other half is for what the kernel declares itself
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        "asking for more shared memory");
+}
+#endif
+
+// Queues a kernel. A grid without blocks is no work.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), const LaunchConfig& config, Arguments&&... arguments) {
+  if (config.grid.x == 0 || config.grid.y == 0 || config.grid.z == 0) return;
+  const void* const entry = reinterpret_cast<const void*>(kernel);
+#if TINYTORCH_CUDA_SIM
+  sim::run_grid(entry, config.grid, config.block, config.shared_bytes, native_stream(),
+                [=] { kernel(static_cast<Parameters>(arguments)...); });
+#else
+  allow_shared_memory(kernel, config.shared_bytes);
+  if (config.cluster == 1 && !config.together) {
+    kernel<<<config.grid, config.block, config.shared_bytes, native_stream()>>>(
+        static_cast<Parameters>(arguments)...);
+  } else {
+    cudaLaunchAttribute attribute{};
+    const cudaLaunchConfig_t all = with_attribute(config, attribute);
+    check(cudaLaunchKernelEx(&all, kernel, static_cast<Parameters>(arguments)...),
+          "launching blocks that run together");
+  }
+#endif
+  check_launch(entry);
+  if (launches_counted())
+    describe_launch(entry, static_cast<int>(config.block.x * config.block.y * config.block.z),
+                    config.shared_bytes);
+}
+
+// Blocks of a persistent kernel that fill the device at once: any more would wait for the first to end.
+template <class... Parameters>
+int64_t resident_blocks(void (*kernel)(Parameters...), const LaunchConfig& config) {
+  int each = 0;
+#if !TINYTORCH_CUDA_SIM
+  allow_shared_memory(kernel, config.shared_bytes);
+  if (config.cluster > 1) {
+    cudaLaunchAttribute size{};
+    cudaLaunchConfig_t all = with_attribute(config, size);
+    all.gridDim = dim3(config.cluster);
+    check(cudaOccupancyMaxActiveClusters(&each, kernel, &all), "asking how many clusters fit");
+    return static_cast<int64_t>(each > 1 ? each : 1) * config.cluster;
+  }
+#endif
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, static_cast<int>(config.block.x),
+                                                      config.shared_bytes),
+        "asking how many blocks fit");
+  return static_cast<int64_t>(each > 1 ? each : 1) * properties(current_device()).multiprocessors;
+}
+
+// The block's dynamic shared memory, aligned to 16 bytes.
+template <class T>
+__device__ __forceinline__ T* dynamic_shared() {
+#if TINYTORCH_CUDA_SIM
+  return static_cast<T*>(sim::dynamic_shared());
+#else
+  extern __shared__ __align__(16) unsigned char shared_bytes[];
+  return reinterpret_cast<T*>(shared_bytes);
+#endif
+}
+
+// Quotient and remainder by a divisor known at launch: a multiplication, where a division costs about 20
+// instructions. Source: Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.
+struct FastDivide {
+  uint32_t divisor = 1, multiplier = 0, shift = 0;
+  FastDivide() = default;
+  explicit FastDivide(uint32_t d) : divisor(d) {
+    while (shift < 32 && (uint64_t{1} << shift) < d) ++shift;
+    multiplier = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - d)) / d + 1);
+  }
+  __device__ __forceinline__ uint32_t quotient(uint32_t n) const {
+    return static_cast<uint32_t>((static_cast<uint64_t>(__umulhi(n, multiplier)) + n) >> shift);
+  }
+};
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

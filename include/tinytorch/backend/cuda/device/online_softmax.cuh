@@ -1,0 +1,42 @@
+// Sums of exponentials that cannot overflow: (maximum m, sum s of e^(x - m)), merged by scaling to the larger
+// maximum. Source: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
+#pragma once
+
+#include <limits>
+#include <tinytorch/backend/cuda/device/row.cuh>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+template <class A>
+inline constexpr A kMinusInfinity = -std::numeric_limits<A>::infinity();
+
+// Sum of e^(x - m) over some x, with m their maximum.
+template <class A>
+struct ScaledSum {
+  A m = kMinusInfinity<A>, s = 0;
+};
+template <class T, class A>
+__device__ __forceinline__ ScaledSum<A> merge(ScaledSum<A> a, ScaledSum<A> b) {
+  const A m = Maximum()(a.m, b.m);
+  // Nothing but -inf so far adds nothing, whatever the difference of two infinities says.
+  const A left = a.m == kMinusInfinity<A> ? A(0) : a.s * exp_of<T>(a.m - m);
+  const A right = b.m == kMinusInfinity<A> ? A(0) : b.s * exp_of<T>(b.m - m);
+  return {m, left + right};
+}
+template <class T, class A>
+__device__ __forceinline__ void include(ScaledSum<A>& sum, A x) {
+  if (x > sum.m || x != x) {
+    sum.s = (sum.m == kMinusInfinity<A> ? A(0) : sum.s * exp_of<T>(sum.m - x)) + A(1);
+    sum.m = x;
+    if (x == std::numeric_limits<A>::infinity() || x != x) sum.s = std::numeric_limits<A>::quiet_NaN();
+  } else if (sum.m != kMinusInfinity<A>) {
+    sum.s += exp_of<T>(x - sum.m);
+  }
+}
+// A row's sum: of -inf alone it is 0/0.
+template <class A>
+__device__ __forceinline__ A finished(const ScaledSum<A>& sum) {
+  return sum.m == kMinusInfinity<A> ? std::numeric_limits<A>::quiet_NaN() : sum.s;
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,0 +1,68 @@
+// Tensor cores: small matrix products of a warp's registers, and the loads that bring their operands (compute
+// capability 8.0). The emulator does the same by shuffles (sim/tensor_core.hpp).
+//
+//   load_matrices(a, address); ...
+//   multiply_add<BFloat16>(sum, a, b0, b1);   sum [16, 8] += a [16, 16] b [16, 8]
+//
+// Lane l holds of sum rows l / 4 and l / 4 + 8, columns l % 4 * 2 and the next. Source: NVIDIA, "PTX ISA",
+// mma and ldmatrix.
+#pragma once
+
+#include <tinytorch/backend/cuda/device/async_copy.cuh>
+#if TINYTORCH_CUDA_SIM
+#include <tinytorch/backend/cuda/sim/tensor_core.hpp>
+#endif
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+inline bool has_tensor_cores() { return properties(current_device()).major >= 8; }
+
+// Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8, and gets
+// elements l % 4 * 2 and the next of row l / 4 of each.
+__device__ __forceinline__ void load_matrices(unsigned (&out)[4], unsigned address) {
+#if TINYTORCH_CUDA_SIM
+  sim::load_matrices(out, shared_pointer(address));
+#else
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(address)
+               : "memory");
+#endif
+}
+
+// The same of the matrices turned over: elements l / 4 of rows l % 4 * 2 and the next.
+__device__ __forceinline__ void load_transposed(unsigned (&out)[4], unsigned address) {
+#if TINYTORCH_CUDA_SIM
+  sim::load_transposed(out, shared_pointer(address));
+#else
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(address)
+               : "memory");
+#endif
+}
+
+// sum [16, 8] += a [16, 16] b [16, 8], with sums in fp32; T is BFloat16 or Half.
+template <class T>
+__device__ __forceinline__ void multiply_add(float (&sum)[4], const unsigned (&a)[4], unsigned b0,
+                                             unsigned b1) {
+#if TINYTORCH_CUDA_SIM
+  sim::multiply_add<T>(sum, a, b0, b1);
+#else
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+#endif
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

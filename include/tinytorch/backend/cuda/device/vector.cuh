@@ -1,0 +1,149 @@
+// Elements in registers: conversions between the stored and the computed type, and loads and stores of up to
+// 16 bytes a thread, which is what the memory system moves best.
+//
+//   float v[8];  load(v, x + i);   ...   store(y + i, v);      x bf16: one 16-byte access; f32: two
+#pragma once
+
+#include <tinytorch/backend/cuda/device/kernel.cuh>
+#include <type_traits>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+template <class T>
+inline constexpr bool kIs16Bit = std::is_same_v<T, BFloat16> || std::is_same_v<T, Half>;
+
+// The type in which elements of a floating T are computed.
+template <class T>
+using Wide = std::conditional_t<kIs16Bit<T>, float, T>;
+
+// One element to another type, by the rules of backend::convert; 16-bit floats by the processor's own
+// instructions, written out: the headers of __half and __nv_bfloat16 take longer to compile than most
+// kernels.
+template <class To, class From>
+__device__ __forceinline__ To to(From x) {
+#ifdef __CUDA_ARCH__
+  if constexpr (std::is_same_v<From, float> && std::is_same_v<To, Half>) {
+    To y;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+    return y;
+  } else if constexpr (std::is_same_v<From, Half> && std::is_same_v<To, float>) {
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+    return y;
+  }
+#if __CUDA_ARCH__ >= 800
+  else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, BFloat16>) {
+    To y;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+    return y;
+  }
+#endif
+  else
+#endif
+  {
+    return convert<To>(x);
+  }
+}
+
+// 2^x by the processor's own instruction: within 2 ulp, 0 below 2^-126.
+__device__ __forceinline__ float power_of_two(float x) {
+#ifdef __CUDA_ARCH__
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return exp2f(x);
+#endif
+}
+
+// 1/x likewise, for normal x.
+__device__ __forceinline__ float reciprocal(float x) {
+#ifdef __CUDA_ARCH__
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return 1.0f / x;
+#endif
+}
+
+// Unsigned words as wide as one access of kBytes.
+template <int kBytes>
+struct WordOf;
+template <>
+struct WordOf<1> {
+  using Type = uint8_t;
+};
+template <>
+struct WordOf<2> {
+  using Type = uint16_t;
+};
+template <>
+struct WordOf<4> {
+  using Type = unsigned;
+};
+template <>
+struct WordOf<8> {
+  using Type = uint2;
+};
+template <>
+struct WordOf<16> {
+  using Type = uint4;
+};
+
+// Bytes of one access when a thread moves kCount elements of T.
+template <class T, int kCount>
+inline constexpr int kAccessBytes = sizeof(T) * kCount < 16 ? static_cast<int>(sizeof(T) * kCount) : 16;
+
+// kCount elements at p, which is aligned to kAccessBytes.
+template <class C, int kCount, class T>
+__device__ __forceinline__ void load(C (&out)[kCount], const T* p) {
+  constexpr int kBytes = kAccessBytes<T, kCount>, kEach = kBytes / static_cast<int>(sizeof(T));
+  using Word = typename WordOf<kBytes>::Type;
+  static_assert(kCount % kEach == 0, "a power of two");
+#pragma unroll
+  for (int k = 0; k < kCount / kEach; ++k) {
+    const Word word = reinterpret_cast<const Word*>(p)[k];
+    T values[kEach];
+    memcpy(values, &word, sizeof(word));
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) out[k * kEach + i] = to<C>(values[i]);
+  }
+}
+// 16-bit results two at a time, which is one instruction.
+template <class T, int kCount, class C>
+__device__ __forceinline__ void convert_neighbours(T (&out)[kCount], const C* in) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (std::is_same_v<C, float> && kIs16Bit<T> && kCount % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 2) {
+      unsigned two;  // the second operand is the lower half
+      if constexpr (std::is_same_v<T, BFloat16>) {
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(in[i + 1]), "f"(in[i]));
+      } else {
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(in[i + 1]), "f"(in[i]));
+      }
+      memcpy(&out[i], &two, sizeof(two));
+    }
+  } else
+#endif
+  {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) out[i] = to<T>(in[i]);
+  }
+}
+template <class C, int kCount, class T>
+__device__ __forceinline__ void store(T* p, const C (&in)[kCount]) {
+  constexpr int kBytes = kAccessBytes<T, kCount>, kEach = kBytes / static_cast<int>(sizeof(T));
+  using Word = typename WordOf<kBytes>::Type;
+#pragma unroll
+  for (int k = 0; k < kCount / kEach; ++k) {
+    T values[kEach];
+    convert_neighbours(values, &in[k * kEach]);
+    Word word;
+    memcpy(&word, values, sizeof(word));
+    reinterpret_cast<Word*>(p)[k] = word;
+  }
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,0 +1,308 @@
+// Walk: how the threads of a grid share out the elements of strided, broadcast operands.
+//
+// A thread holds a few neighbouring elements in registers, in the compute type. Where an operand's neighbours
+// lie side by side and aligned, they are moved 16 bytes at a time; where they are all one element (a
+// broadcast row), it is read once. Where that fits some operand badly, a thread's elements lie a block apart
+// instead, so that the warp still reads side by side.
+#pragma once
+
+#include <tinytorch/backend/cuda/device/vector.cuh>
+#include <tinytorch/backend/layout.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+inline constexpr int kElementwiseBlock = 256;
+// Elements a thread computes: neighbours that fill two 16-byte accesses of the widest operand (three times as
+// many threads as bytes would need only find them), or two a block apart where neighbours do not lie side by
+// side.
+inline constexpr int kScattered = 2;
+template <class C>
+inline constexpr int kNeighbours = sizeof(C) == 8 ? 4 : 8;  // operands of 4 or 8 bytes
+inline constexpr int kNarrowNeighbours = 16;                // operands of 16 bits, computed in float
+
+// How a thread reaches its elements of one operand.
+enum class Access : uint8_t { vector, same, scattered };
+
+struct Operand {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  Access access = Access::scattered;
+  int64_t stride[kMaxRank] = {};
+};
+
+// kCount operands on one walk; the first is the output.
+template <int kCount>
+struct Operands {
+  int rank = 0;
+  bool narrow = true;  // positions fit 31 bits
+  int64_t count = 0;
+  int64_t size[kMaxRank] = {};
+  FastDivide divide[kMaxRank];
+  Operand operand[kCount];
+
+  // Offset in elements of the element with row-major number `linear`.
+  __device__ __forceinline__ int64_t offset(int which, int64_t linear) const {
+    const int64_t* stride = operand[which].stride;
+    if (rank == 1) return linear * stride[0];
+    int64_t at = 0;
+    if (narrow) {
+      auto rest = static_cast<uint32_t>(linear);
+#pragma unroll 1
+      for (int d = rank - 1; d > 0; --d) {
+        const uint32_t quotient = divide[d].quotient(rest);
+        at += static_cast<int64_t>(rest - quotient * divide[d].divisor) * stride[d];
+        rest = quotient;
+      }
+      return at + static_cast<int64_t>(rest) * stride[0];
+    }
+#pragma unroll 1
+    for (int d = rank - 1; d > 0; --d) {
+      const int64_t quotient = linear / size[d];
+      at += (linear - quotient * size[d]) * stride[d];
+      linear = quotient;
+    }
+    return at + linear * stride[0];
+  }
+};
+
+// A thread's elements: neighbours from `first` on, or a block apart.
+template <class C, int kCount>
+struct Share {
+  int64_t first;
+  __device__ __forceinline__ Share()
+      : first(static_cast<int64_t>(blockIdx.x) * (kElementwiseBlock * kCount) +
+              static_cast<int64_t>(threadIdx.x) * (kCount > kScattered ? kCount : 1)) {}
+  __device__ __forceinline__ int64_t element(int k) const {
+    return first + (kCount > kScattered ? k : k * kElementwiseBlock);
+  }
+};
+
+// out = the thread's elements of operand `which`, which stores T. Only one dimension leaves a tail: rows of
+// several are whole multiples of a thread's neighbours.
+template <class T, class C, int kCount, int kOperands>
+__device__ __forceinline__ void read_as(C (&out)[kCount], const Operands<kOperands>& o, int which,
+                                        const Share<C, kCount>& share) {
+  const Operand& operand = o.operand[which];
+  const T* data = static_cast<const T*>(operand.data);
+  if constexpr (kCount > kScattered) {
+    const T* p = data + o.offset(which, share.first);
+    if (operand.access == Access::same) {
+      const C value = to<C>(*p);
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) out[k] = value;
+    } else if (share.first + kCount <= o.count) {
+      load(out, p);
+    } else {
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) out[k] = share.first + k < o.count ? to<C>(p[k]) : C{};
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      const int64_t i = share.element(k);
+      out[k] = i < o.count ? to<C>(data[o.offset(which, i)]) : C{};
+    }
+  }
+}
+
+// The reverse, to operand 0.
+template <class T, class C, int kCount, int kOperands>
+__device__ __forceinline__ void write_as(const C (&in)[kCount], const Operands<kOperands>& o,
+                                         const Share<C, kCount>& share) {
+  T* data = static_cast<T*>(o.operand[0].data);
+  if constexpr (kCount > kScattered) {
+    T* p = data + o.offset(0, share.first);
+    if (share.first + kCount <= o.count) return store(p, in);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      if (share.first + k < o.count) p[k] = to<T>(in[k]);
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      const int64_t i = share.element(k);
+      if (i < o.count) data[o.offset(0, i)] = to<T>(in[k]);
+    }
+  }
+}
+
+// Calls f with a null pointer of the stored type, among those that compute type C serves.
+template <class C, class F>
+__device__ __forceinline__ void for_stored(DType t, F&& f) {
+  if constexpr (std::is_same_v<C, float>) {
+    if (t == DType::f32) return f(static_cast<float*>(nullptr));
+    if (t == DType::bf16) return f(static_cast<BFloat16*>(nullptr));
+    if (t == DType::f16) return f(static_cast<Half*>(nullptr));
+  } else if constexpr (std::is_same_v<C, int32_t>) {
+    if (t == DType::i32) return f(static_cast<int32_t*>(nullptr));
+    if (t == DType::i8) return f(static_cast<int8_t*>(nullptr));
+    if (t == DType::u8) return f(static_cast<uint8_t*>(nullptr));
+  } else {
+    if (t == dtype_of<C>) return f(static_cast<C*>(nullptr));
+  }
+  f(static_cast<bool*>(nullptr));  // comparisons give bool from any type
+}
+
+// The same among all types.
+template <class F>
+__device__ __forceinline__ void for_any_stored(DType t, F&& f) {
+  if (t == DType::f64) return f(static_cast<double*>(nullptr));
+  if (t == DType::i64) return f(static_cast<int64_t*>(nullptr));
+  is_floating(t) ? for_stored<float>(t, f) : for_stored<int32_t>(t, f);
+}
+
+// read_as and write_as for operands whose type is known only at run time.
+template <class C, int kCount, int kOperands>
+__device__ __forceinline__ void read(C (&out)[kCount], const Operands<kOperands>& o, int which,
+                                     const Share<C, kCount>& share) {
+  for_stored<C>(o.operand[which].dtype, [&]<class T>(T*) { read_as<T>(out, o, which, share); });
+}
+template <class C, int kCount, int kOperands>
+__device__ __forceinline__ void write(const C (&in)[kCount], const Operands<kOperands>& o,
+                                      const Share<C, kCount>& share) {
+  for_stored<C>(o.operand[0].dtype, [&]<class T>(T*) { write_as<T>(in, o, share); });
+}
+
+// Two 16-bit operands: all loads are issued before the first conversion waits for one.
+inline constexpr int kNarrowWords = kNarrowNeighbours * 2 / 16;
+template <int kOperands>
+__device__ __forceinline__ void fetch(uint4 (&words)[kNarrowWords], const Operands<kOperands>& o, int which,
+                                      const Share<float, kNarrowNeighbours>& share) {
+  const Operand& operand = o.operand[which];
+  const uint16_t* p = static_cast<const uint16_t*>(operand.data) + o.offset(which, share.first);
+  if (operand.access == Access::same) {
+    const unsigned two = *p * 0x10001u;
+#pragma unroll
+    for (uint4& word : words) word = make_uint4(two, two, two, two);
+  } else if (share.first + kNarrowNeighbours <= o.count) {
+#pragma unroll
+    for (int k = 0; k < kNarrowWords; ++k) words[k] = reinterpret_cast<const uint4*>(p)[k];
+  } else {
+    uint16_t values[kNarrowNeighbours] = {};
+    for (int k = 0; k < kNarrowNeighbours; ++k) {
+      if (share.first + k < o.count) values[k] = p[k];
+    }
+    memcpy(words, values, sizeof(words));
+  }
+}
+template <class T>
+__device__ __forceinline__ void widen_as(float (&out)[kNarrowNeighbours],
+                                         const uint4 (&words)[kNarrowWords]) {
+  T values[kNarrowNeighbours];
+  memcpy(values, words, sizeof(words));
+#pragma unroll
+  for (int k = 0; k < kNarrowNeighbours; ++k) out[k] = to<float>(values[k]);
+}
+__device__ __forceinline__ void widen(float (&out)[kNarrowNeighbours], const uint4 (&words)[kNarrowWords],
+                                      DType t) {
+  t == DType::bf16 ? widen_as<BFloat16>(out, words) : widen_as<Half>(out, words);
+}
+
+// Operands `which` and the next one.
+template <class C, int kCount, int kOperands>
+__device__ __forceinline__ void read_two(C (&u)[kCount], C (&v)[kCount], const Operands<kOperands>& o,
+                                         int which, const Share<C, kCount>& share) {
+  if constexpr (std::is_same_v<C, float> && kCount == kNarrowNeighbours) {
+    if (is_16_bit(o.operand[which].dtype) && is_16_bit(o.operand[which + 1].dtype)) {
+      uint4 first[kNarrowWords], second[kNarrowWords];
+      fetch(first, o, which, share);
+      fetch(second, o, which + 1, share);
+      widen(u, first, o.operand[which].dtype);
+      return widen(v, second, o.operand[which + 1].dtype);
+    }
+  }
+  read(u, o, which, share);
+  read(v, o, which + 1, share);
+}
+
+// --- on the host ---
+
+template <int kCount>
+void set_walk(Operands<kCount>& operands, const Shape& shape) {
+  operands.rank = shape.size();
+  operands.count = shape.numel();
+  operands.narrow = operands.count < (int64_t{1} << 31);
+  for (int d = 0; d < operands.rank; ++d) {
+    operands.size[d] = shape[d];
+    if (operands.narrow) operands.divide[d] = FastDivide(static_cast<uint32_t>(shape[d] > 1 ? shape[d] : 1));
+  }
+}
+
+// Shape and strides of the dimensions d of x with flag[d] == wanted, merged where they walk as one.
+inline Operands<1> part_of(const View& x, const bool* flag, bool wanted, Shape& shape, Strides& strides) {
+  Strides kept[1];
+  shape = {};
+  for (int d = 0; d < x.rank(); ++d) {
+    if (flag[d] != wanted) continue;
+    shape.push_back(x.shape[d]);
+    kept[0].push_back(x.strides[d]);
+  }
+  collapse(shape, kept, 1);
+  strides = kept[0];
+  Operands<1> o;
+  set_walk(o, shape);
+  for (int d = 0; d < o.rank; ++d) o.operand[0].stride[d] = strides[d];
+  return o;
+}
+
+template <int kCount>
+struct Plan {
+  Operands<kCount> operands;
+  Shape shape;              // collapsed
+  Strides strides[kCount];  // of each operand on it
+  bool neighbours = true;
+
+  // views[0] is the output; the others stretch to its shape. per_thread: elements a thread wants side by
+  // side.
+  Plan(const View (&views)[kCount], int per_thread) : shape(views[0].shape) {
+    for (int k = 0; k < kCount; ++k) strides[k] = stretch(views[k], views[0].shape);
+    collapse(shape, strides, kCount);
+    set_walk(operands, shape);
+    for (int k = 0; k < kCount; ++k) {
+      Operand& operand = operands.operand[k];
+      operand.data = views[k].data;
+      operand.dtype = views[k].dtype;
+      for (int d = 0; d < operands.rank; ++d) operand.stride[d] = strides[k][d];
+      operand.access = access(views[k], strides[k], per_thread);
+      neighbours =
+          neighbours && operand.access != Access::scattered && (k > 0 || operand.access == Access::vector);
+    }
+  }
+
+ private:
+  Access access(const View& v, const Strides& s, int per_thread) const {
+    const int last = shape.size() - 1;
+    if (last > 0 && shape[last] % per_thread != 0) return Access::scattered;  // a share would leave its row
+    if (s[last] == 0) return Access::same;
+    const auto size = static_cast<int64_t>(size_of(v.dtype));
+    const int64_t align = size * per_thread < 16 ? size * per_thread : 16;
+    bool fits = s[last] == 1 && reinterpret_cast<uintptr_t>(v.data) % static_cast<uintptr_t>(align) == 0;
+    for (int d = 0; d < last; ++d) fits = fits && s[d] * size % align == 0;
+    return fits ? Access::vector : Access::scattered;
+  }
+};
+
+// Launches kernel<C, kCount> over all elements of the views, the first of which is the output:
+// run.operator()<kCount>() gives the kernel for a thread's number of elements.
+template <class C, int kViews, class Run, class... Arguments>
+void launch_over(const View (&views)[kViews], Run&& run, const Arguments&... arguments) {
+  int wanted = kNeighbours<C>;
+  if constexpr (std::is_same_v<C, float>) {
+    bool narrow = true;
+    for (const View& v : views) narrow = narrow && size_of(v.dtype) <= 2;
+    if (narrow) wanted = kNarrowNeighbours;
+  }
+  const Plan<kViews> plan(views, wanted);
+  const int each = plan.neighbours ? wanted : kScattered;
+  const LaunchConfig config = over((plan.operands.count + each - 1) / each, kElementwiseBlock);
+  if (each == kScattered)
+    return launch(run.template operator()<kScattered>(), config, plan.operands, arguments...);
+  if constexpr (std::is_same_v<C, float>) {
+    if (each == kNarrowNeighbours) {
+      return launch(run.template operator()<kNarrowNeighbours>(), config, plan.operands, arguments...);
+    }
+  }
+  launch(run.template operator()<kNeighbours<C>>(), config, plan.operands, arguments...);
+}
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -1,0 +1,172 @@
+// Every CUDA kernel as the rest of the library knows it: plain C++, one function each.
+//
+// They mirror backend/cpu one for one: same names, same operands, same results; each is documented at the
+// function of that name there. They queue work on the current stream and return (runtime.hpp). cuda_impl.cuh,
+// which exactly one .cu file includes, defines them, so everything above compiles with any C++ compiler.
+#pragma once
+
+#include <atomic>
+#include <span>
+#include <tinytorch/backend/cuda/runtime/runtime.hpp>
+#include <tinytorch/backend/functors.hpp>
+#include <tinytorch/backend/parameters.hpp>
+#include <tinytorch/backend/window.hpp>
+
+namespace tinytorch::inline TT_BUILD::backend::cuda {
+
+// elementwise
+void unary(UnaryFn fn, const View& out, const View& x, double p0 = 0, double p1 = 0);
+void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p0 = 0);
+void where(const View& out, const View& condition, const View& a, const View& b);
+void copy(const View& out, const View& x);
+void fill(const View& out, double value);
+void fill(const View& out, int64_t value);
+void activation_grad(BinaryFn fn, const View& dx, const View& dy, const View& v, double p0 = 0);
+
+// reduce
+void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor = 1);
+void arg_extreme(const View& out, const View& x, int dim, bool largest);
+void cumsum(const View& out, const View& x, int dim);
+// out [C] = the sum of x [R, C] over its rows: the gradient of a bias. Both floating, of one type or two;
+// sums are formed in an order that depends on the shape alone. The CPU says reduce.
+void column_sums(const View& out, const View& x);
+
+// index
+void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n, int64_t size,
+               int64_t inner);
+void add_rows(const View& out, const View& source, const View& index, int64_t outer, int64_t n, int64_t size,
+              int64_t inner);
+void gather(const View& out, const View& x, const View& index, int dim);
+void scatter_add(const View& out, const View& index, const View& source, int dim);
+void zero_triangle(const View& out, int64_t diagonal, bool keep_lower);
+void sort_rows(const View& values, const View& indices, const View& x, int64_t k, bool descending);
+
+// random
+void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a, double b);
+void random_integers(const View& out, uint64_t seed, uint64_t first_block, int64_t low, uint64_t span);
+
+// matmul: by cuBLASLt where it can, which these switches, for the whole process, forbid or allow.
+// Whether f32 products may round their operands to TF32 (10 bits behind the point) to run on tensor cores:
+// about 8 times the throughput. Off by default: f32 means f32.
+inline std::atomic<bool> tf32_flag{false};
+inline bool allows_tf32() { return tf32_flag.load(std::memory_order_relaxed); }
+inline void allow_tf32(bool on) { tf32_flag = on; }
+// Whether cuBLASLt is used at all; off, every product runs on this library's own kernels. On by default; the
+// emulator has no cuBLASLt.
+inline std::atomic<bool> blas_flag{true};
+inline bool uses_blas() { return blas_flag.load(std::memory_order_relaxed); }
+inline void use_blas(bool on) { blas_flag = on; }
+void matmul(const View& out, const View& a, const View& b, bool accumulate = false);
+// out [..., M, N] (+)= a [..., M, K] b [..., K, N] + bias by this library's own kernel, for every layout. out
+// has the dtype of a and b, f32 for 16-bit floats, i32 for bool; bias [N] has out's, and may be without data.
+void gemm(const View& out, const View& a, const View& b, const View& bias, bool accumulate);
+void linear(const View& out, const View& x, const View& weight, const View& bias);
+void linear_residual(const View& out, const View& x, const View& weight, const View& bias,
+                     const View& residual);
+void linear_activation(Activation fn, const View& out, const View& z, const View& x, const View& weight,
+                       const View& bias);
+void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, const View& x);
+void linear_grad_activation(Activation fn, const View& dz, const View& dbias, const View& dy,
+                            const View& weight, const View& z);
+
+// fused
+void bias_activation(Activation fn, const View& out, const View& x, const View& bias);
+void bias_activation_grad(Activation fn, const View& dx, const View& dbias, const View& dy, const View& x,
+                          const View& bias);
+void residual_norm(const View& out, const View& sum, const View& mean, const View& rstd, const View& x,
+                   const View& residual, const View& weight, const View& bias,
+                   const ResidualNorm& parameters);
+void residual_norm_grad(const View& dx, const View& dresidual, const View& dweight, const View& dbias,
+                        const View& dout, const View& dsum, const View& sum, const View& mean,
+                        const View& rstd, const View& weight, const ResidualNorm& parameters);
+
+// conv: 16-bit images by a kernel for tensor cores where it can (kernels/conv_implicit.cuh); off, always by
+// columns and matrix products. For the whole process, on by default.
+inline std::atomic<bool> implicit_conv_flag{true};
+inline bool uses_implicit_conv() { return implicit_conv_flag.load(std::memory_order_relaxed); }
+inline void use_implicit_conv(bool on) { implicit_conv_flag = on; }
+void conv2d(const View& out, const View& x, const View& weight, const View& bias, const Window2d& window,
+            int64_t groups);
+void conv2d_grad_input(const View& dx, const View& dy, const View& weight, const Window2d& window,
+                       int64_t groups);
+void conv2d_grad_weight(const View& dw, const View& dy, const View& x, const Window2d& window,
+                        int64_t groups);
+
+// pool
+void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window);
+void max_pool2d_grad(const View& dx, const View& dy, const View& index, const Window2d& window);
+void avg_pool2d(const View& out, const View& x, const Window2d& window);
+void avg_pool2d_grad(const View& dx, const View& dy, const Window2d& window);
+void adaptive_avg_pool2d(const View& out, const View& x);
+void adaptive_avg_pool2d_grad(const View& dx, const View& dy);
+
+// attention
+void attention(const View& out, const View& lse, const View& q, const View& k, const View& v,
+               const AttentionParameters& parameters);
+void attention_grad(const View& dq, const View& dk, const View& dv, const View& dout, const View& q,
+                    const View& k, const View& v, const View& out, const View& lse,
+                    const AttentionParameters& parameters);
+
+// softmax
+void softmax(const View& out, const View& x, int dim);
+void log_softmax(const View& out, const View& x, int dim);
+void softmax_grad(const View& dx, const View& dy, const View& y, int dim);
+void log_softmax_grad(const View& dx, const View& dy, const View& y, int dim);
+void logsumexp(const View& out, const View& x, const bool* reduced);
+
+// norm
+void layer_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
+                const View& bias, double eps);
+void rms_norm(const View& out, const View& rstd, const View& x, const View& weight, double eps);
+void layer_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy, const View& x,
+                     const View& mean, const View& rstd, const View& weight);
+void rms_norm_grad(const View& dx, const View& dweight, const View& dy, const View& x, const View& rstd,
+                   const View& weight);
+
+// batch_norm
+void channel_moments(const View& mean, const View& var, const View& x);
+void batch_norm(const View& out, const View& x, const View& mean, const View& var, const View& weight,
+                const View& bias, double eps);
+void batch_norm_grad(const BatchNormGrads& out, const View& dy, const View& x, const View& mean,
+                     const View& var, const View& weight, double eps, bool of_batch, const View& gmean,
+                     const View& gvar);
+void group_norm(const View& out, const View& mean, const View& rstd, const View& x, int64_t groups,
+                const View& weight, const View& bias, double eps);
+void group_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy, const View& x,
+                     const View& mean, const View& rstd, int64_t groups, const View& weight);
+
+// loss
+void cross_entropy(const View& loss, const View& lse, const View& logits, const View& target,
+                   const CrossEntropyParameters& parameters);
+void cross_entropy_grad(const View& dx, const View& grad, const View& logits, const View& target,
+                        const View& lse, const CrossEntropyParameters& parameters);
+// cross_entropy and cross_entropy_grad in one visit of the logits, for the gradient `grad` of the loss; dx
+// may be the logits themselves.
+void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, const View& logits,
+                             const View& target, const CrossEntropyParameters& parameters, double grad = 1);
+void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const View& target,
+                    LossReduction reduction);
+void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, const View& grad,
+                         const View& x, const View& target, LossReduction reduction);
+
+// embedding
+void embedding(const View& out, const View& weight, const View& index);
+void embedding_grad(const View& dw, const View& dy, const View& index);
+
+// ceilings
+void triad(const View& out, const View& a, const View& b, float s);
+void fma_chains(const View& x, int64_t rounds);
+
+// dropout
+void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t first_block);
+
+// optimizer
+void sgd_step(const View& parameter, const View& gradient, const View& velocity, const SgdStep& step);
+void adam_step(const View& parameter, const View& gradient, const View& m, const View& v,
+               const AdamStep& step);
+void sgd_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const SgdStep& step, bool clip);
+void adam_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const AdamStep& step,
+                   bool clip);
+void gradient_factor(const View& scalars, std::span<const View> gradients, double limit);
+
+}  // namespace tinytorch::inline TT_BUILD::backend::cuda

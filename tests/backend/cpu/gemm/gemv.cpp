@@ -1,0 +1,178 @@
+// A matrix times a vector for every kind of weights, against double, at sizes around vectors and groups of
+// rows.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <tinytorch/backend/cpu/gemm.hpp>
+#include <tinytorch/backend/cpu/gemm/gemv.hpp>
+#include <tinytorch/core/parallel.hpp>
+#include <tinytorch/core/random.hpp>
+#include <vector>
+
+namespace tt = tinytorch;
+using namespace tinytorch::backend;
+
+namespace {
+
+std::vector<float> random_floats(int64_t n, tt::Generator& g) {
+  std::vector<float> v(static_cast<size_t>(n));
+  for (float& x : v) x = static_cast<float>(g.uniform(-1, 1));
+  return v;
+}
+
+template <class S>
+S weight_of(double x) {
+  if constexpr (std::is_same_v<S, int8_t>) return static_cast<int8_t>(std::lround(127 * x));
+  if constexpr (!std::is_same_v<S, int8_t>) return S(static_cast<float>(x));
+}
+
+// Weights [N, K] in 4 bits, from `low` to `high`, packed as gemv_int4 wants them.
+struct FourBits {
+  int64_t N, K;
+  std::vector<int> values;
+  std::vector<uint8_t> packed;
+  std::vector<float> scale;
+
+  FourBits(int64_t rows, int64_t cols, int low, int high, tt::Generator& g)
+      : N(rows),
+        K(cols),
+        values(static_cast<size_t>(N * K)),
+        packed(static_cast<size_t>(N * K / 2)),
+        scale(random_floats(N * K / cpu::kInt4Group, g)) {
+    for (int64_t i = 0; i < N * K; ++i) {
+      const int value = low + static_cast<int>(g.uniform(0, high - low + 1));
+      const int64_t in_group = i % cpu::kInt4Group, half = cpu::kInt4Group / 2;
+      values[static_cast<size_t>(i)] = value;
+      packed[static_cast<size_t>(i / cpu::kInt4Group * half + in_group % half)] |=
+          static_cast<uint8_t>(in_group < half ? value + 8 : (value + 8) << 4);
+    }
+  }
+  std::vector<float> times(std::vector<float> x) {
+    std::vector<float> y(static_cast<size_t>(N));
+    cpu::gemv_int4({y.data(), tt::f32, {N}, {1}}, {x.data(), tt::f32, {K}, {1}},
+                   {packed.data(), tt::u8, {N, K / 2}, {K / 2, 1}},
+                   {scale.data(), tt::f32, {N, K / cpu::kInt4Group}, {K / cpu::kInt4Group, 1}});
+    return y;
+  }
+  // Row n times x, and the sum of the products' sizes.
+  std::pair<double, double> row_times(int64_t n, const std::vector<float>& x) const {
+    double sum = 0, size = 0;
+    for (int64_t k = 0; k < K; ++k) {
+      const double product = double{scale[static_cast<size_t>((n * K + k) / cpu::kInt4Group)]} *
+                             values[static_cast<size_t>(n * K + k)] * double{x[static_cast<size_t>(k)]};
+      sum += product;
+      size += std::abs(product);
+    }
+    return {sum, size};
+  }
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("rows of weights", S, float, tt::BFloat16, int8_t) {
+  tt::Generator g(3);
+  for (const int64_t N : {1, 3, 4, 5, 130}) {
+    for (const int64_t K : {0, 1, 15, 16, 33, 300}) {
+      CAPTURE(N);
+      CAPTURE(K);
+      const int64_t row = K + 3;
+      std::vector<S> w(static_cast<size_t>(N * row + 1));
+      for (S& v : w) v = weight_of<S>(g.uniform(-1, 1));
+      const std::vector<float> x = random_floats(K + 1, g), scale = random_floats(N, g);
+      for (const bool scaled : {false, true}) {
+        std::vector<float> y(static_cast<size_t>(2 * N), 9);
+        cpu::gemv({y.data(), tt::f32, {N}, {2}}, {const_cast<float*>(x.data()), tt::f32, {K}, {1}},
+                  {w.data(), tt::dtype_of<S>, {N, K}, {row, 1}},
+                  {scaled ? const_cast<float*>(scale.data()) : nullptr, tt::f32, {N}, {1}});
+        for (int64_t n = 0; n < N; ++n) {
+          double sum = 0, size = 0;
+          for (int64_t k = 0; k < K; ++k) {
+            const double product =
+                static_cast<double>(static_cast<float>(w[static_cast<size_t>(n * row + k)])) *
+                static_cast<double>(x[static_cast<size_t>(k)]);
+            sum += product;
+            size += std::abs(product);
+          }
+          const double s = scaled ? static_cast<double>(scale[static_cast<size_t>(n)]) : 1.0;
+          REQUIRE(std::abs(y[static_cast<size_t>(2 * n)] - s * sum) <= 1e-6 * size * std::abs(s) + 1e-12);
+          REQUIRE(y[static_cast<size_t>(2 * n + 1)] == 9);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("four bits: every value in every place, and small ones as exactly as large ones") {
+  tt::Generator g(4);
+  for (const int most : {8, 1}) {
+    for (const int64_t N : {1, 4, 7, 64}) {
+      for (const int64_t K : {32, 64, 320}) {
+        FourBits w(N, K, -most, std::min(most, 7), g);
+        const std::vector<float> x = random_floats(K, g), y = w.times(x);
+        for (int64_t n = 0; n < N; ++n) {
+          const auto& [sum, size] = w.row_times(n, x);
+          CHECK(std::abs(y[static_cast<size_t>(n)] - sum) <= 2.5e-7 * size);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("four bits: infinities and NaN of x go where IEEE arithmetic sends them") {
+  tt::Generator g(9);
+  constexpr int64_t kN = 23, kK = 64;
+  FourBits w(kN, kK, -8, 7, g);
+  for (const float bad : {INFINITY, -INFINITY, NAN}) {
+    for (const int64_t place : {0, 15, 16, 47, 63}) {  // of both halves
+      std::vector<float> x = random_floats(kK, g);
+      x[static_cast<size_t>(place)] = bad;
+      const std::vector<float> y = w.times(x);
+      for (int64_t n = 0; n < kN; ++n) {
+        const double want = w.row_times(n, x).first, got = double{y[static_cast<size_t>(n)]};
+        CHECK((got == want || (std::isnan(got) && std::isnan(want))));
+      }
+    }
+  }
+}
+
+TEST_CASE("the same bits at any number of threads; NaN passes; other weights are refused") {
+  tt::Generator g(5);
+  constexpr int64_t kN = 1003, kK = 257;
+  std::vector<float> x = random_floats(kK, g), w = random_floats(kN * kK, g), reference;
+  const View weight{w.data(), tt::f32, {kN, kK}, {kK, 1}}, vector{x.data(), tt::f32, {kK}, {1}};
+  for (const int threads : {1, 2, 3}) {
+    tt::set_thread_count(threads);
+    std::vector<float> y(kN);
+    cpu::gemv({y.data(), tt::f32, {kN}, {1}}, vector, weight);
+    if (threads == 1) reference = y;
+    CHECK(std::memcmp(y.data(), reference.data(), sizeof(float) * kN) == 0);
+  }
+  x[200] = std::nanf("");
+  std::vector<float> y(kN);
+  cpu::gemv({y.data(), tt::f32, {kN}, {1}}, vector, weight);
+  for (const float v : y) REQUIRE(std::isnan(v));
+  CHECK_THROWS_WITH_AS(
+      cpu::gemv({y.data(), tt::f32, {kN}, {1}}, vector, {w.data(), tt::i32, {kN, kK}, {kK, 1}}),
+      doctest::Contains("TT-DTYPE-02"), tt::Error);
+}
+
+TEST_CASE("a product of one row of bf16 takes this way") {
+  tt::Generator g(6);
+  constexpr int64_t kN = 70, kK = 100;
+  std::vector<tt::BFloat16> a(kK), w(kN * kK);
+  for (auto* v : {&a, &w})
+    for (tt::BFloat16& e : *v) e = tt::BFloat16(static_cast<float>(g.uniform(-1, 1)));
+  for (const bool accumulate : {false, true}) {
+    std::vector<float> c(kN, 2);
+    cpu::gemm({c.data(), tt::f32, {1, kN}, {kN, 1}}, {a.data(), tt::bf16, {1, kK}, {kK, 1}},
+              {w.data(), tt::bf16, {kK, kN}, {1, kK}}, accumulate);
+    for (int64_t n = 0; n < kN; ++n) {
+      double sum = accumulate ? 2 : 0;
+      for (int64_t k = 0; k < kK; ++k)
+        sum += static_cast<double>(static_cast<float>(a[static_cast<size_t>(k)])) *
+               static_cast<double>(static_cast<float>(w[static_cast<size_t>(n * kK + k)]));
+      CHECK(std::abs(c[static_cast<size_t>(n)] - sum) <= 1e-4);
+    }
+  }
+}

@@ -1,0 +1,28 @@
+// What is declared for CUDA: whether it is there, and that asking for it without it is an error with a way
+// out.
+#include <support/errors.hpp>
+#include <tinytorch/backend/cuda/kernels/launch.hpp>
+#include <tinytorch/tinytorch.hpp>
+
+namespace tt = tinytorch;
+
+TEST_CASE("the switch decides") { CHECK(tt::backend::cuda::is_built() == (TINYTORCH_WITH_CUDA != 0)); }
+
+TEST_CASE("without CUDA every way to a CUDA tensor says so, and says what to do") {
+  if (tt::backend::cuda::is_built()) return;
+  const std::string fix =
+      ": this program was built without CUDA\n  hint: configure with -DTINYTORCH_WITH_CUDA=ON and link "
+      "tinytorch::cuda, or keep the tensors on the CPU";
+  const tt::Tensor x = tt::ones({2});
+  const auto check = [&](const char* what, const std::function<void()>& f) {
+    errors::check_error(std::string("TT-CUDA-01: ") + what + fix, f, __FILE__);
+    CHECK(errors::thrown_by(f).without_cuda);
+  };
+  check("to(cuda:0)", [&] { x.to(tt::cuda); });
+  check("to(cuda:1)", [&] { x.to(tt::Device{tt::DeviceType::cuda, 1}); });
+  check("allocating a tensor on cuda:0", [&] { tt::empty({3}, tt::f32, tt::cuda); });
+  check("allocating a tensor on cuda:0", [&] { tt::zeros({3}, tt::f32, tt::cuda); });
+  check("allocating a tensor on cuda:0", [&] { tt::rand({3}, tt::f32, tt::cuda); });
+  check("to(cuda:0)", [&] { tt::arange(0, 3, 1, tt::i64, tt::cuda); });
+  check("to(cuda:0)", [&] { tt::from_data({1.0f}, {1}, tt::cuda); });
+}
