@@ -99,7 +99,7 @@ TEST_CASE_TEMPLATE("words of narrow numbers, across and along the depth", W, Wor
           source[i] = static_cast<Part>(
               sizeof(Part) == 2 ? numbers[i]
                                 : std::floor((std::is_signed_v<Part> ? 0 : 128) + 120 * numbers[i]));
-        const int64_t depth = cpu::ceil_div(elements, kPer);
+        const int64_t depth = tinytorch::ceil_div(elements, kPer);
         std::vector<int32_t> panel(static_cast<size_t>(kWidth * depth), 77);
         const uint8_t flip = kPer == 4 ? 128 : 0;
         cpu::pack_words<kWidth, kPer>(panel.data(), count, elements, source.data(), step, depth_step, flip);
@@ -156,7 +156,7 @@ TEST_CASE("panels that are packed together are what each is alone") {
     for (const int64_t count : {int64_t{1}, kWidth, kMost - 1, kMost})
       for (const bool side_by_side : {true, false}) {
         const int64_t step = side_by_side ? 1 : kRow, depth_step = side_by_side ? kRow : 1;
-        const int64_t size = cpu::ceil_div(count, kWidth) * kWidth * depth;
+        const int64_t size = tinytorch::ceil_div(count, kWidth) * kWidth * depth;
         std::vector<float> together(static_cast<size_t>(size), -1.0f), alone = together;
         cpu::pack_panels<kWidth>(together.data(), count, depth, source.data(), step, depth_step);
         for (int64_t i = 0; i < count; i += kWidth)

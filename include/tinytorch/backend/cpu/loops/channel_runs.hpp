@@ -7,7 +7,6 @@
 
 #include <tinytorch/backend/view.hpp>
 
-#if TT_BODIES(BACKEND)
 #include <algorithm>
 #include <tinytorch/backend/cpu/loops/runs.hpp>
 #include <tinytorch/core/parallel.hpp>
@@ -152,4 +151,3 @@ void combine_runs(T* out, const T* dy, const T* x, const RunCoefficients<T>& k, 
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
-#endif

@@ -6,7 +6,6 @@
 #include <tinytorch/backend/cpu/loops/runs.hpp>
 #include <tinytorch/core/parallel.hpp>
 
-#if TT_BODIES(BACKEND)
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 // Calls f(first, count) for a few of n rows of `width` elements at a time.
@@ -19,4 +18,3 @@ void for_some_rows(int64_t n, int64_t width, F&& f) {
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
-#endif

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/runtime/native.cuh>
+#include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
