@@ -61,8 +61,8 @@ BREAKS = [
      ".causal = options.causal, .window = 4", ["its loss is within 10 % of the entropy", "two cats in the garden sleep"]),
     ("kernels", "the fused step forgets a square", "v = beta2 * v + rest2 * gradient * gradient;",
      "v = beta2 * v + rest2 * gradient;", ["the steps equal the CPU's", "AdamW's steps equal those by hand in double"]),
-    ("kernels", "the gradient of the loss forgets the target", "v[k] -= c + k == t ? hot : A(0);",
-     "v[k] -= c + k == t ? hot * A(0) : A(0);", ["the gradients equal the CPU's", "the steps equal the CPU's"]),
+    ("kernels", "the gradient of the loss forgets the target", "v[k] -= c + k == row.target ? hot : A(0);",
+     "v[k] -= c + k == row.target ? hot * A(0) : A(0);", ["the gradients equal the CPU's", "the steps equal the CPU's"]),
 ]
 
 

@@ -150,7 +150,8 @@ TEST_CASE(
   const std::string path =
       (std::filesystem::temp_directory_path() / ("tinytorch-saved-" + std::to_string(::getpid()))).string();
   tt::Linear net = model();
-  tt::DataLoader loader(data.x, data.y, {.batch_size = 5}), misfit(tt::ones({4, 2}), tt::ones({4, 1}));
+  tt::DataLoader loader(data.x, data.y, {.batch_size = 5}),
+      misfit(tt::ones({4, 2}, tt::f32, tt::cpu), tt::ones({4, 1}, tt::f32, tt::cpu));
   tt::SGD optimizer(net.named_parameters());
   tt::TrainerOptions options{
       .epochs = 2, .log_path = path + ".jsonl", .checkpoint_path = path, .progress = nullptr};

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 #include <tinymlperf/sandbox.hpp>
+#include <tinytorch/core/parallel.hpp>
 #include <vector>
 
 namespace test {
@@ -36,6 +37,7 @@ struct Scene {
     policy.work = work;
     policy.memory_bytes = int64_t{1} << 30;
     policy.wall_seconds = 20;
+    policy.cpu_seconds = 20 * tinytorch::thread_count();  // idle OpenMP threads spin
     policy.limit_addresses = !kSanitized;
   }
   ~Scene() {

@@ -149,7 +149,8 @@ TEST_CASE("who is out of the second match is out of the race, which is whole") {
   CHECK(race.run() == kPass);
   CHECK(race.json().at("results").size() == 2);
   CHECK(race.json().at("refused")[0].at("reason") == "it crashed");
-  for (const Json& match : race.json().at("matches")) CHECK(match.at("contenders").size() == 2);
+  const Json document = race.json();
+  for (const Json& match : document.at("matches")) CHECK(match.at("contenders").size() == 2);
   CHECK(run_verify_file(race.file()) == kPass);
 }
 

@@ -38,7 +38,8 @@ struct Worker {
     sandbox::Policy policy = scene.policy;
     policy.read_only.push_back(folder);
     policy.memory_bytes = int64_t{4} << 30;
-    policy.wall_seconds = policy.cpu_seconds = 120;
+    policy.wall_seconds = 120;
+    policy.cpu_seconds = 120 * tinytorch::thread_count();
     session = std::make_unique<channel::Session>(scene.child({"entry_worker", folder.string()}), policy,
                                                  test::machines()[0].offers);
     if (prepared) session->prepare(benchmark, 20);

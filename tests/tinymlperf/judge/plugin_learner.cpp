@@ -57,7 +57,7 @@ TrainingRun run(const Json& document, double target) {
 
 TEST_CASE("an entry is trained until the judge's own validation reaches the target" *
           doctest::skip(test::kSanitized)) {
-  for (const char* optimizer : {"adamw", "sgd"}) {
+  for (const std::string optimizer : {"adamw", "sgd"}) {
     CAPTURE(optimizer);
     const TrainingRun r =
         run(linear_model(

@@ -74,7 +74,8 @@ TEST_CASE("an entry answers through its worker as it does here, in every scenari
   sandbox::Policy policy = scene.policy;
   policy.read_only.push_back(entry.folder);
   policy.memory_bytes = int64_t{4} << 30;
-  policy.wall_seconds = policy.cpu_seconds = 120;
+  policy.wall_seconds = 120;
+  policy.cpu_seconds = 120 * tinytorch::thread_count();
   Session session(scene.child({"entry_worker", entry.folder.string()}), policy, machine());
   session.prepare("dig", 20);
   for (const Plan& plan :
@@ -131,7 +132,8 @@ TEST_CASE("an entry that cannot be read gives up with the reader's own words") {
   sandbox::Policy policy = scene.policy;
   policy.read_only.push_back(entry.folder);
   policy.memory_bytes = int64_t{4} << 30;
-  policy.wall_seconds = policy.cpu_seconds = 120;
+  policy.wall_seconds = 120;
+  policy.cpu_seconds = 120 * tinytorch::thread_count();
   Session session(scene.child({"entry_worker", entry.folder.string()}), policy, machine());
   std::string text;
   try {
