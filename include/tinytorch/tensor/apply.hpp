@@ -1,10 +1,10 @@
-// apply: the one gate that every operation passes.
+// apply: the common entry point of every operation.
 //
 //   check shapes, dtypes, devices -> run the kernel (or make the view) -> record for autograd ->
-//   tell observers
+//   notify the observer
 //
-// Because there is one gate, the same message comes from CPU and CUDA, and autograd, profilers and graph
-// capture each attach here and nowhere else.
+// Every operation is executed here and nowhere else, so CPU and CUDA give the same error messages, and this
+// is the only place where autograd, profilers and graph capture attach.
 #pragma once
 
 #include <tinytorch/backend/layout.hpp>
@@ -66,7 +66,8 @@ inline Tensors apply_all(const PrimitiveBase& op, const Tensors& inputs, TT_LOC)
     if (op.differentiable() && records_grad(inputs)) record(op, inputs, outputs, loc);
   } catch (const Error& e) {
     if (observer) observer->failed(op);
-    if (e.code() == kUndefined) require_defined(op.name(), inputs, loc);  // it names the op
+    if (e.code() == kUndefined)
+      require_defined(op.name(), inputs, loc);  // throws again, with the name of the operation
     throw;
   } catch (...) {
     if (observer) observer->failed(op);
@@ -79,7 +80,7 @@ inline Tensors apply_all(const PrimitiveBase& op, const Tensors& inputs, TT_LOC)
   return outputs;
 }
 
-// The same for ops whose first output is the result; the others only serve the derivative.
+// apply_all for operations whose first output is the result; the other outputs are only for the derivative.
 inline Tensor apply(const PrimitiveBase& op, const Tensors& inputs, TT_LOC) {
   return std::move(apply_all(op, inputs, loc)[0]);
 }
