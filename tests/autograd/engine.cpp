@@ -261,7 +261,8 @@ TEST_CASE("an in-place write to a saved tensor is detected") {
 TEST_CASE("in-place writes behind autograd's back are refused") {
   Tensor x = leaf({1, 2}).named("x");
   errors::check_error(
-      "TT-GRAD-04: fill_: in-place write to 'x' f32 [2] on cpu, which autograd tracks\n  hint: use the "
+      "TT-GRAD-04: fill_: in-place write to 'x' f32 [2] on cpu, which is part of an autograd graph\n  hint: "
+      "use the "
       "out-of-place "
       "op, or wrap the write in a NoGrad scope",
       [&] { x.fill_(0); });
@@ -283,11 +284,11 @@ TEST_CASE("in-place writes behind autograd's back are refused") {
   CHECK(y.to_vector() == Values{8, 8});
 }
 
-TEST_CASE("only leaves can be switched, only floats can require grad") {
+TEST_CASE("only leaves can be changed, only floats can require grad") {
   Tensor x = leaf({1});
   Tensor y = x * 2;
   errors::check_error(
-      "TT-GRAD-06: requires_grad_: f32 [1] on cpu was computed by 'mul'; only leaves can be switched\n  "
+      "TT-GRAD-06: requires_grad_: f32 [1] on cpu was computed by 'mul'; only leaves can be changed\n  "
       "hint: "
       "detach() makes a leaf with the same values",
       [&] { y.requires_grad_(false); });

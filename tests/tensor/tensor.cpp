@@ -136,7 +136,8 @@ TEST_CASE("refusals") {
         tt::zeros({int64_t{1} << 32, int64_t{1} << 32});
       });
   CHECK(errors::thrown_by([] { Tensor().shape(); }).text ==
-        "TT-TENSOR-01: the tensor is undefined\n  hint: give it a value before use; std::move takes it away");
+        "TT-TENSOR-01: the tensor is undefined\n  hint: assign a tensor before use; a tensor that was moved "
+        "from is undefined");
   CHECK(errors::thrown_by([&] { tt::add(x, Tensor()); }).code == "TT-TENSOR-01");
 }
 

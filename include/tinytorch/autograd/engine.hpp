@@ -283,8 +283,7 @@ TT_API void backward(const Tensor& result, const Tensor& gradient, bool retain_g
       pending.erase(found);
       results = node_vjp(*node, grads);
     }
-    if (!retain_graph)
-      release(*node);  // before: a gradient that was saved is then the leaf's own
+    if (!retain_graph) release(*node);  // before: a gradient that was saved is then the leaf's own
     deliver(*node, results, leaves, pending);
   }
 }

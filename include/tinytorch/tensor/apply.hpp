@@ -21,7 +21,7 @@ inline Device common_device(const char* op, const Tensors& inputs, Loc loc) {
     if (!first) first = &t;
     if (t.device() != first->device()) {
       fail("TT-DEVICE-01",
-           std::string(op) + ": operands live on different devices: " + first->describe() + " and " +
+           std::string(op) + ": operands are on different devices: " + first->describe() + " and " +
                t.describe() + "\n  hint: move one with .to(" + (first->device().is_cpu() ? "cpu" : "cuda") +
                ")",
            loc);

@@ -54,7 +54,7 @@ TT_API Tensor floor(const Tensor& x, TT_LOC);
 TT_API Tensor ceil(const Tensor& x, TT_LOC);
 TT_API Tensor round(const Tensor& x, TT_LOC);  // halfway values round to even
 TT_API Tensor logical_not(const Tensor& x, TT_LOC);
-// The following functions take floating dtypes only.
+// The following functions take floating dtypes only, except relu, which takes integers too.
 TT_API Tensor exp(const Tensor& x, TT_LOC);
 TT_API Tensor log(const Tensor& x, TT_LOC);
 TT_API Tensor sqrt(const Tensor& x, TT_LOC);
@@ -253,7 +253,7 @@ struct CrossEntropyOptions {
 TT_API Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {},
                             TT_LOC);
 // cross_entropy(linear(features, weight), target), reduced to mean or sum, for a large V. Only `rows` rows of
-// logits are in memory at a time (0: as many as fit in 512 MiB on a device or 64 MiB on the CPU); if a
+// logits are in memory at a time (0: as many as fit in 1 GiB on a device or 128 MiB on the CPU); if a
 // gradient is needed, it is computed from them in the same pass. features [..., C], weight [V, C], target i64
 // [...] -> f32, or f64 for f64 features.
 TT_API Tensor linear_cross_entropy(const Tensor& features, const Tensor& weight, const Tensor& target,

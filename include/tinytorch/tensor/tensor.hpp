@@ -40,7 +40,7 @@ inline constexpr const char* kUndefined = "TT-TENSOR-01";  // an undefined tenso
 [[noreturn]] inline void refuse_undefined(const char* op, ptrdiff_t operand, Loc loc) {
   fail(kUndefined,
        std::string(op) + ": operand " + std::to_string(operand) +
-           " is undefined\n  hint: give the tensor a value before use; std::move takes it away",
+           " is undefined\n  hint: assign a tensor before use; a tensor that was moved from is undefined",
        loc);
 }
 
@@ -207,7 +207,7 @@ class Tensor {
   }
   TensorImpl& checked(TT_LOC) const {
     if (!impl_)
-      fail(kUndefined, "the tensor is undefined\n  hint: give it a value before use; std::move takes it away",
+      fail(kUndefined, "the tensor is undefined\n  hint: assign a tensor before use; a tensor that was moved from is undefined",
            loc);
     return *impl_;
   }

@@ -146,7 +146,8 @@ TEST_CASE("in-place writes refuse what does not fit") {
       [&] { x.add_(tt::ones({3}, tt::f64)); });
   Tensor wide = tt::zeros({3, 1}).expand({3, 4});
   check_error(
-      "TT-SHAPE-14: fill_: f32 [3, 4] on cpu is expanded, so several of its elements are one in memory\n  "
+      "TT-SHAPE-14: fill_: f32 [3, 4] on cpu is expanded, so several of its elements share one memory "
+      "location\n  "
       "hint: "
       "write to a clone()",
       [&] { wide.fill_(1); });

@@ -70,7 +70,8 @@ TEST_CASE("what indexing refuses, word for word") {
       "into it outside dimension 0",
       [&] { tt::gather(x, 0, index); });
   check_error(
-      "TT-SHAPE-13: scatter_add: source and index must have one shape: f32 [1, 3] on cpu and i64 [1, 2] on "
+      "TT-SHAPE-13: scatter_add: source and index must have the same shape: f32 [1, 3] on cpu and i64 [1, 2] "
+      "on "
       "cpu",
       [&] {
         tt::scatter_add(x, 1, index.reshape({1, 2}) - index.reshape({1, 2}), tt::zeros({1, 3}));

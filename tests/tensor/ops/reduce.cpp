@@ -24,11 +24,11 @@ using errors::check_error;
 
 TEST_CASE("what reductions refuse, word for word") {
   const Tensor x = tt::zeros({2, 0}).named("x"), n = tt::zeros({3}, tt::i64);
-  check_error("TT-SHAPE-10: max: there is no extreme value of nothing, got 'x' f32 [2, 0] on cpu",
+  check_error("TT-SHAPE-10: max: no elements, so there is no extreme value, got 'x' f32 [2, 0] on cpu",
               [&] { tt::max(x); });
-  check_error("TT-SHAPE-10: argmin: there is no extreme value of nothing, got 'x' f32 [2, 0] on cpu",
+  check_error("TT-SHAPE-10: argmin: no elements, so there is no extreme value, got 'x' f32 [2, 0] on cpu",
               [&] { tt::argmin(x, 1); });
-  check_error("TT-SHAPE-08: sum: dimension -1 is named twice in [1, -1]", [&] { tt::sum(x, {1, -1}); });
+  check_error("TT-SHAPE-08: sum: dimension -1 occurs twice in [1, -1]", [&] { tt::sum(x, {1, -1}); });
   check_error("TT-SHAPE-03: mean: dimension 2 is outside [-2, 1] of a tensor of rank 2",
               [&] { tt::mean(x, {2}); });
   check_error("TT-SHAPE-03: cumsum: dimension 2 is outside [-2, 1] of a tensor of rank 2",
