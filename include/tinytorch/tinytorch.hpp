@@ -7,11 +7,9 @@
 //   io/ data/      files (safetensors, npy, idx, ...); generated data sets
 //   layers/        modules, optimizers, schedules, data loaders, training
 //   transformer/   tokenizers, attention, blocks, GPT-2 and Llama, sampling
-//   benchmarking/  statistics of measurements
-//   profiling/     time, work and memory of a program
-//
+//   benchmarking/ profiling/   statistics of measurements; time, work and memory of a program
 // A header includes only headers of its own folder and of folders above it in this list. This header includes
-// tensors and autograd; include layers, files and the rest by name. tensor/print.hpp needs fmt.
+// tensors and autograd; include the rest by name. tensor/print.hpp needs fmt.
 #pragma once
 
 #include <tinytorch/autograd/engine.hpp>

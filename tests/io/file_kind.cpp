@@ -90,9 +90,9 @@ TEST_CASE("every reader calls such a file by its name, and says what to do") {
   };
   for (const Reader& reader : readers) {
     for (const auto& [text_of_kind, name_of_kind, hint] :
-         {std::tuple(kPointer, "a pointer of git-lfs", "git lfs pull"),
+         {std::tuple(kPointer, "a git-lfs pointer", "git lfs pull"),
           std::tuple(kPage, "a web page", "/resolve/"),
-          std::tuple(kArchive, "as torch.save writes", "save_file(torch.load("),
+          std::tuple(kArchive, "as written by torch.save", "save_file(torch.load("),
           std::tuple(kOldPickle, "a Python pickle", "weights_only=True"),
           std::tuple(utf16, "text in UTF-16", "iconv -f UTF-16 -t UTF-8")}) {
       const auto& text = text_of_kind;  // clang 14 lets no lambda capture a binding

@@ -80,7 +80,7 @@ inline std::string compose_message(const std::string& code, const std::string& t
   throw Error(code, compose_message(code, text, loc));
 }
 
-// Placeholder body in a student's header: throws because a function of a task is not written yet.
+// Body of a student's function that is not written yet: throws TT-TODO.
 [[noreturn]] inline void todo(const char* task, const char* name) {
   throw Error("TT-TODO", std::string("TT-TODO: TODO(") + task + ") " + name +
                              " is not written yet\n  hint: modules/tt hint " + task);

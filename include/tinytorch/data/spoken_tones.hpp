@@ -1,14 +1,14 @@
-// Keyword spotting without a download: ten words of an invented language, by many voices in many rooms.
+// Keyword spotting: ten words of an invented language, synthesized with varying voices and rooms.
 //
-//   word -> syllables -> gliding formants on a buzzing voice, hisses, stops -> echo -> noise -> 16-bit wave
-//        -> log-mel, 49 frames x 10 bands
+//   word -> syllables -> gliding formants on a voiced source, hisses, stops -> echo -> noise -> 16-bit wave
+//        -> log-mel, 49 frames (32 ms, every 20 ms) x 10 bands
 //
-// Classes 0 to 9 are the words, 10 is "unknown" (other words of the same syllables), 11 is "silence" (noise).
-// Sample i is a pure function of (seed, i), with the same bits from every compiler: the wave is integer
-// arithmetic (sound.hpp), the features are snapped to 1/32 (mel.hpp). They have the size of MLPerf Tiny's, so
-// that costs compare, but are log-mel and not cepstra: a larger speaker is then the same pattern some bands
-// down, which a filter that slides over both axes can use. Frames of 32 ms (a power of two), every 20 ms.
-// Vowels: Peterson and Barney, "Control methods used in a study of the vowels", 1952.
+// Classes 0 to 9 are the words, 10 is "unknown" (other words), 11 is "silence" (noise only). Sample i is a
+// pure function of (seed, i), with the same bits from every compiler: the wave is integer arithmetic, the
+// features are rounded to 1/32 (mel.hpp). They have the size of MLPerf Tiny's, so costs are comparable, but
+// are log-mel, not cepstra: a larger speaker shifts the pattern by some bands, which a convolution can use.
+//
+// Source of the vowels: Peterson and Barney, "Control methods used in a study of the vowels", 1952.
 #pragma once
 
 #include <tinytorch/core/parallel.hpp>
@@ -28,9 +28,9 @@ struct SpokenTones {
   Tensor labels;    // i64 [N], 0 to 11, uniform
 };
 
-// Samples first, first + 1, ... first + n - 1 of the endless set named by `seed`.
+// Samples first, ..., first + n - 1 of the infinite set of `seed`.
 SpokenTones spoken_tones(int64_t n, uint64_t seed, int64_t first = 0, TT_LOC);
-// The same samples as one hears them: f32 [N, 16000], multiples of 2^-15 in [-1, 1).
+// The audio of the same samples: f32 [N, 16000], multiples of 2^-15 in [-1, 1).
 Tensor spoken_tone_waves(int64_t n, uint64_t seed, int64_t first = 0, TT_LOC);
 
 // ---------------------------------------------------------------------------------------------------------
@@ -43,12 +43,13 @@ enum Onset : size_t { open, stop, hiss, nasal };
 enum Vowel : size_t { a, e, i, o, u, r };
 struct Syllable {
   Onset onset;
-  Vowel from, to;  // a vowel that glides
+  Vowel from, to;  // the vowel glides from one to the other
   friend constexpr bool operator==(const Syllable&, const Syllable&) = default;
 };
 using Word = std::vector<Syllable>;
 
-// Many differ from another one in the order of syllables, in the direction of one glide, or in an end.
+// Many words differ from another one only in the order of syllables, in the direction of one glide, or in the
+// last syllable.
 inline const std::array<Word, 10>& words() {
   static const std::array<Word, 10> all = {{
       {{hiss, a, i}, {stop, o, o}},
@@ -65,34 +66,35 @@ inline const std::array<Word, 10>& words() {
   return all;
 }
 
-// Formants of a vowel, Hz.
+// Formant frequencies of the vowels, in Hz.
 inline constexpr std::array<std::array<int32_t, 3>, 6> kFormants = {{{730, 1090, 2440},
                                                                      {530, 1840, 2480},
                                                                      {270, 2290, 3010},
                                                                      {570, 840, 2410},
                                                                      {300, 870, 2240},
                                                                      {490, 1350, 1690}}};
-inline constexpr std::array<int32_t, 3> kFormantGain = {16000, 9500, 5000};  // of 32768
+inline constexpr std::array<int32_t, 3> kFormantGain = {16000, 9500, 5000};  // times 2^15
 inline constexpr std::array<int32_t, 3> kNasalFormants = {250, 1000, 2200};
 
-// How far voices and rooms differ. Chosen so that a linear map recognizes 59 % of new samples after 2,000, a
-// DS-CNN of 32 channels 93 % after 4,000 and one of 48 channels 97 % after 12,000. Most of what is left are
-// unknown words taken for known ones.
-inline constexpr double kVoiceMin = 0.82, kVoiceMax = 1.22;  // factor of all formants: size of the speaker
-inline constexpr double kFormantJitter = 0.12;              // standard deviation per formant of each syllable
+// Amounts of variation of voices and rooms. They are chosen so that a linear model classifies 59 % of new
+// samples correctly after 2,000 samples, a DS-CNN of 32 channels 93 % after 4,000, and one of 48 channels 97
+// % after 12,000. Most of the remaining errors are unknown words classified as known ones.
+inline constexpr double kVoiceMin = 0.82,
+                        kVoiceMax = 1.22;       // factor of all formants, for the size of the speaker
+inline constexpr double kFormantJitter = 0.12;  // standard deviation per formant of each syllable
 inline constexpr double kPitchMin = 90, kPitchMax = 250;    // Hz
 inline constexpr double kSpeedMin = 0.72, kSpeedMax = 1.3;  // factor of all durations
-inline constexpr double kDurationJitter = 0.25;             // largest, per part of a syllable
+inline constexpr double kDurationJitter = 0.25;             // largest relative change, per part of a syllable
 inline constexpr double kLoudnessMin = 500, kLoudnessMax = 5000;          // root mean square over the word
 inline constexpr double kSignalToNoiseMin = -10, kSignalToNoiseMax = 18;  // dB
 inline constexpr double kEchoMax = 0.5;
 
-inline constexpr int64_t kLongest = 15200;  // samples a word may take
+inline constexpr int64_t kLongest = 15200;  // longest word, in samples
 
 struct Voice {
   double size, speed;
   int32_t pitch;  // 1/16 Hz
-  int32_t fall;   // of pitch over a second, 1/16 Hz
+  int32_t fall;   // fall of the pitch over a second, 1/16 Hz
 };
 
 inline Syllable any_syllable(Draws& draws) {
@@ -101,7 +103,7 @@ inline Syllable any_syllable(Draws& draws) {
   return {onset, from, to};
 }
 
-// Any word that is not one of the ten; a third of them are one of the ten but for one syllable.
+// A random word that is not one of the ten; a third of them differ from one of the ten in one syllable.
 inline Word unknown_word(Draws& draws) {
   while (true) {
     Word word;
@@ -119,7 +121,7 @@ inline Word unknown_word(Draws& draws) {
   }
 }
 
-// A syllable with all its numbers drawn: an onset, then a vowel.
+// A syllable with all its random parameters: an onset, then a vowel.
 struct Sung {
   Onset onset;
   int64_t onset_samples, vowel_samples;
@@ -144,7 +146,7 @@ inline Sung sing(const Syllable& syllable, const Voice& voice, Draws& draws) {
   return out;
 }
 
-// A slow speaker of a long word hurries.
+// A word that would be longer than kLongest is spoken faster.
 inline std::vector<Sung> sing(const Word& word, const Voice& voice, Draws& draws) {
   std::vector<Sung> sung;
   int64_t length = 0;
@@ -160,7 +162,8 @@ inline std::vector<Sung> sing(const Word& word, const Voice& voice, Draws& draws
   return sung;
 }
 
-// The state that runs through a word: no formant and no pitch starts anew with a syllable.
+// Synthesizes a word. Its state persists through the word, so that formants and pitch are continuous between
+// syllables.
 class Mouth {
  public:
   Mouth(sound::Samples& out, size_t start, const Voice& voice, Draws& draws)
@@ -183,9 +186,9 @@ class Mouth {
 
  private:
   static constexpr int64_t kStep = 16;  // samples between changes of a frequency: a millisecond
-  static constexpr int64_t kFade = 20;  // steps to rise and to fall
+  static constexpr int64_t kFade = 20;  // number of steps of the rise and of the fall
 
-  // Height of the sound at a step, 0 to `height`.
+  // Amplitude of the sound at a step, 0 to `height`.
   static int32_t envelope(int64_t step, int64_t steps, int32_t height) {
     const int64_t fade = std::max<int64_t>(1, std::min(kFade, steps / 2));
     return static_cast<int32_t>(height * std::min({step, steps - step, fade}) / fade);
@@ -202,7 +205,7 @@ class Mouth {
                   static_cast<int32_t>(voice_.fall * static_cast<int64_t>(at_) / kSpokenSamples));
       const int32_t low = envelope(step, steps, height), high = envelope(step + 1, steps, height);
       for (int64_t k = 0; k < kStep && at_ < out_.size(); ++k, ++at_) {
-        const int32_t opening = 18000 + scaled_buzz();  // the vocal folds, 0.1 to 1
+        const int32_t opening = 18000 + scaled_buzz();  // opening of the vocal folds, 0.1 to 1
         int32_t sum = 0;
         for (size_t f = 0; f < 3; ++f) sum += sound::scaled(formants_[f].next(), kFormantGain[f]);
         const auto now = static_cast<int32_t>(low + (high - low) * k / kStep);
@@ -229,7 +232,7 @@ class Mouth {
   sound::Tone pitch_{};
 };
 
-// A word by a speaker of its own, somewhere in the second, with the room's echo.
+// A word by a random speaker at a random position within the second, with the room's echo.
 inline sound::Samples speak(const Word& word, Draws& draws) {
   Voice voice;
   voice.size = draws.uniform(kVoiceMin, kVoiceMax);
@@ -261,7 +264,7 @@ inline sound::Samples background(Draws& draws) {
   return noise;
 }
 
-// Fills wave [16000] and returns the label.
+// Fills wave [16000] with a sample and returns its label.
 inline int64_t record(uint64_t seed, int64_t sample, int16_t* wave) {
   Draws draws(0x5b0c, seed, sample);
   const int64_t label = draws.below(kSpokenClasses);
@@ -283,7 +286,7 @@ inline const mel::LogMel& ear() {
   static const mel::LogMel ear({.window = 512, .hop = 320, .bands = kSpokenBands, .low = 80, .high = 7000});
   return ear;
 }
-inline constexpr double kFeatureCentre = 23.5, kFeatureScale = 4;  // of log2(1 + energy)
+inline constexpr double kFeatureCentre = 23.5, kFeatureScale = 4;  // centre and scale of log2(1 + energy)
 
 inline void listen(const int16_t* wave, float* features) {
   std::array<double, kSpokenFrames * kSpokenBands> heard;
