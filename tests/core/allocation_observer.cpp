@@ -1,4 +1,4 @@
-// Allocation observer: it is told of every allocation and free, and can be set and removed at any time.
+// Allocation observer: it is notified of every allocation and free, and can be set and removed at any time.
 #include <doctest/doctest.h>
 
 #include <map>

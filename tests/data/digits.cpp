@@ -148,7 +148,7 @@ TEST_CASE("handwriting: the distance field agrees with a direct computation") {
     hw::Canvas canvas;
     canvas.fill(1 << 28);
     const double reach = 3.0;
-    hw::lower_to_distance(canvas, path[0], static_cast<int32_t>(reach * hw::kGrid));
+    hw::lower_to_segment_distance(canvas, path[0], static_cast<int32_t>(reach * hw::kGrid));
     for (int k = 0; k < tt::kDigitPixels; ++k) {
       const double expected = distance_to_segment(k % 28 + 0.5, k / 28 + 0.5, a, b);
       const double got = std::sqrt(static_cast<double>(canvas[static_cast<size_t>(k)])) / hw::kGrid;
@@ -202,7 +202,7 @@ TEST_CASE("handwriting: a quarter of the images has a ruled line from edge to ed
   for (int64_t sample = 0; sample < 2000; ++sample) {
     hw::Draws draws(23, sample);
     hw::Canvas canvas{};
-    hw::rule_paper(canvas, draws);
+    hw::draw_ruled_line(canvas, draws);
     int rows = 0, columns = 0;
     for (size_t a = 0; a < 28; ++a) {
       bool row = false, column = false;

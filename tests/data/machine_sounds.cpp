@@ -20,9 +20,9 @@ bool same_bits(const tt::Tensor& a, const float* b) {
 // One machine, with or without a fault, without background and echo.
 sound::Samples machine(ms::Fault fault, double size, uint64_t seed = 6) {
   sound::Draws draws(1, seed, 0), of_fault(2, seed, 0), of_sound(3, seed, 0);
-  ms::Machine m = ms::build(draws);
-  ms::damage(m, fault, size, of_fault);
-  return ms::play(m, of_sound);
+  ms::Machine m = ms::draw_machine(draws);
+  ms::add_fault(m, fault, size, of_fault);
+  return ms::synthesize(m, of_sound);
 }
 
 // The power around a frequency, within `bins` bins of 16000 / 16384 Hz.
@@ -108,15 +108,15 @@ TEST_CASE("machine sounds: the same for any prefix, range and number of threads"
 TEST_CASE("machine sounds: windows are the features of the waves") {
   const ms::MachineSounds s = ms::mixed(3, 4, 50);
   const tt::Tensor waves = ms::mixed_waves(3, 4, 50);
-  std::vector<float> heard(ms::kWindows * ms::kInputs);
+  std::vector<float> features(ms::kWindows * ms::kInputs);
   std::vector<int16_t> wave(ms::kSamples);
   for (int64_t i = 0; i < 3; ++i) {
     for (size_t k = 0; k < wave.size(); ++k) {
       wave[k] = static_cast<int16_t>(waves.data<float>()[i * ms::kSamples + static_cast<int64_t>(k)] * 32768);
     }
-    ms::listen(wave.data(), heard.data());
-    CHECK(std::memcmp(heard.data(), s.windows.data<float>() + i * ms::kWindows * ms::kInputs,
-                      heard.size() * 4) == 0);
+    ms::extract_features(wave.data(), features.data());
+    CHECK(std::memcmp(features.data(), s.windows.data<float>() + i * ms::kWindows * ms::kInputs,
+                      features.size() * 4) == 0);
   }
 }
 
@@ -203,7 +203,7 @@ TEST_CASE(
     "machine: a normal machine has tones at its shaft and teeth frequencies, and each fault adds its own "
     "sound") {
   sound::Draws draws(1, 6, 0);
-  const ms::Machine plan = ms::build(draws);
+  const ms::Machine plan = ms::draw_machine(draws);
   const double speed = plan.speed / 16.0;
   const sound::Samples healthy = machine(ms::none, 0);
   const double between = power_at(healthy, speed * 5.5, 12);

@@ -45,10 +45,10 @@ std::vector<int16_t> sine_wave(double frequency, double height, int64_t samples)
   return wave;
 }
 
-std::vector<double> heard(const mel::LogMel& ear, const std::vector<int16_t>& wave) {
+std::vector<double> spectrogram(const mel::LogMel& log_mel, const std::vector<int16_t>& wave) {
   const auto samples = static_cast<int64_t>(wave.size());
-  std::vector<double> out(static_cast<size_t>(ear.frames(samples) * ear.options().bands));
-  ear(wave.data(), samples, out.data());
+  std::vector<double> out(static_cast<size_t>(log_mel.frames(samples) * log_mel.options().bands));
+  log_mel(wave.data(), samples, out.data());
   return out;
 }
 
@@ -167,12 +167,12 @@ TEST_CASE(
 }
 
 TEST_CASE("mel: a sine is largest in the band with the nearest peak, with the expected energy") {
-  const mel::LogMel ear({.window = 512, .hop = 320, .bands = 20, .low = 60, .high = 7600});
+  const mel::LogMel log_mel({.window = 512, .hop = 320, .bands = 20, .low = 60, .high = 7600});
   for (int band = 1; band < 19; ++band) {
     const double low = mel::from_hertz(60), high = mel::from_hertz(7600);
     const double frequency = mel::to_hertz(low + (high - low) * (band + 1) / 21.0);
-    const std::vector<double> out = heard(ear, sine_wave(frequency, 10000, 4000));
-    for (int64_t frame = 0; frame < ear.frames(4000); ++frame) {
+    const std::vector<double> out = spectrogram(log_mel, sine_wave(frequency, 10000, 4000));
+    for (int64_t frame = 0; frame < log_mel.frames(4000); ++frame) {
       const auto row = out.begin() + frame * 20;
       CHECK(std::max_element(row, row + 20) - row == band);
       // Both halves of the spectrum have height^2 / 4 per sample. The bands' weights of one half add up to 1:
@@ -185,15 +185,15 @@ TEST_CASE("mel: a sine is largest in the band with the nearest peak, with the ex
 }
 
 TEST_CASE("mel: white noise has its variance in every bin, and doubling the amplitude adds 2") {
-  const mel::LogMel ear({.window = 512, .hop = 512, .bands = 10, .low = 100, .high = 7000});
+  const mel::LogMel log_mel({.window = 512, .hop = 512, .bands = 10, .low = 100, .high = 7000});
   std::vector<int16_t> soft, loud;
   for (int k = 0; k < 512 * 200; ++k) {
     soft.push_back(
         static_cast<int16_t>(static_cast<int>(numbers.below(2001)) - 1000));  // variance 1000 * 1001 / 3
     loud.push_back(static_cast<int16_t>(2 * soft.back()));
   }
-  const std::vector<double> of_soft = heard(ear, soft), of_loud = heard(ear, loud);
-  const std::vector<mel::Band> bands = mel::bands(ear.options());
+  const std::vector<double> of_soft = spectrogram(log_mel, soft), of_loud = spectrogram(log_mel, loud);
+  const std::vector<mel::Band> bands = mel::bands(log_mel.options());
   for (size_t m = 0; m < 10; ++m) {
     double energy = 0, area = 0, step = 0;
     for (const double w : bands[m].weight) area += w;
@@ -208,18 +208,18 @@ TEST_CASE("mel: white noise has its variance in every bin, and doubling the ampl
 }
 
 TEST_CASE("mel: silence gives 0, and frames begin where the options say") {
-  const mel::LogMel ear({.window = 512, .hop = 320, .bands = 10});
-  CHECK(ear.frames(16000) == 49);
-  CHECK(ear.frames(512) == 1);
-  CHECK(ear.frames(511) == 0);
-  CHECK(ear.frames(0) == 0);
-  for (double v : heard(ear, std::vector<int16_t>(16000, 0))) CHECK(v == 0);
-  CHECK(heard(ear, {}).empty());
+  const mel::LogMel log_mel({.window = 512, .hop = 320, .bands = 10});
+  CHECK(log_mel.frames(16000) == 49);
+  CHECK(log_mel.frames(512) == 1);
+  CHECK(log_mel.frames(511) == 0);
+  CHECK(log_mel.frames(0) == 0);
+  for (double v : spectrogram(log_mel, std::vector<int16_t>(16000, 0))) CHECK(v == 0);
+  CHECK(spectrogram(log_mel, {}).empty());
   // A click at sample 1000 is only in frames 2 (640 to 1151) and 3 (960 to 1471). The number of frames, 5, is
   // odd.
   std::vector<int16_t> click(1800, 0);
   click[1000] = 30000;
-  const std::vector<double> out = heard(ear, click);
+  const std::vector<double> out = spectrogram(log_mel, click);
   REQUIRE(out.size() == 50);
   for (size_t k = 0; k < 50; ++k) CHECK((out[k] > 1) == (k >= 20 && k < 40));
 }
@@ -239,20 +239,20 @@ TEST_CASE("mel: quantized values fit in one byte") {
 }
 
 TEST_CASE("mel: invalid options are errors") {
-  const auto ear = [](mel::Options o) { return code_of([&] { mel::LogMel{o}; }); };
-  CHECK(ear({}) == "accepted");
-  CHECK(ear({.low = 0, .high = 8000}) == "accepted");
-  CHECK(ear({.window = 640}) == "TT-DATA-04");
-  CHECK(ear({.window = 1}) == "TT-DATA-04");
-  CHECK(ear({.window = 0}) == "TT-DATA-04");
-  CHECK(ear({.window = -512}) == "TT-DATA-04");
-  CHECK(ear({.hop = 0}) == "TT-DATA-04");
-  CHECK(ear({.bands = 0}) == "TT-DATA-04");
-  CHECK(ear({.low = -1}) == "TT-DATA-04");
-  CHECK(ear({.low = 500, .high = 500}) == "TT-DATA-04");
-  CHECK(ear({.high = 8001}) == "TT-DATA-04");
-  CHECK(ear({.high = NAN}) == "TT-DATA-04");
-  CHECK(ear({.sample_rate = 0}) == "TT-DATA-04");
+  const auto code_of_options = [](mel::Options o) { return code_of([&] { mel::LogMel{o}; }); };
+  CHECK(code_of_options({}) == "accepted");
+  CHECK(code_of_options({.low = 0, .high = 8000}) == "accepted");
+  CHECK(code_of_options({.window = 640}) == "TT-DATA-04");
+  CHECK(code_of_options({.window = 1}) == "TT-DATA-04");
+  CHECK(code_of_options({.window = 0}) == "TT-DATA-04");
+  CHECK(code_of_options({.window = -512}) == "TT-DATA-04");
+  CHECK(code_of_options({.hop = 0}) == "TT-DATA-04");
+  CHECK(code_of_options({.bands = 0}) == "TT-DATA-04");
+  CHECK(code_of_options({.low = -1}) == "TT-DATA-04");
+  CHECK(code_of_options({.low = 500, .high = 500}) == "TT-DATA-04");
+  CHECK(code_of_options({.high = 8001}) == "TT-DATA-04");
+  CHECK(code_of_options({.high = NAN}) == "TT-DATA-04");
+  CHECK(code_of_options({.sample_rate = 0}) == "TT-DATA-04");
   CHECK(code_of([] { mel::Fft(0); }) == "TT-DATA-04");
   CHECK(code_of([] { mel::Fft(-8); }) == "TT-DATA-04");
   CHECK(code_of([] { mel::Fft(int64_t{1} << 40); }) == "TT-DATA-04");

@@ -88,13 +88,13 @@ TEST_CASE("spoken tones: the same for any prefix, range and number of threads") 
 TEST_CASE("spoken tones: features are computed from the waves") {
   const tt::SpokenTones s = tt::spoken_tones(10, 4, 100);
   const tt::Tensor waves = tt::spoken_tone_waves(10, 4, 100);
-  std::vector<float> heard(kFeatures);
+  std::vector<float> features(kFeatures);
   std::vector<int16_t> wave(tt::kSpokenSamples);
   for (int64_t i = 0; i < 10; ++i) {
     const float* from = waves.data<float>() + i * tt::kSpokenSamples;
     for (size_t k = 0; k < wave.size(); ++k) wave[k] = static_cast<int16_t>(from[k] * 32768);
-    speech::listen(wave.data(), heard.data());
-    CHECK(std::memcmp(heard.data(), s.features.data<float>() + i * kFeatures, kFeatures * 4) == 0);
+    speech::extract_features(wave.data(), features.data());
+    CHECK(std::memcmp(features.data(), s.features.data<float>() + i * kFeatures, kFeatures * 4) == 0);
   }
 }
 
@@ -157,11 +157,11 @@ TEST_CASE("speech: a vowel has its formants, shifted by the speaker's size") {
       sound::Samples out(8000, 0);
       sound::Draws draws(1, 2, 3);
       const speech::Voice voice{size, 1.0, sound::hertz(100), 0};
-      speech::Sung sung{speech::open, 0, 8000, {}, {}, 0};
+      speech::SyllableSound syllable{speech::open, 0, 8000, {}, {}, 0};
       for (size_t k = 0; k < 3; ++k) {
-        sung.from[k] = sung.to[k] = sound::hertz(speech::kFormants[vowel][k] * size);
+        syllable.from[k] = syllable.to[k] = sound::hertz(speech::kFormants[vowel][k] * size);
       }
-      speech::Mouth(out, 0, voice, draws).say(sung);
+      speech::Synthesizer(out, 0, voice, draws).add(syllable);
       std::vector<std::complex<double>> spectrum(out.begin() + 2000, out.begin() + 2000 + 4096);
       fft(spectrum.data());
       for (size_t k = 0; k < 3; ++k) {
@@ -183,14 +183,14 @@ TEST_CASE("speech: words end within the second, with silence before and after") 
     const speech::Voice slow{1.0, speech::kSpeedMax, sound::hertz(100), 0};
     int64_t length = 0;
     const speech::Word& word = speech::words()[static_cast<size_t>(clip % 10)];
-    const std::vector<speech::Sung> sung = speech::sing(word, slow, draws);
-    for (const speech::Sung& s : sung) length += s.onset_samples + s.vowel_samples;
+    const std::vector<speech::SyllableSound> syllables = speech::draw_sounds(word, slow, draws);
+    for (const speech::SyllableSound& s : syllables) length += s.onset_samples + s.vowel_samples;
     CHECK(length <= speech::kLongest);
     CHECK(length > 3000);
     sound::Samples out(tt::kSpokenSamples, 0);
     const int64_t start = tt::kSpokenSamples - length;
-    speech::Mouth mouth(out, static_cast<size_t>(start), slow, draws);
-    for (const speech::Sung& s : sung) mouth.say(s);
+    speech::Synthesizer synthesizer(out, static_cast<size_t>(start), slow, draws);
+    for (const speech::SyllableSound& s : syllables) synthesizer.add(s);
     CHECK(std::all_of(out.begin(), out.begin() + start, [](int32_t v) { return v == 0; }));
     CHECK(sound::loudness(out) > 1000);
     CHECK(*std::max_element(out.begin(), out.end()) < 8 * 32768);

@@ -47,7 +47,7 @@ TEST_CASE("other data than gzip is rejected") {
   CHECK(refusal_of([&] { tt::gunzip(trailing); }).code == "TT-IO-03");
 }
 
-TEST_CASE("truncated and damaged files are rejected") {
+TEST_CASE("gzip: truncated and damaged files are rejected") {
   const auto parse = [](tt::Bytes b) { tt::gunzip(b); };
   const std::vector<std::byte> packed = files::golden_bytes("lines.gz");
   files::check_cut_files(packed, parse);

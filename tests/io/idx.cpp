@@ -71,7 +71,7 @@ TEST_CASE("large sizes in a short file do not allocate memory") {
   CHECK(tt::allocator_stats().peak == before);
 }
 
-TEST_CASE("truncated and damaged files are rejected") {
+TEST_CASE("IDX: truncated and damaged files are rejected") {
   const auto parse = [](tt::Bytes b) { tt::parse_idx(b); };
   for (const char* name : {"type08.idx", "type0b.idx", "type0e.idx"}) {
     files::check_cut_files(files::golden_bytes(name), parse);

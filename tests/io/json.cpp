@@ -132,7 +132,7 @@ TEST_CASE("to_json_string() is the inverse of parsing") {
   CHECK(tt::to_json_string("a\"b\\\n\x01") == R"("a\"b\\\n\u0001")");
 }
 
-TEST_CASE("truncated and damaged texts are rejected") {
+TEST_CASE("JSON: truncated and damaged texts are rejected") {
   const std::string text = R"({"a":[1,-2.5e3,true,null,"x\u00e4\ud83d\ude00"],"b":{"c":false}})";
   const auto bytes = tt::as_bytes(text);
   const std::vector<std::byte> valid(bytes.begin(), bytes.end());

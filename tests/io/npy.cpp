@@ -116,7 +116,7 @@ TEST_CASE("headers: equivalent spellings are accepted, invalid ones are rejected
   }
 }
 
-TEST_CASE("sizes are checked before memory is allocated") {
+TEST_CASE("npy: sizes are checked before memory is allocated") {
   tt::reset_peak();
   const size_t before = tt::allocator_stats().peak;
   for (const char* shape :
@@ -141,7 +141,7 @@ TEST_CASE("versions 1.0, 2.0 and 3.0 are read") {
     CHECK(refusal_of([&] { tt::parse_npy(npy(header, 4, major)); }).code == "TT-IO-04");
 }
 
-TEST_CASE("truncated and damaged files are rejected") {
+TEST_CASE("npy: truncated and damaged files are rejected") {
   const auto parse = [](tt::Bytes b) { tt::parse_npy(b); };
   for (const char* name : {"f32.npy", "fortran_big_endian.npy", "version2.npy", "bool.npy"}) {
     files::check_cut_files(files::golden_bytes(name), parse);

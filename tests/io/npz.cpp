@@ -136,7 +136,7 @@ TEST_CASE("entries that share bytes are rejected") {
   CHECK(refusal.code == "TT-IO-03");
 }
 
-TEST_CASE("truncated and damaged archives are rejected") {
+TEST_CASE("npz: truncated and damaged archives are rejected") {
   const auto parse = [](tt::Bytes b) { tt::parse_npz(b); };
   for (const char* name : {"stored.npz", "deflated.npz"}) {
     files::check_cut_files(files::golden_bytes(name), parse);

@@ -179,7 +179,7 @@ TEST_CASE("metadata may contain only strings") {
   CHECK(refused(R"({"__metadata__":{"a":"b","a":"c"}})").code == "TT-IO-03");
 }
 
-TEST_CASE("sizes are checked before memory is allocated") {
+TEST_CASE("safetensors: sizes are checked before memory is allocated") {
   tt::reset_peak();
   const size_t before = tt::allocator_stats().peak;
   for (const char* shape :
@@ -193,7 +193,7 @@ TEST_CASE("sizes are checked before memory is allocated") {
   CHECK(tt::allocator_stats().peak == before);
 }
 
-TEST_CASE("truncated and damaged files are rejected") {
+TEST_CASE("safetensors: truncated and damaged files are rejected") {
   const auto parse = [](tt::Bytes b) { tt::parse_safetensors(b); };
   for (const char* name : {"all.safetensors", "bf16.safetensors", "none.safetensors"})
     files::check_cut_files(files::golden_bytes(name), parse);

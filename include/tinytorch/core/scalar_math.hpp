@@ -20,7 +20,7 @@ namespace tinytorch::inline TT_BUILD::math {
 template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
 
-// What a function may assume about its argument. An `ordinary` argument is one for which no zero, infinity,
+// Assumption of a function about its argument. An `ordinary` argument is one for which no zero, infinity,
 // NaN or subnormal result needs special treatment, which saves a third of the work; the result is bitwise the
 // same. Each function below states which arguments are ordinary; all_ordinary() in
 // backend/cpu/loops/argument_range.hpp tests for them. `below_zero` arguments are at most 0, up to rounding,

@@ -21,7 +21,7 @@ namespace tinytorch::inline TT_BUILD {
 // Number of operand bytes above which an operation uses non-temporal stores; it may be set.
 //
 // The default is the size of the L3 cache, but at most 8 MiB per processor, because a virtual machine with a
-// few processors of a large chip is told the whole chip's cache size. On two processors with 2 MiB of L2 each
+// few processors of a large chip reports the whole chip's cache size. On two processors with 2 MiB of L2 each
 // that reported 260 MiB of L3, streaming was 1.1 to 1.8 times as fast from 16 MiB on, also when the result
 // was read next.
 inline int64_t streaming_bytes = [] {

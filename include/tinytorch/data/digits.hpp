@@ -226,7 +226,7 @@ inline void write_digit(std::vector<Segment>& path, int64_t digit, Draws& draws)
 using Canvas = std::array<int32_t, kDigitPixels>;
 
 // Per pixel: the minimum of its value and the squared distance of its centre to the segment, up to reach^2.
-inline void lower_to_distance(Canvas& canvas, const Segment& s, int32_t reach) {
+inline void lower_to_segment_distance(Canvas& canvas, const Segment& s, int32_t reach) {
   const auto first = [&](int32_t a, int32_t b) { return std::max(0, (std::min(a, b) - reach) / kGrid); };
   const auto last = [&](int32_t a, int32_t b) {
     return std::min(kDigitSide - 1, (std::max(a, b) + reach) / kGrid);
@@ -288,7 +288,7 @@ inline void add_noise(Canvas& canvas, double sigma, Draws& draws) {
 
 // Draws a faint ruled line, horizontal or vertical, on a quarter of the images. A fully connected network has
 // to learn each position of the line separately; a convolution learns the line once.
-inline void rule_paper(Canvas& canvas, Draws& draws) {
+inline void draw_ruled_line(Canvas& canvas, Draws& draws) {
   if (draws.below(4) != 0) return;
   const double place = draws.uniform(0, kDigitSide), tilt = draws.uniform(-2, 2);
   const bool down = draws.below(2) == 1;
@@ -300,7 +300,7 @@ inline void rule_paper(Canvas& canvas, Draws& draws) {
   add_segment(line, at(-4, place - tilt), at(kDigitSide + 4, place + tilt));
   Canvas rule;
   rule.fill(1 << 28);
-  lower_to_distance(rule, line[0], 2 * kGrid);
+  lower_to_segment_distance(rule, line[0], 2 * kGrid);
   ink_from_distance(rule, kGrid / 2, kGrid, ink);
   for (size_t k = 0; k < canvas.size(); ++k) canvas[k] = std::max(canvas[k], rule[k]);
 }
@@ -318,9 +318,9 @@ inline int64_t draw_sample(uint64_t seed, int64_t sample, float* image) {
   const auto blurred = static_cast<int32_t>(draws.below(256));
   Canvas canvas;
   canvas.fill(1 << 28);
-  for (const Segment& s : path) lower_to_distance(canvas, s, radius + edge);
+  for (const Segment& s : path) lower_to_segment_distance(canvas, s, radius + edge);
   ink_from_distance(canvas, radius, edge, ink);
-  rule_paper(canvas, draws);
+  draw_ruled_line(canvas, draws);
   blur(canvas, blurred);
   add_noise(canvas, draws.uniform(0, kNoiseMax), draws);
   for (size_t k = 0; k < canvas.size(); ++k) image[k] = static_cast<float>(canvas[k]) / 255.0f;

@@ -88,7 +88,7 @@ inline Part part(int32_t ratio, double db, Draws& draws) {
   return {ratio, sound::decibels(db), draws.word()};
 }
 
-inline Machine build(Draws& draws) {
+inline Machine draw_machine(Draws& draws) {
   const auto spread = [&] { return draws.uniform(-kSpread, kSpread); };
   Machine m{};
   m.speed = sound::hertz(draws.uniform(kSpeedMin, kSpeedMax));
@@ -110,7 +110,7 @@ inline Machine build(Draws& draws) {
 }
 
 // Adds a fault. `size` is in dB above the smallest size of its kind.
-inline void damage(Machine& m, Fault fault, double size, Draws& draws) {
+inline void add_fault(Machine& m, Fault fault, double size, Draws& draws) {
   if (fault == whistle) {
     const auto ratio = static_cast<int32_t>(draws.uniform(25, 110) * 256);
     m.parts.push_back(part(ratio, -33 + size, draws));
@@ -171,7 +171,7 @@ inline void add_clicks(sound::Samples& out, const std::vector<uint64_t>& turns, 
   }
 }
 
-inline sound::Samples play(const Machine& m, Draws& draws) {
+inline sound::Samples synthesize(const Machine& m, Draws& draws) {
   sound::Samples out(kSamples, 0);
   const std::vector<uint64_t> shaft = turns(m, draws);
   for (const Part& p : m.parts) {
@@ -188,13 +188,13 @@ inline sound::Samples play(const Machine& m, Draws& draws) {
 // Fills wave [31232] with the machine's sound, background noise and echo.
 inline Fault record(uint16_t purpose, bool may_fail, uint64_t seed, int64_t clip, int16_t* wave) {
   Draws draws(purpose, seed, clip);
-  Machine machine = build(draws);
+  Machine machine = draw_machine(draws);
   Fault fault = none;
   if (may_fail && draws.below(2) == 1) {
     fault = static_cast<Fault>(1 + draws.below(kFaults));
-    damage(machine, fault, draws.uniform(kFaintest, kClearest), draws);
+    add_fault(machine, fault, draws.uniform(kFaintest, kClearest), draws);
   }
-  sound::Samples out = play(machine, draws);
+  sound::Samples out = synthesize(machine, draws);
   sound::Samples hall(kSamples), hiss(kSamples);
   sound::pink_noise(hall, draws), sound::white_noise(hiss, draws);
   sound::add(hall, hiss, sound::kOne);
@@ -210,15 +210,15 @@ inline Fault record(uint16_t purpose, bool may_fail, uint64_t seed, int64_t clip
 
 inline constexpr uint16_t kNormal = 0x3ac1, kMixed = 0x3ac2;
 
-inline void listen(const int16_t* wave, float* windows) {
-  static const mel::LogMel ear({.window = 1024, .hop = 512, .bands = kBands, .low = 20, .high = 8000});
-  std::array<double, kFrames * kBands> heard;
-  ear(wave, kSamples, heard.data());
-  for (size_t k = 0; k < heard.size(); ++k)
-    windows[k] = mel::quantize(heard[k], kFeatureCentre, kFeatureScale);
+inline void extract_features(const int16_t* wave, float* windows) {
+  static const mel::LogMel log_mel({.window = 1024, .hop = 512, .bands = kBands, .low = 20, .high = 8000});
+  std::array<double, kFrames * kBands> energies;
+  log_mel(wave, kSamples, energies.data());
+  for (size_t k = 0; k < energies.size(); ++k)
+    windows[k] = mel::quantize(energies[k], kFeatureCentre, kFeatureScale);
 }
 
-inline MachineSounds listen_to_all(uint16_t purpose, int64_t n, uint64_t seed, int64_t first, Loc loc) {
+inline MachineSounds make_sounds(uint16_t purpose, int64_t n, uint64_t seed, int64_t first, Loc loc) {
   MachineSounds out{empty({n * kWindows, kInputs}, DType::f32, cpu, loc),
                     empty({n * kWindows}, DType::i64, cpu, loc), empty({n}, DType::i64, cpu, loc),
                     empty({n}, DType::i64, cpu, loc)};
@@ -231,7 +231,7 @@ inline MachineSounds listen_to_all(uint16_t purpose, int64_t n, uint64_t seed, i
       faults[i] = record(purpose, purpose == kMixed, seed, first + i, wave.data());
       labels[i] = faults[i] != none;
       std::fill_n(clips + i * kWindows, kWindows, i);
-      listen(wave.data(), windows + i * kWindows * kInputs);
+      extract_features(wave.data(), windows + i * kWindows * kInputs);
     }
   });
   return out;
@@ -239,12 +239,12 @@ inline MachineSounds listen_to_all(uint16_t purpose, int64_t n, uint64_t seed, i
 
 inline MachineSounds normal(int64_t n, uint64_t seed, int64_t first, Loc loc) {
   sound::check_range("machine_sounds::normal", n, first, loc);
-  return listen_to_all(kNormal, n, seed, first, loc);
+  return make_sounds(kNormal, n, seed, first, loc);
 }
 
 inline MachineSounds mixed(int64_t n, uint64_t seed, int64_t first, Loc loc) {
   sound::check_range("machine_sounds::mixed", n, first, loc);
-  return listen_to_all(kMixed, n, seed, first, loc);
+  return make_sounds(kMixed, n, seed, first, loc);
 }
 
 inline Tensor mixed_waves(int64_t n, uint64_t seed, int64_t first, Loc loc) {

@@ -122,21 +122,21 @@ inline Word unknown_word(Draws& draws) {
 }
 
 // A syllable with all its random parameters: an onset, then a vowel.
-struct Sung {
+struct SyllableSound {
   Onset onset;
   int64_t onset_samples, vowel_samples;
   std::array<int32_t, 3> from, to;  // 1/16 Hz
   int32_t hiss;                     // 1/16 Hz
 };
 
-inline Sung sing(const Syllable& syllable, const Voice& voice, Draws& draws) {
+inline SyllableSound draw_sounds(const Syllable& syllable, const Voice& voice, Draws& draws) {
   constexpr std::array<double, 4> kOnsetSeconds = {0.0, 0.06, 0.08, 0.065};
   const auto samples = [&](double seconds) {
     return int64_t{sound::snap(seconds * voice.speed *
                                draws.uniform(1 - kDurationJitter, 1 + kDurationJitter) * 1000)} *
            (sound::kSampleRate / 1000);
   };
-  Sung out{syllable.onset, samples(kOnsetSeconds[syllable.onset]), samples(0.14), {}, {}, 0};
+  SyllableSound out{syllable.onset, samples(kOnsetSeconds[syllable.onset]), samples(0.14), {}, {}, 0};
   for (size_t k = 0; k < 3; ++k) {
     const double factor = voice.size * (1 + draws.bell() / sound::kBellSigma * kFormantJitter);
     out.from[k] = sound::hertz(kFormants[syllable.from][k] * factor);
@@ -147,41 +147,41 @@ inline Sung sing(const Syllable& syllable, const Voice& voice, Draws& draws) {
 }
 
 // A word that would be longer than kLongest is spoken faster.
-inline std::vector<Sung> sing(const Word& word, const Voice& voice, Draws& draws) {
-  std::vector<Sung> sung;
+inline std::vector<SyllableSound> draw_sounds(const Word& word, const Voice& voice, Draws& draws) {
+  std::vector<SyllableSound> syllables;
   int64_t length = 0;
   for (const Syllable& syllable : word) {
-    sung.push_back(sing(syllable, voice, draws));
-    length += sung.back().onset_samples + sung.back().vowel_samples;
+    syllables.push_back(draw_sounds(syllable, voice, draws));
+    length += syllables.back().onset_samples + syllables.back().vowel_samples;
   }
-  if (length <= kLongest) return sung;
-  for (Sung& s : sung) {
+  if (length <= kLongest) return syllables;
+  for (SyllableSound& s : syllables) {
     s.onset_samples = s.onset_samples * kLongest / length;
     s.vowel_samples = s.vowel_samples * kLongest / length;
   }
-  return sung;
+  return syllables;
 }
 
 // Synthesizes a word. Its state persists through the word, so that formants and pitch are continuous between
 // syllables.
-class Mouth {
+class Synthesizer {
  public:
-  Mouth(sound::Samples& out, size_t start, const Voice& voice, Draws& draws)
+  Synthesizer(sound::Samples& out, size_t start, const Voice& voice, Draws& draws)
       : out_(out), at_(start), voice_(voice), draws_(draws) {}
 
-  void say(const Sung& s) {
+  void add(const SyllableSound& s) {
     if (s.onset == stop) {
       const int64_t burst = 10 * kStep;
       at_ += static_cast<size_t>(std::max<int64_t>(0, s.onset_samples - burst));
-      breath(burst, sound::hertz(2500), 2000, 9000);
+      add_noise(burst, sound::hertz(2500), 2000, 9000);
     } else if (s.onset == hiss) {
-      breath(s.onset_samples, s.hiss, 1200, 11000);
+      add_noise(s.onset_samples, s.hiss, 1200, 11000);
     } else if (s.onset == nasal) {
       std::array<int32_t, 3> formants{};
       for (size_t k = 0; k < 3; ++k) formants[k] = sound::hertz(kNasalFormants[k] * voice_.size);
-      tones(s.onset_samples, formants, formants, 9000);
+      add_tones(s.onset_samples, formants, formants, 9000);
     }
-    tones(s.vowel_samples, s.from, s.to, 32767);
+    add_tones(s.vowel_samples, s.from, s.to, 32767);
   }
 
  private:
@@ -194,8 +194,8 @@ class Mouth {
     return static_cast<int32_t>(height * std::min({step, steps - step, fade}) / fade);
   }
 
-  void tones(int64_t samples, const std::array<int32_t, 3>& from, const std::array<int32_t, 3>& to,
-             int32_t height) {
+  void add_tones(int64_t samples, const std::array<int32_t, 3>& from, const std::array<int32_t, 3>& to,
+                 int32_t height) {
     const int64_t steps = samples / kStep;
     for (int64_t step = 0; step < steps; ++step) {
       for (size_t k = 0; k < 3; ++k) {
@@ -215,11 +215,11 @@ class Mouth {
   }
   int32_t scaled_buzz() { return sound::scaled(pitch_.next(), 14700); }
 
-  void breath(int64_t samples, int32_t frequency, double width, int32_t height) {
-    sound::Resonator throat(frequency, width);
+  void add_noise(int64_t samples, int32_t frequency, double width, int32_t height) {
+    sound::Resonator band(frequency, width);
     const int64_t steps = samples / kStep;
     for (int64_t n = 0; n < steps * kStep && at_ < out_.size(); ++n, ++at_) {
-      const int32_t noise = throat.next(draws_.bell() * 8);
+      const int32_t noise = band.next(draws_.bell() * 8);
       out_[at_] += sound::scaled(noise, envelope(n / kStep, steps, height));
     }
   }
@@ -233,18 +233,18 @@ class Mouth {
 };
 
 // A word by a random speaker at a random position within the second, with the room's echo.
-inline sound::Samples speak(const Word& word, Draws& draws) {
+inline sound::Samples synthesize_word(const Word& word, Draws& draws) {
   Voice voice;
   voice.size = draws.uniform(kVoiceMin, kVoiceMax);
   voice.speed = draws.uniform(kSpeedMin, kSpeedMax);
   voice.pitch = sound::hertz(draws.uniform(kPitchMin, kPitchMax));
   voice.fall = sound::hertz(draws.uniform(-30, 60));
-  const std::vector<Sung> sung = sing(word, voice, draws);
+  const std::vector<SyllableSound> syllables = draw_sounds(word, voice, draws);
   int64_t length = 0;
-  for (const Sung& s : sung) length += s.onset_samples + s.vowel_samples;
+  for (const SyllableSound& s : syllables) length += s.onset_samples + s.vowel_samples;
   sound::Samples out(kSpokenSamples, 0);
-  Mouth mouth(out, static_cast<size_t>(draws.below(kSpokenSamples - length)), voice, draws);
-  for (const Sung& s : sung) mouth.say(s);
+  Synthesizer synthesizer(out, static_cast<size_t>(draws.below(kSpokenSamples - length)), voice, draws);
+  for (const SyllableSound& s : syllables) synthesizer.add(s);
   for (int wall = 0; wall < 2; ++wall) {
     const int64_t delay = 200 + draws.below(1000);  // 12 to 75 ms
     sound::echo(out, delay, sound::gain(draws.uniform(0, kEchoMax)));
@@ -273,7 +273,7 @@ inline int64_t record(uint64_t seed, int64_t sample, int16_t* wave) {
   sound::Samples out(kSpokenSamples, 0);
   if (label != kSpokenSilence) {
     const sound::Samples word =
-        speak(label < 10 ? words()[static_cast<size_t>(label)] : unknown_word(draws), draws);
+        synthesize_word(label < 10 ? words()[static_cast<size_t>(label)] : unknown_word(draws), draws);
     sound::add(out, word, sound::factor_to(loud, sound::loudness(word)));
   }
   const sound::Samples noise = background(draws);
@@ -282,17 +282,18 @@ inline int64_t record(uint64_t seed, int64_t sample, int16_t* wave) {
   return label;
 }
 
-inline const mel::LogMel& ear() {
-  static const mel::LogMel ear({.window = 512, .hop = 320, .bands = kSpokenBands, .low = 80, .high = 7000});
-  return ear;
+inline const mel::LogMel& log_mel() {
+  static const mel::LogMel features(
+      {.window = 512, .hop = 320, .bands = kSpokenBands, .low = 80, .high = 7000});
+  return features;
 }
 inline constexpr double kFeatureCentre = 23.5, kFeatureScale = 4;  // centre and scale of log2(1 + energy)
 
-inline void listen(const int16_t* wave, float* features) {
-  std::array<double, kSpokenFrames * kSpokenBands> heard;
-  ear()(wave, kSpokenSamples, heard.data());
-  for (size_t k = 0; k < heard.size(); ++k)
-    features[k] = mel::quantize(heard[k], kFeatureCentre, kFeatureScale);
+inline void extract_features(const int16_t* wave, float* features) {
+  std::array<double, kSpokenFrames * kSpokenBands> energies;
+  log_mel()(wave, kSpokenSamples, energies.data());
+  for (size_t k = 0; k < energies.size(); ++k)
+    features[k] = mel::quantize(energies[k], kFeatureCentre, kFeatureScale);
 }
 
 }  // namespace speech
@@ -307,7 +308,7 @@ inline SpokenTones spoken_tones(int64_t n, uint64_t seed, int64_t first, Loc loc
     std::vector<int16_t> wave(kSpokenSamples);
     for (int64_t i = begin; i < end; ++i) {
       labels[i] = speech::record(seed, first + i, wave.data());
-      speech::listen(wave.data(), features + i * kSpokenFrames * kSpokenBands);
+      speech::extract_features(wave.data(), features + i * kSpokenFrames * kSpokenBands);
     }
   });
   return out;
