@@ -104,7 +104,7 @@ inline constexpr int64_t kMaxElements = int64_t{1} << 58;
 
 // True if a tensor can have these sizes: none is negative, and their product is at most kMaxElements. A size
 // of 0 is left out of the product, because strides are products of the other sizes.
-constexpr bool are_sizes(const Dims& sizes) {
+constexpr bool is_valid_shape(const Dims& sizes) {
   int64_t product = 1;
   for (int64_t s : sizes) {
     if (s < 0 || (s > 0 && __builtin_mul_overflow(product, s, &product)) || product > kMaxElements)

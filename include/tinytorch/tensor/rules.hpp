@@ -22,7 +22,7 @@ inline std::string describe_operands(const Tensors& inputs) {
 // operation; a function needs the check only if it uses an operand before it calls apply().
 inline void require_defined(const char* op, const Tensors& operands, Loc loc) {
   for (const Tensor& t : operands) {
-    if (!t.defined()) refuse_undefined(op, &t - operands.begin() + 1, loc);
+    if (!t.defined()) fail_undefined(op, &t - operands.begin() + 1, loc);
   }
 }
 template <std::same_as<Tensor>... Operands>
@@ -30,7 +30,7 @@ void require_defined(const char* op, Loc loc, const Operands&... operands) {
   if ((operands.defined() && ...)) return;
   int number = 0;
   (void)((++number, operands.defined()) && ...);
-  refuse_undefined(op, number, loc);
+  fail_undefined(op, number, loc);
 }
 
 inline void require_rank(const char* op, const Tensor& t, int rank, const char* layout, Loc loc) {

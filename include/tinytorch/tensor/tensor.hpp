@@ -37,7 +37,7 @@ struct IndexArg {
 };
 
 inline constexpr const char* kUndefined = "TT-TENSOR-01";  // an undefined tensor was used
-[[noreturn]] inline void refuse_undefined(const char* op, ptrdiff_t operand, Loc loc) {
+[[noreturn]] inline void fail_undefined(const char* op, ptrdiff_t operand, Loc loc) {
   fail(kUndefined,
        std::string(op) + ": operand " + std::to_string(operand) +
            " is undefined\n  hint: assign a tensor before use; a tensor that was moved from is undefined",
@@ -324,15 +324,15 @@ TT_API std::string Tensor::describe() const {
 
 // Throws TT-SHAPE-01 unless a tensor can have this shape. It is called for each requested shape; the shapes
 // of views follow from checked ones.
-inline void require_sizes(const char* what, const Shape& shape, Loc loc) {
-  if (are_sizes(shape)) return;
+inline void require_valid_shape(const char* what, const Shape& shape, Loc loc) {
+  if (is_valid_shape(shape)) return;
   fail("TT-SHAPE-01",
        std::string(what) + " " + shape.str() + ": sizes must be >= 0 and their product must fit in memory",
        loc);
 }
 
 TT_API Tensor empty(const Shape& shape, DType dtype, Device device, Loc loc) {
-  require_sizes("cannot make a tensor of shape", shape, loc);
+  require_valid_shape("cannot make a tensor of shape", shape, loc);
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = std::make_shared<Storage>(static_cast<size_t>(shape.numel()) * size_of(dtype), device, loc);
   impl->shape = shape;
@@ -352,7 +352,7 @@ TT_API Tensor alias(const Tensor& t, const Shape& shape, const Strides& strides,
 }
 
 TT_API Tensor Tensor::only_element(Loc loc) const {
-  if (!defined()) refuse_undefined("item", 1, loc);
+  if (!defined()) fail_undefined("item", 1, loc);
   if (numel() != 1) {
     fail("TT-SHAPE-06",
          "item: needs exactly one element, this tensor is " + describe() +

@@ -315,7 +315,7 @@ inline Tensor scalar_operand(const char* op, const TensorArg& x, Scalar value) {
 }
 inline Tensor compare(BinaryFn fn, TensorArg x, Scalar value) {
   const Tensor& t = x.tensor;
-  if (!t.defined()) refuse_undefined(Binary(fn).name(), 1, x.loc);
+  if (!t.defined()) fail_undefined(Binary(fn).name(), 1, x.loc);
   if (!can_hold(t.dtype(), value)) return compare_out_of_range(fn, t, value, x.loc);
   return apply(Binary(fn), {t, scalar_like(value, t, x.loc)}, x.loc);
 }

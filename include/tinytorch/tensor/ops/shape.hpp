@@ -51,7 +51,7 @@ struct Expand final : ViewPrimitive<Expand> {
   Shape shape;
   explicit Expand(const Shape& s) : shape(s) {}
   Specs infer(const Tensors& in, Loc loc) const override {
-    require_sizes("expand: cannot expand a tensor to shape", shape, loc);
+    require_valid_shape("expand: cannot expand a tensor to shape", shape, loc);
     const auto common = broadcast_shapes(in[0].shape(), shape);
     if (!common || !(*common == shape)) {
       fail("TT-SHAPE-02",
@@ -90,7 +90,7 @@ inline Shape complete_shape(const Tensor& x, const Shape& asked, Loc loc) {
   for (int d = 0; d < shape.size() && unknown < 0; ++d) {
     if (shape[d] == -1) shape[unknown = d] = 1;
   }
-  bool fits = are_sizes(shape);
+  bool fits = is_valid_shape(shape);
   if (fits && unknown >= 0) {
     const int64_t known = shape.numel();
     fits = known > 0 && x.numel() % known == 0;
