@@ -33,7 +33,7 @@ inline constexpr int64_t kLanes = kSimdBytes / static_cast<int64_t>(sizeof(T));
 
 // A vector of S with as many lanes as Simd<T>.
 template <class S, class T>
-using Beside = typename VectorOf<S, kLanes<T>* static_cast<int64_t>(sizeof(S))>::type;
+using SameLanes = typename VectorOf<S, kLanes<T>* static_cast<int64_t>(sizeof(S))>::type;
 
 template <class T>
 inline Simd<T> simd_load(const T* p) {

@@ -43,7 +43,7 @@ template <class S>
   return reinterpret_cast<Simd<uint32_t>>(
       _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))));
 #else
-  Beside<uint16_t, uint32_t> words;
+  SameLanes<uint16_t, uint32_t> words;
   std::memcpy(&words, p, sizeof words);
   return __builtin_convertvector(words, Simd<uint32_t>);
 #endif

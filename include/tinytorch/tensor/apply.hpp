@@ -32,7 +32,7 @@ inline Device common_device(const char* op, const Tensors& inputs, Loc loc) {
 
 [[gnu::noinline]] inline void lay_out(TensorImpl& output, const Spec& s, const Tensors& inputs) {
   output.strides = s.channels_last ? backend::channels_last_strides(s.shape)
-                                   : inputs[static_cast<size_t>(s.lies_like)].strides();
+                                   : inputs[static_cast<size_t>(s.layout_like)].strides();
 }
 
 inline Tensors execute(const PrimitiveBase& op, const Tensors& inputs, Loc loc) {
@@ -43,7 +43,7 @@ inline Tensors execute(const PrimitiveBase& op, const Tensors& inputs, Loc loc) 
   outputs.reserve(specs.size());
   for (const Spec& s : specs) {
     outputs.push_back(empty(s.shape, s.dtype, device, loc));
-    if (s.lies_like >= 0 || s.channels_last) lay_out(*outputs.back().impl(), s, inputs);
+    if (s.layout_like >= 0 || s.channels_last) lay_out(*outputs.back().impl(), s, inputs);
   }
   if constexpr (backend::cuda::is_built()) {
     if (device.is_cuda()) {

@@ -17,7 +17,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Index of the input whose layout the result takes, for Spec::lies_like; -1 if the result is row-major.
+// Index of the input whose layout the result takes, for Spec::layout_like; -1 if the result is row-major.
 // conv2d, pooling and batch_norm keep channels-last images on the CPU (follows_channels_last); all other
 // operations, such as contiguous() and copies to another device, give row-major results.
 inline int8_t kept_layout(const Tensors& inputs, const Shape& shape) {

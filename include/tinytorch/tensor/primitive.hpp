@@ -17,9 +17,9 @@ namespace tinytorch::inline TT_BUILD {
 struct Spec {
   Shape shape;
   DType dtype = DType::f32;
-  // Memory layout, if not row-major. lies_like >= 0: the strides of that input, which has this shape and no
+  // Memory layout, if not row-major. layout_like >= 0: the strides of that input, which has this shape and no
   // gaps. channels_last: images [N, C, H, W] are stored as [N, H, W, C].
-  int8_t lies_like = -1;
+  int8_t layout_like = -1;
   bool channels_last = false;
 };
 using Shapes = SmallVector<Shape, 3>;

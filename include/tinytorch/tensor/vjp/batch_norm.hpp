@@ -12,7 +12,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// For Spec::lies_like: i, the number of the input x [N, C, ...], if x is channels-last and on the CPU; else
+// For Spec::layout_like: i, the number of the input x [N, C, ...], if x is channels-last and on the CPU; else
 // -1, so that the result is row-major.
 inline int8_t batch_norm_layout(const Tensor& x, int8_t i) {
   return x.device().is_cpu() && backend::is_dense_channels_last(x.view_of()) ? i : int8_t{-1};
@@ -30,7 +30,7 @@ struct BatchNormGrad final : Primitive<BatchNormGrad> {
       : grads(std::move(g)), shapes(std::move(s)), eps(e), of_batch(b) {}
   Specs infer(const Tensors& in, Loc) const override {
     Specs specs = grads.specs(shapes, in[1].dtype());
-    if (grads.wanted[0]) specs[0].lies_like = batch_norm_layout(in[1], 1);
+    if (grads.wanted[0]) specs[0].layout_like = batch_norm_layout(in[1], 1);
     return specs;
   }
   double flops(const Tensors& in, const Tensors&) const override {
