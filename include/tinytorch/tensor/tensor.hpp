@@ -207,7 +207,9 @@ class Tensor {
   }
   TensorImpl& checked(TT_LOC) const {
     if (!impl_)
-      fail(kUndefined, "the tensor is undefined\n  hint: assign a tensor before use; a tensor that was moved from is undefined",
+      fail(kUndefined,
+           "the tensor is undefined\n  hint: assign a tensor before use; a tensor that was moved from is "
+           "undefined",
            loc);
     return *impl_;
   }

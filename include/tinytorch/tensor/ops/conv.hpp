@@ -76,8 +76,8 @@ struct Conv2dOp final : Primitive<Conv2dOp> {
              "\n  rule: x [N, C_in, H, W], weight [C_out, C_in / groups, KH, KW], bias [C_out], groups "
              "divides both channel counts"
              "\n  hint: this weight reads " +
-             std::to_string(is_valid_shape({w[1], groups}) ? w[1] * groups : kMaxElements) + " channels, x has " +
-             std::to_string(x[1]),
+             std::to_string(is_valid_shape({w[1], groups}) ? w[1] * groups : kMaxElements) +
+             " channels, x has " + std::to_string(x[1]),
          loc);
   }
 };
