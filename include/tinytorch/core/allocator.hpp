@@ -2,10 +2,10 @@
 //
 // A freed block goes into the free list of its size class, because a large block that was returned to the
 // system costs a page fault per 4 KiB at its next use (about as long as computing on it). The size classes
-// divide each interval between powers of two into quarters, so at most 25 % of a block is unused. The cache
-// holds at most 1 GiB, or half of the highest usage so far if that is more: a training step frees its
-// gradients together, and the next step needs them again. `current` and `peak` count requested bytes in use,
-// without the cache.
+// divide each interval between powers of two into quarters, so a block is at most 25 % larger than the
+// request, apart from the rounding to 64 bytes. The cache holds at most 1 GiB, or half of the highest usage
+// so far if that is more: a training step frees its gradients together, and the next step needs them again.
+// `current` and `peak` count requested bytes in use, without the cache.
 #pragma once
 
 #include <algorithm>
@@ -126,7 +126,7 @@ class HostAllocator {
     const auto log = static_cast<size_t>(std::bit_width(n - 1));  // 2^(log-1) < n <= 2^log
     const size_t base = size_t{1} << (log - 1);
     const size_t step = base / 4;
-    const size_t quarter = (n - base + step - 1) / step;  // 1 to 4 (0 when n is 64: base is 32, step 8)
+    const size_t quarter = (n - base + step - 1) / step;  // 1 to 4
     const size_t capacity = base + quarter * step;
     return {log * 4 + quarter, (capacity + kAlignment - 1) / kAlignment * kAlignment};
   }

@@ -34,9 +34,10 @@
 //   BACKEND    all other kernels of backend/cpu
 //   TENSOR     tensor/ and autograd/
 //   LAYERS     layers, and the file formats that they are saved in
+// TINYTORCH_REPLACEABLE makes these functions weak symbols, so that a student's functions that are linked
+// beside the compiled library replace the library's.
 #ifdef TINYTORCH_COMPILED
-#ifdef TINYTORCH_REPLACEABLE  // a student's functions, linked beside the compiled library, replace the
-                              // library's
+#ifdef TINYTORCH_REPLACEABLE
 #define TT_API __attribute__((weak))
 #else
 #define TT_API

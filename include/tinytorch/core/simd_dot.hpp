@@ -8,7 +8,6 @@
 // dot2 (two bf16) is one instruction with AVX512-BF16, which treats subnormal inputs and results as 0;
 // elsewhere it is two multiply-adds and the widening. It is worth using only where it is fast (kFastDot2);
 // otherwise the operands should be widened when they are packed.
-// while packing is better.
 #pragma once
 
 #include <tinytorch/core/simd.hpp>

@@ -47,7 +47,7 @@ struct Sentence {
 class Grammar {
  public:
   // One symbol per line: name = weight part part ... | weight part ..., where a part is 'text' or a name and
-  // weights are whole numbers. "\n" inside text is a line break. The first symbol is the sentence.
+  // weights are positive integers. "\n" inside text is a line break. The first symbol is the sentence.
   explicit Grammar(std::string_view notation, TT_LOC);
 
   const std::vector<Symbol>& symbols() const { return symbols_; }

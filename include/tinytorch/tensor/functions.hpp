@@ -181,7 +181,8 @@ TT_API Tensor log_softmax(const Tensor& x, int dim = -1, TT_LOC);
 TT_API Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                          double eps = 1e-5, TT_LOC);
 TT_API Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-6, TT_LOC);
-// x [N, C, ...]. The statistics are over all dimensions but C. Returns {y, mean [C], biased variance [C]}.
+// x [N, C, ...], weight and bias [C] or undefined. The statistics are over all dimensions but C. Returns {y,
+// mean [C], biased variance [C]}.
 TT_API Tensors batch_norm_train(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-5,
                                 TT_LOC);
 // Batch normalization with the given mean [C] and var [C].
