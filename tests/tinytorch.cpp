@@ -1,11 +1,11 @@
-// The umbrella header is enough to define a small model, differentiate it and take a step.
+// The umbrella header is enough to define a small model, compute its gradient and take an optimization step.
 #include <doctest/doctest.h>
 
 #include <tinytorch/tinytorch.hpp>
 
 namespace tt = tinytorch;
 
-TEST_CASE("gradient descent on a line") {
+TEST_CASE("gradient descent fits a line") {
   tt::manual_seed(1);
   const tt::Tensor x = tt::linspace(-1, 1, 32).reshape({32, 1});
   const tt::Tensor y = x * 3 - 0.5;

@@ -1,4 +1,4 @@
-// The backward pass: sums over paths, accumulation, what is freed when, hooks, and every refusal.
+// The backward pass: sums over paths, accumulation, release of saved tensors, hooks, and every error.
 #include <support/errors.hpp>
 #include <support/few.hpp>
 #include <thread>
@@ -45,14 +45,14 @@ Tensor leaf(std::vector<float> v) {
 Values grad_of(const Tensor& t) { return t.grad().to_vector<float>(); }
 }  // namespace
 
-TEST_CASE("gradients of a formula known by hand") {
+TEST_CASE("gradients of a formula computed by hand") {
   Tensor x = leaf({1, 2, 3}), y = leaf({4, 5, 6});
   tt::sum(x * y + x * x - 3 * y).backward();
   CHECK(grad_of(x) == Values{4 + 2, 5 + 4, 6 + 6});
   CHECK(grad_of(y) == Values{1 - 3, 2 - 3, 3 - 3});
 }
 
-TEST_CASE("a diamond adds its paths, and each node runs once") {
+TEST_CASE("gradients of several paths are added, and each node runs once") {
   Tensor x = leaf({2});
   int runs = 0;
   Tensor shared = x * 3;
@@ -66,7 +66,7 @@ TEST_CASE("a diamond adds its paths, and each node runs once") {
   CHECK(runs == 1);
 }
 
-TEST_CASE("a tensor used as both operands receives both shares") {
+TEST_CASE("a tensor used as both operands gets the sum of both gradients") {
   Tensor x = leaf({3, -1});
   tt::sum(x + x).backward();
   CHECK(grad_of(x) == Values{2, 2});
@@ -87,7 +87,7 @@ TEST_CASE("gradients accumulate over two backward passes until they are cleared"
   CHECK(grad_of(x) == Values{10, 10});
 }
 
-TEST_CASE("a leaf's gradient is its own memory") {
+TEST_CASE("a leaf's gradient owns its memory") {
   Tensor a = leaf({1, 2}), b = leaf({3, 4});
   Tensor seed = tt::from_data({1.0f, 10.0f});
   Tensor seen;
@@ -98,7 +98,7 @@ TEST_CASE("a leaf's gradient is its own memory") {
   });
   y.backward(seed);
   CHECK(grad_of(a) == Values{1, 10});
-  a.grad().mul_(100);  // as gradient clipping does
+  a.grad().mul_(100);  // as in gradient clipping
   CHECK(grad_of(b) == Values{1, 10});
   CHECK(seed.to_vector() == Values{1, 10});
   CHECK(seen.to_vector() == Values{1, 10});
@@ -107,11 +107,11 @@ TEST_CASE("a leaf's gradient is its own memory") {
   CHECK(seed.to_vector() == Values{1, 10});
 
   Tensor c = leaf({1, 2});
-  c.backward(seed);  // of a leaf itself
+  c.backward(seed);  // backward from a leaf
   c.grad().mul_(3);
   CHECK(seed.to_vector() == Values{1, 10});
 
-  // Also where the gradient lies otherwise than its leaf, which then gets a row-major copy.
+  // A gradient with another memory layout than its leaf becomes a row-major copy.
   Tensor d = tt::ones({2, 3}), turned = tt::from_data<float>({1, 2, 3, 4, 5, 6}, {3, 2});
   d.requires_grad_();
   d.backward(turned.t());
@@ -121,13 +121,13 @@ TEST_CASE("a leaf's gradient is its own memory") {
   CHECK(d.grad().is_contiguous());
 }
 
-TEST_CASE("a given gradient weighs the elements") {
+TEST_CASE("the gradient passed to backward() weights the elements") {
   Tensor x = leaf({1, 2, 3});
   (x * x).backward(tt::from_data({1.0f, 10.0f, 100.0f}));
   CHECK(grad_of(x) == Values{2, 40, 600});
 }
 
-TEST_CASE("gradients only where they are wanted") {
+TEST_CASE("gradients are computed only where they are required") {
   Tensor x = leaf({1, 2});
   const Tensor fixed = tt::from_data({5.0f, 6.0f});
   const Tensor y = x * fixed;
@@ -139,7 +139,7 @@ TEST_CASE("gradients only where they are wanted") {
   const Tensor none = fixed * 2;
   CHECK_FALSE(none.requires_grad());
   CHECK(none.is_leaf());
-  // Integer and bool results are outside the graph.
+  // Integer and bool results are not part of the graph.
   CHECK_FALSE((x > 0).requires_grad());
   CHECK_FALSE(tt::argmax(x, 0).requires_grad());
 }
@@ -153,20 +153,20 @@ TEST_CASE("detach cuts the graph and shares the values") {
   CHECK(x.detach().storage() == x.storage());
 }
 
-TEST_CASE("what a node saved is freed as the pass goes by, unless the graph is kept") {
+TEST_CASE("saved tensors are freed by the backward pass, unless the graph is retained") {
   const auto bytes_after = [](bool retain) {
     Tensor x = tt::ones({1000});
     x.requires_grad_();
     Tensor loss;
     {
-      const Tensor y = tt::exp(x);  // saves its output: y's storage is kept by the graph alone
+      const Tensor y = tt::exp(x);  // saves its output, so only the graph keeps y's storage
       loss = tt::sum(tt::square(y));
     }
     const size_t before = in_use();
     loss.backward({}, retain);
     return static_cast<int64_t>(in_use()) - static_cast<int64_t>(before);
   };
-  CHECK(bytes_after(false) == 4000 - 4000);  // the gradient came, y went
+  CHECK(bytes_after(false) == 4000 - 4000);  // the gradient was allocated, y was freed
   CHECK(bytes_after(true) == 4000);
 }
 
@@ -184,7 +184,7 @@ TEST_CASE("saved tensors are freed during the pass, not after it") {
   CHECK(in_use() < before - 18 * 400'000);
 }
 
-TEST_CASE("the graph dies with its last result") {
+TEST_CASE("the graph is destroyed with its last result") {
   const size_t before = in_use();
   Tensor x = tt::ones({1000});
   x.requires_grad_();
@@ -199,7 +199,7 @@ TEST_CASE("the graph dies with its last result") {
   CHECK(in_use() == before);
 }
 
-TEST_CASE("a second backward through a used graph explains itself") {
+TEST_CASE("a second backward pass through a used graph is an error") {
   Tensor x = leaf({1, 2});
   const Tensor y = tt::sum(tt::exp(x));
   y.backward();
@@ -215,7 +215,7 @@ TEST_CASE("a second backward through a used graph explains itself") {
   CHECK(grad_of(z) == Values{12});
 }
 
-TEST_CASE("refusals: no graph, no gradient, a wrong gradient") {
+TEST_CASE("errors: no graph, no gradient, a wrong gradient") {
   const Tensor plain = tt::from_data({1.0f}).named("plain");
   errors::check_error(
       "TT-GRAD-01: backward: 'plain' f32 [1] on cpu does not depend on any tensor that requires grad\n  "
@@ -244,12 +244,12 @@ TEST_CASE("an in-place write to a saved tensor is detected") {
       "forward "
       "pass\n  hint: write to a clone(), or run backward before the write",
       [&] { y.backward(); });
-  // Through a view of the same memory, too.
+  // A write through a view of the same memory is detected as well.
   Tensor v = tt::ones({4});
   const Tensor z = tt::sum(leaf({1, 1, 1, 1}) * v);
   v.slice(0, 0, 1).fill_(9);
   CHECK(errors::thrown_by([&] { z.backward(); }).code == "TT-GRAD-02");
-  // An op that saves nothing does not mind.
+  // An operation that saves nothing allows the write.
   Tensor u = tt::ones({2});
   Tensor a = leaf({1, 2});
   const Tensor s = tt::sum(a + u);
@@ -258,10 +258,11 @@ TEST_CASE("an in-place write to a saved tensor is detected") {
   CHECK(grad_of(a) == Values{1, 1});
 }
 
-TEST_CASE("in-place writes behind autograd's back are refused") {
+TEST_CASE("in-place writes that would make gradients wrong are errors") {
   Tensor x = leaf({1, 2}).named("x");
   errors::check_error(
-      "TT-GRAD-04: fill_: in-place write to 'x' f32 [2] on cpu, which autograd tracks\n  hint: use the "
+      "TT-GRAD-04: fill_: in-place write to 'x' f32 [2] on cpu, which is part of an autograd graph\n  hint: "
+      "use the "
       "out-of-place "
       "op, or wrap the write in a NoGrad scope",
       [&] { x.fill_(0); });
@@ -283,11 +284,11 @@ TEST_CASE("in-place writes behind autograd's back are refused") {
   CHECK(y.to_vector() == Values{8, 8});
 }
 
-TEST_CASE("only leaves can be switched, only floats can require grad") {
+TEST_CASE("only leaves can be changed, only floats can require grad") {
   Tensor x = leaf({1});
   Tensor y = x * 2;
   errors::check_error(
-      "TT-GRAD-06: requires_grad_: f32 [1] on cpu was computed by 'mul'; only leaves can be switched\n  "
+      "TT-GRAD-06: requires_grad_: f32 [1] on cpu was computed by 'mul'; only leaves can be changed\n  "
       "hint: "
       "detach() makes a leaf with the same values",
       [&] { y.requires_grad_(false); });
@@ -300,7 +301,7 @@ TEST_CASE("only leaves can be switched, only floats can require grad") {
   CHECK_FALSE((x * 2).requires_grad());
 }
 
-TEST_CASE("hooks see whole gradients and may replace them") {
+TEST_CASE("hooks get complete gradients and may replace them") {
   Tensor x = leaf({1, 2});
   int calls = 0;
   x.register_hook([&](const Tensor& g) {
@@ -315,15 +316,15 @@ TEST_CASE("hooks see whole gradients and may replace them") {
   Tensor z = leaf({1, 2});
   Tensor middle = z * 2;
   middle.register_hook([&](const Tensor& g) {
-    CHECK(g.to_vector() == Values{15, 15});  // of both uses together
-    return Tensor();                         // undefined: keep it
+    CHECK(g.to_vector() == Values{15, 15});  // the sum over both uses
+    return Tensor();                         // an undefined result keeps the gradient
   });
   middle.register_hook([](const Tensor& g) { return g * 0.5; });
   tt::sum(middle * 5 + middle * 10).backward();
   CHECK(grad_of(z) == Values{15, 15});
 }
 
-TEST_CASE("retain_grad keeps a result's gradient, and adds to it as leaves do") {
+TEST_CASE("retain_grad() keeps a result's gradient, which accumulates as for leaves") {
   Tensor x = leaf({1, 2});
   Tensor y = x * x;
   CHECK_FALSE(y.grad().defined());
@@ -339,7 +340,7 @@ TEST_CASE("retain_grad keeps a result's gradient, and adds to it as leaves do") 
   CHECK_FALSE(without.grad().defined());
 }
 
-TEST_CASE("several outputs: the unused one counts as zero") {
+TEST_CASE("several outputs: the gradient of an unused one is zero") {
   Tensor x = leaf({3, 1, 2});
   const auto sorted = tt::sort(x, 0);
   tt::sum(sorted.values * tt::from_data({1.0f, 10.0f, 100.0f})).backward();
@@ -350,7 +351,7 @@ TEST_CASE("several outputs: the unused one counts as zero") {
   CHECK(grad_of(y) == Values{0, 0, 5, 5});
 }
 
-TEST_CASE("views pass gradients to what they look into") {
+TEST_CASE("views pass gradients to their base tensor") {
   Tensor x = leaf({1, 2, 3, 4, 5, 6});
   const Tensor m = x.reshape({2, 3});
   tt::sum(m.t()[1] * tt::from_data({1.0f, 10.0f})).backward();
@@ -367,11 +368,11 @@ TEST_CASE("topological order: newest first, each node once") {
   CHECK(order.back().get() == a.impl()->grad_state->producer.get());
 }
 
-TEST_CASE("a graph that two threads made") {
+TEST_CASE("a graph that was recorded by two threads") {
   Tensor x = leaf({3});
   Tensor y = x;
   for (int i = 0; i < 50; ++i) y = y * 1;
-  std::thread([&] { y = y * y + y; }).join();  // the first nodes of their thread, but newer than y's
+  std::thread([&] { y = y * y + y; }).join();  // the first nodes of this thread, but newer than those of y
   y.backward();
   CHECK(grad_of(x) == Values{7});
 }
@@ -387,11 +388,11 @@ TEST_CASE("a chain of 100,000 nodes runs backward and is destroyed" * test::long
   {
     Tensor y = x;
     for (int i = 0; i < 100'000; ++i) y = tt::neg(y);
-  }  // destroyed without ever running
+  }  // destroyed without a backward pass
   CHECK(x.requires_grad());
 }
 
-TEST_CASE("a wide graph: 20,000 terms of one leaf" * test::long_on_emulator()) {
+TEST_CASE("a wide graph: one leaf is used in 20,000 terms" * test::long_on_emulator()) {
   Tensor x = leaf({2});
   {
     tt::Tensors terms;
@@ -401,7 +402,7 @@ TEST_CASE("a wide graph: 20,000 terms of one leaf" * test::long_on_emulator()) {
   CHECK(grad_of(x) == Values{20'000});
 }
 
-TEST_CASE("a derivative of the wrong shape is caught at its op") {
+TEST_CASE("a derivative of the wrong shape is an error that names the operation") {
   Tensor x = leaf({1, 2});
   const Tensor y = tt::apply(Broken(), {x});
   errors::check_error(
@@ -410,14 +411,14 @@ TEST_CASE("a derivative of the wrong shape is caught at its op") {
       [&] { tt::sum(y).backward(); });
 }
 
-TEST_CASE("an op without a derivative says so when it is asked") {
+TEST_CASE("backward through an operation without a derivative is an error") {
   const auto t = errors::thrown_by([] { tt::sum(tt::apply(Opaque(), {leaf({1})})).backward(); });
   CHECK(t.text ==
         "TT-GRAD-05: opaque: this op has no derivative\n  hint: call it on x.detach(), or give its primitive "
         "a vjp");
 }
 
-TEST_CASE("of 16 bits, gradients are summed in f32: a thousand ones are a thousand") {
+TEST_CASE("16-bit gradients are summed in f32: the sum of 1,000 ones is 1,000") {
   for (const tt::DType dtype : {tt::bf16, tt::f16}) {
     INFO(tt::name_of(dtype));
     const Tensor none = tt::zeros({1000}, tt::i64);
@@ -451,7 +452,7 @@ TEST_CASE("of 16 bits, gradients are summed in f32: a thousand ones are a thousa
     Tensor passes = tt::ones({1}, dtype).requires_grad_();  // many backward passes
     for (int i = 0; i < 1000; ++i) tt::sum(passes * 1).backward();
     CHECK(passes.grad().item<double>() == 1000);
-    passes.grad().fill_(3);  // its user's value is what the next pass adds to
+    passes.grad().fill_(3);  // the next pass adds to the user's value
     tt::sum(passes * 1).backward();
     CHECK(passes.grad().item<double>() == 4);
     passes.zero_grad();
@@ -464,7 +465,7 @@ TEST_CASE("of 16 bits, gradients are summed in f32: a thousand ones are a thousa
   }
 }
 
-TEST_CASE("a gradient set by hand, and what a hook returns, has the shape, dtype and device of its tensor") {
+TEST_CASE("set_grad() and hooks require the tensor's shape, dtype and device") {
   Tensor x = leaf({1, 2});
   const auto code = [](const std::function<void()>& f) { return errors::thrown_by(f).code; };
   CHECK(code([&] { x.set_grad(tt::ones({3})); }) == "TT-GRAD-09");
@@ -474,7 +475,7 @@ TEST_CASE("a gradient set by hand, and what a hook returns, has the shape, dtype
   x.set_grad(Tensor());
   CHECK_FALSE(x.grad().defined());
   Tensor narrow = tt::ones({2}, tt::bf16).requires_grad_();
-  narrow.set_grad(tt::full({2}, 0.5));  // f32, for an optimizer that sums in f32
+  narrow.set_grad(tt::full({2}, 0.5));  // f32, for an optimizer that accumulates in f32
   CHECK(code([&] { narrow.set_grad(tt::ones({2}, tt::f16)); }) == "TT-GRAD-09");
 
   for (const bool of_leaf : {true, false}) {

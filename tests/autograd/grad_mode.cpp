@@ -8,7 +8,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("inside the scope nothing is recorded, after it everything is") {
+TEST_CASE("operations are not recorded inside the scope, and recorded after it") {
   tt::Tensor x = tt::ones({2});
   x.requires_grad_();
   {
@@ -34,12 +34,12 @@ TEST_CASE("no_grad returns what its function returns") {
   CHECK(tt::no_grad([] { return 5; }) == 5);
 }
 
-TEST_CASE("an exception ends the scope like any other way out") {
+TEST_CASE("an exception ends the scope") {
   CHECK_THROWS_AS(tt::no_grad([]() -> int { throw std::runtime_error("out"); }), std::runtime_error);
   CHECK(tt::grad_enabled());
 }
 
-TEST_CASE("the mode belongs to the thread") {
+TEST_CASE("the mode is per thread") {
   const tt::NoGrad guard;
   bool other = false;
   std::thread([&] { other = tt::grad_enabled(); }).join();

@@ -1,4 +1,4 @@
-// gradcheck must accept right derivatives and reject wrong ones: sign, factor, a dropped element, a
+// gradcheck must accept correct derivatives and reject wrong ones: sign, factor, a missing element, a
 // transpose.
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@ using tt::Tensors;
 
 namespace {
 
-// x^2 with a derivative that is chosen from outside.
+// x^2 with a derivative chosen by the test.
 struct Square final : tt::Primitive<Square> {
   static constexpr const char* kName = "test_square";
   std::function<Tensor(const Tensor& right)> change;
@@ -34,7 +34,7 @@ tt::GradcheckResult check(std::function<Tensor(const Tensor&)> change) {
 
 }  // namespace
 
-TEST_CASE("a right derivative passes") {
+TEST_CASE("a correct derivative passes") {
   const auto result = check([](const Tensor& g) { return g; });
   CHECK(result.passed);
   CHECK(result);
@@ -57,7 +57,7 @@ TEST_CASE("wrong derivatives fail") {
   CHECK(dropped.message.find("input 0, element 8: derivative gives 0.000000") == 0);
 }
 
-TEST_CASE("inputs that do not require grad are held fixed, others are restored") {
+TEST_CASE("inputs that do not require grad are not changed, others are restored") {
   Tensor x = tt::from_data({1.0, 2.0}), w = tt::from_data({3.0, 4.0});
   x.requires_grad_();
   const auto result = tt::gradcheck([](const Tensors& in) { return in[0] * in[1]; }, {x, w});
@@ -67,7 +67,7 @@ TEST_CASE("inputs that do not require grad are held fixed, others are restored")
   CHECK_FALSE(w.grad().defined());
 }
 
-TEST_CASE("f32 inputs are refused: differences need f64") {
+TEST_CASE("f32 inputs are an error, because differences need f64") {
   Tensor x = tt::ones({2});
   x.requires_grad_();
   CHECK_THROWS_AS(tt::gradcheck([](const Tensors& in) { return in[0] * 2; }, {x}), tt::Error);

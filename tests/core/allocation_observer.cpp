@@ -1,4 +1,4 @@
-// Blocks that come and go are told to one observer, and to nobody when there is none.
+// Allocation observer: it is notified of every allocation and free, and can be set and removed at any time.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -29,7 +29,7 @@ struct Ledger final : tt::AllocationObserver {
 
 }  // namespace
 
-TEST_CASE("an observer sees each block with the bytes that were asked for") {
+TEST_CASE("an observer gets each block with the requested number of bytes") {
   auto& host = tt::HostAllocator::instance();
   Ledger ledger;
   CHECK(tt::observe_allocations(&ledger) == nullptr);
@@ -46,8 +46,8 @@ TEST_CASE("an observer sees each block with the bytes that were asked for") {
   CHECK(ledger.events == 4);
 }
 
-// AddressSanitizer ends the program instead of refusing the memory.
-TEST_CASE("what could not be allocated was never there" * doctest::skip(test::kSanitized)) {
+// Skipped with AddressSanitizer, which ends the program instead of refusing the memory.
+TEST_CASE("a failed allocation is not reported to the observer" * doctest::skip(test::kSanitized)) {
   Ledger ledger;
   tt::observe_allocations(&ledger);
   CHECK_THROWS_AS(tt::HostAllocator::instance().allocate(size_t{1} << 60), tt::Error);
@@ -55,7 +55,7 @@ TEST_CASE("what could not be allocated was never there" * doctest::skip(test::kS
   CHECK(ledger.events == 0);
 }
 
-TEST_CASE("threads that allocate while observers come and go: none is lost, none is seen twice") {
+TEST_CASE("threads allocate while observers are set and removed: each event is reported once") {
   auto& host = tt::HostAllocator::instance();
   std::vector<std::thread> threads;
   std::atomic<bool> stop{false};
@@ -69,7 +69,7 @@ TEST_CASE("threads that allocate while observers come and go: none is lost, none
   }
   size_t events = 0, unknown = 0, doubled = 0;
   for (int round = 0; round < 200; ++round) {
-    Ledger ledger;  // is destroyed while the others go on
+    Ledger ledger;  // is destroyed while the other threads go on
     tt::observe_allocations(&ledger);
     if (round % 20 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     tt::observe_allocations(nullptr);
@@ -81,5 +81,5 @@ TEST_CASE("threads that allocate while observers come and go: none is lost, none
   for (std::thread& t : threads) t.join();
   CHECK(events > 0);
   CHECK(doubled == 0);
-  CHECK(unknown <= 200 * 3);  // blocks from before, one a thread and round
+  CHECK(unknown <= 200 * 3);  // blocks allocated before it was set: one per thread and round
 }

@@ -1,4 +1,4 @@
-// The allocator: alignment, counts, reuse, exhaustion.
+// Host allocator: alignment, statistics, reuse of freed blocks, and exhaustion.
 #include <cstdint>
 #include <cstring>
 #include <support/errors.hpp>
@@ -49,14 +49,14 @@ TEST_CASE("current and peak count requested bytes in use") {
   CHECK(tt::allocator_stats().peak == before);
 }
 
-TEST_CASE("a freed block is used again for its size class, and given back on demand") {
+TEST_CASE("a freed block is reused within its size class, and release_cached() returns it to the system") {
   host().release_cached();
   CHECK(tt::allocator_stats().cached == 0);
   void* a = host().allocate(10'000);
   host().deallocate(a, 10'000);
   if (tt::HostAllocator::kReuse) {
     CHECK(tt::allocator_stats().cached >= 10'000);
-    CHECK(tt::allocator_stats().cached <= 12'500);  // classes are quarter steps
+    CHECK(tt::allocator_stats().cached <= 12'500);  // size classes are quarter steps
     const size_t from_system = tt::allocator_stats().from_system;
     void* b = host().allocate(9'900);
     CHECK(b == a);
@@ -73,10 +73,10 @@ TEST_CASE("a freed block is used again for its size class, and given back on dem
   host().deallocate(nullptr, 5);  // nothing to do
 }
 
-#if !TT_ASAN  // which ends the program at such a request
-TEST_CASE("kept is 1 GiB, or half of what was in use at once; a reset of the peak forgets nothing" *
+#if !TT_ASAN  // AddressSanitizer ends the program at such a request
+TEST_CASE("the cache limit is 1 GiB or half of the highest peak, also after reset_peak()" *
           doctest::skip(!tt::HostAllocator::kReuse)) {
-  // Nobody writes to the blocks, so that the system gives addresses and no memory.
+  // The test does not write to the blocks, so the system reserves only addresses.
   tt::HostAllocator allocator;
   const size_t block = size_t{768} << 20;
   std::vector<void*> blocks;
@@ -97,7 +97,7 @@ TEST_CASE("kept is 1 GiB, or half of what was in use at once; a reset of the pea
   allocator.release_cached();
 }
 
-TEST_CASE("a request that cannot be met names its size and leaves the counts as they were") {
+TEST_CASE("an allocation failure names the requested size and leaves the statistics unchanged") {
   tt::reset_peak();
   const tt::AllocatorStats before = tt::allocator_stats();
   const size_t huge = size_t{1} << 60;
@@ -129,7 +129,7 @@ TEST_CASE("threads share the allocator") {
   CHECK(tt::allocator_stats().current == before);
 }
 
-TEST_CASE("a spin lock lets one thread in at a time") {
+TEST_CASE("a spin lock is held by one thread at a time") {
   tt::SpinLock lock;
   int64_t count = 0;
   std::vector<std::thread> threads;

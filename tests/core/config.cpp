@@ -1,4 +1,4 @@
-// The switches: what they are in this build, and that the macros mean what the comments say.
+// Build switches: their values in this build, and what each macro expands to.
 #include <doctest/doctest.h>
 
 #include <tinytorch/core/config.hpp>
@@ -9,13 +9,13 @@ namespace tinytorch::inline TT_BUILD {
 struct Probe {};
 }  // namespace tinytorch::inline TT_BUILD
 
-TEST_CASE("the CUDA switch is part of every name") {
+TEST_CASE("the CUDA switch is part of every mangled name") {
   const std::string name = typeid(tinytorch::Probe).name();
   const std::string expected = TINYTORCH_WITH_CUDA ? "with_cuda" : "cpu_only";
   CHECK(name.find(expected) != std::string::npos);
 }
 
-TEST_CASE("bodies are seen exactly when nothing compiled them before") {
+TEST_CASE("TT_BODIES is 1 exactly if the library is not compiled") {
 #ifdef TINYTORCH_COMPILED
   constexpr bool kExpected = false;
 #else
@@ -35,7 +35,7 @@ TEST_CASE("bodies are seen exactly when nothing compiled them before") {
   CHECK(kAny == kExpected);
 }
 
-TEST_CASE("version is major.minor.patch") {
+TEST_CASE("the version has the form major.minor.patch") {
   int dots = 0;
   for (char c : std::string(TINYTORCH_VERSION)) {
     CHECK((c == '.' || (c >= '0' && c <= '9')));

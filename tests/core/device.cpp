@@ -4,7 +4,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("devices compare by type and index, and print") {
+TEST_CASE("devices are compared by type and index, and have a text form") {
   CHECK(tt::cpu == tt::Device{});
   CHECK(tt::cpu != tt::cuda);
   CHECK(tt::Device{tt::DeviceType::cuda, 1} != tt::cuda);

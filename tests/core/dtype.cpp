@@ -1,5 +1,5 @@
-// Element types: sizes, names, and the 16-bit conversions over every pattern, against models written from the
-// definitions of the formats.
+// Element types: sizes and names, and the 16-bit conversions over every bit pattern, against reference models
+// that follow the definitions of the formats.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace tt = tinytorch;
 
 namespace {
 
-// The value of a binary format with `fraction` fraction bits and `exponent` exponent bits.
+// The value of a bit pattern in a binary format with `fraction` fraction bits and `exponent` exponent bits.
 double value_of(uint32_t bits, int fraction, int exponent) {
   const uint32_t mask = (1u << exponent) - 1;
   const uint32_t e = (bits >> fraction) & mask, f = bits & ((1u << fraction) - 1);
@@ -22,7 +22,7 @@ double value_of(uint32_t bits, int fraction, int exponent) {
   return (bits >> (fraction + exponent)) & 1 ? -v : v;
 }
 
-// Round to nearest, ties to even, by search: the pattern of the nearest value of the format.
+// Rounds to nearest, ties to even, by a search for the bit pattern with the nearest value.
 uint32_t nearest_pattern(double x, int fraction, int exponent) {
   const uint32_t sign = std::signbit(x) ? 1u << (fraction + exponent) : 0;
   const double a = std::abs(x);
@@ -36,7 +36,7 @@ uint32_t nearest_pattern(double x, int fraction, int exponent) {
   const double below = value_of(low, fraction, exponent);
   const double step = low + 1 == infinity ? below - value_of(low - 1, fraction, exponent)
                                           : value_of(low + 1, fraction, exponent) - below;
-  const double rest = a - below;  // exact: both are near
+  const double rest = a - below;  // exact, because both are close
   const bool up = rest > step / 2 || (rest == step / 2 && (low & 1));
   return sign | (low + (up ? 1 : 0));
 }
@@ -67,7 +67,7 @@ TEST_CASE("sizes, names and kinds agree with the C++ types") {
   CHECK_THROWS_AS(tt::dispatch(static_cast<tt::DType>(99), []<class T>(T*) {}), tt::Error);
 }
 
-TEST_CASE("all 65,536 patterns of both formats survive the way to float and back") {
+TEST_CASE("all 65,536 bit patterns of bf16 and f16 are unchanged by a conversion to float and back") {
   int wrong = 0;
   for (uint32_t i = 0; i < 65536; ++i) {
     tt::Half h;
@@ -79,7 +79,7 @@ TEST_CASE("all 65,536 patterns of both formats survive the way to float and back
     if (std::isnan(half)) {
       wrong += !std::isnan(from_half) || std::signbit(from_half) != (i >> 15);
       const tt::Half back(from_half);
-      wrong += back.bits != (i | 0x0200u);  // quiet, payload and sign kept
+      wrong += back.bits != (i | 0x0200u);  // the NaN becomes quiet and keeps payload and sign
     } else {
       wrong += static_cast<double>(from_half) != half || tt::Half(from_half).bits != i;
       wrong += tt::Half(half).bits != i || static_cast<double>(h) != half;
@@ -95,7 +95,7 @@ TEST_CASE("all 65,536 patterns of both formats survive the way to float and back
   CHECK(wrong == 0);
 }
 
-TEST_CASE("between neighbours: the middle goes to even, a hair beside it to the nearer") {
+TEST_CASE("halfway values round to even, and values next to them round to nearest") {
   int wrong = 0;
   for (const int fraction : {10, 7}) {
     const int exponent = 15 - fraction;
@@ -110,7 +110,7 @@ TEST_CASE("between neighbours: the middle goes to even, a hair beside it to the 
       const double low = value_of(i, fraction, exponent), high = value_of(i + 1, fraction, exponent);
       const double middle = low + (high - low) / 2;
       wrong += round(middle) != (i & 1 ? i + 1 : i);
-      wrong += round(std::nextafter(middle, 0)) != i;  // rounding twice would tie here
+      wrong += round(std::nextafter(middle, 0)) != i;  // rounding twice would see a tie here
       wrong += round(std::nextafter(middle, INFINITY)) != i + 1;
       wrong += round(-middle) != ((i & 1 ? i + 1 : i) | 0x8000u);
       wrong += round_float(static_cast<float>(middle)) != (i & 1 ? i + 1 : i);
@@ -121,7 +121,7 @@ TEST_CASE("between neighbours: the middle goes to even, a hair beside it to the 
   CHECK(wrong == 0);
 }
 
-TEST_CASE("a dense sample of floats rounds like the search does") {
+TEST_CASE("a dense sample of floats rounds as the reference search does") {
   int wrong = 0;
   for (uint64_t bits = 0; bits < 0x1'0000'0000; bits += 65521) {
     const float x = float_of(static_cast<uint32_t>(bits));
@@ -144,7 +144,7 @@ TEST_CASE("a dense sample of floats rounds like the search does") {
 #endif
 }
 
-TEST_CASE("doubles are rounded once") {
+TEST_CASE("a conversion from double rounds once") {
   tt::Generator g(4);
   int wrong = 0;
   for (int i = 0; i < 100'000; ++i) {
@@ -153,13 +153,13 @@ TEST_CASE("doubles are rounded once") {
     wrong += tt::BFloat16(x).bits != nearest_pattern(x, 7, 8);
   }
   CHECK(wrong == 0);
-  // 1 + 2^-8 + 2^-40: through float this becomes the tie 1 + 2^-8, which goes down to 1.
+  // Through float, 1 + 2^-8 + 2^-40 would become the tie 1 + 2^-8, which rounds down to 1.
   CHECK(tt::BFloat16(1 + 0x1p-8 + 0x1p-40).bits == 0x3f81);
   CHECK(tt::BFloat16(static_cast<float>(1 + 0x1p-8 + 0x1p-40)).bits == 0x3f80);
   CHECK(tt::Half(1 + 0x1p-11 + 0x1p-40).bits == 0x3c01);
 }
 
-TEST_CASE("the ends of the ranges") {
+TEST_CASE("conversions at the ends of the ranges") {
   CHECK(tt::Half(65504.0f).bits == 0x7bff);
   CHECK(tt::Half(65519.996f).bits == 0x7bff);
   CHECK(tt::Half(65520.0f).bits == 0x7c00);

@@ -1,4 +1,4 @@
-// Errors carry a stable code, the text, and the caller's file and line.
+// Errors: stable code, text, and the caller's file and line.
 #include <support/errors.hpp>
 
 namespace tt = tinytorch;
@@ -7,12 +7,12 @@ namespace {
 int where(tt::Loc loc = tt::Loc::current()) { return loc.line; }
 }  // namespace
 
-TEST_CASE("the defaulted location is the caller's") {
+TEST_CASE("the default location is the caller's") {
   const int here = __LINE__ + 1;
   CHECK(where() == here);
 }
 
-TEST_CASE("fail composes code, text and place") {
+TEST_CASE("fail() composes code, text and location") {
   const int line = __LINE__ + 1;
   const auto t = errors::thrown_by([] { tt::fail("TT-TEST-07", "op: it is wrong\n  hint: do better"); });
   CHECK(t.code == "TT-TEST-07");
@@ -22,7 +22,7 @@ TEST_CASE("fail composes code, text and place") {
   CHECK_FALSE(t.without_cuda);
 }
 
-TEST_CASE("a missing CUDA build names the op and the fix") {
+TEST_CASE("the error for a build without CUDA names the operation and the remedy") {
   const auto t = errors::thrown_by([] { tt::fail_without_cuda("matmul"); });
   CHECK(t.without_cuda);
   CHECK(t.code == "TT-CUDA-01");
@@ -32,4 +32,6 @@ TEST_CASE("a missing CUDA build names the op and the fix") {
         "and link tinytorch::cuda, or keep the tensors on the CPU");
 }
 
-TEST_CASE("errors are runtime errors") { CHECK_THROWS_AS(tt::fail("A", "b"), std::runtime_error); }
+TEST_CASE("Error derives from std::runtime_error") {
+  CHECK_THROWS_AS(tt::fail("A", "b"), std::runtime_error);
+}

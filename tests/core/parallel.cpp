@@ -1,4 +1,5 @@
-// parallel_for: every index once, pieces at multiples of the grain, exceptions, nesting.
+// parallel_for: each index once, pieces that start at multiples of the grain, exceptions, nested loops,
+// fork().
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,7 +12,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("every index is visited once, in pieces that start at multiples of the grain") {
+TEST_CASE("every index is processed once, in pieces that start at multiples of the grain") {
   for (const int threads : {1, 2, 3}) {
     tt::set_thread_count(threads);
     for (const int64_t n : {0, 1, 2, 3, 7, 64, 1000, 1001}) {
@@ -31,7 +32,7 @@ TEST_CASE("every index is visited once, in pieces that start at multiples of the
   }
 }
 
-TEST_CASE("work is shared when there are threads") {
+TEST_CASE("work is distributed over the threads") {
   tt::set_thread_count(2);
   if (tt::thread_count() < 2) return;  // built without OpenMP: one piece
   std::atomic<int> pieces{0};
@@ -46,7 +47,7 @@ TEST_CASE("work is shared when there are threads") {
   CHECK(tt::thread_count() == 1);
 }
 
-TEST_CASE("work that does not repay a thread stays on this one") {
+TEST_CASE("work that is too small for a second thread stays on the calling thread") {
   tt::set_thread_count(4);
   std::atomic<int> pieces{0};
   const auto count = [&](int64_t begin, int64_t end) { pieces += begin < end; };
@@ -62,7 +63,7 @@ TEST_CASE("work that does not repay a thread stays on this one") {
   CHECK(tt::grain_of(int64_t{1} << 40) == 1);
 }
 
-TEST_CASE("an exception of any piece reaches the caller") {
+TEST_CASE("an exception in any piece is rethrown to the caller") {
   for (const int threads : {1, 2}) {
     tt::set_thread_count(threads);
     for (const int64_t bad : {0, 999}) {
@@ -76,7 +77,7 @@ TEST_CASE("an exception of any piece reaches the caller") {
   }
 }
 
-TEST_CASE("inside a parallel loop a second one runs serially and completely") {
+TEST_CASE("a nested parallel loop runs serially and completely") {
   tt::set_thread_count(2);
   std::atomic<int64_t> sum{0};
   tt::parallel_for(8, 1, [&](int64_t begin, int64_t end) {
@@ -87,7 +88,7 @@ TEST_CASE("inside a parallel loop a second one runs serially and completely") {
   CHECK(sum == 80);
 }
 
-TEST_CASE("a child of fork() computes on one thread, where the parent's threads are missing") {
+TEST_CASE("a child of fork() computes on one thread") {
   tt::set_thread_count(2);
   const auto sum = [] {
     std::atomic<int64_t> total{0};
@@ -99,7 +100,7 @@ TEST_CASE("a child of fork() computes on one thread, where the parent's threads 
   CHECK(sum() == 499500);
   const pid_t child = fork();
   if (child == 0) {
-    alarm(60);  // it would wait for ever
+    alarm(60);  // ends the child if it deadlocks
     _exit(sum() == 499500 ? 0 : 1);
   }
   int status = -1;

@@ -1,4 +1,4 @@
-// The vectorizable elementary functions against libm in the next wider type, over the whole range of floats.
+// Vectorizable elementary functions against libm in the next wider type, over the whole range of floats.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using bench::ulps;
 
-// Worst error over every 1,021st float with |x| <= limit.
+// The largest error over every 1,021st float with |x| <= limit.
 template <class F, class G>
 double worst_float(F f, G exact, float limit = INFINITY) {
   double worst = 0;
@@ -53,7 +53,8 @@ TEST_CASE("exp") {
   CHECK(std::isnan(math::exp(static_cast<double>(kNaN))));
   CHECK(math::exp(710.0) == INFINITY);
   CHECK(math::exp(-800.0) == 0);
-  // Below zero: the same bits where the result is a normal number, else at most the least of them.
+  // Range::below_zero: the same bits if the result is a normal number, else at most the smallest normal
+  // number.
   const auto below = [](auto x) { return math::exp<math::Range::below_zero>(x); };
   int differ = 0;
   for (float x = 0.25f; x > -87.0f; x -= 0.00137f) differ += below(x) != math::exp(x);
@@ -102,7 +103,7 @@ TEST_CASE("tanh, erf") {
   CHECK(most == 1);
 }
 
-TEST_CASE("normal_cdf: to two ulps of 1/2, the lower tail by its own size, 0 and 1 far out") {
+TEST_CASE("normal_cdf: absolute error of two ulps of 1/2, relative error in the lower tail, limits 0 and 1") {
   double worst = 0, worst_tail = 0;
   for (uint64_t bits = 0; bits < 0x1'0000'0000; bits += 1021) {
     const float x = std::bit_cast<float>(static_cast<uint32_t>(bits));
@@ -134,14 +135,14 @@ TEST_CASE("sin and cos") {
   CHECK(math::sin(-2.0f) == -math::sin(2.0f));
   CHECK(math::cos(0.0f) == 1);
   CHECK(std::isnan(math::sin(kNaN)));
-  // Near multiples of pi the result is all reduction error.
+  // Near multiples of pi, the error of the range reduction dominates.
   for (int k = 1; k < 300'000; k += 997) {
     const float x = static_cast<float>(k * 3.14159265358979323846);
     CHECK(ulps(math::sin(x), std::sin(static_cast<double>(x))) <= 1.4);
   }
 }
 
-TEST_CASE("expm1_bounded does not cancel near zero") {
+TEST_CASE("expm1_bounded is accurate near zero") {
   double worst = 0;
   for (float x = -79; x < 79; x += 0.0137f)
     worst = std::max(worst, ulps(math::expm1_bounded(x), std::expm1(static_cast<double>(x))));

@@ -10,7 +10,7 @@ namespace {
 std::vector<int64_t> values(const tt::Dims& d) { return {d.begin(), d.end()}; }
 }  // namespace
 
-TEST_CASE("rank 0 is one element") {
+TEST_CASE("a shape of rank 0 has one element") {
   const tt::Shape s;
   CHECK(s.size() == 0);
   CHECK(s.empty());
@@ -18,7 +18,7 @@ TEST_CASE("rank 0 is one element") {
   CHECK(s.str() == "[]");
 }
 
-TEST_CASE("counts, texts, comparisons") {
+TEST_CASE("element counts, text form and comparison") {
   CHECK(tt::Shape{2, 3, 4}.numel() == 24);
   CHECK(tt::Shape{2, 0, 4}.numel() == 0);
   CHECK(tt::Shape{2, 3}.str() == "[2, 3]");
@@ -50,7 +50,7 @@ TEST_CASE("insert, erase, push and pop behave like a vector's") {
   CHECK(ok);
 }
 
-TEST_CASE("a ninth dimension is refused") {
+TEST_CASE("a ninth dimension throws TT-SHAPE-09") {
   tt::Dims d = tt::Dims::filled(8, 1);
   const auto t = errors::thrown_by([&] { d.push_back(1); });
   CHECK(t.text == "TT-SHAPE-09: a tensor has at most 8 dimensions\n  hint: merge some with reshape");

@@ -1,4 +1,4 @@
-// Vectors of the target's width: loads, stores, broadcasts and lane-wise arithmetic.
+// Vectors of the target's register width: load, store, broadcast, shuffle, fold and lane-wise arithmetic.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -16,14 +16,14 @@ void check_lanes() {
   std::vector<T> x(static_cast<size_t>(kL) + 2), out(static_cast<size_t>(kL) + 2, T(77));
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(3 * i + 1);
   tt::Simd<T> v = tt::simd_load(x.data() + 1);  // unaligned
-  tt::keep_in_register(v);                      // as it was
+  tt::keep_in_register(v);                      // must not change v
   tt::simd_store(out.data() + 1, v * v + tt::simd_broadcast(T(2)));
   CHECK(out.front() == T(77));
   CHECK(out.back() == T(77));
   for (size_t i = 1; i <= static_cast<size_t>(kL); ++i) CHECK(out[i] == static_cast<T>(x[i] * x[i] + 2));
 }
 
-// Lanes of a and of b, taken in three orders.
+// Shuffles of the lanes of a and b in three orders.
 template <class T>
 void check_shuffles() {
   constexpr int64_t kL = tt::kLanes<T>;
@@ -40,7 +40,7 @@ void check_shuffles() {
 }
 }  // namespace
 
-TEST_CASE("a shuffle takes any lane of either register") {
+TEST_CASE("a shuffle can select any lane of either vector") {
   check_shuffles<float>();
   check_shuffles<double>();
   check_shuffles<int64_t>();
@@ -48,14 +48,14 @@ TEST_CASE("a shuffle takes any lane of either register") {
   check_shuffles<int8_t>();
 }
 
-TEST_CASE("one register of each type") {
+TEST_CASE("load, store and arithmetic for each element type") {
   check_lanes<float>();
   check_lanes<double>();
   check_lanes<int32_t>();
   check_lanes<int64_t>();
 }
 
-TEST_CASE("a broadcast keeps the value, minus zero and infinities included") {
+TEST_CASE("a broadcast keeps the value, including minus zero and infinities") {
   for (const float x : {1.5f, -0.0f, 0.0f, INFINITY, -INFINITY}) {
     float lanes[tt::kLanes<float>];
     tt::simd_store(lanes, tt::simd_broadcast(x));
@@ -66,7 +66,7 @@ TEST_CASE("a broadcast keeps the value, minus zero and infinities included") {
   }
 }
 
-TEST_CASE_TEMPLATE("a fold joins every lane once", T, float, double, int8_t, uint16_t, int32_t, int64_t) {
+TEST_CASE_TEMPLATE("a fold uses every lane once", T, float, double, int8_t, uint16_t, int32_t, int64_t) {
   tt::Simd<T> v{};
   for (int64_t i = 0; i < tt::kLanes<T>; ++i) v[i] = static_cast<T>(i + 1);
   const auto sum = [](tt::Simd<T> a, tt::Simd<T> b) { return a + b; };

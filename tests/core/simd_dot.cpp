@@ -1,4 +1,4 @@
-// dot4 and dot2_words against plain loops, at the ends of their ranges, and where a sum wraps; dot2 against
+// dot4 and dot2_words against plain loops, at the ends of their ranges and where a sum wraps; dot2 against
 // sums in double.
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("four products of bytes a lane") {
+TEST_CASE("dot4 adds four products of bytes per lane") {
   tt::Generator g(7);
   const auto byte = [&g](int round) {
     const auto value = static_cast<uint8_t>(g.uniform(0, 256));
@@ -37,7 +37,7 @@ TEST_CASE("four products of bytes a lane") {
   }
 }
 
-TEST_CASE("two products of 16 bits a lane") {
+TEST_CASE("dot2_words adds two products of 16-bit integers per lane") {
   tt::Generator g(8);
   constexpr int64_t kL = tt::kLanes<int32_t>;
   for (int round = 0; round < 50; ++round) {
@@ -66,7 +66,7 @@ struct PairCase {
   float a[2], b[2];
 };
 
-// dot2 with the same case in every lane.
+// dot2 with the same operands in every lane.
 float dot2_of(const PairCase& c) {
   const auto lanes = [](const float(&x)[2]) {
     const uint32_t word = uint32_t{tt::BFloat16(x[0]).bits} | uint32_t{tt::BFloat16(x[1]).bits} << 16;
@@ -80,7 +80,7 @@ float dot2_of(const PairCase& c) {
 
 }  // namespace
 
-TEST_CASE("two products of bf16 a lane") {
+TEST_CASE("dot2 adds two products of bf16 per lane") {
   tt::Generator g(8);
   for (int round = 0; round < 500; ++round) {
     PairCase c{static_cast<float>(g.uniform(-4, 4)), {}, {}};
@@ -96,7 +96,7 @@ TEST_CASE("two products of bf16 a lane") {
   }
 }
 
-TEST_CASE("dot2 passes on what is not finite") {
+TEST_CASE("dot2 propagates infinities and NaN") {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   CHECK(dot2_of({1, {kInf, 2}, {3, 4}}) == kInf);
   CHECK(dot2_of({1, {2, -kInf}, {3, 4}}) == -kInf);
@@ -105,7 +105,7 @@ TEST_CASE("dot2 passes on what is not finite") {
   CHECK(std::isnan(dot2_of({NAN, {2, 3}, {4, 5}})));
 }
 
-TEST_CASE("lanes of dot2 do not mix") {
+TEST_CASE("the lanes of dot2 are independent") {
   constexpr int64_t kL = tt::kLanes<float>;
   uint16_t a[2 * kL], b[2 * kL];
   float sum[kL], got[kL];

@@ -1,5 +1,4 @@
-// Parts of vectors: nothing beyond them is read or written, which a page without access behind them would
-// tell.
+// Masked loads and stores of the first n lanes: an inaccessible page behind them detects any access beyond.
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -11,7 +10,7 @@ namespace tt = tinytorch;
 
 namespace {
 
-// Memory that ends where reading and writing ends.
+// Memory that is followed by an inaccessible page.
 class GuardedPage {
  public:
   GuardedPage() : size_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
@@ -21,7 +20,7 @@ class GuardedPage {
     REQUIRE(mprotect(begin_ + size_, size_, PROT_NONE) == 0);
   }
   ~GuardedPage() { munmap(begin_, 2 * size_); }
-  // The last n elements before the end.
+  // A pointer to the last n elements before the inaccessible page.
   template <class T>
   T* last(int64_t n) {
     return reinterpret_cast<T*>(begin_ + size_) - n;
@@ -34,7 +33,8 @@ class GuardedPage {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("the first n lanes", T, float, double, int32_t, int64_t, int16_t, int8_t) {
+TEST_CASE_TEMPLATE("the first n lanes are loaded and stored, and nothing beyond", T, float, double, int32_t,
+                   int64_t, int16_t, int8_t) {
   GuardedPage page;
   for (int64_t n = 0; n <= tt::kLanes<T>; ++n) {
     CAPTURE(n);
@@ -46,7 +46,7 @@ TEST_CASE_TEMPLATE("the first n lanes", T, float, double, int32_t, int64_t, int1
     lanes.store(data, v + v);
     for (int64_t i = 0; i < n; ++i) CHECK(data[i] == static_cast<T>(2 * (i + 1)));
 
-    T more[2 * tt::kLanes<T>];  // and where there is more, it stays
+    T more[2 * tt::kLanes<T>];  // with memory beyond the n elements: it stays unchanged
     for (T& x : more) x = static_cast<T>(7);
     lanes.store(more, v);
     for (int64_t i = 0; i < 2 * tt::kLanes<T>; ++i) CHECK(more[i] == static_cast<T>(i < n ? i + 1 : 7));

@@ -1,4 +1,4 @@
-// Copies past the caches: every byte, at every alignment, and nothing beside.
+// Non-temporal copies: every byte is copied at every alignment, and no other byte is written.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("stream_copy at every alignment and length around a vector's") {
+TEST_CASE("stream_copy at every alignment, for lengths around the vector length") {
   constexpr size_t kRoom = 512;
   std::vector<uint8_t> from(kRoom), to(kRoom);
   for (size_t i = 0; i < kRoom; ++i) from[i] = static_cast<uint8_t>(i * 7 + 1);
@@ -28,7 +28,7 @@ TEST_CASE("stream_copy at every alignment and length around a vector's") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("the bytes from which on results are streamed are some megabytes, and can be set") {
+TEST_CASE("the threshold for non-temporal stores is some megabytes, and can be set") {
   const int64_t before = tt::streaming_bytes;
   CHECK(before >= int64_t{1} << 20);
   tt::streaming_bytes = 5;

@@ -1,11 +1,11 @@
-// Every lane of every vector, in all widths that a type may have.
+// In-register transpose: every lane of every vector, for all element widths.
 #include <doctest/doctest.h>
 
 #include <tinytorch/core/simd_transpose.hpp>
 
 namespace tt = tinytorch;
 
-TEST_CASE_TEMPLATE("rows and lanes change places", T, float, double, int32_t, int64_t, uint16_t) {
+TEST_CASE_TEMPLATE("the transpose exchanges rows and lanes", T, float, double, int32_t, int64_t, uint16_t) {
   constexpr int64_t kN = tt::kLanes<T>;
   tt::Simd<T> v[kN];
   for (int64_t i = 0; i < kN; ++i)

@@ -1,11 +1,11 @@
-// Every byte, signed and unsigned, from any address; every number's last four bits in a table.
+// Widening loads of every byte, signed and unsigned, from any address; table lookup by the low four bits.
 #include <doctest/doctest.h>
 
 #include <tinytorch/core/simd_widen.hpp>
 
 namespace tt = tinytorch;
 
-TEST_CASE_TEMPLATE("all bytes keep their values", S, int8_t, uint8_t) {
+TEST_CASE_TEMPLATE("widening keeps the value of every byte", S, int8_t, uint8_t) {
   S bytes[256 + tt::kLanes<int32_t>];
   for (int64_t i = 0; i < 256 + tt::kLanes<int32_t>; ++i) bytes[i] = static_cast<S>(i);
   for (int64_t first = 0; first <= 256; ++first) {
@@ -14,7 +14,7 @@ TEST_CASE_TEMPLATE("all bytes keep their values", S, int8_t, uint8_t) {
   }
 }
 
-TEST_CASE("a table is looked up by the last four bits, whatever the others are") {
+TEST_CASE("a table lookup uses only the low four bits") {
   float table[16];
   for (int i = 0; i < 16; ++i) table[i] = static_cast<float>(100 - i * i);
   for (int32_t first : {0, 16, 240, -1000, 1 << 30}) {

@@ -1,5 +1,5 @@
-// SmallVector against std::vector, inside its own room and beyond it; and that nothing is copied, lost or
-// destroyed twice.
+// SmallVector against std::vector, with inline and with allocated storage; elements are not copied
+// needlessly, lost, or destroyed twice.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -26,29 +26,29 @@ bool lives_inside(const Texts& t) {
 
 }  // namespace
 
-TEST_CASE("braces, ranges and sizes") {
+TEST_CASE("construction from braces, ranges and sizes") {
   CHECK(listed({}).empty());
   CHECK(listed({"a"s, "b"s}) == std::vector<std::string>{"a", "b"});
   CHECK(listed({"a"s, "b"s, "c"s, "d"s}) == std::vector<std::string>{"a", "b", "c", "d"});
   CHECK(listed(Texts(2)) == std::vector<std::string>(2));
   const std::vector<std::string> five{"1", "2", "3", "4", "5"};
   CHECK(listed(Texts(five.begin(), five.end())) == five);
-  CHECK(listed(five) == five);  // a std::vector is a list, too
+  CHECK(listed(five) == five);  // a std::vector converts to it
   CHECK(listed(Texts(5, "x")) == std::vector<std::string>(5, "x"));
   const tt::SmallVector<std::pair<int, int>, 2> nested{{1, 2}, {3, 4}, {5, 6}};
   CHECK(nested.size() == 3);
   CHECK(nested.back().second == 6);
 }
 
-TEST_CASE("up to its own room it lives inside, beyond that it moves out") {
+TEST_CASE("elements are stored inline up to kInline, and are moved to the heap beyond that") {
   Texts t{"a"s, "b"s, "c"s};
   CHECK(lives_inside(t));
-  t.push_back(t[0]);  // an element of its own, which moves meanwhile
+  t.push_back(t[0]);  // its own element, which is moved meanwhile
   CHECK_FALSE(lives_inside(t));
   CHECK(listed(t) == std::vector<std::string>{"a", "b", "c", "a"});
 }
 
-TEST_CASE("a value in braces is copied once, and does not become a list by itself") {
+TEST_CASE("an element in braces is copied once, and a single value does not convert to a list") {
   static int copies = 0;
   struct Counted {
     std::shared_ptr<int> owned;
@@ -62,7 +62,7 @@ TEST_CASE("a value in braces is copied once, and does not become a list by itsel
   CHECK_FALSE(std::is_convertible_v<Counted, tt::SmallVector<Counted, 2>>);
 }
 
-TEST_CASE("copies are apart, moves leave nothing behind, and all is destroyed once") {
+TEST_CASE("copies are independent, moves leave an empty list, and each element is destroyed once") {
   const auto owned = std::make_shared<int>(0);
   for (const size_t n : {0u, 1u, 2u, 3u, 9u}) {
     CAPTURE(n);
@@ -76,7 +76,7 @@ TEST_CASE("copies are apart, moves leave nothing behind, and all is destroyed on
       CHECK(a.empty());
       CHECK(moved.size() == n);
       CHECK(held() == 2 * n);
-      a.push_back(owned);  // usable again
+      a.push_back(owned);  // the moved-from vector can be used again
       CHECK(a.size() == 1);
       a = moved;
       CHECK(held() == 3 * n);
@@ -92,13 +92,14 @@ TEST_CASE("copies are apart, moves leave nothing behind, and all is destroyed on
   }
 }
 
-TEST_CASE("random calls give what std::vector gives") {
+TEST_CASE("random calls give the same as std::vector") {
   std::mt19937 random(1);
   for (int run = 0; run < 200; ++run) {
     Texts ours;
     std::vector<std::string> theirs;
     for (int step = 0; step < 30; ++step) {
-      const std::string value(random() % 40, static_cast<char>('a' + random() % 26));  // short and long ones
+      const std::string value(random() % 40,
+                              static_cast<char>('a' + random() % 26));  // short and long strings
       switch (random() % 6) {
         case 0:
         case 1:

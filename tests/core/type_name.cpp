@@ -1,4 +1,4 @@
-// Names of types as readers know them.
+// Readable names of C++ types.
 #include <doctest/doctest.h>
 
 #include <tinytorch/core/type_name.hpp>
@@ -12,14 +12,14 @@ template <class T>
 struct Of {};
 }  // namespace outer::inner
 
-TEST_CASE("a type's name is its last, with its arguments") {
+TEST_CASE("a type name has no namespaces and keeps its template arguments") {
   CHECK(tt::type_name(typeid(outer::inner::Plain).name()) == "Plain");
   CHECK(tt::type_name(typeid(outer::inner::Of<float>).name()) == "Of<float>");
   CHECK(tt::type_name(typeid(outer::inner::Of<outer::inner::Plain>).name()) == "Of<outer::inner::Plain>");
   CHECK(tt::type_name("N9tinytorch8cpu_only6LinearE") == "Linear");
 }
 
-TEST_CASE("what is no type's name stays as it is") {
+TEST_CASE("a text that is not a mangled name is returned unchanged") {
   CHECK(tt::type_name("evaluation of 7") == "evaluation of 7");
   CHECK(tt::type_name("") == "");
 }

@@ -1,4 +1,4 @@
-// The generated digits: reproducible, split anywhere, and drawn where the geometry says.
+// Synthetic digits: reproducible, independent of how ranges are split, and consistent with their geometry.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace hw = tt::handwriting;
 
 namespace {
 
-// Ink as whole numbers 0 to 255, checked to be exactly such multiples.
+// Ink as integers 0 to 255; checks that the values are exact multiples of 1/255.
 std::vector<int> levels(const tt::Tensor& images) {
   std::vector<int> out;
   bool exact = true;
@@ -54,13 +54,13 @@ TEST_CASE("digits: shapes, dtypes and every label") {
   }
   double chi_squared = 0;
   for (double c : count) chi_squared += (c - 1000) * (c - 1000) / 1000;
-  CHECK(chi_squared < 27.9);  // 9 degrees of freedom, exceeded once in 1,000 seeds
+  CHECK(chi_squared < 27.9);  // 0.1 % point for 9 degrees of freedom
   CHECK(tt::digits(0, 5).images.shape() == tt::Shape{0, 1, 28, 28});
 }
 
-// One hash for all compilers and flags (but -ffast-math, which may replace the square root): the renderer is
-// integer arithmetic, and the geometry before it is snapped to a grid of 2^-8 pixel, of which a last-bit
-// difference of 2^-48 crosses a border about once in 10^10 samples.
+// One checksum for all compilers and flags except -ffast-math, which may replace the square root. The
+// renderer is integer arithmetic, and the geometry is rounded to 2^-8 pixel, so that a last-bit difference of
+// 2^-48 changes the result in about one of 10^10 samples.
 TEST_CASE("digits: golden checksum") {
   const tt::Digits d = tt::digits(500, 1);
   uint64_t hash = 14695981039346656037ull;
@@ -69,7 +69,7 @@ TEST_CASE("digits: golden checksum") {
   CHECK(hash == 3960828837040817711ull);
 }
 
-TEST_CASE("digits: any prefix, any range, any number of threads") {
+TEST_CASE("digits: the same for any prefix, range and number of threads") {
   const tt::Digits all = tt::digits(70, 3);
   const std::vector<float> images = all.images.to_vector<float>();
   const std::vector<int64_t> labels = labels_of(all);
@@ -92,7 +92,7 @@ TEST_CASE("digits: any prefix, any range, any number of threads") {
   tt::set_thread_count(threads);
 }
 
-TEST_CASE("digits: no two samples and no two seeds are alike") {
+TEST_CASE("digits: all samples and seeds differ") {
   const std::vector<float> a = tt::digits(200, 1).images.to_vector<float>();
   const std::vector<float> b = tt::digits(200, 2).images.to_vector<float>();
   CHECK(labels_of(tt::digits(200, 1)) != labels_of(tt::digits(200, 2)));
@@ -107,7 +107,7 @@ TEST_CASE("digits: no two samples and no two seeds are alike") {
   }
 }
 
-// A person can read them only if there is ink, not too much of it, and inside the picture.
+// Readable digits have some ink, not too much of it, and inside the image.
 TEST_CASE("digits: ink is present, thin and mostly inside") {
   const std::vector<int> ink = levels(tt::digits(1000, 8).images);
   for (size_t i = 0; i < 1000; ++i) {
@@ -125,7 +125,7 @@ TEST_CASE("digits: ink is present, thin and mostly inside") {
   }
 }
 
-TEST_CASE("digits: a negative count or start is refused") {
+TEST_CASE("digits: a negative count or start is an error") {
   try {
     tt::digits(-1, 1);
     FAIL("accepted");
@@ -136,9 +136,9 @@ TEST_CASE("digits: a negative count or start is refused") {
   CHECK_THROWS_AS(tt::digits(1, 1, -1), tt::Error);
 }
 
-TEST_CASE("handwriting: the distance field agrees with plain geometry") {
+TEST_CASE("handwriting: the distance field agrees with a direct computation") {
   for (int trial = 0; trial < 200; ++trial) {
-    // Trial 0 is a dot, trial 1 horizontal, trial 2 vertical; some lie partly outside the picture.
+    // Trial 0 is a dot, trial 1 horizontal, trial 2 vertical; some are partly outside the image.
     hw::Point a{numbers.uniform(-5, 33), numbers.uniform(-5, 33)};
     hw::Point b{numbers.uniform(-5, 33), numbers.uniform(-5, 33)};
     if (trial == 0 || trial == 1) b.y = a.y;
@@ -148,17 +148,17 @@ TEST_CASE("handwriting: the distance field agrees with plain geometry") {
     hw::Canvas canvas;
     canvas.fill(1 << 28);
     const double reach = 3.0;
-    hw::lower_to_distance(canvas, path[0], static_cast<int32_t>(reach * hw::kGrid));
+    hw::lower_to_segment_distance(canvas, path[0], static_cast<int32_t>(reach * hw::kGrid));
     for (int k = 0; k < tt::kDigitPixels; ++k) {
       const double expected = distance_to_segment(k % 28 + 0.5, k / 28 + 0.5, a, b);
       const double got = std::sqrt(static_cast<double>(canvas[static_cast<size_t>(k)])) / hw::kGrid;
       if (expected < reach - 0.6) CHECK(std::abs(got - expected) < 0.02);
-      CHECK(got > expected - 0.02);  // untouched pixels are far
+      CHECK(got > expected - 0.02);  // unchanged pixels are far away
     }
   }
 }
 
-TEST_CASE("handwriting: strokes pass through ends, corners and the middles between bends") {
+TEST_CASE("handwriting: strokes pass through end points, corners and midpoints between smooth points") {
   const hw::Stroke stroke = {{0, 0}, {0, 10}, {10, 10}, {20, 10, hw::corner}, {20, 20}, {10, 25}};
   std::vector<hw::Point> points;
   for (const hw::ControlPoint& p : stroke) points.push_back({p.x, p.y});
@@ -176,16 +176,16 @@ TEST_CASE("handwriting: strokes pass through ends, corners and the middles betwe
   // A quadratic curve with control point c is at (a + 2c + b) / 4 halfway.
   CHECK(nearest((0 + 2 * 0 + 5) / 4.0, (0 + 2 * 10 + 10) / 4.0) < 0.01);
   for (hw::Point off : {hw::Point{0, 10}, {20, 20}}) CHECK(nearest(off.x, off.y) > 1);
-  for (size_t k = 1; k < path.size(); ++k) {  // one unbroken line
+  for (size_t k = 1; k < path.size(); ++k) {  // the path is connected
     CHECK(path[k].ax == path[k - 1].bx);
     CHECK(path[k].ay == path[k - 1].by);
   }
 }
 
-TEST_CASE("handwriting: ink falls from full to none over the edge of the pen") {
+TEST_CASE("handwriting: ink decreases from full to 0 over the edge of the pen") {
   hw::Canvas canvas{};
   for (size_t k = 0; k < canvas.size(); ++k) {
-    const auto distance = static_cast<int32_t>(k);  // 0 to 783 of 256ths
+    const auto distance = static_cast<int32_t>(k);  // 0 to 783, in units of 1/256 pixel
     canvas[k] = distance * distance;
   }
   hw::ink_from_distance(canvas, 300, 200, 180);
@@ -197,12 +197,12 @@ TEST_CASE("handwriting: ink falls from full to none over the edge of the pen") {
   CHECK(canvas[401] == 0);
 }
 
-TEST_CASE("handwriting: a quarter of the papers is ruled from edge to edge, across or down") {
+TEST_CASE("handwriting: a quarter of the images has a ruled line from edge to edge, horizontal or vertical") {
   int across = 0, down = 0;
   for (int64_t sample = 0; sample < 2000; ++sample) {
     hw::Draws draws(23, sample);
     hw::Canvas canvas{};
-    hw::rule_paper(canvas, draws);
+    hw::draw_ruled_line(canvas, draws);
     int rows = 0, columns = 0;
     for (size_t a = 0; a < 28; ++a) {
       bool row = false, column = false;
@@ -212,16 +212,16 @@ TEST_CASE("handwriting: a quarter of the papers is ruled from edge to edge, acro
       }
       rows += row, columns += column;
     }
-    across += columns > 14 && rows < 10;  // a line near the border may leave the picture
+    across += columns > 14 && rows < 10;  // a line near the border may leave the image
     down += rows > 14 && columns < 10;
     CHECK(std::min(rows, columns) < 10);
   }
-  // 2,000 draws of probability 1/8 each: 250 with a standard deviation of 15.
+  // 2,000 images with probability 1/8 each: 250 expected, with a standard deviation of 15.
   CHECK(std::abs(across - 250) < 70);
   CHECK(std::abs(down - 250) < 70);
 }
 
-TEST_CASE("handwriting: blur is the binomial average, mixed in by its share") {
+TEST_CASE("handwriting: blur blends in the binomial filter with the given weight") {
   hw::Canvas source{};
   for (int32_t& v : source) v = static_cast<int32_t>(numbers.below(256));
   for (int32_t share : {0, 77, 256}) {
@@ -248,7 +248,7 @@ TEST_CASE("handwriting: blur is the binomial average, mixed in by its share") {
   }
 }
 
-TEST_CASE("handwriting: noise has the asked mean and deviation and stays in range") {
+TEST_CASE("handwriting: noise has the given mean and deviation and stays in range") {
   double sum = 0, squares = 0, count = 0;
   for (int64_t sample = 0; sample < 100; ++sample) {
     hw::Draws draws(17, sample);
@@ -260,7 +260,7 @@ TEST_CASE("handwriting: noise has the asked mean and deviation and stays in rang
       sum += d, squares += d * d, ++count;
     }
   }
-  // 78,400 pixels: the mean's standard error is 0.09. Rounding down costs half a level.
+  // 78,400 pixels: the standard error of the mean is 0.09. Rounding down costs half a level.
   CHECK(std::abs(sum / count + 0.5) < 0.4);
   CHECK(std::sqrt(squares / count) == doctest::Approx(25.5).epsilon(0.02));
   hw::Draws draws(1, 0);
@@ -270,7 +270,7 @@ TEST_CASE("handwriting: noise has the asked mean and deviation and stays in rang
   CHECK(*std::max_element(canvas.begin(), canvas.end()) <= 255);
 }
 
-TEST_CASE("handwriting: the bell-shaped number has unit deviation and bounded tails") {
+TEST_CASE("handwriting: the nearly normal number has unit deviation and is bounded") {
   double sum = 0, squares = 0, largest = 0;
   hw::Draws draws(4, 2);
   for (int k = 0; k < 100000; ++k) {

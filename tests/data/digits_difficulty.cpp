@@ -1,6 +1,6 @@
-// The generated digits are worth learning: a linear map fails, two layers do not master them, and
-// convolutions are better than two layers by more than a point. Fixed seeds; each net sees the same 6,000
-// samples.
+// Difficulty of the synthetic digits: a linear model fails, two layers are much better but do not reach 100
+// %, and a convolutional network is better by more than a percentage point. Seeds are fixed; each network is
+// trained on the same 6,000 samples.
 #include <doctest/doctest.h>
 
 #include <support/sanitized.hpp>
@@ -18,7 +18,7 @@ namespace tt = tinytorch;
 
 namespace {
 
-// Share of 2,000 unseen digits that `net` reads correctly after training, in percent.
+// Accuracy of `net` on 2,000 unseen digits after training, in percent.
 double accuracy_after_training(tt::Module& net, int64_t epochs, double lr) {
   static const tt::Digits training = tt::digits(test::kSanitized ? 600 : 6000, 101),
                           unseen = tt::digits(2000, 202);
@@ -39,7 +39,7 @@ double accuracy_after_training(tt::Module& net, int64_t epochs, double lr) {
 
 }  // namespace
 
-TEST_CASE("digits: a linear map fails, two layers come far, convolutions come further") {
+TEST_CASE("digits: a linear model fails, two layers are better, convolutions are best") {
   tt::manual_seed(1);
   tt::Sequential linear(tt::Flatten(), tt::Linear(784, 10));
   tt::Sequential mlp(tt::Flatten(), tt::Linear(784, 128), tt::ReLU(), tt::Linear(128, 10));
@@ -50,11 +50,11 @@ TEST_CASE("digits: a linear map fails, two layers come far, convolutions come fu
   const double of_mlp = accuracy_after_training(mlp, 6, 3e-3);
   const double of_conv = accuracy_after_training(conv, 3, 5e-3);
   MESSAGE("linear " << of_linear << " %, two layers " << of_mlp << " %, convolutions " << of_conv << " %");
-  if (test::kSanitized) {  // a tenth of the samples
+  if (test::kSanitized) {  // only a tenth of the samples is used
     CHECK(of_mlp > 30);
     return;
   }
-  CHECK(of_linear > 40);  // there is something in fixed places, but not enough
+  CHECK(of_linear > 40);  // pixel positions carry some information, but not enough
   CHECK(of_linear < 85);
   CHECK(of_mlp > 85);
   CHECK(of_mlp < 99.5);

@@ -1,4 +1,4 @@
-// The grammar's text and its entropy rate, checked by closed forms, by sampling and by an independent parser.
+// The grammar's text and its entropy rate, checked by closed forms, sampling and an independent parser.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ struct Parse {
 };
 using Ends = std::map<size_t, Parse>;
 
-// All ways to read `text` from a position, by memoized recursive descent: knows the rules, not the generator.
+// All derivations of `text` from a position, by memoized recursive descent, independently of the generator.
 class Parser {
  public:
   Parser(const Grammar& g, std::string text) : grammar_(g), text_(std::move(text)) {}
@@ -77,7 +77,7 @@ std::string code_of(const char* notation) {
 TEST_CASE("grammar: entropy rates with closed forms") {
   CHECK(Grammar("s = 1 'ab' | 1 'c'").entropy_bits_per_character() ==
         doctest::Approx(1 / 1.5).epsilon(1e-12));
-  // Uniform over 8 letters: 3 bits each. A certain text: none.
+  // Uniform over 8 letters: 3 bits per letter. A certain text has entropy 0.
   CHECK(Grammar("s = 1 a a a\na = 1 'x' | 1 'y'").entropy_bits_per_character() == doctest::Approx(1.0));
   CHECK(Grammar("s = 7 'always'").entropy_bits_per_character() == 0.0);
   // Nesting: s = (s) with probability p, else x.  H = h(p) / (1 - p),  L = (1 + p) / (1 - p).
@@ -90,7 +90,7 @@ TEST_CASE("grammar: entropy rates with closed forms") {
   CHECK(mutual.entropy_bits_per_sentence() == doctest::Approx(2).epsilon(1e-12));
 }
 
-TEST_CASE("grammar: the text is reproducible, and a prefix is a prefix") {
+TEST_CASE("grammar: the text is reproducible, and a shorter text is a prefix of a longer one") {
   const std::string text = tt::grammar::text(5000, 7);
   CHECK(text.size() == 5000);
   CHECK(tt::grammar::text(5000, 7) == text);
@@ -103,15 +103,15 @@ TEST_CASE("grammar: the text is reproducible, and a prefix is a prefix") {
   CHECK(letters.size() < 64);
 }
 
-// Integer draws and text only: the same on every compiler.
+// Only integer random numbers and text: the same with every compiler.
 TEST_CASE("grammar: golden text") {
   uint64_t hash = 14695981039346656037ull;
   for (char c : tt::grammar::text(20000, 1)) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   CHECK(hash == 2583906592395560624ull);
 }
 
-// Sentences (X bits, L characters) are independent, so sum X / sum L has, by the delta method, the standard
-// error sd(X - rate L) / (mean(L) sqrt(n)). Five of them are exceeded once in 1.7 million seeds.
+// Sentences (X bits, L characters) are independent, so by the delta method sum X / sum L has the standard
+// error sd(X - rate L) / (mean(L) sqrt(n)). Five standard errors are exceeded by one of 1.7 million seeds.
 TEST_CASE("grammar: the sampled cross-entropy converges to the reported rate") {
   const Grammar& g = tt::grammar::english();
   const double rate = tt::grammar::entropy_bits_per_character();
@@ -133,13 +133,13 @@ TEST_CASE("grammar: the sampled cross-entropy converges to the reported rate") {
   CHECK(bits / n == doctest::Approx(g.entropy_bits_per_sentence()).epsilon(0.02));
 }
 
-// The entropy of derivations is the entropy of the text only if every text has one derivation, and if one can
-// see where a sentence ends.
-TEST_CASE("grammar: every sentence has one derivation, found again with the same probability") {
+// The entropy of derivations is the entropy of the text only if every text has one derivation, and if the end
+// of a sentence can be recognized.
+TEST_CASE("grammar: every sentence has one derivation, and the parser finds it with the same probability") {
   const Grammar& g = tt::grammar::english();
   for (uint64_t k = 0; k < 1500; ++k) {
     const Sentence s = g.sentence(3, k);
-    // The next sentences follow, as they do in the text.
+    // The text continues with the next sentences.
     Parser parser(g, s.text + g.sentence(3, k + 1).text + g.sentence(3, k + 2).text);
     const Ends& ends = parser.ends(0, 0);
     REQUIRE(ends.size() == 1);
@@ -147,13 +147,13 @@ TEST_CASE("grammar: every sentence has one derivation, found again with the same
     CHECK(ends.begin()->second.derivations == 1);
     CHECK(-std::log2(ends.begin()->second.probability) == doctest::Approx(s.bits).epsilon(1e-9));
   }
-  // The parser does see ambiguity where it is.
+  // The parser finds both derivations of an ambiguous text.
   const Grammar ambiguous("s = 1 a b\na = 1 'x' | 1 'xy'\nb = 1 'yz' | 1 'z'");
   Parser parser(ambiguous, "xyz");
   CHECK(parser.ends(0, 0).at(3).derivations == 2);
 }
 
-TEST_CASE("grammar: rules are drawn as often as their weights say") {
+TEST_CASE("grammar: rules are drawn with the frequencies of their weights") {
   const Grammar g("s = 5 'a' | 3 'b' | 1 'c'");
   std::map<std::string, double> count;
   for (uint64_t k = 0; k < 9000; ++k) ++count[g.sentence(2, k).text];
@@ -162,9 +162,9 @@ TEST_CASE("grammar: rules are drawn as often as their weights say") {
   CHECK(std::abs(count["c"] - 1000) < 5 * 29.9);
 }
 
-TEST_CASE("grammar: English agrees in number and gender, closes what it opens and adds correctly") {
+TEST_CASE("grammar: English has agreement in number and gender, balanced brackets and correct additions") {
   const std::string text = tt::grammar::text(200000, 5);
-  // At the start of a sentence: after "the bird that sees", "the cats sleeps" is right.
+  // Only at the start of a sentence: after "the bird that sees", "the cats sleeps" is correct.
   for (const char* wrong : {". the cats sleeps", ". the dog sleep ", ". the dogs runs", "does the cat sleeps",
                             "anna sees himself", "ben sees herself", "2 + 2 = 5", "(x]", "[x)"}) {
     CHECK(text.find(wrong) == std::string::npos);
@@ -175,9 +175,9 @@ TEST_CASE("grammar: English agrees in number and gender, closes what it opens an
   }
 }
 
-// A model that knows only how frequent each letter or pair of letters is stays far above the rate: there is
-// something to learn.
-TEST_CASE("grammar: the rate is well below what letter pairs can reach") {
+// A model of the frequencies of letters or of pairs of letters has a much higher loss than the entropy rate,
+// so there is something to learn.
+TEST_CASE("grammar: the rate is well below the loss of a model of letter pairs") {
   const std::string text = tt::grammar::text(200000, 6);
   std::map<char, double> one;
   std::map<std::pair<char, char>, double> two;
@@ -193,7 +193,7 @@ TEST_CASE("grammar: the rate is well below what letter pairs can reach") {
   CHECK(rate > 0.5);
 }
 
-TEST_CASE("grammar: notation that makes no sense is refused") {
+TEST_CASE("grammar: invalid notation is an error") {
   CHECK(code_of("s = 1 'a'") == "accepted");
   CHECK(code_of("") == "TT-DATA-02");
   CHECK(code_of("s 1 'a'") == "TT-DATA-02");
@@ -208,7 +208,7 @@ TEST_CASE("grammar: notation that makes no sense is refused") {
   CHECK(code_of("s = 9999999 'a'") == "TT-DATA-02");
   CHECK(code_of("s = 1 'a' + 'b'") == "TT-DATA-02");
   CHECK(code_of("s = 1 ''") == "TT-DATA-02");
-  CHECK(code_of("s = 1 s") == "TT-DATA-02");            // never writes anything
-  CHECK(code_of("s = 2 s s | 1 'a'") == "TT-DATA-03");  // grows without end
+  CHECK(code_of("s = 1 s") == "TT-DATA-02");            // never produces text
+  CHECK(code_of("s = 2 s s | 1 'a'") == "TT-DATA-03");  // the expected length is infinite
   CHECK(code_of("s = 1 'a' s") == "TT-DATA-03");
 }

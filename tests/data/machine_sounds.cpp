@@ -1,4 +1,4 @@
-// The toy machine: reproducible, split anywhere, in range, and each fault heard where it should be.
+// Synthetic machine sounds: reproducible, independent of how ranges are split, in range, with audible faults.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -17,15 +17,15 @@ bool same_bits(const tt::Tensor& a, const float* b) {
   return std::memcmp(a.data<float>(), b, static_cast<size_t>(a.numel()) * 4) == 0;
 }
 
-// One machine, healthy or not, without hall and echo.
+// One machine, with or without a fault, without background and echo.
 sound::Samples machine(ms::Fault fault, double size, uint64_t seed = 6) {
   sound::Draws draws(1, seed, 0), of_fault(2, seed, 0), of_sound(3, seed, 0);
-  ms::Machine m = ms::build(draws);
-  ms::damage(m, fault, size, of_fault);
-  return ms::play(m, of_sound);
+  ms::Machine m = ms::draw_machine(draws);
+  ms::add_fault(m, fault, size, of_fault);
+  return ms::synthesize(m, of_sound);
 }
 
-// Power around a frequency, within `bins` of 16000 / 16384 Hz.
+// The power around a frequency, within `bins` bins of 16000 / 16384 Hz.
 double power_at(const sound::Samples& x, double frequency, int bins) {
   static const tt::mel::Fft fft(16384);
   std::vector<std::complex<double>> piece(x.begin(), x.begin() + 16384);
@@ -55,7 +55,7 @@ TEST_CASE("machine sounds: shapes, dtypes, clips of windows, and labels") {
     ++count.at(static_cast<size_t>(fault));
     CHECK(s.labels.data<int64_t>()[i] == (fault != ms::none));
   }
-  CHECK(std::abs(count[0] - 150) < 5 * 8.7);  // standard deviations of binomial counts
+  CHECK(std::abs(count[0] - 150) < 5 * 8.7);  // five standard deviations of a binomial count
   for (size_t k = 1; k < 6; ++k) CHECK(std::abs(count[k] - 30) < 5 * 5.2);
   for (int64_t i = 0; i < 20; ++i)
     CHECK(healthy.labels.data<int64_t>()[i] + healthy.faults.data<int64_t>()[i] == 0);
@@ -74,7 +74,7 @@ TEST_CASE("machine sounds: shapes, dtypes, clips of windows, and labels") {
   CHECK(ms::mixed_waves(0, 5).shape() == tt::Shape{0, ms::kSamples});
 }
 
-// One hash for all compilers and flags (but -ffast-math): see spoken_tones.cpp.
+// One checksum for all compilers and flags except -ffast-math; see spoken_tones.cpp.
 TEST_CASE("machine sounds: golden checksums") {
   uint64_t of_waves = 14695981039346656037ull, of_windows = of_waves;
   for (const int64_t v : whole(ms::mixed_waves(20, 1), 32768, -32768, 32767)) of_waves = fnv1a(of_waves, v);
@@ -86,7 +86,7 @@ TEST_CASE("machine sounds: golden checksums") {
   CHECK(of_windows == 2183455476463208159ull);
 }
 
-TEST_CASE("machine sounds: any prefix, any range, any number of threads") {
+TEST_CASE("machine sounds: the same for any prefix, range and number of threads") {
   const ms::MachineSounds all = ms::mixed(14, 3), healthy = ms::normal(14, 3);
   const tt::Tensor waves = ms::mixed_waves(14, 3);
   const int threads = tt::thread_count();
@@ -99,28 +99,28 @@ TEST_CASE("machine sounds: any prefix, any range, any number of threads") {
     CHECK(same_bits(ms::mixed_waves(n, 3, first), waves.data<float>() + first * ms::kSamples));
     for (int64_t i = 0; i < n; ++i) {
       CHECK(part.faults.data<int64_t>()[i] == all.faults.data<int64_t>()[first + i]);
-      CHECK(part.clips.data<int64_t>()[i * ms::kWindows] == i);  // counted within the draw
+      CHECK(part.clips.data<int64_t>()[i * ms::kWindows] == i);  // numbered from 0 within the range
     }
   }
   tt::set_thread_count(threads);
 }
 
-TEST_CASE("machine sounds: windows are what the ear hears of the waves") {
+TEST_CASE("machine sounds: windows are the features of the waves") {
   const ms::MachineSounds s = ms::mixed(3, 4, 50);
   const tt::Tensor waves = ms::mixed_waves(3, 4, 50);
-  std::vector<float> heard(ms::kWindows * ms::kInputs);
+  std::vector<float> features(ms::kWindows * ms::kInputs);
   std::vector<int16_t> wave(ms::kSamples);
   for (int64_t i = 0; i < 3; ++i) {
     for (size_t k = 0; k < wave.size(); ++k) {
       wave[k] = static_cast<int16_t>(waves.data<float>()[i * ms::kSamples + static_cast<int64_t>(k)] * 32768);
     }
-    ms::listen(wave.data(), heard.data());
-    CHECK(std::memcmp(heard.data(), s.windows.data<float>() + i * ms::kWindows * ms::kInputs,
-                      heard.size() * 4) == 0);
+    ms::extract_features(wave.data(), features.data());
+    CHECK(std::memcmp(features.data(), s.windows.data<float>() + i * ms::kWindows * ms::kInputs,
+                      features.size() * 4) == 0);
   }
 }
 
-TEST_CASE("machine sounds: training and test clips share nothing, nor do two seeds") {
+TEST_CASE("machine sounds: training and test clips differ, and so do two seeds") {
   const std::vector<float> a = ms::normal(8, 1).windows.to_vector<float>(),
                            b = ms::mixed(8, 1).windows.to_vector<float>(),
                            c = ms::normal(8, 2).windows.to_vector<float>();
@@ -137,7 +137,7 @@ TEST_CASE("machine sounds: training and test clips share nothing, nor do two see
   }
 }
 
-TEST_CASE("machine sounds: negative counts and scores of half a clip are refused") {
+TEST_CASE("machine sounds: negative counts and scores of incomplete clips are errors") {
   const auto code = [](auto f) {
     try {
       f();
@@ -155,7 +155,7 @@ TEST_CASE("machine sounds: negative counts and scores of half a clip are refused
   CHECK(code([] { ms::clip_scores(tt::ones({13})); }) == "TT-DATA-05");
   CHECK(code([] { ms::clip_scores(tt::ones({12, 1})); }) == "TT-DATA-05");
   CHECK(code([] { ms::clip_scores(tt::ones({})); }) == "TT-DATA-05");
-  CHECK(ms::normal(1, ~uint64_t{0}, INT64_MAX - 1).labels.numel() == 1);  // the last clips there are
+  CHECK(ms::normal(1, ~uint64_t{0}, INT64_MAX - 1).labels.numel() == 1);  // the last possible clip
 }
 
 TEST_CASE("machine sounds: a clip's score is the mean of its windows'") {
@@ -169,7 +169,7 @@ TEST_CASE("machine sounds: a clip's score is the mean of its windows'") {
   CHECK(ms::clip_scores(tt::zeros({0})).numel() == 0);
 }
 
-TEST_CASE("machine: all that turns is a multiple of the shaft, also after many turns") {
+TEST_CASE("machine: all rotating parts stay multiples of the shaft, also after many revolutions") {
   sound::Draws draws(1, 2, 3);
   ms::Machine m{};
   m.speed = sound::hertz(50);
@@ -199,9 +199,11 @@ TEST_CASE("machine: all that turns is a multiple of the shaft, also after many t
   CHECK(speeds(m).second == doctest::Approx(51).epsilon(1e-3));
 }
 
-TEST_CASE("machine: a healthy one hums at its shaft and its teeth, and each fault adds its own sound") {
+TEST_CASE(
+    "machine: a normal machine has tones at its shaft and teeth frequencies, and each fault adds its own "
+    "sound") {
   sound::Draws draws(1, 6, 0);
-  const ms::Machine plan = ms::build(draws);
+  const ms::Machine plan = ms::draw_machine(draws);
   const double speed = plan.speed / 16.0;
   const sound::Samples healthy = machine(ms::none, 0);
   const double between = power_at(healthy, speed * 5.5, 12);
@@ -211,16 +213,17 @@ TEST_CASE("machine: a healthy one hums at its shaft and its teeth, and each faul
   const sound::Samples loose = machine(ms::looseness, 14);
   CHECK(power_at(loose, speed * 0.5, 6) > 30 * power_at(healthy, speed * 0.5, 6));
 
-  // What a fault adds, told from the same machine without it: noise and phases are drawn after the parts.
+  // The sound of a fault, compared with the same machine without it: noise and phases are drawn after the
+  // parts.
   const auto energy = [](const sound::Samples& x) { return sound::loudness(x) * sound::loudness(x); };
   for (const ms::Fault fault : {ms::whistle, ms::looseness, ms::friction, ms::missing_tooth}) {
     const double faint = energy(machine(fault, 0)), clear = energy(machine(fault, 14));
     CHECK(clear > faint);
     CHECK(faint > energy(healthy) * 0.98);
-    CHECK(faint < energy(healthy) * 1.1);  // the loudness of a faint fault says nothing
+    CHECK(faint < energy(healthy) * 1.1);  // a faint fault hardly changes the loudness
   }
 
-  // A missing tooth: a click a turn.
+  // A missing tooth gives one click per revolution.
   sound::Samples clicks(ms::kSamples, 0);
   sound::Draws again(3, 6, 0);
   const std::vector<uint64_t> turns = ms::turns(plan, again);

@@ -1,5 +1,5 @@
-// Faults are worth listening for: neither loudness nor the distance to the mean sound finds them, an
-// autoencoder that has heard healthy machines alone does. Fixed seeds.
+// Difficulty of the machine sounds: neither loudness nor the distance to the mean sound finds the faults; an
+// autoencoder trained on normal machines does. Seeds are fixed.
 #include <doctest/doctest.h>
 
 #include <support/sanitized.hpp>
@@ -21,7 +21,7 @@ tt::Sequential layer(int64_t in, int64_t out) {
   return tt::Sequential(tt::Linear(in, out), tt::BatchNorm1d(out), tt::ReLU());
 }
 
-// Mean of each row's squares, as the score of its window; the area for clips.
+// The area under the curve, where a window's score is the mean of its row's squares.
 double area(const tt::Tensor& differences, const ms::MachineSounds& sounds) {
   return tt::roc_auc(ms::clip_scores(tt::mean(differences * differences, {1})), sounds.labels);
 }
@@ -50,10 +50,10 @@ TEST_CASE("machine sounds: no threshold on loudness finds the faults, an autoenc
   MESSAGE("area under the curve: loudness " << of_mean << ", loudest band " << of_peak
                                             << ", distance to the mean " << of_distance << ", autoencoder "
                                             << of_net);
-  if (test::kSanitized) return;  // a tenth of the clips
+  if (test::kSanitized) return;  // only a tenth of the clips is used
   for (const double trivial : {of_mean, of_peak, of_distance}) {
     CHECK(trivial < 0.7);
-    CHECK(trivial > 0.3);  // nor does its opposite
+    CHECK(trivial > 0.3);  // the opposite score does not find them either
   }
   CHECK(of_net > 0.8);
   CHECK(of_net < 0.99);

@@ -1,4 +1,4 @@
-// The FFT against its definition, and the bands of an ear against closed forms.
+// The FFT against its definition, and the mel bands against closed forms.
 #include <doctest/doctest.h>
 
 #include <tinytorch/core/random.hpp>
@@ -23,7 +23,7 @@ std::vector<Complex> transformed(std::vector<Complex> x) {
   return x;
 }
 
-// X[k] = sum of x[n] exp(-2 pi i k n / N), term by term; k n is reduced so that large angles lose nothing.
+// X[k] = sum of x[n] exp(-2 pi i k n / N), term by term; k n is reduced modulo N for accuracy.
 std::vector<Complex> by_definition(const std::vector<Complex>& x) {
   std::vector<Complex> out(x.size());
   for (size_t k = 0; k < x.size(); ++k) {
@@ -45,10 +45,10 @@ std::vector<int16_t> sine_wave(double frequency, double height, int64_t samples)
   return wave;
 }
 
-std::vector<double> heard(const mel::LogMel& ear, const std::vector<int16_t>& wave) {
+std::vector<double> spectrogram(const mel::LogMel& log_mel, const std::vector<int16_t>& wave) {
   const auto samples = static_cast<int64_t>(wave.size());
-  std::vector<double> out(static_cast<size_t>(ear.frames(samples) * ear.options().bands));
-  ear(wave.data(), samples, out.data());
+  std::vector<double> out(static_cast<size_t>(log_mel.frames(samples) * log_mel.options().bands));
+  log_mel(wave.data(), samples, out.data());
   return out;
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("mel: the FFT is the Fourier transform, at every power of two") {
   }
 }
 
-TEST_CASE("mel: a pulse is white, a constant is at bin 0, a sine is in its bin alone") {
+TEST_CASE("mel: the spectrum of a pulse is flat, that of a constant is bin 0, that of a sine is its bin") {
   std::vector<Complex> pulse(64), constant(64, 3.0), turning(64), sine(64);
   pulse[0] = 1;
   for (size_t n = 0; n < 64; ++n) {
@@ -91,7 +91,7 @@ TEST_CASE("mel: a pulse is white, a constant is at bin 0, a sine is in its bin a
   }
 }
 
-TEST_CASE("mel: no energy is lost (Parseval) and two signals may share a transform") {
+TEST_CASE("mel: Parseval's theorem holds, and two real signals share a transform") {
   for (int64_t n : {2, 8, 512, 1024}) {
     const auto size = static_cast<size_t>(n);
     const std::vector<Complex> x = random_signal(n), spectrum = transformed(x);
@@ -132,7 +132,8 @@ TEST_CASE("mel: the scale has 1000 mel at 1000 Hz and an inverse") {
   }
 }
 
-TEST_CASE("mel: bands share every bin out, have the area of their triangles, and none is empty") {
+TEST_CASE(
+    "mel: the weights of a bin add up to 1, bands have the area of their triangles, and none is empty") {
   for (const mel::Options& o :
        {mel::Options{}, mel::Options{.window = 1024, .bands = 128, .low = 20, .high = 8000},
         mel::Options{.window = 64, .bands = 40, .low = 0, .high = 8000}}) {
@@ -156,8 +157,7 @@ TEST_CASE("mel: bands share every bin out, have the area of their triangles, and
       }
       CHECK(area == doctest::Approx((corner(m + 2) - corner(m)) / 2).epsilon(1e-9));
     }
-    for (size_t k = 0; k < of_bin.size();
-         ++k) {  // rising and falling sides add up to 1 between the outer tops
+    for (size_t k = 0; k < of_bin.size(); ++k) {  // weights add up to 1 between the outer peaks
       const auto bin = static_cast<double>(k);
       if (bin - 0.5 > corner(1) && bin + 0.5 < corner(o.bands))
         CHECK(of_bin[k] == doctest::Approx(1).epsilon(1e-9));
@@ -166,17 +166,17 @@ TEST_CASE("mel: bands share every bin out, have the area of their triangles, and
   }
 }
 
-TEST_CASE("mel: a sine is loudest in the band whose top is nearest, as loud as its energy says") {
-  const mel::LogMel ear({.window = 512, .hop = 320, .bands = 20, .low = 60, .high = 7600});
+TEST_CASE("mel: a sine is largest in the band with the nearest peak, with the expected energy") {
+  const mel::LogMel log_mel({.window = 512, .hop = 320, .bands = 20, .low = 60, .high = 7600});
   for (int band = 1; band < 19; ++band) {
     const double low = mel::from_hertz(60), high = mel::from_hertz(7600);
     const double frequency = mel::to_hertz(low + (high - low) * (band + 1) / 21.0);
-    const std::vector<double> out = heard(ear, sine_wave(frequency, 10000, 4000));
-    for (int64_t frame = 0; frame < ear.frames(4000); ++frame) {
+    const std::vector<double> out = spectrogram(log_mel, sine_wave(frequency, 10000, 4000));
+    for (int64_t frame = 0; frame < log_mel.frames(4000); ++frame) {
       const auto row = out.begin() + frame * 20;
       CHECK(std::max_element(row, row + 20) - row == band);
-      // Both sides of the spectrum hold height^2 / 4 per sample; of one the ear hears the bands' shares,
-      // which add up to 1: sum over bins of |X|^2 = height^2 / 4 * N for a window with sum of squares 1.
+      // Both halves of the spectrum have height^2 / 4 per sample. The bands' weights of one half add up to 1:
+      // the sum over bins of |X|^2 is height^2 / 4 * N for a window whose sum of squares is 1.
       double energy = 0;
       for (int k = 0; k < 20; ++k) energy += std::exp2(row[k]) - 1;
       if (band > 1 && band < 18) CHECK(energy == doctest::Approx(1e8 / 4 * 512).epsilon(0.02));
@@ -184,16 +184,16 @@ TEST_CASE("mel: a sine is loudest in the band whose top is nearest, as loud as i
   }
 }
 
-TEST_CASE("mel: white noise has its variance in every bin, twice the height is two steps more") {
-  const mel::LogMel ear({.window = 512, .hop = 512, .bands = 10, .low = 100, .high = 7000});
+TEST_CASE("mel: white noise has its variance in every bin, and doubling the amplitude adds 2") {
+  const mel::LogMel log_mel({.window = 512, .hop = 512, .bands = 10, .low = 100, .high = 7000});
   std::vector<int16_t> soft, loud;
   for (int k = 0; k < 512 * 200; ++k) {
     soft.push_back(
         static_cast<int16_t>(static_cast<int>(numbers.below(2001)) - 1000));  // variance 1000 * 1001 / 3
     loud.push_back(static_cast<int16_t>(2 * soft.back()));
   }
-  const std::vector<double> of_soft = heard(ear, soft), of_loud = heard(ear, loud);
-  const std::vector<mel::Band> bands = mel::bands(ear.options());
+  const std::vector<double> of_soft = spectrogram(log_mel, soft), of_loud = spectrogram(log_mel, loud);
+  const std::vector<mel::Band> bands = mel::bands(log_mel.options());
   for (size_t m = 0; m < 10; ++m) {
     double energy = 0, area = 0, step = 0;
     for (const double w : bands[m].weight) area += w;
@@ -201,30 +201,30 @@ TEST_CASE("mel: white noise has its variance in every bin, twice the height is t
       energy += (std::exp2(of_soft[frame * 10 + m]) - 1) / 200;
       step += (of_loud[frame * 10 + m] - of_soft[frame * 10 + m]) / 200;
     }
-    CHECK(energy ==
-          doctest::Approx(area * 1000 * 1001 / 3).epsilon(0.15));  // the narrowest band: 3 % deviation
+    CHECK(energy == doctest::Approx(area * 1000 * 1001 / 3)
+                        .epsilon(0.15));  // the narrowest band has a standard deviation of 3 %
     CHECK(step == doctest::Approx(2).epsilon(1e-4));
   }
 }
 
-TEST_CASE("mel: silence is 0, and frames are cut where the options say") {
-  const mel::LogMel ear({.window = 512, .hop = 320, .bands = 10});
-  CHECK(ear.frames(16000) == 49);
-  CHECK(ear.frames(512) == 1);
-  CHECK(ear.frames(511) == 0);
-  CHECK(ear.frames(0) == 0);
-  for (double v : heard(ear, std::vector<int16_t>(16000, 0))) CHECK(v == 0);
-  CHECK(heard(ear, {}).empty());
-  // A click at sample 1000 is heard by frames 2 (640 to 1151) and 3 (960 to 1471) alone; 5 frames: an odd one
-  // is left.
+TEST_CASE("mel: silence gives 0, and frames begin where the options say") {
+  const mel::LogMel log_mel({.window = 512, .hop = 320, .bands = 10});
+  CHECK(log_mel.frames(16000) == 49);
+  CHECK(log_mel.frames(512) == 1);
+  CHECK(log_mel.frames(511) == 0);
+  CHECK(log_mel.frames(0) == 0);
+  for (double v : spectrogram(log_mel, std::vector<int16_t>(16000, 0))) CHECK(v == 0);
+  CHECK(spectrogram(log_mel, {}).empty());
+  // A click at sample 1000 is only in frames 2 (640 to 1151) and 3 (960 to 1471). The number of frames, 5, is
+  // odd.
   std::vector<int16_t> click(1800, 0);
   click[1000] = 30000;
-  const std::vector<double> out = heard(ear, click);
+  const std::vector<double> out = spectrogram(log_mel, click);
   REQUIRE(out.size() == 50);
   for (size_t k = 0; k < 50; ++k) CHECK((out[k] > 1) == (k >= 20 && k < 40));
 }
 
-TEST_CASE("mel: quantized values are bytes") {
+TEST_CASE("mel: quantized values fit in one byte") {
   CHECK(mel::quantize(19, 19, 3.5) == 0);
   CHECK(mel::quantize(22.5, 19, 3.5) == 1);
   CHECK(mel::quantize(1e9, 19, 3.5) == 127.0f / 32);
@@ -238,21 +238,21 @@ TEST_CASE("mel: quantized values are bytes") {
   }
 }
 
-TEST_CASE("mel: options without a meaning are refused") {
-  const auto ear = [](mel::Options o) { return code_of([&] { mel::LogMel{o}; }); };
-  CHECK(ear({}) == "accepted");
-  CHECK(ear({.low = 0, .high = 8000}) == "accepted");
-  CHECK(ear({.window = 640}) == "TT-DATA-04");
-  CHECK(ear({.window = 1}) == "TT-DATA-04");
-  CHECK(ear({.window = 0}) == "TT-DATA-04");
-  CHECK(ear({.window = -512}) == "TT-DATA-04");
-  CHECK(ear({.hop = 0}) == "TT-DATA-04");
-  CHECK(ear({.bands = 0}) == "TT-DATA-04");
-  CHECK(ear({.low = -1}) == "TT-DATA-04");
-  CHECK(ear({.low = 500, .high = 500}) == "TT-DATA-04");
-  CHECK(ear({.high = 8001}) == "TT-DATA-04");
-  CHECK(ear({.high = NAN}) == "TT-DATA-04");
-  CHECK(ear({.sample_rate = 0}) == "TT-DATA-04");
+TEST_CASE("mel: invalid options are errors") {
+  const auto code_of_options = [](mel::Options o) { return code_of([&] { mel::LogMel{o}; }); };
+  CHECK(code_of_options({}) == "accepted");
+  CHECK(code_of_options({.low = 0, .high = 8000}) == "accepted");
+  CHECK(code_of_options({.window = 640}) == "TT-DATA-04");
+  CHECK(code_of_options({.window = 1}) == "TT-DATA-04");
+  CHECK(code_of_options({.window = 0}) == "TT-DATA-04");
+  CHECK(code_of_options({.window = -512}) == "TT-DATA-04");
+  CHECK(code_of_options({.hop = 0}) == "TT-DATA-04");
+  CHECK(code_of_options({.bands = 0}) == "TT-DATA-04");
+  CHECK(code_of_options({.low = -1}) == "TT-DATA-04");
+  CHECK(code_of_options({.low = 500, .high = 500}) == "TT-DATA-04");
+  CHECK(code_of_options({.high = 8001}) == "TT-DATA-04");
+  CHECK(code_of_options({.high = NAN}) == "TT-DATA-04");
+  CHECK(code_of_options({.sample_rate = 0}) == "TT-DATA-04");
   CHECK(code_of([] { mel::Fft(0); }) == "TT-DATA-04");
   CHECK(code_of([] { mel::Fft(-8); }) == "TT-DATA-04");
   CHECK(code_of([] { mel::Fft(int64_t{1} << 40); }) == "TT-DATA-04");

@@ -1,4 +1,4 @@
-// Oscillators, noises, resonator and echo against what they are made of.
+// Oscillators, noises, resonator and echo against their definitions.
 #include <doctest/doctest.h>
 
 #include <complex>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kTurn = 6.283185307179586;
 
-// Mean energy per bin of `octaves` octaves, the last one ending at bin `size` / 2: |X|^2 averaged over
+// Mean energy per bin of `octaves` octaves, the last one ending at bin `size` / 2: |X|^2, averaged over
 // pieces.
 std::vector<double> octave_levels(const sound::Samples& x, int octaves) {
   constexpr size_t kSize = 1024;
@@ -33,7 +33,7 @@ std::vector<double> octave_levels(const sound::Samples& x, int octaves) {
 
 }  // namespace
 
-TEST_CASE("sound: the sine is a sine to about one part in 32767") {
+TEST_CASE("sound: the sine table is accurate to about 1 / 32767") {
   double worst = 0;
   for (uint32_t k = 0; k < 100003; ++k) {
     const uint32_t phase = k * 42949u;
@@ -52,7 +52,7 @@ TEST_CASE("sound: the sine is a sine to about one part in 32767") {
 TEST_CASE("sound: a tone keeps its frequency for a minute, and its phase when retuned") {
   for (double f : {0.25, 50.0, 440.0, 1234.5, 7999.0}) {
     const double turns = sound::phase_step(sound::hertz(f)) / 4294967296.0 * sound::kSampleRate * 60;
-    CHECK(std::abs(turns - f * 60) < 1e-6 * f * 60 + 3e-4);  // steps are whole numbers
+    CHECK(std::abs(turns - f * 60) < 1e-6 * f * 60 + 3e-4);  // phase steps are integers
   }
   sound::Tone tone;
   int32_t before = 0, largest = 0;
@@ -62,10 +62,10 @@ TEST_CASE("sound: a tone keeps its frequency for a minute, and its phase when re
     largest = std::max(largest, std::abs(now - before));
     before = now;
   }
-  CHECK(largest < 32767 * kTurn * 901 / 16000);  // no step steeper than the highest tone
+  CHECK(largest < 32767 * kTurn * 901 / 16000);  // no difference exceeds that of the highest tone
 }
 
-TEST_CASE("sound: draws are a function of purpose, seed and clip, nearly normal and fair") {
+TEST_CASE("sound: random numbers are a function of purpose, seed and clip, nearly normal and unbiased") {
   const auto words = [](uint16_t purpose, uint64_t seed, int64_t clip) {
     sound::Draws draws(purpose, seed, clip);
     std::vector<uint32_t> out;
@@ -92,7 +92,7 @@ TEST_CASE("sound: draws are a function of purpose, seed and clip, nearly normal 
   for (double c : count) CHECK(std::abs(c - 10000) < 5 * 90);
 }
 
-TEST_CASE("sound: white noise is level, pink noise falls by half an octave") {
+TEST_CASE("sound: the spectrum of white noise is flat, that of pink noise halves per octave") {
   sound::Samples white(1 << 18), pink(1 << 18);
   sound::Draws draws(7, 1, 0);
   sound::white_noise(white, draws);
@@ -100,25 +100,26 @@ TEST_CASE("sound: white noise is level, pink noise falls by half an octave") {
   const std::vector<double> of_white = octave_levels(white, 6), of_pink = octave_levels(pink, 6);
   for (size_t k = 1; k < 6; ++k) {
     CHECK(of_white[k] / of_white[k - 1] == doctest::Approx(1).epsilon(0.1));
-    // McCartney's rows make steps: each octave falls by 2 within a decibel and a half.
+    // The rows of McCartney's schedule cause ripple: each octave is half of the previous one within 1.5
+    // decibels.
     CHECK(of_pink[k] / of_pink[k - 1] > 0.5 / 1.41);
     CHECK(of_pink[k] / of_pink[k - 1] < 0.5 * 1.41);
   }
   CHECK(of_pink[5] / of_pink[0] == doctest::Approx(1.0 / 32).epsilon(0.35));
 }
 
-TEST_CASE("sound: hum is multiples of 50 Hz") {
+TEST_CASE("sound: mains hum consists of multiples of 50 Hz") {
   sound::Samples hum(16000);
   sound::Draws draws(7, 1, 0);
   sound::mains_hum(hum, draws);
   for (size_t k = 0; k + 320 < hum.size(); ++k)
-    CHECK(std::abs(hum[k + 320] - hum[k]) < 60);  // a period is 320
-  // Root of half the sum of squares of the parts' heights.
+    CHECK(std::abs(hum[k + 320] - hum[k]) < 60);  // a period is 320 samples
+  // The root mean square is the root of half the sum of the squared amplitudes.
   CHECK(sound::loudness(hum) ==
         doctest::Approx(std::sqrt((8 * 8 + 5.2 * 5.2 + 16 + 2.4 * 2.4 + 1.44) / 2) * 1000).epsilon(0.01));
 }
 
-TEST_CASE("sound: a resonator amplifies as its two poles say") {
+TEST_CASE("sound: a resonator has the frequency response of its two poles") {
   const double centre = 1500, width = 200;
   const double radius = std::exp(-kTurn * width / 2 / sound::kSampleRate);
   for (double f : {300.0, 1300.0, 1500.0, 1600.0, 4000.0}) {
@@ -127,7 +128,7 @@ TEST_CASE("sound: a resonator amplifies as its two poles say") {
     tone.tune(sound::hertz(f));
     sound::Samples in(16000), out(16000);
     for (size_t k = 0; k < in.size(); ++k) in[k] = tone.next(), out[k] = resonator.next(in[k]);
-    out.erase(out.begin(), out.begin() + 4000);  // the attack
+    out.erase(out.begin(), out.begin() + 4000);  // the transient
     const std::complex<double> z = std::polar(1.0, -kTurn * f / sound::kSampleRate);
     const std::complex<double> pole = std::polar(radius, kTurn * centre / sound::kSampleRate);
     const double expected = 1 / std::abs((1.0 - pole * z) * (1.0 - std::conj(pole) * z));
@@ -135,7 +136,7 @@ TEST_CASE("sound: a resonator amplifies as its two poles say") {
   }
 }
 
-TEST_CASE("sound: an echo comes back later, duller and again") {
+TEST_CASE("sound: an echo repeats with delay and low-pass filter") {
   sound::Samples pulse(1000, 0);
   pulse[10] = 16000;
   sound::echo(pulse, 100, sound::gain(0.5));
@@ -155,7 +156,7 @@ TEST_CASE("sound: an echo comes back later, duller and again") {
   CHECK(one[0] == 5);
 }
 
-TEST_CASE("sound: loudness, decibels and the way to 16 bits") {
+TEST_CASE("sound: loudness, decibels and clipping to 16 bits") {
   sound::Samples sine(16000);
   sound::Tone tone;
   tone.tune(sound::hertz(1000));
@@ -167,14 +168,14 @@ TEST_CASE("sound: loudness, decibels and the way to 16 bits") {
   CHECK(sound::decibels(6.020599913279624) == 2 * sound::kOne);
   sound::Samples sum(16000, 0);
   sound::add(sum, sine, sound::factor_to(500, sound::loudness(sine)));
-  CHECK(sound::loudness(sum) == doctest::Approx(500).epsilon(2e-3));  // rounded down, a half of one step
+  CHECK(sound::loudness(sum) == doctest::Approx(500).epsilon(2e-3));  // rounding down costs half a step
   CHECK(sound::factor_to(500, 0) == 0);
   CHECK(sound::to_16_bit(40000) == 32767);
   CHECK(sound::to_16_bit(-40000) == -32768);
   CHECK(sound::to_16_bit(-7) == -7);
 }
 
-TEST_CASE("sound: a negative count or start is refused by name") {
+TEST_CASE("sound: the error for a negative count or start names the function") {
   sound::check_range("me", 1, INT64_MAX - 1, tt::Loc::current());
   sound::check_range("me", 0, 0, tt::Loc::current());
   for (const auto& [n, first] :
@@ -189,7 +190,7 @@ TEST_CASE("sound: a negative count or start is refused by name") {
   }
 }
 
-// Whole numbers all the way: one hash for every compiler.
+// Only integers: one checksum for every compiler.
 TEST_CASE("sound: golden checksum") {
   uint64_t hash = 14695981039346656037ull;
   sound::Draws draws(9, 9, 9);

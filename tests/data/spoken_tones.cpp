@@ -1,4 +1,4 @@
-// The invented language: reproducible, split anywhere, in range, and spoken as its words are spelled.
+// Synthetic words: reproducible, independent of how ranges are split, in range, with the expected formants.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -20,7 +20,7 @@ bool is_known(const speech::Word& word) {
 
 }  // namespace
 
-TEST_CASE("spoken tones: shapes, dtypes and every class alike") {
+TEST_CASE("spoken tones: shapes, dtypes and uniform classes") {
   const tt::SpokenTones s = tt::spoken_tones(1200, 5);
   CHECK(s.features.shape() == tt::Shape{1200, 1, 49, 10});
   CHECK(s.features.dtype() == tt::DType::f32);
@@ -30,8 +30,8 @@ TEST_CASE("spoken tones: shapes, dtypes and every class alike") {
   for (const int64_t label : s.labels.to_vector<int64_t>()) ++count.at(static_cast<size_t>(label));
   double chi_squared = 0;
   for (const double c : count) chi_squared += (c - 100) * (c - 100) / 100;
-  CHECK(chi_squared < 31.3);  // 11 degrees of freedom, exceeded once in 1,000 seeds
-  // The whole range of a byte is used, hardly ever cut off, and no value is not a number.
+  CHECK(chi_squared < 31.3);  // 0.1 % point for 11 degrees of freedom
+  // The values use the whole range of a byte, are rarely clipped, and are never NaN.
   double sum = 0, squares = 0, cut = 0;
   for (const int64_t b : bytes(s.features)) {
     const auto x = static_cast<double>(b) / 32;
@@ -46,8 +46,8 @@ TEST_CASE("spoken tones: shapes, dtypes and every class alike") {
   CHECK(tt::spoken_tone_waves(0, 5).shape() == tt::Shape{0, 16000});
 }
 
-// One hash for all compilers and flags (but -ffast-math): the waves are whole numbers, and the features are
-// snapped to steps 10^11 times as large as their errors.
+// One checksum for all compilers and flags except -ffast-math: the waves are integers, and the features are
+// rounded to steps that are 10^11 times as large as their errors.
 TEST_CASE("spoken tones: golden checksums") {
   const tt::SpokenTones s = tt::spoken_tones(60, 1);
   uint64_t of_waves = 14695981039346656037ull, of_features = of_waves;
@@ -59,7 +59,7 @@ TEST_CASE("spoken tones: golden checksums") {
   CHECK(of_features == 13968249285311192506ull);
 }
 
-TEST_CASE("spoken tones: any prefix, any range, any number of threads") {
+TEST_CASE("spoken tones: the same for any prefix, range and number of threads") {
   const tt::SpokenTones all = tt::spoken_tones(24, 3);
   const tt::Tensor waves = tt::spoken_tone_waves(24, 3);
   const auto check_range = [&](int64_t first, int64_t n) {
@@ -85,20 +85,20 @@ TEST_CASE("spoken tones: any prefix, any range, any number of threads") {
   tt::set_thread_count(threads);
 }
 
-TEST_CASE("spoken tones: features are what the ear hears of the waves") {
+TEST_CASE("spoken tones: features are computed from the waves") {
   const tt::SpokenTones s = tt::spoken_tones(10, 4, 100);
   const tt::Tensor waves = tt::spoken_tone_waves(10, 4, 100);
-  std::vector<float> heard(kFeatures);
+  std::vector<float> features(kFeatures);
   std::vector<int16_t> wave(tt::kSpokenSamples);
   for (int64_t i = 0; i < 10; ++i) {
     const float* from = waves.data<float>() + i * tt::kSpokenSamples;
     for (size_t k = 0; k < wave.size(); ++k) wave[k] = static_cast<int16_t>(from[k] * 32768);
-    speech::listen(wave.data(), heard.data());
-    CHECK(std::memcmp(heard.data(), s.features.data<float>() + i * kFeatures, kFeatures * 4) == 0);
+    speech::extract_features(wave.data(), features.data());
+    CHECK(std::memcmp(features.data(), s.features.data<float>() + i * kFeatures, kFeatures * 4) == 0);
   }
 }
 
-TEST_CASE("spoken tones: no two samples and no two seeds are alike") {
+TEST_CASE("spoken tones: all samples and seeds differ") {
   const std::vector<float> a = tt::spoken_tones(40, 1).features.to_vector<float>();
   const std::vector<float> b = tt::spoken_tones(40, 2).features.to_vector<float>();
   for (int64_t i = 0; i < 40; ++i) {
@@ -110,7 +110,7 @@ TEST_CASE("spoken tones: no two samples and no two seeds are alike") {
   }
 }
 
-TEST_CASE("spoken tones: a negative count or start is refused, at the caller's line") {
+TEST_CASE("spoken tones: a negative count or start is an error at the caller's line") {
   for (const auto& [n, first] :
        {std::pair<int64_t, int64_t>{-1, 0}, {1, -1}, {INT64_MIN, 0}, {0, INT64_MIN}}) {
     for (const bool waves : {false, true}) {
@@ -123,10 +123,10 @@ TEST_CASE("spoken tones: a negative count or start is refused, at the caller's l
       }
     }
   }
-  CHECK(tt::spoken_tones(1, ~uint64_t{0}, INT64_MAX - 1).labels.numel() == 1);  // the last clips there are
+  CHECK(tt::spoken_tones(1, ~uint64_t{0}, INT64_MAX - 1).labels.numel() == 1);  // the last possible clip
 }
 
-TEST_CASE("speech: an unknown word is none of the ten, often nearly one of them") {
+TEST_CASE("speech: an unknown word is none of the ten, and often differs from one in a single syllable") {
   const auto changes = [](const speech::Word& a, const speech::Word& b) {
     if (a.size() != b.size()) return size_t{9};
     size_t count = 0;
@@ -143,32 +143,32 @@ TEST_CASE("speech: an unknown word is none of the ten, often nearly one of them"
     near += std::any_of(speech::words().begin(), speech::words().end(),
                         [&](const speech::Word& known) { return changes(word, known) == 1; });
   }
-  CHECK(near > 850);  // a third, and a few by chance
+  CHECK(near > 850);  // a third of the words, and a few by chance
   CHECK(near < 1250);
-  for (const speech::Word& word : speech::words()) {  // the ten are different words
+  for (const speech::Word& word : speech::words()) {  // all ten words are different
     CHECK(std::count(speech::words().begin(), speech::words().end(), word) == 1);
   }
 }
 
-TEST_CASE("speech: a vowel has its formants, where the speaker's size puts them") {
+TEST_CASE("speech: a vowel has its formants, shifted by the speaker's size") {
   const tt::mel::Fft fft(4096);
   for (size_t vowel = speech::a; vowel <= speech::r; ++vowel) {
     for (const double size : {0.85, 1.0, 1.2}) {
       sound::Samples out(8000, 0);
       sound::Draws draws(1, 2, 3);
       const speech::Voice voice{size, 1.0, sound::hertz(100), 0};
-      speech::Sung sung{speech::open, 0, 8000, {}, {}, 0};
+      speech::SyllableSound syllable{speech::open, 0, 8000, {}, {}, 0};
       for (size_t k = 0; k < 3; ++k) {
-        sung.from[k] = sung.to[k] = sound::hertz(speech::kFormants[vowel][k] * size);
+        syllable.from[k] = syllable.to[k] = sound::hertz(speech::kFormants[vowel][k] * size);
       }
-      speech::Mouth(out, 0, voice, draws).say(sung);
+      speech::Synthesizer(out, 0, voice, draws).add(syllable);
       std::vector<std::complex<double>> spectrum(out.begin() + 2000, out.begin() + 2000 + 4096);
       fft(spectrum.data());
       for (size_t k = 0; k < 3; ++k) {
         const double hertz = speech::kFormants[vowel][k] * size;
         const auto bin = static_cast<size_t>(std::lround(hertz * 4096 / 16000));
         double largest = 0,
-               aside = 0;  // the formant's line, and what is between it and the voice's side line
+               aside = 0;  // energy at the formant, and between it and the side line of the pitch
         for (size_t d = 0; d < 3; ++d) largest = std::max(largest, std::abs(spectrum[bin + d - 1]));
         for (size_t d = 11; d < 15; ++d) aside = std::max(aside, std::abs(spectrum[bin + d]));
         CHECK(largest > 4 * aside);
@@ -177,32 +177,32 @@ TEST_CASE("speech: a vowel has its formants, where the speaker's size puts them"
   }
 }
 
-TEST_CASE("speech: words end before the second does, and silence before and after is silence") {
+TEST_CASE("speech: words end within the second, with silence before and after") {
   for (int64_t clip = 0; clip < 200; ++clip) {
     sound::Draws draws(1, 5, clip);
     const speech::Voice slow{1.0, speech::kSpeedMax, sound::hertz(100), 0};
     int64_t length = 0;
     const speech::Word& word = speech::words()[static_cast<size_t>(clip % 10)];
-    const std::vector<speech::Sung> sung = speech::sing(word, slow, draws);
-    for (const speech::Sung& s : sung) length += s.onset_samples + s.vowel_samples;
+    const std::vector<speech::SyllableSound> syllables = speech::draw_sounds(word, slow, draws);
+    for (const speech::SyllableSound& s : syllables) length += s.onset_samples + s.vowel_samples;
     CHECK(length <= speech::kLongest);
     CHECK(length > 3000);
     sound::Samples out(tt::kSpokenSamples, 0);
     const int64_t start = tt::kSpokenSamples - length;
-    speech::Mouth mouth(out, static_cast<size_t>(start), slow, draws);
-    for (const speech::Sung& s : sung) mouth.say(s);
+    speech::Synthesizer synthesizer(out, static_cast<size_t>(start), slow, draws);
+    for (const speech::SyllableSound& s : syllables) synthesizer.add(s);
     CHECK(std::all_of(out.begin(), out.begin() + start, [](int32_t v) { return v == 0; }));
     CHECK(sound::loudness(out) > 1000);
     CHECK(*std::max_element(out.begin(), out.end()) < 8 * 32768);
   }
 }
 
-TEST_CASE("spoken tones: silence is steady, a word is not") {
+TEST_CASE("spoken tones: the level of silence is constant, that of a word is not") {
   const tt::SpokenTones s = tt::spoken_tones(600, 11);
   const float* features = s.features.data<float>();
   double silent = 0, spoken = 0, silences = 0;
   for (int64_t i = 0; i < 600; ++i) {
-    float low = 1e9f, high = -1e9f;  // of the frames' means
+    float low = 1e9f, high = -1e9f;  // range of the frames' means
     for (int64_t frame = 0; frame < tt::kSpokenFrames; ++frame) {
       float sum = 0;
       for (int64_t b = 0; b < tt::kSpokenBands; ++b)

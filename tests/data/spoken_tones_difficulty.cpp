@@ -1,6 +1,6 @@
-// The invented language is worth learning: a linear map on the features fails, a small depthwise-separable
-// net that has heard the same clips comes much further. What a larger net reaches after more of them is said
-// by examples/keyword_spotting.cpp. Fixed seeds.
+// Difficulty of the synthetic words: a linear model on the features fails, a small depthwise-separable
+// network trained on the same clips is much better. examples/keyword_spotting.cpp states what a larger
+// network reaches with more clips. Seeds are fixed.
 #include <doctest/doctest.h>
 
 #include <support/sanitized.hpp>
@@ -19,7 +19,7 @@ namespace tt = tinytorch;
 
 namespace {
 
-// Share of 500 unseen clips that `net` recognizes after training, in percent.
+// Accuracy of `net` on 500 unseen clips after training, in percent.
 double accuracy_after_training(tt::Module& net, int64_t epochs, double lr) {
   static const tt::SpokenTones training = tt::spoken_tones(test::kSanitized ? 200 : 2000, 101),
                                unseen = tt::spoken_tones(test::kSanitized ? 100 : 500, 202);
@@ -42,7 +42,7 @@ tt::Sequential separable(int64_t channels) {
 
 }  // namespace
 
-TEST_CASE("spoken tones: a linear map fails, filters that slide come much further") {
+TEST_CASE("spoken tones: a linear model fails, a convolutional network is much better") {
   tt::manual_seed(1);
   tt::Sequential linear(tt::Flatten(), tt::Linear(490, 12));
   tt::Sequential sliding(tt::Conv2d(1, 16, 5, {.stride = 2, .padding = 2}, false), tt::BatchNorm2d(16),
@@ -51,7 +51,7 @@ TEST_CASE("spoken tones: a linear map fails, filters that slide come much furthe
   const double of_linear = accuracy_after_training(linear, 8, 5e-3);
   const double of_sliding = accuracy_after_training(sliding, 5, 1.2e-2);
   MESSAGE("linear " << of_linear << " %, depthwise-separable " << of_sliding << " %");
-  if (test::kSanitized) return;  // a tenth of the clips
+  if (test::kSanitized) return;  // only a tenth of the clips is used
   CHECK(of_linear > 25);         // 12 classes: chance is 8.3 %
   CHECK(of_linear < 70);
   CHECK(of_sliding > 65);

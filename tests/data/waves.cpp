@@ -4,7 +4,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("clips side by side, 16 bits as parts of one") {
+TEST_CASE("waves_of() records clips in parallel and scales 16-bit samples to [-1, 1)") {
   const auto record = [](int64_t clip, int16_t* wave) {
     for (int64_t k = 0; k < 3; ++k) wave[k] = static_cast<int16_t>(clip == 0 ? -32768 + k : 1000 * clip + k);
   };

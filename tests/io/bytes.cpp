@@ -1,4 +1,4 @@
-// Byte order, quoting, checked sizes, and tensors to bytes and back.
+// Byte order, quoting, checked sizes, and conversion between tensors and bytes.
 #include <tinytorch/io/bytes.hpp>
 
 #include <io/files.hpp>
@@ -19,7 +19,7 @@ std::vector<std::byte> bytes(std::initializer_list<int> values) {
 
 }  // namespace
 
-TEST_CASE("integers are read and written in the byte order asked for") {
+TEST_CASE("integers are read and written in the requested byte order") {
   const auto raw = bytes({0x01, 0x02, 0x03, 0x04, 0x05});
   CHECK(io::load<uint32_t>(raw, 0, std::endian::big) == 0x01020304u);
   CHECK(io::load<uint32_t>(raw, 0, std::endian::little) == 0x04030201u);
@@ -30,13 +30,13 @@ TEST_CASE("integers are read and written in the byte order asked for") {
   CHECK(out == bytes({1, 2, 3, 4, 5, 6}));
 }
 
-TEST_CASE("text from a file is printed harmlessly") {
+TEST_CASE("text from a file is quoted safely") {
   CHECK(io::in_quotes("F32") == "'F32'");
   CHECK(io::in_quotes(std::string_view("a\0\x1b[31m'\\\xff", 9)) == "'a\\x00\\x1b[31m\\x27\\x5c'");
   CHECK(io::in_quotes(std::string(61, 'x')) == "'" + std::string(60, 'x') + "'...");
 }
 
-TEST_CASE("a refusal names file, format, what was expected and found, and the caller") {
+TEST_CASE("an error names the file, the format, what was expected and found, and the caller's line") {
   const auto refusal = refusal_of([] { kSource.reject("4 bytes", "3 bytes", "TT-IO-03", "save it again"); });
   CHECK(refusal.code == "TT-IO-03");
   CHECK(
@@ -45,7 +45,7 @@ TEST_CASE("a refusal names file, format, what was expected and found, and the ca
   CHECK(files::contains(refusal.text, "bytes.cpp:"));
 }
 
-TEST_CASE("sizes: rank, overflow, and zeros that hide it") {
+TEST_CASE("sizes: rank, overflow, and overflow next to a size of 0") {
   CHECK(io::checked_bytes({2, 3, 5}, 4, kSource) == 120);
   CHECK(io::checked_bytes({}, 8, kSource) == 8);
   CHECK(io::checked_bytes({3, 0, 2}, 8, kSource) == 0);
@@ -61,14 +61,14 @@ TEST_CASE("sizes: rank, overflow, and zeros that hide it") {
   CHECK(refusal_of([&] { io::append_size(one, UINT64_MAX, kSource); }).code == "TT-IO-03");
 }
 
-TEST_CASE("tensors to bytes: row-major whatever the strides") {
+TEST_CASE("the bytes of a tensor are row-major for any strides") {
   for (const tt::DType dtype : files::all_dtypes()) {
     CAPTURE(tt::name_of(dtype));
     const tt::Tensor t = files::ramp({2, 3, 5}, dtype);
     const auto raw = io::bytes_of_tensor(t, tt::Loc::current());
     REQUIRE(raw.size() == 30 * tt::size_of(dtype));
     CHECK(files::same(io::tensor_from_bytes({2, 3, 5}, dtype, raw, std::endian::little, kSource), t));
-    // Transposed and with a step: element [i, j] of the view is element [0, 2 j, i] of t.
+    // Transposed with a step: element [i, j] of the view is element [0, 2 j, i] of t.
     const tt::Tensor view = tt::alias(t, {5, 2}, {1, 10}, 0);
     const auto picked = io::bytes_of_tensor(view, tt::Loc::current());
     const tt::Tensor copy = io::tensor_from_bytes({5, 2}, dtype, picked, std::endian::little, kSource);
@@ -80,7 +80,7 @@ TEST_CASE("tensors to bytes: row-major whatever the strides") {
   }
 }
 
-TEST_CASE("big-endian values, and bytes that are no bool") {
+TEST_CASE("big-endian values, and bytes that are not a bool") {
   const tt::Tensor t = io::tensor_from_bytes({2}, tt::i32, bytes({0, 0, 1, 2, 0xff, 0xff, 0xff, 0xfe}),
                                              std::endian::big, kSource);
   CHECK(t.to_vector<int>() == std::vector<int>{258, -2});

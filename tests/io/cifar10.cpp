@@ -1,4 +1,4 @@
-// CIFAR-10: records keep their order, planes and labels; broken files are refused.
+// CIFAR-10: records keep their order, planes and labels; invalid files are rejected.
 #include <tinytorch/io/cifar10.hpp>
 
 #include <io/files.hpp>
@@ -44,7 +44,7 @@ TEST_CASE("records in memory, from a file, and from several files in order") {
   check_records(tt::load_cifar10({folder / "a.bin", folder / "b.bin"}), 5);
 }
 
-TEST_CASE("sizes and labels that cannot be") {
+TEST_CASE("invalid sizes and labels are rejected") {
   const auto size = refusal_of([] { tt::parse_cifar10(std::vector<std::byte>(3074), "data_batch_1.bin"); });
   CHECK(size.code == "TT-IO-03");
   CHECK(files::contains(size.text, "'data_batch_1.bin'"));
@@ -57,7 +57,7 @@ TEST_CASE("sizes and labels that cannot be") {
   CHECK(files::contains(label.text, "label 10 in record 2"));
 }
 
-TEST_CASE("cut files; damage to a label") {
+TEST_CASE("truncated files and damaged labels are rejected") {
   files::check_cut_files(records(0, 1), [](tt::Bytes b) { tt::parse_cifar10(b); });
   for (int label = 0; label < 256; ++label) {
     std::vector<std::byte> one = records(0, 1);

@@ -1,4 +1,4 @@
-// Whole files: read, size limit, and writing that never leaves half a file.
+// Whole files: reading, size limit, and writing that never leaves a partial file.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -21,7 +21,7 @@ std::string text_of(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("what is written is read back, and replaces the old file") {
+TEST_CASE("a written file is read back, and replaces the old file") {
   const TempFolder folder;
   std::string all(100'003, '\0');
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<char>(i * 31 % 251);
@@ -32,7 +32,7 @@ TEST_CASE("what is written is read back, and replaces the old file") {
   CHECK(folder.count() == 1);
 }
 
-TEST_CASE("missing files, folders and limits are refused by name") {
+TEST_CASE("errors for missing files, folders and files above the limit name the path") {
   const TempFolder folder;
   const auto missing = refusal_of([&] { tt::read_file(folder / "no such file"); });
   CHECK(missing.code == "TT-IO-01");
@@ -54,7 +54,7 @@ TEST_CASE("a file that reports no size is read to its end") {
   CHECK(refusal_of([] { tt::read_file("/proc/self/status", 10); }).code == "TT-IO-06");
 }
 
-TEST_CASE("an exception between write and commit keeps the old file and leaves nothing behind") {
+TEST_CASE("an exception between write() and commit() keeps the old file and removes the temporary file") {
   const TempFolder folder;
   tt::write_file(folder / "model", "old content");
   try {
@@ -68,7 +68,7 @@ TEST_CASE("an exception between write and commit keeps the old file and leaves n
   CHECK(folder.count() == 1);
 }
 
-TEST_CASE("a process killed while it writes keeps the old file") {
+TEST_CASE("if a process is killed while it writes, the old file remains") {
   const TempFolder folder;
   tt::write_file(folder / "model", "old content");
   int ready[2];
@@ -89,12 +89,12 @@ TEST_CASE("a process killed while it writes keeps the old file") {
   close(ready[1]);
   CHECK(WIFSIGNALED(status));
   CHECK(text_of(folder / "model") == "old content");
-  CHECK(folder.count() == 2);  // the half file waits under another name
+  CHECK(folder.count() == 2);  // the partial file has a temporary name
   tt::write_file(folder / "model", "new content");
   CHECK(text_of(folder / "model") == "new content");
 }
 
-TEST_CASE("whether a file could be written is found out without writing it") {
+TEST_CASE("require_writable() finds out if a file can be written without writing it") {
   const TempFolder folder;
   tt::write_file(folder / "model", "old content");
   tt::require_writable(folder / "model");
@@ -105,12 +105,12 @@ TEST_CASE("whether a file could be written is found out without writing it") {
   CHECK(refusal_of([&] { tt::require_writable(folder / ""); }).code == "TT-IO-02");
 }
 
-TEST_CASE("a write that the system refuses is reported and keeps the old file") {
+TEST_CASE("a failed write is reported and keeps the old file") {
   const TempFolder folder;
   tt::write_file(folder / "model", "old content");
   rlimit before;
   REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
-  signal(SIGXFSZ, SIG_IGN);  // so that a file above the limit is an error of write()
+  signal(SIGXFSZ, SIG_IGN);  // write() then fails for a file above the limit
   rlimit small = before;
   small.rlim_cur = 16;
   REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);

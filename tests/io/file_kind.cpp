@@ -1,4 +1,4 @@
-// Files of another kind than expected: each is called by its name, by every reader that may meet it.
+// Recognition of other kinds of files: every reader names the kind in its error.
 #include <tinytorch/io/file_kind.hpp>
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace {
 
 const std::string kPointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 548105171\n";
 const std::string kPage = "\n<!DOCTYPE html>\n<html class=\"\"><head></head></html>\n";
-// The first bytes of what torch.save writes now, and wrote once.
+// The first bytes of files written by torch.save, in the current and the old format.
 const std::string kArchive(
     "PK\x03\x04\x00\x00\x08\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
     "\x00\x00\x10\x00\x12\x00"
@@ -31,7 +31,7 @@ const tt::io::FileKind* kind(const std::string& text) { return kind_of(tt::as_by
 
 }  // namespace
 
-TEST_CASE("kinds are told from the first bytes") {
+TEST_CASE("kinds are recognized by the first bytes") {
   using namespace tt::io;
   CHECK(kind(kPointer) == &kGitLfsPointer);
   CHECK(kind(kPage) == &kWebPage);
@@ -50,7 +50,7 @@ TEST_CASE("kinds are told from the first bytes") {
   CHECK(kind(std::string("\0{\0\"", 4)) == &kUtf16);
 }
 
-TEST_CASE("what a reader may expect is of no such kind") {
+TEST_CASE("valid files of the readers are not recognized as another kind") {
   for (const std::string& text :
        {std::string(), std::string("{}"), std::string("\xef\xbb\xbf{}"), std::string("First Citizen:"),
         std::string("<|endoftext|>"), std::string("version"), std::string("\x80"),
@@ -62,7 +62,7 @@ TEST_CASE("what a reader may expect is of no such kind") {
     CHECK(kind_of(files::golden_bytes(name)) == nullptr);
 }
 
-TEST_CASE("a safetensors header may be as long as a pickle's first bytes") {
+TEST_CASE("a safetensors header whose length looks like the first bytes of a pickle is read") {
   std::string header = "{\"__metadata__\":{\"k\":\"\"}}";
   header.insert(header.size() - 3, std::string(0x280 - header.size(), 'v'));
   std::string file("\x80\x02\0\0\0\0\0\0", 8);
@@ -71,7 +71,7 @@ TEST_CASE("a safetensors header may be as long as a pickle's first bytes") {
   CHECK(tt::parse_safetensors(tt::as_bytes(file)).empty());
 }
 
-TEST_CASE("every reader calls such a file by its name, and says what to do") {
+TEST_CASE("the error of every reader names the kind of file and says what to do") {
   const std::string utf16("\xff\xfe{\0}\0\r\0\n\0", 10);
   struct Reader {
     const char* format;
@@ -90,18 +90,18 @@ TEST_CASE("every reader calls such a file by its name, and says what to do") {
   };
   for (const Reader& reader : readers) {
     for (const auto& [text_of_kind, name_of_kind, hint] :
-         {std::tuple(kPointer, "a pointer of git-lfs", "git lfs pull"),
+         {std::tuple(kPointer, "a git-lfs pointer", "git lfs pull"),
           std::tuple(kPage, "a web page", "/resolve/"),
-          std::tuple(kArchive, "as torch.save writes", "save_file(torch.load("),
+          std::tuple(kArchive, "as written by torch.save", "save_file(torch.load("),
           std::tuple(kOldPickle, "a Python pickle", "weights_only=True"),
           std::tuple(utf16, "text in UTF-16", "iconv -f UTF-16 -t UTF-8")}) {
-      const auto& text = text_of_kind;  // clang 14 lets no lambda capture a binding
+      const auto& text = text_of_kind;  // clang 14 cannot capture a structured binding in a lambda
       const std::string what = name_of_kind;
       CAPTURE(reader.format);
       CAPTURE(what);
       const files::Refusal refusal = files::refusal_of([&] { reader.parse(tt::as_bytes(text)); });
       if (what == "a web page" && std::string(reader.format) == "text") {
-        CHECK(refusal.code == "");  // it is one
+        CHECK(refusal.code == "");  // a web page is text
         continue;
       }
       CHECK(refusal.code == "TT-IO-03");

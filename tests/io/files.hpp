@@ -1,5 +1,5 @@
-// What the file tests share: the ramp that tests/golden/make_io.py writes, folders that vanish, and the two
-// attacks every reader must stand: cut files and damaged bytes.
+// Helpers of the tests of file formats: the ramp that tests/golden/make_io.py writes, temporary folders, and
+// two checks for every reader: truncated files and damaged bytes.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ inline std::string golden(const std::string& name) {
 }
 inline std::vector<std::byte> golden_bytes(const std::string& name) { return tt::read_file(golden(name)); }
 
-// k -> (k * 7) % 23 - 5; from 0 for u8, 0 and 1 for bool: all exact in every dtype.
+// Ramp k -> (k * 7) % 23 - 5 (non-negative for u8, 0 and 1 for bool), exact in every dtype.
 inline double ramp_value(int64_t k, tt::DType dtype) {
   const int64_t v = (k * 7) % 23 - 5;
   if (dtype == tt::u8) return static_cast<double>(v + 5);
@@ -34,7 +34,7 @@ inline tt::Tensor ramp(const tt::Shape& shape, tt::DType dtype) {
   return t;
 }
 
-// Bits of the elements in row-major order, element by element: no shortcut that the writers might share.
+// The bits of the elements in row-major order, read one by one, independently of the code under test.
 inline std::vector<std::byte> bits_of(const tt::Tensor& t) {
   std::vector<std::byte> out;
   tt::dispatch(t.dtype(), [&]<class T>(T*) {
@@ -55,7 +55,7 @@ inline const std::vector<tt::DType>& all_dtypes() {
   return list;
 }
 
-// A folder that is removed at the end of the test.
+// A temporary folder that is removed at the end of the test.
 class TempFolder {
  public:
   TempFolder() {
@@ -82,7 +82,7 @@ class TempFolder {
 struct Refusal {
   std::string code, text;
 };
-// The error f ends in, or an empty code. Exceptions other than Error end the test.
+// The error that f throws; an empty code if it throws none. Exceptions other than Error end the test.
 template <class F>
 Refusal refusal_of(F&& f) {
   try {
@@ -96,8 +96,8 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// parse(Bytes) accepts `valid` and refuses every shorter beginning of it. Each beginning is copied to a block
-// of its own size, so that AddressSanitizer sees a read past its end.
+// Checks that parse(Bytes) accepts `valid` and throws for every proper prefix of it. Each prefix is copied to
+// a block of its size, so that AddressSanitizer detects a read past its end.
 template <class Parse>
 void check_cut_files(const std::vector<std::byte>& valid, Parse&& parse) {
   REQUIRE(refusal_of([&] { parse(valid); }).text == "");
@@ -111,7 +111,8 @@ void check_cut_files(const std::vector<std::byte>& valid, Parse&& parse) {
   }
 }
 
-// One byte changed at a time: accepted or refused, nothing else. Returns how many were refused.
+// Changes one byte at a time and checks that parse() either accepts or throws Error. Returns how often it
+// threw.
 template <class Parse>
 int check_damaged_files(const std::vector<std::byte>& valid, Parse&& parse) {
   int refused = 0;

@@ -1,4 +1,4 @@
-// gzip: what Python's gzip wrote, several members, limits, damage.
+// gzip: files written by Python's gzip, several members, limits, damaged files.
 #include <tinytorch/io/gzip.hpp>
 
 #include <io/files.hpp>
@@ -19,12 +19,12 @@ std::string text_of(const std::vector<std::byte>& bytes) { return std::string(tt
 
 }  // namespace
 
-TEST_CASE("one member, and two joined") {
+TEST_CASE("one member, and two concatenated members") {
   CHECK(text_of(tt::gunzip(files::golden_bytes("lines.gz"))) == expected_lines());
   CHECK(text_of(tt::gunzip(files::golden_bytes("members.gz"))) == expected_lines());
 }
 
-TEST_CASE("the limit counts the output of all members") {
+TEST_CASE("the limit applies to the output of all members together") {
   const size_t size = expected_lines().size();
   for (const char* name : {"lines.gz", "members.gz"}) {
     const std::vector<std::byte> packed = files::golden_bytes(name);
@@ -36,7 +36,7 @@ TEST_CASE("the limit counts the output of all members") {
   }
 }
 
-TEST_CASE("what is not gzip") {
+TEST_CASE("other data than gzip is rejected") {
   const auto refusal = refusal_of([] { tt::gunzip(tt::as_bytes("plain text"), "plain.gz"); });
   CHECK(refusal.code == "TT-IO-03");
   CHECK(files::contains(refusal.text, "'plain.gz'"));
@@ -47,17 +47,17 @@ TEST_CASE("what is not gzip") {
   CHECK(refusal_of([&] { tt::gunzip(trailing); }).code == "TT-IO-03");
 }
 
-TEST_CASE("cut and damaged files") {
+TEST_CASE("gzip: truncated and damaged files are rejected") {
   const auto parse = [](tt::Bytes b) { tt::gunzip(b); };
   const std::vector<std::byte> packed = files::golden_bytes("lines.gz");
   files::check_cut_files(packed, parse);
-  // All but the header's time, operating system and hints are covered by the checksum.
+  // The checksum covers everything but the time, operating system and flags in the header.
   CHECK(files::check_damaged_files(packed, parse) >= static_cast<int>(packed.size() - 8) * 3);
 }
 
 #else
 
-TEST_CASE("without zlib the message says what to do") {
+TEST_CASE("without zlib, the error says how to enable it") {
   const auto refusal = refusal_of([] { tt::gunzip({}, "x.gz"); });
   CHECK(refusal.code == "TT-IO-05");
   CHECK(files::contains(refusal.text, "'x.gz'"));

@@ -1,4 +1,4 @@
-// IDX: all its types, gzip, refused files, and MNIST where it is present.
+// IDX: all element types, gzip, rejected files, and MNIST if its files are present.
 #include <tinytorch/io/idx.hpp>
 
 #include <io/files.hpp>
@@ -21,14 +21,14 @@ files::Refusal refused(const std::vector<std::byte>& bytes) {
 
 }  // namespace
 
-TEST_CASE("every type") {
+TEST_CASE("every element type is read") {
   const auto check = [](const char* name, tt::DType dtype) {
     CAPTURE(name);
     CHECK(files::same(tt::load_idx(files::golden(name)), files::ramp({2, 3, 5}, dtype)));
   };
   check("type08.idx", tt::u8);
   check("type09.idx", tt::i8);
-  check("type0b.idx", tt::i32);  // 16 bits, widened; the ramp has negative values
+  check("type0b.idx", tt::i32);  // 16-bit integers are widened; the ramp has negative values
   check("type0c.idx", tt::i32);
   check("type0d.idx", tt::f32);
   check("type0e.idx", tt::f64);
@@ -39,7 +39,7 @@ TEST_CASE("every type") {
 #endif
 }
 
-TEST_CASE("empty arrays, and rank 8") {
+TEST_CASE("empty arrays and arrays of rank 8 are read") {
   CHECK(tt::parse_idx(idx({0, 0, 8, 2, 0, 0, 0, 0, 0, 0, 0, 9})).shape() == tt::Shape{0, 9});
   std::vector<std::byte> eight = idx({0, 0, 9, 8});
   for (int d = 0; d < 8; ++d) tt::io::append(eight, uint32_t{d == 5 ? 3u : 1u}, std::endian::big);
@@ -47,7 +47,7 @@ TEST_CASE("empty arrays, and rank 8") {
   CHECK(tt::parse_idx(eight).shape() == tt::Shape{1, 1, 1, 1, 1, 3, 1, 1});
 }
 
-TEST_CASE("bad heads") {
+TEST_CASE("invalid headers are rejected") {
   CHECK(refused(idx({0, 1, 8, 1, 0, 0, 0, 1}, 1)).code == "TT-IO-03");
   CHECK(refused(idx({0, 0, 8, 0}, 1)).code == "TT-IO-03");
   CHECK(refused(idx({0, 0, 8, 9}, 100)).code == "TT-IO-04");
@@ -61,7 +61,7 @@ TEST_CASE("bad heads") {
   CHECK(refused(idx({0, 0, 8, 1, 0, 0, 0, 3}, 4)).code == "TT-IO-03");
 }
 
-TEST_CASE("huge sizes in a short file take no memory") {
+TEST_CASE("large sizes in a short file do not allocate memory") {
   tt::reset_peak();
   const size_t before = tt::allocator_stats().peak;
   CHECK(refused(idx({0, 0, 0x0e, 1, 0xff, 0xff, 0xff, 0xff}, 80)).code == "TT-IO-03");
@@ -71,7 +71,7 @@ TEST_CASE("huge sizes in a short file take no memory") {
   CHECK(tt::allocator_stats().peak == before);
 }
 
-TEST_CASE("cut and damaged files") {
+TEST_CASE("IDX: truncated and damaged files are rejected") {
   const auto parse = [](tt::Bytes b) { tt::parse_idx(b); };
   for (const char* name : {"type08.idx", "type0b.idx", "type0e.idx"}) {
     files::check_cut_files(files::golden_bytes(name), parse);
@@ -84,7 +84,7 @@ TEST_CASE("cut and damaged files") {
 }
 
 #if TINYTORCH_WITH_ZLIB
-TEST_CASE("MNIST, where the data folder is present" * test::needs_data("mnist/t10k-images-idx3-ubyte.gz")) {
+TEST_CASE("MNIST, if its files are present" * test::needs_data("mnist/t10k-images-idx3-ubyte.gz")) {
   const std::string folder = test::data_file("mnist");
   const tt::Tensor images = tt::load_idx(folder + "/t10k-images-idx3-ubyte.gz");
   const tt::Tensor labels = tt::load_idx(folder + "/t10k-labels-idx1-ubyte.gz");

@@ -1,4 +1,4 @@
-// JSON: what RFC 8259 allows is read exactly; what it does not, or what exceeds a limit, is refused.
+// JSON: everything that RFC 8259 allows is parsed exactly; anything else, or above a limit, is rejected.
 #include <tinytorch/io/json.hpp>
 
 #include <io/files.hpp>
@@ -34,7 +34,7 @@ TEST_CASE("values of every kind") {
   CHECK(std::string(tree.kind()) == "an object");
 }
 
-TEST_CASE("numbers: integers within 64 bits are exact, the rest is double") {
+TEST_CASE("numbers: integers within 64 bits are exact, others are double") {
   CHECK(parse("9223372036854775807").integer() == INT64_MAX);
   CHECK(parse("-9223372036854775808").integer() == INT64_MIN);
   CHECK_FALSE(parse("9223372036854775808").integer());
@@ -68,7 +68,7 @@ TEST_CASE("strings: escapes, surrogate pairs, UTF-8") {
   }
 }
 
-TEST_CASE("structure is strict") {
+TEST_CASE("invalid structure is rejected") {
   for (const char* bad :
        {"", " ", "[1,]", "[,1]", "[1 2]", "[1", "]", "{\"a\":1,}", "{a:1}", "{\"a\" 1}", "{\"a\":}",
         "{\"a\":1", "{1:2}", "nul", "True", "// x\n1", "[] []", "{} x", "{\xef\xbb\xbf}"}) {
@@ -84,14 +84,14 @@ TEST_CASE("structure is strict") {
   CHECK(files::contains(where.text, "'; 3]' at byte 5"));
 }
 
-TEST_CASE("a byte order mark is dropped at the start alone") {
+TEST_CASE("a byte order mark is ignored only at the start") {
   CHECK(parse("\xef\xbb\xbf{\"a\": 1}").find("a")->integer() == 1);
   CHECK(code("\xef\xbb\xbf") == "TT-IO-03");
   CHECK(code(" \xef\xbb\xbf{}") == "TT-IO-03");
   CHECK(code("\xef\xbb\xbf\xef\xbb\xbf{}") == "TT-IO-03");
 }
 
-TEST_CASE("NaN and Infinity, as Python writes them, where they are asked for") {
+TEST_CASE("NaN and Infinity, as Python writes them, are accepted with not_finite") {
   const auto read = [](std::string_view text) {
     return tt::parse_json(tt::as_bytes(text), "x", {.not_finite = true});
   };
@@ -124,7 +124,7 @@ TEST_CASE("limits: depth, values, bytes") {
   CHECK(with("[1,2,3]", {.bytes = 6}) == "TT-IO-06");
 }
 
-TEST_CASE("strings are written so that they read back") {
+TEST_CASE("to_json_string() is the inverse of parsing") {
   std::string all;
   for (int c = 0; c < 128; ++c) all += static_cast<char>(c);
   all += "\xc3\xa4\xf0\x9f\x98\x80";
@@ -132,7 +132,7 @@ TEST_CASE("strings are written so that they read back") {
   CHECK(tt::to_json_string("a\"b\\\n\x01") == R"("a\"b\\\n\u0001")");
 }
 
-TEST_CASE("cut and damaged texts") {
+TEST_CASE("JSON: truncated and damaged texts are rejected") {
   const std::string text = R"({"a":[1,-2.5e3,true,null,"x\u00e4\ud83d\ude00"],"b":{"c":false}})";
   const auto bytes = tt::as_bytes(text);
   const std::vector<std::byte> valid(bytes.begin(), bytes.end());

@@ -1,4 +1,4 @@
-// npy: files written by NumPy, our own round trips byte for byte, refused files.
+// npy: files written by NumPy, byte-exact round trips, rejected files.
 #include <tinytorch/io/npy.hpp>
 
 #include <io/files.hpp>
@@ -29,7 +29,7 @@ TEST_CASE("files of NumPy: every dtype, both byte orders, column-major, all vers
     const std::string name = std::string(tt::name_of(dtype)) + ".npy";
     const tt::Tensor expected = files::ramp({2, 3, 5}, dtype);
     CHECK(files::same(tt::load_npy(files::golden(name)), expected));
-    // What we write is what NumPy writes, but for '<V2' (ml_dtypes) where NumPy says '|V2'.
+    // Our output equals NumPy's, except for '<V2' (ml_dtypes), which NumPy writes as '|V2'.
     if (dtype != tt::bf16) CHECK(tt::to_npy(expected) == files::golden_bytes(name));
   }
   const tt::Tensor f4 = files::ramp({2, 3, 5}, tt::f32);
@@ -71,14 +71,14 @@ TEST_CASE("round trips through a file: every dtype, ranks 0 to 8, strided input"
   }
 }
 
-TEST_CASE("special values keep their bits") {
+TEST_CASE("special floating values keep their bits") {
   const uint32_t bits[] = {0x7fc12345u, 0xffc00001u, 0x80000000u, 0x00000001u, 0x7f800000u};
   tt::Tensor t = tt::empty({5}, tt::f32);
   std::memcpy(t.raw(), bits, sizeof bits);
   CHECK(files::same(tt::parse_npy(tt::to_npy(t)), t));
 }
 
-TEST_CASE("types we lack are refused by name") {
+TEST_CASE("unsupported types are rejected by name") {
   const auto complex = refusal_of([] { tt::load_npy(files::golden("complex.npy")); });
   CHECK(complex.code == "TT-IO-04");
   CHECK(files::contains(complex.text, "'<c8'"));
@@ -95,7 +95,7 @@ TEST_CASE("types we lack are refused by name") {
         "TT-IO-04");
 }
 
-TEST_CASE("headers: other spellings of the same, and spellings that are wrong") {
+TEST_CASE("headers: equivalent spellings are accepted, invalid ones are rejected") {
   CHECK(refused("{\"shape\":(2,),\"fortran_order\":False,\"descr\":\"=f4\"}", 8).code == "");
   CHECK(refused("{'descr':'<f4','fortran_order':True,'shape':( 2 , 1 )}  \n", 8).code == "");
   for (const char* header : {"", "{}", "{'descr': '<f4', 'fortran_order': False}",
@@ -116,7 +116,7 @@ TEST_CASE("headers: other spellings of the same, and spellings that are wrong") 
   }
 }
 
-TEST_CASE("sizes are checked before memory is taken") {
+TEST_CASE("npy: sizes are checked before memory is allocated") {
   tt::reset_peak();
   const size_t before = tt::allocator_stats().peak;
   for (const char* shape :
@@ -133,7 +133,7 @@ TEST_CASE("sizes are checked before memory is taken") {
   CHECK(files::contains(wrong.text, "found:    25 bytes"));
 }
 
-TEST_CASE("versions") {
+TEST_CASE("versions 1.0, 2.0 and 3.0 are read") {
   const std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (), }\n";
   for (const char major : {'\1', '\2', '\3'})
     CHECK(refusal_of([&] { tt::parse_npy(npy(header, 4, major)); }).code == "");
@@ -141,7 +141,7 @@ TEST_CASE("versions") {
     CHECK(refusal_of([&] { tt::parse_npy(npy(header, 4, major)); }).code == "TT-IO-04");
 }
 
-TEST_CASE("cut and damaged files") {
+TEST_CASE("npy: truncated and damaged files are rejected") {
   const auto parse = [](tt::Bytes b) { tt::parse_npy(b); };
   for (const char* name : {"f32.npy", "fortran_big_endian.npy", "version2.npy", "bool.npy"}) {
     files::check_cut_files(files::golden_bytes(name), parse);

@@ -1,4 +1,4 @@
-// npz: archives of NumPy, our own round trips, refused archives.
+// npz: archives written by NumPy, round trips, rejected archives.
 #include <tinytorch/io/npz.hpp>
 
 #include <io/files.hpp>
@@ -21,7 +21,7 @@ void check_same(const Tensors& a, const Tensors& b) {
   }
 }
 
-// A zip archive by libzip itself, with any entry names and bytes.
+// A zip archive written by libzip, with any entry names and bytes.
 std::vector<std::byte> zip_of(const std::vector<std::pair<std::string, std::vector<std::byte>>>& entries,
                               const std::string& path) {
   zip_t* archive = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, nullptr);
@@ -48,7 +48,7 @@ TEST_CASE("archives of NumPy, stored and deflated") {
   }
 }
 
-TEST_CASE("round trips: every dtype, empty, rank 0, strided; the same bytes each time") {
+TEST_CASE("round trips: every dtype, empty, rank 0, strided; the output is deterministic") {
   const files::TempFolder folder;
   Tensors tensors;
   for (const tt::DType dtype : files::all_dtypes())
@@ -65,19 +65,19 @@ TEST_CASE("round trips: every dtype, empty, rank 0, strided; the same bytes each
   CHECK(tt::to_npz(tensors, true).size() < tt::to_npz(tensors, false).size() / 4);
 }
 
-TEST_CASE("no array at all") {
+TEST_CASE("an archive without arrays") {
   CHECK(tt::to_npz({}) == files::golden_bytes("none.npz"));
   CHECK(tt::load_npz(files::golden("none.npz")).empty());
 }
 
-TEST_CASE("names that zip cannot hold") {
+TEST_CASE("names that zip cannot store are rejected") {
   CHECK(refusal_of([] { tt::to_npz({{"\xff", files::ramp({1}, tt::f32)}}); }).code == "TT-IO-02");
   CHECK(refusal_of([] {
           tt::to_npz({{std::string("a\0b", 3), files::ramp({1}, tt::f32)}});
         }).code == "TT-IO-02");
 }
 
-TEST_CASE("archives that are not npz") {
+TEST_CASE("archives that are not npz are rejected") {
   const files::TempFolder folder;
   const auto refused = [&](const std::vector<std::pair<std::string, std::vector<std::byte>>>& entries) {
     const std::vector<std::byte> bytes = zip_of(entries, folder / "x.zip");
@@ -97,14 +97,15 @@ TEST_CASE("archives that are not npz") {
   CHECK(refusal_of([] { tt::parse_npz({}); }).code == "TT-IO-03");
 }
 
-TEST_CASE("a size that the archive only claims takes no memory") {
-  // The sizes of the one deflated entry, 4 bytes each, follow its checksum in both directories.
+TEST_CASE("a false size in the archive does not allocate memory") {
+  // The two sizes of the only deflated entry, 4 bytes each, follow its checksum in both headers.
   Tensors tensors;
   tensors["a"] = files::ramp({8}, tt::f32);
   std::vector<std::byte> bytes = tt::to_npz(tensors, true);
   int changed = 0;
   for (size_t i = 0; i + 4 <= bytes.size(); ++i) {
-    if (tt::io::load<uint32_t>(bytes, i, std::endian::little) != 160) continue;  // 128 head + 32 values
+    if (tt::io::load<uint32_t>(bytes, i, std::endian::little) != 160)
+      continue;  // 128 bytes of header and 32 bytes of values
     const uint32_t claim = 0x7fffffff;
     std::memcpy(bytes.data() + i, &claim, 4);
     ++changed;
@@ -116,9 +117,8 @@ TEST_CASE("a size that the archive only claims takes no memory") {
   CHECK(files::contains(refusal.text, "'a.npy' with 2147483647 bytes"));
 }
 
-TEST_CASE("entries that share the same bytes are refused") {
-  // One stored array of 48 KB, listed 40 times in the directory: 2 MB out of 50 KB, and more the longer the
-  // list.
+TEST_CASE("entries that share bytes are rejected") {
+  // One stored array of 48 KB, listed 40 times in the directory, would become 2 MB from a file of 50 KB.
   Tensors tensors;
   tensors["a"] = files::ramp({12'000}, tt::f32);
   const std::vector<std::byte> bytes = tt::to_npz(tensors);
@@ -136,13 +136,13 @@ TEST_CASE("entries that share the same bytes are refused") {
   CHECK(refusal.code == "TT-IO-03");
 }
 
-TEST_CASE("cut and damaged archives") {
+TEST_CASE("npz: truncated and damaged archives are rejected") {
   const auto parse = [](tt::Bytes b) { tt::parse_npz(b); };
   for (const char* name : {"stored.npz", "deflated.npz"}) {
     files::check_cut_files(files::golden_bytes(name), parse);
     CHECK(files::check_damaged_files(files::golden_bytes(name), parse) > 1000);
   }
-  // Values are covered by the checksum: no damage to them goes unnoticed.
+  // The values are covered by the checksum, so every damage to them is detected.
   Tensors tensors;
   tensors["a"] = files::ramp({64}, tt::f32);
   const std::vector<std::byte> bytes = tt::to_npz(tensors);
@@ -157,7 +157,7 @@ TEST_CASE("cut and damaged archives") {
 
 #else
 
-TEST_CASE("without libzip the message says what to do") {
+TEST_CASE("without libzip, the error says how to enable it") {
   for (const auto& refusal :
        {refusal_of([] { tt::parse_npz({}, "x.npz"); }), refusal_of([] { tt::to_npz({}); })}) {
     CHECK(refusal.code == "TT-IO-05");

@@ -1,4 +1,4 @@
-// safetensors: files of the reference implementation byte for byte, round trips, every rule of the format.
+// safetensors: byte-exact files of the reference implementation, round trips, every rule of the format.
 #include <tinytorch/io/safetensors.hpp>
 
 #include <io/files.hpp>
@@ -40,13 +40,13 @@ void check_same(const tt::TensorMap& a, const tt::TensorMap& b) {
 
 }  // namespace
 
-TEST_CASE("a file of the reference implementation: every dtype, rank 0, empty, odd names") {
+TEST_CASE("a file of the reference implementation: every dtype, rank 0, empty, unusual names") {
   tt::Metadata metadata;
   const tt::TensorMap tensors = tt::load_safetensors(files::golden("all.safetensors"), &metadata);
   CHECK(metadata == tt::Metadata{{"format", "np"}});
   REQUIRE(tensors.size() == 11);
   for (const tt::DType dtype : files::all_dtypes()) {
-    if (dtype == tt::bf16) continue;  // NumPy has none; it has its own file below
+    if (dtype == tt::bf16) continue;  // NumPy has no bf16, which has its own file below
     CAPTURE(tt::name_of(dtype));
     CHECK(files::same(tensors.at(tt::name_of(dtype)), files::ramp({2, 3, 5}, dtype)));
   }
@@ -54,11 +54,11 @@ TEST_CASE("a file of the reference implementation: every dtype, rank 0, empty, o
   CHECK(tensors.at("rank0").item() == 2.5f);
   CHECK(tensors.at("empty").shape() == tt::Shape{3, 0, 2});
   CHECK(files::same(tensors.at("a \"b\" \\ c"), files::ramp({3}, tt::f32)));
-  // What we write is what the reference implementation writes.
+  // Our output equals that of the reference implementation.
   CHECK(tt::to_safetensors(tensors, metadata) == files::golden_bytes("all.safetensors"));
 }
 
-TEST_CASE("other files") {
+TEST_CASE("bf16 files, and files with an unsupported dtype") {
   const tt::TensorMap bf16 = tt::load_safetensors(files::golden("bf16.safetensors"));
   REQUIRE(bf16.size() == 1);
   CHECK(files::same(bf16.at("x"), files::ramp({2, 3}, tt::bf16)));
@@ -70,7 +70,7 @@ TEST_CASE("other files") {
   CHECK(files::contains(u32.text, "u32.safetensors"));
 }
 
-TEST_CASE("round trips: every dtype, strided, empty, rank 0 and 8, metadata; the same bytes each time") {
+TEST_CASE("round trips: every dtype, strided, empty, rank 0 and 8, metadata; the output is deterministic") {
   const files::TempFolder folder;
   tt::TensorMap tensors;
   for (const tt::DType dtype : files::all_dtypes()) {
@@ -93,7 +93,7 @@ TEST_CASE("round trips: every dtype, strided, empty, rank 0 and 8, metadata; the
   CHECK(folder.count() == 1);
 }
 
-TEST_CASE("names and texts that the format cannot hold are refused before anything is written") {
+TEST_CASE("invalid names and metadata are rejected before anything is written") {
   const files::TempFolder folder;
   tt::save_safetensors(folder / "f", {{"old", files::ramp({1}, tt::f32)}});
   const auto code = [&](const tt::TensorMap& tensors, const tt::Metadata& metadata) {
@@ -107,7 +107,7 @@ TEST_CASE("names and texts that the format cannot hold are refused before anythi
   CHECK(folder.count() == 1);
 }
 
-TEST_CASE("the length of the header") {
+TEST_CASE("the length of the header is checked") {
   const auto code = [](const std::vector<std::byte>& bytes) {
     return refusal_of([&] { tt::parse_safetensors(bytes); }).code;
   };
@@ -123,7 +123,7 @@ TEST_CASE("the length of the header") {
   CHECK(code(file_of("[]", 0, 2)) == "TT-IO-03");
 }
 
-TEST_CASE("entries") {
+TEST_CASE("each entry of the header is checked") {
   CHECK(refused(one("F32", "[2]", "[0,8]"), 8).code == "");
   for (const std::string& header :
        {one("F32", "[2]", "[0,7]"), one("F32", "[2]", "[8,0]"), one("F32", "[2]", "[0]"),
@@ -145,7 +145,7 @@ TEST_CASE("entries") {
   CHECK(refused(one("F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]"), 8).code == "TT-IO-04");
 }
 
-TEST_CASE("values: no gap, no overlap, nothing left over, names once") {
+TEST_CASE("values: no gap, no overlap, no extra bytes, unique names") {
   CHECK(refused(two("[0,8]", "[8,16]"), 16).code == "");
   CHECK(refused(two("[8,16]", "[0,8]"), 16).code == "");  // any order in the header
   const auto gap = refused(two("[0,8]", "[9,17]"), 17);
@@ -163,7 +163,7 @@ TEST_CASE("values: no gap, no overlap, nothing left over, names once") {
             .code == "TT-IO-03");
 }
 
-TEST_CASE("values are where the offsets say, whatever the order of the names") {
+TEST_CASE("values are located by their offsets, independently of the order of names") {
   std::vector<std::byte> bytes = file_of(two("[8,16]", "[0,8]"), 0, two("[8,16]", "[0,8]").size());
   for (const float v : {1.0f, 2.0f, 3.0f, 4.0f})
     tt::io::append(bytes, std::bit_cast<uint32_t>(v), std::endian::little);
@@ -172,14 +172,14 @@ TEST_CASE("values are where the offsets say, whatever the order of the names") {
   CHECK(tensors.at("b").to_vector<float>() == std::vector<float>{1, 2});
 }
 
-TEST_CASE("metadata holds texts only") {
+TEST_CASE("metadata may contain only strings") {
   CHECK(refused(R"({"__metadata__":{"a":"b"}})").code == "");
   CHECK(refused(R"({"__metadata__":{"a":1}})").code == "TT-IO-03");
   CHECK(refused(R"({"__metadata__":[]})").code == "TT-IO-03");
   CHECK(refused(R"({"__metadata__":{"a":"b","a":"c"}})").code == "TT-IO-03");
 }
 
-TEST_CASE("sizes are checked before memory is taken") {
+TEST_CASE("safetensors: sizes are checked before memory is allocated") {
   tt::reset_peak();
   const size_t before = tt::allocator_stats().peak;
   for (const char* shape :
@@ -193,7 +193,7 @@ TEST_CASE("sizes are checked before memory is taken") {
   CHECK(tt::allocator_stats().peak == before);
 }
 
-TEST_CASE("cut and damaged files") {
+TEST_CASE("safetensors: truncated and damaged files are rejected") {
   const auto parse = [](tt::Bytes b) { tt::parse_safetensors(b); };
   for (const char* name : {"all.safetensors", "bf16.safetensors", "none.safetensors"})
     files::check_cut_files(files::golden_bytes(name), parse);

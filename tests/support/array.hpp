@@ -1,6 +1,6 @@
-// Array: a block of values for kernel tests. Values are rounded to the dtype before any reference sees them;
-// `gaps` lays them out with strides that no kernel can take for contiguous, `transposed` with the first
-// dimension side by side, `channels_last` images [N, C, H, W] as [N, H, W, C].
+// Array: values for kernel tests. They are rounded to the dtype before a reference uses them. Layout::gaps
+// has strides with gaps, which no kernel may treat as contiguous; in `transposed`, the first dimension is
+// contiguous; `channels_last` stores images [N, C, H, W] as [N, H, W, C].
 #pragma once
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ namespace test {
 
 using namespace tinytorch;
 
-// offset: dense, but beginning in the middle of a word of 16 bytes.
+// offset: contiguous, but beginning inside a 16-byte word.
 enum class Layout { dense, gaps, transposed, channels_last, offset };
 inline constexpr Layout kLayouts[] = {Layout::dense, Layout::gaps, Layout::transposed};
 
@@ -36,7 +36,7 @@ class Array {
     first_ = layout == Layout::offset ? 1 : 0;
     bytes_.assign(static_cast<size_t>(step + first_ + 8) * size_of(dtype), kUntouched);
   }
-  // Uniform in [low, high), rounded to the dtype.
+  // Uniform values in [low, high), rounded to the dtype.
   static Array random(DType dtype, const Shape& shape, uint64_t seed, double low = -1, double high = 1,
                       Layout layout = Layout::dense) {
     Generator generator(seed);
@@ -64,7 +64,7 @@ class Array {
   const Shape& shape() const { return shape_; }
   std::vector<unsigned char>& bytes() { return bytes_; }
   size_t first_byte() const { return static_cast<size_t>(first_) * size_of(dtype_); }
-  // Whether what lies before and behind a dense array is as it was.
+  // True if the memory before and behind a contiguous array is unchanged.
   bool untouched_around() const {
     const auto begin = bytes_.begin() + static_cast<std::ptrdiff_t>(first_byte());
     const auto end =
@@ -84,8 +84,8 @@ class Array {
 
 inline constexpr DType kFloating[] = {f32, f64, bf16, f16};
 
-// |got - want| within `steps` roundings of the arithmetic (f32 for 16-bit types) at magnitude `scale`, plus
-// one rounding of the stored type. NaN equals NaN. The first that is not is reported.
+// Checks that |got - want| is within `steps` roundings of the compute type (f32 for 16-bit types) at
+// magnitude `scale`, plus one rounding of the stored type. NaN equals NaN. The first violation is reported.
 inline void check_close(const std::vector<double>& got, const std::vector<double>& want, DType dtype,
                         double steps, double scale = 1) {
   REQUIRE(got.size() == want.size());

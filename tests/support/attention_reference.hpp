@@ -1,4 +1,4 @@
-// Attention by its definition, in double, with every probability stored: the oracle of all its kernels.
+// Reference implementation of attention in double, with all weights stored, for all attention kernels.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,7 @@ struct AttentionExpected {
   std::vector<double> out, lse, dq, dk, dv;
 };
 
-// result: what the gradient's kernels are given as out, rounded as it is.
+// `result` is the forward output that the gradient kernels get, rounded as the kernel rounds it.
 inline AttentionExpected attention_reference(const AttentionSizes& n, const AttentionParameters& p,
                                              const std::vector<int64_t>& lengths,
                                              const std::vector<double>& q, const std::vector<double>& k,
@@ -41,7 +41,7 @@ inline AttentionExpected attention_reference(const AttentionSizes& n, const Atte
     const size_t row = static_cast<size_t>(line) * D;
     const size_t first_key = static_cast<size_t>((batch * n.G + head / (n.H / n.G)) * n.S) * D;
     std::vector<double> score(keys), weight(keys), keep(keys, 1);
-    std::vector<size_t> seen_keys;  // what else is there counts nothing: 0 times it could be NaN
+    std::vector<size_t> seen_keys;  // masked keys are skipped, because 0 times their value could be NaN
     double top = -INFINITY, sum = 0;
     for (size_t s = 0; s < keys; ++s) {
       const auto key = static_cast<int64_t>(s);
@@ -61,7 +61,7 @@ inline AttentionExpected attention_reference(const AttentionSizes& n, const Atte
     for (size_t s = 0; s < keys; ++s) sum += score[s] == -INFINITY ? 0 : std::exp(score[s] - top);
     e.lse.push_back(sum == 0 ? -INFINITY : top + std::log(sum));
     double delta = 0;
-    std::vector<double> slope(keys);  // of the weights
+    std::vector<double> slope(keys);  // gradients of the weights
     for (const size_t s : seen_keys) {
       weight[s] = sum == 0 || score[s] == -INFINITY ? 0 : std::exp(score[s] - top) / sum;
       for (size_t d = 0; d < D; ++d) {
@@ -87,11 +87,11 @@ struct AttentionCase {
   DType dtype;
   Layout layout = Layout::dense;
   AttentionParameters rules = {};
-  std::vector<int64_t> lengths = {};  // of each batch; empty: S
+  std::vector<int64_t> lengths = {};  // per sample; empty: S
 };
 
-// Forward and backward of one backend on random operands. A: Array or DeviceArray. rounded: whether kernels
-// round probabilities to the operands' dtype, as tensor cores need them.
+// Forward and backward pass of one backend on random operands. A: Array or DeviceArray. rounded: true if the
+// kernels round the weights to the operands' dtype, which tensor cores require.
 template <class A, class Forward, class Backward>
 void check_attention(const AttentionCase& c, uint64_t seed, bool rounded, Forward&& forward,
                      Backward&& backward) {
@@ -118,8 +118,8 @@ void check_attention(const AttentionCase& c, uint64_t seed, bool rounded, Forwar
   const auto keys_of_all = static_cast<double>(n.S),
              queries_of_all = static_cast<double>(n.T * n.H / std::max<int64_t>(n.G, 1));
   const auto steps = [&](double terms) { return 100 + 8 * std::sqrt(static_cast<double>(n.D)) + terms; };
-  // Values are within [-1, 1], and probabilities add up to 1 (to 1 / (1 - p) after dropout). Gradients of
-  // scores, times the scale, add up to no more.
+  // Values are within [-1, 1], and weights add up to 1 (1 / (1 - p) after dropout). The gradients of the
+  // scores, times the scale, are bounded in the same way.
   const double rounding = rounded ? epsilon_of(c.dtype) / epsilon_of(f32) / (1 - c.rules.p) : 0;
   check_close(out.values(), e.out, c.dtype, steps(keys_of_all), 1 + rounding / steps(keys_of_all));
   check_close(lse.values(), e.lse, c.dtype == f64 ? f64 : f32, steps(keys_of_all));
@@ -129,8 +129,8 @@ void check_attention(const AttentionCase& c, uint64_t seed, bool rounded, Forwar
   check_close(dv.values(), e.dv, c.dtype, steps(queries_of_all), of_gradient(queries_of_all));
 }
 
-// Sizes below, at and above the tiles of every backend; masks; shared keys; dropout. `small`: for the
-// emulator.
+// Sizes below, at and above the tiles of every backend; masks; grouped-query attention; dropout. `small`: for
+// the emulator.
 template <class Check>
 void attention_cases(bool small, Check&& check) {
   for (const DType t : kFloating) {

@@ -1,5 +1,4 @@
-// A leaderboard for tests: a folder with a database, a clock that the test sets, and runs that nobody had to
-// measure.
+// A leaderboard for tests: a folder with a database, a clock that the test sets, and synthetic runs.
 #pragma once
 
 #include <cmath>
@@ -14,14 +13,14 @@ namespace test {
 inline double clock_now = 1.8e9;  // seconds since 1970
 inline double read_clock() { return clock_now; }
 
-// A match of two as the judge would have written it: the second takes 1 / speedup of the first one's time.
+// Parameters of a synthetic match of two: the second contender takes 1 / speedup of the first one's time.
 struct RunRecipe {
   std::string benchmark = "dig", scenario = "single_stream", run_class = "ranked", hardware = "cpu-mt";
   double speedup = 1, noise = 0.01;
   uint64_t seed = 1;
   tinymlperf::judge::Interval quality{0.97, 0.96, 0.98}, baseline_quality{0.95, 0.94, 0.96};
   int64_t model_bytes = 1000, peak_bytes = 0;
-  int queries = 20;  // of a turn
+  int queries = 20;  // per turn
   std::vector<tinymlperf::judge::AuditResult> audits{};
 };
 
@@ -66,7 +65,7 @@ struct BoardFolder {
   std::filesystem::path path = folder.path() / "board.db";
 };
 
-// A store with one user and the baseline "base" of the open digits.
+// A store with one user, and the baseline "base" of the open division of the digits.
 struct Board : BoardFolder {
   explicit Board(tinymlperf::board::StoreOptions options = {})
       : store(path, with_clock(options)), token(store.add_user("Ada")), user(store.user_of(token).value()) {
@@ -76,7 +75,7 @@ struct Board : BoardFolder {
     options.clock = read_clock;
     return options;
   }
-  // Name and digest, as a run names a contender.
+  // Name and digest of a submission, by which a run identifies a contender.
   std::pair<std::string, std::string> who(int64_t submission) {
     return {store.manifest(submission).value().name,
             tinymlperf::bundle::sha256(store.bundle_bytes(submission).value())};
@@ -89,7 +88,7 @@ struct Board : BoardFolder {
   int64_t submit(const std::string& name, uint64_t seed = 1) {
     return store.submit(user, bundle_bytes(name, seed)).submission;
   }
-  // Every waiting job, with this recipe.
+  // Completes every waiting job with this recipe.
   void work_off(const RunRecipe& recipe = {}, const std::string& hardware = "cpu-mt") {
     while (const auto claim = store.queue().claim(hardware))
       store.queue().finish(*claim, result(*claim, recipe));

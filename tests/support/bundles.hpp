@@ -1,4 +1,4 @@
-// Small sound bundles for tests, and tar headers that no packer would write.
+// Small valid bundles for tests, and tar headers that a normal packer would not write.
 #pragma once
 
 #include <cstdio>
@@ -11,7 +11,7 @@
 
 namespace test {
 
-// The files of an untrained linear model.
+// The files of an entry with an untrained linear model.
 inline std::vector<tinymlperf::bundle::ArchiveFile> entry_files(const std::string& name, uint64_t seed = 1) {
   using namespace tinymlperf;
   const EntrySpec spec = parse_entry(R"({"schema": 1, "name": ")" + name +
@@ -24,7 +24,7 @@ inline std::vector<tinymlperf::bundle::ArchiveFile> entry_files(const std::strin
   return bundle::read_folder(folder.path() / "entry");
 }
 
-// Of an untrained model of text.
+// The files of an entry with an untrained language model.
 inline std::vector<tinymlperf::bundle::ArchiveFile> text_entry_files(const std::string& name,
                                                                      uint64_t seed = 1) {
   using namespace tinymlperf;
@@ -51,8 +51,8 @@ inline std::string bundle_bytes(const std::string& name, uint64_t seed = 1,
   return tinymlperf::bundle::pack(manifest(name, author), entry_files(name, seed));
 }
 
-// One ustar header and its content; `type` as tar has it: '0' file, '1' hard link, '2' symbolic link, '3'
-// device, '5' folder. `size` is what the header says, if not the content's.
+// One ustar header and its content. `type` is tar's type flag: '0' file, '1' hard link, '2' symbolic link,
+// '3' device, '5' folder. `size` is the size in the header, if it differs from the content's.
 inline std::string tar_member(const std::string& path, const std::string& content, char type = '0',
                               const std::string& link = "", long long size = -1) {
   std::string h(512, '\0');

@@ -1,4 +1,4 @@
-// Operands of the normalizations of channels (batch_norm, group_norm), and the shapes they are tested with.
+// Operands and shapes for tests of the channel norms (batch_norm, group_norm).
 #pragma once
 
 #include <support/array.hpp>

@@ -1,4 +1,4 @@
-// The three checks every OpCase goes through: values, gradients, reported cost.
+// The three checks of every OpCase: values, gradients, reported cost.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -10,7 +10,7 @@
 
 namespace cases {
 
-// The same values in memory laid out differently.
+// Memory layouts in which the same values are tested.
 enum class Layout { contiguous, transposed, stepped, expanded };
 inline const std::vector<Layout> kLayouts = {Layout::contiguous, Layout::transposed, Layout::stepped,
                                              Layout::expanded};
@@ -23,7 +23,7 @@ inline Tensor laid_out(const Tensor& t, Layout layout) {
     for (int d = rank - 1; d >= 0; --d) reversed.push_back(d);
     return t.permute(reversed).contiguous().permute(reversed);
   }
-  if (layout == Layout::expanded) {  // values change: every row becomes the first
+  if (layout == Layout::expanded) {  // the values change: every row becomes the first row
     return t.shape()[0] < 1 ? t : t.slice(0, 0, 1).expand(t.shape());
   }
   Shape wide = t.shape();
@@ -34,7 +34,7 @@ inline Tensor laid_out(const Tensor& t, Layout layout) {
   return gaps;
 }
 
-// An oracle's integer as the dtype stores it: two's complement, modulo 2^bits.
+// An integer of a reference as the dtype stores it: two's complement, modulo 2^bits.
 inline double wrapped(double v, DType t) {
   if (!tt::is_integral(t) || t == tt::i64) return v;
   const double range = std::ldexp(1.0, 8 * static_cast<int>(tt::size_of(t)));
@@ -48,8 +48,8 @@ inline bool close(double got, double want, double allowed) {
   return std::abs(got - want) <= allowed;
 }
 
-// Rounding to the result's dtype, plus `ulps` epsilons of the compute type (f32 for 16-bit floats) on the
-// terms.
+// Tolerance: the rounding to the result's dtype, plus `ulps` epsilons of the compute type (f32 for 16-bit
+// floats) of the terms' magnitude.
 inline void check_close(const Tensor& got, const Array& want, double ulps, const std::string& what,
                         double roundings = 1) {
   INFO(what);
@@ -82,7 +82,7 @@ inline std::string label(const OpCase& c, DType t, int64_t n, Layout layout = La
 inline void check_values(const OpCase& c) {
   for (const DType t : test::some_on_emulator(c.dtypes, 2)) {
     for (const int64_t n : test::some_on_emulator(c.sizes, 2)) {
-      if (TINYTORCH_CUDA_SIM && n > 40 && t != c.dtypes[0]) continue;  // the emulator takes its time
+      if (TINYTORCH_CUDA_SIM && n > 40 && t != c.dtypes[0]) continue;  // the emulator is slow
       for (const Layout layout : test::some_on_emulator(kLayouts, 2)) {
         if (layout != Layout::contiguous && n > 100 && t != c.dtypes[0]) continue;
         INFO(label(c, t, n, layout));
@@ -96,7 +96,7 @@ inline void check_values(const OpCase& c) {
         CHECK(got.dtype() == result_dtype(c, t));
         check_close(got, c.oracle(arrays), c.ulps, label(c, t, n, layout), c.roundings);
         for (size_t k = 0; k < inputs.size(); ++k) {
-          CHECK(to_array(inputs[k]).values == arrays[k].values);  // operands are left alone
+          CHECK(to_array(inputs[k]).values == arrays[k].values);  // operands are unchanged
         }
       }
     }
@@ -120,7 +120,7 @@ inline void check_gradients(const OpCase& c) {
   }
 }
 
-// Adds up what the gate reports.
+// Adds up the costs that apply() reports.
 struct CostMeter final : tt::OpObserver {
   double flops = 0, bytes = 0;
   std::vector<std::string> names;

@@ -1,8 +1,10 @@
-// Real data for tests. It is never downloaded: $TINYTORCH_DATA, else ../shared/data beside the sources.
+// Real data for tests. It is never downloaded; it is in $TINYTORCH_DATA, else in ../shared/data beside the
+// sources.
 //
-//   TEST_CASE("MNIST" * test::needs_data("mnist/t10k-images-idx3-ubyte.gz")) { ...
-//   test::data_file("mnist/...") ... }
-// Without the file the case is skipped and counted as skipped, never as passed.
+//   TEST_CASE("MNIST" * test::needs_data("mnist/t10k-images-idx3-ubyte.gz")) {
+//     ... test::data_file("mnist/...") ...
+//   }
+// Without the file, the case is skipped and counted as skipped, never as passed.
 #pragma once
 
 #include <doctest/doctest.h>

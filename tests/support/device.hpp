@@ -1,4 +1,4 @@
-// For tests of the CUDA runtime itself: when they can run, and bytes on the device.
+// Helpers for tests of the CUDA runtime: when the tests can run, and memory on the device.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -11,17 +11,17 @@
 
 namespace test {
 
-// Where the emulator runs the kernels.
+// True if kernels run on the emulator.
 inline constexpr bool kEmulated = TINYTORCH_CUDA_SIM != 0;
-// There, and with TINYTORCH_TEST_FEW=1 under a tool that checks every access of a GPU, a loop over everything
-// is cut to what takes seconds.
+// True on the emulator, and with TINYTORCH_TEST_FEW=1 under a tool that checks every memory access of a GPU:
+// exhaustive loops are then reduced to some seconds.
 inline bool few_cases() {
   static const bool asked = std::getenv("TINYTORCH_TEST_FEW") != nullptr;
   return kEmulated || asked;
 }
 
-// Cases that need so many devices are skipped where there are fewer, and counted as skipped. One that needs a
-// single device always runs where the emulator is built in: were that lost, the case fails.
+// Skips a case that needs more devices than there are, and counts it as skipped. A case that needs one device
+// is never skipped if the emulator is built in, so it fails if the emulator is missing.
 inline doctest::skip needs_devices(int count = 1) {
   const bool certain = kEmulated && count == 1;
   return doctest::skip(!certain && tinytorch::backend::cuda::device_count() < count);
@@ -29,7 +29,7 @@ inline doctest::skip needs_devices(int count = 1) {
 
 inline tinytorch::Device on_cuda(int index) { return {tinytorch::DeviceType::cuda, index}; }
 
-// A block of device memory until the end of the scope.
+// A block of device memory, freed at the end of the scope.
 class DeviceBytes {
  public:
   explicit DeviceBytes(size_t bytes, int device = 0)
@@ -64,7 +64,8 @@ class DeviceBytes {
   void* block_;
 };
 
-// Memory is kept for reuse, as in production, until the end of the scope: the emulator does not by default.
+// Enables caching of device memory until the end of the scope, as in production; the emulator's default is
+// off.
 class CachingScope {
  public:
   explicit CachingScope(bool on = true) : before_(tinytorch::backend::cuda::is_caching()) {

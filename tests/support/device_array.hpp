@@ -1,5 +1,5 @@
 // DeviceArray: an Array (array.hpp) on the first CUDA device, with the same strides and gaps, for tests that
-// call the kernels' launchers.
+// call the kernel launchers.
 #pragma once
 
 #include <support/array.hpp>

@@ -1,4 +1,4 @@
-// The validation samples on which simulated learners are judged.
+// The validation samples of digits for simulated learners.
 #pragma once
 
 #include <tinymlperf/judge/benchmarks/digits.hpp>

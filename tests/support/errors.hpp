@@ -1,4 +1,4 @@
-// Golden tests of error messages: code, whole text, and the file of the caller.
+// Exact tests of error messages: code, complete text, and the caller's file.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -11,8 +11,8 @@
 
 namespace errors {
 
-// What f throws, split at the line "  at FILE:LINE", behind which stands how a layer of the library led
-// there.
+// The error that f throws, split at the line "  at FILE:LINE". The rest names the layer of the library
+// through which the error was reached.
 struct Thrown {
   std::string code, text, file;
   int line = 0;
@@ -23,7 +23,8 @@ inline Thrown thrown_by(const std::function<void()>& f) {
   Thrown t;
   try {
     f();
-    if (tinytorch::default_device().is_cuda()) tinytorch::backend::cuda::synchronize();  // what it found
+    if (tinytorch::default_device().is_cuda())
+      tinytorch::backend::cuda::synchronize();  // throws the errors that kernels found
   } catch (const tinytorch::Error& e) {
     t.code = e.code();
     t.text = e.what();
@@ -38,7 +39,7 @@ inline Thrown thrown_by(const std::function<void()>& f) {
   return t;
 }
 
-// An expected text, written for the CPU, on the device that the tests run on.
+// Adapts an expected text, which is written for the CPU, to the device of the tests.
 inline std::string here(std::string text) {
   const std::string written = " on cpu", wanted = " on " + tinytorch::default_device().str();
   for (size_t at = 0; (at = text.find(written, at)) != std::string::npos; at += wanted.size()) {
@@ -47,7 +48,7 @@ inline std::string here(std::string text) {
   return text;
 }
 
-// f throws exactly `text` ("CODE: what ..."), and blames a line of `file` (the calling test).
+// Checks that f throws exactly `text` ("CODE: message ...") at a line of `file` (the calling test).
 inline void check_error(const std::string& text, const std::function<void()>& f,
                         const std::string& file = __builtin_FILE(), int line = __builtin_LINE()) {
   const Thrown t = thrown_by(f);
@@ -59,12 +60,12 @@ inline void check_error(const std::string& text, const std::function<void()>& f,
 
 }  // namespace errors
 
-// The message of the tinytorch error that f throws, without its "at file:line"; "" when it throws none.
+// The message of the tinytorch error that f throws, without "at FILE:LINE"; "" if it throws none.
 inline std::string message_of(const std::function<void()>& f) { return errors::thrown_by(f).text; }
 
 namespace test {
 
-// f is refused with `code`, its message contains `text`, and it blames a line of the calling test.
+// Checks that f throws `code` with a message that contains `text`, at a line of the calling test.
 inline void expect_error(const std::string& code, const std::string& text, const std::function<void()>& f,
                          const std::string& file = __builtin_FILE()) {
   const errors::Thrown t = errors::thrown_by(f);

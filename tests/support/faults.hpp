@@ -1,4 +1,4 @@
-// What the emulator says of a broken kernel.
+// Helpers for tests of broken kernels on the emulator.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -10,7 +10,7 @@
 
 namespace test {
 
-// What the launch throws, or "".
+// The message that the launch throws, or "".
 template <class... Parameters, class... Arguments>
 std::string fault_of(void (*kernel)(Parameters...), const tinytorch::backend::cuda::LaunchConfig& config,
                      Arguments... arguments) {
@@ -22,7 +22,7 @@ std::string fault_of(void (*kernel)(Parameters...), const tinytorch::backend::cu
   return "";
 }
 
-// Each part is in the text, in this order.
+// True if the text contains all parts, in this order.
 inline bool tells(const std::string& text, const std::vector<std::string>& parts) {
   size_t at = 0;
   for (const std::string& part : parts) {

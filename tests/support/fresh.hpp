@@ -1,5 +1,5 @@
-// Fresh: random operands on the device, others in every run. A failure prints the seed;
-// TINYTORCH_TEST_SEED=<seed> repeats it.
+// Fresh: random operands on the device, different in every run. A failure prints the seed;
+// TINYTORCH_TEST_SEED=<seed> repeats the run.
 #pragma once
 
 #include <cstdlib>
@@ -19,7 +19,7 @@ class Fresh {
                     Layout layout = Layout::dense) {
     return DeviceArray::random(dtype, shape, next(), low, high, layout);
   }
-  // Whole numbers in [low, high).
+  // Random integers in [low, high).
   std::vector<double> whole(int64_t count, double low, double high) {
     Generator generator(next());
     std::vector<double> values(static_cast<size_t>(count));
@@ -39,8 +39,8 @@ class Fresh {
   uint64_t seed_, made_ = 0;
 };
 
-// Row-major positions of the elements that fall together when the dimensions d with reduced[d] are reduced:
-// one list for each result, in the order of the results.
+// Row-major positions of the elements that are reduced to the same result, when the dimensions d with
+// reduced[d] are reduced: one list per result, in the order of the results.
 inline std::vector<std::vector<size_t>> groups_of(const Shape& shape, const std::vector<bool>& reduced) {
   int64_t results = 1;
   for (int d = 0; d < shape.size(); ++d) results *= reduced[static_cast<size_t>(d)] ? 1 : shape[d];
@@ -64,10 +64,10 @@ inline std::vector<std::vector<size_t>> lines_of(const Shape& shape, int dim) {
   return groups_of(shape, reduced);
 }
 
-// The compute type of statistics beside values of a dtype.
+// The dtype of statistics for values of a dtype.
 inline DType wide_of(DType t) { return t == f64 ? f64 : f32; }
 
-// As doctest prints it: a const char* would come out as an address.
+// The name of a dtype for doctest, which would print a const char* as an address.
 inline std::string text_of(DType t) { return name_of(t); }
 
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();

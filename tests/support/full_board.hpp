@@ -1,4 +1,4 @@
-// A board as a course may have filled it: entries on two tables, measured but for the last, and a direct
+// A leaderboard as a course may fill it: entries in two tables, all measured but the last, and a direct
 // match.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace test {
 
-// Every third of `entries` is for one thread. `b` must have a quota for all of them.
+// Adds entries; every third one uses one thread. The quota of `b` must allow all of them.
 inline void fill(Board& b, int64_t entries, int queries_of_a_turn = 100) {
   tinytorch::Generator random(11);
   std::map<int64_t, RunRecipe> recipes;

@@ -1,4 +1,4 @@
-// Fused ops against the compositions that they equal.
+// Comparison of fused operations with the equivalent compositions.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -26,7 +26,7 @@ inline constexpr tinytorch::Activation kActivations[] = {
     tinytorch::Activation::none, tinytorch::Activation::relu, tinytorch::Activation::silu,
     tinytorch::Activation::gelu, tinytorch::Activation::gelu_tanh};
 
-// Largest distance, in units of the larger of 1 and the value.
+// Largest difference, relative to the larger of 1 and the value.
 inline double distance(const tinytorch::Tensor& a, const tinytorch::Tensor& b) {
   const std::vector<double> u = a.to_vector<double>(), v = b.to_vector<double>();
   REQUIRE(u.size() == v.size());

@@ -1,4 +1,4 @@
-// Gradients against finite differences, in double precision.
+// Comparison of gradients with finite differences in double precision.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,8 +1,7 @@
-// Programs that mean harm, for the tests of the judge's sandbox. They are the test's own executable, started
-// again with `--child <name> ...`: each name is one attack, which runs before main() and ends with what it
-// achieved.
+// Attacks for the tests of the judge's sandbox. The test's own executable is started again with `--child
+// <name> ...`. Each name is one attack, which runs before main() and exits with its result.
 //
-// Exit code 0: every attempt was refused. Another one counts which attempt came through.
+// Exit code 0: every attempt was denied. Another code is the number of the attempt that succeeded.
 #pragma once
 
 #include <arpa/inet.h>
@@ -52,7 +51,7 @@ inline int fork_bomb(const Arguments&) {
     if (fork() < 0) usleep(1000);
 }
 
-// 100 GB at once, or touched piece by piece.
+// Allocates 100 GB at once, or writes to it piece by piece.
 inline int memory(const Arguments& args) {
   if (args.at(0) == "once") {
     volatile char* all = new char[size_t{100} << 30];
@@ -74,7 +73,7 @@ inline int output(const Arguments& args) {
   return 0;
 }
 
-// Changes of any kind to a folder of the judge's.
+// Attempts to change a folder of the judge.
 inline int write_outside(const Arguments& args) {
   const std::string folder = args.at(0), file = folder + "/secret", made = folder + "/made";
   if (open(made.c_str(), O_CREAT | O_WRONLY, 0644) >= 0) return 1;
@@ -113,11 +112,11 @@ inline int network(const Arguments&) {
     if (socket(domain, SOCK_STREAM, 0) >= 0 || socket(domain, SOCK_DGRAM, 0) >= 0) return attempt;
   }
   int pair[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) return 100;  // between threads of one's own: harmless
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) return 100;  // within the process: harmless
   return 0;
 }
 
-// One call per name; most end the program on the spot.
+// One system call per name; most of them end the program.
 inline int system_call(const Arguments& args) {
   const std::string name = args.at(0);
   const pid_t judge = number(args, 1);
@@ -156,14 +155,14 @@ inline int refused_calls(const Arguments&) {
   return 0;
 }
 
-// POSIX shared memory, which OpenMP's libraries use: its name stands in the work folder, or it is refused.
+// POSIX shared memory, which OpenMP libraries use: it is created in the work folder, or denied.
 inline int shared_memory(const Arguments& args) {
   const int memory = shm_open(args.at(0).c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
   if (memory < 0) return 1;
   return ftruncate(memory, 4096) == 0 && access(("." + args.at(0)).c_str(), F_OK) == 0 ? 0 : 2;
 }
 
-// Signals, limits and priorities of the judge. -1 is everyone.
+// Sends signals to the judge and changes its limits and priority. -1 means all processes.
 inline int touch_judge(const Arguments& args) {
   const pid_t judge = number(args, 0), group = number(args, 1);
   if (kill(judge, SIGKILL) == 0) return 1;
@@ -180,16 +179,16 @@ inline int touch_judge(const Arguments& args) {
     const std::string path = "/proc/" + args.at(0) + "/fd/" + std::to_string(file);
     if (open(path.c_str(), O_RDWR) >= 0) return 7;
   }
-  kill(-1, SIGTERM);  // may reach those of one's own, and oneself is not among them
+  kill(-1, SIGTERM);  // may reach own processes, but not the sender
   return 0;
 }
 
 inline int kill_group(const Arguments&) {
-  kill(0, SIGKILL);  // its own group, and so itself
+  kill(0, SIGKILL);  // its own process group, including itself
   return 1;
 }
 
-// A process that left its group and session, and holds a lock for as long as it lives.
+// A process that has left its group and session, and holds a lock as long as it exists.
 inline int orphan(const Arguments&) {
   int ready[2];
   if (pipe(ready) != 0) return 1;
@@ -206,7 +205,7 @@ inline int orphan(const Arguments&) {
   return read(ready[0], &byte, 1) == 1 ? 0 : 1;
 }
 
-// Descriptors beside the three of every program.
+// Looks for open file descriptors other than the three standard ones.
 inline int inherited(const Arguments&) {
   for (int file = 3; file < 1024; ++file)
     if (fcntl(file, F_GETFD) >= 0) return file;
@@ -227,7 +226,7 @@ inline int big_file(const Arguments&) {
   return 1;
 }
 
-// Each below the limit, together above it.
+// Files that are each below the limit, but together above it.
 inline int many_files(const Arguments&) {
   const std::string block(1 << 20, 'x');
   for (int i = 0;; ++i) {
@@ -243,7 +242,7 @@ inline int busy_family(const Arguments& args) {
   return loop(args);
 }
 
-// A sanitizer handles this signal itself and then exits.
+// A sanitizer would handle this signal itself and then exit.
 inline int crash() {
   signal(SIGSEGV, SIG_DFL);
   return raise(SIGSEGV);
@@ -291,8 +290,8 @@ inline const std::vector<Attack>& attacks() {
   return all;
 }
 
-// Put into a constructor of the test program: [[gnu::constructor]] static void start(int argc, char** argv).
-// One program may hold several tests that do: a name that none of them knows is main()'s to refuse.
+// Call this in a constructor of the test program: [[gnu::constructor]] static void start(int argc, char**
+// argv). A program may contain several tests that do so; main() rejects a name that none of them has.
 inline void maybe_perform(int argc, char** argv, const std::vector<Attack>& own = {}) {
   if (argc < 3 || strcmp(argv[1], "--child") != 0) return;
   for (const auto* list : {&own, &attacks()})

@@ -1,4 +1,4 @@
-// Bundles of kernels, and matches of them that nobody had to measure.
+// Bundles of kernels, and synthetic matches of them.
 #pragma once
 
 #include <support/board.hpp>
@@ -6,7 +6,7 @@
 
 namespace test {
 
-// The library's is `name` "library"; what is in a plugin is of no interest here.
+// The library's bundle has `name` "library"; the content of the plugin does not matter here.
 inline std::string kernel_bundle(const std::string& name, const std::string& tier = "T2",
                                  const std::string& hardware = "cpu-mt") {
   tinymlperf::bundle::Manifest m = manifest(name);
@@ -17,14 +17,15 @@ inline std::string kernel_bundle(const std::string& name, const std::string& tie
 
 struct KernelRecipe {
   std::string run_class = "ranked", hardware = "cpu-mt", tier = "T2";
-  std::array<double, 2> speedup{2, 0.5};  // of softmax and of matmul
-  std::string wrong = {};                 // why softmax is; empty: it is right
+  std::array<double, 2> speedup{2, 0.5};  // speedups of softmax and matmul
+  std::string wrong = {};                 // the error of softmax; empty: softmax is correct
   std::string out = {};
   double noise = 0.01;
   uint64_t seed = 1;
 };
 
-// Twelve blocks of three queries; the second contender takes 1 / speedup of the first one's time.
+// A synthetic run of twelve blocks of three queries; the second contender takes 1 / speedup of the first
+// one's time.
 inline tinymlperf::judge::kernels::KernelRun kernel_run(const std::pair<std::string, std::string>& baseline,
                                                         const std::pair<std::string, std::string>& contender,
                                                         const KernelRecipe& recipe = {}) {
@@ -60,7 +61,7 @@ inline tinymlperf::judge::kernels::KernelRun kernel_run(const std::pair<std::str
   return d;
 }
 
-// A board that has kernels alone.
+// A leaderboard with kernels only.
 struct KernelBoard : BoardFolder {
   explicit KernelBoard(std::string hardware_class = "cpu-mt")
       : store(path, Board::with_clock({})), hardware(std::move(hardware_class)) {
@@ -78,7 +79,7 @@ struct KernelBoard : BoardFolder {
     recipe.hardware = c.hardware, recipe.seed += static_cast<uint64_t>(c.job) * 1000;
     return kernel_run(who(c.against), who(c.submission), recipe);
   }
-  // Every waiting job, with this recipe; the number of the last run.
+  // Completes every waiting job with this recipe, and returns the number of the last run.
   int64_t work_off(const KernelRecipe& recipe = {}) {
     int64_t run = 0;
     while (const auto claim = store.queue().claim(hardware))

@@ -1,4 +1,4 @@
-// The smallest entry of the digits on the disk: one linear layer, untrained.
+// The smallest entry for the digits: a file with one untrained linear layer.
 #pragma once
 
 #include <filesystem>

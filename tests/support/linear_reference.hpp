@@ -1,5 +1,5 @@
-// Activations, and the gradients of linear layers, by their definition: the oracle of every backend's
-// kernels.
+// Reference implementations of activations and of linear layers with their gradients, for the kernels of
+// every backend.
 #pragma once
 
 #include <cmath>
@@ -45,7 +45,7 @@ void check_linear_residual(Kernel&& kernel) {
       b = A::random(dtype, {s.N}, 3, -1, 1, of_x), out(dtype, {s.M, s.N}, of_out);
     const auto N = static_cast<size_t>(s.N), K = static_cast<size_t>(s.K);
     std::vector<double> added = A::random(dtype, {s.M, s.N}, 4, -9, 9).values();
-    if (added.size() > 1) added[added.size() / 2] = NAN;  // stays alone
+    if (added.size() > 1) added[added.size() / 2] = NAN;  // must affect only one result
     A residual = A::from(dtype, {s.M, s.N}, added, of_residual);
     kernel(out.view(), x.view(), w.view(), with_bias ? b.view() : tinytorch::backend::View{},
            residual.view());
@@ -117,7 +117,7 @@ void check_linear_grad_activation(Kernel&& kernel, const GradActivationCase& c, 
   const std::vector<double> g = dy.values(), ws = w.values(), zs = z.values();
   const auto N = static_cast<size_t>(c.N), F = static_cast<size_t>(c.F);
   std::vector<double> want(zs.size()), sums(F);
-  double largest = 0;  // a column's sum of squares
+  double largest = 0;  // sum of squares of a column
   std::vector<double> squares(F);
   for (size_t i = 0; i < want.size(); ++i) {
     for (size_t k = 0; k < N; ++k) want[i] += g[i / F * N + k] * ws[k * F + i % F];
@@ -125,7 +125,7 @@ void check_linear_grad_activation(Kernel&& kernel, const GradActivationCase& c, 
     sums[i % F] += want[i];
     largest = std::max(largest, squares[i % F] += want[i] * want[i]);
   }
-  // 16-bit results may be rounded twice, and their sums be those of rounded values, with independent errors.
+  // 16-bit results may be rounded twice and be sums of rounded values; the errors are independent.
   const double rounding = epsilon_of(dtype) / epsilon_of(dtype == f64 ? f64 : f32);
   check_close(dz.values(), want, dtype, 60 + 0.1 * rounding);
   if (c.with_bias) check_close(db.values(), sums, dtype, 60 + rounding, 2 * std::sqrt(largest));

@@ -1,4 +1,4 @@
-// What a judge makes of two folders, without the wait.
+// The result of a match of two folders, without the measurement.
 #pragma once
 
 #include <support/board.hpp>

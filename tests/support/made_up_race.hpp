@@ -1,5 +1,4 @@
-// Matches that nobody played: turns around given times, so that every score is known without running the
-// code.
+// Synthetic matches with given times, so that every score is known without running the code.
 #pragma once
 
 #include <string>
@@ -10,11 +9,11 @@ namespace test {
 
 using namespace tinymlperf;
 
-// An entry of `turns` turns, two of a block, of 20 single samples and one batch of 256.
+// An entry of `turns` turns, two per block, each with 20 single samples and one batch of 256.
 struct MadeUp {
   std::string name;
   double single = 1e-3, batch = 0.1;  // seconds
-  double spread = 0.01;               // relative, of each
+  double spread = 0.01;               // relative deviation of each time
   size_t turns = 16;
   double accuracy = 0.95;
 };
@@ -29,7 +28,7 @@ inline judge::ContenderRecord contender(const MadeUp& e) {
   return c;
 }
 
-// The first is the baseline.
+// Matches of the entries; the first one is the baseline.
 inline Matches made_up_matches(const std::vector<MadeUp>& entries) {
   Matches m;
   m.single_stream = {.benchmark = "dig",

@@ -1,8 +1,8 @@
-// main() of every test executable: doctest, plus what doctest lets pass. A run without a single case is a
-// failure. TINYTORCH_TEST_DEVICE=cuda runs the cases on the GPU, or on the emulator.
-// `--source-file=*tensor/strides.cpp` runs the cases of one file; the line "[cases] N skipped" counts those
-// of that file that cannot run here, or that were left out. TINYTORCH_TEST_SECONDS=2 leaves out what would
-// begin later, in an order that TINYTORCH_TEST_DRAW (a number) draws.
+// main() of every test executable: doctest with additional checks. A run without any case is a failure.
+// TINYTORCH_TEST_DEVICE=cuda runs the cases on the GPU, or on the emulator.
+// `--source-file=*tensor/strides.cpp` runs the cases of one file; the line "[cases] N skipped" counts the
+// cases of that file that cannot run here, or that were skipped on purpose. TINYTORCH_TEST_SECONDS=2 skips
+// the cases that would begin later; their order is drawn by TINYTORCH_TEST_DRAW (a number).
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -17,22 +17,23 @@
 namespace {
 
 unsigned cases_run = 0, cases_skipped = 0;
-bool asked_only = false;       // --list-test-cases and the like run nothing on purpose
-std::string_view wanted_file;  // the end of the path in --source-file=*PATH
+bool asked_only = false;       // --list-test-cases and the like run no case on purpose
+std::string_view wanted_file;  // the PATH in --source-file=*PATH
 
-// The time that the first ring of the suite gives to the cases of a file on the emulator.
+// Time limit for the cases of a file on the emulator, in the first ring of the suite.
 class Budget {
  public:
   Budget() {
     if (const char* seconds = std::getenv("TINYTORCH_TEST_SECONDS")) seconds_ = std::strtod(seconds, nullptr);
   }
   bool given() const { return seconds_ > 0; }
-  // Afterwards no case begins: doctest looks whether a case is to be skipped when its turn comes.
+  // Skips all later cases: doctest evaluates m_skip only when a case is about to run.
   void spend() {
     if (!given() || std::chrono::steady_clock::now() - began_ < std::chrono::duration<double>(seconds_))
       return;
     for (const doctest::detail::TestCase& test : doctest::getRegisteredTests())
-      const_cast<doctest::detail::TestCase&>(test).m_skip = true;  // no part of what orders the set
+      const_cast<doctest::detail::TestCase&>(test).m_skip =
+          true;  // m_skip does not affect the order of the set
   }
 
  private:
@@ -56,7 +57,7 @@ struct CaseCounter : doctest::IReporter {
   void subcase_end() override {}
   void log_assert(const doctest::AssertData&) override {}
   void log_message(const doctest::MessageData&) override {}
-  // Also called for the cases of files that were not asked for.
+  // doctest calls this also for cases of files that were not selected.
   void test_case_skipped(const doctest::TestCaseData& data) override {
     cases_skipped += data.m_skip && std::string_view(data.m_file.c_str()).ends_with(wanted_file);
   }
@@ -67,13 +68,13 @@ REGISTER_LISTENER("case_counter", 1, CaseCounter);
 
 int main(int argc, char** argv) {
   if (argc > 2 && std::string_view(argv[1]) == "--child")
-    return 99;  // no test of this program knows it (hostile.hpp)
+    return 99;  // no test of this program has that attack (hostile.hpp)
   for (const test::OtherWork work : test::other_works())
     if (const auto status = work(argc, argv)) return *status;
   const std::string_view student = TINYTORCH_STUDENT_HEADERS;
   if (!student.empty()) std::cout << "student headers in this build: " << student << std::endl;
 
-  // New tensors live there, so the tests of ops and layers are run by each backend unchanged.
+  // New tensors are created there, so the tests of operations and layers run unchanged for each backend.
   const char* device = std::getenv("TINYTORCH_TEST_DEVICE");
   if (device && std::string_view(device) == "cuda") tinytorch::set_default_device(tinytorch::cuda);
 
@@ -90,7 +91,7 @@ int main(int argc, char** argv) {
   const int result = context.run();
   if (!asked_only) std::cout << "[cases] " << cases_skipped << " skipped" << std::endl;
   if (result == 0 && cases_run + cases_skipped == 0 && !asked_only && !context.shouldExit()) {
-    std::cerr << "no test case was run: nothing is proved\n";
+    std::cerr << "no test case was run\n";
     return 1;
   }
   return result;

@@ -1,5 +1,5 @@
-// Noise of a machine that measures, for simulations of what intervals and tests promise: factors on the time
-// of each call of one run, in the order of the calls.
+// Models of measurement noise, for simulations of confidence intervals and tests: factors on the time of each
+// call of one run, in the order of the calls.
 #pragma once
 
 #include <cmath>
@@ -17,12 +17,12 @@ inline std::string name_of(Noise noise) {
   return names[static_cast<int>(noise)];
 }
 
-inline double normal_number(tinytorch::Generator& random) {  // Box and Muller
+inline double normal_number(tinytorch::Generator& random) {  // Box-Muller
   const double radius = std::sqrt(-2 * std::log1p(-random.uniform()));
   return radius * std::cos(2 * std::numbers::pi * random.uniform());
 }
 
-// Student's t with 2 degrees of freedom: no variance.
+// Student's t with 2 degrees of freedom: infinite variance.
 inline double heavy_number(tinytorch::Generator& random) {
   const double u = random.uniform(1e-12, 1 - 1e-12);
   return (2 * u - 1) / std::sqrt(2 * u * (1 - u));
@@ -31,7 +31,8 @@ inline double heavy_number(tinytorch::Generator& random) {
 inline std::vector<double> noise_factors(Noise noise, size_t calls, tinytorch::Generator& random) {
   std::vector<double> out(calls);
   double walk = 0;
-  // A neighbour takes the core for 20 % of the time, for 6 calls on average, and calls then take 80 % longer.
+  // Another process uses the core for 20 % of the time, for 6 calls on average, which makes calls 80 %
+  // slower.
   bool burst = random.uniform() < 0.2;
   for (size_t i = 0; i < calls; ++i) {
     double log_factor = 0;
@@ -39,7 +40,7 @@ inline std::vector<double> noise_factors(Noise noise, size_t calls, tinytorch::G
       case Noise::kLognormal:
         log_factor = 0.1 * normal_number(random);
         break;
-      case Noise::kLinearDrift:  // half as slow again at the end
+      case Noise::kLinearDrift:  // 1.5 times as slow at the end
         log_factor = 0.05 * normal_number(random) +
                      std::log1p(0.5 * static_cast<double>(i) / static_cast<double>(calls));
         break;
@@ -54,8 +55,7 @@ inline std::vector<double> noise_factors(Noise noise, size_t calls, tinytorch::G
       case Noise::kHeavyTails:
         log_factor = 0.05 * heavy_number(random);
         break;
-      case Noise::kBimodal:  // two paths through the memory, of which a call takes the slower one in 3 of 10
-                             // cases
+      case Noise::kBimodal:  // two modes: a call is slow in 3 of 10 cases
         log_factor = 0.03 * normal_number(random) + (random.uniform() < 0.3 ? std::log(1.25) : 0);
         break;
     }

@@ -1,6 +1,6 @@
-// The CUDA toolkit's own occupancy calculator, where that is installed: TINYTORCH_HAS_OCCUPANCY_CALCULATOR
-// is 1. The tests of a folder are compiled as one file that begins with all their #include lines, so a
-// condition must stand in a header.
+// The occupancy calculator of the CUDA toolkit, if it is installed; TINYTORCH_HAS_OCCUPANCY_CALCULATOR is
+// then 1. It has its own header, because the tests of a folder are compiled as one file that begins with all
+// #include lines.
 #pragma once
 
 #if __has_include(<cuda_occupancy.h>)

@@ -1,9 +1,9 @@
-// OpCase: everything that is known about one operation, once. It feeds the value test, the gradient check and
-// the cost check (support/check.hpp), and the benchmark.
+// OpCase: the description of one operation for the value test, the gradient check, the cost check
+// (support/check.hpp) and the benchmark.
 //
-//   inputs(n)   operands for a size parameter n; shapes grow with n, so n = 0, 1, a prime, tile +- 1 are
-//   cheap forward     the call, through the public API oracle      the same in plain double-precision loops
-//   flops       what the gate should report
+//   inputs(n)   operands for a size parameter n; shapes grow with n, so n = 0, 1, a prime, or a tile size +-
+//   1 are easy forward     the call, through the public API oracle      the same computation in plain
+//   double-precision loops flops       the cost that apply() should report
 #pragma once
 
 #include <cmath>
@@ -29,11 +29,11 @@ inline const std::vector<DType> kAnything = {tt::f32, tt::f64, tt::bf16, tt::f16
 
 struct Operand {
   std::function<Shape(int64_t n)> shape;
-  double low = -3, high = 3;                     // floating values: uniform on [low, high)
-  std::function<double(double)> nudge = {};      // for the gradient check: away from kinks and poles
-  std::optional<DType> dtype = {};               // fixed, whatever dtype the case runs in: indices, masks
-  std::function<int64_t(int64_t n)> below = {};  // indices: uniform on [0, below(n))
-  bool distinct = false;                         // no two equal values (order-based ops)
+  double low = -3, high = 3;                 // range of floating values, uniform on [low, high)
+  std::function<double(double)> nudge = {};  // moves values away from kinks and poles for the gradient check
+  std::optional<DType> dtype = {};           // a fixed dtype, for indices and masks
+  std::function<int64_t(int64_t n)> below = {};  // range of indices, uniform on [0, below(n))
+  bool distinct = false;                         // all values differ, for operations that depend on order
 };
 
 enum class ResultType { same, boolean, i64, widened };  // widened: integers and bool give i64
@@ -45,12 +45,13 @@ struct OpCase {
   std::function<Array(const std::vector<Array>&)> oracle;
   std::vector<DType> dtypes = kFloating;
   ResultType result = ResultType::same;
-  double ulps = 4;       // errors allowed, in epsilons of the compute type, relative to the magnitude
-  double roundings = 1;  // to the result's dtype: a composition rounds at each step
+  double ulps = 4;       // tolerance in epsilons of the compute type, relative to the magnitude
+  double roundings = 1;  // number of roundings to the result's dtype: one per step of a composition
   bool differentiable = true;
-  // Work the gate must report; null where the op is a composition whose parts are tested themselves.
+  // The FLOPs that apply() must report; null if the operation is a composition whose parts have their own
+  // tests.
   std::function<double(const std::vector<Array>& in, const Array& out)> flops = {};
-  bool view = false;  // moves no bytes
+  bool view = false;  // true if the operation moves no bytes
   std::vector<int64_t> sizes = {0, 1, 2, 3, 7, 31, 32, 33, 257};
   std::vector<int64_t> gradient_sizes = {0, 1, 3, 5};
 };
@@ -61,7 +62,7 @@ inline DType result_dtype(const OpCase& c, DType t) {
   return c.result == ResultType::widened && !tt::is_floating(t) ? tt::i64 : t;
 }
 
-// One operand, contiguous. Values are rounded to the dtype here; oracles read them back from the tensor.
+// One contiguous operand. Values are rounded to the dtype here; oracles read them back from the tensor.
 inline Tensor make_operand(const Operand& o, int64_t n, DType case_dtype, tt::Generator& g,
                            bool smooth = false) {
   const DType dtype = o.dtype.value_or(case_dtype);
@@ -100,7 +101,7 @@ inline Array to_array(const Tensor& t) {
   return a;
 }
 
-// Shapes as functions of n, written short.
+// Short forms of shapes as functions of n.
 inline std::function<Shape(int64_t)> vec() {
   return [](int64_t n) { return Shape{n}; };
 }
@@ -111,7 +112,7 @@ inline std::function<Shape(int64_t)> cube() {
   return [](int64_t n) { return Shape{2, n, 3}; };
 }
 
-// |x - kink| >= margin for each kink.
+// Moves x so that |x - kink| >= margin for each kink.
 inline std::function<double(double)> away_from(std::vector<double> kinks, double margin = 0.05) {
   return [=](double x) {
     for (double k : kinks) {

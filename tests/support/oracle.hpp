@@ -1,8 +1,8 @@
-// Array: what test oracles compute on. Row-major doubles, one loop per operation, nothing of the library's
-// kernels.
+// Array: row-major doubles for the reference implementations ("oracles"), which use one loop per operation
+// and no kernel of the library.
 //
-// magnitude, where set, bounds the size of the terms behind each value (the sum of |x| behind a sum): an
-// error of a few epsilon of it is rounding, more is a bug.
+// `magnitude`, if set, bounds the size of the terms of each value (for example, the sum of |x| for a sum). An
+// error of a few epsilon of it is rounding; a larger one is a bug.
 #pragma once
 
 #include <functional>
@@ -17,12 +17,12 @@ using tinytorch::Shape;
 struct Array {
   Shape shape;
   std::vector<double> values;
-  std::vector<double> magnitude;  // empty: |value|
+  std::vector<double> magnitude;  // if empty, |value| is used
 
   Array() = default;
   explicit Array(const Shape& s, double fill = 0) : shape(s), values(static_cast<size_t>(s.numel()), fill) {}
 
-  // Row-major position; an index of higher rank or into a size of 1 broadcasts.
+  // Row-major position of an index; leading extra dimensions and sizes of 1 broadcast.
   size_t position(const Dims& index) const {
     const int shift = index.size() - shape.size();
     int64_t at = 0;
@@ -73,7 +73,7 @@ inline Array map2(const Array& a, const Array& b, const std::function<double(dou
   return tabulate(broadcast(a.shape, b.shape), [&](const Dims& i) { return f(a(i), b(i)); });
 }
 
-// Folds the dimensions in `dims` (all, when empty): result(values of one group, sum of their |x|).
+// Reduces the dimensions in `dims` (all if empty): result(values of one group, sum of their |x|).
 inline Array fold(const Array& x, Dims dims, bool keepdim,
                   const std::function<double(const std::vector<double>&)>& result) {
   std::vector<bool> reduced(static_cast<size_t>(x.shape.size()), dims.empty());
@@ -84,7 +84,7 @@ inline Array fold(const Array& x, Dims dims, bool keepdim,
     wide.push_back(gone ? 1 : x.shape[d]);
     if (!gone) narrow.push_back(x.shape[d]);
   }
-  Array at(wide);  // finds the group of an element
+  Array at(wide);  // used to find the group of an element
   std::vector<std::vector<double>> groups(at.values.size());
   size_t i = 0;
   for_each_index(x.shape, [&](const Dims& index) { groups[at.position(index)].push_back(x.values[i++]); });

@@ -1,4 +1,5 @@
-// What a test program may be started for instead of its cases: for one, as the worker of a judge.
+// Other work for which a test program may be started instead of its cases, for example as the worker of a
+// judge.
 #pragma once
 
 #include <optional>
@@ -6,7 +7,7 @@
 
 namespace test {
 
-// The exit status; nothing where the arguments ask for something else.
+// Returns the exit status, or nothing if the arguments do not ask for other work.
 using OtherWork = std::optional<int> (*)(int argc, char** argv);
 
 inline std::vector<OtherWork>& other_works() {

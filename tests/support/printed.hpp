@@ -1,4 +1,4 @@
-// What a command prints to its FILE*, and how it ends.
+// The output that a command prints to its FILE*, and its exit status.
 #pragma once
 
 #include <cstdio>

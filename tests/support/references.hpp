@@ -1,5 +1,5 @@
-// The definitions of operations on images, as plain loops over doubles: what kernels of every backend are
-// compared with.
+// Reference implementations of operations on images, as plain loops over doubles, for the kernels of every
+// backend.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ struct ConvCase {
   int64_t N, C, H, W, M, KH, KW, stride, padding, dilation, groups;
 };
 
-// The definition, seven loops, adding into whichever of the three operands is asked for.
+// Convolution by its definition, seven loops, adding to the selected one of the three operands.
 enum class ConvOperand { out, dx, dw };
 inline std::vector<double> conv_reference(const ConvCase& c, ConvOperand wanted, const std::vector<double>& x,
                                           const std::vector<double>& w, const std::vector<double>& y,
@@ -53,7 +53,7 @@ struct PoolCase {
   int64_t N, C, H, W, kernel, stride, padding;
 };
 
-// Calls f(output, input or -1 for padding) for every element of every window.
+// Calls f(output, input) for every element of every window; input is -1 for padding.
 inline void visit_windows(const PoolCase& c, int64_t OH, int64_t OW,
                           const std::function<void(size_t, int64_t)>& f) {
   for (int64_t p = 0; p < c.N * c.C; ++p)
@@ -82,7 +82,7 @@ inline PoolExpected expected_adaptive_avg_pool(int64_t H, int64_t W, int64_t OH,
     std::vector<size_t> members;
     for (int64_t h = 0; h < H; ++h)
       for (int64_t w = 0; w < W; ++w) {
-        // Row h belongs to output i when [h, h + 1) overlaps [i H / OH, (i + 1) H / OH).
+        // Row h belongs to output i if [h, h + 1) overlaps [i H / OH, (i + 1) H / OH).
         const bool row = h * OH < (i + 1) * H && (h + 1) * OH > i * H;
         const bool col = w * OW < (j + 1) * W && (w + 1) * OW > j * W;
         if (row && col) members.push_back(static_cast<size_t>((p * H + h) * W + w));
@@ -107,7 +107,8 @@ struct NormExpected {
   std::vector<double> y, dx, dw, db;
 };
 
-// Normalizes sets of elements: group_of(i) names the set of element i, channel_of(i) its parameters.
+// Normalizes groups of elements: group_of(i) is the group of element i, channel_of(i) the index of its
+// parameters.
 template <class Group, class Channel>
 NormExpected norm_reference(const std::vector<double>& x, const std::vector<double>& w,
                             const std::vector<double>& b, const std::vector<double>& dy, size_t groups,

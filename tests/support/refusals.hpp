@@ -1,4 +1,4 @@
-// What a reader of strangers' files says no to, as text.
+// Text of the rejection that a reader of untrusted files throws.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@
 
 namespace test {
 
-// The text of the Refusal that f throws; empty when it throws none.
+// The text of the Refusal that f throws; empty if it throws none.
 inline std::string refusal(const std::function<void()>& f) {
   try {
     f();

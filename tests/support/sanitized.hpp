@@ -1,4 +1,4 @@
-// Whether the test is compiled with AddressSanitizer, under which a training takes minutes and means no more.
+// True if the test is compiled with AddressSanitizer, under which a training run would take minutes.
 #pragma once
 
 namespace test {

@@ -1,5 +1,5 @@
-// What a test of the sandbox needs: a folder with a work folder, a secret beside it, this program under a
-// path that every user may read, and the machines on which each attack is tried.
+// Setting for tests of the sandbox: a folder with a work folder, a secret file beside it, this program under
+// a path that every user can read, and the machines on which each attack is tried.
 #pragma once
 
 #include <support/hostile.hpp>
@@ -18,7 +18,7 @@ namespace sandbox = tinymlperf::sandbox;
 
 struct Scene {
   fs::path base, work, program;
-  std::string machine;  // its name, for tests that start a judge of their own
+  std::string machine;  // name of the machine, for tests that start their own judge
   sandbox::Policy policy;
 
   Scene() {
@@ -59,7 +59,7 @@ struct Machine {
   sandbox::Offers offers;
 };
 
-// This machine as it is, and as if it gave no namespaces: as in many containers, and to users of some
+// This machine, and the same machine as if it had no namespaces, as in many containers and for users of some
 // systems.
 inline const std::vector<Machine>& machines() {
   static const auto all = [] {

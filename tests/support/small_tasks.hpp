@@ -1,4 +1,4 @@
-// Ops of the kernel benchmark with shapes that take little.
+// Operations of the kernel benchmark with small shapes.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace test {
 
-// The named ops: sides of public shapes are divided by `divide`, to no less than `least`; no side of a hidden
-// shape is larger than `most`.
+// The named operations. Sizes of the public shapes are divided by `divide`, but are at least `least`; sizes
+// of hidden shapes are at most `most`.
 inline std::vector<tinymlperf::judge::kernels::KernelTask> small_tasks(const std::vector<std::string>& names,
                                                                        int64_t divide, int64_t least,
                                                                        int64_t most) {

@@ -1,5 +1,6 @@
-// A test that plays matches of device code is also the worker that the judge starts:
-// tinymlperf/device/work.hpp. Not before main(): the program's own kernels are registered by then.
+// A test that runs matches of device code is also the worker that the judge starts
+// (tinymlperf/device/work.hpp). It runs in main(), not before, because the program's kernels must be
+// registered first.
 #pragma once
 
 #include <support/other_work.hpp>

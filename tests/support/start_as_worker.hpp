@@ -1,6 +1,6 @@
-// A test that plays matches is also the worker that the judge starts: `tinymlperf worker FOLDER [--memory]`.
-// The judge copies the program that it is itself. As a student's program it says of which headers it would
-// be: `worker --headers`.
+// A test that runs matches is also the worker that the judge starts: `tinymlperf worker FOLDER [--memory]`,
+// because the judge starts a copy of its own program. In a build with student headers, `worker --headers`
+// prints which headers.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// A benchmark whose work is known to the step: what exploits and the stability of ranks are tried on.
+// A benchmark with a known number of steps, for tests of exploits and of the stability of ranks.
 #pragma once
 
 #include <cmath>
@@ -33,7 +33,7 @@ class StepsBenchmark final : public judge::Benchmark {
     return {channel::make_tensor({static_cast<int64_t>(samples.size()), task::kNumbers}, values)};
   }
   int64_t answer_size() const override { return 1; }
-  // The work is repeated here: it is the same function, compiled by another compiler's options.
+  // The work is repeated here by the same function, compiled with other compiler options.
   judge::Quality quality(const std::vector<judge::Answer>& answers) const override {
     judge::Quality q;
     int64_t right = 0;

@@ -1,4 +1,4 @@
-// Computed values beside expected ones.
+// Comparison of computed with expected values.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-// Every element within `tolerance` of its expected value, relative to 1 + its size.
+// Checks that every element is within `tolerance` of its expected value, relative to 1 + its absolute value.
 inline void check_values(const std::vector<double>& got, const std::vector<double>& expected,
                          double tolerance) {
   REQUIRE(got.size() == expected.size());

@@ -1,4 +1,4 @@
-// Data that is made of whole numbers: read back as such, and as one number that stands for all of them.
+// Data that consists of integers: read back as integers, and hashed to one number.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -14,12 +14,12 @@ inline uint64_t fnv1a(uint64_t hash, int64_t value) {
   return (hash ^ static_cast<uint64_t>(value)) * 1099511628211ull;
 }
 
-// Steps of 1 / `steps` as whole numbers, checked to be exactly such multiples in [low, high].
+// Multiples of 1 / `steps` as integers; checks that they are exact multiples in [low, high].
 inline std::vector<int64_t> whole(const tinytorch::Tensor& t, double steps, int64_t low, int64_t high) {
   std::vector<int64_t> out;
   bool exact = true;
   for (const float v : t.to_vector<float>()) {
-    const double step = v * steps;  // not a number would fail the comparison
+    const double step = v * steps;  // NaN would fail the comparison
     out.push_back(static_cast<int64_t>(step));
     exact = exact && step == static_cast<double>(out.back()) && out.back() >= low && out.back() <= high;
   }

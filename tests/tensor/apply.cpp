@@ -1,4 +1,4 @@
-// The gate: one place where ops are checked, run, recorded and observed.
+// apply(): every operation is checked, run, recorded and observed here.
 #include <support/check.hpp>
 #include <support/errors.hpp>
 
@@ -8,7 +8,7 @@ namespace tt = tinytorch;
 using tt::Tensor;
 using tt::Tensors;
 
-// Two outputs: x + 1 and the number of calls of the kernel so far.
+// An operation with two outputs: x + 1, and the number of kernel calls so far.
 struct Counted final : tt::Primitive<Counted> {
   static constexpr const char* kName = "counted";
   int* calls;
@@ -42,7 +42,7 @@ struct Recorder final : tt::OpObserver {
 
 }  // namespace
 
-TEST_CASE("apply_all gives every output, apply the first; the kernel runs once") {
+TEST_CASE("apply_all() returns all outputs, apply() the first; the kernel runs once") {
   int calls = 0;
   const Tensors all = tt::apply_all(Counted(&calls), {tt::zeros({3})});
   REQUIRE(all.size() == 2);
@@ -52,7 +52,7 @@ TEST_CASE("apply_all gives every output, apply the first; the kernel runs once")
   CHECK(calls == 2);
 }
 
-TEST_CASE("only floating outputs enter the graph, and only where an input is tracked") {
+TEST_CASE("only floating outputs become part of the graph, and only if an input requires grad") {
   int calls = 0;
   Tensor x = tt::zeros({2});
   CHECK_FALSE(tt::apply(Counted(&calls), {x}).requires_grad());
@@ -65,14 +65,14 @@ TEST_CASE("only floating outputs enter the graph, and only where an input is tra
   CHECK_FALSE(tt::apply(Counted(&calls), {x}).requires_grad());
 }
 
-TEST_CASE("an observer sees each op before and after, with its cost; none costs nothing") {
+TEST_CASE("an observer is called before and after each operation, with its cost") {
   Recorder recorder;
   int calls = 0;
   {
     const tt::Observing watch(recorder);
     tt::apply(Counted(&calls), {tt::zeros({4}).detach()});
   }
-  // zeros makes no op; the addition inside the kernel is observed like any other.
+  // zeros() is not an operation of apply(); the addition inside the kernel is observed.
   CHECK(recorder.events ==
         std::vector<std::string>{"before counted 1", "before add 2", "after add [4]", "after counted [4]"});
   CHECK(recorder.flops == 12);
@@ -81,7 +81,7 @@ TEST_CASE("an observer sees each op before and after, with its cost; none costs 
   CHECK(recorder.events.size() == 4);
 }
 
-TEST_CASE("views are observed, and move nothing") {
+TEST_CASE("views are observed, with 0 bytes") {
   Recorder recorder;
   const Tensor x = tt::ones({2, 3});
   {
@@ -93,7 +93,7 @@ TEST_CASE("views are observed, and move nothing") {
   CHECK(recorder.bytes == 0);
 }
 
-TEST_CASE("a failing check leaves no result and no node; the observer sees only the attempt") {
+TEST_CASE("a failed check gives no result and no node; the observer gets only before()") {
   Recorder recorder;
   Tensor x = tt::ones({2});
   x.requires_grad_();
@@ -107,7 +107,7 @@ TEST_CASE("a failing check leaves no result and no node; the observer sees only 
   CHECK(tt::allocator_stats().current == before);
 }
 
-TEST_CASE("the backward pass goes through the gate as well") {
+TEST_CASE("the backward pass also runs its operations by apply()") {
   Recorder recorder;
   Tensor x = tt::ones({2});
   x.requires_grad_();

@@ -1,5 +1,5 @@
-// Tensors of rank 0 and of no elements, through every operation: the device gives what the CPU gives, values,
-// gradients and errors, and touches no memory that is not its own.
+// Tensors of rank 0 and tensors without elements, for every operation: the device gives the same values,
+// gradients and errors as the CPU, and accesses no memory outside its tensors.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 
 struct Op {
   std::string name;
-  std::function<Tensors(const Tensor&)> run;  // all its results
+  std::function<Tensors(const Tensor&)> run;  // all results of the operation
 };
 
 std::vector<Op> border_cases() {
@@ -31,13 +31,13 @@ std::vector<Op> border_cases() {
       {"clamp", [](const Tensor& x) { return Tensors{clamp(x, 0, 1)}; }},
       {"gelu", [](const Tensor& x) { return Tensors{gelu(x)}; }},
       {"add", [](const Tensor& x) { return Tensors{x + x}; }},
-      {"beside a number", [](const Tensor& x) { return Tensors{x * 2 + 1}; }},
-      {"beside one element", [](const Tensor& x) { return Tensors{x * ones({1}, x.dtype(), x.device())}; }},
+      {"with a number", [](const Tensor& x) { return Tensors{x * 2 + 1}; }},
+      {"with one element", [](const Tensor& x) { return Tensors{x * ones({1}, x.dtype(), x.device())}; }},
       {"pow", [](const Tensor& x) { return Tensors{pow(x, x)}; }},
       {"compare", [](const Tensor& x) { return Tensors{x < 1}; }},
       {"where", [](const Tensor& x) { return Tensors{where(x < 1, x, x * 2)}; }},
       {"sum", [](const Tensor& x) { return Tensors{sum(x)}; }},
-      {"sum of the last", [](const Tensor& x) { return Tensors{sum(x, {-1})}; }},
+      {"sum of the last dimension", [](const Tensor& x) { return Tensors{sum(x, {-1})}; }},
       {"mean", [](const Tensor& x) { return Tensors{mean(x, {0}, true)}; }},
       {"prod", [](const Tensor& x) { return Tensors{prod(x)}; }},
       {"max", [](const Tensor& x) { return Tensors{max(x, {-1})}; }},
@@ -93,7 +93,7 @@ std::vector<Op> border_cases() {
       {"masked_fill", [](const Tensor& x) { return Tensors{masked_fill(x, x < 1, 3)}; }},
       {"sort", [=](const Tensor& x) { return both(sort(x)); }},
       {"topk", [=](const Tensor& x) { return both(topk(x, 1)); }},
-      {"topk of none", [=](const Tensor& x) { return both(topk(x, 0)); }},
+      {"topk with k = 0", [=](const Tensor& x) { return both(topk(x, 0)); }},
       {"matmul", [](const Tensor& x) { return Tensors{matmul(x, x.transpose(0, -1))}; }},
       {"linear",
        [=](const Tensor& x) {
@@ -165,7 +165,7 @@ std::vector<Op> border_cases() {
   };
 }
 
-// "f32 [2] {1, 2}", or the code of an error.
+// The text of the results, such as "f32 [2] {1, 2}", or the code of an error.
 std::string shown(const std::function<Tensors()>& f) {
   std::string text;
   try {
@@ -184,7 +184,7 @@ std::string shown(const std::function<Tensors()>& f) {
   return text;
 }
 
-// The results, and the gradient of their sum.
+// The results of the operation, and the gradient of their sum.
 Tensors with_gradient(const Op& op, const Shape& shape, tt::DType dtype, tt::Device device) {
   Tensor x =
       (tt::arange(0, shape.numel(), 1, tt::f32, tt::cpu) * 0.25 + 0.5).reshape(shape).to(dtype).to(device);
@@ -196,13 +196,13 @@ Tensors with_gradient(const Op& op, const Shape& shape, tt::DType dtype, tt::Dev
   }
   if (total.defined()) total.backward();
   if (total.defined()) all.push_back(x.grad());
-  if (device.is_cuda()) tt::backend::cuda::synchronize();  // what it found wrong
+  if (device.is_cuda()) tt::backend::cuda::synchronize();  // throws the errors that kernels found
   return all;
 }
 
 }  // namespace
 
-TEST_CASE("rank 0 and no elements: the device gives what the CPU gives") {
+TEST_CASE("rank 0 and no elements: the device gives the same as the CPU") {
   for (const Op& op : border_cases()) {
     for (const tt::DType dtype : {tt::f32, tt::bf16, tt::i64}) {
       for (const Shape& shape : {Shape{}, Shape{0}, Shape{1}, Shape{3, 0}, Shape{0, 3}}) {
@@ -216,7 +216,7 @@ TEST_CASE("rank 0 and no elements: the device gives what the CPU gives") {
   }
 }
 
-TEST_CASE("rank 0: a running sum, and an extreme") {
+TEST_CASE("rank 0: cumulative sum and extreme value") {
   const Tensor x = tt::full({}, 3);
   CHECK(tt::cumsum(x, 0).item<float>() == 3);
   CHECK(tt::cumsum(x, 0).shape() == Shape{});

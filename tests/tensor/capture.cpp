@@ -1,4 +1,4 @@
-// Tensors in a captured graph: what needs values on the CPU is refused at the line that asked for it.
+// Graph capture: an operation that needs values on the CPU is an error at the line of the call.
 #include <support/device.hpp>
 #include <support/errors.hpp>
 #include <tinytorch/backend/cuda/runtime/graph.hpp>
@@ -8,7 +8,7 @@ namespace tt = tinytorch;
 namespace cuda = tinytorch::backend::cuda;
 using test::needs_devices;
 
-TEST_CASE("values cannot cross between CPU and device in a capture" * needs_devices()) {
+TEST_CASE("values cannot be copied between CPU and device during a capture" * needs_devices()) {
   const tt::Tensor x = tt::empty({1}, tt::f32, tt::cuda), y = tt::empty({2});
   const auto refused = [&](const char* what, const std::function<void()>& step) {
     errors::check_error(
@@ -25,7 +25,7 @@ TEST_CASE("values cannot cross between CPU and device in a capture" * needs_devi
   refused("to(cuda:0)", [&] { tt::from_data({1.0f, 2.0f}, {2}, tt::cuda); });
 }
 
-TEST_CASE("on the CPU all of it goes on during a capture" * needs_devices()) {
+TEST_CASE("operations on the CPU are allowed during a capture" * needs_devices()) {
   const tt::Tensor x = tt::full({1}, 3);
   const tt::Tensor on_device = tt::empty({4}, tt::f32, tt::cuda);
   cuda::Graph graph;

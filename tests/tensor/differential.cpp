@@ -1,10 +1,9 @@
-// Random calls of every family of operations: shapes, layouts and dtypes are drawn. The tests' device must
-// give, in results and in gradients, what the CPU gives on the same numbers in double precision and in
-// row-major order, and the same errors.
+// Random calls of every family of operations, with random shapes, layouts and dtypes. The tests' device must
+// give the same results, gradients and errors as the CPU in double precision and row-major order.
 //
 //   TINYTORCH_TEST_DRAW=7 TINYTORCH_TEST_CASES=50000 test_tensor --source-file=*differential.cpp
 //
-// A case that fails prints its number; TINYTORCH_TEST_CASE=number runs that one alone.
+// A failing case prints its number; TINYTORCH_TEST_CASE=number runs only that case.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -22,15 +21,15 @@ using tt::DType, tt::Dims, tt::Shape, tt::Tensor, tt::Tensors;
 
 namespace {
 
-// Where all choices come from; a case's number is its seed.
+// Source of all random choices; the case's number is the seed.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : generator_(seed) {}
-  int64_t from(int64_t low, int64_t high) {  // both included
+  int64_t from(int64_t low, int64_t high) {  // inclusive
     return low + static_cast<int64_t>(generator_() % static_cast<uint64_t>(high - low + 1));
   }
   bool coin() { return from(0, 1) == 1; }
-  // Mostly small, sometimes beyond a vector, a warp or a block, rarely none.
+  // Usually small, sometimes larger than a vector, a warp or a thread block, rarely 0.
   int64_t size() {
     const int64_t kind = from(0, 19);
     return kind == 0 ? 0 : kind < 13 ? from(1, 9) : kind < 18 ? from(10, 70) : from(120, 300);
@@ -53,20 +52,19 @@ class Draw {
 
 using Run = std::function<Tensors(const Tensors&)>;
 
-// A call with everything drawn but the values: inputs of these shapes, then i64 inputs, and what is done with
-// them.
+// A call whose parameters are drawn, but not its values: shapes of the inputs, i64 inputs, and the function.
 struct Case {
   std::string text;
   std::vector<Shape> shapes;
   Run run;
   struct Index {
     Shape shape;
-    int64_t low, high;  // values, both included; beyond what they index, an error is expected
+    int64_t low, high;  // range of the values, inclusive; an index out of range must be an error
   };
   std::vector<Index> indices{};
-  bool distinct = false;   // no two values are equal: where ties would be split by rounding
+  bool distinct = false;   // no two values are equal, for functions where rounding would decide ties
   bool positive = false;   // values are at least 1/2
-  bool any_dtype = false;  // integers, too
+  bool any_dtype = false;  // integers are allowed
 };
 struct Family {
   std::string name;
@@ -74,7 +72,7 @@ struct Family {
 };
 
 // A shape that broadcasts with s.
-Shape beside(Draw& d, const Shape& s) {
+Shape broadcastable_with(Draw& d, const Shape& s) {
   Shape out;
   for (int i = static_cast<int>(d.from(0, s.size())); i < s.size(); ++i) out.push_back(d.coin() ? s[i] : 1);
   return out;
@@ -139,7 +137,7 @@ std::vector<Family> family_cases() {
                                                                      {"minimum", minimum},
                                                                      {"le", le},
                                                                      {"eq", eq}});
-    Shape a = d.shape(0, 4), b = beside(d, a);
+    Shape a = d.shape(0, 4), b = broadcastable_with(d, a);
     if (d.coin()) std::swap(a, b);
     return {.text = name,
             .shapes = {a, b},
@@ -150,7 +148,7 @@ std::vector<Family> family_cases() {
     const auto [name, f] = d.one_of<std::pair<const char*, Binary>>({{"div", tt::div}, {"pow", tt::pow}});
     const Shape a = d.shape(0, 3);
     return {.text = name,
-            .shapes = {a, beside(d, a)},
+            .shapes = {a, broadcastable_with(d, a)},
             .run = calls([f = f, loc](In in) { return f(in[0], in[1], loc); }),
             .positive = true};
   });
@@ -166,7 +164,7 @@ std::vector<Family> family_cases() {
   add("where", [](Draw& d) -> Case {
     const Shape s = d.shape(0, 4);
     return {"where",
-            {s, beside(d, s), beside(d, s)},
+            {s, broadcastable_with(d, s), broadcastable_with(d, s)},
             calls([](In in) { return where(in[1] > 0, in[0], in[2]); },
                   [](In in) { return masked_fill(in[0], in[1] < 0, 2); })};
   });
@@ -234,7 +232,7 @@ std::vector<Family> family_cases() {
   });
   add("matmul", [](Draw& d) -> Case {
     const int64_t M = d.size(), K = d.size(), N = d.size();
-    Shape a = d.shape(0, 1), b = beside(d, a);
+    Shape a = d.shape(0, 1), b = broadcastable_with(d, a);
     if (d.from(0, 3) > 0) a.push_back(M);
     const bool vector = a.empty() && b.empty() && d.coin();
     a.push_back(K), b.push_back(K);
@@ -391,16 +389,15 @@ std::vector<Family> family_cases() {
   return all;
 }
 
-// Multiples of 1/8, which every floating dtype holds exactly; for integers so small ones that no product
-// leaves 8 bits.
+// Multiples of 1/8, which every floating dtype represents exactly; integers are so small that no product
+// overflows 8 bits.
 std::vector<double> values_of(Draw& d, int64_t count, const Case& c, bool whole) {
   std::vector<double> out(static_cast<size_t>(count));
   for (size_t i = 0; i < out.size(); ++i) {
     out[i] = whole ? static_cast<double>(d.from(-5, 5))
                    : 0.125 * static_cast<double>(c.positive ? d.from(4, 20) : d.from(-20, 20));
   }
-  if (c.distinct &&
-      count < 256) {  // beyond, 16 bits have no more such numbers: ties remain, and have rules of their own
+  if (c.distinct && count < 256) {  // more distinct values do not exist in 16 bits
     for (size_t i = 0; i < out.size(); ++i) out[i] = (static_cast<double>(i) - 128) / 64;
     for (size_t i = out.size(); i > 1; --i)
       std::swap(out[i - 1], out[static_cast<size_t>(d.from(0, static_cast<int64_t>(i) - 1))]);
@@ -408,14 +405,14 @@ std::vector<double> values_of(Draw& d, int64_t count, const Case& c, bool whole)
   return out;
 }
 
-// The same values in another order in memory.
+// The same values in another memory layout.
 Tensor laid_out(Draw& d, const Tensor& x) {
   const int64_t kind = d.from(0, 4);
   if (kind == 1 && x.rank() >= 2) return x.transpose(0, -1).contiguous().transpose(0, -1);
-  if (kind == 2 && x.rank() >= 1) {  // every other one of twice as many
+  if (kind == 2 && x.rank() >= 1) {  // every other element of a tensor twice as long
     return tt::stack({x, tt::zeros_like(x)}, x.rank()).flatten(x.rank() - 1).slice(-1, 0, tt::kEnd, 2);
   }
-  if (kind == 3) {  // not at the start of its memory
+  if (kind == 3) {  // with an offset from the start of the storage
     return tt::cat({tt::zeros({1}, x.dtype(), x.device()), x.reshape({x.numel()})})
         .slice(0, 1)
         .reshape(x.shape());
@@ -425,11 +422,11 @@ Tensor laid_out(Draw& d, const Tensor& x) {
 }
 
 struct Outcome {
-  std::string error;  // code
-  Tensors results;    // f64 on the CPU; gradients of the inputs last
+  std::string error;  // error code, or empty
+  Tensors results;    // f64 on the CPU; the gradients of the inputs are last
 };
 
-// Runs the case on `inputs`, and backward from a weighted sum of its floating results.
+// Runs the case on `inputs`, and backward from a weighted sum of the floating results.
 Outcome outcome_of(const Case& c, Tensors inputs, uint64_t seed) {
   Outcome out;
   try {
@@ -453,7 +450,8 @@ Outcome outcome_of(const Case& c, Tensors inputs, uint64_t seed) {
       const Tensor g = inputs[i].grad();
       out.results.push_back(g.defined() ? g.to(tt::cpu).to(tt::f64) : Tensor());
     }
-    if (inputs[0].device().is_cuda()) tt::backend::cuda::synchronize();  // what it found wrong
+    if (inputs[0].device().is_cuda())
+      tt::backend::cuda::synchronize();  // throws the errors that kernels found
   } catch (const tt::Error& e) {
     out.error = e.code();
     out.results.clear();
@@ -474,7 +472,7 @@ double tolerance(DType t) {
   }
 }
 
-// "" or how they differ: by more than the tolerance of the largest value.
+// Describes a difference above the tolerance, relative to the largest value; "" if there is none.
 std::string difference(const Tensor& got, const Tensor& want, double relative) {
   if (got.defined() != want.defined()) return "one is undefined";
   if (!got.defined()) return "";
@@ -499,7 +497,7 @@ int64_t number_of(const char* variable, int64_t otherwise) {
 
 }  // namespace
 
-TEST_CASE("random calls give what double precision gives, in every dtype and layout") {
+TEST_CASE("random calls agree with double precision, in every dtype and layout") {
   const std::vector<Family> all = family_cases();
   const int64_t alone = number_of("TINYTORCH_TEST_CASE", -1);
   const int64_t first =
@@ -527,7 +525,7 @@ TEST_CASE("random calls give what double precision gives, in every dtype and lay
     }
     for (const Case::Index& i : c.indices) {
       tt::Generator generator(static_cast<uint64_t>(number));
-      const bool empty = i.high < i.low;  // nothing can be indexed
+      const bool empty = i.high < i.low;  // no index is valid
       const Tensor x = empty ? tt::zeros(i.shape, tt::i64, tt::cpu)
                              : tt::randint(i.low, i.high + 1, i.shape, tt::i64, tt::cpu, generator);
       plain.push_back(x);

@@ -1,5 +1,4 @@
-// Numbers that a dtype can hold and numbers that it cannot: refused by whatever would write them, compared as
-// numbers.
+// Numbers and dtypes: a number that the dtype cannot hold is an error for writes, and is compared exactly.
 #include <tinytorch/tensor/fill.hpp>
 
 #include <doctest/doctest.h>
@@ -20,7 +19,7 @@ std::string code_of(const std::function<void()>& f) { return errors::thrown_by(f
 std::vector<bool> truths(const Tensor& t) { return t.to_vector<bool>(); }
 }  // namespace
 
-TEST_CASE("a number that does not fit is refused by whatever would write it") {
+TEST_CASE("a number that the dtype cannot hold is an error for every function that writes it") {
   const Tensor u = tt::ones({2}, tt::u8), i = tt::ones({2}, tt::i32), h = tt::ones({2}, tt::f16);
   const Tensor mask = tt::ones({2}) > 0;
   errors::check_error(
@@ -54,7 +53,7 @@ TEST_CASE("a number that does not fit is refused by whatever would write it") {
   CHECK(tt::full(tt::Shape{}, kInfinity, tt::f16).item<double>() == kInfinity);
 }
 
-TEST_CASE("comparisons with numbers beyond the dtype answer as mathematics does") {
+TEST_CASE("comparisons with numbers outside the dtype's range are exact") {
   const Tensor u = tt::from_data<uint8_t>({1, 100, 255}), s = tt::from_data<int8_t>({-128, 0, 127});
   const std::vector<bool> all(3, true), none(3, false);
   for (const Scalar beyond :
@@ -86,7 +85,7 @@ TEST_CASE("comparisons with numbers beyond the dtype answer as mathematics does"
   CHECK(truths(h <= -1e5) == std::vector<bool>{false, false, false, true, false});
 }
 
-TEST_CASE("clamp: bounds outside the range bound nothing, those of i64 are exact") {
+TEST_CASE("clamp: bounds outside the range have no effect, bounds of i64 are exact") {
   const Tensor u = tt::from_data<uint8_t>({0, 100, 255});
   CHECK(tt::clamp(u, -5, 300).to_vector<int64_t>() == std::vector<int64_t>{0, 100, 255});
   CHECK(tt::clamp(u, 7, kInfinity).to_vector<int64_t>() == std::vector<int64_t>{7, 100, 255});
@@ -96,7 +95,7 @@ TEST_CASE("clamp: bounds outside the range bound nothing, those of i64 are exact
   CHECK(tt::clamp(l, -kInfinity, kInfinity).to_vector<int64_t>() == std::vector<int64_t>{kLeast, 0, kMost});
 }
 
-TEST_CASE("integers come out as they went in; what a type cannot hold follows the rule of casts") {
+TEST_CASE("integers are read back exactly; conversions to narrower types follow the casts") {
   CHECK(tt::from_data<int64_t>({kMost}).item<int64_t>() == kMost);
   CHECK(tt::from_data<int64_t>({(int64_t{1} << 53) + 1}).item<int64_t>() == (int64_t{1} << 53) + 1);
   CHECK(tt::full(tt::Shape{}, kMost, tt::i64).item<int64_t>() == kMost);
@@ -116,7 +115,7 @@ TEST_CASE("integers come out as they went in; what a type cannot hold follows th
     CHECK(odd[i].item<int32_t>() == odd.to_vector<int32_t>()[static_cast<size_t>(i)]);
 }
 
-TEST_CASE("arange has the dtype of its arguments") {
+TEST_CASE("the default dtype of arange follows its arguments") {
   CHECK(tt::arange(0, 4).dtype() == tt::i64);
   CHECK(tt::arange(0, 1, 0.25).dtype() == tt::f32);
   CHECK(tt::arange(0, 1, 0.25).to_vector() == std::vector<float>{0, 0.25, 0.5, 0.75});
@@ -128,7 +127,7 @@ TEST_CASE("arange has the dtype of its arguments") {
   CHECK(code_of([] { tt::arange(kLeast, kMost); }) == "TT-SHAPE-07");
 }
 
-TEST_CASE("draws of 16 bits stay inside the interval") {
+TEST_CASE("16-bit random numbers stay inside the interval") {
   for (const tt::DType t : {tt::bf16, tt::f16, tt::f32, tt::f64}) {
     CAPTURE(tt::name_of(t));
     const std::vector<double> unit = tt::rand({200'000}, t).to(tt::f64).to_vector<double>();

@@ -1,9 +1,8 @@
 // Every operation against PyTorch: results and gradients of the cases in tests/golden/ops.safetensors.
 //
-// A row of the table is a call, and its own text is its name: the generator (tests/golden/make_ops.py) wrote
-// the expected values under that text. Each case runs with contiguous inputs and again with strided ones. An
-// operation of functions.hpp that no case calls is a failure, as is a case without a row or a row without
-// one.
+// A row of the table is a call, and its text is its name: the generator (tests/golden/make_ops.py) stores the
+// expected values under that text. Each case runs with contiguous and with strided inputs. It is a failure if
+// an operation of functions.hpp is called by no case, if a case has no row, or if a row has no case.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -35,7 +34,7 @@ Generator& seeded(uint64_t seed) {
   static Generator generator;
   return generator = Generator(seed);
 }
-// For each element of x, the share of samples that are at most as large.
+// For each element of x, the fraction of samples that are at most as large.
 Tensor share_up_to(const Tensor& x, const Tensor& samples) {
   const std::vector<double> values = samples.to_vector<double>();
   std::vector<float> shares;
@@ -153,7 +152,7 @@ std::string without_spaces(std::string s) {
   return s;
 }
 
-// The file is read here and not with io/, so that a mistake there cannot hide one here.
+// Reads the file without io/, so that an error in io/ cannot hide an error here.
 Cases load_cases() {
   const std::string bytes = read_all(root() / "tests/golden/ops.safetensors");
   uint64_t header = 0;
@@ -176,7 +175,7 @@ Cases load_cases() {
   return cases;
 }
 
-// The same values behind strides: the dimensions lie in reverse order, with a gap between neighbours.
+// The same values with strides: dimensions in reverse order in memory, with gaps between elements.
 Tensor strided(const Tensor& t) {
   Shape spread;
   for (int d = t.rank() - 1; d >= 0; --d) spread.push_back(t.shape()[d]);
@@ -194,7 +193,8 @@ Tensor cotangent(const Tensor& like, int64_t k) {
   return from_data(values, like.shape()).to(like.dtype());
 }
 
-// Relative to the value, with a floor for cancellation: a sum of terms around 1 is exact to epsilon of 1.
+// Relative tolerance with an absolute floor for cancellation: a sum of terms around 1 is exact to epsilon
+// of 1.
 void check_close(const Tensor& actual, const Tensor& expected, double relative, double absolute) {
   REQUIRE(actual.shape() == expected.shape());
   REQUIRE(actual.dtype() == expected.dtype());
@@ -209,8 +209,8 @@ void check_close(const Tensor& actual, const Tensor& expected, double relative, 
   }
 }
 
-// Units in the last place: f32 and f64 for the polynomials and sums behind a result; 16-bit results are
-// rounded once from f32, their gradients once per step of the derivative.
+// Tolerance in units of the last place. f32 and f64: for the polynomials and sums behind a result; 16-bit
+// results are rounded once from f32, their gradients once per step of the derivative.
 double tolerance(DType t, bool gradient) {
   if (t == f32) return 32 * epsilon_of(t);
   if (t == f64) return 64 * epsilon_of(t);
@@ -254,7 +254,7 @@ void check_case(Call call, const Golden& golden, bool with_strides) {
 
 }  // namespace
 
-TEST_CASE("every operation gives PyTorch's results and gradients") {
+TEST_CASE("every operation agrees with PyTorch in results and gradients") {
   const Cases cases = load_cases();
   std::set<std::string> called;
   for (const auto& [text, call] : kRows) {
@@ -263,7 +263,7 @@ TEST_CASE("every operation gives PyTorch's results and gradients") {
     CHECK_MESSAGE(called.insert(key).second, "two rows have this call");
     REQUIRE_MESSAGE(cases.contains(key), "no case in ops.safetensors: add it to make_ops.py and run that");
     for (const auto& [name, golden] : cases.at(key)) {
-      const std::string label = name;  // clang 14 captures no structured bindings
+      const std::string label = name;  // clang 14 cannot capture a structured binding in a lambda
       CAPTURE(label);
       for (const bool with_strides : {false, true}) {
         if (test::left_out(16)) continue;

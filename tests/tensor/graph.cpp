@@ -1,4 +1,4 @@
-// The graph as data: what a recorded call keeps, where its edges lead, and how it is let go.
+// The autograd graph: content of a node, targets of edges, and destruction.
 #include <doctest/doctest.h>
 
 #include <tinytorch/tensor/graph.hpp>
@@ -11,7 +11,7 @@ namespace {
 const std::shared_ptr<tt::Node>& node_of(const Tensor& t) { return t.impl()->grad_state->producer; }
 }  // namespace
 
-TEST_CASE("a node knows its op, its caller, its inputs' shapes and its output") {
+TEST_CASE("a node stores its operation, the caller, the shapes of the inputs and the output") {
   Tensor x = tt::ones({2, 3}), w = tt::ones({3});
   x.requires_grad_();
   const int here = __LINE__ + 1;
@@ -25,7 +25,7 @@ TEST_CASE("a node knows its op, its caller, its inputs' shapes and its output") 
   REQUIRE(node.edges.size() == 2);
   CHECK(node.edges[0].leaf == x.impl()->grad_state);
   CHECK_FALSE(node.edges[0].node);
-  CHECK_FALSE(node.edges[1].leaf);  // w wants no gradient
+  CHECK_FALSE(node.edges[1].leaf);  // w does not require grad
   CHECK_FALSE(node.edges[1].node);
   CHECK(node.inputs.size() == 2);
   CHECK(node.outputs.empty());
@@ -36,7 +36,7 @@ TEST_CASE("a node knows its op, its caller, its inputs' shapes and its output") 
   CHECK(node_of(z)->sequence > node.sequence);
 }
 
-TEST_CASE("of a fused op's outputs those are saved that were made for the derivative, the result is not") {
+TEST_CASE("a fused operation saves its extra outputs, but not its result") {
   Tensor x = tt::ones({2, 3}), w = tt::ones({4, 3});
   w.requires_grad_();
   const Tensor y = tt::linear_activation(x, w, {}, tt::Activation::silu);
@@ -60,7 +60,7 @@ TEST_CASE("saved tensors share memory but not the graph: no cycles") {
   CHECK(watch.expired());
 }
 
-TEST_CASE("parents stay while any child needs them") {
+TEST_CASE("a parent exists as long as one of its children") {
   Tensor x = tt::ones({2});
   x.requires_grad_();
   std::weak_ptr<tt::Node> parent;
@@ -79,7 +79,7 @@ TEST_CASE("parents stay while any child needs them") {
   CHECK(parent.expired());
 }
 
-TEST_CASE("edge_to: producers, leaves, nothing") {
+TEST_CASE("edge_to() returns a producer, a leaf or nothing") {
   Tensor x = tt::ones({2});
   CHECK_FALSE(tt::edge_to(x).leaf);
   CHECK_FALSE(tt::edge_to(Tensor()).leaf);

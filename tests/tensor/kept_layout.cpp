@@ -1,5 +1,5 @@
-// The order in memory of elementwise results: which input decides, that values do not depend on it, and that
-// a network's images stay as they lie, forward and backward.
+// Memory layout of elementwise results: which input decides, that values do not depend on it, and that a
+// network's images stay channels-last, forward and backward.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -15,13 +15,13 @@ using tt::Tensor;
 
 namespace {
 
-// [2, 3, 5, 4], pixel by pixel.
+// A channels-last tensor [2, 3, 5, 4].
 Tensor pixels(tt::DType dtype = tt::f32) {
   return (tt::randn({2, 5, 4, 3}) * 2).to(dtype).permute({0, 3, 1, 2});
 }
 const Strides kPixels = {60, 1, 12, 3}, kRows = {60, 20, 4, 1};
 
-// Elements in row-major order, NaN as a number of its own.
+// The elements in row-major order, with NaN replaced by a number.
 std::vector<double> elements(const Tensor& t) {
   std::vector<double> v = t.to_vector<double>();
   for (double& x : v) x = std::isnan(x) ? 12345.5 : x;
@@ -30,7 +30,7 @@ std::vector<double> elements(const Tensor& t) {
 
 }  // namespace
 
-TEST_CASE("a result lies as the first dense input of its shape") {
+TEST_CASE("a result has the layout of the first input of its shape without gaps") {
   const Tensor x = pixels(), rows = x.contiguous(), bias = tt::ones({3, 1, 1}), mask = x > 0;
   REQUIRE(x.strides() == kPixels);
   REQUIRE(rows.strides() == kRows);
@@ -66,7 +66,7 @@ TEST_CASE("a result lies as the first dense input of its shape") {
   CHECK(tt::exp(tt::randn({3, 4}).t()).strides() == Strides{1, 4});
 }
 
-TEST_CASE("inputs with gaps, or that are stretched, do not decide") {
+TEST_CASE("inputs with gaps and broadcast inputs do not decide the layout") {
   const Tensor x = pixels();
   for (const Tensor& y : {x.slice(1, 1), x.slice(2, 0, 4), x.slice(3, 0, tt::kEnd, 2),
                           tt::ones({4, 1}).expand({4, 3}), tt::ones({3}).expand({2, 3}).t()}) {
@@ -75,16 +75,16 @@ TEST_CASE("inputs with gaps, or that are stretched, do not decide") {
       CHECK(result.is_contiguous());
     CHECK(elements(y * 2) == elements(y.contiguous() * 2));
   }
-  const Tensor part = x.slice(0, 1);  // dense again
+  const Tensor part = x.slice(0, 1);  // without gaps
   CHECK((part * 2).strides() == Strides{60, 1, 12, 3});
   const Tensor gaps = tt::randn({2, 3, 5, 8}).slice(3, 0, 4);
   CHECK((gaps + x).strides() == kPixels);
-  // Both stretch, to a shape that neither has.
+  // Both are broadcast, to a shape that neither has.
   CHECK((tt::ones({4, 1}) + tt::ones({3, 1}).t()).is_contiguous());
   CHECK((tt::ones({1, 4}).t() + tt::ones({3})).is_contiguous());
 }
 
-TEST_CASE("sizes of 1 and 0, and no dimensions") {
+TEST_CASE("the layout with sizes of 1 and 0, and of rank 0") {
   CHECK((tt::ones({}) * 2).shape() == tt::Shape{});
   CHECK((tt::ones({1, 5, 1}).permute({2, 0, 1}) * 2).is_contiguous());
   const Tensor empty = tt::empty({0, 3, 4}).permute({2, 0, 1});
@@ -97,12 +97,12 @@ TEST_CASE("sizes of 1 and 0, and no dimensions") {
   CHECK(elements(twice.reshape({3, 20})) == elements((one.contiguous() * 2).reshape({3, 20})));
 }
 
-TEST_CASE("values are those of row-major operands, for every dtype and order" * test::long_on_emulator()) {
+TEST_CASE("values equal those of row-major operands, for every dtype and order" * test::long_on_emulator()) {
   const tt::Dims orders[] = {{0, 3, 1, 2}, {3, 2, 1, 0}, {1, 0, 3, 2}, {0, 2, 1, 3}};
   for (const tt::DType dtype :
        {tt::f32, tt::f64, tt::bf16, tt::f16, tt::i64, tt::i32, tt::i8, tt::u8, tt::boolean}) {
     for (const tt::Dims& order : orders) {
-      // 38 x 36 elements: several buffers of the kernels and a rest.
+      // 38 x 36 elements: several buffers of the kernels and remainder elements.
       const auto make = [&] { return (tt::randn({2, 19, 4, 9}) * 3).to(dtype).permute(order); };
       const Tensor x = make(), y = make(), mask = make().to(tt::boolean), row = y.slice(2, 0, 1);
       const auto same = [&](const std::function<Tensor(const Tensor&, const Tensor&)>& f) {
@@ -124,14 +124,14 @@ TEST_CASE("values are those of row-major operands, for every dtype and order" * 
       same([&](const Tensor& a, const Tensor&) { return a * row; });
       same([](const Tensor& a, const Tensor& b) { return a.clone().add_(b, 2); });
       if (!tt::is_floating(dtype)) continue;
-      same([](const Tensor& a, const Tensor&) { return tt::log(a); });  // NaN where negative
+      same([](const Tensor& a, const Tensor&) { return tt::log(a); });  // gives NaN for negative elements
       same([](const Tensor& a, const Tensor& b) { return tt::pow(a, b); });
     }
   }
 }
 
-TEST_CASE("results past the caches are the same in another order") {
-  if (!tt::default_device().is_cpu()) return;                          // which has no such stores
+TEST_CASE("results with non-temporal stores are the same in another layout") {
+  if (!tt::default_device().is_cpu()) return;                          // only the CPU has non-temporal stores
   const Tensor x = tt::randn({2, 600, 512, 8}).permute({0, 3, 1, 2});  // 20 MB
   const Tensor y = x + x, z = x.clone();
   CHECK(y.strides() == x.strides());
@@ -139,7 +139,7 @@ TEST_CASE("results past the caches are the same in another order") {
   CHECK((z == x).to(tt::f32).sum().item() == static_cast<float>(x.numel()));
 }
 
-TEST_CASE("gradients of permuted tensors are those of row-major ones, and lie as they do") {
+TEST_CASE("gradients of permuted tensors have the values of row-major ones and the layout of their tensors") {
   const std::function<Tensor(const Tensor&, const Tensor&)> functions[] = {
       [](const Tensor& a, const Tensor& b) { return tt::relu(a) * b; },
       [](const Tensor& a, const Tensor& b) { return tt::gelu(a + b); },
@@ -173,11 +173,11 @@ TEST_CASE("dropout's mask does not depend on the layout, forward and backward") 
   tt::Generator a(3), b(3);
   const Tensor y = tt::dropout(x, 0.5, a);
   CHECK(elements(y) == elements(tt::dropout(x.detach().contiguous(), 0.5, b)));
-  y.backward(tt::ones({2, 3, 5, 4}));  // lies otherwise than y
+  y.backward(tt::ones({2, 3, 5, 4}));  // has another layout than y
   CHECK(elements(x.grad() * x.detach()) == elements(y));
 }
 
-TEST_CASE("images stay pixel by pixel through conv, batch_norm, relu and conv, forward and backward") {
+TEST_CASE("images stay channels-last through conv, batch_norm, relu and conv, forward and backward") {
   const Tensor first = tt::randn({6, 3, 3, 3}), second = tt::randn({4, 6, 3, 3}),
                weight = tt::rand({6}) + 0.5, bias = tt::randn({6});
   const Tensor image = pixels(), dy = tt::randn({2, 5, 4, 4}).permute({0, 3, 1, 2});
@@ -222,7 +222,7 @@ TEST_CASE("images stay pixel by pixel through conv, batch_norm, relu and conv, f
   }
 }
 
-TEST_CASE("images stay pixel by pixel through pooling, forward and backward") {
+TEST_CASE("images stay channels-last through pooling, forward and backward") {
   const auto pools = {+[](const Tensor& x) {
                         return tt::max_pool2d(x, {3, 2, 1});
                       },

@@ -1,4 +1,4 @@
-// Scopes and the backward pass, as an observer sees them; ops are in apply.cpp.
+// Observers: scopes and the backward pass; operations are tested in apply.cpp.
 #include <support/check.hpp>
 #include <support/errors.hpp>
 #include <tinytorch/tensor/graph.hpp>
@@ -28,7 +28,7 @@ using Events = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("scopes nest, around the ops inside them") {
+TEST_CASE("scopes nest, and enclose the operations inside them") {
   Recorder recorder;
   const Tensor x = tt::ones({2});
   {
@@ -43,7 +43,7 @@ TEST_CASE("scopes nest, around the ops inside them") {
   CHECK(recorder.events == Events{"enter step", "enter part of someone", "add", "leave", "mul", "leave"});
 }
 
-TEST_CASE("an exception leaves its scopes, and says which op failed") {
+TEST_CASE("an exception leaves its scopes, and failed() names the operation") {
   Recorder recorder;
   const tt::Observing observing(recorder);
   try {
@@ -54,7 +54,7 @@ TEST_CASE("an exception leaves its scopes, and says which op failed") {
   CHECK(recorder.events == Events{"enter step", "failed add", "leave"});
 }
 
-TEST_CASE("an observer sees no end of what it did not see begin, nor one that came after it") {
+TEST_CASE("an observer gets no end of a scope that began before it or under another observer") {
   Recorder first, second;
   {
     const tt::Scope before("before");
@@ -74,11 +74,11 @@ TEST_CASE("an observer sees no end of what it did not see begin, nor one that ca
     auto observing = std::make_unique<tt::Observing>(*late);
     const tt::Scope scope("scope");
     observing.reset();
-    late.reset();  // gone before its scope ends
+    late.reset();  // removed before its scope ends
   }
 }
 
-TEST_CASE("the backward pass says whose derivative is computed") {
+TEST_CASE("the backward pass reports whose derivative is computed") {
   Recorder recorder;
   Tensor x = tt::ones({2});
   x.requires_grad_();

@@ -1,4 +1,4 @@
-// Operators are their functions, with numbers on either side.
+// Operators equal the functions of the same name, with tensors and numbers on either side.
 #include <doctest/doctest.h>
 
 #include <support/errors.hpp>
@@ -9,7 +9,7 @@ namespace tt = tinytorch;
 using tt::Tensor;
 using Values = std::vector<float>;
 
-TEST_CASE("tensor with tensor") {
+TEST_CASE("operators on two tensors") {
   const Tensor a = tt::from_data({1.0f, 5.0f, 6.0f}), b = tt::from_data({2.0f, 5.0f, 3.0f});
   CHECK((a + b).to_vector() == Values{3, 10, 9});
   CHECK((a - b).to_vector() == Values{-1, 0, 3});
@@ -25,7 +25,7 @@ TEST_CASE("tensor with tensor") {
   CHECK((a < b).dtype() == tt::boolean);
 }
 
-TEST_CASE("tensor with number, number with tensor: order matters, dtype stays") {
+TEST_CASE("operators on tensor and number keep the order and the tensor's dtype") {
   const Tensor a = tt::from_data({1.0f, 4.0f});
   CHECK((a + 2).to_vector() == Values{3, 6});
   CHECK((2 + a).to_vector() == Values{3, 6});
@@ -54,7 +54,7 @@ TEST_CASE("tensor with number, number with tensor: order matters, dtype stays") 
   }
 }
 
-TEST_CASE("a tensor in a condition is its value") {
+TEST_CASE("a tensor in a condition is converted to the bool of its element") {
   const tt::Tensor nine = tt::full({}, 9), five = tt::full({1, 1}, 5), mask = tt::from_data({true, false});
   CHECK_FALSE(static_cast<bool>(nine < five));
   CHECK(static_cast<bool>(five < nine));
@@ -70,7 +70,7 @@ TEST_CASE("a tensor in a condition is its value") {
   CHECK(errors::thrown_by([&] { return tt::Tensor() ? 1 : 2; }).code == "TT-TENSOR-01");
 }
 
-TEST_CASE("!, && and || work element by element") {
+TEST_CASE("!, && and || are elementwise") {
   const tt::Tensor a = tt::from_data({true, true, false, false}),
                    b = tt::from_data({true, false, true, false});
   using Bools = std::vector<int>;

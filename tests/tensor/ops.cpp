@@ -1,4 +1,4 @@
-// tensor/ops.hpp alone brings the definitions of every family.
+// tensor/ops.hpp alone includes the definitions of every family.
 #include <doctest/doctest.h>
 
 #include <tinytorch/tensor/ops.hpp>
@@ -14,7 +14,7 @@ TEST_CASE("one call of each family") {
   CHECK(tt::flip(x, {0}).to_vector() == std::vector<float>{2, 3, 0, 1});   // index
 }
 
-TEST_CASE("defaults mean what the comments say") {
+TEST_CASE("default arguments have the documented meaning") {
   const Tensor x = tt::from_data({1.0f, -2.0f, 3.0f, -4.0f}, {2, 2});
   CHECK(tt::sum(x).shape() == tt::Shape{});
   CHECK(tt::arange(2, 5).dtype() == tt::i64);
@@ -34,7 +34,7 @@ TEST_CASE("defaults mean what the comments say") {
   CHECK(tt::pad(x, {{0, 0}, {1, 0}}).to_vector() == Values{0, 1, -2, 0, 3, -4});
 }
 
-TEST_CASE("functions and members with one name agree") {
+TEST_CASE("functions and members of the same name agree") {
   const Tensor x = tt::arange(0, 24, 1, tt::f32).reshape({2, 3, 4});
   const auto same = [](const Tensor& a, const Tensor& b) {
     CHECK(a.shape() == b.shape());

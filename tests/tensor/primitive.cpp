@@ -1,4 +1,4 @@
-// The base of every op: defaults, cloning, and the count of bytes.
+// Primitive: defaults, cloning, and the count of bytes.
 #include <support/errors.hpp>
 #include <tinytorch/tensor/primitive.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -25,14 +25,14 @@ TEST_CASE("defaults: a kernel without cost, views, saves or derivative") {
   CHECK(errors::thrown_by([&] { base.vjp({}, {}); }).code == "TT-GRAD-05");
 }
 
-TEST_CASE("a clone is the whole op, attributes included") {
+TEST_CASE("a clone includes the attributes") {
   const auto copy = Scale(2.5).clone();
   const auto* scale = dynamic_cast<const Scale*>(copy.get());
   REQUIRE(scale != nullptr);
   CHECK(scale->factor == 2.5);
 }
 
-TEST_CASE("bytes: each operand once at its own size, undefined ones not at all") {
+TEST_CASE("bytes_moved() counts each operand once at its own size, and ignores undefined ones") {
   const tt::Tensor a = tt::empty({2, 3}), row = tt::empty({3}, tt::f16), out = tt::empty({2, 3}, tt::f64);
   CHECK(tt::bytes_moved({a, row, tt::Tensor()}, {out}) == 24 + 6 + 48);
   CHECK(tt::bytes_moved({}, {}) == 0);

@@ -1,4 +1,4 @@
-// Printing against PyTorch 2's output for the same values (noted where tinytorch differs on purpose).
+// Printing, compared with PyTorch 2's output for the same values (intended differences are noted).
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ TEST_CASE("floats share one width and four digits") {
   CHECK(to_string(tt::full({}, 2.5)) == "tensor(2.5000)");
 }
 
-TEST_CASE("scientific where the range asks for it") {
+TEST_CASE("scientific notation for a wide range") {
   CHECK(to_string(tt::from_data({1e-8f, 1.0f, 2.5f})) == "tensor([1.0000e-08, 1.0000e+00, 2.5000e+00])");
   CHECK(to_string(tt::from_data({1e10f, 1.0f})) == "tensor([1.0000e+10, 1.0000e+00])");
   CHECK(to_string(tt::from_data({123456789.0f, 1.5f})) == "tensor([1.2346e+08, 1.5000e+00])");
@@ -24,7 +24,7 @@ TEST_CASE("scientific where the range asks for it") {
   CHECK(to_string(tt::from_data({0.00001f, 0.0002f})) == "tensor([1.0000e-05, 2.0000e-04])");
 }
 
-// Aligned, where PyTorch lets -inf stick out.
+// tinytorch aligns the columns; PyTorch does not align -inf.
 TEST_CASE("NaN and infinities do not change the format of the others") {
   CHECK(to_string(tt::from_data({1.0f, NAN, INFINITY, -INFINITY})) == "tensor([  1.,  nan,  inf, -inf])");
   CHECK(to_string(tt::from_data({NAN, 0.5f})) == "tensor([   nan, 0.5000])");
@@ -38,7 +38,7 @@ TEST_CASE("integers and bool") {
   CHECK(to_string(tt::full({1}, (int64_t{1} << 62) + 1, tt::i64)) == "tensor([4611686018427387905])");
 }
 
-TEST_CASE("dtype, gradient and emptiness are said; sizes of nothing as shape=") {
+TEST_CASE("dtype and requires_grad are shown, and the shape of an empty tensor") {
   CHECK(to_string(tt::from_data({1.5, 2.0})) == "tensor([1.5000, 2.0000], dtype=f64)");
   CHECK(to_string(tt::full({1}, 3, tt::u8)) == "tensor([3], dtype=u8)");
   CHECK(to_string(tt::full({1}, 0.5, tt::bf16)) == "tensor([0.5000], dtype=bf16)");
@@ -49,7 +49,7 @@ TEST_CASE("dtype, gradient and emptiness are said; sizes of nothing as shape=") 
   CHECK(to_string(tt::Tensor()) == "tensor(undefined)");
 }
 
-TEST_CASE("rank 3 leaves a blank line between matrices") {
+TEST_CASE("matrices of rank 3 are separated by a blank line") {
   CHECK(to_string(tt::arange(0, 8).reshape({2, 2, 2})) ==
         "tensor([[[0, 1],\n         [2, 3]],\n\n        [[4, 5],\n         [6, 7]]])");
 }

@@ -1,4 +1,4 @@
-// Shared shape and dtype rules: every message in full.
+// Shared shape and dtype rules: the complete text of every error.
 #include <support/errors.hpp>
 #include <tinytorch/tensor/rules.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -11,13 +11,13 @@ namespace {
 const tt::Loc kHere{__FILE__, 1};
 }
 
-TEST_CASE("operands are described in order, undefined ones left out") {
+TEST_CASE("operands are described in order, without undefined ones") {
   const Tensor a = tt::empty({2}).named("a"), b = tt::empty({3}, tt::i64);
   CHECK(tt::describe_operands({a, Tensor(), b}) == errors::here("'a' f32 [2] on cpu and i64 [3] on cpu"));
   CHECK(tt::describe_operands({}).empty());
 }
 
-TEST_CASE("rank") {
+TEST_CASE("errors of the rank rule") {
   tt::require_rank("op", tt::empty({2, 3}), 2, "a matrix [M, N]", kHere);
   check_error(
       "TT-SHAPE-04: op: expected a matrix [M, N] (rank 2), got f32 [2] on cpu\n  hint: reshape, unsqueeze or "
@@ -26,7 +26,7 @@ TEST_CASE("rank") {
       [] { tt::require_rank("op", tt::empty({2}), 2, "a matrix [M, N]", kHere); });
 }
 
-TEST_CASE("dtypes") {
+TEST_CASE("errors of the dtype rules") {
   for (const auto t : {tt::f32, tt::f64, tt::bf16, tt::f16})
     tt::require_floating("op", tt::empty({}, t), kHere);
   check_error(
@@ -54,7 +54,7 @@ TEST_CASE("dtypes") {
               [] { tt::require_index("op", tt::empty({2}, tt::i32), kHere); });
 }
 
-TEST_CASE("broadcasting") {
+TEST_CASE("errors of the broadcasting rule") {
   CHECK(tt::broadcast_or_fail("op", tt::empty({2, 1}), tt::empty({3}), kHere) == tt::Shape{2, 3});
   check_error(
       "TT-SHAPE-02: op: shapes do not broadcast: 'a' f32 [2, 3] on cpu and 'b' f32 [4] on cpu\n  rule: "

@@ -13,7 +13,7 @@ constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::num
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 }  // namespace
 
-TEST_CASE("scalars keep whole numbers whole") {
+TEST_CASE("a Scalar keeps 64-bit integers exactly") {
   const tt::Scalar a = int64_t{1} << 60, b = 0.5, c = true;
   CHECK(a.integral);
   CHECK(a.integer == int64_t{1} << 60);
@@ -23,8 +23,7 @@ TEST_CASE("scalars keep whole numbers whole") {
   CHECK(tt::full({1}, (int64_t{1} << 60) + 1, tt::i64).to_vector<int64_t>()[0] == (int64_t{1} << 60) + 1);
 }
 
-TEST_CASE(
-    "which numbers a dtype holds: integers in their range and without a fraction, floats that stay finite") {
+TEST_CASE("can_hold: integers in range without a fraction, floats that stay finite") {
   struct Range {
     tt::DType dtype;
     int64_t least, most;
@@ -55,7 +54,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a number is shown as it was written") {
+TEST_CASE("the text of a Scalar is the number as it was written") {
   CHECK(tt::Scalar(300).str() == "300");
   CHECK(tt::Scalar(0.5).str() == "0.5");
   CHECK(tt::Scalar(kLeast).str() == "-9223372036854775808");

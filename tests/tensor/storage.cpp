@@ -1,4 +1,4 @@
-// Storage: owns its block, counts writes, and knows its device.
+// Storage: owns a block of memory, counts writes, and stores its device.
 #include <doctest/doctest.h>
 
 #include <support/errors.hpp>
@@ -6,7 +6,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("a storage holds its bytes for as long as it lives") {
+TEST_CASE("a storage owns its bytes until it is destroyed") {
   const size_t before = tt::allocator_stats().current;
   {
     tt::Storage s(1000, tt::cpu, tt::Loc::current());
@@ -26,7 +26,7 @@ TEST_CASE("the version counts writes") {
   CHECK(s.version() == 2);
 }
 
-TEST_CASE("no storage on a device that was not built, and no bytes lost in trying") {
+TEST_CASE("storage on CUDA in a build without CUDA is an error and leaks nothing") {
   if (TINYTORCH_WITH_CUDA) return;
   const size_t before = tt::allocator_stats().current;
   CHECK_THROWS_AS(tt::Storage(8, tt::cuda, tt::Loc::current()), tt::BuiltWithoutCuda);

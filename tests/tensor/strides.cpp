@@ -1,4 +1,4 @@
-// Shape algebra by properties: random shapes, strides and views against index arithmetic.
+// Shape arithmetic, property-based: random shapes, strides and views against index arithmetic.
 #include <doctest/doctest.h>
 #include <rapidcheck.h>
 
@@ -19,7 +19,7 @@ Shape random_shape(int max_rank = 4, int64_t smallest = 1) {
   return s;
 }
 
-// A view as slicing, expanding and permuting make them: any order, steps, zeros.
+// Strides of a view as slicing, expanding and permuting give them: any order, steps, zeros.
 Strides random_strides(const Shape& shape) {
   Strides strides = tt::contiguous_strides(shape);
   if (*rc::gen::inRange(0, 3) == 0) return strides;
@@ -32,7 +32,7 @@ Strides random_strides(const Shape& shape) {
   return strides;
 }
 
-// Offsets of all elements in row-major order.
+// The offsets of all elements in row-major order.
 std::vector<int64_t> offsets(const Shape& shape, const Strides& strides) {
   std::vector<int64_t> out;
   oracle::for_each_index(shape, [&](const Dims& i) {
@@ -43,7 +43,8 @@ std::vector<int64_t> offsets(const Shape& shape, const Strides& strides) {
   return out;
 }
 
-// Another shape with the same number of elements: factors dealt out at random, ones thrown in.
+// Another shape with the same number of elements: prime factors are distributed randomly, and ones are
+// inserted.
 Shape regroup(const Shape& from) {
   std::vector<int64_t> factors;
   for (int64_t s : from) {
@@ -65,7 +66,7 @@ Shape regroup(const Shape& from) {
 
 }  // namespace
 
-TEST_CASE("examples") {
+TEST_CASE("strides and broadcasting of known shapes") {
   CHECK(tt::contiguous_strides({2, 3, 4}) == Strides{12, 4, 1});
   CHECK(tt::contiguous_strides({}) == Strides{});
   CHECK(*tt::broadcast_shapes({5, 1, 4}, {3, 1}) == Shape{5, 3, 4});
@@ -87,7 +88,7 @@ TEST_CASE("contiguous strides number the elements 0, 1, 2 ...") {
   }));
 }
 
-TEST_CASE("is_contiguous says exactly whether offsets are 0, 1, 2 ...") {
+TEST_CASE("is_contiguous() is true exactly if the offsets are 0, 1, 2 ...") {
   CHECK(rc::check([] {
     const Shape s = random_shape(4, 0);
     const Strides strides = random_strides(s);
@@ -98,7 +99,7 @@ TEST_CASE("is_contiguous says exactly whether offsets are 0, 1, 2 ...") {
   }));
 }
 
-TEST_CASE("broadcasting is commutative, associative, and has the scalar as neutral element") {
+TEST_CASE("broadcasting is commutative, associative, and a scalar is its identity element") {
   CHECK(rc::check([] {
     const auto shape = [] {
       Shape s = random_shape(3, 0);
@@ -119,7 +120,7 @@ TEST_CASE("broadcasting is commutative, associative, and has the scalar as neutr
   }));
 }
 
-TEST_CASE("broadcast strides read the element that index arithmetic says") {
+TEST_CASE("broadcast strides address the elements given by index arithmetic") {
   CHECK(rc::check([] {
     const Shape to = random_shape(4);
     Shape from = to;
@@ -139,7 +140,7 @@ TEST_CASE("broadcast strides read the element that index arithmetic says") {
   }));
 }
 
-TEST_CASE("reshape_strides never lies: the same elements in the same order") {
+TEST_CASE("reshape_strides() gives the same elements in the same order") {
   CHECK(rc::check([] {
     const Shape from = random_shape(4), to = regroup(from);
     const Strides strides = random_strides(from);
@@ -148,7 +149,7 @@ TEST_CASE("reshape_strides never lies: the same elements in the same order") {
     RC_CLASSIFY(result.has_value());
     if (result) RC_ASSERT(offsets(to, *result) == offsets(from, strides));
     if (tt::is_contiguous(from, strides)) RC_ASSERT(result.has_value());
-    // Where only ones come and go, no copy is ever needed.
+    // If only sizes of 1 are added or removed, no copy is needed.
     Shape bare, padded;
     for (int64_t s : from) {
       if (s != 1) bare.push_back(s);
@@ -166,12 +167,12 @@ TEST_CASE("reshape_strides never lies: the same elements in the same order") {
   }));
 }
 
-TEST_CASE("an empty tensor can be shown as any empty shape") {
+TEST_CASE("an empty tensor can be viewed as any empty shape") {
   CHECK(tt::reshape_strides({0, 3}, {7, 2}, {3, 0, 2}).has_value());
   CHECK(tt::is_contiguous({0, 3}, {7, 2}));
 }
 
-TEST_CASE("a permuted shape names the same elements by reordered indices") {
+TEST_CASE("a permuted shape addresses the same elements with permuted indices") {
   CHECK(rc::check([] {
     const Shape from = random_shape(4);
     const Strides strides = random_strides(from);
@@ -189,7 +190,7 @@ TEST_CASE("a permuted shape names the same elements by reordered indices") {
   }));
 }
 
-TEST_CASE("a slice names every step-th element between two positions") {
+TEST_CASE("a slice addresses every step-th element between two positions") {
   CHECK(rc::check([] {
     Shape from = random_shape(3);
     from.push_back(*rc::gen::inRange<int64_t>(0, 9));
@@ -207,7 +208,7 @@ TEST_CASE("a slice names every step-th element between two positions") {
   }));
 }
 
-TEST_CASE("positions of a slice count from the end when negative and stop at the ends") {
+TEST_CASE("negative positions of a slice count from the end, and all positions are clamped") {
   CHECK(tt::slice_position(2, 5) == 2);
   CHECK(tt::slice_position(-1, 5) == 4);
   CHECK(tt::slice_position(-9, 5) == 0);

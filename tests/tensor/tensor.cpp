@@ -1,4 +1,4 @@
-// The Tensor handle: what it is, values in and out of every dtype, names, and its refusals.
+// The Tensor handle: properties, conversion from and to C++ values in every dtype, names, and errors.
 #include <cmath>
 #include <support/errors.hpp>
 #include <tinytorch/tinytorch.hpp>
@@ -20,7 +20,7 @@ TEST_CASE("a copy is the same tensor, a view shares storage") {
   CHECK(a.defined());
 }
 
-TEST_CASE("sizes") {
+TEST_CASE("shape, strides, sizes and bytes") {
   const Tensor a = tt::empty({2, 3, 4}, tt::f16);
   CHECK(a.rank() == 3);
   CHECK(a.numel() == 24);
@@ -35,7 +35,7 @@ TEST_CASE("sizes") {
   CHECK(tt::empty({0, 3}).bytes() == 0);
 }
 
-TEST_CASE("values go in and come out unchanged, in every dtype") {
+TEST_CASE("values are stored and read back unchanged, in every dtype") {
   const auto check = []<class T>(const std::vector<T>& values) {
     const Tensor t = tt::from_data(values, {1, static_cast<int64_t>(values.size())});
     CHECK(t.dtype() == tt::dtype_of<T>);
@@ -58,7 +58,7 @@ TEST_CASE("values go in and come out unchanged, in every dtype") {
   CHECK(tt::from_data({big}).to_vector<int64_t>()[0] == big);
 }
 
-TEST_CASE("to_vector follows strides: transposed, stepped, expanded, rank 0, empty") {
+TEST_CASE("to_vector() follows strides: transposed, stepped, expanded, rank 0, empty") {
   const Tensor a = tt::arange(0, 12).reshape({3, 4});
   CHECK(a.t().to_vector<int>() == std::vector<int>{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11});
   CHECK(a.slice(1, 1, tt::kEnd, 2).to_vector<int>() == std::vector<int>{1, 3, 5, 7, 9, 11});
@@ -67,7 +67,7 @@ TEST_CASE("to_vector follows strides: transposed, stepped, expanded, rank 0, emp
   CHECK(tt::empty({0, 3}).to_vector().empty());
 }
 
-TEST_CASE("item takes the one element of any shape") {
+TEST_CASE("item() returns the only element of a tensor of any shape") {
   CHECK(tt::full({}, 2.5).item() == 2.5f);
   CHECK(tt::full({1, 1, 1}, 7, tt::i64).item<int>() == 7);
   CHECK(tt::arange(0, 5)[-1].item<int>() == 4);
@@ -85,21 +85,21 @@ TEST_CASE("raw access points at the first element of the view") {
   CHECK(v.strides == tt::Strides{3, 1});
 }
 
-TEST_CASE("names appear wherever the tensor is described") {
+TEST_CASE("the name of a tensor is part of its description") {
   Tensor w = tt::empty({2, 3}).named("weight");
   CHECK(w.describe() == errors::here("'weight' f32 [2, 3] on cpu"));
   CHECK(tt::empty({}, tt::i8).describe() == errors::here("i8 [] on cpu"));
   CHECK(Tensor().describe() == "undefined tensor");
 }
 
-TEST_CASE("for_each_element may write") {
+TEST_CASE("for_each_element() can write") {
   Tensor a = tt::zeros({2, 2}, tt::i32, tt::cpu);
   int32_t next = 1;
   tt::for_each_element<int32_t>(a.t().view_of(), [&](int32_t& v) { v = next++; });
   CHECK(a.to_vector<int>() == std::vector<int>{1, 3, 2, 4});
 }
 
-TEST_CASE("normalize_dim") {
+TEST_CASE("normalize_dim() accepts negative dimensions and rejects others") {
   CHECK(tt::normalize_dim(-1, 3, "op", tt::Loc::current()) == 2);
   CHECK(tt::normalize_dim(0, 3, "op", tt::Loc::current()) == 0);
   CHECK(tt::normalize_dim(-1, 0, "op", tt::Loc::current()) == 0);
@@ -109,7 +109,7 @@ TEST_CASE("normalize_dim") {
                       [] { tt::normalize_dim(1, 0, "op", tt::Loc::current()); });
 }
 
-TEST_CASE("refusals") {
+TEST_CASE("errors of the Tensor handle") {
   using errors::check_error;
   const Tensor x = tt::from_data({1.0f, 2.0f}).named("x");
   check_error("TT-DTYPE-01: this tensor holds f32, not i64\n  hint: convert first with .to(i64)",
@@ -136,7 +136,8 @@ TEST_CASE("refusals") {
         tt::zeros({int64_t{1} << 32, int64_t{1} << 32});
       });
   CHECK(errors::thrown_by([] { Tensor().shape(); }).text ==
-        "TT-TENSOR-01: the tensor is undefined\n  hint: give it a value before use; std::move takes it away");
+        "TT-TENSOR-01: the tensor is undefined\n  hint: assign a tensor before use; a tensor that was moved "
+        "from is undefined");
   CHECK(errors::thrown_by([&] { tt::add(x, Tensor()); }).code == "TT-TENSOR-01");
 }
 

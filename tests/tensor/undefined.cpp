@@ -1,5 +1,5 @@
-// A tensor without value, never given one or moved from, is refused by every function, which names itself and
-// the caller's line.
+// Undefined tensors (never assigned, or moved from): every function throws an error that names the function
+// and the caller's line.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace {
 
 struct Call {
   std::string op;
-  std::function<void(const tt::Tensor&)> with;  // the tensor that has no value
+  std::function<void(const tt::Tensor&)> with;  // calls the function with the undefined tensor
 };
 
 const tt::Tensor x = tt::ones({2, 3}), mask = tt::ones({2, 3}) > 0, index = tt::zeros({2}, tt::i64);
@@ -166,7 +166,7 @@ std::vector<Call> undefined_cases() {
 
 }  // namespace
 
-TEST_CASE("an undefined operand: the message names the op and the caller's line") {
+TEST_CASE("an undefined operand: the error names the operation and the caller's line") {
   for (const Call& call : undefined_cases()) {
     INFO(call.op);
     std::string message;
@@ -185,6 +185,6 @@ TEST_CASE("a tensor that was moved from is undefined") {
   tt::Tensor a = tt::ones({2});
   const tt::Tensor b = std::move(a);
   CHECK_FALSE(a.defined());
-  CHECK_THROWS_WITH_AS(exp(a), doctest::Contains("std::move takes it away"), tt::Error);
+  CHECK_THROWS_WITH_AS(exp(a), doctest::Contains("a tensor that was moved from is undefined"), tt::Error);
   CHECK(b.defined());
 }

@@ -301,7 +301,7 @@ TEST_CASE("GPT-2's pair of files") {
   CHECK(contains(refused(encoder, merges + "b b\n"), "a token for what each merge makes"));
   CHECK(read("\xef\xbb\xbf" + encoder, "\xef\xbb\xbf" + merges) == model);
   CHECK(contains(refused(encoder, "version https://git-lfs.github.com/spec/v1\n"), "cannot read 'v.bpe'"));
-  CHECK(contains(refused(encoder, "version https://git-lfs.github.com/spec/v1\n"), "a pointer of git-lfs"));
+  CHECK(contains(refused(encoder, "version https://git-lfs.github.com/spec/v1\n"), "a git-lfs pointer"));
   // Merges that are missing would make words special tokens.
   CHECK(contains(refused(encoder, ""), "cannot read 'v.bpe'"));
   CHECK(contains(refused(encoder, ""), "none that makes ' ab"));

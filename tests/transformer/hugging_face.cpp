@@ -287,7 +287,7 @@ TEST_CASE("weights in other files than safetensors: what they are, and how to co
   };
   const std::string archive = "PK\x03\x04" + std::string(26, 'x') + "archive/data.pkl";
   for (const auto& [file, content, part] :
-       {std::tuple("pytorch_model.bin", archive, "as torch.save writes"),
+       {std::tuple("pytorch_model.bin", archive, "as written by torch.save"),
         std::tuple("model.pt", archive, "save_pretrained('new') writes safetensors"),
         std::tuple("pytorch_model.bin", std::string("\x80\x02\x8a\x0al\xfc\x9c"), "a Python pickle"),
         std::tuple("q4.gguf", std::string("GGUF\x03"), "a GGUF file"),
@@ -295,8 +295,8 @@ TEST_CASE("weights in other files than safetensors: what they are, and how to co
                    "git lfs pull"),
         std::tuple("model.safetensors", std::string("<!DOCTYPE html><html>"), "a web page"),
         std::tuple("pytorch_model.bin", std::string("version https://git-lfs.github.com/spec/v1\n"),
-                   "a pointer of git-lfs"),
-        std::tuple("model.safetensors", archive, "as torch.save writes")}) {
+                   "a git-lfs pointer"),
+        std::tuple("model.safetensors", archive, "as written by torch.save")}) {
     const std::string name = file;  // clang 14 lets no lambda, as in CAPTURE, take a binding
     CAPTURE(name);
     const auto r = refused(name, content);

@@ -101,7 +101,7 @@ TEST_CASE("files that cannot be mapped") {
   test::expect_error("TT-IO-03", "one or more tokens of 2 bytes\n  found:    3 bytes",
                      [&] { TokenFile f(folder / "odd.bin", TokenWidth::u16); });
   tt::write_file(folder / "pointer.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:ab\n");
-  test::expect_error("TT-IO-03", "a pointer of git-lfs",
+  test::expect_error("TT-IO-03", "a git-lfs pointer",
                      [&] { TokenFile f(folder / "pointer.bin", TokenWidth::u16); });
   test::expect_error("TT-IO-03", "a regular file", [&] { TokenFile f(folder / "", TokenWidth::u16); });
 }

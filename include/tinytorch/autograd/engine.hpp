@@ -1,12 +1,12 @@
-// The backward pass: gradients from one result to every leaf it depends on.
+// The backward pass: gradients of one result with respect to every leaf that it depends on.
 //
 //   1. find the nodes that can be reached from the result;
-//   2. visit them newest first: a node is newer than everything it was computed from, so creation order
-//      reversed is a topological order, and a node's gradient is complete when its turn comes;
-//   3. at each node, check that what it saved was not overwritten, ask its primitive for the vector-Jacobian
-//      product, hand the pieces to its parents, and free what it saved.
-// Nothing recurses: a chain of any length needs no stack. Source: Griewank and Walther, "Evaluating
-// derivatives", 2008.
+//   2. visit them newest first: a node is newer than every node that it was computed from, so this is a
+//      topological order, and all gradients of a node have arrived when the node is visited;
+//   3. at each node, check that its saved tensors were not overwritten, compute the vector-Jacobian product,
+//      add the gradients to the parents, and free the saved tensors.
+// There is no recursion, so a chain may have any length.
+// Source: Griewank and Walther, "Evaluating Derivatives", 2nd edition, 2008.
 #pragma once
 
 #include <tinytorch/autograd/grad_mode.hpp>
@@ -15,11 +15,11 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// The nodes that root's backward pass visits: root first, each once, and each before every node that it was
-// computed from. Newest first is such an order.
+// The nodes that a backward pass from root visits: root first, each node once and before every node that it
+// was computed from. Newest first is such an order.
 TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_ptr<Node>& root);
-// d(result)/d(leaf), times `gradient`, accumulated into grad() of every leaf. Without a gradient, result has
-// one element.
+// Adds d(result)/d(leaf), times `gradient`, to grad() of every leaf. Without a gradient, result must have one
+// element.
 TT_API void backward(const Tensor& result, const Tensor& gradient = {}, bool retain_graph = false, TT_LOC);
 
 }  // namespace tinytorch::inline TT_BUILD
@@ -35,9 +35,9 @@ TT_API void backward(const Tensor& result, const Tensor& gradient = {}, bool ret
 
 namespace tinytorch::inline TT_BUILD {
 
-// `root` and all nodes that its edges lead to, each once, newest first: then a node's gradient is complete
-// when its turn comes. A graph can be a chain of 100,000 nodes, which no recursion survives, and one node can
-// be reached by very many ways.
+// `root` and all nodes reachable by edges, each once, newest first, so that the gradient of a node is
+// complete when it is visited. There is no recursion, because a graph can be a chain of 100,000 nodes;
+// visited nodes are remembered, because many paths can lead to one node.
 TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_ptr<Node>& root) {
   std::vector<std::shared_ptr<Node>> found{root};
   std::unordered_set<const Node*> seen{root.get()};
@@ -52,12 +52,12 @@ TT_API std::vector<std::shared_ptr<Node>> topological_order(const std::shared_pt
   return found;
 }
 
-// The sum of two gradients, a new tensor. Of 16 bits it is f32: of 1,000 ones bf16 would count no more than
-// 256.
+// The sum of two gradients as a new tensor. A sum of 16-bit gradients is f32, because bf16 can count ones
+// only up to 256.
 inline Tensor widened(const Tensor& g) { return is_16_bit(g.dtype()) ? g.to(DType::f32) : g; }
 inline Tensor sum_of(const Tensor& a, const Tensor& b) { return add(widened(a), widened(b)); }
 
-// sum = sum + g; an undefined sum is 0. One gradient may go to several places, so g is never written to.
+// sum = sum + g, where an undefined sum is 0. g may be in use elsewhere, so it is never written to.
 inline void accumulate(Tensor& sum, const Tensor& g) { sum = sum.defined() ? sum_of(sum, g) : g; }
 
 inline Tensor run_hooks(const std::vector<GradHook>& hooks, Tensor g) {
@@ -73,11 +73,11 @@ inline Tensor run_hooks(const std::vector<GradHook>& hooks, Tensor g) {
   return g;
 }
 
-// owner.grad = owner.grad + g, where there is a gradient already. Of 16 bits their sum in f32 is kept beside
-// it.
+// owner.grad = owner.grad + g, for a defined owner.grad. For 16-bit gradients, the sum in f32 is kept as
+// well.
 inline void add_to_grad(GradState& owner, const Tensor& g) {
   if (!(is_16_bit(g.dtype()) && is_16_bit(owner.grad.dtype()))) {
-    owner.grad = add(owner.grad, g.to(owner.grad.dtype()));  // one that set_grad gave may be f32
+    owner.grad = add(owner.grad, g.to(owner.grad.dtype()));  // a gradient set by set_grad() may be f32
     return;
   }
   const bool known = owner.wide_grad.defined() && owner.grad.storage()->version() == owner.wide_version;
@@ -86,9 +86,9 @@ inline void add_to_grad(GradState& owner, const Tensor& g) {
   owner.wide_version = owner.grad.storage()->version();
 }
 
-// Adds g to owner.grad, the gradient that its user sees. It outlives the pass, is no part of a graph, and its
-// user may write to it: it must own its memory, and share it with no tensor of a hook, a caller or another
-// leaf.
+// Adds g to owner.grad, which the user sees. It outlives the backward pass, does not belong to a graph, and
+// may be written to by the user. It must therefore own its memory, and not share it with a hook's tensor, a
+// caller's tensor or another leaf's gradient.
 inline void keep_grad(GradState& owner, Tensor g) {
   if (owner.grad.defined()) {
     add_to_grad(owner, g);
@@ -103,14 +103,14 @@ inline void accumulate_leaf(GradState& leaf, Tensor g) {
   keep_grad(leaf, run_hooks(leaf.hooks, std::move(g)));
 }
 
-// The gradients of leaves. A leaf that several operations used has as many edges leading to it; when the last
-// of them has arrived, its gradient is whole, goes through the leaf's hooks and is kept.
+// Gradients of leaves. Each use of a leaf in an operation is one edge to it. When the gradient of the last
+// edge has arrived, the sum is complete, passes the leaf's hooks and is added to its grad().
 class LeafGradients {
  public:
   explicit LeafGradients(const std::vector<std::shared_ptr<Node>>& order) {
     size_t count = 0;
     for (const auto& node : order) count += node->edges.size();
-    std::vector<const GradState*> leaves;  // of every edge
+    std::vector<const GradState*> leaves;  // the leaf of each edge
     leaves.reserve(count);
     for (const auto& node : order) {
       for (const Edge& e : node->edges) {
@@ -124,13 +124,13 @@ class LeafGradients {
       ++sums_.back().edges;
     }
   }
-  // An edge arrives at `leaf`, with a gradient in the leaf's dtype or with none (undefined).
+  // Adds the gradient of one edge to `leaf`: g has the leaf's dtype, or is undefined for a zero gradient.
   void arrive(GradState& leaf, Tensor g) {
     Sum& sum = *std::lower_bound(sums_.begin(), sums_.end(), &leaf,
                                  [](const Sum& s, const GradState* l) { return s.leaf < l; });
     if (g.defined()) sum.dtype = g.dtype();
     if (!sum.value.defined()) {
-      sum.value = std::move(g);  // a single one stays nobody else's
+      sum.value = std::move(g);  // a single gradient is moved, so that it keeps one owner
     } else if (g.defined()) {
       accumulate(sum.value, g);
     }
@@ -144,12 +144,12 @@ class LeafGradients {
     const GradState* leaf;
     Tensor value{};
     DType dtype = DType::f32;
-    int64_t edges = 0;  // still to come
+    int64_t edges = 0;  // edges whose gradient has not arrived
   };
   std::vector<Sum> sums_;  // sorted by leaf
 };
 
-// Saved tensors as the derivative receives them, refused if written to since the forward pass.
+// The saved tensors for the derivative. Throws if one was written to since the forward pass.
 inline Tensors restore(const SavedTensors& saved, const Node& node) {
   Tensors values;
   for (const SavedTensor& s : saved) {
@@ -165,7 +165,7 @@ inline Tensors restore(const SavedTensors& saved, const Node& node) {
   return values;
 }
 
-// One node: from the gradients of its outputs to those of its inputs.
+// Computes the gradients of a node's inputs from those of its outputs.
 inline Tensors node_vjp(Node& node, Tensors& grads) {
   for (size_t i = 0; i < grads.size(); ++i) {
     OutputHooks& extra = node.output_hooks[i];
@@ -173,7 +173,8 @@ inline Tensors node_vjp(Node& node, Tensors& grads) {
     grads[i] = run_hooks(extra.hooks, grads[i].to(node.output_specs[i].dtype));
     if (const auto state = extra.retain.lock()) keep_grad(*state, grads[i]);
   }
-  // Ops with one real result read only its gradient; give them zeros where several outputs carry one.
+  // Most primitives read only the gradient of their first output, so it must be defined: zeros if only other
+  // outputs have a gradient.
   if (!grads[0].defined()) {
     Device device;
     for (const Tensor& g : grads) device = g.defined() ? g.device() : device;
@@ -200,13 +201,13 @@ inline void check_gradient_shape(const Node& node, size_t input, const Tensor& g
        node.loc);
 }
 
-// Sums of the gradients that have arrived so far: of each node that was not visited yet, one per output.
+// For each node that was not visited yet: the sum of the gradients so far, one per output.
 using PendingGradients = std::unordered_map<const Node*, Tensors>;
 
-// Hands the gradients of a node's inputs, `results`, on: edge i says where that of input i goes, into a leaf,
-// to one output of another node (pending), or nowhere. An undefined gradient is zero, and so is one that
-// `results` does not have, because no gradient arrived at the node; a leaf is told of these as well, because
-// it waits for all its edges.
+// Distributes `results`, the gradients of a node's inputs. Edge i tells the destination of gradient i: a
+// leaf, one output of another node (pending), or none. An undefined gradient means zero, and so does a
+// missing one, when no gradient arrived at the node; leaves are still notified, because they wait for all
+// their edges.
 inline void deliver(Node& node, Tensors& results, LeafGradients& leaves, PendingGradients& pending) {
   for (size_t i = 0; i < node.edges.size(); ++i) {
     const Edge& e = node.edges[i];
@@ -258,9 +259,9 @@ inline void refuse_used_graph(const std::vector<std::shared_ptr<Node>>& order) {
   }
 }
 
-// Visits the nodes in topological order. A node that gradients arrived at turns them into gradients of its
-// inputs (node_vjp) and hands those on (deliver); one that none arrived at has nothing to do. Unless the
-// graph is kept, each is released in its turn, not at the end: what it saved is most of the memory.
+// Visits the nodes in topological order. A node with gradients computes those of its inputs (node_vjp) and
+// distributes them (deliver); a node without any has nothing to compute. Unless the graph is retained, each
+// node is released right after its visit, because its saved tensors are most of the memory.
 TT_API void backward(const Tensor& result, const Tensor& gradient, bool retain_graph, Loc loc) {
   require_defined("backward", loc, result);
   const NoGrad guard;

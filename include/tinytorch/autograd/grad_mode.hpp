@@ -1,4 +1,4 @@
-// NoGrad: a scope in which operations leave no graph behind.
+// NoGrad: a scope in which operations are not recorded for autograd.
 //
 //   { tt::NoGrad guard; weight.add_(update); }
 #pragma once

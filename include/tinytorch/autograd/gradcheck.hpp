@@ -1,9 +1,10 @@
-// gradcheck: is a derivative right? Compares it with central differences, element by element.
+// gradcheck: compares a derivative with central differences, element by element.
 //
 //   (f(x + h) - f(x - h)) / 2h
 //
-// has an error of about h^2 |f'''| / 6 + eps |f| / h, smallest near h = eps^(1/3) = 6e-6 in f64. The result
-// of f is first weighted by fixed random numbers, so one scalar tests every output at once.
+// The central difference has an error of about h^2 |f'''| / 6 + eps |f| / h, which is smallest near
+// h = eps^(1/3) = 6e-6 in f64. The outputs of f are first weighted by fixed random numbers and summed, so one
+// scalar tests all outputs at once.
 #pragma once
 
 #include <cmath>
@@ -21,12 +22,12 @@ struct GradcheckOptions {
 
 struct GradcheckResult {
   bool passed = true;
-  std::string message;  // the worst element when it failed
+  std::string message;  // the worst element, if it failed
   explicit operator bool() const { return passed; }
 };
 
-// How fast f changes with element i (row-major) of x: (f(x + h) - f(x - h)) / 2h. f reads x itself, so the
-// element is moved in place, wherever x's strides say it is, and gets its very value back.
+// Numerical derivative of f with respect to element i (row-major) of x: (f(x + h) - f(x - h)) / 2h. f reads x
+// itself, so the element is changed in place, at the position given by x's strides, and restored exactly.
 inline double central_difference(const std::function<double()>& f, const Tensor& x, int64_t i, double h) {
   const NoGrad guard;
   int64_t index[kMaxRank];
@@ -41,14 +42,13 @@ inline double central_difference(const std::function<double()>& f, const Tensor&
   return (above - below) / (2 * h);
 }
 
-// What is wrong with one element, as a multiple of the error that is allowed: more than 1 is wrong, and so is
-// NaN.
+// The error of one element as a multiple of the allowed error. An element is wrong if this is above 1 or NaN.
 inline double excess(double analytic, double numeric, const GradcheckOptions& options) {
   return std::abs(analytic - numeric) / (options.absolute + options.relative * std::abs(numeric));
 }
 
-// inputs: f64 leaves; those that require grad are checked, and may be views with gaps. f must be smooth
-// around them. The message names the element whose error is the largest multiple of what is allowed.
+// The inputs that require grad are checked; they must be f64 leaves, and may be views with gaps. f must be
+// smooth around them. The message names the element with the largest excess.
 inline GradcheckResult gradcheck(const std::function<Tensor(const Tensors&)>& f, Tensors inputs,
                                  GradcheckOptions options = {}) {
   Generator weights_of(0x9d2c5680);

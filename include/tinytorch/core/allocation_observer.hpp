@@ -1,5 +1,5 @@
-// Who sees blocks of memory come and go, on every device: a memory profiler. Unobserved, a block costs one
-// load.
+// Hook for memory profilers, called on each allocation and free on every device. Without an observer, an
+// allocation costs one extra atomic load.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Called by the thread that allocates or frees, under the allocator's lock: it must not use tensors itself.
+// The calls come from the thread that allocates or frees, while the allocator's lock is held. An observer
+// must therefore not create or free tensors itself.
 class AllocationObserver {
  public:
   virtual ~AllocationObserver() = default;
@@ -27,8 +28,8 @@ struct AllocationEvents {
 inline AllocationEvents allocation_events;
 }  // namespace detail
 
-// The process's observer from now on, null for none; returns the one before. No thread is inside that one any
-// more when this returns, so it may be destroyed.
+// Sets the observer of the process (null removes it) and returns the previous one. When this returns, no
+// thread is still inside the previous observer, so it may be destroyed.
 inline AllocationObserver* observe_allocations(AllocationObserver* observer) {
   detail::AllocationEvents& events = detail::allocation_events;
   const std::lock_guard lock(events.mutex);
@@ -36,7 +37,7 @@ inline AllocationObserver* observe_allocations(AllocationObserver* observer) {
   return std::exchange(events.observer, observer);
 }
 
-// For allocators, before another thread can get the same block.
+// Called by allocators, before another thread can get the same block.
 inline void note_allocated(Device device, const void* block, size_t bytes) {
   detail::AllocationEvents& events = detail::allocation_events;
   if (!events.observed.load(std::memory_order_relaxed)) return;

@@ -1,10 +1,11 @@
-// Host memory: 64-byte aligned blocks, counted, and kept for reuse.
+// Caching host allocator: 64-byte aligned blocks, which are counted and kept for reuse.
 //
-// A freed block waits in a list of its size class, because returning large blocks to the system costs a page
-// fault per 4 KiB at the next use (about as long as computing on them). Classes are quarter steps between
-// powers of two, so at most 25 % of a block is unused. What is kept is at most 1 GiB, or half of what was
-// once in use: a training step gives its gradients back at once, and needs them again. `current` and `peak`
-// count requested bytes in use, not the cache.
+// A freed block goes into the free list of its size class, because a large block that was returned to the
+// system costs a page fault per 4 KiB at its next use (about as long as computing on it). The size classes
+// divide each interval between powers of two into quarters, so a block is at most 25 % larger than the
+// request, apart from the rounding to 64 bytes. The cache holds at most 1 GiB, or half of the highest usage
+// so far if that is more: a training step frees its gradients together, and the next step needs them again.
+// `current` and `peak` count requested bytes in use, without the cache.
 #pragma once
 
 #include <algorithm>
@@ -26,11 +27,11 @@ struct AllocatorStats {
   size_t peak = 0;         // largest value of current since the last reset_peak()
   size_t cached = 0;       // bytes held for reuse
   size_t allocations = 0;  // number of requests so far
-  size_t from_system = 0;  // how many of them no cached block could serve
+  size_t from_system = 0;  // requests that no cached block could serve
 };
 
-// A mutex for a few instructions: without system calls it costs one atomic operation instead of two, and
-// whoever has to wait lets others run.
+// Spin lock for critical sections of a few instructions. It makes no system call, so it costs one atomic
+// operation instead of two; a waiting thread yields its processor.
 class SpinLock {
  public:
   void lock() {
@@ -45,8 +46,8 @@ class SpinLock {
 class HostAllocator {
  public:
   static constexpr size_t kAlignment = 64;                // one cache line, one AVX-512 vector
-  static constexpr size_t kCacheLimit = size_t{1} << 30;  // bytes that are kept for reuse in any case
-  static constexpr bool kReuse = !TT_ASAN;                // so that AddressSanitizer sees a use after free
+  static constexpr size_t kCacheLimit = size_t{1} << 30;  // bytes that the cache may hold in any case
+  static constexpr bool kReuse = !TT_ASAN;  // reuse would hide a use after free from AddressSanitizer
 
   static HostAllocator& instance() {
     static auto* the_allocator = new HostAllocator;  // never destroyed: static tensors may outlive main
@@ -95,7 +96,7 @@ class HostAllocator {
     std::free(block);
   }
 
-  // Gives every cached block back to the system.
+  // Returns every cached block to the system.
   void release_cached() {
     const std::lock_guard lock(lock_);
     for (auto& list : free_) {
@@ -119,18 +120,18 @@ class HostAllocator {
     size_t index;
     size_t capacity;
   };
-  // Capacities 64, 80, 96, 112, 128, 160 ... rounded up to the alignment.
+  // The capacities are 64, 80, 96, 112, 128, 160, ..., each rounded up to a multiple of kAlignment.
   static SizeClass size_class(size_t bytes) {
     const size_t n = bytes < kAlignment ? kAlignment : bytes;
     const auto log = static_cast<size_t>(std::bit_width(n - 1));  // 2^(log-1) < n <= 2^log
     const size_t base = size_t{1} << (log - 1);
     const size_t step = base / 4;
-    const size_t quarter = (n - base + step - 1) / step;  // 1 to 4 (0 when n is 64: base is 32, step 8)
+    const size_t quarter = (n - base + step - 1) / step;  // 1 to 4
     const size_t capacity = base + quarter * step;
     return {log * 4 + quarter, (capacity + kAlignment - 1) / kAlignment * kAlignment};
   }
-  // The block is in use from now on. Under the lock: an observer is told in the order in which bytes are
-  // counted, so that its peak is this one.
+  // Counts a block that is now in use. The lock must be held, so that an observer gets the calls in the order
+  // in which bytes are counted and computes the same peak.
   void count(void* block, size_t bytes) {
     stats_.current += bytes;
     if (stats_.current > stats_.peak) stats_.peak = stats_.current;
@@ -151,7 +152,7 @@ class HostAllocator {
   std::array<std::vector<void*>, 64 * 4 + 8> free_;
 };
 
-// Scratch memory from the library's allocator, so that it is reused and counted.
+// Scratch buffer of n elements from the host allocator, so that its memory is reused and counted.
 template <class T>
 class Scratch {
  public:

@@ -1,20 +1,20 @@
-// Build switches and every macro of the library (all TT_, all here, at most ten).
+// Build switches, and the library's macros: these ten TT_ macros and the version. The CUDA emulator in
+// backend/cuda/sim/ defines a few more for itself: TT_SIM_*, and CUDA's keywords such as __global__.
 //
-// One set of headers is used in two ways:
-//   header-only (default)   every function is `inline`; nothing to link.
-//   TINYTORCH_COMPILED      most functions are only declared here and were compiled once into
-//                           a library (CMake target tinytorch::compiled), so a user's file builds in a
-//                           second.
-// TINYTORCH_WITH_CUDA (0 or 1) alone decides what code exists. It names an inline namespace, so objects
-// built with different answers do not link instead of mixing silently.
+// The same headers can be used in two ways:
+//   header-only (default)   every function is `inline`; there is nothing to link.
+//   TINYTORCH_COMPILED      most functions are only declared; their definitions were compiled once into a
+//                           library (CMake target tinytorch::compiled), so a user's file builds in a second.
+// TINYTORCH_WITH_CUDA and TINYTORCH_CUDA_SIM (0 or 1) decide which code exists. They select the name of an
+// inline namespace, so object files that were built with different values do not link.
 #pragma once
 
 #ifndef TINYTORCH_WITH_CUDA
 #define TINYTORCH_WITH_CUDA 0
 #endif
 
-// 1 together with TINYTORCH_WITH_CUDA: the CUDA kernels are compiled for, and run by, the emulator in
-// backend/cuda/sim/.
+// 1, together with TINYTORCH_WITH_CUDA=1: the CUDA kernels are compiled for the emulator in
+// backend/cuda/sim/ and run on the CPU.
 #ifndef TINYTORCH_CUDA_SIM
 #define TINYTORCH_CUDA_SIM 0
 #endif
@@ -27,16 +27,17 @@
 #define TT_BUILD cpu_only
 #endif
 
-// TT_API marks a function that the compiled library holds. TT_BODIES(part) says whether this translation unit
-// sees the definitions of a part; the library's own files, one for each, define TINYTORCH_IMPLEMENT_<part>
-// as 1.
+// TT_API marks a function whose definition is in the compiled library. TT_BODIES(part) is 1 in a translation
+// unit that must see the definitions of a part. Each source file of the library defines one
+// TINYTORCH_IMPLEMENT_<part> as 1:
 //   PRODUCTS   matrix products, convolutions and attention of backend/cpu
-//   BACKEND    all its other kernels
-//   TENSOR     tensor, autograd
-//   LAYERS     layers, and the formats they save in
+//   BACKEND    all other kernels of backend/cpu
+//   TENSOR     tensor/ and autograd/
+//   LAYERS     layers, and the file formats that they are saved in
+// TINYTORCH_REPLACEABLE makes these functions weak symbols, so that a student's functions that are linked
+// beside the compiled library replace the library's.
 #ifdef TINYTORCH_COMPILED
-#ifdef TINYTORCH_REPLACEABLE  // a task's own functions, linked beside the compiled library, win over the
-                              // library's
+#ifdef TINYTORCH_REPLACEABLE
 #define TT_API __attribute__((weak))
 #else
 #define TT_API
@@ -53,14 +54,14 @@
 #define TT_HOST_DEVICE
 #endif
 
-// Tells g++ that loop iterations are independent; clang checks that at run time and needs no telling.
+// Tells g++ that the iterations of a loop are independent; clang checks this at run time.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define TT_SIMD _Pragma("GCC ivdep")
 #else
 #define TT_SIMD
 #endif
 
-// Unrolls a loop of constant length completely: register tiles must not become arrays in memory.
+// Unrolls a loop of constant length completely, so that the compiler keeps register tiles in registers.
 #if defined(__CUDACC__)
 #define TT_UNROLL
 #elif defined(__clang__)
@@ -69,14 +70,14 @@
 #define TT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-// Whether a b + c is one instruction, which rounds once.
+// 1 if a b + c compiles to one instruction, which rounds once.
 #if defined(__FMA__) || defined(__CUDA_ARCH__) || defined(__ARM_FEATURE_FMA)
 #define TT_FMA 1
 #else
 #define TT_FMA 0
 #endif
 
-// Whether AddressSanitizer watches this build; g++ and clang say so differently.
+// 1 if this build uses AddressSanitizer; g++ and clang announce it differently.
 #if defined(__SANITIZE_ADDRESS__)
 #define TT_ASAN 1
 #elif defined(__has_feature)
@@ -85,11 +86,12 @@
 #define TT_ASAN 0
 #endif
 
-// Last parameter of every public function: the caller's file and line, for error messages.
+// Last parameter of a public function that can throw: the caller's file and line, for the error message.
 #define TT_LOC ::tinytorch::Loc loc = ::tinytorch::Loc::current()
 
-// Calls a kernel of the backend that holds `tensor`: TT_KERNEL(x, relu(x.view_of())) is backend::cpu::relu or
-// backend::cuda::relu. A build without CUDA has no CUDA tensors, and must not name what it cannot link.
+// Calls a kernel of the backend that holds `tensor`: TT_KERNEL(x, relu(x.view_of())) calls backend::cpu::relu
+// or backend::cuda::relu. A build without CUDA has no CUDA tensors, and must not refer to functions that it
+// cannot link.
 #define TT_KERNEL(tensor, ...)                  \
   do {                                          \
     if ((tensor).device().is_cpu()) {           \

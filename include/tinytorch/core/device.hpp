@@ -1,4 +1,4 @@
-// Where a tensor lives: the CPU, or one CUDA device by index.
+// Device of a tensor: the CPU, or one CUDA device by index.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Device {
 inline constexpr Device cpu{DeviceType::cpu, 0};
 inline constexpr Device cuda{DeviceType::cuda, 0};
 
-// Where new tensors live when nothing else is said: the CPU, until set. Per thread.
+// Device of new tensors for which no device is given: the CPU until it is set. The setting is per thread.
 inline Device& default_device_setting() {
   thread_local Device device = cpu;
   return device;

@@ -1,9 +1,9 @@
-// Element types: f32 f64 bf16 f16 i8 u8 i32 i64 bool, and the two 16-bit floats written out.
+// Element types f32 f64 bf16 f16 i8 u8 i32 i64 bool, and the two 16-bit floats implemented in software.
 //
 // BFloat16 keeps the upper 16 bits of a float; Half is IEEE binary16. Conversions round to nearest, ties to
-// even, keep infinities, and turn every NaN into a quiet NaN of the same sign. From double the value is first
-// rounded to odd in float, so that it is rounded only once (Boldo and Melquiond, "When double rounding is
-// odd").
+// even, keep infinities, and turn every NaN into a quiet NaN of the same sign. A double is first rounded to
+// odd in float, so that the result is rounded only once.
+// Source: Boldo and Melquiond, "When double rounding is odd", 2005.
 #pragma once
 
 #include <bit>
@@ -34,7 +34,8 @@ constexpr bool is_floating(DType t) { return t <= DType::f16; }
 constexpr bool is_16_bit(DType t) { return t == DType::bf16 || t == DType::f16; }
 constexpr bool is_integral(DType t) { return t >= DType::i8 && t <= DType::i64; }
 
-// Rounds so that any inexact result has an odd last bit: a later rounding to fewer bits is then exact.
+// Rounds to odd: every inexact result has 1 as its last bit, so that rounding it later to fewer bits gives
+// the same as rounding x directly.
 TT_HOST_DEVICE inline float to_float_round_to_odd(double x) {
   const float nearest = static_cast<float>(x);
   if (static_cast<double>(nearest) == x || nearest != nearest) return nearest;
@@ -48,7 +49,7 @@ constexpr uint16_t float_to_bf16_bits(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
   const uint32_t quiet_nan = bits | 0x00400000u;
-  // As a float once more: g++ would otherwise choose between 16-bit numbers, and pack vectors three times
+  // The choice is made between floats: between 16-bit integers, g++ would pack the vectors three times
   // instead of once.
   const float chosen = std::bit_cast<float>(x != x ? quiet_nan : rounded);
   return static_cast<uint16_t>(std::bit_cast<uint32_t>(chosen) >> 16);
@@ -57,8 +58,8 @@ constexpr float bf16_bits_to_float(uint16_t h) {
   return std::bit_cast<float>(static_cast<uint32_t>(h) << 16);
 }
 
-// Branch-free so that loops over it vectorize: a normal result is rounded in integer arithmetic, a subnormal
-// one by letting float addition of 0.5 do the shift and the rounding.
+// Branch-free, so that loops over it vectorize. A normal result is rounded in integer arithmetic; for a
+// subnormal result, the float addition of 0.5 does the shift and the rounding.
 constexpr uint16_t float_to_f16_bits(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint32_t sign = (bits >> 16) & 0x8000u;
@@ -80,7 +81,7 @@ constexpr float f16_bits_to_float(uint16_t h) {
   const float tiny = static_cast<float>(magnitude) * 0x1p-24f;
   uint32_t bits = magnitude < 0x400u ? std::bit_cast<uint32_t>(tiny) : normal;
   bits = magnitude >= 0x7c00u ? special : bits;
-  bits |= magnitude > 0x7c00u ? 0x00400000u : 0u;  // NaN stays NaN, and quiet
+  bits |= magnitude > 0x7c00u ? 0x00400000u : 0u;  // a NaN becomes a quiet NaN
   return std::bit_cast<float>(sign | bits);
 }
 
@@ -102,7 +103,7 @@ struct Half {
   constexpr explicit operator double() const { return static_cast<double>(f16_bits_to_float(bits)); }
 };
 
-// The C++ type behind each DType, and back.
+// The DType of a C++ element type. dispatch() below goes from a DType to the C++ type.
 template <class T>
 struct DTypeOf;
 template <>
@@ -144,9 +145,9 @@ struct DTypeOf<bool> {
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
-// One value to another type: the one rule of every cast, item() and to_vector(). Floats to integers lose
-// their fraction, those beyond the range saturate, and NaN becomes 0; integers to narrower ones wrap;
-// anything to bool asks "is it not zero". Integers never pass through a float.
+// Converts one value to another type, for every cast, item() and to_vector(). Float to integer truncates the
+// fraction, saturates outside the range, and turns NaN into 0; integer to a narrower integer wraps; any type
+// to bool tests x != 0. An integer never passes through a float.
 template <class To, class From>
 TT_HOST_DEVICE inline To convert(From x) {
   constexpr bool kFrom16 = std::is_same_v<From, BFloat16> || std::is_same_v<From, Half>;
@@ -163,7 +164,7 @@ TT_HOST_DEVICE inline To convert(From x) {
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
     constexpr From kHigh =
-        static_cast<From>(std::numeric_limits<To>::max());  // may round up: compare with >=
+        static_cast<From>(std::numeric_limits<To>::max());  // may have been rounded up, hence >= below
     if (x >= kHigh) return std::numeric_limits<To>::max();
     return x > kLow ? static_cast<To>(x) : (x == x ? std::numeric_limits<To>::min() : To(0));
   } else {
@@ -197,7 +198,7 @@ decltype(auto) dispatch(DType t, F&& f) {
   fail("TT-DTYPE-00", "unknown dtype");
 }
 
-// Machine epsilon of the stored type (distance from 1 to the next value); 0 for integers.
+// Machine epsilon of the stored type, which is the distance from 1 to the next value; 0 for integers.
 constexpr double epsilon_of(DType t) {
   constexpr double kEps[kDTypeCount] = {0x1p-23, 0x1p-52, 0x1p-7, 0x1p-10, 0, 0, 0, 0, 0};
   return kEps[static_cast<size_t>(t)];

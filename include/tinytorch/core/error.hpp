@@ -1,13 +1,12 @@
-// Errors: one exception type, a stable code, the rule that was broken, a hint, and the caller's file and
+// Errors: one exception type with a stable code, the rule that was broken, a hint, and the caller's file and
 // line.
 //
-//   throw by    fail("TT-SHAPE-02", "matmul: ...\n  hint: ...", loc);
-//   look up     modules/tt explain TT-SHAPE-02
+//   throw      fail("TT-SHAPE-02", "matmul: ...\n  hint: ...", loc);
+//   look up    modules/tt explain TT-SHAPE-02
 //
-// `Loc` is taken as the last, defaulted parameter of every public function, so that a message points at the
-// user's line and not into the library. (std::source_location is missing from clang 14, hence the builtins.)
-// A layer of the library calls functions too: an error below it names the line that called the layer, and the
-// layer.
+// A public function takes `Loc` as its last, defaulted parameter, so that a message points at the user's line
+// and not into the library. (clang 14 has no std::source_location, hence the builtins.) If the function was
+// called by a layer of the library, the message gives the line that called the layer, and the layer's name.
 #pragma once
 
 #include <stdexcept>
@@ -25,16 +24,17 @@ struct Loc {
   }
 };
 
-// A call that is going on on this thread and of which errors below it shall speak, such as a module's.
+// A call in progress on this thread that error messages shall mention, such as a module's forward().
 struct OngoingCall {
   const OngoingCall* outer = nullptr;
-  Loc loc{"", 0};  // of the caller
+  Loc loc{"", 0};  // the caller's file and line
   const void* callee = nullptr;
-  // "blocks.3.attn.proj (Linear)", for the innermost call; it sees the outer ones, and throws nothing.
+  // Returns, for example, "blocks.3.attn.proj (Linear)". It gets the innermost call, can follow `outer`, and
+  // does not throw.
   std::string (*name)(const OngoingCall&) = nullptr;
 };
 
-// The innermost one of this thread, or null.
+// The innermost call in progress on this thread, or null.
 inline const OngoingCall*& ongoing_call() {
   thread_local const OngoingCall* call = nullptr;
   return call;
@@ -43,25 +43,25 @@ inline const OngoingCall*& ongoing_call() {
 class Error : public std::runtime_error {
  public:
   Error(std::string code, const std::string& message) : std::runtime_error(message), code_(std::move(code)) {}
-  // Stable identifier such as "TT-SHAPE-02": the class of mistake, not the text.
+  // Stable identifier such as "TT-SHAPE-02". It names the kind of mistake; the text may change.
   const std::string& code() const { return code_; }
 
  private:
   std::string code_;
 };
 
-// A CUDA request in a build without CUDA. Never answered by a silent CPU fallback.
+// Thrown for a CUDA request in a build without CUDA; the library never falls back to the CPU silently.
 class BuiltWithoutCuda : public Error {
  public:
   using Error::Error;
 };
 
-// Whether a line is the library's own: no user wants to be sent there.
+// True if the line belongs to the library, so that a message should not send the user there.
 inline bool is_inside_library(Loc loc) {
   return std::string_view(loc.file).find("include/tinytorch/") != std::string_view::npos;
 }
 
-// "CODE: text", the nearest line of the user's, and the module whose call led from there to `loc`.
+// "CODE: text", the innermost line of the user's own code, and the module whose call led from there to `loc`.
 inline std::string compose_message(const std::string& code, const std::string& text, Loc loc) {
   const auto shown = [](Loc at) { return std::string(at.file) + ":" + std::to_string(at.line); };
   const OngoingCall* const innermost = ongoing_call();
@@ -70,7 +70,7 @@ inline std::string compose_message(const std::string& code, const std::string& t
   std::string message = code + ": " + text + "\n  at " + shown(user ? user->loc : loc);
   if (user) message += ", in " + shown(loc);
   if (!innermost) return message;
-  ongoing_call() = nullptr;  // a name is made without names
+  ongoing_call() = nullptr;  // an error inside name() must not call name() again
   message += "\n  in " + innermost->name(*innermost);
   ongoing_call() = innermost;
   return message;
@@ -80,7 +80,7 @@ inline std::string compose_message(const std::string& code, const std::string& t
   throw Error(code, compose_message(code, text, loc));
 }
 
-// Stands in a student's header where a function of a task is not written yet.
+// Body of a student's function that is not written yet: throws TT-TODO.
 [[noreturn]] inline void todo(const char* task, const char* name) {
   throw Error("TT-TODO", std::string("TT-TODO: TODO(") + task + ") " + name +
                              " is not written yet\n  hint: modules/tt hint " + task);

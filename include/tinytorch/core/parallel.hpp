@@ -1,10 +1,10 @@
-// Threads: parallel_for over a range, on OpenMP when compiled with it, else serial.
+// Threads: parallel_for over a range, by OpenMP if it is enabled, else on the calling thread.
 //
-// The range is cut at multiples of `grain`, so that which elements are computed together never depends on the
-// number of threads: results are the same bits at any thread count.
+// The range is split at multiples of `grain`, so the boundaries that a task sees are multiples of `grain` for
+// any number of threads, and results are bitwise the same.
 //
-// fork() copies a process without its threads, for which OpenMP would wait for ever. In a child of a process
-// that has used them everything runs on one thread; exec() ends that. A GPU cannot be used there at all
+// fork() copies a process without its threads, and OpenMP would wait for them for ever. A child of a process
+// that has used threads therefore runs everything on one thread, until exec(). It cannot use a GPU at all
 // (TT-CUDA-04).
 #pragma once
 
@@ -19,8 +19,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-inline constexpr int64_t kElementwiseGrain = 32768;  // elements that repay waking a thread
-inline constexpr int64_t kParallelFlops = 400'000;   // of matrix products, that do so
+inline constexpr int64_t kElementwiseGrain = 32768;  // elements whose work is worth waking a thread
+inline constexpr int64_t kParallelFlops = 400'000;   // the same for a matrix product, in operations (2 M N K)
 
 inline int thread_count() {
 #ifdef _OPENMP
@@ -37,8 +37,8 @@ inline void set_thread_count([[maybe_unused]] int n) {
 }
 
 #ifdef _OPENMP
-// Whether this process is such a child. Who is about to use threads asks, so that the question is put before
-// there are any.
+// True in a forked child of a process that called this function before the fork. It must be called before
+// threads are used, because the first call installs the fork handler.
 inline bool has_lost_threads() {
   static bool lost = false;
   static const int watching = pthread_atfork(nullptr, nullptr, [] { lost = true; });
@@ -57,9 +57,9 @@ void parallel_for(int64_t n, int64_t grain, F&& f) {
   const int64_t pieces = (n + grain - 1) / grain;
   if (pieces > 1 && thread_count() > 1 && !omp_in_parallel() && !has_lost_threads()) {
     std::exception_ptr error;
-    // Always the whole team, though some may find no piece: GNU OpenMP ends the threads that a smaller team
-    // leaves over, and starts new ones for the next larger team, which takes longer than most of what is done
-    // here.
+    // All threads of the team are started, even if there are fewer pieces. With a smaller team, GNU OpenMP
+    // ends the surplus threads and starts new ones for the next larger team, which takes longer than most
+    // loops here.
 #pragma omp parallel
     {
       const int64_t id = omp_get_thread_num(), count = omp_get_num_threads();
@@ -79,14 +79,14 @@ void parallel_for(int64_t n, int64_t grain, F&& f) {
   f(int64_t{0}, n);
 }
 
-// The same, or all of it on this thread.
+// parallel_for if `parallel`, else one call f(0, n) on this thread.
 template <class F>
 void maybe_parallel(bool parallel, int64_t n, int64_t grain, F&& f) {
   if (parallel) return parallel_for(n, grain, f);
   f(int64_t{0}, n);
 }
 
-// A grain for tasks of so many elements each.
+// The grain for tasks that process `elements` elements each.
 inline int64_t grain_of(int64_t elements) {
   return std::max<int64_t>(1, kElementwiseGrain / std::max<int64_t>(1, elements));
 }

@@ -1,7 +1,7 @@
-// Random numbers from a counter: Philox4x32-10.
+// Counter-based random numbers: Philox4x32-10.
 //
-// Block number c of stream (seed) is a pure function of (seed, c), so any element can be computed by any
-// thread, on any device, in any order, with the same result. A Generator is only (seed, next unused block).
+// Block number c of a stream is a pure function of (seed, stream, c), so any thread on any device can compute
+// any element in any order, with the same result. A Generator stores only (seed, next unused block).
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 #pragma once
 
@@ -15,7 +15,7 @@ struct PhiloxBlock {
   uint32_t v[4];
 };
 
-// Four random 32-bit words of block `counter` of stream `seed`; `stream` separates independent uses.
+// The four random 32-bit words of block `counter`; `stream` separates independent uses of one seed.
 TT_HOST_DEVICE constexpr PhiloxBlock philox(uint64_t seed, uint64_t counter, uint64_t stream = 0) {
   uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32);
   uint32_t c2 = static_cast<uint32_t>(stream), c3 = static_cast<uint32_t>(stream >> 32);
@@ -33,15 +33,16 @@ TT_HOST_DEVICE constexpr PhiloxBlock philox(uint64_t seed, uint64_t counter, uin
   return {{c0, c1, c2, c3}};
 }
 
-// [0, 1) with 24 random bits: every value is exact in float.
+// Uniform in [0, 1) from 24 random bits; every value is exact in float.
 TT_HOST_DEVICE constexpr float uniform_from_bits(uint32_t bits) {
   return static_cast<float>(bits >> 8) * 0x1p-24f;
 }
-// [0, 1) with 53 random bits.
+// Uniform in [0, 1) from 53 random bits.
 TT_HOST_DEVICE constexpr double uniform_from_bits(uint32_t high, uint32_t low) {
   return static_cast<double>(((uint64_t{high} << 32) | low) >> 11) * 0x1p-53;
 }
-// Unbiased enough for shuffling: multiply-shift maps 64 random bits onto [0, n) with error below n / 2^64.
+// Maps 64 random bits to an integer in [0, n) by multiply-shift. The bias of each probability is below
+// 2^-64, which is small enough for shuffling.
 TT_HOST_DEVICE constexpr uint64_t below_from_bits(uint32_t high, uint32_t low, uint64_t n) {
   const uint64_t x = (uint64_t{high} << 32) | low;
   const uint64_t x_hi = x >> 32, x_lo = x & 0xffffffffu, n_hi = n >> 32, n_lo = n & 0xffffffffu;
@@ -56,20 +57,21 @@ struct GeneratorState {
   friend constexpr bool operator==(const GeneratorState&, const GeneratorState&) = default;
 };
 
-// A position in one stream. Copying it copies the position: two copies then give the same numbers.
+// A position in one stream. A copy has the same position, so it yields the same numbers.
 class Generator {
  public:
   constexpr explicit Generator(uint64_t seed = 0) : state_{seed, 0} {}
   constexpr GeneratorState state() const { return state_; }
   constexpr void set_state(GeneratorState s) { state_ = s; }
 
-  // Takes n blocks; returns the first one's number. A tensor op takes what it needs and computes in parallel.
+  // Reserves n blocks and returns the number of the first. A tensor operation reserves all it needs, and then
+  // computes in parallel.
   constexpr uint64_t reserve(uint64_t n) {
     const uint64_t first = state_.next_block;
     state_.next_block += n;
     return first;
   }
-  // One number at a time, for sequential code; each call uses one block.
+  // Uniform in [0, 1), one number at a time, for sequential code; each call uses one block.
   constexpr double uniform() {
     const PhiloxBlock b = philox(state_.seed, reserve(1));
     return uniform_from_bits(b.v[0], b.v[1]);
@@ -85,7 +87,7 @@ class Generator {
   GeneratorState state_;
 };
 
-// The generator every function uses when none is given. Starts at seed 0: runs repeat unless asked otherwise.
+// The generator that functions use if none is given. It starts at seed 0, so that runs are repeatable.
 inline Generator& default_generator() {
   static Generator generator{0};
   return generator;

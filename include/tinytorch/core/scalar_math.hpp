@@ -1,10 +1,11 @@
-// Elementary functions written so that a loop over them vectorizes: no calls, no branches, no tables.
+// Elementary functions without calls, branches or tables, so that a loop over them vectorizes.
 //
-// A libm call costs 12 to 40 times a fused vector evaluation. Each function here is range reduction, a
-// polynomial and bit arithmetic. Coefficients of float are minimax fits, those of double Taylor's. Errors
-// against the exact value, float: exp 1.1 ulp, log 1, tanh 2.7, erf 1.5, sin and cos 1.9 while |x| <=
-// kMaxTrigArgument; `bench_math_errors` measures them over all floats. Special values as in C: exp(-inf) = 0,
-// log(0) = -inf, log(-1) = NaN, NaN in NaN out. double: exp and log here, the rest from libm.
+// A libm call costs 12 to 40 times as much as a vectorized evaluation in a fused loop. Each function is a
+// range reduction, a polynomial and bit arithmetic. The coefficients are minimax fits for float, and Taylor's
+// for double. Errors of float against the exact value: exp 1.1 ulp, log 1, tanh 2.7, erf 1.5, sin and cos 1.9
+// while |x| <= kMaxTrigArgument; `bench_math_errors` measures them over all floats. Special values are those
+// of C: exp(-inf) = 0, log(0) = -inf, log(-1) = NaN, and NaN gives NaN. For double, exp and log are computed
+// here, and the other functions come from libm.
 #pragma once
 
 #include <bit>
@@ -19,12 +20,12 @@ namespace tinytorch::inline TT_BUILD::math {
 template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
 
-// What a function is told of its argument. An ordinary one needs none of the care that zeros, infinities, NaN
-// and results beyond the normal numbers do, which is a third of the work; the result has the same bits. Which
-// arguments are ordinary stands beside each function that tells them apart: those that all_ordinary() asks
-// for in backend/cpu/loops/argument_range.hpp. Below zero, up to a rounding, are the exponents of softmax and
-// its relatives: nothing overflows, and what is less than the normal numbers may be 0 beside the 1 of the
-// largest.
+// Assumption of a function about its argument. An `ordinary` argument is one for which no zero, infinity,
+// NaN or subnormal result needs special treatment, which saves a third of the work; the result is bitwise the
+// same. Each function below states which arguments are ordinary; all_ordinary() in
+// backend/cpu/loops/argument_range.hpp tests for them. `below_zero` arguments are at most 0, up to rounding,
+// as are the exponents in softmax: nothing overflows, and results below the normal numbers may be flushed to
+// 0.
 enum class Range : uint8_t { all, ordinary, below_zero };
 
 // Constants of the two binary formats: mantissa bits, exponent bias, and 1.5 * 2^mantissa, whose addition
@@ -48,8 +49,8 @@ struct Format<double> {
   static constexpr double kOrdinaryExp = 708;
 };
 
-// a b + c, rounded once where that is one instruction. Said where a sum of two products leaves the compiler
-// the choice which of them to fuse: a formula must give the same bits wherever it is inlined.
+// a b + c, rounded once where this is one instruction. Needed where a sum of two products would let the
+// compiler choose which product to fuse: a formula must give the same bits wherever it is inlined.
 template <class T>
 TT_HOST_DEVICE inline T multiply_add(T a, T b, T c) {
 #if TT_FMA
@@ -66,7 +67,7 @@ TT_HOST_DEVICE inline T polynomial(T x, T c0, C... c) {
   return c0;
 }
 
-// 2^n for the integer n that was rounded into the low bits of t, where 2^n is a normal number or n = -127,
+// 2^n for the integer n that was rounded into the low bits of t. 2^n must be a normal number, or n = -127,
 // which gives 0.
 template <class T>
 TT_HOST_DEVICE inline T power_of_two(T t) {
@@ -75,13 +76,13 @@ TT_HOST_DEVICE inline T power_of_two(T t) {
   return std::bit_cast<T>((std::bit_cast<U>(t) - std::bit_cast<U>(F::kRound) + F::kBias) << F::kMantissa);
 }
 
-// y 2^n for the integer n that was rounded into the low bits of t. |n| may exceed the exponent range, hence
-// two factors; when y and y 2^n are normal numbers, n may be added to y's exponent instead.
+// y 2^n for the integer n that was rounded into the low bits of t. |n| may exceed the exponent range, so 2^n
+// is applied as two factors. If y and y 2^n are normal numbers, adding n to y's exponent is enough.
 template <class T, Range range = Range::all>
 TT_HOST_DEVICE inline T scale_by_power_of_two(T y, T t) {
   using U = BitsOf<T>;
   using F = Format<T>;
-  if constexpr (range == Range::ordinary)  // kRound's own bits are shifted out
+  if constexpr (range == Range::ordinary)  // the bits of kRound are shifted out
     return std::bit_cast<T>(std::bit_cast<U>(y) + (std::bit_cast<U>(t) << F::kMantissa));
   using I = std::make_signed_t<U>;
   const I n = static_cast<I>(std::bit_cast<U>(t) - std::bit_cast<U>(F::kRound));
@@ -109,10 +110,10 @@ template <Range range = Range::all, class T>
 TT_HOST_DEVICE inline T exp(T x) {
   using F = Format<T>;
   if constexpr (range == Range::all) {
-    x = x > F::kExpMax ? F::kExpMax : x;  // written so that NaN passes
+    x = x > F::kExpMax ? F::kExpMax : x;  // a NaN fails both comparisons and is kept
     x = x < F::kExpMin ? F::kExpMin : x;
   } else if constexpr (range == Range::below_zero) {
-    x = x < F::kExpToZero ? F::kExpToZero : x;  // whose power of two is 0
+    x = x < F::kExpToZero ? F::kExpToZero : x;  // its power of two is 0
   }
   const T t = x * T(1.4426950408889634) + F::kRound;
   const T n = t - F::kRound;
@@ -121,7 +122,7 @@ TT_HOST_DEVICE inline T exp(T x) {
   return range == Range::below_zero ? y * power_of_two(t) : scale_by_power_of_two<T, range>(y, t);
 }
 
-// e^x - 1 without cancellation near 0; for x in (-80, 80), which its users ensure.
+// e^x - 1 without cancellation near 0; the caller ensures that x is in (-80, 80).
 TT_HOST_DEVICE inline float expm1_bounded(float x) {
   using F = Format<float>;
   const float t = x * 1.44269504f + F::kRound;
@@ -131,11 +132,11 @@ TT_HOST_DEVICE inline float expm1_bounded(float x) {
   return power * expm1_reduced(r) + (power - 1.0f);
 }
 
-// log(1 + f) for f in [-1/3, 1/3]. float: a polynomial, since a division costs as much as its last six terms.
-// double: f - s (f - z p), where s = f / (f + 2) and 2 atanh(s) = 2 s + s z p; so written, the rounding error
-// of s stays out of the leading term.
+// log(1 + f) - f for f in [-1/3, 1/3]. float: a polynomial, because a division costs as much as its last six
+// terms. double: -s (f - z p), where s = f / (f + 2), z = s^2 and 2 atanh(s) = 2 s + s z p; in this form the
+// rounding error of s does not reach the leading term.
 TT_HOST_DEVICE inline float log1p_reduced(float f) {
-  // minimax for the relative error of the logarithm
+  // The fit minimizes the relative error of the logarithm.
   return f * f *
          polynomial(f, -0.128917146f, 0.139844729f, -0.12184255f, 0.140058622f, -0.166804877f, 0.200104063f,
                     -0.249997977f, 0.33333216f, -0.5f);
@@ -148,8 +149,8 @@ TT_HOST_DEVICE inline double log1p_reduced(double f) {
   return s * (p * z - f);
 }
 
-// log(x) = e ln2 + log(1 + f), with x = (1 + f) 2^e and 1 + f in [2/3, 4/3). Ordinary: positive normal
-// numbers.
+// log(x) = e ln2 + log(1 + f), with x = (1 + f) 2^e and 1 + f in [2/3, 4/3). Positive normal numbers are
+// ordinary.
 template <Range range = Range::all, class T>
 TT_HOST_DEVICE inline T log(T x) {
   using U = BitsOf<T>;
@@ -160,24 +161,24 @@ TT_HOST_DEVICE inline T log(T x) {
   const U bits = std::bit_cast<U>(x * (tiny ? F::kSubnormalScale : T(1)));
   const I e = static_cast<I>(bits - std::bit_cast<U>(T(2) / T(3))) >> F::kMantissa;
   const T f = std::bit_cast<T>(bits - (static_cast<U>(e) << F::kMantissa)) - T(1);
-  // |e| < 2^11, so adding it to kRound's bits and subtracting kRound converts it to T without a slow
-  // instruction.
+  // Because |e| < 2^11, adding e to the bits of kRound and then subtracting kRound converts e to T without a
+  // slow instruction.
   const T exponent = std::bit_cast<T>(std::bit_cast<U>(F::kRound) + static_cast<U>(e)) -
                      (F::kRound + (tiny ? F::kSubnormalExponent : T(0)));
   T y = exponent * F::kLn2High + (f + multiply_add(exponent, F::kLn2Low, log1p_reduced(f)));
   if constexpr (range == Range::ordinary) return y;
   const T outside = x == T(0) ? -kInfinity : std::numeric_limits<T>::quiet_NaN();
   y = x > T(0) ? y : outside;
-  return x < kInfinity ? y : x;  // NaN passes
+  return x < kInfinity ? y : x;  // NaN stays NaN
 }
 
-// Ordinary: |x| <= kOrdinaryTanh, from where on it rounds to 1.
+// Arguments with |x| <= kOrdinaryTanh are ordinary; beyond that, tanh rounds to 1 or -1.
 template <Range range = Range::all>
 TT_HOST_DEVICE inline float tanh(float x) {
   float a = x;
   if constexpr (range == Range::all) {
     constexpr float kMost = Format<float>::kOrdinaryTanh;
-    a = a > kMost ? kMost : a;  // NaN passes
+    a = a > kMost ? kMost : a;  // NaN stays NaN
     a = a < -kMost ? -kMost : a;
   }
   const float e = expm1_bounded(2.0f * a);
@@ -188,7 +189,7 @@ TT_HOST_DEVICE inline double tanh(double x) {
   return std::tanh(x);
 }
 
-// 2^q to 1e-7 of itself, for q that round to at least -127 (which gives 0) and at most 127.
+// 2^q with a relative error of 1e-7, for q that rounds to an integer from -127 (which gives 0) to 127.
 TT_HOST_DEVICE inline float exp2_bounded(float q) {
   const float t = q + Format<float>::kRound;
   const float f = q - (t - Format<float>::kRound), f2 = f * f;
@@ -197,8 +198,8 @@ TT_HOST_DEVICE inline float exp2_bounded(float q) {
   return (1.0f + f * (odd + f * even)) * power_of_two(t);
 }
 
-// Below 1: x + x P(x^2). Above: 1 - 2^Q(x), Q a fit of log2(erfc); as 2^Q is at most 0.16, it may be less
-// exact than exp.
+// |x| < 1: x + x P(x^2). Otherwise: 1 - 2^Q(|x|), where Q is a fit of log2(erfc). Because 2^Q is at most
+// 0.16, it may be less accurate than exp.
 TT_HOST_DEVICE inline float erf(float x) {
   const float a = std::abs(x);
   const float near_zero =
@@ -211,13 +212,13 @@ TT_HOST_DEVICE inline float erf(float x) {
 }
 TT_HOST_DEVICE inline double erf(double x) { return std::erf(x); }
 
-// The normal distribution's P(X <= x) = (1 + erf(x / sqrt(2))) / 2. Below 0: 2^Q(|x|), without the
-// cancellation that 1 + erf has there, and 0 from -11 on; above 0, 1 less that. Odd and even powers of Q are
-// two chains, of half the length to wait for. Error: 1.3e-7; below 0 also 4e-4 of the value down to -5, a few
-// percent down to -6.5.
+// Normal distribution: P(X <= x) = (1 + erf(x / sqrt(2))) / 2. For x <= 0 it is 2^Q(|x|), which avoids the
+// cancellation of 1 + erf, and 0 from -11 on; for x > 0 it is 1 - 2^Q(x). Odd and even powers of Q are two
+// separate chains, so that each dependency chain is half as long. The absolute error is 1.3e-7; for x < 0 the
+// relative error is 4e-4 down to -5, and a few percent down to -6.5.
 TT_HOST_DEVICE inline float normal_cdf(float x) {
   float a = std::abs(x);
-  a = a > 10.96f ? 10.96f : a;  // where Q is -127; NaN passes
+  a = a > 10.96f ? 10.96f : a;  // Q is -127 there; NaN stays NaN
   const float a2 = a * a;
   const float odd = polynomial(a2, 2.16825883e-5f, -3.10887524e-4f, -5.2614335e-2f, -1.15110791f);
   const float even = polynomial(a2, -1.3009211e-6f, -1.07286913e-4f, 7.26436777e-3f, -4.59176928e-1f);
@@ -226,27 +227,29 @@ TT_HOST_DEVICE inline float normal_cdf(float x) {
 }
 TT_HOST_DEVICE inline double normal_cdf(double x) { return 0.5 * std::erfc(x * -0.70710678118654752); }
 
-// Up to here the reduction by multiples of pi/2 leaves a float's worth of correct bits.
+// Largest argument for which the reduction by multiples of pi/2 is accurate to float precision.
 inline constexpr float kMaxTrigArgument = 0x1p20f;
 
-// x - n pi/2 for an integer n, as if computed exactly and rounded. With fused multiply-add the first step is
-// exact, and the others round the rest, not x; without it the products need a double's bits.
+// x - n pi/2 for an integer n, as if computed exactly and rounded once. With fused multiply-add, the first
+// step is exact and the later ones round only the small remainder. Without it, the products need double
+// precision.
 TT_HOST_DEVICE inline float subtract_quarters(float x, float n) {
 #if TT_FMA
-  // pi/2 in 24 + 24 + 24 bits
+  // pi/2 as the sum of three constants of 24 bits
   return std::fma(n, 0x1.ee59dap-50f, std::fma(n, 0x1.777a5cp-25f, std::fma(n, -0x1.921fb6p+0f, x)));
 #else
-  // pi/2 in 33 + 53 bits
+  // pi/2 as the sum of constants of 33 and 53 bits
   const auto m = static_cast<double>(n);
   return static_cast<float>((static_cast<double>(x) - m * 0x1.921fb544p+0) - m * 0x1.0b4611a626331p-34);
 #endif
 }
 
-// sin(x + quarter * pi/2): minimax polynomials on [-pi/4, pi/4] (Moshier, Cephes).
+// sin(x + quarter * pi/2), by minimax polynomials on [-pi/4, pi/4].
+// Source: Moshier, Cephes Mathematical Library, 1989.
 TT_HOST_DEVICE inline float sin_shifted(float x, uint32_t quarter) {
   const float t = x * 0.636619772f + Format<float>::kRound;
   const float r = subtract_quarters(x, t - Format<float>::kRound);
-  const uint32_t q = std::bit_cast<uint32_t>(t) + quarter;  // low bits of t hold n
+  const uint32_t q = std::bit_cast<uint32_t>(t) + quarter;  // the low bits of t hold n
   const float z = r * r;
   const float s = polynomial(z, -1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f) * z * r + r;
   const float c =
@@ -255,7 +258,7 @@ TT_HOST_DEVICE inline float sin_shifted(float x, uint32_t quarter) {
   const float y = (q & 1) != 0 ? c : s;
   return (q & 2) != 0 ? -y : y;
 }
-// Of |x|, with the sign of x: so -0 stays -0.
+// sin(|x|) with the sign of x, so that -0 stays -0.
 TT_HOST_DEVICE inline float sin(float x) {
   const uint32_t sign = std::bit_cast<uint32_t>(x) & 0x80000000u;
   return std::bit_cast<float>(std::bit_cast<uint32_t>(sin_shifted(std::abs(x), 0)) ^ sign);

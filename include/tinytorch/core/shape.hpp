@@ -1,4 +1,4 @@
-// Shape and Strides: up to eight 64-bit sizes, stored inline so that no tensor operation allocates for them.
+// Shape and Strides: up to eight 64-bit values, stored inline so that no tensor operation allocates for them.
 //
 // Legend of dimension letters, used in every comment of the library:
 //   B batch  T time  C channels (features)  H heads  D head size  V vocabulary  M N K matrix product
@@ -12,14 +12,14 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// The number of parts of size b that cover a: a / b, rounded up; a >= 0, b > 0.
+// a / b rounded up: the number of parts of size b that cover a. Requires a >= 0 and b > 0.
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 inline constexpr int kMaxRank = 8;
 
-// A short list of 64-bit integers with the interface of a vector. Only the values in use are copied, one by
-// one: an op copies some thirty of these, and a load of all eight would each time wait for the store of one
-// just before it.
+// A short list of 64-bit integers with the interface of a vector. A copy copies only the values in use, one
+// by one. An operation copies about thirty of these lists, and a wide load of all eight values would stall on
+// a narrow store just before it.
 class Dims {
  public:
   constexpr Dims() = default;
@@ -86,7 +86,7 @@ class Dims {
     }
     return true;
   }
-  // "[2, 3]", as messages and printed tensors show it.
+  // "[2, 3]", the form used in messages and printed tensors.
   std::string str() const {
     std::string s = "[";
     for (int i = 0; i < rank_; ++i) s += (i ? ", " : "") + std::to_string(values_[i]);
@@ -98,13 +98,13 @@ class Dims {
   int rank_ = 0;
 };
 
-// The most elements that a tensor may show. Below it no count of elements or of bytes overflows 64 bits, nor
-// does the sum of a few such counts.
+// The largest number of elements that a tensor may have. Up to this limit, no count of elements or bytes, and
+// no sum of a few such counts, overflows 64 bits.
 inline constexpr int64_t kMaxElements = int64_t{1} << 58;
 
-// Whether a tensor can have these sizes: none is negative, and they do not multiply to more than
-// kMaxElements. A size of 0 is left out of the product, because strides are products of the other sizes.
-constexpr bool are_sizes(const Dims& sizes) {
+// True if a tensor can have these sizes: none is negative, and their product is at most kMaxElements. A size
+// of 0 is left out of the product, because strides are products of the other sizes.
+constexpr bool is_valid_shape(const Dims& sizes) {
   int64_t product = 1;
   for (int64_t s : sizes) {
     if (s < 0 || (s > 0 && __builtin_mul_overflow(product, s, &product)) || product > kMaxElements)
@@ -114,6 +114,6 @@ constexpr bool are_sizes(const Dims& sizes) {
 }
 
 using Shape = Dims;    // sizes
-using Strides = Dims;  // distance in elements between neighbours along each dimension
+using Strides = Dims;  // distance in elements between adjacent positions along each dimension
 
 }  // namespace tinytorch::inline TT_BUILD

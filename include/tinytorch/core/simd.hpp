@@ -1,7 +1,8 @@
-// Simd<T>: one vector register of T, as wide as the target has them (AVX-512 64 bytes, AVX 32, else 16).
+// Simd<T>: a vector of T that fills one register: 64 bytes with AVX-512, 32 with AVX, else 16.
 //
-// GCC's and clang's vector extensions: + - * / compare and ?: work lane by lane. Used where a plain loop
-// would not vectorize, which is wherever the order of additions matters: reductions and matrix products.
+// Built on the vector extensions of GCC and clang: + - * /, comparisons and ?: work lane by lane. It is used
+// where a plain loop would not vectorize because the order of additions matters: reductions and matrix
+// products.
 #pragma once
 
 #include <array>
@@ -30,9 +31,9 @@ using Simd = typename VectorOf<T, kSimdBytes>::type;
 template <class T>
 inline constexpr int64_t kLanes = kSimdBytes / static_cast<int64_t>(sizeof(T));
 
-// As many of S as a Simd<T> has lanes.
+// A vector of S with as many lanes as Simd<T>.
 template <class S, class T>
-using Beside = typename VectorOf<S, kLanes<T>* static_cast<int64_t>(sizeof(S))>::type;
+using SameLanes = typename VectorOf<S, kLanes<T>* static_cast<int64_t>(sizeof(S))>::type;
 
 template <class T>
 inline Simd<T> simd_load(const T* p) {
@@ -49,8 +50,8 @@ inline Simd<T> simd_broadcast(T x) {
   return x - Simd<T>{};  // x - 0 in every lane (x + 0 would lose the sign of -0)
 }
 
-// v, in a register from here on. Without this, g++ tuned for some processors reads it from memory again at
-// each use, where loads are what a loop waits for. On other processors than x86 nothing is said.
+// Forces v into a register from here on. Without this, g++ tuned for some processors reloads it from memory
+// at each use, in loops that are limited by loads. On processors other than x86 it does nothing.
 template <class V>
 [[gnu::always_inline]] inline void keep_in_register([[maybe_unused]] V& v) {
 #if defined(__AVX512F__)
@@ -60,8 +61,8 @@ template <class V>
 #endif
 }
 
-// Lane i of the result is lane from(i) of a and b side by side: b's first is number kLanes<T>. `from`
-// captures nothing.
+// Lane i of the result is lane from(i) of the concatenation of a and b, where the first lane of b has number
+// kLanes<T>. `from` must capture nothing.
 #if defined(__clang__)
 namespace detail {
 template <class V, class From, int64_t... kLane>
@@ -76,7 +77,7 @@ inline Simd<T> simd_shuffle(Simd<T> a, Simd<T> b, From from) {
 #else
 template <class T, class From>
 inline Simd<T> simd_shuffle(Simd<T> a, Simd<T> b, From) {
-  using Numbers = decltype(a < b);  // nvcc loses the pack of the form above, so: a vector known when compiled
+  using Numbers = decltype(a < b);  // nvcc cannot expand the pack above, so the indices are a constant vector
   using Number = std::remove_reference_t<decltype(Numbers{}[0])>;
   static constexpr auto lanes = [] {
     std::array<Number, kLanes<T>> each{};
@@ -89,7 +90,7 @@ inline Simd<T> simd_shuffle(Simd<T> a, Simd<T> b, From) {
 }
 #endif
 
-// All lanes in one: join of either half, then of that one's halves, and so on.
+// Reduces all lanes to one by `join`: the two halves are joined, then the halves of the result, and so on.
 template <class T, int64_t kHalf = kLanes<T> / 2, class Join>
 T simd_fold(Simd<T> v, Join join) {
   v = join(v, simd_shuffle<T>(v, v, [](int64_t i) { return (i + kHalf) % kLanes<T>; }));

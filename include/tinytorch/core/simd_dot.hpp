@@ -1,12 +1,13 @@
-// Sums of products of numbers narrower than a 32-bit lane, the step of a matrix product of them.
+// Dot products of elements narrower than 32 bits, accumulated into 32-bit lanes: the inner step of a matrix
+// product.
 //
-// dot4, four bytes: one instruction of AVX-512 with VNNI; elsewhere they are multiplied one of four at a
-// time, and dot2_words, two numbers of 16 bits, is the faster way: one instruction since SSE2, and one to
-// add. Exact in all: sums wrap at 32 bits, nothing saturates.
+// dot4 (four 8-bit integers) is one instruction with AVX512-VNNI. Elsewhere it takes four multiplications, so
+// dot2_words (two 16-bit integers) is faster: one multiply instruction since SSE2, and one addition. All are
+// exact: sums wrap at 32 bits, and nothing saturates.
 //
-// dot2, two bf16: one instruction with AVX512-BF16, which takes subnormal numbers, given or formed, for 0;
-// elsewhere two multiply-adds and the widening. Worth using only where it is fast (kFastDot2); else widening
-// while packing is better.
+// dot2 (two bf16) is one instruction with AVX512-BF16, which treats subnormal inputs and results as 0;
+// elsewhere it is two multiply-adds and the widening. It is worth using only where it is fast (kFastDot2);
+// otherwise the operands should be widened when they are packed.
 #pragma once
 
 #include <tinytorch/core/simd.hpp>
@@ -24,7 +25,7 @@ inline constexpr bool kFastDot4 = true;
 inline constexpr bool kFastDot4 = false;
 #endif
 
-// sum + a[0] b[0] + ... + a[3] b[3], the bytes of a lane unsigned in a and signed in b.
+// sum + a[0] b[0] + ... + a[3] b[3] per lane; the four bytes of a are unsigned, those of b are signed.
 [[gnu::always_inline]] inline Simd<int32_t> dot4(Simd<int32_t> sum, Simd<int32_t> a, Simd<int32_t> b) {
 #if defined(__AVX512VNNI__)
   return reinterpret_cast<Simd<int32_t>>(_mm512_dpbusd_epi32(
@@ -35,8 +36,8 @@ inline constexpr bool kFastDot4 = false;
 #endif
 }
 
-// sum + a[0] b[0] + a[1] b[1], the signed numbers of 16 bits of a lane. Not both pairs may be -2^15 times
-// itself.
+// sum + a[0] b[0] + a[1] b[1] per lane, for signed 16-bit integers. At most one of the two products may be
+// (-2^15) (-2^15).
 [[gnu::always_inline]] inline Simd<int32_t> dot2_words(Simd<int32_t> sum, Simd<int32_t> a, Simd<int32_t> b) {
 #if defined(__AVX512BW__)
   return sum + reinterpret_cast<Simd<int32_t>>(
@@ -52,15 +53,15 @@ inline constexpr bool kFastDot4 = false;
 #endif
 }
 
-// Zen 4 and 5 and Cooper Lake. On Intel's processors with AVX512-FP16 besides (Sapphire and Emerald Rapids)
-// the instruction is so slow that products through it take 1.8 times as long as those of f32.
+// Fast on Zen 4, Zen 5 and Cooper Lake. On Intel processors that also have AVX512-FP16 (Sapphire and Emerald
+// Rapids) the instruction is so slow that matrix products with it take 1.8 times as long as in f32.
 #if defined(__AVX512BF16__) && !defined(__AVX512FP16__)
 inline constexpr bool kFastDot2 = true;
 #else
 inline constexpr bool kFastDot2 = false;
 #endif
 
-// sum + a[0] b[0] + a[1] b[1], the bf16 of a lane; element 0 in the lane's lower half.
+// sum + a[0] b[0] + a[1] b[1] per lane, for bf16; element 0 is in the lower half of the lane.
 [[gnu::always_inline]] inline Simd<float> dot2(Simd<float> sum, Simd<int32_t> a, Simd<int32_t> b) {
 #if defined(__AVX512BF16__)
   return reinterpret_cast<Simd<float>>(_mm512_dpbf16_ps(

@@ -1,7 +1,7 @@
-// The first n lanes of a vector: how a row that is no multiple of the vector's length ends.
+// Masked load and store of the first n lanes of a vector, for the remainder elements of a row.
 //
-// A load leaves the other lanes 0 and reads nothing beyond, a store leaves what lies beyond alone. AVX-512
-// and AVX do both in one instruction for types of 4 and 8 bytes; elsewhere n values are copied.
+// A load sets the other lanes to 0 and reads nothing beyond the n elements; a store writes nothing beyond
+// them. AVX-512 and AVX do each in one instruction for types of 4 and 8 bytes; elsewhere n values are copied.
 #pragma once
 
 #include <tinytorch/core/simd.hpp>

@@ -1,8 +1,8 @@
-// Stores that go to memory past the caches, for results that are larger than those.
+// Non-temporal stores, which bypass the caches, for results that are larger than the caches.
 //
-// An ordinary store reads its line first: a copy then moves three bytes for two, and what it writes pushes
-// out of the caches what might be read again. Whoever reads the result while it could have been cached pays
-// for it, and so does a store to a line that was read just before. Not x86: ordinary stores.
+// An ordinary store first reads its cache line, so a copy moves three bytes per two, and it evicts data that
+// may be read again. A non-temporal store is slower if the result would have stayed in the cache for its next
+// reader, or if its line was read just before. On processors other than x86 the stores are ordinary.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #if defined(__AVX__)
 #include <immintrin.h>
 #elif defined(__SSE2__)
-#include <emmintrin.h>  // a tenth of the other's time to compile
+#include <emmintrin.h>  // compiles in a tenth of the time of immintrin.h
 #endif
 #if __has_include(<unistd.h>)
 #include <unistd.h>
@@ -18,11 +18,12 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Bytes of operands above which a call streams its result; may be set.
+// Number of operand bytes above which an operation uses non-temporal stores; it may be set.
 //
-// That is the L3 cache, but at most 8 MiB a processor: a virtual machine with a few processors of many is
-// told the size of all. Two processors with 2 MiB of L2 each, said to have 260 MiB of L3, gained from 16 MiB
-// on, by 1.1 to 1.8, also when the result was read next.
+// The default is the size of the L3 cache, but at most 8 MiB per processor, because a virtual machine with a
+// few processors of a large chip reports the whole chip's cache size. On two processors with 2 MiB of L2 each
+// that reported 260 MiB of L3, streaming was 1.1 to 1.8 times as fast from 16 MiB on, also when the result
+// was read next.
 inline int64_t streaming_bytes = [] {
   int64_t cache = 0, processors = 1;
 #if defined(_SC_LEVEL3_CACHE_SIZE)
@@ -35,7 +36,7 @@ inline int64_t streaming_bytes = [] {
   return std::min(cache, std::max<int64_t>(1, processors) << 23);
 }();
 
-// memcpy by such stores. stream_fence() must follow before another thread may read the result.
+// memcpy by non-temporal stores. stream_fence() must follow before another thread may read the result.
 inline void stream_copy(void* to, const void* from, int64_t bytes) {
   auto* out = static_cast<char*>(to);
   const auto* in = static_cast<const char*>(from);

@@ -1,15 +1,15 @@
-// The transpose of a square of values, as many vectors as a vector has lanes, without leaving registers.
+// In-register transpose of an n x n block, where n is the number of lanes of a vector.
 //
-// One round zips vector i with vector i + n/2: their lanes alternate, the first half of them in result 2i,
-// the rest in result 2i + 1. This rotates the bits of every value's position (row, lane) by one, so log2 n
-// rounds exchange row and lane.
+// One round interleaves vector i with vector i + n/2: result 2i gets the first half of their alternating
+// lanes, and result 2i + 1 the second half. This rotates the bits of every element's position (row, lane) by
+// one, so log2 n rounds exchange row and lane.
 #pragma once
 
 #include <tinytorch/core/simd.hpp>
 
 namespace tinytorch::inline TT_BUILD {
 
-// v[i][k] and v[k][i] change places.
+// Exchanges v[i][k] and v[k][i].
 template <class T>
 inline void simd_transpose(Simd<T> (&v)[kLanes<T>]) {
   constexpr int64_t kN = kLanes<T>;

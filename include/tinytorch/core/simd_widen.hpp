@@ -1,9 +1,9 @@
-// Small integers as one vector of 32-bit ones, from memory: as many as a vector has lanes; and four bits of
-// each as the float that a table has for them.
+// Loads that widen a vector of 8-bit or 16-bit integers to 32-bit lanes, and a lookup of 4-bit codes in a
+// table of 16 floats.
 //
-// Written with the instruction that does it, because g++ 12 turns a conversion of vectors of bytes into
-// sixteen moves (a seventh of the speed in a product with 8-bit weights), and one of 16 bits into four
-// instructions with AVX2.
+// They use intrinsics, because g++ 12 compiles the conversion of a vector of bytes to sixteen moves (a
+// seventh of the speed in a product with 8-bit weights), and that of 16-bit integers to four instructions
+// with AVX2.
 #pragma once
 
 #include <tinytorch/core/simd.hpp>
@@ -13,7 +13,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// S: int8_t or uint8_t.
+// S is int8_t or uint8_t.
 template <class S>
 [[gnu::always_inline]] inline Simd<int32_t> widen_bytes(const S* p) {
   constexpr bool kSigned = static_cast<S>(-1) < 0;
@@ -33,7 +33,7 @@ template <class S>
 #endif
 }
 
-// The same of unsigned numbers of 16 bits.
+// Widens unsigned 16-bit integers to 32 bits.
 [[gnu::always_inline]] inline Simd<uint32_t> widen_words(const void* p) {
 #if defined(__AVX512F__)
   constexpr __mmask16 kAll = 0xffff;
@@ -43,19 +43,19 @@ template <class S>
   return reinterpret_cast<Simd<uint32_t>>(
       _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))));
 #else
-  Beside<uint16_t, uint32_t> words;
+  SameLanes<uint16_t, uint32_t> words;
   std::memcpy(&words, p, sizeof words);
   return __builtin_convertvector(words, Simd<uint32_t>);
 #endif
 }
 
 #if defined(__AVX512F__)
-inline constexpr bool kFastLookUp = true;  // one instruction, whose index is the last four bits
+inline constexpr bool kFastLookUp = true;  // one instruction, which uses the low four bits as the index
 #else
 inline constexpr bool kFastLookUp = false;
 #endif
 
-// table[n & 15] of each lane's n.
+// Lane by lane: table[n & 15].
 [[gnu::always_inline]] inline Simd<float> look_up(const float (&table)[16], Simd<int32_t> n) {
 #if defined(__AVX512F__)
   constexpr __mmask16 kAll = 0xffff;

@@ -1,6 +1,5 @@
-// SmallVector: a vector whose first kInline elements live in the object itself, for lists that are short and
-// made all the time: a list of two operands then costs no allocation. The interface is std::vector's, as far
-// as it is used.
+// SmallVector: a vector whose first kInline elements are stored in the object itself, so that a short list
+// needs no allocation. It has the part of std::vector's interface that the library uses.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +22,9 @@ class SmallVector {
   using const_iterator = const T*;
 
   SmallVector() = default;
-  // Values in braces: {a, b}. std::initializer_list<T> would copy each twice, which costs where copies are
-  // counted, as a tensor's are; values that are braces themselves, such as {{2, 3}, {3}}, need it.
+  // Constructors for a list in braces: {a, b}. std::initializer_list<T> would copy each element twice, which
+  // is expensive if copies are reference-counted, as those of tensors are. Elements that are themselves
+  // written in braces, such as {{2, 3}, {3}}, need std::initializer_list<T>.
   struct Named {
     const T& value;
     Named(const T& v) : value(v) {}
@@ -40,7 +40,7 @@ class SmallVector {
     for (; first != last; ++first) push_back(*first);
   }
   SmallVector(const std::vector<T>& values)
-      : SmallVector(values.begin(), values.end()) {}  // which users have
+      : SmallVector(values.begin(), values.end()) {}  // users often have a std::vector
   explicit SmallVector(size_t n) { resize(n); }
   SmallVector(size_t n, const T& value) {
     reserve(n);
@@ -77,7 +77,7 @@ class SmallVector {
   void push_back(T&& value) { emplace_back(std::move(value)); }
   template <class... Args>
   T& emplace_back(Args&&... args) {
-    if (size_ == capacity_) {  // made first: it may be a copy of an element that moves
+    if (size_ == capacity_) {  // constructed first, because args may refer to an element here
       T value(std::forward<Args>(args)...);
       grow(2 * capacity_);
       return *std::construct_at(data_ + size_++, std::move(value));
@@ -121,7 +121,7 @@ class SmallVector {
     std::destroy_n(data_, size_);
     if (data_ != inline_room()) std::allocator<T>().deallocate(data_, capacity_);
   }
-  // The other's elements, when there are none here; it is empty afterwards.
+  // Takes over the other's elements and leaves it empty. This vector must be empty, or just destroyed.
   void take(SmallVector& other) noexcept {
     const bool is_inline = other.data_ == other.inline_room();
     data_ = is_inline ? inline_room() : other.data_;

@@ -1,4 +1,4 @@
-// Types by the names that a reader knows them by.
+// Readable names of C++ types, for messages.
 #pragma once
 
 #include <cxxabi.h>
@@ -9,8 +9,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// "Linear" of "N9tinytorch8cpu_only6LinearE", which is what typeid says: without namespaces, arguments of a
-// template stay. A text that is no type's name stays as it is.
+// Demangles the result of typeid(T).name() and removes the namespaces: "N9tinytorch8cpu_only6LinearE" becomes
+// "Linear". Template arguments are kept. A text that is not a mangled name is returned unchanged.
 inline std::string type_name(const char* mangled) {
   int status = 0;
   char* const text = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);

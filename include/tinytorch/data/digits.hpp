@@ -1,12 +1,12 @@
-// Handwritten digits without a download: seeded strokes, drawn as a pen would.
+// Synthetic handwritten digits: pen strokes rendered from random parameters, without a download.
 //
 //   style of the digit -> control points + jitter -> affine jitter -> line segments -> distance to the pen's
 //   path -> ink -> ruled line -> blur -> noise
 //
-// Sample i is a pure function of (seed, i): a prefix, a range or a hidden test set needs no other sample.
-// Same bits from every compiler: the pen's path is computed in double and snapped to 1/256 pixel, which
-// absorbs last-bit differences (FMA, libm); everything after that is integer arithmetic.
-// Strokes are quadratic B-splines (de Boor, "A Practical Guide to Splines", 1978), as in TrueType outlines.
+// Sample i is a pure function of (seed, i), so a prefix, a range or a hidden test set needs no other sample.
+// All compilers give the same bits: the pen's path is computed in double and rounded to 1/256 pixel, which
+// absorbs last-bit differences (FMA, libm); all later steps are integer arithmetic. Source of the strokes,
+// quadratic B-splines as in TrueType: de Boor, "A Practical Guide to Splines", 1978.
 #pragma once
 
 #include <array>
@@ -26,16 +26,16 @@ struct Digits {
   Tensor labels;  // i64 [N], 0 to 9, uniform
 };
 
-// Samples first, first + 1, ... first + n - 1 of the endless set named by `seed`. Different seeds are
-// independent sets: train and test sets are two seeds, or two ranges of one.
+// Samples first, ..., first + n - 1 of the infinite set of `seed`. Different seeds give independent sets:
+// train and test sets can be two seeds, or two ranges of one seed.
 Digits digits(int64_t n, uint64_t seed, int64_t first = 0, TT_LOC);
 
 // ---------------------------------------------------------------------------------------------------------
 
 namespace handwriting {
 
-// A glyph lives in a box of 100 x 100, y down. The curve starts and ends in a stroke's end points, cuts the
-// corners of the points between them, and passes through those marked as corners.
+// A glyph is drawn in a box of 100 x 100, y down. The curve starts and ends at a stroke's end points, passes
+// through points marked as corners, and rounds off the other points.
 enum Bend { smooth, corner };
 struct ControlPoint {
   double x, y;
@@ -44,7 +44,7 @@ struct ControlPoint {
 using Stroke = std::vector<ControlPoint>;
 using Glyph = std::vector<Stroke>;
 
-// The ways people write each digit.
+// Several ways to write each digit.
 inline const std::array<std::vector<Glyph>, 10>& glyphs() {
   // clang-format off
   static const std::array<std::vector<Glyph>, 10> all = {{
@@ -96,22 +96,23 @@ inline const std::array<std::vector<Glyph>, 10>& glyphs() {
   return all;
 }
 
-// How far a writer, a pen and a scanner stray. Lengths in pixels unless said otherwise. Chosen so that, after
-// 8,000 samples, a linear map reads about 65 % of new digits, two layers 92 to 95 %, LeNet 98 %. It takes two
-// layers of 512 units and 200,000 samples to pass 99.5 %.
+// Amounts of variation of writers, pens and scanners. Lengths are in pixels unless stated otherwise. The
+// values are chosen so that, after 8,000 samples, a linear model classifies about 65 % of new digits
+// correctly, two layers 92 to 95 %, and LeNet 98 %. More than 99.5 % takes two layers of 512 units and
+// 200,000 samples.
 inline constexpr double kPixelsPerUnit = 0.2;  // a glyph is 20 pixels high before jitter
 inline constexpr double kPointJitter = 4.5;    // glyph units, standard deviation per control point
 inline constexpr double kRotation = 0.16;      // radians, standard deviation
 inline constexpr double kShear = 0.2;          // standard deviation
 inline constexpr double kScaleMin = 0.66, kScaleMax = 1.06;
-inline constexpr double kShift = 3.5;  // largest
+inline constexpr double kShift = 3.5;  // largest shift
 inline constexpr double kRadiusMin = 0.75, kRadiusMax = 1.65;
-inline constexpr double kEdgeMin = 0.8, kEdgeMax = 1.6;  // over this width ink fades out
+inline constexpr double kEdgeMin = 0.8, kEdgeMax = 1.6;  // width over which the ink fades out
 inline constexpr double kInkMin = 0.6;
 inline constexpr double kRuleMin = 0.25, kRuleMax = 0.65;  // ink of a ruled line
 inline constexpr double kNoiseMax = 0.14;                  // standard deviation, share of full ink
 
-// The random numbers of one sample, in order. The counter's high half keeps them apart from a Generator's.
+// The random numbers of one sample, in order. The high half of the counter differs from that of a Generator.
 class Draws {
  public:
   Draws(uint64_t seed, int64_t sample) : seed_(seed), sample_(static_cast<uint64_t>(sample)) {}
@@ -123,7 +124,8 @@ class Draws {
     return block_.v[used_++];
   }
   double uniform(double low, double high) { return low + (high - low) * uniform_from_bits(word()); }
-  // Irwin-Hall: the sum of four uniforms has variance 1/3. Nearly normal, bounded, and free of libm.
+  // Irwin-Hall distribution: the sum of four uniform numbers has variance 1/3. It is nearly normal, bounded,
+  // and needs no libm.
   double bell(double sigma) {
     double sum = -2;
     for (int k = 0; k < 4; ++k) sum += uniform_from_bits(word());
@@ -145,26 +147,26 @@ struct Point {
 };
 inline Point middle(Point a, Point b) { return {(a.x + b.x) / 2, (a.y + b.y) / 2}; }
 
-// Pixel coordinates (px) in units of 1/256 pixel, and the integer arithmetic of the renderer.
+// Integer arithmetic of the renderer: pixel coordinates (px) are in units of 1/256 pixel.
 inline constexpr int kGrid = 256;
 inline constexpr int kUnitBits = 14;  // unit vectors are scaled by 2^14
 struct Segment {
-  int32_t ax, ay, bx, by;  // ends
+  int32_t ax, ay, bx, by;  // end points
   int32_t tx, ty;          // unit vector from a to b, times 2^kUnitBits
   int32_t length;
 };
 
 inline int32_t snap(double pixels) {
-  const double limit = kDigitSide + 8.0;  // products below stay under 2^31
+  const double limit = kDigitSide + 8.0;  // later products stay below 2^31
   const double p = pixels < -8 ? -8 : (pixels > limit ? limit : pixels);
   return static_cast<int32_t>(std::floor(p * kGrid + 0.5));
 }
 
 inline void add_segment(std::vector<Segment>& path, Point from, Point to) {
-  // A dot has no direction of its own: any will do, none would put every pixel at distance 0.
+  // A segment of length 0 gets an arbitrary direction: with a zero vector, every pixel would have distance 0.
   Segment s{snap(from.x), snap(from.y), snap(to.x), snap(to.y), 1 << kUnitBits, 0, 0};
   const double dx = s.bx - s.ax, dy = s.by - s.ay;
-  const double length = std::sqrt(dx * dx + dy * dy);  // of an exact sum, correctly rounded
+  const double length = std::sqrt(dx * dx + dy * dy);  // correctly rounded from an exact sum
   if (length > 0) {
     s.tx = static_cast<int32_t>(std::floor(dx * (1 << kUnitBits) / length + 0.5));
     s.ty = static_cast<int32_t>(std::floor(dy * (1 << kUnitBits) / length + 0.5));
@@ -173,7 +175,7 @@ inline void add_segment(std::vector<Segment>& path, Point from, Point to) {
   path.push_back(s);
 }
 
-// One span of the spline: the quadratic Bezier curve from a to b with control point c, as four segments.
+// One span of the spline, the quadratic Bezier curve from a to b with control point c, as four segments.
 inline void add_curve(std::vector<Segment>& path, Point a, Point c, Point b) {
   Point from = a;
   for (int k = 1; k <= 4; ++k) {
@@ -184,7 +186,7 @@ inline void add_curve(std::vector<Segment>& path, Point a, Point c, Point b) {
   }
 }
 
-// points: a stroke's control points in pixels.
+// `points` are the stroke's control points in pixels.
 inline void add_stroke(std::vector<Segment>& path, const Stroke& stroke, const std::vector<Point>& points) {
   const size_t last = points.size() - 1;
   const auto is_knot = [&](size_t i) { return i == 0 || i == last || stroke[i].bend == corner; };
@@ -199,7 +201,7 @@ inline void add_stroke(std::vector<Segment>& path, const Stroke& stroke, const s
   }
 }
 
-// The pen's path for one sample of `digit`, in a style, slant, size and place of its own.
+// The pen's path for one sample of `digit`, with random style, slant, size and position.
 inline void write_digit(std::vector<Segment>& path, int64_t digit, Draws& draws) {
   const std::vector<Glyph>& styles = glyphs()[static_cast<size_t>(digit)];
   const Glyph& glyph = styles[static_cast<size_t>(draws.below(static_cast<int64_t>(styles.size())))];
@@ -223,8 +225,8 @@ inline void write_digit(std::vector<Segment>& path, int64_t digit, Draws& draws)
 
 using Canvas = std::array<int32_t, kDigitPixels>;
 
-// canvas[pixel] = min(itself, squared distance of its centre to the segment), where that is below reach^2.
-inline void lower_to_distance(Canvas& canvas, const Segment& s, int32_t reach) {
+// Per pixel: the minimum of its value and the squared distance of its centre to the segment, up to reach^2.
+inline void lower_to_segment_distance(Canvas& canvas, const Segment& s, int32_t reach) {
   const auto first = [&](int32_t a, int32_t b) { return std::max(0, (std::min(a, b) - reach) / kGrid); };
   const auto last = [&](int32_t a, int32_t b) {
     return std::min(kDigitSide - 1, (std::max(a, b) + reach) / kGrid);
@@ -243,7 +245,8 @@ inline void lower_to_distance(Canvas& canvas, const Segment& s, int32_t reach) {
   }
 }
 
-// Ink in [0, 255]: full within the pen's radius, fading linearly over its edge.
+// Converts distances to ink in [0, 255]: full ink within the pen's radius, then a linear decrease over its
+// edge.
 inline void ink_from_distance(Canvas& canvas, int32_t radius, int32_t edge, int32_t ink) {
   const int32_t slope = (ink << 12) / edge;
   for (int32_t& v : canvas) {
@@ -252,7 +255,7 @@ inline void ink_from_distance(Canvas& canvas, int32_t radius, int32_t edge, int3
   }
 }
 
-// Mixes in the 3 x 3 binomial average, `share` of 256 parts; outside the picture there is paper.
+// Blends in the 3 x 3 binomial filter with weight share / 256; pixels outside the image are empty.
 inline void blur(Canvas& canvas, int32_t share) {
   constexpr int kWide = kDigitSide + 2;
   std::array<int32_t, kWide * kWide> padded{};
@@ -272,7 +275,8 @@ inline void blur(Canvas& canvas, int32_t share) {
   }
 }
 
-// Nearly normal noise per pixel: four random bytes have a sum of mean 510 and standard deviation 147.8.
+// Adds nearly normal noise to each pixel: the sum of four random bytes has mean 510 and standard deviation
+// 147.8.
 inline void add_noise(Canvas& canvas, double sigma, Draws& draws) {
   const auto scale = static_cast<int32_t>(sigma * 255 / 147.8 * 65536);
   for (int32_t& v : canvas) {
@@ -282,9 +286,9 @@ inline void add_noise(Canvas& canvas, double sigma, Draws& draws) {
   }
 }
 
-// A quarter of the papers is ruled: one faint line, across or down, anywhere. A net whose weights are tied to
-// positions has to learn every place of the line apart; one that slides its filters learns a line once.
-inline void rule_paper(Canvas& canvas, Draws& draws) {
+// Draws a faint ruled line, horizontal or vertical, on a quarter of the images. A fully connected network has
+// to learn each position of the line separately; a convolution learns the line once.
+inline void draw_ruled_line(Canvas& canvas, Draws& draws) {
   if (draws.below(4) != 0) return;
   const double place = draws.uniform(0, kDigitSide), tilt = draws.uniform(-2, 2);
   const bool down = draws.below(2) == 1;
@@ -296,7 +300,7 @@ inline void rule_paper(Canvas& canvas, Draws& draws) {
   add_segment(line, at(-4, place - tilt), at(kDigitSide + 4, place + tilt));
   Canvas rule;
   rule.fill(1 << 28);
-  lower_to_distance(rule, line[0], 2 * kGrid);
+  lower_to_segment_distance(rule, line[0], 2 * kGrid);
   ink_from_distance(rule, kGrid / 2, kGrid, ink);
   for (size_t k = 0; k < canvas.size(); ++k) canvas[k] = std::max(canvas[k], rule[k]);
 }
@@ -314,9 +318,9 @@ inline int64_t draw_sample(uint64_t seed, int64_t sample, float* image) {
   const auto blurred = static_cast<int32_t>(draws.below(256));
   Canvas canvas;
   canvas.fill(1 << 28);
-  for (const Segment& s : path) lower_to_distance(canvas, s, radius + edge);
+  for (const Segment& s : path) lower_to_segment_distance(canvas, s, radius + edge);
   ink_from_distance(canvas, radius, edge, ink);
-  rule_paper(canvas, draws);
+  draw_ruled_line(canvas, draws);
   blur(canvas, blurred);
   add_noise(canvas, draws.uniform(0, kNoiseMax), draws);
   for (size_t k = 0; k < canvas.size(); ++k) image[k] = static_cast<float>(canvas[k]) / 255.0f;

@@ -1,13 +1,13 @@
-// Anomaly detection without a download: the sound of a toy machine, healthy or with one of five faults.
+// Anomaly detection: synthetic sounds of a machine, normal or with one of five faults, without a download.
 //
 //   speed that drifts -> harmonics of the shaft + gear mesh + bearing noise + background -> echo
 //        -> 16-bit wave -> log-mel, 60 frames x 128 bands -> 12 windows of 5 frames = 640 numbers
 //
-// A model is trained on normal clips alone; a clip's score is the mean of its windows' scores, and a set's
-// quality the area under the ROC curve. Clip i is a pure function of (seed, i), with the same bits from every
-// compiler: the wave is integer arithmetic (sound.hpp), the features are snapped to 1/32 (mel.hpp).
-// Frames, bands and the 640 inputs are those of MLPerf Tiny's anomaly benchmark, made from ToyADMOS (Koizumi
-// et al., 2019). Every machine stands at its own distance in a hall of its own, so that loudness says little.
+// A model is trained on normal clips only; a clip's score is the mean of its windows' scores, and the quality
+// of a model is the area under the ROC curve. Clip i is a pure function of (seed, i), with the same bits from
+// every compiler: the wave is integer arithmetic (sound.hpp), the features are rounded to 1/32 (mel.hpp).
+// Frames, bands and the 640 inputs are those of MLPerf Tiny's anomaly benchmark, which uses ToyADMOS (Koizumi
+// et al., 2019). Loudness and background differ per machine, so loudness says little about faults.
 #pragma once
 
 #include <tinytorch/core/parallel.hpp>
@@ -19,7 +19,7 @@
 namespace tinytorch::inline TT_BUILD::machine_sounds {
 
 inline constexpr int kBands = 128, kFramesPerWindow = 5, kWindows = 12;
-inline constexpr int kInputs = kBands * kFramesPerWindow;    // 640: frame after frame
+inline constexpr int kInputs = kBands * kFramesPerWindow;    // 640, one frame after the other
 inline constexpr int kFrames = kFramesPerWindow * kWindows;  // 60
 inline constexpr int kSamples = 1024 + 512 * (kFrames - 1);  // 31232: 1.95 seconds
 
@@ -28,58 +28,59 @@ inline constexpr int kFaults = 5;
 
 struct MachineSounds {
   Tensor windows;  // f32 [N * 12, 640], multiples of 1/32 in [-4, 4)
-  Tensor clips;    // i64 [N * 12]: the clip, 0 to N - 1, that a window was cut from
-  Tensor labels;   // i64 [N]: 1 where something is wrong
+  Tensor clips;    // i64 [N * 12]: index of the window's clip, 0 to N - 1
+  Tensor labels;   // i64 [N]: 1 if the machine has a fault
   Tensor faults;   // i64 [N]: a Fault
 };
 
-// Clips first, first + 1, ... first + n - 1 of the endless set named by `seed`: all healthy, for training.
+// Clips first, ..., first + n - 1 of the infinite set of `seed`, all without fault, for training.
 MachineSounds normal(int64_t n, uint64_t seed, int64_t first = 0, TT_LOC);
-// Half of them with a fault, of any kind, faint or clear; for tests. Shares no clip with normal(), whatever
-// the seeds.
+// Clips for tests: half of them have a fault, of any kind, faint or clear. No clip is also one of normal(),
+// for any seeds.
 MachineSounds mixed(int64_t n, uint64_t seed, int64_t first = 0, TT_LOC);
-// The clips of mixed() as one hears them: f32 [N, 31232], multiples of 2^-15 in [-1, 1).
+// The audio of the clips of mixed(): f32 [N, 31232], multiples of 2^-15 in [-1, 1).
 Tensor mixed_waves(int64_t n, uint64_t seed, int64_t first = 0, TT_LOC);
 
-// The mean over each clip's windows: scores [N * 12] of any floating dtype, as windows come -> f64 [N].
+// The mean score of each clip's windows: scores [N * 12] of any floating dtype, in the order of windows ->
+// f64 [N].
 Tensor clip_scores(const Tensor& window_scores, TT_LOC);
 
 // ---------------------------------------------------------------------------------------------------------
 
 using sound::Draws;
 
-// How far healthy machines differ, and how large faults are. Chosen so that no threshold on loudness, nor on
-// the distance to the mean sound, has an area above 0.6, and an autoencoder has 0.88 after 300 clips, 0.96
-// after 1,000.
-inline constexpr double kSpeedMin = 44, kSpeedMax = 56;  // turns a second
-inline constexpr double kDrift = 0.012;                  // of the speed, slower than a second
+// Amounts of variation of normal machines, and sizes of faults. They are chosen so that no threshold on the
+// loudness or on the distance to the mean sound has an area above 0.6, while an autoencoder reaches 0.88
+// after 300 clips and 0.96 after 1,000.
+inline constexpr double kSpeedMin = 44, kSpeedMax = 56;  // revolutions per second
+inline constexpr double kDrift = 0.012;  // relative change of speed, with a period above one second
 inline constexpr int kTeeth = 19;
-inline constexpr double kSpread = 1.5;                            // dB, largest deviation of each part
+inline constexpr double kSpread = 1.5;                            // dB, largest deviation of each harmonic
 inline constexpr double kLoudnessMin = 500, kLoudnessMax = 3000;  // root mean square
 inline constexpr double kHallMin = -24, kHallMax = -14;           // dB, background below the machine
-inline constexpr double kFaintest = 0, kClearest = 14;            // dB over a fault's smallest size
+inline constexpr double kFaintest = 0, kClearest = 14;            // dB above a fault's smallest size
 
-inline constexpr double kFeatureCentre = 17, kFeatureScale = 3.75;  // of log2(1 + energy)
+inline constexpr double kFeatureCentre = 17, kFeatureScale = 3.75;  // centre and scale of log2(1 + energy)
 
-// Heights of the harmonics of the shaft and of the gear mesh, dB.
+// Amplitudes of the harmonics of the shaft and of the gear mesh, in dB.
 inline constexpr std::array<double, 8> kShaft = {-6, -3, -12, -9, -16, -20, -18, -24};
 inline constexpr std::array<double, 3> kMesh = {-10, -18, -26};
 
 struct Part {
-  int32_t ratio;   // of its frequency to the shaft's, times 256
-  int32_t height;  // of 2^15
+  int32_t ratio;   // frequency relative to the shaft's, times 256
+  int32_t height;  // amplitude, times 2^15
   uint32_t phase;
 };
 
-// What plays in one clip, all drawn.
+// The random parameters of one clip's machine.
 struct Machine {
   int32_t speed;                        // 1/16 Hz
-  int32_t drift;                        // of speed, of 2^15
+  int32_t drift;                        // relative to the speed, times 2^15
   int32_t drift_rate;                   // 1/16 Hz
-  int32_t wobble = 0, wobble_rate = 0;  // the same, fast: a fault
+  int32_t wobble = 0, wobble_rate = 0;  // a fast drift: the fault `unsteady`
   std::vector<Part> parts;
-  int32_t click = 0;                  // height of one click a turn: a fault
-  int32_t scrape = 0, scrape_at = 0;  // height and frequency of a noise once a turn: a fault
+  int32_t click = 0;                  // amplitude of one click per revolution: a fault
+  int32_t scrape = 0, scrape_at = 0;  // amplitude and frequency of a noise once per revolution: a fault
   int32_t bearing, bearing_at;
 };
 
@@ -87,7 +88,7 @@ inline Part part(int32_t ratio, double db, Draws& draws) {
   return {ratio, sound::decibels(db), draws.word()};
 }
 
-inline Machine build(Draws& draws) {
+inline Machine draw_machine(Draws& draws) {
   const auto spread = [&] { return draws.uniform(-kSpread, kSpread); };
   Machine m{};
   m.speed = sound::hertz(draws.uniform(kSpeedMin, kSpeedMax));
@@ -108,8 +109,8 @@ inline Machine build(Draws& draws) {
   return m;
 }
 
-// `size`: dB over the smallest size of its kind.
-inline void damage(Machine& m, Fault fault, double size, Draws& draws) {
+// Adds a fault. `size` is in dB above the smallest size of its kind.
+inline void add_fault(Machine& m, Fault fault, double size, Draws& draws) {
   if (fault == whistle) {
     const auto ratio = static_cast<int32_t>(draws.uniform(25, 110) * 256);
     m.parts.push_back(part(ratio, -33 + size, draws));
@@ -128,9 +129,9 @@ inline void damage(Machine& m, Fault fault, double size, Draws& draws) {
   }
 }
 
-// The shaft's turns so far, times 2^40, at every sample. Everything that turns is a multiple of them, so that
-// the parts of a machine stay in step while its speed changes; a clip has 112 turns at most, so that products
-// with a ratio stay below 2^63.
+// The shaft's revolutions so far, times 2^40, at every sample. The phase of every rotating part is a multiple
+// of it, so all parts stay synchronous while the speed changes. A clip has at most 112 revolutions, so
+// products with a ratio stay below 2^63.
 inline constexpr int kTurnBits = 40;
 inline std::vector<uint64_t> turns(const Machine& m, Draws& draws) {
   sound::Tone drift{draws.word()}, wobble{draws.word()};
@@ -149,7 +150,7 @@ inline uint32_t phase_of(uint64_t turn, int32_t ratio) {
   return static_cast<uint32_t>((turn * static_cast<uint64_t>(ratio)) >> (8 + kTurnBits - 32));
 }
 
-// Noise in a band, `height` of 2^15 loud, all the time or swelling once a turn.
+// Adds noise in a frequency band, with loudness `height` / 2^15, constant or swelling once per revolution.
 inline void add_band(sound::Samples& out, const std::vector<uint64_t>& turns, int32_t at, double width,
                      int32_t height, bool swelling, Draws& draws) {
   sound::Resonator band(at, width);
@@ -161,7 +162,7 @@ inline void add_band(sound::Samples& out, const std::vector<uint64_t>& turns, in
   sound::add(out, noise, sound::factor_to(height, sound::loudness(noise)));
 }
 
-// A tooth that is not there: the next one hits hard, once a turn, and the housing rings.
+// A missing tooth: the next tooth hits hard once per revolution, and the housing resonates.
 inline void add_clicks(sound::Samples& out, const std::vector<uint64_t>& turns, int32_t height) {
   sound::Resonator housing(sound::hertz(2300), 350);
   for (size_t k = 1; k < out.size(); ++k) {
@@ -170,7 +171,7 @@ inline void add_clicks(sound::Samples& out, const std::vector<uint64_t>& turns, 
   }
 }
 
-inline sound::Samples play(const Machine& m, Draws& draws) {
+inline sound::Samples synthesize(const Machine& m, Draws& draws) {
   sound::Samples out(kSamples, 0);
   const std::vector<uint64_t> shaft = turns(m, draws);
   for (const Part& p : m.parts) {
@@ -184,16 +185,16 @@ inline sound::Samples play(const Machine& m, Draws& draws) {
   return out;
 }
 
-// Fills wave [31232]: the machine in a hall, behind its noise.
+// Fills wave [31232] with the machine's sound, background noise and echo.
 inline Fault record(uint16_t purpose, bool may_fail, uint64_t seed, int64_t clip, int16_t* wave) {
   Draws draws(purpose, seed, clip);
-  Machine machine = build(draws);
+  Machine machine = draw_machine(draws);
   Fault fault = none;
   if (may_fail && draws.below(2) == 1) {
     fault = static_cast<Fault>(1 + draws.below(kFaults));
-    damage(machine, fault, draws.uniform(kFaintest, kClearest), draws);
+    add_fault(machine, fault, draws.uniform(kFaintest, kClearest), draws);
   }
-  sound::Samples out = play(machine, draws);
+  sound::Samples out = synthesize(machine, draws);
   sound::Samples hall(kSamples), hiss(kSamples);
   sound::pink_noise(hall, draws), sound::white_noise(hiss, draws);
   sound::add(hall, hiss, sound::kOne);
@@ -209,15 +210,15 @@ inline Fault record(uint16_t purpose, bool may_fail, uint64_t seed, int64_t clip
 
 inline constexpr uint16_t kNormal = 0x3ac1, kMixed = 0x3ac2;
 
-inline void listen(const int16_t* wave, float* windows) {
-  static const mel::LogMel ear({.window = 1024, .hop = 512, .bands = kBands, .low = 20, .high = 8000});
-  std::array<double, kFrames * kBands> heard;
-  ear(wave, kSamples, heard.data());
-  for (size_t k = 0; k < heard.size(); ++k)
-    windows[k] = mel::quantize(heard[k], kFeatureCentre, kFeatureScale);
+inline void extract_features(const int16_t* wave, float* windows) {
+  static const mel::LogMel log_mel({.window = 1024, .hop = 512, .bands = kBands, .low = 20, .high = 8000});
+  std::array<double, kFrames * kBands> energies;
+  log_mel(wave, kSamples, energies.data());
+  for (size_t k = 0; k < energies.size(); ++k)
+    windows[k] = mel::quantize(energies[k], kFeatureCentre, kFeatureScale);
 }
 
-inline MachineSounds listen_to_all(uint16_t purpose, int64_t n, uint64_t seed, int64_t first, Loc loc) {
+inline MachineSounds make_sounds(uint16_t purpose, int64_t n, uint64_t seed, int64_t first, Loc loc) {
   MachineSounds out{empty({n * kWindows, kInputs}, DType::f32, cpu, loc),
                     empty({n * kWindows}, DType::i64, cpu, loc), empty({n}, DType::i64, cpu, loc),
                     empty({n}, DType::i64, cpu, loc)};
@@ -230,7 +231,7 @@ inline MachineSounds listen_to_all(uint16_t purpose, int64_t n, uint64_t seed, i
       faults[i] = record(purpose, purpose == kMixed, seed, first + i, wave.data());
       labels[i] = faults[i] != none;
       std::fill_n(clips + i * kWindows, kWindows, i);
-      listen(wave.data(), windows + i * kWindows * kInputs);
+      extract_features(wave.data(), windows + i * kWindows * kInputs);
     }
   });
   return out;
@@ -238,12 +239,12 @@ inline MachineSounds listen_to_all(uint16_t purpose, int64_t n, uint64_t seed, i
 
 inline MachineSounds normal(int64_t n, uint64_t seed, int64_t first, Loc loc) {
   sound::check_range("machine_sounds::normal", n, first, loc);
-  return listen_to_all(kNormal, n, seed, first, loc);
+  return make_sounds(kNormal, n, seed, first, loc);
 }
 
 inline MachineSounds mixed(int64_t n, uint64_t seed, int64_t first, Loc loc) {
   sound::check_range("machine_sounds::mixed", n, first, loc);
-  return listen_to_all(kMixed, n, seed, first, loc);
+  return make_sounds(kMixed, n, seed, first, loc);
 }
 
 inline Tensor mixed_waves(int64_t n, uint64_t seed, int64_t first, Loc loc) {

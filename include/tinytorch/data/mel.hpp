@@ -1,10 +1,11 @@
-// What an ear reports of a sound: its energy in bands of equal width in mel, frame by frame, as logarithms.
+// Log-mel spectrogram: per frame, the logarithm of the energy in bands of equal width on the mel scale.
 //
 //   frame -> Hann window -> FFT -> |X[k]|^2 -> triangular bands -> log2(1 + energy)
 //
-// In double, by our own radix-2 FFT. Errors are about 1e-13 of a value; a data set then snaps its features to
-// 1/32 (quantize), so that compilers with and without FMA, and different libms, agree but for one value in
-// about 10^10. Samples count steps of a 16-bit converter; white noise of variance v has energy v per bin.
+// Computed in double by a radix-2 FFT, with relative errors of about 1e-13. Data sets then round the features
+// to 1/32 (quantize), so that compilers with and without FMA, and different libms, differ in about one value
+// of 10^10. Samples are 16-bit integers; white noise of variance v has energy v per bin.
+//
 // Sources: Cooley and Tukey, 1965; Stevens, Volkmann and Newman, 1937, with O'Shaughnessy's constants (1987).
 #pragma once
 
@@ -31,17 +32,17 @@ class Fft {
   explicit Fft(int64_t size, TT_LOC);
   int64_t size() const { return size_; }
   void operator()(Complex* x) const;
-  // |X[k]|^2 for k = 0 to N / 2 of two real signals: one is the real part, the other the imaginary part of
-  // one transform, told apart by the symmetry of a real signal's spectrum. work [N]
+  // |X[k]|^2 for k = 0 to N / 2 of two real signals by one complex transform: a is the real part, b the
+  // imaginary part, and the symmetry of a real signal's spectrum separates them. work [N]
   void power(const double* a, const double* b, double* power_a, double* power_b, Complex* work) const;
 
  private:
   int64_t size_;
   std::vector<Complex> roots_;      // exp(-2 pi i k / N), k < N / 2
-  std::vector<uint32_t> reversed_;  // the bits of n, last first
+  std::vector<uint32_t> reversed_;  // bit-reversed index
 };
 
-// Periodic: shifted by half its length and added to itself it gives 1.
+// Periodic Hann window: the sum of the window and of its copy shifted by half its length is 1.
 inline std::vector<double> hann_window(int64_t n) {
   std::vector<double> w(static_cast<size_t>(n));
   for (size_t k = 0; k < w.size(); ++k)
@@ -51,24 +52,25 @@ inline std::vector<double> hann_window(int64_t n) {
 
 struct Options {
   int64_t sample_rate = 16000;
-  int64_t window = 512;  // samples of a frame, a power of two
-  int64_t hop = 320;     // from one frame to the next
+  int64_t window = 512;  // samples per frame, a power of two
+  int64_t hop = 320;     // samples from one frame to the next
   int64_t bands = 10;
-  double low = 60, high = 7600;  // Hz, where the first band begins and the last ends
+  double low = 60, high = 7600;  // Hz, begin of the first band and end of the last band
 };
 
-// One triangle: weight[k] belongs to bin first + k.
+// One triangular filter: weight[k] belongs to bin first + k.
 struct Band {
   int64_t first = 0;
   std::vector<double> weight;
 };
 
-// Triangles with their tops at equal distances in mel; each begins and ends at its neighbours' tops, so that
-// between the first and the last top the weights of a bin add up to 1. A bin is an interval, not a point: its
-// weight is the triangle's mean over it, and a band narrower than a bin still hears something.
+// Triangular filters whose peaks have equal distances in mel. Each begins and ends at its neighbours' peaks,
+// so between the first and the last peak the weights of a bin add up to 1. A bin is treated as an interval:
+// its weight is the mean of the triangle over it, so that a band narrower than a bin still has a positive
+// weight.
 std::vector<Band> bands(const Options& options, TT_LOC);
 
-// frames x bands of log2(1 + energy).
+// Computes the log-mel spectrogram: frames x bands of log2(1 + energy).
 class LogMel {
  public:
   explicit LogMel(Options options = {}, TT_LOC);
@@ -88,8 +90,8 @@ class LogMel {
   std::vector<Band> bands_;
 };
 
-// (value - centre) / scale as a multiple of 1/32 in [-4, 4): one signed byte, with zero point 0 and scale
-// 1/32, so that an 8-bit model reads it without loss.
+// (value - centre) / scale, rounded to a multiple of 1/32 in [-4, 4). This is one signed byte with zero point
+// 0 and scale 1/32, so an 8-bit model can use it without loss.
 inline constexpr int kSteps = 32;
 inline float quantize(double value, double centre, double scale) {
   const double steps = std::floor((value - centre) / scale * kSteps + 0.5);
@@ -108,14 +110,14 @@ inline Options checked(Options o, Loc loc) {
          "mel: " + std::to_string(o.bands) + " bands from " + std::to_string(o.low) + " to " +
              std::to_string(o.high) + " Hz of frames of " + std::to_string(o.window) + " samples, " +
              std::to_string(o.hop) + " apart, at " + std::to_string(o.sample_rate) +
-             " samples a second\n  hint: bands, hop >= 1, window >= 2, and "
+             " samples per second\n  hint: bands, hop >= 1, window >= 2, and "
              "0 <= low < high <= half the sample rate",
          loc);
   }
   return o;
 }
 
-// Integral from -infinity to x of the triangle that rises from a to its top 1 at b and falls to c.
+// Integral from -infinity to x of the triangle that rises from 0 at a to 1 at b and falls to 0 at c.
 inline double triangle_area_below(double x, double a, double b, double c) {
   if (x <= a) return 0;
   if (x <= b) return (x - a) * (x - a) / (2 * (b - a));
@@ -123,7 +125,7 @@ inline double triangle_area_below(double x, double a, double b, double c) {
   return (c - a) / 2;
 }
 
-// By hand: std::complex's product looks for infinities, which a spectrum has none of.
+// Complex product without the checks for infinities of std::complex, which a spectrum does not need.
 inline Complex product(Complex a, Complex b) {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
@@ -153,8 +155,7 @@ inline void Fft::operator()(Complex* x) const {
   for (size_t k = 0; k < n; ++k) {
     if (k < reversed_[k]) std::swap(x[k], x[reversed_[k]]);
   }
-  for (size_t half = 1; half < n;
-       half *= 2) {  // transforms of `half` values are there; pairs become twice as long
+  for (size_t half = 1; half < n; half *= 2) {  // combines pairs of transforms of length `half`
     const size_t stride = n / (2 * half);
     for (size_t start = 0; start < n; start += 2 * half) {
       for (size_t k = 0; k < half; ++k) {
@@ -183,7 +184,7 @@ inline std::vector<Band> bands(const Options& options, Loc loc) {
   const Options o = detail::checked(options, loc);
   const double low = from_hertz(o.low), high = from_hertz(o.high);
   const double bins_per_hertz = static_cast<double>(o.window) / static_cast<double>(o.sample_rate);
-  const auto corner = [&](int64_t k) {  // in bins
+  const auto corner = [&](int64_t k) {  // unit: bins
     return bins_per_hertz *
            to_hertz(low + (high - low) * static_cast<double>(k) / static_cast<double>(o.bands + 1));
   };
@@ -207,7 +208,7 @@ inline LogMel::LogMel(Options options, Loc loc)
       fft_(options.window, loc),
       window_(hann_window(options.window)),
       bands_(bands(options, loc)) {
-  double squares = 0;  // so that noise of variance v has energy v per bin
+  double squares = 0;  // normalizes the window: noise of variance v has energy v per bin
   for (const double w : window_) squares += w * w;
   for (double& w : window_) w /= std::sqrt(squares);
 }
@@ -234,7 +235,7 @@ inline void LogMel::operator()(const int16_t* wave, int64_t samples, double* out
   for (int64_t frame = 0; frame < count; frame += 2) {
     const bool pair = frame + 1 < count;
     cut(frame, first);
-    if (pair) cut(frame + 1, second);  // else the last frame again, and nobody reads it
+    if (pair) cut(frame + 1, second);  // otherwise the second result is not used
     fft_.power(first.data(), second.data(), power_first.data(), power_second.data(), work.data());
     write_bands(power_first.data(), out + frame * options_.bands);
     if (pair) write_bands(power_second.data(), out + (frame + 1) * options_.bands);

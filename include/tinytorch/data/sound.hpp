@@ -1,12 +1,13 @@
-// Sounds from whole numbers: oscillators, noises, a resonator, an echo; and the random numbers behind them.
+// Sound synthesis in integer arithmetic: oscillators, noises, a resonator, an echo, and random numbers.
 //
 //   frequency in 1/16 Hz -> step of a 32-bit phase -> sine table -> samples of at most +-32767 -> 16 bits
 //
-// What is drawn or computed in double (frequencies, heights, poles, the factor to a loudness) is snapped to a
-// whole number before it makes a sound, which absorbs last-bit differences of FMA and libm; everything after
-// that is integer arithmetic. A clip has the same bits from every compiler, and 16 bits a sample lose
-// nothing. Pink noise: Voss and Clarke, 1975, on McCartney's schedule. Resonator: Klatt, "Software for a
-// cascade/parallel formant synthesizer", 1980.
+// Parameters that are drawn or computed in double (frequencies, amplitudes, poles, gains) are rounded to
+// integers before use, which absorbs last-bit differences of FMA and libm. Everything after that is integer
+// arithmetic, so a clip has the same bits from every compiler.
+//
+// Sources: pink noise: Voss and Clarke, 1975, with McCartney's schedule; resonator: Klatt, "Software for a
+//   cascade/parallel formant synthesizer", 1980.
 #pragma once
 
 #include <algorithm>
@@ -22,13 +23,13 @@
 namespace tinytorch::inline TT_BUILD::sound {
 
 inline constexpr int kSampleRate = 16000;
-inline constexpr int kOne = 32768;  // gains and envelopes: 1.0 is 2^15
-inline constexpr int kHertz = 16;   // frequencies: 1 Hz is 16
+inline constexpr int kOne = 32768;  // gains and envelopes are fixed-point numbers: 1.0 is 2^15
+inline constexpr int kHertz = 16;   // frequencies are in units of 1/16 Hz
 
 using Samples = std::vector<int32_t>;
 
-// The random numbers of one clip, in order: a pure function of (purpose, seed, clip). The purpose stands in
-// the high half of the counter, apart from a Generator's and from other data sets'.
+// The random numbers of one clip, in order: a pure function of (purpose, seed, clip). The purpose is in the
+// high half of the counter, so that they differ from a Generator's and from other data sets' numbers.
 class Draws {
  public:
   Draws(uint16_t purpose, uint64_t seed, int64_t clip)
@@ -44,7 +45,7 @@ class Draws {
   int64_t below(int64_t n) {
     return static_cast<int64_t>((uint64_t{word()} * static_cast<uint64_t>(n)) >> 32);
   }
-  // Nearly normal whole number: four bytes have a sum of mean 510 and standard deviation 147.8.
+  // A nearly normal integer: the sum of four random bytes has mean 510 and standard deviation 147.8.
   int32_t bell() {
     const uint32_t w = word();
     return static_cast<int32_t>((w & 255) + ((w >> 8) & 255) + ((w >> 16) & 255) + (w >> 24)) - 510;
@@ -57,8 +58,8 @@ class Draws {
 };
 inline constexpr double kBellSigma = 147.8;
 
-// To the nearest whole number. What was computed in double before has relative errors of 1e-15 at most, so
-// that two machines differ once in about 10^10 snaps.
+// Rounds to the nearest integer. Values computed in double before have relative errors of at most 1e-15, so
+// two machines differ in about one of 10^10 roundings.
 inline int32_t snap(double x) { return static_cast<int32_t>(std::floor(x + 0.5)); }
 inline int32_t gain(double x) { return snap(x * kOne); }
 inline int32_t decibels(double db) { return gain(std::exp2(db / 6.020599913279624)); }
@@ -70,7 +71,8 @@ inline int32_t scaled(int32_t x, int32_t by) { return static_cast<int32_t>((int6
 inline constexpr int kTableBits = 10;
 using SineTable = std::array<int32_t, (1 << kTableBits) + 1>;
 
-// Taylor's series on a quarter, mirrored. Computed by the compiler, which rounds as IEEE 754 says.
+// Taylor series for a quarter of the period, mirrored. It is evaluated at compile time, with IEEE 754
+// rounding.
 constexpr SineTable make_sine_table() {
   SineTable table{};
   constexpr int kQuarter = 1 << (kTableBits - 2);
@@ -96,12 +98,12 @@ inline int32_t sine(uint32_t phase) {
   return kSine[at] + (((kSine[at + 1] - kSine[at]) * share) >> 16);
 }
 
-// Phase step a sample of a frequency in 1/16 Hz: times 2^32 / (16 * 16000) = 16777.216.
+// Phase step per sample for a frequency in 1/16 Hz: times 2^32 / (16 * 16000) = 16777.216.
 inline uint32_t phase_step(int32_t frequency) {
   return static_cast<uint32_t>((int64_t{frequency} * 1099511628) >> 16);
 }
 
-// A tone whose frequency may change from sample to sample without a click.
+// An oscillator whose frequency may change at any sample without a discontinuity.
 struct Tone {
   uint32_t phase = 0, step = 0;
   void tune(int32_t frequency) { step = phase_step(frequency); }
@@ -113,13 +115,13 @@ struct Tone {
 
 // ---------------------------------------------------------------------------------------------------------
 
-// Every frequency alike.
+// White noise: equal power at every frequency.
 inline void white_noise(Samples& out, Draws& draws) {
   for (int32_t& v : out) v = draws.bell();
 }
 
-// Every octave alike, down to 2 Hz: row k holds a number for 2^(k + 1) samples, and the
-// rows and white noise are added.
+// Pink noise: equal power in every octave, down to 2 Hz. Row k keeps a random number for 2^(k + 1) samples;
+// the output is the sum of all rows and white noise.
 inline void pink_noise(Samples& out, Draws& draws) {
   constexpr int kRows = 13;
   std::array<int32_t, kRows> rows{};
@@ -134,7 +136,7 @@ inline void pink_noise(Samples& out, Draws& draws) {
   }
 }
 
-// Mains hum: 50 Hz and four multiples.
+// Mains hum: 50 Hz and four of its harmonics.
 inline void mains_hum(Samples& out, Draws& draws) {
   constexpr std::array<std::array<int32_t, 2>, 5> kParts = {
       {{1, 8000}, {2, 5200}, {3, 4000}, {5, 2400}, {7, 1200}}};
@@ -146,7 +148,7 @@ inline void mains_hum(Samples& out, Draws& draws) {
   }
 }
 
-// Two poles: lets a band around `frequency` (1/16 Hz) through, about `width` Hz wide.
+// A two-pole band-pass filter at `frequency` (1/16 Hz), about `width` Hz wide.
 class Resonator {
  public:
   Resonator(int32_t frequency, double width) {
@@ -166,7 +168,8 @@ class Resonator {
   int64_t first_, second_, one_ = 0, two_ = 0;
 };
 
-// A room: sound that comes back after `delay` samples, `share` of 2^15 as loud and duller each time.
+// Echo of a room: the sound returns after `delay` samples with gain share / 2^15, with a low-pass filter each
+// time.
 inline void echo(Samples& sound, int64_t delay, int32_t share) {
   for (size_t i = static_cast<size_t>(delay) + 1; i < sound.size(); ++i) {
     const size_t then = i - static_cast<size_t>(delay);
@@ -174,7 +177,7 @@ inline void echo(Samples& sound, int64_t delay, int32_t share) {
   }
 }
 
-// Root of the mean square; sums of squares are exact, the rest is correctly rounded.
+// Root mean square. The sum of squares is exact, the rest is correctly rounded.
 inline double loudness(const Samples& sound) {
   int64_t sum = 0;
   for (const int32_t v : sound) sum += int64_t{v} * v;
@@ -186,15 +189,16 @@ inline void add(Samples& sum, const Samples& part, int32_t factor) {
   for (size_t i = 0; i < sum.size(); ++i) sum[i] += scaled(part[i], factor);
 }
 
-// The factor, times 2^15, that gives a sound of loudness `is` the loudness `wanted`; 0 for none at all.
+// The gain, times 2^15, that changes the loudness from `is` to `wanted`; 0 for silence.
 inline int32_t factor_to(double wanted, double is) {
   return is > 0 ? snap(std::min(wanted / is, 1000.0) * kOne) : 0;
 }
 
-// What a microphone's converter does.
+// Clips to 16 bits, as an analog-to-digital converter does.
 inline int16_t to_16_bit(int32_t x) { return static_cast<int16_t>(std::clamp(x, -32768, 32767)); }
 
-// Refuses a count or a start below 0 of the function `who`, and an end beyond the last number there is.
+// Throws TT-DATA-01, naming the function `who`, for a negative count or start, or if their sum is not below
+// 2^63.
 inline void check_range(const char* who, int64_t n, int64_t first, Loc loc) {
   if (n >= 0 && first >= 0 && n <= INT64_MAX - first) return;
   fail("TT-DATA-01",

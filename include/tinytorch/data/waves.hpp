@@ -1,4 +1,4 @@
-// Recorded clips as one tensor, for those who want to hear or filter them themselves.
+// Audio of synthetic clips as one tensor, for listening or for other features.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace tinytorch::inline TT_BUILD::sound {
 
-// f32 [clips, samples] in [-1, 1): record(i, wave) fills the 16-bit samples of clip i. Clips are recorded
-// side by side, so record() must not share state between them.
+// f32 [clips, samples] in [-1, 1): record(i, wave) fills the 16-bit samples of clip i. Clips are recorded in
+// parallel, so record() must not share state between them.
 template <class Record>
 Tensor waves_of(int64_t clips, int64_t samples, Record&& record, Loc loc) {
   Tensor out = empty({clips, samples}, DType::f32, cpu, loc);

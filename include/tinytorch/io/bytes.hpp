@@ -1,12 +1,11 @@
-// Bytes in and out of tensors, for every file format: byte order, checked sizes, and one way to refuse a
-// file.
+// Conversion between bytes and tensors, for every file format: byte order, checked sizes, and error reports.
 //
-// A reader works on a span of bytes and a Source that knows the file's name. Whatever the bytes say, sizes
-// are checked against the bytes that are there before anything is allocated, so a short file cannot ask for
-// much memory.
+// A reader takes a span of bytes and a Source with the file's name. Sizes that the bytes state are checked
+// against the number of bytes present before anything is allocated, so a short file cannot cause a large
+// allocation.
 //
-// Codes: TT-IO-01 cannot read   -02 cannot write   -03 not what the format says   -04 valid, but not
-// supported here   -05 built without the library that reads it   -06 larger than a limit
+// Error codes: TT-IO-01 cannot read; -02 cannot write; -03 violates the format; -04 valid, but not supported
+// here; -05 built without the library that reads it; -06 larger than a limit.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +32,8 @@ inline std::string_view as_text(Bytes bytes) {
 
 namespace tinytorch::inline TT_BUILD::io {
 
-// Text from a file, safe to print: quoted, other than plain ASCII as \xNN, at most 60 characters of it.
+// Text from a file in a form that is safe to print: in quotes, at most 60 characters, with every byte other
+// than plain ASCII as \xNN.
 inline std::string in_quotes(std::string_view text) {
   constexpr size_t kShown = 60;
   constexpr char kHex[] = "0123456789abcdef";
@@ -51,10 +51,10 @@ inline std::string in_quotes(std::string_view text) {
 
 inline std::string count_of(uint64_t n, const char* what) { return std::to_string(n) + " " + what; }
 
-// Where bytes came from; refuses them by name.
+// Origin of the bytes; creates error messages that name it.
 struct Source {
-  std::string name;    // path, or what the caller calls the bytes
-  const char* format;  // "safetensors", "npy" ...
+  std::string name;    // path, or the caller's name for the bytes
+  const char* format;  // "safetensors", "npy", ...
   Loc loc;
 
   [[noreturn]] void reject(const std::string& expected, const std::string& found,
@@ -81,7 +81,7 @@ T reverse_bytes(T value) {
   return value;
 }
 
-// An unsigned integer at `at`; the caller has checked that it is inside.
+// The unsigned integer at offset `at`; the caller has checked that it is inside.
 template <class T>
 T load(Bytes bytes, size_t at, std::endian order) {
   T value;
@@ -101,7 +101,7 @@ inline void append(std::vector<std::byte>& out, Bytes bytes) {
 
 // --- shapes ---
 
-// Adds a size read from a file to `shape`; refuses a rank above 8 and a size no tensor can have.
+// Appends a size read from a file to `shape`. Throws if the rank exceeds 8 or no tensor can have that size.
 inline void append_size(Shape& shape, uint64_t size, const Source& source) {
   if (shape.size() == kMaxRank) {
     source.reject("at most 8 dimensions", "more", "TT-IO-04", "merge dimensions before saving");
@@ -110,8 +110,8 @@ inline void append_size(Shape& shape, uint64_t size, const Source& source) {
   shape.push_back(static_cast<int64_t>(size));
 }
 
-// Bytes of a tensor of that shape. Sizes of 0 are left out of the overflow check, so that strides, which are
-// products too, cannot overflow either; an empty tensor then counts 0.
+// Bytes of a tensor of that shape. The overflow check leaves out sizes of 0, so that strides, which are
+// products too, cannot overflow either; the result for an empty tensor is 0.
 inline uint64_t checked_bytes(const Shape& shape, size_t element_bytes, const Source& source) {
   uint64_t product = element_bytes;
   bool is_empty = false;
@@ -126,10 +126,10 @@ inline uint64_t checked_bytes(const Shape& shape, size_t element_bytes, const So
 
 // --- tensors ---
 
-// A new tensor holding `bytes`, row-major. The caller has compared their number with the shape.
+// A new tensor with the row-major values `bytes`. The caller has checked that their number matches the shape.
 inline Tensor tensor_from_bytes(const Shape& shape, DType dtype, Bytes bytes, std::endian order,
                                 const Source& source) {
-  if (dtype == DType::boolean) {  // any other byte in a C++ bool is undefined behaviour
+  if (dtype == DType::boolean) {  // a C++ bool with any other byte is undefined behaviour
     for (const std::byte b : bytes) {
       if (b > std::byte{1}) source.reject("bool bytes 0 or 1", std::to_string(std::to_integer<int>(b)));
     }
@@ -146,7 +146,7 @@ inline Tensor tensor_from_bytes(const Shape& shape, DType dtype, Bytes bytes, st
   return t;
 }
 
-// The values of t, row-major and little-endian, whatever its strides and device.
+// The values of t, row-major and little-endian, for any strides and device.
 inline std::vector<std::byte> bytes_of_tensor(const Tensor& t, Loc loc) {
   static_assert(std::endian::native == std::endian::little, "files are written on little-endian machines");
   if (t.device() != cpu) return bytes_of_tensor(t.detach().to(cpu, loc), loc);

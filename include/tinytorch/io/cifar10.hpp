@@ -13,7 +13,7 @@ struct Cifar10 {
   Tensor labels;  // i64 [N], 0 to 9
 };
 
-// The records of one or more files held in memory one after the other.
+// Parses the records of one or more files, concatenated in memory.
 inline Cifar10 parse_cifar10(Bytes bytes, const std::string& name = "CIFAR-10 data", TT_LOC) {
   constexpr size_t kPixels = 3 * 32 * 32, kRecord = 1 + kPixels;
   const io::Source source{name, "CIFAR-10 binary", loc};
@@ -37,7 +37,7 @@ inline Cifar10 parse_cifar10(Bytes bytes, const std::string& name = "CIFAR-10 da
   return out;
 }
 
-// The records of the files in order, for example data_batch_1.bin to data_batch_5.bin.
+// Loads the records of the files in order, for example data_batch_1.bin to data_batch_5.bin.
 inline Cifar10 load_cifar10(const std::vector<std::string>& paths, TT_LOC) {
   std::vector<std::byte> all;
   std::string names;

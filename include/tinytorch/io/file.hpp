@@ -1,8 +1,8 @@
-// Whole files in, whole files out.
+// Reading and writing whole files.
 //
 // A file is written under a temporary name in the same folder, flushed to the disk (fsync) and then renamed
-// over the old one: after a crash, a full disk or an exception the reader finds the old file or the new one,
-// never half of each. Renaming is atomic only within a file system, hence the same folder.
+// to its final name. After a crash, a full disk or an exception, a reader finds either the old or the new
+// file, never a part. The folder must be the same, because renaming is atomic only within one file system.
 #pragma once
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ namespace io {
   fail(code, text, loc);
 }
 
-// Closes on scope exit.
+// A file descriptor that is closed at the end of the scope.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -37,7 +37,7 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return fd_; }
-  // False when the last writes could not be stored.
+  // False if the last writes could not be stored.
   bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
 
  private:
@@ -51,7 +51,7 @@ inline std::string folder_of(const std::string& path) {
 
 }  // namespace io
 
-// The whole content of a file of at most `limit` bytes. TT-IO-01 when it cannot be read, TT-IO-06 when
+// The content of a file of at most `limit` bytes. Throws TT-IO-01 if it cannot be read, TT-IO-06 if it is
 // larger.
 inline std::vector<std::byte> read_file(const std::string& path, uint64_t limit = uint64_t{1} << 40, TT_LOC) {
   io::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -61,7 +61,7 @@ inline std::vector<std::byte> read_file(const std::string& path, uint64_t limit 
     errno = EISDIR;
     io::fail_system("TT-IO-01", "read", path, loc);
   }
-  // The size is only a first guess: pipes report 0, and a file may grow while it is read.
+  // The size is only an estimate: a pipe reports 0, and a file may grow while it is read.
   const auto size = static_cast<uint64_t>(info.st_size);
   std::vector<std::byte> out;
   size_t used = 0;
@@ -82,7 +82,7 @@ inline std::vector<std::byte> read_file(const std::string& path, uint64_t limit 
   return out;
 }
 
-// A file that appears under its name only on commit(). Without it, the temporary file is removed.
+// A file that gets its final name on commit(); without commit(), the temporary file is removed.
 //   AtomicFile f("model.bin");  f.write(bytes);  f.commit();
 class AtomicFile {
  public:
@@ -110,7 +110,7 @@ class AtomicFile {
     if (::fsync(file_.get()) != 0 || !file_.close() || ::rename(temporary_.c_str(), path_.c_str()) != 0)
       io::fail_system("TT-IO-02", "write", path_, loc_);
     committed_ = true;
-    // The rename itself is stored with the folder; a file system that cannot do this has still renamed.
+    // fsync of the folder makes the rename durable; on a file system without it, the rename is still done.
     io::Descriptor folder(::open(io::folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (folder.get() >= 0) (void)::fsync(folder.get());
   }
@@ -132,8 +132,8 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-// TT-IO-02 when no file can be written at `path`. For what is written after long work: the error comes before
-// it.
+// Throws TT-IO-02 if no file can be written at `path`. Call it before a long computation whose result will be
+// written there.
 inline void require_writable(const std::string& path, TT_LOC) {
   const AtomicFile never_committed(path, loc);
   struct stat info {};

@@ -1,8 +1,8 @@
-// What a file is that is not what its reader expects, told from its first bytes: so that the error can name
-// it and say how to get the right one.
+// Recognizes common kinds of files by their first bytes, so that an error for a wrong file can name its kind
+// and say how to get the right file.
 //
-// Readers ask when their own check fails, and not before: the first bytes of a safetensors file are a length,
-// which may happen to look like something else.
+// Readers use this only after their own check has failed, because the first bytes of a safetensors file are a
+// length, which may look like another kind.
 #pragma once
 
 #include <cctype>
@@ -12,38 +12,39 @@ namespace tinytorch::inline TT_BUILD::io {
 
 struct FileKind {
   const char* what;  // "a web page", for messages
-  const char* hint;  // how to get what was meant
+  const char* hint;  // how to get the intended file
 };
 
 inline constexpr const char* kConvertPickle =
-    "unpickling runs code that the file brings, so it is not read here. Convert it once, in Python: of a "
+    "unpickling runs code from the file, so it is not read here. Convert it once, in Python: for a "
     "model's "
-    "folder, AutoModelForCausalLM.from_pretrained('old').save_pretrained('new') writes safetensors; of a "
+    "folder, AutoModelForCausalLM.from_pretrained('old').save_pretrained('new') writes safetensors; for a "
     "single "
     "file, safetensors.torch.save_file(torch.load('old.pt', weights_only=True), 'new.safetensors')";
 
 inline constexpr FileKind kGitLfsPointer{
-    "a pointer of git-lfs, which stands for a large file that was not fetched",
+    "a git-lfs pointer to a large file that was not fetched",
     "run git lfs install and git lfs pull in the folder, or download the file itself"};
-inline constexpr FileKind kWebPage{"a web page",
-                                   "download the file and not the page about it: at Hugging Face, the "
-                                   "address with /resolve/ in place of /blob/"};
-inline constexpr FileKind kPickle{"a Python pickle, as torch.save wrote them before 2020", kConvertPickle};
-inline constexpr FileKind kTorchArchive{"a zip archive with a Python pickle, as torch.save writes",
+inline constexpr FileKind kWebPage{
+    "a web page",
+    "download the file itself, not the page about it: at Hugging Face, use the "
+    "address with /resolve/ in place of /blob/"};
+inline constexpr FileKind kPickle{"a Python pickle, as written by torch.save before 2020", kConvertPickle};
+inline constexpr FileKind kTorchArchive{"a zip archive with a Python pickle, as written by torch.save",
                                         kConvertPickle};
 inline constexpr FileKind kZip{"a zip archive", "unpack it first"};
 inline constexpr FileKind kGzip{"a gzip file", "unpack it first, with gunzip or tar -xzf"};
 inline constexpr FileKind kUtf16{"text in UTF-16", "convert it first: iconv -f UTF-16 -t UTF-8 OLD > NEW"};
-inline constexpr FileKind kGguf{"a GGUF file, as llama.cpp reads",
-                                "fetch the model in safetensors, from which such files are made"};
-inline constexpr FileKind kHdf5{"an HDF5 file, as Keras writes", "convert it to safetensors in Python"};
-inline constexpr FileKind kNpy{"an array of NumPy", "load_npy reads it"};
+inline constexpr FileKind kGguf{"a GGUF file, the format of llama.cpp",
+                                "download the model in safetensors format, from which GGUF files are made"};
+inline constexpr FileKind kHdf5{"an HDF5 file, as written by Keras", "convert it to safetensors in Python"};
+inline constexpr FileKind kNpy{"a NumPy array", "use load_npy to read it"};
 
-// Null when the bytes begin as none of these kinds does.
+// The kind of a file with these first bytes, or null if it is none of the above.
 inline const FileKind* kind_of(Bytes bytes) {
   std::string_view text = as_text(bytes);
   if (text.starts_with("version https://git-lfs.github.com/spec/")) return &kGitLfsPointer;
-  if (text.starts_with("PK\x03\x04"))  // the first file's name begins at byte 30
+  if (text.starts_with("PK\x03\x04"))  // the name of the first entry begins at byte 30
     return text.substr(0, 256).find("data.pkl") != std::string_view::npos ? &kTorchArchive : &kZip;
   if (text.size() > 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5) return &kPickle;
   if (text.starts_with("\x1f\x8b")) return &kGzip;
@@ -67,7 +68,7 @@ inline const FileKind* kind_of(Bytes bytes) {
 [[noreturn]] inline void refuse_kind(const FileKind& kind, const Source& source) {
   source.reject(source.format, kind.what, "TT-IO-03", kind.hint);
 }
-// Refuses bytes of a kind that is known here; returns when they are of none.
+// Throws if the bytes are of a kind above; returns otherwise.
 inline void refuse_other_kind(Bytes bytes, const Source& source) {
   if (const FileKind* const kind = kind_of(bytes)) refuse_kind(*kind, source);
 }

@@ -1,8 +1,9 @@
-// gzip (RFC 1952) by zlib: the inverse of `gzip file`, with a limit on the output.
+// gzip decompression (RFC 1952) by zlib, with a limit on the output.
 //
-// Deflate expands at most 1032 times, so the output of a small file is bounded by its size; the limit guards
-// against large files made to fill the memory. Members written one after the other are joined, as gzip does.
-// Checksums and lengths are verified. Without TINYTORCH_WITH_ZLIB every call fails and says what to do.
+// Deflate expands by a factor of at most 1032, so the output is bounded by the input's size; the limit
+// protects against large files that are made to fill the memory. Concatenated members are joined, as gzip
+// does. Checksums and lengths are verified. Without TINYTORCH_WITH_ZLIB, every call throws an error that says
+// how to enable it.
 #pragma once
 
 #include <tinytorch/io/file_kind.hpp>
@@ -15,7 +16,7 @@ namespace tinytorch::inline TT_BUILD {
 
 inline constexpr uint64_t kGzipOutputLimit = uint64_t{1} << 36;  // 64 GiB
 
-// True when the bytes begin as a gzip file does.
+// True if the bytes begin like a gzip file.
 inline bool is_gzip(Bytes bytes) {
   return bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b};
 }
@@ -45,7 +46,7 @@ class Inflater {
   }
 
  private:
-  static constexpr size_t kStep = size_t{1} << 30;  // zlib counts in 32 bits
+  static constexpr size_t kStep = size_t{1} << 30;  // zlib counts bytes in 32 bits
 
   void run_member() {
     int status = Z_OK;
@@ -53,7 +54,7 @@ class Inflater {
       if (produced_ == out_.size()) grow();
       const size_t in = std::min(input_.size() - consumed_, kStep);
       const size_t room = std::min(out_.size() - produced_, kStep);
-      // zlib takes its input without const and does not write to it.
+      // The pointer type of zlib's input is not const, but zlib does not write to it.
       stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(input_.data() + consumed_));
       stream_.avail_in = static_cast<uInt>(in);
       stream_.next_out = reinterpret_cast<Bytef*>(out_.data() + produced_);
@@ -78,7 +79,8 @@ class Inflater {
   void grow() {
     const uint64_t first = std::max<uint64_t>(input_.size() * 4, 256);
     const uint64_t wanted = out_.empty() ? first : uint64_t{out_.size()} * 2;
-    out_.resize(static_cast<size_t>(std::min(wanted, limit_ + 1)));  // one more byte shows the excess
+    out_.resize(
+        static_cast<size_t>(std::min(wanted, limit_ + 1)));  // one byte more than allowed reveals an excess
   }
 
   Bytes input_;
@@ -92,7 +94,8 @@ class Inflater {
 
 }  // namespace io
 
-// The uncompressed bytes. TT-IO-03 for damaged or cut data, TT-IO-06 above `limit` bytes of output.
+// The decompressed bytes. Throws TT-IO-03 for damaged or truncated data, TT-IO-06 above `limit` bytes of
+// output.
 inline std::vector<std::byte> gunzip(Bytes bytes, const std::string& name = "gzip data",
                                      uint64_t limit = kGzipOutputLimit, TT_LOC) {
   const io::Source source{name, "gzip", loc};

@@ -62,7 +62,7 @@ inline Tensor parse_plain_idx(Bytes bytes, const Source& source) {
 
 }  // namespace io
 
-// The array held in memory; gzip is recognized by its first bytes.
+// Parses an array held in memory; gzip compression is recognized by its first bytes.
 inline Tensor parse_idx(Bytes bytes, const std::string& name = "IDX data", TT_LOC) {
   const io::Source source{name, "IDX", loc};
   if (is_gzip(bytes)) return io::parse_plain_idx(gunzip(bytes, name, kGzipOutputLimit, loc), source);

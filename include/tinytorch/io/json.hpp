@@ -1,11 +1,12 @@
-// A strict JSON reader (RFC 8259) for headers inside files: whole text in, a tree out.
+// A strict JSON parser (RFC 8259) for headers inside files. It parses a whole text into a tree.
 //
 //   const Json header = parse_json(bytes, "weights.safetensors");
-//   if (const Json* shape = header.find("shape")) for (const Json& n : shape->items()) ... n.integer() ...
+//   if (const Json* shape = header.find("shape"); shape && shape->array())
+//     for (const Json& n : *shape->array()) ... n.integer() ...
 //
-// Strict: UTF-8 only, no comments, no trailing commas, no duplicate keys, nothing after the value. A byte
-// order mark at the start is dropped. Bounded: nesting (the parser recurses) and the number of values (each
-// takes more memory than its text).
+// It is strict: UTF-8 only, no comments, no trailing commas, no duplicate keys, nothing after the value. A
+// byte order mark at the start is ignored. Nesting is limited, because the parser is recursive, and so is the
+// number of values, because a value takes more memory than its text.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,7 @@ struct JsonLimits {
   int depth = 32;
   size_t values = size_t{1} << 22;
   size_t bytes = 100'000'000;
-  bool not_finite = false;  // read NaN, Infinity and -Infinity too, which Python's json writes
+  bool not_finite = false;  // also accept NaN, Infinity and -Infinity, which Python's json writes
 };
 
 class Json {
@@ -33,8 +34,8 @@ class Json {
   using Member = std::pair<std::string, Json>;
   using Object = std::vector<Member>;  // in the order of the text
   struct Number {
-    double real;                     // finite, unless the limits allow others
-    std::optional<int64_t> integer;  // when written without fraction or exponent and within 64 bits
+    double real;                     // finite, unless JsonLimits::not_finite is set
+    std::optional<int64_t> integer;  // if written without fraction or exponent and within 64 bits
   };
   using Value = std::variant<std::nullptr_t, bool, Number, std::string, Array, Object>;
 
@@ -42,15 +43,15 @@ class Json {
   explicit Json(Value value) : value_(std::move(value)) {}
 
   bool is_null() const { return std::holds_alternative<std::nullptr_t>(value_); }
-  // Null when the value is of another kind.
+  // The following return null if the value is of another kind.
   const bool* boolean() const { return std::get_if<bool>(&value_); }
   const Number* number() const { return std::get_if<Number>(&value_); }
   const std::string* string() const { return std::get_if<std::string>(&value_); }
   const Array* array() const { return std::get_if<Array>(&value_); }
   const Object* object() const { return std::get_if<Object>(&value_); }
-  // The integer, when the value is one.
+  // The value as an integer, if it is one.
   std::optional<int64_t> integer() const { return number() ? number()->integer : std::nullopt; }
-  // The member of that name, or null.
+  // The member with that name, or null.
   const Json* find(std::string_view key) const {
     if (const Object* members = object()) {
       for (const auto& [name, value] : *members) {
@@ -59,7 +60,7 @@ class Json {
     }
     return nullptr;
   }
-  // "an array", for messages.
+  // The kind of the value for messages, such as "an array".
   const char* kind() const {
     constexpr const char* kKinds[] = {"null",     "true or false", "a number",
                                       "a string", "an array",      "an object"};
@@ -70,15 +71,15 @@ class Json {
   Value value_ = nullptr;
 };
 
-// Parses the whole of `text`. TT-IO-03 when it is not JSON, with the byte position, or with what it is where
-// that is known (file_kind.hpp); TT-IO-06 above a limit.
+// Parses the whole of `text`. Throws TT-IO-03 with the byte position if it is not JSON, or with the kind of
+// file if that is recognized (file_kind.hpp); TT-IO-06 above a limit.
 TT_API Json parse_json(Bytes text, const std::string& name = "JSON text", const JsonLimits& limits = {},
                        TT_LOC);
 
-// The same of a text that is part of a source, whose name and kind errors give.
+// Parses text that is part of a file; errors name `source`.
 TT_API Json parse_json(Bytes text, const io::Source& source, const JsonLimits& limits = {});
 
-// `text` as a JSON string with its quotes. `text` is UTF-8.
+// The UTF-8 `text` as a JSON string, including the quotes.
 TT_API std::string to_json_string(std::string_view text);
 
 }  // namespace tinytorch::inline TT_BUILD
@@ -231,7 +232,7 @@ class JsonParser {
       return;
     }
     uint32_t code = parse_utf16_unit();
-    if (code >= 0xd800 && code < 0xdc00) {  // the first half of a pair
+    if (code >= 0xd800 && code < 0xdc00) {  // the first half of a surrogate pair
       if (peek() != '\\') reject("the second half of a surrogate pair");
       ++at_;
       const uint32_t low = parse_utf16_unit();
@@ -286,7 +287,7 @@ class JsonParser {
     if (!std::isfinite(number.real)) reject("a number within the range of double before this point");
     return Json(Json::Value(number));
   }
-  // from_chars for double is missing from some standard libraries; strtod would follow the locale's comma.
+  // Some standard libraries lack from_chars for double. strtod depends on the locale's decimal separator.
   static double real_of(std::string_view digits) {
 #if defined(__cpp_lib_to_chars)
     double value = 0;

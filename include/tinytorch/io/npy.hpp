@@ -1,10 +1,12 @@
-// npy: one array of NumPy in one file (numpy.save, numpy.load).
+// npy: the file format of one NumPy array (numpy.save, numpy.load).
 //
 //   "\x93NUMPY"  major minor  length (2 bytes in version 1.0, 4 in 2.0 and 3.0, little-endian)  header values
 //   header       {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }  padded with spaces, ends in \n
 //
-// Read: versions 1.0, 2.0, 3.0; both byte orders; row- and column-major (the tensor is always row-major).
-// NumPy has no bfloat16: it is stored as the raw two-byte type '<V2', as the ml_dtypes package does.
+// Versions 1.0, 2.0 and 3.0, both byte orders, and row- and column-major arrays can be read; the tensor is
+// always row-major. NumPy has no bfloat16, so it is stored as the raw two-byte type '<V2', as the ml_dtypes
+// package does.
+//
 // Source: NumPy Enhancement Proposal 1, numpy.lib.format.
 #pragma once
 
@@ -34,7 +36,7 @@ inline constexpr NpyType kNpyTypes[] = {{"f4", DType::f32}, {"f8", DType::f64}, 
                                         {"f2", DType::f16}, {"i1", DType::i8},  {"u1", DType::u8},
                                         {"i4", DType::i32}, {"i8", DType::i64}, {"b1", DType::boolean}};
 
-// Reads the header's Python literal: a dict with exactly the three keys, nothing computed.
+// Parses the Python literal of the header: a dict with exactly three keys and constant values.
 class NpyHeaderParser {
  public:
   NpyHeaderParser(std::string_view text, const Source& source) : text_(text), source_(source) {}
@@ -149,7 +151,7 @@ class NpyHeaderParser {
   size_t at_ = 0;
 };
 
-// Column-major values, first index running quickest, as a row-major tensor.
+// A row-major tensor from column-major values (first index varies fastest).
 inline Tensor from_column_major(const NpyHeader& header, Bytes values, const Source& source) {
   Shape reversed;
   for (int d = header.shape.size() - 1; d >= 0; --d) reversed.push_back(header.shape[d]);
@@ -160,7 +162,7 @@ inline Tensor from_column_major(const NpyHeader& header, Bytes values, const Sou
   return tensor_from_bytes(header.shape, header.dtype, rows, std::endian::native, source);
 }
 
-// The file's head, from the magic to the newline, for a row-major tensor.
+// The bytes before the values, from the magic to the newline, for a row-major tensor.
 inline std::string npy_head(const Tensor& t) {
   size_t type = 0;
   while (kNpyTypes[type].dtype != t.dtype()) ++type;
@@ -168,10 +170,10 @@ inline std::string npy_head(const Tensor& t) {
   for (const int64_t n : t.shape()) shape += (shape.empty() ? "" : ", ") + std::to_string(n);
   if (t.rank() == 1) shape += ",";
   std::string head(kNpyMagic);
-  head += {'\x01', '\x00', '\x00', '\x00'};  // version 1.0; the length follows below
+  head += {'\x01', '\x00', '\x00', '\x00'};  // version 1.0; the length is set below
   head += std::string("{'descr': '") + (size_of(t.dtype()) == 1 ? '|' : '<') +
           std::string(kNpyTypes[type].letters) + "', 'fortran_order': False, 'shape': (" + shape + "), }";
-  while (head.size() % 64 != 63) head += ' ';  // values start at a multiple of 64
+  while (head.size() % 64 != 63) head += ' ';  // the values start at a multiple of 64 bytes
   head += '\n';
   const size_t length = head.size() - 10;
   head[8] = static_cast<char>(length & 255);
@@ -181,7 +183,8 @@ inline std::string npy_head(const Tensor& t) {
 
 }  // namespace io
 
-// The array held in memory, row-major. TT-IO-04 for dtypes that this library lacks (complex, text, records).
+// Parses an array held in memory into a row-major tensor. Throws TT-IO-04 for dtypes that this library does
+// not have (complex, text, records).
 inline Tensor parse_npy(Bytes bytes, const std::string& name = "npy data", TT_LOC) {
   const io::Source source{name, "npy", loc};
   const std::string_view text = as_text(bytes);
@@ -214,7 +217,7 @@ inline Tensor parse_npy(Bytes bytes, const std::string& name = "npy data", TT_LO
              : io::tensor_from_bytes(header.shape, header.dtype, values, header.order, source);
 }
 
-// The bytes that save_npy writes.
+// The content of the file that save_npy writes.
 inline std::vector<std::byte> to_npy(const Tensor& t, TT_LOC) {
   std::vector<std::byte> out;
   io::append(out, as_bytes(io::npy_head(t)));
@@ -225,7 +228,7 @@ inline std::vector<std::byte> to_npy(const Tensor& t, TT_LOC) {
 inline Tensor load_npy(const std::string& path, TT_LOC) {
   return parse_npy(read_file(path, uint64_t{1} << 40, loc), path, loc);
 }
-// Writes t (on the CPU, any strides) row-major, in version 1.0.
+// Writes t (any device, any strides) as a row-major array, in version 1.0.
 inline void save_npy(const std::string& path, const Tensor& t, TT_LOC) {
   write_file(path, to_npy(t, loc), loc);
 }

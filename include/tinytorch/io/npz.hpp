@@ -1,9 +1,9 @@
 // npz: named arrays in one zip archive, each as "<name>.npy" (numpy.savez, numpy.savez_compressed).
 //
-// The archive is read and written by libzip; checksums are verified. Sizes that an archive claims are
-// believed only as far as deflate can reach (1032 times the compressed bytes). Written archives carry a fixed
-// date, so the same tensors always give the same bytes. Without TINYTORCH_WITH_LIBZIP every call fails and
-// says what to do.
+// libzip reads and writes the archive; checksums are verified. An entry's stated size may be at most 1032
+// times its compressed size, the limit of deflate. Written archives have a fixed date, so the same tensors
+// always give the same bytes. Without TINYTORCH_WITH_LIBZIP, every call throws an error that says how to
+// enable it.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ namespace tinytorch::inline TT_BUILD {
 
 namespace io {
 
-// Releases what libzip hands out; a zip_error_t lives as long as the message is needed.
+// Owns the objects of libzip. The zip_error_t is kept as long as its message may be needed.
 class ZipArchive {
  public:
   ZipArchive() { zip_error_init(&error_); }
@@ -33,11 +33,11 @@ class ZipArchive {
   ZipArchive(const ZipArchive&) = delete;
   ZipArchive& operator=(const ZipArchive&) = delete;
 
-  // False when libzip refuses; message() then says why.
+  // False if libzip reports an error, which message() returns.
   bool open(const void* data, size_t size, int flags) {
     source_ = zip_source_buffer_create(data, size, 0, &error_);
     if (!source_) return false;
-    zip_source_keep(source_);  // still needed here to read what was written, and freed above
+    zip_source_keep(source_);  // kept to read the written bytes; freed in the destructor
     archive_ = zip_open_from_source(source_, flags, &error_);
     if (!archive_) zip_source_free(source_);
     return archive_ != nullptr;
@@ -77,8 +77,9 @@ inline std::vector<std::byte> read_zip_entry(ZipArchive& archive, uint64_t index
   }
   const std::unique_ptr<zip_file_t, CloseZipFile> file(zip_fopen_index(archive.get(), index, 0));
   if (!file) source.reject("a readable entry", entry + ": " + archive.message());
-  std::vector<std::byte> out(static_cast<size_t>(info.size) + 1);  // one more byte: the checksum is verified
-  size_t used = 0;                                                 // at the end of the entry
+  // One byte more than the size, because libzip verifies the checksum only when the end of the entry is read.
+  std::vector<std::byte> out(static_cast<size_t>(info.size) + 1);
+  size_t used = 0;
   while (used < out.size()) {
     const zip_int64_t n = zip_fread(file.get(), out.data() + used, out.size() - used);
     if (n < 0) source.reject("undamaged data in " + entry, zip_file_strerror(file.get()));
@@ -93,18 +94,19 @@ inline std::vector<std::byte> read_zip_entry(ZipArchive& archive, uint64_t index
 
 }  // namespace io
 
-// All arrays of an archive held in memory, by name without ".npy".
+// Parses all arrays of an archive held in memory, by name without ".npy".
 inline std::map<std::string, Tensor> parse_npz(Bytes bytes, const std::string& name = "npz data", TT_LOC) {
   const io::Source source{name, "npz", loc};
   io::ZipArchive archive;
-  // libzip takes an empty buffer for an empty archive.
+  // libzip would accept an empty buffer as an empty archive.
   source.expect(!bytes.empty(), "a zip archive", "an empty file");
   if (const io::FileKind* const kind = io::kind_of(bytes); kind && kind != &io::kZip)
     io::refuse_kind(*kind, source);
   if (!archive.open(bytes.data(), bytes.size(), ZIP_RDONLY | ZIP_CHECKCONS))
     source.reject("a zip archive", archive.message());
   std::map<std::string, Tensor> out;
-  uint64_t compressed_left = bytes.size();  // entries that share bytes would multiply the bound on memory
+  uint64_t compressed_left =
+      bytes.size();  // entries must not share bytes, which would defeat the bound on memory
   const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
   for (zip_int64_t i = 0; i < count; ++i) {
     zip_stat_t info;
@@ -114,7 +116,7 @@ inline std::map<std::string, Tensor> parse_npz(Bytes bytes, const std::string& n
     if (zip_stat_index(archive.get(), index, 0, &info) != 0 || (info.valid & kNeeded) != kNeeded)
       source.reject("a complete archive entry", archive.message());
     if (info.comp_size > compressed_left) {
-      source.reject("entries that fit the archive beside each other",
+      source.reject("entries that do not overlap in the archive",
                     io::in_quotes(info.name) + " with " + io::count_of(info.comp_size, "compressed bytes"));
     }
     compressed_left -= info.comp_size;
@@ -128,10 +130,10 @@ inline std::map<std::string, Tensor> parse_npz(Bytes bytes, const std::string& n
   return out;
 }
 
-// The bytes that save_npz writes.
+// The content of the file that save_npz writes.
 inline std::vector<std::byte> to_npz(const std::map<std::string, Tensor>& tensors, bool compress = false,
                                      TT_LOC) {
-  if (tensors.empty()) {  // libzip writes no archive without entries; this is its end record
+  if (tensors.empty()) {  // libzip cannot write an empty archive, which is only the end record
     std::vector<std::byte> none(22);
     std::memcpy(none.data(), "PK\x05\x06", 4);
     return none;
@@ -140,10 +142,10 @@ inline std::vector<std::byte> to_npz(const std::map<std::string, Tensor>& tensor
   const auto check = [&](bool holds, const std::string& reason = {}) {
     if (!holds) fail("TT-IO-02", "npz: " + (reason.empty() ? archive.message() : reason), loc);
   };
-  std::vector<std::vector<std::byte>> arrays;  // libzip reads them at close()
+  std::vector<std::vector<std::byte>> arrays;  // kept, because libzip reads them at close()
   check(archive.open(nullptr, 0, ZIP_TRUNCATE));
   for (const auto& [name, t] : tensors) {
-    check(name.find('\0') == std::string::npos, "a name holds a zero byte: " + io::in_quotes(name));
+    check(name.find('\0') == std::string::npos, "a name contains a zero byte: " + io::in_quotes(name));
     arrays.push_back(to_npy(t, loc));
     zip_source_t* data = zip_source_buffer(archive.get(), arrays.back().data(), arrays.back().size(), 0);
     check(data);
@@ -189,7 +191,7 @@ inline std::vector<std::byte> to_npz(const std::map<std::string, Tensor>&, bool 
 inline std::map<std::string, Tensor> load_npz(const std::string& path, TT_LOC) {
   return parse_npz(read_file(path, uint64_t{1} << 40, loc), path, loc);
 }
-// Writes named tensors (on the CPU, any strides); `compress` deflates each.
+// Writes named tensors (any device, any strides); `compress` compresses each entry by deflate.
 inline void save_npz(const std::string& path, const std::map<std::string, Tensor>& tensors,
                      bool compress = false, TT_LOC) {
   write_file(path, to_npz(tensors, compress, loc), loc);

@@ -1,12 +1,14 @@
-// safetensors: named tensors in one file, without code in it.
+// safetensors: named tensors in one file, without executable code.
 //
 //   8 bytes   length n of the header, little-endian, at most 100 MB
 //   n bytes   JSON {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...}, and
 //             optionally "__metadata__": {"key": "text"}; padded with spaces to a multiple of 8
 //   the rest  values, row-major, little-endian; the offsets cover it without gaps or overlaps
 //
-// Written files list tensors by element type, wide ones first (so each stays aligned), then by name: the
-// same tensors always give the same bytes. Source: the format's description, huggingface/safetensors.
+// Written files list tensors by element type, wide types first (so that each tensor is aligned), then by
+// name, so the same tensors always give the same bytes.
+//
+// Source: the format's description, huggingface/safetensors.
 #pragma once
 
 #include <map>
@@ -17,20 +19,21 @@ namespace tinytorch::inline TT_BUILD {
 using TensorMap = std::map<std::string, Tensor>;
 using Metadata = std::map<std::string, std::string>;
 
-// All tensors of a file held in memory; `metadata`, when given, receives the file's own texts. TT-IO-03 when
-// it contradicts the format; a file of another kind, as a pickle or a pointer of git-lfs, is called by its
-// name (file_kind.hpp). TT-IO-04 names a dtype that this library lacks.
+// All tensors of a file held in memory. `metadata`, if given, gets the entries of __metadata__. Throws
+// TT-IO-03 if the bytes violate the format, with the kind of file if that is recognized, such as a pickle or
+// a git-lfs pointer (file_kind.hpp), and TT-IO-04 for a dtype that this library does not have.
 TT_API TensorMap parse_safetensors(Bytes bytes, const std::string& name = "safetensors data",
                                    Metadata* metadata = nullptr, TT_LOC);
 
-// All tensors of the file, on the CPU, by name. Errors as of parse_safetensors, and TT-IO-01 when it cannot
-// be read.
+// All tensors of the file, on the CPU, by name. Throws as parse_safetensors does, and TT-IO-01 if the file
+// cannot be read.
 TT_API TensorMap load_safetensors(const std::string& path, Metadata* metadata = nullptr, TT_LOC);
 
-// The bytes that save_safetensors writes.
+// The content of the file that save_safetensors writes.
 TT_API std::vector<std::byte> to_safetensors(const TensorMap& tensors, const Metadata& metadata = {}, TT_LOC);
 
-// Writes tensors (on the CPU, any strides) and texts. The old file stays whole until the new one is complete.
+// Writes tensors (any device, any strides) and metadata. An existing file is replaced only when the new one
+// is complete.
 TT_API void save_safetensors(const std::string& path, const TensorMap& tensors, const Metadata& metadata = {},
                              TT_LOC);
 
@@ -52,7 +55,7 @@ struct SafetensorsType {
   const char* name;
   DType dtype;
 };
-// In the order of writing.
+// Types in the order in which their tensors are written.
 inline constexpr SafetensorsType kSafetensorsTypes[] = {
     {"I64", DType::i64}, {"F64", DType::f64},   {"F32", DType::f32},
     {"I32", DType::i32}, {"BF16", DType::bf16}, {"F16", DType::f16},
@@ -169,7 +172,7 @@ class SafetensorsReader {
                    "convert the tensor before saving it");
   }
 
-  // Sorts by position and requires that each tensor begins where the one before ended.
+  // Sorts the entries by position, and checks that each tensor begins where the previous one ends.
   void check_cover(std::vector<SafetensorsEntry>& entries) const {
     std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
       return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
@@ -198,7 +201,7 @@ TT_API size_t write_rank(DType dtype) {
   return i;
 }
 
-// The tensors in the order of writing, and the header that describes them.
+// Sorts the tensors into the order of writing, and returns the header for it.
 TT_API std::string safetensors_header(std::vector<const TensorMap::value_type*>& order,
                                       const Metadata& metadata) {
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
@@ -241,7 +244,7 @@ TT_API void check_saved_names(const TensorMap& tensors, const Metadata& metadata
   }
 }
 
-// Hands the file's pieces to write(Bytes), in order.
+// Passes the parts of the file to write(Bytes), in order.
 template <class Write>
 void write_safetensors(const TensorMap& tensors, const Metadata& metadata, Loc loc, Write&& write) {
   check_saved_names(tensors, metadata, loc);

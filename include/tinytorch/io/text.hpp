@@ -1,7 +1,9 @@
-// Text files: whole or by lines, checked to be UTF-8 (RFC 3629), so that later code may rely on it.
+// Text files, read as a whole or by lines, and checked to be UTF-8 (RFC 3629), so that later code may rely on
+// it.
 //
-// A byte order mark at the start is dropped; UTF-16 is refused by name. Lines end in "\n" or "\r\n"; a last
-// line without an end counts.
+// A byte order mark at the start is removed; UTF-16 is rejected with an error that names it. Lines end in
+// "\n" or
+// "\r\n"; a last line without a line end counts as a line.
 #pragma once
 
 #include <tinytorch/io/file.hpp>
@@ -11,8 +13,8 @@ namespace tinytorch::inline TT_BUILD {
 
 inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-// Position of the first byte that is not part of well-formed UTF-8, or text.size(). Overlong forms, halves of
-// surrogate pairs and codes above 10FFFF are refused.
+// Position of the first byte that is not part of well-formed UTF-8, or text.size(). Overlong encodings,
+// surrogate halves and code points above 10FFFF are not well-formed.
 inline size_t find_invalid_utf8(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   size_t i = 0;
@@ -27,7 +29,7 @@ inline size_t find_invalid_utf8(std::string_view text) {
                           : lead >= 0xf0 && lead <= 0xf4 ? 4
                                                          : 0;
     if (length == 0 || text.size() - i < length) return i;
-    // Only the second byte's range depends on the first.
+    // The range of the second byte depends on the first byte; that of later bytes does not.
     const unsigned low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
     const unsigned high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
     if (byte(i + 1) < low || byte(i + 1) > high) return i;
@@ -39,7 +41,7 @@ inline size_t find_invalid_utf8(std::string_view text) {
   return i;
 }
 
-// Appends the code point (at most 10FFFF) in UTF-8.
+// Appends the code point (at most 10FFFF) as UTF-8.
 inline void append_utf8(std::string& out, uint32_t code) {
   const auto tail = [&](int shift) { return static_cast<char>(0x80 | ((code >> shift) & 0x3f)); };
   if (code < 0x80) {
@@ -53,8 +55,8 @@ inline void append_utf8(std::string& out, uint32_t code) {
   }
 }
 
-// The bytes as text. TT-IO-03 with line and byte position where they are not UTF-8, or with what they are
-// instead (file_kind.hpp); a web page is a text.
+// The bytes as text. If they are not UTF-8, throws TT-IO-03 with line and byte position, or with the kind of
+// file if that is recognized (file_kind.hpp). A web page is accepted as text.
 inline std::string parse_text(Bytes bytes, const std::string& name = "text", TT_LOC) {
   std::string_view text = as_text(bytes);
   const io::Source source{name, "text", loc};
@@ -72,7 +74,7 @@ inline std::string parse_text(Bytes bytes, const std::string& name = "text", TT_
   return std::string(text);
 }
 
-// The lines without their ends.
+// The lines without their line ends.
 inline std::vector<std::string> split_lines(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {

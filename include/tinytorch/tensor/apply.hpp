@@ -1,10 +1,10 @@
-// apply: the one gate that every operation passes.
+// apply: the common entry point of every operation.
 //
 //   check shapes, dtypes, devices -> run the kernel (or make the view) -> record for autograd ->
-//   tell observers
+//   notify the observer
 //
-// Because there is one gate, the same message comes from CPU and CUDA, and autograd, profilers and graph
-// capture each attach here and nowhere else.
+// Every operation is executed here and nowhere else, so CPU and CUDA give the same error messages, and this
+// is the only place where autograd, profilers and graph capture attach.
 #pragma once
 
 #include <tinytorch/backend/layout.hpp>
@@ -21,7 +21,7 @@ inline Device common_device(const char* op, const Tensors& inputs, Loc loc) {
     if (!first) first = &t;
     if (t.device() != first->device()) {
       fail("TT-DEVICE-01",
-           std::string(op) + ": operands live on different devices: " + first->describe() + " and " +
+           std::string(op) + ": operands are on different devices: " + first->describe() + " and " +
                t.describe() + "\n  hint: move one with .to(" + (first->device().is_cpu() ? "cpu" : "cuda") +
                ")",
            loc);
@@ -32,7 +32,7 @@ inline Device common_device(const char* op, const Tensors& inputs, Loc loc) {
 
 [[gnu::noinline]] inline void lay_out(TensorImpl& output, const Spec& s, const Tensors& inputs) {
   output.strides = s.channels_last ? backend::channels_last_strides(s.shape)
-                                   : inputs[static_cast<size_t>(s.lies_like)].strides();
+                                   : inputs[static_cast<size_t>(s.layout_like)].strides();
 }
 
 inline Tensors execute(const PrimitiveBase& op, const Tensors& inputs, Loc loc) {
@@ -43,7 +43,7 @@ inline Tensors execute(const PrimitiveBase& op, const Tensors& inputs, Loc loc) 
   outputs.reserve(specs.size());
   for (const Spec& s : specs) {
     outputs.push_back(empty(s.shape, s.dtype, device, loc));
-    if (s.lies_like >= 0 || s.channels_last) lay_out(*outputs.back().impl(), s, inputs);
+    if (s.layout_like >= 0 || s.channels_last) lay_out(*outputs.back().impl(), s, inputs);
   }
   if constexpr (backend::cuda::is_built()) {
     if (device.is_cuda()) {
@@ -66,7 +66,8 @@ inline Tensors apply_all(const PrimitiveBase& op, const Tensors& inputs, TT_LOC)
     if (op.differentiable() && records_grad(inputs)) record(op, inputs, outputs, loc);
   } catch (const Error& e) {
     if (observer) observer->failed(op);
-    if (e.code() == kUndefined) require_defined(op.name(), inputs, loc);  // it names the op
+    if (e.code() == kUndefined)
+      require_defined(op.name(), inputs, loc);  // throws again, with the name of the operation
     throw;
   } catch (...) {
     if (observer) observer->failed(op);
@@ -79,7 +80,7 @@ inline Tensors apply_all(const PrimitiveBase& op, const Tensors& inputs, TT_LOC)
   return outputs;
 }
 
-// The same for ops whose first output is the result; the others only serve the derivative.
+// apply_all for operations whose first output is the result; the other outputs are only for the derivative.
 inline Tensor apply(const PrimitiveBase& op, const Tensors& inputs, TT_LOC) {
   return std::move(apply_all(op, inputs, loc)[0]);
 }

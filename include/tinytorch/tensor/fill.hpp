@@ -1,4 +1,4 @@
-// A C++ number becomes an element: refused where the dtype cannot hold it, and never wrapped.
+// Conversion of a C++ number to an element: an error if the dtype cannot hold the number.
 #pragma once
 
 #include <tinytorch/tensor/primitive.hpp>
@@ -8,8 +8,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// TT-DTYPE-07 unless the dtype holds the value. `what()` describes the tensor; it is called for a message
-// only, because most operations with a number pass here.
+// Throws TT-DTYPE-07 unless the dtype can hold the value. `what()` describes the tensor; it is called only
+// for the message, because most operations with a number call this function.
 template <class What>
 void require_holds(What&& what, DType dtype, Scalar value, Loc loc) {
   if (can_hold(dtype, value)) return;

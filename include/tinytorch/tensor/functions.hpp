@@ -1,10 +1,10 @@
-// Every operation on tensors: the whole API on one page. Definitions are in tensor/ops/, one family per file;
-// their derivatives in tensor/vjp/, their CPU kernels in backend/cpu/, each under the same stem.
+// All operations on tensors. They are defined in tensor/ops/, one family per file; the derivatives are in
+// tensor/vjp/ and the CPU kernels in backend/cpu/, in files of the same name.
 //
-// Rules that hold for all: operands must agree in dtype and device (C++ numbers excepted); shapes broadcast
-// as in NumPy; negative dimensions count from the end; `dims = {}` means all dimensions; results are new
-// tensors except where "view" is said, and those of elementwise ops lie in memory as their inputs do
-// (tensor/kept_layout.hpp); errors name the op, the operands and the caller's line.
+// Common rules: operands must have the same dtype and device (C++ numbers excepted); shapes broadcast as in
+// NumPy; negative dimensions count from the end; `dims = {}` means all dimensions. Results are new tensors
+// unless "view" is stated; results of elementwise operations take the memory layout of their inputs
+// (tensor/kept_layout.hpp). Errors name the operation, the operands and the caller's line.
 #pragma once
 
 #include <optional>
@@ -20,31 +20,31 @@ TT_API Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device 
 TT_API Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
 TT_API Tensor zeros_like(const Tensor& x, TT_LOC);
 TT_API Tensor ones_like(const Tensor& x, TT_LOC);
-// start, start + step, ... below stop (above it, with a negative step). Without a dtype, i64 when all three
-// are integers, else f32.
+// start, start + step, ... while below stop (above stop if step is negative). The default dtype is i64 if all
+// three numbers are integers, else f32.
 TT_API Tensor arange(Scalar start, Scalar stop, Scalar step = 1, std::optional<DType> dtype = {},
                      Device device = default_device(), TT_LOC);
-// `count` evenly spaced values, both ends included.
+// `count` evenly spaced values, including both ends.
 TT_API Tensor linspace(double start, double stop, int64_t count, DType dtype = DType::f32,
                        Device device = default_device(), TT_LOC);
 TT_API Tensor eye(int64_t n, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
 // Uniform on [0, 1).
 TT_API Tensor rand(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
                    Generator& generator = default_generator(), TT_LOC);
-// Uniform on [low, high): a draw that rounds to `high` becomes the number before it.
+// Uniform on [low, high); a value that rounds to `high` is replaced by the next smaller number.
 TT_API Tensor uniform(double low, double high, const Shape& shape, DType dtype = DType::f32,
                       Device device = default_device(), Generator& generator = default_generator(), TT_LOC);
 // Standard normal (Box-Muller).
 TT_API Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
                     Generator& generator = default_generator(), TT_LOC);
-// Integers in [low, high), all of which the dtype must hold.
+// Uniform integers in [low, high); the dtype must be able to hold all of them.
 TT_API Tensor randint(int64_t low, int64_t high, const Shape& shape, DType dtype = DType::i64,
                       Device device = default_device(), Generator& generator = default_generator(), TT_LOC);
 // 1 with probability p, else 0.
 TT_API Tensor bernoulli(double p, const Shape& shape, DType dtype = DType::f32,
                         Device device = default_device(), Generator& generator = default_generator(), TT_LOC);
 
-// --- unary, element by element ---
+// --- unary, elementwise ---
 TT_API Tensor neg(const Tensor& x, TT_LOC);
 TT_API Tensor abs(const Tensor& x, TT_LOC);
 TT_API Tensor sign(const Tensor& x, TT_LOC);
@@ -52,9 +52,9 @@ TT_API Tensor square(const Tensor& x, TT_LOC);
 TT_API Tensor clamp(const Tensor& x, Scalar low, Scalar high, TT_LOC);
 TT_API Tensor floor(const Tensor& x, TT_LOC);
 TT_API Tensor ceil(const Tensor& x, TT_LOC);
-TT_API Tensor round(const Tensor& x, TT_LOC);  // halves to even
+TT_API Tensor round(const Tensor& x, TT_LOC);  // halfway values round to even
 TT_API Tensor logical_not(const Tensor& x, TT_LOC);
-// Floating dtypes only, from here.
+// The following functions take floating dtypes only, except relu, which takes integers too.
 TT_API Tensor exp(const Tensor& x, TT_LOC);
 TT_API Tensor log(const Tensor& x, TT_LOC);
 TT_API Tensor sqrt(const Tensor& x, TT_LOC);
@@ -68,18 +68,18 @@ TT_API Tensor erf(const Tensor& x, TT_LOC);
 TT_API Tensor relu(const Tensor& x, TT_LOC);
 TT_API Tensor leaky_relu(const Tensor& x, double slope = 0.01, TT_LOC);
 TT_API Tensor silu(const Tensor& x, TT_LOC);       // x sigmoid(x)
-TT_API Tensor gelu(const Tensor& x, TT_LOC);       // x Phi(x), exact
-TT_API Tensor gelu_tanh(const Tensor& x, TT_LOC);  // GPT-2's approximation
+TT_API Tensor gelu(const Tensor& x, TT_LOC);       // x Phi(x) with the exact normal distribution
+TT_API Tensor gelu_tanh(const Tensor& x, TT_LOC);  // the tanh approximation, used by GPT-2
 
-// --- binary, broadcasting ---
+// --- binary, with broadcasting ---
 TT_API Tensor add(const Tensor& a, const Tensor& b, TT_LOC);
 TT_API Tensor sub(const Tensor& a, const Tensor& b, TT_LOC);
 TT_API Tensor mul(const Tensor& a, const Tensor& b, TT_LOC);
-TT_API Tensor div(const Tensor& a, const Tensor& b, TT_LOC);  // integers: an error; convert first
+TT_API Tensor div(const Tensor& a, const Tensor& b, TT_LOC);  // floating dtypes only
 TT_API Tensor pow(const Tensor& a, const Tensor& b, TT_LOC);
 TT_API Tensor maximum(const Tensor& a, const Tensor& b, TT_LOC);
 TT_API Tensor minimum(const Tensor& a, const Tensor& b, TT_LOC);
-TT_API Tensor eq(const Tensor& a, const Tensor& b, TT_LOC);  // comparisons give bool
+TT_API Tensor eq(const Tensor& a, const Tensor& b, TT_LOC);  // comparisons return bool tensors
 TT_API Tensor ne(const Tensor& a, const Tensor& b, TT_LOC);
 TT_API Tensor lt(const Tensor& a, const Tensor& b, TT_LOC);
 TT_API Tensor le(const Tensor& a, const Tensor& b, TT_LOC);
@@ -87,9 +87,9 @@ TT_API Tensor gt(const Tensor& a, const Tensor& b, TT_LOC);
 TT_API Tensor ge(const Tensor& a, const Tensor& b, TT_LOC);
 TT_API Tensor logical_and(const Tensor& a, const Tensor& b, TT_LOC);
 TT_API Tensor logical_or(const Tensor& a, const Tensor& b, TT_LOC);
-// condition ? a : b, condition is bool; all three broadcast.
+// Elementwise condition ? a : b. condition is bool; all three operands broadcast.
 TT_API Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, TT_LOC);
-// A number as a 0-dimensional tensor that fits next to `like`.
+// The number as a 0-dimensional tensor with the dtype and device of `like`.
 TT_API Tensor scalar_like(Scalar value, const Tensor& like, TT_LOC);
 
 // --- reductions ---
@@ -100,21 +100,21 @@ TT_API Tensor max(const Tensor& x, const Dims& dims = {}, bool keepdim = false, 
 TT_API Tensor min(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
 TT_API Tensor any(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
 TT_API Tensor all(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
-// Divided by n - correction (1: the unbiased estimate).
+// Sum of squared deviations divided by n - correction (correction 1 gives the unbiased estimate).
 TT_API Tensor var(const Tensor& x, const Dims& dims = {}, int64_t correction = 1, bool keepdim = false,
                   TT_LOC);
 TT_API Tensor stddev(const Tensor& x, const Dims& dims = {}, int64_t correction = 1, bool keepdim = false,
                      TT_LOC);
 TT_API Tensor logsumexp(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);
 TT_API Tensor norm(const Tensor& x, const Dims& dims = {}, bool keepdim = false, TT_LOC);  // Euclidean
-// Position of the first extreme value along dim, i64; NaN counts as extreme.
+// Position (i64) of the first maximum or minimum along dim; NaN counts as both.
 TT_API Tensor argmax(const Tensor& x, int dim, bool keepdim = false, TT_LOC);
 TT_API Tensor argmin(const Tensor& x, int dim, bool keepdim = false, TT_LOC);
 TT_API Tensor cumsum(const Tensor& x, int dim, TT_LOC);
-// Sums x down to `shape`, undoing a broadcast from it.
+// Sums x over broadcast dimensions so that the result has `shape`: the derivative of broadcasting.
 TT_API Tensor sum_to(const Tensor& x, const Shape& shape, TT_LOC);
 
-// --- shape: views where strides allow it ---
+// --- shape: views where the strides allow it ---
 TT_API Tensor reshape(const Tensor& x, const Shape& shape, TT_LOC);  // view if possible, else a copy
 TT_API Tensor flatten(const Tensor& x, int start = 0, int end = -1, TT_LOC);
 TT_API Tensor transpose(const Tensor& x, int a, int b, TT_LOC);     // view
@@ -140,11 +140,11 @@ TT_API Tensor pad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>
 TT_API Tensor flip(const Tensor& x, const Dims& dims, TT_LOC);
 TT_API Tensor tril(const Tensor& x, int64_t diagonal = 0, TT_LOC);
 TT_API Tensor triu(const Tensor& x, int64_t diagonal = 0, TT_LOC);
-// Rows (along dim) of x named by a vector of i64.
+// The rows of x (along dim) whose numbers are in index, a vector of i64.
 TT_API Tensor index_select(const Tensor& x, int dim, const Tensor& index, TT_LOC);
-// out[i][j] = x[index[i][j]][j] for dim 0, and so on.
+// out[i][j] = x[index[i][j]][j] for dim 0, and correspondingly for other dimensions.
 TT_API Tensor gather(const Tensor& x, int dim, const Tensor& index, TT_LOC);
-// x with source added at the positions gather would read.
+// A copy of x with source added at the positions that gather(x, dim, index) reads.
 TT_API Tensor scatter_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, TT_LOC);
 TT_API Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, TT_LOC);
 struct ValuesAndIndices {
@@ -154,7 +154,8 @@ TT_API ValuesAndIndices sort(const Tensor& x, int dim = -1, bool descending = fa
 TT_API ValuesAndIndices topk(const Tensor& x, int64_t k, int dim = -1, bool largest = true, TT_LOC);
 
 // --- matrix product ---
-// [..., M, K] x [..., K, N] -> [..., M, N]; leading dimensions broadcast; a vector acts as a row or a column.
+// [..., M, K] x [..., K, N] -> [..., M, N]; leading dimensions broadcast. A vector is a row on the left and a
+// column on the right.
 TT_API Tensor matmul(const Tensor& a, const Tensor& b, TT_LOC);
 // x [..., K], weight [N, K], bias [N] or undefined -> x weight^T + bias [..., N]
 TT_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, TT_LOC);
@@ -180,16 +181,17 @@ TT_API Tensor log_softmax(const Tensor& x, int dim = -1, TT_LOC);
 TT_API Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                          double eps = 1e-5, TT_LOC);
 TT_API Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-6, TT_LOC);
-// x [N, C, ...]; statistics of this batch over all but C; returns {y, mean [C], biased variance [C]}.
+// x [N, C, ...], weight and bias [C] or undefined. The statistics are over all dimensions but C. Returns {y,
+// mean [C], biased variance [C]}.
 TT_API Tensors batch_norm_train(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-5,
                                 TT_LOC);
-// The same with given statistics.
+// Batch normalization with the given mean [C] and var [C].
 TT_API Tensor batch_norm_infer(const Tensor& x, const Tensor& mean, const Tensor& var, const Tensor& weight,
                                const Tensor& bias, double eps = 1e-5, TT_LOC);
 TT_API Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {}, const Tensor& bias = {},
                          double eps = 1e-5, TT_LOC);
 
-// --- fused: the same as a composition, with fewer trips to memory (on a GPU) ---
+// --- fused: same results as the composition, with fewer passes over memory (on a GPU) ---
 using backend::Activation;  // none, relu, silu, gelu, gelu_tanh
 // x [..., C], bias [C] -> f(x + bias)
 TT_API Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation fn, TT_LOC);
@@ -203,7 +205,7 @@ TT_API Tensor linear_residual(const Tensor& x, const Tensor& weight, const Tenso
 // w_down [N, F], b_down [N] or undefined -> [..., N]
 TT_API Tensor mlp(const Tensor& x, const Tensor& w_up, const Tensor& b_up, const Tensor& w_down,
                   const Tensor& b_down, Activation fn, TT_LOC);
-// sum = residual + dropout(x), normalized = layer_norm(sum): the way from one transformer block to the next.
+// sum = residual + dropout(x), normalized = layer_norm(sum): the step between two transformer blocks.
 struct NormalizedSum {
   Tensor normalized, sum;
 };
@@ -216,19 +218,20 @@ TT_API NormalizedSum residual_rms_norm(const Tensor& x, const Tensor& residual, 
 
 // --- attention ---
 struct AttentionOptions {
-  bool causal = false;  // query t sees keys up to t + S - T: the last query sees all
+  bool causal = false;  // query t uses keys up to t + S - T; the last query uses all keys
   int64_t window = 0;   // > 0: only keys less than `window` positions away
-  double scale = 0;     // of q k^T; 0 means 1 / sqrt(D)
-  double dropout = 0;   // probability that a probability is dropped
-  Tensor lengths{};     // i64 [B]: of sample b only keys below lengths[b] exist; undefined: all S
+  double scale = 0;     // factor of q k^T; 0 means 1 / sqrt(D)
+  double dropout = 0;   // probability that an attention weight is set to 0
+  Tensor lengths{};     // i64 [B]: sample b has only the keys below lengths[b]; undefined: all S keys
 };
-// softmax(scale q k^T + mask) v without a [T, S] matrix in memory. q [B, H, T, D], k and v [B, G, S, D],
-// where G divides H: heads share keys and values in groups of H / G -> [B, H, T, D], stored as [B, T, H, D].
+// softmax(scale q k^T + mask) v, computed without a [T, S] matrix in memory. q [B, H, T, D], k and v
+// [B, G, S, D], where G divides H: H / G query heads share one head of keys and values (grouped-query
+// attention). Result: [B, H, T, D], stored as [B, T, H, D].
 TT_API Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                            const AttentionOptions& options = {},
                                            Generator& generator = default_generator(), TT_LOC);
-// The same of queries, keys and values that one product made, qkv [B, T, (H + 2 G) D]: H heads of queries,
-// then G of keys and G of values, D values each -> [B, T, H D]. Its gradient is one tensor, too.
+// Attention on packed QKV, as one linear layer computes it: qkv [B, T, (H + 2 G) D] holds H heads of queries,
+// then G heads of keys and G of values, each of size D -> [B, T, H D]. Its gradient is one packed tensor too.
 TT_API Tensor joined_attention(const Tensor& qkv, int64_t heads, int64_t groups,
                                const AttentionOptions& options = {},
                                Generator& generator = default_generator(), TT_LOC);
@@ -236,8 +239,8 @@ TT_API Tensor joined_attention(const Tensor& qkv, int64_t heads, int64_t groups,
 // --- embedding and dropout ---
 // weight [V, C], index i64 of any shape -> [..., C]
 TT_API Tensor embedding(const Tensor& weight, const Tensor& index, TT_LOC);
-// Zeroes with probability p and scales the rest by 1 / (1 - p). The mask is recomputed from the counter, not
-// stored.
+// Sets elements to 0 with probability p, and scales the others by 1 / (1 - p). The mask is not stored:
+// backward recomputes it from the random counter.
 TT_API Tensor dropout(const Tensor& x, double p, Generator& generator = default_generator(), TT_LOC);
 
 // --- losses ---
@@ -245,15 +248,15 @@ enum class Reduction { mean, sum, none };
 struct CrossEntropyOptions {
   int64_t ignore_index = -100;
   double label_smoothing = 0;
-  Reduction reduction = Reduction::mean;  // mean over the samples that count
+  Reduction reduction = Reduction::mean;  // mean over the samples that are not ignored
 };
 // logits [N, V], target i64 [N]
 TT_API Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {},
                             TT_LOC);
-// cross_entropy(linear(features, weight), target), mean or sum, for a large V: the logits exist for `rows`
-// rows at a time only (0: as many as fit 512 MiB on a device, 64 MiB on the CPU), and where a gradient is
-// wanted it is made with them. features [..., C], weight [V, C], target i64 [...] -> f32 (f64: f64), also of
-// 16 bits.
+// cross_entropy(linear(features, weight), target), reduced to mean or sum, for a large V. Only `rows` rows of
+// logits are in memory at a time (0: as many as fit in 1 GiB on a device or 128 MiB on the CPU); if a
+// gradient is needed, it is computed from them in the same pass. features [..., C], weight [V, C], target i64
+// [...] -> f32, or f64 for f64 features.
 TT_API Tensor linear_cross_entropy(const Tensor& features, const Tensor& weight, const Tensor& target,
                                    CrossEntropyOptions options = {}, int64_t rows = 0, TT_LOC);
 TT_API Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean, TT_LOC);

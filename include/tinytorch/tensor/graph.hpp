@@ -1,8 +1,8 @@
-// The autograd graph as data: nodes that ops leave behind, edges back to what they came from.
+// The autograd graph: a node for each recorded operation, with edges to the nodes of its inputs.
 //
-// A Node is one recorded call. It owns the primitive, what that saved, and its parents; a tensor points to
-// the node that made it. So a graph lives as long as a result of it, and dies with it. Saved tensors are
-// plain aliases outside the graph: there are no cycles. The walk over nodes is autograd/engine.hpp.
+// A Node owns the primitive, the saved tensors and its parents; a tensor points to the node that produced it.
+// A graph therefore lives as long as a tensor that was computed by it. Saved tensors are aliases outside the
+// graph, so there are no reference cycles. autograd/engine.hpp runs the backward pass over the nodes.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +14,17 @@ namespace tinytorch::inline TT_BUILD {
 struct Node;
 using GradHook = std::function<Tensor(const Tensor& grad)>;  // returns the gradient to use instead
 
-// A tensor's place in the graph. Leaves have no producer and keep their gradient here.
+// Autograd state of a tensor. A leaf has no producer, and stores its gradient here.
 struct GradState {
   bool requires_grad = false;
   std::shared_ptr<Node> producer;
   int output_index = 0;
   Tensor grad;
-  // Of 16 bits and from several backward passes: their sum in f32, of which grad is the rounded copy. A grad
-  // that its user has written to since is the sum itself.
+  // If grad has 16 bits and several backward passes added to it: their sum in f32, of which grad is the
+  // rounded copy. If the user has written to grad since then, grad itself is the sum.
   Tensor wide_grad;
-  uint64_t wide_version = 0;    // of grad's storage when wide_grad was its sum
-  std::vector<GradHook> hooks;  // of a leaf; a result's hooks live in its producer
+  uint64_t wide_version = 0;    // version of grad's storage when wide_grad was last updated
+  std::vector<GradHook> hooks;  // hooks of a leaf; those of other tensors are in the producer
 };
 
 struct SavedTensor {
@@ -34,7 +34,7 @@ struct SavedTensor {
 
 using SavedTensors = SmallVector<SavedTensor, 3>;
 
-// Where the gradient of an input goes: on to the node that made it, or into a leaf, or nowhere.
+// Destination of an input's gradient: the node that produced the input, a leaf, or neither.
 struct Edge {
   std::shared_ptr<Node> node;
   int output_index = 0;
@@ -43,7 +43,7 @@ struct Edge {
 
 struct OutputHooks {
   std::vector<GradHook> hooks;
-  std::weak_ptr<GradState> retain;  // retain_grad() of that output
+  std::weak_ptr<GradState> retain;  // set by retain_grad() on that output
 };
 
 struct Node {
@@ -53,11 +53,12 @@ struct Node {
   SavedTensors inputs, outputs;
   SmallVector<OutputHooks, 1> output_hooks;
   Specs output_specs;
-  Loc loc;                // who called the op
+  Loc loc;                // the caller of the operation
   uint64_t sequence = 0;  // creation order: parents always have smaller numbers
-  bool released = false;  // saved tensors were used up by a backward pass
+  bool released = false;  // a backward pass has freed the saved tensors
 
-  // A long chain must not be destroyed by recursion: parents that die with this node are unlinked in a loop.
+  // Recursive destruction of a long chain would overflow the stack, so parents that only this node owns are
+  // destroyed in a loop.
   ~Node() {
     std::vector<std::shared_ptr<Node>> doomed;
     take_parents(doomed);
@@ -76,7 +77,7 @@ struct Node {
   }
 };
 
-// Recording is on unless a NoGrad is alive in this thread.
+// Recording is enabled unless a NoGrad exists in this thread.
 inline bool& grad_enabled() {
   thread_local bool enabled = true;
   return enabled;
@@ -85,12 +86,13 @@ inline bool& grad_enabled() {
 inline bool tracks_grad(const Tensor& t) {
   return t.defined() && t.impl()->grad_state && t.impl()->grad_state->requires_grad;
 }
-// Whether an op on these is recorded, if it has a derivative.
+// True if an operation on these inputs is recorded, provided that it has a derivative.
 inline bool records_grad(const Tensors& inputs) {
   return grad_enabled() && std::any_of(inputs.begin(), inputs.end(), tracks_grad);
 }
 
-// A number above those that this thread gave before, and above `parents`, which other threads may have given.
+// A number above those that this thread has used before, and above `parents`, which other threads may have
+// assigned.
 inline uint64_t next_sequence(uint64_t parents) {
   thread_local uint64_t counter = 0;
   return counter = std::max(counter, parents) + 1;
@@ -102,7 +104,7 @@ inline Edge edge_to(const Tensor& t) {
   return state->producer ? Edge{state->producer, state->output_index, nullptr} : Edge{nullptr, 0, state};
 }
 
-// Leaves a node behind for `op`, and points the floating outputs at it.
+// Records `op` as a node, and makes it the producer of the floating outputs.
 inline void record(const PrimitiveBase& op, const Tensors& inputs, Tensors& outputs, Loc loc) {
   auto node = std::make_shared<Node>();
   node->op = op.clone();

@@ -1,11 +1,11 @@
-// Observers: what sees a thread's work as it happens. Profilers, counters and graph capture are observers.
+// Observers of a thread's operations, for profilers, counters and graph capture.
 //
-//   ops        each call that passes the gate (tensor/apply.hpp), before and after
-//   work       what is done past the gate, such as an optimizer's step
-//   scopes     named spans around them: a module's forward pass, a part of a step
-//   backward   of which recorded call the derivative is being computed
-// A thread has one observer at a time. Without one, an op and a scope each pay one comparison. Scopes are
-// ranges for Nsight as well (backend/cuda/runtime/runtime.hpp), where these are shown, which is one more.
+//   ops        each operation that apply() runs (tensor/apply.hpp), before and after
+//   work       work outside of apply(), such as an optimizer's step
+//   scopes     named spans around operations: a module's forward pass, a part of a training step
+//   backward   the recorded operation whose derivative is being computed
+// A thread has at most one observer. Without one, an operation and a scope each cost one comparison. Scopes
+// are also NVTX ranges for Nsight (backend/cuda/runtime/runtime.hpp), which costs one more comparison.
 #pragma once
 
 #include <string>
@@ -22,14 +22,15 @@ class OpObserver {
   virtual ~OpObserver() = default;
   virtual void before(const PrimitiveBase&, const Tensors& /*inputs*/) {}
   virtual void after(const PrimitiveBase& op, const Tensors& inputs, const Tensors& outputs, Cost cost) = 0;
-  virtual void failed(const PrimitiveBase&) {}  // instead of after(): it threw
-  // Work that is no op begins; the last one begun ends, and was so much.
+  virtual void failed(const PrimitiveBase&) {}  // called instead of after() if the operation threw
+  // Work outside of apply() begins; the work begun last ends, with its cost.
   virtual void begin_work(const char* /*name*/, Device) {}
   virtual void end_work(Cost) {}
-  // A scope begins; the innermost one ends. `owner` says whose it is, such as a module, or is null.
+  // A scope begins; the innermost scope ends. `owner` is the object that it belongs to, such as a module, or
+  // null.
   virtual void enter(const char* /*name*/, const void* /*owner*/) {}
   virtual void leave() {}
-  // Ops between these two compute the gradients of the node's inputs.
+  // Operations between these two calls compute the gradients of the node's inputs.
   virtual void begin_backward(const Node&) {}
   virtual void end_backward() {}
 };
@@ -40,8 +41,8 @@ inline OpObserver*& op_observer() {
   return observer;
 }
 
-// Until the end of the C++ scope `observer` sees this thread's work; the one before it sees nothing
-// meanwhile.
+// Makes `observer` the observer of this thread until the end of the C++ scope. The previous observer is
+// suspended until then.
 class Observing {
  public:
   explicit Observing(OpObserver& observer) : before_(std::exchange(op_observer(), &observer)) {}
@@ -54,9 +55,9 @@ class Observing {
 };
 
 // A named span of the program, until the end of the C++ scope. Scopes nest. `name` must outlive the observer;
-// of a scope with an owner it is the owner's type, as typeid names it. Its range is "module Linear" or "scope
-// evaluation", so that no reader takes it for an op's. Errors inside a scope whose `call` has a name say that
-// name and the caller's line.
+// if there is an owner, it is the mangled name of the owner's type, from typeid. The Nsight range is called
+// "module Linear" or "scope evaluation", so that it cannot be mistaken for an operation. If `call` has a
+// name, errors inside the scope contain that name and the caller's line.
 class Scope {
  public:
   explicit Scope(const char* name, const void* owner = nullptr, OngoingCall call = {})
@@ -70,7 +71,7 @@ class Scope {
   }
   ~Scope() {
     if (call_.name) ongoing_call() = call_.outer;
-    if (observer_ && observer_ == op_observer()) observer_->leave();  // it may have gone meanwhile
+    if (observer_ && observer_ == op_observer()) observer_->leave();  // the observer may have been replaced
   }
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
@@ -81,7 +82,7 @@ class Scope {
   backend::cuda::RangeGuard range_;
 };
 
-// Work past the gate, until the end of the C++ scope. Whoever is observed fills in `cost`.
+// Work outside of apply(), until the end of the C++ scope. If observed(), the caller fills in `cost`.
 class ObservedWork {
  public:
   ObservedWork(const char* name, Device device) : observer_(op_observer()) {
@@ -100,7 +101,7 @@ class ObservedWork {
   OpObserver* observer_;
 };
 
-// The derivative of one recorded call, until the end of the C++ scope.
+// The computation of one recorded operation's derivative, until the end of the C++ scope.
 class BackwardScope {
  public:
   explicit BackwardScope(const Node& node) : observer_(op_observer()) {

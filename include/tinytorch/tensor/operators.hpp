@@ -1,8 +1,7 @@
-// Operators on tensors: tensor with tensor, tensor with number, number with tensor. Comparisons give bool
+// Operators on tensors: tensor with tensor, tensor with number, number with tensor. Comparisons return bool
 // tensors.
 //
-// Operands arrive as TensorArg, which notes the caller's line, so that `a + b` fails with the line it stands
-// on.
+// Operands are passed as TensorArg, which records the caller's line, so that an error in `a + b` names it.
 #pragma once
 
 #include <tinytorch/tensor/functions.hpp>
@@ -10,8 +9,9 @@
 namespace tinytorch::inline TT_BUILD {
 
 TT_API Tensor operator-(TensorArg x);
-// Element by element, unlike those of bools: both sides are computed. The first operand is no TensorArg,
-// because a tensor in a condition is a bool as readily as that, and the compiler could not choose.
+// Elementwise: unlike && and || of bool, both sides are computed. The first operand is a Tensor, not a
+// TensorArg: in a condition a tensor converts to bool as well as to TensorArg, so the call would be
+// ambiguous.
 TT_API Tensor operator!(const Tensor& x);
 TT_API Tensor operator&&(const Tensor& a, TensorArg b);
 TT_API Tensor operator||(const Tensor& a, TensorArg b);

@@ -1,4 +1,4 @@
-// All tensor operations: the definitions behind tensor/functions.hpp.
+// Definitions of all tensor operations that tensor/functions.hpp declares.
 #pragma once
 
 #include <tinytorch/tensor/ops/attention.hpp>

@@ -1,8 +1,8 @@
-// Primitive: one operation, defined once. Its rule, its cost, its kernels and its derivative.
+// Primitive: one operation, with its shape rule, cost, kernels and derivative.
 //
-// A primitive is a small value that holds the attributes of one call (an axis, a stride). The gate, apply()
-// in tensor/apply.hpp, is the only caller of these functions. To add an operation, derive from
-// Primitive<Self>; examples/custom_op.cpp is a complete one.
+// A primitive is a small value that holds the attributes of one call, such as an axis or a stride. Only
+// apply() (tensor/apply.hpp) and the backward pass call its functions. To add an operation, derive from
+// Primitive<Self>; examples/custom_op.cpp is a complete example.
 #pragma once
 
 #include <memory>
@@ -13,26 +13,27 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Shape, dtype and layout of a result, known before anything is computed.
+// Shape, dtype and layout of a result, known before the computation.
 struct Spec {
   Shape shape;
   DType dtype = DType::f32;
-  // How the result lies in memory, if not row-major: as that input does, which has its shape and is dense;
-  // or, of images [N, C, H, W], as [N, H, W, C].
-  int8_t lies_like = -1;
+  // Memory layout, if not row-major. layout_like >= 0: the strides of that input, which has this shape and no
+  // gaps. channels_last: images [N, C, H, W] are stored as [N, H, W, C].
+  int8_t layout_like = -1;
   bool channels_last = false;
 };
 using Shapes = SmallVector<Shape, 3>;
 using Specs = SmallVector<Spec, 2>;
 
-// Work of one call. bytes: every operand read once, every result written once.
+// Cost of one call. bytes counts each operand as read once and each result as written once.
 struct Cost {
   double flops = 0;
   double bytes = 0;
 };
 
-// What a derivative needs from the forward pass; everything else is freed at once. extras: the outputs after
-// the first, which are made for the derivative; the result itself may then be overwritten or die.
+// The tensors that a derivative needs from the forward pass; others are freed at once. `extras` are the
+// outputs after the first, which exist for the derivative; the result itself may then be overwritten or
+// freed.
 enum class Save : uint8_t {
   nothing = 0,
   inputs = 1,
@@ -42,38 +43,38 @@ enum class Save : uint8_t {
   inputs_and_extras = 5
 };
 
-// The forward pass as its derivative sees it. Tensors that were not saved are undefined; shapes always are
-// there.
+// The forward pass as its derivative gets it. Tensors that were not saved are undefined; the shapes are
+// always present.
 struct Saved {
   Tensors inputs, outputs;
   Shapes input_shapes;
-  std::vector<bool> needs_grad;  // per input: others may be left undefined in the result
+  std::vector<bool> needs_grad;  // per input; if false, vjp may return an undefined gradient
 };
 
 class PrimitiveBase {
  public:
   virtual ~PrimitiveBase() = default;
   virtual const char* name() const = 0;
-  // Shape and dtype rule. Throws an Error that names the op, the operands and the caller.
+  // Shape and dtype rule. Throws an Error that names the operation, the operands and the caller's line.
   virtual Specs infer(const Tensors& inputs, Loc loc) const = 0;
-  // Where the results live, given where the operands do.
+  // Device of the results, given the device of the operands.
   virtual Device output_device(Device inputs) const { return inputs; }
   virtual double flops(const Tensors& inputs, const Tensors& outputs) const = 0;
-  // Writes outputs, which are allocated as infer() said, contiguous unless it gave another layout, on the
-  // inputs' device. A library op calls TT_KERNEL, which picks the kernel of that device.
+  // Writes the outputs, which are allocated as infer() specified, on output_device(). An operation of the
+  // library calls TT_KERNEL, which selects the kernel of that device.
   virtual void run(const Tensors& inputs, Tensors& outputs) const = 0;
   // A view shares its input's storage instead of running a kernel.
   virtual bool is_view() const { return false; }
   virtual Tensor view(const Tensor&) const { return {}; }
-  // Vector-Jacobian product: one gradient per input from one gradient per output (undefined: zero).
+  // Vector-Jacobian product: one gradient per input from one gradient per output. Undefined means zero.
   virtual Save saves() const { return Save::nothing; }
-  virtual bool saves_input(size_t) const { return true; }  // of those that saves() names: all, or some
+  virtual bool saves_input(size_t) const { return true; }  // if saves() includes inputs: which of them
   virtual bool differentiable() const = 0;
   virtual Tensors vjp(const Saved& saved, const Tensors& grads) const = 0;
   virtual std::unique_ptr<const PrimitiveBase> clone() const = 0;
 };
 
-// Supplies what follows from the concrete type. Self defines kName and, where it has a derivative, `vjp`.
+// Implements what follows from the concrete type. Self defines kName and, if it has a derivative, `vjp`.
 template <class Self>
 class Primitive : public PrimitiveBase {
  public:
@@ -86,17 +87,17 @@ class Primitive : public PrimitiveBase {
                            "its primitive a vjp");
   }
   std::unique_ptr<const PrimitiveBase> clone() const override {
-    // Not make_unique: a unique_ptr type of its own for each primitive costs every file that
-    // includes the ops a tenth of its compile time.
+    // std::make_unique would instantiate a unique_ptr type for each primitive, which costs every file that
+    // includes the operations a tenth of its compile time.
     return std::unique_ptr<const PrimitiveBase>(new Self(static_cast<const Self&>(*this)));
   }
 };
 
-// What a kernel sees of an operand that may be left out.
+// The view of an operand for a kernel; an empty view if the operand is omitted.
 inline backend::View view_or_none(const Tensor& t) { return t.defined() ? t.view_of() : backend::View{}; }
 
-// Total bytes an op moves: the inputs' and outputs' elements, each once; a broadcast operand counts its own
-// size.
+// Bytes that an operation moves: each element of the inputs and outputs once. A broadcast operand counts with
+// its own size.
 inline double bytes_moved(const Tensors& inputs, const Tensors& outputs) {
   double bytes = 0;
   for (const Tensor& t : inputs) bytes += t.defined() ? static_cast<double>(t.bytes()) : 0.0;

@@ -1,11 +1,11 @@
-// Printing: to_string(t) in the layout PyTorch users know. Needs fmt (link fmt::fmt), hence not in the
-// umbrella header.
+// Printing: to_string(t) in PyTorch's format. It needs fmt (link fmt::fmt), so it is not in tinytorch.hpp.
 //
 //   tensor([[ 1.0000, -2.5000],
-//           [ 0.3333,  4.0000]])            f32 and i64 are the defaults and not named
-// All numbers of a tensor share one format, chosen from its finite values: integers without decimals,
-// scientific when the range is too wide. More than 1000 elements are summarized, three at each end of each
-// dimension.
+//           [ 0.3333,  4.0000]])            the dtype is shown unless it is f32, i64 or bool
+//
+// All numbers of a tensor share one format, which depends on its finite values: integers without decimals,
+// and scientific notation if the range is too wide. A tensor of more than 1000 elements is summarized: three
+// elements at each end of each dimension are shown.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ struct PrintOptions {
 
 namespace printing {
 
-// One format for all numbers of a tensor.
+// The common format of all numbers of a tensor.
 struct NumberFormat {
   bool floating = false, scientific = false, integral = false;
   int precision = 4;
@@ -77,7 +77,7 @@ class Writer {
   std::string str() { return block(tensor_, 0, 7); }
 
  private:
-  // Positions along a dimension that are shown; -1 stands for the gap.
+  // The positions along a dimension that are shown; -1 stands for the omitted ones.
   std::vector<int64_t> positions(int64_t size) const {
     std::vector<int64_t> p;
     const int64_t e = options_.edge_items;

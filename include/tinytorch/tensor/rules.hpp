@@ -1,4 +1,5 @@
-// Checks that ops share in their shape and dtype rules. Each throws the message a user reads.
+// Checks that the shape and dtype rules of operations share. Each throws an error with a message for the
+// user.
 #pragma once
 
 #include <concepts>
@@ -6,7 +7,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Statistics and sums are kept in f32 for 16-bit data, else in the data's type.
+// The dtype for statistics and sums: f64 for f64 data, else f32.
 inline DType statistics_dtype(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
 
 inline std::string describe_operands(const Tensors& inputs) {
@@ -17,11 +18,11 @@ inline std::string describe_operands(const Tensors& inputs) {
   return s;
 }
 
-// Every operand has a value, which one that was moved from has not. An op that apply() runs need not ask: it
-// is asked there. What a function does with an operand before that says nothing of the function.
+// Throws if an operand is undefined, for example because it was moved from. apply() checks this for every
+// operation; a function needs the check only if it uses an operand before it calls apply().
 inline void require_defined(const char* op, const Tensors& operands, Loc loc) {
   for (const Tensor& t : operands) {
-    if (!t.defined()) refuse_undefined(op, &t - operands.begin() + 1, loc);
+    if (!t.defined()) fail_undefined(op, &t - operands.begin() + 1, loc);
   }
 }
 template <std::same_as<Tensor>... Operands>
@@ -29,7 +30,7 @@ void require_defined(const char* op, Loc loc, const Operands&... operands) {
   if ((operands.defined() && ...)) return;
   int number = 0;
   (void)((++number, operands.defined()) && ...);
-  refuse_undefined(op, number, loc);
+  fail_undefined(op, number, loc);
 }
 
 inline void require_rank(const char* op, const Tensor& t, int rank, const char* layout, Loc loc) {
@@ -48,7 +49,7 @@ inline void require_floating(const char* op, const Tensor& t, Loc loc) {
        loc);
 }
 
-// Element types an op takes: floating only, all numbers, or bool too.
+// Element types that an operation accepts: floating types only, all number types, or also bool.
 enum class Accepts : uint8_t { floating, numbers, anything };
 
 inline void require_accepted(const char* op, Accepts accepts, const Tensor& t, Loc loc) {

@@ -1,4 +1,4 @@
-// Scalar: a C++ number beside a tensor, as it was written: whole or real.
+// Scalar: a C++ number used as an operand, which remembers if it was an integer.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// A C++ number used as an operand. It takes the tensor's dtype; one that the dtype cannot hold (can_hold) is
-// an error, but for comparisons, which answer as mathematics does.
+// A C++ number used as an operand. It is converted to the tensor's dtype, and it is an error if the dtype
+// cannot hold it (can_hold). Comparisons are the exception: they compare exactly with any number.
 struct Scalar {
   double real = 0;
-  int64_t integer = 0;  // the value when integral, else 0
+  int64_t integer = 0;  // the value if integral, else 0
   bool integral = false;
   template <class T>
   requires std::is_arithmetic_v<T> Scalar(T v) : real(static_cast<double>(v)) {
     if constexpr (std::is_integral_v<T>) {
       integral = true;
       if constexpr (sizeof(T) == 8 && std::is_unsigned_v<T>) {
-        integral = (v >> 63) == 0;  // beyond int64_t it is a real number
+        integral = (v >> 63) == 0;  // a number beyond int64_t is stored as real only
       }
       if (integral) integer = static_cast<int64_t>(v);
     }
@@ -27,8 +27,8 @@ struct Scalar {
   std::string str() const;  // "300", "0.5"
 };
 
-// Whether a dtype has this number: for integers one in their range and without a fraction, for bool 0 and 1;
-// floats round, but do not make a finite number infinite.
+// True if a dtype can hold the number. Integers: numbers in their range without a fraction; bool: 0 and 1.
+// Floats may round the number, but must not turn a finite number into an infinite one.
 TT_API bool can_hold(DType dtype, Scalar value);
 
 }  // namespace tinytorch::inline TT_BUILD

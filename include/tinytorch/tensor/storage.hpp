@@ -1,7 +1,7 @@
-// Storage: one block of memory that any number of tensors look into.
+// Storage: one block of memory, shared by any number of tensors.
 //
-// The version counts in-place writes. Autograd remembers it when it saves a tensor, and refuses to use the
-// tensor if the number has moved.
+// The version counts in-place writes. Autograd stores the version when it saves a tensor, and throws an error
+// in the backward pass if it has changed.
 #pragma once
 
 #include <cstdint>

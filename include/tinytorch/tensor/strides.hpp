@@ -1,7 +1,8 @@
-// Shape algebra: row-major strides, NumPy broadcasting, and what a view's sizes and strides are.
+// Shape arithmetic: row-major strides, NumPy broadcasting, and the sizes and strides of views.
 //
 //   contiguous_strides([2,3,4]) = [12,4,1]
-//   broadcast_shapes([5,1,4], [3,1]) = [5,3,4]     sizes align at the right; 1 stretches
+//   broadcast_shapes([5,1,4], [3,1]) = [5,3,4]     sizes are aligned at the right; a 1 is stretched
+//
 // Source: NumPy user guide, "Broadcasting"; NumPy's no-copy reshape rule.
 #pragma once
 
@@ -11,8 +12,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Strides of a row-major tensor without gaps: 1 for the last dimension, and for each other one the number of
-// elements that its later dimensions hold. A size of 0 counts as 1.
+// Strides of a row-major tensor without gaps: 1 for the last dimension; for every other one, the product of
+// the sizes of the later dimensions. A size of 0 counts as 1.
 inline Strides contiguous_strides(const Shape& shape) {
   Strides strides = Strides::filled(shape.size(), 1);
   for (int d = shape.size() - 2; d >= 0; --d)
@@ -20,7 +21,8 @@ inline Strides contiguous_strides(const Shape& shape) {
   return strides;
 }
 
-// Row-major without gaps. A dimension of size 1 may have any stride; an empty tensor is always contiguous.
+// True for row-major strides without gaps. A dimension of size 1 may have any stride; an empty tensor is
+// always contiguous.
 inline bool is_contiguous(const Shape& shape, const Strides& strides) {
   if (shape.numel() == 0) return true;
   int64_t expected = 1;
@@ -31,7 +33,7 @@ inline bool is_contiguous(const Shape& shape, const Strides& strides) {
   return true;
 }
 
-// The common shape of two operands, or nothing where a pair of sizes differs and neither is 1.
+// The common shape of two operands, or nullopt if two sizes differ and neither is 1.
 inline std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
   if (a == b) return a;
   const int rank = std::max(a.size(), b.size());
@@ -45,8 +47,8 @@ inline std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
   return out;
 }
 
-// Strides that show a tensor as the larger shape `to`, stepping 0 where it is stretched and in dimensions
-// that it lacks. `to` must be broadcast_shapes(shape, something).
+// Strides that present a tensor as the larger shape `to`: 0 in stretched and in added dimensions. `to` must
+// be broadcast_shapes(shape, other) for some other shape.
 inline Strides broadcast_strides(const Shape& shape, const Strides& strides, const Shape& to) {
   Strides out = Strides::filled(to.size(), 0);
   const int shift = to.size() - shape.size();
@@ -55,8 +57,8 @@ inline Strides broadcast_strides(const Shape& shape, const Strides& strides, con
   return out;
 }
 
-// Strides that show the same elements, in the same order, as `to`; nothing where only a copy can.
-// Groups of dimensions with equal products correspond; inside a group the old strides must be mergeable.
+// Strides that present the same elements, in the same order, as shape `to`; nullopt if this needs a copy.
+// Groups of dimensions with equal products correspond; inside a group, the old strides must be mergeable.
 inline std::optional<Strides> reshape_strides(const Shape& from, const Strides& strides, const Shape& to) {
   if (from.numel() == 0) return contiguous_strides(to);
   Shape old_shape;
@@ -92,15 +94,15 @@ inline std::optional<Strides> reshape_strides(const Shape& from, const Strides& 
   return out;
 }
 
-// The same elements seen in another way, without moving one.
+// A view of the same elements with another shape, without moving any of them.
 struct StridedShape {
   Shape shape;
   Strides strides;
-  int64_t first = 0;  // offset of its first element from the old one's, in elements of memory
+  int64_t first = 0;  // offset of the view's first element from the old first element, in elements
 };
 
-// Dimension d of the result is dimension order[d] of the old one; order names each once. A transpose is the
-// order that exchanges two.
+// Dimension d of the result is dimension order[d] of the old shape; `order` contains each dimension once. A
+// transpose is the order that exchanges two dimensions.
 inline StridedShape permuted(const Shape& shape, const Strides& strides, const Dims& order) {
   StridedShape out;
   for (int64_t d : order) {
@@ -110,14 +112,14 @@ inline StridedShape permuted(const Shape& shape, const Strides& strides, const D
   return out;
 }
 
-// A position of a slice as a number in [0, size]: a negative one counts from the end, one outside is moved to
-// the nearest end.
+// Converts a position of a slice to a number in [0, size]. A negative position counts from the end; a
+// position outside is clamped.
 inline int64_t slice_position(int64_t position, int64_t size) {
   return std::clamp<int64_t>(position < 0 ? position + size : position, 0, size);
 }
 
-// Every step-th index of dimension `dim` from `start` to below `stop`; 0 <= start <= stop <= its size and
-// step >= 1. In memory it begins start * strides[dim] elements further on.
+// Every step-th index of dimension `dim` from `start` to below `stop`. Requires 0 <= start <= stop <= size of
+// `dim`, and step >= 1. The first element of the view is start * strides[dim] elements after the old one.
 inline StridedShape sliced(const Shape& shape, const Strides& strides, int dim, int64_t start, int64_t stop,
                            int64_t step) {
   StridedShape out{shape, strides, start * strides[dim]};

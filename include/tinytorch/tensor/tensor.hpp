@@ -1,9 +1,9 @@
-// Tensor: a typed, strided window into shared storage, and optionally a place in the autograd graph.
+// Tensor: a typed, strided view of shared storage, with optional autograd state.
 //
-// A Tensor is a handle: copying it is cheap and both copies are the same tensor. Views (transpose, slice,
-// expand ...) are new tensors over the same storage. Element type and device are run-time values; templates
-// appear only where C++ values enter or leave (from_data, item, data, to_vector).
-// Everything that computes is a free function declared in tensor/functions.hpp; members below forward to it.
+// A Tensor is a handle: a copy is cheap and refers to the same tensor. Views (transpose, slice, expand, ...)
+// are new tensors over the same storage. Element type and device are run-time values; templates are used only
+// where C++ values enter or leave (from_data, item, data, to_vector). Computations are free functions,
+// declared in tensor/functions.hpp; the members below forward to them.
 #pragma once
 
 #include <functional>
@@ -24,10 +24,10 @@ class Tensor;
 struct GradState;  // tensor/graph.hpp
 using Tensors = SmallVector<Tensor, 4>;
 
-// Open end of a slice: x.slice(0, 2, kEnd).
+// Open end of a slice: x.slice(0, 2, kEnd) goes to the last element.
 inline constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 
-// A position together with the line that used it, so that x[9] can report its caller.
+// An index together with the line that used it, so that an error in x[9] names the caller's line.
 struct IndexArg {
   int64_t index;
   Loc loc;
@@ -36,11 +36,11 @@ struct IndexArg {
       : index(static_cast<int64_t>(i)), loc(l) {}
 };
 
-inline constexpr const char* kUndefined = "TT-TENSOR-01";  // a tensor without value is used
-[[noreturn]] inline void refuse_undefined(const char* op, ptrdiff_t operand, Loc loc) {
+inline constexpr const char* kUndefined = "TT-TENSOR-01";  // an undefined tensor was used
+[[noreturn]] inline void fail_undefined(const char* op, ptrdiff_t operand, Loc loc) {
   fail(kUndefined,
        std::string(op) + ": operand " + std::to_string(operand) +
-           " is undefined\n  hint: give the tensor a value before use; std::move takes it away",
+           " is undefined\n  hint: assign a tensor before use; a tensor that was moved from is undefined",
        loc);
 }
 
@@ -52,10 +52,10 @@ struct TensorImpl {
   DType dtype = DType::f32;
   std::shared_ptr<GradState> grad_state;  // null until requires_grad_() or a recorded op
   std::string name;                       // shown in error messages
-  bool unit = false;  // the gradient of a result by itself, all ones: no need to multiply by it
+  bool unit = false;  // all ones, the initial gradient of backward(): multiplying by it can be skipped
 };
 
-// Calls f(element) over a strided view in row-major order.
+// Calls f(element) for each element of a strided view in row-major order.
 template <class T, class F>
 void for_each_element(const backend::View& v, F&& f) {
   if (v.numel() == 0) return;
@@ -80,21 +80,20 @@ class Tensor {
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) = default;
-  // Makes this handle another tensor; no element is written. `x[0] = y` would change a handle that is gone at
-  // once, so it does not compile: write x[0].copy_(y).
+  // Assignment makes this handle refer to another tensor; it writes no element. `x[0] = y` would change a
+  // temporary handle, so it does not compile; use x[0].copy_(y).
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & = default;
   Tensor& operator=(const Tensor&) && = delete;
   bool defined() const { return impl_ != nullptr; }
-  // Whether the only element is not 0, so that `if (loss < best)` asks for the value; of several elements, of
-  // none and of an undefined tensor it is an error. !, && and || of tensors work element by element
-  // (tensor/operators.hpp).
+  // True if the only element is not 0, so that `if (loss < best)` works. It is an error unless the tensor is
+  // defined and has exactly one element. !, && and || of tensors are elementwise (tensor/operators.hpp).
   explicit operator bool() const { return item<bool>(); }
   TensorImpl* impl() const { return impl_.get(); }
-  // Handles that are this very tensor; views are other tensors.
+  // Number of handles that refer to this tensor; views are other tensors and do not count.
   long handle_count() const { return impl_.use_count(); }
 
-  // --- what it is ---
+  // --- properties ---
   const Shape& shape(TT_LOC) const { return checked(loc).shape; }
   const Strides& strides(TT_LOC) const { return checked(loc).strides; }
   int64_t offset(TT_LOC) const { return checked(loc).offset; }
@@ -114,7 +113,7 @@ class Tensor {
   }
 
   // --- values in and out ---
-  // First element. The tensor's strides say where the others are; on the CPU only.
+  // Pointer to the first element; strides() locates the others. On the CPU only.
   template <class T>
   T* data(TT_LOC) const {
     require_dtype(dtype_of<T>, loc);
@@ -122,15 +121,15 @@ class Tensor {
   }
   void* raw(TT_LOC) const;
   backend::View view_of() const;
-  // The only element, converted to T as a cast does (core/dtype.hpp). From another device than the CPU, this
-  // waits for the values.
+  // The only element, converted to T as by a cast (core/dtype.hpp). For a CUDA tensor, this waits until the
+  // value has been computed.
   template <class T = float>
   T item(TT_LOC) const {
     const Tensor one = only_element(loc);
     return tinytorch::dispatch(one.dtype(),
                                [&]<class U>(U*) { return convert<T>(*one.view_of().template as<U>()); });
   }
-  // All elements in row-major order, converted to T likewise.
+  // All elements in row-major order, converted to T as by a cast.
   template <class T = float>
   std::vector<T> to_vector() const {
     if (!device().is_cpu()) return detach().to(cpu).to_vector<T>();
@@ -145,28 +144,30 @@ class Tensor {
   // --- copies ---
   Tensor to(DType dtype, TT_LOC) const;
   Tensor to(Device device, TT_LOC) const;
-  Tensor contiguous(TT_LOC) const;  // itself when it already is
-  Tensor clone(TT_LOC) const;       // a permuted tensor's lies as it does (tensor/kept_layout.hpp)
+  Tensor contiguous(TT_LOC) const;  // *this if it is already contiguous
+  Tensor clone(TT_LOC) const;       // keeps the layout of a permuted tensor (tensor/kept_layout.hpp)
 
   // --- autograd ---
   bool requires_grad() const;
   Tensor& requires_grad_(bool on = true, TT_LOC);
   bool is_leaf() const;
-  // Accumulated gradient; undefined before the first backward.
+  // Accumulated gradient; undefined before the first backward pass.
   Tensor grad() const;
-  // g has this tensor's shape, device and dtype, or is undefined; for a tensor of 16 bits it may be f32.
+  // g must have this tensor's shape, device and dtype, or be undefined. For a 16-bit tensor it may be f32.
   void set_grad(const Tensor& g, TT_LOC);
   void zero_grad();
-  // Keeps the gradient of a tensor that an op produced (leaves keep theirs anyway).
+  // Keeps the gradient of a tensor that an operation produced; leaves keep theirs in any case.
   Tensor& retain_grad();
-  // hook(grad) runs when backward has this tensor's whole gradient; what it returns is used instead.
+  // backward calls hook(grad) when this tensor's gradient is complete, and uses the returned gradient
+  // instead. If the hook returns an undefined tensor, the gradient is unchanged.
   void register_hook(std::function<Tensor(const Tensor&)> hook);
-  // The same values outside the graph; storage is shared.
+  // The same values outside the graph; the storage is shared.
   Tensor detach() const;
-  // Fills grad() of every leaf this depends on. Without `gradient` the tensor must hold one element.
+  // Adds to grad() of every leaf on which this tensor depends. Without `gradient`, the tensor must have one
+  // element.
   void backward(const Tensor& gradient = {}, bool retain_graph = false, TT_LOC) const;
 
-  // --- in-place; refused where autograd would lose track ---
+  // --- in-place; an error where the backward pass would become wrong ---
   Tensor& fill_(Scalar value, TT_LOC);
   Tensor& zero_(TT_LOC) { return fill_(0, loc); }
   Tensor& copy_(const Tensor& source, TT_LOC);
@@ -182,9 +183,9 @@ class Tensor {
   Tensor expand(const Shape& shape, TT_LOC) const;
   Tensor squeeze(int dim, TT_LOC) const;
   Tensor unsqueeze(int dim, TT_LOC) const;
-  // Elements start, start+step, ... below stop along dim; negative positions count from the end.
+  // Elements start, start + step, ... below stop along dim; negative positions count from the end.
   Tensor slice(int dim, int64_t start, int64_t stop = kEnd, int64_t step = 1, TT_LOC) const;
-  // One position along dim; the dimension disappears.
+  // Index `index` along dim; the dimension is removed.
   Tensor select(int dim, int64_t index, TT_LOC) const;
   Tensor operator[](IndexArg at) const { return select(0, at.index, at.loc); }
 
@@ -193,7 +194,7 @@ class Tensor {
   Tensor mean(const Dims& dims = {}, bool keepdim = false, TT_LOC) const;
   Tensor argmax(int dim, bool keepdim = false, TT_LOC) const;
 
-  // "f32 [2, 3] on cpu" with the name in front when there is one: how messages describe a tensor.
+  // "f32 [2, 3] on cpu", after the name if there is one: the text for a tensor in messages.
   std::string describe() const;
 
   void require_dtype(DType expected, Loc loc) const {
@@ -206,7 +207,9 @@ class Tensor {
   }
   TensorImpl& checked(TT_LOC) const {
     if (!impl_)
-      fail(kUndefined, "the tensor is undefined\n  hint: give it a value before use; std::move takes it away",
+      fail(kUndefined,
+           "the tensor is undefined\n  hint: assign a tensor before use; a tensor that was moved from is "
+           "undefined",
            loc);
     return *impl_;
   }
@@ -216,21 +219,22 @@ class Tensor {
   std::shared_ptr<TensorImpl> impl_;
 };
 
-// A Tensor operand together with the line that used it, so that `a + b` can report its caller.
+// A Tensor operand together with the line that used it, so that an error in `a + b` names the caller's line.
 struct TensorArg {
   const Tensor& tensor;
   Loc loc;
   TensorArg(const Tensor& t, Loc l = Loc::current()) : tensor(t), loc(l) {}
 };
 
-// --- making tensors without computing (the basis of all others) ---
+// --- creation without computation (the basis of all other functions) ---
 
 // Uninitialized memory.
 TT_API Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = default_device(), TT_LOC);
-// Another window into t's storage. No graph, no checks: the caller's strides must stay inside the storage.
+// A view of t's storage, outside the graph and without checks: the caller's strides must stay inside the
+// storage.
 TT_API Tensor alias(const Tensor& t, const Shape& shape, const Strides& strides, int64_t offset);
 
-// Copies `values` (row-major) into a new tensor of that shape; without a shape, a vector.
+// Copies `values` (row-major) into a new tensor of that shape; without a shape, into a vector.
 template <class T>
 Tensor from_data(const std::vector<T>& values, const Shape& shape, Device device = default_device(), TT_LOC);
 template <class T>
@@ -247,7 +251,7 @@ Tensor from_data(std::initializer_list<T> values, TT_LOC) {
   return from_data(std::vector<T>(values), loc);
 }
 
-// d counted from the end when negative; an error names the op when it is outside [-rank, rank).
+// d, plus the rank if it is negative. Throws an error that names `op` if d is outside [-rank, rank).
 TT_API int normalize_dim(int64_t d, int rank, const char* op, Loc loc);
 
 // ---------------------------------------------------------------------------------------------------------
@@ -288,7 +292,7 @@ Tensor from_data(const std::vector<T>& values, const Shape& shape, Device device
   return device.is_cpu() ? t : t.to(device, loc);
 }
 
-// Compiled once for the types that values mostly have.
+// Compiled once for the most common types of values.
 #ifdef TINYTORCH_COMPILED
 extern template Tensor from_data(const std::vector<float>&, const Shape&, Device, Loc);
 extern template Tensor from_data(const std::vector<double>&, const Shape&, Device, Loc);
@@ -320,16 +324,17 @@ TT_API std::string Tensor::describe() const {
   return label + name_of(dtype()) + " " + shape().str() + " on " + device().str();
 }
 
-// Every shape that is asked for passes here; the shapes of views follow from one that did.
-inline void require_sizes(const char* what, const Shape& shape, Loc loc) {
-  if (are_sizes(shape)) return;
+// Throws TT-SHAPE-01 unless a tensor can have this shape. It is called for each requested shape; the shapes
+// of views follow from checked ones.
+inline void require_valid_shape(const char* what, const Shape& shape, Loc loc) {
+  if (is_valid_shape(shape)) return;
   fail("TT-SHAPE-01",
        std::string(what) + " " + shape.str() + ": sizes must be >= 0 and their product must fit in memory",
        loc);
 }
 
 TT_API Tensor empty(const Shape& shape, DType dtype, Device device, Loc loc) {
-  require_sizes("cannot make a tensor of shape", shape, loc);
+  require_valid_shape("cannot make a tensor of shape", shape, loc);
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = std::make_shared<Storage>(static_cast<size_t>(shape.numel()) * size_of(dtype), device, loc);
   impl->shape = shape;
@@ -349,7 +354,7 @@ TT_API Tensor alias(const Tensor& t, const Shape& shape, const Strides& strides,
 }
 
 TT_API Tensor Tensor::only_element(Loc loc) const {
-  if (!defined()) refuse_undefined("item", 1, loc);
+  if (!defined()) fail_undefined("item", 1, loc);
   if (numel() != 1) {
     fail("TT-SHAPE-06",
          "item: needs exactly one element, this tensor is " + describe() +

@@ -1,4 +1,4 @@
-// Cases of the elementwise family: backend/cpu/elementwise, tensor/ops/elementwise.
+// Cases of the elementwise family, for backend/cpu/elementwise and tensor/ops/elementwise.
 #pragma once
 
 #include <limits>
@@ -78,7 +78,7 @@ inline std::vector<OpCase> unary_cases() {
       "erf", tt::erf, [](double x) { return std::erf(x); }, 12, -4, 4));
   all.push_back(unary(
       "silu", tt::silu, [](double x) { return x * sigmoid_exact(x); }, 13, -8, 8));
-  // 1 + erf cancels for negative x: errors are relative to x, not to the small result.
+  // 1 + erf cancels for negative x, so errors are relative to x, not to the small result.
   for (OpCase c : {unary("gelu", tt::gelu, gelu_exact, 16, -4, 4),
                    unary("gelu_tanh", tt::gelu_tanh, gelu_tanh_exact, 20, -4, 4)}) {
     const auto exact = c.oracle;
@@ -141,7 +141,7 @@ inline std::vector<OpCase> binary_cases() {
     OpCase c = binary(std::move(name), f, g, 1, kAnything);
     c.result = ResultType::boolean;
     c.differentiable = false;
-    c.operands[0].low = c.operands[1].low = -1.5;  // bf16 and f16 draws then tie now and then
+    c.operands[0].low = c.operands[1].low = -1.5;  // then some bf16 and f16 values are equal
     all.push_back(c);
   };
   comparison("eq", tt::eq, [](double a, double b) { return double(a == b); });
@@ -174,7 +174,7 @@ inline std::vector<OpCase> choice_cases() {
   };
   where.dtypes = kAnything;
 
-  OpCase same = where;  // of one shape
+  OpCase same = where;  // all operands have the same shape
   for (auto& operand : same.operands) operand.shape = mat();
 
   OpCase fill;

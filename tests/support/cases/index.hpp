@@ -1,4 +1,4 @@
-// Cases of rearranging and indexing: backend/cpu/index, tensor/ops/index.
+// Cases of joining and indexing, for backend/cpu/index and tensor/ops/index.
 #pragma once
 
 #include <algorithm>
@@ -110,7 +110,7 @@ inline std::vector<OpCase> indexing_cases() {
       s[dim] = n + 1;
       return s;
     };
-    const auto index_shape = [=](int64_t n) {  // smaller along the other dimensions, longer along dim
+    const auto index_shape = [=](int64_t n) {  // smaller than x in the other dimensions, longer along dim
       Shape s{2, 3, 2};
       s[dim] = 2 * n;
       return s;
@@ -167,7 +167,7 @@ inline std::vector<OpCase> indexing_cases() {
   return all;
 }
 
-// Positions that sort one row: stable, so ties keep their order in both directions.
+// The positions that sort one row; stable in both directions, so equal values keep their order.
 inline std::vector<size_t> sorted_order(const std::vector<double>& row, bool descending) {
   std::vector<size_t> order(row.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -1,11 +1,11 @@
-// Cases of the matrix product: backend/cpu/gemm, tensor/ops/matmul.
+// Cases of the matrix product, for backend/cpu/gemm and tensor/ops/matmul.
 #pragma once
 
 #include <support/op_case.hpp>
 
 namespace cases {
 
-// a [..., M, K] b [..., K, N], both of rank 2 or more, batch dimensions broadcast.
+// a [..., M, K] times b [..., K, N], both of rank 2 or more; batch dimensions broadcast.
 inline Array matmul_oracle(const Array& a, const Array& b) {
   const int ra = a.shape.size(), rb = b.shape.size();
   Shape shape =
@@ -94,7 +94,7 @@ inline std::vector<OpCase> matmul_cases() {
                               return Shape{5, n};
                             })));
   all.back().flops = {};
-  // Vectors act as a row or a column, and that dimension disappears.
+  // A vector acts as a row or a column, and its added dimension is removed from the result.
   OpCase vector = matmul_case("matrix times vector", d([](int64_t n) {
                                 return Shape{n, n + 2};
                               }),

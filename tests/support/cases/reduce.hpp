@@ -1,5 +1,5 @@
-// Cases of the reductions: backend/cpu/reduce, tensor/ops/reduce. n is the reduced length unless said
-// otherwise.
+// Cases of the reductions, for backend/cpu/reduce and tensor/ops/reduce. n is the number of reduced elements
+// unless stated otherwise.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace cases {
 using Group = std::vector<double>;
 
 inline double sum_of(const Group& v) {
-  long double s = 0;  // more digits than f64 has: the oracle's own rounding stays out of the comparison
+  long double s = 0;  // more precise than f64, so that the oracle's rounding does not matter
   for (double x : v) s += x;
   return static_cast<double>(s);
 }
@@ -32,7 +32,7 @@ inline double var_of(const Group& v, int64_t correction) {
 
 using ReduceCall = std::function<Tensor(const Tensor&, const Dims&, bool keepdim)>;
 
-// Which dimensions of which shape: all of them, the last (rows), the first (columns), the outer two.
+// The reduced dimensions of a shape: all, the last (rows), the first (columns), the outer two.
 struct ReduceForm {
   const char* suffix;
   std::function<Shape(int64_t)> shape;
@@ -81,7 +81,7 @@ inline void add_reduction(std::vector<OpCase>& all, const std::string& name, con
         return flops * static_cast<double>(in[0].values.size());
       };
     }
-    c.ulps = 16;  // f64 folds some hundred values one after the other
+    c.ulps = 16;  // f64 adds some hundred values sequentially
     c.sizes = {0, 1, 2, 7, 64, 65, 129};
     c.gradient_sizes = {1, 2, 3};
     if (form.shape(1).back() > 100) c.sizes = {0, 1, 33, 70}, c.gradient_sizes = {};
@@ -110,7 +110,8 @@ inline std::vector<OpCase> reduce_cases() {
           Array out = exact(in);
           const double n = static_cast<double>(in[0].values.size()) /
                            std::max(1.0, static_cast<double>(out.values.size()));
-          for (size_t i = 0; i < out.values.size(); ++i) out.magnitude[i] = out.values[i] * n;  // n roundings
+          for (size_t i = 0; i < out.values.size(); ++i)
+            out.magnitude[i] = out.values[i] * n;  // the product has n roundings
           return out;
         };
         c.ulps = 1;
@@ -121,7 +122,7 @@ inline std::vector<OpCase> reduce_cases() {
   const auto extreme = [](OpCase& c) {
     c.dtypes = kAnything;
     c.operands[0].distinct = true;
-    c.sizes.erase(c.sizes.begin());  // nothing has no extreme value
+    c.sizes.erase(c.sizes.begin());  // no elements have no extreme value
     c.ulps = 0;
   };
   add_reduction(
@@ -156,7 +157,7 @@ inline std::vector<OpCase> reduce_cases() {
         [=](const Tensor& x, const Dims& d, bool k) { return tt::stddev(x, d, correction, k); },
         [=](const Group& v) { return std::sqrt(var_of(v, correction)); }, 0,
         [](OpCase& c) {
-          c.roundings = 2;  // of the variance, then of its root
+          c.roundings = 2;  // of the variance, and of its square root
           if (!c.gradient_sizes.empty()) c.gradient_sizes = {2, 3};
         });
   }
@@ -171,7 +172,7 @@ inline std::vector<OpCase> reduce_cases() {
   return all;
 }
 
-// Position of the first extreme value along `dim`.
+// The position of the first extreme value along `dim`.
 inline Array arg_oracle(const Array& x, int dim, bool largest) {
   return oracle::fold(x, {dim}, false, [=](const Group& v) {
     const auto at = largest ? std::max_element(v.begin(), v.end()) : std::min_element(v.begin(), v.end());

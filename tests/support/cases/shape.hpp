@@ -1,4 +1,4 @@
-// Cases of the views: tensor/ops/shape. Oracles are index arithmetic.
+// Cases of the views, for tensor/ops/shape. The oracles are index arithmetic.
 #pragma once
 
 #include <support/op_case.hpp>
@@ -54,7 +54,7 @@ inline std::vector<OpCase> shape_cases() {
       [](const Array& a) {
         return reshaped(a, {a.shape[0], 3});
       }));
-  for (OpCase& c : all) c.view = false, c.flops = {};  // copies where strides demand it
+  for (OpCase& c : all) c.view = false, c.flops = {};  // may copy, depending on the strides
   all.push_back(view_case(
       "transpose", grid, [](const Tensor& x) { return tt::transpose(x, 0, -1); },
       [](const Array& a) {

@@ -16,7 +16,7 @@ double distance(const tt::Tensor& a, const tt::Tensor& b) { return tt::max(tt::a
 
 }  // namespace
 
-TEST_CASE("attention is softmax(scale q k^T) v; the result is ready to be joined to [B, T, C]") {
+TEST_CASE("attention is softmax(scale q k^T) v, stored so that [B, T, C] is a view") {
   const tt::Tensor q = normal({2, 3, 5, 8}, 1), k = normal({2, 3, 7, 8}, 2), v = normal({2, 3, 7, 8}, 3);
   const tt::Tensor y = tt::scaled_dot_product_attention(q, k, v);
   CHECK(y.shape() == tt::Shape{2, 3, 5, 8});
@@ -26,7 +26,7 @@ TEST_CASE("attention is softmax(scale q k^T) v; the result is ready to be joined
                  tt::matmul(tt::softmax(tt::matmul(q, k.transpose(2, 3)) * 0.5), v)) < 1e-6);
 }
 
-TEST_CASE("with a causal mask nothing comes from the future, and a window forgets the past") {
+TEST_CASE("a causal mask excludes later keys, a window excludes distant keys") {
   const tt::Tensor q = normal({1, 2, 9, 4}, 1), k = normal({1, 2, 9, 4}, 2), v = normal({1, 2, 9, 4}, 3);
   tt::Tensor late_k = k.clone(), late_v = v.clone();
   late_k.slice(2, 6, 9).copy_(normal({1, 2, 3, 4}, 4));
@@ -36,16 +36,16 @@ TEST_CASE("with a causal mask nothing comes from the future, and a window forget
                    after = tt::scaled_dot_product_attention(q, late_k, late_v, causal);
   CHECK(distance(before.slice(2, 0, 6), after.slice(2, 0, 6)) == 0);
   CHECK(distance(before.slice(2, 6, 9), after.slice(2, 6, 9)) > 0);
-  // The last query of nine with a window of three: the same as of the last three keys alone.
+  // The last of nine queries with a window of three equals attention over the last three keys.
   CHECK(distance(tt::scaled_dot_product_attention(q, k, v, window).slice(2, 8, 9),
                  tt::scaled_dot_product_attention(q.slice(2, 8, 9), k.slice(2, 6, 9), v.slice(2, 6, 9))) <
         1e-6);
-  // One query against all keys, as with a cache, is the last row of the whole.
+  // One query with all keys, as with a KV cache, equals the last row of the full result.
   CHECK(distance(before.slice(2, 8, 9), tt::scaled_dot_product_attention(q.slice(2, 8, 9), k, v, causal)) <
         1e-6);
 }
 
-TEST_CASE("heads that share keys equal heads with copies of them") {
+TEST_CASE("grouped-query attention equals attention with copied keys and values") {
   const tt::Tensor q = normal({2, 6, 5, 4}, 1), k = normal({2, 2, 5, 4}, 2), v = normal({2, 2, 5, 4}, 3);
   const auto copies = [](const tt::Tensor& x) {
     return tt::reshape(tt::expand(tt::reshape(x, {2, 2, 1, 5, 4}), {2, 2, 3, 5, 4}), {2, 6, 5, 4});
@@ -54,7 +54,7 @@ TEST_CASE("heads that share keys equal heads with copies of them") {
                  tt::scaled_dot_product_attention(q, copies(k), copies(v))) == 0);
 }
 
-TEST_CASE("dropout keeps the mean, and repeats with its generator" * test::long_on_emulator()) {
+TEST_CASE("dropout keeps the mean, and is repeatable with the same generator" * test::long_on_emulator()) {
   const tt::Tensor q = tt::zeros({1, 1, 4, 4}), k = normal({1, 1, 20000, 4}, 1),
                    v = tt::ones({1, 1, 20000, 4});
   const auto once = [&](uint64_t seed) {
@@ -63,11 +63,11 @@ TEST_CASE("dropout keeps the mean, and repeats with its generator" * test::long_
   };
   CHECK(distance(once(7), once(7)) == 0);
   CHECK(distance(once(7), once(8)) > 0);
-  // Of 20,000 equal probabilities a share of 0.75 is kept; its deviation is 0.0041 of the mean.
+  // A fraction of 0.75 of 20,000 equal weights is kept; its standard deviation is 0.0041 of the mean.
   CHECK(distance(once(7), tt::ones({1, 1, 4, 4})) < 5 * 0.0041);
 }
 
-TEST_CASE("attention refuses what it cannot do, and says what fits") {
+TEST_CASE("invalid arguments of attention are errors that state the rule") {
   const tt::Tensor x = tt::zeros({1, 4, 5, 8});
   expect_error("TT-SHAPE-02", "G divides H", [&] {
     tt::scaled_dot_product_attention(x, tt::zeros({1, 3, 5, 8}), tt::zeros({1, 3, 5, 8}));
@@ -89,7 +89,7 @@ TEST_CASE("attention refuses what it cannot do, and says what fits") {
                [&] { tt::scaled_dot_product_attention(x, x, x, {.window = -1}); });
 }
 
-TEST_CASE("samples of different lengths: keys from a sample's length on do not exist") {
+TEST_CASE("samples of different lengths: keys beyond a sample's length are ignored") {
   const tt::Tensor q = normal({3, 4, 6, 8}, 1), k = normal({3, 2, 6, 8}, 2), v = normal({3, 2, 6, 8}, 3);
   const tt::Tensor lengths = tt::from_data(std::vector<int64_t>{6, 2, 0}, {3}, tt::default_device());
   for (const bool causal : {false, true}) {
@@ -97,7 +97,7 @@ TEST_CASE("samples of different lengths: keys from a sample's length on do not e
     CHECK(distance(y.slice(0, 0, 1), tt::scaled_dot_product_attention(q.slice(0, 0, 1), k.slice(0, 0, 1),
                                                                       v.slice(0, 0, 1), {.causal = causal})) <
           1e-6);
-    // Two keys of six; the first two queries see what they would see of a sequence of two.
+    // Two keys of six; the first two queries give the same as in a sequence of two.
     CHECK(distance(y.slice(0, 1, 2).slice(2, 0, 2),
                    tt::scaled_dot_product_attention(
                        q.slice(0, 1, 2).slice(2, 0, 2), k.slice(0, 1, 2).slice(2, 0, 2),
@@ -108,7 +108,7 @@ TEST_CASE("samples of different lengths: keys from a sample's length on do not e
                [&] { tt::scaled_dot_product_attention(q, k, v, {.lengths = lengths.slice(0, 0, 2)}); });
 }
 
-TEST_CASE("joined_attention is the same of one tensor that holds queries, keys and values") {
+TEST_CASE("joined_attention computes attention on packed QKV") {
   const int64_t B = 2, T = 5, H = 4, G = 2, D = 8;
   const tt::Tensor joined = normal({B, T, (H + 2 * G) * D}, 1);
   const tt::Tensor heads = tt::reshape(joined, {B, T, H + 2 * G, D}).transpose(1, 2);
@@ -122,7 +122,7 @@ TEST_CASE("joined_attention is the same of one tensor that holds queries, keys a
     CHECK(got.shape() == tt::Shape{B, T, H * D});
     CHECK(got.is_contiguous());
     CHECK(distance(got, want.transpose(1, 2).reshape({B, T, H * D})) == 0);
-    // Of any strides: a row of a wider tensor.
+    // Any strides are allowed: a row of a wider tensor.
     const tt::Tensor wide = tt::cat({joined, joined}, 2);
     CHECK(distance(tt::joined_attention(wide.slice(2, 0, joined.size(2)), H, G, options), got) == 0);
   }

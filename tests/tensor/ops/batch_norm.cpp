@@ -19,7 +19,7 @@ TEST_CASE("batch_norm and group_norm of known values") {
         std::vector<double>{-1, 1, -1, 1});
 }
 
-TEST_CASE("channel norms refuse what does not fit") {
+TEST_CASE("channel norms: operands that do not fit are errors") {
   const tt::Tensor x = tt::zeros({2, 3, 4}), three = tt::zeros({3}), four = tt::zeros({4});
   expect_error("TT-SHAPE-02", "every parameter [C]", [&] { tt::batch_norm_train(x, four, three); });
   expect_error("TT-SHAPE-02", "shape [3]", [&] { tt::batch_norm_infer(x, three, four, three, three); });
@@ -32,12 +32,12 @@ TEST_CASE("channel norms refuse what does not fit") {
 }
 
 TEST_CASE(
-    "batch_norm of x with channels side by side gives results and gradients that lie so, with the same "
+    "batch_norm of channels-last x gives channels-last results and gradients, with the same "
     "values" *
     test::long_on_emulator()) {
   for (const tt::Shape& shape : {tt::Shape{2, 7, 3}, tt::Shape{3, 4, 5, 6}, tt::Shape{2, 2, 3, 2, 5}}) {
     for (const tt::DType dtype : {tt::f32, tt::f64, tt::bf16}) {
-      tt::Dims order{0, shape.size() - 1};  // the last dimension becomes that of the channels
+      tt::Dims order{0, shape.size() - 1};  // the last dimension becomes the channel dimension
       for (int d = 1; d + 1 < shape.size(); ++d) order.push_back(d);
       const tt::Tensor x = tt::randn(shape, dtype).permute(order),
                        dy = tt::randn(shape, dtype).permute(order);
@@ -56,7 +56,7 @@ TEST_CASE(
           REQUIRE(a.size() == b.size());
           for (size_t k = 0; k < a.size(); ++k)
             CHECK(std::abs(a[k] - b[k]) <= (dtype == tt::bf16 ? 3e-2 : 1e-5));
-          // A gradient of a leaf that is no image is kept row-major.
+          // The gradient of a leaf that is not an image is row-major.
           if (x.device().is_cpu() && (i == 0 || x.rank() == 4)) CHECK(found[i].strides() == x.strides());
         }
       }

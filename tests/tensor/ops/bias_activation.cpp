@@ -1,4 +1,4 @@
-// A fused op is its composition: the same values (rounded less often) and the same gradients.
+// Fused operations equal their composition: the same values (rounded less often) and the same gradients.
 #include <doctest/doctest.h>
 
 #include <support/errors.hpp>

@@ -16,7 +16,7 @@ TEST_CASE("conv2d of a known image") {
   CHECK(padded.to_vector<double>() == std::vector<double>{1000, 300, 70, 9});
 }
 
-TEST_CASE("conv2d without channels is its bias, and its gradients are zeros or empty") {
+TEST_CASE("conv2d without input channels gives the bias, and gradients that are zero or empty") {
   const tt::Tensor weight = tt::empty({3, 0, 3, 3}), bias = tt::from_data<float>({1, 2, 3});
   const tt::Tensor y = tt::conv2d(tt::empty({2, 0, 3, 3}), weight, bias);
   CHECK(y.to_vector<double>() == std::vector<double>{1, 2, 3, 1, 2, 3});
@@ -32,7 +32,7 @@ TEST_CASE("conv2d without channels is its bias, and its gradients are zeros or e
   }
 }
 
-TEST_CASE("conv2d refuses operands that do not fit, and says which") {
+TEST_CASE("conv2d: operands that do not fit are errors that state the rule") {
   const tt::Tensor x = tt::empty({2, 3, 8, 8}), w = tt::empty({4, 3, 3, 3});
   expect_error("TT-SHAPE-04", "images [N, C, H, W]", [&] { tt::conv2d(tt::empty({3, 8, 8}), w); });
   expect_error("TT-SHAPE-04", "weight [C_out", [&] { tt::conv2d(x, tt::empty({4, 3, 3})); });
@@ -45,7 +45,7 @@ TEST_CASE("conv2d refuses operands that do not fit, and says which") {
   expect_error("TT-DTYPE-02", "floating dtype", [&] { tt::conv2d(x.to(tt::i32), w.to(tt::i32)); });
 }
 
-TEST_CASE("images that lie pixel by pixel give results and gradients that do, with the same values") {
+TEST_CASE("channels-last images give channels-last results and gradients with the same values") {
   for (const int64_t groups : {1, 3, 6}) {
     const tt::Tensor x = tt::randn({2, 6, 5, 4}), w = tt::randn({6, 6 / groups, 3, 3}), b = tt::randn({6});
     const auto run = [&](tt::Tensor images) {

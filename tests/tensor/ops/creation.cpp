@@ -1,4 +1,4 @@
-// Tensors from nothing, random draws at the level of tensors, and writes in place.
+// Creation of tensors, random tensors, and in-place writes.
 #include <algorithm>
 #include <cmath>
 #include <support/errors.hpp>
@@ -30,7 +30,7 @@ TEST_CASE("constants in every dtype, shape and size") {
   CHECK(tt::sum(tt::eye(33)).item() == 33);
 }
 
-TEST_CASE("long ranges are exact in every block, on every thread") {
+TEST_CASE("long ranges are exact in every block and on every thread") {
   constexpr int64_t n = 100'003;
   const auto counted = tt::arange(-7, 3 * n - 7, 3).to_vector<int64_t>();
   const auto halves = tt::arange(0.5, n, 1.0, tt::f64).to_vector<double>();
@@ -45,7 +45,8 @@ TEST_CASE("long ranges are exact in every block, on every thread") {
     REQUIRE(halves[at] == 0.5 + static_cast<double>(i));
     const double exact =
         i < n / 2 ? -2 + step * static_cast<double>(i) : 5 - step * static_cast<double>(n - 1 - i);
-    REQUIRE(std::abs(line[at] - exact) <= 0x1p-50);  // one last place: products may be fused with sums
+    REQUIRE(std::abs(line[at] - exact) <=
+            0x1p-50);  // one unit in the last place, because products may be fused with sums
     REQUIRE(narrow[at] == static_cast<float>(line[at]));
   }
 }
@@ -61,12 +62,12 @@ TEST_CASE("arange: open end, negative and fractional steps, exact counts") {
   const int64_t big = int64_t{1} << 52;
   CHECK(tt::arange(big, big + 3).to_vector<int64_t>() == std::vector<int64_t>{big, big + 1, big + 2});
   check_error(
-      "TT-SHAPE-07: arange: step must not be 0, and start and stop must be finite and near enough for a "
-      "tensor",
+      "TT-SHAPE-07: arange: step must not be 0, and start and stop must be finite, with fewer steps "
+      "between them than a tensor can have elements",
       [] { tt::arange(0, 5, 0); });
   check_error(
-      "TT-SHAPE-07: arange: step must not be 0, and start and stop must be finite and near enough for a "
-      "tensor",
+      "TT-SHAPE-07: arange: step must not be 0, and start and stop must be finite, with fewer steps "
+      "between them than a tensor can have elements",
       [] { tt::arange(0, INFINITY); });
 }
 
@@ -81,7 +82,7 @@ TEST_CASE("linspace has exact ends and is symmetric") {
   CHECK(std::abs(v[500]) < 1e-17);
 }
 
-TEST_CASE("random tensors repeat from the seed, move the generator on, and ignore the thread count") {
+TEST_CASE("random tensors depend on the seed, advance the generator, and do not depend on the thread count") {
   for (const auto t : {tt::f32, tt::f64, tt::bf16, tt::f16}) {
     tt::Generator a(5), b(5);
     tt::set_thread_count(1);
@@ -105,7 +106,7 @@ TEST_CASE("random tensors repeat from the seed, move the generator on, and ignor
   CHECK(tt::randn({0, 3}).numel() == 0);
 }
 
-TEST_CASE("moments of rand and randn") {
+TEST_CASE("rand and randn have the expected moments") {
   tt::Generator g(11);
   const Tensor u = tt::rand({200'000}, tt::f64, tt::default_device(), g),
                z = tt::randn({200'000}, tt::f64, tt::default_device(), g);
@@ -115,7 +116,7 @@ TEST_CASE("moments of rand and randn") {
   CHECK(std::abs(tt::var(z).item<double>() - 1) < 0.012);
 }
 
-TEST_CASE("random tensors refuse what they cannot draw") {
+TEST_CASE("invalid arguments of random tensors are errors") {
   check_error("TT-DTYPE-02: rand: needs a floating dtype, got i64", [] { tt::rand({2}, tt::i64); });
   check_error("TT-DTYPE-02: randn: needs a floating dtype, got bool", [] { tt::randn({2}, tt::boolean); });
   check_error("TT-RANGE-01: randint: low must be below high, got [3, 3)", [] { tt::randint(3, 3, {2}); });
@@ -123,7 +124,7 @@ TEST_CASE("random tensors refuse what they cannot draw") {
   CHECK(errors::thrown_by([] { tt::bernoulli(NAN, {2}); }).code == "TT-RANGE-02");
 }
 
-TEST_CASE("numbers next to tensors take their dtype, fractions not next to integers") {
+TEST_CASE("a number takes the dtype of the tensor; a fraction with an integer tensor is an error") {
   CHECK(tt::scalar_like(2, tt::empty({3}, tt::u8)).dtype() == tt::u8);
   CHECK(tt::scalar_like(2.0, tt::empty({3}, tt::i32)).item<int>() == 2);
   check_error(
@@ -132,7 +133,7 @@ TEST_CASE("numbers next to tensors take their dtype, fractions not next to integ
       [] { tt::scalar_like(0.5, tt::empty({3}, tt::i64)); });
 }
 
-TEST_CASE("in-place writes refuse what does not fit") {
+TEST_CASE("in-place writes: operands that do not fit are errors") {
   Tensor x = tt::zeros({2, 3});
   check_error("TT-SHAPE-02: copy_: f32 [4] on cpu does not broadcast to f32 [2, 3] on cpu",
               [&] { x.copy_(tt::ones({4})); });
@@ -146,7 +147,8 @@ TEST_CASE("in-place writes refuse what does not fit") {
       [&] { x.add_(tt::ones({3}, tt::f64)); });
   Tensor wide = tt::zeros({3, 1}).expand({3, 4});
   check_error(
-      "TT-SHAPE-14: fill_: f32 [3, 4] on cpu is expanded, so several of its elements are one in memory\n  "
+      "TT-SHAPE-14: fill_: f32 [3, 4] on cpu is expanded, so several of its elements share one memory "
+      "location\n  "
       "hint: "
       "write to a clone()",
       [&] { wide.fill_(1); });

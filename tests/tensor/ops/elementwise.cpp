@@ -1,5 +1,5 @@
-// Elementwise ops: every case in every dtype and layout, then what cases cannot say: special values, accuracy
-// over whole ranges, wrap-around, casts, in-place writes.
+// Elementwise operations: every case in every dtype and layout, then properties beyond the cases: special
+// values, accuracy over whole ranges, wrap-around, casts, in-place writes.
 #include <support/cases/elementwise.hpp>
 #include <support/check.hpp>
 #include <support/errors.hpp>
@@ -21,7 +21,7 @@ TEST_CASE("elementwise ops report their FLOPs and bytes") {
 
 using errors::check_error;
 
-TEST_CASE("what elementwise ops refuse, word for word") {
+TEST_CASE("errors of elementwise operations, complete texts") {
   const Tensor n = tt::zeros({2}, tt::i64).named("n"), m = tt::zeros({2}, tt::boolean), x = tt::zeros({2}),
                y = tt::zeros({3}).named("y");
   check_error(
@@ -53,7 +53,7 @@ TEST_CASE("what elementwise ops refuse, word for word") {
       [&] { tt::where(m, y, y); });
 }
 
-// Element i has the bits of the number i.
+// Element i has the bit pattern i.
 static Tensor all_bit_patterns(DType t) {
   Tensor x = tt::empty({65536}, t, tt::cpu);
   auto* bits = static_cast<uint16_t*>(x.raw());
@@ -61,14 +61,15 @@ static Tensor all_bit_patterns(DType t) {
   return x.to(tt::default_device());
 }
 
-TEST_CASE("every bf16 and f16 value goes through every unary op rounded once") {
+TEST_CASE("unary operations on every bf16 and f16 value round once") {
   for (const DType t : {tt::bf16, tt::f16}) {
     const Tensor x = all_bit_patterns(t);
     const Array values = to_array(x);
     for (const OpCase& c : unary_cases()) {
-      if (c.name == "sin" || c.name == "cos" || c.name == "sign") continue;  // reduction and NaN: below
+      if (c.name == "sin" || c.name == "cos" || c.name == "sign")
+        continue;  // tested below: range reduction and NaN
       Array want = c.oracle({values});
-      if (c.name == "silu") {  // e^-x overflows f32 below -88.7, where the result is under 1e-36
+      if (c.name == "silu") {  // e^-x overflows f32 below -88.7, where the result is below 1e-36
         for (double w : want.values) want.magnitude.push_back(std::abs(w) + 1e-29);
       }
       for (size_t i = 0; i < want.values.size(); ++i) {
@@ -77,7 +78,7 @@ TEST_CASE("every bf16 and f16 value goes through every unary op rounded once") {
           want.values[i] = c.forward({tt::full({1}, v, tt::f64)}).item<double>();
         if (std::isnan(v) && c.result == ResultType::same) want.values[i] = NAN;
       }
-      // What the dtype cannot hold becomes infinite there, by its own rounding.
+      // A result outside the dtype's range becomes infinite by the dtype's rounding.
       if (c.result == ResultType::same) want.values = tt::from_data(want.values).to(t).to_vector<double>();
       INFO(c.name, " ", tt::name_of(t));
       check_close(c.forward({x}), want, 4, c.name, 2);
@@ -94,10 +95,10 @@ TEST_CASE("sin and cos of huge arguments, sign of NaN") {
     CHECK(std::abs(c[i] - std::cos(v[i])) <= 0x1p-23);
   }
   for (size_t i = 4; i < 6; ++i) CHECK((std::isnan(s[i]) && std::isnan(c[i])));
-  CHECK(std::isnan(tt::sign(tt::from_data({NAN})).item()));  // as NumPy; PyTorch gives 0
+  CHECK(std::isnan(tt::sign(tt::from_data({NAN})).item()));  // as in NumPy; PyTorch gives 0
 }
 
-TEST_CASE("clamp: NaN passes, infinite bounds are no bounds, integers included") {
+TEST_CASE("clamp: NaN stays NaN, infinite bounds have no effect, also for integers") {
   CHECK(std::isnan(tt::clamp(tt::from_data({NAN}), -1, 1).item()));
   const double inf = INFINITY;
   for (const DType t : {tt::f32, tt::f16, tt::i8, tt::u8, tt::i32, tt::i64}) {
@@ -107,7 +108,7 @@ TEST_CASE("clamp: NaN passes, infinite bounds are no bounds, integers included")
   }
 }
 
-TEST_CASE("casts: every 16-bit value to f32 and back, rounding, saturation, wrap, truth") {
+TEST_CASE("casts: every 16-bit value to f32 and back, rounding, saturation, wrap-around, bool") {
   for (const DType t : {tt::bf16, tt::f16}) {
     const Tensor x = all_bit_patterns(t);
     for (const DType wide : {tt::f32, tt::f64}) {
@@ -118,7 +119,7 @@ TEST_CASE("casts: every 16-bit value to f32 and back, rounding, saturation, wrap
       for (int i = 0; i < 65536; ++i) {
         const bool nan = (i & 0x7fff) > (t == tt::bf16 ? 0x7f80 : 0x7c00);
         const int quiet = t == tt::bf16 ? 0x40 : 0x200;
-        if (nan && back.device().is_cuda()) {  // the processor's conversion has one NaN
+        if (nan && back.device().is_cuda()) {  // the GPU's conversion gives one canonical NaN
           wrong += (out[i] & 0x7fff) <= (t == tt::bf16 ? 0x7f80 : 0x7c00);
         } else {
           wrong += out[i] != (nan ? i | quiet : i);
@@ -136,7 +137,7 @@ TEST_CASE("casts: every 16-bit value to f32 and back, rounding, saturation, wrap
   CHECK(tt::from_data(std::vector<int64_t>{(int64_t{1} << 53) + 1}).to(tt::f64).item<double>() == 0x1p53);
 }
 
-TEST_CASE("integers wrap in the dtype they have") {
+TEST_CASE("integer arithmetic wraps around in its dtype") {
   CHECK((tt::full({1}, 127, tt::i8) + 1).item<int>() == -128);
   CHECK((tt::full({1}, 0, tt::u8) - 1).item<int>() == 255);
   CHECK((tt::full({1}, 2147483647, tt::i32) * 2).item<int>() == -2);

@@ -1,4 +1,4 @@
-// A fused op is its composition: the same values (rounded less often) and the same gradients.
+// Fused operations equal their composition: the same values (rounded less often) and the same gradients.
 #include <doctest/doctest.h>
 
 #include <support/errors.hpp>
@@ -59,7 +59,7 @@ TEST_CASE("linear_residual equals linear and a sum in double precision, rounded 
 
 namespace {
 
-// Largest distance in units of the largest value (at least 1): gradients of weights are long sums.
+// Largest difference in units of the largest value (at least 1), because gradients of weights are long sums.
 double spread(const Tensor& a, const Tensor& b) {
   REQUIRE(a.shape() == b.shape());
   const std::vector<double> u = a.to_vector<double>(), v = b.to_vector<double>();
@@ -71,7 +71,7 @@ double spread(const Tensor& a, const Tensor& b) {
   return worst / largest;
 }
 
-// The composition in double precision, of the same values.
+// The composition in double precision on the same values.
 Tensor composed_mlp(const tt::Tensors& in, Activation fn) {
   return tt::linear(activated(tt::linear(in[0], in[1], in[2]), fn), in[3], in[4]);
 }
@@ -104,14 +104,14 @@ void check_mlp(const MlpCase& c) {
   const Tensor y = run(in), expected = composed_mlp(wide, c.fn);
   tt::sum(y * seed).backward();
   tt::sum(expected * seed.to(tt::f64)).backward();
-  // In 16 bits z, h and the gradients of both are rounded on the way.
+  // For 16-bit types, z, h and the gradients of both are rounded in between.
   const double allowed = (tt::size_of(c.dtype) == 2 ? 4 : 32) * tt::epsilon_of(c.dtype);
   CHECK(spread(y, expected) <= allowed);
   for (size_t k = 0; k < in.size(); ++k) {
     INFO("operand ", k);
     if (in[k].defined()) CHECK(spread(in[k].grad(), wide[k].grad()) <= allowed);
   }
-  tt::NoGrad no_grad;  // h and z are not kept then
+  tt::NoGrad no_grad;  // then h and z are not kept
   CHECK(spread(run(in), expected) <= allowed);
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("mlp equals linear, activation, linear in double precision, and so do 
   }
 }
 
-TEST_CASE("mlp says which sizes do not fit") {
+TEST_CASE("mlp: sizes that do not fit are errors that state the rule") {
   const auto mlp = [](const tt::Shape& x, const tt::Shape& up, const tt::Shape& b, const tt::Shape& down,
                       const tt::Shape& c) {
     return tt::mlp(tt::ones(x), tt::ones(up), tt::ones(b), tt::ones(down), tt::ones(c), Activation::relu);

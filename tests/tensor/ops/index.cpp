@@ -14,7 +14,7 @@ TEST_CASE("index ops report their FLOPs and bytes") {
 
 using errors::check_error;
 
-TEST_CASE("what indexing refuses, word for word") {
+TEST_CASE("errors of indexing, complete texts") {
   const Tensor x = tt::zeros({2, 3}).named("x"), s = tt::zeros({});
   const Tensor index = tt::from_data(std::vector<int64_t>{0, 3});
   check_error(
@@ -70,7 +70,8 @@ TEST_CASE("what indexing refuses, word for word") {
       "into it outside dimension 0",
       [&] { tt::gather(x, 0, index); });
   check_error(
-      "TT-SHAPE-13: scatter_add: source and index must have one shape: f32 [1, 3] on cpu and i64 [1, 2] on "
+      "TT-SHAPE-13: scatter_add: source and index must have the same shape: f32 [1, 3] on cpu and i64 [1, 2] "
+      "on "
       "cpu",
       [&] {
         tt::scatter_add(x, 1, index.reshape({1, 2}) - index.reshape({1, 2}), tt::zeros({1, 3}));
@@ -80,7 +81,7 @@ TEST_CASE("what indexing refuses, word for word") {
   check_error("TT-SHAPE-03: sort: a tensor of rank 0 has no dimension to index", [&] { tt::sort(s); });
 }
 
-TEST_CASE("ties keep their order, NaN sorts above all") {
+TEST_CASE("sort is stable, and NaN is greater than all numbers") {
   const Tensor x = tt::from_data({2.0f, NAN, 1.0f, 2.0f, INFINITY});
   CHECK(tt::sort(x).indices.to_vector<int>() == std::vector<int>{2, 0, 3, 4, 1});
   CHECK(tt::sort(x, 0, true).indices.to_vector<int>() == std::vector<int>{1, 4, 0, 3, 2});

@@ -11,7 +11,7 @@ using test::expect_error;
 
 namespace {
 
-// A head of V classes over N rows of C features, and which rows count.
+// An output layer of V classes over N rows of C features, and the rows that are not ignored.
 struct Head {
   tt::Tensor x, weight, target;
   Head(int64_t N, int64_t V, int64_t C, tt::DType dtype) {
@@ -35,7 +35,7 @@ LossAndGradients results(const tt::Tensor& loss, const Head& head) {
   loss.backward();
   return {loss.item<double>(), head.x.grad().to_vector<double>(), head.weight.grad().to_vector<double>()};
 }
-// The two ops one after the other, in f64, on the same values.
+// The composition of linear and cross_entropy in f64 on the same values.
 LossAndGradients composed(const Head& given, const tt::CrossEntropyOptions& options) {
   Head wide = given;
   for (tt::Tensor* t : {&wide.x, &wide.weight}) *t = t->detach().to(tt::f64).requires_grad_();
@@ -52,7 +52,7 @@ LossAndGradients fused(const Head& given, const tt::CrossEntropyOptions& options
   CHECK(own.weight.grad().dtype() == own.x.dtype());
   return out;
 }
-// |got - want| <= tolerance * the largest of want
+// Checks |got - want| <= tolerance * the largest value of want.
 void check_near(const std::vector<double>& got, const std::vector<double>& want, double tolerance) {
   REQUIRE(got.size() == want.size());
   double largest = 0, worst = 0;
@@ -85,7 +85,7 @@ TEST_CASE("mse_loss and bce_with_logits of known values") {
                         std::log1p(std::exp(-5.0))));
 }
 
-TEST_CASE("linear_cross_entropy is cross_entropy of linear, whatever the chunks") {
+TEST_CASE("linear_cross_entropy equals cross_entropy of linear, for any chunk size") {
   for (const tt::DType dtype : {tt::f32, tt::f64, tt::bf16, tt::f16}) {
     const Head head(23, 37, 16, dtype);
     for (const tt::Reduction reduction : {tt::Reduction::mean, tt::Reduction::sum}) {
@@ -95,7 +95,7 @@ TEST_CASE("linear_cross_entropy is cross_entropy of linear, whatever the chunks"
         for (const int64_t rows : {0, 1, 5, 23, 100}) {
           INFO(std::string(name_of(dtype)), " rows ", rows, " smoothing ", smoothing);
           const LossAndGradients got = fused(head, options, rows);
-          // Logits of magnitude 10 are rounded to the dtype, and so is dlogits.
+          // Logits of magnitude 10 are rounded to the dtype, and dlogits as well.
           const double epsilon = tt::epsilon_of(dtype);
           CHECK(std::abs(got.loss - want.loss) <= 8 * epsilon * std::abs(want.loss));
           check_near(got.x, want.x, 8 * epsilon);
@@ -106,15 +106,15 @@ TEST_CASE("linear_cross_entropy is cross_entropy of linear, whatever the chunks"
   }
 }
 
-TEST_CASE("linear_cross_entropy: many chunks of bf16 lose nothing against one") {
+TEST_CASE("linear_cross_entropy: many chunks of bf16 are as accurate as one") {
   const Head head(256, 16, 8, tt::bf16);
   const LossAndGradients one = fused(head, {}, 256), many = fused(head, {}, 1);
-  // The same products, added in f32 in another order: a last bit of bf16 at the most.
+  // The same products, added in f32 in another order, differ by at most the last bit of bf16.
   check_near(many.weight, one.weight, 0.5 * tt::epsilon_of(tt::bf16));
   CHECK(many.loss == doctest::Approx(one.loss).epsilon(1e-6));
 }
 
-TEST_CASE("linear_cross_entropy gives the same bits in every run and with any number of threads") {
+TEST_CASE("linear_cross_entropy is deterministic, with any number of threads") {
   const Head head(64, 50, 16, tt::f32);
   const int before = tt::thread_count();
   const LossAndGradients first = fused(head, {}, 13);
@@ -128,7 +128,7 @@ TEST_CASE("linear_cross_entropy gives the same bits in every run and with any nu
   tt::set_thread_count(before);
 }
 
-TEST_CASE("linear_cross_entropy of no rows, of ignored rows, and without gradients") {
+TEST_CASE("linear_cross_entropy without rows, with ignored rows, and without gradients") {
   tt::Tensor weight = tt::ones({3, 2}).requires_grad_(), x = tt::zeros({0, 2}).requires_grad_();
   const tt::Tensor none = tt::zeros({0}, tt::i64);
   CHECK(std::isnan(tt::linear_cross_entropy(x, weight, none).item<double>()));
@@ -143,7 +143,7 @@ TEST_CASE("linear_cross_entropy of no rows, of ignored rows, and without gradien
   loss.backward();
   CHECK(rows.grad().to_vector() == std::vector<float>(4, 0.0f));
 
-  // One of the two operands needs no gradient, and none at all; leading dimensions as they come.
+  // One operand or no operand requires grad; any leading dimensions.
   const tt::Tensor target = tt::from_data<int64_t>({0, 1, 2, 0}, {2, 2}), plain = tt::rand({2, 2, 2});
   weight.zero_grad();
   const tt::Tensor by_weight = tt::linear_cross_entropy(plain, weight, target);
@@ -155,7 +155,7 @@ TEST_CASE("linear_cross_entropy of no rows, of ignored rows, and without gradien
   CHECK(by_weight.item() == doctest::Approx(without.item()));
 }
 
-TEST_CASE("linear_cross_entropy never holds the logits") {
+TEST_CASE("linear_cross_entropy never allocates all logits") {
   const int64_t N = 1024, V = 1000, C = 8;
   const Head head(N, V, C, tt::f32);
   const bool on_cpu = tt::default_device().is_cpu();
@@ -170,7 +170,7 @@ TEST_CASE("linear_cross_entropy never holds the logits") {
   CHECK(bytes(true) - before < static_cast<size_t>(N * V) * sizeof(float) / 3);
 }
 
-TEST_CASE("losses refuse what does not fit, and name it") {
+TEST_CASE("losses: operands that do not fit are errors that name them") {
   const tt::Tensor x = tt::zeros({3, 4}), target = tt::zeros({3}, tt::i64);
   expect_error("TT-SHAPE-04", "logits [N, V]", [&] { tt::cross_entropy(tt::zeros({2, 3, 4}), target); });
   expect_error("TT-SHAPE-02", "hint: flatten", [&] { tt::cross_entropy(x, tt::zeros({4}, tt::i64)); });

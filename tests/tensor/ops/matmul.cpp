@@ -19,7 +19,7 @@ TEST_CASE("matmul ops report their FLOPs and bytes") {
 
 using errors::check_error;
 
-TEST_CASE("what matrix products refuse, word for word") {
+TEST_CASE("errors of matrix products, complete texts") {
   const Tensor a = tt::zeros({2, 3}).named("a"), b = tt::zeros({4, 5}).named("b"), s = tt::zeros({});
   check_error(
       "TT-SHAPE-02: matmul: inner sizes differ: 'a' f32 [2, 3] on cpu and 'b' f32 [4, 5] on cpu\n  rule: "
@@ -47,7 +47,7 @@ TEST_CASE("what matrix products refuse, word for word") {
   check_error("TT-SHAPE-04: linear: x needs at least rank 1, got f32 [] on cpu", [&] { tt::linear(s, b); });
 }
 
-TEST_CASE("batched products give the same bits at one and two threads") {
+TEST_CASE("batched products are bitwise the same with one and two threads") {
   tt::Generator g(1);
   const Tensor a = tt::randn({5, 1, 67, 129}, tt::f32, tt::cpu, g),
                b = tt::randn({3, 129, 71}, tt::f32, tt::cpu, g);
@@ -57,7 +57,7 @@ TEST_CASE("batched products give the same bits at one and two threads") {
   CHECK(tt::matmul(a, b).to_vector() == one);
 }
 
-TEST_CASE("NaN and infinity reach the result they belong to, and no other") {
+TEST_CASE("NaN and infinity affect only the results that depend on them") {
   Tensor a = tt::ones({20, 20});
   a[3].slice(0, 4, 5).fill_(NAN);
   const Tensor y = tt::matmul(a, tt::ones({20, 20}));

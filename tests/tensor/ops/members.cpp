@@ -1,4 +1,4 @@
-// Members do what the functions of the same name do, and keep the graph's books.
+// Members of Tensor equal the functions of the same name, and maintain the autograd state.
 #include <doctest/doctest.h>
 
 #include <tinytorch/tinytorch.hpp>
@@ -7,7 +7,7 @@ namespace tt = tinytorch;
 using tt::Tensor;
 using Values = std::vector<float>;
 
-TEST_CASE("conversions and copies") {
+TEST_CASE("members: conversions and copies") {
   Tensor x = tt::from_data({1.5f, -2.5f});
   CHECK(x.to(tt::i32).to_vector<int>() == std::vector<int>{1, -2});
   CHECK(x.to(tt::f32).impl() == x.impl());
@@ -22,7 +22,7 @@ TEST_CASE("conversions and copies") {
   CHECK(m.contiguous().to_vector() == m.to_vector());
 }
 
-TEST_CASE("reductions") {
+TEST_CASE("members: reductions") {
   const Tensor x = tt::arange(0, 6, 1, tt::f32).reshape({2, 3});
   CHECK(x.sum().item() == 15);
   CHECK(x.sum({0}).to_vector() == Values{3, 5, 7});
@@ -31,7 +31,7 @@ TEST_CASE("reductions") {
   CHECK(x.argmax(1).to_vector<int>() == std::vector<int>{2, 2});
 }
 
-TEST_CASE("grad, set_grad, zero_grad, is_leaf") {
+TEST_CASE("members: grad, set_grad, zero_grad, is_leaf") {
   Tensor x = tt::ones({2});
   CHECK(x.is_leaf());
   CHECK_FALSE(x.requires_grad());
@@ -49,7 +49,7 @@ TEST_CASE("grad, set_grad, zero_grad, is_leaf") {
   CHECK(x.detach().is_leaf());
 }
 
-TEST_CASE("in-place writes change the values and the version, views included") {
+TEST_CASE("in-place writes change the values and the version, also through views") {
   Tensor x = tt::zeros({2, 3});
   const auto version = x.storage()->version();
   x.fill_(2);
@@ -63,7 +63,7 @@ TEST_CASE("in-place writes change the values and the version, views included") {
   CHECK(x.to_vector() == Values{0, 0, 0, 0, 0, 0});
 }
 
-TEST_CASE("writes that read the same memory see the values from before") {
+TEST_CASE("in-place writes whose source overlaps use the old values") {
   Tensor x = tt::arange(0, 9, 1, tt::f32).reshape({3, 3});
   x.add_(x.t());
   CHECK(x.to_vector() == Values{0, 4, 8, 4, 8, 12, 8, 12, 16});

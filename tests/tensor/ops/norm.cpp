@@ -15,7 +15,7 @@ TEST_CASE("layer_norm and rms_norm of known rows") {
   CHECK(tt::layer_norm(tt::zeros({0, 3})).shape() == tt::Shape{0, 3});
 }
 
-TEST_CASE("row norms refuse what does not fit") {
+TEST_CASE("row norms: operands that do not fit are errors") {
   const tt::Tensor x = tt::zeros({2, 3});
   expect_error("TT-SHAPE-02", "parameters of shape [3]", [&] { tt::layer_norm(x, tt::zeros({2})); });
   expect_error("TT-SHAPE-02", "rms_norm", [&] { tt::rms_norm(x, tt::zeros({3, 1})); });

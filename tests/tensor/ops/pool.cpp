@@ -14,7 +14,7 @@ TEST_CASE("pooling of a known image") {
   CHECK(tt::adaptive_avg_pool2d(x, 1, 2).to_vector<double>() == std::vector<double>{6.5, 8.5});
 }
 
-TEST_CASE("pooling refuses what it cannot do") {
+TEST_CASE("pooling: invalid arguments are errors") {
   const tt::Tensor x = tt::zeros({1, 2, 4, 4});
   expect_error("TT-SHAPE-04", "images [N, C, H, W]", [&] { tt::max_pool2d(tt::zeros({4, 4})); });
   expect_error("TT-SHAPE-20", "5 x 5 does not fit", [&] { tt::max_pool2d(x, {.kernel = 5}); });
@@ -24,7 +24,7 @@ TEST_CASE("pooling refuses what it cannot do") {
   expect_error("TT-SHAPE-20", "0 x 1", [&] { tt::adaptive_avg_pool2d(x, 0, 1); });
 }
 
-TEST_CASE("averages divide: windows of ones give 1, whatever their size, and gradients that add up to it") {
+TEST_CASE("average pooling of ones gives 1 for any window size, with gradients that sum to 1") {
   for (const tt::DType dtype : {tt::f64, tt::f32}) {
     for (const bool by_pixel : {false, true}) {
       for (int64_t kernel = 1; kernel < 12; ++kernel) {

@@ -22,13 +22,13 @@ TEST_CASE("reduce ops report their FLOPs and bytes") {
 
 using errors::check_error;
 
-TEST_CASE("what reductions refuse, word for word") {
+TEST_CASE("errors of reductions, complete texts") {
   const Tensor x = tt::zeros({2, 0}).named("x"), n = tt::zeros({3}, tt::i64);
-  check_error("TT-SHAPE-10: max: there is no extreme value of nothing, got 'x' f32 [2, 0] on cpu",
+  check_error("TT-SHAPE-10: max: no elements, so there is no extreme value, got 'x' f32 [2, 0] on cpu",
               [&] { tt::max(x); });
-  check_error("TT-SHAPE-10: argmin: there is no extreme value of nothing, got 'x' f32 [2, 0] on cpu",
+  check_error("TT-SHAPE-10: argmin: no elements, so there is no extreme value, got 'x' f32 [2, 0] on cpu",
               [&] { tt::argmin(x, 1); });
-  check_error("TT-SHAPE-08: sum: dimension -1 is named twice in [1, -1]", [&] { tt::sum(x, {1, -1}); });
+  check_error("TT-SHAPE-08: sum: dimension -1 occurs twice in [1, -1]", [&] { tt::sum(x, {1, -1}); });
   check_error("TT-SHAPE-03: mean: dimension 2 is outside [-2, 1] of a tensor of rank 2",
               [&] { tt::mean(x, {2}); });
   check_error("TT-SHAPE-03: cumsum: dimension 2 is outside [-2, 1] of a tensor of rank 2",
@@ -41,7 +41,7 @@ TEST_CASE("what reductions refuse, word for word") {
       [&] { tt::var(n); });
 }
 
-TEST_CASE("the variance of many values far from zero keeps its digits, along rows and columns") {
+TEST_CASE("the variance of many values far from zero is accurate, along rows and columns") {
   const Tensor x = tt::randn({200'000, 3}) + 100.0;
   const std::vector<double> values = x.to_vector<double>();
   for (const bool columns : {true, false}) {
@@ -55,7 +55,7 @@ TEST_CASE("the variance of many values far from zero keeps its digits, along row
   }
 }
 
-TEST_CASE("of nothing and of one") {
+TEST_CASE("reductions of no elements and of one element") {
   const Tensor none = tt::zeros({0, 3}), one = tt::full({1}, 5);
   CHECK(tt::sum(none).item() == 0);
   CHECK(tt::prod(none).item() == 1);
@@ -70,7 +70,7 @@ TEST_CASE("of nothing and of one") {
   CHECK_FALSE(tt::any(none).item<bool>());
 }
 
-TEST_CASE("reductions over dimensions of size 1 are the values, of any dtype and layout") {
+TEST_CASE("reductions over dimensions of size 1 return the values, for any dtype and layout") {
   for (const tt::DType dtype :
        {tt::f32, tt::f64, tt::f16, tt::bf16, tt::i8, tt::u8, tt::i32, tt::i64, tt::boolean}) {
     const Tensor whole = tt::arange(0, 24).to(dtype).reshape({2, 3, 4});
@@ -93,7 +93,7 @@ TEST_CASE("reductions over dimensions of size 1 are the values, of any dtype and
   CHECK(std::isnan(tt::max(tt::full({}, NAN)).item<double>()));
 }
 
-TEST_CASE("NaN propagates; large values do not overflow on the way") {
+TEST_CASE("NaN propagates; intermediate sums of large values do not overflow") {
   const Tensor x = tt::from_data({1.0f, NAN, 3.0f});
   for (const Tensor& r :
        {tt::sum(x), tt::mean(x), tt::max(x), tt::min(x), tt::prod(x), tt::norm(x), tt::var(x)})
@@ -101,20 +101,20 @@ TEST_CASE("NaN propagates; large values do not overflow on the way") {
   CHECK(tt::argmax(x, 0).item<int>() == 1);
   CHECK(tt::argmin(x, 0).item<int>() == 1);
   CHECK(tt::any(x).item<bool>());
-  // The sum passes f16's range, the mean does not.
+  // The sum exceeds the range of f16, the mean does not.
   CHECK(tt::mean(tt::full({100}, 60000, tt::f16)).item() == 59968.0f + 32);
   CHECK(tt::norm(tt::full({4}, 300, tt::f16)).item() == 600);
   CHECK(tt::sum(tt::full({1000}, 100, tt::i8)).item<int>() == 100'000);
 }
 
-TEST_CASE("extremes that tie share the gradient") {
+TEST_CASE("equal extreme values share the gradient") {
   Tensor x = tt::from_data({1.0, 5.0, 5.0, 2.0});
   x.requires_grad_();
   tt::max(x).backward();
   CHECK(x.grad().to_vector<double>() == std::vector<double>{0, 0.5, 0.5, 0});
 }
 
-TEST_CASE("a mean divides: ones have the mean 1, whatever their number") {
+TEST_CASE("the mean of ones is exactly 1 for any number of elements") {
   for (const tt::DType dtype : {tt::f64, tt::f32}) {
     for (int64_t n = 1; n < 400; ++n) {
       if (tt::mean(tt::ones({n}, dtype)).item<double>() != 1) CHECK(n == 0);
@@ -127,7 +127,7 @@ TEST_CASE("a mean divides: ones have the mean 1, whatever their number") {
   }
 }
 
-TEST_CASE("the gradient of stddev where all values are equal is 0, as norm's is at the origin") {
+TEST_CASE("the gradient of stddev of equal values is 0, and so is that of norm at the origin") {
   Tensor x = tt::full({2, 3}, 5, tt::f64);
   x.select(0, 1).copy_(tt::from_data({1.0, 2.0, 3.0}));
   x.requires_grad_();
@@ -142,7 +142,7 @@ TEST_CASE("the gradient of stddev where all values are equal is 0, as norm's is 
         doctest::Approx(60000).epsilon(1e-3));
 }
 
-TEST_CASE("gradients at the borders of their functions") {
+TEST_CASE("gradients at the boundaries of the functions' domains") {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Tensor none = tt::full({3}, -kInfinity, tt::f64).requires_grad_();
   const Tensor nothing = tt::logsumexp(none);

@@ -1,4 +1,4 @@
-// A fused op is its composition: the same values (rounded less often) and the same gradients.
+// Fused operations equal their composition: the same values (rounded less often) and the same gradients.
 #include <doctest/doctest.h>
 
 #include <support/errors.hpp>
@@ -10,7 +10,7 @@ namespace tt = tinytorch;
 using namespace test;
 using tt::Tensor;
 
-TEST_CASE("residual norms equal dropout, sum and norm; the generator moves by the same blocks") {
+TEST_CASE("residual norms equal dropout, sum and norm, and use the same number of random blocks") {
   for (const tt::DType t : {tt::f32, tt::f64, tt::bf16, tt::f16}) {
     for (const double p : {0.0, 0.3}) {
       const Tensor x = random({4, 3, 37}, t, 1), r = random({4, 3, 37}, t, 2), w = random({37}, t, 3),

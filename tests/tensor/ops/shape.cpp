@@ -17,7 +17,7 @@ TEST_CASE("shape ops report their FLOPs and bytes") {
 
 namespace {
 using errors::check_error;
-// A random tensor of distinct numbers, seen through random views.
+// A tensor of distinct numbers, changed by random views.
 Tensor random_view() {
   Shape shape;
   const int rank = *rc::gen::inRange(1, 5);
@@ -45,7 +45,7 @@ Tensor random_view() {
 std::vector<int64_t> elements(const Tensor& t) { return t.to_vector<int64_t>(); }
 }  // namespace
 
-TEST_CASE("reshape of any view keeps the elements in order, and back again the shape") {
+TEST_CASE("reshape of any view keeps the order of elements, and can be inverted") {
   CHECK(rc::check([] {
     const Tensor t = random_view();
     const Tensor flat = t.reshape({-1});
@@ -59,7 +59,7 @@ TEST_CASE("reshape of any view keeps the elements in order, and back again the s
   }));
 }
 
-TEST_CASE("permute and its inverse; slices put together again; expand and sum back") {
+TEST_CASE("permute, slice and expand are undone by inverse permutation, cat and sum") {
   CHECK(rc::check([] {
     const Tensor t = random_view();
     const int rank = t.rank();
@@ -105,7 +105,7 @@ TEST_CASE("slices follow Python's rules for every start and stop") {
   }
 }
 
-TEST_CASE("split and chunk cover everything, the last part may be shorter") {
+TEST_CASE("split and chunk cover all elements, and the last part may be shorter") {
   const Tensor t = tt::arange(0, 7);
   const auto parts = tt::split(t, 3);
   REQUIRE(parts.size() == 3);
@@ -116,7 +116,7 @@ TEST_CASE("split and chunk cover everything, the last part may be shorter") {
   CHECK(tt::split(tt::empty({0, 2}), 4).size() == 1);
 }
 
-TEST_CASE("what shape ops refuse, word for word") {
+TEST_CASE("errors of shape operations, complete texts") {
   const Tensor x = tt::zeros({2, 3}).named("x"), s = tt::zeros({});
   check_error(
       "TT-SHAPE-05: reshape: 'x' f32 [2, 3] on cpu (6 elements) does not fit [4]\n  hint: sizes must "
@@ -142,7 +142,7 @@ TEST_CASE("what shape ops refuse, word for word") {
               [&] { x.squeeze(-3); });
   check_error(
       "TT-SHAPE-02: expand: 'x' f32 [2, 3] on cpu does not broadcast to [2, 4]\n  rule: only dimensions of "
-      "size 1 stretch; new ones come in front",
+      "size 1 are stretched; new dimensions are added in front",
       [&] {
         x.expand({2, 4});
       });
@@ -161,12 +161,12 @@ TEST_CASE("what shape ops refuse, word for word") {
     CHECK(errors::thrown_by([&] { x.permute(order); }).file == __FILE__);
 }
 
-TEST_CASE("sizes that are negative or whose product overflows are refused, whoever is asked for them") {
+TEST_CASE("negative sizes and sizes whose product overflows are errors of every function") {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
   const Tensor ten = tt::ones({10}), one = tt::ones({1}), two = tt::ones({2}), none = tt::ones({0});
   const auto code = [](const std::function<void()>& f) { return errors::thrown_by(f).code; };
   const std::vector<Shape> wrapping{
-      {2, 13, 419, 691, 823, 2977518503},  // 10 modulo 2^64
+      {2, 13, 419, 691, 823, 2977518503},  // the product is 10 modulo 2^64
       {int64_t{1} << 32, int64_t{1} << 32}, {kMost, 2}, {kMost, kMost}, {-5}, {2, -5}, {kLeast}};
   for (const Shape& shape : wrapping) {
     INFO(shape.str());
@@ -182,7 +182,7 @@ TEST_CASE("sizes that are negative or whose product overflows are refused, whoev
   CHECK(code([&] { none.reshape({-1, kMost, kMost}); }) == "TT-SHAPE-05");
   CHECK(code([&] {
           none.expand({kMost, kMost, 0});
-        }).starts_with("TT-SHAPE-0"));  // its strides would overflow
+        }).starts_with("TT-SHAPE-0"));  // the strides would overflow
   CHECK(code([&] { tt::eye(int64_t{1} << 33); }) == "TT-SHAPE-01");
   for (const auto& by : {std::pair<int64_t, int64_t>{kMost, kMost},
                          {kMost, 0},
@@ -225,7 +225,7 @@ TEST_CASE("positions and steps at the ends of their range") {
   CHECK(tt::any(tt::triu(x, kMost) != 0).item<bool>() == false);
   CHECK(tt::any(tt::tril(x, kLeast) != 0).item<bool>() == false);
   CHECK(tt::triu(x, kLeast).to_vector<int64_t>() == x.to_vector<int64_t>());
-  for (const int64_t d : {kMost, kLeast, int64_t{1} << 32}) {  // not the int that it would be cut to
+  for (const int64_t d : {kMost, kLeast, int64_t{1} << 32}) {  // not truncated to int
     CHECK(errors::thrown_by([&] { tt::sum(x, {d}); }).code == "TT-SHAPE-03");
     CHECK(errors::thrown_by([&] { x.permute({d, 0}); }).code == "TT-SHAPE-03");
     CHECK(errors::thrown_by([&] { tt::flip(x, {d}); }).code == "TT-SHAPE-03");

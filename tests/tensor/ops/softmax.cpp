@@ -20,7 +20,7 @@ TEST_CASE("softmax of known rows, any dimension, any rank") {
         std::vector<double>{-INFINITY, -INFINITY});
 }
 
-TEST_CASE("softmax refuses what it cannot do") {
+TEST_CASE("softmax: an invalid dimension is an error") {
   expect_error("TT-SHAPE-03", "softmax: dimension 2", [] { tt::softmax(tt::zeros({2, 3}), 2); });
   expect_error("TT-SHAPE-03", "log_softmax: dimension -3", [] { tt::log_softmax(tt::zeros({2, 3}), -3); });
   expect_error("TT-DTYPE-02", "logsumexp", [] { tt::logsumexp(tt::zeros({2}, tt::i64)); });

@@ -5,7 +5,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("gradients of attention: masks, shared keys, other scales, strided operands") {
+TEST_CASE("gradients of attention: masks, grouped-query attention, other scales, strided operands") {
   tt::Generator generator(3);
   const auto leaf = [&](const tt::Shape& shape) {
     return tt::randn(shape, tt::f64, tt::default_device(), generator).requires_grad_();
@@ -36,12 +36,12 @@ TEST_CASE("the gradient of attention uses the dropout of its forward pass") {
   const tt::Tensor k = tt::zeros({1, 1, 64, 4});
   const tt::Tensor y = tt::scaled_dot_product_attention(q, k, v, {.dropout = 0.5});
   tt::sum(y).backward();
-  // dv sums each key's kept probabilities: over all keys as much as the results hold.
+  // dv is the sum of each key's weights after dropout, so the total equals the total of the results.
   CHECK(tt::sum(v.grad()).item<double>() == doctest::Approx(tt::sum(y).item<double>()).epsilon(1e-5));
   CHECK(tt::min(v.grad()).item<double>() == 0);
 }
 
-TEST_CASE("gradients of joined attention and of samples of different lengths") {
+TEST_CASE("gradients of joined_attention and of samples of different lengths") {
   tt::Generator generator(5);
   const auto leaf = [&](const tt::Shape& shape) {
     return tt::randn(shape, tt::f64, tt::default_device(), generator).requires_grad_();
@@ -55,7 +55,7 @@ TEST_CASE("gradients of joined attention and of samples of different lengths") {
       [&](const tt::Tensors& in) { return tt::scaled_dot_product_attention(in[0], in[1], in[2], cut); },
       {leaf({2, 1, 2, 3}), leaf({2, 1, 3, 3}), leaf({2, 1, 3, 3})});
   CHECK_MESSAGE(apart.passed, apart.message);
-  // Keys that do not exist get none.
+  // Keys beyond a sample's length get gradients of 0.
   tt::Tensor v = leaf({2, 1, 3, 4});
   tt::sum(tt::scaled_dot_product_attention(leaf({2, 1, 3, 4}), leaf({2, 1, 3, 4}), v, cut)).backward();
   CHECK(tt::sum(tt::abs(v.grad().slice(0, 1, 2).slice(2, 1, 3))).item<double>() == 0);

@@ -16,7 +16,7 @@ tt::Tensor leaf(const tt::Shape& shape, uint64_t seed) {
 }
 }  // namespace
 
-TEST_CASE("gradients of batch_norm in training, also through the mean and the variance it returns") {
+TEST_CASE("gradients of batch_norm in training, also through the returned mean and variance") {
   for (const tt::Shape& shape : {tt::Shape{5, 3}, tt::Shape{2, 3, 4}, tt::Shape{2, 3, 2, 3}}) {
     const tt::Tensors inputs = {leaf(shape, 1), leaf({3}, 2), leaf({3}, 3)};
     check([](const tt::Tensors& in) { return tt::batch_norm_train(in[0], in[1], in[2])[0]; }, inputs);
@@ -29,7 +29,7 @@ TEST_CASE("gradients of batch_norm in training, also through the mean and the va
   }
 }
 
-TEST_CASE("gradients of batch_norm with given statistics, by all five operands") {
+TEST_CASE("gradients of batch_norm with given statistics, for all five operands") {
   tt::Tensor var = (leaf({3}, 4).detach() * leaf({3}, 4).detach() + 0.5).detach().requires_grad_();
   check([](const tt::Tensors& in) { return tt::batch_norm_infer(in[0], in[1], in[2], in[3], in[4]); },
         {leaf({2, 3, 5}, 1), leaf({3}, 2), var, leaf({3}, 5), leaf({3}, 6)});

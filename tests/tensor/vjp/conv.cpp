@@ -23,7 +23,7 @@ TEST_CASE("gradients of conv2d" * test::long_on_emulator()) {
   }
 }
 
-TEST_CASE("the gradient of a non-contiguous image keeps its shape and order" * test::long_on_emulator()) {
+TEST_CASE("the gradient of a non-contiguous image has its shape and order" * test::long_on_emulator()) {
   tt::Generator generator(8);
   tt::Tensor x =
       tt::randn({2, 5, 6, 3}, tt::f64, tt::default_device(), generator).requires_grad_();  // [N, H, W, C]

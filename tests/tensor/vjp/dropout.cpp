@@ -5,7 +5,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("the gradient of dropout has the mask of the forward pass") {
+TEST_CASE("the gradient of dropout uses the mask of the forward pass") {
   tt::Generator generator(3);
   tt::Tensor x = tt::randn({7, 11}, tt::f64, tt::default_device(), generator).requires_grad_();
   const auto result = tt::gradcheck(

@@ -5,7 +5,7 @@
 
 namespace tt = tinytorch;
 
-TEST_CASE("gradient of embedding, with rows named twice and never") {
+TEST_CASE("gradient of embedding, with rows selected twice and rows never selected") {
   tt::Generator generator(3);
   tt::Tensor table = tt::randn({6, 5}, tt::f64, tt::default_device(), generator).requires_grad_();
   const tt::Tensor index = tt::from_data<int64_t>({5, 1, 1, 0, 5, 1}, {2, 3});

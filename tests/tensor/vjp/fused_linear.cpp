@@ -12,7 +12,7 @@ using tt::Tensors;
 
 namespace {
 
-// How often each op runs, while it lives.
+// Counts how often each operation runs while it exists.
 class OpCounts final : public tt::OpObserver {
  public:
   void after(const tt::PrimitiveBase& op, const Tensors&, const Tensors&, tt::Cost) override {
@@ -37,7 +37,7 @@ TEST_CASE("gradients of linear_activation") {
   }
 }
 
-TEST_CASE("gradients of linear_residual; its result may be overwritten before they are taken") {
+TEST_CASE("gradients of linear_residual; its result may be overwritten before backward") {
   const Tensor x = leaf({3, 2, 5}, 1), w = leaf({4, 5}, 2), c = leaf({4}, 3), r = leaf({3, 2, 4}, 4);
   check_gradients([](const Tensors& in) { return tt::linear_residual(in[0], in[1], in[2], in[3]); },
                   {x, w, c, r});
@@ -66,7 +66,7 @@ TEST_CASE("gradients of mlp, with and without biases") {
   }
 }
 
-TEST_CASE("mlp makes the gradients that are wanted, and computes nothing for the others") {
+TEST_CASE("mlp computes only the gradients that are needed") {
   const Tensors all{leaf({3, 5}, 1), leaf({6, 5}, 2), leaf({6}, 3), leaf({4, 6}, 4), leaf({4}, 5)};
   const auto run = [](const Tensors& in) {
     tt::sum(tt::mlp(in[0], in[1], in[2], in[3], in[4], Activation::gelu_tanh)).backward();
@@ -93,7 +93,7 @@ TEST_CASE("mlp makes the gradients that are wanted, and computes nothing for the
   }
 }
 
-TEST_CASE("results of mlp and linear_activation may be overwritten before the derivative is taken") {
+TEST_CASE("results of mlp and linear_activation may be overwritten before backward") {
   const Tensor x = leaf({3, 5}, 1).detach();
   for (const bool both : {false, true}) {
     Tensor w = leaf({4, 5}, 2);

@@ -22,7 +22,7 @@ TEST_CASE("gradients of cross_entropy" * test::long_on_emulator()) {
   }
 }
 
-TEST_CASE("gradients of linear_cross_entropy by features and weight" * test::long_on_emulator()) {
+TEST_CASE("gradients of linear_cross_entropy for features and weight" * test::long_on_emulator()) {
   tt::Generator generator(5);
   const auto leaf = [&](const tt::Shape& shape) {
     return tt::randn(shape, tt::f64, tt::default_device(), generator).requires_grad_();
@@ -32,7 +32,7 @@ TEST_CASE("gradients of linear_cross_entropy by features and weight" * test::lon
   for (const tt::Reduction r : {tt::Reduction::mean, tt::Reduction::sum}) {
     for (const double smoothing : {0.0, 0.2}) {
       const auto result = tt::gradcheck(
-          [&](const tt::Tensors& in) {  // times three: the gradient that arrives is not one
+          [&](const tt::Tensors& in) {  // times three, so that the upstream gradient is not 1
             const tt::CrossEntropyOptions options{.label_smoothing = smoothing, .reduction = r};
             return 3 * tt::linear_cross_entropy(in[0], in[1], target, options, 2);
           },
@@ -42,7 +42,7 @@ TEST_CASE("gradients of linear_cross_entropy by features and weight" * test::lon
   }
 }
 
-TEST_CASE("gradients of mse_loss and bce_with_logits by both operands") {
+TEST_CASE("gradients of mse_loss and bce_with_logits for both operands") {
   tt::Generator generator(4);
   tt::Tensor x = tt::randn({3, 5}, tt::f64, tt::default_device(), generator).requires_grad_();
   tt::Tensor t = tt::rand({3, 5}, tt::f64, tt::default_device(), generator).requires_grad_();

@@ -1,4 +1,4 @@
-// sum_to undoes every broadcast, and gives back what nothing was done to.
+// sum_to reverses every broadcast, and returns a tensor that was not broadcast unchanged.
 #include <doctest/doctest.h>
 
 #include <tinytorch/tensor/vjp/sum_to.hpp>
@@ -7,7 +7,7 @@
 namespace tt = tinytorch;
 using Values = std::vector<double>;
 
-TEST_CASE("leading dimensions go, sizes of 1 are summed over and stay") {
+TEST_CASE("leading dimensions are removed, dimensions of size 1 are summed and kept") {
   const tt::Tensor x = tt::arange(0, 24, 1, tt::f64).reshape({2, 3, 4});
   CHECK(tt::sum_to(x, {4}).to_vector<double>() == Values{60, 66, 72, 78});
   CHECK(tt::sum_to(x, {}).item<double>() == 276);
@@ -20,7 +20,7 @@ TEST_CASE("leading dimensions go, sizes of 1 are summed over and stay") {
   CHECK(tt::sum_to(x, {1, 1, 1}).shape() == tt::Shape{1, 1, 1});
 }
 
-TEST_CASE("nothing to sum: the tensor itself, another rank as a view") {
+TEST_CASE("nothing to sum: the tensor itself, or a view with another rank") {
   const tt::Tensor x = tt::ones({1, 3});
   CHECK(tt::sum_to(x, {1, 3}).impl() == x.impl());
   CHECK_FALSE(tt::sum_to(tt::Tensor(), {3}).defined());

@@ -31,7 +31,7 @@ A running_sum(A* sums, const T* x, int64_t n, A start) {
   Lane sum = static_cast<Lane>(start);
   int64_t i = 0;
   for (; i + kL <= n; i += kL) {
-    Beside<T, Lane> values;
+    SameLanes<T, Lane> values;
     std::memcpy(&values, x + i, sizeof values);
     const Simd<Lane> total = prefix_sums<Lane>(__builtin_convertvector(values, Simd<Lane>)) + sum;
     std::memcpy(sums + i, &total, sizeof total);

@@ -1,4 +1,6 @@
-// scaled_dot_product_attention and joined_attention: softmax(scale q k^T + mask) v.
+// Attention: scaled_dot_product_attention for separate q, k, v, and joined_attention for packed QKV.
+//
+//   softmax(scale q k^T + mask) v
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -13,7 +15,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// The rule for lengths, which are the operand after the first `place`, if it is there.
+// Checks `lengths`, an optional operand: in[place], if it is present.
 inline void require_lengths(const char* op, const Tensors& in, size_t place, Loc loc) {
   if (in.size() <= place) return;
   const Tensor& lengths = in[place];
@@ -25,8 +27,7 @@ inline void require_lengths(const char* op, const Tensors& in, size_t place, Loc
        loc);
 }
 
-// q, k, v (, lengths) -> out [B, T, H, D], lse [B, H, T] (the logarithms of the sums of exponentials, for the
-// derivative)
+// q, k, v (, lengths) -> out [B, T, H, D], lse [B, H, T] (log-sum-exp of the scores, for the derivative)
 struct AttentionOp final : Primitive<AttentionOp> {
   static constexpr const char* kName = "scaled_dot_product_attention";
   backend::AttentionParameters parameters;
@@ -64,7 +65,7 @@ struct AttentionOp final : Primitive<AttentionOp> {
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::attention(g[0], s, parameters); }
 };
 
-// qkv [B, T, (H + 2 G) D] (, lengths) -> out [B, T, H D], lse [B, H, T]
+// Packed QKV [B, T, (H + 2 G) D] (, lengths) -> out [B, T, H D], lse [B, H, T]
 struct JoinedAttention final : Primitive<JoinedAttention> {
   static constexpr const char* kName = "joined_attention";
   backend::AttentionParameters parameters;
@@ -84,7 +85,7 @@ struct JoinedAttention final : Primitive<JoinedAttention> {
     return attention_flops(x[0] * H, x[1], x[1], x[2] / (H + 2 * G), parameters, 2);
   }
   void run(const Tensors& in, Tensors& out) const override {
-    const JoinedHeads of(H, G, in[0].shape()[2]);
+    const PackedQkv of(H, G, in[0].shape()[2]);
     const backend::AttentionParameters p = with_lengths(parameters, in, 1);
     TT_KERNEL(out[0], attention(of.queries(out[0]), out[1].view_of(), of.queries(in[0]), of.keys(in[0]),
                                 of.values(in[0]), p));
@@ -95,7 +96,8 @@ struct JoinedAttention final : Primitive<JoinedAttention> {
   }
 };
 
-// What kernels take. D: of a head; lines: queries times heads times samples; S: keys.
+// The parameters of the kernels. D is the size of a head, lines the number of rows of scores (B H T), S the
+// number of keys.
 inline backend::AttentionParameters attention_parameters(const char* op, const AttentionOptions& options,
                                                          int64_t D, int64_t lines, int64_t S,
                                                          Generator& generator, Loc loc) {
@@ -106,7 +108,7 @@ inline backend::AttentionParameters attention_parameters(const char* op, const A
   if (options.window < 0) {
     fail("TT-RANGE-02",
          std::string(op) + ": window must not be negative, got " + std::to_string(options.window) +
-             "\n  hint: 0 means that every key is near enough",
+             "\n  hint: 0 means no window",
          loc);
   }
   backend::AttentionParameters p;

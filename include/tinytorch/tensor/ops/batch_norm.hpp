@@ -1,4 +1,4 @@
-// batch_norm with the statistics of this batch or with given ones, and group_norm. x is [N, C, ...].
+// batch_norm, with the statistics of the batch or with given statistics, and group_norm. x is [N, C, ...].
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -13,7 +13,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Checks x [N, C, ...] and its parameters; returns C.
+// Checks x [N, C, ...] and its parameters [C]; returns C.
 inline int64_t require_channels(const char* op, const Tensors& in, size_t first_parameter, Loc loc) {
   require_floating(op, in[0], loc);
   if (in[0].rank() < 2) {

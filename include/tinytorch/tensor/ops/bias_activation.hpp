@@ -11,7 +11,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// FLOPs of one activation, as in the table of unary ops.
+// FLOPs of one activation per element, the same as in kUnaryRules (elementwise.hpp).
 inline double activation_flops(Activation fn) {
   constexpr double kFlops[] = {0, 1, 13, 16, 20};
   return kFlops[static_cast<size_t>(fn)];

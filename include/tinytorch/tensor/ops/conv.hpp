@@ -1,7 +1,7 @@
-// conv2d: convolution of images [N, C, H, W] (cross-correlation, as every deep learning library defines it).
+// conv2d: convolution of images [N, C, H, W] (cross-correlation, as is usual in deep learning).
 //
-// On the CPU images may also lie as [N, H, W, C] ("channels last", a permuted view): they are read as they
-// are, and the result lies as x does, dx as dy does. CUDA makes contiguous results of them.
+// On the CPU, channels-last images (a permuted view of [N, H, W, C]) are read without a copy, and the result
+// has the layout of x; dx has the layout of dy. CUDA gives contiguous results.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -76,8 +76,8 @@ struct Conv2dOp final : Primitive<Conv2dOp> {
              "\n  rule: x [N, C_in, H, W], weight [C_out, C_in / groups, KH, KW], bias [C_out], groups "
              "divides both channel counts"
              "\n  hint: this weight reads " +
-             std::to_string(are_sizes({w[1], groups}) ? w[1] * groups : kMaxElements) + " channels, x has " +
-             std::to_string(x[1]),
+             std::to_string(is_valid_shape({w[1], groups}) ? w[1] * groups : kMaxElements) +
+             " channels, x has " + std::to_string(x[1]),
          loc);
   }
 };

@@ -1,7 +1,7 @@
-// Tensors from nothing: constants, ranges, random numbers. And writes in place, which create no graph.
+// Creation of tensors (constants, ranges, random numbers) and in-place writes, which are not recorded.
 //
-// Random tensors take blocks from a counter-based generator: element i uses word i % 4 of block i / 4 (f64:
-// two words an element), so the numbers do not depend on thread count or device.
+// Random tensors use blocks of a counter-based generator. Element i uses word i % 4 of block i / 4 (f64 and
+// integers: two words per element), so the numbers do not depend on the thread count or the device.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -59,7 +59,8 @@ TT_API Tensor scalar_like(Scalar value, const Tensor& like, Loc loc) {
   return scalar;
 }
 
-// value(i) for each i, a V: double or, exactly, int64_t; converted block by block.
+// A tensor of value(0), ..., value(count - 1). V is double, or int64_t where values must be exact; they are
+// converted to dtype in blocks.
 template <class V, class F>
 Tensor tabulate(int64_t count, DType dtype, Device device, Loc loc, F&& value) {
   constexpr int64_t kGrain = 1 << 14;
@@ -70,7 +71,7 @@ Tensor tabulate(int64_t count, DType dtype, Device device, Loc loc, F&& value) {
     for (int64_t first = begin; first < end; first += kBlock) {
       const auto n = static_cast<int32_t>(std::min<int64_t>(kBlock, end - first));
       const V from = static_cast<V>(first);
-      TT_SIMD  // numbers of 32 bits have vector conversions everywhere
+      TT_SIMD  // 32-bit integers, for which every target has vector conversions
           for (int32_t i = 0; i < n; ++i) block[i] = value(from + static_cast<V>(i));
       backend::unpack(out, first, block, n);
     }
@@ -78,8 +79,8 @@ Tensor tabulate(int64_t count, DType dtype, Device device, Loc loc, F&& value) {
   return t.to(device, loc);
 }
 
-// Elements of arange, exact for integers; more than a tensor has (negative: so), when there is no such
-// number.
+// Number of elements of arange, exact for integers. Negative if there is no such number, or if it is more
+// than a tensor can have.
 inline int64_t arange_count(Scalar start, Scalar stop, Scalar step) {
   constexpr int64_t kNone = -1;
   if (step.real == 0) return kNone;
@@ -101,26 +102,29 @@ TT_API Tensor arange(Scalar start, Scalar stop, Scalar step, std::optional<DType
   const int64_t n = arange_count(start, stop, step);
   if (n < 0) {
     fail("TT-SHAPE-07",
-         "arange: step must not be 0, and start and stop must be finite and near enough for a tensor", loc);
+         "arange: step must not be 0, and start and stop must be finite, with fewer steps between them than "
+         "a tensor can have elements",
+         loc);
   }
   const __int128 last =
       integers ? start.integer + static_cast<__int128>(std::max<int64_t>(n - 1, 0)) * step.integer : 0;
   const bool fits =
       last >= std::numeric_limits<int64_t>::min() && last <= std::numeric_limits<int64_t>::max();
-  if (!integers || !fits)  // a stop that is no integer may lie beyond all of i64
+  if (!integers || !fits)  // a stop that is not an integer may be outside i64
     return tabulate<double>(n, dtype, device, loc, [&](double i) { return start.real + i * step.real; });
   for (const int64_t end : {start.integer, static_cast<int64_t>(last)}) {
     if (n > 0) require_holds([&] { return std::string(name_of(dtype)) + " in arange"; }, dtype, end, loc);
   }
   return tabulate<int64_t>(
-      n, dtype, device, loc, [&](int64_t i) {  // the product may not fit where the sum does
+      n, dtype, device, loc,
+      [&](int64_t i) {  // in 128 bits, because the product may overflow where the sum does not
         return static_cast<int64_t>(start.integer + static_cast<__int128>(i) * step.integer);
       });
 }
 
 TT_API Tensor linspace(double start, double stop, int64_t count, DType dtype, Device device, Loc loc) {
   const double step = count > 1 ? (stop - start) / static_cast<double>(count - 1) : 0.0;
-  // The second half is measured from the end, so that both ends are exact and the points symmetric.
+  // The second half is computed from `stop`, so that both ends are exact and the points are symmetric.
   const double half = static_cast<double>(count > 1 ? count / 2 : 1), last = static_cast<double>(count - 1);
   return tabulate<double>(count, dtype, device, loc,
                           [=](double i) { return i < half ? start + step * i : stop - step * (last - i); });
@@ -133,7 +137,7 @@ TT_API Tensor eye(int64_t n, DType dtype, Device device, Loc loc) {
   return t;
 }
 
-// What a draw takes from the generator: blocks of 16 bytes.
+// Blocks that one random tensor reserves; per_block is the number of elements per block of four words.
 struct RandomBlocks {
   uint64_t seed, first;
   RandomBlocks(Generator& generator, int64_t count, uint64_t per_block)
@@ -141,9 +145,9 @@ struct RandomBlocks {
         first(generator.reserve((static_cast<uint64_t>(count) + per_block - 1) / per_block)) {}
 };
 
-// Numbers of a distribution in f32 or f64; other dtypes are converted from f32.
-inline Tensor draw(backend::Distribution kind, double a, double b, const Shape& shape, DType dtype,
-                   Device device, Generator& generator, Loc loc) {
+// A tensor of a distribution, drawn in f32 or f64; other dtypes are converted from f32.
+inline Tensor random_tensor(backend::Distribution kind, double a, double b, const Shape& shape, DType dtype,
+                            Device device, Generator& generator, Loc loc) {
   const bool exact = dtype == DType::f64;
   Tensor t = empty(shape, exact ? DType::f64 : DType::f32, device, loc);
   const RandomBlocks blocks(generator, t.numel(), exact ? 2 : 4);
@@ -151,14 +155,14 @@ inline Tensor draw(backend::Distribution kind, double a, double b, const Shape& 
   return t.to(dtype, loc);
 }
 
-// The nearest number of a dtype that is not below (or, with `up` false, below and not equal to) a bound.
-inline double inside(DType dtype, double bound, bool up) {
+// The number of a dtype nearest to `bound`, with up: among those >= bound, else among those < bound.
+inline double nearest_within(DType dtype, double bound, bool up) {
   return dispatch(dtype, [&]<class T>(T*) {
     double near = convert<double>(convert<T>(bound));
     const double towards =
         up ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
-    // The next number of T lies within 2^-7 of this one, or within the least positive number of f16 (2^-24)
-    // of 0.
+    // The next number of T differs by at most 2^-7 of the bound or, near 0, by at most 2^-24, the smallest
+    // positive f16.
     for (double step = std::max(std::abs(bound) * 0x1p-54, 0x1p-1074); up ? near < bound : near >= bound;
          step *= 2) {
       near = convert<double>(convert<T>(std::isfinite(step) ? bound + (up ? step : -step) : towards));
@@ -177,28 +181,28 @@ TT_API Tensor uniform(double low, double high, const Shape& shape, DType dtype, 
                       Generator& generator, Loc loc) {
   require_floating_dtype("uniform", dtype, loc);
   const bool ordered = low < high && std::isfinite(high - low);
-  const double first = ordered ? inside(dtype, low, true) : 1,
-               last = ordered ? inside(dtype, high, false) : 0;
+  const double first = ordered ? nearest_within(dtype, low, true) : 1,
+               last = ordered ? nearest_within(dtype, high, false) : 0;
   if (first > last) {
     fail("TT-RANGE-01",
          "uniform: low must be below high, both finite, and a number of " + std::string(name_of(dtype)) +
              " between them, got [" + Scalar(low).str() + ", " + Scalar(high).str() + ")",
          loc);
   }
-  Tensor t = draw(backend::Distribution::uniform, low, high, shape, dtype == DType::f64 ? dtype : DType::f32,
-                  device, generator, loc);
+  Tensor t = random_tensor(backend::Distribution::uniform, low, high, shape,
+                           dtype == DType::f64 ? dtype : DType::f32, device, generator, loc);
   TT_KERNEL(t, unary(backend::UnaryFn::clamp, t.view_of(), t.view_of(), first, last));
   return t.to(dtype, loc);
 }
 TT_API Tensor rand(const Shape& shape, DType dtype, Device device, Generator& generator, Loc loc) {
   require_floating_dtype("rand", dtype, loc);
   if (is_16_bit(dtype)) return uniform(0, 1, shape, dtype, device, generator, loc);
-  return draw(backend::Distribution::uniform, 0, 1, shape, dtype, device, generator,
-              loc);  // never rounds to 1
+  return random_tensor(backend::Distribution::uniform, 0, 1, shape, dtype, device, generator,
+                       loc);  // never rounds to 1
 }
 TT_API Tensor randn(const Shape& shape, DType dtype, Device device, Generator& generator, Loc loc) {
   require_floating_dtype("randn", dtype, loc);
-  return draw(backend::Distribution::normal, 0, 1, shape, dtype, device, generator, loc);
+  return random_tensor(backend::Distribution::normal, 0, 1, shape, dtype, device, generator, loc);
 }
 TT_API Tensor randint(int64_t low, int64_t high, const Shape& shape, DType dtype, Device device,
                       Generator& generator, Loc loc) {
@@ -207,7 +211,7 @@ TT_API Tensor randint(int64_t low, int64_t high, const Shape& shape, DType dtype
          "randint: low must be below high, got [" + std::to_string(low) + ", " + std::to_string(high) + ")",
          loc);
   }
-  // All integers up to this size are numbers of the dtype.
+  // A floating dtype represents every integer up to 2^kDigits.
   constexpr int kDigits[] = {24, 53, 8, 11};
   const int64_t most = is_floating(dtype) ? int64_t{1} << kDigits[static_cast<int>(dtype)] : 0;
   for (const int64_t end : {low, high - 1}) {
@@ -229,25 +233,25 @@ TT_API Tensor bernoulli(double p, const Shape& shape, DType dtype, Device device
                         Loc loc) {
   if (!(p >= 0 && p <= 1))
     fail("TT-RANGE-02", "bernoulli: p must be in [0, 1], got " + std::to_string(p), loc);
-  return draw(backend::Distribution::bernoulli, p, 0, shape, dtype, device, generator, loc);
+  return random_tensor(backend::Distribution::bernoulli, p, 0, shape, dtype, device, generator, loc);
 }
 
 // --- in place ---
 
-// A write must not happen behind autograd's back, nor hit one element through several.
+// Throws if an in-place write would make the backward pass wrong, or write to one element several times.
 inline void require_writable(const char* op, const Tensor& t, const Tensor& source, Loc loc) {
   for (int d = 0; d < t.rank(); ++d) {
     if (t.strides()[d] != 0 || t.shape()[d] < 2) continue;
     fail("TT-SHAPE-14",
          std::string(op) + ": " + t.describe() +
-             " is expanded, so several of its elements are one in memory\n  hint: write to a clone()",
+             " is expanded, so several of its elements share one memory location\n  hint: write to a clone()",
          loc);
   }
   if (!grad_enabled()) return;
   if (tracks_grad(t)) {
     fail("TT-GRAD-04",
          std::string(op) + ": in-place write to " + t.describe() +
-             ", which autograd tracks\n  hint: use "
+             ", which is part of an autograd graph\n  hint: use "
              "the out-of-place op, or wrap the write in a NoGrad scope",
          loc);
   }
@@ -268,9 +272,9 @@ inline void require_expandable(const char* op, const Tensor& t, const Tensor& so
   }
 }
 
-// Another view of the written memory is read completely before any write; the same view may be read on the
-// way.
-inline Tensor apart_from(const Tensor& t, const Tensor& source, Loc loc) {
+// A source that overlaps the destination is copied first, unless it is the same view, for which an
+// elementwise write in place is safe.
+inline Tensor without_overlap(const Tensor& t, const Tensor& source, Loc loc) {
   const bool same =
       source.offset() == t.offset() && source.strides() == t.strides() && source.shape() == t.shape();
   return source.storage() != t.storage() || same ? source.detach() : source.detach().clone(loc);
@@ -288,7 +292,7 @@ TT_API Tensor& Tensor::copy_(const Tensor& source, Loc loc) {
   require_defined("copy_", loc, *this, source);
   require_writable("copy_", *this, source, loc);
   require_expandable("copy_", *this, source, loc);
-  const Tensor near = apart_from(*this, source.detach().to(device(), loc), loc);
+  const Tensor near = without_overlap(*this, source.detach().to(device(), loc), loc);
   TT_KERNEL(*this, copy(view_of(), near.view_of()));
   storage()->bump_version();
   return *this;
@@ -300,7 +304,7 @@ TT_API Tensor& Tensor::add_(const Tensor& other, Scalar alpha, Loc loc) {
   require_expandable("add_", *this, other, loc);
   const bool plain = alpha.real == 1;
   const Tensor scaled =
-      plain ? apart_from(*this, other, loc) : mul(other.detach(), scalar_like(alpha, other, loc), loc);
+      plain ? without_overlap(*this, other, loc) : mul(other.detach(), scalar_like(alpha, other, loc), loc);
   TT_KERNEL(*this, binary(backend::BinaryFn::add, view_of(), view_of(), scaled.view_of()));
   storage()->bump_version();
   return *this;

@@ -1,4 +1,5 @@
-// dropout: zeroes elements with probability p and scales the rest so that the mean stays.
+// dropout: sets elements to 0 with probability p and scales the others, so that the expected value is
+// unchanged.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -12,7 +13,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Holds the place in the random stream, which is all that the mask is made of.
+// Stores the position in the random stream, from which the mask is recomputed in the backward pass.
 struct DropoutOp final : Primitive<DropoutOp> {
   static constexpr const char* kName = "dropout";
   double p;

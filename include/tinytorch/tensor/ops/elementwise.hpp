@@ -1,7 +1,7 @@
-// Elementwise ops: unary, binary, comparison, where, casts, creation by value, and writes in place.
+// Elementwise operations: unary, binary, comparison, where, cast, and the operators of tensors.
 //
-// One row per function in two tables: its name, cost, dtypes, what its derivative saves, and the derivative.
-// Kernels: backend/cpu/elementwise.hpp. Derivatives: tensor/vjp/elementwise.hpp.
+// Two tables have one row per function: name, cost, accepted dtypes, tensors saved for the derivative, and
+// the derivative. Kernels: backend/cpu/elementwise.hpp. Derivatives: tensor/vjp/elementwise.hpp.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -24,13 +24,13 @@ using backend::UnaryFn;
 struct UnaryRule {
   UnaryFn fn;
   const char* name;
-  double flops;  // per element; transcendental functions count as the arithmetic they cost, about 10
+  double flops;  // per element; a transcendental function counts the arithmetic of its kernel, about 10
   Accepts accepts;
   Save saves;
   UnaryVjp vjp;
 };
 
-// In the order of UnaryFn.
+// Rows are in the order of UnaryFn.
 inline constexpr UnaryRule kUnaryRules[] = {
     {UnaryFn::identity, "identity", 0, Accepts::anything, Save::nothing, vjp::pass},
     {UnaryFn::neg, "neg", 1, Accepts::numbers, Save::nothing, vjp::neg},
@@ -98,7 +98,8 @@ struct BinaryRule {
   BinaryVjp vjp;
 };
 
-// In the order of BinaryFn. The *_grad rows serve derivatives; they have none of their own.
+// Rows are in the order of BinaryFn. The *_grad functions compute derivatives, and have no derivative
+// themselves.
 inline constexpr BinaryRule kBinaryRules[] = {
     {BinaryFn::add, "add", 1, Accepts::numbers, false, Save::nothing, vjp::add},
     {BinaryFn::sub, "sub", 1, Accepts::numbers, false, Save::nothing, vjp::sub},
@@ -193,11 +194,11 @@ struct Where final : Primitive<Where> {
   }
 };
 
-// Element type conversion; with the same type, a copy.
+// Conversion of the element type; with the same type, a copy.
 struct Cast final : Primitive<Cast> {
   static constexpr const char* kName = "cast";
   DType from, to;
-  bool row_major;  // whatever the input's layout
+  bool row_major;  // regardless of the input's layout
   Cast(DType f, DType t, bool in_rows = false) : from(f), to(t), row_major(in_rows) {}
   Specs infer(const Tensors& in, Loc) const override {
     return {{in[0].shape(), to, row_major ? int8_t{-1} : kept_layout(in, in[0].shape())}};
@@ -259,7 +260,8 @@ TT_API Tensor cast(const Tensor& x, DType dtype, Loc loc) { require_defined("cas
 TT_API Tensor contiguous(const Tensor& x, Loc loc) { require_defined("contiguous", loc, x); return x.is_contiguous() ? x : apply(Cast(x.dtype(), x.dtype(), true), {x}, loc); }
 // clang-format on
 
-// A bound that the dtype cannot hold bounds nothing when it lies outside the dtype's range on its own side.
+// A bound outside the dtype's range has no effect if it is a lower bound below the range or an upper bound
+// above.
 TT_API Tensor clamp(const Tensor& x, Scalar low, Scalar high, Loc loc) {
   require_defined("clamp", loc, x);
   const DType t = x.dtype();
@@ -270,7 +272,7 @@ TT_API Tensor clamp(const Tensor& x, Scalar low, Scalar high, Loc loc) {
   const bool no_low = idle(low, true), no_high = idle(high, false);
   if (!no_low) require_holds(x, low, loc);
   if (!no_high) require_holds(x, high, loc);
-  if (t == DType::i64) {  // the kernel's parameters are doubles, which do not hold every i64
+  if (t == DType::i64) {  // the kernel's bounds are doubles, which cannot hold every i64
     const Tensor at_least = no_low ? x : maximum(x, scalar_like(low, x, loc), loc);
     return no_high ? at_least : minimum(at_least, scalar_like(high, x, loc), loc);
   }
@@ -285,19 +287,19 @@ TT_API Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, Loc
 
 // --- operators ---
 
-// The number beside a tensor, as an operand of `op`.
-inline Tensor beside(const char* op, const TensorArg& x, Scalar value) {
+// The number in `x op value` as a tensor of rank 0.
+inline Tensor scalar_operand(const char* op, const TensorArg& x, Scalar value) {
   require_defined(op, x.loc, x.tensor);
   return scalar_like(value, x.tensor, x.loc);
 }
 
-// x fn value, where the dtype may not hold the value: then an integer is never equal to it and always on the
-// same side of it, and so is a float but for an infinite one.
-[[gnu::noinline]] inline Tensor compare_beyond(BinaryFn fn, const Tensor& x, Scalar value, Loc loc) {
-  const bool above = value.real > 0;  // what the elements are compared with is above them
+// Compares x with a number that the dtype cannot hold. Every element of an integer tensor is on the same side
+// of it; so is every finite element of a float tensor.
+[[gnu::noinline]] inline Tensor compare_out_of_range(BinaryFn fn, const Tensor& x, Scalar value, Loc loc) {
+  const bool above = value.real > 0;  // the number is above all finite elements
   if (!is_floating(x.dtype())) {
     const bool fraction = !value.integral && std::floor(value.real) != value.real;
-    if (fraction) scalar_like(value, x, loc);  // throws: round() says which neighbour is meant
+    if (fraction) scalar_like(value, x, loc);  // throws: the user must round to say which integer is meant
     const bool less = above, answer = fn == BinaryFn::ne || (fn == BinaryFn::lt && less) ||
                                       (fn == BinaryFn::le && less) || (fn == BinaryFn::gt && !less) ||
                                       (fn == BinaryFn::ge && !less);
@@ -313,8 +315,8 @@ inline Tensor beside(const char* op, const TensorArg& x, Scalar value) {
 }
 inline Tensor compare(BinaryFn fn, TensorArg x, Scalar value) {
   const Tensor& t = x.tensor;
-  if (!t.defined()) refuse_undefined(Binary(fn).name(), 1, x.loc);
-  if (!can_hold(t.dtype(), value)) return compare_beyond(fn, t, value, x.loc);
+  if (!t.defined()) fail_undefined(Binary(fn).name(), 1, x.loc);
+  if (!can_hold(t.dtype(), value)) return compare_out_of_range(fn, t, value, x.loc);
   return apply(Binary(fn), {t, scalar_like(value, t, x.loc)}, x.loc);
 }
 
@@ -324,20 +326,20 @@ TT_API Tensor operator&&(const Tensor& a, TensorArg b) { return logical_and(a, b
 TT_API Tensor operator||(const Tensor& a, TensorArg b) { return logical_or(a, b.tensor, b.loc); }
 
 TT_API Tensor operator+(TensorArg a, TensorArg b) { return add(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator+(TensorArg a, Scalar b) { return add(a.tensor, beside("add", a, b), a.loc); }
-TT_API Tensor operator+(Scalar a, TensorArg b) { return add(beside("add", b, a), b.tensor, b.loc); }
+TT_API Tensor operator+(TensorArg a, Scalar b) { return add(a.tensor, scalar_operand("add", a, b), a.loc); }
+TT_API Tensor operator+(Scalar a, TensorArg b) { return add(scalar_operand("add", b, a), b.tensor, b.loc); }
 
 TT_API Tensor operator-(TensorArg a, TensorArg b) { return sub(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator-(TensorArg a, Scalar b) { return sub(a.tensor, beside("sub", a, b), a.loc); }
-TT_API Tensor operator-(Scalar a, TensorArg b) { return sub(beside("sub", b, a), b.tensor, b.loc); }
+TT_API Tensor operator-(TensorArg a, Scalar b) { return sub(a.tensor, scalar_operand("sub", a, b), a.loc); }
+TT_API Tensor operator-(Scalar a, TensorArg b) { return sub(scalar_operand("sub", b, a), b.tensor, b.loc); }
 
 TT_API Tensor operator*(TensorArg a, TensorArg b) { return mul(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator*(TensorArg a, Scalar b) { return mul(a.tensor, beside("mul", a, b), a.loc); }
-TT_API Tensor operator*(Scalar a, TensorArg b) { return mul(beside("mul", b, a), b.tensor, b.loc); }
+TT_API Tensor operator*(TensorArg a, Scalar b) { return mul(a.tensor, scalar_operand("mul", a, b), a.loc); }
+TT_API Tensor operator*(Scalar a, TensorArg b) { return mul(scalar_operand("mul", b, a), b.tensor, b.loc); }
 
 TT_API Tensor operator/(TensorArg a, TensorArg b) { return div(a.tensor, b.tensor, a.loc); }
-TT_API Tensor operator/(TensorArg a, Scalar b) { return div(a.tensor, beside("div", a, b), a.loc); }
-TT_API Tensor operator/(Scalar a, TensorArg b) { return div(beside("div", b, a), b.tensor, b.loc); }
+TT_API Tensor operator/(TensorArg a, Scalar b) { return div(a.tensor, scalar_operand("div", a, b), a.loc); }
+TT_API Tensor operator/(Scalar a, TensorArg b) { return div(scalar_operand("div", b, a), b.tensor, b.loc); }
 
 TT_API Tensor operator==(TensorArg a, TensorArg b) { return eq(a.tensor, b.tensor, a.loc); }
 TT_API Tensor operator==(TensorArg a, Scalar b) { return compare(BinaryFn::eq, a, b); }

@@ -1,4 +1,4 @@
-// embedding: rows of a table [V, C] picked by an index tensor of any shape.
+// embedding: selects rows of a table [V, C] by an index tensor of any shape.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>

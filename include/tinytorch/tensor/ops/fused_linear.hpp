@@ -1,5 +1,5 @@
-// Linear layers fused with what follows them: linear_activation, linear_residual and mlp. Each equals a
-// composition of other ops, with fewer trips to memory.
+// Linear layers fused with the operation that follows: linear_activation, linear_residual and mlp. Each gives
+// the same result as a composition of other operations, with fewer passes over memory.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -14,8 +14,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// x [M, K], weight [N, K], bias [N] or undefined -> y = f(z) [M, N] and z = x weight^T + bias, which only the
-// derivative needs: without it, one result.
+// x [M, K], weight [N, K], bias [N] or undefined -> y = f(z) [M, N] and, only if a derivative is needed,
+// z = x weight^T + bias [M, N].
 struct LinearActivation final : Primitive<LinearActivation> {
   static constexpr const char* kName = "linear_activation";
   Activation fn;
@@ -52,13 +52,16 @@ struct LinearResidual final : Primitive<LinearResidual> {
                                       in[3].view_of()));
   }
   Save saves() const override { return Save::inputs; }
-  bool saves_input(size_t i) const override { return i < 2; }  // sums tell nothing of what was added
+  bool saves_input(size_t i) const override {
+    return i < 2;
+  }  // the derivative of the sum does not need the residual
   Tensors vjp(const Saved& s, const Tensors& g) const override { return vjp::linear_residual(g[0], s); }
 };
 
-// x [M, K], w_up [F, K], b_up [F] or undefined, w_down [N, F], b_down [N] or undefined -> y [M, N]; for the
-// derivative also h = f(z) [M, F], and z = x w_up^T + b_up [M, F] unless h tells f'(z): one op, because the
-// derivative is then a part of the product that makes the gradient of h.
+// x [M, K], w_up [F, K], b_up [F] or undefined, w_down [N, F], b_down [N] or undefined -> y [M, N] and, if a
+// derivative is needed, h = f(z) [M, F], and z = x w_up^T + b_up [M, F] unless f'(z) follows from h. It is
+// one operation, so that f'(z) can be applied in the epilogue of the matrix product that computes the
+// gradient of h.
 struct MlpOp final : Primitive<MlpOp> {
   static constexpr const char* kName = "mlp";
   Activation fn;

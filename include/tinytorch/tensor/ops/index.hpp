@@ -1,4 +1,4 @@
-// Rearranging and indexing: cat, stack, pad, flip, triangles, index_select, gather, scatter_add, sort, topk.
+// Joining and indexing: cat, stack, pad, flip, tril, triu, index_select, gather, scatter_add, sort, topk.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -17,7 +17,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// A part of a kernel's output or input, as a view for the copy kernel.
+// Positions [start, start + length) of t along dim, as a view for the copy kernel.
 inline backend::View part(const Tensor& t, int dim, int64_t start, int64_t length) {
   backend::View v = t.view_of();
   v.data = v.as<char>() + start * v.strides[dim] * static_cast<int64_t>(size_of(v.dtype));
@@ -25,8 +25,8 @@ inline backend::View part(const Tensor& t, int dim, int64_t start, int64_t lengt
   return v;
 }
 
-// All indices lie in [0, size), or an error names the first that does not.
-// A GPU's indices are looked at by the GPU: then the error comes at the next synchronization.
+// Throws TT-RANGE-05 with the first index outside [0, size). Indices on a GPU are checked by a kernel there,
+// so the error is thrown at the next synchronization.
 inline void require_in_range(const char* op, const Tensor& index, int64_t size, Loc loc) {
   const auto message = [=](int64_t value, int64_t position) {
     return std::string(op) + ": index " + std::to_string(value) + " at position " + std::to_string(position) +
@@ -37,11 +37,11 @@ inline void require_in_range(const char* op, const Tensor& index, int64_t size, 
       return backend::cuda::check_range(index.view_of(), size, {}, message, loc);
     }
   }
-  if (index.is_contiguous()) {  // the usual case, and all are usually inside: no branch per element
+  if (index.is_contiguous()) {  // the common case: without a branch per element
     const int64_t* values = index.data<int64_t>();
     std::atomic<bool> inside{true};
     parallel_for(index.numel(), 65536, [&](int64_t begin, int64_t end) {
-      uint64_t largest = 0;  // negative indices become huge
+      uint64_t largest = 0;  // negative indices become large unsigned numbers
       TT_SIMD
       for (int64_t i = begin; i < end; ++i) largest = std::max(largest, static_cast<uint64_t>(values[i]));
       if (largest >= static_cast<uint64_t>(size)) inside = false;
@@ -69,7 +69,7 @@ struct Cat final : Primitive<Cat> {
       Shape other = t.shape();
       bool fits = other.size() == shape.size();
       if (fits) {
-        total = std::min(total + other[dim], 2 * kMaxElements);  // which is refused, and does not overflow
+        total = std::min(total + other[dim], 2 * kMaxElements);  // too large for a tensor, without overflow
         other[dim] = shape[dim];
         fits = other == shape;
       }
@@ -105,8 +105,8 @@ struct Pad final : Primitive<Pad> {
     for (int d = 0; valid && d < shape.size(); ++d) {
       const auto [before, after] = widths[static_cast<size_t>(d)];
       valid = before >= 0 && after >= 0;
-      // No sum of sizes overflows when each is cut to what is too many already; the result's shape is then
-      // refused.
+      // Each width is limited to kMaxElements, which is already too large for a tensor, so that the sum does
+      // not overflow; empty() then throws for the shape.
       shape[d] += valid ? std::min(before, kMaxElements) + std::min(after, kMaxElements) : 0;
     }
     if (!valid) {
@@ -172,7 +172,7 @@ struct Triangle final : Primitive<Triangle> {
   }
 };
 
-// Sizes before, along and after one dimension.
+// Sizes of a shape before, along and after one dimension.
 struct RowLayout {
   int64_t outer = 1, size = 1, inner = 1;
   RowLayout(const Shape& shape, int dim) : size(shape[dim]) {
@@ -206,7 +206,7 @@ struct IndexSelect final : Primitive<IndexSelect> {
 };
 
 TT_API Tensor scatter_rows(const Tensor& g, const Shape& shape, int dim, const Tensor& index) {
-  const DType wide = is_16_bit(g.dtype()) ? DType::f32 : g.dtype();  // of many terms
+  const DType wide = is_16_bit(g.dtype()) ? DType::f32 : g.dtype();  // many gradients may be added to one row
   Tensor out = zeros(shape, wide, g.device());
   const RowLayout l(shape, dim);
   const Tensor source = g.to(wide).contiguous(), at = index.contiguous();
@@ -215,7 +215,8 @@ TT_API Tensor scatter_rows(const Tensor& g, const Shape& shape, int dim, const T
   return out.to(g.dtype());
 }
 
-// index may be smaller than x along every other dimension, never larger.
+// Checks the index of gather and scatter_add: it has the rank of x, and along dimensions other than dim it is
+// not larger than x.
 inline void require_gatherable(const char* op, const Tensor& x, const Tensor& index, int dim, Loc loc) {
   require_index(op, index, loc);
   bool fits = index.rank() == x.rank();
@@ -256,7 +257,8 @@ struct ScatterAdd final : Primitive<ScatterAdd> {
     require_accepted(kName, Accepts::numbers, in[0], loc);
     if (!(in[2].shape() == in[1].shape())) {
       fail("TT-SHAPE-13",
-           "scatter_add: source and index must have one shape: " + describe_operands({in[2], in[1]}), loc);
+           "scatter_add: source and index must have the same shape: " + describe_operands({in[2], in[1]}),
+           loc);
     }
     return {{in[0].shape(), in[0].dtype()}};
   }
@@ -264,7 +266,7 @@ struct ScatterAdd final : Primitive<ScatterAdd> {
     return static_cast<double>(in[2].numel());
   }
   void run(const Tensors& in, Tensors& out) const override {
-    // Of 16 bits, many terms are summed in f32.
+    // For 16-bit data, the sums are computed in f32, because they can have many terms.
     const bool narrow = is_16_bit(in[0].dtype()) && in[1].numel() > 0;
     const Tensor sums = narrow ? empty(in[0].shape(), DType::f32, in[0].device()) : out[0];
     const Tensor source = narrow ? in[2].detach().to(DType::f32) : in[2];
@@ -279,7 +281,7 @@ struct ScatterAdd final : Primitive<ScatterAdd> {
   }
 };
 
-// The first k elements of each sorted row along the last dimension.
+// The first k elements of each row, sorted along the last dimension.
 struct SortRows final : Primitive<SortRows> {
   static constexpr const char* kName = "sort";
   int64_t k;
@@ -292,7 +294,7 @@ struct SortRows final : Primitive<SortRows> {
   }
   double flops(const Tensors& in, const Tensors&) const override {
     const auto n = static_cast<double>(in[0].shape().back());
-    return static_cast<double>(in[0].numel()) * std::log2(std::max(n, 2.0));  // comparisons
+    return static_cast<double>(in[0].numel()) * std::log2(std::max(n, 2.0));  // number of comparisons
   }
   void run(const Tensors& in, Tensors& out) const override {
     const int64_t n = in[0].shape().back(), rows = n == 0 ? 0 : in[0].numel() / n;
@@ -337,13 +339,13 @@ TT_API Tensor flip(const Tensor& x, const Dims& dims, Loc loc) {
   for (int64_t d : dims) normalized.push_back(normalize_dim(d, x.rank(), "flip", loc));
   return x.rank() == 0 ? x : apply(Flip(normalized), {x}, loc);
 }
-// A diagonal beyond all sizes is as far away as any other such.
-inline int64_t near_diagonal(int64_t diagonal) { return std::clamp(diagonal, -kMaxElements, kMaxElements); }
+// Limits the diagonal, to avoid overflow: all diagonals outside the matrix are equivalent.
+inline int64_t clamp_diagonal(int64_t diagonal) { return std::clamp(diagonal, -kMaxElements, kMaxElements); }
 TT_API Tensor tril(const Tensor& x, int64_t diagonal, Loc loc) {
-  return apply(Triangle(near_diagonal(diagonal), true), {x}, loc);
+  return apply(Triangle(clamp_diagonal(diagonal), true), {x}, loc);
 }
 TT_API Tensor triu(const Tensor& x, int64_t diagonal, Loc loc) {
-  return apply(Triangle(near_diagonal(diagonal), false), {x}, loc);
+  return apply(Triangle(clamp_diagonal(diagonal), false), {x}, loc);
 }
 
 inline int indexed_dim(const char* op, const Tensor& x, int dim, Loc loc) {

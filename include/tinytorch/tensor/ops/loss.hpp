@@ -1,5 +1,5 @@
-// Losses: cross_entropy (log-softmax and negative log-likelihood in one pass), the same behind a matrix
-// product without its logits in memory, mse_loss, bce_with_logits.
+// Losses: cross_entropy (log-softmax and negative log-likelihood in one pass), linear_cross_entropy (the same
+// after a linear layer, without all logits in memory), mse_loss and bce_with_logits.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -17,7 +17,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Of both cross entropies: smoothing from 0 to 1, targets in [0, V) or ignored.
+// Checks of both cross entropies: smoothing is from 0 to 1, targets are in [0, V) or ignored.
 inline void require_targets(const char* op, const Tensor& target, int64_t V,
                             const CrossEntropyOptions& options, Loc loc) {
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
@@ -30,7 +30,8 @@ inline void require_targets(const char* op, const Tensor& target, int64_t V,
                                                                                  int64_t sample) {
     return op + ": target " + std::to_string(value) + " of sample " + std::to_string(sample) +
            " is outside [0, " + std::to_string(V) +
-           ")\n  hint: classes count from 0; to leave a sample out give it ignore_index (" +
+           ")\n  hint: classes are numbered from 0; give a sample that is to be ignored the target "
+           "ignore_index (" +
            std::to_string(ignored) + ")";
   };
   if (target.device().is_cuda()) {
@@ -82,8 +83,8 @@ struct CrossEntropy final : Primitive<CrossEntropy> {
   }
 };
 
-// The same for training on a GPU: the gradient is made in the visit that makes the loss, so the logits are
-// read once. -> loss [], lse [N], dlogits [N, V] for a gradient of 1
+// cross_entropy for training on a GPU: the gradient is computed in the same pass as the loss, so that the
+// logits are read once. -> loss [], lse [N], dlogits [N, V] for an upstream gradient of 1
 struct CrossEntropyTrain final : Primitive<CrossEntropyTrain> {
   static constexpr const char* kName = "cross_entropy";
   CrossEntropyOptions options;
@@ -110,19 +111,19 @@ struct CrossEntropyTrain final : Primitive<CrossEntropyTrain> {
   }
 };
 
-// features [N, C], weight [V, C], target [N] -> loss [], the sum; features' gradient [N, C] and weight's [V,
-// C] for a gradient of 1, where they are wanted. Rows go through in chunks: logits = x W^T, then in their
-// place dlogits = softmax - onehot, then dx = dlogits W and dW += dlogits^T x. Both stay in the type that
-// products add up in, so that neither many chunks nor the loss's gradient, multiplied later, round them
-// twice.
+// features [N, C], weight [V, C], target [N] -> the summed loss [] and, if needed, the gradients of features
+// [N, C] and weight [V, C] for an upstream gradient of 1. Rows are processed in chunks: logits = x W^T, then
+// dlogits = softmax - onehot in the same memory, then dx = dlogits W and dW += dlogits^T x. Both gradients
+// have the accumulate type of matrix products, so that they are rounded only once: after all chunks have been
+// added and the upstream gradient has been multiplied.
 struct LinearCrossEntropy final : Primitive<LinearCrossEntropy> {
   static constexpr const char* kName = "linear_cross_entropy";
   CrossEntropyOptions options;
-  int64_t rows;                 // of a chunk at most; 0: by memory
-  bool of_features, of_weight;  // gradients that are wanted
-  DType dtype;                  // of features and weight
+  int64_t rows;                       // largest number of rows of a chunk; 0: determined by the memory budget
+  bool wants_features, wants_weight;  // which gradients are needed
+  DType dtype;                        // dtype of features and weight
   LinearCrossEntropy(CrossEntropyOptions o, int64_t r, bool x, bool w, DType t)
-      : options(o), rows(r), of_features(x), of_weight(w), dtype(t) {
+      : options(o), rows(r), wants_features(x), wants_weight(w), dtype(t) {
     options.reduction = Reduction::sum;
   }
 
@@ -140,12 +141,13 @@ struct LinearCrossEntropy final : Primitive<LinearCrossEntropy> {
     }
     require_targets(kName, in[2], weight[0], options, loc);
     const DType wide = statistics_dtype(dtype);
-    return {{{}, wide}, {of_features ? x : Shape{0}, wide}, {of_weight ? weight : Shape{0}, wide}};
+    return {{{}, wide}, {wants_features ? x : Shape{0}, wide}, {wants_weight ? weight : Shape{0}, wide}};
   }
   double flops(const Tensors& in, const Tensors&) const override {
     const double logits = static_cast<double>(in[0].shape()[0]) * static_cast<double>(in[1].shape()[0]);
     const double product = 2 * logits * static_cast<double>(in[1].shape()[1]);
-    return (1 + of_features + of_weight) * product + (of_features || of_weight ? 26 : 13) * logits;
+    return (1 + wants_features + wants_weight) * product +
+           (wants_features || wants_weight ? 26 : 13) * logits;
   }
   void run(const Tensors& in, Tensors& out) const override {
     const int64_t N = in[0].shape()[0], V = in[1].shape()[0], each = rows_at_once(N, V, in[0].device());
@@ -161,20 +163,20 @@ struct LinearCrossEntropy final : Primitive<LinearCrossEntropy> {
     }
     const bool all[] = {true};
     TT_KERNEL(out[0], reduce(backend::ReduceFn::sum, out[0].view_of(), losses.view_of(), all));
-    if (chunks == 0 && of_weight) TT_KERNEL(out[2], fill(out[2].view_of(), 0.0));
+    if (chunks == 0 && wants_weight) TT_KERNEL(out[2], fill(out[2].view_of(), 0.0));
   }
   Save saves() const override { return Save::outputs; }
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     const auto gradient = [&](bool wanted, size_t k) {
       if (!wanted) return Tensor();
-      const Tensor& of_one = s.outputs[k + 1];
-      return (g[0].impl()->unit ? of_one : mul(of_one, g[0])).to(dtype);
+      const Tensor& for_unit = s.outputs[k + 1];
+      return (g[0].impl()->unit ? for_unit : mul(for_unit, g[0])).to(dtype);
     };
-    return {gradient(of_features, 0), gradient(of_weight, 1), Tensor()};
+    return {gradient(wants_features, 0), gradient(wants_weight, 1), Tensor()};
   }
 
  private:
-  // Chunks of nearly equal size, a multiple of what a matrix product cuts rows into.
+  // Rows of a chunk. Chunks have nearly equal sizes, which are multiples of a matrix product's block of rows.
   int64_t rows_at_once(int64_t N, int64_t V, Device device) const {
     if (rows > 0) return std::min(rows, std::max<int64_t>(N, 1));
     constexpr int64_t kTile = 128;
@@ -196,17 +198,18 @@ struct LinearCrossEntropy final : Primitive<LinearCrossEntropy> {
     const backend::View target = part(in[2], first, count);
     const backend::CrossEntropyParameters parameters = cross_entropy_parameters(options);
     TT_KERNEL(in[0], linear(logits, x, weight, {}));
-    if (!of_features && !of_weight) {
+    if (!wants_features && !wants_weight) {
       TT_KERNEL(in[0], cross_entropy(loss, lse, logits, target, parameters));
       return;
     }
     TT_KERNEL(in[0], cross_entropy_with_grad(loss, lse, logits, logits, target, parameters));
-    if (of_features) TT_KERNEL(in[0], matmul(part(out[1], first, count), logits, weight));
-    if (of_weight) TT_KERNEL(in[0], matmul(out[2].view_of(), backend::transposed(logits), x, first > 0));
+    if (wants_features) TT_KERNEL(in[0], matmul(part(out[1], first, count), logits, weight));
+    if (wants_weight) TT_KERNEL(in[0], matmul(out[2].view_of(), backend::transposed(logits), x, first > 0));
   }
 };
 
-// mse_loss and bce_with_logits: x and target of one shape -> loss [] or of that shape
+// mse_loss and bce_with_logits: x and target of the same shape -> loss [], or of that shape for
+// Reduction::none
 struct ElementLoss final : Primitive<ElementLoss> {
   static constexpr const char* kName = "pointwise_loss";
   PointwiseLoss fn;
@@ -217,9 +220,9 @@ struct ElementLoss final : Primitive<ElementLoss> {
   Specs infer(const Tensors& in, Loc loc) const override {
     require_same_dtype(name(), in, loc);
     require_floating(name(), in[0], loc);
-    if (!(in[0].shape() == in[1].shape())) {  // broadcasting here has hidden too many mistakes
+    if (!(in[0].shape() == in[1].shape())) {  // no broadcasting, because it would hide mistakes
       fail("TT-SHAPE-02",
-           std::string(name()) + ": x and target must have one shape: " + describe_operands(in) +
+           std::string(name()) + ": x and target must have the same shape: " + describe_operands(in) +
                "\n  hint: reshape or expand the smaller one",
            loc);
     }
@@ -251,8 +254,9 @@ TT_API Tensor linear_cross_entropy(const Tensor& features, const Tensor& weight,
   require_defined("linear_cross_entropy", loc, features, weight, target);
   if (options.reduction == Reduction::none) {
     fail("TT-RANGE-07",
-         "linear_cross_entropy: gives the mean or the sum, because the gradients are made with it"
-         "\n  hint: cross_entropy(linear(features, weight), target, options) has one loss a row",
+         "linear_cross_entropy: the reduction must be mean or sum, because the gradients are computed with "
+         "the loss"
+         "\n  hint: cross_entropy(linear(features, weight), target, options) gives one loss per row",
          loc);
   }
   if (features.rank() == 0) {
@@ -274,7 +278,7 @@ TT_API Tensor linear_cross_entropy(const Tensor& features, const Tensor& weight,
                               features.dtype());
   const Tensor total = apply(op, {x, weight, classes}, loc);
   if (options.reduction == Reduction::sum) return total;
-  // Where no target counts the mean is NaN and its gradient zero, as cross_entropy's.
+  // If all targets are ignored, the mean is NaN and its gradient is zero, as in cross_entropy.
   const Tensor count =
       sum(ne(classes, scalar_like(options.ignore_index, classes, loc), loc).to(total.dtype(), loc), {}, false,
           loc);

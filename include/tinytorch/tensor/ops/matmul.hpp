@@ -1,4 +1,5 @@
-// Matrix products: matmul with batch broadcasting, and linear (x W^T + b) in one pass over the result.
+// Matrix products: matmul with batch broadcasting, and linear (x W^T + b, with the bias added in the
+// epilogue).
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -11,7 +12,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// [..., M, K] x [..., K, N], both of rank 2 or more.
+// [..., M, K] x [..., K, N] -> [..., M, N], both of rank 2 or more; bool gives i32.
 struct MatMul final : Primitive<MatMul> {
   static constexpr const char* kName = "matmul";
 
@@ -50,7 +51,7 @@ struct MatMul final : Primitive<MatMul> {
   }
 
  private:
-  // t with the batch dimensions of the result.
+  // A view of t, broadcast to the batch dimensions of the result.
   static backend::View batched(const Tensor& t, const Shape& batch) {
     Shape shape = batch;
     for (int d : {t.rank() - 2, t.rank() - 1}) shape.push_back(t.shape()[d]);
@@ -98,7 +99,7 @@ TT_API Tensor matmul(const Tensor& a, const Tensor& b, Loc loc) {
   if (a.rank() == 1) return squeeze(matmul(unsqueeze(a, 0, loc), b, loc), b.rank() == 1 ? 0 : -2, loc);
   if (b.rank() == 1) return squeeze(matmul(a, unsqueeze(b, 1, loc), loc), -1, loc);
   if (a.rank() > 2 && b.rank() == 2 && a.is_contiguous() &&
-      a.numel() > 0) {  // one tall product instead of many
+      a.numel() > 0) {  // one tall product instead of a batch of small ones
     Shape shape = a.shape();
     shape.back() = b.shape()[1];
     if (a.shape().back() == b.shape()[0]) {
@@ -108,7 +109,7 @@ TT_API Tensor matmul(const Tensor& a, const Tensor& b, Loc loc) {
   return apply(MatMul(), {a, b}, loc);
 }
 
-// f takes x [..., K] as rows [M, K] and gives [M, N]; the result is [..., N].
+// Applies f, which maps rows [M, K] to [M, N], to x [..., K]; the result is [..., N].
 template <class F>
 Tensor over_rows(const char* op, const Tensor& x, Loc loc, F&& f) {
   if (x.rank() == 2) return f(x);

@@ -1,4 +1,4 @@
-// Tensor's members that compute or touch the graph; each forwards to the one place that knows how.
+// Members of Tensor that compute or change autograd state. Each forwards to a free function or to GradState.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -12,7 +12,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// The same values on another device.
+// Copy of a tensor to another device.
 struct Transfer final : Primitive<Transfer> {
   static constexpr const char* kName = "to_device";
   Device from, target;
@@ -67,7 +67,7 @@ TT_API Tensor& Tensor::requires_grad_(bool on, Loc loc) {
   if (!is_leaf()) {
     fail("TT-GRAD-06",
          "requires_grad_: " + describe() + " was computed by '" + impl_->grad_state->producer->op->name() +
-             "'; only leaves can be switched\n  hint: detach() makes a leaf with the same values",
+             "'; only leaves can be changed\n  hint: detach() makes a leaf with the same values",
          loc);
   }
   state_of(*this).requires_grad = on;
@@ -81,7 +81,7 @@ TT_API void Tensor::set_grad(const Tensor& g, Loc loc) {
   if (g.defined() && !(dtype_fits && g.shape() == shape() && g.device() == device())) {
     fail("TT-GRAD-09",
          "set_grad: the gradient " + g.describe() + " does not match " + describe() +
-             "\n  rule: one shape, device and dtype; of 16 bits the gradient may be f32",
+             "\n  rule: same shape, device and dtype; the gradient of a 16-bit tensor may be f32",
          loc);
   }
   GradState& state = state_of(*this);

@@ -11,7 +11,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Each defined parameter must be a vector of C values. `layout` says what C is.
+// Throws unless each defined parameter is a vector of C elements. `layout` describes the operands.
 inline void require_parameters(const char* op, const Tensors& in, size_t first, int64_t C, const char* layout,
                                Loc loc) {
   for (size_t k = first; k < in.size(); ++k) {
@@ -23,14 +23,15 @@ inline void require_parameters(const char* op, const Tensors& in, size_t first, 
   }
 }
 
-// The rule that both share: shape of x, and of its rows' statistics.
+// The shape rule of layer_norm and rms_norm; returns the shape of the rows' statistics (x without its last
+// dimension).
 inline Shape row_norm_shape(const char* op, const Tensors& in, Loc loc) {
   require_same_dtype(op, in, loc);
   require_floating(op, in[0], loc);
   if (in[0].rank() == 0 || in[0].shape().back() == 0) {
     fail("TT-SHAPE-04",
          std::string(op) + ": expected [..., C] with C >= 1, got " + in[0].describe() +
-             "\n  hint: there is nothing to take a mean of",
+             "\n  hint: the mean of no elements is undefined",
          loc);
   }
   require_parameters(op, in, 1, in[0].shape().back(), "x [..., C], weight and bias [C]", loc);

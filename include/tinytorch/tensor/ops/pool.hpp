@@ -11,7 +11,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// The rule that max_pool2d and avg_pool2d share.
+// The shape rule of max_pool2d and avg_pool2d; returns the shape of the result.
 inline Shape pooled_shape(const char* op, const Tensor& x, const Pool2dOptions& o, Loc loc) {
   require_floating(op, x, loc);
   require_rank(op, x, 4, "images [N, C, H, W]", loc);
@@ -23,7 +23,8 @@ inline Shape pooled_shape(const char* op, const Tensor& x, const Pool2dOptions& 
              "the kernel, "
              "got kernel " +
              std::to_string(o.kernel) + ", stride " + std::to_string(o.stride) + ", padding " +
-             std::to_string(o.padding) + "\n  hint: with more padding some windows would see nothing else",
+             std::to_string(o.padding) +
+             "\n  hint: with more padding, some windows would contain only padding",
          loc);
   }
   const backend::Window2d w = pool_window(o);
@@ -39,7 +40,7 @@ inline Shape pooled_shape(const char* op, const Tensor& x, const Pool2dOptions& 
   return {x.shape()[0], x.shape()[1], out_h, out_w};
 }
 
-// x -> maxima, and their positions i32 for the derivative
+// x -> maxima, and their positions in the plane (i32) for the derivative
 struct MaxPool2dOp final : Primitive<MaxPool2dOp> {
   static constexpr const char* kName = "max_pool2d";
   Pool2dOptions options;
@@ -50,8 +51,8 @@ struct MaxPool2dOp final : Primitive<MaxPool2dOp> {
       fail("TT-SHAPE-20", "max_pool2d: a plane must have less than 2^31 elements, got " + in[0].describe(),
            loc);
     }
-    const bool by_pixel = follows_channels_last(in[0]);
-    return {{shape, in[0].dtype(), -1, by_pixel}, {shape, DType::i32, -1, by_pixel}};
+    const bool channels_last = follows_channels_last(in[0]);
+    return {{shape, in[0].dtype(), -1, channels_last}, {shape, DType::i32, -1, channels_last}};
   }
   double flops(const Tensors&, const Tensors& out) const override {
     const auto side = static_cast<double>(options.kernel);

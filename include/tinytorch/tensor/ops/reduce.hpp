@@ -1,7 +1,8 @@
-// Reductions over any set of dimensions, arg-extrema and the cumulative sum.
+// Reductions over any set of dimensions, argmax and argmin, and the cumulative sum.
 //
-// Integers and bool sum and multiply in i64; float results keep their dtype and accumulate in double. Of
-// nothing, the sum is 0, the product 1, the mean NaN; an extreme value of nothing is an error.
+// Sums and products of integers and bool are i64. Floating results keep their dtype, and are accumulated in a
+// wider type. The sum of no elements is 0, the product 1, and the mean NaN; max and min of no elements are an
+// error.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -19,12 +20,12 @@ namespace tinytorch::inline TT_BUILD {
 
 using backend::ReduceFn;
 
-// Which dimensions a reduction removes: dims normalized and checked; none named means all.
+// The dimensions that a reduction removes, normalized and checked; an empty list means all dimensions.
 struct ReducedDims {
   bool flag[kMaxRank] = {};
   Dims list;          // ascending
   Shape kept;         // remaining sizes
-  Shape kept_dims;    // the same with reduced sizes as 1
+  Shape kept_dims;    // the shape with each reduced size replaced by 1
   int64_t count = 1;  // elements per result
 
   ReducedDims(const char* op, const Shape& shape, const Dims& dims, Loc loc) {
@@ -32,7 +33,7 @@ struct ReducedDims {
       const int n = normalize_dim(d, shape.size(), op, loc);
       if (flag[n] && shape.size() > 0) {
         fail("TT-SHAPE-08",
-             std::string(op) + ": dimension " + std::to_string(d) + " is named twice in " + dims.str(), loc);
+             std::string(op) + ": dimension " + std::to_string(d) + " occurs twice in " + dims.str(), loc);
       }
       flag[n] = true;
     }
@@ -69,7 +70,7 @@ struct Reduce final : Primitive<Reduce> {
     if (kind == ReduceKind::mean || kind == ReduceKind::norm) require_floating(name(), in[0], loc);
     if ((kind == ReduceKind::max || kind == ReduceKind::min) && r.count == 0 && r.kept.numel() > 0) {
       fail("TT-SHAPE-10",
-           std::string(name()) + ": there is no extreme value of nothing, got " + in[0].describe(), loc);
+           std::string(name()) + ": no elements, so there is no extreme value, got " + in[0].describe(), loc);
     }
     if (kind == ReduceKind::any || kind == ReduceKind::all) return {{r.result(keepdim), DType::boolean}};
     const bool widens = (kind == ReduceKind::sum || kind == ReduceKind::prod) && !is_floating(t);
@@ -84,7 +85,7 @@ struct Reduce final : Primitive<Reduce> {
     const ReducedDims r(name(), in[0].shape(), dims, Loc::current());
     const double divisor = kind == ReduceKind::mean ? static_cast<double>(r.count) : 1.0;
     const ReduceFn fn = kFn[static_cast<size_t>(kind)];
-    if (r.count == 1 && kind <= ReduceKind::min) {  // of one value each: the values as they are
+    if (r.count == 1 && kind <= ReduceKind::min) {  // one element per result: a copy
       backend::View to = out[0].view_of();
       to.shape = r.kept_dims;
       to.strides = contiguous_strides(to.shape);
@@ -95,7 +96,7 @@ struct Reduce final : Primitive<Reduce> {
       TT_KERNEL(out[0], reduce(fn, out[0].view_of(), in[0].view_of(), r.flag, divisor));
       return;
     }
-    // Squares of f16 soon leave its range, and rounding them would enter the root.
+    // Squares of f16 easily exceed its range, and their rounding error would enter the root.
     const bool narrow = is_16_bit(in[0].dtype());
     const Tensor squares = narrow ? empty(out[0].shape(), DType::f32, in[0].device()) : out[0];
     TT_KERNEL(squares, reduce(fn, squares.view_of(), in[0].view_of(), r.flag));
@@ -127,7 +128,8 @@ struct Reduce final : Primitive<Reduce> {
   }
 };
 
-// Mean of squared distances from the mean, in two passes, or its root; the mean is kept for the derivative.
+// Variance, or standard deviation, in two passes: the mean, then the mean of squared deviations from it. The
+// mean is kept for the derivative.
 struct Var final : Primitive<Var> {
   static constexpr const char* kName = "var";
   Dims dims;
@@ -146,7 +148,8 @@ struct Var final : Primitive<Var> {
   void run(const Tensors& in, Tensors& out) const override {
     const ReducedDims r(name(), in[0].shape(), dims, Loc::current());
     const double n = static_cast<double>(r.count);
-    // bf16 and f16 data: in f32, so that the mean's rounding does not enter the variance, nor that the root.
+    // For 16-bit data, mean and variance are computed in f32, so that their rounding does not enter the
+    // result.
     const bool narrow = is_16_bit(in[0].dtype());
     const DType wide = narrow ? DType::f32 : in[0].dtype();
     const Device device = in[0].device();
@@ -187,7 +190,7 @@ struct ArgExtreme final : Primitive<ArgExtreme> {
     const ReducedDims r(name(), in[0].shape(), {dim}, loc);
     if (r.count == 0 && r.kept.numel() > 0) {
       fail("TT-SHAPE-10",
-           std::string(name()) + ": there is no extreme value of nothing, got " + in[0].describe(), loc);
+           std::string(name()) + ": no elements, so there is no extreme value, got " + in[0].describe(), loc);
     }
     return {{r.result(keepdim), DType::i64}};
   }

@@ -1,4 +1,4 @@
-// residual_layer_norm and residual_rms_norm: a residual sum, dropout and a norm in one pass over memory.
+// residual_layer_norm and residual_rms_norm: dropout, residual sum and normalization in one pass over memory.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -12,7 +12,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// x, residual, weight, bias -> y, s, mean, rstd       RMS: y, s, rstd
+// x, residual, weight, bias -> y, sum, mean, rstd; with rms: y, sum, rstd
 struct ResidualNormOp final : Primitive<ResidualNormOp> {
   static constexpr const char* kName = "residual_layer_norm";
   backend::ResidualNorm parameters;
@@ -22,7 +22,7 @@ struct ResidualNormOp final : Primitive<ResidualNormOp> {
   Specs infer(const Tensors& in, Loc loc) const override {
     if (!(in[0].shape() == in[1].shape())) {
       fail("TT-SHAPE-02",
-           std::string(name()) + ": x and residual must have one shape: " + describe_operands(in), loc);
+           std::string(name()) + ": x and residual must have the same shape: " + describe_operands(in), loc);
     }
     const Shape rows = row_norm_shape(name(), {in[0], in[2], in[3]}, loc);
     require_same_dtype(name(), {in[0], in[1]}, loc);
@@ -39,7 +39,9 @@ struct ResidualNormOp final : Primitive<ResidualNormOp> {
                             view_or_none(in[3]), parameters));
   }
   Save saves() const override { return Save::inputs_and_extras; }
-  bool saves_input(size_t i) const override { return i == 2; }  // the weight: the sum tells the rest
+  bool saves_input(size_t i) const override {
+    return i == 2;
+  }  // the weight; the sum, an output, is saved instead of x and residual
   Tensors vjp(const Saved& s, const Tensors& g) const override {
     return vjp::residual_norm(g, s, parameters, rms);
   }

@@ -1,4 +1,5 @@
-// Views: reshape, permute, expand, slice and what follows from them. They move no data.
+// Views: reshape, permute, expand, slice and functions built on them. No data is moved, except when reshape
+// needs a copy.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -10,7 +11,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// A primitive that shares its input's storage.
+// A primitive whose result shares its input's storage.
 template <class Self>
 struct ViewPrimitive : Primitive<Self> {
   bool is_view() const override { return true; }
@@ -21,7 +22,7 @@ inline Tensor alias(const Tensor& x, const StridedShape& seen) {
   return alias(x, seen.shape, seen.strides, x.offset() + seen.first);
 }
 
-// The target shape is complete (no -1) and viewable: the public function saw to both.
+// The target shape must be complete (without -1) and possible as a view; tinytorch::reshape() ensures both.
 struct Reshape final : ViewPrimitive<Reshape> {
   static constexpr const char* kName = "reshape";
   Shape shape;
@@ -50,12 +51,12 @@ struct Expand final : ViewPrimitive<Expand> {
   Shape shape;
   explicit Expand(const Shape& s) : shape(s) {}
   Specs infer(const Tensors& in, Loc loc) const override {
-    require_sizes("expand: cannot show a tensor as shape", shape, loc);
+    require_valid_shape("expand: cannot expand a tensor to shape", shape, loc);
     const auto common = broadcast_shapes(in[0].shape(), shape);
     if (!common || !(*common == shape)) {
       fail("TT-SHAPE-02",
            "expand: " + in[0].describe() + " does not broadcast to " + shape.str() +
-               "\n  rule: only dimensions of size 1 stretch; new ones come in front",
+               "\n  rule: only dimensions of size 1 are stretched; new dimensions are added in front",
            loc);
     }
     return {{shape, in[0].dtype()}};
@@ -68,7 +69,7 @@ struct Expand final : ViewPrimitive<Expand> {
   }
 };
 
-// start and stop are already positions in [0, size].
+// start and stop are positions in [0, size], with start <= stop.
 struct Slice final : ViewPrimitive<Slice> {
   static constexpr const char* kName = "slice";
   int dim;
@@ -82,14 +83,14 @@ struct Slice final : ViewPrimitive<Slice> {
   }
 };
 
-// Replaces one -1 by the size that makes the element counts agree.
+// Replaces a size of -1 by the size that makes the element counts agree.
 inline Shape complete_shape(const Tensor& x, const Shape& asked, Loc loc) {
   Shape shape = asked;
   int unknown = -1;
   for (int d = 0; d < shape.size() && unknown < 0; ++d) {
     if (shape[d] == -1) shape[unknown = d] = 1;
   }
-  bool fits = are_sizes(shape);
+  bool fits = is_valid_shape(shape);
   if (fits && unknown >= 0) {
     const int64_t known = shape.numel();
     fits = known > 0 && x.numel() % known == 0;
@@ -191,8 +192,8 @@ TT_API Tensor slice(const Tensor& x, int dim, int64_t start, int64_t stop, int64
   }
   const int64_t size = x.shape()[d];
   const int64_t first = slice_position(start, size), last = std::max(first, slice_position(stop, size));
-  // A step beyond the end finds one element, whatever its length; that of a huge one times a stride would
-  // overflow.
+  // A step larger than the size selects one element, so the step can be limited to the size; this avoids an
+  // overflow of step * stride.
   return apply(Slice(d, first, last, std::min(step, std::max<int64_t>(size, 1))), {x}, loc);
 }
 
@@ -216,7 +217,7 @@ TT_API Tensors split(const Tensor& x, int64_t size, int dim, Loc loc) {
   const int d = normalize_dim(dim, x.rank(), "split", loc);
   Tensors parts;
   int64_t at = 0;
-  do {  // of nothing, one empty part
+  do {  // an empty tensor gives one empty part
     parts.push_back(slice(x, d, at, at + size, 1, loc));
     at += size;
   } while (at < x.size(d));

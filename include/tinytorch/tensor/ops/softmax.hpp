@@ -1,4 +1,5 @@
-// softmax, log_softmax along one dimension, and logsumexp over any. Stable: the maximum is subtracted first.
+// softmax and log_softmax along one dimension, and logsumexp over any. The maximum is subtracted for
+// stability.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -23,7 +24,7 @@ struct SoftmaxOp final : Primitive<SoftmaxOp> {
     require_floating(name(), in[0], loc);
     return {{in[0].shape(), in[0].dtype()}};
   }
-  // Maximum, difference, exponential (10), sum, quotient.
+  // Per element: maximum 1, difference 1, exponential 10, sum 1, division 1.
   double flops(const Tensors& in, const Tensors&) const override {
     return 14 * static_cast<double>(in[0].numel());
   }
@@ -65,7 +66,7 @@ struct LogSumExp final : Primitive<LogSumExp> {
   }
 };
 
-// A tensor of rank 0 is one row of one value.
+// A tensor of rank 0 is treated as one row of one element.
 inline Tensor apply_softmax(const Tensor& x, int dim, bool logarithm, Loc loc) {
   const char* op = logarithm ? "log_softmax" : "softmax";
   const int d = normalize_dim(dim, x.rank(), op, loc);

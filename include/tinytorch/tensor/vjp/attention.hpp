@@ -1,4 +1,4 @@
-// Derivatives of attention: one pass gives dq, dk and dv (backend/cpu/attention_grad.hpp).
+// Derivatives of attention: one kernel computes dq, dk and dv (backend/cpu/attention_grad.hpp).
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -9,7 +9,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// A tensor [B, T, H, D] as kernels of attention see it: [B, H, T, D].
+// The view [B, H, T, D], which attention kernels take, of a tensor [B, T, H, D].
 inline backend::View heads_first(const Tensor& x) {
   backend::View v = x.view_of();
   std::swap(v.shape[1], v.shape[2]);
@@ -17,10 +17,10 @@ inline backend::View heads_first(const Tensor& x) {
   return v;
 }
 
-// What lies in a joined tensor [B, T, (H + 2 G) D], as [B, heads, T, D].
-struct JoinedHeads {
+// The views [B, heads, T, D] of queries, keys and values in packed QKV [B, T, (H + 2 G) D].
+struct PackedQkv {
   int64_t H, G, D;
-  JoinedHeads(int64_t heads, int64_t groups, int64_t joined_size)
+  PackedQkv(int64_t heads, int64_t groups, int64_t joined_size)
       : H(heads), G(groups), D(joined_size / (heads + 2 * groups)) {}
 
   backend::View queries(const Tensor& x) const { return part(x, 0, H); }
@@ -38,15 +38,15 @@ struct JoinedHeads {
   }
 };
 
-// `p` with the lengths of a call, which are its last operand if it has any: operand `place`.
+// `p` with the lengths of a call, which are the optional operand in[place].
 inline backend::AttentionParameters with_lengths(backend::AttentionParameters p, const Tensors& in,
                                                  size_t place) {
   if (in.size() > place) p.lengths = in[place].view_of().as<const int64_t>();
   return p;
 }
 
-// `products` matrix products over the pairs of query and key that are not masked (by rules; lengths are not
-// looked at). B: samples times heads.
+// FLOPs of `products` matrix products over the pairs of query and key that the mask allows (causal and
+// window; lengths are not considered). B is the number of samples times heads.
 inline double attention_flops(int64_t B, int64_t T, int64_t S, int64_t D,
                               const backend::AttentionParameters& p, int products) {
   double pairs = 0;
@@ -57,7 +57,7 @@ inline double attention_flops(int64_t B, int64_t T, int64_t S, int64_t D,
   return 2.0 * products * static_cast<double>(B * D) * pairs;
 }
 
-// dout, q, k, v, out, lse (, lengths) -> dq [B, T, H, D], dk, dv [B, S, G, D]. dout and out [B, T, H, D].
+// dout, q, k, v, out, lse (, lengths) -> dq [B, T, H, D], dk, dv [B, S, G, D]. dout and out are [B, T, H, D].
 struct AttentionGrad final : Primitive<AttentionGrad> {
   static constexpr const char* kName = "scaled_dot_product_attention_grad";
   backend::AttentionParameters parameters;
@@ -81,7 +81,7 @@ struct AttentionGrad final : Primitive<AttentionGrad> {
   bool differentiable() const override { return false; }
 };
 
-// dout, qkv, out, lse (, lengths) -> dqkv [B, T, (H + 2 G) D]. dout and out [B, T, H D].
+// dout, qkv, out, lse (, lengths) -> dqkv [B, T, (H + 2 G) D]. dout and out are [B, T, H D].
 struct JoinedAttentionGrad final : Primitive<JoinedAttentionGrad> {
   static constexpr const char* kName = "joined_attention_grad";
   backend::AttentionParameters parameters;
@@ -95,7 +95,7 @@ struct JoinedAttentionGrad final : Primitive<JoinedAttentionGrad> {
     return attention_flops(x[0] * H, x[1], x[1], x[2] / (H + 2 * G), parameters, 5);
   }
   void run(const Tensors& in, Tensors& out) const override {
-    const JoinedHeads of(H, G, in[1].shape()[2]);
+    const PackedQkv of(H, G, in[1].shape()[2]);
     const backend::AttentionParameters p = with_lengths(parameters, in, 4);
     TT_KERNEL(out[0], attention_grad(of.queries(out[0]), of.keys(out[0]), of.values(out[0]),
                                      of.queries(in[0]), of.queries(in[1]), of.keys(in[1]), of.values(in[1]),
@@ -105,7 +105,7 @@ struct JoinedAttentionGrad final : Primitive<JoinedAttentionGrad> {
 };
 
 namespace vjp {
-// Inputs q, k, v (, lengths); outputs out, lse. g [B, T, H, D].
+// Inputs q, k, v (, lengths); outputs out, lse. g is [B, T, H, D].
 inline Tensors attention(const Tensor& g, const Saved& s, const backend::AttentionParameters& p) {
   Tensors operands{g, s.inputs[0], s.inputs[1], s.inputs[2], s.outputs[0], s.outputs[1]};
   if (s.inputs.size() > 3) operands.push_back(s.inputs[3]);
@@ -114,7 +114,7 @@ inline Tensors attention(const Tensor& g, const Saved& s, const backend::Attenti
   grads.resize(s.inputs.size());
   return grads;
 }
-// Inputs qkv (, lengths); outputs out, lse. g [B, T, H D].
+// Inputs qkv (, lengths); outputs out, lse. g is [B, T, H D].
 inline Tensors joined_attention(const Tensor& g, const Saved& s, const backend::AttentionParameters& p,
                                 int64_t heads, int64_t groups) {
   Tensors operands{g, s.inputs[0], s.outputs[0], s.outputs[1]};

@@ -12,14 +12,14 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// What batch_norm makes of x [N, C, ...], input number i, lies pixel by pixel where x does, on the CPU
-// (Spec::lies_like).
+// For Spec::layout_like: i, the number of the input x [N, C, ...], if x is channels-last and on the CPU; else
+// -1, so that the result is row-major.
 inline int8_t batch_norm_layout(const Tensor& x, int8_t i) {
   return x.device().is_cpu() && backend::is_dense_channels_last(x.view_of()) ? i : int8_t{-1};
 }
 
-// dy, x, mean, var, weight, gradient into mean, into var (the last three may be undefined)
-// -> those wanted of dx, dweight, dbias, dmean, dvar
+// dy, x, mean, var, weight, dmean, dvar (the last three may be undefined) -> those needed of dx, dweight,
+// dbias, and the gradients of mean and var
 struct BatchNormGrad final : Primitive<BatchNormGrad> {
   static constexpr const char* kName = "batch_norm_grad";
   WantedGrads grads;
@@ -30,7 +30,7 @@ struct BatchNormGrad final : Primitive<BatchNormGrad> {
       : grads(std::move(g)), shapes(std::move(s)), eps(e), of_batch(b) {}
   Specs infer(const Tensors& in, Loc) const override {
     Specs specs = grads.specs(shapes, in[1].dtype());
-    if (grads.wanted[0]) specs[0].lies_like = batch_norm_layout(in[1], 1);
+    if (grads.wanted[0]) specs[0].layout_like = batch_norm_layout(in[1], 1);
     return specs;
   }
   double flops(const Tensors& in, const Tensors&) const override {
@@ -45,7 +45,7 @@ struct BatchNormGrad final : Primitive<BatchNormGrad> {
   bool differentiable() const override { return false; }
 };
 
-// dy, x, mean, rstd, weight -> those wanted of dx, dweight, dbias
+// dy, x, mean, rstd, weight -> those needed of dx, dweight, dbias
 struct GroupNormGrad final : Primitive<GroupNormGrad> {
   static constexpr const char* kName = "group_norm_grad";
   WantedGrads grads;
@@ -66,7 +66,7 @@ struct GroupNormGrad final : Primitive<GroupNormGrad> {
 
 namespace vjp {
 
-// Inputs x, weight, bias; outputs y, mean, var, all three differentiable.
+// Inputs x, weight, bias; outputs y, mean, var, each of which may have a gradient.
 inline Tensors batch_norm_train(const Tensors& g, const Saved& s, double eps) {
   WantedGrads wanted{s.needs_grad};
   wanted.wanted.resize(5, false);
@@ -79,7 +79,8 @@ inline Tensors batch_norm_train(const Tensors& g, const Saved& s, double eps) {
   return grads;
 }
 
-// Inputs x, mean, var, weight, bias; output y. The kernel orders its results x, weight, bias, mean, var.
+// Inputs x, mean, var, weight, bias; output y. The kernel's results are in the order x, weight, bias, mean,
+// var.
 inline Tensors batch_norm_infer(const Tensor& g, const Saved& s, double eps) {
   constexpr size_t kOrder[] = {0, 3, 4, 1, 2};
   WantedGrads wanted;
@@ -93,7 +94,7 @@ inline Tensors batch_norm_infer(const Tensor& g, const Saved& s, double eps) {
                               {g, s.inputs[0], s.inputs[1], s.inputs[2], s.inputs[3], Tensor(), Tensor()}));
   Tensors ordered(5);
   for (size_t k = 0; k < 5; ++k) ordered[kOrder[k]] = grads[k];
-  for (size_t k : {size_t{1}, size_t{2}}) {  // statistics may be wider than x
+  for (size_t k : {size_t{1}, size_t{2}}) {  // the statistics may have a wider dtype than x
     if (ordered[k].defined()) ordered[k] = ordered[k].to(s.inputs[k].dtype());
   }
   return ordered;

@@ -1,4 +1,4 @@
-// Derivative of bias_activation, fused too: dx = dy f'(x + b), db = the sum of dx over rows.
+// Derivative of bias_activation in one kernel: dx = dy f'(x + b), db = the sum of dx over rows.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -10,7 +10,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// dy, x, bias -> those wanted of dx, dbias
+// dy, x, bias -> those needed of dx, dbias
 struct BiasActivationGrad final : Primitive<BiasActivationGrad> {
   static constexpr const char* kName = "bias_activation_grad";
   WantedGrads grads;

@@ -1,5 +1,5 @@
-// Derivatives of conv2d, each a primitive of its own: dx spreads dy back through the weights, dW correlates
-// dy with x, db sums dy over samples and positions.
+// Derivatives of conv2d, one primitive each: dx is the transposed convolution of dy with the weights, dW the
+// correlation of x with dy, and db the sum of dy over samples and positions.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -15,7 +15,7 @@ inline backend::Window2d conv_window(const Shape& weight, const Conv2dOptions& o
   return {weight[2], weight[3], o.stride, o.padding, o.dilation};
 }
 
-// 2 FLOPs for each output and each weight that reaches it; the same for all three products.
+// 2 FLOPs per output element and weight of its filter; the same for conv2d, dx and dW.
 inline double conv2d_flops(const Shape& out, const Shape& weight) {
   return 2.0 * static_cast<double>(out.numel()) * static_cast<double>(weight[1] * weight[2] * weight[3]);
 }

@@ -1,4 +1,4 @@
-// Derivative of dropout: the same mask and scale, recomputed from the counter, applied to dy.
+// Derivative of dropout: dy with the same mask and scale, which are recomputed from the random counter.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>

@@ -1,7 +1,7 @@
-// Derivatives of the elementwise ops: plain formulas, one line each.
+// Derivatives of the elementwise operations, one formula each.
 //
-// g is the gradient of the result y = f(x); a rule returns the gradient of x. Binary rules return the
-// gradients of both operands in the broadcast shape; the primitive sums them back with sum_to.
+// g is the gradient of the result y = f(x), and a unary rule returns the gradient of x. A binary rule returns
+// the gradients of both operands in the broadcast shape; the primitive reduces them with sum_to.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -12,14 +12,15 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// What a unary rule may use; x or y is undefined unless the op's table row saves it.
+// Arguments of a unary rule; x or y is undefined unless the operation's row in kUnaryRules saves it.
 struct UnaryContext {
   const Tensor &g, &x, &y;
   double p0 = 0, p1 = 0;
 };
 using UnaryVjp = Tensor (*)(const UnaryContext&);
 
-// g times a derivative that has a fused kernel; v is x or y as the function demands (backend/functors.hpp).
+// g times f'(x), computed by one kernel. v is the output y for relu_grad, tanh_grad and sigmoid_grad, and the
+// input x for leaky_relu_grad, silu_grad, gelu_grad and gelu_tanh_grad. p0 is the slope of leaky_relu.
 TT_API Tensor derivative_times(backend::BinaryFn fn, const Tensor& g, const Tensor& v, double p0 = 0);
 
 namespace vjp {
@@ -56,7 +57,7 @@ inline Tensor gelu_tanh(const UnaryContext& c) {
 }
 }  // namespace vjp
 
-// need_a, need_b: operands whose gradient nobody wants are skipped.
+// need_a, need_b: false if the gradient of that operand is not needed, so the rule may leave it undefined.
 struct BinaryContext {
   const Tensor &g, &a, &b, &y;
   bool need_a = true, need_b = true;
@@ -76,7 +77,8 @@ inline BinaryGrads div(const BinaryContext& c) {
   const Tensor ga = c.g / c.b;
   return {ga, c.need_b ? -(ga * (c.a / c.b)) : Tensor()};
 }
-// d a^b = b a^(b-1) da + a^b log(a) db; where b = 0 or a = 0 the limits, so that no 0 * inf becomes NaN.
+// d a^b = b a^(b-1) da + a^b log(a) db. Where b = 0 or a = 0, the limit 0 is used, because 0 * inf would be
+// NaN.
 inline BinaryGrads pow(const BinaryContext& c) {
   BinaryGrads grads;
   const Tensor zero = scalar_like(0, c.g);
@@ -84,7 +86,7 @@ inline BinaryGrads pow(const BinaryContext& c) {
   if (c.need_b) grads.b = where(logical_and(c.a == 0, c.b >= 0), zero, c.g * c.y * tinytorch::log(c.a));
   return grads;
 }
-// Where operands tie, each gets half.
+// Gradient of maximum and minimum: equal operands get half of it each.
 inline BinaryGrads choose(const BinaryContext& c, const Tensor& a_wins) {
   const Tensor zero = scalar_like(0, c.g);
   const Tensor shared = where(c.a == c.b, c.g * 0.5, c.g);

@@ -1,4 +1,4 @@
-// Derivative of embedding: each row of dy is added to the row of the table it was read from.
+// Derivative of embedding: each row of dy is added to the row of the table that the index selected.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>

@@ -1,9 +1,8 @@
-// Derivatives of the fused linear ops, fused too.
+// Derivatives of the fused linear operations, with fused kernels.
 //
 //   linear_activation    dz = dy f'(z), then as linear
 //   linear_residual      dresidual = dy, then as linear
-//   mlp                  dz = (dy W_down) f'(z), with its column sums; both layers' weights and biases as in
-//   linear
+//   mlp                  dz = (dy W_down) f'(z) with its column sums db_up; weights and biases as linear
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -16,7 +15,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// dy [M, N], weight [N, F], z [M, F] -> dz [M, F], and dbias [F] where wanted
+// dy [M, N], weight [N, F], z [M, F] -> dz [M, F], and dbias [F] if needed
 struct LinearGradActivation final : Primitive<LinearGradActivation> {
   static constexpr const char* kName = "linear_grad_activation";
   Activation fn;
@@ -45,7 +44,7 @@ inline Tensors linear_activation(const Tensors& g, const Saved& s, Activation fn
   if (dz.defined() && fn != Activation::none)
     dz = derivative_times(backend::activation_grad_fn(fn), dz, s.outputs[1]);
   if (g.size() > 1 && g[1].defined())
-    dz = dz.defined() ? dz + g[1] : g[1];  // z itself has no users; kept whole all the same
+    dz = dz.defined() ? dz + g[1] : g[1];  // correct also if z, an extra output, gets a gradient
   return linear(dz, s.inputs[0], s.inputs[1], s.needs_grad);
 }
 
@@ -55,7 +54,7 @@ inline Tensors linear_residual(const Tensor& g, const Saved& s) {
   return grads;
 }
 
-// Inputs x, w_up, b_up, w_down, b_down; outputs y, h and, where f'(z) cannot be told from h = f(z), z.
+// Inputs x, w_up, b_up, w_down, b_down; outputs y, h and, if f'(z) does not follow from h = f(z), z.
 inline Tensors mlp(const Tensor& g, const Saved& s, Activation fn) {
   const std::vector<bool>& needs = s.needs_grad;
   const Tensors down = linear(g, s.outputs[1], s.inputs[3], {false, needs[3], needs[4]});

@@ -1,4 +1,4 @@
-// Derivatives of the indexing ops: what was read receives the gradient of where it went, added up.
+// Derivatives of the indexing operations: each element gets the sum of the gradients of its copies.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -8,7 +8,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// zeros(shape) with the rows of g added at index along dim: the derivative of index_select.
+// zeros(shape) plus the rows of g, added at `index` along dim: the derivative of index_select.
 TT_API Tensor scatter_rows(const Tensor& g, const Shape& shape, int dim, const Tensor& index);
 
 namespace vjp {

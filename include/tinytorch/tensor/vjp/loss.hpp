@@ -1,5 +1,5 @@
 // Derivatives of the losses. cross_entropy recomputes its softmax from the logits and the saved log-sum-exp:
-//   dx = g / count * (exp(x - lse) - (1 - s) onehot(t) - s / V)
+//   dx = g / count * (exp(x - lse) - (1 - s) onehot(t) - s / V),   s: label smoothing
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>

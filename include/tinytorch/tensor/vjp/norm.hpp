@@ -1,4 +1,4 @@
-// Derivatives of layer_norm and rms_norm: one pass over dy and x gives dx, dweight and dbias.
+// Derivatives of layer_norm and rms_norm: one pass over dy and x computes dx, dweight and dbias.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -9,8 +9,8 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// Gradients that were asked for, as outputs in order; each is given by position, absent ones as an empty
-// view.
+// Selects the gradients that are needed. Only these are outputs of the primitive; the kernel takes all of
+// them in order, and an empty view for each that is not needed.
 struct WantedGrads {
   std::vector<bool> wanted;
 
@@ -28,7 +28,7 @@ struct WantedGrads {
     }
     return v;
   }
-  // Back to one gradient per input, undefined where none was wanted.
+  // One gradient per input from the outputs; undefined where none is needed.
   Tensors spread(const Tensors& out) const {
     Tensors t(wanted.size());
     for (size_t k = 0, next = 0; k < wanted.size(); ++k) {
@@ -38,7 +38,7 @@ struct WantedGrads {
   }
 };
 
-// dy, x, mean (undefined: rms_norm), rstd, weight -> those wanted of dx, dweight, dbias
+// dy, x, mean (undefined for rms_norm), rstd, weight -> those needed of dx, dweight, dbias
 struct RowNormGrad final : Primitive<RowNormGrad> {
   static constexpr const char* kName = "layer_norm_grad";
   WantedGrads grads;

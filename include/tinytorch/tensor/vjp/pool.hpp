@@ -1,4 +1,5 @@
-// Derivatives of pooling: the maximum sends its gradient to the saved position, an average spreads it evenly.
+// Derivatives of pooling: max_pool2d adds the gradient at the saved position, an average distributes it
+// evenly.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>

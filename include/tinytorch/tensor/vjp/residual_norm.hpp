@@ -1,5 +1,5 @@
-// Derivatives of the residual norms, fused too: ds = (dy through the norm) + ds from above; dresidual = ds;
-// dx = the dropout mask applied to ds.
+// Derivatives of the residual norms in one kernel: ds = (gradient of the norm for dy) + upstream ds,
+// dresidual = ds, dx = the dropout mask and scale applied to ds.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -11,10 +11,10 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// dy, ds, sum, mean, rstd, weight -> dx, dresidual, and those wanted of dweight, dbias
+// dy, ds, sum, mean, rstd, weight -> dresidual, dx if there is dropout, and those needed of dweight, dbias
 struct ResidualNormGrad final : Primitive<ResidualNormGrad> {
   static constexpr const char* kName = "residual_norm_grad";
-  WantedGrads grads;  // of weight, bias
+  WantedGrads grads;  // gradients of weight and bias
   Shapes shapes;
   backend::ResidualNorm parameters;
   ResidualNormGrad(WantedGrads g, Shapes s, backend::ResidualNorm p)
@@ -22,7 +22,7 @@ struct ResidualNormGrad final : Primitive<ResidualNormGrad> {
   Specs infer(const Tensors& in, Loc) const override {
     const Spec whole{in[2].shape(), in[2].dtype()};
     Specs specs{whole};
-    if (parameters.p > 0) specs.push_back(whole);  // else dx and dresidual are one
+    if (parameters.p > 0) specs.push_back(whole);  // otherwise dx and dresidual are the same tensor
     for (const Spec& s : grads.specs(shapes, in[2].dtype())) specs.push_back(s);
     return specs;
   }

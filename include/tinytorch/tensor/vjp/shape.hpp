@@ -1,4 +1,4 @@
-// Derivatives of the shape ops: the gradient takes the same way back.
+// Derivatives of the views: the inverse rearrangement of the gradient.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -17,7 +17,7 @@ inline Tensor permute(const Tensor& g, const Dims& order) {
 
 inline Tensor expand(const Tensor& g, const Shape& shape) { return sum_to(g, shape); }
 
-// What the slice left out did not matter: zero.
+// Elements outside of the slice get a gradient of 0.
 inline Tensor slice(const Tensor& g, const Shape& shape, int dim, int64_t start, int64_t stop, int64_t step) {
   Tensor whole = zeros(shape, g.dtype(), g.device());
   whole.slice(dim, start, stop, step).copy_(g);

@@ -1,4 +1,4 @@
-// Derivatives of softmax and log_softmax, from the output y alone:
+// Derivatives of softmax and log_softmax, which need only the output y:
 //   softmax   dx = y (dy - sum(dy y))      log_softmax   dx = dy - exp(y) sum(dy)
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// dy, y -> dx; dim is not negative
+// dy, y -> dx; dim must not be negative
 struct SoftmaxGrad final : Primitive<SoftmaxGrad> {
   static constexpr const char* kName = "softmax_grad";
   int dim;

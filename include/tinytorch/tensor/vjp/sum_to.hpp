@@ -1,10 +1,11 @@
 // sum_to: the derivative of broadcasting.
 //
-// A value that was stretched over n places took part in n results, and its gradient is the sum of theirs:
+// An element that was broadcast to n positions contributes to n results, so its gradient is the sum of
+// theirs:
 //
 //   a [3, 1] + b [4] -> y [3, 4]      da = dy summed over dimension 1, db = dy summed over dimension 0
 //
-// Every op that broadcasts makes gradients of the result's shape and hands them to sum_to.
+// Each broadcasting operation computes gradients in the result's shape and reduces them with sum_to.
 #pragma once
 
 #include <tinytorch/tensor/operators.hpp>
@@ -13,9 +14,9 @@
 
 namespace tinytorch::inline TT_BUILD {
 
-// x summed down to `shape`, from which x's shape came by broadcasting: aligned at the right, x may have more
-// dimensions, and where `shape` has 1, x may have any size. Undefined stays undefined; x of that shape is
-// returned as it is.
+// Sums x over the dimensions in which `shape` was broadcast to x's shape: aligned at the right, x may have
+// more dimensions, and any size where `shape` has 1. An undefined x stays undefined; if x already has
+// `shape`, x itself is returned.
 TT_API Tensor sum_to(const Tensor& x, const Shape& shape, Loc loc) {
   if (!x.defined() || x.shape() == shape) return x;
   const int extra = x.rank() - shape.size();
