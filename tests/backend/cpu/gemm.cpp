@@ -195,7 +195,7 @@ TEST_CASE("every sum is finished once, before it is rounded to c, whatever c's t
         return type == tt::f32 ? static_cast<double>(c.as<const float>()[at])
                                : static_cast<double>(c.as<const tt::BFloat16>()[at]);
       };
-      const auto epilogue = [&](const cpu::Sums& s) {
+      const auto epilogue = [&](const cpu::SumBlock& s) {
         for (int64_t r = 0; r < s.rows; ++r) {
           for (int64_t k = 0; k < s.cols; ++k) {
             const auto at = static_cast<size_t>((s.i + r) * kN + s.j + k);

@@ -12,7 +12,7 @@ namespace kernels = tinytorch::backend::cpu;
 
 namespace {
 
-constexpr int64_t kManyChannels[] = {1, 3, kernels::kPixelBlock, 2 * kernels::kPixelBlock + 5};
+constexpr int64_t kManyChannels[] = {1, 3, kernels::kChannelBlock, 2 * kernels::kChannelBlock + 5};
 
 struct Both {
   Array rows, pixels;

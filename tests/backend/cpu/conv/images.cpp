@@ -33,7 +33,7 @@ TEST_CASE("an operand is used where it lies, or copied to the layout asked for")
             for (int64_t h = 0; h < 4; ++h)
               for (int64_t w = 0; w < 5; ++w)
                 to.at(n, c, h)[w * to.pixel] = images.at(n, c, h)[w * images.pixel];
-        written.finish();
+        written.write_back();
         CHECK(result.values() == a.values());
       }
     }
@@ -52,7 +52,7 @@ TEST_CASE("one infinity or NaN of a channel is found, also in rows with gaps") {
       const ImageOperand<float> operand(v, ImageLayout::rows, false);
       for (int64_t n = 0; n < 2; ++n)
         for (int64_t c = 0; c < 3; ++c)
-          CHECK(all_rows_finite(operand.images(), n, c) ==
+          CHECK(is_channel_finite(operand.images(), n, c) ==
                 !((n == 1 && c == 2 && v.shape[3] == 5) || (n == 0 && c == 1)));
     }
   }

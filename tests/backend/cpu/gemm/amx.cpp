@@ -29,7 +29,7 @@ TEST_CASE("bytes: exact at edges of tiles and of the depth, in both directions, 
             right{b.data(), across ? K : 1, across ? 1 : N};  // row: from column to column of B
         // The sums of A's rows are taken on the way, once each.
         std::vector<int32_t> sums(static_cast<size_t>(M)), c(static_cast<size_t>(M * N), 7);
-        cpu::gemm_amx(c.data(), N, cpu::QuadOperand{left, 0, sums.data(), false}, cpu::QuadOperand{right}, M,
+        cpu::gemm_amx(c.data(), N, cpu::Int8QuadOperand{left, 0, sums.data(), false}, cpu::Int8QuadOperand{right}, M,
                       N, K, accumulate, true, {});
         int64_t wrong = 0;
         for (int64_t i = 0; i < M; ++i) {
@@ -58,7 +58,7 @@ TEST_CASE("bf16: an infinity or NaN reaches its row and column alone; the zeros 
   a[static_cast<size_t>(33 * K + 44)] = tt::BFloat16(inf);
   b[static_cast<size_t>(7 * N + 36)] = tt::BFloat16(std::numeric_limits<float>::quiet_NaN());
   std::vector<float> c(static_cast<size_t>(M * N));
-  cpu::gemm_amx(c.data(), N, cpu::PairOperand{{a.data(), K, 1}}, cpu::PairOperand{{b.data(), 1, N}}, M, N, K,
+  cpu::gemm_amx(c.data(), N, cpu::Bf16PairOperand{{a.data(), K, 1}}, cpu::Bf16PairOperand{{b.data(), 1, N}}, M, N, K,
                 false, true, {});
   for (int64_t i = 0; i < M; ++i) {
     for (int64_t j = 0; j < N; ++j) {

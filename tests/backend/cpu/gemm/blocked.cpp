@@ -23,7 +23,7 @@ TEST_CASE("complete sums are finished once, in blocks that cover C or by rows") 
         for (float& x : *v) x = static_cast<float>(g.uniform(-1, 1));
       std::vector<float> c(static_cast<size_t>(M * N)), finished(c.size());
       std::vector<int> times(c.size());
-      const auto epilogue = [&, n = N](const cpu::Sums& s) {
+      const auto epilogue = [&, n = N](const cpu::SumBlock& s) {
         for (int64_t i = s.i; i < s.i + s.rows; ++i) {
           for (int64_t j = s.j; j < s.j + s.cols; ++j) {
             ++times[static_cast<size_t>(i * n + j)];
@@ -67,8 +67,8 @@ TEST_CASE(
         std::vector<float> widened = c;
         std::vector<float> by_unit = c;
         cpu::gemm_blocked_pairs(c.data(), N, left, right, M, N, K, accumulate, true, {});
-        cpu::gemm_amx(by_unit.data(), N, cpu::PairOperand{left},
-                      cpu::PairOperand{{right.data, right.col, right.row}}, M, N, K, accumulate, true, {});
+        cpu::gemm_amx(by_unit.data(), N, cpu::Bf16PairOperand{left},
+                      cpu::Bf16PairOperand{{right.data, right.col, right.row}}, M, N, K, accumulate, true, {});
         cpu::gemm_blocked(widened.data(), N, left, right, M, N, K, accumulate, true, {});
         double worst = 0;
         for (int64_t i = 0; i < M; ++i) {

@@ -54,7 +54,7 @@ TEST_CASE_TEMPLATE("tiles of every height and width", T, float, double) {
   for (const Form form : {Form::direct, Form::direct_of_transposed}) {
     for (int64_t M = 1; M <= 14; ++M) {
       for (const int64_t N : {int64_t{1}, tt::kLanes<T> - 1, tt::kLanes<T>, tt::kLanes<T> + 1,
-                              3 * tt::kLanes<T> - 1, cpu::kTileCols<T>, cpu::kTileCols<T> + 1})
+                              3 * tt::kLanes<T> - 1, cpu::kNR<T>, cpu::kNR<T> + 1})
         check<T>(form, M, N, 5, M % 2 == 0);
     }
   }
@@ -73,7 +73,7 @@ TEST_CASE_TEMPLATE("deeper than a block, taller than a task, wider than a strip"
 TEST_CASE_TEMPLATE("one row, of every depth around the rows that are read side by side", T, float, double) {
   for (const Form form : {Form::direct, Form::direct_of_transposed}) {
     for (int64_t K = 1; K <= 2 * cpu::kRowStreams + 3; ++K) check<T>(form, 1, 50 + K, K, K % 2 == 0);
-    check<T>(form, 1, cpu::kStreamCols + 3, 11, true);
+    check<T>(form, 1, cpu::kRowBlockCols + 3, 11, true);
   }
 }
 

@@ -7,7 +7,7 @@ namespace cpu = tinytorch::backend::cpu;
 
 TEST_CASE("what is called is the function itself, and nothing where there is none") {
   int64_t seen = 0;
-  const auto add = [&](const cpu::Sums& s) { seen += 1000 * s.i + 100 * s.rows + 10 * s.j + s.cols; };
+  const auto add = [&](const cpu::SumBlock& s) { seen += 1000 * s.i + 100 * s.rows + 10 * s.j + s.cols; };
   const cpu::Epilogue epilogue(add);
   epilogue({1, 2, 3, 4, nullptr, 0});
   epilogue({0, 0, 0, 5, nullptr, 0});
@@ -18,7 +18,7 @@ TEST_CASE("what is called is the function itself, and nothing where there is non
 
 TEST_CASE("sums are found by their row and column within the block") {
   int32_t values[12] = {};
-  const cpu::Sums sums{5, 2, 7, 3, values + 1, 6};
+  const cpu::SumBlock sums{5, 2, 7, 3, values + 1, 6};
   CHECK(sums.at<int32_t>(0) == values + 1);
   CHECK(sums.at<int32_t>(1, 2) == values + 9);
 }

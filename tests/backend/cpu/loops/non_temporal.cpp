@@ -38,10 +38,10 @@ std::vector<float> values(int64_t n, uint64_t seed) {
 template <class F>
 void check_same(int64_t bytes, size_t shift, F&& call) {
   std::vector<char> results[2];
-  for (const bool streamed : {false, true}) {
-    std::vector<char>& out = results[streamed];
+  for (const bool non_temporal : {false, true}) {
+    std::vector<char>& out = results[non_temporal];
     out.assign(static_cast<size_t>(bytes) + 256, 'x');
-    const Streaming all(streamed);
+    const Streaming all(non_temporal);
     const auto base = reinterpret_cast<uintptr_t>(out.data());
     call(out.data() + (64 - base % 64) + shift);
   }
@@ -54,7 +54,7 @@ void check_same(int64_t bytes, size_t shift, F&& call) {
 
 }  // namespace
 
-TEST_CASE("unary, binary, where, casts and copies: the same bits streamed") {
+TEST_CASE("unary, binary, where, casts and copies: the same bits non_temporal") {
   for (const int64_t n : {1, 3, 127, 128, 129, 255, 1024, 1025, 40'000, 100'001}) {
     CAPTURE(n);
     std::vector<float> a = values(n, 1), b = values(n, 2);
@@ -94,7 +94,7 @@ TEST_CASE("strided and broadcast inputs, and a result that is no whole block") {
   }
 }
 
-TEST_CASE("what is streamed: large, contiguous, and not in the place of an input") {
+TEST_CASE("what is non_temporal: large, contiguous, and not in the place of an input") {
   std::vector<float> a(64), b(64);
   const View x{a.data(), tt::f32, {8, 8}, {8, 1}}, out{b.data(), tt::f32, {8, 8}, {8, 1}};
   View gaps = out, one = x;
@@ -104,13 +104,13 @@ TEST_CASE("what is streamed: large, contiguous, and not in the place of an input
   CHECK(cpu::bytes_of({a.data(), tt::f32, {0, 8}, {0, 1}}) == 0);
   const int64_t before = tt::streaming_bytes;
   tt::streaming_bytes = 511;
-  CHECK(cpu::streams(out, {x}));
-  CHECK(!cpu::streams(out, {one}));
-  CHECK(!cpu::streams(x, {x}));
+  CHECK(cpu::uses_non_temporal_stores(out, {x}));
+  CHECK(!cpu::uses_non_temporal_stores(out, {one}));
+  CHECK(!cpu::uses_non_temporal_stores(x, {x}));
   tt::streaming_bytes = 0;
-  CHECK(!cpu::streams(gaps, {x}));
-  CHECK(!cpu::streams(x, {out, x}));
+  CHECK(!cpu::uses_non_temporal_stores(gaps, {x}));
+  CHECK(!cpu::uses_non_temporal_stores(x, {out, x}));
   tt::streaming_bytes = 512;
-  CHECK(!cpu::streams(out, {x}));
+  CHECK(!cpu::uses_non_temporal_stores(out, {x}));
   tt::streaming_bytes = before;
 }

@@ -37,7 +37,7 @@ std::vector<double> in_order(const std::vector<double>& values, const View& v) {
   return found;
 }
 
-void check_orders(DType dtype, const Shape& shape, bool streamed) {
+void check_orders(DType dtype, const Shape& shape, bool non_temporal) {
   constexpr double kFactor[] = {0.5};
   std::vector<int> order(static_cast<size_t>(shape.size()));
   std::iota(order.begin(), order.end(), 0);
@@ -50,11 +50,11 @@ void check_orders(DType dtype, const Shape& shape, bool streamed) {
     backend::dispatch_compute(dtype, [&]<class T>(T*) {
       if constexpr (std::is_floating_point_v<T>) {
         const View in[] = {crossing, b.view()};
-        const cpu::TileWalk<T, 2> walk(weigh<T>, out.view(), in, kFactor, streamed);
+        const cpu::TileLoop<T, 2> walk(weigh<T>, out.view(), in, kFactor, non_temporal);
         if (walk.applies()) {
           walk.run();
         } else {
-          cpu::run_packed<T>(weigh<T>, out.view(), in, kFactor);
+          cpu::run_elementwise<T>(weigh<T>, out.view(), in, kFactor);
         }
       }
     });
