@@ -108,8 +108,7 @@ void norm_grad_row(const NormGrads<T>& a, int64_t r, T* dweight, T* dbias, T* h,
 
 // --- long rows ---
 
-inline constexpr int64_t kLongNorm =
-    32768;  // length of rows whose sums of dw and db exceed the L1 and L2 caches
+inline constexpr int64_t kLongNorm = 32768;  // length of a row whose sums of dw and db exceed the caches
 inline constexpr int64_t kNormStrip = 1024;  // columns whose sums stay in the L1 cache
 
 // Sums of g and of g h over one row.

@@ -1,6 +1,6 @@
 // Random tensors on the CPU: each element is a pure function of (seed, first block, position).
 //
-// f32 and bernoulli use one 32-bit word per element, f64 and integers two. Normal numbers come in pairs from
+// f32 uses one 32-bit word per element, f64 and integers two. Normal numbers come in pairs from
 // Box-Muller: r = sqrt(-2 log u), r cos(2 pi v), r sin(2 pi v).
 #pragma once
 

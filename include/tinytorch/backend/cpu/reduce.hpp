@@ -1,5 +1,4 @@
-// Reductions on the CPU: sum, product, maximum, minimum, any, all, sum of squares, arg-extrema, cumulative
-// sum.
+// Reductions on the CPU: sum, product, extrema, any, all, sum of squares, arg-extrema, cumulative sum.
 //
 // The result is deterministic: the reduced elements are cut into blocks whose size depends on the shape
 // alone; any thread may reduce a block, and partial results are combined in index order. Sums of float
@@ -11,9 +10,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out = fn over the dimensions d of x with reduced[d]; sum and sum_square are divided by `divisor`. out has
-// the remaining dimensions in order; reduced ones may be present with size 1. max and min of values with NaN
-// are NaN.
+// out = fn over the dimensions d of x with reduced[d]; sums are divided by `divisor`. out has the remaining
+// dimensions in order, and may have reduced ones with size 1. max and min of values with NaN are NaN.
 TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor = 1);
 // out (i64) = position of the first maximum (or minimum) along dim, or of the first NaN, if there is one.
 TT_API void arg_extreme(const View& out, const View& x, int dim, bool largest);
@@ -34,8 +32,7 @@ TT_API void cumsum(const View& out, const View& x, int dim);
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// A reduction of values of T: its neutral element, and join(), which combines a partial result with a value
-// (scalars or vectors).
+// Neutral element of a reduction, and join(), which adds a value (scalar or vector) to a partial result.
 template <ReduceFn fn, class T>
 struct Fold {
   static constexpr T neutral() {
@@ -129,19 +126,18 @@ Accumulator<T> fold_run(const T* x, int64_t n) {
 
 inline constexpr int64_t kRowsAtOnce = 8;
 
-// Adds kRows rows of n values, `step` apart, to n column results. Values that cannot overflow are first
+// Combines kRows rows of n values, `step` apart, with n column results. Values that cannot overflow are first
 // combined in T, because results in wider types cost several times as much to read and write.
 template <ReduceFn fn, class T, int64_t kRows>
 void fold_some_rows(Accumulator<T>* sums, const T* x, int64_t step, int64_t n) {
   using A = Accumulator<T>;
-  using Narrow = std::conditional_t<fn == ReduceFn::prod || std::is_integral_v<T>, A, T>;
+  using V = std::conditional_t<fn == ReduceFn::prod || std::is_integral_v<T>, A, T>;
   TT_SIMD
   for (int64_t j = 0; j < n; ++j) {
-    Narrow narrow = Fold<fn, Narrow>::join(Fold<fn, Narrow>::neutral(), static_cast<Narrow>(x[j]));
+    V value = Fold<fn, V>::join(Fold<fn, V>::neutral(), static_cast<V>(x[j]));
     TT_UNROLL
-    for (int64_t r = 1; r < kRows; ++r)
-      narrow = Fold<fn, Narrow>::join(narrow, static_cast<Narrow>(x[r * step + j]));
-    sums[j] = Fold<fn, A>::merge(sums[j], static_cast<A>(narrow));
+    for (int64_t r = 1; r < kRows; ++r) value = Fold<fn, V>::join(value, static_cast<V>(x[r * step + j]));
+    sums[j] = Fold<fn, A>::merge(sums[j], static_cast<A>(value));
   }
 }
 template <ReduceFn fn, class T>
@@ -151,8 +147,7 @@ void fold_rows_into(Accumulator<T>* sums, const T* x, int64_t step, int64_t rows
   for (; rows > 0; --rows, x += step) fold_some_rows<fn, T, 1>(sums, x, step, n);
 }
 
-// The loops of a reduction as function pointers, so that the drivers below are instantiated once per compute
-// type, and not once per reduction.
+// The loops of a reduction as function pointers: drivers are instantiated once per compute type.
 template <class T>
 struct FoldLoops {
   T neutral;
@@ -185,8 +180,7 @@ template <class T>
 void fold_rows(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks, Accumulator<T>* partial) {
   const int64_t grain = std::max<int64_t>(1, kReduceBlock / std::max<int64_t>(1, plan.length));
   // Short rows that are read in place: creating a view of each row would take longer than reducing it.
-  if (plan.has_contiguous_rows_of_results() && plan.reduced.dtype == dtype_of<T> &&
-      plan.length <= kPackLength<T>) {
+  if (plan.has_contiguous_rows() && plan.reduced.dtype == dtype_of<T> && plan.length <= kPackLength<T>) {
     const T* const values = plan.kept.template as<const T>();
     const int64_t step = plan.kept.strides[0];
     return parallel_for(plan.results, grain, [&](int64_t begin, int64_t end) {
@@ -212,7 +206,7 @@ void fold_rows(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks,
 // transposed and reduced as columns.
 inline constexpr int64_t kShortestRow = 32;  // length from which on a row is reduced alone
 inline bool rows_are_short(const ReducePlan& plan) {
-  return plan.has_contiguous_rows_of_results() && plan.length < kShortestRow && plan.results > 1;
+  return plan.has_contiguous_rows() && plan.length < kShortestRow && plan.results > 1;
 }
 template <class T>
 void fold_short_rows(const FoldLoops<T>& fold, const ReducePlan& plan, Accumulator<T>* partial) {
@@ -349,12 +343,10 @@ void arg_extreme_rows(const View& out, const ReducePlan& plan, bool largest) {
   });
 }
 
-// arg_extreme of columns, where adjacent elements belong to different results: a strip of columns together,
-// row by row.
+// arg_extreme of columns, where adjacent elements belong to different results: a strip at a time.
 template <class T>
 void arg_extreme_columns(const View& out, const ReducePlan& plan, bool largest) {
-  using Position =
-      std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as wide as T, so that both have as many lanes
+  using Position = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as wide as T
   constexpr int64_t kColumns = 512;
   const auto keep = largest ? update_extremes<true, T, Position> : update_extremes<false, T, Position>;
   const int64_t row = plan.kept.shape.back(), strips = (row + kColumns - 1) / kColumns;

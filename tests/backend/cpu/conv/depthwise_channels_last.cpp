@@ -1,4 +1,4 @@
-// Which taps feed a position, and which positions are alike. Whole convolutions are in conv.cpp.
+// Tables of taps and source positions. Whole convolutions are tested in conv.cpp.
 #include <doctest/doctest.h>
 
 #include <tinytorch/backend/cpu/conv/depthwise_channels_last.hpp>
@@ -7,12 +7,12 @@ using namespace tinytorch;
 using namespace tinytorch::backend;
 using namespace tinytorch::backend::cpu;
 
-TEST_CASE("taps feed outputs and pixels as the definition says") {
+TEST_CASE("the tables of the forward pass and of dx equal the definition") {
   for (const Window2d& w :
        {Window2d{3, 3, 1, 1, 1}, {3, 3, 2, 1, 1}, {5, 5, 3, 2, 2}, {2, 2, 4, 0, 1}, {7, 7, 1, 3, 1}}) {
     const int64_t size = 9, outputs = window_outputs(size, w.kernel_h, w);
     const TapSources of_outputs = forward_taps(size, outputs, w.kernel_h, w),
-                of_pixels = grad_input_taps(size, outputs, w.kernel_h, w);
+                     of_pixels = grad_input_taps(size, outputs, w.kernel_h, w);
     for (int64_t o = 0; o < outputs; ++o) {
       for (int64_t i = 0; i < size; ++i) {
         for (int64_t k = 0; k < w.kernel_h; ++k) {
@@ -29,7 +29,7 @@ TEST_CASE("taps feed outputs and pixels as the definition says") {
   }
 }
 
-TEST_CASE("positions are same_taps as long as their taps are and they read at even distances") {
+TEST_CASE("same_taps counts positions with the same taps at equal distances") {
   const TapSources inside = forward_taps(9, 9, 3, {3, 3, 1, 1, 1});
   CHECK(inside.same_taps(0) == 1);  // padding on the left
   for (int64_t i = 1; i < 8; ++i) {
@@ -41,9 +41,11 @@ TEST_CASE("positions are same_taps as long as their taps are and they read at ev
   const TapSources strided = forward_taps(9, 4, 3, {3, 3, 2, 0, 1});
   CHECK(strided.same_taps(0) == 4);
   CHECK(strided.step_to_next(0) == 2);
-  const TapSources spread = grad_input_taps(9, 5, 3, {3, 3, 2, 1, 1});  // even pixels see one tap, odd ones two
+  const TapSources spread =
+      grad_input_taps(9, 5, 3, {3, 3, 2, 1, 1});  // one tap at even pixels, two at odd ones
   for (int64_t i = 0; i < 9; ++i) CHECK(spread.same_taps(i) == 1);
-  const TapSources nothing = grad_input_taps(9, 2, 2, {2, 2, 4, 0, 1});  // pixels 2, 3, 6 and 7 are never read
+  const TapSources nothing =
+      grad_input_taps(9, 2, 2, {2, 2, 4, 0, 1});  // no output reads pixels 2, 3, 6 and 7
   CHECK(nothing.begin(2) == nothing.end(2));
   CHECK(nothing.same_taps(2) == 1);
 }

@@ -1,4 +1,4 @@
-// The tiles of a convolution against sums in f64, at every height, width and rest.
+// Micro-kernels of convolution against sums in f64, at every height, width and remainder.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -27,8 +27,7 @@ void check_rows() {
   const auto depth = static_cast<int64_t>(shift.size());
   const std::vector<T> panel = uniform_values<T>(static_cast<size_t>(depth * kMR), 2);
   for (int64_t rows = 1; rows <= kMR; ++rows) {
-    for (int64_t n :
-         {int64_t{1}, kLanes<T>, kLanes<T> + 1, kNR<T> - 1, kNR<T>, 3 * kNR<T> + 5}) {
+    for (int64_t n : {int64_t{1}, kLanes<T>, kLanes<T> + 1, kNR<T> - 1, kNR<T>, 3 * kNR<T> + 5}) {
       const int64_t width = ceil_div(n, kNR<T>) * kNR<T> + 3;
       std::vector<T> c(static_cast<size_t>(kMR * width), T(-9));
       shifted_rows<T>(rows, n, depth, panel.data(), x.data(), shift.data(), c.data(), width);
@@ -44,7 +43,7 @@ void check_rows() {
       }
       CHECK(worst < 20 * std::numeric_limits<T>::epsilon());
       for (int64_t i = rows <= 2 ? 2 : rows <= 4 ? 4 : 6; i < kMR; ++i)
-        CHECK(c[static_cast<size_t>(i * width)] == T(-9));  // no row beyond the tile's is touched
+        CHECK(c[static_cast<size_t>(i * width)] == T(-9));  // no row outside the tile is written
     }
   }
 }
@@ -88,19 +87,19 @@ void check_dots() {
 
 }  // namespace
 
-TEST_CASE("rows of shifted products equal their sums") {
+TEST_CASE("shifted_rows equals sums in f64") {
   check_rows<float>();
   check_rows<double>();
 }
 
-TEST_CASE("dot products along positions equal their sums, and what is no position is not seen") {
+TEST_CASE("shifted_dots equals sums in f64, and masked positions have no effect") {
   check_dots<float, 2>();
   check_dots<float, kMR>();
   check_dots<double, 2>();
   check_dots<double, kMR>();
 }
 
-TEST_CASE("the lanes of two and of four vectors are summed") {
+TEST_CASE("horizontal sums of two and of four vectors") {
   const std::vector<float> x = uniform_values<float>(4 * kLanes<float>, 5);
   const auto sum_of = [&](int v) {
     double sum = 0;

@@ -1,4 +1,4 @@
-// Panels hold what they should for every count and direction, and a tile is their product.
+// Packed panels for every count and stride order, and the micro-kernel's product of them.
 #include <doctest/doctest.h>
 #include <cmath>
 #include <cstring>
@@ -20,7 +20,7 @@ std::vector<T> random_values(int64_t n, uint64_t seed) {
   return v;
 }
 
-// Packs count x depth numbers, `step` and `depth_step` apart, and compares.
+// Packs count x depth numbers, `step` and `depth_step` apart, and compares the panel with the source.
 template <int64_t kWidth, class T>
 void check_panel(int64_t count, int64_t depth, bool deep) {
   CAPTURE(count);
@@ -40,18 +40,18 @@ void check_panel(int64_t count, int64_t depth, bool deep) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("panels of every count, across and along the depth", T, float, double, int32_t) {
+TEST_CASE_TEMPLATE("panels of every count, contiguous across the depth and along it", T, float, double,
+                   int32_t) {
   for (const bool deep : {false, true}) {
     for (const int64_t depth : {1, 3, 4, 15, 16, 17, 35}) {
-      for (int64_t count = 1; count <= cpu::kMR; ++count)
-        check_panel<cpu::kMR, T>(count, depth, deep);
+      for (int64_t count = 1; count <= cpu::kMR; ++count) check_panel<cpu::kMR, T>(count, depth, deep);
       for (const int64_t count : {int64_t{1}, int64_t{3}, cpu::kNR<T> - 1, cpu::kNR<T>})
         check_panel<cpu::kNR<T>, T>(count, depth, deep);
     }
   }
 }
 
-TEST_CASE_TEMPLATE("16-bit floats become floats on the way", S, tt::BFloat16, tt::Half) {
+TEST_CASE_TEMPLATE("packing converts 16-bit floats to float", S, tt::BFloat16, tt::Half) {
   constexpr int64_t kWidth = cpu::kNR<float>;
   for (const bool deep : {false, true}) {
     for (const int64_t depth : {1, 4, 17, 35}) {
@@ -79,7 +79,7 @@ struct Word {
   static constexpr int64_t kPerWord = kCount;
 };
 
-TEST_CASE_TEMPLATE("words of narrow numbers, across and along the depth", W, Word<uint8_t, 4>,
+TEST_CASE_TEMPLATE("words of narrow numbers, contiguous across the depth and along it", W, Word<uint8_t, 4>,
                    Word<tt::BFloat16, 2>, Word<uint8_t, 2>, Word<int8_t, 2>) {
   using Part = typename W::Part;
   constexpr int64_t kPerWord = W::kPerWord, kWidth = cpu::kNR<float>;
@@ -102,7 +102,8 @@ TEST_CASE_TEMPLATE("words of narrow numbers, across and along the depth", W, Wor
         const int64_t depth = tinytorch::ceil_div(elements, kPerWord);
         std::vector<int32_t> panel(static_cast<size_t>(kWidth * depth), 77);
         const uint8_t flip = kPerWord == 4 ? 128 : 0;
-        cpu::pack_words<kWidth, kPerWord>(panel.data(), count, elements, source.data(), step, depth_step, flip);
+        cpu::pack_words<kWidth, kPerWord>(panel.data(), count, elements, source.data(), step, depth_step,
+                                          flip);
         for (int64_t k = 0; k < kPerWord * depth; ++k) {
           for (int64_t i = 0; i < kWidth; ++i) {
             const uint32_t expected =
@@ -110,7 +111,8 @@ TEST_CASE_TEMPLATE("words of narrow numbers, across and along the depth", W, Wor
                     ? bits(source[static_cast<size_t>(i * step + k * depth_step)]) ^ flip
                     : 0;
             const auto word = static_cast<uint32_t>(panel[static_cast<size_t>(k / kPerWord * kWidth + i)]);
-            const uint32_t part = word >> (32 / kPerWord * (k % kPerWord)) & (kPerWord == 4 ? 0xffu : 0xffffu);
+            const uint32_t part =
+                word >> (32 / kPerWord * (k % kPerWord)) & (kPerWord == 4 ? 0xffu : 0xffffu);
             REQUIRE(part == expected);
           }
         }
@@ -119,7 +121,8 @@ TEST_CASE_TEMPLATE("words of narrow numbers, across and along the depth", W, Wor
   }
 }
 
-TEST_CASE_TEMPLATE("a tile, whole and cut, new and accumulated", T, float, double, int32_t, int64_t) {
+TEST_CASE_TEMPLATE("a tile, whole and at an edge, stored and accumulated", T, float, double, int32_t,
+                   int64_t) {
   constexpr int64_t kRows = cpu::kMR, kCols = cpu::kNR<T>;
   for (const int64_t depth : {1, 2, 7, 8, 130}) {
     const std::vector<T> a = random_values<T>(depth * kRows, 2), b = random_values<T>(depth * kCols, 3);
@@ -146,7 +149,7 @@ TEST_CASE_TEMPLATE("a tile, whole and cut, new and accumulated", T, float, doubl
   }
 }
 
-TEST_CASE("panels that are packed together are what each is alone") {
+TEST_CASE("panels that are packed together equal panels packed alone") {
   constexpr int64_t kWidth = cpu::kMR, kMost = cpu::kPanelsTogether<float, kWidth> * kWidth, kRow = 90;
   CHECK(cpu::kPanelsTogether<float, kWidth> == 4);
   CHECK(cpu::kPanelsTogether<double, 64> == 1);

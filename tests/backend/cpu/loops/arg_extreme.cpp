@@ -1,4 +1,4 @@
-// Positions of extremes among few values, so that equals are common, with and without NaN.
+// Positions of extremes among few distinct values, so that ties are common, with and without NaN.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@ using tinytorch::Generator;
 
 namespace {
 
-// By the definition: the first NaN, else the first of the largest (smallest).
+// The definition: the first NaN, else the first of the largest (smallest) values.
 template <class T>
 int64_t expected_position(const std::vector<T>& x, bool largest) {
   size_t at = 0;
@@ -25,7 +25,7 @@ int64_t expected_position(const std::vector<T>& x, bool largest) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("the first extreme of a row, and of every column of rows that pass by", T, float, double) {
+TEST_CASE_TEMPLATE("the first extreme of a row, and of every column of a strip", T, float, double) {
   Generator generator(7);
   for (int64_t n = 1; n < 40; ++n) {
     std::vector<T> x;

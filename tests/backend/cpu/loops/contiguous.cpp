@@ -4,7 +4,7 @@
 
 using namespace test;
 
-TEST_CASE("a dense operand holds the values in row-major order, a result returns to its layout") {
+TEST_CASE("a contiguous input has row-major order, and write_back returns an output to its layout") {
   for (DType dtype : kFloating) {
     for (Layout layout : {Layout::dense, Layout::gaps}) {
       Array x = Array::random(dtype, {3, 5, 7}, 1, -2, 2, layout);

@@ -90,8 +90,8 @@ struct AmxTileConfig {  // the memory layout that ldtilecfg reads
 template <class T, class Step>
 [[gnu::noinline]] void amx_tile(int64_t depth, const int32_t* a, const int32_t* b, T* c, int64_t c_row,
                                 bool accumulate) {
-  constexpr int64_t kHalf = 16, kStrideA = 64,
-                    kStrideB = kAmxTile * 4;  // rows of a register, strides in bytes
+  // Rows of a tile register, and strides in bytes.
+  constexpr int64_t kHalf = 16, kStrideA = 64, kStrideB = kAmxTile * 4;
   const int64_t stride_c = c_row * static_cast<int64_t>(sizeof(T));
   T* const low = c + kHalf * c_row;
   asm volatile("" ::: "memory");  // panels must be stored before: the intrinsics do not declare their reads

@@ -33,9 +33,8 @@ TT_API void gemv_int4(const View& y, const View& x, const View& packed, const Vi
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int64_t kGemvRows = 4;
-inline constexpr int64_t kGemvPrefetchBytes = 2048;  // prefetch distance in bytes, for each row
-inline constexpr int64_t kGemvBytes = int64_t{1}
-                                      << 16;  // bytes of weights that make another thread worthwhile
+inline constexpr int64_t kGemvPrefetchBytes = 2048;      // prefetch distance in bytes, for each row
+inline constexpr int64_t kGemvBytes = int64_t{1} << 16;  // bytes that make another thread worthwhile
 
 // kLanes<float> consecutive elements as floats.
 template <class S>

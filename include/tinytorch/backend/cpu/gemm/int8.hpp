@@ -42,8 +42,8 @@ TT_API void gemm_int8_quads(const View& c, const View& a, const View& b, bool ac
   const bool shift_a = a.dtype == DType::i8, shift_b = b.dtype != DType::i8;
   int32_t* const sums = c.as<int32_t>();
   Scratch<int32_t> shifted(M + N);
-  int32_t *const of_row = shifted.data(), *const of_col =
-                                              of_row + M;  // row sums of a + s, column sums of b - t
+  // Sums of the rows of a + s, and of the columns of b - t.
+  int32_t *const of_row = shifted.data(), *const of_col = of_row + M;
   std::fill_n(of_row, M + N, 0);
   constexpr uint8_t kShift = 128;
   const auto bits = [](bool shift) { return static_cast<uint8_t>(shift ? kShift : 0); };

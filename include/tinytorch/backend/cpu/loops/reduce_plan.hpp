@@ -36,9 +36,7 @@ struct ReducePlan {
     by_columns = kept.strides.back() == 1 && kept.shape.back() > 1 && reduced.strides.back() != 1;
   }
   // Whether the values of each result are contiguous, and consecutive results are one stride apart.
-  bool has_contiguous_rows_of_results() const {
-    return length > 0 && reduced.contiguous() && kept.shape.size() == 1;
-  }
+  bool has_contiguous_rows() const { return length > 0 && reduced.contiguous() && kept.shape.size() == 1; }
   // The values of result r. `index` is scratch memory for kMaxRank numbers.
   View values_of(int64_t r, int64_t* index) const {
     View v = reduced;
