@@ -13,7 +13,7 @@ double exact_sigmoid(double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) 
 double exact_gelu_tanh(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
-// (f(x + h) - f(x - h)) / 2h
+// The central difference (f(x + h) - f(x - h)) / 2h.
 template <class F>
 double slope(F&& f, double x) {
   constexpr double kStep = 1e-5;
@@ -42,7 +42,7 @@ TEST_CASE("values agree with the exact functions, in float and double") {
   }
 }
 
-TEST_CASE("derivatives are the slopes") {
+TEST_CASE("derivatives equal central differences") {
   for (double x = -9; x <= 9; x += 0.31) {
     check_near(silu_derivative(x), slope([](double v) { return v * exact_sigmoid(v); }, x), 1e-9);
     check_near(gelu_derivative(x),
@@ -51,7 +51,7 @@ TEST_CASE("derivatives are the slopes") {
   }
 }
 
-TEST_CASE("far out, at infinity and for NaN") {
+TEST_CASE("values at large arguments, at infinity and for NaN") {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   CHECK(sigmoid_value(-80.0f) == doctest::Approx(std::exp(-80.0)));
   CHECK(sigmoid_value(1000.0f) == 1);

@@ -1,5 +1,5 @@
-// Scalar functions behind the elementwise ops: special values as C and PyTorch define them, integer wrap, and
-// derivative functions against differences.
+// Scalar functions of the elementwise operations: special values as in C and PyTorch, integer wrap-around,
+// and derivative functions against central differences.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -41,7 +41,7 @@ TEST_CASE("floats to integers: toward zero, saturating, NaN is 0") {
   CHECK(convert<int32_t>(-INFINITY) == std::numeric_limits<int32_t>::min());
 }
 
-TEST_CASE("integers wrap, bool asks for not zero, 16-bit floats round once") {
+TEST_CASE("conversions: integers wrap, bool is x != 0, 16-bit floats round once") {
   CHECK(convert<int8_t>(int32_t{300}) == 44);
   CHECK(convert<uint8_t>(int32_t{-1}) == 255);
   CHECK(convert<int32_t>((int64_t{1} << 32) + 5) == 5);
@@ -56,7 +56,7 @@ TEST_CASE("integers wrap, bool asks for not zero, 16-bit floats round once") {
   CHECK(static_cast<float>(convert<tinytorch::Half>(int32_t{2049})) == 2048);
 }
 
-TEST_CASE("float power agrees with C's pow on every pair of special values") {
+TEST_CASE("float power agrees with pow of C on every pair of special values") {
   const double values[] = {0.0,    -0.0,       1,       -1,    0.5,    -0.5,    2,  -2,   3,     -3,
                            2.5,    -2.5,       1e30,    -1e30, 4,      5,       -5, kInf, -kInf, kNaN,
                            0x1p24, 0x1p24 + 2, -0x1p30, 1e-30, 0x1p60, -0x1p60, 7,  33};
@@ -135,7 +135,7 @@ TEST_CASE("integers wrap") {
   CHECK(two<BinaryFn::maximum, int64_t>(kBig, kBig - 1) == kBig);
 }
 
-TEST_CASE("derivative functions are the slopes of their functions") {
+TEST_CASE("derivative functions equal central differences of their functions") {
   const double h = 1e-6;
   for (double x = -4.05; x < 4; x += 0.1) {
     const auto slope = [&](auto f) { return (f(x + h) - f(x - h)) / (2 * h); };

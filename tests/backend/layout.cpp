@@ -1,4 +1,4 @@
-// How strided views are walked, and in which type their elements are computed.
+// Layouts of strided views, and the compute types of their elements.
 #include <doctest/doctest.h>
 
 #include <tinytorch/backend/layout.hpp>
@@ -7,7 +7,7 @@
 namespace tt = tinytorch;
 using namespace tinytorch::backend;
 
-TEST_CASE("collapse merges what can be walked as one and nothing else") {
+TEST_CASE("collapse merges exactly the dimensions that are one longer dimension in every view") {
   const auto collapsed = [](tt::Shape shape, tt::Strides a, tt::Strides b) {
     tt::Strides strides[] = {a, b};
     collapse(shape, strides, 2);
@@ -25,13 +25,15 @@ TEST_CASE("collapse merges what can be walked as one and nothing else") {
   CHECK(collapsed({5, 4}, {0, 0}, {0, 0}) == std::tuple{tt::Shape{20}, tt::Strides{0}, tt::Strides{0}});
 }
 
-TEST_CASE("stretch shows a view in a larger shape, and drops leading sizes of 1 that the shape lacks") {
+TEST_CASE(
+    "stretch broadcasts strides to a larger shape, and drops leading sizes of 1 that the shape does not "
+    "have") {
   const View v{nullptr, tt::f32, {3, 1}, {5, 9}};
   CHECK(stretch(v, {2, 3, 4}) == tt::Strides{0, 5, 0});
   CHECK(stretch({nullptr, tt::f32, {1, 3}, {3, 1}}, {3}) == tt::Strides{1});
 }
 
-TEST_CASE("elements are computed in a type that holds them") {
+TEST_CASE("the compute type represents all values of the dtype") {
   const auto computed = [](tt::DType t) {
     tt::DType in = t;
     dispatch_compute(t, [&]<class C>(C*) { in = tt::dtype_of<C>; });
@@ -43,13 +45,13 @@ TEST_CASE("elements are computed in a type that holds them") {
   CHECK(computed(tt::i64) == tt::i64);
 }
 
-TEST_CASE("images lie pixel by pixel where channels are neighbours, and in no other case") {
+TEST_CASE("images are channels-last if and only if the channels of a pixel are adjacent") {
   const auto last = [](tt::Shape shape, tt::Strides strides) {
     return is_channels_last({nullptr, tt::f32, shape, strides});
   };
   CHECK(channels_last_strides({2, 3, 4, 5}) == tt::Strides{60, 1, 15, 3});
   CHECK(last({2, 3, 4, 5}, {60, 1, 15, 3}));
-  CHECK(last({2, 3, 4, 5}, {99, 1, 18, 3}));  // part of a larger one
+  CHECK(last({2, 3, 4, 5}, {99, 1, 18, 3}));  // part of a larger image
   CHECK_FALSE(last({2, 3, 4, 5}, {60, 20, 5, 1}));
   CHECK_FALSE(last({2, 1, 4, 5}, {20, 1, 5, 1}));  // one channel
   CHECK_FALSE(last({2, 3, 1, 1}, {3, 1, 3, 3}));   // one pixel
@@ -59,7 +61,7 @@ TEST_CASE("images lie pixel by pixel where channels are neighbours, and in no ot
 TEST_CASE("dimensions are sorted by the first operand's strides, and all operands with them") {
   CHECK(strides_fall({2, 3}, {3, 1}));
   CHECK(strides_fall({2, 3}, {9, 2}));
-  CHECK(strides_fall({2, 1, 3}, {3, 99, 1}));  // nothing steps along a size of 1
+  CHECK(strides_fall({2, 1, 3}, {3, 99, 1}));  // the stride of a size of 1 does not matter
   CHECK(strides_fall({}, {}));
   CHECK_FALSE(strides_fall({2, 3}, {1, 2}));
   CHECK_FALSE(strides_fall({2, 3, 4, 5}, channels_last_strides({2, 3, 4, 5})));
@@ -71,7 +73,7 @@ TEST_CASE("dimensions are sorted by the first operand's strides, and all operand
   CHECK(strides[1] == tt::Strides{60, 5, 1, 20});
 }
 
-TEST_CASE("dense is what fills its memory in some order") {
+TEST_CASE("is_dense: the elements fill a block of memory in some order of the dimensions") {
   CHECK(is_dense({}, {}));
   CHECK(is_dense({2, 3, 4, 5}, {60, 20, 5, 1}));
   CHECK(is_dense({2, 3, 4, 5}, {60, 1, 15, 3}));
@@ -83,7 +85,7 @@ TEST_CASE("dense is what fills its memory in some order") {
   CHECK_FALSE(is_dense({2}, {2}));
 }
 
-TEST_CASE("dense channels last: of any rank above 2, without gaps") {
+TEST_CASE("is_dense_channels_last: any rank above 2, without gaps") {
   const auto last = [](tt::Shape shape, tt::Strides strides) {
     return is_dense_channels_last({nullptr, tt::f32, shape, strides});
   };

@@ -1,11 +1,11 @@
-// What kernels do when nothing is said.
+// Default values of kernel parameters.
 #include <doctest/doctest.h>
 
 #include <tinytorch/backend/functors.hpp>
 
 using namespace tinytorch::backend;
 
-TEST_CASE("parameters left out are the customary ones") {
+TEST_CASE("default parameters have the usual values") {
   CHECK(CrossEntropyParameters{}.ignore_index == -100);
   CHECK(CrossEntropyParameters{}.label_smoothing == 0);
   CHECK(CrossEntropyParameters{}.reduction == LossReduction::mean);
@@ -16,7 +16,7 @@ TEST_CASE("parameters left out are the customary ones") {
   CHECK(ResidualNorm{}.p == 0);
 }
 
-TEST_CASE("an activation and its derivative are one function's") {
+TEST_CASE("activation_fn and activation_grad_fn belong to the same activation") {
   CHECK(activation_fn(Activation::none) == UnaryFn::identity);
   CHECK(activation_fn(Activation::relu) == UnaryFn::relu);
   CHECK(activation_grad_fn(Activation::relu) == BinaryFn::relu_grad);

@@ -1,8 +1,7 @@
-// What one element becomes: the scalar functions behind every elementwise op, shared by CPU loops and CUDA
-// kernels.
+// Scalar functions of all elementwise operations, shared by CPU loops and CUDA kernels.
 //
-// Branch-free, so that a loop over them vectorizes. T is the compute type: float (also for bf16 and f16),
-// double, int32_t (also for the narrow integers and bool) or int64_t. Integer arithmetic wraps.
+// They are branch-free, so that a loop over them vectorizes. T is the compute type: float (also for bf16 and
+// f16), double, int32_t (also for the narrow integers and bool) or int64_t. Integer arithmetic wraps.
 #pragma once
 
 #include <tinytorch/backend/activation.hpp>
@@ -45,8 +44,9 @@ enum class UnaryFn : uint8_t {
 inline constexpr int kUnaryCount = static_cast<int>(UnaryFn::gelu_tanh) + 1;
 inline constexpr int kLastIntegerUnary = static_cast<int>(UnaryFn::relu);
 
-// *_grad(g, v): g times the derivative, from the output v (relu, leaky_relu, tanh, sigmoid, sqrt, rsqrt) or
-// the input v (all others). Functions up to kLastIntegerBinary also exist for integers.
+// *_grad(g, v): g times the derivative of an activation at v. v is the output for tanh and sigmoid, the input
+// for leaky_relu, silu, gelu and gelu_tanh, and either for relu. Functions up to kLastIntegerBinary also
+// exist for integers.
 enum class BinaryFn : uint8_t {
   add,
   sub,
@@ -75,34 +75,34 @@ inline constexpr int kBinaryCount = static_cast<int>(BinaryFn::gelu_tanh_grad) +
 inline constexpr int kLastIntegerBinary = static_cast<int>(BinaryFn::logical_or);
 constexpr bool is_activation_grad(BinaryFn fn) { return fn >= BinaryFn::relu_grad; }
 
-// The function of an activation, and g times its derivative from the input (relu's is the same from either).
+// The function of an activation, and the function for g times its derivative, from the input.
 constexpr UnaryFn activation_fn(Activation a) {
   constexpr UnaryFn kFn[] = {UnaryFn::identity, UnaryFn::relu, UnaryFn::silu, UnaryFn::gelu,
                              UnaryFn::gelu_tanh};
   return kFn[static_cast<int>(a)];
 }
-// Activation::none has no such function: its derivative is g.
+// Activation::none is not allowed here: its derivative times g is g.
 constexpr BinaryFn activation_grad_fn(Activation a) {
   constexpr BinaryFn kFn[] = {BinaryFn::add, BinaryFn::relu_grad, BinaryFn::silu_grad, BinaryFn::gelu_grad,
                               BinaryFn::gelu_tanh_grad};
   return kFn[static_cast<int>(a)];
 }
 
-// a^b. Positive a: exp(b log a) in double; otherwise the rules of C's pow, branch-free. Inlined by order: a
-// loop with a call in it does not vectorize, and this is long enough for the compiler to prefer the call.
+// a^b. For positive a: exp(b log a) in double; otherwise the rules of pow in C, without branches.
+// always_inline: g++ prefers a call for a function of this length, and a loop with a call does not vectorize.
 TT_HOST_DEVICE [[gnu::always_inline]] inline float power(float a, float b) {
   const double x = a < 0 ? -static_cast<double>(a) : static_cast<double>(a);
   const double y = static_cast<double>(b);
   const double magnitude = math::exp(y * math::log(x));
   const double nearest = y + math::Format<double>::kRound - math::Format<double>::kRound;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  // & and | instead of && and ||: the latter are branches, and g++ 13 keeps them.
-  const bool is_big = (y > 0x1p51) | (y < -0x1p51);  // then an even integer or infinite
+  // & and | instead of && and ||: g++ 13 compiles the latter to branches.
+  const bool is_big = (y > 0x1p51) | (y < -0x1p51);  // then y is an even integer or infinite
   const bool is_integer = is_big | (nearest == y);
   const double half = 0.5 * y;
   const double nearest_half = half + math::Format<double>::kRound - math::Format<double>::kRound;
   const bool is_odd = is_integer & !is_big & (nearest_half != half);
-  const bool negative = std::bit_cast<uint32_t>(a) >> 31 != 0;  // also -0, whose odd powers keep the sign
+  const bool negative = std::bit_cast<uint32_t>(a) >> 31 != 0;  // also for -0: odd powers keep its sign
   double r = (negative & is_odd) ? -magnitude : magnitude;
   const bool has_no_root = (a < 0) & !is_integer & (x < kInfinity);
   r = has_no_root ? std::numeric_limits<double>::quiet_NaN() : r;
@@ -118,7 +118,7 @@ TT_HOST_DEVICE inline T unary_value(T x, [[maybe_unused]] T p0, [[maybe_unused]]
   if constexpr (fn == abs) return x < T(0) ? static_cast<T>(T(0) - x) : (x == T(0) ? T(0) : x);
   if constexpr (fn == sign) return x > T(0) ? T(1) : (x < T(0) ? T(-1) : (x == x ? T(0) : x));
   if constexpr (fn == clamp) {
-    const T low = x < p0 ? p0 : x;  // written so that NaN passes
+    const T low = x < p0 ? p0 : x;  // NaN passes both comparisons
     return low > p1 ? p1 : low;
   }
   if constexpr (fn == logical_not) return x == T(0) ? T(1) : T(0);
@@ -173,7 +173,7 @@ TT_HOST_DEVICE inline T binary_value(T a, T b, [[maybe_unused]] T p0) {
     if constexpr (fn == gelu_grad) return a * gelu_derivative(b);
     if constexpr (fn == gelu_tanh_grad) return a * gelu_tanh_derivative(b);
   }
-  if constexpr (fn == maximum) return a > b || a != a ? a : b;  // NaN wins
+  if constexpr (fn == maximum) return a > b || a != a ? a : b;  // NaN if one is NaN
   if constexpr (fn == minimum) return a < b || a != a ? a : b;
   if constexpr (fn == eq) return T(a == b);
   if constexpr (fn == ne) return T(a != b);
@@ -185,12 +185,12 @@ TT_HOST_DEVICE inline T binary_value(T a, T b, [[maybe_unused]] T p0) {
   if constexpr (fn == logical_or) return T(a != T(0) || b != T(0));
 }
 
-// Losses of one element each, and their derivatives by the prediction x and by the target t.
+// Pointwise losses, and their derivatives with respect to the prediction x and the target t.
 template <PointwiseLoss fn, class T>
 TT_HOST_DEVICE inline T loss_value(T x, T t) {
   if constexpr (fn == PointwiseLoss::mse) return (x - t) * (x - t);
   if constexpr (fn == PointwiseLoss::bce_with_logits) {
-    // log(1 + e) without losing a small e: the rounding of u = 1 + e is undone by e / (u - 1).
+    // log(1 + e), accurate for small e: the factor e / (u - 1) corrects the rounding of u = 1 + e.
     const T e = math::exp(x < T(0) ? x : -x), u = T(1) + e;
     const T log1p = u == T(1) ? e : math::log(u) * (e / (u - T(1)));
     return (x < T(0) ? T(0) : x) - x * t + log1p;
@@ -201,7 +201,7 @@ TT_HOST_DEVICE inline T loss_derivative(T x, T t) {
   if constexpr (fn == PointwiseLoss::mse) return T(2) * (x - t);
   if constexpr (fn == PointwiseLoss::bce_with_logits) return sigmoid_value(x) - t;
 }
-// By the target.
+// Derivative with respect to the target.
 template <PointwiseLoss fn, class T>
 TT_HOST_DEVICE inline T loss_target_derivative(T x, T t) {
   if constexpr (fn == PointwiseLoss::mse) return T(2) * (t - x);

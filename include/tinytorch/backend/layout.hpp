@@ -1,5 +1,5 @@
-// Layout: how the elements of strided views are walked, and in which type they are computed; the same on
-// every device.
+// Layout of strided views: broadcast strides, collapsed dimensions, memory order, and compute types; the same
+// on every device.
 #pragma once
 
 #include <limits>
@@ -8,7 +8,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend {
 
-// Calls f with a null pointer of the type in which elements of dtype t are computed.
+// Calls f with a null pointer of the compute type of dtype t.
 template <class F>
 void dispatch_compute(DType t, F&& f) {
   switch (t) {
@@ -25,7 +25,7 @@ void dispatch_compute(DType t, F&& f) {
   }
 }
 
-// Strides of v seen as `shape`. Leading dimensions of size 1 that `shape` lacks are dropped.
+// Strides of v broadcast to `shape`. Leading dimensions of size 1 that `shape` does not have are dropped.
 inline Strides stretch(const View& v, const Shape& shape) {
   Strides s = Strides::filled(shape.size(), 0);
   const int shift = shape.size() - v.rank();
@@ -33,9 +33,9 @@ inline Strides stretch(const View& v, const Shape& shape) {
   return s;
 }
 
-// Drops dimensions of size 1 and merges neighbours wherever every view can be walked as one longer dimension.
-// All views must have the same rank; `shape` is theirs. One dimension, of size 1 if need be, always remains,
-// and a scalar, rank 0, gains one: it becomes [1]. Nothing steps along a size of 1, so its stride is free.
+// Drops dimensions of size 1 and merges adjacent dimensions that are one longer dimension in every view. All
+// views have the same shape. At least one dimension remains: a scalar (rank 0) becomes [1]. The stride of a
+// dimension of size 1 is not used, so it may have any value.
 template <size_t kCount>
 void collapse(Shape& shape, Strides (&strides)[kCount], size_t count) {
   Shape merged;
@@ -60,8 +60,7 @@ void collapse(Shape& shape, Strides (&strides)[kCount], size_t count) {
   for (size_t k = 0; k < count; ++k) strides[k] = out[k];
 }
 
-// Whether a walk in row-major order goes through memory in one direction: no dimension steps further than an
-// earlier one.
+// Whether strides are non-increasing, so that row-major order is memory order.
 inline bool strides_fall(const Shape& shape, const Strides& strides) {
   int64_t outer = std::numeric_limits<int64_t>::max();
   for (int d = 0; d < shape.size(); ++d) {
@@ -72,9 +71,9 @@ inline bool strides_fall(const Shape& shape, const Strides& strides) {
   return true;
 }
 
-// Puts the dimensions of all operands in the order in which those of operand 0, mostly the output, lie in
-// memory. Elementwise functions may walk in any order; in this one, operands that lie alike collapse as
-// row-major ones do.
+// Sorts the dimensions of all operands by the strides of operand 0, usually the output, in descending order.
+// Elementwise functions may process elements in any order; in this one, operands of the same permuted layout
+// collapse like row-major ones.
 template <size_t kCount>
 void sort_dimensions(Shape& shape, Strides (&strides)[kCount]) {
   for (int d = 1; d < shape.size(); ++d) {
@@ -85,7 +84,7 @@ void sort_dimensions(Shape& shape, Strides (&strides)[kCount]) {
   }
 }
 
-// Calls f(out, in) with the dimensions in the order in which out lies in memory (sort_dimensions()).
+// Calls f(out, in) with the dimensions of all views in the memory order of out (sort_dimensions()).
 template <size_t kInputs, class F>
 void in_order_of(const View& out, const View (&in)[kInputs], F&& f) {
   Shape shape = out.shape;
@@ -98,8 +97,8 @@ void in_order_of(const View& out, const View (&in)[kInputs], F&& f) {
   f(View{out.data, out.dtype, shape, strides[0]}, sorted);
 }
 
-// Whether the elements fill a piece of memory without gaps, in whatever order of the dimensions: a permuted
-// view of a row-major tensor.
+// Whether the elements fill a block of memory without gaps, for some order of the dimensions: a permuted view
+// of a contiguous tensor.
 inline bool is_dense(const Shape& shape, const Strides& strides) {
   Shape sorted = shape;
   Strides s[] = {strides};
@@ -107,12 +106,12 @@ inline bool is_dense(const Shape& shape, const Strides& strides) {
   return View{nullptr, DType::f32, sorted, s[0]}.contiguous();
 }
 
-// Whether images [N, C, H, W] lie pixel by pixel (NHWC, "channels last"): the numbers of a pixel side by
-// side. What lies both ways, as images of one channel or of one pixel do, counts as channel by channel.
+// Whether images [N, C, H, W] are channels-last (NHWC): the channels of a pixel are adjacent. Images of one
+// channel or of one pixel have both layouts and count as channels-first.
 inline bool is_channels_last(const View& v) {
   return v.rank() == 4 && v.shape[1] > 1 && v.shape[2] * v.shape[3] > 1 && v.strides[1] == 1;
 }
-// x [N, C, ...] as [N, ..., C].
+// A view of x [N, C, ...] as [N, ..., C].
 inline View channels_at_end(const View& x) {
   View v = x;
   v.shape.erase(1);
@@ -121,14 +120,15 @@ inline View channels_at_end(const View& x) {
   v.strides.push_back(x.strides[1]);
   return v;
 }
-// Whether x [N, C, ...], of any rank, is dense and lies pixel by pixel. A call of its own: inlined, g++ 13
-// warns of sizes beyond the rank.
+// Whether x [N, C, ...], of any rank, is contiguous in channels-last order and not in row-major order.
+// noinline: if inlined, g++ 13 warns about accesses beyond the rank.
 [[gnu::noinline]] inline bool is_dense_channels_last(const View& x) {
   return x.rank() > 2 && !x.contiguous() && channels_at_end(x).contiguous();
 }
+// Strides of contiguous channels-last images of shape s [N, C, H, W].
 inline Strides channels_last_strides(const Shape& s) { return {s[1] * s[2] * s[3], 1, s[1] * s[3], s[1]}; }
 
-// Offset in elements of the element with row-major number `linear`; index[] receives its coordinates.
+// Offset of the element with row-major index `linear`; index[] receives its coordinates.
 inline int64_t locate(const Shape& shape, const Strides& strides, int64_t linear, int64_t* index) {
   int64_t offset = 0;
   for (int d = shape.size() - 1; d >= 0; --d) {

@@ -1,4 +1,4 @@
-// Names and numbers that kernels take besides tensors; the same for every backend.
+// Parameters of kernels besides tensors; the same on every backend.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
@@ -10,34 +10,38 @@ enum class Distribution : uint8_t { uniform, normal, bernoulli };
 enum class LossReduction : uint8_t { mean, sum, none };
 enum class PointwiseLoss : uint8_t { mse, bce_with_logits };
 
-// Activations that are fused into what precedes them.
+// Activations that can be fused into the preceding operation.
 enum class Activation : uint8_t { none, relu, silu, gelu, gelu_tanh };
 
-// Of residual_norm: dropout with probability p (0: none) by the words from first_block of stream `seed` on.
+// Parameters of residual_norm. Dropout with probability p (0: no dropout) uses the random words of stream
+// `seed` from block first_block on.
 struct ResidualNorm {
   double eps = 1e-5;
   double p = 0;
   uint64_t seed = 0, first_block = 0;
 };
 
-// Numbers from `first` to below `last`; none where last <= first.
+// The integers in [first, last); empty if last <= first.
 struct IndexRange {
   int64_t first, last;
 };
 
-// Of attention. Queries are the last T of S positions: query t stands at position t + S - T.
+// Parameters of attention. Queries are the last T of S positions: query t has position t + S - T.
 struct AttentionParameters {
-  double scale = 1;     // of q k^T
-  bool causal = false;  // keys up to the query's own position
-  int64_t window = 0;   // > 0: only keys less than `window` positions away
-  // [B], where the operands are: keys of batch b from lengths[b] on are not seen. Null: all are.
+  double scale = 1;     // factor of q k^T
+  bool causal = false;  // a query sees keys up to its own position
+  int64_t window = 0;   // > 0: a query sees keys less than `window` positions away
+  // [B], on the device of the operands: keys from lengths[b] on are hidden in batch b. Null: no key is
+  // hidden.
   const int64_t* lengths = nullptr;
-  // Dropout of probabilities: p (0: none), by the words from first_block of stream `seed` on. Four
-  // neighbouring keys of a query share a block; the block's numbers count queries [B, H, T], then keys.
+  // Dropout of probabilities: p (0: no dropout), with the random words of stream `seed` from block
+  // first_block on. Four consecutive keys of a query share a block; blocks are numbered by query [B, H, T],
+  // then by key.
   double p = 0;
   uint64_t seed = 0, first_block = 0;
 
-  // The keys that query t of batch b sees, and the queries that see key s. Both ends grow with t and s.
+  // The keys that query t of batch b sees, and the queries that see key s. Both bounds are non-decreasing in
+  // t and s.
   constexpr IndexRange keys_of(int64_t t, int64_t T, int64_t S, int64_t b) const {
     const int64_t position = t + S - T;
     IndexRange range{0, S};
@@ -49,7 +53,7 @@ struct AttentionParameters {
   }
   constexpr IndexRange queries_of(int64_t s, int64_t T, int64_t S, int64_t b) const {
     if (lengths && s >= lengths[b]) return {T, T};
-    const int64_t own = s + T - S;  // the query at the key's position
+    const int64_t own = s + T - S;  // the query at the position of key s
     IndexRange range{0, T};
     const int64_t reach = causal ? 1 : window;
     if (reach > 0 && own - reach + 1 > 0) range.first = own - reach + 1;
@@ -62,7 +66,7 @@ struct AttentionParameters {
   constexpr uint64_t dropout_block(int64_t query, int64_t key, int64_t S) const {
     return first_block + dropout_blocks(query, S) + static_cast<uint64_t>(key / 4);
   }
-  // A word below the limit drops its key.
+  // A key whose word is below the limit is dropped.
   constexpr uint32_t dropout_limit() const { return p < 1 ? static_cast<uint32_t>(p * 0x1p32) : 0xffffffffu; }
   constexpr double dropout_scale() const { return p < 1 ? 1 / (1 - p) : 0; }
 };
@@ -73,7 +77,8 @@ struct CrossEntropyParameters {
   LossReduction reduction = LossReduction::mean;
 };
 
-// What batch_norm_grad fills; any may be without data. dmean, dvar: of given statistics only.
+// Results of batch_norm_grad; each may be without data. dmean and dvar are the gradients of given statistics,
+// not of those of the batch.
 struct BatchNormGrads {
   View dx, dweight, dbias, dmean, dvar;
 };
@@ -88,24 +93,24 @@ struct AdamStep {
   double lr = 0;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double weight_decay = 0;
-  bool decoupled = false;  // AdamW: the parameter shrinks by lr weight_decay, the gradient stays as it is
-  int64_t step = 1;        // counts from 1; corrects the moments' bias towards their start at zero
+  bool decoupled = false;  // AdamW: p -= lr weight_decay p, and g is unchanged
+  int64_t step = 1;        // counts from 1; for the bias correction of the moments
 };
 
-// One parameter of a step over many. All views are contiguous and of one size, but for `step`.
+// One parameter of a step over many. All views are contiguous and of one size, except `step`.
 struct OptimizerSlot {
   View parameter;           // f32 or f64, updated
-  View gradient;            // of the parameter's dtype or of 16 bits, only read
-  View state[2];            // of the parameter's dtype, updated. SGD: velocity or no data; Adam: m and v
-  View rounded;             // no data, or the parameter in 16 bits: written beside it
-  View step;                // i64, one element: updates so far, to which a step adds one
-  double weight_decay = 0;  // SgdStep and AdamStep: theirs is not used
+  View gradient;            // of the parameter's dtype or 16-bit floats, only read
+  View state[2];            // of the parameter's dtype, updated. SGD: velocity or without data; Adam: m and v
+  View rounded;             // without data, or the parameter in 16 bits, written too
+  View step;                // i64, one element: number of updates, which a step increments
+  double weight_decay = 0;  // replaces weight_decay of SgdStep and AdamStep
 };
-// What a step over many reads from memory of its device, so that replays of a captured CUDA graph see
-// changes: an f64 view of three elements.
+// Indices into the scalars of a step over many, an f64 view of three elements in device memory, so that
+// replays of a captured CUDA graph read current values.
 enum StepScalar : int {
-  kLearningRate,
-  kGradientFactor,  // of all gradients; NaN: do nothing at all. Read by steps that are told to clip
+  kLearningRate,    // replaces lr of SgdStep and AdamStep
+  kGradientFactor,  // factor of all gradients, read if clip; NaN: the step changes nothing
   kGradientNorm,
   kStepScalarCount
 };

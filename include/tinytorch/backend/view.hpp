@@ -1,5 +1,5 @@
-// View: what a kernel sees of a tensor. A pointer, an element type, sizes and strides; no ownership, no
-// graph.
+// View: a tensor as kernels see it. It has a pointer, an element type, sizes and strides, and no ownership
+// and no graph.
 #pragma once
 
 #include <tinytorch/core/dtype.hpp>
@@ -29,7 +29,7 @@ struct View {
   }
 };
 
-// A matrix [R, C] as [C, R].
+// The transposed view of a matrix: [R, C] as [C, R].
 inline View transposed(const View& v) {
   return {v.data, v.dtype, {v.shape[1], v.shape[0]}, {v.strides[1], v.strides[0]}};
 }

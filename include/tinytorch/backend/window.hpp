@@ -1,35 +1,35 @@
-// Window2d: how a square of an image is visited by convolution and pooling.
+// Window2d: the sliding window of convolution and pooling.
 //
-// Output position o reads input positions i = o * stride - padding + k * dilation for taps k = 0 .. kernel-1;
-// those outside [0, input) are padding. Output size: (input + 2 padding - dilation (kernel - 1) - 1) / stride
-// + 1.
+// Output position o reads input positions i = o * stride - padding + k * dilation for taps k = 0 .. kernel -
+// 1; positions outside [0, input) are padding. Output size:
+//   (input + 2 padding - dilation (kernel - 1) - 1) / stride + 1
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend {
 
-// The most that a kernel, stride, padding or dilation may be, so that no position of a window overflows.
+// Largest kernel, stride, padding or dilation, so that no position of a window overflows.
 inline constexpr int64_t kMaxWindow = int64_t{1} << 28;
 
 struct Window2d {
   int64_t kernel_h = 1, kernel_w = 1, stride = 1, padding = 0, dilation = 1;
 };
 
-// Outputs along one side; 0 or less when the window does not fit.
+// Number of outputs along one side; 0 or less if the window does not fit.
 TT_HOST_DEVICE constexpr int64_t window_outputs(int64_t input, int64_t kernel, const Window2d& w) {
-  const int64_t last = input + 2 * w.padding - 1;  // position that the window may reach
+  const int64_t last = input + 2 * w.padding - 1;  // last position that a window may cover
   if (last < 0 || kernel - 1 > last / w.dilation) return 0;
   return (last - w.dilation * (kernel - 1)) / w.stride + 1;
 }
 
-// Outputs [first, last) whose tap at `shift` (k * dilation - padding) falls inside [0, input).
+// Outputs [first, last) for which the tap at `shift` (k * dilation - padding) is inside [0, input).
 struct TapRange {
   int64_t first, last;
 };
 constexpr TapRange taps_inside(int64_t shift, int64_t input, int64_t outputs, int64_t stride) {
   int64_t first = shift < 0 ? -shift : 0, last = input > shift ? input - shift : 0;
-  if (stride != 1) {  // two divisions, which would cost as much as a short row of arithmetic
+  if (stride != 1) {  // two divisions cost as much as a short row
     first = (first + stride - 1) / stride;
     last = (last + stride - 1) / stride;
   }

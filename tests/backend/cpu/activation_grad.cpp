@@ -1,5 +1,4 @@
-// The backward pass of activations: their derivatives, times a gradient that may be broadcast or be
-// overwritten.
+// Backward pass of activations: derivatives times a gradient, which may be broadcast or overwritten.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -8,7 +7,7 @@
 using namespace tinytorch;
 using namespace tinytorch::backend;
 
-TEST_CASE("dx = dy f'(v), also where one dy serves all, and in place") {
+TEST_CASE("dx = dy f'(v), also with broadcast dy and in place") {
   double dy = 2, v[] = {-1.5, 0.25, 3}, dx[3];
   const View out{dx, f64, {3}, {1}}, at{v, f64, {3}, {1}}, same{&dy, f64, {3}, {0}};
   cpu::activation_grad(BinaryFn::tanh_grad, out, same, at);
@@ -21,7 +20,7 @@ TEST_CASE("dx = dy f'(v), also where one dy serves all, and in place") {
   CHECK(dx[2] == doctest::Approx(2 * s * (1 + v[2] * (1 - s))));
 }
 
-TEST_CASE("which functions these are") {
+TEST_CASE("is_activation_grad is true for exactly the *_grad functions") {
   CHECK(is_activation_grad(BinaryFn::relu_grad));
   CHECK(is_activation_grad(BinaryFn::gelu_tanh_grad));
   CHECK_FALSE(is_activation_grad(BinaryFn::pow));

@@ -1,4 +1,5 @@
-// Forward; the gradient's header is checked with it, and alone in attention_grad.cpp.
+// Attention forward. attention_grad is compared with the definition here, and has more tests in
+// attention_grad.cpp.
 #include <support/attention_reference.hpp>
 #include <tinytorch/backend/cpu/attention.hpp>
 #include <tinytorch/backend/cpu/attention_grad.hpp>
@@ -14,8 +15,8 @@ TEST_CASE("attention and its gradients equal the definition") {
   });
 }
 
-TEST_CASE("a query that sees no key gives zeros; nothing in, nothing out") {
-  // Queries are the last of the positions: with 6 queries and 2 keys the first four come before every key.
+TEST_CASE("a query that sees no key gives zeros; empty operands are accepted") {
+  // Queries have the last positions: with 6 queries and 2 keys, the first four queries precede every key.
   Array q = Array::random(f32, {1, 1, 6, 8}, 1), k = Array::random(f32, {1, 1, 2, 8}, 2),
         out(f32, {1, 1, 6, 8}), lse(f32, {1, 1, 6});
   kernels::attention(out.view(), lse.view(), q.view(), k.view(), k.view(), {.causal = true});
@@ -30,7 +31,7 @@ TEST_CASE("a query that sees no key gives zeros; nothing in, nothing out") {
   CHECK(out.values() == std::vector<double>(48, 0));
 }
 
-TEST_CASE("NaN in a key spoils the queries that see it, and no others") {
+TEST_CASE("NaN in a key reaches the queries that see it, and no others") {
   Array q = Array::random(f32, {1, 1, 40, 8}, 1), k = Array::random(f32, {1, 1, 40, 8}, 2),
         v = Array::random(f32, {1, 1, 40, 8}, 3), out(f32, {1, 1, 40, 8}), lse(f32, {1, 1, 40});
   std::vector<double> values = k.values();
@@ -43,8 +44,8 @@ TEST_CASE("NaN in a key spoils the queries that see it, and no others") {
 
 namespace {
 
-// `bad` at row `position` of q, k, v or dout (0 to 3): what is not finite, and all the rest, as in the
-// definition.
+// Puts `bad` at row `position` of operand 0 to 3 (q, k, v, dout) and compares with the definition which
+// results are finite, and the values of these.
 void check_spoiled(const AttentionCase& c, int spoiled, int64_t position, double bad) {
   CAPTURE(spoiled);
   CAPTURE(position);
@@ -84,17 +85,17 @@ void check_spoiled(const AttentionCase& c, int spoiled, int64_t position, double
 
 }  // namespace
 
-TEST_CASE("NaN and infinities reach those that see them, and no others") {
+TEST_CASE("NaN and infinities reach exactly the results that depend on them") {
   const AttentionCase cases[] = {
       {{1, 1, 1, 150, 150, 20}, f32, Layout::dense, {.scale = 0.2, .causal = true}},
       {{1, 1, 1, 70, 110, 8}, f64, Layout::dense, {.scale = 0.2, .causal = true, .window = 9}},
-      {{1, 2, 1, 40, 107, 12}, f32, Layout::dense, {.scale = 0.2}, {100}},  // row 103 is not seen at all
+      {{1, 2, 1, 40, 107, 12}, f32, Layout::dense, {.scale = 0.2}, {100}},  // no query sees row 103
   };
   for (const AttentionCase& c : cases) {
     for (int spoiled = 0; spoiled < 4; ++spoiled) {
       for (const double bad : {static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
         const bool of_keys = spoiled == 1 || spoiled == 2;
-        if (spoiled == 0 && std::isinf(bad)) continue;  // of its own keys some have probability 0, or NaN
+        if (spoiled == 0 && std::isinf(bad)) continue;  // some of its keys have probability 0, or NaN
         for (const int64_t position : {int64_t{3}, of_keys ? c.n.S - 4 : c.n.T - 4})
           if (c.lengths.empty() || position > 100 || !of_keys) check_spoiled(c, spoiled, position, bad);
       }

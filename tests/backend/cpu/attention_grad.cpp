@@ -1,4 +1,4 @@
-// That the gradients equal the definition is checked with the forward pass in attention.cpp.
+// Attention gradients. attention.cpp compares them with the definition.
 #include <support/attention_reference.hpp>
 #include <tinytorch/backend/cpu/attention.hpp>
 #include <tinytorch/backend/cpu/attention_grad.hpp>
@@ -27,7 +27,7 @@ struct Grads {
 
 }  // namespace
 
-TEST_CASE("gradients do not depend on the number of threads, and repeat their dropout") {
+TEST_CASE("gradients do not depend on the number of threads, and use the dropout mask of the forward pass") {
   const int before = thread_count();
   for (const double p : {0.0, 0.4}) {
     set_thread_count(1);
@@ -39,7 +39,7 @@ TEST_CASE("gradients do not depend on the number of threads, and repeat their dr
   }
 }
 
-TEST_CASE("when all is dropped nothing has a gradient") {
+TEST_CASE("with dropout probability 1 all gradients are zero") {
   Grads none(1);
   for (Array* a : {&none.dq, &none.dk, &none.dv}) {
     const std::vector<double> values = a->values();

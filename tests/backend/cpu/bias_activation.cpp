@@ -28,7 +28,7 @@ TEST_CASE("bias_activation against plain loops, forward and backward") {
   }
 }
 
-TEST_CASE("gradients of many rows: the bits of the kernels one after the other, and sums in double") {
+TEST_CASE("gradients of many rows equal the separate kernels bit by bit, with sums in double") {
   for (const int64_t C : {1, 3, 257, 40'000}) {
     const int64_t N = 100'000 / C + 1;
     CAPTURE(C);
@@ -59,7 +59,7 @@ TEST_CASE("gradients of many rows: the bits of the kernels one after the other, 
   }
 }
 
-TEST_CASE("no rows give no gradient to a bias; a NaN reaches its column only") {
+TEST_CASE("without rows the bias gradient is zero; a NaN reaches its column only") {
   Array none(f32, {0, 3}), b = Array::random(f32, {3}, 1, -1, 1), db = Array::random(f32, {3}, 2, -1, 1);
   kernels::bias_activation_grad(Activation::gelu, none.view(), db.view(), none.view(), none.view(), b.view());
   CHECK(db.values() == std::vector<double>{0, 0, 0});
@@ -73,7 +73,7 @@ TEST_CASE("no rows give no gradient to a bias; a NaN reaches its column only") {
   CHECK(std::isfinite(db.values()[2]));
 }
 
-TEST_CASE("many rows, a few at a time: the bits of the kernels one after the other") {
+TEST_CASE("row groups equal the separate kernels bit by bit") {
   for (const int64_t C : {3, 257, 40'000}) {
     const int64_t N = 100'000 / C + 1;
     CAPTURE(C);

@@ -1,4 +1,4 @@
-// The kernels that ceilings are measured by do what they say: plain loops in double as oracle.
+// Microbenchmarks of peak rates compute what they promise, compared with loops in double.
 #include <tinytorch/backend/cpu/ceilings.hpp>
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ View view(std::vector<float>& x) { return {x.data(), tt::f32, {static_cast<int64
 
 }  // namespace
 
-TEST_CASE("triad: every element once, at every size") {
+TEST_CASE("triad equals a loop at every size") {
   for (const int64_t n : kSizes) {
     CAPTURE(n);
     std::vector<float> a = values(n, 1), b = values(n, 2), out = values(n, 3);
@@ -41,7 +41,7 @@ TEST_CASE("triad: every element once, at every size") {
   }
 }
 
-TEST_CASE("chains: x goes half the way to 1, so many times") {
+TEST_CASE("fma_chains equals x / 2 + 1 / 2, repeated") {
   for (const int64_t n : kSizes) {
     for (const int64_t rounds : {0, 1, 2, 7, 30}) {
       CAPTURE(n);

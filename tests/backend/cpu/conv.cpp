@@ -13,7 +13,7 @@ namespace cpu_kernels = tinytorch::backend::cpu;
 
 namespace {
 
-// Operands and results in these layouts.
+// Layouts of operands and results.
 void check_case(const Case& c, DType dtype, Layout layout, Layout result = Layout::dense) {
   const Window2d window{c.KH, c.KW, c.stride, c.padding, c.dilation};
   const int64_t OH = tinytorch::backend::window_outputs(c.H, c.KH, window);
@@ -43,22 +43,22 @@ void check_case(const Case& c, DType dtype, Layout layout, Layout result = Layou
 
 TEST_CASE("conv2d and its gradients equal the definition") {
   const Case cases[] = {
-      {1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1},      // everything 1
+      {1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1},      // all sizes 1
       {2, 3, 7, 5, 4, 3, 3, 1, 1, 1, 1},      // padding
       {3, 2, 11, 13, 5, 5, 3, 2, 2, 1, 1},    // stride, kernel not square
       {2, 4, 9, 9, 6, 3, 3, 1, 2, 2, 2},      // dilation and groups
       {2, 4, 9, 8, 4, 3, 3, 2, 1, 1, 4},      // depthwise, stride
-      {3, 3, 6, 17, 6, 3, 2, 1, 3, 2, 3},     // depthwise, two outputs each, padding beyond the kernel
+      {3, 3, 6, 17, 6, 3, 2, 1, 3, 2, 3},     // depthwise, two outputs per channel, padding beyond the kernel
       {5, 3, 4, 4, 17, 4, 4, 1, 0, 1, 1},     // one output position: samples share a product
       {70, 2, 5, 5, 3, 2, 2, 1, 0, 1, 1},     // many small images
       {1, 2, 40, 67, 15, 3, 3, 1, 1, 1, 1},   // several blocks of one image
       {2, 33, 12, 12, 31, 1, 1, 1, 0, 1, 1},  // 1 x 1
-      {2, 5, 9, 8, 7, 1, 1, 2, 0, 1, 1},      // pixels that nothing reads
-      {1, 2, 11, 12, 3, 2, 1, 4, 1, 1, 1},    // whole rows of them, and padding
-      {2, 7, 9, 11, 70, 3, 3, 1, 1, 1, 1},    // many tiles of filters, in rows
-      {2, 70, 9, 11, 7, 3, 3, 2, 1, 1, 1},    // a long depth of few filters, in rows
-      {2, 12, 9, 11, 70, 3, 3, 1, 1, 1, 1},   // rows that are turned into pixels
-      {2, 24, 9, 10, 40, 3, 3, 2, 1, 2, 2},   // the same in groups
+      {2, 5, 9, 8, 7, 1, 1, 2, 0, 1, 1},      // pixels that no output reads
+      {1, 2, 11, 12, 3, 2, 1, 4, 1, 1, 1},    // rows that no output reads, and padding
+      {2, 7, 9, 11, 70, 3, 3, 1, 1, 1, 1},    // many tiles of filters, channels-first
+      {2, 70, 9, 11, 7, 3, 3, 2, 1, 1, 1},    // a long depth and few filters, channels-first
+      {2, 12, 9, 11, 70, 3, 3, 1, 1, 1, 1},   // converted to channels-last
+      {2, 24, 9, 10, 40, 3, 3, 2, 1, 2, 2},   // converted, in groups
   };
   for (const Case& c : cases) {
     for (DType dtype : kFloating) check_case(c, dtype, Layout::dense);
@@ -72,13 +72,14 @@ TEST_CASE("conv2d and its gradients equal the definition") {
 
 TEST_CASE("depthwise convolutions equal the definition, in every layout") {
   const Case cases[] = {
-      {2, 64, 25, 5, 64, 3, 3, 1, 1, 1, 64},   // rows shorter than a vector
-      {1, 33, 40, 67, 33, 3, 3, 1, 1, 1, 33},  // several blocks of one plane; channels that fill no vector
-      {2, 70, 9, 35, 70, 3, 3, 2, 1, 1, 70},   // strides of two: rows of even and odd pixels
-      {3, 17, 11, 40, 17, 5, 3, 3, 2, 2, 17},  // of three, with dilation
+      {2, 64, 25, 5, 64, 3, 3, 1, 1, 1, 64},  // rows shorter than a vector
+      {1, 33, 40, 67, 33, 3, 3, 1, 1, 1,
+       33},  // several blocks of one plane; channels are not a multiple of a vector
+      {2, 70, 9, 35, 70, 3, 3, 2, 1, 1, 70},   // stride 2: splits of even and odd pixels
+      {3, 17, 11, 40, 17, 5, 3, 3, 2, 2, 17},  // stride 3, with dilation
       {2, 16, 5, 6, 16, 7, 7, 1, 3, 1, 16},    // a kernel larger than the image
-      {2, 5, 7, 7, 5, 2, 2, 4, 0, 1, 5},       // smaller than its stride: pixels that nothing reads
-      {2, 6, 8, 9, 18, 3, 3, 2, 1, 1, 6},      // three outputs of each channel
+      {2, 5, 7, 7, 5, 2, 2, 4, 0, 1, 5},       // a kernel smaller than its stride: unread pixels
+      {2, 6, 8, 9, 18, 3, 3, 2, 1, 1, 6},      // three outputs per channel
       {70, 3, 2, 2, 3, 1, 1, 1, 0, 1, 3},      // many small images
   };
   for (const Case& c : cases) {
@@ -90,15 +91,15 @@ TEST_CASE("depthwise convolutions equal the definition, in every layout") {
   }
 }
 
-TEST_CASE("convolutions of images that lie pixel by pixel equal the definition") {
+TEST_CASE("convolutions of channels-last images equal the definition") {
   const Case cases[] = {
       {3, 16, 9, 13, 16, 3, 3, 1, 1, 1, 1},   // one vector of filters
-      {2, 5, 14, 15, 70, 3, 3, 1, 1, 1, 1},   // more than a panel of them, and no whole vector
-      {2, 130, 7, 7, 33, 3, 3, 1, 1, 1, 1},   // a depth that is cut
-      {2, 3, 21, 20, 24, 7, 7, 2, 3, 1, 1},   // stride, taps side by side
+      {2, 5, 14, 15, 70, 3, 3, 1, 1, 1, 1},   // more than a panel of filters, and a partial vector
+      {2, 130, 7, 7, 33, 3, 3, 1, 1, 1, 1},   // a depth of several passes
+      {2, 3, 21, 20, 24, 7, 7, 2, 3, 1, 1},   // stride, adjacent taps
       {2, 24, 9, 8, 40, 3, 3, 2, 1, 2, 2},    // groups, dilation
       {2, 33, 12, 12, 31, 1, 1, 1, 0, 1, 1},  // 1 x 1, read in place
-      {2, 17, 12, 11, 18, 1, 1, 2, 0, 1, 1},  // with pixels that nothing reads
+      {2, 17, 12, 11, 18, 1, 1, 2, 0, 1, 1},  // with pixels that no output reads
       {2, 8, 10, 12, 9, 3, 2, 1, 0, 1, 1},    // no padding: x in place, dy in a frame
       {1, 9, 5, 6, 8, 2, 2, 3, 4, 1, 1},      // padding beyond the kernel
       {1, 32, 60, 60, 32, 3, 3, 1, 1, 1, 1},  // several bands
@@ -111,7 +112,7 @@ TEST_CASE("convolutions of images that lie pixel by pixel equal the definition")
   }
 }
 
-TEST_CASE("parts of images are read and written where they lie") {
+TEST_CASE("parts of images are read and written in place") {
   for (const Layout layout : {Layout::dense, Layout::channels_last}) {
     for (const int64_t groups : {1, 2, 6}) {
       const Window2d window{3, 3, 1, 1, 1};
@@ -150,7 +151,7 @@ TEST_CASE("parts of images are read and written where they lie") {
   }
 }
 
-TEST_CASE("an infinity of x spoils those weight gradients that see it, and no others") {
+TEST_CASE("an infinity of x reaches the weight gradients that depend on it, and no others") {
   const Window2d window{3, 3, 1, 1, 1};
   for (const double bad : {static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
     for (const int64_t place : {int64_t{5}, int64_t{0}, int64_t{29}, int64_t{2 * 30 + 11}}) {  // at an edge
@@ -195,11 +196,11 @@ TEST_CASE("conv2d without bias, and with an empty batch") {
 
 TEST_CASE("conv2d and its gradients without channels, outputs or samples") {
   const Case cases[] = {
-      {2, 0, 4, 4, 3, 3, 3, 1, 1, 1, 1},  // no input channels: the bias alone
-      {2, 0, 5, 4, 4, 3, 2, 2, 0, 1, 2},  // the same in groups
+      {2, 0, 4, 4, 3, 3, 3, 1, 1, 1, 1},  // no input channels: the result is the bias
+      {2, 0, 5, 4, 4, 3, 2, 2, 0, 1, 2},  // no input channels, in groups
       {2, 3, 4, 4, 0, 3, 3, 1, 1, 1, 1},  // no output channels: dx is 0
       {2, 4, 5, 4, 0, 3, 2, 2, 0, 1, 2}, {0, 2, 4, 4, 3, 3, 3, 1, 1, 1, 1},  // no samples: dw is 0
-      {2, 0, 4, 4, 0, 3, 3, 1, 1, 1, 1},                                     // nothing at all
+      {2, 0, 4, 4, 0, 3, 3, 1, 1, 1, 1},                                     // no channels at all
   };
   for (const Case& c : cases) {
     for (DType dtype : kFloating) check_case(c, dtype, Layout::dense);
@@ -233,7 +234,7 @@ TEST_CASE("conv2d gives the same bits at any thread count") {
   set_thread_count(before);
 }
 
-TEST_CASE("a depthwise convolution treats every channel as a convolution of its own") {
+TEST_CASE("a depthwise convolution equals a separate convolution of each channel") {
   const Window2d window{3, 3, 1, 1, 1};
   const Shape images{2, 5, 8, 19}, plane{2, 1, 8, 19};
   Array x = Array::random(f64, images, 1), w = Array::random(f64, {5, 1, 3, 3}, 2),

@@ -6,7 +6,8 @@
 using namespace test;
 namespace kernels = tinytorch::backend::cpu;
 
-TEST_CASE("dropout keeps exactly the elements whose random word says so, at any size and thread count") {
+TEST_CASE(
+    "dropout keeps exactly the elements whose random word reaches the limit, at any size and thread count") {
   const int before = thread_count();
   for (int64_t n : {1, 3, 4, 511, 512, 513, 5000, 20000}) {
     for (DType dtype : kFloating) {
@@ -27,7 +28,7 @@ TEST_CASE("dropout keeps exactly the elements whose random word says so, at any 
   set_thread_count(before);
 }
 
-TEST_CASE("dropout keeps its share, everything at p = 0 and nothing at p = 1") {
+TEST_CASE("dropout keeps a fraction 1 - p, everything at p = 0 and nothing at p = 1") {
   Array x = Array::random(f32, {100000}, 1, 1, 2), y(f32, {100000});
   for (double p : {0.1, 0.5, 0.9}) {
     kernels::dropout(y.view(), x.view(), p, 5, 0);

@@ -38,7 +38,7 @@ TEST_CASE("out may be an input") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("strided and broadcast operands around the lengths where paths change") {
+TEST_CASE("strided and broadcast operands around the lengths at which loops change") {
   for (const int64_t row : {1, 3, 255, 256, 257, 1023, 1024, 1025, 3000, 8197}) {
     const int64_t rows = 5;
     std::vector<float> a = uniform(static_cast<size_t>(2 * rows * row), -1, 1),
@@ -73,7 +73,7 @@ TEST_CASE("strided and broadcast operands around the lengths where paths change"
   }
 }
 
-TEST_CASE("fill reaches strided elements only") {
+TEST_CASE("fill writes strided elements only") {
   std::vector<float> v(10, 1);
   cpu::fill({v.data() + 1, tt::f32, {3}, {3}}, 2.5);
   CHECK(v == std::vector<float>{1, 2.5, 1, 1, 2.5, 1, 1, 2.5, 1, 1});
@@ -82,21 +82,22 @@ TEST_CASE("fill reaches strided elements only") {
   CHECK(n == (int64_t{1} << 60) + 1);
 }
 
-TEST_CASE("where picks by condition") {
+TEST_CASE("where selects by condition") {
   bool condition[] = {true, false, true};
   float a[] = {1, 2, 3}, b[] = {NAN, 20, NAN}, out[3];
   const View chosen{condition, tt::boolean, {3}, {1}}, first{a, tt::f32, {3}, {1}};
   cpu::where({out, tt::f32, {3}, {1}}, chosen, first, {b, tt::f32, {3}, {1}});
   CHECK(out[0] == 1);
-  CHECK(out[1] == 20);  // and the NaN not chosen leaves no trace
+  CHECK(out[1] == 20);  // the NaN that is not selected has no effect
   CHECK(out[2] == 3);
-  cpu::where({out, tt::f32, {3}, {1}}, chosen, {b, tt::f32, {3}, {0}}, first);  // always b's first
+  cpu::where({out, tt::f32, {3}, {1}}, chosen, {b, tt::f32, {3}, {0}},
+             first);  // b is broadcast from one element
   CHECK(std::isnan(out[0]));
   CHECK(out[1] == 2);
   CHECK(std::isnan(out[2]));
 }
 
-TEST_CASE("where of operands that lie flat: every dtype, more than one thread's share, in place") {
+TEST_CASE("where of contiguous operands: every dtype, several threads, in place") {
   const size_t n = 70'001;
   tt::Generator g(5);
   std::vector<uint8_t> bytes(3 * 8 * n), condition(n);
@@ -122,7 +123,7 @@ TEST_CASE("every function gives the same bits at one and two threads, aligned or
   std::vector<float> x = uniform(static_cast<size_t>(2 * n + 1), 0.01, 3),
                      y = uniform(static_cast<size_t>(2 * n + 1), -3, 3, 2);
   for (int64_t i = 0; i < n; i += 1000)
-    x[static_cast<size_t>(i)] = 1e10f;  // sin and cos of huge arguments among others
+    x[static_cast<size_t>(i)] = 1e10f;  // sin and cos reduce huge arguments in libm
   std::vector<float> out[2];
   const auto compare = [&](const std::function<void(const View&, const View&, const View&)>& run) {
     for (const int64_t step : {1, 2}) {
@@ -150,9 +151,9 @@ TEST_CASE("every function gives the same bits at one and two threads, aligned or
   }
 }
 
-// Blocks of ordinary values take a shorter way: it must give the bits of the other.
-TEST_CASE_TEMPLATE("an element gives the same bits among ordinary values and among all others", T, float,
-                   double) {
+// Blocks of ordinary values (math::Range) use a faster loop, which must give the same bits.
+TEST_CASE_TEMPLATE("an element gives the same bits in a block of ordinary values and in any other block", T,
+                   float, double) {
   using Bits = tt::math::BitsOf<T>;
   tt::Generator g(31);
   const auto apply = [](UnaryFn fn, std::vector<T>& x) {
@@ -176,10 +177,10 @@ TEST_CASE_TEMPLATE("an element gives the same bits among ordinary values and amo
   for (int fn = 0; fn < kUnaryCount; ++fn) {
     INFO("unary ", fn);
     const auto f = static_cast<UnaryFn>(fn);
-    const std::vector<T> all = apply(f, x);  // in blocks that are not ordinary
+    const std::vector<T> all = apply(f, x);  // in blocks with special values
     int64_t wrong = 0;
     for (size_t i = 0; i < x.size(); ++i) {
-      std::vector<T> calm(1 + i % 37, T(0.5));  // one of them x[i], in a vector or in what is left over
+      std::vector<T> calm(1 + i % 37, T(0.5));  // x[i] is in a vector or in the remainder
       const size_t at = i % calm.size();
       calm[at] = x[i];
       const T alone = apply(f, calm)[at];
@@ -190,7 +191,7 @@ TEST_CASE_TEMPLATE("an element gives the same bits among ordinary values and amo
   }
 }
 
-TEST_CASE("a float function on integers is refused by the kernel too") {
+TEST_CASE("the kernel rejects a float function of integers") {
   int32_t n = 1;
   const View v{&n, tt::i32, {}, {}};
   CHECK_THROWS_WITH(cpu::unary(UnaryFn::exp, v, v),

@@ -51,7 +51,7 @@ TEST_CASE("embedding of a transposed table, and of indices of rank 0") {
   CHECK(row.values() == std::vector<double>{4, 5, 6});
 }
 
-TEST_CASE("the first index outside the table is found") {
+TEST_CASE("first_outside finds the first index outside the table") {
   Array good = Array::from(i64, {2, 2}, {0, 4, 2, 1}, Layout::gaps),
         high = Array::from(i64, {2, 2}, {0, 4, 5, -1});
   Array low = Array::from(i64, {3}, {0, 1, -1}, Layout::gaps);

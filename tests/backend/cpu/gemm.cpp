@@ -1,5 +1,5 @@
-// The matrix product at sizes around its tiles and blocks, in every stride order, accumulating, and at any
-// number of threads.
+// Matrix products at sizes around tiles and blocks, in every stride order, accumulating, and with any number
+// of threads.
 #include <doctest/doctest.h>
 #include <array>
 
@@ -28,7 +28,7 @@ struct Problem {
   }
 };
 
-// Largest error in units of what rounding allows, of c (strides c_row, c_col) against plain loops.
+// Largest error of c (strides c_row, c_col) against plain loops, relative to the rounding error bound.
 double worst(const Problem& p, const float* got, int64_t c_row, int64_t c_col, bool left_t, bool right_t,
              bool accumulate) {
   double worst_error = 0;
@@ -50,7 +50,7 @@ double worst(const Problem& p, const float* got, int64_t c_row, int64_t c_col, b
 
 }  // namespace
 
-TEST_CASE("sizes around tiles and blocks, both operands straight and transposed") {
+TEST_CASE("sizes around tiles and blocks, both operands plain and transposed") {
   for (const auto& [M, N, K] : {std::tuple{1, 1, 1},
                                 {1, 300, 70},
                                 {300, 1, 70},
@@ -113,7 +113,7 @@ TEST_CASE("the result may be strided, or wider than a block") {
   cpu::gemm({out.data(), tt::f32, {9, 11}, {13, 1}}, {p.a.data(), tt::f32, {9, 40}, {40, 1}},
             {p.b.data(), tt::f32, {40, 11}, {11, 1}});
   CHECK(worst(p, out.data(), 13, 1, false, false, false) <= 1);
-  for (int i = 0; i < 9; ++i) CHECK(out[static_cast<size_t>(13 * i + 12)] == 7);  // gaps stay
+  for (int i = 0; i < 9; ++i) CHECK(out[static_cast<size_t>(13 * i + 12)] == 7);  // gaps are unchanged
   Problem wide(3, 3100, 5);
   std::vector<float> w(3 * 3100);
   cpu::gemm({w.data(), tt::f32, {3, 3100}, {3100, 1}}, {wide.a.data(), tt::f32, {3, 5}, {5, 1}},
@@ -121,7 +121,7 @@ TEST_CASE("the result may be strided, or wider than a block") {
   CHECK(worst(wide, w.data(), 3100, 1, false, false, false) <= 1);
 }
 
-TEST_CASE("taller and deeper than a slab") {
+TEST_CASE("larger than a macro block") {
   for (const auto& [M, N, K] : {std::tuple{3600, 3, 1030}, {3, 5, 91'200}}) {
     for (const bool accumulate : {false, true}) {
       Problem p(M, N, K);
@@ -133,7 +133,7 @@ TEST_CASE("taller and deeper than a slab") {
   }
 }
 
-TEST_CASE("depth 0 gives zeros, or leaves what is accumulated onto") {
+TEST_CASE("depth 0 gives zeros, or leaves C unchanged if accumulating") {
   float c[] = {1, 2, 3, 4}, none = 0;
   const View a{&none, tt::f32, {2, 0}, {0, 1}}, b{&none, tt::f32, {0, 2}, {2, 1}},
       out{c, tt::f32, {2, 2}, {2, 1}};
@@ -156,7 +156,7 @@ TEST_CASE("integers are exact and wrap") {
   cpu::gemm({out.data(), tt::i8, {1, 1}, {1, 1}}, {s.data(), tt::i8, {1, 200}, {200, 1}},
             {s.data(), tt::i8, {200, 1}, {1, 1}});
   CHECK(out[0] == static_cast<int8_t>(2'000'000 & 0xff));
-  int32_t wide = 0;  // into i32 the product of i8 does not wrap
+  int32_t wide = 0;  // the product of i8 into i32 does not wrap
   cpu::gemm({&wide, tt::i32, {1, 1}, {1, 1}}, {s.data(), tt::i8, {1, 200}, {200, 1}},
             {s.data(), tt::i8, {200, 1}, {1, 1}});
   CHECK(wide == 2'000'000);
@@ -177,7 +177,7 @@ TEST_CASE("the same bits at one, two and three threads") {
   }
 }
 
-TEST_CASE("every sum is finished once, before it is rounded to c, whatever c's type and strides") {
+TEST_CASE("the epilogue gets each sum once, before it is rounded to c, for any dtype and strides of c") {
   constexpr int64_t kM = 7, kN = 40, kK = 9;
   tt::Generator g(3);
   std::vector<tt::BFloat16> a(kM * kK), b(kK * kN);
@@ -195,7 +195,7 @@ TEST_CASE("every sum is finished once, before it is rounded to c, whatever c's t
         return type == tt::f32 ? static_cast<double>(c.as<const float>()[at])
                                : static_cast<double>(c.as<const tt::BFloat16>()[at]);
       };
-      const auto epilogue = [&](const cpu::Sums& s) {
+      const auto epilogue = [&](const cpu::SumBlock& s) {
         for (int64_t r = 0; r < s.rows; ++r) {
           for (int64_t k = 0; k < s.cols; ++k) {
             const auto at = static_cast<size_t>((s.i + r) * kN + s.j + k);

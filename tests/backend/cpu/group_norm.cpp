@@ -24,7 +24,7 @@ TEST_CASE("group_norm and its gradient equal the definition") {
         const auto group = [&](size_t i) { return i / static_cast<size_t>(inner * (C / groups)); };
         NormExpected e = norm_reference(o.x.values(), o.w.values(), o.b.values(), o.dy.values(),
                                         static_cast<size_t>(N * groups), group, channel);
-        if (C == groups && inner == 1) {  // sets of one value: everything cancels, up to rounding
+        if (C == groups && inner == 1) {  // groups of one value: all terms cancel, up to rounding
           check_close(o.y.values(), e.y, dtype, 40, 4);
           continue;
         }

@@ -1,4 +1,4 @@
-// Indexed moves called directly, with duplicates, types of every size, and threads.
+// Index kernels called directly, with duplicate indices, types of every size, and threads.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -48,7 +48,7 @@ TEST_CASE("add_rows adds in index order, duplicates included, at any number of t
   }
 }
 
-TEST_CASE("gather and scatter_add are each other's mirror") {
+TEST_CASE("scatter_add is the adjoint of gather") {
   std::vector<int32_t> x{10, 11, 12, 20, 21, 22}, out(4);
   std::vector<int64_t> index{2, 0, 1, 1};
   const View in{x.data(), tt::i32, {2, 3}, {3, 1}}, at{index.data(), tt::i64, {2, 2}, {2, 1}};
@@ -59,7 +59,7 @@ TEST_CASE("gather and scatter_add are each other's mirror") {
   CHECK(sum == std::vector<int32_t>{10, 0, 12, 0, 42, 0});
 }
 
-TEST_CASE("zero_triangle keeps exactly its side of the diagonal") {
+TEST_CASE("zero_triangle keeps exactly one side of the diagonal") {
   for (int64_t diagonal = -5; diagonal <= 5; ++diagonal) {
     for (const bool lower : {true, false}) {
       std::vector<int16_t> raw(2 * 3 * 4, 1);

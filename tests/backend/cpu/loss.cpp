@@ -11,7 +11,7 @@ namespace {
 
 const LossReduction kReductions[] = {LossReduction::mean, LossReduction::sum, LossReduction::none};
 
-// Per sample: the loss and its gradient by each logit.
+// Loss of each sample and its gradient with respect to each logit.
 struct Sample {
   double loss;
   std::vector<double> grad;
@@ -67,7 +67,7 @@ TEST_CASE("cross_entropy and its gradient equal the definition") {
           check_close(loss.values(), want, dtype, 40);
           check_close(dx.values(), want_dx, dtype, 40);
           if (reduction == LossReduction::none) continue;
-          // Both at once, in the place of the logits.
+          // Loss and gradient in one call, with dx in place of the logits.
           Array loss_too(dtype, shape), lse_too(wide, {N});
           kernels::cross_entropy_with_grad(loss_too.view(), lse_too.view(), x.view(), x.view(), target.view(),
                                            p, g[0]);
@@ -140,7 +140,7 @@ TEST_CASE("mse and bce_with_logits and both gradients equal the definition") {
   }
 }
 
-TEST_CASE("bce_with_logits keeps small and large values") {
+TEST_CASE("bce_with_logits is accurate for small and large values") {
   Array x = Array::from(f32, {5}, {20, -20, 200, -200, 0}), t = Array::from(f32, {5}, {1, 0, 0, 1, 0.5});
   Array loss(f32, {5});
   kernels::pointwise_loss(PointwiseLoss::bce_with_logits, loss.view(), x.view(), t.view(),
@@ -153,7 +153,7 @@ TEST_CASE("bce_with_logits keeps small and large values") {
   CHECK(got[4] == doctest::Approx(0.6931472));
 }
 
-TEST_CASE("a vocabulary of a million, with and without smoothing: the sums lose no more than epsilons") {
+TEST_CASE("a vocabulary of a million, with and without smoothing, is accurate to a few epsilons") {
   constexpr int64_t V = 1'000'003;
   Array x = Array::random(f32, {1, V}, 1, 0, 1), lse(f32, {1}), loss(f32, {}), dx(f32, {1, V});
   Array target = Array::from(i64, {1}, {7.0});

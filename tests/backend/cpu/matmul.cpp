@@ -1,4 +1,4 @@
-// Batches of products and the linear layer's product, against plain loops; gemm itself is tested beside this.
+// Batched products and the products of linear layers, against plain loops. gemm has its own tests.
 #include <support/linear_reference.hpp>
 
 #include <tinytorch/backend/cpu/matmul.hpp>
@@ -7,7 +7,7 @@
 using namespace test;
 namespace kernels = tinytorch::backend::cpu;
 
-TEST_CASE("a batch of products, one operand shared, at any number of threads") {
+TEST_CASE("a batch of products with a broadcast operand, with any number of threads") {
   const int before = thread_count();
   for (const int64_t batch : {0, 1, 2, 9}) {
     for (const int threads : {1, 3}) {
@@ -29,7 +29,7 @@ TEST_CASE("a batch of products, one operand shared, at any number of threads") {
   set_thread_count(before);
 }
 
-TEST_CASE("a product is added to what is there; that of 16-bit operands to f32, unrounded") {
+TEST_CASE("products accumulate into out; those of 16-bit operands into f32, unrounded") {
   for (const DType dtype : kFloating) {
     const DType wide = dtype == f64 ? f64 : f32;
     Array a = Array::random(dtype, {2, 4, 9}, 1, -1, 1),
@@ -45,7 +45,7 @@ TEST_CASE("a product is added to what is there; that of 16-bit operands to f32, 
   }
 }
 
-TEST_CASE("linear multiplies by the transposed weight and adds the bias; an activation keeps what it saw") {
+TEST_CASE("linear multiplies by the transposed weight and adds the bias; linear_activation also stores z") {
   for (const DType dtype : kFloating) {
     Array x = Array::random(dtype, {6, 5}, 1, -1, 1, Layout::gaps),
           w = Array::random(dtype, {4, 5}, 2, -1, 1), b = Array::random(dtype, {4}, 3, -1, 1),
@@ -70,14 +70,14 @@ TEST_CASE("linear multiplies by the transposed weight and adds the bias; an acti
   }
 }
 
-TEST_CASE("a residual is added to a linear layer's product before it is rounded") {
+TEST_CASE("linear_residual adds the residual before it rounds") {
   check_linear_residual<Array>(kernels::linear_residual);
 }
 
-TEST_CASE("the gradients of a linear layer's weight and bias are made together") {
+TEST_CASE("linear_grad_weight computes the gradients of weight and bias") {
   check_linear_grad_weight<Array>(kernels::linear_grad_weight);
 }
 
-TEST_CASE("an activation's derivative and its bias's gradient are made with the product before them") {
+TEST_CASE("linear_grad_activation multiplies by the derivative and sums the bias gradient") {
   check_linear_grad_activation<Array>(kernels::linear_grad_activation);
 }

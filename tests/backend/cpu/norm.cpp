@@ -64,7 +64,7 @@ void check_shape(const Shape& shape, DType dtype, Layout layout, bool with_param
     }
     const Expected e = reference(x.values(), ws, centered ? bs : std::vector<double>(count, 0.0), dy.values(),
                                  count, centered);
-    const double gain = C == 1 ? 1 / std::sqrt(kEps) : 4;  // one value alone: rstd is 1 / sqrt(eps)
+    const double gain = C == 1 ? 1 / std::sqrt(kEps) : 4;  // rows of one value: rstd is 1 / sqrt(eps)
     check_close(y.values(), e.y, dtype, 40, gain);
     check_close(dx.values(), e.dx, dtype, 100, gain);
     check_close(dw.values(), e.dw, dtype, 200, gain);
@@ -82,15 +82,15 @@ TEST_CASE("layer_norm and rms_norm and their gradients equal the definition") {
         check_shape({3, 2, C}, dtype, Layout::gaps, parameters);
       }
     }
-    check_shape({403, 5}, dtype, Layout::dense, true);  // many blocks of rows
+    check_shape({403, 5}, dtype, Layout::dense, true);  // several blocks of rows
     check_shape({2, 32'768}, dtype, Layout::dense, true);
     check_shape({3, 33'001}, dtype, Layout::gaps, false);
   }
-  check_shape({70, 32'771}, f32, Layout::dense, true);  // more long rows than are summed in f32
-  check_shape({1, 131'073}, f32, Layout::dense, true);  // one that the threads share
+  check_shape({70, 32'771}, f32, Layout::dense, true);  // more long rows than one sum in f32 takes
+  check_shape({1, 131'073}, f32, Layout::dense, true);  // a row that threads share
 }
 
-TEST_CASE("layer_norm keeps its precision far from zero") {
+TEST_CASE("layer_norm is accurate for values far from zero") {
   std::vector<double> values;
   for (int i = 0; i < 64; ++i) values.push_back(4096 + i % 2);  // variance 1/4; the mean square is 1.7e7
   Array x = Array::from(f32, {1, 64}, values), y(f32, {1, 64}), mean(f32, {1}), rstd(f32, {1});
@@ -98,7 +98,7 @@ TEST_CASE("layer_norm keeps its precision far from zero") {
   for (size_t i = 0; i < 64; ++i) CHECK(y.values()[i] == doctest::Approx(i % 2 == 1 ? 1 : -1));
 }
 
-TEST_CASE("gradients of parameters are as exact over many rows as over few") {
+TEST_CASE("parameter gradients are as accurate over many rows as over few") {
   const Shape shape{200'003, 5};
   for (const double low : {-1.0, 0.0}) {
     Array x = Array::random(f32, shape, 1, -2, 6), dy = Array::random(f32, shape, 2, low, 1);
@@ -138,7 +138,7 @@ TEST_CASE("layer_norm gives the same bits at any thread count") {
   set_thread_count(before);
 }
 
-TEST_CASE("the gradient is added to what reaches x on another way, and any part may be left out") {
+TEST_CASE("`added` is added to dx, and any result may be without data") {
   for (const auto& [rows, C] : {std::pair<int64_t, int64_t>{130, 9}, {5, 40}, {2, 33'000}}) {
     const Shape shape{rows, C};
     Array x = Array::random(f32, shape, 1), dy = Array::random(f32, shape, 2),

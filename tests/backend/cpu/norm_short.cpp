@@ -1,4 +1,4 @@
-// Short rows that are normalized together equal the same rows one by one.
+// Short rows that are normalized together, compared with the same rows one by one.
 #include <support/array.hpp>
 
 #include <tinytorch/backend/cpu/norm.hpp>
@@ -6,7 +6,7 @@
 using namespace test;
 namespace kernels = tinytorch::backend::cpu;
 
-TEST_CASE("rows that are normalized together equal the same rows one by one, for any number of them") {
+TEST_CASE("rows that are normalized together equal rows normalized alone, for any number of rows") {
   constexpr double kEps = 1e-5;
   for (const int64_t C : {1, 3, 7, 16, 31}) {
     for (const int64_t rows : {2, 15, 127, 128, 129, 300}) {
@@ -19,7 +19,7 @@ TEST_CASE("rows that are normalized together equal the same rows one by one, for
                                w.view());
       std::vector<double> want_y, want_dx, want_dw(static_cast<size_t>(C)), want_db(static_cast<size_t>(C));
       const std::vector<double> xs = x.values(), dys = dy.values();
-      for (int64_t r = 0; r < rows; ++r) {  // one row alone takes the other way
+      for (int64_t r = 0; r < rows; ++r) {  // a single row is not transposed
         const auto row_of = [&](const std::vector<double>& v) {
           return Array::from(f64, {1, C}, std::vector<double>(v.begin() + r * C, v.begin() + (r + 1) * C));
         };

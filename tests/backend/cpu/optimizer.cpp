@@ -121,7 +121,7 @@ TEST_CASE("adam_step: eps keeps a zero gradient finite, and its first step has s
 
 namespace {
 
-// Parameters of sizes around pieces and grains, f32 and f64, some with gradients and copies of 16 bits.
+// Parameters of sizes around pieces and grains, in f32 and f64, some with 16-bit gradients and 16-bit copies.
 struct ManySlots {
   std::vector<std::vector<float>> p, m, v;
   std::vector<std::vector<float>> g;
@@ -160,7 +160,7 @@ struct ManySlots {
                      0.5});
   }
   View scalar_view() { return {scalars, tt::f64, {tt::backend::kStepScalarCount}, {1}}; }
-  // Gradients times `factor`, in double.
+  // The gradients times `factor`, in double.
   template <class T>
   static std::vector<T> scaled(const std::vector<T>& x, double factor) {
     std::vector<T> out;
@@ -180,8 +180,8 @@ void expect_adam(std::vector<T>& p, std::vector<T> g, std::vector<T>& m, std::ve
 
 }  // namespace
 
-TEST_CASE("steps over many parameters equal those of one after another, at any thread count") {
-  // Those of one are compared with double above.
+TEST_CASE("a step over many parameters equals a step of each, at any thread count") {
+  // Single-parameter steps are compared with double above.
   const int before = tt::thread_count();
   for (const double factor : {1.0, 0.25}) {
     for (const int threads : {1, 2, 5}) {
@@ -220,7 +220,7 @@ TEST_CASE("steps over many parameters equal those of one after another, at any t
   tt::set_thread_count(before);
 }
 
-TEST_CASE("a factor that is NaN changes nothing, and so does a slot that does not fit") {
+TEST_CASE("a NaN factor changes nothing, and neither does a call with a mismatched slot") {
   ManySlots slots(true), unchanged(true);
   slots.scalars[tt::backend::kGradientFactor] = NAN;
   cpu_kernels::adam_step_all(slots.slots, slots.scalar_view(), {}, true);
@@ -265,7 +265,7 @@ TEST_CASE("gradient_factor equals its definition in double, at any thread count"
   CHECK(std::isnan(slots.scalars[tt::backend::kGradientFactor]));
 }
 
-TEST_CASE("mismatched views and integer parameters are refused") {
+TEST_CASE("mismatched views and integer parameters are rejected") {
   std::vector<float> p{1, 2, 3}, g{1, 2};
   std::vector<double> g64{1, 2, 3};
   std::vector<int32_t> whole{1, 2, 3};

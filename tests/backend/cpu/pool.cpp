@@ -9,7 +9,7 @@ using tinytorch::backend::Window2d;
 namespace kernels = tinytorch::backend::cpu;
 
 namespace {
-// Of images that lie pixel by pixel, results do, too.
+// The results of channels-last images are channels-last.
 Layout layout_of_results(Layout images) { return images == Layout::channels_last ? images : Layout::dense; }
 }  // namespace
 
@@ -20,7 +20,8 @@ TEST_CASE("max_pool2d and its gradient equal the definition") {
     const int64_t OW = backend::window_outputs(c.W, c.kernel, window);
     for (DType dtype : kFloating) {
       for (Layout layout : {Layout::dense, Layout::gaps, Layout::channels_last}) {
-        Array x = Array::random(dtype, {c.N, c.C, c.H, c.W}, 1, -9, -1, layout);  // padding is not a zero
+        Array x =
+            Array::random(dtype, {c.N, c.C, c.H, c.W}, 1, -9, -1, layout);  // padding must not count as 0
         const Layout results = layout_of_results(layout);
         Array y(dtype, {c.N, c.C, OH, OW}, results), index(i32, {c.N, c.C, OH, OW}, results),
             dx(dtype, x.shape(), results);
@@ -43,7 +44,8 @@ TEST_CASE("max_pool2d and its gradient equal the definition") {
   }
 }
 
-TEST_CASE("in max_pool2d NaN wins, and a window of minus infinity points inside the image") {
+TEST_CASE(
+    "max_pool2d returns NaN if a window has one, and the position of a window of -inf is inside the image") {
   Array x = Array::from(f32, {1, 1, 2, 4}, {1, NAN, -INFINITY, -INFINITY, 5, 2, -INFINITY, -INFINITY});
   Array y(f32, {1, 1, 1, 2}), index(i32, {1, 1, 1, 2});
   kernels::max_pool2d(y.view(), index.view(), x.view(), {2, 2, 2, 0, 1});
@@ -52,7 +54,7 @@ TEST_CASE("in max_pool2d NaN wins, and a window of minus infinity points inside 
   CHECK(index.values() == std::vector<double>{1, 2});
 }
 
-TEST_CASE("of equal values max_pool2d takes the first, in blocks of outputs as in their rest") {
+TEST_CASE("max_pool2d takes the first of equal values, in blocks of outputs and in the remainder") {
   for (const PoolCase& c : {PoolCase{2, 1, 9, 45, 2, 2, 0},
                             {1, 2, 7, 45, 3, 1, 1},
                             {1, 1, 11, 70, 3, 3, 1},
@@ -125,9 +127,9 @@ TEST_CASE("adaptive_avg_pool2d and its gradient equal the definition") {
   }
 }
 
-TEST_CASE("averages of very long windows stay within epsilons of the exact ones") {
+TEST_CASE("averages of very long windows are accurate to a few epsilons") {
   constexpr int64_t kHeight = 400'000;
-  for (const int64_t outputs : {1, 3}) {  // whole rows side by side, and columns
+  for (const int64_t outputs : {1, 3}) {  // whole contiguous rows, and columns
     Array x = Array::random(f32, {1, 1, kHeight, 3}, 1, 0, 1), y(f32, {1, 1, 1, outputs});
     kernels::adaptive_avg_pool2d(y.view(), x.view());
     const std::vector<double> in = x.values(), got = y.values();

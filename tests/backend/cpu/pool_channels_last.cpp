@@ -1,5 +1,5 @@
-// Pooling of images that lie pixel by pixel: more channels than a task takes, the same as plane by plane,
-// windows from both sides, long sums. Definitions are tested in pool.cpp.
+// Pooling of channels-last images: more channels than a task takes, equality with channels-first images,
+// windows seen from outputs and from pixels, long sums. The definitions are tested in pool.cpp.
 #include <support/array.hpp>
 
 #include <support/references.hpp>
@@ -12,7 +12,7 @@ namespace kernels = tinytorch::backend::cpu;
 
 namespace {
 
-constexpr int64_t kManyChannels[] = {1, 3, kernels::kPixelBlock, 2 * kernels::kPixelBlock + 5};
+constexpr int64_t kManyChannels[] = {1, 3, kernels::kChannelBlock, 2 * kernels::kChannelBlock + 5};
 
 struct Both {
   Array rows, pixels;
@@ -24,7 +24,7 @@ struct Both {
 
 }  // namespace
 
-TEST_CASE("maxima, their positions and their gradient are those of planes, bit by bit") {
+TEST_CASE("max_pool2d, its positions and its gradient equal those of channels-first images bit by bit") {
   for (const int64_t C : kManyChannels) {
     for (const auto& [kernel, stride, padding] :
          {std::array<int64_t, 3>{2, 2, 0}, {3, 2, 1}, {3, 1, 1}, {5, 3, 2}}) {
@@ -43,7 +43,7 @@ TEST_CASE("maxima, their positions and their gradient are those of planes, bit b
       kernels::max_pool2d_grad(dx.rows.view(), dy.rows.view(), index.rows.view(), w);
       kernels::max_pool2d_grad(dx.pixels.view(), dy.pixels.view(), index.pixels.view(), w);
       CHECK(dx.rows.values() == dx.pixels.values());
-      // A gradient that comes in rows goes where the positions lie.
+      // A channels-first gradient with channels-last positions.
       Array from_rows(f32, dx.rows.shape(), Layout::channels_last);
       kernels::max_pool2d_grad(from_rows.view(), dy.rows.view(), index.pixels.view(), w);
       CHECK(from_rows.values() == dx.rows.values());
@@ -51,7 +51,7 @@ TEST_CASE("maxima, their positions and their gradient are those of planes, bit b
   }
 }
 
-TEST_CASE("averages and their gradients are those of planes") {
+TEST_CASE("averages and their gradients equal those of channels-first images") {
   for (const int64_t C : kManyChannels) {
     for (const auto& [kernel, stride, padding] : {std::array<int64_t, 3>{2, 2, 0}, {3, 2, 1}, {4, 5, 0}}) {
       const Window2d w{kernel, kernel, stride, padding, 1};
@@ -67,7 +67,7 @@ TEST_CASE("averages and their gradients are those of planes") {
   }
 }
 
-TEST_CASE("one pixel lies both ways: the mean of whole images is the same from either") {
+TEST_CASE("images of one pixel have both layouts: the mean of whole images is the same in both") {
   Both x({3, 130, 11, 13}, 4);
   Array of_rows(f32, {3, 130, 1, 1}), of_pixels(f32, {3, 130, 1, 1});
   kernels::adaptive_avg_pool2d(of_rows.view(), x.rows.view());
@@ -75,7 +75,7 @@ TEST_CASE("one pixel lies both ways: the mean of whole images is the same from e
   check_close(of_pixels.values(), of_rows.values(), f32, 16);
 }
 
-TEST_CASE("long sums of pixels continue in double") {
+TEST_CASE("long sums continue in double") {
   constexpr int64_t kHeight = 300'000;
   Array x = Array::random(f32, {1, 3, kHeight, 2}, 1, 0, 1, Layout::channels_last), y(f32, {1, 3, 1, 1});
   kernels::adaptive_avg_pool2d(y.view(), x.view());
@@ -87,7 +87,7 @@ TEST_CASE("long sums of pixels continue in double") {
   }
 }
 
-TEST_CASE("a window knows its pixels as a pixel knows its windows") {
+TEST_CASE("pool_windows_over lists exactly the windows that contain a pixel") {
   for (const auto& [kernel, stride, padding, size] :
        {std::array<int64_t, 4>{2, 2, 0, 7}, {3, 2, 1, 8}, {5, 3, 2, 11}, {2, 4, 0, 9}, {3, 1, 1, 1}}) {
     const int64_t outputs = backend::window_outputs(size, kernel, {kernel, kernel, stride, padding, 1});

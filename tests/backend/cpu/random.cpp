@@ -1,4 +1,4 @@
-// Random kernels: each element the same whatever the length, offset or thread count; and the distributions.
+// Random kernels: each element is the same for any length, offset and number of threads; distributions.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ TEST_CASE("element i is word i % 4 of block i / 4, or two words for f64") {
     const auto block = tt::philox(9, 5 + i / 2);
     CHECK(d[i] == tt::uniform_from_bits(block.v[2 * (i % 2)], block.v[2 * (i % 2) + 1]));
   }
-  // So a longer draw starts like a shorter one, and a later start continues it.
+  // So a longer tensor starts like a shorter one, and a later start continues it.
   const auto longer = draw<float>(Distribution::normal, 1003, 9, 5, 0, 1),
              shorter = draw<float>(Distribution::normal, 6, 9, 5, 0, 1);
   CHECK(std::equal(shorter.begin(), shorter.end(), longer.begin()));
@@ -77,7 +77,7 @@ TEST_CASE("normal numbers: moments and Kolmogorov-Smirnov distance, both precisi
       distance = std::max(distance, std::abs(normal_cdf((static_cast<double>(v[i]) - 2) / 3) -
                                              (static_cast<double>(i) + 0.5) / n));
     CHECK(distance < 1.95 / root);
-    // Neighbours are not correlated: Box-Muller makes them in pairs.
+    // Adjacent numbers are not correlated, although Box-Muller makes them in pairs.
     const auto w = draw<T>(Distribution::normal, n, 78, 0, 0, 1);
     double product = 0;
     for (size_t i = 0; i + 1 < w.size(); i += 2) product += static_cast<double>(w[i]) * w[i + 1];
@@ -87,7 +87,7 @@ TEST_CASE("normal numbers: moments and Kolmogorov-Smirnov distance, both precisi
   check(double{});
 }
 
-TEST_CASE("integers stay in [low, high) and are even; bernoulli has its rate") {
+TEST_CASE("integers are uniform in [low, high); bernoulli has its probability") {
   std::vector<int64_t> v(60'000);
   cpu::random_integers({v.data(), tt::i64, {60'000}, {1}}, 5, 0, -3, 6);
   std::vector<int> count(6);

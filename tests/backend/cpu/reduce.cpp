@@ -1,5 +1,5 @@
-// Reduction kernels called directly: long inputs, strided outputs, NaN, wide integer sums, thread
-// independence.
+// Reduction kernels called directly: long inputs, strided outputs, NaN, sums of integers in 64 bits,
+// independence of threads.
 #include <doctest/doctest.h>
 #include <limits>
 
@@ -24,7 +24,7 @@ std::vector<float> uniform(int64_t n, double low, double high) {
 }
 }  // namespace
 
-TEST_CASE("a long sum stays accurate to an epsilon of the terms") {
+TEST_CASE("a long sum is accurate to an epsilon of the terms") {
   std::vector<float> x = uniform(1'000'003, 0, 1);
   double exact = 0, squares = 0;
   for (float v : x) exact += v, squares += static_cast<double>(v) * v;
@@ -39,7 +39,7 @@ TEST_CASE("a long sum stays accurate to an epsilon of the terms") {
   CHECK(std::abs(out - squares) <= squares * 3e-7);
 }
 
-TEST_CASE("long sums of both signs, down columns and along rows, stay accurate to an epsilon of the terms") {
+TEST_CASE("long sums of both signs, along columns and rows, are accurate to an epsilon of the terms") {
   constexpr int64_t kLong = 333'334, kShort = 3;
   std::vector<float> x = uniform(kLong * kShort, -1, 1);
   for (const bool columns : {false, true}) {
@@ -79,7 +79,7 @@ TEST_CASE("integers are summed in 64 bits") {
   CHECK(columns[1] == 1'000'000'000'000);
 }
 
-TEST_CASE("nothing reduces to the neutral element, as one number or as columns") {
+TEST_CASE("no values reduce to the neutral element, as one result or as columns") {
   double none = 0;
   for (const bool by_columns : {false, true}) {
     double out[4] = {5, 5, 5, 5};
@@ -92,7 +92,7 @@ TEST_CASE("nothing reduces to the neutral element, as one number or as columns")
   }
 }
 
-TEST_CASE("NaN wins in max and min wherever it stands; infinities are values") {
+TEST_CASE("max and min return NaN if there is one at any position; infinities are ordinary values") {
   for (const int64_t n : {1, 5, 64, 65, 1025, 40'000}) {
     for (const int64_t at : {int64_t{0}, n / 2, n - 1}) {
       std::vector<float> x = uniform(n, -1, 1);
@@ -120,7 +120,7 @@ TEST_CASE("NaN wins in max and min wherever it stands; infinities are values") {
   CHECK(out == -INFINITY);
 }
 
-TEST_CASE("arg-extrema name the first of equals") {
+TEST_CASE("arg-extrema return the first of equal values") {
   std::vector<int32_t> x(3000, 4);
   x[1500] = x[2900] = 9;
   x[700] = x[800] = -9;
@@ -152,7 +152,8 @@ TEST_CASE("any and all") {
   CHECK_FALSE(out);
 }
 
-TEST_CASE("any and all of bools: along rows and down columns of every length, one that differs anywhere") {
+TEST_CASE(
+    "any and all of bools: rows and columns of every length, with one different value at any position") {
   for (const int64_t n : {1, 2, 63, 64, 65, 255, 257, 1025, 40'000}) {
     CAPTURE(n);
     constexpr int64_t kRows = 3;
@@ -161,7 +162,7 @@ TEST_CASE("any and all of bools: along rows and down columns of every length, on
         std::vector<uint8_t> x(static_cast<size_t>(kRows * n), rest);
         x[static_cast<size_t>(n + at)] = !rest;  // in the middle row
         for (const bool columns : {false, true}) {
-          if (columns) {  // the same values, with rows side by side
+          if (columns) {  // the same values as columns
             std::vector<uint8_t> turned(x.size());
             for (int64_t i = 0; i < kRows * n; ++i)
               turned[static_cast<size_t>(i % n * kRows + i / n)] = x[static_cast<size_t>(i)];

@@ -8,7 +8,7 @@ using namespace test;
 namespace kernels = tinytorch::backend::cpu;
 using tinytorch::backend::ResidualNorm;
 
-TEST_CASE("residual_norm: the sum as stored, its statistics, and the way back") {
+TEST_CASE("residual_norm: the stored sum, its statistics, and the gradients") {
   const int64_t N = 4, C = 9;
   Array x = Array::random(f64, {N, C}, 1, -1, 1), r = Array::random(f64, {N, C}, 2, -1, 1);
   Array y(f64, {N, C}), s(f64, {N, C}), mean(f64, {N}), rstd(f64, {N});
@@ -22,7 +22,7 @@ TEST_CASE("residual_norm: the sum as stored, its statistics, and the way back") 
     CHECK(std::abs(mean.values()[n] - m) < 1e-14);
     CHECK(std::abs(y.values()[n * 9] - (xs[n * 9] + rs[n * 9] - m) / std::sqrt(v + 0.1)) < 1e-13);
   }
-  // A gradient that enters only by the sum leaves by both operands as it is.
+  // A gradient of the sum alone reaches both operands unchanged.
   Array ds = Array::random(f64, {N, C}, 3, -1, 1);
   Array zero(f64, {N, C}), dx(f64, {N, C}), dr(f64, {N, C});
   kernels::fill(zero.view(), 0.0);
@@ -32,7 +32,7 @@ TEST_CASE("residual_norm: the sum as stored, its statistics, and the way back") 
   check_close(dr.values(), ds.values(), f64, 2);
 }
 
-TEST_CASE("residual_norm's gradients are the norm's plus the sum's") {
+TEST_CASE("gradients of residual_norm are those of the norm plus those of the sum") {
   for (const DType dtype : kFloating) {
     const int64_t N = 70, C = 33;
     CAPTURE(static_cast<int>(dtype));
@@ -62,7 +62,7 @@ TEST_CASE("residual_norm's gradients are the norm's plus the sum's") {
   }
 }
 
-TEST_CASE("many rows, a few at a time: the bits of the kernels one after the other") {
+TEST_CASE("row groups equal the separate kernels bit by bit") {
   for (const int64_t C : {3, 257, 40'000}) {
     const int64_t N = 100'000 / C + 1;
     CAPTURE(C);

@@ -1,5 +1,5 @@
-// Running sums against a loop: every length around a vector's, integers that wrap, rows cut into blocks,
-// special values.
+// Prefix sums against a loop: every length around that of a vector, integers that wrap, rows of several
+// blocks, special values.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -31,7 +31,7 @@ TEST_CASE_TEMPLATE("running_sum equals a loop for every length", T, float, doubl
   }
 }
 
-TEST_CASE_TEMPLATE("integers wrap, whatever the length", T, int32_t, int64_t) {
+TEST_CASE_TEMPLATE("integers wrap at every length", T, int32_t, int64_t) {
   std::vector<T> x(37, std::numeric_limits<T>::max());
   std::vector<int64_t> sums(x.size());
   cpu::running_sum(sums.data(), x.data(), 37, int64_t{-5});
@@ -42,13 +42,13 @@ TEST_CASE_TEMPLATE("integers wrap, whatever the length", T, int32_t, int64_t) {
   }
 }
 
-TEST_CASE("long rows are cut into blocks: as exact as one loop in double, the same at any thread count") {
+TEST_CASE("blocks of long rows: as accurate as a loop in double, and the same bits at any thread count") {
   constexpr int64_t kRows = 3, kLength = 3 * cpu::kReduceBlock + 77;
   tt::Generator random(5);
   std::vector<float> x(kRows * kLength);
   for (float& v : x) v = static_cast<float>(random.uniform(-1, 1));
   std::vector<float> reference;
-  for (const bool strided : {false, true}) {  // row by row, or the same rows beside each other
+  for (const bool strided : {false, true}) {  // contiguous rows, or the same rows as columns
     const tt::Shape shape{kRows, kLength};
     const View in =
         strided ? View{x.data(), tt::f32, shape, {1, kRows}} : View{x.data(), tt::f32, shape, {kLength, 1}};
@@ -75,8 +75,7 @@ TEST_CASE("long rows are cut into blocks: as exact as one loop in double, the sa
   }
 }
 
-TEST_CASE(
-    "an infinity, a NaN and sums beyond a float's range reach what comes after them, and nothing before") {
+TEST_CASE("infinities, NaN and sums beyond the range of float reach later elements, and no earlier ones") {
   constexpr int64_t kLength = 2 * cpu::kReduceBlock;
   std::vector<float> x(kLength, 1), out(kLength);
   const auto run = [&] {
@@ -98,7 +97,7 @@ TEST_CASE(
   CHECK(out[kLength - 1] == 1);
 }
 
-TEST_CASE_TEMPLATE("columns beside each other, in all pairs of layouts", T, float, double, int32_t, uint8_t) {
+TEST_CASE_TEMPLATE("adjacent columns, in all pairs of layouts", T, float, double, int32_t, uint8_t) {
   tt::Generator random(9);
   for (const auto& [length, columns] : {std::pair<int64_t, int64_t>{1, 300}, {7, 1}, {33, 257}, {300, 31}}) {
     std::vector<T> x(static_cast<size_t>(2 * length * columns));

@@ -26,7 +26,7 @@ std::vector<Lines> lines_of(const Shape& shape, int dim) {
 
 double log_sum_exp(const std::vector<double>& x, const Lines& line) {
   double top = -INFINITY;
-  long double sum = 0;  // a hundred thousand terms in double would be off by more than what is tested
+  long double sum = 0;  // the error of 100,000 terms in double would exceed the tolerance
   for (size_t i : line.at) top = std::max(top, x[i]);
   for (size_t i : line.at) sum += std::exp(x[i] - top);
   return top + static_cast<double>(std::log(sum));
@@ -73,12 +73,12 @@ TEST_CASE("softmax, log_softmax and their gradients equal the definition along e
     }
     for (int64_t n : {1, 2, 10, 31, 32, 33, 63, 64, 65, 127, 1000})
       check_shape({5, n}, 1, dtype, Layout::dense);
-    check_shape({130, 10}, 1, dtype, Layout::dense);  // more short rows than one tile holds
-    check_shape({3, 130}, 0, dtype, Layout::dense);   // more columns than one strip
+    check_shape({130, 10}, 1, dtype, Layout::dense);  // more short rows than a tile has
+    check_shape({3, 130}, 0, dtype, Layout::dense);   // more columns than a strip has
     check_shape({2, 4, 65}, 1, dtype, Layout::dense);
   }
   check_shape({2, 50257}, 1, f32, Layout::dense);
-  for (const DType dtype : {f32, f64, bf16}) {  // rows that the threads share, and a last part of any length
+  for (const DType dtype : {f32, f64, bf16}) {  // rows that threads share, with remainders of any length
     for (const int64_t n : {16384, 16385, 98'305, 131'071}) check_shape({1, n}, 1, dtype, Layout::dense);
   }
   check_shape({3, 98'305}, 1, f32, Layout::gaps);
@@ -103,7 +103,7 @@ TEST_CASE("a long row gives the same bits at any thread count") {
   tinytorch::set_thread_count(before);
 }
 
-TEST_CASE("a million values are as exact as a few, along rows and columns, of one sign or of both") {
+TEST_CASE("a million values are as accurate as a few, along rows and columns, of one sign and of both") {
   for (const bool columns : {false, true}) {
     const Shape shape = columns ? Shape{333'334, 3} : Shape{1, 1'000'003};
     const int dim = columns ? 0 : 1;

@@ -16,7 +16,7 @@ using namespace tinytorch::backend;
 
 namespace {
 
-// Positions in sorted order, by the definition: stable, NaN largest.
+// Positions in sorted order: stable, NaN largest.
 template <class T>
 std::vector<int64_t> sorted_positions(const T* row, int64_t n, int64_t step, bool descending) {
   const auto value = [&](int64_t i) { return static_cast<double>(row[i * step]); };
@@ -49,7 +49,7 @@ void check_sorted(const std::vector<T>& x, int64_t rows, int64_t n, int64_t step
       for (int64_t i = 0; i < k; ++i) {
         wrong += order[static_cast<size_t>(r * k + i)] != at[static_cast<size_t>(i)];
         wrong += std::memcmp(&values[static_cast<size_t>(r * k + i)], &row[at[static_cast<size_t>(i)] * step],
-                             sizeof(T)) != 0;  // a zero's sign and a NaN's bits too
+                             sizeof(T)) != 0;  // also the sign of zero and the bits of NaN
       }
     }
     CHECK(wrong == 0);
@@ -69,7 +69,7 @@ std::vector<T> random_values(int64_t n, double spread, uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("sort_rows is stable, and puts NaN above everything") {
+TEST_CASE("sort_rows is stable, and NaN is the largest value") {
   std::vector<float> x{3, NAN, 1, 3, -INFINITY, INFINITY, 1};
   std::vector<float> values(7);
   std::vector<int64_t> order(7);
@@ -83,10 +83,10 @@ TEST_CASE("sort_rows is stable, and puts NaN above everything") {
   CHECK(values[1] == INFINITY);
 }
 
-TEST_CASE_TEMPLATE("rows of all lengths, few values and many", T, float, double, int32_t, int64_t, int8_t,
-                   uint8_t, tt::BFloat16, tt::Half) {
+TEST_CASE_TEMPLATE("rows of all lengths, with few and with many distinct values", T, float, double, int32_t,
+                   int64_t, int8_t, uint8_t, tt::BFloat16, tt::Half) {
   for (const int64_t n : {1, 2, 63, 64, 65, 66, 1000, 5000}) {
-    for (const double spread : {3.0, 100.0}) {  // whole numbers of few values are mostly ties
+    for (const double spread : {3.0, 100.0}) {  // few distinct integers give many ties
       const int64_t rows = n < 100 ? 7 : 2;
       const std::vector<T> x = random_values<T>(rows * n * 3, spread, static_cast<uint64_t>(n));
       check_sorted(x, rows, n, 1, n);
@@ -97,7 +97,7 @@ TEST_CASE_TEMPLATE("rows of all lengths, few values and many", T, float, double,
   }
 }
 
-TEST_CASE_TEMPLATE("the ends of a type", T, int32_t, int64_t, int8_t, uint8_t) {
+TEST_CASE_TEMPLATE("the smallest and the largest value of a type", T, int32_t, int64_t, int8_t, uint8_t) {
   using Limits = std::numeric_limits<T>;
   std::vector<T> x;
   for (int i = 0; i < 40; ++i) {
@@ -117,7 +117,8 @@ TEST_CASE_TEMPLATE("the ends of a type", T, int32_t, int64_t, int8_t, uint8_t) {
     if (values[i - 1] == values[i]) CHECK(order[i - 1] < order[i]);
 }
 
-TEST_CASE_TEMPLATE("zeros of both signs tie and keep their sign; NaN keep their order", T, float, double) {
+TEST_CASE_TEMPLATE("zeros of both signs are equal and keep their sign; NaN keep their order", T, float,
+                   double) {
   for (const int64_t n : {40, 3000}) {
     tt::Generator g(static_cast<uint64_t>(n));
     const T special[] = {T(0),
@@ -133,12 +134,12 @@ TEST_CASE_TEMPLATE("zeros of both signs tie and keep their sign; NaN keep their 
     std::vector<T> x;
     for (int64_t i = 0; i < n; ++i) x.push_back(special[static_cast<size_t>(g.uniform(0, 10))]);
     check_sorted(x, 1, n, 1, n);
-    check_sorted(x, 1, n, 1, n / 10);  // asks for the first few, and meets a NaN
+    check_sorted(x, 1, n, 1, n / 10);  // top_k of a row with NaN
     check_sorted(x, 1, n, 1, n / 2);
   }
 }
 
-TEST_CASE("a long row is sorted by several threads, to the same order") {
+TEST_CASE("several threads sort a long row to the same order") {
   for (const int threads : {1, 2, 5}) {
     tt::set_thread_count(threads);
     for (const double spread : {1e6, 5.0}) {
@@ -153,7 +154,7 @@ TEST_CASE("a long row is sorted by several threads, to the same order") {
   }
 }
 
-TEST_CASE("nothing to sort") {
+TEST_CASE("empty rows and k = 0") {
   std::vector<float> none(1, 5.0f);
   std::vector<int64_t> at(1, 7);
   cpu::sort_rows({none.data(), tt::f32, {0, 3}, {3, 1}}, {at.data(), tt::i64, {0, 3}, {3, 1}},

@@ -1,8 +1,10 @@
-// The backward pass of an activation on the CPU, dx = dy f'(v): a binary function like others, in one pass.
+// Backward pass of an activation on the CPU, dx = dy f'(v), in one pass over memory by the kernel of binary
+// functions.
 //
-// Contract: fn is one of BinaryFn's *_grad; v is the activation's output for relu, leaky_relu, tanh and
-// sigmoid, its input for the others (backend/functors.hpp). One floating dtype; dy and v broadcast to dx,
-// which may be the same memory as dy or v, element for element. p0: slope of leaky_relu.
+// Contract: fn is a *_grad function of BinaryFn. v is the output of the activation for tanh and sigmoid, the
+// input for leaky_relu, silu, gelu and gelu_tanh, and either for relu (backend/functors.hpp). All views have
+// one floating dtype. dy and v broadcast to dx. dx may be the memory of dy or v, element for element. p0:
+// slope of leaky_relu.
 #pragma once
 
 #include <tinytorch/backend/cpu/elementwise.hpp>

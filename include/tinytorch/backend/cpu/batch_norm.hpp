@@ -3,9 +3,8 @@
 //
 //   y = (x - mean) rstd w[c] + b[c],  rstd = 1 / sqrt(var + eps)
 //
-// Both directions are two loops over runs (loops/channel_runs.hpp). In channels-last images each pixel counts
-// as a sample with S = 1, so that the loops run along memory.
-//
+// Both directions are two loops over runs (loops/channel_runs.hpp). A channels-last image is treated as N H W
+// samples with S = 1, so that the loops are over contiguous memory.
 // Source: Ioffe and Szegedy, "Batch normalization", 2015.
 #pragma once
 
@@ -13,13 +12,13 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// x [N, C, ...]; mean, var [C] in the compute type (f32, or f64 for f64); var biased.
+// x [N, C, ...]; mean, var [C] contiguous in the compute type (f32, or f64 for f64); var is biased.
 TT_API void channel_moments(const View& mean, const View& var, const View& x);
 // out = (x - mean) / sqrt(var + eps) w + b; weight, bias [C] or without data.
 TT_API void batch_norm(const View& out, const View& x, const View& mean, const View& var, const View& weight,
                        const View& bias, double eps);
-// of_batch: mean and var were computed from x; then gmean, gvar are gradients flowing into them (or without
-// data).
+// Gradients of batch_norm (parameters.hpp). of_batch: mean and var were computed from x, and gmean, gvar are
+// their gradients, or without data.
 TT_API void batch_norm_grad(const BatchNormGrads& out, const View& dy, const View& x, const View& mean,
                             const View& var, const View& weight, double eps, bool of_batch, const View& gmean,
                             const View& gvar);
@@ -35,19 +34,19 @@ TT_API void batch_norm_grad(const BatchNormGrads& out, const View& dy, const Vie
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// The sizes that batch_norm counts; operand() shows a tensor of x's shape as these sizes count it.
+// Sizes of x as batch_norm sees it, and operand(), which gives a view of x's shape these dimensions.
 struct BatchShape : ChannelShape {
-  bool by_pixel;
-  explicit BatchShape(const View& x) : ChannelShape(x), by_pixel(is_dense_channels_last(x)) {
-    if (by_pixel) N *= std::exchange(S, 1);
+  bool channels_last;
+  explicit BatchShape(const View& x) : ChannelShape(x), channels_last(is_dense_channels_last(x)) {
+    if (channels_last) N *= std::exchange(S, 1);
   }
-  View operand(const View& v) const { return by_pixel && v.data ? channels_at_end(v) : v; }
+  View operand(const View& v) const { return channels_last && v.data ? channels_at_end(v) : v; }
 };
 
 TT_API void channel_moments(const View& mean, const View& var, const View& x) {
   const BatchShape shape(x);
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(shape.operand(x));
+    const ContiguousInput<T> in(shape.operand(x));
     const ChannelSums<T> sums({RunSum::value, in.data(), nullptr, nullptr, 0}, shape);
     for (int64_t c = 0; c < shape.C; ++c) {
       mean.as<T>()[c] = static_cast<T>(sums.first[static_cast<size_t>(c)] / shape.count());
@@ -64,8 +63,8 @@ TT_API void batch_norm(const View& out, const View& x, const View& mean, const V
   if (out.numel() == 0) return;
   const BatchShape shape(x);
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(shape.operand(x)), m(mean), v(var), w(weight), b(bias);
-    DenseOutput<T> to(shape.operand(out));
+    const ContiguousInput<T> in(shape.operand(x)), m(mean), v(var), w(weight), b(bias);
+    ContiguousOutput<T> to(shape.operand(out));
     RunCoefficients<T> k(shape.C, 0);
     for (int64_t c = 0; c < shape.C; ++c) {
       const auto i = static_cast<size_t>(c);
@@ -75,7 +74,7 @@ TT_API void batch_norm(const View& out, const View& x, const View& mean, const V
       k.center[i] = m.data()[c];
     }
     combine_runs<T>(to.data(), nullptr, in.data(), k, shape);
-    to.finish();
+    to.write_back();
   });
 }
 
@@ -84,9 +83,9 @@ void batch_norm_grad_as(const BatchNormGrads& out, const View& dy, const View& x
                         const View& var, const View& weight, double eps, bool of_batch, const View& gmean,
                         const View& gvar) {
   const BatchShape shape(x);
-  const DenseInput<T> grad(shape.operand(dy)), in(shape.operand(x)), m(mean), v(var), w(weight), gm(gmean),
-      gv(gvar);
-  DenseOutput<T> dx(shape.operand(out.dx)), dweight(out.dweight), dbias(out.dbias), dmean(out.dmean),
+  const ContiguousInput<T> grad(shape.operand(dy)), in(shape.operand(x)), m(mean), v(var), w(weight),
+      gm(gmean), gv(gvar);
+  ContiguousOutput<T> dx(shape.operand(out.dx)), dweight(out.dweight), dbias(out.dbias), dmean(out.dmean),
       dvar(out.dvar);
   const ChannelSums<T> sums({RunSum::products, in.data(), grad.data(), m.data(), 0}, shape);
   RunCoefficients<T> k(shape.C, 0);
@@ -94,7 +93,7 @@ void batch_norm_grad_as(const BatchNormGrads& out, const View& dy, const View& x
     const auto i = static_cast<size_t>(c);
     const double rstd = 1 / std::sqrt(static_cast<double>(v.data()[c]) + eps), n = shape.count();
     const double scale = rstd * (w.data() ? static_cast<double>(w.data()[c]) : 1.0);
-    const double sum = sums.first[i], dot = sums.second[i];  // of dy, and of dy (x - mean)
+    const double sum = sums.first[i], dot = sums.second[i];  // sums of dy and of dy (x - mean)
     double by_x = 0, constant = 0;
     if (of_batch) {
       by_x = -scale * rstd * rstd * dot / n + (gv.data() ? 2 * static_cast<double>(gv.data()[c]) / n : 0);
@@ -110,7 +109,7 @@ void batch_norm_grad_as(const BatchNormGrads& out, const View& dy, const View& x
     if (dvar.data()) dvar.data()[c] = static_cast<T>(-0.5 * scale * rstd * rstd * dot);
   }
   if (dx.data()) combine_runs<T>(dx.data(), grad.data(), in.data(), k, shape);
-  for (DenseOutput<T>* d : {&dx, &dweight, &dbias, &dmean, &dvar}) d->finish();
+  for (ContiguousOutput<T>* d : {&dx, &dweight, &dbias, &dmean, &dvar}) d->write_back();
 }
 
 TT_API void batch_norm_grad(const BatchNormGrads& out, const View& dy, const View& x, const View& mean,

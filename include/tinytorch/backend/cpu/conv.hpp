@@ -3,13 +3,12 @@
 //   out[n, m, p] = bias[m] + sum over (c, kh, kw) of weight[m, c, kh, kw] x[n, c, p * stride - padding + k *
 //   dilation]
 //
-// As a matrix product [M, K] by [K, positions], K = C/groups * KH * KW, without the second matrix: images are
-// copied into frames, with zeros around them, where row k of that matrix is the image at a shifted address
-// (conv/frame.hpp), or where they lie pixel by pixel, tiles gather its columns (conv/channels_last.hpp),
-// which many images in rows are turned into first. The gradients are of the same form: dx is a convolution of
-// dy with the weights turned around, one for each remainder of the position by the stride, and dW multiplies
-// dy by shifted images along their positions. How many images share a frame and who takes which rows depends
-// on the threads, but no sum's order does: results are the same bits at any number.
+// It is implicit GEMM, [M, K] by [K, positions] with K = C / groups * KH * KW: the second matrix is not
+// stored. Channels-first images are copied into frames, in which its row k is the image at a shifted address
+// (conv/frame.hpp). Channels-last images are read in place (conv/channels_last.hpp), and large channels-first
+// problems are converted to channels-last first. dx is a convolution of dy with mirrored weights, one for
+// each remainder of the position by the stride; dW multiplies dy by shifted images along their positions. The
+// order of a sum does not depend on the number of threads.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
@@ -46,31 +45,31 @@ TT_API void conv2d_grad_weight(const View& dw, const View& dy, const View& x, co
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-inline constexpr int64_t kBlockPositions = 1024;    // whose sums stay in the L1 cache until they are written
-inline constexpr int64_t kFrame = 1 << 17;          // numbers of a frame that stays in the L2 cache
-inline constexpr int64_t kGradientFrame = 1 << 19;  // of x and dy that weight gradients see at once
+inline constexpr int64_t kBlockPositions = 1024;    // positions whose sums stay in the L1 cache
+inline constexpr int64_t kFrame = 1 << 17;          // elements of a frame that stays in the L2 cache
+inline constexpr int64_t kGradientFrame = 1 << 19;  // elements of x and dy in one step of weight gradients
 
 template <class T>
 void clear(T* data, int64_t n) {
   std::memset(static_cast<void*>(data), 0, static_cast<size_t>(n) * sizeof(T));
 }
 
-// Products of panels [groups][tiles of M][K][kTileRows] with frames of images. Calls write(n, group, m, i,
-// row) for every output row i, which has frame.output_cols() sums.
+// Products of packed filter panels [groups][tiles of M][K][kMR] with frames of images. Calls write(n, group,
+// m, i, row) for every output row i; `row` holds frame.output_cols() sums.
 template <class T, class Write>
 void multiply_frames(const Images<T>& from, const FrameShape& frame, const T* panels, int64_t M,
                      int64_t groups, const Write& write) {
-  const int64_t channels = from.C / groups, K = channels * frame.taps(), tiles = ceil_div(M, kTileRows);
+  const int64_t channels = from.C / groups, K = channels * frame.taps(), tiles = ceil_div(M, kMR);
   const int64_t sample =
-      std::max<int64_t>(1, frame.splits() * channels * frame.plane());  // none: no channels
-  // Small images share a frame, as long as every thread has some frames.
+      std::max<int64_t>(1, frame.splits() * channels * frame.plane());  // at least 1, also without channels
+  // Small images share a frame, if enough frames remain for all threads.
   const int64_t together = std::max<int64_t>(1, std::min({kBlockPositions / frame.plane(), kFrame / sample,
                                                           from.N * groups / (4 * thread_count()), from.N}));
   const int64_t chunks = ceil_div(from.N, together);
   const std::vector<int64_t> shift = frame.shifts(channels, together);
   const bool parallel =
       2 * M * K * groups * from.N * frame.output_rows() * frame.output_cols() > kParallelFlops;
-  const bool by_chunks = chunks * groups >= thread_count();  // else threads share a chunk
+  const bool by_chunks = chunks * groups >= thread_count();  // else threads divide each chunk
   maybe_parallel(parallel && by_chunks, chunks * groups, 1, [&](int64_t begin, int64_t end) {
     Scratch<T> storage(frame.size(channels, together));
     clear(storage.data(), frame.size(channels, together));
@@ -87,21 +86,21 @@ void multiply_frames(const Images<T>& from, const FrameShape& frame, const T* pa
         }
       });
       const int64_t at_once = std::clamp<int64_t>(kBlockPositions / frame.pitch(), 1, rows);
-      const int64_t width = at_once * frame.pitch() + kTileCols<T>;
+      const int64_t width = at_once * frame.pitch() + kNR<T>;
       const auto block_of = [&](int64_t tile, int64_t row0, T* sums) {
-        const int64_t row1 = std::min(rows, row0 + at_once), high = std::min(kTileRows, M - tile * kTileRows);
+        const int64_t row1 = std::min(rows, row0 + at_once), high = std::min(kMR, M - tile * kMR);
         shifted_rows(high, (row1 - row0 - 1) * frame.pitch() + frame.output_cols(), K,
-                     panels + (group * tiles + tile) * kTileRows * K, first + row0 * frame.pitch(),
-                     shift.data(), sums, width);
+                     panels + (group * tiles + tile) * kMR * K, first + row0 * frame.pitch(), shift.data(),
+                     sums, width);
         for (int64_t r = row0; r < row1; ++r) {
           const int64_t n = r / frame.rows(), i = r % frame.rows();
           if (i >= frame.output_rows()) continue;  // between two images
           for (int64_t m = 0; m < high; ++m)
-            write(n0 + n, group, tile * kTileRows + m, i, sums + m * width + (r - row0) * frame.pitch());
+            write(n0 + n, group, tile * kMR + m, i, sums + m * width + (r - row0) * frame.pitch());
         }
       };
       maybe_parallel(parallel && !by_chunks, ceil_div(rows, at_once) * tiles, 1, [&](int64_t b0, int64_t b1) {
-        Scratch<T> sums(kTileRows * width);
+        Scratch<T> sums(kMR * width);
         for (int64_t b = b0; b < b1; ++b) block_of(b % tiles, b / tiles * at_once, sums.data());
       });
     }
@@ -112,13 +111,13 @@ template <class T>
 void conv2d_frames(const Images<T>& out, const Images<T>& x, const T* weight, const T* bias,
                    const ConvShape& s) {
   const FrameShape frame(s.H, s.W, s.OH, s.OW, s.window.stride, taps_of(s.window));
-  const int64_t tiles = ceil_div(s.group_m, kTileRows);
-  Scratch<T> panels(s.groups * tiles * kTileRows * s.K);
-  parallel_for(s.groups * tiles, ceil_div(32768, kTileRows * s.K + 1), [&](int64_t begin, int64_t end) {
+  const int64_t tiles = ceil_div(s.group_m, kMR);
+  Scratch<T> panels(s.groups * tiles * kMR * s.K);
+  parallel_for(s.groups * tiles, ceil_div(32768, kMR * s.K + 1), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t m = t % tiles * kTileRows;
-      pack_panel<kTileRows>(panels.data() + t * kTileRows * s.K, std::min(kTileRows, s.group_m - m), s.K,
-                            weight + (t / tiles * s.group_m + m) * s.K, s.K, 1);
+      const int64_t m = t % tiles * kMR;
+      pack_panel<kMR>(panels.data() + t * kMR * s.K, std::min(kMR, s.group_m - m), s.K,
+                      weight + (t / tiles * s.group_m + m) * s.K, s.K, 1);
     }
   });
   multiply_frames(x, frame, panels.data(), s.group_m, s.groups,
@@ -131,8 +130,8 @@ void conv2d_frames(const Images<T>& out, const Images<T>& x, const T* weight, co
                   });
 }
 
-// dx at rows `down` and columns `right` of every stride: pixel down + stride * i is read by tap kh of output
-// i + (down + padding - kh * dilation) / stride, if that is a whole number.
+// dx at rows down + stride * i and columns right + stride * j: tap kh of output i + (down + padding - kh *
+// dilation) / stride reads this pixel, if the quotient is an integer; columns likewise.
 template <class T>
 void conv2d_grad_input_part(const Images<T>& dx, const Images<T>& dy, const T* weight, const ConvShape& s,
                             int64_t down, int64_t right) {
@@ -149,16 +148,16 @@ void conv2d_grad_input_part(const Images<T>& dx, const Images<T>& dy, const T* w
     return;
   }
   const FrameShape frame(s.OH, s.OW, rows, cols, 1, taps);
-  const int64_t tiles = ceil_div(s.group_c, kTileRows), number = static_cast<int64_t>(taps.size()),
+  const int64_t tiles = ceil_div(s.group_c, kMR), number = static_cast<int64_t>(taps.size()),
                 K = s.group_m * number, all = w.kernel_h * w.kernel_w;
-  Scratch<T> panels(s.groups * tiles * kTileRows * K);
-  parallel_for(s.groups * tiles, ceil_div(32768, kTileRows * K + 1), [&](int64_t begin, int64_t end) {
+  Scratch<T> panels(s.groups * tiles * kMR * K);
+  parallel_for(s.groups * tiles, ceil_div(32768, kMR * K + 1), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t c = t % tiles * kTileRows, high = std::min(kTileRows, s.group_c - c);
-      T* panel = panels.data() + t * kTileRows * K;
-      for (int64_t m = 0; m < s.group_m; ++m, panel += number * kTileRows) {
+      const int64_t c = t % tiles * kMR, high = std::min(kMR, s.group_c - c);
+      T* panel = panels.data() + t * kMR * K;
+      for (int64_t m = 0; m < s.group_m; ++m, panel += number * kMR) {
         const T* const from = weight + ((t / tiles * s.group_m + m) * s.group_c + c) * all;
-        pack_taps<kTileRows>(panel, high, from, all, part.numbers);
+        pack_taps<kMR>(panel, high, from, all, part.indices);
       }
     }
   });
@@ -181,19 +180,19 @@ void conv2d_grad_input_frames(const Images<T>& dx, const Images<T>& dy, const T*
       conv2d_grad_input_part(dx, dy, weight, s, down, right);
 }
 
-// Chunks of samples, one after the other: x and dy are framed alike, then every thread adds products for its
-// own part of dw.
+// dw of one group. Samples are processed in chunks, in order: x and dy of a chunk are copied into frames,
+// then every thread adds the products of its own part of dw.
 template <class T>
 void conv2d_grad_weight_group(T* dw, const Images<T>& dy, const Images<T>& x, const ConvShape& s,
                               int64_t group) {
   const FrameShape frame(s.H, s.W, s.OH, s.OW, s.window.stride, taps_of(s.window));
-  const int64_t tiles = ceil_div(s.group_m, kTileRows), height = s.group_m <= 2 ? 2 : kTileRows,
+  const int64_t tiles = ceil_div(s.group_m, kMR), height = s.group_m <= 2 ? 2 : kMR,
                 dy_channels = tiles * height;
   const int64_t together =
       std::clamp<int64_t>(kGradientFrame / ((frame.splits() * s.group_c + s.group_m) * frame.plane()), 1,
                           std::max<int64_t>(1, s.N));
   const int64_t x_size = frame.size(s.group_c, together), dy_row = together * frame.plane() + kLanes<T>;
-  const int64_t k_tiles = ceil_div(s.K, kTileVectors), dw_row = k_tiles * kTileVectors;
+  const int64_t k_tiles = ceil_div(s.K, kNRVectors), dw_row = k_tiles * kNRVectors;
   std::vector<int64_t> shift = frame.shifts(s.group_c, together);
   shift.resize(static_cast<size_t>(dw_row), 0);
   Scratch<T> x_frame(x_size), dy_frame(dy_channels * dy_row), sums(dy_channels * dw_row);
@@ -204,12 +203,12 @@ void conv2d_grad_weight_group(T* dw, const Images<T>& dy, const Images<T>& x, co
   const bool parallel = 2 * s.group_m * s.K * s.N * s.outputs > kParallelFlops;
   for (int64_t n0 = 0; n0 < s.N; n0 += together) {
     const int64_t samples = std::min(together, s.N - n0);
-    if (samples < together) clear(dy_frame.data(), dy_channels * dy_row);  // of the chunk before
+    if (samples < together) clear(dy_frame.data(), dy_channels * dy_row);  // zeros after the last sample
     maybe_parallel(parallel, samples * (s.group_c + s.group_m), 1, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
         const int64_t n = p % samples, c = p / samples;
         if (c < s.group_c) {
-          if (!all_rows_finite(x, n0 + n, group * s.group_c + c)) finite = false;
+          if (!is_channel_finite(x, n0 + n, group * s.group_c + c)) finite = false;
           frame.fill(x_frame.data(), x.at(n0 + n, group * s.group_c + c), x.row, c, s.group_c, n, together);
         } else {
           const int64_t m = c - s.group_c;
@@ -232,8 +231,8 @@ void conv2d_grad_weight_group(T* dw, const Images<T>& dy, const Images<T>& x, co
           const int64_t n = std::min(kBlockPositions, positions - q);
           for (int64_t k = k_tiles * strip / strips; k < k_tiles * (strip + 1) / strips; ++k)
             dots(n, dy_frame.data() + row * dy_row + q, dy_row, x_frame.data() + frame.margin() + q,
-                 shift.data() + k * kTileVectors, valid.empty() ? nullptr : valid.data() + q,
-                 sums.data() + row * dw_row + k * kTileVectors, dw_row, n0 + q > 0);
+                 shift.data() + k * kNRVectors, valid.empty() ? nullptr : valid.data() + q,
+                 sums.data() + row * dw_row + k * kNRVectors, dw_row, n0 + q > 0);
         }
       }
     });
@@ -249,28 +248,29 @@ void conv2d_grad_weight_frames(T* dw, const Images<T>& dy, const Images<T>& x, c
   const auto each = [&](int64_t begin, int64_t end) {
     for (int64_t group = begin; group < end; ++group) conv2d_grad_weight_group(dw, dy, x, s, group);
   };
-  maybe_parallel(s.groups >= 2 * thread_count(), s.groups, 1, each);  // else threads share a group
+  maybe_parallel(s.groups >= 2 * thread_count(), s.groups, 1, each);  // else threads divide each group
 }
 
-inline constexpr int64_t kFewChannels = 8;        // which fill no vector
-inline constexpr int64_t kShortLine = 16;         // whose vectors are mostly ends
-inline constexpr int64_t kRepaysTurning = 64;     // multiply-adds for each number of both images
-inline constexpr int64_t kNearWeights = 1 << 20;  // numbers of a group's weights that stay in a cache
+inline constexpr int64_t kFewChannels = 8;          // fewer channels do not fill a vector
+inline constexpr int64_t kShortLine = 16;           // outputs of a row that is mostly a remainder of vectors
+inline constexpr int64_t kReorderingWork = 64;      // multiply-adds per element that repay a change of layout
+inline constexpr int64_t kCachedWeights = 1 << 20;  // weights of a group that stay in a cache
 
-// Whether turning images in rows into pixels, the faster layout, takes less time than it saves. dW saves
-// twice as much as the others: its frames multiply along positions, and end every sum across a vector.
-inline bool repays_turning(const ConvShape& s, bool grad_weight) {
+// Whether channels-last, the faster layout, saves more time than converting channels-first images to it
+// takes. dW saves twice as much as the other products: in frames it multiplies along positions, and each of
+// its sums ends with a horizontal sum.
+inline bool repays_channels_last(const ConvShape& s, bool grad_weight) {
   if (s.depthwise()) return s.C >= kFewChannels && s.OW <= kShortLine;
   if (std::min(s.group_c, s.group_m) < kFewChannels) return false;
   const int64_t weights = s.group_m * s.K, saved = grad_weight ? 2 * weights : weights;
-  return s.K > s.group_c && weights <= kNearWeights && saved >= kRepaysTurning * (s.group_m + s.group_c);
+  return s.K > s.group_c && weights <= kCachedWeights && saved >= kReorderingWork * (s.group_m + s.group_c);
 }
 
-// The layout that a convolution works in, given the image that it reads. Several outputs of each channel are
-// no vectors.
+// The layout in which a convolution computes, given the image that it reads. Depthwise convolution with
+// several outputs per channel has no channels-last kernel.
 inline ImageLayout conv_layout(const View& image, const ConvShape& s, bool grad_weight = false) {
-  if (s.depthwise() && s.group_m != 1) return ImageLayout::rows;
-  return repays_turning(s, grad_weight) ? ImageLayout::pixels : image_layout(image);
+  if (s.depthwise() && s.group_m != 1) return ImageLayout::channels_first;
+  return repays_channels_last(s, grad_weight) ? ImageLayout::channels_last : image_layout(image);
 }
 
 TT_API void conv2d(const View& out, const View& x, const View& weight, const View& bias,
@@ -279,16 +279,16 @@ TT_API void conv2d(const View& out, const View& x, const View& weight, const Vie
   const ConvShape s(x, out, window, groups);
   const ImageLayout layout = conv_layout(x, s);
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> w(weight), b(bias);
+    const ContiguousInput<T> w(weight), b(bias);
     const ImageOperand<T> from(x, layout, false), to(out, layout, true);
     if (s.depthwise()) {
       conv2d_depthwise(to.images(), from.images(), layout, w.data(), b.data(), s);
-    } else if (layout == ImageLayout::pixels) {
-      conv2d_pixels(to.images(), from.images(), w.data(), b.data(), s);
+    } else if (layout == ImageLayout::channels_last) {
+      conv2d_channels_last(to.images(), from.images(), w.data(), b.data(), s);
     } else {
       conv2d_frames(to.images(), from.images(), w.data(), b.data(), s);
     }
-    to.finish();
+    to.write_back();
   });
 }
 
@@ -298,16 +298,16 @@ TT_API void conv2d_grad_input(const View& dx, const View& dy, const View& weight
   const ConvShape s(dx, dy, window, groups);
   const ImageLayout layout = conv_layout(dy, s);
   dispatch_floating(dx.dtype, [&]<class T>(T*) {
-    const DenseInput<T> w(weight);
+    const ContiguousInput<T> w(weight);
     const ImageOperand<T> from(dy, layout, false), to(dx, layout, true);
     if (s.depthwise()) {
       conv2d_depthwise_grad_input(to.images(), from.images(), layout, w.data(), s);
-    } else if (layout == ImageLayout::pixels) {
-      conv2d_grad_input_pixels(to.images(), from.images(), w.data(), s);
+    } else if (layout == ImageLayout::channels_last) {
+      conv2d_grad_input_channels_last(to.images(), from.images(), w.data(), s);
     } else {
       conv2d_grad_input_frames(to.images(), from.images(), w.data(), s);
     }
-    to.finish();
+    to.write_back();
   });
 }
 
@@ -318,15 +318,15 @@ TT_API void conv2d_grad_weight(const View& dw, const View& dy, const View& x, co
   const ImageLayout layout = conv_layout(x, s, true);
   dispatch_floating(dw.dtype, [&]<class T>(T*) {
     const ImageOperand<T> grad(dy, layout, false), in(x, layout, false);
-    DenseOutput<T> to(dw);
+    ContiguousOutput<T> to(dw);
     if (s.depthwise()) {
       conv2d_depthwise_grad_weight(to.data(), grad.images(), in.images(), layout, s);
-    } else if (layout == ImageLayout::pixels) {
-      conv2d_grad_weight_pixels(to.data(), grad.images(), in.images(), s);
+    } else if (layout == ImageLayout::channels_last) {
+      conv2d_grad_weight_channels_last(to.data(), grad.images(), in.images(), s);
     } else {
       conv2d_grad_weight_frames(to.data(), grad.images(), in.images(), s);
     }
-    to.finish();
+    to.write_back();
   });
 }
 

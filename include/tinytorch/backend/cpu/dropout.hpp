@@ -1,16 +1,15 @@
-// Dropout on the CPU: out = x / (1 - p) where a random word says keep, else 0.
+// Dropout on the CPU: out = x / (1 - p) for elements that are kept, else 0.
 //
-// Element i, in row-major order, is decided by word i % 4 of Philox block first_block + i / 4, so the mask is
-// never stored: the derivative calls the same function on dy. An element is kept when its word is at least
-// p 2^32. Source: Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting",
-// 2014.
+// Word i % 4 of Philox block first_block + i / 4 decides element i, in row-major order: it is kept if the
+// word is at least p 2^32. So the mask is never stored; the derivative calls the same function on dy.
+// Source: Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", 2014.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out and x of one shape and floating dtype; 0 <= p <= 1.
+// out and x have one shape and one floating dtype; 0 <= p <= 1.
 TT_API void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t first_block);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
@@ -22,13 +21,12 @@ TT_API void dropout(const View& out, const View& x, double p, uint64_t seed, uin
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-inline constexpr int64_t kDropoutBlocks =
-    128;  // blocks whose words are made together: a loop that vectorizes
+inline constexpr int64_t kDropoutBlocks = 128;  // Philox blocks computed together, in a loop that vectorizes
 
 template <class T>
 void dropout_as(T* out, const T* x, int64_t n, double p, uint64_t seed, uint64_t first_block) {
   constexpr int64_t kElements = 4 * kDropoutBlocks;
-  const auto threshold = static_cast<uint64_t>(p * 0x1p32);  // 2^32 for p = 1: nothing is kept
+  const auto threshold = static_cast<uint64_t>(p * 0x1p32);  // 2^32 for p = 1, where scale is 0
   const T scale = p < 1 ? static_cast<T>(1 / (1 - p)) : T(0);
   const uint32_t limit = threshold > 0xffffffffu ? 0xffffffffu : static_cast<uint32_t>(threshold);
   parallel_for((n + kElements - 1) / kElements, 8, [&](int64_t begin, int64_t end) {
@@ -58,10 +56,10 @@ void dropout_as(T* out, const T* x, int64_t n, double p, uint64_t seed, uint64_t
 TT_API void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t first_block) {
   if (out.numel() == 0) return;
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x);
-    DenseOutput<T> to(out);
+    const ContiguousInput<T> in(x);
+    ContiguousOutput<T> to(out);
     dropout_as<T>(to.data(), in.data(), x.numel(), p, seed, first_block);
-    to.finish();
+    to.write_back();
   });
 }
 

@@ -1,8 +1,9 @@
 // Elementwise kernels on the CPU: unary, binary, where, casts and copies, for every dtype and layout.
 //
-// Contract: out has the broadcast shape; inputs broadcast to it (missing leading dimensions and sizes of 1
-// stretch). out may be the same memory as an input, element for element; otherwise they must not overlap. One
-// short loop per function and compute type does the arithmetic; row_walk.hpp brings operands to it.
+// Contract: out has the broadcast shape, and inputs broadcast to it (missing leading dimensions and sizes of
+// 1 have stride 0). out may be the same memory as an input, element for element; otherwise they must not
+// overlap. Each function has one short loop per compute type; row_walk.hpp applies it to operands of any
+// layout.
 #pragma once
 
 #include <tinytorch/backend/functors.hpp>
@@ -10,14 +11,15 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out = fn(x). p0, p1: bounds of clamp, slope of leaky_relu.
+// out = fn(x). p0, p1: bounds of clamp; p0: slope of leaky_relu.
 TT_API void unary(UnaryFn fn, const View& out, const View& x, double p0 = 0, double p1 = 0);
-// out = fn(a, b); a and b have one dtype, out the same or bool. p0: slope of leaky_relu_grad.
+// out = fn(a, b); a and b have one dtype, and out has the same or bool. p0: slope of leaky_relu_grad.
 TT_API void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p0 = 0);
 // out = condition ? a : b, condition bool.
 TT_API void where(const View& out, const View& condition, const View& a, const View& b);
 // out = x converted to out's dtype; also the general strided copy.
 TT_API void copy(const View& out, const View& x);
+// out = value, converted to its dtype.
 TT_API void fill(const View& out, double value);
 TT_API void fill(const View& out, int64_t value);
 
@@ -40,7 +42,8 @@ void where_kernel(T* out, const T* const* in, int64_t n, const double*) {
   for (int64_t i = 0; i < n; ++i) out[i] = condition[i] != T(0) ? a[i] : b[i];
 }
 
-// The same of flat operands: the condition's bytes as they are, and values of any dtype as words of its size.
+// where() of contiguous operands: the condition is read as bytes, and values of any dtype as words of its
+// size.
 template <class Word>
 void where_flat(const View& out, const View& condition, const View& a, const View& b) {
   parallel_for(out.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
@@ -49,13 +52,13 @@ void where_flat(const View& out, const View& condition, const View& a, const Vie
     const auto* const chosen = condition.as<const uint8_t>();
     TT_SIMD
     for (int64_t i = begin; i < end; ++i) {
-      const Word u = x[i], v = y[i];  // both, whatever the condition: else no vector is loaded whole
+      const Word u = x[i], v = y[i];  // both are loaded unconditionally, or the loop does not vectorize
       to[i] = chosen[i] != 0 ? u : v;
     }
   });
 }
 
-// Bools are stored as bytes 0 and 1; functions from bool to bool run on those bytes, 64 to a vector.
+// Bools are bytes 0 and 1. Functions from bool to bool compute on these bytes, 64 to a vector.
 inline View as_bytes(View v) {
   v.dtype = DType::u8;
   return v;
@@ -64,24 +67,27 @@ inline View as_bytes(View v) {
 TT_API void unary(UnaryFn fn, const View& out, const View& x, double p0, double p1) {
   const double parameters[] = {p0, p1};
   if (fn == UnaryFn::logical_not && x.dtype == DType::boolean && out.dtype == DType::boolean) {
-    return run_packed<uint8_t>(unary_kernel<UnaryFn::logical_not, uint8_t>, as_bytes(out), {as_bytes(x)},
-                               parameters);
+    return run_elementwise<uint8_t>(unary_kernel<UnaryFn::logical_not, uint8_t>, as_bytes(out), {as_bytes(x)},
+                                    parameters);
   }
-  dispatch_compute(x.dtype, [&]<class T>(T*) { run_packed<T>(kernel_of<T>(fn), out, {x}, parameters); });
+  dispatch_compute(x.dtype, [&]<class T>(T*) { run_elementwise<T>(kernel_of<T>(fn), out, {x}, parameters); });
 }
 
 TT_API void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p0) {
   const double parameters[] = {p0};
   if (a.dtype == DType::boolean && out.dtype == DType::boolean && fn >= BinaryFn::maximum &&
       fn <= BinaryFn::logical_or) {
-    return run_packed<uint8_t>(kernel_of<uint8_t>(fn), as_bytes(out), {as_bytes(a), as_bytes(b)}, parameters);
+    return run_elementwise<uint8_t>(kernel_of<uint8_t>(fn), as_bytes(out), {as_bytes(a), as_bytes(b)},
+                                    parameters);
   }
-  dispatch_compute(a.dtype, [&]<class T>(T*) { run_packed<T>(kernel_of<T>(fn), out, {a, b}, parameters); });
+  dispatch_compute(a.dtype, [&]<class T>(T*) {
+    run_elementwise<T>(kernel_of<T>(fn), out, {a, b}, parameters);
+  });
 }
 
 TT_API void where(const View& out, const View& condition, const View& a, const View& b) {
-  if (lies_flat(condition, DType::boolean, out) && lies_flat(a, out.dtype, out) &&
-      lies_flat(b, out.dtype, out) && out.contiguous() && !streams(out, {condition, a, b})) {
+  if (is_flat(condition, DType::boolean, out) && is_flat(a, out.dtype, out) && is_flat(b, out.dtype, out) &&
+      out.contiguous() && !uses_non_temporal_stores(out, {condition, a, b})) {
     const size_t size = size_of(out.dtype);
     if (size == 1) return where_flat<uint8_t>(out, condition, a, b);
     if (size == 2) return where_flat<uint16_t>(out, condition, a, b);
@@ -93,7 +99,7 @@ TT_API void where(const View& out, const View& condition, const View& a, const V
                        [](const View& to, const View(&in)[3]) { where(to, in[0], in[1], in[2]); });
   }
   dispatch_compute(out.dtype, [&]<class T>(T*) {
-    run_packed<T>(where_kernel<T>, out, {condition, a, b}, nullptr);
+    run_elementwise<T>(where_kernel<T>, out, {condition, a, b}, nullptr);
   });
 }
 

@@ -1,18 +1,20 @@
-// Embedding on the CPU: rows of a table picked by index, and the gradient that adds rows back.
+// Embedding on the CPU: rows of a table selected by index, and the gradient, which adds rows of dy into the
+// table.
 //
-// The gradient is deterministic without sorting or atomics: threads split the columns, so each adds every
-// row's share of its own columns in the order of the indices.
+// The gradient is deterministic without sorting or atomics: threads divide the columns, and each adds its own
+// columns of all rows in the order of the indices.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out [..., C] = weight[index], weight [V, C], index i64 [...]. Indices are in [0, V): see first_outside.
+// out [..., C] = weight[index], contiguous; weight [V, C] of the same dtype; index i64 [...]. Indices must be
+// in [0, V): check with first_outside.
 TT_API void embedding(const View& out, const View& weight, const View& index);
-// dw [V, C] = sum of the rows of dy [..., C] with that index; rows never named are zero.
+// dw [V, C]: each row is the sum of the rows of dy [..., C] with its index, or zero.
 TT_API void embedding_grad(const View& dw, const View& dy, const View& index);
-// Position (row-major) of the first index outside [0, V), or -1.
+// Row-major position of the first index outside [0, V), or -1.
 TT_API int64_t first_outside(const View& index, int64_t V);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
@@ -47,7 +49,7 @@ TT_API void embedding(const View& out, const View& weight, const View& index) {
   if (out.numel() == 0) return;
   const std::vector<int64_t> rows = read_indices(index);
   const int64_t C = weight.shape[1], element = static_cast<int64_t>(size_of(weight.dtype));
-  if (weight.strides[1] != 1 && C > 1) {  // a transposed table: element by element, through the general copy
+  if (weight.strides[1] != 1 && C > 1) {  // a transposed table: strided copies
     for (size_t i = 0; i < rows.size(); ++i) {
       copy({out.as<char>() + static_cast<int64_t>(i) * C * element, out.dtype, {C}, {1}},
            {weight.as<char>() + rows[i] * weight.strides[0] * element,
@@ -71,14 +73,14 @@ TT_API void embedding_grad(const View& dw, const View& dy, const View& index) {
   if (dw.numel() == 0) return;
   const std::vector<int64_t> rows = read_indices(index);
   dispatch_floating(dw.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy);
-    DenseOutput<T> to(dw);
+    const ContiguousInput<T> grad(dy);
+    ContiguousOutput<T> to(dw);
     const int64_t V = dw.shape[0], C = dw.shape[1];
     T* const table = to.data();
     parallel_for(V * C, 65536,
                  [&](int64_t begin, int64_t end) { std::fill(table + begin, table + end, T(0)); });
     const int64_t grain =
-        static_cast<int64_t>(rows.size()) * C < 32768 ? C : 16;  // columns: a cache line of f32
+        static_cast<int64_t>(rows.size()) * C < 32768 ? C : 16;  // in columns: a cache line of f32
     parallel_for(C, grain, [&](int64_t begin, int64_t end) {
       for (size_t i = 0; i < rows.size(); ++i) {
         T* out = table + rows[i] * C;
@@ -87,7 +89,7 @@ TT_API void embedding_grad(const View& dw, const View& dy, const View& index) {
         for (int64_t c = begin; c < end; ++c) out[c] += in[c];
       }
     });
-    to.finish();
+    to.write_back();
   });
 }
 

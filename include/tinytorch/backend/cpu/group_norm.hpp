@@ -3,8 +3,7 @@
 //
 //   y = (x - mean) rstd w[c] + b[c],  rstd = 1 / sqrt(var + eps)
 //
-// The values of a group lie side by side, so the statistics are those of layer_norm on rows [N G, C S / G].
-//
+// The values of a group are contiguous, so the statistics are those of layer_norm on rows [N G, C S / G].
 // Source: Wu and He, "Group normalization", 2018.
 #pragma once
 
@@ -12,7 +11,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// mean, rstd [N, G] in the compute type.
+// mean, rstd [N, G] contiguous in the compute type; weight, bias [C] or without data. Any of dx, dweight,
+// dbias may be without data.
 TT_API void group_norm(const View& out, const View& mean, const View& rstd, const View& x, int64_t groups,
                        const View& weight, const View& bias, double eps);
 TT_API void group_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
@@ -35,8 +35,8 @@ TT_API void group_norm(const View& out, const View& mean, const View& rstd, cons
   if (out.numel() == 0) return;
   const ChannelShape shape(x);
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x), w(weight), b(bias);
-    DenseOutput<T> to(out);
+    const ContiguousInput<T> in(x), w(weight), b(bias);
+    ContiguousOutput<T> to(out);
     const int64_t group_c = shape.C / groups, length = group_c * shape.S;
     // The statistics are those of rows [N * G, length]; w and b are applied per channel here.
     parallel_for(shape.N * groups, std::max<int64_t>(1, 8192 / length), [&](int64_t begin, int64_t end) {
@@ -56,7 +56,7 @@ TT_API void group_norm(const View& out, const View& mean, const View& rstd, cons
         }
       }
     });
-    to.finish();
+    to.write_back();
   });
 }
 
@@ -98,11 +98,11 @@ TT_API void group_norm_grad(const View& dx, const View& dweight, const View& dbi
                             const View& x, const View& mean, const View& rstd, int64_t groups,
                             const View& weight) {
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy), in(x), w(weight);
-    DenseOutput<T> to(dx), to_weight(dweight), to_bias(dbias);
+    const ContiguousInput<T> grad(dy), in(x), w(weight);
+    ContiguousOutput<T> to(dx), to_weight(dweight), to_bias(dbias);
     group_norm_grad_as<T>(to.data(), to_weight.data(), to_bias.data(), grad.data(), in.data(),
                           mean.as<const T>(), rstd.as<const T>(), w.data(), ChannelShape(x), groups);
-    for (DenseOutput<T>* d : {&to, &to_weight, &to_bias}) d->finish();
+    for (ContiguousOutput<T>* d : {&to, &to_weight, &to_bias}) d->write_back();
   });
 }
 

@@ -1,26 +1,28 @@
-// Moving elements by index on the CPU: rows, gathers, scatters, triangles.
+// Index operations on the CPU: rows, gather, scatter, triangles.
 //
-// Moves do not look at values, so they are written for element sizes, not types. Additions run in a fixed
-// order (by position of the source), so results do not depend on the number of threads.
+// Moves do not depend on values, so they are written for element sizes, not for types. Additions are in a
+// fixed order (by position of the source), so results do not depend on the number of threads.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out [outer, n, inner] = x [outer, size, inner] at rows index [n] (i64); all contiguous. Indices lie in [0,
+// out [outer, n, inner] = x [outer, size, inner] at rows index [n] (i64); all contiguous. Indices are in [0,
 // size).
 TT_API void take_rows(const View& out, const View& x, const View& index, int64_t outer, int64_t n,
                       int64_t size, int64_t inner);
-// out [outer, size, inner] += source [outer, n, inner] at rows index [n]. Floating dtypes and integers.
+// out [outer, size, inner] += source [outer, n, inner] at rows index [n] (i64); all contiguous, of one
+// floating or integer dtype.
 TT_API void add_rows(const View& out, const View& source, const View& index, int64_t outer, int64_t n,
                      int64_t size, int64_t inner);
-// out[..., j, ...] = x[..., index[..., j, ...], ...] along dim; out and index have one shape and are
+// out[..., j, ...] = x[..., index[..., j, ...], ...] along dim. out and index have one shape and are
 // contiguous.
 TT_API void gather(const View& out, const View& x, const View& index, int dim);
-// out[..., index[..., j, ...], ...] += source[..., j, ...]; source has index's shape.
+// out[..., index[..., j, ...], ...] += source[..., j, ...] along dim; source has the shape of index.
 TT_API void scatter_add(const View& out, const View& index, const View& source, int dim);
-// Zeroes what is above (lower) or below (upper) the diagonal of each matrix of out [..., M, N], contiguous.
+// Zeroes the elements above (keep_lower) or below the given diagonal of each matrix of out [..., M, N],
+// contiguous.
 TT_API void zero_triangle(const View& out, int64_t diagonal, bool keep_lower);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
@@ -49,7 +51,7 @@ TT_API void take_rows(const View& out, const View& x, const View& index, int64_t
 
 TT_API void add_rows(const View& out, const View& source, const View& index, int64_t outer, int64_t n,
                      int64_t size, int64_t inner) {
-  // Threads own columns, so every row of out receives its terms in index order.
+  // Threads divide the columns, so every row of out receives its terms in index order.
   const int64_t columns = outer * inner;
   const int64_t* row_of = index.as<const int64_t>();
   const int64_t grain = std::max<int64_t>(64, kElementwiseGrain / std::max<int64_t>(n, 1));
@@ -76,7 +78,7 @@ TT_API void add_rows(const View& out, const View& source, const View& index, int
   });
 }
 
-// Calls f with a null pointer of an unsigned type as wide as the element.
+// Calls f with a null pointer of the unsigned type of the size of an element.
 template <class F>
 void dispatch_size(DType t, F&& f) {
   switch (size_of(t)) {
@@ -91,7 +93,7 @@ void dispatch_size(DType t, F&& f) {
   }
 }
 
-// Strides of x with dimension dim left out: what the coordinates other than the indexed one contribute.
+// Strides for the coordinates other than dim, whose stride becomes 0.
 inline Strides strides_without(const Strides& strides, int dim) {
   Strides others = strides;
   others[dim] = 0;
@@ -116,7 +118,7 @@ TT_API void gather(const View& out, const View& x, const View& index, int dim) {
   });
 }
 
-// Elements [begin, begin + n) of the source, in order.
+// scatter_add of elements [begin, begin + n) of the source, in order.
 template <class T>
 void scatter_add_range(const View& out, const View& index, const View& source, int dim, int64_t begin,
                        int64_t n) {
@@ -140,8 +142,9 @@ void scatter_add_range(const View& out, const View& index, const View& source, i
 
 TT_API void scatter_add(const View& out, const View& index, const View& source, int dim) {
   const int last = index.rank() - 1;
-  int64_t outer =
-      1;  // leading coordinates never collide, nor do columns when an earlier dimension is indexed
+  // Elements with different coordinates before dim add to different places. So do different columns if dim
+  // is not the last dimension.
+  int64_t outer = 1;
   for (int d = 0; d < dim; ++d) outer *= index.shape[d];
   const int64_t inner = index.numel() / outer, columns = index.shape[last];
   dispatch(out.dtype, [&]<class T>(T*) {

@@ -1,4 +1,4 @@
-// Losses on the CPU, each fused with what precedes it, and their gradients.
+// Losses on the CPU, fused with the operations before them, and their gradients.
 //
 //   cross_entropy    l = (1 - s) (lse - x_t) + s (lse - mean(x)),  lse = log sum exp(x),  s label smoothing
 //                    dl/dx_j = exp(x_j - lse) - (1 - s) [j = t] - s / V
@@ -6,30 +6,31 @@
 //   bce_with_logits  l = max(x, 0) - x t + log(1 + exp(-|x|)),  dl/dx = sigmoid(x) - t
 //
 // The softmax of cross_entropy is never stored: the gradient recomputes it from the logits and lse. Sums are
-// taken over blocks of fixed size, in double, so they do not depend on the number of threads.
+// over blocks of fixed size, in double, so they do not depend on the number of threads.
 #pragma once
 
 #include <tinytorch/backend/parameters.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// logits [N, V], target i64 [N] with values in [0, V) or ignore_index (not checked here)
-// -> loss [] or [N] (reduction none); lse [N] in the compute type. The mean is over targets not ignored.
+// logits [N, V], target i64 [N] with values in [0, V) or ignore_index (not checked here). loss [] or, for
+// LossReduction::none, [N]; lse [N] contiguous in the compute type. The mean is over targets that are not
+// ignored.
 TT_API void cross_entropy(const View& loss, const View& lse, const View& logits, const View& target,
                           const CrossEntropyParameters& parameters);
-// dx [N, V] from grad [] or [N], the gradient of the loss.
+// dx [N, V] from grad, the gradient of the loss, of its shape.
 TT_API void cross_entropy_grad(const View& dx, const View& grad, const View& logits, const View& target,
                                const View& lse, const CrossEntropyParameters& parameters);
-// Both in one visit of the logits, for the gradient `grad` of the loss: each exponential is computed once. dx
-// may be the logits themselves.
+// Loss and gradient in one pass over the logits, where the gradient of the loss is the constant `grad`: each
+// exponential is computed once. dx may be the memory of the logits.
 TT_API void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, const View& logits,
                                     const View& target, const CrossEntropyParameters& parameters,
                                     double grad = 1);
 
-// loss [] or of x's shape.
+// loss [] or, for LossReduction::none, of x's shape.
 TT_API void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const View& target,
                            LossReduction reduction);
-// dx and dtarget, either of which may be without data; grad as loss.
+// dx and dtarget from grad, the gradient of the loss, of its shape. Either may be without data.
 TT_API void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, const View& grad,
                                 const View& x, const View& target, LossReduction reduction);
 
@@ -46,7 +47,7 @@ TT_API void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dt
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Largest value and sum of a row, and the sum of exp(x - largest). Sums of chunks add up in double.
+// Maximum of a row, its sum, and the sum of exp(x - maximum). Sums of chunks are added in double.
 template <class T>
 struct LogitRow {
   T largest;
@@ -82,8 +83,8 @@ inline int64_t count_targets(const std::vector<int64_t>& targets, int64_t ignore
   return count;
 }
 
-// The loss of a row from what was measured of it. Differences from the largest logit, so that a common offset
-// of the row costs no precision.
+// The loss of a row. It uses differences from the largest logit, so that a common offset of the row costs no
+// precision.
 template <class T>
 T row_loss(const LogitRow<T>& row, T at_target, T smoothing, int64_t V) {
   const T log_sum = static_cast<T>(std::log(row.sum_exp)), value = log_sum - (at_target - row.largest);
@@ -92,10 +93,10 @@ T row_loss(const LogitRow<T>& row, T at_target, T smoothing, int64_t V) {
   return (T(1) - smoothing) * value + smoothing * (log_sum + static_cast<T>(below));
 }
 
-// Each row's loss, or their sum or mean.
+// Writes the loss of each row, or the sum or mean of the losses.
 template <class T>
-void finish_loss(const View& loss, Scratch<T>& losses, const std::vector<int64_t>& targets,
-                 const CrossEntropyParameters& p) {
+void reduce_losses(const View& loss, Scratch<T>& losses, const std::vector<int64_t>& targets,
+                   const CrossEntropyParameters& p) {
   const auto N = static_cast<int64_t>(targets.size());
   if (p.reduction == LossReduction::none) return copy(loss, {losses.data(), dtype_of<T>, {N}, {1}});
   double total = 0;
@@ -109,7 +110,7 @@ template <class T>
 void cross_entropy_as(const View& loss, T* lse, const View& logits, const std::vector<int64_t>& targets,
                       const CrossEntropyParameters& p) {
   const int64_t N = logits.shape[0], V = logits.shape[1];
-  const DenseInput<T> in(logits);
+  const ContiguousInput<T> in(logits);
   Scratch<T> losses(N);
   const T smoothing = static_cast<T>(p.label_smoothing);
   parallel_for(N, std::max<int64_t>(1, 8192 / V), [&](int64_t begin, int64_t end) {
@@ -122,7 +123,7 @@ void cross_entropy_as(const View& loss, T* lse, const View& logits, const std::v
       if (t != p.ignore_index) losses.data()[n] = row_loss(row, x[t], smoothing, V);
     }
   });
-  finish_loss(loss, losses, targets, p);
+  reduce_losses(loss, losses, targets, p);
 }
 
 TT_API void cross_entropy(const View& loss, const View& lse, const View& logits, const View& target,
@@ -137,8 +138,8 @@ void cross_entropy_grad_as(const View& dx, const View& grad, const View& logits,
                            const std::vector<int64_t>& targets, const T* lse,
                            const CrossEntropyParameters& p) {
   const int64_t N = logits.shape[0], V = logits.shape[1];
-  const DenseInput<T> in(logits), g(grad);
-  DenseOutput<T> out(dx);
+  const ContiguousInput<T> in(logits), g(grad);
+  ContiguousOutput<T> out(dx);
   T scale = 1;
   if (p.reduction == LossReduction::mean) {
     scale = T(1) / static_cast<T>(std::max<int64_t>(1, count_targets(targets, p.ignore_index)));
@@ -161,7 +162,7 @@ void cross_entropy_grad_as(const View& dx, const View& grad, const View& logits,
       to[t] -= weight * (T(1) - smoothing);
     }
   });
-  out.finish();
+  out.write_back();
 }
 
 TT_API void cross_entropy_grad(const View& dx, const View& grad, const View& logits, const View& target,
@@ -172,7 +173,7 @@ TT_API void cross_entropy_grad(const View& dx, const View& grad, const View& log
   });
 }
 
-// Row by row: the exponentials take the place of the logits, and the gradient theirs.
+// Row by row in a buffer: the exponentials replace the logits, and the gradient replaces the exponentials.
 template <class T>
 void cross_entropy_with_grad_as(const View& loss, T* lse, const View& dx, const View& logits,
                                 const std::vector<int64_t>& targets, const CrossEntropyParameters& p,
@@ -208,7 +209,7 @@ void cross_entropy_with_grad_as(const View& loss, T* lse, const View& dx, const 
       unpack(dx, n * V, x, V);
     }
   });
-  finish_loss(loss, losses, targets, p);
+  reduce_losses(loss, losses, targets, p);
 }
 
 TT_API void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, const View& logits,
@@ -219,7 +220,7 @@ TT_API void cross_entropy_with_grad(const View& loss, const View& lse, const Vie
   });
 }
 
-// --- losses of one element each ---
+// --- pointwise losses ---
 
 template <class T>
 using LossLoop = void (*)(T* out, const T* x, const T* t, int64_t n);
@@ -244,14 +245,14 @@ inline constexpr int64_t kLossGrain = 16384;
 template <class T>
 void pointwise_loss_as(LossLoop<T> loop, const View& loss, const View& x, const View& target,
                        LossReduction reduction) {
-  const DenseInput<T> a(x), b(target);
+  const ContiguousInput<T> a(x), b(target);
   const int64_t n = x.numel();
   if (reduction == LossReduction::none) {
-    DenseOutput<T> out(loss);
+    ContiguousOutput<T> out(loss);
     parallel_for(n, kLossGrain, [&](int64_t begin, int64_t end) {
       loop(out.data() + begin, a.data() + begin, b.data() + begin, end - begin);
     });
-    return out.finish();
+    return out.write_back();
   }
   const int64_t chunks = (n + kLossChunk - 1) / kLossChunk;
   std::vector<double> partial(static_cast<size_t>(chunks));
@@ -272,8 +273,8 @@ template <class T>
 void pointwise_loss_grad_as(LossLoop<T> loop, const View& out, const View& grad, const View& x,
                             const View& target, LossReduction reduction) {
   if (!out.data || out.numel() == 0) return;
-  const DenseInput<T> a(x), b(target), g(grad);
-  DenseOutput<T> to(out);
+  const ContiguousInput<T> a(x), b(target), g(grad);
+  ContiguousOutput<T> to(out);
   const T scale = reduction == LossReduction::mean ? T(1) / static_cast<T>(x.numel()) : T(1);
   parallel_for(x.numel(), kLossGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i += kLossChunk) {
@@ -286,7 +287,7 @@ void pointwise_loss_grad_as(LossLoop<T> loop, const View& out, const View& grad,
       for (int64_t k = 0; k < n; ++k) values[k] *= each ? each[k] : common;
     }
   });
-  to.finish();
+  to.write_back();
 }
 
 TT_API void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const View& target,

@@ -1,27 +1,29 @@
-// Batched matrix products on the CPU, and x W^T + b. Each product is one gemm (backend/cpu/gemm.hpp); many
-// small ones are shared out among threads, a few large ones are each computed by all.
+// Batched matrix products on the CPU, and linear layers x W^T + b. Each product is one gemm
+// (backend/cpu/gemm.hpp). Many small products are divided among threads; a few large ones are computed one
+// after the other by all threads.
 #pragma once
 
 #include <tinytorch/backend/parameters.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out [..., M, N] (+)= a [..., M, K] b [..., K, N], one dtype (bool: out is i32; bf16 and f16: out may be
-// f32). The batch dimensions of a and b are those of out, with stride 0 where one matrix serves many.
+// out [..., M, N] = or += a [..., M, K] b [..., K, N], all of one dtype, or out of the accumulate type: f32
+// for bf16 and f16, i32 for bool. a and b have the batch dimensions of out, with stride 0 where one matrix is
+// used for several products.
 TT_API void matmul(const View& out, const View& a, const View& b, bool accumulate = false);
 // out [M, N] = x [M, K] weight [N, K]^T + bias [N]; bias may be without data.
 TT_API void linear(const View& out, const View& x, const View& weight, const View& bias);
-// The same + residual [M, N], which out must not overlap.
+// out [M, N] = x weight^T + bias + residual [M, N]. out must not overlap residual.
 TT_API void linear_residual(const View& out, const View& x, const View& weight, const View& bias,
                             const View& residual);
-// z = x weight^T + bias as in linear, out = fn(z); z may be without data.
+// z [M, N] = x weight^T + bias, out [M, N] = fn(z). bias and z may be without data.
 TT_API void linear_activation(Activation fn, const View& out, const View& z, const View& x,
                               const View& weight, const View& bias);
-// The gradients of weight and bias: dweight [N, K] = dy [M, N]^T x [M, K], dbias [N] = column sums of dy.
+// Gradients of weight and bias: dweight [N, K] = dy [M, N]^T x [M, K], dbias [N] = column sums of dy.
 TT_API void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, const View& x);
-// The gradient of z where y = fn(z) weight^T: dz [M, F] = (dy [M, N] weight [N, F]) fn'(z [M, F]), and dbias
-// [F] = column sums of dz, of a bias that was added to z; dbias may be without data. Activation::none ignores
-// z.
+// Gradient of z where y = fn(z) weight^T: dz [M, F] = (dy [M, N] weight [N, F]) fn'(z [M, F]). dbias [F], the
+// gradient of a bias that was added to z, = column sums of dz; it may be without data. Activation::none
+// ignores z.
 TT_API void linear_grad_activation(Activation fn, const View& dz, const View& dbias, const View& dy,
                                    const View& weight, const View& z);
 
@@ -37,7 +39,7 @@ TT_API void linear_grad_activation(Activation fn, const View& dz, const View& db
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Matrix number `batch` of v [..., R, C].
+// Matrix number `batch` of v [..., R, C]; `batches` is the shape without the last two dimensions.
 inline View matrix_of(const View& v, const Shape& batches, int64_t batch) {
   const int r = v.rank();
   int64_t index[kMaxRank];
@@ -62,32 +64,32 @@ TT_API void matmul(const View& out, const View& a, const View& b, bool accumulat
   maybe_parallel(parallel, count, 1, products);
 }
 
-// Calls f(sums, i, j, n) for pieces of rows of complete sums: n numbers from row i and column j on.
+// Calls f(sums, i, j, n) on pieces of the rows of a block: n sums of row i from column j on.
 template <class T, class F>
-void for_pieces(const Sums& s, F&& f) {
+void for_row_pieces(const SumBlock& s, F&& f) {
   for (int64_t r = 0; r < s.rows; ++r)
     for (int64_t k = 0; k < s.cols; k += kPackLength<T>)
       f(s.at<T>(r, k), s.i + r, s.j + k, std::min(kPackLength<T>, s.cols - k));
 }
 
-// z = sums + bias + residual, out = fn(z); z may be without data.
+// z = x weight^T + bias + residual, out = fn(z). bias, residual and z may be without data.
 template <class T>
-void finished_product(Activation fn, const View& out, const View& z, const View& x, const View& weight,
-                      const View& bias, const View& residual) {
-  const DenseInput<T> dense_bias(bias);
+void product_with_epilogue(Activation fn, const View& out, const View& z, const View& x, const View& weight,
+                           const View& bias, const View& residual) {
+  const ContiguousInput<T> bias_values(bias);
   const Kernel<T> activate = kernel_of<T>(activation_fn(fn));
-  const auto epilogue = [&](const Sums& sums) {
+  const auto epilogue = [&](const SumBlock& sums) {
     constexpr double kNone[] = {0, 0};
     alignas(64) T buffer[kPackLength<T>];
-    for_pieces<T>(sums, [&](T* sum, int64_t i, int64_t j, int64_t n) {
+    for_row_pieces<T>(sums, [&](T* sum, int64_t i, int64_t j, int64_t n) {
       const auto add = [sum, n](const T* more) {
         TT_SIMD
         for (int64_t k = 0; k < n; ++k) sum[k] += more[k];
       };
-      if (bias.data) add(dense_bias.data() + j);
+      if (bias.data) add(bias_values.data() + j);
       if (residual.data) add(read_row(residual, i, j, n, buffer));
       if (z.data) {
-        T* const to = has_rows_of<T>(out) ? out.as<T>() + i * out.strides[0] + j : buffer;
+        T* const to = has_contiguous_rows<T>(out) ? out.as<T>() + i * out.strides[0] + j : buffer;
         activate(to, &sum, n, kNone);
         if (to == buffer) write_row(out, i, j, n, buffer);
       } else if (fn != Activation::none) {
@@ -95,21 +97,22 @@ void finished_product(Activation fn, const View& out, const View& z, const View&
       }
     });
   };
-  const bool nothing = !bias.data && !residual.data && !z.data && fn == Activation::none;
+  const bool no_epilogue = !bias.data && !residual.data && !z.data && fn == Activation::none;
   gemm(z.data ? z : out, x, transposed(weight), false, true,
-       nothing ? Epilogue() : Epilogue(epilogue, z.data || residual.data));
+       no_epilogue ? Epilogue() : Epilogue(epilogue, z.data || residual.data));
 }
 
-// dz = (dy weight) fn'(z).
+// dz = (dy weight) fn'(z), in the epilogue of one product.
 template <class T>
-void product_with_slope(Activation fn, const View& dz, const View& dy, const View& weight, const View& z) {
-  const Kernel<T> slope = kernel_of<T>(activation_grad_fn(fn));
-  const auto epilogue = [&](const Sums& sums) {
+void product_with_derivative(Activation fn, const View& dz, const View& dy, const View& weight,
+                             const View& z) {
+  const Kernel<T> derivative = kernel_of<T>(activation_grad_fn(fn));
+  const auto epilogue = [&](const SumBlock& sums) {
     constexpr double kNone[] = {0};
     alignas(64) T buffer[kPackLength<T>];
-    for_pieces<T>(sums, [&](T* g, int64_t i, int64_t j, int64_t n) {
+    for_row_pieces<T>(sums, [&](T* g, int64_t i, int64_t j, int64_t n) {
       const T* const operands[] = {g, read_row(z, i, j, n, buffer)};
-      slope(g, operands, n, kNone);
+      derivative(g, operands, n, kNone);
     });
   };
   gemm(dz, dy, weight, false, true, Epilogue(epilogue, true));
@@ -122,13 +125,14 @@ TT_API void linear(const View& out, const View& x, const View& weight, const Vie
 TT_API void linear_residual(const View& out, const View& x, const View& weight, const View& bias,
                             const View& residual) {
   dispatch_floating(out.dtype, [&]<class T>(T*) {
-    finished_product<T>(Activation::none, out, {}, x, weight, bias, residual);
+    product_with_epilogue<T>(Activation::none, out, {}, x, weight, bias, residual);
   });
 }
 
 TT_API void linear_activation(Activation fn, const View& out, const View& z, const View& x,
                               const View& weight, const View& bias) {
-  dispatch_floating(out.dtype, [&]<class T>(T*) { finished_product<T>(fn, out, z, x, weight, bias, {}); });
+  dispatch_floating(out.dtype,
+                    [&]<class T>(T*) { product_with_epilogue<T>(fn, out, z, x, weight, bias, {}); });
 }
 
 TT_API void linear_grad_weight(const View& dweight, const View& dbias, const View& dy, const View& x) {
@@ -142,7 +146,7 @@ TT_API void linear_grad_activation(Activation fn, const View& dz, const View& db
   if (fn == Activation::none) {
     gemm(dz, dy, weight);
   } else {
-    dispatch_floating(dz.dtype, [&]<class T>(T*) { product_with_slope<T>(fn, dz, dy, weight, z); });
+    dispatch_floating(dz.dtype, [&]<class T>(T*) { product_with_derivative<T>(fn, dz, dy, weight, z); });
   }
   const bool rows[] = {true, false};
   if (dbias.data) reduce(ReduceFn::sum, dbias, dz, rows);

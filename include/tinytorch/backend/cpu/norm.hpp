@@ -1,28 +1,28 @@
 // Normalization of rows on the CPU: layer_norm and rms_norm, forward and backward.
 //
 //   layer_norm  y = (x - mean) rstd w + b,  rstd = 1 / sqrt(var + eps), var biased
-//   rms_norm    the same with mean 0
-//   backward    g = dy w,  h = (x - mean) rstd:   dx = rstd (g - mean(g) - h mean(g h)),  dw = sum dy h,  db
-//   = sum dy
+//   rms_norm    layer_norm with mean = 0 and b = 0
+//   backward    g = dy w,  h = (x - mean) rstd
+//               dx = rstd (g - mean(g) - h mean(g h)),  dw = sum dy h,  db = sum dy
 //
-// The variance is the mean of squared distances, in a second pass over a row that is still in the L1 cache: a
-// single pass would cancel. Rows are walked in three ways. Short ones are transposed, and a hundred of them
-// advance together (norm_short.hpp). Backward reads others once, and sums dw and db on the way; long ones it
-// reads twice, first for their two means and then in strips of columns, whose sums of dw and db stay in the
-// nearest cache. Source: Ba, Kiros, Hinton, "Layer normalization", 2016.
+// The variance is computed in a second pass over a row in the L1 cache, as the mean of squared distances,
+// because the one-pass formula cancels. Short rows are transposed and computed many at a time
+// (norm_short.hpp). Backward reads long rows twice: for their two means, then in strips of columns, whose
+// sums of dw and db stay in the L1 cache.
+// Source: Ba, Kiros, Hinton, "Layer normalization", 2016.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// x [..., C], weight and bias [C] or without data; mean and rstd [...] in the compute type (f32, or f64 for
-// f64).
+// x [..., C]; weight and bias [C] or without data; mean and rstd [...] contiguous in the compute type (f32,
+// or f64 for f64). layer_norm without mean (no data) computes rms_norm.
 TT_API void layer_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
                        const View& bias, double eps);
 TT_API void rms_norm(const View& out, const View& rstd, const View& x, const View& weight, double eps);
-// Any of dx, dweight, dbias may be without data. dx is the gradient plus `added`, where that has data: what
-// reaches x on another way.
+// Any of dx, dweight, dbias may be without data. If `added` has data, dx = gradient + added: the gradient
+// that reaches x on another path.
 TT_API void layer_norm_grad(const View& dx, const View& dweight, const View& dbias, const View& dy,
                             const View& x, const View& mean, const View& rstd, const View& weight,
                             const View& added = {});
@@ -44,7 +44,7 @@ void normalize_row(const NormRows<T>& a, int64_t r) {
   const int64_t C = a.C;
   const T *in = a.x + r * C, *weight = a.weight, *bias = a.bias;
   T* to = a.out + r * C;
-  T center = 0;  // stays 0 for rms_norm, which passes no mean
+  T center = 0;  // 0 for rms_norm, which passes no mean
   const double count = static_cast<double>(C);
   if (a.mean) {
     center = static_cast<T>(sum_pieces(C, [&](int64_t i, int64_t n) { return sum_run(in + i, n); }) / count);
@@ -54,7 +54,7 @@ void normalize_row(const NormRows<T>& a, int64_t r) {
       sum_pieces(C, [&](int64_t i, int64_t n) { return square_run(in + i, center, n); }) / count;
   const T scale = static_cast<T>(1 / std::sqrt(var + a.eps));
   a.rstd[r] = scale;
-  share(C, [=](int64_t begin, int64_t end) {
+  parallel_over_row(C, [=](int64_t begin, int64_t end) {
     if (weight && bias) {
       TT_SIMD
       for (int64_t i = begin; i < end; ++i) to[i] = (in[i] - center) * scale * weight[i] + bias[i];
@@ -74,7 +74,7 @@ void normalize_rows(const NormRows<T>& a) {
   for_each_row(a.rows, a.C, [&](int64_t r) { normalize_row(a, r); });
 }
 
-// One row: adds into dweight and dbias (sums of some rows), writes dx. h and g are scratch rows.
+// Backward of row r: adds to dweight and dbias [C], writes dx. h and g [C] are scratch rows.
 template <class T>
 void norm_grad_row(const NormGrads<T>& a, int64_t r, T* dweight, T* dbias, T* h, T* g) {
   const int64_t C = a.C;
@@ -108,11 +108,10 @@ void norm_grad_row(const NormGrads<T>& a, int64_t r, T* dweight, T* dbias, T* h,
 
 // --- long rows ---
 
-inline constexpr int64_t kLongNorm =
-    32768;  // a row from which on the sums of dw and db would leave the nearest caches
-inline constexpr int64_t kNormStrip = 1024;  // columns whose sums stay there
+inline constexpr int64_t kLongNorm = 32768;  // length of a row whose sums of dw and db exceed the caches
+inline constexpr int64_t kNormStrip = 1024;  // columns whose sums stay in the L1 cache
 
-// The sums of g and of g h over one row.
+// Sums of g and of g h over one row.
 struct NormSums {
   double g = 0, gh = 0;
   NormSums& operator+=(const NormSums& other) {
@@ -136,7 +135,7 @@ NormSums norm_sums(const NormGrads<T>& a, int64_t r) {
   });
 }
 
-// Row r of the strip of n columns from `first` on: adds into dweight and dbias, writes dx.
+// Backward of n columns of row r from `first` on: adds to dweight and dbias [n], writes dx.
 template <class T>
 void norm_grad_strip(const NormGrads<T>& a, int64_t r, const NormSums& sums, int64_t first, int64_t n,
                      T* dweight, T* dbias) {
@@ -190,8 +189,8 @@ void normalize_rows_grad(const NormGrads<T>& a) {
   if (C < kShortNorm && a.rows > 1) {
     normalize_short_rows_grad(a, sums.data());
   } else {
-    sum_over_rows<T>(sums.data(), a.rows, 2 * C, 2 * C, [&](int64_t r, T* part, T* room) {
-      norm_grad_row(a, r, part, part + C, room, room + C);
+    sum_over_rows<T>(sums.data(), a.rows, 2 * C, 2 * C, [&](int64_t r, T* part, T* scratch) {
+      norm_grad_row(a, r, part, part + C, scratch, scratch + C);
     });
   }
   for (int64_t i = 0; a.dweight && i < C; ++i) a.dweight[i] = static_cast<T>(sums.data()[i]);
@@ -202,12 +201,12 @@ TT_API void layer_norm(const View& out, const View& mean, const View& rstd, cons
                        const View& bias, double eps) {
   if (out.numel() == 0) return;
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x), w(weight), b(bias);
-    DenseOutput<T> to(out);
+    const ContiguousInput<T> in(x), w(weight), b(bias);
+    ContiguousOutput<T> to(out);
     const int64_t C = x.shape.back();
     normalize_rows<T>(
         {to.data(), mean.as<T>(), rstd.as<T>(), in.data(), w.data(), b.data(), x.numel() / C, C, eps});
-    to.finish();
+    to.write_back();
   });
 }
 
@@ -219,15 +218,15 @@ TT_API void layer_norm_grad(const View& dx, const View& dweight, const View& dbi
                             const View& x, const View& mean, const View& rstd, const View& weight,
                             const View& added) {
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy), in(x), w(weight), more(added);
-    DenseOutput<T> to(dx), to_weight(dweight), to_bias(dbias);
+    const ContiguousInput<T> grad(dy), in(x), w(weight), more(added);
+    ContiguousOutput<T> to(dx), to_weight(dweight), to_bias(dbias);
     const int64_t C = x.shape.back();
     normalize_rows_grad<T>({to.data(), to_weight.data(), to_bias.data(), grad.data(), in.data(),
                             mean.as<const T>(), rstd.as<const T>(), w.data(), more.data(),
                             C == 0 ? 0 : x.numel() / C, C});
-    to.finish();
-    to_weight.finish();
-    to_bias.finish();
+    to.write_back();
+    to_weight.write_back();
+    to_bias.write_back();
   });
 }
 

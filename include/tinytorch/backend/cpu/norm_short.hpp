@@ -1,6 +1,6 @@
-// Normalization of short rows on the CPU: a loop over a row of three values would take longer to begin than
-// to run. So a hundred rows are transposed into columns, which advance together, each row in a lane of its
-// own.
+// Normalization of short rows on the CPU. A loop over a row of three values costs more in overhead than in
+// arithmetic. So 128 rows are transposed into columns, and loops run across rows, one row in each vector
+// lane.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Rows of C values and what becomes of them, as layer_norm and layer_norm_grad have it (norm.hpp).
+// Operands of layer_norm and layer_norm_grad (norm.hpp): `rows` rows of C values; null pointers for absent
+// operands.
 template <class T>
 struct NormRows {
   T *out, *mean, *rstd;  // mean: null for rms_norm
@@ -25,16 +26,16 @@ struct NormGrads {
   int64_t rows, C;
 };
 
-inline constexpr int64_t kShortNorm = 32;       // values of a row from which on it is walked by itself
-inline constexpr int64_t kNormsTogether = 128;  // rows
+inline constexpr int64_t kShortNorm = 32;       // length from which on a row is processed alone
+inline constexpr int64_t kNormsTogether = 128;  // rows that are transposed together
 
-// The rows from `first` on as columns [C][kNormsTogether].
+// Transposes the rows from `first` on into columns [C][kNormsTogether].
 template <class T>
 void columns_of_rows(T* columns, const T* x, int64_t first, int64_t rows, int64_t C) {
   copy_transposed(columns, kNormsTogether, x + first * C, C, C, rows);
 }
 
-// n rows from `first` on. columns [C][kNormsTogether] is scratch memory.
+// Normalizes n rows from `first` on. columns [C][kNormsTogether] is scratch memory.
 template <class T>
 void normalize_together(const NormRows<T>& a, int64_t first, int64_t n, T* columns) {
   constexpr int64_t kN = kNormsTogether;
@@ -79,8 +80,8 @@ void normalize_short_rows(const NormRows<T>& a) {
   });
 }
 
-// n rows from `first` on: adds into dweight [C] and dbias [C], writes dx. g and h [C][kNormsTogether] are
-// scratch memory.
+// Backward of n rows from `first` on: adds to dweight [C] and dbias [C], writes dx. g and h
+// [C][kNormsTogether] are scratch memory.
 template <class T>
 void norm_grad_together(const NormGrads<T>& a, int64_t first, int64_t n, T* dweight, T* dbias, T* g, T* h) {
   constexpr int64_t kN = kNormsTogether;
@@ -121,15 +122,15 @@ void norm_grad_together(const NormGrads<T>& a, int64_t first, int64_t n, T* dwei
   for (int64_t i = 0; i < n * a.C; ++i) dx[i] = a.added[first * a.C + i] + h[i];
 }
 
-// sums [2 C] = dweight, then dbias.
+// sums [2 C] = dweight [C], then dbias [C].
 template <class T>
 void normalize_short_rows_grad(const NormGrads<T>& a, double* sums) {
-  const int64_t room = a.C * kNormsTogether;
-  sum_over_rows<T>(sums, (a.rows + kNormsTogether - 1) / kNormsTogether, 2 * a.C, 2 * room,
+  const int64_t scratch = a.C * kNormsTogether;
+  sum_over_rows<T>(sums, (a.rows + kNormsTogether - 1) / kNormsTogether, 2 * a.C, 2 * scratch,
                    [&](int64_t group, T* part, T* g) {
                      const int64_t first = group * kNormsTogether;
                      norm_grad_together(a, first, std::min(kNormsTogether, a.rows - first), part, part + a.C,
-                                        g, g + room);
+                                        g, g + scratch);
                    });
 }
 

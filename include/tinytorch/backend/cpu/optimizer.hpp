@@ -1,10 +1,12 @@
 // Optimizer steps on the CPU: one pass over parameter, gradient and state, each element read and written
 // once.
 //
-// Contract: all views are contiguous, of one size and one dtype, f32 or f64; the parameter and the state are
-// updated in place, the gradient is only read. Written as tensor ops, an Adam step would visit memory about
-// ten times as often; these steps are bound by memory, so that factor is the whole cost. Sources: Sutskever
-// et al., 2013 (momentum, Nesterov); Kingma and Ba, 2015 (Adam); Loshchilov and Hutter, 2019 (AdamW).
+// Contract of the single-parameter steps: all views are contiguous, of one size and one dtype, f32 or f64.
+// The parameter and the state are updated in place; the gradient is only read. As separate tensor operations,
+// an Adam step would read and write memory about ten times as often; the step is memory-bound, so it would
+// take ten times as long.
+// Sources: Sutskever et al., 2013 (momentum, Nesterov); Kingma and Ba, 2015 (Adam); Loshchilov and Hutter,
+// 2019 (AdamW).
 #pragma once
 
 #include <span>
@@ -18,14 +20,16 @@ TT_API void sgd_step(const View& parameter, const View& gradient, const View& ve
 TT_API void adam_step(const View& parameter, const View& gradient, const View& m, const View& v,
                       const AdamStep& step);
 
-// The same for many parameters at once, with gradients times scalars[kGradientFactor] if `clip`, and rates
-// and step counts that come from the views (parameters.hpp), not from `step`.
+// Steps of many parameters at once (OptimizerSlot, parameters.hpp); a gradient may also have 16 bits. The
+// rate is scalars[kLearningRate]; weight decay and step count are those of the slot, whose step count is
+// incremented. If `clip`, gradients are multiplied by scalars[kGradientFactor]; if that is NaN, nothing
+// changes.
 TT_API void sgd_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const SgdStep& step,
                          bool clip);
 TT_API void adam_step_all(std::span<const OptimizerSlot> slots, const View& scalars, const AdamStep& step,
                           bool clip);
 // scalars[kGradientNorm] = Euclidean norm of all elements of all gradients (contiguous, floating), summed in
-// double; scalars[kGradientFactor] = min(1, limit / norm), NaN when the norm is not finite.
+// double. scalars[kGradientFactor] = min(1, limit / norm), or NaN if the norm is not finite.
 TT_API void gradient_factor(const View& scalars, std::span<const View> gradients, double limit);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
@@ -40,8 +44,8 @@ TT_API void gradient_factor(const View& scalars, std::span<const View> gradients
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-inline constexpr int64_t kOptimizerGrain = 16384;  // elements that repay waking a thread
-inline constexpr int64_t kOptimizerPiece = 1024;   // that stay in the nearest cache
+inline constexpr int64_t kOptimizerGrain = 16384;  // elements that make another thread worthwhile
+inline constexpr int64_t kOptimizerPiece = 1024;   // elements that stay in the L1 cache
 
 inline void require_same(const char* op, const View& parameter, const View& other) {
   if (parameter.numel() == other.numel() && parameter.dtype == other.dtype && other.contiguous() &&
@@ -53,7 +57,7 @@ inline void require_same(const char* op, const View& parameter, const View& othe
                         parameter.shape.str() + "\n  hint: both must be contiguous and of one dtype");
 }
 
-// Calls f with a null pointer of the parameter's type.
+// Calls f with a null pointer of the parameter's type. TT-OPT-02 if that is not f32 or f64.
 template <class F>
 void dispatch_optimizer(const char* op, DType t, F&& f) {
   if (t == DType::f32) return f(static_cast<float*>(nullptr));
@@ -71,7 +75,7 @@ void sgd_loop(T* p, const T* g, T* velocity, int64_t n, const SgdStep& step) {
     for (int64_t i = 0; i < n; ++i) p[i] -= lr * (g[i] + decay * p[i]);
     return;
   }
-  // 1 selects the look-ahead without a branch in the loop.
+  // A factor of 1 or 0 selects Nesterov momentum without a branch in the loop.
   const T own = step.nesterov ? T(1) : T(0), past = step.nesterov ? momentum : T(1);
   TT_SIMD
   for (int64_t i = 0; i < n; ++i) {
@@ -81,7 +85,7 @@ void sgd_loop(T* p, const T* g, T* velocity, int64_t n, const SgdStep& step) {
   }
 }
 
-// What a step multiplies by; two powers, which take as long as hundreds of elements.
+// Factors of a step, computed once per call: its two powers cost as much as hundreds of elements.
 template <class T>
 struct AdamFactors {
   T beta1, rest1, beta2, rest2, rate, eps, scale, keep, decay;
@@ -134,8 +138,9 @@ TT_API void adam_step(const View& parameter, const View& gradient, const View& m
   });
 }
 
-// Calls f(first element, count, gradient as T from there on) for elements [begin, end) of a slot. A gradient
-// of 16 bits, or with a factor, goes through a buffer.
+// Calls f(first element, count, gradient from there on as T) for elements [begin, end) of a slot, and then
+// writes the rounded copy of the parameter. A gradient of 16 bits, or with a factor, is converted in a
+// buffer.
 template <class T, class F>
 void step_pieces(const OptimizerSlot& slot, double factor, int64_t begin, int64_t end, F&& f) {
   const bool direct = slot.gradient.dtype == dtype_of<T> && factor == 1;
@@ -170,13 +175,13 @@ inline void require_slot(const char* op, const OptimizerSlot& slot) {
   dispatch_optimizer(op, slot.parameter.dtype, [](auto*) {});
 }
 
-// Calls f(slot, factor, begin, end) for elements [begin, end) of all slots, or for none where the factor says
-// so. Threads are woken once for all slots, and share their elements as if they lay side by side; where a
-// thread begins depends on the sizes and is a whole piece away from the slot's beginning.
+// Calls f(slot, factor, begin, end) for elements [begin, end) of all slots, or not at all if the factor is
+// NaN. One parallel loop covers all slots, as if their elements were adjacent, each slot starting at a
+// multiple of kOptimizerPiece.
 template <class F>
 void for_slots(const char* op, std::span<const OptimizerSlot> slots, const View& scalars, bool clip, F&& f) {
   const double factor = clip ? scalars.as<const double>()[kGradientFactor] : 1.0;
-  std::vector<int64_t> first{0};  // places of the slots' first elements, whole pieces apart
+  std::vector<int64_t> first{0};  // position of the first element of each slot
   for (const OptimizerSlot& slot : slots) {
     require_slot(op, slot);
     const int64_t pieces = (slot.parameter.numel() + kOptimizerPiece - 1) / kOptimizerPiece;
@@ -230,7 +235,7 @@ TT_API void adam_step_all(std::span<const OptimizerSlot> slots, const View& scal
   for_slots(kName, slots, scalars, clip, each);
 }
 
-// Partial sums belong to pieces of fixed size, so the result does not depend on the number of threads.
+// Partial sums are of pieces of fixed size, so the result does not depend on the number of threads.
 TT_API void gradient_factor(const View& scalars, std::span<const View> gradients, double limit) {
   double total = 0;
   for (const View& g : gradients) {
@@ -239,7 +244,7 @@ TT_API void gradient_factor(const View& scalars, std::span<const View> gradients
       parallel_for(static_cast<int64_t>(partial.size()), 1, [&](int64_t begin, int64_t end) {
         for (int64_t piece = begin; piece < end; ++piece) {
           const int64_t last = std::min(g.numel(), (piece + 1) * kOptimizerGrain);
-          constexpr int64_t kLanes = 16;  // sums side by side: one alone waits for each addition
+          constexpr int64_t kLanes = 16;  // independent sums hide the latency of additions
           double sums[kLanes] = {};
           int64_t i = piece * kOptimizerGrain;
           for (; i + kLanes <= last; i += kLanes) {

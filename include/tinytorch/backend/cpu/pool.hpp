@@ -1,24 +1,24 @@
 // Pooling of images on the CPU: maximum with saved positions, average, adaptive average, and their gradients.
 //
-// Planes (one channel of one sample) are independent and shared out among threads. Within a plane one tap of
-// the window at a time is combined with a whole output row, which vectorizes. Results that lie pixel by pixel
-// are made so (pool_channels_last.hpp).
+// Planes (one channel of one sample) are independent, and threads divide them. Within a plane, one tap of the
+// window at a time is combined with a whole row of outputs, which vectorizes. Channels-last images have their
+// own loops (pool_channels_last.hpp).
 #pragma once
 
 #include <tinytorch/backend/window.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// x [N, C, H, W] -> out [N, C, OH, OW]; index (i32, contiguous or, as out, pixel by pixel) = h * W + w of
-// each maximum within its plane. Padding never wins; NaN does.
+// x [N, C, H, W] -> out [N, C, OH, OW]; index (i32, contiguous, or channels-last like out) = h * W + w of
+// each maximum within its plane. Padding is never the maximum; NaN is, if a window has one.
 TT_API void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window);
-// dx = dy added at the saved positions. The window tells which outputs can point at an element, for backends
-// that collect instead of adding; here the positions say it all.
+// dx = dy added at the saved positions. The window says which outputs can contain an element: backends that
+// gather use it; this one scatters and does not.
 TT_API void max_pool2d_grad(const View& dx, const View& dy, const View& index, const Window2d& window);
-// Sum of the window, padding counted as zeros, over KH * KW.
+// Sum over the window, with padding as zeros, divided by KH * KW.
 TT_API void avg_pool2d(const View& out, const View& x, const Window2d& window);
 TT_API void avg_pool2d_grad(const View& dx, const View& dy, const Window2d& window);
-// Output (i, j) is the mean of rows floor(i H / OH) to ceil((i + 1) H / OH) and the like columns.
+// Output (i, j) is the mean of rows floor(i H / OH) to ceil((i + 1) H / OH) - 1 and columns likewise.
 TT_API void adaptive_avg_pool2d(const View& out, const View& x);
 TT_API void adaptive_avg_pool2d_grad(const View& dx, const View& dy);
 
@@ -36,6 +36,7 @@ TT_API void adaptive_avg_pool2d_grad(const View& dx, const View& dy);
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
+// Sizes of the input x and the output y of a channels-first pooling.
 struct PoolShape {
   Window2d window;
   int64_t planes, H, W, OH, OW;
@@ -49,8 +50,8 @@ struct PoolShape {
   int64_t grain() const { return std::max<int64_t>(1, 16384 / (H * W + OH * OW)); }
 };
 
-// Calls f(oh, first, last, source) for each output row and tap: its outputs [first, last) read the input
-// plane from `source` on, in steps of the stride.
+// Calls f(oh, first, last, source) for each row of outputs and each tap: outputs [first, last) of the row
+// read the input plane from element `source` on, `stride` apart.
 template <class F>
 void for_each_pool_tap(const PoolShape& s, F&& f) {
   const Window2d& w = s.window;
@@ -67,11 +68,10 @@ void for_each_pool_tap(const PoolShape& s, F&& f) {
   }
 }
 
-inline constexpr int64_t kPoolBlock =
-    16;  // outputs beside each other, whose loops have a length that the compiler knows
+inline constexpr int64_t kPoolBlock = 16;  // adjacent outputs in loops of constant length
 
-// best[i], at[i] = the larger of themselves and row[i * stride] at position start + i * stride. kStride 0:
-// any.
+// best[i] = max(best[i], row[i * stride]), and at[i] is its position, start + i * stride if it changes.
+// kStride 0: any stride.
 template <class T, int64_t kStride>
 void take_larger(T (&best)[kPoolBlock], int32_t (&at)[kPoolBlock], const T* row, int32_t start,
                  int64_t stride) {
@@ -85,8 +85,8 @@ void take_larger(T (&best)[kPoolBlock], int32_t (&at)[kPoolBlock], const T* row,
   }
 }
 
-// The rows under a row of windows are copied with -infinity around them, so that all windows are whole and
-// blocks of outputs may hang over the end.
+// The input rows of a row of windows are copied with -infinity around them, so that all windows are complete
+// and the last block of outputs may exceed the row.
 template <class T>
 void max_pool2d_as(T* out, int32_t* index, const T* x, const PoolShape& s) {
   const Window2d& w = s.window;
@@ -107,7 +107,7 @@ void max_pool2d_as(T* out, int32_t* index, const T* x, const PoolShape& s) {
         const int64_t left = o * w.stride - w.padding;
         T best[kPoolBlock];
         int32_t at[kPoolBlock];
-        for (int64_t i = 0; i < kPoolBlock; ++i) {  // a window of -inf alone points at its first element
+        for (int64_t i = 0; i < kPoolBlock; ++i) {  // position if all elements are -inf
           best[i] = kLowest;
           at[i] = static_cast<int32_t>(first * s.W + std::max<int64_t>(0, left + i * w.stride));
         }
@@ -157,7 +157,7 @@ void avg_pool2d_grad_as(T* dx, const T* dy, const PoolShape& s) {
       for_each_pool_tap(s, [&](int64_t oh, int64_t first, int64_t last, int64_t source) {
         const T* row = grad + oh * s.OW;
         T* out = to + source;
-        TT_SIMD  // outputs of one tap are `stride` apart: they never meet
+        TT_SIMD  // the writes of one tap do not overlap
             for (int64_t i = first; i < last; ++i) out[(i - first) * stride] += row[i];
       });
       TT_SIMD
@@ -166,8 +166,8 @@ void avg_pool2d_grad_as(T* dx, const T* dy, const PoolShape& s) {
   });
 }
 
-// A window's rows are added up first, which is done once for all windows beside each other and in whole
-// vectors; after every kColumnRun rows in double.
+// The rows of a window are added first, once for all windows of a row and in whole vectors; after every
+// kColumnRun rows in double.
 template <class T>
 void adaptive_avg_pool2d_as(T* out, const T* x, const PoolShape& s) {
   parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
@@ -178,7 +178,7 @@ void adaptive_avg_pool2d_as(T* out, const T* x, const PoolShape& s) {
       const TapRange rows = adaptive_window(task % s.OH, s.H, s.OH);
       const int64_t height = rows.last - rows.first;
       T* to = out + task * s.OW;
-      if (s.OW == 1) {  // whole rows lie side by side
+      if (s.OW == 1) {  // whole rows are contiguous
         const T* const x0 = in + rows.first * s.W;
         const double sum =
             sum_pieces(height * s.W, [x0](int64_t i, int64_t n) { return sum_run(x0 + i, n); });
@@ -230,39 +230,44 @@ void adaptive_avg_pool2d_grad_as(T* dx, const T* dy, const PoolShape& s) {
   });
 }
 
-inline PixelShape pixels_of(const View& x) { return {x.shape[0], x.shape[2], x.shape[3], x.shape[1]}; }
-// Whether images lie pixel by pixel; what lies both ways, as images of one pixel, does as the others do.
-inline bool by_pixel(const View& images, const View& others) {
+inline ChannelsLastShape channels_last_shape(const View& x) {
+  return {x.shape[0], x.shape[2], x.shape[3], x.shape[1]};
+}
+// Whether to use the channels-last loops. Images of one pixel have both layouts; they follow the layout of
+// `others`.
+inline bool use_channels_last(const View& images, const View& others) {
   if (!images.contiguous()) return is_dense_channels_last(images);
   return channels_at_end(images).contiguous() && is_dense_channels_last(others);
 }
 
-// Calls loop(result, source) with both dense and of T, as they lie.
+// Calls loop(result, source) with both as contiguous T.
 template <class T, class F>
 void run_pool(const View& out, const View& in, F&& loop) {
-  const DenseInput<T> from(in);
-  DenseOutput<T> to(out);
+  const ContiguousInput<T> from(in);
+  ContiguousOutput<T> to(out);
   loop(to.data(), from.data());
-  to.finish();
+  to.write_back();
 }
-// pixels(result, source) if they lie so, else rows(result, source).
-template <class Rows, class Pixels>
-void run_pool(const View& out, const View& in, bool pixel_by_pixel, Rows&& rows, Pixels&& pixels) {
+// Calls last(result, source) on channels-last arrays [N, H, W, C] if channels_last, else first(result,
+// source) on channels-first arrays.
+template <class First, class Last>
+void run_pool(const View& out, const View& in, bool channels_last, First&& first, Last&& last) {
   if (out.numel() == 0) return;
   dispatch_floating(in.dtype, [&]<class T>(T*) {
-    if (pixel_by_pixel) return run_pool<T>(channels_at_end(out), channels_at_end(in), pixels);
-    run_pool<T>(out, in, rows);
+    if (channels_last) return run_pool<T>(channels_at_end(out), channels_at_end(in), last);
+    run_pool<T>(out, in, first);
   });
 }
 
 TT_API void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window) {
   run_pool(
-      out, x, by_pixel(out, x),
+      out, x, use_channels_last(out, x),
       [&]<class T>(T* to, const T* from) {
         max_pool2d_as(to, index.as<int32_t>(), from, PoolShape(x, out, window));
       },
       [&]<class T>(T* to, const T* from) {
-        max_pool2d_pixels(to, index.as<int32_t>(), from, pixels_of(out), pixels_of(x), window);
+        max_pool2d_channels_last(to, index.as<int32_t>(), from, channels_last_shape(out),
+                                 channels_last_shape(x), window);
       });
 }
 
@@ -279,45 +284,46 @@ void max_pool2d_grad_as(T* dx, const T* dy, const int32_t* index, const PoolShap
 
 TT_API void max_pool2d_grad(const View& dx, const View& dy, const View& index, const Window2d&) {
   run_pool(
-      dx, dy, by_pixel(index, dx),
+      dx, dy, use_channels_last(index, dx),
       [&]<class T>(T* to, const T* from) {
         max_pool2d_grad_as(to, from, index.as<const int32_t>(), PoolShape(dx, dy, {}));
       },
       [&]<class T>(T* to, const T* from) {
-        max_pool2d_grad_pixels(to, from, index.as<const int32_t>(), pixels_of(dx), pixels_of(dy));
+        max_pool2d_grad_channels_last(to, from, index.as<const int32_t>(), channels_last_shape(dx),
+                                      channels_last_shape(dy));
       });
 }
 
 TT_API void avg_pool2d(const View& out, const View& x, const Window2d& window) {
   run_pool(
-      out, x, by_pixel(out, x),
+      out, x, use_channels_last(out, x),
       [&]<class T>(T* to, const T* from) { avg_pool2d_as(to, from, PoolShape(x, out, window)); },
       [&]<class T>(T* to, const T* from) {
-        avg_pool2d_pixels(to, from, pixels_of(out), pixels_of(x), window);
+        avg_pool2d_channels_last(to, from, channels_last_shape(out), channels_last_shape(x), window);
       });
 }
 TT_API void avg_pool2d_grad(const View& dx, const View& dy, const Window2d& window) {
   run_pool(
-      dx, dy, by_pixel(dx, dy),
+      dx, dy, use_channels_last(dx, dy),
       [&]<class T>(T* to, const T* from) { avg_pool2d_grad_as(to, from, PoolShape(dx, dy, window)); },
       [&]<class T>(T* to, const T* from) {
-        avg_pool2d_grad_pixels(to, from, pixels_of(dx), pixels_of(dy), window);
+        avg_pool2d_grad_channels_last(to, from, channels_last_shape(dx), channels_last_shape(dy), window);
       });
 }
 TT_API void adaptive_avg_pool2d(const View& out, const View& x) {
   run_pool(
-      out, x, by_pixel(out, x),
+      out, x, use_channels_last(out, x),
       [&]<class T>(T* to, const T* from) { adaptive_avg_pool2d_as(to, from, PoolShape(x, out, {})); },
       [&]<class T>(T* to, const T* from) {
-        adaptive_avg_pool2d_pixels(to, from, pixels_of(out), pixels_of(x));
+        adaptive_avg_pool2d_channels_last(to, from, channels_last_shape(out), channels_last_shape(x));
       });
 }
 TT_API void adaptive_avg_pool2d_grad(const View& dx, const View& dy) {
   run_pool(
-      dx, dy, by_pixel(dx, dy),
+      dx, dy, use_channels_last(dx, dy),
       [&]<class T>(T* to, const T* from) { adaptive_avg_pool2d_grad_as(to, from, PoolShape(dx, dy, {})); },
       [&]<class T>(T* to, const T* from) {
-        adaptive_avg_pool2d_grad_pixels(to, from, pixels_of(dx), pixels_of(dy));
+        adaptive_avg_pool2d_grad_channels_last(to, from, channels_last_shape(dx), channels_last_shape(dy));
       });
 }
 

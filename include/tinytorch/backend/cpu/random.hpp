@@ -1,6 +1,6 @@
-// Random tensors on the CPU: each element a pure function of (seed, first block, position).
+// Random tensors on the CPU: each element is a pure function of (seed, first block, position).
 //
-// f32 and bernoulli use one 32-bit word an element, f64 and integers two. Normals come in pairs from
+// f32 uses one 32-bit word per element, f64 and integers two. Normal numbers come in pairs from
 // Box-Muller: r = sqrt(-2 log u), r cos(2 pi v), r sin(2 pi v).
 #pragma once
 
@@ -8,11 +8,11 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out: contiguous, f32 or f64. uniform on [a, b), where the sum a + (b - a) u may round to b; normal with
-// mean a and deviation b; bernoulli: 1 with probability a.
+// out: contiguous, f32 or f64. uniform: on [a, b), but a + (b - a) u may round to b. normal: mean a, standard
+// deviation b. bernoulli: 1 with probability a, else 0.
 TT_API void random(Distribution kind, const View& out, uint64_t seed, uint64_t first_block, double a,
                    double b);
-// out: contiguous, i64. Integers low, low + 1, ..., `span` of them, each as likely.
+// out: contiguous, i64. Uniform integers in [low, low + span).
 TT_API void random_integers(const View& out, uint64_t seed, uint64_t first_block, int64_t low, uint64_t span);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
@@ -27,11 +27,12 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr double kTwoPi = 6.28318530717958647692;
 
-// Blocks are made kBatch at a time, word by word: loops over the blocks of a batch vectorize, one block does
-// not. As many as the widest vector has words: a single number costs a whole batch.
+// Philox blocks are computed kBatch at a time, word by word, because a loop over the blocks of a batch
+// vectorizes and one block does not. kBatch is the number of words in the widest vector; a single number
+// costs a whole batch.
 inline constexpr int64_t kBatch = 16;
 template <class T>
-inline constexpr int kPerBlock = sizeof(T) == 4 ? 4 : 2;  // elements made from one block
+inline constexpr int kPerBlock = sizeof(T) == 4 ? 4 : 2;  // elements from one block
 template <class T>
 using Batch = T[kPerBlock<T>][kBatch];  // element e of the batch's block k at [e][k]
 using WordBatch = uint32_t[4][kBatch];
@@ -80,10 +81,10 @@ inline void normal_batch(const WordBatch& words, Batch<double>& values) {
   }
 }
 
-// Calls make(words, values) for each batch of blocks, and writes finish(value) for each element, block by
+// Calls make(words, values) for each batch of blocks, and stores transform(value) for each element, block by
 // block.
-template <class T, class Make, class Finish>
-void fill_batches(T* out, int64_t n, uint64_t seed, uint64_t first, Make&& make, Finish&& finish) {
+template <class T, class Make, class Transform>
+void fill_batches(T* out, int64_t n, uint64_t seed, uint64_t first, Make&& make, Transform&& transform) {
   constexpr int64_t kElements = kBatch * kPerBlock<T>;
   parallel_for((n + kElements - 1) / kElements, 128, [&](int64_t begin, int64_t end) {
     WordBatch words;
@@ -93,7 +94,7 @@ void fill_batches(T* out, int64_t n, uint64_t seed, uint64_t first, Make&& make,
       philox_batch(seed, first + static_cast<uint64_t>(batch * kBatch), words);
       make(words, values);
       for (int64_t k = 0; k < kBatch; ++k) {
-        for (int e = 0; e < kPerBlock<T>; ++e) ordered[k * kPerBlock<T> + e] = finish(values[e][k]);
+        for (int e = 0; e < kPerBlock<T>; ++e) ordered[k * kPerBlock<T> + e] = transform(values[e][k]);
       }
       const int64_t count = std::min(kElements, n - batch * kElements);
       std::memcpy(out + batch * kElements, ordered, static_cast<size_t>(count) * sizeof(T));
@@ -125,14 +126,15 @@ TT_API void random(Distribution kind, const View& out, uint64_t seed, uint64_t f
 
 TT_API void random_integers(const View& out, uint64_t seed, uint64_t first_block, int64_t low,
                             uint64_t span) {
-  const auto below = [&](const WordBatch& words, Batch<int64_t>& values) {
+  const auto make_integers = [&](const WordBatch& words, Batch<int64_t>& values) {
     for (int e = 0; e < 2; ++e) {
       for (int64_t k = 0; k < kBatch; ++k)
         values[e][k] = static_cast<int64_t>(below_from_bits(words[2 * e][k], words[2 * e + 1][k], span));
     }
   };
-  fill_batches(out.as<int64_t>(), out.numel(), seed, first_block, below, [&](int64_t v) {
-    return static_cast<int64_t>(static_cast<uint64_t>(low) + static_cast<uint64_t>(v));  // without overflow
+  fill_batches(out.as<int64_t>(), out.numel(), seed, first_block, make_integers, [&](int64_t v) {
+    return static_cast<int64_t>(static_cast<uint64_t>(low) +
+                                static_cast<uint64_t>(v));  // unsigned: no overflow
   });
 }
 

@@ -1,21 +1,21 @@
-// Reductions on the CPU: sum, product, extrema, any, all, sums of squares, arg-extrema, cumulative sum.
+// Reductions on the CPU: sum, product, extrema, any, all, sum of squares, arg-extrema, cumulative sum.
 //
-// Deterministic: the reduced elements are cut into blocks whose size depends on the shape alone; blocks are
-// folded in any order by any thread, and their partial results combined in index order. Partial sums of float
-// are kept in double after every 1024 elements (Higham, "Accuracy and Stability of Numerical
-// Algorithms", 4.2: blocked sums).
+// The result is deterministic: the reduced elements are cut into blocks whose size depends on the shape
+// alone; any thread may reduce a block, and partial results are combined in index order. Sums of float
+// continue in double after every 1024 elements.
+// Source: Higham, "Accuracy and Stability of Numerical Algorithms", 4.2 (blocked sums).
 #pragma once
 
 #include <tinytorch/backend/parameters.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out = fn over the dimensions d of x with reduced[d], divided by `divisor` for sum and sum_square. out has
-// the remaining dimensions in order (those reduced may also be present with size 1). NaN wins in max and min.
+// out = fn over the dimensions d of x with reduced[d]; sums are divided by `divisor`. out has the remaining
+// dimensions in order, and may have reduced ones with size 1. max and min of values with NaN are NaN.
 TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor = 1);
-// out (i64) = position of the first largest (or smallest) value along dim; the first NaN counts as such.
+// out (i64) = position of the first maximum (or minimum) along dim, or of the first NaN, if there is one.
 TT_API void arg_extreme(const View& out, const View& x, int dim, bool largest);
-// out = running sum along dim.
+// out = inclusive prefix sum along dim.
 TT_API void cumsum(const View& out, const View& x, int dim);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
@@ -32,7 +32,7 @@ TT_API void cumsum(const View& out, const View& x, int dim);
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// A fold: its neutral element, and how a value (one or a vector of lanes) joins the running result.
+// Neutral element of a reduction, and join(), which adds a value (scalar or vector) to a partial result.
 template <ReduceFn fn, class T>
 struct Fold {
   static constexpr T neutral() {
@@ -44,7 +44,7 @@ struct Fold {
   }
   template <class V>
   static V join(V a, V x) {
-    if constexpr (std::is_integral_v<V> && fn <= ReduceFn::prod) {  // wraps; overflow of signed is undefined
+    if constexpr (std::is_integral_v<V> && fn <= ReduceFn::prod) {  // wraps: signed overflow is undefined
       using U = std::make_unsigned_t<V>;
       const U u = static_cast<U>(a), v = static_cast<U>(x);
       return static_cast<V>(fn == ReduceFn::prod ? u * v : u + (fn == ReduceFn::sum ? v : v * v));
@@ -53,8 +53,8 @@ struct Fold {
     if constexpr (fn == ReduceFn::sum_square) return a + x * x;
     if constexpr (fn == ReduceFn::prod) return a * x;
     if constexpr (fn == ReduceFn::max || fn == ReduceFn::min) {
-      // NaN enters, and no comparison removes it. Vectors: by two comparisons that do not wait for each
-      // other, as which g++ does not vectorize the loop over scalars.
+      // NaN replaces the partial result, and no comparison removes it. Vectors use two comparisons that do
+      // not depend on each other; in this form g++ does not vectorize the scalar loop.
       if constexpr (std::is_arithmetic_v<V>) {
         const V held = x != x ? x : a;
         return (fn == ReduceFn::max ? x > held : x < held) ? x : held;
@@ -65,7 +65,7 @@ struct Fold {
     if constexpr (fn == ReduceFn::any) return x != V{} ? static_cast<V>(V{} + T(1)) : a;
     if constexpr (fn == ReduceFn::all) return x != V{} ? a : V{};
   }
-  // Two partial results into one.
+  // Combines two partial results.
   template <class A>
   static A merge(A a, A b) {
     if constexpr (fn == ReduceFn::sum_square) return a + b;
@@ -73,7 +73,7 @@ struct Fold {
   }
 };
 
-// The sum of two halves of a vector of float, in double.
+// Sum of the two halves of a float vector, in double.
 inline Simd<double> widened(const float (&lanes)[kLanes<float>]) {
   typedef float Half __attribute__((vector_size(kSimdBytes / 2)));
   Half low, high;
@@ -82,7 +82,7 @@ inline Simd<double> widened(const float (&lanes)[kLanes<float>]) {
   return __builtin_convertvector(low, Simd<double>) + __builtin_convertvector(high, Simd<double>);
 }
 
-// Folds n contiguous values, at most kPackLength of them, in four independent vector chains.
+// Reduces n contiguous values, at most kPackLength, in four independent vectors.
 template <ReduceFn fn, class T>
 Accumulator<T> fold_run(const T* x, int64_t n) {
   using F = Fold<fn, T>;
@@ -106,7 +106,7 @@ Accumulator<T> fold_run(const T* x, int64_t n) {
   const auto both = [](Simd<T> p, Simd<T> q) { return fn == ReduceFn::sum_square ? p + q : F::join(p, q); };
   const Simd<T> all = both(both(a, b), both(c, d));
   using A = Accumulator<T>;
-  if constexpr (fn >= ReduceFn::max) {  // exact in any order: by halves, and what is left over one by one
+  if constexpr (fn >= ReduceFn::max) {  // exact in any order: pairwise, then the remainder
     T best = simd_fold<T>(all, F::template join<Simd<T>>);
     for (; i < n; ++i) best = F::join(best, x[i]);
     return static_cast<A>(best);
@@ -114,7 +114,7 @@ Accumulator<T> fold_run(const T* x, int64_t n) {
   simd_store(lanes, all);
   A result = static_cast<A>(F::neutral());
   if constexpr (std::is_same_v<T, float> &&
-                fn != ReduceFn::prod) {  // by halves too: lanes one by one wait for each other
+                fn != ReduceFn::prod) {  // pairwise: a sum lane by lane is a dependent chain
     result = simd_fold<double>(widened(lanes), [](Simd<double> p, Simd<double> q) { return p + q; });
   } else {
     for (int64_t k = 0; k < kL; ++k) result = F::merge(result, static_cast<A>(lanes[k]));
@@ -126,18 +126,18 @@ Accumulator<T> fold_run(const T* x, int64_t n) {
 
 inline constexpr int64_t kRowsAtOnce = 8;
 
-// One to kRowsAtOnce more rows of values, `step` apart, under n columns. What cannot overflow is folded in T
-// first: sums are kept in wider numbers, which cost several times as much to read and write.
+// Combines kRows rows of n values, `step` apart, with n column results. Values that cannot overflow are first
+// combined in T, because results in wider types cost several times as much to read and write.
 template <ReduceFn fn, class T, int64_t kRows>
 void fold_some_rows(Accumulator<T>* sums, const T* x, int64_t step, int64_t n) {
   using A = Accumulator<T>;
-  using Near = std::conditional_t<fn == ReduceFn::prod || std::is_integral_v<T>, A, T>;
+  using V = std::conditional_t<fn == ReduceFn::prod || std::is_integral_v<T>, A, T>;
   TT_SIMD
   for (int64_t j = 0; j < n; ++j) {
-    Near near = Fold<fn, Near>::join(Fold<fn, Near>::neutral(), static_cast<Near>(x[j]));
+    V value = Fold<fn, V>::join(Fold<fn, V>::neutral(), static_cast<V>(x[j]));
     TT_UNROLL
-    for (int64_t r = 1; r < kRows; ++r) near = Fold<fn, Near>::join(near, static_cast<Near>(x[r * step + j]));
-    sums[j] = Fold<fn, A>::merge(sums[j], static_cast<A>(near));
+    for (int64_t r = 1; r < kRows; ++r) value = Fold<fn, V>::join(value, static_cast<V>(x[r * step + j]));
+    sums[j] = Fold<fn, A>::merge(sums[j], static_cast<A>(value));
   }
 }
 template <ReduceFn fn, class T>
@@ -147,7 +147,7 @@ void fold_rows_into(Accumulator<T>* sums, const T* x, int64_t step, int64_t rows
   for (; rows > 0; --rows, x += step) fold_some_rows<fn, T, 1>(sums, x, step, n);
 }
 
-// A fold's loops as a value, so that the drivers below exist once per compute type and not once per fold.
+// The loops of a reduction as function pointers: drivers are instantiated once per compute type.
 template <class T>
 struct FoldLoops {
   T neutral;
@@ -175,13 +175,12 @@ FoldLoops<T> find_fold(ReduceFn fn) {
   return kTable[static_cast<int>(fn)];
 }
 
-// partial[block * results + result], one row of values at a time.
+// partial[block * results + result]: reduces one row of values at a time.
 template <class T>
 void fold_rows(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks, Accumulator<T>* partial) {
   const int64_t grain = std::max<int64_t>(1, kReduceBlock / std::max<int64_t>(1, plan.length));
-  // Rows of one piece that are read in place: a view of each would take longer to make than some take to
-  // fold.
-  if (plan.lies_in_rows() && plan.reduced.dtype == dtype_of<T> && plan.length <= kPackLength<T>) {
+  // Short rows that are read in place: creating a view of each row would take longer than reducing it.
+  if (plan.has_contiguous_rows() && plan.reduced.dtype == dtype_of<T> && plan.length <= kPackLength<T>) {
     const T* const values = plan.kept.template as<const T>();
     const int64_t step = plan.kept.strides[0];
     return parallel_for(plan.results, grain, [&](int64_t begin, int64_t end) {
@@ -203,11 +202,11 @@ void fold_rows(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks,
   });
 }
 
-// Folds short rows, of which a loop each would take longer than the fold: some hundred of them are
-// transposed, and their columns advance together.
-inline constexpr int64_t kShortestRow = 32;  // that is folded by itself
+// Reduces short rows: a loop per row would cost more in overhead than in arithmetic, so 128 rows are
+// transposed and reduced as columns.
+inline constexpr int64_t kShortestRow = 32;  // length from which on a row is reduced alone
 inline bool rows_are_short(const ReducePlan& plan) {
-  return plan.lies_in_rows() && plan.length < kShortestRow && plan.results > 1;
+  return plan.has_contiguous_rows() && plan.length < kShortestRow && plan.results > 1;
 }
 template <class T>
 void fold_short_rows(const FoldLoops<T>& fold, const ReducePlan& plan, Accumulator<T>* partial) {
@@ -232,7 +231,7 @@ void fold_short_rows(const FoldLoops<T>& fold, const ReducePlan& plan, Accumulat
                });
 }
 
-// The same where neighbours belong to different results: many columns advance together, row by row.
+// Reduces columns, where adjacent elements belong to different results: many columns together, row by row.
 template <class T>
 void fold_columns(const FoldLoops<T>& fold, const ReducePlan& plan, int64_t blocks, int64_t block_length,
                   Accumulator<T>* partial) {
@@ -300,10 +299,10 @@ void reduce_as(const FoldLoops<T>& fold, const View& out, const ReducePlan& plan
 TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* reduced, double divisor) {
   if (out.numel() == 0) return;
   View values = x;
-  const bool asks = x.dtype == DType::boolean && (fn == ReduceFn::any || fn == ReduceFn::all);
-  if (asks) values.dtype = DType::u8;  // bytes 0 and 1 as they lie, 64 to a vector
+  const bool is_boolean = x.dtype == DType::boolean && (fn == ReduceFn::any || fn == ReduceFn::all);
+  if (is_boolean) values.dtype = DType::u8;  // bytes 0 and 1, 64 to a vector
   const ReducePlan plan(values, reduced);
-  if (asks) {
+  if (is_boolean) {
     return reduce_as<uint8_t>(
         fn == ReduceFn::any ? fold_loops<ReduceFn::any, uint8_t>() : fold_loops<ReduceFn::all, uint8_t>(),
         out, plan, 1);
@@ -314,6 +313,7 @@ TT_API void reduce(ReduceFn fn, const View& out, const View& x, const bool* redu
   });
 }
 
+// Reduces each row to its extreme, then searches the row for it.
 template <class T>
 void arg_extreme_rows(const View& out, const ReducePlan& plan, bool largest) {
   const FoldLoops<T> fold = find_fold<T>(largest ? ReduceFn::max : ReduceFn::min);
@@ -323,7 +323,7 @@ void arg_extreme_rows(const View& out, const ReducePlan& plan, bool largest) {
     const bool direct = plan.reduced.dtype == dtype_of<T> && plan.reduced.contiguous();
     Scratch<T> row(direct ? 0 : plan.length);
     if (direct && rows_are_short(plan)) {
-      const auto position = largest ? position_in_short<true, T> : position_in_short<false, T>;
+      const auto position = largest ? arg_extreme_of_short_row<true, T> : arg_extreme_of_short_row<false, T>;
       const T* const x = plan.kept.template as<const T>();
       for (int64_t r = begin; r < end; ++r)
         out.as<int64_t>()[r] = position(x + r * plan.kept.strides[0], plan.length);
@@ -343,12 +343,12 @@ void arg_extreme_rows(const View& out, const ReducePlan& plan, bool largest) {
   });
 }
 
-// The same where neighbours belong to different results: a strip of columns advances together, row by row.
+// arg_extreme of columns, where adjacent elements belong to different results: a strip at a time.
 template <class T>
 void arg_extreme_columns(const View& out, const ReducePlan& plan, bool largest) {
-  using Position = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as wide as T: one vector shape
+  using Position = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as wide as T
   constexpr int64_t kColumns = 512;
-  const auto keep = largest ? keep_extremes<true, T, Position> : keep_extremes<false, T, Position>;
+  const auto keep = largest ? update_extremes<true, T, Position> : update_extremes<false, T, Position>;
   const int64_t row = plan.kept.shape.back(), strips = (row + kColumns - 1) / kColumns;
   const bool direct = plan.reduced.dtype == dtype_of<T>;
   const int64_t grain = grain_of(plan.length * std::min(row, kColumns));

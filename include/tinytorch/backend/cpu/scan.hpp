@@ -1,8 +1,8 @@
-// Running sums along a dimension.
+// Prefix sums (inclusive scan) along a dimension.
 //
-// In a loop each addition waits for the one before it, 4 cycles an element. Here a vector's lanes are summed
-// among themselves first, for which no other vector waits; from one vector to the next a single addition is
-// left. The order depends on the position alone. Integers wrap.
+// In a plain loop each addition waits for the previous one, 4 cycles per element. Here each vector first
+// computes the prefix sums of its own lanes, which does not depend on other vectors; then one addition per
+// vector carries the sum on. The order depends on the position alone. Integers wrap.
 #pragma once
 
 #include <cstring>
@@ -12,7 +12,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Lane i of the result: v[0] + ... + v[i].
+// Prefix sums of the lanes of v: lane i = v[0] + ... + v[i].
 template <class A, int64_t kShift = 1>
 Simd<A> prefix_sums(Simd<A> v) {
   if constexpr (kShift < kLanes<A>) {
@@ -23,7 +23,7 @@ Simd<A> prefix_sums(Simd<A> v) {
   }
 }
 
-// sums[i] = start + x[0] + ... + x[i]; gives back the last. A: double or int64_t.
+// sums[i] = start + x[0] + ... + x[i]. Returns the last sum. A: double or int64_t.
 template <class A, class T>
 A running_sum(A* sums, const T* x, int64_t n, A start) {
   using Lane = std::conditional_t<std::is_integral_v<A>, uint64_t, A>;  // unsigned: overflow is defined
@@ -44,8 +44,8 @@ A running_sum(A* sums, const T* x, int64_t n, A start) {
   return static_cast<A>(sum);
 }
 
-// Where neighbours belong to different rows: a strip of them advances together, and no addition waits for its
-// neighbour.
+// Scan where adjacent elements belong to different rows: a strip of columns is scanned row by row, and no
+// addition waits for another.
 template <class T>
 void cumsum_columns(const ReducePlan& to, const ReducePlan& from) {
   using A = Accumulator<T>;
@@ -74,7 +74,8 @@ void cumsum_columns(const ReducePlan& to, const ReducePlan& from) {
   });
 }
 
-// A long row is cut into blocks: their sums first, then each block from the sum of those before it.
+// A long row is cut into blocks: the first pass sums each block, the second scans each block from the sum of
+// those before it.
 template <class T>
 void cumsum_along(const ReducePlan& to, const ReducePlan& from) {
   if (from.by_columns && to.by_columns && from.kept.shape == to.kept.shape)
@@ -90,7 +91,8 @@ void cumsum_along(const ReducePlan& to, const ReducePlan& from) {
       }
     });
   };
-  // Calls f(position, running sums, n) for the pieces of a block that `sum` comes before.
+  // Scans the elements [first, last) of row r, starting from `sum`: calls f(position, sums, n) on its pieces
+  // and returns the last sum.
   const auto sum_block = [&](int64_t r, int64_t first, int64_t last, A sum, auto&& f) {
     alignas(64) A sums[kPackLength<T>];
     int64_t index[kMaxRank];

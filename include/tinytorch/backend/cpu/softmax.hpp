@@ -1,23 +1,24 @@
-// Softmax, its logarithm and log-sum-exp on the CPU, with gradients, along any dimension.
+// Softmax, log-softmax and log-sum-exp on the CPU, with gradients, along any dimension.
 //
 //   softmax(x)_i = exp(x_i - max) / sum_j exp(x_j - max)      log_softmax(x)_i = x_i - max - log(sum)
 //   gradients:  softmax   dx = y (dy - sum(dy y))             log_softmax   dx = dy - exp(y) sum(dy)
 //
-// Subtracting the maximum keeps exp from overflowing. A row of -inf alone gives NaN, as its softmax is 0/0;
-// its log-sum-exp is -inf. Two loop nests: along a row where the dimension is contiguous, and down a strip of
-// columns where neighbours belong to different rows. Short rows are transposed into such a strip.
+// Subtracting the maximum prevents overflow of exp. A row of only -inf gives NaN, because its softmax is 0 /
+// 0; its log-sum-exp is -inf. There are two loop nests: along a row if the dimension is contiguous, and down
+// a strip of columns if adjacent elements belong to different rows. Short rows are transposed into such a
+// strip.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// All operands of one shape and floating dtype; out, y and dx, dy may be the same memory.
+// All operands have one shape and one floating dtype. out may be the memory of x, and dx that of dy or y.
 TT_API void softmax(const View& out, const View& x, int dim);
 TT_API void log_softmax(const View& out, const View& x, int dim);
 TT_API void softmax_grad(const View& dx, const View& dy, const View& y, int dim);
 TT_API void log_softmax_grad(const View& dx, const View& dy, const View& y, int dim);
-// out = log(sum(exp(x))) over the dimensions d with reduced[d]; out holds the others in order.
+// out = log(sum(exp(x))) over the dimensions d with reduced[d]; out has the other dimensions in order.
 TT_API void logsumexp(const View& out, const View& x, const bool* reduced);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
@@ -31,7 +32,7 @@ TT_API void logsumexp(const View& out, const View& x, const bool* reduced);
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-inline constexpr int64_t kStripWidth = 64;  // columns that advance together
+inline constexpr int64_t kStripWidth = 64;  // columns of a strip
 
 // Sum of exp(x - shift) without storing the terms.
 template <class T>
@@ -45,8 +46,8 @@ T row_sum_exp(const T* x, T shift, int64_t n) {
 }
 
 // --- the four functions, along a row and down a strip ---
-// row(out, a, b, n): n contiguous values. strip(out, a, b, n, step, width): `width` neighbouring columns of n
-// values, `step` apart. a is x or dy, b is y (gradients only).
+// row(out, a, b, n): one row of n contiguous values. strip(out, a, b, n, step, width): `width` adjacent
+// columns of n values, `step` apart. a is x or dy; b is y for gradients.
 
 template <class T>
 void softmax_row(T* out, const T* x, const T*, int64_t n) {
@@ -57,7 +58,7 @@ void softmax_row(T* out, const T* x, const T*, int64_t n) {
     return sum_run(out + i, m);
   });
   const T scale = T(1) / static_cast<T>(sum);
-  share(n, [=](int64_t begin, int64_t end) {
+  parallel_over_row(n, [=](int64_t begin, int64_t end) {
     TT_SIMD
     for (int64_t i = begin; i < end; ++i) out[i] *= scale;
   });
@@ -66,7 +67,7 @@ template <class T>
 void log_softmax_row(T* out, const T* x, const T*, int64_t n) {
   const T shift = max_of_row(x, n);
   const T log_sum = std::log(row_sum_exp(x, shift, n));
-  share(n, [=](int64_t begin, int64_t end) {
+  parallel_over_row(n, [=](int64_t begin, int64_t end) {
     TT_SIMD
     for (int64_t i = begin; i < end; ++i) out[i] = x[i] - shift - log_sum;
   });
@@ -75,7 +76,7 @@ template <class T>
 void softmax_grad_row(T* dx, const T* dy, const T* y, int64_t n) {
   const T dot =
       static_cast<T>(sum_pieces(n, [=](int64_t i, int64_t m) { return dot_run(dy + i, y + i, m); }));
-  share(n, [=](int64_t begin, int64_t end) {
+  parallel_over_row(n, [=](int64_t begin, int64_t end) {
     TT_SIMD
     for (int64_t i = begin; i < end; ++i) dx[i] = y[i] * (dy[i] - dot);
   });
@@ -83,7 +84,7 @@ void softmax_grad_row(T* dx, const T* dy, const T* y, int64_t n) {
 template <class T>
 void log_softmax_grad_row(T* dx, const T* dy, const T* y, int64_t n) {
   const T sum = static_cast<T>(sum_pieces(n, [dy](int64_t i, int64_t m) { return sum_run(dy + i, m); }));
-  share(n, [=](int64_t begin, int64_t end) {
+  parallel_over_row(n, [=](int64_t begin, int64_t end) {
     TT_SIMD
     for (int64_t i = begin; i < end; ++i) dx[i] = dy[i] - math::exp<math::Range::below_zero>(y[i]) * sum;
   });
@@ -174,7 +175,7 @@ struct SoftmaxLoops {
   void (*strip)(T* out, const T* a, const T* b, int64_t n, int64_t step, int64_t width);
 };
 
-// Short contiguous rows [rows, n]: kStripWidth of them at a time, transposed.
+// Short contiguous rows [rows, n]: transposed into strips, kStripWidth rows at a time.
 template <class T>
 void run_short_rows(const SoftmaxLoops<T>& loops, T* out, const T* a, const T* b, int64_t rows, int64_t n) {
   parallel_for(rows, std::max(kStripWidth, 8192 / n / kStripWidth * kStripWidth),
@@ -192,8 +193,8 @@ void run_short_rows(const SoftmaxLoops<T>& loops, T* out, const T* a, const T* b
 
 template <class T>
 void run_softmax(const SoftmaxLoops<T>& loops, const View& out, const View& a, const View& b, int dim) {
-  const DenseInput<T> in_a(a), in_b(b);
-  DenseOutput<T> to(out);
+  const ContiguousInput<T> in_a(a), in_b(b);
+  ContiguousOutput<T> to(out);
   const int64_t n = out.shape[dim];
   int64_t outer = 1, inner = 1;
   for (int d = 0; d < dim; ++d) outer *= out.shape[d];
@@ -216,7 +217,7 @@ void run_softmax(const SoftmaxLoops<T>& loops, const View& out, const View& a, c
           }
         });
   }
-  to.finish();
+  to.write_back();
 }
 
 TT_API void softmax(const View& out, const View& x, int dim) {
@@ -244,7 +245,7 @@ TT_API void log_softmax_grad(const View& dx, const View& dy, const View& y, int 
   });
 }
 
-// log(sum(exp(row))). An infinite maximum is the result: subtracted, it would give NaN.
+// log(sum(exp(x))) of one row. If the maximum is infinite, it is the result; subtracting it would give NaN.
 template <class T>
 T row_logsumexp(const T* x, int64_t n) {
   const T best = n > 0 ? max_of_row(x, n) : -std::numeric_limits<T>::infinity();
@@ -265,10 +266,10 @@ TT_API void logsumexp(const View& out, const View& x, const bool* reduced) {
     }
   }
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(rows);
-    DenseOutput<T> to(out);
+    const ContiguousInput<T> in(rows);
+    ContiguousOutput<T> to(out);
     for_each_row(out.numel(), n, [&](int64_t r) { to.data()[r] = row_logsumexp(in.data() + r * n, n); });
-    to.finish();
+    to.write_back();
   });
 }
 

@@ -1,4 +1,4 @@
-// What the taps of a band of outputs read where images lie pixel by pixel. Whole convolutions are in
+// Pixels that the taps of a band of outputs read in channels-last images. Whole convolutions are tested in
 // conv.cpp.
 #include <support/array.hpp>
 
@@ -8,7 +8,7 @@ using namespace test;
 using namespace tinytorch::backend;
 using namespace tinytorch::backend::cpu;
 
-TEST_CASE("every tap of every output of a band reads its pixel, or zeros") {
+TEST_CASE("every tap of every output of a band reads its pixel, or zeros in the padding") {
   struct Geometry {
     Window2d window;
     int64_t H, W;
@@ -25,7 +25,7 @@ TEST_CASE("every tap of every output of a band reads its pixel, or zeros") {
     const ImageOperand<float> operand(a.view(), ImageLayout::pixels, false);
     const Images<float> images = operand.images();
     const std::vector<Tap> taps = taps_of(g.window);
-    const PixelBand band(g.H, g.W, 3, OH, OW, g.window.stride, taps);  // a group of channels 3, 4 and 5
+    const ChannelsLastBand band(g.H, g.W, 3, OH, OW, g.window.stride, taps);  // channels 3 to 5 as a group
     CHECK(band.framed() == g.framed);
     const std::vector<int64_t> shift = band.shifts(images);
     REQUIRE(shift.size() == 3 * taps.size());
@@ -46,14 +46,14 @@ TEST_CASE("every tap of every output of a band reads its pixel, or zeros") {
   }
 }
 
-TEST_CASE("work is cut in pieces that exist") {
-  const PixelBand band(56, 56, 64, 56, 56, 1, taps_of({3, 3, 1, 1, 1}));
+TEST_CASE("no task is empty") {
+  const ChannelsLastBand band(56, 56, 64, 56, 56, 1, taps_of({3, 3, 1, 1, 1}));
   for (const int64_t samples : {1, 2, 32, 1000}) {
     for (const int64_t tiles : {1, 8}) {
-      const PixelTasks tasks(band, 56, samples, 1, tiles);
+      const ChannelsLastTasks tasks(band, 56, samples, 1, tiles);
       CHECK(tasks.chunks >= 1);
       CHECK(tasks.chunks <= samples);
-      CHECK(tasks.bands >= 56 / band.rows_of(kPixelBand));
+      CHECK(tasks.bands >= 56 / band.rows_of(kBandElements));
       CHECK(tasks.bands <= 56);
       CHECK(tasks.sets >= 1);
       CHECK(tasks.sets <= tiles);

@@ -1,4 +1,4 @@
-// The rows of a weight gradient's tiles. Whole gradients are in conv.cpp.
+// Rows of the tiles of a weight gradient. Whole gradients are tested in conv.cpp.
 #include <doctest/doctest.h>
 
 #include <tinytorch/backend/cpu/conv/channels_last_grad.hpp>
@@ -7,7 +7,7 @@ using namespace tinytorch;
 using namespace tinytorch::backend;
 using namespace tinytorch::backend::cpu;
 
-TEST_CASE("every channel of every tap is one row of one tile, at its place in memory") {
+TEST_CASE("every channel of every tap is one row of one tile, at its address") {
   for (const int64_t dilation : {1, 2}) {
     for (const int64_t channels : {1, 3, 16, 37}) {
       for (const int64_t gap : {0, 5}) {
@@ -27,7 +27,7 @@ TEST_CASE("every channel of every tap is one row of one tile, at its place in me
         }
         for (const int64_t times : seen) CHECK(times == 1);
         if (channels == 3)
-          CHECK(tiles == (dilation == 1 && gap == 0 ? 6 : 9));  // three taps side by side are one run
+          CHECK(tiles == (dilation == 1 && gap == 0 ? 6 : 9));  // three adjacent taps are one group
       }
     }
   }

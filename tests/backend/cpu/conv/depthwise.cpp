@@ -1,4 +1,5 @@
-// The tile of a depthwise convolution, and positions of outputs. Whole convolutions are in conv.cpp.
+// The tile of a depthwise convolution, and the mask of output positions. Whole convolutions are tested in
+// conv.cpp.
 #include <doctest/doctest.h>
 
 #include <numeric>
@@ -7,7 +8,7 @@
 using namespace tinytorch;
 using namespace tinytorch::backend::cpu;
 
-TEST_CASE("a tile is the weighted sum of shifted positions") {
+TEST_CASE("depthwise_tile is a weighted sum of shifted positions") {
   std::vector<float> x(600);
   std::iota(x.begin(), x.end(), 1.0f);
   const std::vector<float> weight{2, -1, 3};
@@ -17,7 +18,7 @@ TEST_CASE("a tile is the weighted sum of shifted positions") {
   for (size_t q = 0; q < out.size(); ++q) CHECK(out[q] == 2 * x[5 + q] - x[12 + q] + 3 * x[95 + q]);
 }
 
-TEST_CASE("positions of outputs are marked, and those between rows and planes are not") {
+TEST_CASE("the mask is set at positions of outputs, and not between rows and planes") {
   const FrameShape frame(4, 5, 3, 3, 1, {{-1, -1}, {0, 0}, {1, 1}});
   const auto bits = output_positions<float>(frame, 2, 2 * frame.plane());
   for (int64_t q = 0; q < 2 * frame.plane(); ++q) {

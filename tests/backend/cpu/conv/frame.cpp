@@ -1,4 +1,4 @@
-// A frame's shifts read the pixels that a convolution's definition names, and zeros outside the image.
+// The shifts of a frame read the pixels of the definition of convolution, and zeros outside the image.
 #include <doctest/doctest.h>
 
 #include <tinytorch/backend/cpu/conv/frame.hpp>
@@ -17,7 +17,7 @@ struct Geometry {
 
 }  // namespace
 
-TEST_CASE("every tap of every output reads its pixel, or a zero") {
+TEST_CASE("every tap of every output reads its pixel, or a zero in the padding") {
   for (const Geometry& g : {Geometry{5, 7, 3, 3, 1, 1, 1, 2, 3},
                             {6, 5, 3, 2, 2, 1, 1, 3, 2},
                             {9, 8, 3, 3, 2, 2, 2, 1, 2},

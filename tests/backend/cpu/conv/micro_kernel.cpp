@@ -1,4 +1,4 @@
-// The tiles of a convolution against sums in f64, at every height, width and rest.
+// Micro-kernels of convolution against sums in f64, at every height, width and remainder.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -25,26 +25,25 @@ void check_rows() {
   const std::vector<T> x = uniform_values<T>(900, 1);
   const std::vector<int64_t> shift{40, 7, 0, 333, 41, 12, 90, 8, 39};
   const auto depth = static_cast<int64_t>(shift.size());
-  const std::vector<T> panel = uniform_values<T>(static_cast<size_t>(depth * kTileRows), 2);
-  for (int64_t rows = 1; rows <= kTileRows; ++rows) {
-    for (int64_t n :
-         {int64_t{1}, kLanes<T>, kLanes<T> + 1, kTileCols<T> - 1, kTileCols<T>, 3 * kTileCols<T> + 5}) {
-      const int64_t width = ceil_div(n, kTileCols<T>) * kTileCols<T> + 3;
-      std::vector<T> c(static_cast<size_t>(kTileRows * width), T(-9));
+  const std::vector<T> panel = uniform_values<T>(static_cast<size_t>(depth * kMR), 2);
+  for (int64_t rows = 1; rows <= kMR; ++rows) {
+    for (int64_t n : {int64_t{1}, kLanes<T>, kLanes<T> + 1, kNR<T> - 1, kNR<T>, 3 * kNR<T> + 5}) {
+      const int64_t width = ceil_div(n, kNR<T>) * kNR<T> + 3;
+      std::vector<T> c(static_cast<size_t>(kMR * width), T(-9));
       shifted_rows<T>(rows, n, depth, panel.data(), x.data(), shift.data(), c.data(), width);
       double worst = 0;
       for (int64_t i = 0; i < rows; ++i) {
         for (int64_t q = 0; q < n; ++q) {
           double sum = 0;
           for (int64_t k = 0; k < depth; ++k)
-            sum += double{panel[static_cast<size_t>(k * kTileRows + i)]} *
+            sum += double{panel[static_cast<size_t>(k * kMR + i)]} *
                    x[static_cast<size_t>(q + shift[static_cast<size_t>(k)])];
           worst = std::max(worst, std::abs(sum - c[static_cast<size_t>(i * width + q)]));
         }
       }
       CHECK(worst < 20 * std::numeric_limits<T>::epsilon());
-      for (int64_t i = rows <= 2 ? 2 : rows <= 4 ? 4 : 6; i < kTileRows; ++i)
-        CHECK(c[static_cast<size_t>(i * width)] == T(-9));  // no row beyond the tile's is touched
+      for (int64_t i = rows <= 2 ? 2 : rows <= 4 ? 4 : 6; i < kMR; ++i)
+        CHECK(c[static_cast<size_t>(i * width)] == T(-9));  // no row outside the tile is written
     }
   }
 }
@@ -59,7 +58,7 @@ void check_dots() {
     std::vector<Bits<T>> valid(kPositions, Bits<T>(-1));
     if (guarded) {
       valid[2] = valid[kLanes<T>] = 0;
-      for (int k = 0; k < kTileVectors; ++k) {
+      for (int k = 0; k < kNRVectors; ++k) {
         x[static_cast<size_t>(2 + shift[static_cast<size_t>(k)])] = INFINITY;
         x[static_cast<size_t>(kLanes<T> + shift[static_cast<size_t>(k)])] = NAN;
       }
@@ -68,7 +67,7 @@ void check_dots() {
     for (const bool accumulate : {false, true})
       dots(kPositions, dy.data(), kRow, x.data(), shift.data(), valid.data(), c.data(), 7, accumulate);
     for (int64_t i = 0; i < kRows; ++i) {
-      for (int64_t k = 0; k < kTileVectors; ++k) {
+      for (int64_t k = 0; k < kNRVectors; ++k) {
         double sum = 0;
         for (int64_t q = 0; q < kPositions; ++q)
           if (valid[static_cast<size_t>(q)])
@@ -81,26 +80,26 @@ void check_dots() {
           CHECK_FALSE(std::isfinite(found));
         }
       }
-      CHECK(c[static_cast<size_t>(i * 7 + kTileVectors)] == T(2));
+      CHECK(c[static_cast<size_t>(i * 7 + kNRVectors)] == T(2));
     }
   }
 }
 
 }  // namespace
 
-TEST_CASE("rows of shifted products equal their sums") {
+TEST_CASE("shifted_rows equals sums in f64") {
   check_rows<float>();
   check_rows<double>();
 }
 
-TEST_CASE("dot products along positions equal their sums, and what is no position is not seen") {
+TEST_CASE("shifted_dots equals sums in f64, and masked positions have no effect") {
   check_dots<float, 2>();
-  check_dots<float, kTileRows>();
+  check_dots<float, kMR>();
   check_dots<double, 2>();
-  check_dots<double, kTileRows>();
+  check_dots<double, kMR>();
 }
 
-TEST_CASE("the lanes of two and of four vectors are summed") {
+TEST_CASE("horizontal sums of two and of four vectors") {
   const std::vector<float> x = uniform_values<float>(4 * kLanes<float>, 5);
   const auto sum_of = [&](int v) {
     double sum = 0;

@@ -1,5 +1,4 @@
-// What the five loops promise beside their sums: every complete element is finished once, on the thread that
-// formed it.
+// Epilogues of blocked products: each complete element once, on the thread that computed it.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -11,8 +10,8 @@
 namespace tt = tinytorch;
 using namespace tinytorch::backend;
 
-TEST_CASE("complete sums are finished once, in blocks that cover C or by rows") {
-  // Panels packed by tasks, panels packed for all, deeper than a slab, one thread and several.
+TEST_CASE("the epilogue gets complete sums once, in blocks that cover C or by rows") {
+  // Private and shared packing of B, more than a macro block, one thread and several.
   for (const auto& [M, N, K] :
        {std::tuple{20, 70, 5}, {300, 200, 520}, {1100, 66, 20}, {4000, 10, 6}, {7, 64, 4'194'304 / 30}}) {
     for (const auto& [threads, by_rows] : {std::pair{1, false}, {3, false}, {1, true}, {3, true}}) {
@@ -23,7 +22,7 @@ TEST_CASE("complete sums are finished once, in blocks that cover C or by rows") 
         for (float& x : *v) x = static_cast<float>(g.uniform(-1, 1));
       std::vector<float> c(static_cast<size_t>(M * N)), finished(c.size());
       std::vector<int> times(c.size());
-      const auto epilogue = [&, n = N](const cpu::Sums& s) {
+      const auto epilogue = [&, n = N](const cpu::SumBlock& s) {
         for (int64_t i = s.i; i < s.i + s.rows; ++i) {
           for (int64_t j = s.j; j < s.j + s.cols; ++j) {
             ++times[static_cast<size_t>(i * n + j)];
@@ -50,9 +49,8 @@ TEST_CASE("complete sums are finished once, in blocks that cover C or by rows") 
   }
 }
 
-TEST_CASE(
-    "bf16 by pairs, widened and on the matrix unit: every direction, odd depths, edges and accumulation") {
-  // A processor uses one of the three in gemm; all are right on all.
+TEST_CASE("bf16 in pairs, widened and on AMX: every stride order, odd depths, edges and accumulation") {
+  // gemm uses one of the three on a processor; all three are correct on every processor.
   for (const auto& [M, N, K] :
        {std::tuple{1, 1, 1}, {5, 33, 7}, {40, 70, 515}, {300, 65, 64}, {1100, 70, 9}}) {
     for (const bool across : {false, true}) {
@@ -67,8 +65,9 @@ TEST_CASE(
         std::vector<float> widened = c;
         std::vector<float> by_unit = c;
         cpu::gemm_blocked_pairs(c.data(), N, left, right, M, N, K, accumulate, true, {});
-        cpu::gemm_amx(by_unit.data(), N, cpu::PairOperand{left},
-                      cpu::PairOperand{{right.data, right.col, right.row}}, M, N, K, accumulate, true, {});
+        cpu::gemm_amx(by_unit.data(), N, cpu::Bf16PairOperand{left},
+                      cpu::Bf16PairOperand{{right.data, right.col, right.row}}, M, N, K, accumulate, true,
+                      {});
         cpu::gemm_blocked(widened.data(), N, left, right, M, N, K, accumulate, true, {});
         double worst = 0;
         for (int64_t i = 0; i < M; ++i) {

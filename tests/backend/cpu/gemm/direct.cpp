@@ -1,5 +1,5 @@
-// Products without packing: every height and width of a tile, strides, depths around the blocks, dots of all
-// row counts.
+// Products without packing: every height and width of a tile, strides, depths around the blocks, dot products
+// of all numbers of rows.
 #include <doctest/doctest.h>
 #include <cmath>
 #include <tinytorch/backend/cpu/gemm/direct.hpp>
@@ -41,7 +41,7 @@ void check(Form form, int64_t M, int64_t N, int64_t K, bool accumulate) {
         sum += product;
         size += std::abs(product);
       }
-      if (j >= N) sum = 3;  // the gap between rows stays
+      if (j >= N) sum = 3;  // the gap between rows is unchanged
       REQUIRE(std::abs(static_cast<double>(c[static_cast<size_t>(i * c_row + j)]) - sum) <=
               8 * epsilon * size);
     }
@@ -54,7 +54,7 @@ TEST_CASE_TEMPLATE("tiles of every height and width", T, float, double) {
   for (const Form form : {Form::direct, Form::direct_of_transposed}) {
     for (int64_t M = 1; M <= 14; ++M) {
       for (const int64_t N : {int64_t{1}, tt::kLanes<T> - 1, tt::kLanes<T>, tt::kLanes<T> + 1,
-                              3 * tt::kLanes<T> - 1, cpu::kTileCols<T>, cpu::kTileCols<T> + 1})
+                              3 * tt::kLanes<T> - 1, cpu::kNR<T>, cpu::kNR<T> + 1})
         check<T>(form, M, N, 5, M % 2 == 0);
     }
   }
@@ -70,14 +70,14 @@ TEST_CASE_TEMPLATE("deeper than a block, taller than a task, wider than a strip"
   }
 }
 
-TEST_CASE_TEMPLATE("one row, of every depth around the rows that are read side by side", T, float, double) {
+TEST_CASE_TEMPLATE("one row, at every depth around kRowStreams", T, float, double) {
   for (const Form form : {Form::direct, Form::direct_of_transposed}) {
     for (int64_t K = 1; K <= 2 * cpu::kRowStreams + 3; ++K) check<T>(form, 1, 50 + K, K, K % 2 == 0);
-    check<T>(form, 1, cpu::kStreamCols + 3, 11, true);
+    check<T>(form, 1, cpu::kRowBlockCols + 3, 11, true);
   }
 }
 
-TEST_CASE_TEMPLATE("dots of one to eight rows", T, float, double) {
+TEST_CASE_TEMPLATE("dot products of one to eight rows", T, float, double) {
   for (int64_t M = 1; M <= 8; ++M) {
     for (const int64_t K : {int64_t{1}, tt::kLanes<T>, tt::kLanes<T> + 1, int64_t{70}}) {
       for (const int64_t N : {1, 3, 4, 9}) check<T>(Form::dots, M, N, K, N % 2 == 1);

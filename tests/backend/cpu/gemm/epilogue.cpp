@@ -1,13 +1,13 @@
-// A reference to a function, or to none.
+// Epilogue: a reference to a function, or to none.
 #include <doctest/doctest.h>
 
 #include <tinytorch/backend/cpu/gemm/epilogue.hpp>
 
 namespace cpu = tinytorch::backend::cpu;
 
-TEST_CASE("what is called is the function itself, and nothing where there is none") {
+TEST_CASE("an epilogue calls the function itself, or nothing if there is none") {
   int64_t seen = 0;
-  const auto add = [&](const cpu::Sums& s) { seen += 1000 * s.i + 100 * s.rows + 10 * s.j + s.cols; };
+  const auto add = [&](const cpu::SumBlock& s) { seen += 1000 * s.i + 100 * s.rows + 10 * s.j + s.cols; };
   const cpu::Epilogue epilogue(add);
   epilogue({1, 2, 3, 4, nullptr, 0});
   epilogue({0, 0, 0, 5, nullptr, 0});
@@ -16,9 +16,9 @@ TEST_CASE("what is called is the function itself, and nothing where there is non
   CHECK(seen == 1239);
 }
 
-TEST_CASE("sums are found by their row and column within the block") {
+TEST_CASE("SumBlock::at addresses a sum by row and column of the block") {
   int32_t values[12] = {};
-  const cpu::Sums sums{5, 2, 7, 3, values + 1, 6};
+  const cpu::SumBlock sums{5, 2, 7, 3, values + 1, 6};
   CHECK(sums.at<int32_t>(0) == values + 1);
   CHECK(sums.at<int32_t>(1, 2) == values + 9);
 }

@@ -1,4 +1,4 @@
-// A matrix times a vector for every kind of weights, against double, at sizes around vectors and groups of
+// Matrix-vector products for every dtype of weights, against double, at sizes around vectors and groups of
 // rows.
 #include <doctest/doctest.h>
 
@@ -27,7 +27,7 @@ S weight_of(double x) {
   if constexpr (!std::is_same_v<S, int8_t>) return S(static_cast<float>(x));
 }
 
-// Weights [N, K] in 4 bits, from `low` to `high`, packed as gemv_int4 wants them.
+// 4-bit weights [N, K], from `low` to `high`, in the format of gemv_int4.
 struct FourBits {
   int64_t N, K;
   std::vector<int> values;
@@ -55,7 +55,7 @@ struct FourBits {
                    {scale.data(), tt::f32, {N, K / cpu::kInt4Group}, {K / cpu::kInt4Group, 1}});
     return y;
   }
-  // Row n times x, and the sum of the products' sizes.
+  // Row n times x, and the sum of the absolute values of the products.
   std::pair<double, double> row_times(int64_t n, const std::vector<float>& x) const {
     double sum = 0, size = 0;
     for (int64_t k = 0; k < K; ++k) {
@@ -70,7 +70,7 @@ struct FourBits {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("rows of weights", S, float, tt::BFloat16, int8_t) {
+TEST_CASE_TEMPLATE("gemv equals sums in double, for every dtype of weights", S, float, tt::BFloat16, int8_t) {
   tt::Generator g(3);
   for (const int64_t N : {1, 3, 4, 5, 130}) {
     for (const int64_t K : {0, 1, 15, 16, 33, 300}) {
@@ -103,7 +103,7 @@ TEST_CASE_TEMPLATE("rows of weights", S, float, tt::BFloat16, int8_t) {
   }
 }
 
-TEST_CASE("four bits: every value in every place, and small ones as exactly as large ones") {
+TEST_CASE("4-bit weights: every value at every position, small values as accurate as large ones") {
   tt::Generator g(4);
   for (const int most : {8, 1}) {
     for (const int64_t N : {1, 4, 7, 64}) {
@@ -119,12 +119,12 @@ TEST_CASE("four bits: every value in every place, and small ones as exactly as l
   }
 }
 
-TEST_CASE("four bits: infinities and NaN of x go where IEEE arithmetic sends them") {
+TEST_CASE("4-bit weights: infinities and NaN of x propagate as in IEEE arithmetic") {
   tt::Generator g(9);
   constexpr int64_t kN = 23, kK = 64;
   FourBits w(kN, kK, -8, 7, g);
   for (const float bad : {INFINITY, -INFINITY, NAN}) {
-    for (const int64_t place : {0, 15, 16, 47, 63}) {  // of both halves
+    for (const int64_t place : {0, 15, 16, 47, 63}) {  // in both nibbles
       std::vector<float> x = random_floats(kK, g);
       x[static_cast<size_t>(place)] = bad;
       const std::vector<float> y = w.times(x);
@@ -136,7 +136,7 @@ TEST_CASE("four bits: infinities and NaN of x go where IEEE arithmetic sends the
   }
 }
 
-TEST_CASE("the same bits at any number of threads; NaN passes; other weights are refused") {
+TEST_CASE("the same bits at any number of threads; NaN propagates; other dtypes of weights are rejected") {
   tt::Generator g(5);
   constexpr int64_t kN = 1003, kK = 257;
   std::vector<float> x = random_floats(kK, g), w = random_floats(kN * kK, g), reference;
@@ -157,7 +157,7 @@ TEST_CASE("the same bits at any number of threads; NaN passes; other weights are
       doctest::Contains("TT-DTYPE-02"), tt::Error);
 }
 
-TEST_CASE("a product of one row of bf16 takes this way") {
+TEST_CASE("gemm of one row of bf16 uses gemv") {
   tt::Generator g(6);
   constexpr int64_t kN = 70, kK = 100;
   std::vector<tt::BFloat16> a(kK), w(kN * kK);

@@ -27,7 +27,7 @@ struct Bytes {
   }
 };
 
-// Element (i, j) of a product, exact.
+// Element (i, j) of the exact product.
 int32_t dot(const Bytes& a, tt::Strides a_strides, const Bytes& b, tt::Strides b_strides, int64_t i,
             int64_t j, int64_t K) {
   int64_t sum = 0;
@@ -38,8 +38,8 @@ int32_t dot(const Bytes& a, tt::Strides a_strides, const Bytes& b, tt::Strides b
 
 }  // namespace
 
-// By gemm_int8, and by both ways to compute them, of which it takes one here.
-TEST_CASE("all pairs of types and orders") {
+// gemm_int8, and both implementations, of which it uses one on this processor.
+TEST_CASE("all pairs of types and stride orders") {
   tt::Generator g(8);
   for (const auto& [M, N, K] : {std::tuple{1, 1, 1},
                                 {3, 5, 2},
@@ -79,7 +79,7 @@ TEST_CASE("all pairs of types and orders") {
   }
 }
 
-TEST_CASE("the ends of the ranges: nothing saturates") {
+TEST_CASE("the smallest and largest values: nothing saturates") {
   for (const auto& [x, y] : {std::pair{-128, -128}, {-128, 127}, {127, -128}, {127, 127}}) {
     constexpr int64_t kK = 100;
     const std::vector<int8_t> a(kK, static_cast<int8_t>(x)), b(kK, static_cast<int8_t>(y));
@@ -90,7 +90,7 @@ TEST_CASE("the ends of the ranges: nothing saturates") {
   }
 }
 
-TEST_CASE("depth 0, and the same through gemm") {
+TEST_CASE("depth 0, and products through gemm") {
   int32_t c[] = {5, 6};
   int8_t none = 0;
   cpu::gemm_int8({c, tt::i32, {1, 2}, {2, 1}}, {&none, tt::i8, {1, 0}, {0, 1}},
@@ -110,7 +110,7 @@ TEST_CASE("scales and bias, at one and two threads") {
     for (float& x : *v) x = static_cast<float>(g.uniform(0.001, 0.01));
   const View left{const_cast<uint8_t*>(a.data.data()), tt::i8, {kM, kK}, {kK, 1}};
   const View right{const_cast<uint8_t*>(b.data.data()), tt::i8, {kK, kN}, {1, kK}};
-  for (const bool whole : {false, true}) {  // one scale for all rows, or one each
+  for (const bool whole : {false, true}) {  // one scale for all rows, or one for each
     for (const int threads : {1, 2}) {
       tt::set_thread_count(threads);
       std::vector<float> out(kM * kN);

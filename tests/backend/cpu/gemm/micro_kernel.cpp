@@ -1,4 +1,4 @@
-// Panels hold what they should for every count and direction, and a tile is their product.
+// Packed panels for every count and stride order, and the micro-kernel's product of them.
 #include <doctest/doctest.h>
 #include <cmath>
 #include <cstring>
@@ -20,7 +20,7 @@ std::vector<T> random_values(int64_t n, uint64_t seed) {
   return v;
 }
 
-// Packs count x depth numbers, `step` and `depth_step` apart, and compares.
+// Packs count x depth numbers, `step` and `depth_step` apart, and compares the panel with the source.
 template <int64_t kWidth, class T>
 void check_panel(int64_t count, int64_t depth, bool deep) {
   CAPTURE(count);
@@ -40,19 +40,19 @@ void check_panel(int64_t count, int64_t depth, bool deep) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("panels of every count, across and along the depth", T, float, double, int32_t) {
+TEST_CASE_TEMPLATE("panels of every count, contiguous across the depth and along it", T, float, double,
+                   int32_t) {
   for (const bool deep : {false, true}) {
     for (const int64_t depth : {1, 3, 4, 15, 16, 17, 35}) {
-      for (int64_t count = 1; count <= cpu::kTileRows; ++count)
-        check_panel<cpu::kTileRows, T>(count, depth, deep);
-      for (const int64_t count : {int64_t{1}, int64_t{3}, cpu::kTileCols<T> - 1, cpu::kTileCols<T>})
-        check_panel<cpu::kTileCols<T>, T>(count, depth, deep);
+      for (int64_t count = 1; count <= cpu::kMR; ++count) check_panel<cpu::kMR, T>(count, depth, deep);
+      for (const int64_t count : {int64_t{1}, int64_t{3}, cpu::kNR<T> - 1, cpu::kNR<T>})
+        check_panel<cpu::kNR<T>, T>(count, depth, deep);
     }
   }
 }
 
-TEST_CASE_TEMPLATE("16-bit floats become floats on the way", S, tt::BFloat16, tt::Half) {
-  constexpr int64_t kWidth = cpu::kTileCols<float>;
+TEST_CASE_TEMPLATE("packing converts 16-bit floats to float", S, tt::BFloat16, tt::Half) {
+  constexpr int64_t kWidth = cpu::kNR<float>;
   for (const bool deep : {false, true}) {
     for (const int64_t depth : {1, 4, 17, 35}) {
       for (const int64_t count : {int64_t{2}, int64_t{5}, kWidth - 1, kWidth}) {
@@ -76,18 +76,18 @@ TEST_CASE_TEMPLATE("16-bit floats become floats on the way", S, tt::BFloat16, tt
 template <class T, int64_t kCount>
 struct Word {
   using Part = T;
-  static constexpr int64_t kPer = kCount;
+  static constexpr int64_t kPerWord = kCount;
 };
 
-TEST_CASE_TEMPLATE("words of narrow numbers, across and along the depth", W, Word<uint8_t, 4>,
+TEST_CASE_TEMPLATE("words of narrow numbers, contiguous across the depth and along it", W, Word<uint8_t, 4>,
                    Word<tt::BFloat16, 2>, Word<uint8_t, 2>, Word<int8_t, 2>) {
   using Part = typename W::Part;
-  constexpr int64_t kPer = W::kPer, kWidth = cpu::kTileCols<float>;
+  constexpr int64_t kPerWord = W::kPerWord, kWidth = cpu::kNR<float>;
   const auto bits = [](Part x) {
     if constexpr (sizeof(Part) == 2)
       return uint32_t{x.bits};
     else
-      return static_cast<uint32_t>(x) & (kPer == 4 ? 0xffu : 0xffffu);
+      return static_cast<uint32_t>(x) & (kPerWord == 4 ? 0xffu : 0xffffu);
   };
   for (const bool deep : {false, true}) {
     for (const int64_t elements : {1, 2, 3, 4, 7, 15, 16, 17, 35}) {
@@ -99,18 +99,20 @@ TEST_CASE_TEMPLATE("words of narrow numbers, across and along the depth", W, Wor
           source[i] = static_cast<Part>(
               sizeof(Part) == 2 ? numbers[i]
                                 : std::floor((std::is_signed_v<Part> ? 0 : 128) + 120 * numbers[i]));
-        const int64_t depth = tinytorch::ceil_div(elements, kPer);
+        const int64_t depth = tinytorch::ceil_div(elements, kPerWord);
         std::vector<int32_t> panel(static_cast<size_t>(kWidth * depth), 77);
-        const uint8_t flip = kPer == 4 ? 128 : 0;
-        cpu::pack_words<kWidth, kPer>(panel.data(), count, elements, source.data(), step, depth_step, flip);
-        for (int64_t k = 0; k < kPer * depth; ++k) {
+        const uint8_t flip = kPerWord == 4 ? 128 : 0;
+        cpu::pack_words<kWidth, kPerWord>(panel.data(), count, elements, source.data(), step, depth_step,
+                                          flip);
+        for (int64_t k = 0; k < kPerWord * depth; ++k) {
           for (int64_t i = 0; i < kWidth; ++i) {
             const uint32_t expected =
                 i < count && k < elements
                     ? bits(source[static_cast<size_t>(i * step + k * depth_step)]) ^ flip
                     : 0;
-            const auto word = static_cast<uint32_t>(panel[static_cast<size_t>(k / kPer * kWidth + i)]);
-            const uint32_t part = word >> (32 / kPer * (k % kPer)) & (kPer == 4 ? 0xffu : 0xffffu);
+            const auto word = static_cast<uint32_t>(panel[static_cast<size_t>(k / kPerWord * kWidth + i)]);
+            const uint32_t part =
+                word >> (32 / kPerWord * (k % kPerWord)) & (kPerWord == 4 ? 0xffu : 0xffffu);
             REQUIRE(part == expected);
           }
         }
@@ -119,15 +121,16 @@ TEST_CASE_TEMPLATE("words of narrow numbers, across and along the depth", W, Wor
   }
 }
 
-TEST_CASE_TEMPLATE("a tile, whole and cut, new and accumulated", T, float, double, int32_t, int64_t) {
-  constexpr int64_t kRows = cpu::kTileRows, kCols = cpu::kTileCols<T>;
+TEST_CASE_TEMPLATE("a tile, whole and at an edge, stored and accumulated", T, float, double, int32_t,
+                   int64_t) {
+  constexpr int64_t kRows = cpu::kMR, kCols = cpu::kNR<T>;
   for (const int64_t depth : {1, 2, 7, 8, 130}) {
     const std::vector<T> a = random_values<T>(depth * kRows, 2), b = random_values<T>(depth * kCols, 3);
     for (const bool accumulate : {false, true}) {
       for (const int64_t rows : {int64_t{1}, kRows - 1, kRows}) {
         for (const int64_t cols : {int64_t{1}, kCols - 1, kCols}) {
           std::vector<T> c(static_cast<size_t>(kRows * (kCols + 3)), T(5));
-          cpu::compute_tile<T>(depth, a.data(), b.data(), c.data(), kCols + 3, rows, cols, accumulate);
+          cpu::multiply_tile<T>(depth, a.data(), b.data(), c.data(), kCols + 3, rows, cols, accumulate);
           for (int64_t i = 0; i < kRows; ++i) {
             for (int64_t j = 0; j < kCols + 3; ++j) {
               double sum = accumulate ? 5 : 0;
@@ -146,10 +149,10 @@ TEST_CASE_TEMPLATE("a tile, whole and cut, new and accumulated", T, float, doubl
   }
 }
 
-TEST_CASE("panels that are packed together are what each is alone") {
-  constexpr int64_t kWidth = cpu::kTileRows, kMost = cpu::kPanelsBeside<float, kWidth> * kWidth, kRow = 90;
-  CHECK(cpu::kPanelsBeside<float, kWidth> == 4);
-  CHECK(cpu::kPanelsBeside<double, 64> == 1);
+TEST_CASE("panels that are packed together equal panels packed alone") {
+  constexpr int64_t kWidth = cpu::kMR, kMost = cpu::kPanelsTogether<float, kWidth> * kWidth, kRow = 90;
+  CHECK(cpu::kPanelsTogether<float, kWidth> == 4);
+  CHECK(cpu::kPanelsTogether<double, 64> == 1);
   std::vector<float> source(kRow * kRow);
   for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<float>(i + 1);
   for (const int64_t depth : {1, 7, 33})

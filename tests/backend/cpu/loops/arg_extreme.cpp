@@ -1,4 +1,4 @@
-// Positions of extremes among few values, so that equals are common, with and without NaN.
+// Positions of extremes among few distinct values, so that ties are common, with and without NaN.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@ using tinytorch::Generator;
 
 namespace {
 
-// By the definition: the first NaN, else the first of the largest (smallest).
+// The definition: the first NaN, else the first of the largest (smallest) values.
 template <class T>
 int64_t expected_position(const std::vector<T>& x, bool largest) {
   size_t at = 0;
@@ -25,7 +25,7 @@ int64_t expected_position(const std::vector<T>& x, bool largest) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("the first extreme of a row, and of every column of rows that pass by", T, float, double) {
+TEST_CASE_TEMPLATE("the first extreme of a row, and of every column of a strip", T, float, double) {
   Generator generator(7);
   for (int64_t n = 1; n < 40; ++n) {
     std::vector<T> x;
@@ -33,8 +33,8 @@ TEST_CASE_TEMPLATE("the first extreme of a row, and of every column of rows that
     for (const bool with_nan : {false, true}) {
       if (with_nan) x[static_cast<size_t>(n / 2)] = x.back() = std::numeric_limits<T>::quiet_NaN();
       CAPTURE(n);
-      CHECK(cpu::position_in_short<true>(x.data(), n) == expected_position(x, true));
-      CHECK(cpu::position_in_short<false>(x.data(), n) == expected_position(x, false));
+      CHECK(cpu::arg_extreme_of_short_row<true>(x.data(), n) == expected_position(x, true));
+      CHECK(cpu::arg_extreme_of_short_row<false>(x.data(), n) == expected_position(x, false));
       const auto wanted = static_cast<size_t>(expected_position(x, true));
       CHECK(cpu::find_first(x.data(), 1, n, x[wanted]) == static_cast<int64_t>(wanted));
       constexpr int64_t kColumns = 5;  // each a copy of the row
@@ -42,7 +42,7 @@ TEST_CASE_TEMPLATE("the first extreme of a row, and of every column of rows that
       std::vector<int64_t> position(kColumns, 0);
       for (int64_t i = 1; i < n; ++i) {
         row.assign(kColumns, x[static_cast<size_t>(i)]);
-        cpu::keep_extremes<true>(best.data(), position.data(), row.data(), i, kColumns);
+        cpu::update_extremes<true>(best.data(), position.data(), row.data(), i, kColumns);
       }
       CHECK(position == std::vector<int64_t>(kColumns, static_cast<int64_t>(wanted)));
     }

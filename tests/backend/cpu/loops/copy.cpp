@@ -7,7 +7,7 @@
 namespace tt = tinytorch;
 namespace cpu = tinytorch::backend::cpu;
 
-TEST_CASE("copies: transposes of every size, and all pairs of types") {
+TEST_CASE("copies: transposes of every size, and all pairs of dtypes") {
   for (const int64_t n : {1, 2, 31, 32, 33, 65}) {
     std::vector<float> x(static_cast<size_t>(n * (n + 3))), out(x.size());
     tt::Generator random(static_cast<uint64_t>(n));
@@ -34,7 +34,7 @@ TEST_CASE("copies: transposes of every size, and all pairs of types") {
       for (int i = 0; i < 4; ++i) CHECK(back[i] == (truth ? double(start[i] != 0) : start[i]));
     }
   }
-  // Through the widest type: nothing is lost on the way.
+  // By way of the widest type, so that nothing is lost.
   int64_t big = (int64_t{1} << 62) + 1, same = 0;
   cpu::copy_view({&same, tt::i64, {}, {}}, {&big, tt::i64, {1}, {5}});
   CHECK(same == big);

@@ -1,5 +1,5 @@
-// Kernels of functions: each function's value at every place of runs of all lengths around a vector's and a
-// block's, whatever the other places hold; functions that integers do not have are refused.
+// Kernels of functions: the value of each function at every position of runs of all lengths around those of a
+// vector and a block, for any other values; functions without integer form are rejected.
 #include <support/array.hpp>
 
 #include <bit>
@@ -14,7 +14,7 @@ using backend::UnaryFn;
 
 namespace {
 
-// As the definition of one number gives it, evaluated alone.
+// The definition for one number, evaluated alone.
 template <class T, int... kFn>
 T unary_alone(int fn, T x, T p0, T p1, std::integer_sequence<int, kFn...>) {
   T result{};
@@ -28,7 +28,7 @@ T binary_alone(int fn, T a, T b, T p0, std::integer_sequence<int, kFn...>) {
   return result;
 }
 
-// Equal, both NaN, or as far apart as one fused multiply-add more or less may bring them.
+// Equal, both NaN, or different by the rounding of one fused multiply-add.
 template <class T>
 bool same(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -57,7 +57,7 @@ std::vector<T> numbers(int64_t n, uint64_t seed, bool special) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("every function at every place", T, float, double, int32_t, int64_t, uint8_t) {
+TEST_CASE_TEMPLATE("every function at every position", T, float, double, int32_t, int64_t, uint8_t) {
   constexpr bool kWhole = std::is_integral_v<T>;
   constexpr int kUnary = kWhole ? backend::kLastIntegerUnary + 1 : backend::kUnaryCount,
                 kBinary = kWhole ? backend::kLastIntegerBinary + 1 : backend::kBinaryCount;
@@ -89,7 +89,7 @@ TEST_CASE_TEMPLATE("every function at every place", T, float, double, int32_t, i
   }
 }
 
-TEST_CASE("in place, and what integers do not have") {
+TEST_CASE("kernels work in place; functions without integer form are rejected") {
   std::vector<float> x{-1, 2, 3};
   const float* const in[] = {x.data()};
   const double parameters[] = {0, 0};

@@ -1,5 +1,5 @@
-// Results written past the caches are the bits of those that are not, in every layout, and only where they
-// may be.
+// Results of non-temporal stores have the bits of ordinary stores, in every layout, and are used only where
+// allowed.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ using namespace tinytorch::backend;
 
 namespace {
 
-// Everything is streamed, or nothing, until the end of the block.
+// Forces non-temporal stores for every result, or for none, until the end of the block.
 class Streaming {
  public:
   explicit Streaming(bool all) { tt::streaming_bytes = all ? -1 : std::numeric_limits<int64_t>::max(); }
@@ -33,19 +33,19 @@ std::vector<float> values(int64_t n, uint64_t seed) {
   return v;
 }
 
-// Runs call(out) into n bytes at an odd address, with streaming and without, and compares all bytes, those
-// around too.
+// Calls call(out) on n bytes at an odd address, with and without non-temporal stores, and compares all bytes
+// and those around.
 template <class F>
 void check_same(int64_t bytes, size_t shift, F&& call) {
   std::vector<char> results[2];
-  for (const bool streamed : {false, true}) {
-    std::vector<char>& out = results[streamed];
+  for (const bool non_temporal : {false, true}) {
+    std::vector<char>& out = results[non_temporal];
     out.assign(static_cast<size_t>(bytes) + 256, 'x');
-    const Streaming all(streamed);
+    const Streaming all(non_temporal);
     const auto base = reinterpret_cast<uintptr_t>(out.data());
     call(out.data() + (64 - base % 64) + shift);
   }
-  // The two vectors may lie differently to a line: compare from the line's beginning.
+  // The two vectors may have different offsets in a cache line: compare from the beginning of a line.
   const auto from = [&](int k) {
     return results[k].data() + (64 - reinterpret_cast<uintptr_t>(results[k].data()) % 64);
   };
@@ -54,7 +54,7 @@ void check_same(int64_t bytes, size_t shift, F&& call) {
 
 }  // namespace
 
-TEST_CASE("unary, binary, where, casts and copies: the same bits streamed") {
+TEST_CASE("unary, binary, where, casts and copies: the same bits with non-temporal stores") {
   for (const int64_t n : {1, 3, 127, 128, 129, 255, 1024, 1025, 40'000, 100'001}) {
     CAPTURE(n);
     std::vector<float> a = values(n, 1), b = values(n, 2);
@@ -74,7 +74,7 @@ TEST_CASE("unary, binary, where, casts and copies: the same bits streamed") {
   }
 }
 
-TEST_CASE("strided and broadcast inputs, and a result that is no whole block") {
+TEST_CASE("strided and broadcast inputs, and a result that is not a multiple of a block") {
   for (const int64_t rows : {1, 5, 300}) {
     for (const int64_t cols : {7, 255, 257, 1500}) {
       CAPTURE(rows);
@@ -87,14 +87,14 @@ TEST_CASE("strided and broadcast inputs, and a result that is no whole block") {
                  [&](char* out) { cpu::binary(BinaryFn::sub, dense(out), stepped, row); });
       check_same(4 * rows * cols, 4, [&](char* out) { cpu::copy(dense(out), stepped); });
       check_same(4 * rows * cols, 4, [&](char* out) { cpu::copy(dense(out), columns); });
-      check_same(4 * rows * 2 * cols, 0, [&](char* out) {  // every other element, what is between stays
+      check_same(4 * rows * 2 * cols, 0, [&](char* out) {  // every other element; those between are unchanged
         cpu::unary(UnaryFn::neg, {out, tt::f32, {rows, cols}, {2 * cols, 2}}, stepped);
       });
     }
   }
 }
 
-TEST_CASE("what is streamed: large, contiguous, and not in the place of an input") {
+TEST_CASE("non-temporal stores are for results that are large, contiguous, and not in place of an input") {
   std::vector<float> a(64), b(64);
   const View x{a.data(), tt::f32, {8, 8}, {8, 1}}, out{b.data(), tt::f32, {8, 8}, {8, 1}};
   View gaps = out, one = x;
@@ -104,13 +104,13 @@ TEST_CASE("what is streamed: large, contiguous, and not in the place of an input
   CHECK(cpu::bytes_of({a.data(), tt::f32, {0, 8}, {0, 1}}) == 0);
   const int64_t before = tt::streaming_bytes;
   tt::streaming_bytes = 511;
-  CHECK(cpu::streams(out, {x}));
-  CHECK(!cpu::streams(out, {one}));
-  CHECK(!cpu::streams(x, {x}));
+  CHECK(cpu::uses_non_temporal_stores(out, {x}));
+  CHECK(!cpu::uses_non_temporal_stores(out, {one}));
+  CHECK(!cpu::uses_non_temporal_stores(x, {x}));
   tt::streaming_bytes = 0;
-  CHECK(!cpu::streams(gaps, {x}));
-  CHECK(!cpu::streams(x, {out, x}));
+  CHECK(!cpu::uses_non_temporal_stores(gaps, {x}));
+  CHECK(!cpu::uses_non_temporal_stores(x, {out, x}));
   tt::streaming_bytes = 512;
-  CHECK(!cpu::streams(out, {x}));
+  CHECK(!cpu::uses_non_temporal_stores(out, {x}));
   tt::streaming_bytes = before;
 }

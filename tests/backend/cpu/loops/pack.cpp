@@ -1,4 +1,4 @@
-// Packing: conversions between all element types, and the walks over strided views.
+// Packing: conversions between all dtypes, and runs of strided views.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace tt = tinytorch;
 using namespace tinytorch::backend;
 
-TEST_CASE("locate and for_each_run visit elements in row-major order") {
+TEST_CASE("locate and for_each_run enumerate elements in row-major order") {
   const tt::Shape shape{3, 4, 5};
   const tt::Strides strides{7, -2, 30};
   std::vector<int64_t> expected;
@@ -37,7 +37,7 @@ TEST_CASE("locate and for_each_run visit elements in row-major order") {
   CHECK_FALSE(called);
 }
 
-TEST_CASE("pack and unpack carry values across types and strides") {
+TEST_CASE("pack and unpack convert between dtypes and strides") {
   std::vector<tt::Half> half(12);
   for (size_t i = 0; i < half.size(); ++i) half[i] = tt::Half(static_cast<float>(i) * 0.5f);
   const View transposed{half.data(), tt::f16, {3, 4}, {1, 3}};
@@ -58,8 +58,7 @@ TEST_CASE("pack and unpack carry values across types and strides") {
   for (int i = 0; i < 5; ++i) CHECK(buffer[i] == 2);
 }
 
-TEST_CASE_TEMPLATE("floats become i64 one by one as in whole runs, whatever lies beside them", T, float,
-                   double) {
+TEST_CASE_TEMPLATE("conversion to i64 gives the same result alone and in a run", T, float, double) {
   constexpr T kInf = std::numeric_limits<T>::infinity(), kNan = std::numeric_limits<T>::quiet_NaN();
   const T special[] = {T(0x1p31), -T(0x1p31), T(2147483520), T(-2147483520), T(0x1p62), -T(0x1p63), T(0x1p63),
                        kInf,      -kInf,      kNan,          T(-0.0),        T(1.9),    T(-1.9)};

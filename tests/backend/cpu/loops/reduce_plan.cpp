@@ -1,4 +1,4 @@
-// The plan of a reduction: which elements belong to which result, whatever the strides.
+// ReducePlan: the result to which each element belongs, for any strides.
 #include <doctest/doctest.h>
 
 #include <numeric>
@@ -46,7 +46,7 @@ TEST_CASE("every element belongs to the result of its kept index") {
   }
 }
 
-TEST_CASE("pieces cover a range once, in order, of every layout and dtype") {
+TEST_CASE("pieces cover a range once, in order, for every layout and dtype") {
   std::vector<double> x(5000);
   std::iota(x.begin(), x.end(), 0.0);
   for (const int64_t step : {int64_t{1}, int64_t{2}}) {

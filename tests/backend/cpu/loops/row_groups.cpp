@@ -13,7 +13,7 @@ TEST_CASE("every row belongs to exactly one group, for any number and width of r
       CAPTURE(width);
       std::vector<std::atomic<int>> visits(static_cast<size_t>(rows));
       std::atomic<bool> in_range{true};
-      cpu::for_some_rows(rows, width, [&](int64_t first, int64_t count) {
+      cpu::for_each_row_group(rows, width, [&](int64_t first, int64_t count) {
         if (first < 0 || count < 1 || first + count > rows) {
           in_range = false;
           return;

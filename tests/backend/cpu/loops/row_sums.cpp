@@ -6,7 +6,7 @@
 using namespace test;
 namespace kernels = tinytorch::backend::cpu;
 
-TEST_CASE("every row is added once, whatever their number") {
+TEST_CASE("every row is added once, for any number of rows") {
   for (int64_t rows = 0; rows < 200; ++rows) {
     for (const int64_t width : {0, 1, 7}) {
       std::vector<double> sums(static_cast<size_t>(width), -1.0), want(sums.size(), 0.0);
@@ -22,7 +22,7 @@ TEST_CASE("every row is added once, whatever their number") {
   }
 }
 
-TEST_CASE("many rows lose no more than a few do, and threads change no bit") {
+TEST_CASE("sums of many rows are as accurate as of few, with the same bits at any thread count") {
   const int64_t rows = 1 << 18;
   Generator generator(9);
   std::vector<float> x(static_cast<size_t>(rows));

@@ -1,5 +1,5 @@
-// Walks over operands of all dtypes and layouts, with a function of three inputs that nobody else has; rows
-// around the lengths where ways part; constants along a row; results past the caches.
+// Elementwise loops over operands of all dtypes and layouts, with a function of three inputs; rows around the
+// lengths at which loops change; constants along a row; non-temporal stores.
 #include <support/array.hpp>
 
 #include <tinytorch/backend/cpu/loops/row_walk.hpp>
@@ -31,7 +31,8 @@ TEST_CASE("three operands of every layout, broadcast from rows, columns and sing
                 out(dtype, shape, which % 2 == 0 ? layout : Layout::dense);
           backend::dispatch_compute(dtype, [&]<class T>(T*) {
             if constexpr (std::is_floating_point_v<T>)
-              cpu::run_packed<T>(multiply_and_add<T>, out.view(), {a.view(), b.view(), c.view()}, kFactor);
+              cpu::run_elementwise<T>(multiply_and_add<T>, out.view(), {a.view(), b.view(), c.view()},
+                                      kFactor);
           });
           const std::vector<double> u = a.values(), v = b.values(), w = c.values(), got = out.values();
           const auto at = [&](const std::vector<double>& x, const Shape& s, int64_t i) {
@@ -58,21 +59,21 @@ TEST_CASE("three operands of every layout, broadcast from rows, columns and sing
   }
 }
 
-TEST_CASE("results past the caches are those that stay in them, bit by bit") {
+TEST_CASE("non-temporal stores give the same bits as ordinary ones") {
   constexpr double kFactor[] = {0.25};
   for (const int64_t row : {300, 1024, 20000}) {
     const Shape shape{4, row};
     Array a = Array::random(f32, shape, 1), column = Array::random(f32, {4, 1}, 2),
           c = Array::random(f32, {row}, 3), stays(f32, shape), leaves(f32, shape);
     const backend::View in[] = {a.view(), column.view(), c.view()};
-    cpu::RowWalk<float, 3>(multiply_and_add<float>, stays.view(), in, kFactor, false).run();
-    cpu::RowWalk<float, 3>(multiply_and_add<float>, leaves.view(), in, kFactor, true).run();
+    cpu::RowLoop<float, 3>(multiply_and_add<float>, stays.view(), in, kFactor, false).run();
+    cpu::RowLoop<float, 3>(multiply_and_add<float>, leaves.view(), in, kFactor, true).run();
     CHECK(stays.values() == leaves.values());
   }
 }
 
-TEST_CASE("nothing is called for nothing") {
+TEST_CASE("empty results call no kernel") {
   Array a(f32, {0, 3}), b(f32, {3});
   const auto never = +[](float*, const float* const*, int64_t, const double*) { FAIL("called"); };
-  cpu::run_packed<float>(never, a.view(), {a.view(), b.view()}, nullptr);
+  cpu::run_elementwise<float>(never, a.view(), {a.view(), b.view()}, nullptr);
 }

@@ -33,7 +33,7 @@ void check_lengths() {
   }
 }
 
-TEST_CASE("folds over runs of any length") {
+TEST_CASE("reductions of runs of any length") {
   check_lengths<float>();
   check_lengths<double>();
 }
@@ -61,7 +61,7 @@ TEST_CASE("sums and maxima of rows that threads share") {
   }
 }
 
-TEST_CASE("every row and every value of a shared row is visited once") {
+TEST_CASE("every row, and every value of a shared row, is processed once") {
   for (const auto& shape :
        {std::pair<int64_t, int64_t>{0, 5}, {3, 0}, {700, 3}, {1, 100'000}, {2, 200'000}}) {
     const int64_t rows = shape.first, n = shape.second;
@@ -77,7 +77,7 @@ TEST_CASE("every row and every value of a shared row is visited once") {
   }
 }
 
-TEST_CASE_TEMPLATE("what is not finite is found at every position", T, float, double) {
+TEST_CASE_TEMPLATE("infinities and NaN are found at every position", T, float, double) {
   constexpr T kLargest = std::numeric_limits<T>::max(), kInfinity = std::numeric_limits<T>::infinity();
   for (size_t n : {0u, 1u, 15u, 33u, 70u}) {
     CHECK(kernels::all_finite(std::vector<T>(n, -kLargest).data(), static_cast<int64_t>(n)));
@@ -91,7 +91,7 @@ TEST_CASE_TEMPLATE("what is not finite is found at every position", T, float, do
   }
 }
 
-TEST_CASE("the maximum is found at every position, NaN too") {
+TEST_CASE("the maximum is found at every position, and so is NaN") {
   for (size_t n : {1u, 15u, 16u, 31u, 32u, 33u, 64u, 70u}) {
     for (size_t i = 0; i < n; ++i) {
       std::vector<float> x(n, -2.0F);

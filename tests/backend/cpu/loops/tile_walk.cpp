@@ -1,5 +1,5 @@
-// Operands that lie across the result, in every order of the dimensions, of every dtype, around the sizes of
-// tiles.
+// Operands that are transposed relative to the result, in every order of the dimensions, of every dtype,
+// around the sizes of tiles.
 #include <support/array.hpp>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ void weigh(T* out, const T* const* in, int64_t n, const double* parameters) {
   for (int64_t i = 0; i < n; ++i) out[i] = in[0][i] - static_cast<T>(parameters[0]) * in[1][i];
 }
 
-// v with dimension d at the place order[d] of the view that comes out.
+// v permuted: dimension d becomes dimension order[d].
 View permuted(const View& v, const std::vector<int>& order) {
   View p = v;
   for (size_t d = 0; d < order.size(); ++d) {
@@ -28,7 +28,7 @@ View permuted(const View& v, const std::vector<int>& order) {
   return p;
 }
 
-// The elements of a view of dense memory `values`, in order of the view's coordinates.
+// The elements of a view of contiguous memory `values`, in row-major order of the view.
 std::vector<double> in_order(const std::vector<double>& values, const View& v) {
   std::vector<double> found;
   int64_t index[kMaxRank];
@@ -37,24 +37,24 @@ std::vector<double> in_order(const std::vector<double>& values, const View& v) {
   return found;
 }
 
-void check_orders(DType dtype, const Shape& shape, bool streamed) {
+void check_orders(DType dtype, const Shape& shape, bool non_temporal) {
   constexpr double kFactor[] = {0.5};
   std::vector<int> order(static_cast<size_t>(shape.size()));
   std::iota(order.begin(), order.end(), 0);
   Array b = Array::random(dtype, shape, 3, -1, 1);
   do {
-    Shape inverse = shape;  // memory whose permuted view has `shape`
+    Shape inverse = shape;  // shape of memory whose permuted view has `shape`
     for (size_t d = 0; d < order.size(); ++d) inverse[order[d]] = shape[static_cast<int>(d)];
     Array a = Array::random(dtype, inverse, 2, -1, 1), out(dtype, shape);
     const View crossing = permuted(a.view(), order);
     backend::dispatch_compute(dtype, [&]<class T>(T*) {
       if constexpr (std::is_floating_point_v<T>) {
         const View in[] = {crossing, b.view()};
-        const cpu::TileWalk<T, 2> walk(weigh<T>, out.view(), in, kFactor, streamed);
+        const cpu::TileLoop<T, 2> walk(weigh<T>, out.view(), in, kFactor, non_temporal);
         if (walk.applies()) {
           walk.run();
         } else {
-          cpu::run_packed<T>(weigh<T>, out.view(), in, kFactor);
+          cpu::run_elementwise<T>(weigh<T>, out.view(), in, kFactor);
         }
       }
     });
@@ -72,14 +72,14 @@ void check_orders(DType dtype, const Shape& shape, bool streamed) {
 
 }  // namespace
 
-TEST_CASE("every order of the dimensions") {
+TEST_CASE("operands in every order of the dimensions") {
   for (const DType dtype : {f32, f64, bf16, f16}) {
     for (const Shape& shape : {Shape{65, 130}, {64, 64}, {7, 1001}, {1001, 9}, {9, 17, 65}, {3, 8, 9, 33}}) {
       check_orders(dtype, shape, false);
     }
   }
   for (const int64_t cols :
-       {33, 47, 48, 49, 64, 80, 81, 127, 128}) {  // around the widths of a row's last tile
+       {33, 47, 48, 49, 64, 80, 81, 127, 128}) {  // around the widths of the last tile of a row
     for (const DType dtype : {f32, f64}) {
       check_orders(dtype, {130, cols}, true);
       check_orders(dtype, {130, cols}, false);
@@ -89,7 +89,7 @@ TEST_CASE("every order of the dimensions") {
   check_orders(bf16, {300, 49}, false);
 }
 
-TEST_CASE("in the place of an operand that lies as the result, and results of another dtype") {
+TEST_CASE("in place of an operand of the result's layout, and results of another dtype") {
   Array a = Array::random(f32, {100, 70}, 5, -2, 2), b = Array::random(f32, {70, 100}, 6, -2, 2);
   const std::vector<double> x = a.values(), y = in_order(b.values(), permuted(b.view(), {1, 0}));
   cpu::binary(backend::BinaryFn::add, a.view(), a.view(), permuted(b.view(), {1, 0}));

@@ -1,4 +1,4 @@
-// Transposed copies of every size around that of a tile, and of every size of an element.
+// Transposed copies of every size around that of a tile, for every element size.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace cpu = tinytorch::backend::cpu;
 
-TEST_CASE_TEMPLATE("every element arrives at its place, and nothing else is written", T, uint8_t, uint16_t,
-                   float, double) {
+TEST_CASE_TEMPLATE("every element is written to its position, and nothing else is written", T, uint8_t,
+                   uint16_t, float, double) {
   for (const int64_t rows : {1, 3, 16, 33, 65, 130}) {
     for (const int64_t cols : {1, 5, 16, 31, 64, 129}) {
       const int64_t from_col = rows + 3, to_row = cols + 2;

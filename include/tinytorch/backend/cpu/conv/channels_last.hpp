@@ -1,9 +1,11 @@
-// Convolutions of images that lie pixel by pixel, as matrix products [positions, K] by [K, filters] without
-// the first matrix: a tile takes up to kTileRows positions of a line by kTileVectors vectors of filters
-// (gemm/micro_kernel.hpp), and step k of its depth reads each position's pixel at a distance that all
-// positions share. Where a tap looks beyond the image, a band of it is copied into a frame with zeros around
-// first; otherwise it is read in place, and results are always written in place. dW is in
-// conv/channels_last_grad.hpp.
+// Convolution of channels-last images (NHWC) as implicit GEMM: [positions, K] by [K, filters], K = (channel,
+// tap).
+//
+// A register tile takes up to kMR positions of a row by kNRVectors vectors of filters
+// (gemm/micro_kernel.hpp). Step k of the depth reads each position's number at an offset shift[k] that all
+// positions share, so the first matrix is never stored. Where a tap reads outside the image, a band of rows
+// is first copied into a frame with zeros around it; otherwise the image is read in place. Results are always
+// written in place. The gradient of the filters is in conv/channels_last_grad.hpp.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +17,14 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-inline constexpr int64_t kPixelBand = 1 << 16;  // numbers of a frame, which shares the L2 cache with filters
+inline constexpr int64_t kBandElements = 1 << 16;  // elements of a frame, which shares L2 with filters
 
-// What outputs [rows, cols], whose pixels are `step` apart, read of images at `taps`.
-class PixelBand {
+// The part of an image that outputs [rows, cols] read at `taps`; neighbouring outputs read `step` pixels
+// apart.
+class ChannelsLastBand {
  public:
-  PixelBand(int64_t height, int64_t width, int64_t channels, int64_t rows, int64_t cols, int64_t step,
-            const std::vector<Tap>& taps)
+  ChannelsLastBand(int64_t height, int64_t width, int64_t channels, int64_t rows, int64_t cols, int64_t step,
+                   const std::vector<Tap>& taps)
       : height_(height), width_(width), channels_(channels), step_(step), taps_(taps) {
     if (taps.empty()) return;
     top_ = left_ = std::numeric_limits<int64_t>::max();
@@ -36,22 +39,22 @@ class PixelBand {
   }
   bool framed() const { return framed_; }
   int64_t line() const { return cols_ * channels_; }
-  // Lines of the frame that `rows` rows of outputs read, and numbers of it.
+  // Rows of the frame that `rows` rows of outputs read, and the elements of these.
   int64_t lines(int64_t rows) const { return (rows - 1) * step_ + extra_ + 1; }
   int64_t size(int64_t rows) const { return framed_ ? lines(rows) * line() : 0; }
-  // Rows of outputs whose frame has about `numbers`.
-  int64_t rows_of(int64_t numbers) const {
-    return std::max<int64_t>(1, (numbers / std::max<int64_t>(1, line()) - extra_ - 1) / step_ + 1);
+  // Rows of outputs whose frame has about this many elements.
+  int64_t rows_of(int64_t elements) const {
+    return std::max<int64_t>(1, (elements / std::max<int64_t>(1, line()) - extra_ - 1) / step_ + 1);
   }
 
-  // Where a band's pixels are: (0, 0) is what its first output reads at a tap of (0, 0), which may lie
-  // outside.
+  // Address and strides of a band's pixels. data is the pixel that the first output reads at tap (0, 0),
+  // which may be outside the image.
   template <class T>
   struct Source {
     const T* data;
     int64_t row, pixel;
   };
-  // The lines that outputs from row i on read, channels from c on of sample n: in place, or copied into
+  // The pixels that outputs from row i on read, channels from c on of sample n: in place, or copied into
   // `frame`.
   template <class T>
   Source<T> source(T* frame, const Images<T>& images, int64_t n, int64_t c, int64_t i, int64_t rows) const {
@@ -77,7 +80,7 @@ class PixelBand {
     }
     return {frame - top_ * line() - left_ * channels_, line(), channels_};
   }
-  // How far from an output's pixel step k = (channel, tap) reads.
+  // Offset from an output's pixel at which step k = (channel, tap) reads.
   template <class T>
   std::vector<int64_t> shifts(const Images<T>& images) const {
     const int64_t row = framed_ ? line() : images.row, pixel = framed_ ? channels_ : images.pixel;
@@ -96,32 +99,33 @@ class PixelBand {
   bool framed_ = false;
 };
 
-// c [kRows, kVectors vectors] = or += x [kRows, depth] b [depth, kTileCols], where number k of row r is
-// x[r * x_row + shift[k]]. Sums begin with `start` (or 0) unless they go on.
+// c [kRows, kVectors vectors] = or += x [kRows, depth] b [depth, kNR], where element k of row r is x[r *
+// x_row + shift[k]]. Sums start from c if `accumulate`, else from `start`, or from 0 if that is null.
 template <class T, int kRows, int kVectors>
-[[gnu::noinline]] void pixel_tile(int64_t depth, const T* x, int64_t x_row, const int64_t* shift, const T* b,
-                                  T* c, int64_t c_row, bool go_on, const T* start,
-                                  const FirstLanes<T>* last) {
+[[gnu::noinline]] void channels_last_tile(int64_t depth, const T* x, int64_t x_row, const int64_t* shift,
+                                          const T* b, T* c, int64_t c_row, bool accumulate, const T* start,
+                                          const FirstLanes<T>* last) {
   Simd<T> sum[kRows][kVectors] = {};
-  if (go_on || start) {
+  if (accumulate || start) {
     TT_UNROLL
     for (int i = 0; i < kRows; ++i) {
       TT_UNROLL
       for (int v = 0; v < kVectors; ++v) {
-        const T* const from = (go_on ? c + i * c_row : start) + v * kLanes<T>;
+        const T* const from = (accumulate ? c + i * c_row : start) + v * kLanes<T>;
         sum[i][v] = last && v == kVectors - 1 ? last->load(from) : simd_load(from);
       }
     }
   }
-  for (int64_t k = 0; k < depth; ++k, b += kTileCols<T>)
-    tile_step<T, Singles>(sum, x + shift[k], x_row, b, nullptr);
-  tile_store<T>(sum, c, c_row, false, last);
+  for (int64_t k = 0; k < depth; ++k, b += kNR<T>)
+    rank_1_update<T, ScalarStep>(sum, x + shift[k], x_row, b, nullptr);
+  store_tile<T>(sum, c, c_row, false, last);
 }
 
-// Most rows of a tile: one vector of filters alone would leave the multiply-adds waiting for one another.
-constexpr int64_t most_rows(int64_t vectors) { return vectors == 1 ? 2 * kTileRows : kTileRows; }
+// Most rows of a tile: with one vector of filters, kMR independent sums do not hide the latency of
+// multiply-adds.
+constexpr int64_t most_rows(int64_t vectors) { return vectors == 1 ? 2 * kMR : kMR; }
 
-// Calls f with the numbers of rows and vectors as constants.
+// Calls f with the numbers of rows and vectors as compile-time constants.
 template <int kRows, int kVectors, class F>
 void with_rows(int64_t rows, const F& f) {
   if constexpr (kRows > 1) {
@@ -129,33 +133,34 @@ void with_rows(int64_t rows, const F& f) {
   }
   f(std::integral_constant<int, kRows>(), std::integral_constant<int, kVectors>());
 }
-template <int kVectors = kTileVectors, class F>
+template <int kVectors = kNRVectors, class F>
 void with_tile(int64_t rows, int64_t vectors, const F& f) {
   if constexpr (kVectors > 1) {
     if (vectors < kVectors) return with_tile<kVectors - 1>(rows, vectors, f);
   }
   with_rows<static_cast<int>(most_rows(kVectors)), kVectors>(rows, f);
 }
-// Calls f(first, count) on even pieces of at most so many.
+// Calls f(first, count) on pieces of about equal length, at most `most` long.
 template <class F>
 void for_even_tiles(int64_t n, int64_t most, const F& f) {
   const int64_t pieces = ceil_div(n, most);
   for (int64_t p = 0; p < pieces; ++p) f(n * p / pieces, n * (p + 1) / pieces - n * p / pieces);
 }
 
-// Where results [rows, cols] of a group go: from (0, 0) of an image, `step` pixels apart.
-struct PixelPlaces {
+// Where results [rows, cols] are written: from (down, right) of an image on, `step` pixels apart.
+struct OutputGrid {
   int64_t down, right, step, rows, cols;
 };
 
-// How the work is cut for threads, which decides who computes a result, not how: sets of tiles of filters,
-// each for all chunks of samples in turn, so that the filters stay in the cache, and bands of rows where
-// frames are large or tasks few.
-struct PixelTasks {
+// How the work is divided into tasks. The division decides which thread computes a result, and not how. A set
+// of filter tiles is multiplied by all chunks of samples in turn, so that its filters stay in the cache;
+// bands of rows are used if frames are large or tasks few.
+struct ChannelsLastTasks {
   int64_t chunks, bands, sets;
-  PixelTasks(const PixelBand& band, int64_t rows, int64_t samples, int64_t groups, int64_t tiles) {
-    const int64_t wanted = 4 * thread_count(), fit = std::min(rows, band.rows_of(kPixelBand));
-    const int64_t together = std::min(fit < rows ? 1 : kPixelBand / std::max<int64_t>(1, band.size(rows)),
+  ChannelsLastTasks(const ChannelsLastBand& band, int64_t rows, int64_t samples, int64_t groups,
+                    int64_t tiles) {
+    const int64_t wanted = 4 * thread_count(), fit = std::min(rows, band.rows_of(kBandElements));
+    const int64_t together = std::min(fit < rows ? 1 : kBandElements / std::max<int64_t>(1, band.size(rows)),
                                       samples * groups * tiles / wanted);
     chunks = ceil_div(samples, std::max<int64_t>(1, together));
     const int64_t tasks = chunks * groups;
@@ -164,12 +169,12 @@ struct PixelTasks {
   }
 };
 
-// Products of images with panels [groups][tiles of M by kTileCols][K][kTileCols].
+// Products of images with packed filter panels [groups][tiles of M by kNR][K][kNR].
 template <class T>
-class PixelProduct {
+class ChannelsLastProduct {
  public:
-  PixelProduct(const Images<T>& out, const PixelPlaces& places, const Images<T>& in, const PixelBand& band,
-               const T* panels, const T* bias, int64_t groups)
+  ChannelsLastProduct(const Images<T>& out, const OutputGrid& places, const Images<T>& in,
+                      const ChannelsLastBand& band, const T* panels, const T* bias, int64_t groups)
       : out_(out),
         in_(in),
         places_(places),
@@ -178,12 +183,12 @@ class PixelProduct {
         bias_(bias),
         groups_(groups),
         M_(out.C / groups),
-        tiles_(ceil_div(M_, kTileCols<T>)),
+        tiles_(ceil_div(M_, kNR<T>)),
         shift_(band.shifts(in)),
         K_(static_cast<int64_t>(shift_.size())) {}
 
   void run() const {
-    const PixelTasks cut(band_, places_.rows, in_.N, groups_, tiles_);
+    const ChannelsLastTasks cut(band_, places_.rows, in_.N, groups_, tiles_);
     const bool parallel = 2 * M_ * K_ * groups_ * in_.N * places_.rows * places_.cols > kParallelFlops;
     const int64_t most = ceil_div(in_.N, cut.chunks), rows = ceil_div(places_.rows, cut.bands);
     const int64_t parts = cut.chunks * cut.bands * groups_;
@@ -206,19 +211,18 @@ class PixelProduct {
   }
 
  private:
-  using Source = typename PixelBand::template Source<T>;
+  using Source = typename ChannelsLastBand::template Source<T>;
   void multiply(const std::vector<Source>& sources, int64_t group, int64_t tile, int64_t n0, int64_t i0,
                 int64_t i1) const {
-    const int64_t m = tile * kTileCols<T>, width = std::min(kTileCols<T>, M_ - m),
-                  vectors = ceil_div(width, kLanes<T>);
+    const int64_t m = tile * kNR<T>, width = std::min(kNR<T>, M_ - m), vectors = ceil_div(width, kLanes<T>);
     const FirstLanes<T> some(width - (vectors - 1) * kLanes<T>);
     const FirstLanes<T>* const last = width % kLanes<T> == 0 ? nullptr : &some;
     const T* const start = bias_ ? bias_ + group * M_ + m : nullptr;
     const int64_t c_row = places_.step * out_.pixel;
     int64_t k = 0;
-    do {  // also without depth
-      const int64_t depth = std::min(kDepthAtOnce, K_ - k);
-      const T* const b = panels_ + ((group * tiles_ + tile) * K_ + k) * kTileCols<T>;
+    do {  // at least once: K = 0 stores the bias
+      const int64_t depth = std::min(kKC, K_ - k);
+      const T* const b = panels_ + ((group * tiles_ + tile) * K_ + k) * kNR<T>;
       for (size_t n = 0; n < sources.size(); ++n) {
         const int64_t x_row = band_.step() * sources[n].pixel;
         for (int64_t i = i0; i < i1; ++i) {
@@ -230,69 +234,70 @@ class PixelProduct {
             with_tile(count, vectors,
                       [&]<int kRows, int kVectors>(std::integral_constant<int, kRows>,
                                                    std::integral_constant<int, kVectors>) {
-                        pixel_tile<T, kRows, kVectors>(depth, x + j * x_row, x_row, shift_.data() + k, b,
-                                                       to + j * c_row, c_row, k > 0, start, last);
+                        channels_last_tile<T, kRows, kVectors>(depth, x + j * x_row, x_row, shift_.data() + k,
+                                                               b, to + j * c_row, c_row, k > 0, start, last);
                       });
           });
         }
       }
-      k += kDepthAtOnce;
+      k += kKC;
     } while (k < K_);
   }
 
   const Images<T>&out_, &in_;
-  PixelPlaces places_;
-  const PixelBand& band_;
+  OutputGrid places_;
+  const ChannelsLastBand& band_;
   const T *panels_, *bias_;
   int64_t groups_, M_, tiles_;
   std::vector<int64_t> shift_;
   int64_t K_;
 };
 
-// Panels [groups][tiles of `filters` by kTileCols][K][kTileCols], K = (channel, tap). pack(panel, count,
-// group, first) fills one, whose filters first, ..., first + count - 1 count.
+// Packs filter panels [groups][tiles of `filters` by kNR][K][kNR], K = (channel, tap). pack(panel, count,
+// group, first) packs the filters [first, first + count) of a group into one panel.
 template <class T, class Pack>
-void pack_pixel_panels(T* panels, int64_t groups, int64_t filters, int64_t K, const Pack& pack) {
-  const int64_t tiles = ceil_div(filters, kTileCols<T>);
-  parallel_for(groups * tiles, ceil_div(32768, kTileCols<T> * K + 1), [&](int64_t begin, int64_t end) {
+void pack_filter_panels(T* panels, int64_t groups, int64_t filters, int64_t K, const Pack& pack) {
+  const int64_t tiles = ceil_div(filters, kNR<T>);
+  parallel_for(groups * tiles, ceil_div(32768, kNR<T> * K + 1), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t first = t % tiles * kTileCols<T>;
-      pack(panels + t * kTileCols<T> * K, std::min(kTileCols<T>, filters - first), t / tiles, first);
+      const int64_t first = t % tiles * kNR<T>;
+      pack(panels + t * kNR<T> * K, std::min(kNR<T>, filters - first), t / tiles, first);
     }
   });
 }
 
 template <class T>
-void conv2d_pixels(const Images<T>& out, const Images<T>& x, const T* weight, const T* bias,
-                   const ConvShape& s) {
-  const PixelBand band(s.H, s.W, s.group_c, s.OH, s.OW, s.window.stride, taps_of(s.window));
-  Scratch<T> panels(s.groups * ceil_div(s.group_m, kTileCols<T>) * s.K * kTileCols<T>);
-  pack_pixel_panels(
-      panels.data(), s.groups, s.group_m, s.K, [&](T* to, int64_t count, int64_t group, int64_t m) {
-        pack_panel<kTileCols<T>>(to, count, s.K, weight + (group * s.group_m + m) * s.K, s.K, 1);
-      });
-  PixelProduct<T>(out, {0, 0, 1, s.OH, s.OW}, x, band, panels.data(), bias, s.groups).run();
+void conv2d_channels_last(const Images<T>& out, const Images<T>& x, const T* weight, const T* bias,
+                          const ConvShape& s) {
+  const ChannelsLastBand band(s.H, s.W, s.group_c, s.OH, s.OW, s.window.stride, taps_of(s.window));
+  Scratch<T> panels(s.groups * ceil_div(s.group_m, kNR<T>) * s.K * kNR<T>);
+  pack_filter_panels(panels.data(), s.groups, s.group_m, s.K,
+                     [&](T* to, int64_t count, int64_t group, int64_t m) {
+                       pack_panel<kNR<T>>(to, count, s.K, weight + (group * s.group_m + m) * s.K, s.K, 1);
+                     });
+  ChannelsLastProduct<T>(out, {0, 0, 1, s.OH, s.OW}, x, band, panels.data(), bias, s.groups).run();
 }
 
 template <class T>
-void conv2d_grad_input_pixels(const Images<T>& dx, const Images<T>& dy, const T* weight, const ConvShape& s) {
+void conv2d_grad_input_channels_last(const Images<T>& dx, const Images<T>& dy, const T* weight,
+                                     const ConvShape& s) {
   const Window2d& w = s.window;
   const int64_t all = w.kernel_h * w.kernel_w;
   for (int64_t down = 0; down < std::min(s.H, w.stride); ++down) {
     for (int64_t right = 0; right < std::min(s.W, w.stride); ++right) {
       const GradTaps part = grad_taps(w, down, right);
-      const PixelPlaces places{down, right, w.stride, ceil_div(s.H - down, w.stride),
-                               ceil_div(s.W - right, w.stride)};
-      const PixelBand band(s.OH, s.OW, s.group_m, places.rows, places.cols, 1, part.taps);
+      const OutputGrid places{down, right, w.stride, ceil_div(s.H - down, w.stride),
+                              ceil_div(s.W - right, w.stride)};
+      const ChannelsLastBand band(s.OH, s.OW, s.group_m, places.rows, places.cols, 1, part.taps);
       const auto number = static_cast<int64_t>(part.taps.size()), K = s.group_m * number;
-      Scratch<T> panels(s.groups * ceil_div(s.group_c, kTileCols<T>) * K * kTileCols<T>);
-      pack_pixel_panels(
+      Scratch<T> panels(s.groups * ceil_div(s.group_c, kNR<T>) * K * kNR<T>);
+      pack_filter_panels(
           panels.data(), s.groups, s.group_c, K, [&](T* to, int64_t count, int64_t group, int64_t c) {
-            for (int64_t m = 0; m < s.group_m; ++m, to += number * kTileCols<T>)
-              pack_taps<kTileCols<T>>(to, count, weight + ((group * s.group_m + m) * s.group_c + c) * all,
-                                      all, part.numbers);
+            for (int64_t m = 0; m < s.group_m; ++m, to += number * kNR<T>)
+              pack_taps<kNR<T>>(to, count, weight + ((group * s.group_m + m) * s.group_c + c) * all, all,
+                                part.indices);
           });
-      PixelProduct<T>(dx, places, dy, band, panels.data(), nullptr, s.groups).run();
+      ChannelsLastProduct<T>(dx, places, dy, band, panels.data(), nullptr, s.groups).run();
     }
   }
 }

@@ -1,36 +1,37 @@
-// The gradient of filters where images and dy lie pixel by pixel: a matrix product [K, positions] by
-// [positions, filters] of x, as conv/channels_last.hpp reads it, and dy in place. Sums stay in registers for
-// a band of positions; bands follow one another, and threads share out K and filters, so that the order of a
-// sum does not depend on them.
+// Gradient of the filters for channels-last images, as implicit GEMM: [K, positions] of x by [positions,
+// filters] of dy, both read as in conv/channels_last.hpp.
+//
+// Sums stay in registers for a band of positions. Bands are processed in order, and threads divide K and the
+// filters, so that the order of a sum does not depend on the number of threads.
 #pragma once
 
 #include <tinytorch/backend/cpu/conv/channels_last.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// c [kRows, kVectors vectors] += x^T dy over lines of positions: x [positions, kRows] and dy [positions,
-// filters] in place.
-struct PixelLines {
+// Rows of positions that one tile sums over: `count` rows of `positions`; strides of x and dy between rows
+// and between positions.
+struct PositionLines {
   int64_t count, positions, x_line, x_step, dy_line, dy_step;
 };
+// c [kRows, kVectors vectors] += x^T dy: x [positions, kRows] and dy [positions, filters] in place.
 template <class T, int kRows, int kVectors>
-[[gnu::noinline]] void pixel_grad_tile(const PixelLines& lines, const T* x, const T* dy, T* c, int64_t c_row,
-                                       const FirstLanes<T>* last) {
+[[gnu::noinline]] void channels_last_grad_tile(const PositionLines& lines, const T* x, const T* dy, T* c,
+                                               int64_t c_row, const FirstLanes<T>* last) {
   Simd<T> sum[kRows][kVectors] = {};
   for (int64_t i = 0; i < lines.count; ++i) {
     const T *a = x + i * lines.x_line, *b = dy + i * lines.dy_line;
     for (int64_t j = 0; j < lines.positions; ++j, a += lines.x_step, b += lines.dy_step)
-      tile_step<T, Singles>(sum, a, 1, b, last);
+      rank_1_update<T, ScalarStep>(sum, a, 1, b, last);
   }
-  tile_store<T>(sum, c, c_row, true, nullptr);
+  store_tile<T>(sum, c, c_row, true, nullptr);
 }
 
-// Neighbouring rows of [taps, channels] whose numbers are neighbours in memory, at most so many as a tile
-// has.
+// Consecutive rows of dw [taps, channels] whose elements of x are contiguous; at most as many as a tile has.
 struct GradRows {
   int64_t row, shift, count;
 };
-// Taps side by side make longer runs of rows where pixels have no gaps.
+// Cuts the rows of dw into such groups. If pixels have no gaps, adjacent taps form longer groups.
 inline std::vector<GradRows> grad_rows(const std::vector<Tap>& taps, int64_t channels, int64_t line,
                                        int64_t pixel, int64_t most) {
   std::vector<GradRows> runs, out;
@@ -49,31 +50,31 @@ inline std::vector<GradRows> grad_rows(const std::vector<Tap>& taps, int64_t cha
   return out;
 }
 
-// sums [taps, channels, filters] += products of samples [n0, n1), rows [i0, i1) of outputs.
+// Computes dw of one group after the other.
 template <class T>
-class PixelGradient {
+class ChannelsLastGradient {
  public:
-  PixelGradient(const Images<T>& dy, const Images<T>& x, const ConvShape& s)
+  ChannelsLastGradient(const Images<T>& dy, const Images<T>& x, const ConvShape& s)
       : dy_(dy),
         x_(x),
         s_(s),
         band_(s.H, s.W, s.group_c, s.OH, s.OW, s.window.stride, taps_of(s.window)),
-        tiles_(ceil_div(s.group_m, kTileCols<T>)),
-        rows_at_once_(std::min(s.OH, band_.rows_of(kPixelBand))),
+        tiles_(ceil_div(s.group_m, kNR<T>)),
+        rows_at_once_(std::min(s.OH, band_.rows_of(kBandElements))),
         samples_at_once_(
             rows_at_once_ < s.OH
                 ? 1
-                : std::clamp<int64_t>(2 * kPixelBand / (band_.size(s.OH) + s.outputs * s.group_m + 1), 1,
+                : std::clamp<int64_t>(2 * kBandElements / (band_.size(s.OH) + s.outputs * s.group_m + 1), 1,
                                       std::max<int64_t>(1, s.N))),
         parallel_(2 * s.group_m * s.K * s.N * s.outputs > kParallelFlops),
         frames_(samples_at_once_ * band_.size(rows_at_once_)),
-        sums_(s.K * tiles_ * kTileCols<T>),
+        sums_(s.K * tiles_ * kNR<T>),
         rows_(grad_rows(band_.taps(), s.group_c, band_.framed() ? band_.line() : x.row,
                         band_.framed() ? s.group_c : x.pixel,
-                        most_rows(ceil_div(std::min(s.group_m, kTileCols<T>), kLanes<T>)))) {}
+                        most_rows(ceil_div(std::min(s.group_m, kNR<T>), kLanes<T>)))) {}
 
   void group(T* dw, int64_t group) {
-    std::fill_n(sums_.data(), s_.K * tiles_ * kTileCols<T>, T(0));
+    std::fill_n(sums_.data(), s_.K * tiles_ * kNR<T>, T(0));
     for (int64_t n = 0; n < s_.N; n += samples_at_once_)
       for (int64_t i = 0; i < s_.OH; i += rows_at_once_)
         add(group, n, std::min(s_.N, n + samples_at_once_), i, std::min(s_.OH, i + rows_at_once_));
@@ -81,7 +82,8 @@ class PixelGradient {
   }
 
  private:
-  using Source = typename PixelBand::template Source<T>;
+  using Source = typename ChannelsLastBand::template Source<T>;
+  // sums [taps, channels, filters] += products of samples [n0, n1), rows [i0, i1) of outputs.
   void add(int64_t group, int64_t n0, int64_t n1, int64_t i0, int64_t i1) {
     std::vector<Source> sources(static_cast<size_t>(n1 - n0));
     maybe_parallel(parallel_ && band_.framed(), n1 - n0, 1, [&](int64_t begin, int64_t end) {
@@ -93,29 +95,30 @@ class PixelGradient {
     maybe_parallel(parallel_, all * tiles_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const GradRows& rows = rows_[static_cast<size_t>(task % all)];
-        const int64_t m = task / all * kTileCols<T>, width = std::min(kTileCols<T>, s_.group_m - m);
+        const int64_t m = task / all * kNR<T>, width = std::min(kNR<T>, s_.group_m - m);
         const int64_t vectors = ceil_div(width, kLanes<T>);
         const FirstLanes<T> some(width - (vectors - 1) * kLanes<T>);
         const FirstLanes<T>* const last = width % kLanes<T> == 0 ? nullptr : &some;
-        T* const to = sums_.data() + rows.row * tiles_ * kTileCols<T> + m;
+        T* const to = sums_.data() + rows.row * tiles_ * kNR<T> + m;
         with_tile(rows.count, vectors,
                   [&]<int kRows, int kVectors>(std::integral_constant<int, kRows>,
                                                std::integral_constant<int, kVectors>) {
                     for (int64_t n = n0; n < n1; ++n) {
                       const Source& x = sources[static_cast<size_t>(n - n0)];
-                      const PixelLines lines{i1 - i0, s_.OW,    band_.step() * x.row, band_.step() * x.pixel,
-                                             dy_.row, dy_.pixel};
-                      pixel_grad_tile<T, kRows, kVectors>(lines, x.data + rows.shift,
-                                                          dy_.at(n, group * s_.group_m + m, i0), to,
-                                                          tiles_ * kTileCols<T>, last);
+                      const PositionLines lines{
+                          i1 - i0, s_.OW, band_.step() * x.row, band_.step() * x.pixel, dy_.row, dy_.pixel};
+                      channels_last_grad_tile<T, kRows, kVectors>(lines, x.data + rows.shift,
+                                                                  dy_.at(n, group * s_.group_m + m, i0), to,
+                                                                  tiles_ * kNR<T>, last);
                     }
                   });
       }
     });
   }
-  // [taps, channels, filters] as [filters, channels, taps], a cache line of filters at a time.
+  // Transposes sums [taps, channels, filters] into dw [filters, channels, taps], a cache line of filters at a
+  // time.
   void store(T* dw, int64_t group) {
-    const int64_t taps = s_.K / std::max<int64_t>(1, s_.group_c), row = tiles_ * kTileCols<T>;
+    const int64_t taps = s_.K / std::max<int64_t>(1, s_.group_c), row = tiles_ * kNR<T>;
     maybe_parallel(parallel_, ceil_div(s_.group_m, kLanes<T>), 1, [&](int64_t begin, int64_t end) {
       for (int64_t m = begin * kLanes<T>; m < std::min(s_.group_m, end * kLanes<T>); m += kLanes<T>) {
         const int64_t width = std::min(kLanes<T>, s_.group_m - m);
@@ -131,7 +134,7 @@ class PixelGradient {
 
   Images<T> dy_, x_;
   const ConvShape& s_;
-  PixelBand band_;
+  ChannelsLastBand band_;
   int64_t tiles_, rows_at_once_, samples_at_once_;
   bool parallel_;
   Scratch<T> frames_, sums_;
@@ -139,8 +142,8 @@ class PixelGradient {
 };
 
 template <class T>
-void conv2d_grad_weight_pixels(T* dw, const Images<T>& dy, const Images<T>& x, const ConvShape& s) {
-  PixelGradient<T> gradient(dy, x, s);
+void conv2d_grad_weight_channels_last(T* dw, const Images<T>& dy, const Images<T>& x, const ConvShape& s) {
+  ChannelsLastGradient<T> gradient(dy, x, s);
   for (int64_t group = 0; group < s.groups; ++group) gradient.group(dw, group);
 }
 

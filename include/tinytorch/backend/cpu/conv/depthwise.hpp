@@ -1,12 +1,13 @@
-// Depthwise convolutions: every channel has filters of its own, so there is no sum over channels and no
-// matrix product.
+// Depthwise convolution: every channel has its own filters, so there is no sum over channels and no matrix
+// product.
 //
 //   out[n, c, p] = sum over k of weight[c, k] x[n, c, p * stride - padding + k * dilation]
 //
-// Images that lie in rows are framed plane by plane (conv/frame.hpp), and vectors run along positions; images
-// that lie in pixels are read in place, and vectors run along channels (conv/depthwise_channels_last.hpp).
-// Either way the forward pass and dx are the same sum of taps with other places. Source: Howard et al.,
-// "MobileNets", 2017.
+// Channels-first images are copied into frames plane by plane (conv/frame.hpp), and vectors run along
+// positions. Channels-last images are read in place, and vectors run along channels
+// (conv/depthwise_channels_last.hpp). In both layouts, dx is the same sum over taps as the forward pass, with
+// other offsets.
+// Source: Howard et al., "MobileNets", 2017.
 #pragma once
 
 #include <algorithm>
@@ -20,18 +21,17 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-inline constexpr int64_t kPlaneBlock =
-    2048;  // positions whose sums stay in the L1 cache until they are written
+inline constexpr int64_t kPlaneBlock = 2048;  // positions whose sums stay in the L1 cache
 
-// One of the parts that a plane of results is made of: its rows down, down + step, ... and columns right,
-// right + step, ..., whose positions in the frame are summed over `taps` of every plane read.
+// A part of a plane of results: rows down, down + step, ... and columns right, right + step, ... Each of its
+// positions is a sum over `taps` of every input plane.
 struct PlanePart {
   int64_t down, right, rows, cols;
-  std::vector<int64_t> taps;    // their numbers in the kernel,
-  std::vector<int64_t> shifts;  // and how far from a position they read in the first plane
+  std::vector<int64_t> taps;    // indices in the kernel
+  std::vector<int64_t> shifts;  // offset from a position at which each tap reads in the first plane
 };
 
-// Sums of kVectors vectors of positions.
+// out = kVectors vectors of sums over the taps.
 template <class T, int kVectors>
 void depthwise_tile(int64_t taps, const T* weight, const T* x, const int64_t* shift, T* out) {
   Simd<T> sum[kVectors] = {};
@@ -45,7 +45,8 @@ void depthwise_tile(int64_t taps, const T* weight, const T* x, const int64_t* sh
   for (int v = 0; v < kVectors; ++v) simd_store(out + v * kLanes<T>, sum[v]);
 }
 
-// Results of one plane from framed ones. weight [taps], shift [taps]; `bias` is added.
+// Computes one part of a plane from framed input planes. weight [taps], shift [taps] cover all input planes;
+// `bias` is added.
 template <class T>
 void depthwise_plane(const PlanePart& part, int64_t step, const FrameShape& frame, const T* first,
                      const std::vector<T>& weight, const std::vector<int64_t>& shift, T bias, T* sums,
@@ -77,12 +78,12 @@ void depthwise_plane(const PlanePart& part, int64_t step, const FrameShape& fram
   }
 }
 
-// out [N, written * groups, ...] from in [N, read * groups, ...]: a group's results are sums over all the
-// planes it reads. weight_of(group, result, plane) gives the filter's numbers.
+// out [N, written * groups, ...] from in [N, read * groups, ...]: each result of a group is a sum over all
+// input planes of the group. weight_of(group, result, plane) returns the address of the filter.
 template <class T, class WeightOf>
-void depthwise_rows(const Images<T>& out, const Images<T>& in, int64_t groups, const FrameShape& frame,
-                    const std::vector<PlanePart>& parts, int64_t step, const T* bias,
-                    const WeightOf& weight_of) {
+void depthwise_channels_first(const Images<T>& out, const Images<T>& in, int64_t groups,
+                              const FrameShape& frame, const std::vector<PlanePart>& parts, int64_t step,
+                              const T* bias, const WeightOf& weight_of) {
   const int64_t read = in.C / groups, written = out.C / groups;
   const int64_t work = frame.plane() * read * written * frame.taps();
   parallel_for(in.N * groups, ceil_div(kParallelFlops / 8, work + 1), [&](int64_t begin, int64_t end) {
@@ -113,7 +114,7 @@ void depthwise_rows(const Images<T>& out, const Images<T>& in, int64_t groups, c
   });
 }
 
-// All bits set where an output of `samples` planes is.
+// A mask over `samples` planes of a frame: all bits are set at positions of outputs, and none elsewhere.
 template <class T>
 std::vector<Bits<T>> output_positions(const FrameShape& frame, int64_t samples, int64_t size) {
   std::vector<Bits<T>> out(static_cast<size_t>(size), 0);
@@ -123,11 +124,12 @@ std::vector<Bits<T>> output_positions(const FrameShape& frame, int64_t samples, 
   return out;
 }
 
-// dw [groups, written, taps] of dy [N, groups * written, ...] and x [N, groups, ...].
+// dw [groups, written, taps] from dy [N, groups * written, ...] and x [N, groups, ...].
 template <class T>
-void depthwise_rows_grad_weight(T* dw, const Images<T>& dy, const Images<T>& x, const FrameShape& frame) {
+void depthwise_channels_first_grad_weight(T* dw, const Images<T>& dy, const Images<T>& x,
+                                          const FrameShape& frame) {
   const int64_t groups = x.C, written = groups > 0 ? dy.C / groups : 0, taps = frame.taps();
-  const int64_t padded = ceil_div(taps, kTileVectors) * kTileVectors;  // each vector's worth of taps at once
+  const int64_t padded = ceil_div(taps, kNRVectors) * kNRVectors;  // taps, rounded up to whole tiles
   const int64_t n = ceil_div((dy.H - 1) * frame.pitch() + dy.W, kLanes<T>) * kLanes<T>;
   std::vector<int64_t> shift = frame.shifts(1, 1);
   shift.resize(static_cast<size_t>(padded), 0);
@@ -141,14 +143,14 @@ void depthwise_rows_grad_weight(T* dw, const Images<T>& dy, const Images<T>& x, 
       std::fill_n(sums.data(), written * padded, T(0));
       for (int64_t sample = 0; sample < dy.N; ++sample) {
         frame.fill(x_frame.data(), x.at(sample, group), x.row, 0, 1, 0, 1);
-        const bool finite = all_rows_finite(x, sample, group);
+        const bool finite = is_channel_finite(x, sample, group);
         if (!finite && valid.empty()) valid = output_positions<T>(frame, 1, n);
         const auto dots = finite ? &shifted_dots<T, 1, false> : &shifted_dots<T, 1, true>;
         for (int64_t m = 0; m < written; ++m) {
           for (int64_t i = 0; i < dy.H; ++i)
             copy_row(dy_frame.data() + i * frame.pitch(), dy.at(sample, group * written + m, i), dy.W);
           for (int64_t q = 0; q < n; q += kPlaneBlock)
-            for (int64_t k = 0; k < padded; k += kTileVectors)
+            for (int64_t k = 0; k < padded; k += kNRVectors)
               dots(std::min(kPlaneBlock, n - q), dy_frame.data() + q, 0, x_frame.data() + frame.margin() + q,
                    shift.data() + k, finite ? nullptr : valid.data() + q, sums.data() + m * padded + k, 0,
                    true);
@@ -160,7 +162,7 @@ void depthwise_rows_grad_weight(T* dw, const Images<T>& dy, const Images<T>& x, 
   });
 }
 
-// Filters [M, taps] as [taps, M].
+// to [taps, M] = transposed filters [M, taps].
 template <class T>
 void transpose_filters(T* to, const T* from, int64_t M, int64_t taps) {
   for (int64_t m = 0; m < M; ++m)
@@ -171,36 +173,38 @@ template <class T>
 void conv2d_depthwise(const Images<T>& out, const Images<T>& x, ImageLayout layout, const T* weight,
                       const T* bias, const ConvShape& s) {
   const Window2d& w = s.window;
-  if (layout == ImageLayout::pixels) {
+  if (layout == ImageLayout::channels_last) {
     Scratch<T> by_tap(s.C * s.K);
     transpose_filters(by_tap.data(), weight, s.C, s.K);
-    return depthwise_pixels(out, x, output_feeds(s.H, s.OH, w.kernel_h, w),
-                            output_feeds(s.W, s.OW, w.kernel_w, w), by_tap.data(), w.kernel_w, bias);
+    return depthwise_channels_last(out, x, forward_taps(s.H, s.OH, w.kernel_h, w),
+                                   forward_taps(s.W, s.OW, w.kernel_w, w), by_tap.data(), w.kernel_w, bias);
   }
   const FrameShape frame(s.H, s.W, s.OH, s.OW, w.stride, taps_of(w));
   PlanePart whole{0, 0, s.OH, s.OW, {}, frame.shifts(1, 1)};
   for (int64_t k = 0; k < s.K; ++k) whole.taps.push_back(k);
-  depthwise_rows(out, x, s.groups, frame, {whole}, 1, bias,
-                 [&](int64_t group, int64_t m, int64_t) { return weight + (group * s.group_m + m) * s.K; });
+  depthwise_channels_first(out, x, s.groups, frame, {whole}, 1, bias, [&](int64_t group, int64_t m, int64_t) {
+    return weight + (group * s.group_m + m) * s.K;
+  });
 }
 
 template <class T>
 void conv2d_depthwise_grad_input(const Images<T>& dx, const Images<T>& dy, ImageLayout layout,
                                  const T* weight, const ConvShape& s) {
   const Window2d& w = s.window;
-  if (layout == ImageLayout::pixels) {
+  if (layout == ImageLayout::channels_last) {
     Scratch<T> by_tap(s.C * s.K);
     transpose_filters(by_tap.data(), weight, s.C, s.K);
-    return depthwise_pixels<T>(dx, dy, pixel_feeds(s.H, s.OH, w.kernel_h, w),
-                               pixel_feeds(s.W, s.OW, w.kernel_w, w), by_tap.data(), w.kernel_w, nullptr);
+    return depthwise_channels_last<T>(dx, dy, grad_input_taps(s.H, s.OH, w.kernel_h, w),
+                                      grad_input_taps(s.W, s.OW, w.kernel_w, w), by_tap.data(), w.kernel_w,
+                                      nullptr);
   }
   std::vector<PlanePart> parts;
-  std::vector<Tap> all;  // of one part after the other
+  std::vector<Tap> all;  // taps of all parts, in order
   for (int64_t down = 0; down < std::min(s.H, w.stride); ++down) {
     for (int64_t right = 0; right < std::min(s.W, w.stride); ++right) {
       const GradTaps part = grad_taps(w, down, right);
       parts.push_back(
-          {down, right, ceil_div(s.H - down, w.stride), ceil_div(s.W - right, w.stride), part.numbers, {}});
+          {down, right, ceil_div(s.H - down, w.stride), ceil_div(s.W - right, w.stride), part.indices, {}});
       all.insert(all.end(), part.taps.begin(), part.taps.end());
     }
   }
@@ -212,7 +216,7 @@ void conv2d_depthwise_grad_input(const Images<T>& dx, const Images<T>& dy, Image
     part.shifts.assign(next, end);
     next = end;
   }
-  depthwise_rows<T>(
+  depthwise_channels_first<T>(
       dx, dy, s.groups, frame, parts, w.stride, nullptr,
       [&](int64_t group, int64_t, int64_t m) { return weight + (group * s.group_m + m) * s.K; });
 }
@@ -220,12 +224,13 @@ void conv2d_depthwise_grad_input(const Images<T>& dx, const Images<T>& dy, Image
 template <class T>
 void conv2d_depthwise_grad_weight(T* dw, const Images<T>& dy, const Images<T>& x, ImageLayout layout,
                                   const ConvShape& s) {
-  if (layout == ImageLayout::pixels) {
+  if (layout == ImageLayout::channels_last) {
     Scratch<T> by_tap(s.C * s.K);
-    depthwise_pixels_grad_weight(by_tap.data(), dy, x, s.window);
+    depthwise_channels_last_grad_weight(by_tap.data(), dy, x, s.window);
     return transpose_filters(dw, by_tap.data(), s.K, s.C);
   }
-  depthwise_rows_grad_weight(dw, dy, x, FrameShape(s.H, s.W, s.OH, s.OW, s.window.stride, taps_of(s.window)));
+  depthwise_channels_first_grad_weight(dw, dy, x,
+                                       FrameShape(s.H, s.W, s.OH, s.OW, s.window.stride, taps_of(s.window)));
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -1,14 +1,13 @@
-// Images laid out so that every tap of a convolution is a shift of one address.
+// Frames: zero-padded images in which every tap of a convolution is a constant offset.
 //
-// A frame holds planes of `rows` rows, `pitch` numbers apart, with zeros wherever a tap may look beyond an
-// image: between rows, between planes and around the whole. Output position (i, j) of a plane is number i *
-// pitch + j of it, so for a whole run of positions, across rows and images, a tap reads a contiguous run too,
-// a fixed distance away: the matrix that im2col would write exists without being written. What is computed at
-// the positions between rows is thrown away.
-//
-// A stride s makes s * s images of one: pixels (s i + a, s j + b) for each a and b that a tap starts at.
-// Planes lie [split][channel][sample][rows][pitch]. Source of the shifted view: Anderson et al., "Low-memory
-// GEMM-based convolution algorithms for deep neural networks", 2017.
+// A frame holds planes of `rows` rows, `pitch` elements apart, with zeros wherever a tap may read outside an
+// image: between rows, between planes and around all. Output position (i, j) of a plane has index i * pitch +
+// j, so for a run of positions, across rows and images, a tap reads a contiguous run at a fixed offset: this
+// is the matrix of im2col without storing it. Results at positions between rows are discarded. A stride s
+// splits an image into s * s images: pixels (s i + a, s j + b) for each a and b at which a tap starts.
+// Layout: [split][channel][sample][rows][pitch].
+// Source of the shifted view: Anderson et al., "Low-memory GEMM-based convolution algorithms for deep neural
+// networks", 2017.
 #pragma once
 
 #include <algorithm>
@@ -21,12 +20,12 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Where a tap reads, in pixels from stride times the output position.
+// Offset at which a tap reads, in pixels relative to stride * output position.
 struct Tap {
   int64_t down, right;
 };
 
-// Rows are a few vectors long, where a call of memcpy would cost more than the copy.
+// Copies n elements. Rows are a few vectors long, so a call of memcpy would cost more than the copy.
 template <class T>
 void copy_row(T* to, const T* from, int64_t n) {
   if (n >= kLanes<T>) {
@@ -37,7 +36,7 @@ void copy_row(T* to, const T* from, int64_t n) {
   }
 }
 
-// Numbers 0, 2, 4, ... of n.
+// to = elements 0, 2, 4, ... of n.
 template <class T>
 void copy_every_second(T* to, const T* from, int64_t n) {
   constexpr int64_t kL = kLanes<T>;
@@ -51,7 +50,7 @@ void copy_every_second(T* to, const T* from, int64_t n) {
   half.store(to, even(head.load(from), n > kL ? rest.load(from + kL) : Simd<T>{}));
 }
 
-// Pixels that each tap (kh, kw) reads, from stride times the output position.
+// Offsets of all taps (kh, kw), in row-major order.
 inline std::vector<Tap> taps_of(const Window2d& w) {
   std::vector<Tap> out;
   for (int64_t kh = 0; kh < w.kernel_h; ++kh)
@@ -60,28 +59,28 @@ inline std::vector<Tap> taps_of(const Window2d& w) {
   return out;
 }
 
-// The taps that pixels at rows down + stride * i and columns right + stride * j are read by, from dy's (i,
-// j), and their numbers in the kernel.
+// The taps that read pixels at rows down + stride * i and columns right + stride * j, as offsets in dy
+// relative to (i, j), and their indices in the kernel.
 struct GradTaps {
   std::vector<Tap> taps;
-  std::vector<int64_t> numbers;
+  std::vector<int64_t> indices;
 };
 inline GradTaps grad_taps(const Window2d& w, int64_t down, int64_t right) {
   GradTaps out;
-  int64_t number = 0;
+  int64_t index = 0;
   for (const Tap& tap : taps_of(w)) {
     if ((down - tap.down) % w.stride == 0 && (right - tap.right) % w.stride == 0) {
       out.taps.push_back({(down - tap.down) / w.stride, (right - tap.right) / w.stride});
-      out.numbers.push_back(number);
+      out.indices.push_back(index);
     }
-    ++number;
+    ++index;
   }
   return out;
 }
 
 class FrameShape {
  public:
-  // Images [height, width] that outputs [output_rows, output_cols] read at `taps`, `stride` apart.
+  // Images [height, width] that outputs [output_rows, output_cols], `stride` pixels apart, read at `taps`.
   FrameShape(int64_t height, int64_t width, int64_t output_rows, int64_t output_cols, int64_t stride,
              const std::vector<Tap>& taps)
       : height_(height),
@@ -101,7 +100,8 @@ class FrameShape {
       low_right = std::min(low_right, shifts_.back().right),
       high_right = std::max(high_right, shifts_.back().right);
     }
-    // Zeros below a plane are those above the next, and zeros right of a row those left of the next.
+    // The zeros below a plane are also those above the next plane, and the zeros right of a row those left of
+    // the next row.
     pitch_ = std::max((width + stride - 1) / stride - low_right, output_cols + high_right);
     rows_ = std::max((height + stride - 1) / stride - low_down, output_rows + high_down);
     margin_ = -(low_down * pitch_ + low_right);
@@ -114,13 +114,14 @@ class FrameShape {
   int64_t output_cols() const { return output_cols_; }
   int64_t taps() const { return static_cast<int64_t>(shifts_.size()); }
   int64_t splits() const { return static_cast<int64_t>(splits_.size()); }
-  // From position (0, 0) of the first sample and channel to its first output.
+  // Offset of position (0, 0) of the first sample and channel.
   int64_t margin() const { return margin_; }
-  // Numbers of a frame; the last ones are never filled, but tiles of any width may read them.
+  // Elements of a frame. The last ones are never filled, but tiles of any width may read them.
   int64_t size(int64_t channels, int64_t samples) const {
     return margin_ + splits() * channels * samples * plane() + plane() + kSlack;
   }
-  // How far from an output position its taps read: of channel 0 all of them, then of the next channel.
+  // Offsets from an output position at which taps read: all taps of channel 0, then those of the next
+  // channel.
   std::vector<int64_t> shifts(int64_t channels, int64_t samples) const {
     std::vector<int64_t> out;
     for (int64_t c = 0; c < channels; ++c)
@@ -128,10 +129,10 @@ class FrameShape {
         out.push_back((s.split * channels + c) * samples * plane() + s.down * pitch_ + s.right);
     return out;
   }
-  static constexpr int64_t kSlack = 256;  // no tile is wider
+  static constexpr int64_t kSlack = 256;  // elements: the widest tile
 
-  // Copies an image, whose rows are `row` numbers apart, into the plane of every split. `frame` begins with
-  // zeros, and what is zero stays so.
+  // Copies an image, whose rows are `row` elements apart, into the plane of every split. `frame` must contain
+  // zeros outside its planes; they are not overwritten.
   template <class T>
   void fill(T* frame, const T* image, int64_t row, int64_t channel, int64_t channels, int64_t sample,
             int64_t samples) const {
@@ -160,8 +161,8 @@ class FrameShape {
 
   int64_t height_, width_, stride_, output_rows_, output_cols_;
   int64_t pitch_ = 0, rows_ = 0, margin_ = 0;
-  std::vector<Tap> splits_;    // the first pixels of each
-  std::vector<Shift> shifts_;  // of each tap
+  std::vector<Tap> splits_;    // first pixel of each split
+  std::vector<Shift> shifts_;  // offset and split of each tap
 };
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -1,13 +1,11 @@
-// Matrix products that are not worth packing: small ones, and those of a few rows.
+// Matrix products without packing, for small matrices and for few rows.
 //
-//   direct_product   tiles of 1 to kTileRows rows and 1 to kTileVectors vectors, read where the operands lie.
-//   B's rows
-//                    must be contiguous. Of few rows, B is passed once, kFewDepth rows at a time, and C stays
-//                    in cache.
-//   row_product      one row times B, of which kRowStreams rows are read side by side, from end to end.
-//   dot_product      B's columns are contiguous (weights of a linear layer), A's rows too: each element of C
-//   is a sum
-//                    along both, and a few rows of A meet a few columns of B in registers. B is read once.
+//   direct_product   register tiles of 1 to 2 kMR rows and 1 to kNRVectors vectors, read in place. Rows of B
+//                    are contiguous. If M is small, B is read once, kFewDepth rows at a time, and C stays in
+//                    cache.
+//   row_product      one row times B. It reads kRowStreams rows of B at a time, from end to end.
+//   dot_product      Columns of B are contiguous (weights of a linear layer), and rows of A too: each element
+//                    of C is a dot product. B is read once for each few rows of A.
 #pragma once
 
 #include <array>
@@ -17,13 +15,12 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-inline constexpr int64_t kFewRows = 8;  // of C: then B is read from memory hardly more often than it is used
-inline constexpr int64_t kFewDepth = 32;    // rows of B that are passed over side by side
-inline constexpr int64_t kDirectRows = 96;  // of C that one task takes
-inline constexpr int64_t kFullDepth = 256;  // else
+inline constexpr int64_t kFewRows = 8;      // largest M for which reading B from memory dominates
+inline constexpr int64_t kFewDepth = 32;    // steps of the depth in one pass if M <= kFewRows,
+inline constexpr int64_t kFullDepth = 256;  // or otherwise
+inline constexpr int64_t kDirectRows = 96;  // rows of C in one task
 
-// c [kRows, N] (+)= a b, of which N has kVectors vectors, the last of them with `last` columns, or if kWhole
-// with all.
+// c [kRows, N] = or += a b. N is kVectors vectors, the last of them full if kWhole, else `last` columns wide.
 template <class T, int kRows, int kVectors, bool kWhole>
 [[gnu::noinline]] void direct_tile(int64_t depth, const Matrix<T>& a, const T* b, int64_t b_row, T* c,
                                    int64_t c_row, bool accumulate, int64_t last) {
@@ -31,23 +28,24 @@ template <class T, int kRows, int kVectors, bool kWhole>
   const FirstLanes<T>* const lanes = kWhole ? nullptr : &first;
   Simd<T> sum[kRows][kVectors] = {};
   const T* x = a.data;
-  for (int64_t k = 0; k < depth; ++k, x += a.col, b += b_row) tile_step<T, Singles>(sum, x, a.row, b, lanes);
-  tile_store<T>(sum, c, c_row, accumulate, lanes);
+  for (int64_t k = 0; k < depth; ++k, x += a.col, b += b_row)
+    rank_1_update<T, ScalarStep>(sum, x, a.row, b, lanes);
+  store_tile<T>(sum, c, c_row, accumulate, lanes);
 }
 
-// Rows of a tile of so many vectors: multiply-adds enough to hide each other's latency, sums that fit in
-// registers beside a row of B and a number of A.
+// Most rows of a tile of so many vectors: enough independent sums to hide the latency of multiply-adds, and
+// few enough to fit in registers beside a row of B and a number of A.
 constexpr int64_t direct_rows(int64_t vectors) {
   constexpr int64_t kRegisters = kSimdBytes == 64 ? 32 : 16;
   const int64_t most = (kRegisters - 1 - vectors) / vectors;
-  return most < 2 * kTileRows ? most : 2 * kTileRows;
+  return most < 2 * kMR ? most : 2 * kMR;
 }
 
 template <class T>
 using DirectTile = void (*)(int64_t depth, const Matrix<T>& a, const T* b, int64_t b_row, T* c, int64_t c_row,
                             bool accumulate, int64_t last);
 template <class T>
-using DirectTiles = std::array<DirectTile<T>, 2 * kTileRows>;  // [rows - 1]
+using DirectTiles = std::array<DirectTile<T>, 2 * kMR>;  // [rows - 1]
 template <class T, int kVectors, bool kWhole, int... kRow>
 constexpr DirectTiles<T> direct_tiles(std::integer_sequence<int, kRow...>) {
   return {direct_tile<T, kRow + 1, kVectors, kWhole>...};
@@ -60,17 +58,18 @@ const DirectTiles<T>& find_direct_tiles(int64_t vectors, std::integer_sequence<i
   return kTable[vectors - 1];
 }
 
-// One strip of at most kTileCols columns, some rows and some of the depth; tiles of about one height.
+// Multiplies one strip of at most kNR columns. Its M rows are cut into tiles of about equal height.
 template <class T>
 void direct_strip(T* c, int64_t c_row, const Matrix<T>& a, const T* b, int64_t b_row, int64_t M, int64_t cols,
                   int64_t depth, bool accumulate) {
   const int64_t vectors = ceil_div(cols, kLanes<T>), last = cols - (vectors - 1) * kLanes<T>;
-  constexpr std::make_integer_sequence<int, kTileVectors> kVectors;
+  constexpr std::make_integer_sequence<int, kNRVectors> kVectors;
   const DirectTiles<T>& of_rows = last == kLanes<T> ? find_direct_tiles<T, true>(vectors, kVectors)
                                                     : find_direct_tiles<T, false>(vectors, kVectors);
   const auto rows = static_cast<uint32_t>(M), most = static_cast<uint32_t>(direct_rows(vectors));
   const uint32_t tiles = rows <= most ? 1 : (rows + most - 1) / most;
-  const uint32_t height = tiles == 1 ? rows : rows / tiles, taller = rows - height * tiles;  // by one row
+  const uint32_t height = tiles == 1 ? rows : rows / tiles,
+                 taller = rows - height * tiles;  // number of tiles with one row more
   int64_t i = 0;
   for (uint32_t t = 0; t < tiles; ++t) {
     const int64_t h = height + (t < taller);
@@ -80,10 +79,10 @@ void direct_strip(T* c, int64_t c_row, const Matrix<T>& a, const T* b, int64_t b
   }
 }
 
-inline constexpr int64_t kRowStreams = 8;  // of B: as many streams as memory and its prefetchers serve well
-inline constexpr int64_t kStreamCols = 1 << 12;  // of C, which stay in the cache meanwhile
+inline constexpr int64_t kRowStreams = 8;  // rows of B read together: more are too many for prefetchers
+inline constexpr int64_t kRowBlockCols = 1 << 12;  // columns of C, which stay in the cache
 
-// c [N] (+)= x [kRows] b, whose rows are contiguous.
+// c [N] = or += x [kRows] b [kRows, N]; rows of b are contiguous.
 template <class T, int kRows>
 void add_rows(T* c, const T* x, int64_t x_step, const T* b, int64_t b_row, int64_t N, bool accumulate) {
   T number[kRows];
@@ -102,14 +101,14 @@ void add_rows(T* c, const T* x, int64_t x_step, const T* b, int64_t b_row, int64
   rest.store(c + j, step(j, [&rest](const T* p) { return rest.load(p); }));
 }
 
-// c [N] (+)= a [1, K] b, b.col == 1.
+// c [N] = or += a [1, K] b [K, N]; b.col == 1.
 template <class T>
 void row_product(T* c, const Matrix<T>& a, const Matrix<T>& b, int64_t N, int64_t K, bool accumulate,
                  bool parallel) {
-  const int64_t grain = ceil_div(ceil_div(100'000, K), kTileCols<T>) * kTileCols<T>;
+  const int64_t grain = ceil_div(ceil_div(100'000, K), kNR<T>) * kNR<T>;
   maybe_parallel(parallel, N, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t j = begin; j < end; j += kStreamCols) {
-      const int64_t cols = std::min(kStreamCols, end - j);
+    for (int64_t j = begin; j < end; j += kRowBlockCols) {
+      const int64_t cols = std::min(kRowBlockCols, end - j);
       int64_t k = 0;
       const auto rows = [&]<int kRows>() {
         for (; k + kRows <= K; k += kRows)
@@ -123,34 +122,33 @@ void row_product(T* c, const Matrix<T>& a, const Matrix<T>& b, int64_t N, int64_
   });
 }
 
-// c [M, N] (+)= a b, b.col == 1.
+// c [M, N] = or += a [M, K] b [K, N]; b.col == 1.
 template <class T>
 void direct_product(T* c, int64_t c_row, const Matrix<T>& a, const Matrix<T>& b, int64_t M, int64_t N,
                     int64_t K, bool accumulate, bool parallel) {
-  if (M <= kDirectRows && N <= kTileCols<T> && K <= kFullDepth && !parallel)  // nothing to divide
+  if (M <= kDirectRows && N <= kNR<T> && K <= kFullDepth && !parallel)  // one strip, no parallel loop
     return direct_strip(c, c_row, a, b.data, b.row, M, N, K, accumulate);
   if (M == 1) return row_product(c, a, b, N, K, accumulate, parallel);
   const int64_t most = M <= kFewRows ? kFewDepth : kFullDepth;
-  // Where columns alone are too few to share out, so are rows.
-  const int64_t strips = ceil_div(N, kTileCols<T>), height = strips > 4 ? kDirectRows : kDirectRows / 8;
-  const int64_t blocks = ceil_div(M, height),
-                grain = ceil_div(100'000, std::min(M, height) * K * kTileCols<T>);
+  // If there are too few strips of columns for all threads, rows are divided, too.
+  const int64_t strips = ceil_div(N, kNR<T>), height = strips > 4 ? kDirectRows : kDirectRows / 8;
+  const int64_t blocks = ceil_div(M, height), grain = ceil_div(100'000, std::min(M, height) * K * kNR<T>);
   maybe_parallel(parallel, strips * blocks, grain, [&](int64_t begin, int64_t end) {
     for (int64_t k = 0; k < K; k += most) {
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t i = task / strips * height, j = task % strips * kTileCols<T>;
+        const int64_t i = task / strips * height, j = task % strips * kNR<T>;
         direct_strip<T>(c + i * c_row + j, c_row, {a.data + i * a.row + k * a.col, a.row, a.col},
-                        b.data + k * b.row + j, b.row, std::min(height, M - i), std::min(kTileCols<T>, N - j),
+                        b.data + k * b.row + j, b.row, std::min(height, M - i), std::min(kNR<T>, N - j),
                         std::min(most, K - k), accumulate || k > 0);
       }
     }
   });
 }
 
-inline constexpr int kDotCols = kSimdBytes == 64 ? 4 : 2;  // columns of B at once
-inline constexpr int kDotRows = 4;                         // and rows of A, at most
+inline constexpr int kDotCols = kSimdBytes == 64 ? 4 : 2;  // columns of B in a tile
+inline constexpr int kDotRows = 4;                         // rows of A in a tile, at most
 
-// Sum of kCount neighbours, half by half.
+// Pairwise sum of kCount consecutive numbers, halved at each step.
 template <int64_t kCount, class T>
 [[gnu::always_inline]] inline T sum_of(const T* x) {
   if constexpr (kCount == 1) {
@@ -169,7 +167,7 @@ template <class T>
   return sum_of<kLanes<T>>(x);
 }
 
-// c [kRows, kCols] (+)= rows of a times columns of b.
+// c [kRows, kCols] = or += dot products of rows of a and columns of b.
 template <class T, int kRows, int kCols>
 [[gnu::noinline]] void dot_tile(int64_t depth, const T* a, int64_t a_row, const T* b, int64_t b_col, T* c,
                                 int64_t c_row, bool accumulate) {
@@ -214,7 +212,7 @@ void dot_rows(int64_t M, int64_t depth, const Matrix<T>& a, const T* b, int64_t 
   rows.template operator()<1>();
 }
 
-// c [M, N] (+)= a b, a.col == 1 and b.row == 1.
+// c [M, N] = or += a [M, K] b [K, N]; a.col == 1 and b.row == 1.
 template <class T>
 void dot_product(T* c, int64_t c_row, const Matrix<T>& a, const Matrix<T>& b, int64_t M, int64_t N, int64_t K,
                  bool accumulate, bool parallel) {

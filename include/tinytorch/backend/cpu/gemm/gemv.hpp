@@ -1,11 +1,11 @@
-// A matrix times a vector: what a model does for each new token. Bound by reading the weights once, so their
-// bytes count: f32, bf16 (2), i8 (1), or two 4-bit integers to a byte.
+// Matrix-vector product, as in decoding one token. It is memory-bound by reading the weights once, so weights
+// are stored in few bytes: f32 (4), bf16 (2), i8 (1), or two 4-bit integers to a byte.
 //
-// Weights are widened to f32 in registers; sums are f32, in vector lanes, kGemvRows rows at a time. These are
-// far apart, one from each quarter of a thread's rows, and the next ones follow them in memory: so there are
-// four streams from the first row to the last, which a processor follows better than four short ones that
-// begin anew with every group of rows (rows side by side: 0.62 of the bandwidth with bf16 on Zen 5 instead of
-// 0.83, and 0.7 of the speed where weights stay in a cache). Limit: bytes of the weights over read bandwidth.
+// Weights are widened to f32 in registers. A thread computes kGemvRows rows at a time with f32 sums in vector
+// lanes, one row from each quarter of its rows, and moves to the next row in all quarters. So a thread reads
+// four long sequential streams, which hardware prefetchers follow better than four short streams that restart
+// with each group of rows (adjacent rows: 0.62 of the bandwidth with bf16 on Zen 5 instead of 0.83, and 0.7
+// of the speed where weights stay in a cache). Limit: bytes of the weights over read bandwidth.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
@@ -14,12 +14,12 @@ namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int64_t kInt4Group = 32;  // weights along a row that share a scale
 
-// y [N] f32 = scale [N] (weight [N, K] x [K]); x f32, contiguous; weight f32, bf16 or i8, contiguous along K;
-// scale f32 or without data.
+// y [N] f32 = scale [N] (weight [N, K] x [K]). x is contiguous f32; weight is f32, bf16 or i8, with
+// contiguous rows; scale is f32 or without data.
 TT_API void gemv(const View& y, const View& x, const View& weight, const View& scale = {});
-// The same of weights in 4 bits: -8 to 7, stored + 8. A group of kInt4Group of them along K is 16 bytes, of
-// which byte i holds number i in its low half and number i + 16 in its high one. packed [N, K / 2] u8, scale
-// [N, K / kInt4Group] f32, both contiguous; K is a multiple of kInt4Group.
+// gemv with 4-bit weights: -8 to 7, stored with an offset of 8. A group of kInt4Group weights along K is 16
+// bytes; byte i holds weight i in its low nibble and weight i + 16 in its high nibble. x is contiguous f32;
+// packed [N, K / 2] u8 and scale [N, K / kInt4Group] f32 are contiguous; K is a multiple of kInt4Group.
 TT_API void gemv_int4(const View& y, const View& x, const View& packed, const View& scale);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
@@ -33,15 +33,15 @@ TT_API void gemv_int4(const View& y, const View& x, const View& packed, const Vi
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int64_t kGemvRows = 4;
-inline constexpr int64_t kGemvAhead = 2048;              // bytes of a stream that are asked for beforehand
-inline constexpr int64_t kGemvBytes = int64_t{1} << 16;  // of weights that repay waking a thread
+inline constexpr int64_t kGemvPrefetchBytes = 2048;      // prefetch distance in bytes, for each row
+inline constexpr int64_t kGemvBytes = int64_t{1} << 16;  // bytes that make another thread worthwhile
 
-// kLanes<float> neighbours as floats.
+// kLanes<float> consecutive elements as floats.
 template <class S>
 [[gnu::always_inline]] inline Simd<float> load_floats(const S* p) {
   if constexpr (std::is_same_v<S, float>) {
     return simd_load(p);
-  } else if constexpr (std::is_same_v<S, BFloat16>) {  // the upper half of a float
+  } else if constexpr (std::is_same_v<S, BFloat16>) {  // bf16 is the upper half of a float
     const Simd<uint32_t> wide = widen_words(p) << 16;
     return reinterpret_cast<Simd<float>>(wide);
   } else {
@@ -49,62 +49,65 @@ template <class S>
   }
 }
 
-// y[r] = the row at w + r * apart times x, for kRows rows.
+// y[r] = dot product of the row at w + r * spacing with x, for kRows rows.
 template <int64_t kRows, class S>
-void dot_weights(float* y, const S* w, int64_t apart, const float* x, int64_t K) {
+void dot_weights(float* y, const S* w, int64_t spacing, const float* x, int64_t K) {
   constexpr int64_t kL = kLanes<float>, kSize = sizeof(S), kLine = std::max(2 * kL, 64 / kSize);
-  Simd<float> sum[kRows][2] = {};  // two chains a row: fewer would wait for one another
+  Simd<float> sum[kRows][2] = {};  // two independent sums a row hide the latency of multiply-adds
   int64_t k = 0;
   for (; k + kLine <= K; k += kLine) {
     TT_UNROLL
-    for (int64_t r = 0; r < kRows; ++r) ask_for<false>(w + r * apart + k + kGemvAhead / kSize, kLine);
+    for (int64_t r = 0; r < kRows; ++r)
+      prefetch<false>(w + r * spacing + k + kGemvPrefetchBytes / kSize, kLine);
     TT_UNROLL
     for (int64_t i = 0; i < kLine; i += kL) {
       Simd<float> v = simd_load(x + k + i);
       keep_in_register(v);
       TT_UNROLL
-      for (int64_t r = 0; r < kRows; ++r) sum[r][i / kL % 2] += load_floats(w + r * apart + k + i) * v;
+      for (int64_t r = 0; r < kRows; ++r) sum[r][i / kL % 2] += load_floats(w + r * spacing + k + i) * v;
     }
   }
   for (; k + kL <= K; k += kL) {
     const Simd<float> v = simd_load(x + k);
     TT_UNROLL
-    for (int64_t r = 0; r < kRows; ++r) sum[r][0] += load_floats(w + r * apart + k) * v;
+    for (int64_t r = 0; r < kRows; ++r) sum[r][0] += load_floats(w + r * spacing + k) * v;
   }
   for (int64_t r = 0; r < kRows; ++r) {
     float total = sum_of_lanes<float>(sum[r][0] + sum[r][1]);
-    for (int64_t i = k; i < K; ++i) total += convert<float>(w[r * apart + i]) * x[i];
+    for (int64_t i = k; i < K; ++i) total += convert<float>(w[r * spacing + i]) * x[i];
     y[r] = total;
   }
 }
 
-// Either half of each byte, less 8: looked up, or else 2^23 + n has n in its last bits, 2^19 + n four bits
-// further up: that is a float without a conversion or a shift, and less 2^23 + 8 or 2^19 + 8 it is exact.
+// The low or high nibble of each byte, minus 8, as a float. With a fast table lookup the nibble is an index.
+// Otherwise it is put into the mantissa of 2^23 (low nibble n gives 2^23 + n) or 2^19 (high nibble gives 2^19
+// + n): this needs no conversion and no shift, and subtracting 2^23 + 8 or 2^19 + 8 is exact.
 alignas(64) inline constexpr float kInt4Values[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
-[[gnu::always_inline]] inline Simd<float> low_half(Simd<int32_t> bytes) {
+[[gnu::always_inline]] inline Simd<float> low_nibbles(Simd<int32_t> bytes) {
   if constexpr (kFastLookUp) return look_up(kInt4Values, bytes);
   constexpr float kBase = 0x1p23f;
   return reinterpret_cast<Simd<float>>((bytes & 0x0f) | std::bit_cast<int32_t>(kBase)) - (kBase + 8);
 }
-[[gnu::always_inline]] inline Simd<float> high_half(Simd<int32_t> bytes) {
+[[gnu::always_inline]] inline Simd<float> high_nibbles(Simd<int32_t> bytes) {
   if constexpr (kFastLookUp) return look_up(kInt4Values, bytes >> 4);
   constexpr float kBase = 0x1p19f;
   return reinterpret_cast<Simd<float>>((bytes & 0xf0) | std::bit_cast<int32_t>(kBase)) - (kBase + 8);
 }
 
-// y[r] = the sum of scale times group times x, for kRows rows of which each is `apart` groups after the one
-// before.
+// y[r] = sum over groups of scale * (group of weights dot x), for kRows rows, each `spacing` groups after the
+// previous one.
 template <int64_t kRows>
-void dot_int4(float* y, const uint8_t* w, const float* scale, int64_t apart, const float* x, int64_t groups) {
+void dot_int4(float* y, const uint8_t* w, const float* scale, int64_t spacing, const float* x,
+              int64_t groups) {
   constexpr int64_t kL = kLanes<float>, kHalf = kInt4Group / 2, kSteps = kHalf / kL;
   constexpr int64_t kLine = 64 / kHalf, kScaleLine = 64 / static_cast<int64_t>(sizeof(float));  // groups
-  constexpr int64_t kAhead = kGemvAhead / kHalf;
+  constexpr int64_t kAhead = kGemvPrefetchBytes / kHalf;
   Simd<float> sum[kRows] = {};
   for (int64_t g = 0; g < groups; ++g, x += kInt4Group) {
     TT_UNROLL
     for (int64_t r = 0; r < kRows; ++r) {
-      if (g % kLine == 0) ask_for<false>(w + (r * apart + g + kAhead) * kHalf, 64);
-      if (g % kScaleLine == 0) ask_for<false>(scale + r * apart + g + kAhead, kScaleLine);
+      if (g % kLine == 0) prefetch<false>(w + (r * spacing + g + kAhead) * kHalf, 64);
+      if (g % kScaleLine == 0) prefetch<false>(scale + r * spacing + g + kAhead, kScaleLine);
     }
     Simd<float> low[kSteps], high[kSteps];
     TT_UNROLL
@@ -117,25 +120,27 @@ void dot_int4(float* y, const uint8_t* w, const float* scale, int64_t apart, con
       Simd<float> group{};
       TT_UNROLL
       for (int64_t i = 0; i < kSteps; ++i) {
-        const Simd<int32_t> bytes = widen_bytes(w + (r * apart + g) * kHalf + i * kL);
-        group += low_half(bytes) * low[i];
-        group += high_half(bytes) * high[i];
+        const Simd<int32_t> bytes = widen_bytes(w + (r * spacing + g) * kHalf + i * kL);
+        group += low_nibbles(bytes) * low[i];
+        group += high_nibbles(bytes) * high[i];
       }
-      sum[r] += scale[r * apart + g] * group;
+      sum[r] += scale[r * spacing + g] * group;
     }
   }
   for (int64_t r = 0; r < kRows; ++r) y[r] = sum_of_lanes<float>(sum[r]);
 }
 
-// Calls rows(n, apart, count) for the rows n, n + apart ...: kGemvRows of them, then what is left one by one.
+// Calls rows(n, spacing, count) for the rows n, n + spacing, ...: kGemvRows of them at a time, then the
+// remaining rows one by one.
 template <class F>
 void for_row_groups(int64_t N, int64_t bytes_per_row, F&& rows) {
   const int64_t grain =
       ceil_div(ceil_div(kGemvBytes, std::max<int64_t>(1, bytes_per_row)), kGemvRows) * kGemvRows;
   parallel_for(N, grain, [&](int64_t begin, int64_t end) {
-    const int64_t apart = (end - begin) / kGemvRows;
-    for (int64_t i = 0; i < apart; ++i) rows(begin + i, apart, std::integral_constant<int64_t, kGemvRows>{});
-    for (int64_t n = begin + kGemvRows * apart; n < end; ++n)
+    const int64_t spacing = (end - begin) / kGemvRows;
+    for (int64_t i = 0; i < spacing; ++i)
+      rows(begin + i, spacing, std::integral_constant<int64_t, kGemvRows>{});
+    for (int64_t n = begin + kGemvRows * spacing; n < end; ++n)
       rows(n, int64_t{0}, std::integral_constant<int64_t, 1>{});
   });
 }
@@ -143,11 +148,11 @@ void for_row_groups(int64_t N, int64_t bytes_per_row, F&& rows) {
 template <class S>
 void gemv_as(float* y, int64_t y_step, const float* x, const S* weight, int64_t row, int64_t N, int64_t K,
              const View& scale) {
-  for_row_groups(N, K * static_cast<int64_t>(sizeof(S)), [&](int64_t n, int64_t apart, auto rows) {
+  for_row_groups(N, K * static_cast<int64_t>(sizeof(S)), [&](int64_t n, int64_t spacing, auto rows) {
     float sums[kGemvRows];
-    dot_weights<rows.value>(sums, weight + n * row, apart * row, x, K);
+    dot_weights<rows.value>(sums, weight + n * row, spacing * row, x, K);
     for (int64_t r = 0; r < rows.value; ++r) {
-      const int64_t at = n + r * apart;
+      const int64_t at = n + r * spacing;
       y[at * y_step] = scale.data ? scale.as<const float>()[at * scale.strides[0]] * sums[r] : sums[r];
     }
   });
@@ -166,11 +171,11 @@ TT_API void gemv(const View& y, const View& x, const View& weight, const View& s
 
 TT_API void gemv_int4(const View& y, const View& x, const View& packed, const View& scale) {
   const int64_t N = packed.shape[0], row = packed.shape[1], groups = 2 * row / kInt4Group;
-  for_row_groups(N, row, [&](int64_t n, int64_t apart, auto rows) {
+  for_row_groups(N, row, [&](int64_t n, int64_t spacing, auto rows) {
     float sums[kGemvRows];
     dot_int4<rows.value>(sums, packed.as<const uint8_t>() + n * row, scale.as<const float>() + n * groups,
-                         apart * groups, x.as<const float>(), groups);
-    for (int64_t r = 0; r < rows.value; ++r) y.as<float>()[(n + r * apart) * y.strides[0]] = sums[r];
+                         spacing * groups, x.as<const float>(), groups);
+    for (int64_t r = 0; r < rows.value; ++r) y.as<float>()[(n + r * spacing) * y.strides[0]] = sums[r];
   });
 }
 

@@ -1,12 +1,13 @@
-// Products of 8-bit integers, exact in 32 bits, and the same with scales: what quantized layers compute.
+// Products of 8-bit integers, exact in 32 bits, with optional scales: the matrix products of quantized
+// layers.
 //
-// The instruction for it (core/simd_dot.hpp), where a processor has one, multiplies unsigned by signed bytes.
-// Signed A is shifted by 128 to be unsigned and unsigned B to be signed; what the shifts add is known from
-// the sums of rows and columns:
+// The processor's dot-product instruction (core/simd_dot.hpp), where it has one, multiplies unsigned by
+// signed bytes. Signed A is shifted by s = 128 to be unsigned, and unsigned B by t = 128 to be signed; the
+// sums of rows and columns correct for both:
 //
 //   sum a b = sum (a + s) (b - t) + t sum (a + s) - s sum (b - t) - K s t        s, t: 128 or 0
 //
-// Elsewhere bytes are widened to 16 bits while they are packed, and multiplied in pairs.
+// On other processors bytes are widened to 16 bits while they are packed, and multiplied in pairs.
 #pragma once
 
 #include <tinytorch/backend/cpu/gemm/epilogue.hpp>
@@ -14,17 +15,17 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// c [M, N] i32, contiguous columns, (+)= a [M, K] b [K, N], each i8, u8 or bool, any strides; sums wrap at 32
-// bits.
+// c [M, N] i32, rows contiguous, = or += a [M, K] b [K, N]. a and b are each i8, u8 or bool, with any
+// strides. Sums wrap at 32 bits.
 TT_API void gemm_int8(const View& c, const View& a, const View& b, bool accumulate = false,
                       bool parallel = true, const Epilogue& epilogue = {});
-// The two ways to that, for K > 0; gemm_int8 takes the one that is faster on this processor.
+// The two implementations, for K > 0. gemm_int8 calls the faster one on this processor.
 TT_API void gemm_int8_quads(const View& c, const View& a, const View& b, bool accumulate, bool parallel,
                             const Epilogue& epilogue);
 TT_API void gemm_int8_pairs(const View& c, const View& a, const View& b, bool accumulate, bool parallel,
                             const Epilogue& epilogue);
-// out [M, N] f32, contiguous columns, = row_scale [M] col_scale [N] (a b) + bias [N], f32; row_scale has 1 or
-// M elements, col_scale 1 or N; bias may be without data.
+// out [M, N] f32, rows contiguous, = row_scale [M] col_scale [N] (a b) + bias [N], all f32. row_scale has 1
+// or M elements, col_scale 1 or N; bias may be without data.
 TT_API void scaled_gemm_int8(const View& out, const View& a, const View& b, const View& row_scale,
                              const View& col_scale, const View& bias);
 
@@ -41,22 +42,23 @@ TT_API void gemm_int8_quads(const View& c, const View& a, const View& b, bool ac
   const bool shift_a = a.dtype == DType::i8, shift_b = b.dtype != DType::i8;
   int32_t* const sums = c.as<int32_t>();
   Scratch<int32_t> shifted(M + N);
-  int32_t *const of_row = shifted.data(), *const of_col = of_row + M;  // sums of a + s, and of b - t
+  // Sums of the rows of a + s, and of the columns of b - t.
+  int32_t *const of_row = shifted.data(), *const of_col = of_row + M;
   std::fill_n(of_row, M + N, 0);
   constexpr uint8_t kShift = 128;
   const auto bits = [](bool shift) { return static_cast<uint8_t>(shift ? kShift : 0); };
-  const QuadOperand left{
+  const Int8QuadOperand operand_a{
       {a.as<const uint8_t>(), a.strides[0], a.strides[1]}, bits(shift_a), shift_b ? of_row : nullptr, false};
-  const QuadOperand right{
+  const Int8QuadOperand operand_b{
       {b.as<const uint8_t>(), b.strides[1], b.strides[0]}, bits(shift_b), shift_a ? of_col : nullptr, true};
   const uint32_t row_factor = bits(shift_b);
   const uint32_t constant = static_cast<uint32_t>(K) * row_factor * bits(shift_a);
-  const auto correct = [&](const Sums& s) {
+  const auto correct = [&](const SumBlock& s) {
     for (int64_t r = 0; r < s.rows && (shift_a || shift_b); ++r) {
       int32_t* const row = s.at<int32_t>(r);
       const uint32_t plus = row_factor * static_cast<uint32_t>(of_row[s.i + r]) - constant;
       const auto add =
-          [&](auto col_factor) {  // known when compiled, for a product takes ten times as long as a shift
+          [&](auto col_factor) {  // a constant: multiplication takes ten times as long as a shift
             TT_SIMD
             for (int64_t j = 0; j < s.cols; ++j)
               row[j] = static_cast<int32_t>(static_cast<uint32_t>(row[j]) + plus -
@@ -70,19 +72,19 @@ TT_API void gemm_int8_quads(const View& c, const View& a, const View& b, bool ac
     epilogue(s);
   };
   if (has_amx())
-    return gemm_amx(sums, c_row, left, right, M, N, K, accumulate, parallel,
+    return gemm_amx(sums, c_row, operand_a, operand_b, M, N, K, accumulate, parallel,
                     Epilogue(correct, epilogue.by_rows()));
-  BlockedProduct<int32_t, QuadOperand>(sums, c_row, left, right, M, N, K, accumulate, parallel,
-                                       Epilogue(correct, epilogue.by_rows()))
+  BlockedProduct<int32_t, Int8QuadOperand>(sums, c_row, operand_a, operand_b, M, N, K, accumulate, parallel,
+                                           Epilogue(correct, epilogue.by_rows()))
       .run();
 }
 
 TT_API void gemm_int8_pairs(const View& c, const View& a, const View& b, bool accumulate, bool parallel,
                             const Epilogue& epilogue) {
-  const WidenedOperand left{{a.as<const uint8_t>(), a.strides[0], a.strides[1]}, a.dtype == DType::i8};
-  const WidenedOperand right{{b.as<const uint8_t>(), b.strides[1], b.strides[0]}, b.dtype == DType::i8};
-  BlockedProduct<int32_t, WidenedOperand>(c.as<int32_t>(), c.strides[0], left, right, a.shape[0], b.shape[1],
-                                          a.shape[1], accumulate, parallel, epilogue)
+  const Int16PairOperand operand_a{{a.as<const uint8_t>(), a.strides[0], a.strides[1]}, a.dtype == DType::i8};
+  const Int16PairOperand operand_b{{b.as<const uint8_t>(), b.strides[1], b.strides[0]}, b.dtype == DType::i8};
+  BlockedProduct<int32_t, Int16PairOperand>(c.as<int32_t>(), c.strides[0], operand_a, operand_b, a.shape[0],
+                                            b.shape[1], a.shape[1], accumulate, parallel, epilogue)
       .run();
 }
 
@@ -102,7 +104,7 @@ TT_API void scaled_gemm_int8(const View& out, const View& a, const View& b, cons
                              const View& col_scale, const View& bias) {
   const int64_t M = out.shape[0], N = out.shape[1];
   Scratch<int32_t> sums(M * N);
-  const auto scale = [&](const Sums& s) {
+  const auto scale = [&](const SumBlock& s) {
     const float *const by_row = row_scale.as<const float>(), *const by_col = col_scale.as<const float>();
     const int64_t row_step = row_scale.numel() == 1 ? 0 : row_scale.strides[0];
     const int64_t col_step = col_scale.numel() == 1 ? 0 : col_scale.strides[0];

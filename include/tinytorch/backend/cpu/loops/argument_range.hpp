@@ -1,5 +1,5 @@
-// Which blocks of arguments are ordinary (math::Range), so that a function may do without its care for
-// special values.
+// Tests whether a block of arguments is in the restricted range of a function (math::Range::ordinary), for
+// which a loop without the handling of special values gives the same results.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,9 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Whether all of x are positive normal numbers: one exponent more overflows the bits of infinity and NaN, and
-// leaves those of negative numbers negative or below two exponents.
+// Whether all of x are positive normal numbers. Adding one exponent step to the bits overflows infinity and
+// NaN to negative integers; bits of negative numbers stay negative, and those of zeros and subnormal numbers
+// stay below two steps.
 template <class T>
 bool all_positive_and_normal(const T* x, int64_t n) {
   using U = math::BitsOf<T>;
@@ -25,13 +26,14 @@ bool all_positive_and_normal(const T* x, int64_t n) {
   return least >= static_cast<I>(2 * kOneExponent);
 }
 
-// The functions that do less for ordinary arguments (math::Range), and whether all of x are that.
+// Whether fn has a faster version for arguments in the restricted range.
 template <UnaryFn fn, class T>
 constexpr bool tells_ordinary() {
   using enum UnaryFn;
   if constexpr (fn == exp || fn == log || fn == sigmoid || fn == silu) return std::is_floating_point_v<T>;
   return std::is_same_v<T, float> && (fn == tanh || fn == sin || fn == cos);
 }
+// Whether all of x are in the restricted range of fn.
 template <UnaryFn fn, class T>
 bool all_ordinary(const T* x, int64_t n) {
   using enum UnaryFn;

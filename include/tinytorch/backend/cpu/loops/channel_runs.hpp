@@ -1,8 +1,8 @@
-// Sums and linear combinations over runs: a run is the S values of one channel of one sample of x [N, C, S].
+// Sums and linear combinations over runs. A run is the S values of one channel of one sample of x [N, C, S].
 //
-// batch_norm and group_norm are made of two loops over runs: sums per run, and out = a dy + b (x - center) +
-// c with coefficients per run. The statistics between the two loops are small and are kept in double. If S =
-// 1, neighbours in memory are different channels, and the loops run across channels instead.
+// batch_norm and group_norm consist of two loops over runs: sums per run, and out = a dy + b (x - center) + c
+// with coefficients per run. The statistics between the two loops are small and in double. If S = 1, adjacent
+// values belong to different channels, and the loops vectorize across channels.
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
@@ -14,6 +14,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
+// Sizes of x [N, C, ...], with all dimensions after C as S.
 struct ChannelShape {
   int64_t N = 1, C = 1, S = 1;
   explicit ChannelShape(const View& x) : N(x.shape[0]), C(x.shape[1]) {
@@ -22,11 +23,10 @@ struct ChannelShape {
   double count() const { return static_cast<double>(N * S); }
 };
 
-// What is summed over a run: x; (x - m)^2; or dy and dy (x - m) together.
+// The terms that are summed: x; (x - center)^2; or dy and dy (x - center), as two sums.
 enum class RunSum : uint8_t { value, square, products };
 
-// Sums per channel over blocks of consecutive samples: first[block * C + c], and second for products. The
-// center m of sample n, channel c is center[n * center_step + c].
+// Operands of a sum over runs. The center of sample n, channel c is center[n * center_step + c].
 template <class T>
 struct RunSums {
   RunSum kind;
@@ -34,6 +34,7 @@ struct RunSums {
   int64_t center_step;
 };
 
+// Adds the sums over one run of n values to first, and to second for RunSum::products.
 template <class T>
 void sum_one_run(const RunSums<T>& s, const T* x, const T* dy, T center, int64_t n, double& first,
                  double& second) {
@@ -47,7 +48,7 @@ void sum_one_run(const RunSums<T>& s, const T* x, const T* dy, T center, int64_t
   }
 }
 
-// S = 1: one sample's channels side by side.
+// If S = 1: adds the terms of sample n to the sums of all C channels.
 template <class T>
 void sum_across(const RunSums<T>& s, int64_t n, int64_t C, double* first, double* second) {
   const T *x = s.x + n * C, *dy = s.dy ? s.dy + n * C : nullptr;
@@ -69,9 +70,11 @@ void sum_across(const RunSums<T>& s, int64_t n, int64_t C, double* first, double
   }
 }
 
+// Sums per channel over blocks of consecutive samples: first[block * C + c], and second for
+// RunSum::products.
 template <class T>
 void sum_runs(const RunSums<T>& s, const ChannelShape& shape, int64_t blocks, double* first, double* second) {
-  const int64_t C = shape.C, S = shape.S, strips = S == 1 ? 1 : C;  // with S = 1 a task takes all channels
+  const int64_t C = shape.C, S = shape.S, strips = S == 1 ? 1 : C;  // with S = 1 a task sums all channels
   const int64_t grain = grain_of(shape.N / blocks * S * (C / strips));
   parallel_for(blocks * strips, grain, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
@@ -94,7 +97,8 @@ void sum_runs(const RunSums<T>& s, const ChannelShape& shape, int64_t blocks, do
   });
 }
 
-// Sums per channel over the whole batch: blocks of samples are added in order.
+// Sums per channel over the whole batch. Sums of blocks of samples are added in order, so the result does not
+// depend on the number of threads.
 template <class T>
 struct ChannelSums {
   std::vector<double> first, second;
@@ -109,7 +113,7 @@ struct ChannelSums {
   }
 };
 
-// out = a dy + b (x - center) + c, coefficients at [n * step + channel]. dy and a may be null.
+// Coefficients of out = a dy + b (x - center) + c, those of sample n, channel k at index n * step + k.
 template <class T>
 struct RunCoefficients {
   std::vector<T> a, b, c, center;
@@ -118,6 +122,7 @@ struct RunCoefficients {
       : a(static_cast<size_t>(n)), b(a.size()), c(a.size()), center(a.size()), step(s) {}
 };
 
+// out = a dy + b (x - center) + c; dy may be null, and then a is not used.
 template <class T>
 void combine_runs(T* out, const T* dy, const T* x, const RunCoefficients<T>& k, const ChannelShape& shape) {
   const int64_t C = shape.C, S = shape.S;

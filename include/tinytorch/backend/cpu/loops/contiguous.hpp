@@ -1,8 +1,8 @@
-// Dense operands: a tensor seen as one contiguous array of the compute type.
+// Contiguous operands: a tensor as one contiguous row-major array of the compute type.
 //
 // Kernels with their own loop nests (convolution, pooling, norms, losses) are written for contiguous float or
-// double only. An operand that already is that is used in place; any other (strided, bf16, f16) is copied,
-// converted, into scratch memory first, and a result is converted back at the end.
+// double only. An operand that already has this form is used in place. Any other operand (strided, bf16, f16)
+// is first converted into scratch memory, and an output is converted back at the end.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,19 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
+// A contiguous view of `data` in the shape of `like`.
 template <class T>
-class DenseInput {
+View contiguous_view(const T* data, const View& like) {
+  View v{const_cast<T*>(data), dtype_of<T>, like.shape, Strides::filled(like.rank(), 1)};
+  for (int d = v.rank() - 2; d >= 0; --d) v.strides[d] = v.strides[d + 1] * v.shape[d + 1];
+  return v;
+}
+
+template <class T>
+class ContiguousInput {
  public:
   // A view without data (an absent bias) gives a null pointer.
-  explicit DenseInput(const View& v) {
+  explicit ContiguousInput(const View& v) {
     if (!v.data) return;
     if (v.dtype == dtype_of<T> && v.contiguous()) {
       data_ = v.as<const T>();
@@ -23,9 +31,7 @@ class DenseInput {
     }
     scratch_.emplace(v.numel());
     data_ = scratch_->data();
-    Strides strides = Strides::filled(v.rank(), 1);
-    for (int d = v.rank() - 2; d >= 0; --d) strides[d] = strides[d + 1] * v.shape[d + 1];
-    copy_view({scratch_->data(), dtype_of<T>, v.shape, strides}, v);
+    copy_view(contiguous_view(data_, v), v);
   }
   const T* data() const { return data_; }
 
@@ -35,9 +41,9 @@ class DenseInput {
 };
 
 template <class T>
-class DenseOutput {
+class ContiguousOutput {
  public:
-  explicit DenseOutput(const View& v) : view_(v) {
+  explicit ContiguousOutput(const View& v) : view_(v) {
     if (!v.data) return;
     if (v.dtype == dtype_of<T> && v.contiguous()) {
       data_ = v.as<T>();
@@ -47,13 +53,11 @@ class DenseOutput {
     data_ = scratch_->data();
   }
   T* data() { return data_; }
-  // Call when all values are written.
-  void finish() {
-    if (!scratch_) return;
-    Strides strides = Strides::filled(view_.rank(), 1);
-    for (int d = view_.rank() - 2; d >= 0; --d) strides[d] = strides[d + 1] * view_.shape[d + 1];
-    copy_view(view_, {scratch_->data(), dtype_of<T>, view_.shape, strides});
+  // Converts the values to the view's dtype and layout. Call it once, when all values are stored.
+  void write_back() {
+    if (scratch_) copy_view(view_, contiguous_view(data_, view_));
   }
+  void finish() { write_back(); }  // deprecated name of write_back
 
  private:
   View view_;
@@ -61,7 +65,14 @@ class DenseOutput {
   T* data_ = nullptr;
 };
 
-// Calls f with a null pointer of the type floating tensors of dtype t are computed in: double or float.
+// Deprecated names, kept for one version.
+template <class T>
+using DenseInput = ContiguousInput<T>;
+template <class T>
+using DenseOutput = ContiguousOutput<T>;
+
+// Calls f with a null pointer of the compute type of floating dtype t: double for f64, else float.
+// TT-DTYPE-02 for other dtypes.
 template <class F>
 void dispatch_floating(DType t, F&& f) {
   if (!is_floating(t)) fail("TT-DTYPE-02", "this kernel needs a floating dtype");

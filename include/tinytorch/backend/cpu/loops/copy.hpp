@@ -1,17 +1,16 @@
 // Copies between views of any dtype and layout.
 //
-// Contiguous views of one dtype are copied as bytes; strided views of one dtype move run by run, and matrices
-// whose fastest dimensions differ go through transposed tiles. Other pairs of dtypes are converted in the L1
-// cache by row_walk.hpp. Results larger than the caches are written with non-temporal stores
-// (non_temporal.hpp).
+// Contiguous views of one dtype are copied as bytes. Strided views of one dtype are copied in contiguous
+// runs, and transposed matrices in tiles (transpose.hpp). Other pairs of dtypes are converted in the L1 cache
+// (row_walk.hpp). Results larger than the caches are written with non-temporal stores (non_temporal.hpp).
 #pragma once
 
 #include <tinytorch/backend/view.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out = x converted to out's dtype; x broadcasts to out's shape. out and x must not overlap, or be the same
-// memory element for element.
+// out = x converted to out's dtype; x broadcasts to out's shape. out and x are either the same memory element
+// for element, or do not overlap.
 TT_API void copy_view(const View& out, const View& x);
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu
@@ -28,13 +27,14 @@ TT_API void copy_view(const View& out, const View& x);
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out = x, one dtype: no buffer between, unless out is streamed. shape and strides are collapsed.
+// Copies a strided view of one dtype. It needs no buffer, except for non-temporal stores. shape and strides
+// are collapsed.
 template <class T>
-void copy_same(T* out, const T* x, const Shape& shape, const Strides& to, const Strides& from,
-               bool streamed) {
-  const int last = shape.size() - 1, down = to[last] == 1 ? crossing_dimension(shape, from) : -1;
+void copy_same_dtype(T* out, const T* x, const Shape& shape, const Strides& to, const Strides& from,
+                     bool non_temporal) {
+  const int last = shape.size() - 1, down = to[last] == 1 ? transposed_dimension(shape, from) : -1;
   if (down >= 0) {
-    constexpr int64_t kBand = 64;  // rows of one matrix that a thread moves at a time
+    constexpr int64_t kBand = 64;  // rows of one matrix in a task
     const int64_t rows = shape[down], cols = shape[last], bands = (rows + kBand - 1) / kBand;
     Shape outer = shape;
     outer[down] = outer[last] = 1;
@@ -49,7 +49,7 @@ void copy_same(T* out, const T* x, const Shape& shape, const Strides& to, const 
                           }
                         });
   }
-  if (streamed) {
+  if (non_temporal) {
     const View source{const_cast<T*>(x), dtype_of<T>, shape, from};
     return parallel_for(shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
       alignas(64) T buffer[kPackLength<T>];
@@ -68,18 +68,18 @@ void copy_same(T* out, const T* x, const Shape& shape, const Strides& to, const 
   });
 }
 
-// A constant is not streamed: nothing is read that it would push out, and what is filled is mostly used at
-// once.
-inline bool repeats_one(const View& x) { return bytes_of(x) <= static_cast<int64_t>(size_of(x.dtype)); }
+// Whether x broadcasts one element. Such a fill uses ordinary stores: it reads nothing that the stores could
+// evict, and a filled tensor is usually read next.
+inline bool is_one_element(const View& x) { return bytes_of(x) <= static_cast<int64_t>(size_of(x.dtype)); }
 
 TT_API void copy_view(const View& out, const View& x) {
   if (out.numel() == 0) return;
-  const bool streamed = !repeats_one(x) && streams(out, {x});
+  const bool non_temporal = !is_one_element(x) && uses_non_temporal_stores(out, {x});
   if (out.dtype == x.dtype && out.contiguous() && x.contiguous() && out.shape == x.shape) {
     return parallel_for(bytes_of(out), int64_t{1} << 18, [&](int64_t begin, int64_t end) {
       char* const to = out.as<char>() + begin;
       const char* const from = x.as<const char>() + begin;
-      if (!streamed) return void(std::memcpy(to, from, static_cast<size_t>(end - begin)));
+      if (!non_temporal) return void(std::memcpy(to, from, static_cast<size_t>(end - begin)));
       stream_copy(to, from, end - begin);
       stream_fence();
     });
@@ -92,17 +92,18 @@ TT_API void copy_view(const View& out, const View& x) {
     Strides strides[] = {out.strides, stretch(x, out.shape)};
     collapse(shape, strides, 2);
     return dispatch(out.dtype, [&]<class T>(T*) {
-      copy_same(out.as<T>(), x.as<const T>(), shape, strides[0], strides[1], streamed);
+      copy_same_dtype(out.as<T>(), x.as<const T>(), shape, strides[0], strides[1], non_temporal);
     });
   }
   const double parameters[] = {0, 0};
-  // The compute type must hold both ends exactly: integers to 16-bit floats go through double, so as to round
-  // once.
+  // The intermediate type must represent both dtypes exactly: integers go to 16-bit floats by way of double,
+  // so that they are rounded once.
   DType via = x.dtype;
   if (out.dtype == DType::f64 || (is_16_bit(out.dtype) && is_integral(x.dtype))) via = DType::f64;
   if (out.dtype == DType::f32 && !is_floating(x.dtype)) via = DType::f32;
-  dispatch_compute(
-      via, [&]<class T>(T*) { run_packed<T>(unary_kernel<UnaryFn::identity, T>, out, {x}, parameters); });
+  dispatch_compute(via, [&]<class T>(T*) {
+    run_elementwise<T>(unary_kernel<UnaryFn::identity, T>, out, {x}, parameters);
+  });
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -1,8 +1,9 @@
-// The functions of backend/functors.hpp as kernels: over contiguous numbers of one type, without a layout or
-// an allocation.
+// Kernels of the functions in backend/functors.hpp: loops over contiguous arrays of the compute type, with no
+// layout and no allocation.
 //
-// elementwise.hpp walks operands with them; products and fused kernels call them on sums that are still in
-// the cache. They are a header of their own, so that another elementwise.hpp may take the first one's place.
+// elementwise.hpp applies them to operands of any layout; GEMM epilogues and fused kernels call them on
+// values that are in cache. They have a header of their own, so that a replacement of elementwise.hpp does
+// not remove them.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +16,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// out[i] = a function of in[0][i], in[1][i], ... for i < n; out may be an input. parameters: two of a unary
-// function, one of a binary one.
+// out[i] = fn(in[0][i], in[1][i], ...) for i < n; out may be an input. `parameters` has two values for a
+// unary function, one for a binary function.
 template <class T>
 using Kernel = void (*)(T* out, const T* const* in, int64_t n, const double* parameters);
 
@@ -35,12 +36,12 @@ void unary_loop(T* out, const T* x, int64_t n, const double* parameters) {
   }
 }
 
-// Blocks are cut differently at different thread counts, so an element's bits don't depend on its block's
-// other ones.
+// The result of an element has the same bits for either version of the loop, because blocks begin at other
+// elements if the number of threads changes.
 template <UnaryFn fn, class T>
 void unary_kernel(T* out, const T* const* in, int64_t n, const double* parameters) {
   if constexpr (tells_ordinary<fn, T>()) {
-    constexpr int64_t kBlock = kPackLength<T>;  // read twice, the second time from the L1 cache
+    constexpr int64_t kBlock = kPackLength<T>;  // elements: the second read comes from the L1 cache
     for (int64_t i = 0; i < n; i += kBlock) {
       const int64_t m = std::min(kBlock, n - i);
       const auto loop = all_ordinary<fn>(in[0] + i, m) ? unary_loop<fn, T, math::Range::ordinary>
@@ -60,7 +61,8 @@ void binary_kernel(T* out, const T* const* in, int64_t n, const double* paramete
   for (int64_t i = 0; i < n; ++i) out[i] = binary_value<fn, T>(a[i], b[i], p0);
 }
 
-// Tables of kernels, indexed by function; integers stop at the last function that exists for them.
+// Tables of kernels, indexed by function. The tables of integers end at the last function that exists for
+// integers.
 template <class T, int... kFn>
 Kernel<T> kernel_of(UnaryFn fn, std::integer_sequence<int, kFn...>) {
   static constexpr Kernel<T> kTable[] = {unary_kernel<static_cast<UnaryFn>(kFn), T>...};
@@ -71,7 +73,7 @@ Kernel<T> kernel_of(BinaryFn fn, std::integer_sequence<int, kFn...>) {
   static constexpr Kernel<T> kTable[] = {binary_kernel<static_cast<BinaryFn>(kFn), T>...};
   return kTable[static_cast<int>(fn)];
 }
-// TT-DTYPE-02 where integers have no such function.
+// The kernel of fn, or TT-DTYPE-02 if T is an integer type and fn does not exist for integers.
 template <class T>
 Kernel<T> kernel_of(UnaryFn fn) {
   constexpr int kCount = std::is_integral_v<T> ? kLastIntegerUnary + 1 : kUnaryCount;

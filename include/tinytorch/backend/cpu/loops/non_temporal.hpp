@@ -1,4 +1,4 @@
-// Which results are written past the caches (core/simd_stream.hpp).
+// Decides which results are written with non-temporal stores, which bypass the caches (core/simd_stream.hpp).
 #pragma once
 
 #include <algorithm>
@@ -7,13 +7,13 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Values computed into the nearest cache before they are streamed. Few, so that the stores are under way
-// while the next are computed: with 1024 floats exp took 1.1 times as long as with ordinary stores, with 128
-// it takes 0.9 times.
+// Values that are computed into a buffer in the L1 cache between non-temporal stores. The piece is small, so
+// that stores overlap with the computation of the next piece: with 1024 floats exp took 1.1 times as long as
+// with ordinary stores, with 128 it takes 0.9 times.
 template <class T>
-inline constexpr int64_t kStreamPiece = 512 / static_cast<int64_t>(sizeof(T));
+inline constexpr int64_t kNonTemporalPiece = 512 / static_cast<int64_t>(sizeof(T));
 
-// Memory that a view covers: what is repeated counts once.
+// Bytes of memory that a view covers; broadcast dimensions count once.
 inline int64_t bytes_of(const View& v) {
   auto bytes = static_cast<int64_t>(size_of(v.dtype));
   for (int d = 0; d < v.rank(); ++d)
@@ -21,10 +21,11 @@ inline int64_t bytes_of(const View& v) {
   return bytes;
 }
 
-// Whether a call's result goes past the caches: contiguous, larger with its inputs than this process's part
-// of them, and not in the place of an input, whose lines have just been read.
+// Whether a call writes its result with non-temporal stores: the result is contiguous, is not in place of an
+// input, whose cache lines have just been read, and together with the inputs exceeds this process's share of
+// the caches.
 template <size_t kInputs>
-bool streams(const View& out, const View (&in)[kInputs]) {
+bool uses_non_temporal_stores(const View& out, const View (&in)[kInputs]) {
   int64_t bytes = bytes_of(out);
   for (const View& v : in) bytes += bytes_of(v);
   if (bytes <= streaming_bytes || !out.contiguous()) return false;

@@ -1,8 +1,8 @@
-// Packing: the bridge between tensors of any type and layout and loops that know only contiguous T.
+// Packing: conversion of tensor elements of any dtype and layout into contiguous buffers of T, and back.
 //
-// A kernel works on runs of at most kPackBytes of its compute type. An operand that already is contiguous T
-// is used in place; any other is copied, converted, into a buffer that stays in the L1 cache, so strides,
-// broadcasting and 16-bit floats cost one cached copy and no extra kernels.
+// A kernel works on at most kPackBytes of its compute type at a time. An operand that already is contiguous T
+// is used in place. Any other operand is converted into a buffer that stays in the L1 cache, so strides,
+// broadcasting and 16-bit floats cost one copy in the cache and no extra kernels.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,11 @@ inline constexpr int64_t kPackBytes = 4096;
 template <class T>
 inline constexpr int64_t kPackLength = kPackBytes / static_cast<int64_t>(sizeof(T));
 
-// Calls f(offset, length) for the runs along the last dimension that make up [linear, linear + n).
+// Calls f(offset, length) for the runs along the last dimension that contain the elements [linear, linear +
+// n) in row-major order.
 template <class F>
 void for_each_run(const Shape& shape, const Strides& strides, int64_t linear, int64_t n, F&& f) {
-  if (n <= 0) return;  // also a shape with a size of 0, in which nothing can be located
+  if (n <= 0) return;  // locate() cannot divide by a size of 0
   int64_t index[kMaxRank];
   int64_t offset = locate(shape, strides, linear, index);
   const int last = shape.size() - 1;
@@ -40,7 +41,7 @@ void for_each_run(const Shape& shape, const Strides& strides, int64_t linear, in
   }
 }
 
-// The same through two layouts at once: f(offset in a, offset in b, length).
+// for_each_run for two layouts of one shape: calls f(offset in a, offset in b, length). n > 0.
 template <class F>
 void for_each_run_of_both(const Shape& shape, const Strides& a, const Strides& b, int64_t linear, int64_t n,
                           F&& f) {
@@ -66,15 +67,16 @@ void for_each_run_of_both(const Shape& shape, const Strides& a, const Strides& b
   }
 }
 
-// Floats to i64, block by block by way of i32 where a whole block fits: only AVX-512 converts to 64 bits in
-// vectors.
+// Converts floats to i64. A block whose values fit into i32 is converted by way of i32, because only AVX-512
+// has vector conversions to 64 bits.
 template <class From>
 void convert_to_i64(int64_t* out, const From* in, int64_t n) {
   constexpr int64_t kBlock = 64;
-  constexpr From kLess = From(1u << 31) * (1 - std::numeric_limits<From>::epsilon());  // than 2^31
+  constexpr From kLimit =
+      From(1u << 31) * (1 - std::numeric_limits<From>::epsilon());  // largest value below 2^31
   for (int64_t first = 0; first < n; first += kBlock) {
     const int64_t end = std::min(n, first + kBlock);
-    if (cpu::all_within(kLess, in + first, end - first)) {
+    if (cpu::all_within(kLimit, in + first, end - first)) {
       TT_SIMD
       for (int64_t i = first; i < end; ++i) out[i] = static_cast<int32_t>(in[i]);
     } else {
@@ -83,6 +85,7 @@ void convert_to_i64(int64_t* out, const From* in, int64_t n) {
   }
 }
 
+// out[i * out_stride] = in[i * in_stride], converted, for i < n.
 template <class To, class From>
 void convert_run(To* out, int64_t out_stride, const From* in, int64_t in_stride, int64_t n) {
   if (out_stride == 1 && in_stride == 1) {
@@ -104,17 +107,18 @@ void convert_run(To* out, int64_t out_stride, const From* in, int64_t in_stride,
   }
 }
 
-// buffer[0..n) = elements [first, first + n) of a contiguous view, as T, and the reverse.
+// buffer[0..n) = elements [first, first + n) of a contiguous view, as T.
 template <class T>
 void read_flat(T* buffer, const View& v, int64_t first, int64_t n) {
   dispatch(v.dtype, [&]<class From>(From*) { convert_run(buffer, 1, v.as<const From>() + first, 1, n); });
 }
+// Elements [first, first + n) of a contiguous view = buffer[0..n), converted.
 template <class T>
 void write_flat(const View& v, int64_t first, const T* buffer, int64_t n) {
   dispatch(v.dtype, [&]<class To>(To*) { convert_run(v.as<To>() + first, 1, buffer, 1, n); });
 }
 
-// buffer[0..n) = elements [linear, linear + n) of a view, as T.
+// buffer[0..n) = elements [linear, linear + n) of a view in row-major order, as T. The rank is at least 1.
 template <class T>
 void pack(T* buffer, const View& v, int64_t linear, int64_t n) {
   dispatch(v.dtype, [&]<class From>(From*) {
@@ -126,7 +130,7 @@ void pack(T* buffer, const View& v, int64_t linear, int64_t n) {
   });
 }
 
-// The reverse.
+// Elements [linear, linear + n) of a view in row-major order = buffer[0..n), converted.
 template <class T>
 void unpack(const View& v, int64_t linear, const T* buffer, int64_t n) {
   dispatch(v.dtype, [&]<class To>(To*) {

@@ -1,4 +1,4 @@
-// Which elements of a tensor fold into which result: the plan of a reduction along any of its dimensions.
+// ReducePlan: a reduction along any dimensions as a matrix problem, results by values.
 #pragma once
 
 #include <algorithm>
@@ -8,14 +8,15 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
+// Type of sums and products of T.
 template <class T>
 using Accumulator = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
 
-// The reduction as a matrix problem: `kept` dimensions number the results, `reduced` ones the values of each.
+// `kept` dimensions index the results, `reduced` dimensions the values of one result.
 struct ReducePlan {
-  View kept, reduced;  // same data; each with its own dimensions, collapsed
+  View kept, reduced;  // the same data, each with its own collapsed dimensions
   int64_t results = 1, length = 1;
-  bool by_columns = false;  // neighbours in memory belong to different results
+  bool by_columns = false;  // adjacent elements in memory belong to different results
 
   ReducePlan(const View& x, const bool* is_reduced) {
     kept.data = reduced.data = x.data;
@@ -34,9 +35,9 @@ struct ReducePlan {
     length = reduced.shape.numel();
     by_columns = kept.strides.back() == 1 && kept.shape.back() > 1 && reduced.strides.back() != 1;
   }
-  // Whether each result is of neighbours in memory, and the rows of all results are one step apart.
-  bool lies_in_rows() const { return length > 0 && reduced.contiguous() && kept.shape.size() == 1; }
-  // A view of the same data that starts at result r (its column, or its row).
+  // Whether the values of each result are contiguous, and consecutive results are one stride apart.
+  bool has_contiguous_rows() const { return length > 0 && reduced.contiguous() && kept.shape.size() == 1; }
+  // The values of result r. `index` is scratch memory for kMaxRank numbers.
   View values_of(int64_t r, int64_t* index) const {
     View v = reduced;
     const int64_t offset = locate(kept.shape, kept.strides, r, index);
@@ -45,14 +46,14 @@ struct ReducePlan {
   }
 };
 
-// n contiguous elements that start `offset` elements into v.
+// A view of n contiguous elements from element `offset` of v on.
 inline View row_at(const View& v, int64_t offset, int64_t n) {
   return {v.as<char>() + offset * static_cast<int64_t>(size_of(v.dtype)), v.dtype, {n}, {1}};
 }
 
 inline constexpr int64_t kReduceBlock = 32768;  // values folded into one partial result
 
-// The elements of a one-dimensional view in pieces: f(position, values, n).
+// Calls f(position, values, n) on pieces of elements [begin, end) of v in row-major order, as contiguous T.
 template <class T, class F>
 void for_each_piece(const View& v, int64_t begin, int64_t end, F&& f) {
   const bool direct = v.dtype == dtype_of<T> && v.contiguous();

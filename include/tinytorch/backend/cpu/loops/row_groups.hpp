@@ -1,4 +1,4 @@
-// Rows taken a few at a time: fused operations run their steps on a group of rows that stays in the cache.
+// Row groups: fused operations execute their steps on a few rows at a time, which stay in the cache.
 #pragma once
 
 #include <algorithm>
@@ -8,12 +8,12 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Calls f(first, count) for a few of n rows of `width` elements at a time.
+// Calls f(first, count) for groups that cover n rows of `width` elements; threads share the groups.
 template <class F>
-void for_some_rows(int64_t n, int64_t width, F&& f) {
-  const int64_t some = grain_of(width);
-  parallel_for(n, some, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; r += some) f(r, std::min(some, end - r));
+void for_each_row_group(int64_t n, int64_t width, F&& f) {
+  const int64_t group = grain_of(width);
+  parallel_for(n, group, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; r += group) f(r, std::min(group, end - r));
   });
 }
 

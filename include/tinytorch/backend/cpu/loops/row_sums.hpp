@@ -1,7 +1,9 @@
-// Sums over the rows of a pass that is made anyway: gradients of weights and biases, which all rows share.
+// Column sums that are accumulated during a pass over rows: gradients of weights and biases, which all rows
+// share.
 //
-// Deterministic: rows are cut into blocks by their number alone, any thread sums a block, and the blocks are
-// added in order. A few rows are summed in T, these sums in double.
+// The result is deterministic: rows are cut into blocks depending on their number alone, each block is summed
+// by one thread, and the sums of blocks are added in order. kColumnRun rows are summed in T, and these sums
+// in double.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +13,14 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// sums [width] = sum over r in [0, rows) of what add_row(r, part, room) adds to part [width]. room
-// [room_width] is the thread's own, for what one row needs in between.
+// sums [width] = sum over rows r of the terms that add_row(r, part, scratch) adds to part [width]. scratch
+// [scratch_width] belongs to the calling thread; its contents are undefined.
 template <class T, class F>
-void sum_over_rows(double* sums, int64_t rows, int64_t width, int64_t room_width, F&& add_row) {
+void sum_over_rows(double* sums, int64_t rows, int64_t width, int64_t scratch_width, F&& add_row) {
   const int64_t blocks = std::clamp<int64_t>(rows / 16, 1, 16);
   Scratch<double> totals(blocks * width);
-  parallel_for(blocks, grain_of(rows / blocks * (width + room_width)), [&](int64_t begin, int64_t end) {
-    Scratch<T> own(width + room_width);
+  parallel_for(blocks, grain_of(rows / blocks * (width + scratch_width)), [&](int64_t begin, int64_t end) {
+    Scratch<T> own(width + scratch_width);
     T* const part = own.data();
     for (int64_t b = begin; b < end; ++b) {
       double* const total = totals.data() + b * width;

@@ -1,10 +1,10 @@
-// Elementwise walks: any function of contiguous runs, applied to operands of every dtype and layout.
+// Elementwise loops: a kernel on contiguous runs, applied to operands of every dtype and layout.
 //
-// Flat operands are passed as they lie. Where an operand lies across the result, tiles are walked
-// (tile_walk.hpp). Others are walked row by row, along the last dimension once those that lie one after the
-// other are merged: what lies in rows of T is read in place, the rest passes through buffers (pack.hpp), and
-// what repeats one element along a row (a broadcast column) fills its buffer once a row. Results larger than
-// the caches are written past them (loops/non_temporal.hpp).
+// If all operands are contiguous, the loop is flat. If an operand is transposed relative to the result, the
+// loop is over tiles (tile_walk.hpp). Otherwise it is over rows of the collapsed shape: contiguous T is read
+// in place, other operands pass through buffers (pack.hpp), and an operand that is constant along a row (a
+// broadcast column) fills its buffer once per row. Results larger than the caches are written with
+// non-temporal stores (loops/non_temporal.hpp).
 #pragma once
 
 #include <algorithm>
@@ -16,30 +16,30 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-inline constexpr int64_t kShortRow = 256;  // rows below this are packed several at a time
+inline constexpr int64_t kShortRow = 256;  // elements: shorter rows are packed several at a time
 
-// n values through a buffer, past the caches. Moves the sources on.
+// Computes n values in a buffer and writes them with non-temporal stores. Advances the sources.
 template <class T, size_t kInputs>
-void run_streamed(Kernel<T> kernel, T* out, const T* (&source)[kInputs], T* buffer, int64_t n,
-                  const double* parameters) {
-  for (int64_t i = 0; i < n; i += kStreamPiece<T>) {
-    const int64_t m = std::min(kStreamPiece<T>, n - i);
+void run_non_temporal(Kernel<T> kernel, T* out, const T* (&source)[kInputs], T* buffer, int64_t n,
+                      const double* parameters) {
+  for (int64_t i = 0; i < n; i += kNonTemporalPiece<T>) {
+    const int64_t m = std::min(kNonTemporalPiece<T>, n - i);
     kernel(buffer, source, m, parameters);
     stream_copy(out + i, buffer, m * static_cast<int64_t>(sizeof(T)));
     for (const T*& values : source) values += m;
   }
 }
 
-// Whether the elements of v lie one after the other, as many as out has;
-inline bool lies_flat(const View& v, const View& out) { return v.numel() == out.numel() && v.contiguous(); }
-// and are of that dtype.
-inline bool lies_flat(const View& v, DType dtype, const View& out) {
-  return v.dtype == dtype && lies_flat(v, out);
+// Whether v is contiguous and has as many elements as out;
+inline bool is_flat(const View& v, const View& out) { return v.numel() == out.numel() && v.contiguous(); }
+// and whether it has that dtype.
+inline bool is_flat(const View& v, DType dtype, const View& out) {
+  return v.dtype == dtype && is_flat(v, out);
 }
 
-// Flat operands, those of other dtypes through buffers.
+// Loop over operands that are all contiguous; other dtypes than T pass through buffers.
 template <class T, size_t kInputs>
-void run_flat(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters) {
+void run_contiguous(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters) {
   const auto direct = [](const View& v) { return v.dtype == dtype_of<T>; };
   const bool all_direct = direct(out) && std::ranges::all_of(in, direct);
   parallel_for(out.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
@@ -58,19 +58,19 @@ void run_flat(Kernel<T> kernel, const View& out, const View (&in)[kInputs], cons
   });
 }
 
-// Operand 0 is out, the others are inputs.
+// Loop over the rows of the result. Operand 0 is out, the others are inputs.
 template <class T, size_t kInputs>
-class RowWalk {
+class RowLoop {
  public:
-  RowWalk(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters,
-          bool streamed)
-      : kernel_(kernel), parameters_(parameters), streamed_(streamed), shape_(out.shape) {
+  RowLoop(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters,
+          bool non_temporal)
+      : kernel_(kernel), parameters_(parameters), non_temporal_(non_temporal), shape_(out.shape) {
     strides_[0] = out.strides;
     for (size_t k = 0; k < kInputs; ++k) strides_[k + 1] = stretch(in[k], out.shape);
     collapse(shape_, strides_, kInputs + 1);
     row_ = shape_.back();
     stay_in_row_ = row_ >= kShortRow;
-    repeats_ = streamed || row_ >= 8 * kPackLength<T> ? kPackLength<T> : kPackLength<T> / 4;
+    repeats_ = non_temporal || row_ >= 8 * kPackLength<T> ? kPackLength<T> : kPackLength<T> / 4;
     for (size_t k = 0; k <= kInputs; ++k) {
       const View& v = k == 0 ? out : in[k - 1];
       operand_[k] = {v.data, v.dtype, shape_, strides_[k]};
@@ -78,7 +78,7 @@ class RowWalk {
           v.dtype == dtype_of<T> && (operand_[k].contiguous() || (stay_in_row_ && strides_[k].back() == 1));
       constant_[k] = !direct_[k] && stay_in_row_ && strides_[k].back() == 0;
     }
-    direct_[0] = direct_[0] && !streamed;
+    direct_[0] = direct_[0] && !non_temporal;
     all_direct_ = std::ranges::all_of(direct_, [](bool direct) { return direct; });
     any_constant_ = std::ranges::any_of(constant_, [](bool constant) { return constant; });
   }
@@ -87,14 +87,14 @@ class RowWalk {
     parallel_for(shape_.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
       Buffers buffers;
       for (int64_t i = begin; i < end;) i += piece(i, end, buffers);
-      if (streamed_) stream_fence();
+      if (non_temporal_) stream_fence();
     });
   }
 
  private:
   struct Buffers {
     alignas(64) T values[kInputs + 1][kPackLength<T>];
-    const void* held[kInputs + 1] = {};  // the single element a buffer is filled with, to skip refilling
+    const void* held[kInputs + 1] = {};  // the element that fills the buffer of a constant operand
   };
 
   int64_t offset(size_t k, int64_t i) const {
@@ -102,7 +102,7 @@ class RowWalk {
     return locate(shape_, strides_[k], i, index);
   }
 
-  // Computes elements from i on; how many.
+  // Computes some elements from i on, and returns their number.
   int64_t piece(int64_t i, int64_t end, Buffers& buffers) const {
     const int64_t room = stay_in_row_ ? row_ - i % row_ : end - i;
     const int64_t n = std::min({end - i, room, all_direct_ ? kElementwiseGrain : kPackLength<T>});
@@ -111,8 +111,8 @@ class RowWalk {
       source[k - 1] = direct_[k] ? operand_[k].template as<T>() + offset(k, i) : fill(k, i, n, room, buffers);
     if (direct_[0]) {
       compute(operand_[0].template as<T>() + offset(0, i), source, n);
-    } else if (streamed_) {
-      run_streamed(kernel_, operand_[0].template as<T>() + i, source, buffers.values[0], n, parameters_);
+    } else if (non_temporal_) {
+      run_non_temporal(kernel_, operand_[0].template as<T>() + i, source, buffers.values[0], n, parameters_);
     } else {
       compute(buffers.values[0], source, n);
       unpack(operand_[0], i, buffers.values[0], n);
@@ -120,6 +120,7 @@ class RowWalk {
     return n;
   }
 
+  // The next n values of input k in its buffer; `room` elements are left in the row.
   const T* fill(size_t k, int64_t i, int64_t n, int64_t room, Buffers& buffers) const {
     T* const to = buffers.values[k];
     if (!constant_[k]) {
@@ -133,6 +134,7 @@ class RowWalk {
     return to;
   }
 
+  // Calls the kernel, on pieces no longer than the buffers of constant operands.
   void compute(T* to, const T* (&source)[kInputs], int64_t n) const {
     if (!any_constant_ || n <= repeats_) return kernel_(to, source, n, parameters_);
     for (int64_t at = 0; at < n; at += repeats_) {
@@ -143,34 +145,34 @@ class RowWalk {
 
   Kernel<T> kernel_;
   const double* parameters_;
-  bool streamed_, stay_in_row_, all_direct_, any_constant_;
+  bool non_temporal_, stay_in_row_, all_direct_, any_constant_;
   Shape shape_;  // collapsed
   Strides strides_[kInputs + 1];
   View operand_[kInputs + 1];
-  bool direct_[kInputs + 1];    // read and written where it lies
-  bool constant_[kInputs + 1];  // one element along a row
+  bool direct_[kInputs + 1];    // contiguous T: used in place
+  bool constant_[kInputs + 1];  // one element, repeated along a row
   int64_t row_;
-  int64_t repeats_;  // of a constant, in its buffer: fewer where each row brings another one
+  int64_t repeats_;  // copies of a constant in its buffer: fewer if rows are short
 };
 
-// Applies `kernel` to all elements of out.
+// Applies `kernel` to all elements of out; inputs broadcast.
 template <class T, size_t kInputs>
-void run_packed(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters) {
+void run_elementwise(Kernel<T> kernel, const View& out, const View (&in)[kInputs], const double* parameters) {
   if (out.numel() == 0) return;
-  const bool streamed = out.dtype == dtype_of<T> && streams(out, in);
-  // Without coordinates where there is no need of them: finding them takes a small tensor longer than its
-  // values.
-  const auto flat = [&](const View& v) { return lies_flat(v, out); };
-  if (!streamed && flat(out) && std::ranges::all_of(in, flat)) return run_flat(kernel, out, in, parameters);
+  const bool non_temporal = out.dtype == dtype_of<T> && uses_non_temporal_stores(out, in);
+  // Contiguous operands need no coordinates; computing them takes longer than the values of a small tensor.
+  const auto flat = [&](const View& v) { return is_flat(v, out); };
+  if (!non_temporal && flat(out) && std::ranges::all_of(in, flat))
+    return run_contiguous(kernel, out, in, parameters);
   if (!strides_fall(out.shape, out.strides)) {
-    return in_order_of(out, in,
-                       [&](const View& to, const auto& from) { run_packed(kernel, to, from, parameters); });
+    return in_order_of(
+        out, in, [&](const View& to, const auto& from) { run_elementwise(kernel, to, from, parameters); });
   }
   if (out.numel() >= kTiledElements) {
-    const TileWalk<T, kInputs> tiles(kernel, out, in, parameters, streamed);
+    const TileLoop<T, kInputs> tiles(kernel, out, in, parameters, non_temporal);
     if (tiles.applies()) return tiles.run();
   }
-  RowWalk<T, kInputs>(kernel, out, in, parameters, streamed).run();
+  RowLoop<T, kInputs>(kernel, out, in, parameters, non_temporal).run();
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cpu

@@ -1,10 +1,9 @@
-// Folds over one contiguous run of float or double: sum, dot product, maximum.
+// Reductions over one contiguous run of float or double: sum, dot product, maximum.
 //
-// Kept in vector lanes with four independent chains, which a plain loop would not be: the compiler must not
-// reorder additions by itself. Rows are short, so chains and lanes end in pairs, not one after the other
-// (with two chains and without pairs, softmax of 1024 numbers took 1.17 times as long). The order depends on
-// the length alone. For sums longer than kRunLength, fold pieces of that length and add the results in
-// double.
+// Sums are kept in four independent vectors. The compiler may not do this to a plain loop, because it may not
+// reorder additions. Rows are short, so vectors and lanes are combined pairwise at the end (two vectors
+// combined lane by lane: softmax of 1024 numbers took 1.17 times as long). The order depends on the length
+// alone. Sums longer than kRunLength are cut into pieces of that length, whose sums are added in double.
 #pragma once
 
 #include <algorithm>
@@ -19,9 +18,10 @@
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
 inline constexpr int64_t kRunLength = 1024;
-inline constexpr int64_t kColumnRun = 64;               // the same of columns, which have one chain each
-inline constexpr int64_t kSharedRun = 16 * kRunLength;  // what one thread folds of a row that several share
+inline constexpr int64_t kColumnRun = 64;  // rows of a column sum in T, which has one accumulator
+inline constexpr int64_t kSharedRun = 16 * kRunLength;  // block of a long row that one thread reduces
 
+// Sum over i < n of the values that lanes_at<V>(i) loads: V is a vector for kLanes<T> of them, or T.
 template <class T, class F>
 T fold_sum(int64_t n, F&& lanes_at) {
   constexpr int64_t kL = kLanes<T>;
@@ -72,9 +72,9 @@ T centered_dot_run(const T* x, T center, const T* y, int64_t n) {
       n, [x, center, y]<class V>(int64_t i) { return load_as<V>(y + i) * (load_as<V>(x + i) - center); });
 }
 
-// How many blocks of kSharedRun values a row of n has.
+// Number of blocks of kSharedRun values in a row of n.
 inline int64_t shared_runs(int64_t n) { return (n + kSharedRun - 1) / kSharedRun; }
-// Calls f(block, begin, end) on each of them; the threads share the blocks.
+// Calls f(block, begin, end) on each block; threads share the blocks.
 template <class F>
 void for_each_shared_run(int64_t n, F&& f) {
   parallel_for(shared_runs(n), grain_of(kSharedRun), [&](int64_t begin, int64_t end) {
@@ -82,8 +82,8 @@ void for_each_shared_run(int64_t n, F&& f) {
   });
 }
 
-// Calls f(first, length) on pieces of a row and adds up the results, in double unless Sum says otherwise. The
-// threads share a row that is longer than kSharedRun, unless they share rows already.
+// Calls f(first, length) on pieces of a row and adds the results, in double unless Sum is another type.
+// Threads share a row longer than kSharedRun, unless the caller is already in a parallel loop.
 template <class Sum = double, class F>
 Sum sum_pieces(int64_t n, F&& f) {
   const auto sum_of = [&](int64_t begin, int64_t end) {
@@ -99,13 +99,13 @@ Sum sum_pieces(int64_t n, F&& f) {
   for (int64_t b = 0; b < shared_runs(n); ++b) sum += sums.data()[b];
   return sum;
 }
-// Calls f(begin, end) on the values of a row, which the threads share where it is long.
+// Calls f(begin, end) on ranges of a row; threads share a long row.
 template <class F>
-void share(int64_t n, F&& f) {
+void parallel_over_row(int64_t n, F&& f) {
   parallel_for(n, kElementwiseGrain, f);
 }
-// Calls f(r) for each of `rows` rows of n values. The threads share the rows; or the values of each row, by
-// what f calls, where they are long and too few to go round.
+// Calls f(r) for each of `rows` rows of n values. Threads share the rows. If rows are long and too few for
+// all threads, the calls are sequential, and f may divide each row among threads.
 template <class F>
 void for_each_row(int64_t rows, int64_t n, F&& f) {
   if (rows < 2 * thread_count() && n / kElementwiseGrain > rows) {
@@ -116,7 +116,7 @@ void for_each_row(int64_t rows, int64_t n, F&& f) {
     for (int64_t r = begin; r < end; ++r) f(r);
   });
 }
-// sums [width] of columns of n values: f(i, sums) adds value i of each.
+// sums [width] = column sums: f(i, part) adds row i to part [width], for i < n.
 template <int64_t kMostWidth, class T, class F>
 void sum_columns(T* sums, int64_t n, int64_t width, F&& f) {
   double total[kMostWidth] = {};
@@ -128,8 +128,8 @@ void sum_columns(T* sums, int64_t n, int64_t width, F&& f) {
   for (int64_t j = 0; j < width; ++j) sums[j] = static_cast<T>(total[j]);
 }
 
-// Whether |x| <= limit everywhere, and no NaN: bits of floats of one sign compare as the floats do, and a
-// maximum of integers vectorizes where one of floats would not.
+// Whether |x| <= limit for all of x and no x is NaN. The bits of floats of one sign compare like the floats,
+// and an integer maximum vectorizes where one of floats would not.
 template <class T>
 bool all_within(T limit, const T* x, int64_t n) {
   using Bits = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
@@ -144,7 +144,7 @@ bool all_finite(const T* x, int64_t n) {
   return all_within(std::numeric_limits<T>::max(), x, n);
 }
 
-// Largest of n >= 1 values; NaN wins.
+// Maximum of n >= 1 values; NaN if one is NaN.
 template <class T>
 T max_run(const T* x, int64_t n) {
   constexpr int64_t kL = kLanes<T>;
@@ -165,7 +165,7 @@ T max_run(const T* x, int64_t n) {
   for (; i < n; ++i) best = x[i] > best || x[i] != x[i] ? x[i] : best;
   return best;
 }
-// The largest value of a row of any length; NaN wins. The threads share a long row.
+// Maximum of a row of n >= 1 values; NaN if one is NaN. Threads share a long row.
 template <class T>
 T max_of_row(const T* x, int64_t n) {
   if (n <= kSharedRun) return max_run(x, n);

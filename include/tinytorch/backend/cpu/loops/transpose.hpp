@@ -1,5 +1,5 @@
-// Copies of a matrix whose columns lie contiguously to one whose rows do, tile by tile: walking the rows of
-// either would touch a new cache line of the other at every element.
+// Matrix transposition in tiles: copies a matrix with contiguous columns to one with contiguous rows. Without
+// tiles, each element would be in another cache line of one of the two.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cpu {
 
-// Lanes of a tile's side: shorter values are moved as words of 32 bits.
+// Side of a tile. Elements of less than 32 bits are moved as 32-bit words.
 template <class T>
 inline constexpr int64_t kTileLanes = sizeof(T) >= 4 ? kLanes<T> : kLanes<int32_t>;
 
-// A full tile, in registers.
+// Transposes a full tile in registers.
 template <class T>
 void copy_full_tile(T* to, int64_t to_row, const T* from, int64_t from_col) {
   constexpr int64_t kN = kTileLanes<T>;
@@ -39,7 +39,7 @@ void copy_full_tile(T* to, int64_t to_row, const T* from, int64_t from_col) {
   }
 }
 
-// One tile: to [height, width] from columns that lie contiguously.
+// Transposes one tile: to [height, width], with row stride to_row, from columns that are from_col apart.
 template <class T>
 void copy_tile(T* to, int64_t to_row, const T* from, int64_t from_col, int64_t height, int64_t width) {
   if (height == kTileLanes<T> && width == kTileLanes<T>) return copy_full_tile(to, to_row, from, from_col);
@@ -47,7 +47,7 @@ void copy_tile(T* to, int64_t to_row, const T* from, int64_t from_col, int64_t h
     for (int64_t r = 0; r < height; ++r) to[r * to_row + c] = from[c * from_col + r];
 }
 
-// to [rows, cols]
+// to [rows, cols] = from, in tiles: to[r * to_row + c] = from[c * from_col + r].
 template <class T>
 void copy_transposed(T* to, int64_t to_row, const T* from, int64_t from_col, int64_t rows, int64_t cols) {
   constexpr int64_t kTile = kTileLanes<T>;

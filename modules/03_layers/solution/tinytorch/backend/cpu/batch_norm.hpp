@@ -119,7 +119,7 @@ inline void put_channel(const View& v, int64_t c, double value) {
 TT_API void channel_moments(const View& mean, const View& var, const View& x) {
   const BatchShape shape = batch_shape(x);
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x);
+    const ContiguousInput<T> in(x);
     for (int64_t c = 0; c < shape.C; ++c) {
       const Moments found = moments_of_channel(in.data(), shape, c);
       put_channel(mean, c, found.mean);
@@ -133,13 +133,13 @@ TT_API void batch_norm(const View& out, const View& x, const View& mean, const V
   if (out.numel() == 0) return;
   const BatchShape shape = batch_shape(x);
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x);
-    DenseOutput<T> to(out);
+    const ContiguousInput<T> in(x);
+    ContiguousOutput<T> to(out);
     for (int64_t c = 0; c < shape.C; ++c) {
       normalize_channel(to.data(), in.data(), shape, c, element(mean, c, 0),
                         1 / std::sqrt(element(var, c, 0) + eps), element(weight, c, 1), element(bias, c, 0));
     }
-    to.finish();
+    to.write_back();
   });
 }
 
@@ -165,8 +165,8 @@ TT_API void batch_norm_grad(const BatchNormGrads& out, const View& dy, const Vie
                             const View& gvar) {
   const BatchShape shape = batch_shape(x);
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy), in(x);
-    DenseOutput<T> dx(out.dx);
+    const ContiguousInput<T> grad(dy), in(x);
+    ContiguousOutput<T> dx(out.dx);
     for (int64_t c = 0; c < shape.C; ++c) {
       const double center = element(mean, c, 0), rstd = 1 / std::sqrt(element(var, c, 0) + eps);
       const double w = element(weight, c, 1);
@@ -188,7 +188,7 @@ TT_API void batch_norm_grad(const BatchNormGrads& out, const View& dy, const Vie
         dx.data()[at] += static_cast<T>(by_mean + by_var * (static_cast<double>(in.data()[at]) - center));
       }
     }
-    if (out.dx.data) dx.finish();
+    if (out.dx.data) dx.write_back();
   });
 }
 

@@ -156,14 +156,14 @@ TT_API void conv2d(const View& out, const View& x, const View& weight, const Vie
   if (out.numel() == 0) return;
   const ConvShape s(x, out, window, groups);
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x), w(weight), b(bias);
-    DenseOutput<T> to(out);
+    const ContiguousInput<T> in(x), w(weight), b(bias);
+    ContiguousOutput<T> to(out);
     if (s.group_m < kFewOutputs) {
       convolve_by_loops(to.data(), in.data(), w.data(), b.data(), s);
     } else {
       convolve_by_columns(to.data(), in.data(), w.data(), b.data(), s);
     }
-    to.finish();
+    to.write_back();
   });
 }
 
@@ -173,8 +173,8 @@ TT_API void conv2d_grad_input(const View& dx, const View& dy, const View& weight
   if (dx.numel() == 0) return;
   const ConvShape s(dx, dy, window, groups);
   dispatch_floating(dx.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy), w(weight);
-    DenseOutput<T> to(dx);
+    const ContiguousInput<T> grad(dy), w(weight);
+    ContiguousOutput<T> to(dx);
     std::fill_n(to.data(), dx.numel(), T(0));
     Scratch<T> cols(s.K * s.outputs);
     for_each_group(s, [&](int64_t n, int64_t g) {
@@ -182,7 +182,7 @@ TT_API void conv2d_grad_input(const View& dx, const View& dy, const View& weight
            outputs_of(grad.data(), s, n, g));
       col2im(images_of(to.data(), s, n, g), cols.data(), s);
     });
-    to.finish();
+    to.write_back();
   });
 }
 
@@ -192,8 +192,8 @@ TT_API void conv2d_grad_weight(const View& dw, const View& dy, const View& x, co
   if (dw.numel() == 0) return;
   const ConvShape s(x, dy, window, groups);
   dispatch_floating(dw.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy), in(x);
-    DenseOutput<T> to(dw);
+    const ContiguousInput<T> grad(dy), in(x);
+    ContiguousOutput<T> to(dw);
     std::fill_n(to.data(), dw.numel(), T(0));
     Scratch<T> cols(s.K * s.outputs);
     for_each_group(s, [&](int64_t n, int64_t g) {
@@ -201,7 +201,7 @@ TT_API void conv2d_grad_weight(const View& dw, const View& dy, const View& x, co
       gemm(weights_of(to.data(), s, g), outputs_of(grad.data(), s, n, g),
            transposed(matrix(cols.data(), s.K, s.outputs)), true);
     });
-    to.finish();
+    to.write_back();
   });
 }
 

@@ -38,10 +38,10 @@ void dropout_values(T* out, const T* x, int64_t n, double p, uint64_t seed, uint
 
 TT_API void dropout(const View& out, const View& x, double p, uint64_t seed, uint64_t first_block) {
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x);
-    DenseOutput<T> to(out);
+    const ContiguousInput<T> in(x);
+    ContiguousOutput<T> to(out);
     dropout_values(to.data(), in.data(), x.numel(), p, seed, first_block);
-    to.finish();
+    to.write_back();
   });
 }
 

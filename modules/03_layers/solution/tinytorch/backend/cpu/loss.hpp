@@ -110,8 +110,8 @@ void cross_entropy_rows(const View& loss, T* lse, const View& dx, const View& lo
   const int64_t N = logits.shape[0], V = logits.shape[1];
   const std::vector<int64_t> targets = targets_of(target);
   const double share = share_of_row(targets, p);
-  const DenseInput<T> in(logits);
-  DenseOutput<T> out(dx);
+  const ContiguousInput<T> in(logits);
+  ContiguousOutput<T> out(dx);
   std::vector<double> losses(targets.size());
   double total = 0;
   for (int64_t n = 0; n < N; ++n) {
@@ -130,7 +130,7 @@ void cross_entropy_rows(const View& loss, T* lse, const View& dx, const View& lo
                        share * grad);
     }
   }
-  if (dx.data) out.finish();
+  if (dx.data) out.write_back();
   if (p.reduction == LossReduction::none) return copy(loss, {losses.data(), DType::f64, {N}, {1}});
   fill(loss, total * share);
 }
@@ -155,8 +155,8 @@ TT_API void cross_entropy_grad(const View& dx, const View& grad, const View& log
     const int64_t N = logits.shape[0], V = logits.shape[1];
     const std::vector<int64_t> targets = targets_of(target);
     const double share = share_of_row(targets, p);
-    const DenseInput<T> in(logits), g(grad);
-    DenseOutput<T> out(dx);
+    const ContiguousInput<T> in(logits), g(grad);
+    ContiguousOutput<T> out(dx);
     for (int64_t n = 0; n < N; ++n) {
       const int64_t t = targets[static_cast<size_t>(n)];
       T* const to = out.data() + n * V;
@@ -168,7 +168,7 @@ TT_API void cross_entropy_grad(const View& dx, const View& grad, const View& log
       loss_grad_of_row(to, in.data() + n * V, V, t, static_cast<double>(lse.as<const T>()[n]),
                        p.label_smoothing, weight);
     }
-    out.finish();
+    out.write_back();
   });
 }
 
@@ -191,11 +191,11 @@ T pointwise_slope(PointwiseLoss fn, bool by_target, T x, T t) {
 TT_API void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const View& target,
                            LossReduction reduction) {
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> a(x), b(target);
+    const ContiguousInput<T> a(x), b(target);
     if (reduction == LossReduction::none) {
-      DenseOutput<T> out(loss);
+      ContiguousOutput<T> out(loss);
       for (int64_t i = 0; i < x.numel(); ++i) out.data()[i] = pointwise_value(fn, a.data()[i], b.data()[i]);
-      return out.finish();
+      return out.write_back();
     }
     double total = 0;
     for (int64_t i = 0; i < x.numel(); ++i) {
@@ -208,17 +208,17 @@ TT_API void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, co
 TT_API void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, const View& grad,
                                 const View& x, const View& target, LossReduction reduction) {
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> a(x), b(target), g(grad);
+    const ContiguousInput<T> a(x), b(target), g(grad);
     const T share = reduction == LossReduction::mean ? T(1) / static_cast<T>(x.numel()) : T(1);
     for (const bool by_target : {false, true}) {
       const View& to = by_target ? dtarget : dx;
       if (!to.data) continue;
-      DenseOutput<T> out(to);
+      ContiguousOutput<T> out(to);
       for (int64_t i = 0; i < x.numel(); ++i) {
         const T weight = reduction == LossReduction::none ? g.data()[i] : share * g.data()[0];
         out.data()[i] = weight * pointwise_slope(fn, by_target, a.data()[i], b.data()[i]);
       }
-      out.finish();
+      out.write_back();
     }
   });
 }

@@ -121,8 +121,8 @@ TT_API void layer_norm(const View& out, const View& mean, const View& rstd, cons
   if (out.numel() == 0) return;
   const int64_t C = x.shape.back();
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x), w(weight), b(bias);
-    DenseOutput<T> to(out);
+    const ContiguousInput<T> in(x), w(weight), b(bias);
+    ContiguousOutput<T> to(out);
     for (int64_t r = 0; r < x.numel() / C; ++r) {
       T* const y = to.data() + r * C;
       const T* const row = in.data() + r * C;
@@ -134,7 +134,7 @@ TT_API void layer_norm(const View& out, const View& mean, const View& rstd, cons
       mean.as<T>()[r] = static_cast<T>(found.mean);
       rstd.as<T>()[r] = static_cast<T>(found.rstd);
     }
-    to.finish();
+    to.write_back();
   });
 }
 TT_API void rms_norm(const View& out, const View& rstd, const View& x, const View& weight, double eps) {
@@ -146,8 +146,8 @@ TT_API void layer_norm_grad(const View& dx, const View& dweight, const View& dbi
                             const View& added) {
   const int64_t C = x.shape.back(), rows = C == 0 ? 0 : x.numel() / C;
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy), in(x), w(weight), more(added);
-    DenseOutput<T> to(dx);
+    const ContiguousInput<T> grad(dy), in(x), w(weight), more(added);
+    ContiguousOutput<T> to(dx);
     std::vector<double> weight_sum(static_cast<size_t>(C)), bias_sum(weight_sum.size());
     for (int64_t r = 0; r < rows; ++r) {
       T* const result = dx.data ? to.data() + r * C : nullptr;
@@ -161,7 +161,7 @@ TT_API void layer_norm_grad(const View& dx, const View& dweight, const View& dbi
       }
       for (int64_t i = 0; result && more.data() && i < C; ++i) result[i] += more.data()[r * C + i];
     }
-    if (dx.data) to.finish();
+    if (dx.data) to.write_back();
     if (dweight.data) copy(dweight, {weight_sum.data(), DType::f64, {C}, {1}});
     if (dbias.data) copy(dbias, {bias_sum.data(), DType::f64, {C}, {1}});
   });

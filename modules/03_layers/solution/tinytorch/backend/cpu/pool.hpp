@@ -138,14 +138,14 @@ inline PlaneShape plane_shape(const View& x, const View& y, const Window2d& wind
 // f(plane of out, plane of in, number of the plane); out starts at zero.
 template <class T, class F>
 void for_each_plane(const View& out, const View& in, F&& f) {
-  const DenseInput<T> from(in);
-  DenseOutput<T> to(out);
+  const ContiguousInput<T> from(in);
+  ContiguousOutput<T> to(out);
   std::fill_n(to.data(), out.numel(), T(0));
   const int64_t planes = out.shape[0] * out.shape[1];
   for (int64_t p = 0; p < planes; ++p) {
     f(to.data() + p * (out.numel() / planes), from.data() + p * (in.numel() / planes), p);
   }
-  to.finish();
+  to.write_back();
 }
 
 TT_API void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window) {

@@ -94,8 +94,8 @@ T logsumexp_of_row(const T* x, int64_t n) {
 template <class T, class F>
 void for_each_softmax_row(const View& out, const View& a, const View& b, int dim, F&& f) {
   if (out.numel() == 0) return;
-  const DenseInput<T> first(a), second(b);
-  DenseOutput<T> result(out);
+  const ContiguousInput<T> first(a), second(b);
+  ContiguousOutput<T> result(out);
   const int64_t n = out.shape[dim];
   int64_t inner = 1;
   for (int d = dim + 1; d < out.rank(); ++d) inner *= out.shape[d];
@@ -109,7 +109,7 @@ void for_each_softmax_row(const View& out, const View& a, const View& b, int dim
     f(to.data(), in.data(), in_b.data(), n);
     for (int64_t i = 0; i < n; ++i) result.data()[start + i * inner] = to[static_cast<size_t>(i)];
   }
-  result.finish();
+  result.write_back();
 }
 
 TT_API void softmax(const View& out, const View& x, int dim) {
@@ -145,10 +145,10 @@ TT_API void logsumexp(const View& out, const View& x, const bool* reduced) {
     }
   }
   dispatch_floating(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(rows);
-    DenseOutput<T> to(out);
+    const ContiguousInput<T> in(rows);
+    ContiguousOutput<T> to(out);
     for (int64_t r = 0; r < out.numel(); ++r) to.data()[r] = logsumexp_of_row(in.data() + r * n, n);
-    to.finish();
+    to.write_back();
   });
 }
 

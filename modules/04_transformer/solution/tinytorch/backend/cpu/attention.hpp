@@ -100,11 +100,11 @@ TT_API void attention(const View& out, const View& lse, const View& q, const Vie
                       const AttentionParameters& parameters) {
   if (out.numel() == 0) return;
   dispatch_floating(q.dtype, [&]<class T>(T*) {  // 16-bit operands are computed in f32
-    const DenseInput<T> queries(q), keys(k), values(v);
-    DenseOutput<T> result(out);
+    const ContiguousInput<T> queries(q), keys(k), values(v);
+    ContiguousOutput<T> result(out);
     attend_all(result.data(), lse.as<T>(), queries.data(), keys.data(), values.data(), q.shape, k.shape,
                parameters);
-    result.finish();
+    result.write_back();
   });
 }
 

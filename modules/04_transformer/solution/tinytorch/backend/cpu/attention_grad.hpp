@@ -77,15 +77,15 @@ TT_API void attention_grad(const View& dq, const View& dk, const View& dv, const
                            const AttentionParameters& parameters) {
   dispatch_floating(q.dtype, [&]<class T>(
                                  T*) {  // 16-bit operands are computed, and gradients added up, in f32
-    const DenseInput<T> in_dout(dout), in_q(q), in_k(k), in_v(v), in_out(out);
-    DenseOutput<T> to_dq(dq), to_dk(dk), to_dv(dv);
+    const ContiguousInput<T> in_dout(dout), in_q(q), in_k(k), in_v(v), in_out(out);
+    ContiguousOutput<T> to_dq(dq), to_dk(dk), to_dv(dv);
     const AttentionArrays<T> arrays{in_dout.data(), in_q.data(),  in_k.data(),  in_v.data(), in_out.data(),
                                     lse.as<T>(),    to_dq.data(), to_dk.data(), to_dv.data()};
     const int64_t G = k.shape[1];
     parallel_for(k.shape[0] * G, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) group_grad(arrays, i / G, i % G, q.shape, k.shape, parameters);
     });
-    to_dq.finish(), to_dk.finish(), to_dv.finish();
+    to_dq.write_back(), to_dk.write_back(), to_dv.write_back();
   });
 }
 

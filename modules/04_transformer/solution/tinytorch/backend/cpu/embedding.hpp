@@ -51,11 +51,11 @@ inline int64_t find_outside(Indices index, int64_t V) {
   return -1;
 }
 
-// --- from views to arrays: DenseInput and DenseOutput copy what is strided, or has 16 bits ---
+// --- from views to arrays: ContiguousInput and ContiguousOutput copy what is strided, or has 16 bits ---
 
 TT_API void embedding(const View& out, const View& weight, const View& index) {
   if (out.numel() == 0) return;
-  const DenseInput<int64_t> rows(index);
+  const ContiguousInput<int64_t> rows(index);
   dispatch(weight.dtype, [&]<class S>(S*) {
     copy_rows(out.as<S>(), weight.as<const S>(), weight.strides[0], weight.strides[1],
               Indices(rows.data(), static_cast<size_t>(index.numel())), weight.shape[1]);
@@ -64,19 +64,19 @@ TT_API void embedding(const View& out, const View& weight, const View& index) {
 
 TT_API void embedding_grad(const View& dw, const View& dy, const View& index) {
   if (dw.numel() == 0) return;
-  const DenseInput<int64_t> rows(index);
+  const ContiguousInput<int64_t> rows(index);
   dispatch_floating(dw.dtype, [&]<class T>(T*) {  // 16-bit gradients are added up in f32
-    const DenseInput<T> in(dy);
-    DenseOutput<T> sum(dw);
+    const ContiguousInput<T> in(dy);
+    ContiguousOutput<T> sum(dw);
     add_rows(sum.data(), in.data(), Indices(rows.data(), static_cast<size_t>(index.numel())), dw.shape[0],
              dw.shape[1]);
-    sum.finish();
+    sum.write_back();
   });
 }
 
 TT_API int64_t first_outside(const View& index, int64_t V) {
   if (index.numel() == 0) return -1;
-  const DenseInput<int64_t> rows(index);
+  const ContiguousInput<int64_t> rows(index);
   return find_outside(Indices(rows.data(), static_cast<size_t>(index.numel())), V);
 }
 
