@@ -1,7 +1,8 @@
 // Row: the elements of one row, held by the registers of a group of threads as they are stored.
 //
 // Softmax and normalization visit a row two or three times; here memory sees it once. A thread holds kVectors
-// words of 16 bytes: word number v of lane t covers elements (v kGroup + t) kWide ... of an aligned row.
+// words of 16 bytes: word number v of lane t covers elements (v kGroup + t) kVectorSize ... of an aligned
+// row.
 //
 // Rows whose length is no multiple of 16 bytes begin anywhere in a word. Such a ragged row is held as the
 // words that it lies in: its phase says how many elements of the first word belong to its neighbour. What is
@@ -17,17 +18,17 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 template <class T, int kThreads, int kVectors, bool kIsAligned = true>
 struct Row {
-  static constexpr int kWide = kWideOf<T>, kGroup = kThreads, kCount = kVectors;
+  static constexpr int kVectorSize = kVectorSizeOf<T>, kGroup = kThreads, kCount = kVectors;
   static constexpr bool kAligned = kIsAligned, kWalks = !kIsAligned;  // whether it repays to take many rows
   using Element = T;
-  using A = Wide<T>;
+  using A = Compute<T>;
   uint4 word[kVectors];
   int phase = 0;
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kGroup; }
   // Below 0 in the first word of a ragged row.
   __device__ __forceinline__ int column(int v) const {
-    return (v * kGroup + lane()) * kWide - (kAligned ? 0 : phase);
+    return (v * kGroup + lane()) * kVectorSize - (kAligned ? 0 : phase);
   }
   // Whether column c, of a word that is held, is one of the row's.
   static __device__ __forceinline__ bool holds(int c, int C) { return kAligned || is_inside(c, C); }
@@ -46,11 +47,11 @@ struct Row {
       }
     }
   }
-  static __device__ __forceinline__ void write(T* row, int c, int C, const A (&y)[kWide]) {
+  static __device__ __forceinline__ void write(T* row, int c, int C, const A (&y)[kVectorSize]) {
     kAligned ? store(row + c, y) : store_inside(row, c, C, y);
   }
   // Part of another line, at the columns of a word of this row.
-  static __device__ __forceinline__ void read_beside(A (&out)[kWide], const T* line, int c, int C) {
+  static __device__ __forceinline__ void read_beside(A (&out)[kVectorSize], const T* line, int c, int C) {
     if constexpr (kAligned) {
       load(out, line + c);
     } else {
@@ -69,15 +70,15 @@ struct Row {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if (column(v) >= C) continue;
-      A x[kWide], y[kWide];
+      A x[kVectorSize], y[kVectorSize];
       get(v, x);
       other.get(v, y);
       f(column(v), x, y);
-      T values[kWide];
+      T values[kVectorSize];
       convert_neighbours(values, x);
       if constexpr (!kAligned) {  // what is outside stays 0
 #pragma unroll
-        for (int k = 0; k < kWide; ++k) values[k] = holds(column(v) + k, C) ? values[k] : T{};
+        for (int k = 0; k < kVectorSize; ++k) values[k] = holds(column(v) + k, C) ? values[k] : T{};
       }
       memcpy(&word[v], values, sizeof(values));
       get(v, x);
@@ -85,11 +86,11 @@ struct Row {
     }
   }
   // The vector's elements in the compute type.
-  __device__ __forceinline__ void get(int v, A (&out)[kWide]) const {
-    T values[kWide];
+  __device__ __forceinline__ void get(int v, A (&out)[kVectorSize]) const {
+    T values[kVectorSize];
     memcpy(values, &word[v], sizeof(values));
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) out[k] = to<A>(values[k]);
+    for (int k = 0; k < kVectorSize; ++k) out[k] = to<A>(values[k]);
   }
   // Calls f(first column, elements) for each vector of this thread.
   template <class F>
@@ -97,7 +98,7 @@ struct Row {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if (column(v) >= C) continue;
-      A x[kWide];
+      A x[kVectorSize];
       get(v, x);
       f(column(v), x);
     }
@@ -108,7 +109,7 @@ struct Row {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       if (column(v) >= C) continue;
-      A x[kWide], y[kWide];
+      A x[kVectorSize], y[kVectorSize];
       get(v, x);
       other.get(v, y);
       f(column(v), x, y);
@@ -120,10 +121,10 @@ struct Row {
 // would cost more at the two ends of such a row than they save between them.
 template <class T, int kVectors>
 struct ElementRow {
-  static constexpr int kWide = 1, kGroup = kWarp, kCount = kVectors;
+  static constexpr int kVectorSize = 1, kGroup = kWarp, kCount = kVectors;
   static constexpr bool kAligned = true, kWalks = false;
   using Element = T;
-  using A = Wide<T>;
+  using A = Compute<T>;
   T element[kVectors];
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kGroup; }
@@ -184,10 +185,10 @@ struct ElementRow {
 // reads back what it wrote, so no barrier is needed.
 template <class T, int kThreads, bool kIsAligned = true>
 struct SharedRow {
-  static constexpr int kWide = kWideOf<T>, kGroup = kThreads;
+  static constexpr int kVectorSize = kVectorSizeOf<T>, kGroup = kThreads;
   static constexpr bool kAligned = kIsAligned, kWalks = !kIsAligned;
   using Element = T;
-  using A = Wide<T>;
+  using A = Compute<T>;
   T* kept;
   int phase = 0;
 
@@ -196,17 +197,19 @@ struct SharedRow {
   __device__ __forceinline__ void align_with(const T* result) {
     if constexpr (!kAligned) phase = phase_of(result);
   }
-  __device__ __forceinline__ int first_column() const { return lane() * kWide - (kAligned ? 0 : phase); }
+  __device__ __forceinline__ int first_column() const {
+    return lane() * kVectorSize - (kAligned ? 0 : phase);
+  }
   // The place of a word's first column.
   __device__ __forceinline__ T* at(int c) const { return kept + c + (kAligned ? 0 : phase); }
   static __device__ __forceinline__ uint4 word_of(const T* row, int c, int C, T fill) {
     if constexpr (kAligned) return *reinterpret_cast<const uint4*>(row + c);
     return any_word(row, c, C, fill);
   }
-  static __device__ __forceinline__ void write(T* row, int c, int C, const A (&y)[kWide]) {
+  static __device__ __forceinline__ void write(T* row, int c, int C, const A (&y)[kVectorSize]) {
     Row<T, kThreads, 1, kAligned>::write(row, c, C, y);
   }
-  static __device__ __forceinline__ void read_beside(A (&out)[kWide], const T* line, int c, int C) {
+  static __device__ __forceinline__ void read_beside(A (&out)[kVectorSize], const T* line, int c, int C) {
     Row<T, kThreads, 1, kAligned>::read_beside(out, line, c, C);
   }
   // As read(), and f(first column, values) for each word as it arrives.
@@ -214,19 +217,19 @@ struct SharedRow {
   __device__ __forceinline__ void read_each(const T* row, int C, T fill, F&& f) {
     constexpr int kAhead = 4;  // loads in flight
     kept = dynamic_shared<T>();
-    for (int c = first_column(); c < C; c += kAhead * kThreads * kWide) {
+    for (int c = first_column(); c < C; c += kAhead * kThreads * kVectorSize) {
       uint4 words[kAhead];
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
-        const int at_ = c + a * kThreads * kWide;
+        const int at_ = c + a * kThreads * kVectorSize;
         if (at_ < C) words[a] = word_of(row, at_, C, fill);
       }
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
-        const int at_ = c + a * kThreads * kWide;
+        const int at_ = c + a * kThreads * kVectorSize;
         if (at_ >= C) break;
         *reinterpret_cast<uint4*>(at(at_)) = words[a];
-        A x[kWide];
+        A x[kVectorSize];
         load(x, reinterpret_cast<const T*>(&words[a]));
         f(at_, x);
       }
@@ -234,9 +237,10 @@ struct SharedRow {
   }
   // which: of the rows that a block holds at once, of words_of_row(C) words each.
   __device__ __forceinline__ void read(const T* row, int C, int which = 0, T fill = T{}) {
-    kept = dynamic_shared<T>() + which * (kAligned ? C : (C + 2 * kWide - 2) / kWide * kWide);
+    kept =
+        dynamic_shared<T>() + which * (kAligned ? C : (C + 2 * kVectorSize - 2) / kVectorSize * kVectorSize);
 #pragma unroll 8
-    for (int c = first_column(); c < C; c += kThreads * kWide) {
+    for (int c = first_column(); c < C; c += kThreads * kVectorSize) {
       *reinterpret_cast<uint4*>(at(c)) = word_of(row, c, C, fill);
     }
   }
@@ -245,25 +249,25 @@ struct SharedRow {
   __device__ __forceinline__ void read_with(const T* a, const T* b, T* out, int C, F&& f) {
     constexpr int kAhead = 2;  // loads in flight, of each row
     kept = dynamic_shared<T>();
-    for (int first = first_column(); first < C; first += kAhead * kThreads * kWide) {
+    for (int first = first_column(); first < C; first += kAhead * kThreads * kVectorSize) {
       uint4 x_words[kAhead], y_words[kAhead];
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
-        const int c = first + k * kThreads * kWide;
+        const int c = first + k * kThreads * kVectorSize;
         if (c >= C) break;
         x_words[k] = word_of(a, c, C, T{});
         y_words[k] = word_of(b, c, C, T{});
       }
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
-        const int c = first + k * kThreads * kWide;
+        const int c = first + k * kThreads * kVectorSize;
         if (c >= C) break;
-        A x[kWide], y[kWide];
+        A x[kVectorSize], y[kVectorSize];
         load(x, reinterpret_cast<const T*>(&x_words[k]));
         load(y, reinterpret_cast<const T*>(&y_words[k]));
         f(c, x, y);
 #pragma unroll
-        for (int i = 0; i < kWide; ++i) x[i] = holds(c + i, C) ? x[i] : A(0);
+        for (int i = 0; i < kVectorSize; ++i) x[i] = holds(c + i, C) ? x[i] : A(0);
         store(at(c), x);
         write(out, c, C, x);
       }
@@ -272,8 +276,8 @@ struct SharedRow {
   template <class F>
   __device__ __forceinline__ void each(int C, F&& f) const {
 #pragma unroll 2
-    for (int c = first_column(); c < C; c += kThreads * kWide) {
-      A x[kWide];
+    for (int c = first_column(); c < C; c += kThreads * kVectorSize) {
+      A x[kVectorSize];
       load(x, at(c));
       f(c, x);
     }
@@ -281,8 +285,8 @@ struct SharedRow {
   template <class F>
   __device__ __forceinline__ void each_pair(const SharedRow& other, int C, F&& f) const {
 #pragma unroll 2
-    for (int c = first_column(); c < C; c += kThreads * kWide) {
-      A x[kWide], y[kWide];
+    for (int c = first_column(); c < C; c += kThreads * kVectorSize) {
+      A x[kVectorSize], y[kVectorSize];
       load(x, at(c));
       load(y, other.at(c));
       f(c, x, y);
@@ -308,7 +312,7 @@ inline constexpr int kRowThreads = kGroup <= kWarp ? 128 : kGroup;
 // e^x for x <= 0. 16-bit results do not show the rounding of x log2(e), so they take the processor's 2^x as
 // it is.
 template <class T>
-__device__ __forceinline__ Wide<T> exp_of(Wide<T> x) {
+__device__ __forceinline__ Compute<T> exp_of(Compute<T> x) {
   if constexpr (kIs16Bit<T>) {
     return power_of_two(x * 1.4426950408889634f);
   } else if constexpr (std::is_same_v<T, float>) {
@@ -374,7 +378,7 @@ LaunchConfig rows_grid(int64_t rows, size_t shared_bytes = 0) {
 // phase.
 template <class T>
 int64_t whole_phases(int64_t resident) {
-  return resident < kWideOf<T> ? kWideOf<T> : resident - resident % kWideOf<T>;
+  return resident < kVectorSizeOf<T> ? kVectorSizeOf<T> : resident - resident % kVectorSizeOf<T>;
 }
 
 // The row of this thread's group. Groups beyond the last row leave, but for those that share a warp with the

@@ -19,9 +19,9 @@ struct Segment {
     last = row * C + std::min(column + kSegment, C);
   }
   // f(first element) for each of this thread's vectors.
-  template <int kWide, class F>
+  template <int kVectorSize, class F>
   __device__ __forceinline__ void each(F&& f) const {
-    for (int64_t i = first + threadIdx.x * kWide; i < last; i += kSegmentThreads * kWide) f(i);
+    for (int64_t i = first + threadIdx.x * kVectorSize; i < last; i += kSegmentThreads * kVectorSize) f(i);
   }
 };
 

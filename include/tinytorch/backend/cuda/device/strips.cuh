@@ -40,9 +40,9 @@ inline constexpr int kStripStages = 3;  // rows on the block: finished, visited,
 // itself, so no barrier is needed.
 template <class T, int kInputs, int kStripVectors, bool kIsAligned>
 struct Strip {
-  static constexpr int kWide = kWideOf<T>, kVectors = kStripVectors;
+  static constexpr int kVectorSize = kVectorSizeOf<T>, kVectors = kStripVectors;
   static constexpr bool kAligned = kIsAligned;
-  using A = Wide<T>;
+  using A = Compute<T>;
   int C, first;  // columns of the row; the strip's first, below 0 where a word is shared with another row
   int columns, width;  // from there on in the row; room for them
   const T* kept;       // kInputs times `width` elements; null before a row is there
@@ -54,7 +54,7 @@ struct Strip {
   }
   // Column of this thread's vector number v, counted from the strip's first.
   static __device__ __forceinline__ int column(int v) {
-    return (v * kStripThreads + static_cast<int>(threadIdx.x)) * kWide;
+    return (v * kStripThreads + static_cast<int>(threadIdx.x)) * kVectorSize;
   }
   __device__ __forceinline__ bool holds(int v, int k) const {
     return kAligned || is_inside(first + column(v) + k, C);
@@ -71,13 +71,13 @@ struct Strip {
   template <class F>
   __device__ __forceinline__ void each(F&& f) const {
     each_vector([&](int v) {
-      A x[kInputs][kWide];
+      A x[kInputs][kVectorSize];
 #pragma unroll
       for (int k = 0; k < kInputs; ++k) load(x[k], kept + k * width + column(v));
       f(v, x);
     });
   }
-  __device__ __forceinline__ void write(T* row, int v, const A (&y)[kWide]) const {
+  __device__ __forceinline__ void write(T* row, int v, const A (&y)[kVectorSize]) const {
     Row<T, kStripThreads, kVectors, kAligned>::write(row, first + column(v), C, y);
   }
   // Another line's part at the columns of vector v.
@@ -85,7 +85,7 @@ struct Strip {
     if constexpr (kAligned) return *reinterpret_cast<const uint4*>(line + first + column(v));
     return any_word(line, first + column(v), C, T{});
   }
-  __device__ __forceinline__ void read_beside(A (&out)[kWide], const T* line, int v) const {
+  __device__ __forceinline__ void read_beside(A (&out)[kVectorSize], const T* line, int v) const {
     const uint4 word = word_beside(line, v);
     load(out, reinterpret_cast<const T*>(&word));
   }
@@ -97,8 +97,8 @@ struct StripLine {
   __device__ __forceinline__ void read(const S& strip, const T* line) {
     strip.each_vector([&](int v) { word[v] = strip.word_beside(line, v); });
   }
-  template <class A, int kWide>
-  __device__ __forceinline__ void get(int v, A (&out)[kWide]) const {
+  template <class A, int kVectorSize>
+  __device__ __forceinline__ void get(int v, A (&out)[kVectorSize]) const {
     load(out, reinterpret_cast<const T*>(&word[v]));
   }
 };
@@ -249,13 +249,14 @@ StripsPlan plan_strips(const typename Work::Arrays& arrays, int64_t rows, int64_
   using T = typename Work::Element;
   constexpr int64_t kLongest = Work::S::kVectors * kStripThreads,
                     kShortest = kStripThreads;  // vectors of a block
-  const bool ragged = !Work::S::kAligned && (phase_of(Work::result(arrays)) != 0 || C % kWideOf<T> != 0);
+  const bool ragged =
+      !Work::S::kAligned && (phase_of(Work::result(arrays)) != 0 || C % kVectorSizeOf<T> != 0);
   StripsPlan plan{{dim3(0), dim3(kStripThreads)}};
   for (int k = 0; k < Work::kInputs; ++k) {
     if (phase_of(Work::input(arrays, k)) != phase_of(Work::result(arrays))) return plan;
   }
   const int64_t vectors = words_of_row<T>(C, !ragged), least = ceil_div(vectors, kLongest),
-                phases = ragged && Work::kKeepsColumns ? kWideOf<T> : 1;
+                phases = ragged && Work::kKeepsColumns ? kVectorSizeOf<T> : 1;
   if (least > kStripThreads || (least > 1 && !has_teams())) return plan;
   // Sets how many blocks share a row; returns how many teams of them run at once.
   const auto share_out = [&](int64_t blocks) {
@@ -264,7 +265,7 @@ StripsPlan plan_strips(const typename Work::Arrays& arrays, int64_t rows, int64_
     while (power < blocks) power *= 2;
     if (!plan.notes) blocks = power > least && power / 2 >= least && power > blocks ? power / 2 : power;
     plan.blocks = static_cast<int>(blocks);
-    plan.width = static_cast<int>(ceil_div(vectors, blocks) * kWideOf<T>);
+    plan.width = static_cast<int>(ceil_div(vectors, blocks) * kVectorSizeOf<T>);
     plan.config.shared_bytes = static_cast<size_t>(plan.width) * sizeof(T) * Work::kInputs * kStripStages;
     plan.config.cluster = plan.notes ? 1 : static_cast<unsigned>(blocks);
     return resident_blocks(plan.notes ? walk_strips<Work, true> : walk_strips<Work, false>, plan.config) /

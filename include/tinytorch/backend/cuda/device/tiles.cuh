@@ -16,7 +16,7 @@
 //     static Element* output(const Arrays&);              or null
 //     Work(const Arrays&, int column, int C);             of this thread's column
 //     Facts measure(const TileRow&, int64_t row, bool leads);   by all lanes of a row; one leads
-//     Wide<Element> finish(const Wide<Element> (&in)[kInputs], const Facts&);
+//     Compute<Element> finish(const Compute<Element> (&in)[kInputs], const Facts&);
 //     void end(const TileColumns&);   after the last row
 //   };
 #pragma once
@@ -39,9 +39,9 @@ struct TileRow {
   __device__ __forceinline__ void each(F&& f) const {
 #pragma unroll 4
     for (int c = lane; c < C; c += lanes) {
-      Wide<T> x[kInputs];
+      Compute<T> x[kInputs];
 #pragma unroll
-      for (int k = 0; k < kInputs; ++k) x[k] = to<Wide<T>>(at[k][c]);
+      for (int k = 0; k < kInputs; ++k) x[k] = to<Compute<T>>(at[k][c]);
       f(c, x);
     }
   }
@@ -73,8 +73,9 @@ struct TileColumns {
 // Calls f(word number, first element) for each word of 16 bytes that n elements at an address lie in.
 template <class T, class F>
 __device__ __forceinline__ void each_word(const T* p, int n, F&& f) {
-  const int phase = phase_of(p), words = (phase + n + kWideOf<T> - 1) / kWideOf<T>;
-  for (int w = static_cast<int>(threadIdx.x); w < words; w += kTileThreads) f(w, w * kWideOf<T> - phase);
+  const int phase = phase_of(p), words = (phase + n + kVectorSizeOf<T> - 1) / kVectorSizeOf<T>;
+  for (int w = static_cast<int>(threadIdx.x); w < words; w += kTileThreads)
+    f(w, w * kVectorSizeOf<T> - phase);
 }
 // Queues copies of n elements to shared memory, where they lie in words as they did; returns the first's
 // place.
@@ -82,8 +83,9 @@ template <class T>
 __device__ __forceinline__ T* fetch_tile(T* buffer, const T* from, int n) {
   T* const first = buffer + phase_of(from);
   each_word(from, n, [&](int w, int i) {
-    if (word_is_inside<T>(i, n)) return copy_async(shared_address(buffer + w * kWideOf<T>), from + i, true);
-    for (int k = 0; k < kWideOf<T>; ++k) {
+    if (word_is_inside<T>(i, n))
+      return copy_async(shared_address(buffer + w * kVectorSizeOf<T>), from + i, true);
+    for (int k = 0; k < kVectorSizeOf<T>; ++k) {
       if (is_inside(i + k, n)) first[i + k] = from[i + k];
     }
   });
@@ -94,19 +96,19 @@ __device__ __forceinline__ void write_tile(T* to_, const T* from, int n) {
   const bool alike = phase_of(to_) == phase_of(from);
   each_word(to_, n, [&](int, int i) {
     if (word_is_inside<T>(i, n)) {
-      T values[kWideOf<T>];
+      T values[kVectorSizeOf<T>];
       uint4 word;
       if (alike) {
         word = *reinterpret_cast<const uint4*>(from + i);
       } else {
 #pragma unroll
-        for (int k = 0; k < kWideOf<T>; ++k) values[k] = from[i + k];
+        for (int k = 0; k < kVectorSizeOf<T>; ++k) values[k] = from[i + k];
         memcpy(&word, values, sizeof(word));
       }
       *reinterpret_cast<uint4*>(to_ + i) = word;
       return;
     }
-    for (int k = 0; k < kWideOf<T>; ++k) {
+    for (int k = 0; k < kVectorSizeOf<T>; ++k) {
       if (is_inside(i + k, n)) to_[i + k] = from[i + k];
     }
   });
@@ -114,7 +116,7 @@ __device__ __forceinline__ void write_tile(T* to_, const T* from, int n) {
 
 template <class T>
 __host__ __device__ constexpr int tile_buffer(int height, int C) {  // elements; whole words
-  return (height * C + 2 * kWideOf<T> - 2) / kWideOf<T> * kWideOf<T>;
+  return (height * C + 2 * kVectorSizeOf<T> - 2) / kVectorSizeOf<T> * kVectorSizeOf<T>;
 }
 
 // Rows of so few elements that a thread does all of one, in its place. kColumns: as many as C, or 0 for any
@@ -129,7 +131,7 @@ __device__ __forceinline__ void finish_by_row(Work& work, T* const (&at)[kInputs
     for (int k = 0; k < kInputs; ++k) one.at[k] = at[k] + row * columns;
     const typename Work::Facts found = work.measure(one, first + row, true);
     if constexpr (Work::kWrites) {
-      one.each([&](int c, const Wide<T>(&x)[kInputs]) {
+      one.each([&](int c, const Compute<T>(&x)[kInputs]) {
         at[0][row * columns + c] = to<T>(work.finish(x, found, c));
       });
     }
@@ -170,9 +172,9 @@ __device__ __forceinline__ void finish_columns(Work& work, T* const (&at)[kInput
   if (thread >= walkers) return;
 #pragma unroll 4
   for (int i = thread, row = thread / C; i < here * C; i += walkers, row += down) {
-    Wide<T> x[kInputs];
+    Compute<T> x[kInputs];
 #pragma unroll
-    for (int k = 0; k < kInputs; ++k) x[k] = to<Wide<T>>(at[k][i]);
+    for (int k = 0; k < kInputs; ++k) x[k] = to<Compute<T>>(at[k][i]);
     at[0][i] = to<T>(work.finish(x, facts[row]));
   }
 }
@@ -184,7 +186,7 @@ static __global__ void __launch_bounds__(kTileThreads)
                int lanes) {
   using T = typename Work::Element;
   constexpr int kInputs = Work::kInputs;
-  __shared__ Wide<T> space[kTileThreads];
+  __shared__ Compute<T> space[kTileThreads];
   const int buffer = tile_buffer<T>(height, C);
   T* const tiles = dynamic_shared<T>();
   auto* const facts = reinterpret_cast<typename Work::Facts*>(tiles + kInputs * buffer);
@@ -214,7 +216,7 @@ static __global__ void __launch_bounds__(kTileThreads)
       __syncthreads();
     }
   }
-  work.end(TileColumns<Wide<T>>{space, C, kTileThreads / C * C});
+  work.end(TileColumns<Compute<T>>{space, C, kTileThreads / C * C});
 }
 
 inline constexpr int64_t kTileColumns = kTileThreads;  // at the most
@@ -228,8 +230,8 @@ TilesPlan plan_tiles(int64_t rows, int64_t C) {
   constexpr int kSize = static_cast<int>(sizeof(T));
   TilesPlan plan{};
   plan.height = static_cast<int>(std::min({rows, int64_t{1024}, Work::kBytes / kSize / C}));
-  if (plan.height > kWideOf<T>) plan.height -= plan.height % kWideOf<T>;  // tiles begin alike
-  plan.lanes = 1;                                                         // all rows at once
+  if (plan.height > kVectorSizeOf<T>) plan.height -= plan.height % kVectorSizeOf<T>;  // tiles begin alike
+  plan.lanes = 1;                                                                     // all rows at once
   while (plan.lanes < kWarp && plan.lanes * 2 * plan.height <= kTileThreads) plan.lanes *= 2;
   plan.config.block = dim3(kTileThreads);
   plan.config.shared_bytes =

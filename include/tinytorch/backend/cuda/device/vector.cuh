@@ -14,7 +14,10 @@ inline constexpr bool kIs16Bit = std::is_same_v<T, BFloat16> || std::is_same_v<T
 
 // The type in which elements of a floating T are computed.
 template <class T>
-using Wide = std::conditional_t<kIs16Bit<T>, float, T>;
+using Compute = std::conditional_t<kIs16Bit<T>, float, T>;
+// The old name, kept for one version.
+template <class T>
+using Wide [[deprecated("Wide is now Compute")]] = Compute<T>;
 
 // One element to another type, by the rules of backend::convert; 16-bit floats by the processor's own
 // instructions, written out: the headers of __half and __nv_bfloat16 take longer to compile than most

@@ -10,28 +10,28 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 // Elements of T in 16 bytes.
 template <class T>
-inline constexpr int kWideOf = 16 / static_cast<int>(sizeof(T));
+inline constexpr int kVectorSizeOf = 16 / static_cast<int>(sizeof(T));
 
 // Elements between the last multiple of 16 bytes and p.
 template <class T>
 __host__ __device__ __forceinline__ int phase_of(const T* p) {
-  return static_cast<int>(reinterpret_cast<uintptr_t>(p) / sizeof(T) % kWideOf<T>);
+  return static_cast<int>(reinterpret_cast<uintptr_t>(p) / sizeof(T) % kVectorSizeOf<T>);
 }
 __device__ __forceinline__ bool is_inside(int c, int C) {
   return static_cast<unsigned>(c) < static_cast<unsigned>(C);
 }
 template <class T>
 __device__ __forceinline__ bool word_is_inside(int c, int C) {
-  return c >= 0 && c + kWideOf<T> <= C;
+  return c >= 0 && c + kVectorSizeOf<T> <= C;
 }
 
 // Columns c ... of a line of C elements, of which column c is aligned to 16 bytes; outside of it `fill`.
 template <class T>
 __device__ __forceinline__ uint4 aligned_word(const T* line, int c, int C, T fill) {
   if (word_is_inside<T>(c, C)) return *reinterpret_cast<const uint4*>(line + c);
-  T values[kWideOf<T>];
+  T values[kVectorSizeOf<T>];
 #pragma unroll
-  for (int k = 0; k < kWideOf<T>; ++k) values[k] = is_inside(c + k, C) ? line[c + k] : fill;
+  for (int k = 0; k < kVectorSizeOf<T>; ++k) values[k] = is_inside(c + k, C) ? line[c + k] : fill;
   uint4 word;
   memcpy(&word, values, sizeof(word));
   return word;
@@ -39,10 +39,10 @@ __device__ __forceinline__ uint4 aligned_word(const T* line, int c, int C, T fil
 // The same, aligned or not.
 template <class T>
 __device__ __forceinline__ uint4 any_word(const T* line, int c, int C, T fill) {
-  const int shift = (phase_of(line) + c) & (kWideOf<T> - 1);
+  const int shift = (phase_of(line) + c) & (kVectorSizeOf<T> - 1);
   const uint4 low = aligned_word(line, c - shift, C, fill);
   if (shift == 0) return low;
-  const uint4 high = aligned_word(line, c - shift + kWideOf<T>, C, fill);
+  const uint4 high = aligned_word(line, c - shift + kVectorSizeOf<T>, C, fill);
   unsigned w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
   const int bytes = shift * static_cast<int>(sizeof(T));
 #pragma unroll
@@ -54,11 +54,11 @@ __device__ __forceinline__ uint4 any_word(const T* line, int c, int C, T fill) {
   return {w[0], w[1], w[2], w[3]};
 }
 // Leaves those columns of y that are inside.
-template <class T, class A, int kWide>
-__device__ __forceinline__ void store_inside(T* line, int c, int C, const A (&y)[kWide]) {
+template <class T, class A, int kVectorSize>
+__device__ __forceinline__ void store_inside(T* line, int c, int C, const A (&y)[kVectorSize]) {
   if (word_is_inside<T>(c, C)) return store(line + c, y);
 #pragma unroll
-  for (int k = 0; k < kWide; ++k) {
+  for (int k = 0; k < kVectorSize; ++k) {
     if (is_inside(c + k, C)) line[c + k] = to<T>(y[k]);
   }
 }
@@ -66,7 +66,7 @@ __device__ __forceinline__ void store_inside(T* line, int c, int C, const A (&y)
 // Rows of C elements that can be moved 16 bytes at a time.
 template <class T>
 bool rows_are_aligned(int64_t C, std::initializer_list<const void*> pointers) {
-  if (C % kWideOf<T> != 0) return false;
+  if (C % kVectorSizeOf<T> != 0) return false;
   for (const void* p : pointers) {
     if (reinterpret_cast<uintptr_t>(p) % 16 != 0) return false;
   }
@@ -76,7 +76,7 @@ bool rows_are_aligned(int64_t C, std::initializer_list<const void*> pointers) {
 // Words of 16 bytes that a row of C elements lies in, whatever its phase.
 template <class T>
 int64_t words_of_row(int64_t C, bool aligned) {
-  return ceil_div(aligned ? C : C + kWideOf<T> - 1, kWideOf<T>);
+  return ceil_div(aligned ? C : C + kVectorSizeOf<T> - 1, kVectorSizeOf<T>);
 }
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

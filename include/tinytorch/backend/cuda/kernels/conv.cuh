@@ -41,11 +41,11 @@ struct Columns {
         by_rows(s.groups * s.K, count) {}
 };
 
-// A thread writes kWide neighbouring positions of a row; outputs is a multiple of kWide.
-template <class T, int kWide>
+// A thread writes kVectorSize neighbouring positions of a row; outputs is a multiple of kVectorSize.
+template <class T, int kVectorSize>
 static __global__ void __launch_bounds__(kPlaneBlock)
     im2col_kernel(T* cols, const T* x, const __grid_constant__ Columns l) {
-  const int64_t i = thread_number() * kWide;
+  const int64_t i = thread_number() * kVectorSize;
   if (i >= l.count) return;
   const ConvShape& s = l.shape;
   const int64_t row = l.by_outputs.quotient(i), p = i - row * s.outputs;
@@ -57,9 +57,9 @@ static __global__ void __launch_bounds__(kPlaneBlock)
   const int64_t stride = s.window.stride, w0 = kw * s.window.dilation - s.window.padding;
   int64_t h = oh * stride - s.window.padding + kh * s.window.dilation;
   const T* const plane = x + (n * s.C + c) * s.H * s.W;
-  T values[kWide];
+  T values[kVectorSize];
 #pragma unroll
-  for (int e = 0; e < kWide; ++e) {
+  for (int e = 0; e < kVectorSize; ++e) {
     const int64_t w = ow * stride + w0;
     values[e] = h >= 0 && h < s.H && w >= 0 && w < s.W ? plane[h * s.W + w] : T{};
     if (++ow == s.OW) {
@@ -73,9 +73,9 @@ static __global__ void __launch_bounds__(kPlaneBlock)
 // dx of the slab's samples; a thread adds up the taps that its pixel was read by.
 template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
-    col2im_kernel(T* dx, const Wide<T>* cols, const __grid_constant__ Columns l,
+    col2im_kernel(T* dx, const Compute<T>* cols, const __grid_constant__ Columns l,
                   const __grid_constant__ Planes pixels) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t i = thread_number();
   if (i >= pixels.count) return;
   const ConvShape& s = l.shape;
@@ -98,10 +98,10 @@ static __global__ void __launch_bounds__(kPlaneBlock)
 
 template <class T>
 void im2col(T* cols, const T* x, const Columns& layout) {
-  constexpr int kWide = 16 / static_cast<int>(sizeof(T));
-  const bool wide = layout.shape.outputs % kWide == 0;
-  launch(wide ? im2col_kernel<T, kWide> : im2col_kernel<T, 1>,
-         over(layout.count / (wide ? kWide : 1), kPlaneBlock), cols, x, layout);
+  constexpr int kVectorSize = 16 / static_cast<int>(sizeof(T));
+  const bool wide = layout.shape.outputs % kVectorSize == 0;
+  launch(wide ? im2col_kernel<T, kVectorSize> : im2col_kernel<T, 1>,
+         over(layout.count / (wide ? kVectorSize : 1), kPlaneBlock), cols, x, layout);
 }
 
 inline constexpr int64_t kSlabBytes = int64_t{256} << 20;  // of scratch memory that a convolution may take
@@ -165,7 +165,7 @@ void conv2d_columns(T* out, const T* x, const T* weight, const View& bias, const
 template <class T>
 void conv2d_grad_input_columns(T* dx, const T* dy, const T* weight, const ConvShape& s) {
   constexpr DType kType = dtype_of<T>;
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t slab = samples_per_slab(s, sizeof(A)), pixels = s.C * s.H * s.W;
   const DeviceScratch<A> cols(is_pointwise(s) ? 0 : slab * s.groups * s.K * s.outputs);
   for (int64_t first = 0; first < s.N; first += slab) {
@@ -185,9 +185,9 @@ void conv2d_grad_input_columns(T* dx, const T* dy, const T* weight, const ConvSh
 }
 
 template <class T>
-void conv2d_grad_weight_columns(Wide<T>* dw, const T* dy, const T* x, const ConvShape& s) {
+void conv2d_grad_weight_columns(Compute<T>* dw, const T* dy, const T* x, const ConvShape& s) {
   constexpr DType kType = dtype_of<T>;
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t slab = samples_per_slab(s, sizeof(T)), G = s.groups, Mg = s.group_m, P = s.outputs;
   const DeviceScratch<T> cols(slab * G * s.K * P), grads(slab * s.M * P);
   const View sum = dense_view(dw, dtype_of<A>, {G, Mg, s.K});
@@ -210,10 +210,10 @@ inline bool samples_apart(const ConvShape& s, size_t element) {
   return is_pointwise(s) && s.N > 0 && (element > 2 || s.outputs % 8 == 0) && products <= 2 * kSlabBytes;
 }
 template <class T>
-void conv2d_grad_weight_pointwise(Wide<T>* dw, const T* dy, const T* x, const ConvShape& s) {
-  constexpr DType kType = dtype_of<T>, kSum = dtype_of<Wide<T>>;
+void conv2d_grad_weight_pointwise(Compute<T>* dw, const T* dy, const T* x, const ConvShape& s) {
+  constexpr DType kType = dtype_of<T>, kSum = dtype_of<Compute<T>>;
   const int64_t N = s.N, G = s.groups, Mg = s.group_m, P = s.outputs, count = s.M * s.K;
-  const DeviceScratch<Wide<T>> products(N * count);
+  const DeviceScratch<Compute<T>> products(N * count);
   multiply(dense_view(products.data(), kSum, {N, G, Mg, s.K}), group_planes(dy, kType, s, N, Mg),
            group_matrices(x, kType, {N, G, P, s.K}, {s.C * P, s.K * P, 1, P}));
   const bool over_samples[] = {true, false};
@@ -275,7 +275,7 @@ void conv2d_grad_weight(const View& dw, const View& dy, const View& x, const Win
     }
     const bool apart = samples_apart(s, sizeof(T));
     if (!apart && implicit_conv2d_grad_weight<T>(dw, grad.data(), in.data(), s)) return;
-    DenseOutput<Wide<T>> result(dw);  // sums over samples stay wide
+    DenseOutput<Compute<T>> result(dw);  // sums over samples stay wide
     (apart ? conv2d_grad_weight_pointwise<T> : conv2d_grad_weight_columns<T>)(result.data(), grad.data(),
                                                                               in.data(), s);
     result.finish();

@@ -12,7 +12,7 @@ void group_norm(const View& out, const View& mean, const View& rstd, const View&
   if (out.numel() == 0) return;
   const ChannelShape shape(x);
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    using C = Wide<T>;
+    using C = Compute<T>;
     const DenseInput<T> in(x), w(weight), b(bias);
     DenseOutput<T> result(out);
     const int64_t group_c = shape.C / groups, runs = shape.N * shape.C;
@@ -31,7 +31,7 @@ void group_norm_grad(const View& dx, const View& dweight, const View& dbias, con
                      const View& mean, const View& rstd, int64_t groups, const View& weight) {
   const ChannelShape shape(x);
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    using C = Wide<T>;
+    using C = Compute<T>;
     const DenseInput<T> grad(dy), in(x), w(weight);
     DenseOutput<T> result(dx);
     DenseOutput<C> to_weight(dweight), to_bias(dbias);

@@ -61,7 +61,7 @@ template <class T, bool kAdd>
 static __global__ void __launch_bounds__(kIndexThreads)
     sum_groups_kernel(T* out, const T* source, const int64_t* starts, const int64_t* positions, int64_t count,
                       int64_t n, int64_t rows, int64_t inner) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x;
   if (i >= count) return;
   const int64_t column = i % inner, row = i / inner % rows, outer = i / inner / rows;
@@ -147,7 +147,7 @@ template <class T>
 static __global__ void __launch_bounds__(kIndexThreads)
     scatter_lines_kernel(const __grid_constant__ Operands<3> o, int64_t length, int64_t size,
                          int64_t source_step, int64_t out_step, int64_t index_step) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x;
   if (i >= o.count) return;
   const T* source = static_cast<const T*>(o.operand[0].data) + o.offset(0, i);

@@ -20,7 +20,7 @@ struct NormTiles {
     const T* x;
   };
   using Element = T;
-  using A = Wide<T>;
+  using A = Compute<T>;
   struct Facts {
     A mean, rstd;
   };
@@ -65,7 +65,7 @@ struct NormTiles {
 template <class T>
 static __global__ void __launch_bounds__(kNormThreads)
     norm_long_rows(NormArrays<T> a, const T* rows, int64_t C) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t row = blockIdx.x;
   const T* x = rows + row * C;
   const A n = static_cast<A>(C);
@@ -98,7 +98,7 @@ inline void run_norm(const View& out, const View& mean, const View& rstd, const 
   const int64_t C = x.shape.back(), rows = x.numel() / C;
   if (rows == 0) return;
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    using A = Wide<T>;
+    using A = Compute<T>;
     const DenseInput<T> in(x), w(weight), b(bias);
     DenseOutput<T> y(out);
     const NormArrays<T> a{y.data(), mean.as<A>(), rstd.as<A>(), w.data(), b.data(), static_cast<A>(eps)};

@@ -13,7 +13,7 @@ template <class T, bool kAdds>
 struct NormGradTiles {
   using Element = T;
   using Arrays = NormGradArrays<T>;
-  using A = Wide<T>;
+  using A = Compute<T>;
   struct Facts {
     A mean, rstd, mean_g, mean_gh;
   };

@@ -33,9 +33,9 @@ template <class T, bool kAligned>
 struct NormStrips : PlainStripWork {
   using Arrays = NormStripArrays<T>;
   using Element = T;
-  using A = Wide<T>;
+  using A = Compute<T>;
   using Sums = MomentSums<A>;
-  static constexpr int kInputs = 1, kBlocks = 2, kWide = kWideOf<T>;
+  static constexpr int kInputs = 1, kBlocks = 2, kVectorSize = kVectorSizeOf<T>;
   using S = Strip<T, kInputs, 2, kAligned>;
 
   NormArrays<T> a;
@@ -48,18 +48,18 @@ struct NormStrips : PlainStripWork {
   static __device__ __forceinline__ T fill() { return T{}; }
   __device__ __forceinline__ Sums visit(const S& strip, const Facts&) const {
     Sums sums{0, 0, 0};
-    strip.each([&](int v, const A(&in)[kInputs][kWide]) {
+    strip.each([&](int v, const A(&in)[kInputs][kVectorSize]) {
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) {
+      for (int k = 0; k < kVectorSize; ++k) {
         sums.n += strip.holds(v, k) ? A(1) : A(0);
         sums.mean += in[0][k];
       }
     });
     // Without a mean to take off, squares are distances from 0.
     sums.mean = a.mean && sums.n != A(0) ? sums.mean / sums.n : A(0);
-    strip.each([&](int v, const A(&in)[kInputs][kWide]) {
+    strip.each([&](int v, const A(&in)[kInputs][kVectorSize]) {
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) {
+      for (int k = 0; k < kVectorSize; ++k) {
         const A d = strip.holds(v, k) ? in[0][k] - sums.mean : A(0);
         sums.squares += d * d;
       }
@@ -72,12 +72,12 @@ struct NormStrips : PlainStripWork {
       if (a.mean) a.mean[row] = sums.mean;
       a.rstd[row] = rstd;
     }
-    strip.each([&](int v, const A(&in)[kInputs][kWide]) {
-      A y[kWide], w[kWide], b[kWide];
+    strip.each([&](int v, const A(&in)[kInputs][kVectorSize]) {
+      A y[kVectorSize], w[kVectorSize], b[kVectorSize];
       if (a.weight) strip.read_beside(w, a.weight, v);
       if (a.bias) strip.read_beside(b, a.bias, v);
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) {
+      for (int k = 0; k < kVectorSize; ++k) {
         y[k] = (in[0][k] - sums.mean) * rstd;
         if (a.weight) y[k] *= w[k];
         if (a.bias) y[k] += b[k];

@@ -23,7 +23,7 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     max_pool2d_kernel(T* out, int32_t* index, const T* x, const __grid_constant__ Planes outputs, int64_t H,
                       int64_t W, const __grid_constant__ Window2d window) {
-  using C = Wide<T>;
+  using C = Compute<T>;
   const int64_t i = thread_number();
   if (i >= outputs.count) return;
   const Planes::Place at = outputs.place(i);
@@ -49,7 +49,7 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     max_pool2d_grad_kernel(T* dx, const T* dy, const int32_t* index, const __grid_constant__ Planes inputs,
                            int64_t OH, int64_t OW, const __grid_constant__ Window2d window) {
-  using C = Wide<T>;
+  using C = Compute<T>;
   const int64_t i = thread_number();
   if (i >= inputs.count) return;
   const Planes::Place at = inputs.place(i);
@@ -70,7 +70,7 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     avg_pool2d_kernel(T* out, const T* x, const __grid_constant__ Planes outputs, int64_t H, int64_t W,
                       const __grid_constant__ Window2d window) {
-  using C = Wide<T>;
+  using C = Compute<T>;
   const int64_t i = thread_number();
   if (i >= outputs.count) return;
   const Planes::Place at = outputs.place(i);
@@ -88,7 +88,7 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     avg_pool2d_grad_kernel(T* dx, const T* dy, const __grid_constant__ Planes inputs, int64_t OH, int64_t OW,
                            const __grid_constant__ Window2d window) {
-  using C = Wide<T>;
+  using C = Compute<T>;
   const int64_t i = thread_number();
   if (i >= inputs.count) return;
   const Planes::Place at = inputs.place(i);
@@ -114,7 +114,7 @@ template <class T, int kLanes>
 static __global__ void __launch_bounds__(kPlaneBlock)
     adaptive_avg_pool2d_kernel(T* out, const T* x, const __grid_constant__ Planes outputs, int64_t H,
                                int64_t W) {
-  using C = Wide<T>;
+  using C = Compute<T>;
   const int64_t thread = thread_number(), i = thread / kLanes, lane = thread % kLanes;
   const bool inside = i < outputs.count;
   const Planes::Place at = outputs.place(inside ? i : 0);
@@ -135,7 +135,7 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     adaptive_avg_pool2d_grad_kernel(T* dx, const T* dy, const __grid_constant__ Planes inputs, int64_t OH,
                                     int64_t OW) {
-  using C = Wide<T>;
+  using C = Compute<T>;
   const int64_t i = thread_number();
   if (i >= inputs.count) return;
   const Planes::Place at = inputs.place(i);

@@ -135,12 +135,12 @@ struct ReduceTiles {
   static __device__ __forceinline__ T* output(const Arrays&) { return nullptr; }
   __device__ __forceinline__ Facts measure(const TileRow<T, 1>& row, int64_t r, bool leads) const {
     A sum = a.fold.neutral();
-    row.each([&](int, const Wide<T>(&x)[1]) { sum = a.fold(sum, a.fold.of(x[0])); });
+    row.each([&](int, const Compute<T>(&x)[1]) { sum = a.fold(sum, a.fold.of(x[0])); });
     sum = row.reduce(sum, a.fold);
     if (leads) a.out[r] = a.divisor == 1 ? to<T>(sum) : to<T>(static_cast<double>(sum) / a.divisor);
     return {};
   }
-  static __device__ __forceinline__ void end(const TileColumns<Wide<T>>&) {}
+  static __device__ __forceinline__ void end(const TileColumns<Compute<T>>&) {}
 };
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

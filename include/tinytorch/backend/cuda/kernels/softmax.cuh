@@ -23,7 +23,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 template <class R, class T = typename R::Element>
 static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
     softmax_rows(T* out, const T* x, int64_t rows, int64_t columns, bool logarithm) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   constexpr int kGroup = R::kGroup;
   const GroupRow mine = row_of_group<kGroup>(rows, columns, blockIdx.x);
   if (mine.leaves) return;
@@ -34,22 +34,23 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
   r.align_with(to_);
   r.read(x + row * columns, C, 0, to<T>(kMinusInfinity<A>));
   A m = kMinusInfinity<A>;
-  r.each(C, [&](int, const A(&v)[R::kWide]) {
+  r.each(C, [&](int, const A(&v)[R::kVectorSize]) {
 #pragma unroll
-    for (int k = 0; k < R::kWide; ++k) m = Maximum()(m, v[k]);
+    for (int k = 0; k < R::kVectorSize; ++k) m = Maximum()(m, v[k]);
   });
   m = group_reduce<kGroup>(m, Maximum());
   A s = 0;
-  r.each(C, [&](int, const A(&v)[R::kWide]) {
+  r.each(C, [&](int, const A(&v)[R::kVectorSize]) {
 #pragma unroll
-    for (int k = 0; k < R::kWide; ++k) s += exp_of<T>(v[k] - m);
+    for (int k = 0; k < R::kVectorSize; ++k) s += exp_of<T>(v[k] - m);
   });
   s = group_reduce<kGroup>(s, Sum());
   const A scale = A(1) / s, shift = logarithm ? std::log(s) : A(0);
-  r.each(C, [&](int c, const A(&v)[R::kWide]) {
-    A y[R::kWide];
+  r.each(C, [&](int c, const A(&v)[R::kVectorSize]) {
+    A y[R::kVectorSize];
 #pragma unroll
-    for (int k = 0; k < R::kWide; ++k) y[k] = logarithm ? v[k] - m - shift : exp_of<T>(v[k] - m) * scale;
+    for (int k = 0; k < R::kVectorSize; ++k)
+      y[k] = logarithm ? v[k] - m - shift : exp_of<T>(v[k] - m) * scale;
     R::write(to_, c, C, y);
   });
 }
@@ -60,7 +61,7 @@ template <class T>
 struct SoftmaxTiles {
   using Element = T;
   using Arrays = SoftmaxArrays<T>;
-  using A = Wide<T>;
+  using A = Compute<T>;
   struct Facts {
     A m, scale;  // or the logarithm of the sum
   };
@@ -96,34 +97,35 @@ __device__ __forceinline__ ScaledSum<A> block_sum(const ScaledSum<A>& sum) {
   return {m, block_reduce<kSegmentThreads>(s, Sum())};
 }
 
-template <class T, int kWide>
+template <class T, int kVectorSize>
 static __global__ void __launch_bounds__(kSegmentThreads)
-    segment_sums(ScaledSum<Wide<T>>* sums, const T* x, int64_t C, int64_t segments) {
-  ScaledSum<Wide<T>> sum;
-  Segment(C, segments).each<kWide>([&](int64_t i) {
-    Wide<T> v[kWide];
+    segment_sums(ScaledSum<Compute<T>>* sums, const T* x, int64_t C, int64_t segments) {
+  ScaledSum<Compute<T>> sum;
+  Segment(C, segments).each<kVectorSize>([&](int64_t i) {
+    Compute<T> v[kVectorSize];
     load(v, x + i);
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) include<T>(sum, v[k]);
+    for (int k = 0; k < kVectorSize; ++k) include<T>(sum, v[k]);
   });
   sum = block_sum<T>(sum);
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-template <class T, int kWide>
+template <class T, int kVectorSize>
 static __global__ void __launch_bounds__(kSegmentThreads)
-    softmax_segments(T* out, const T* x, const ScaledSum<Wide<T>>* sums, int64_t C, int64_t segments,
+    softmax_segments(T* out, const T* x, const ScaledSum<Compute<T>>* sums, int64_t C, int64_t segments,
                      bool logarithm) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const Segment mine(C, segments);
   ScaledSum<A> sum;
   for (int64_t k = 0; k < segments; ++k) sum = merge<T>(sum, sums[mine.row * segments + k]);
   const A s = finished(sum), scale = A(1) / s, shift = logarithm ? std::log(s) : A(0);
-  mine.each<kWide>([&](int64_t i) {
-    A v[kWide];
+  mine.each<kVectorSize>([&](int64_t i) {
+    A v[kVectorSize];
     load(v, x + i);
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) v[k] = logarithm ? v[k] - sum.m - shift : exp_of<T>(v[k] - sum.m) * scale;
+    for (int k = 0; k < kVectorSize; ++k)
+      v[k] = logarithm ? v[k] - sum.m - shift : exp_of<T>(v[k] - sum.m) * scale;
     store(out + i, v);
   });
 }
@@ -133,7 +135,7 @@ static __global__ void __launch_bounds__(kSegmentThreads)
 template <class T>
 static __global__ void __launch_bounds__(kLineThreads)
     softmax_lines(T* out, const T* x, int64_t lines, int64_t C, int64_t inner, bool logarithm) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kLineThreads + threadIdx.x;
   if (i >= lines) return;
   const int64_t start = i / inner * C * inner + i % inner;
@@ -171,10 +173,10 @@ inline void run_softmax(const View& out, const View& x, int dim, bool logarithm)
     if (is_narrow<T>(s.C, aligned)) {
       launch_tiles<SoftmaxTiles<T>>(plan_tiles<SoftmaxTiles<T>>(s.lines, s.C), arrays, s.lines, s.C);
     } else if (!(rows_are_few<T>(s.lines, s.C) && in_strips()) && !held() && !in_strips()) {
-      const DeviceScratch<ScaledSum<Wide<T>>> sums(s.lines * s.segments());
-      launch(aligned ? segment_sums<T, kWideOf<T>> : segment_sums<T, 1>, s.segments_grid(), sums.data(),
+      const DeviceScratch<ScaledSum<Compute<T>>> sums(s.lines * s.segments());
+      launch(aligned ? segment_sums<T, kVectorSizeOf<T>> : segment_sums<T, 1>, s.segments_grid(), sums.data(),
              in.data(), s.C, s.segments());
-      launch(aligned ? softmax_segments<T, kWideOf<T>> : softmax_segments<T, 1>, s.segments_grid(),
+      launch(aligned ? softmax_segments<T, kVectorSizeOf<T>> : softmax_segments<T, 1>, s.segments_grid(),
              to_.data(), in.data(), sums.data(), s.C, s.segments(), logarithm);
     }
     to_.finish();
@@ -188,7 +190,7 @@ template <class T>
 static __global__ void __launch_bounds__(kSegmentThreads)
     logsumexp_kernel(T* out, const T* x, const __grid_constant__ Operands<1> kept,
                      const __grid_constant__ Operands<1> reduced) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const T* row = x + kept.offset(0, blockIdx.x);
   ScaledSum<A> sum;
   for (int64_t c = threadIdx.x; c < reduced.count; c += kSegmentThreads)

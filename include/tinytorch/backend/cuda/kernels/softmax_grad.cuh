@@ -19,8 +19,8 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 template <class R, class T = typename R::Element>
 static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
     softmax_grad_rows(T* dx, const T* dy, const T* y, int64_t rows, int64_t columns, bool logarithm) {
-  using A = Wide<T>;
-  constexpr int kWide = R::kWide;
+  using A = Compute<T>;
+  constexpr int kVectorSize = R::kVectorSize;
   const GroupRow mine = row_of_group<R::kGroup>(rows, columns, blockIdx.x);
   if (mine.leaves) return;
   const int64_t row = mine.row;
@@ -32,15 +32,16 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
   g.read(dy + first, C, 0);
   r.read(y + first, C, 1);
   A sum = 0;
-  g.each_pair(r, C, [&](int, const A(&a)[kWide], const A(&b)[kWide]) {
+  g.each_pair(r, C, [&](int, const A(&a)[kVectorSize], const A(&b)[kVectorSize]) {
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) sum += logarithm ? a[k] : a[k] * b[k];
+    for (int k = 0; k < kVectorSize; ++k) sum += logarithm ? a[k] : a[k] * b[k];
   });
   sum = group_reduce<R::kGroup>(sum, Sum());
-  g.each_pair(r, C, [&](int c, const A(&a)[kWide], const A(&b)[kWide]) {
-    A d[kWide];
+  g.each_pair(r, C, [&](int c, const A(&a)[kVectorSize], const A(&b)[kVectorSize]) {
+    A d[kVectorSize];
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) d[k] = logarithm ? a[k] - exp_of<T>(b[k]) * sum : b[k] * (a[k] - sum);
+    for (int k = 0; k < kVectorSize; ++k)
+      d[k] = logarithm ? a[k] - exp_of<T>(b[k]) * sum : b[k] * (a[k] - sum);
     R::write(dx + first, c, C, d);
   });
 }
@@ -51,7 +52,7 @@ template <class T>
 struct SoftmaxGradTiles {
   using Element = T;
   using Arrays = SoftmaxGradArrays<T>;
-  using A = Wide<T>;
+  using A = Compute<T>;
   struct Facts {
     A sum;
   };
@@ -78,37 +79,38 @@ struct SoftmaxGradTiles {
 
 // --- rows in segments ---
 
-template <class T, int kWide>
+template <class T, int kVectorSize>
 static __global__ void __launch_bounds__(kSegmentThreads)
-    softmax_grad_segment_sums(Wide<T>* sums, const T* dy, const T* y, int64_t C, int64_t segments,
+    softmax_grad_segment_sums(Compute<T>* sums, const T* dy, const T* y, int64_t C, int64_t segments,
                               bool logarithm) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   A sum = 0;
-  Segment(C, segments).each<kWide>([&](int64_t i) {
-    A g[kWide], v[kWide];
+  Segment(C, segments).each<kVectorSize>([&](int64_t i) {
+    A g[kVectorSize], v[kVectorSize];
     load(g, dy + i);
     if (!logarithm) load(v, y + i);
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) sum += logarithm ? g[k] : g[k] * v[k];
+    for (int k = 0; k < kVectorSize; ++k) sum += logarithm ? g[k] : g[k] * v[k];
   });
   sum = block_reduce<kSegmentThreads>(sum, Sum());
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-template <class T, int kWide>
+template <class T, int kVectorSize>
 static __global__ void __launch_bounds__(kSegmentThreads)
-    softmax_grad_segments(T* dx, const T* dy, const T* y, const Wide<T>* sums, int64_t C, int64_t segments,
+    softmax_grad_segments(T* dx, const T* dy, const T* y, const Compute<T>* sums, int64_t C, int64_t segments,
                           bool logarithm) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const Segment mine(C, segments);
   A sum = 0;
   for (int64_t k = 0; k < segments; ++k) sum += sums[mine.row * segments + k];
-  mine.each<kWide>([&](int64_t i) {
-    A g[kWide], v[kWide];
+  mine.each<kVectorSize>([&](int64_t i) {
+    A g[kVectorSize], v[kVectorSize];
     load(g, dy + i);
     load(v, y + i);
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) g[k] = logarithm ? g[k] - exp_of<T>(v[k]) * sum : v[k] * (g[k] - sum);
+    for (int k = 0; k < kVectorSize; ++k)
+      g[k] = logarithm ? g[k] - exp_of<T>(v[k]) * sum : v[k] * (g[k] - sum);
     store(dx + i, g);
   });
 }
@@ -119,7 +121,7 @@ template <class T>
 static __global__ void __launch_bounds__(kLineThreads)
     softmax_grad_lines(T* dx, const T* dy, const T* y, int64_t lines, int64_t C, int64_t inner,
                        bool logarithm) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kLineThreads + threadIdx.x;
   if (i >= lines) return;
   const int64_t start = i / inner * C * inner + i % inner;
@@ -161,11 +163,11 @@ inline void run_softmax_grad(const View& dx, const View& dy, const View& y, int 
       using Work = SoftmaxGradTiles<T>;
       launch_tiles<Work>(plan_tiles<Work>(s.lines, s.C), arrays, s.lines, s.C);
     } else if (!(long_rows && try_strips<SoftmaxGradStrips, T>(arrays, s.lines, s.C, aligned)) && !held()) {
-      const DeviceScratch<Wide<T>> sums(s.lines * s.segments());
-      launch(aligned ? softmax_grad_segment_sums<T, kWideOf<T>> : softmax_grad_segment_sums<T, 1>,
+      const DeviceScratch<Compute<T>> sums(s.lines * s.segments());
+      launch(aligned ? softmax_grad_segment_sums<T, kVectorSizeOf<T>> : softmax_grad_segment_sums<T, 1>,
              s.segments_grid(), sums.data(), g.data(), in.data(), s.C, s.segments(), logarithm);
-      launch(aligned ? softmax_grad_segments<T, kWideOf<T>> : softmax_grad_segments<T, 1>, s.segments_grid(),
-             to_.data(), g.data(), in.data(), sums.data(), s.C, s.segments(), logarithm);
+      launch(aligned ? softmax_grad_segments<T, kVectorSizeOf<T>> : softmax_grad_segments<T, 1>,
+             s.segments_grid(), to_.data(), g.data(), in.data(), sums.data(), s.C, s.segments(), logarithm);
     }
     to_.finish();
   });
