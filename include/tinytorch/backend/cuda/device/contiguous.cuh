@@ -31,19 +31,19 @@ class DeviceScratch {
   void* data_;
 };
 
-inline View dense_view(void* data, DType dtype, const Shape& shape) {
+inline View contiguous_view(void* data, DType dtype, const Shape& shape) {
   Strides strides = Strides::filled(shape.size(), 1);
   for (int d = shape.size() - 2; d >= 0; --d) strides[d] = strides[d + 1] * shape[d + 1];
   return {data, dtype, shape, strides};
 }
 
 // v itself when it is contiguous, else a contiguous copy of the same type; without data, without data.
-class Dense {
+class Contiguous {
  public:
-  explicit Dense(const View& v) : view_(v) {
+  explicit Contiguous(const View& v) : view_(v) {
     if (!v.data || v.contiguous()) return;
     scratch_.emplace(v.numel() * static_cast<int64_t>(size_of(v.dtype)));
-    view_ = dense_view(scratch_->data(), v.dtype, v.shape);
+    view_ = contiguous_view(scratch_->data(), v.dtype, v.shape);
     copy(view_, v);
   }
   const View& view() const { return view_; }
@@ -60,9 +60,9 @@ class Dense {
 // v as a contiguous array of T: in place where it is one, else copied and converted. A view without data (an
 // absent bias) gives a null pointer.
 template <class T>
-class DenseInput {
+class ContiguousInput {
  public:
-  explicit DenseInput(const View& v) {
+  explicit ContiguousInput(const View& v) {
     if (!v.data) return;
     if (v.dtype == dtype_of<T> && v.contiguous()) {
       data_ = v.as<const T>();
@@ -70,7 +70,7 @@ class DenseInput {
     }
     scratch_.emplace(v.numel());
     data_ = scratch_->data();
-    copy(dense_view(scratch_->data(), dtype_of<T>, v.shape), v);
+    copy(contiguous_view(scratch_->data(), dtype_of<T>, v.shape), v);
   }
   const T* data() const { return data_; }
 
@@ -80,9 +80,9 @@ class DenseInput {
 };
 
 template <class T>
-class DenseOutput {
+class ContiguousOutput {
  public:
-  explicit DenseOutput(const View& v) : view_(v) {
+  explicit ContiguousOutput(const View& v) : view_(v) {
     if (!v.data) return;
     if (v.dtype == dtype_of<T> && v.contiguous()) {
       data_ = v.as<T>();
@@ -94,7 +94,7 @@ class DenseOutput {
   T* data() const { return data_; }
   // Call when all kernels that write it are queued.
   void finish() {
-    if (scratch_) copy(view_, dense_view(scratch_->data(), dtype_of<T>, view_.shape));
+    if (scratch_) copy(view_, contiguous_view(scratch_->data(), dtype_of<T>, view_.shape));
   }
 
  private:

@@ -335,7 +335,7 @@ void combine(T* out, const T* dy, const T* x, const RunCoefficients<Compute<T>>&
 
 void channel_moments(const View& mean, const View& var, const View& x) {
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x);
+    const ContiguousInput<T> in(x);
     moments<T>(mean.as<Compute<T>>(), var.as<Compute<T>>(), in.data(), ChannelShape(x), -1);
   });
 }
@@ -346,9 +346,9 @@ void batch_norm(const View& out, const View& x, const View& mean, const View& va
   const ChannelShape shape(x);
   dispatch_stored(x.dtype, [&]<class T>(T*) {
     using C = Compute<T>;
-    const DenseInput<T> in(x), w(weight), b(bias);
-    const DenseInput<C> m(mean), v(var);
-    DenseOutput<T> result(out);
+    const ContiguousInput<T> in(x), w(weight), b(bias);
+    const ContiguousInput<C> m(mean), v(var);
+    ContiguousOutput<T> result(out);
     const DeviceScratch<C> k(2 * shape.C);
     C* const scale = k.data();
     launch(batch_norm_coefficients<T>, over(shape.C, kPlaneBlock), scale, scale + shape.C, v.data(), w.data(),
@@ -366,10 +366,10 @@ void batch_norm_grad_as(const BatchNormGrads& out, const View& dy, const View& x
   using C = Compute<T>;
   const ChannelShape shape(x);
   const int64_t channels = shape.C, parts = shape.parts();
-  const DenseInput<T> grad(dy), in(x), w(weight);
-  const DenseInput<C> m(mean), v(var), gm(gmean), gv(gvar);
-  DenseOutput<T> dx(out.dx);
-  DenseOutput<C> dweight(out.dweight), dbias(out.dbias), dmean(out.dmean), dvar(out.dvar);
+  const ContiguousInput<T> grad(dy), in(x), w(weight);
+  const ContiguousInput<C> m(mean), v(var), gm(gmean), gv(gvar);
+  ContiguousOutput<T> dx(out.dx);
+  ContiguousOutput<C> dweight(out.dweight), dbias(out.dbias), dmean(out.dmean), dvar(out.dvar);
   const DeviceScratch<double2> partial(parts * channels);
   const DeviceScratch<C> k(3 * channels);
   C *const a = k.data(), *const b = a + channels, *const c = b + channels;
@@ -383,7 +383,7 @@ void batch_norm_grad_as(const BatchNormGrads& out, const View& dy, const View& x
   launch(batch_norm_grad_coefficients<T>, over(channels, kPlaneBlock), work);
   if (dx.data()) combine<T>(dx.data(), grad.data(), in.data(), {a, b, c, m.data(), false, 1}, shape);
   dx.finish();
-  for (DenseOutput<C>* d : {&dweight, &dbias, &dmean, &dvar}) d->finish();
+  for (ContiguousOutput<C>* d : {&dweight, &dbias, &dmean, &dvar}) d->finish();
 }
 
 void batch_norm_grad(const BatchNormGrads& out, const View& dy, const View& x, const View& mean,

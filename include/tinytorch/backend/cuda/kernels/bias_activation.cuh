@@ -134,11 +134,11 @@ void bias_activation_grad(Activation fn, const View& dx, const View& dbias, cons
     if (dbias.data && C > 0) fill(dbias, 0.0);
     return;
   }
-  const Dense g(dy), v(x), b(bias);
+  const Contiguous g(dy), v(x), b(bias);
   dispatch_stored(dy.dtype, [&]<class T>(T*) {
     using A = Compute<T>;
     constexpr int kVectorSize = 16 / static_cast<int>(sizeof(T));
-    DenseOutput<T> slopes(dx);
+    ContiguousOutput<T> slopes(dx);
     const bool wide =
         C % kVectorSize == 0 && aligned_to_16({slopes.data(), g.view().data, v.view().data, b.view().data});
     const int64_t strips = (C + kWarp * (wide ? kVectorSize : 1) - 1) / (kWarp * (wide ? kVectorSize : 1));

@@ -172,7 +172,7 @@ inline View first_along(const View& v, const Shape& like, int dim) {
 void scatter_add(const View& out, const View& index, const View& source, int dim) {
   if (index.numel() == 0) return;
   if (index.rank() == 1 && index.numel() > 64 && out.contiguous()) {  // one line: grouped, in parallel
-    const Dense at(index), from(source);
+    const Contiguous at(index), from(source);
     return sum_groups<true>(out, from.view(), at.as<const int64_t>(), 1, index.numel(), out.numel(), 1);
   }
   const Operands<3> o =

@@ -195,7 +195,7 @@ void cross_entropy(const View& loss, const View& lse, const View& logits, const 
   const int64_t N = logits.shape[0], V = logits.shape[1];
   dispatch_stored(logits.dtype, [&]<class T>(T*) {
     using A = Compute<T>;
-    const DenseInput<T> in(logits);
+    const ContiguousInput<T> in(logits);
     const DeviceScratch<A> losses(N);
     const CrossEntropyArrays<T> a{
         nullptr, losses.data(), lse.as<A>(), in.data(), row_parameters<T>(target, parameters), nullptr, A(0)};
@@ -214,8 +214,8 @@ void cross_entropy_grad(const View& dx, const View& grad, const View& logits, co
   const int64_t N = logits.shape[0], V = logits.shape[1];
   dispatch_stored(dx.dtype, [&]<class T>(T*) {
     using A = Compute<T>;
-    const DenseInput<T> in(logits), g(grad);
-    DenseOutput<T> out(dx);
+    const ContiguousInput<T> in(logits), g(grad);
+    ContiguousOutput<T> out(dx);
     const bool mean = parameters.reduction == LossReduction::mean;
     const DeviceScratch<double> count(1);
     if (mean) count_targets(count.data(), target, parameters, N);
@@ -280,7 +280,7 @@ void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, 
   const View each{one.data(), DType::f64, loss.shape, Strides::filled(loss.rank(), 0)};
   const DeviceScratch<char> narrow(std::max<int64_t>(1, loss.numel()) *
                                    static_cast<int64_t>(size_of(dx.dtype)));
-  const View g = dense_view(narrow.data(), dx.dtype, loss.shape);
+  const View g = contiguous_view(narrow.data(), dx.dtype, loss.shape);
   copy(g, each);
   cross_entropy_grad(dx, g, logits, target, lse, parameters);
 }
@@ -329,9 +329,9 @@ void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const Vie
                     LossReduction reduction) {
   const int64_t n = x.numel();
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> a(x), t(target);
+    const ContiguousInput<T> a(x), t(target);
     if (reduction == LossReduction::none) {
-      DenseOutput<T> out(loss);
+      ContiguousOutput<T> out(loss);
       launch(pointwise_loss_kernel<T>, over(n, kPointwiseThreads), fn, out.data(),
              static_cast<double*>(nullptr), a.data(), t.data(), n);
       return out.finish();
@@ -351,8 +351,8 @@ void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, 
   const int64_t n = x.numel();
   if (n == 0) return;
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> a(x), t(target), g(grad);
-    DenseOutput<T> to_x(dx), to_target(dtarget);
+    const ContiguousInput<T> a(x), t(target), g(grad);
+    ContiguousOutput<T> to_x(dx), to_target(dtarget);
     const Compute<T> scale =
         reduction == LossReduction::mean ? Compute<T>(1) / static_cast<Compute<T>>(n) : Compute<T>(1);
     launch(pointwise_loss_grad_kernel<T>, over(n, kPointwiseThreads), fn, to_x.data(), to_target.data(),

@@ -99,8 +99,8 @@ inline void run_norm(const View& out, const View& mean, const View& rstd, const 
   if (rows == 0) return;
   dispatch_stored(x.dtype, [&]<class T>(T*) {
     using A = Compute<T>;
-    const DenseInput<T> in(x), w(weight), b(bias);
-    DenseOutput<T> y(out);
+    const ContiguousInput<T> in(x), w(weight), b(bias);
+    ContiguousOutput<T> y(out);
     const NormArrays<T> a{y.data(), mean.as<A>(), rstd.as<A>(), w.data(), b.data(), static_cast<A>(eps)};
     const bool aligned = rows_are_aligned<T>(C, {in.data(), y.data(), w.data(), b.data()});
     const auto held = [&] { return norm_held_rows(a, StoredRows<T>{in.data()}, rows, C, aligned); };

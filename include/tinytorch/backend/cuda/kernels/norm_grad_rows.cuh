@@ -222,7 +222,7 @@ template <class T>
 void finish_parameters(const View& dweight, const View& dbias, const Compute<T>* dw, const Compute<T>* db,
                        int64_t blocks, int64_t C) {
   if (!dweight.data && !dbias.data) return;
-  DenseOutput<T> w(dweight), b(dbias);
+  ContiguousOutput<T> w(dweight), b(dbias);
   if (blocks <= kWarp) {
     const auto across = static_cast<unsigned>(ceil_div(C, kNormThreads));
     launch(finish_few_lines<T>, {dim3(across, 2), dim3(kNormThreads)}, w.data(), b.data(), dw, db, blocks, C);
@@ -282,7 +282,7 @@ void norm_grad_of_columns(const NormGradArrays<T>& arrays, const View& dweight, 
     return with_partial_sums(arrays, dweight, dbias, chunks, C,
                              [&](const NormGradArrays<T>& a) { run(a.dweight, a.dbias); });
   }
-  DenseOutput<T> w(dweight), b(dbias);
+  ContiguousOutput<T> w(dweight), b(dbias);
   run(w.data(), b.data());
   w.finish();
   b.finish();
@@ -326,8 +326,8 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
   }
   dispatch_stored(x.dtype, [&]<class T>(T*) {
     using A = Compute<T>;
-    const DenseInput<T> g(dy), in(x), w(weight), more(added);
-    DenseOutput<T> to_(dx);
+    const ContiguousInput<T> g(dy), in(x), w(weight), more(added);
+    ContiguousOutput<T> to_(dx);
     const NormGradArrays<T> a{to_.data(),        nullptr,  nullptr,     g.data(),
                               in.data(),         w.data(), more.data(), mean.as<const A>(),
                               rstd.as<const A>()};

@@ -58,8 +58,8 @@ void residual_norm(const View& out, const View& sum, const View& mean, const Vie
   const int64_t C = out.shape.back(), rows = out.numel() / C;
   dispatch_stored(out.dtype, [&]<class T>(T*) {
     using A = Compute<T>;
-    const DenseInput<T> a(x), b(residual), w(weight), s(bias);
-    DenseOutput<T> y(out), stored(sum);
+    const ContiguousInput<T> a(x), b(residual), w(weight), s(bias);
+    ContiguousOutput<T> y(out), stored(sum);
     const NormArrays<T> arrays{y.data(), mean.as<A>(), rstd.as<A>(),
                                w.data(), s.data(),     static_cast<A>(p.eps)};
     const bool aligned =

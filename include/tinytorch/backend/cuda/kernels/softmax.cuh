@@ -154,8 +154,8 @@ inline void run_softmax(const View& out, const View& x, int dim, bool logarithm)
   const SoftmaxShape s(x, dim);
   if (s.lines == 0) return;
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x);
-    DenseOutput<T> to_(out);
+    const ContiguousInput<T> in(x);
+    ContiguousOutput<T> to_(out);
     if (s.by_lines()) {
       launch(softmax_lines<T>, over(s.lines, kLineThreads), to_.data(), in.data(), s.lines, s.C, s.inner,
              logarithm);
@@ -208,7 +208,7 @@ void logsumexp(const View& out, const View& x, const bool* reduced) {
     Strides strides;
     const Operands<1> kept = part_of(x, reduced, false, shape, strides),
                       rest = part_of(x, reduced, true, shape, strides);
-    DenseOutput<T> to_(out);
+    ContiguousOutput<T> to_(out);
     launch(logsumexp_kernel<T>, {dim3(static_cast<unsigned>(out.numel())), dim3(kSegmentThreads)}, to_.data(),
            x.as<const T>(), kept, rest);
     to_.finish();

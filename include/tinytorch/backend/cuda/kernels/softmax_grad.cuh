@@ -143,8 +143,8 @@ inline void run_softmax_grad(const View& dx, const View& dy, const View& y, int 
   const SoftmaxShape s(y, dim);
   if (s.lines == 0) return;
   dispatch_stored(y.dtype, [&]<class T>(T*) {
-    const DenseInput<T> g(dy), in(y);
-    DenseOutput<T> to_(dx);
+    const ContiguousInput<T> g(dy), in(y);
+    ContiguousOutput<T> to_(dx);
     if (s.by_lines()) {
       launch(softmax_grad_lines<T>, over(s.lines, kLineThreads), to_.data(), g.data(), in.data(), s.lines,
              s.C, s.inner, logarithm);
