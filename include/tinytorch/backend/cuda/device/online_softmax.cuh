@@ -12,11 +12,11 @@ inline constexpr A kMinusInfinity = -std::numeric_limits<A>::infinity();
 
 // Sum of e^(x - m) over some x, with m their maximum.
 template <class A>
-struct ScaledSum {
+struct OnlineSoftmax {
   A m = kMinusInfinity<A>, s = 0;
 };
 template <class T, class A>
-__device__ __forceinline__ ScaledSum<A> merge(ScaledSum<A> a, ScaledSum<A> b) {
+__device__ __forceinline__ OnlineSoftmax<A> merge(OnlineSoftmax<A> a, OnlineSoftmax<A> b) {
   const A m = Maximum()(a.m, b.m);
   // Nothing but -inf so far adds nothing, whatever the difference of two infinities says.
   const A left = a.m == kMinusInfinity<A> ? A(0) : a.s * exp_of<T>(a.m - m);
@@ -24,7 +24,7 @@ __device__ __forceinline__ ScaledSum<A> merge(ScaledSum<A> a, ScaledSum<A> b) {
   return {m, left + right};
 }
 template <class T, class A>
-__device__ __forceinline__ void include(ScaledSum<A>& sum, A x) {
+__device__ __forceinline__ void include(OnlineSoftmax<A>& sum, A x) {
   if (x > sum.m || x != x) {
     sum.s = (sum.m == kMinusInfinity<A> ? A(0) : sum.s * exp_of<T>(sum.m - x)) + A(1);
     sum.m = x;
@@ -35,7 +35,7 @@ __device__ __forceinline__ void include(ScaledSum<A>& sum, A x) {
 }
 // A row's sum: of -inf alone it is 0/0.
 template <class A>
-__device__ __forceinline__ A finished(const ScaledSum<A>& sum) {
+__device__ __forceinline__ A finished(const OnlineSoftmax<A>& sum) {
   return sum.m == kMinusInfinity<A> ? std::numeric_limits<A>::quiet_NaN() : sum.s;
 }
 

@@ -21,7 +21,7 @@ struct CrossEntropyRow {
 // What one visit of a row finds: its maximum, sum of exponentials, and sum.
 template <class T>
 struct LogitSums {
-  ScaledSum<Compute<T>> exps;
+  OnlineSoftmax<Compute<T>> exps;
   Compute<T> sum;
 };
 
@@ -81,7 +81,7 @@ struct LogitGrad {
   CrossEntropyFacts<T> row;
   A m, scale, uniform, hot;
   __device__ __forceinline__ LogitGrad(const CrossEntropyArrays<T>& a, const CrossEntropyFacts<T>& facts,
-                                       const ScaledSum<A>& exps, int64_t V)
+                                       const OnlineSoftmax<A>& exps, int64_t V)
       : row(facts), m(exps.m) {
     const A all = a.count ? a.grad / static_cast<A>(std::max(1.0, *a.count)) : a.grad;
     const A weight = row.counts ? all : A(0);

@@ -21,7 +21,7 @@ template <class T>
 __device__ __forceinline__ LogitSums<T> measure_logits(const T* row, int V, bool with_sum) {
   using A = Compute<T>;
   constexpr int kVectorSize = kVectorSizeOf<T>;
-  ScaledSum<A> sum;
+  OnlineSoftmax<A> sum;
   A plain = 0;
 #pragma unroll 2
   for (int c = static_cast<int>(threadIdx.x) * kVectorSize - phase_of(row); c < V;

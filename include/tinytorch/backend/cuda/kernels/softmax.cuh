@@ -91,7 +91,7 @@ struct SoftmaxTiles {
 
 // The block's sum of its threads' sums, in every thread.
 template <class T, class A>
-__device__ __forceinline__ ScaledSum<A> block_sum(const ScaledSum<A>& sum) {
+__device__ __forceinline__ OnlineSoftmax<A> block_sum(const OnlineSoftmax<A>& sum) {
   const A m = block_reduce<kSegmentThreads>(sum.m, Maximum());
   const A s = sum.m == kMinusInfinity<A> ? A(0) : sum.s * exp_of<T>(sum.m - m);
   return {m, block_reduce<kSegmentThreads>(s, Sum())};
@@ -99,8 +99,8 @@ __device__ __forceinline__ ScaledSum<A> block_sum(const ScaledSum<A>& sum) {
 
 template <class T, int kVectorSize>
 static __global__ void __launch_bounds__(kSegmentThreads)
-    segment_sums(ScaledSum<Compute<T>>* sums, const T* x, int64_t C, int64_t segments) {
-  ScaledSum<Compute<T>> sum;
+    segment_sums(OnlineSoftmax<Compute<T>>* sums, const T* x, int64_t C, int64_t segments) {
+  OnlineSoftmax<Compute<T>> sum;
   Segment(C, segments).each<kVectorSize>([&](int64_t i) {
     Compute<T> v[kVectorSize];
     load(v, x + i);
@@ -113,11 +113,11 @@ static __global__ void __launch_bounds__(kSegmentThreads)
 
 template <class T, int kVectorSize>
 static __global__ void __launch_bounds__(kSegmentThreads)
-    softmax_segments(T* out, const T* x, const ScaledSum<Compute<T>>* sums, int64_t C, int64_t segments,
+    softmax_segments(T* out, const T* x, const OnlineSoftmax<Compute<T>>* sums, int64_t C, int64_t segments,
                      bool logarithm) {
   using A = Compute<T>;
   const Segment mine(C, segments);
-  ScaledSum<A> sum;
+  OnlineSoftmax<A> sum;
   for (int64_t k = 0; k < segments; ++k) sum = merge<T>(sum, sums[mine.row * segments + k]);
   const A s = finished(sum), scale = A(1) / s, shift = logarithm ? std::log(s) : A(0);
   mine.each<kVectorSize>([&](int64_t i) {
@@ -139,7 +139,7 @@ static __global__ void __launch_bounds__(kLineThreads)
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kLineThreads + threadIdx.x;
   if (i >= lines) return;
   const int64_t start = i / inner * C * inner + i % inner;
-  ScaledSum<A> sum;
+  OnlineSoftmax<A> sum;
   for (int64_t e = 0; e < C; ++e) include<T>(sum, to<A>(x[start + e * inner]));
   const A s = finished(sum), scale = A(1) / s, shift = logarithm ? std::log(s) : A(0);
   for (int64_t e = 0; e < C; ++e) {
@@ -173,7 +173,7 @@ inline void run_softmax(const View& out, const View& x, int dim, bool logarithm)
     if (is_narrow<T>(s.C, aligned)) {
       launch_tiles<SoftmaxTiles<T>>(plan_tiles<SoftmaxTiles<T>>(s.lines, s.C), arrays, s.lines, s.C);
     } else if (!(rows_are_few<T>(s.lines, s.C) && in_strips()) && !held() && !in_strips()) {
-      const DeviceScratch<ScaledSum<Compute<T>>> sums(s.lines * s.segments());
+      const DeviceScratch<OnlineSoftmax<Compute<T>>> sums(s.lines * s.segments());
       launch(aligned ? segment_sums<T, kVectorSizeOf<T>> : segment_sums<T, 1>, s.segments_grid(), sums.data(),
              in.data(), s.C, s.segments());
       launch(aligned ? softmax_segments<T, kVectorSizeOf<T>> : softmax_segments<T, 1>, s.segments_grid(),
@@ -192,7 +192,7 @@ static __global__ void __launch_bounds__(kSegmentThreads)
                      const __grid_constant__ Operands<1> reduced) {
   using A = Compute<T>;
   const T* row = x + kept.offset(0, blockIdx.x);
-  ScaledSum<A> sum;
+  OnlineSoftmax<A> sum;
   for (int64_t c = threadIdx.x; c < reduced.count; c += kSegmentThreads)
     include<T>(sum, to<A>(row[reduced.offset(0, c)]));
   sum = block_sum<T>(sum);

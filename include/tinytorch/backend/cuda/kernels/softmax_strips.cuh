@@ -17,19 +17,20 @@ struct SoftmaxArrays {
 
 // A sum of exponentials of T that blocks add up.
 template <class T>
-struct StripScaledSum {
-  ScaledSum<Compute<T>> exps;
-  __device__ __forceinline__ StripScaledSum operator+(const StripScaledSum& other) const {
+struct StripOnlineSoftmax {
+  OnlineSoftmax<Compute<T>> exps;
+  __device__ __forceinline__ StripOnlineSoftmax operator+(const StripOnlineSoftmax& other) const {
     return {merge<T>(exps, other.exps)};
   }
 };
 
 // The sum over a thread's elements of a strip: its maximum first, then one exponential for each.
 template <class T, int kVectors, bool kAligned>
-__device__ __forceinline__ ScaledSum<Compute<T>> sum_of_strip(const Strip<T, 1, kVectors, kAligned>& strip) {
+__device__ __forceinline__ OnlineSoftmax<Compute<T>> sum_of_strip(
+    const Strip<T, 1, kVectors, kAligned>& strip) {
   using A = Compute<T>;
   constexpr int kInputs = 1, kVectorSize = kVectorSizeOf<T>;
-  ScaledSum<A> sum;
+  OnlineSoftmax<A> sum;
   strip.each([&](int, const A(&in)[kInputs][kVectorSize]) {
 #pragma unroll
     for (int k = 0; k < kVectorSize; ++k) sum.m = Maximum()(sum.m, in[0][k]);
@@ -47,7 +48,7 @@ struct SoftmaxStrips : PlainStripWork {
   using Element = T;
   using Arrays = SoftmaxArrays<T>;
   using A = Compute<T>;
-  using Sums = StripScaledSum<T>;
+  using Sums = StripOnlineSoftmax<T>;
   static constexpr int kInputs = 1, kBlocks = 2, kVectorSize = kVectorSizeOf<T>;
   using S = Strip<T, kInputs, 4, kAligned>;
 
