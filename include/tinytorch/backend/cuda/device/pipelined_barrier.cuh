@@ -4,7 +4,7 @@
 // them each turn.
 //
 //   __shared__ uint64_t state;
-//   const LaggingBarrier barrier(&state);          by the whole block, followed by __syncthreads()
+//   const PipelinedBarrier barrier(&state);          by the whole block, followed by __syncthreads()
 //   for (unsigned turn = 0; ...; ++turn) {
 //     if (turn > 0) barrier.wait(turn - 1);
 //     barrier.arrive();  ...
@@ -16,22 +16,22 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-class LaggingBarrier {
+class PipelinedBarrier {
  public:
 #if TINYTORCH_CUDA_SIM
-  explicit LaggingBarrier(uint64_t* state) : turns_(reinterpret_cast<sim::Turns*>(state)) {
-    if (threadIdx.x == 0) sim::begin_turns(turns_);
+  explicit PipelinedBarrier(uint64_t* state) : barrier_(reinterpret_cast<sim::MBarrier*>(state)) {
+    if (threadIdx.x == 0) sim::init_mbarrier(barrier_);
   }
   void arrive() const {
     __syncwarp();
-    if (threadIdx.x % kWarp == 0) sim::arrive(turns_);
+    if (threadIdx.x % kWarp == 0) sim::arrive(barrier_);
   }
-  void wait(unsigned turn, Loc where = Loc::current()) const { sim::wait_for_turn(turns_, turn, where); }
+  void wait(unsigned turn, Loc where = Loc::current()) const { sim::wait_for_phase(barrier_, turn, where); }
 
  private:
-  sim::Turns* turns_;
+  sim::MBarrier* barrier_;
 #else
-  explicit __device__ __forceinline__ LaggingBarrier(uint64_t* state) : at_(shared_address(state)) {
+  explicit __device__ __forceinline__ PipelinedBarrier(uint64_t* state) : at_(shared_address(state)) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     if (threadIdx.x == 0) {
       asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(at_), "r"(blockDim.x / kWarp) : "memory");

@@ -75,7 +75,7 @@ struct PassingTiles {
   unsigned address;
   RowSource<T, kHead> x, y;
   int end;  // of their rows
-  LaggingBarrier barrier;
+  PipelinedBarrier barrier;
 
   __device__ __forceinline__ unsigned first(unsigned turn) const {
     return address + turn % kPlaces * (2 * kTileBytes);

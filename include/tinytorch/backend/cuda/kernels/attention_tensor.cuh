@@ -96,7 +96,7 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
   const int line = at.batch * static_cast<int>(call.H) + at.head,
             group = static_cast<int>(call.group_of(at.head));
   const Passing passing{queries + Tile<kHead, kTensorRows>::kBytes, Source(k, at.batch, group, D),
-                        Source(v, at.batch, group, D), keys.last, LaggingBarrier(&turns)};
+                        Source(v, at.batch, group, D), keys.last, PipelinedBarrier(&turns)};
   // Scores of a tile's keys are made a turn before they meet its values, which so may come a turn later.
   for (int i = 0; i < kAhead; ++i) passing.fetch_first(static_cast<unsigned>(i), keys.first + i * kStep);
   if (kAhead == 2) passing.fetch_second(0, keys.first);

@@ -39,10 +39,10 @@ struct Warp {
   size_t used = 0;
 };
 
-struct TurnWaiter {
+struct PhaseWaiter {
   uint16_t thread;
-  const Turns* turns;
-  uint32_t turn;
+  const MBarrier* barrier;
+  uint32_t phase;
 };
 
 class BlockRunner {
@@ -54,8 +54,8 @@ class BlockRunner {
   void run_grid(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, void (*body)(void*),
                 void* arguments, size_t argument_bytes);
   void wait_at_barrier(Loc where);
-  void arrive(Turns* turns);  // once a warp
-  void wait_for_turn(const Turns* turns, uint32_t turn, Loc where);
+  void arrive(MBarrier* barrier);  // once a warp
+  void wait_for_phase(const MBarrier* barrier, uint32_t phase, Loc where);
   const Meeting& meet(unsigned mask, const void* value, size_t bytes, bool orders, const char* what,
                       Loc where);
   // Ends the grid from inside a kernel thread: run_grid throws.
@@ -84,7 +84,7 @@ class BlockRunner {
   std::vector<ThreadState> threads_;
   std::vector<Warp> warps_;
   std::vector<uint16_t> ready_, waiting_;  // ready_ is read from ready_at_ on
-  std::vector<TurnWaiter> for_turns_;
+  std::vector<PhaseWaiter> phase_waiters_;
   size_t ready_at_ = 0;
   unsigned next_ = 0, ended_ = 0;
   Fiber* current_ = nullptr;
@@ -198,24 +198,27 @@ inline void BlockRunner::wait_at_barrier(Loc where) {
   run_next();
 }
 
-[[gnu::no_sanitize_thread]] inline void BlockRunner::arrive(Turns* turns) {
-  if (++turns->arrived < warps_.size()) return;
-  turns->arrived = 0;
-  ++turns->complete;
+[[gnu::no_sanitize_thread]] inline void BlockRunner::arrive(MBarrier* barrier) {
+  if (++barrier->arrived < warps_.size()) return;
+  barrier->arrived = 0;
+  ++barrier->complete;
   checker_.pass_barrier();  // what is ordered by it lies in different epochs, whoever waits when
-  const auto goes_on = [&](const TurnWaiter& w) { return w.turns == turns && w.turn < turns->complete; };
-  for (const TurnWaiter& w : for_turns_) {
+  const auto goes_on = [&](const PhaseWaiter& w) {
+    return w.barrier == barrier && w.phase < barrier->complete;
+  };
+  for (const PhaseWaiter& w : phase_waiters_) {
     if (goes_on(w)) make_ready(w.thread);
   }
-  for_turns_.erase(std::remove_if(for_turns_.begin(), for_turns_.end(), goes_on), for_turns_.end());
+  phase_waiters_.erase(std::remove_if(phase_waiters_.begin(), phase_waiters_.end(), goes_on),
+                       phase_waiters_.end());
 }
-[[gnu::no_sanitize_thread]] inline void BlockRunner::wait_for_turn(const Turns* turns, uint32_t turn,
-                                                                   Loc where) {
-  if (turns->complete > turn) return;
+[[gnu::no_sanitize_thread]] inline void BlockRunner::wait_for_phase(const MBarrier* barrier, uint32_t phase,
+                                                                    Loc where) {
+  if (barrier->complete > phase) return;
   const unsigned number = execution.thread_number;
   threads_[number].where = where;
   threads_[number].waits = Waits::for_turn;
-  for_turns_.push_back({static_cast<uint16_t>(number), turns, turn});
+  phase_waiters_.push_back({static_cast<uint16_t>(number), barrier, phase});
   run_next();
 }
 
@@ -313,7 +316,7 @@ inline void BlockRunner::run_block() {
   checker_.begin_block();
   ready_.clear();
   waiting_.clear();
-  for_turns_.clear();
+  phase_waiters_.clear();
   ready_at_ = 0;
   for (ThreadState& t : threads_) {
     t.waits = Waits::none;

@@ -29,13 +29,13 @@ struct OutsideKernel {
   ~OutsideKernel() { execution.active = true; }
 };
 
-void arrive(Turns* turns) {
+void arrive(MBarrier* barrier) {
   const OutsideKernel outside;
-  BlockRunner::instance().arrive(turns);
+  BlockRunner::instance().arrive(barrier);
 }
-void wait_for_turn(const Turns* turns, uint32_t turn, Loc where) {
+void wait_for_phase(const MBarrier* barrier, uint32_t phase, Loc where) {
   const OutsideKernel outside;
-  BlockRunner::instance().wait_for_turn(turns, turn, where);
+  BlockRunner::instance().wait_for_phase(barrier, phase, where);
 }
 void wait_at_barrier(Loc where) {
   const OutsideKernel outside;

@@ -38,11 +38,11 @@ void set_last_block_first(bool on);
 // __syncthreads().
 void wait_at_barrier(Loc where);
 // How often all warps of a block arrived, and how many have since; in the kernel's shared memory.
-struct Turns {
+struct MBarrier {
   uint32_t complete, arrived;
 };
-void arrive(Turns* turns);  // once a warp
-void wait_for_turn(const Turns* turns, uint32_t turn, Loc where);
+void arrive(MBarrier* barrier);  // once a warp
+void wait_for_phase(const MBarrier* barrier, uint32_t phase, Loc where);
 // The lanes of a warp that meet under one mask, and what each gave. Valid until the next meeting but one.
 struct Meeting {
   alignas(16) unsigned char values[kLanes][16];
@@ -93,7 +93,7 @@ std::string counts_table();
   return execution.block_dim;
 }
 [[gnu::no_sanitize_thread, gnu::const, gnu::noinline]] inline dim3 grid_size() { return execution.grid_dim; }
-[[gnu::no_sanitize_thread]] inline void begin_turns(Turns* turns) { *turns = {0, 0}; }
+[[gnu::no_sanitize_thread]] inline void init_mbarrier(MBarrier* barrier) { *barrier = {0, 0}; }
 [[gnu::no_sanitize_thread]] inline void* dynamic_shared() { return execution.dynamic_shared; }
 [[gnu::no_sanitize_thread]] inline int lane_number() {
   return static_cast<int>(execution.thread_number % kLanes);

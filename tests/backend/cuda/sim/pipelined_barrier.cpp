@@ -18,7 +18,7 @@ enum class Fault { none, no_wait, no_arrival };
 __global__ void pass_on(float* out, int turns, Fault fault) {
   __shared__ uint64_t state;
   __shared__ float places[kPlaces][kThreads];
-  const cuda::LaggingBarrier barrier(&state);
+  const cuda::PipelinedBarrier barrier(&state);
   const int thread = static_cast<int>(threadIdx.x), before = (thread + kThreads - 1) % kThreads;
   const auto put = [&](int turn) {
     places[turn % kPlaces][thread] = static_cast<float>(turn * 1000 + thread);
