@@ -19,7 +19,8 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 template <class T, int kThreads, int kVectors, bool kIsAligned = true>
 struct Row {
   static constexpr int kVectorSize = kVectorSizeOf<T>, kGroup = kThreads, kCount = kVectors;
-  static constexpr bool kAligned = kIsAligned, kWalks = !kIsAligned;  // whether it repays to take many rows
+  static constexpr bool kAligned = kIsAligned,
+                        kPersistent = !kIsAligned;  // whether it repays to take many rows
   using Element = T;
   using A = Compute<T>;
   uint4 word[kVectors];
@@ -43,7 +44,7 @@ struct Row {
       if constexpr (kAligned) {
         if (column(v) < C) word[v] = words[v * kGroup];
       } else {
-        if (column(v) < C) word[v] = any_word(row, column(v), C, fill);
+        if (column(v) < C) word[v] = load_unaligned_vector(row, column(v), C, fill);
       }
     }
   }
@@ -51,11 +52,12 @@ struct Row {
     kAligned ? store(row + c, y) : store_inside(row, c, C, y);
   }
   // Part of another line, at the columns of a word of this row.
-  static __device__ __forceinline__ void read_beside(A (&out)[kVectorSize], const T* line, int c, int C) {
+  static __device__ __forceinline__ void read_same_columns(A (&out)[kVectorSize], const T* line, int c,
+                                                           int C) {
     if constexpr (kAligned) {
       load(out, line + c);
     } else {
-      const uint4 word = any_word(line, c, C, T{});
+      const uint4 word = load_unaligned_vector(line, c, C, T{});
       load(out, reinterpret_cast<const T*>(&word));
     }
   }
@@ -75,7 +77,7 @@ struct Row {
       other.get(v, y);
       f(column(v), x, y);
       T values[kVectorSize];
-      convert_neighbours(values, x);
+      convert_elements(values, x);
       if constexpr (!kAligned) {  // what is outside stays 0
 #pragma unroll
         for (int k = 0; k < kVectorSize; ++k) values[k] = holds(column(v) + k, C) ? values[k] : T{};
@@ -122,7 +124,7 @@ struct Row {
 template <class T, int kVectors>
 struct ElementRow {
   static constexpr int kVectorSize = 1, kGroup = kWarp, kCount = kVectors;
-  static constexpr bool kAligned = true, kWalks = false;
+  static constexpr bool kAligned = true, kPersistent = false;
   using Element = T;
   using A = Compute<T>;
   T element[kVectors];
@@ -138,7 +140,7 @@ struct ElementRow {
     }
   }
   static __device__ __forceinline__ void write(T* row, int c, int, const A (&y)[1]) { row[c] = to<T>(y[0]); }
-  static __device__ __forceinline__ void read_beside(A (&out)[1], const T* line, int c, int) {
+  static __device__ __forceinline__ void read_same_columns(A (&out)[1], const T* line, int c, int) {
     out[0] = to<A>(line[c]);
   }
   template <class F>
@@ -186,7 +188,7 @@ struct ElementRow {
 template <class T, int kThreads, bool kIsAligned = true>
 struct SharedRow {
   static constexpr int kVectorSize = kVectorSizeOf<T>, kGroup = kThreads;
-  static constexpr bool kAligned = kIsAligned, kWalks = !kIsAligned;
+  static constexpr bool kAligned = kIsAligned, kPersistent = !kIsAligned;
   using Element = T;
   using A = Compute<T>;
   T* kept;
@@ -204,13 +206,14 @@ struct SharedRow {
   __device__ __forceinline__ T* at(int c) const { return kept + c + (kAligned ? 0 : phase); }
   static __device__ __forceinline__ uint4 word_of(const T* row, int c, int C, T fill) {
     if constexpr (kAligned) return *reinterpret_cast<const uint4*>(row + c);
-    return any_word(row, c, C, fill);
+    return load_unaligned_vector(row, c, C, fill);
   }
   static __device__ __forceinline__ void write(T* row, int c, int C, const A (&y)[kVectorSize]) {
     Row<T, kThreads, 1, kAligned>::write(row, c, C, y);
   }
-  static __device__ __forceinline__ void read_beside(A (&out)[kVectorSize], const T* line, int c, int C) {
-    Row<T, kThreads, 1, kAligned>::read_beside(out, line, c, C);
+  static __device__ __forceinline__ void read_same_columns(A (&out)[kVectorSize], const T* line, int c,
+                                                           int C) {
+    Row<T, kThreads, 1, kAligned>::read_same_columns(out, line, c, C);
   }
   // As read(), and f(first column, values) for each word as it arrives.
   template <class F>
@@ -235,7 +238,7 @@ struct SharedRow {
       }
     }
   }
-  // which: of the rows that a block holds at once, of words_of_row(C) words each.
+  // which: of the rows that a block holds at once, of vectors_of_row(C) words each.
   __device__ __forceinline__ void read(const T* row, int C, int which = 0, T fill = T{}) {
     kept =
         dynamic_shared<T>() + which * (kAligned ? C : (C + 2 * kVectorSize - 2) / kVectorSize * kVectorSize);
@@ -322,16 +325,16 @@ __device__ __forceinline__ Compute<T> exp_of(Compute<T> x) {
   }
 }
 
-inline constexpr int64_t kRegisterWords = 512 * 8;
+inline constexpr int64_t kRegisterVectors = 512 * 8;
 template <class T>
 bool registers_hold(int64_t C, bool aligned) {
-  return words_of_row<T>(C, aligned) <= kRegisterWords;
+  return vectors_of_row<T>(C, aligned) <= kRegisterVectors;
 }
 
 // Calls f.operator()<R>() with the kind of row that holds C elements in registers; false when none does.
 template <class T, bool kAligned, class F>
 bool dispatch_register_row(int64_t C, F&& f) {
-  const int64_t words = words_of_row<T>(C, kAligned);
+  const int64_t words = vectors_of_row<T>(C, kAligned);
   if constexpr (kAligned) {
     if (words <= 8 * 4) return f.template operator()<Row<T, 8, 4>>(), true;
     if (words <= 32 * 4) return f.template operator()<Row<T, 32, 4>>(), true;
@@ -346,7 +349,7 @@ bool dispatch_register_row(int64_t C, F&& f) {
     if (words <= 128 * 5) return f.template operator()<Row<T, 128, 5, false>>(), true;
   }
   if (words <= 256 * 8) return f.template operator()<Row<T, 256, 8, kAligned>>(), true;
-  if (words <= kRegisterWords) return f.template operator()<Row<T, 512, 8, kAligned>>(), true;
+  if (words <= kRegisterVectors) return f.template operator()<Row<T, 512, 8, kAligned>>(), true;
   return false;
 }
 // Calls f.operator()<R>(bytes of shared memory) with the kind of row that holds C elements, `held` of them at
@@ -358,7 +361,7 @@ bool dispatch_row(int64_t C, int held, bool aligned, F&& f) {
               : dispatch_register_row<T, false>(C, in_registers)) {
     return true;
   }
-  const size_t bytes = static_cast<size_t>(words_of_row<T>(C, aligned) * held) * 16,
+  const size_t bytes = static_cast<size_t>(vectors_of_row<T>(C, aligned) * held) * 16,
                kept = properties(current_device()).shared_per_block_optin;
   const auto in_shared = [&]<bool kAligned>() {
     if (2 * (bytes + 2048) <= kept) return f.template operator()<SharedRow<T, 512, kAligned>>(bytes), true;

@@ -81,12 +81,12 @@ struct Strip {
     Row<T, kStripThreads, kVectors, kAligned>::write(row, first + column(v), C, y);
   }
   // Another line's part at the columns of vector v.
-  __device__ __forceinline__ uint4 word_beside(const T* line, int v) const {
+  __device__ __forceinline__ uint4 vector_at_same_columns(const T* line, int v) const {
     if constexpr (kAligned) return *reinterpret_cast<const uint4*>(line + first + column(v));
-    return any_word(line, first + column(v), C, T{});
+    return load_unaligned_vector(line, first + column(v), C, T{});
   }
-  __device__ __forceinline__ void read_beside(A (&out)[kVectorSize], const T* line, int v) const {
-    const uint4 word = word_beside(line, v);
+  __device__ __forceinline__ void read_same_columns(A (&out)[kVectorSize], const T* line, int v) const {
+    const uint4 word = vector_at_same_columns(line, v);
     load(out, reinterpret_cast<const T*>(&word));
   }
 };
@@ -95,7 +95,7 @@ template <class S, class T>
 struct StripLine {
   uint4 word[S::kVectors];
   __device__ __forceinline__ void read(const S& strip, const T* line) {
-    strip.each_vector([&](int v) { word[v] = strip.word_beside(line, v); });
+    strip.each_vector([&](int v) { word[v] = strip.vector_at_same_columns(line, v); });
   }
   template <class A, int kVectorSize>
   __device__ __forceinline__ void get(int v, A (&out)[kVectorSize]) const {
@@ -136,10 +136,10 @@ __device__ __forceinline__ void fetch_strip(const typename Work::Arrays& arrays,
       const T* const line = Work::input(arrays, k) + first_of_row;
       T* const to_ = stage + k * strip.width + S::column(v);
       const int c = strip.first + S::column(v);
-      if (S::kAligned || word_is_inside<T>(c, strip.C)) {
+      if (S::kAligned || vector_is_inside<T>(c, strip.C)) {
         copy_async(shared_address(to_), line + c, true);
       } else {
-        *reinterpret_cast<uint4*>(to_) = aligned_word(line, c, strip.C, Work::fill());
+        *reinterpret_cast<uint4*>(to_) = load_aligned_vector(line, c, strip.C, Work::fill());
       }
     }
   });
@@ -255,7 +255,7 @@ StripsPlan plan_strips(const typename Work::Arrays& arrays, int64_t rows, int64_
   for (int k = 0; k < Work::kInputs; ++k) {
     if (phase_of(Work::input(arrays, k)) != phase_of(Work::result(arrays))) return plan;
   }
-  const int64_t vectors = words_of_row<T>(C, !ragged), least = ceil_div(vectors, kLongest),
+  const int64_t vectors = vectors_of_row<T>(C, !ragged), least = ceil_div(vectors, kLongest),
                 phases = ragged && Work::kKeepsColumns ? kVectorSizeOf<T> : 1;
   if (least > kStripThreads || (least > 1 && !has_teams())) return plan;
   // Sets how many blocks share a row; returns how many teams of them run at once.

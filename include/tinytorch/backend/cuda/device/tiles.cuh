@@ -72,7 +72,7 @@ struct TileColumns {
 
 // Calls f(word number, first element) for each word of 16 bytes that n elements at an address lie in.
 template <class T, class F>
-__device__ __forceinline__ void each_word(const T* p, int n, F&& f) {
+__device__ __forceinline__ void each_vector(const T* p, int n, F&& f) {
   const int phase = phase_of(p), words = (phase + n + kVectorSizeOf<T> - 1) / kVectorSizeOf<T>;
   for (int w = static_cast<int>(threadIdx.x); w < words; w += kTileThreads)
     f(w, w * kVectorSizeOf<T> - phase);
@@ -82,8 +82,8 @@ __device__ __forceinline__ void each_word(const T* p, int n, F&& f) {
 template <class T>
 __device__ __forceinline__ T* fetch_tile(T* buffer, const T* from, int n) {
   T* const first = buffer + phase_of(from);
-  each_word(from, n, [&](int w, int i) {
-    if (word_is_inside<T>(i, n))
+  each_vector(from, n, [&](int w, int i) {
+    if (vector_is_inside<T>(i, n))
       return copy_async(shared_address(buffer + w * kVectorSizeOf<T>), from + i, true);
     for (int k = 0; k < kVectorSizeOf<T>; ++k) {
       if (is_inside(i + k, n)) first[i + k] = from[i + k];
@@ -94,8 +94,8 @@ __device__ __forceinline__ T* fetch_tile(T* buffer, const T* from, int n) {
 template <class T>
 __device__ __forceinline__ void write_tile(T* to_, const T* from, int n) {
   const bool alike = phase_of(to_) == phase_of(from);
-  each_word(to_, n, [&](int, int i) {
-    if (word_is_inside<T>(i, n)) {
+  each_vector(to_, n, [&](int, int i) {
+    if (vector_is_inside<T>(i, n)) {
       T values[kVectorSizeOf<T>];
       uint4 word;
       if (alike) {

@@ -115,7 +115,7 @@ __device__ __forceinline__ void load(C (&out)[kCount], const T* p) {
 }
 // 16-bit results two at a time, which is one instruction.
 template <class T, int kCount, class C>
-__device__ __forceinline__ void convert_neighbours(T (&out)[kCount], const C* in) {
+__device__ __forceinline__ void convert_elements(T (&out)[kCount], const C* in) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   if constexpr (std::is_same_v<C, float> && kIs16Bit<T> && kCount % 2 == 0) {
 #pragma unroll
@@ -142,7 +142,7 @@ __device__ __forceinline__ void store(T* p, const C (&in)[kCount]) {
 #pragma unroll
   for (int k = 0; k < kCount / kEach; ++k) {
     T values[kEach];
-    convert_neighbours(values, &in[k * kEach]);
+    convert_elements(values, &in[k * kEach]);
     Word word;
     memcpy(&word, values, sizeof(word));
     reinterpret_cast<Word*>(p)[k] = word;

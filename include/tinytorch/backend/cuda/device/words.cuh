@@ -21,14 +21,14 @@ __device__ __forceinline__ bool is_inside(int c, int C) {
   return static_cast<unsigned>(c) < static_cast<unsigned>(C);
 }
 template <class T>
-__device__ __forceinline__ bool word_is_inside(int c, int C) {
+__device__ __forceinline__ bool vector_is_inside(int c, int C) {
   return c >= 0 && c + kVectorSizeOf<T> <= C;
 }
 
 // Columns c ... of a line of C elements, of which column c is aligned to 16 bytes; outside of it `fill`.
 template <class T>
-__device__ __forceinline__ uint4 aligned_word(const T* line, int c, int C, T fill) {
-  if (word_is_inside<T>(c, C)) return *reinterpret_cast<const uint4*>(line + c);
+__device__ __forceinline__ uint4 load_aligned_vector(const T* line, int c, int C, T fill) {
+  if (vector_is_inside<T>(c, C)) return *reinterpret_cast<const uint4*>(line + c);
   T values[kVectorSizeOf<T>];
 #pragma unroll
   for (int k = 0; k < kVectorSizeOf<T>; ++k) values[k] = is_inside(c + k, C) ? line[c + k] : fill;
@@ -38,11 +38,11 @@ __device__ __forceinline__ uint4 aligned_word(const T* line, int c, int C, T fil
 }
 // The same, aligned or not.
 template <class T>
-__device__ __forceinline__ uint4 any_word(const T* line, int c, int C, T fill) {
+__device__ __forceinline__ uint4 load_unaligned_vector(const T* line, int c, int C, T fill) {
   const int shift = (phase_of(line) + c) & (kVectorSizeOf<T> - 1);
-  const uint4 low = aligned_word(line, c - shift, C, fill);
+  const uint4 low = load_aligned_vector(line, c - shift, C, fill);
   if (shift == 0) return low;
-  const uint4 high = aligned_word(line, c - shift + kVectorSizeOf<T>, C, fill);
+  const uint4 high = load_aligned_vector(line, c - shift + kVectorSizeOf<T>, C, fill);
   unsigned w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
   const int bytes = shift * static_cast<int>(sizeof(T));
 #pragma unroll
@@ -56,7 +56,7 @@ __device__ __forceinline__ uint4 any_word(const T* line, int c, int C, T fill) {
 // Leaves those columns of y that are inside.
 template <class T, class A, int kVectorSize>
 __device__ __forceinline__ void store_inside(T* line, int c, int C, const A (&y)[kVectorSize]) {
-  if (word_is_inside<T>(c, C)) return store(line + c, y);
+  if (vector_is_inside<T>(c, C)) return store(line + c, y);
 #pragma unroll
   for (int k = 0; k < kVectorSize; ++k) {
     if (is_inside(c + k, C)) line[c + k] = to<T>(y[k]);
@@ -75,7 +75,7 @@ bool rows_are_aligned(int64_t C, std::initializer_list<const void*> pointers) {
 
 // Words of 16 bytes that a row of C elements lies in, whatever its phase.
 template <class T>
-int64_t words_of_row(int64_t C, bool aligned) {
+int64_t vectors_of_row(int64_t C, bool aligned) {
   return ceil_div(aligned ? C : C + kVectorSizeOf<T> - 1, kVectorSizeOf<T>);
 }
 

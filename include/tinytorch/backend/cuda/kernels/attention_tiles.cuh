@@ -61,7 +61,7 @@ template <class T>
 __device__ __forceinline__ unsigned pack_pair(float low, float high) {
   const float pair[2] = {low, high};
   T narrow[2];
-  convert_neighbours(narrow, pair);
+  convert_elements(narrow, pair);
   unsigned word;
   memcpy(&word, narrow, sizeof(word));
   return word;

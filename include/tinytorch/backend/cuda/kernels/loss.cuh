@@ -27,7 +27,7 @@ __device__ __forceinline__ LogitSums<T> measure_logits(const T* row, int V, bool
   for (int c = static_cast<int>(threadIdx.x) * kVectorSize - phase_of(row); c < V;
        c += kLossThreads * kVectorSize) {
     A v[kVectorSize];
-    const uint4 word = aligned_word(row, c, V, to<T>(kMinusInfinity<A>));
+    const uint4 word = load_aligned_vector(row, c, V, to<T>(kMinusInfinity<A>));
     load(v, reinterpret_cast<const T*>(&word));
     A m = v[0];
 #pragma unroll
@@ -129,7 +129,7 @@ static __global__ void __launch_bounds__(kLossThreads)
   const int c = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) * kVectorSize - phase_of(out);
   if (c >= classes) return;
   A v[kVectorSize];
-  const uint4 word = any_word(logits + n * V, c, classes, T{});
+  const uint4 word = load_unaligned_vector(logits + n * V, c, classes, T{});
   load(v, reinterpret_cast<const T*>(&word));
 #pragma unroll
   for (int k = 0; k < kVectorSize; ++k) {
@@ -219,7 +219,7 @@ void cross_entropy_grad(const View& dx, const View& grad, const View& logits, co
     const bool mean = parameters.reduction == LossReduction::mean;
     const DeviceScratch<double> count(1);
     if (mean) count_targets(count.data(), target, parameters, N);
-    const int64_t words = words_of_row<T>(V, rows_are_aligned<T>(V, {out.data()}));
+    const int64_t words = vectors_of_row<T>(V, rows_are_aligned<T>(V, {out.data()}));
     unsigned threads = kWarp;
     while (threads < kLossThreads && threads < words) threads *= 2;
     for (int64_t first = 0; first < N; first += 65535) {  // CUDA's limit for the second dimension of a grid
@@ -244,7 +244,7 @@ bool cross_entropy_in_one(const CrossEntropyArrays<T>& a, int64_t N, int64_t V) 
   if (rows_are_few<T>(N, V) && try_strips<CrossEntropyStrips<T>>(a, N, V)) return true;
   if (cross_entropy_in_tiles<T>(a, N, V, aligned) || cross_entropy_in_registers<T>(a, N, V, aligned))
     return true;
-  const size_t bytes = static_cast<size_t>(words_of_row<T>(V, aligned)) * 16;
+  const size_t bytes = static_cast<size_t>(vectors_of_row<T>(V, aligned)) * 16;
   if (bytes + 1024 <= properties(current_device()).shared_per_block_optin) {
     launch(aligned ? cross_entropy_with_grad_kernel<T, true> : cross_entropy_with_grad_kernel<T, false>,
            {dim3(static_cast<unsigned>(N)), dim3(kLossGradThreads), bytes}, a, V);

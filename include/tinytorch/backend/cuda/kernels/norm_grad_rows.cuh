@@ -45,7 +45,7 @@ __device__ __forceinline__ void each_vector(const R& dy, const R& x, const R& he
     Compute<T> d[kVectorSize], h[kVectorSize], g[kVectorSize];
     dy.get(v, d);
     x.get(v, h);
-    if (weight) kHoldWeight<R> ? held.get(v, g) : R::read_beside(g, weight, x.column(v), C);
+    if (weight) kHoldWeight<R> ? held.get(v, g) : R::read_same_columns(g, weight, x.column(v), C);
 #pragma unroll
     for (int k = 0; k < kVectorSize; ++k) g[k] = weight ? d[k] * g[k] : d[k];
     f(v, d, h, g);
@@ -344,7 +344,7 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
                 : norm_grad_in_tiles<T, false>(a, dweight, dbias, rows, C);
         return true;
       }
-      const int64_t columns = words_of_row<T>(C, aligned) * kVectorSizeOf<T>;
+      const int64_t columns = vectors_of_row<T>(C, aligned) * kVectorSizeOf<T>;
       const auto strips = [&] {
         const auto by = [&]<bool kAligned>() {
           return a.added ? norm_grad_in_strips<T, true, kAligned>(a, dweight, dbias, rows, C)

@@ -114,12 +114,12 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, 
     } else {
       r.each(C, [&](int c, A(&y)[kVectorSize]) {
         A w[kVectorSize], b[kVectorSize];
-        if (a.weight) R::read_beside(w, a.weight, c, C);
-        if (a.bias) R::read_beside(b, a.bias, c, C);
+        if (a.weight) R::read_same_columns(w, a.weight, c, C);
+        if (a.bias) R::read_same_columns(b, a.bias, c, C);
         finish(c, y, w, b);
       });
     }
-    if constexpr (!R::kWalks) return;
+    if constexpr (!R::kPersistent) return;
   }
 }
 
@@ -130,7 +130,7 @@ template <class T, class Source>
 bool norm_held_rows(const NormArrays<T>& a, const Source& source, int64_t rows, int64_t C, bool aligned) {
   return dispatch_row<T>(C, 1, aligned, [&]<class R>(size_t shared) {
     LaunchConfig config = rows_grid<R::kGroup>(rows, shared);
-    if (R::kWalks) {
+    if (R::kPersistent) {
       const int64_t most = whole_phases<T>(resident_blocks(norm_rows<R, Source>, config));
       config.grid.x = static_cast<unsigned>(std::min<int64_t>(config.grid.x, most));
     }

@@ -74,8 +74,8 @@ struct NormStrips : PlainStripWork {
     }
     strip.each([&](int v, const A(&in)[kInputs][kVectorSize]) {
       A y[kVectorSize], w[kVectorSize], b[kVectorSize];
-      if (a.weight) strip.read_beside(w, a.weight, v);
-      if (a.bias) strip.read_beside(b, a.bias, v);
+      if (a.weight) strip.read_same_columns(w, a.weight, v);
+      if (a.bias) strip.read_same_columns(b, a.bias, v);
 #pragma unroll
       for (int k = 0; k < kVectorSize; ++k) {
         y[k] = (in[0][k] - sums.mean) * rstd;
