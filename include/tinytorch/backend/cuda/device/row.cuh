@@ -12,7 +12,7 @@
 #pragma once
 
 #include <tinytorch/backend/cuda/device/collective.cuh>
-#include <tinytorch/backend/cuda/device/words.cuh>
+#include <tinytorch/backend/cuda/device/unaligned.cuh>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
@@ -389,7 +389,7 @@ int64_t whole_phases(int64_t resident) {
 struct GroupRow {
   int64_t row;
   int C;
-  bool leaves, there;
+  bool exits, valid;
 };
 template <int kGroup>
 __device__ __forceinline__ GroupRow row_of_group(int64_t rows, int64_t C, int64_t block) {

@@ -148,7 +148,7 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
   using A = Compute<T>;
   constexpr int kGroup = R::kGroup;
   const GroupRow mine = row_of_group<kGroup>(rows, V, blockIdx.x);
-  if (mine.leaves) return;
+  if (mine.exits) return;
   const int64_t n = mine.row;
   const int C = mine.C;
   T* const out = a.dx + n * V;
@@ -172,7 +172,7 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
   s = group_reduce<kGroup>(s, Sum());
   if (a.p.smoothing != A(0)) plain = group_reduce<kGroup>(plain, Sum());
   const LogitSums<T> sums{{m, s}, plain};
-  if (R::lane() == 0 && mine.there) leave_loss(a, facts, sums, n, V);
+  if (R::lane() == 0 && mine.valid) leave_loss(a, facts, sums, n, V);
   if (!a.dx) return;
   if constexpr (kGroup <= kWarp) __syncwarp();  // all have read the logit at the target
   const LogitGrad<T> grad(a, facts, sums.exps, V);

@@ -75,7 +75,7 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, 
   R r, weight, bias;
   for (int64_t block = blockIdx.x;; block += gridDim.x) {
     const GroupRow mine = row_of_group<kGroup>(rows, columns, block);
-    if (mine.leaves) return;
+    if (mine.exits) return;
     const int64_t row = mine.row;
     const int C = mine.C;
     T* const out = a.out + row * columns;
@@ -88,7 +88,7 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, 
     }
     const RowStatistics<A> found = statistics_of(r, C, static_cast<A>(columns), a.mean != nullptr, a.eps);
     const A mean = found.mean, rstd = found.rstd;
-    if (R::lane() == 0 && mine.there) {
+    if (R::lane() == 0 && mine.valid) {
       if (a.mean) a.mean[row] = mean;
       a.rstd[row] = rstd;
     }

@@ -26,7 +26,7 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
   using A = Compute<T>;
   constexpr int kGroup = R::kGroup;
   const GroupRow mine = row_of_group<kGroup>(rows, columns, blockIdx.x);
-  if (mine.leaves) return;
+  if (mine.exits) return;
   const int64_t row = mine.row;
   const int C = mine.C;
   T* const to_ = out + row * columns;

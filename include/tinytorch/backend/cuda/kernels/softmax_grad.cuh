@@ -22,7 +22,7 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
   using A = Compute<T>;
   constexpr int kVectorSize = R::kVectorSize;
   const GroupRow mine = row_of_group<R::kGroup>(rows, columns, blockIdx.x);
-  if (mine.leaves) return;
+  if (mine.exits) return;
   const int64_t row = mine.row;
   const int C = mine.C;
   const int64_t first = row * columns;
