@@ -113,7 +113,7 @@ static __global__ void __launch_bounds__(kBiasThreads)
 void bias_activation(Activation fn, const View& out, const View& x, const View& bias) {
   if (out.numel() == 0) return;
   const auto run = [&]<class C>(C*) {
-    launch_over<C>(
+    launch_elementwise<C>(
         {out, x, bias}, [&]<int kCount>() { return bias_activation_kernel<C, kCount>; }, fn);
   };
   if (x.dtype == DType::f64) return run(static_cast<double*>(nullptr));

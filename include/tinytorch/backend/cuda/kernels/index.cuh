@@ -124,7 +124,7 @@ inline Operands<3> walk_together(const View& a, const View& b, const View& c) {
   Strides strides[3] = {a.strides, b.strides, c.strides};
   collapse(shape, strides, 3);
   Operands<3> o;
-  set_walk(o, shape);
+  set_shape(o, shape);
   const View* views[] = {&a, &b, &c};
   for (int k = 0; k < 3; ++k) {
     o.operand[k].data = views[k]->data;
