@@ -19,9 +19,9 @@ inline constexpr size_t kSharedByDefault = 49152;  // bytes a block gets without
 
 struct LaunchConfig {
   dim3 grid, block;
-  size_t shared_bytes = 0;  // of dynamic shared memory
-  unsigned cluster = 1;     // neighbouring blocks in x that run together (cluster.cuh)
-  bool together = false;    // all blocks run at the same time, or none: they wait for each other (team.cuh)
+  size_t shared_bytes = 0;   // of dynamic shared memory
+  unsigned cluster = 1;      // neighbouring blocks in x that run together (cluster.cuh)
+  bool cooperative = false;  // all blocks run at the same time, or none: they wait for each other (team.cuh)
 };
 
 // The old name of ceil_div (core/shape.hpp), kept for one version.
@@ -37,7 +37,7 @@ inline LaunchConfig over(int64_t elements, unsigned block) {
 #if !TINYTORCH_CUDA_SIM
 // attribute: one of the two that the configuration asks for.
 inline cudaLaunchConfig_t with_attribute(const LaunchConfig& config, cudaLaunchAttribute& attribute) {
-  if (config.together) {
+  if (config.cooperative) {
     attribute.id = cudaLaunchAttributeCooperative;
     attribute.val.cooperative = 1;
   } else {
@@ -64,7 +64,7 @@ void launch(void (*kernel)(Parameters...), const LaunchConfig& config, Arguments
                 [=] { kernel(static_cast<Parameters>(arguments)...); });
 #else
   allow_shared_memory(kernel, config.shared_bytes);
-  if (config.cluster == 1 && !config.together) {
+  if (config.cluster == 1 && !config.cooperative) {
     kernel<<<config.grid, config.block, config.shared_bytes, native_stream()>>>(
         static_cast<Parameters>(arguments)...);
   } else {

@@ -116,11 +116,11 @@ struct PlainStripWork {
 // phases, or the device has neither clusters nor enough shared memory.
 struct StripsPlan {
   LaunchConfig config;
-  int width = 0;       // columns of a strip
-  int blocks = 1;      // of a team
-  int64_t teams = 0;   // that walk the rows
-  int passes = 1;      // over the rows: row r belongs to pass r % passes
-  bool notes = false;  // whether they meet in device memory
+  int width = 0;            // columns of a strip
+  int blocks = 1;           // of a team
+  int64_t teams = 0;        // that walk the rows
+  int passes = 1;           // over the rows: row r belongs to pass r % passes
+  bool uses_slots = false;  // whether they meet in device memory
 };
 
 // Queues this thread's part of a row of each input for its place in shared memory.
@@ -186,8 +186,8 @@ __device__ __forceinline__ void walk_pass(const typename Work::Arrays& arrays, W
     strip.kept = stage(now);
     place(row);
     const typename Work::Sums mine_of_row = work.visit(strip, facts);
-    if (waiting) sums = total.take();
-    total.give(mine_of_row);
+    if (waiting) sums = total.wait();
+    total.arrive(mine_of_row);
     if (waiting) finish();
     fetch();
     waiting = true;
@@ -197,23 +197,23 @@ __device__ __forceinline__ void walk_pass(const typename Work::Arrays& arrays, W
     now = after(now);
   }
   if (waiting) {
-    sums = total.take();
+    sums = total.wait();
     finish();
   }
   wait_for_copies<0>();
 }
 
-// How the blocks of a row add up their sums: in the cluster that they are, or by notes in device memory. A
+// How the blocks of a row add up their sums: in the cluster that they are, or by slots in device memory. A
 // kernel knows one of the two, for both together would not leave registers for the columns' sums.
-template <class Work, bool kByNotes>
-using StripTotal = std::conditional_t<kByNotes, TeamSum<kStripThreads, typename Work::Sums>,
+template <class Work, bool kBySlots>
+using StripTotal = std::conditional_t<kBySlots, TeamSum<kStripThreads, typename Work::Sums>,
                                       ClusterSum<kStripThreads, typename Work::Sums>>;
 
-template <class Work, bool kByNotes>
+template <class Work, bool kBySlots>
 static __global__ void __launch_bounds__(kStripThreads, Work::kBlocks)
-    walk_strips(typename Work::Arrays arrays, TeamNote<typename Work::Sums>* notes, int blocks, int passes,
+    walk_strips(typename Work::Arrays arrays, TeamSlot<typename Work::Sums>* slots, int blocks, int passes,
                 int64_t rows, int64_t columns, int width) {
-  using Total = StripTotal<Work, kByNotes>;
+  using Total = StripTotal<Work, kBySlots>;
   using S = typename Work::S;
   __shared__ __align__(16) unsigned char space[sizeof(typename Total::Space)];  // its type is not trivial
   auto& shared = *reinterpret_cast<typename Total::Space*>(space);
@@ -222,10 +222,10 @@ static __global__ void __launch_bounds__(kStripThreads, Work::kBlocks)
                 teams = gridDim.x / static_cast<unsigned>(blocks);
   const int mine = static_cast<int>(blockIdx.x % static_cast<unsigned>(blocks));
   Total total = [&] {
-    if constexpr (kByNotes) return Total(shared, notes + team * blocks, blocks, mine);
-    if constexpr (!kByNotes) return Total(shared);
+    if constexpr (kBySlots) return Total(shared, slots + team * blocks, blocks, mine);
+    if constexpr (!kBySlots) return Total(shared);
   }();
-  wait_for_cluster();
+  cluster_sync();
   if (S::kAligned || !Work::kKeepsColumns) passes = 1;
   for (int pass = 0; pass < passes; ++pass) {
     const int64_t row = pass + passes * team;
@@ -260,15 +260,16 @@ StripsPlan plan_strips(const typename Work::Arrays& arrays, int64_t rows, int64_
   if (least > kStripThreads || (least > 1 && !has_teams())) return plan;
   // Sets how many blocks share a row; returns how many teams of them run at once.
   const auto share_out = [&](int64_t blocks) {
-    plan.notes = blocks > kMaxCluster;
+    plan.uses_slots = blocks > kMaxClusterSize;
     int64_t power = 1;  // of a cluster: 7 blocks were slower than 8
     while (power < blocks) power *= 2;
-    if (!plan.notes) blocks = power > least && power / 2 >= least && power > blocks ? power / 2 : power;
+    if (!plan.uses_slots) blocks = power > least && power / 2 >= least && power > blocks ? power / 2 : power;
     plan.blocks = static_cast<int>(blocks);
     plan.width = static_cast<int>(ceil_div(vectors, blocks) * kVectorSizeOf<T>);
     plan.config.shared_bytes = static_cast<size_t>(plan.width) * sizeof(T) * Work::kInputs * kStripStages;
-    plan.config.cluster = plan.notes ? 1 : static_cast<unsigned>(blocks);
-    return resident_blocks(plan.notes ? walk_strips<Work, true> : walk_strips<Work, false>, plan.config) /
+    plan.config.cluster = plan.uses_slots ? 1 : static_cast<unsigned>(blocks);
+    return resident_blocks(plan.uses_slots ? walk_strips<Work, true> : walk_strips<Work, false>,
+                           plan.config) /
            blocks;
   };
   constexpr size_t kOwn = std::max(sizeof(typename StripTotal<Work, false>::Space),
@@ -286,22 +287,22 @@ StripsPlan plan_strips(const typename Work::Arrays& arrays, int64_t rows, int64_
   plan.teams = std::min(rows, teams);
   if (plan.teams < rows && plan.teams >= phases) plan.teams -= plan.teams % phases;
   if (plan.teams == 0) return plan;
-  if (plan.notes && plan.teams < rows) {  // what would be left over helps
+  if (plan.uses_slots && plan.teams < rows) {  // what would be left over helps
     const int64_t used = plan.blocks, more = std::min<int64_t>(teams * used / plan.teams, kStripThreads);
     if (share_out(more) < plan.teams) share_out(used);
   }
   plan.passes = static_cast<int>(plan.teams < rows && plan.teams < phases ? phases : 1);
-  plan.config.together = plan.notes;
+  plan.config.cooperative = plan.uses_slots;
   plan.config.grid.x = static_cast<unsigned>(plan.teams * plan.blocks);
   return plan;
 }
 template <class Work>
 void launch_strips(const StripsPlan& plan, const typename Work::Arrays& arrays, int64_t rows, int64_t C) {
-  using Note = TeamNote<typename Work::Sums>;
-  const DeviceScratch<Note> notes(plan.notes ? plan.config.grid.x : 0);
-  if (plan.notes) fill_bytes(notes.data(), 0, plan.config.grid.x * sizeof(Note), current_device());
-  launch(plan.notes ? walk_strips<Work, true> : walk_strips<Work, false>, plan.config, arrays, notes.data(),
-         plan.blocks, plan.passes, rows, C, plan.width);
+  using Slot = TeamSlot<typename Work::Sums>;
+  const DeviceScratch<Slot> slots(plan.uses_slots ? plan.config.grid.x : 0);
+  if (plan.uses_slots) fill_bytes(slots.data(), 0, plan.config.grid.x * sizeof(Slot), current_device());
+  launch(plan.uses_slots ? walk_strips<Work, true> : walk_strips<Work, false>, plan.config, arrays,
+         slots.data(), plan.blocks, plan.passes, rows, C, plan.width);
 }
 // False where the plan has no teams.
 template <class Work>
