@@ -10,7 +10,7 @@
 //   struct Work {
 //     using Element, Arrays;                  what rows hold; the kernel's argument
 //     using Sums;                             what the first visit finds: Sums + Sums; Sums() adds nothing
-//     using Facts;                            numbers that belong to a row, read one row ahead
+//     using RowStats;                            numbers that belong to a row, read one row ahead
 //     static constexpr int kInputs;           arrays of rows that are read
 //     using S;                                a Strip; whether rows are aligned
 //     static constexpr int kBlocks;           of a multiprocessor
@@ -18,9 +18,9 @@
 //     places static Element fill();                  what is read outside of a ragged row Work(const Arrays&,
 //     const Strip&, int64_t C);       before each pass static const Element* input(const Arrays&, int k);
 //     static const Element* result(const Arrays&);        where rows begin that are written
-//     Facts facts(int64_t row);
-//     Sums visit(const Strip&, const Facts&);
-//     void finish(const Strip&, const Facts&, const Sums&, int64_t row);
+//     RowStats row_stats(int64_t row);
+//     Sums visit(const Strip&, const RowStats&);
+//     void finish(const Strip&, const RowStats&, const Sums&, int64_t row);
 //     void end(const Strip&, int64_t line);   after a pass; numbers of passes are unique
 //   };
 #pragma once
@@ -105,9 +105,9 @@ struct StripLine {
 
 // A Work that needs no numbers and leaves nothing behind.
 struct PlainStripWork {
-  struct Facts {};
+  struct RowStats {};
   static constexpr bool kKeepsColumns = false;
-  static __device__ __forceinline__ Facts facts(int64_t) { return {}; }
+  static __device__ __forceinline__ RowStats row_stats(int64_t) { return {}; }
   template <class S>
   static __device__ __forceinline__ void end(const S&, int64_t) {}
 };
@@ -171,28 +171,28 @@ __device__ __forceinline__ void walk_pass(const typename Work::Arrays& arrays, W
   };
 #pragma unroll
   for (int k = 0; k < kStripStages - 1; ++k) fetch();
-  typename Work::Facts facts{}, old_facts{};
-  if (row < rows) facts = work.facts(row);
+  typename Work::RowStats stats{}, old_stats{};
+  if (row < rows) stats = work.row_stats(row);
   typename Work::Sums sums{};
   bool waiting = false;  // for the sums of the row before
   const auto finish = [&] {
     strip.kept = stage(before);
     place(row - stride);
-    work.finish(strip, old_facts, sums, row - stride);
+    work.finish(strip, old_stats, sums, row - stride);
   };
   for (; row < rows; row += stride) {
     wait_for_copies<kStripStages - 2>();
-    const typename Work::Facts next_facts = work.facts(row + stride < rows ? row + stride : row);
+    const typename Work::RowStats next_stats = work.row_stats(row + stride < rows ? row + stride : row);
     strip.kept = stage(now);
     place(row);
-    const typename Work::Sums mine_of_row = work.visit(strip, facts);
+    const typename Work::Sums mine_of_row = work.visit(strip, stats);
     if (waiting) sums = total.wait();
     total.arrive(mine_of_row);
     if (waiting) finish();
     fetch();
     waiting = true;
-    old_facts = facts;
-    facts = next_facts;
+    old_stats = stats;
+    stats = next_stats;
     before = now;
     now = after(now);
   }

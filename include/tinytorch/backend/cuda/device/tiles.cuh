@@ -7,16 +7,16 @@
 //
 //   struct Work {
 //     using Element, Arrays;          what rows hold; the kernel's argument
-//     using Facts;                    what a row is measured for
+//     using RowStats;                    what a row is measured for
 //     static constexpr int kInputs;   arrays of rows that are read
 //     static constexpr int kBytes;    of a tile of each, at the most
-//     static constexpr bool kByRow;   whether finish() can take any column: finish(in, facts, column)
+//     static constexpr bool kByRow;   whether finish() can take any column: finish(in, stats, column)
 //     static constexpr bool kWrites;  whether rows have results; else measure() is all there is to do
 //     static const Element* input(const Arrays&, int k);
 //     static Element* output(const Arrays&);              or null
 //     Work(const Arrays&, int column, int C);             of this thread's column
-//     Facts measure(const TileRow&, int64_t row, bool leads);   by all lanes of a row; one leads
-//     Compute<Element> finish(const Compute<Element> (&in)[kInputs], const Facts&);
+//     RowStats measure(const TileRow&, int64_t row, bool leads);   by all lanes of a row; one leads
+//     Compute<Element> finish(const Compute<Element> (&in)[kInputs], const RowStats&);
 //     void end(const TileColumns&);   after the last row
 //   };
 #pragma once
@@ -129,7 +129,7 @@ __device__ __forceinline__ void finish_by_row(Work& work, T* const (&at)[kInputs
     TileRow<T, kInputs> one{{}, columns, 0, 1};
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) one.at[k] = at[k] + row * columns;
-    const typename Work::Facts found = work.measure(one, first + row, true);
+    const typename Work::RowStats found = work.measure(one, first + row, true);
     if constexpr (Work::kWrites) {
       one.each([&](int c, const Compute<T>(&x)[kInputs]) {
         at[0][row * columns + c] = to<T>(work.finish(x, found, c));
@@ -148,10 +148,10 @@ __device__ __forceinline__ void finish_few_columns(Work& work, T* const (&at)[kI
   finish_by_row<0>(work, at, first, here, C);
 }
 
-// Rows that some lanes share: each is measured, and its facts are left for all threads.
+// Rows that some lanes share: each is measured, and its stats are left for all threads.
 template <class Work, class T, int kInputs>
 __device__ __forceinline__ void measure_rows(Work& work, T* const (&at)[kInputs], int64_t first, int here,
-                                             int C, int lanes, typename Work::Facts* facts) {
+                                             int C, int lanes, typename Work::RowStats* stats) {
   const int thread = static_cast<int>(threadIdx.x), lane = thread % lanes, groups = kTileThreads / lanes;
   for (int begin = 0; begin < here; begin += groups) {
     const int group = begin + thread / lanes, row = std::min(group, here - 1);  // a warp measures together
@@ -159,15 +159,15 @@ __device__ __forceinline__ void measure_rows(Work& work, T* const (&at)[kInputs]
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) one.at[k] = at[k] + row * C;
     const bool leads = lane == 0 && group < here;
-    const typename Work::Facts found = work.measure(one, first + row, leads);
-    if (Work::kWrites && leads) facts[row] = found;
+    const typename Work::RowStats found = work.measure(one, first + row, leads);
+    if (Work::kWrites && leads) stats[row] = found;
   }
 }
 
 // The elements of the tile by all threads, each down a column of its own.
 template <class Work, class T, int kInputs>
 __device__ __forceinline__ void finish_columns(Work& work, T* const (&at)[kInputs], int here, int C,
-                                               const typename Work::Facts* facts) {
+                                               const typename Work::RowStats* stats) {
   const int thread = static_cast<int>(threadIdx.x), down = kTileThreads / C, walkers = down * C;
   if (thread >= walkers) return;
 #pragma unroll 4
@@ -175,7 +175,7 @@ __device__ __forceinline__ void finish_columns(Work& work, T* const (&at)[kInput
     Compute<T> x[kInputs];
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) x[k] = to<Compute<T>>(at[k][i]);
-    at[0][i] = to<T>(work.finish(x, facts[row]));
+    at[0][i] = to<T>(work.finish(x, stats[row]));
   }
 }
 
@@ -189,7 +189,7 @@ static __global__ void __launch_bounds__(kTileThreads)
   __shared__ Compute<T> space[kTileThreads];
   const int buffer = tile_buffer<T>(height, C);
   T* const tiles = dynamic_shared<T>();
-  auto* const facts = reinterpret_cast<typename Work::Facts*>(tiles + kInputs * buffer);
+  auto* const stats = reinterpret_cast<typename Work::RowStats*>(tiles + kInputs * buffer);
   Work work(arrays, static_cast<int>(threadIdx.x) % C, C);
   T* const out = Work::output(arrays);
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * height; first < rows;
@@ -207,10 +207,10 @@ static __global__ void __launch_bounds__(kTileThreads)
     if constexpr (Work::kByRow) {
       if (by_row) finish_few_columns(work, at, first, here, C);
     }
-    if (!by_row) measure_rows(work, at, first, here, C, lanes, facts);
+    if (!by_row) measure_rows(work, at, first, here, C, lanes, stats);
     __syncthreads();
     if constexpr (Work::kWrites) {
-      if (!by_row) finish_columns(work, at, here, C, facts);
+      if (!by_row) finish_columns(work, at, here, C, stats);
       __syncthreads();
       if (out) write_tile(out + first * C, at[0], n);
       __syncthreads();
@@ -236,7 +236,8 @@ TilesPlan plan_tiles(int64_t rows, int64_t C) {
   plan.config.block = dim3(kTileThreads);
   plan.config.shared_bytes =
       static_cast<size_t>(Work::kInputs * tile_buffer<T>(plan.height, static_cast<int>(C)) * kSize) +
-      (Work::kByRow && plan.lanes == 1 ? 0 : static_cast<size_t>(plan.height) * sizeof(typename Work::Facts));
+      (Work::kByRow && plan.lanes == 1 ? 0
+                                       : static_cast<size_t>(plan.height) * sizeof(typename Work::RowStats));
   plan.config.grid.x = static_cast<unsigned>(
       std::min(ceil_div(rows, plan.height), resident_blocks(walk_tiles<Work>, plan.config)));
   return plan;

@@ -107,7 +107,7 @@ struct CrossEntropyTiles {
   using Element = T;
   using Arrays = CrossEntropyArrays<T>;
   using A = Compute<T>;
-  using Facts = LogitGrad<T>;
+  using RowStats = LogitGrad<T>;
   static constexpr int kInputs = 1;
   static constexpr int kBytes = 16384;
   static constexpr bool kByRow = true, kWrites = true;
@@ -117,7 +117,7 @@ struct CrossEntropyTiles {
       : a(arrays), own(column), V(C) {}
   static __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.logits; }
   static __device__ __forceinline__ T* output(const Arrays& arrays) { return arrays.dx; }
-  __device__ __forceinline__ Facts measure(const TileRow<T, 1>& row, int64_t n, bool leads) const {
+  __device__ __forceinline__ RowStats measure(const TileRow<T, 1>& row, int64_t n, bool leads) const {
     A m = kMinusInfinity<A>, s = 0, plain = 0;
     row.each([&](int, const A(&x)[1]) { m = Maximum()(m, x[0]); });
     m = row.reduce(m, Maximum());
@@ -132,12 +132,14 @@ struct CrossEntropyTiles {
     if (leads) leave_loss(a, facts, sums, n, V);
     return LogitGrad<T>(a, facts, sums.exps, V);
   }
-  __device__ __forceinline__ A finish(const A (&x)[1], const Facts& row, int column) const {
+  __device__ __forceinline__ A finish(const A (&x)[1], const RowStats& row, int column) const {
     A v[1] = {x[0]};
     row.apply(column, v);
     return v[0];
   }
-  __device__ __forceinline__ A finish(const A (&x)[1], const Facts& row) const { return finish(x, row, own); }
+  __device__ __forceinline__ A finish(const A (&x)[1], const RowStats& row) const {
+    return finish(x, row, own);
+  }
   static __device__ __forceinline__ void end(const TileColumns<A>&) {}
 };
 
@@ -233,7 +235,7 @@ struct CrossEntropyStrips : PlainStripWork {
   using Element = T;
   using Arrays = CrossEntropyArrays<T>;
   using A = Compute<T>;
-  using Facts = CrossEntropyFacts<T>;
+  using RowStats = CrossEntropyFacts<T>;
   struct Sums {
     LogitSums<T> logits;
     __device__ __forceinline__ Sums operator+(const Sums& other) const {
@@ -253,8 +255,8 @@ struct CrossEntropyStrips : PlainStripWork {
   }
   static __host__ __device__ __forceinline__ const T* result(const Arrays& arrays) { return arrays.dx; }
   static __device__ __forceinline__ T fill() { return to<T>(kMinusInfinity<A>); }
-  __device__ __forceinline__ Facts facts(int64_t n) const { return facts_of(a, n, V); }
-  __device__ __forceinline__ Sums visit(const S& strip, const Facts&) const {
+  __device__ __forceinline__ RowStats row_stats(int64_t n) const { return facts_of(a, n, V); }
+  __device__ __forceinline__ Sums visit(const S& strip, const RowStats&) const {
     Sums sums{{sum_of_strip(strip), A(0)}};
     if (a.p.smoothing != A(0)) {
       strip.each([&](int v, const A(&in)[kInputs][kVectorSize]) {
@@ -264,7 +266,7 @@ struct CrossEntropyStrips : PlainStripWork {
     }
     return sums;
   }
-  __device__ __forceinline__ void finish(const S& strip, const Facts& row, const Sums& sums,
+  __device__ __forceinline__ void finish(const S& strip, const RowStats& row, const Sums& sums,
                                          int64_t n) const {
     if (strip.first <= 0 && threadIdx.x == 0) leave_loss(a, row, sums.logits, n, V);
     const LogitGrad<T> grad(a, row, sums.logits.exps, V);

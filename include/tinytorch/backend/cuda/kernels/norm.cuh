@@ -21,7 +21,7 @@ struct NormTiles {
   };
   using Element = T;
   using A = Compute<T>;
-  struct Facts {
+  struct RowStats {
     A mean, rstd;
   };
   static constexpr int kInputs = 1;
@@ -37,7 +37,7 @@ struct NormTiles {
   }
   static __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.x; }
   static __device__ __forceinline__ T* output(const Arrays& arrays) { return arrays.norm.out; }
-  __device__ __forceinline__ Facts measure(const TileRow<T, 1>& row, int64_t r, bool leads) const {
+  __device__ __forceinline__ RowStats measure(const TileRow<T, 1>& row, int64_t r, bool leads) const {
     A mean = 0, squares = 0;
     if (a.mean) {
       row.each([&](int, const A(&x)[1]) { mean += x[0]; });
@@ -49,10 +49,10 @@ struct NormTiles {
     if (leads) a.rstd[r] = rstd;
     return {mean, rstd};
   }
-  __device__ __forceinline__ A finish(const A (&x)[1], const Facts& row) const {
+  __device__ __forceinline__ A finish(const A (&x)[1], const RowStats& row) const {
     return (x[0] - row.mean) * row.rstd * weight + bias;
   }
-  __device__ __forceinline__ A finish(const A (&x)[1], const Facts& row, int column) const {
+  __device__ __forceinline__ A finish(const A (&x)[1], const RowStats& row, int column) const {
     A y = (x[0] - row.mean) * row.rstd;
     if (a.weight) y *= to<A>(a.weight[column]);
     if (a.bias) y += to<A>(a.bias[column]);

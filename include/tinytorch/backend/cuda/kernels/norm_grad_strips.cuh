@@ -56,7 +56,7 @@ struct NormGradStrips {
   using Arrays = NormGradArrays<T>;
   using A = Compute<T>;
   using Sums = NormSums<A>;
-  struct Facts {
+  struct RowStats {
     A mean, rstd;
   };
   static constexpr int kInputs = 2, kVectors = 4, kBlocks = 1, kVectorSize = kVectorSizeOf<T>;
@@ -79,7 +79,7 @@ struct NormGradStrips {
   static __host__ __device__ __forceinline__ const T* input(const Arrays& arrays, int k) {
     return k == 0 ? arrays.dy : arrays.x;
   }
-  __device__ __forceinline__ Facts facts(int64_t row) const {
+  __device__ __forceinline__ RowStats row_stats(int64_t row) const {
     return {a.mean ? a.mean[row] : A(0), a.rstd[row]};
   }
   __device__ __forceinline__ void weigh(A (&g)[kVectorSize], const A (&dy)[kVectorSize], int v) const {
@@ -87,7 +87,7 @@ struct NormGradStrips {
 #pragma unroll
     for (int k = 0; k < kVectorSize; ++k) g[k] = a.weight ? dy[k] * g[k] : dy[k];
   }
-  __device__ __forceinline__ Sums visit(const S& strip, const Facts& row) {
+  __device__ __forceinline__ Sums visit(const S& strip, const RowStats& row) {
     Sums sums{0, 0};
     strip.each([&](int v, const A(&in)[kInputs][kVectorSize]) {
       A g[kVectorSize];
@@ -102,7 +102,7 @@ struct NormGradStrips {
     });
     return sums;
   }
-  __device__ __forceinline__ void finish(const S& strip, const Facts& row, const Sums& sums,
+  __device__ __forceinline__ void finish(const S& strip, const RowStats& row, const Sums& sums,
                                          int64_t r) const {
     if (!a.dx) return;
     const A n = static_cast<A>(C), mean_g = a.mean ? sums.g / n : A(0), mean_gh = sums.gh / n;

@@ -46,7 +46,7 @@ struct NormStrips : PlainStripWork {
   static __host__ __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.x; }
   static __host__ __device__ __forceinline__ const T* result(const Arrays& arrays) { return arrays.norm.out; }
   static __device__ __forceinline__ T fill() { return T{}; }
-  __device__ __forceinline__ Sums visit(const S& strip, const Facts&) const {
+  __device__ __forceinline__ Sums visit(const S& strip, const RowStats&) const {
     Sums sums{0, 0, 0};
     strip.each([&](int v, const A(&in)[kInputs][kVectorSize]) {
 #pragma unroll
@@ -66,7 +66,8 @@ struct NormStrips : PlainStripWork {
     });
     return sums;
   }
-  __device__ __forceinline__ void finish(const S& strip, const Facts&, const Sums& sums, int64_t row) const {
+  __device__ __forceinline__ void finish(const S& strip, const RowStats&, const Sums& sums,
+                                         int64_t row) const {
     const A rstd = A(1) / std::sqrt(sums.squares / static_cast<A>(C) + a.eps);
     if (strip.first <= 0 && threadIdx.x == 0) {
       if (a.mean) a.mean[row] = sums.mean;

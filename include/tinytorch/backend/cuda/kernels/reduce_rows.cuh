@@ -125,7 +125,7 @@ struct ReduceTiles {
   };
   using Element = T;
   using A = typename Fold::A;
-  struct Facts {};
+  struct RowStats {};
   static constexpr int kInputs = 1;
   static constexpr int kBytes = 16384;
   static constexpr bool kByRow = true, kWrites = false;
@@ -133,7 +133,7 @@ struct ReduceTiles {
   __device__ __forceinline__ ReduceTiles(const Arrays& arrays, int, int) : a(arrays) {}
   static __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.x; }
   static __device__ __forceinline__ T* output(const Arrays&) { return nullptr; }
-  __device__ __forceinline__ Facts measure(const TileRow<T, 1>& row, int64_t r, bool leads) const {
+  __device__ __forceinline__ RowStats measure(const TileRow<T, 1>& row, int64_t r, bool leads) const {
     A sum = a.fold.neutral();
     row.each([&](int, const Compute<T>(&x)[1]) { sum = a.fold(sum, a.fold.of(x[0])); });
     sum = row.reduce(sum, a.fold);

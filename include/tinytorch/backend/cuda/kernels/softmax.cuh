@@ -62,7 +62,7 @@ struct SoftmaxTiles {
   using Element = T;
   using Arrays = SoftmaxArrays<T>;
   using A = Compute<T>;
-  struct Facts {
+  struct RowStats {
     A m, scale;  // or the logarithm of the sum
   };
   static constexpr int kInputs = 1;
@@ -73,7 +73,7 @@ struct SoftmaxTiles {
   __device__ __forceinline__ SoftmaxTiles(const Arrays& arrays, int, int) : a(arrays) {}
   static __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.x; }
   static __device__ __forceinline__ T* output(const Arrays& arrays) { return arrays.out; }
-  __device__ __forceinline__ Facts measure(const TileRow<T, 1>& row, int64_t, bool) const {
+  __device__ __forceinline__ RowStats measure(const TileRow<T, 1>& row, int64_t, bool) const {
     A m = kMinusInfinity<A>, s = 0;
     row.each([&](int, const A(&x)[1]) { m = Maximum()(m, x[0]); });
     m = row.reduce(m, Maximum());
@@ -81,7 +81,7 @@ struct SoftmaxTiles {
     s = row.reduce(s, Sum());
     return {m, a.logarithm ? std::log(s) : A(1) / s};
   }
-  __device__ __forceinline__ A finish(const A (&x)[1], const Facts& row, int = 0) const {
+  __device__ __forceinline__ A finish(const A (&x)[1], const RowStats& row, int = 0) const {
     return a.logarithm ? x[0] - row.m - row.scale : exp_of<T>(x[0] - row.m) * row.scale;
   }
   static __device__ __forceinline__ void end(const TileColumns<A>&) {}

@@ -53,7 +53,7 @@ struct SoftmaxGradTiles {
   using Element = T;
   using Arrays = SoftmaxGradArrays<T>;
   using A = Compute<T>;
-  struct Facts {
+  struct RowStats {
     A sum;
   };
   static constexpr int kInputs = 2;
@@ -66,12 +66,12 @@ struct SoftmaxGradTiles {
     return k == 0 ? arrays.dy : arrays.y;
   }
   static __device__ __forceinline__ T* output(const Arrays& arrays) { return arrays.dx; }
-  __device__ __forceinline__ Facts measure(const TileRow<T, 2>& row, int64_t, bool) const {
+  __device__ __forceinline__ RowStats measure(const TileRow<T, 2>& row, int64_t, bool) const {
     A sum = 0;
     row.each([&](int, const A(&x)[2]) { sum += a.logarithm ? x[0] : x[0] * x[1]; });
     return {row.reduce(sum, Sum())};
   }
-  __device__ __forceinline__ A finish(const A (&x)[2], const Facts& row, int = 0) const {
+  __device__ __forceinline__ A finish(const A (&x)[2], const RowStats& row, int = 0) const {
     return a.logarithm ? x[0] - exp_of<T>(x[1]) * row.sum : x[1] * (x[0] - row.sum);
   }
   static __device__ __forceinline__ void end(const TileColumns<A>&) {}

@@ -33,7 +33,7 @@ struct SoftmaxGradStrips : PlainStripWork {
   }
   static __host__ __device__ __forceinline__ const T* result(const Arrays& arrays) { return arrays.dx; }
   static __device__ __forceinline__ T fill() { return T{}; }
-  __device__ __forceinline__ Sums visit(const S& strip, const Facts&) const {
+  __device__ __forceinline__ Sums visit(const S& strip, const RowStats&) const {
     A sum = 0;
     strip.each([&](int, const A(&in)[kInputs][kVectorSize]) {
 #pragma unroll
@@ -41,7 +41,8 @@ struct SoftmaxGradStrips : PlainStripWork {
     });
     return sum;
   }
-  __device__ __forceinline__ void finish(const S& strip, const Facts&, const Sums& sum, int64_t row) const {
+  __device__ __forceinline__ void finish(const S& strip, const RowStats&, const Sums& sum,
+                                         int64_t row) const {
     strip.each([&](int v, const A(&in)[kInputs][kVectorSize]) {
       A d[kVectorSize];
 #pragma unroll

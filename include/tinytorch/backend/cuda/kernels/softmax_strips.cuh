@@ -60,8 +60,11 @@ struct SoftmaxStrips : PlainStripWork {
   static __host__ __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.x; }
   static __host__ __device__ __forceinline__ const T* result(const Arrays& arrays) { return arrays.out; }
   static __device__ __forceinline__ T fill() { return to<T>(kMinusInfinity<A>); }
-  __device__ __forceinline__ Sums visit(const S& strip, const Facts&) const { return {sum_of_strip(strip)}; }
-  __device__ __forceinline__ void finish(const S& strip, const Facts&, const Sums& sums, int64_t row) const {
+  __device__ __forceinline__ Sums visit(const S& strip, const RowStats&) const {
+    return {sum_of_strip(strip)};
+  }
+  __device__ __forceinline__ void finish(const S& strip, const RowStats&, const Sums& sums,
+                                         int64_t row) const {
     const A m = sums.exps.m, s = finished(sums.exps);
     const A scale = A(1) / s, shift = a.logarithm ? std::log(s) : A(0);
     strip.each([&](int v, const A(&in)[kInputs][kVectorSize]) {
