@@ -13,10 +13,10 @@ using namespace test;
 namespace {
 
 // out [64, 64] += a [64, 16] b. b: 64 rows of 64 values in memory, of which the product takes rows `first` to
-// first + 15 (kByRows), or columns `first` to first + 15 as the right side's columns.
+// first + 15 (kRowMajor), or columns `first` to first + 15 as the right side's columns.
 enum class Left { registers, shared };
 
-template <class T, bool kByRows, Left kLeft>
+template <class T, bool kRowMajor, Left kLeft>
 __global__ void product(float* out, const T* a, const T* b, int first, bool add) {
   unsigned char* const shared = cuda::dynamic_shared<unsigned char>();
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
@@ -42,29 +42,29 @@ __global__ void product(float* out, const T* a, const T* b, int first, bool add)
   for (int n = 0; n < 8; ++n) {
     for (int i = 0; i < 4; ++i) sum[n][i] = out[place(n, i)];
   }
-  cuda::publish_to_tensor_cores();
+  cuda::fence_async_proxy();
   __syncthreads();
-  cuda::begin_products();
+  cuda::wgmma_fence();
   const unsigned base = cuda::shared_address(shared), across = static_cast<unsigned>(first * 2);
   if constexpr (kLeft == Left::shared) {
     cuda::multiply_group<T>(sum, cuda::SharedMatrix(base + kLeftAt + across),
                             cuda::SharedMatrix(base + across), add);
   } else {
-    const unsigned bytes = kByRows ? static_cast<unsigned>(first * 128) : across;
-    cuda::multiply_group<T, kByRows>(sum, left, cuda::SharedMatrix(base + bytes), add);
+    const unsigned bytes = kRowMajor ? static_cast<unsigned>(first * 128) : across;
+    cuda::multiply_group<T, kRowMajor>(sum, left, cuda::SharedMatrix(base + bytes), add);
   }
-  cuda::commit_products();
-  cuda::await_products<0>();
-  cuda::hold(sum);
+  cuda::wgmma_commit();
+  cuda::wgmma_wait<0>();
+  cuda::fence_operands(sum);
   for (int n = 0; n < 8; ++n) {
     for (int i = 0; i < 4; ++i) out[place(n, i)] = sum[n][i];
   }
 }
 
-template <class T, bool kByRows, Left kLeft = Left::registers>
+template <class T, bool kRowMajor, Left kLeft = Left::registers>
 void check_product(int first, bool add) {
   constexpr DType kType = tinytorch::dtype_of<T>;
-  INFO("by rows ", kByRows, ", from ", first, ", added ", add);
+  INFO("by rows ", kRowMajor, ", from ", first, ", added ", add);
   DeviceArray a = DeviceArray::random(kType, {64, 16}, 1), b = DeviceArray::random(kType, {64, 64}, 2);
   DeviceArray out = DeviceArray::random(f32, {64, 64}, 3);
   const std::vector<double> x = a.values(), y = b.values();
@@ -73,10 +73,10 @@ void check_product(int first, bool add) {
   for (size_t i = 0; i < want.size(); ++i) {
     const size_t row = i / 64, column = i % 64;
     for (size_t k = 0; k < 16; ++k) {
-      want[i] += x[row * 16 + k] * (kByRows ? y[(offset + k) * 64 + column] : y[column * 64 + offset + k]);
+      want[i] += x[row * 16 + k] * (kRowMajor ? y[(offset + k) * 64 + column] : y[column * 64 + offset + k]);
     }
   }
-  CHECK(fault_of(product<T, kByRows, kLeft>, {dim3(1), dim3(128), 2 * 64 * 128},
+  CHECK(fault_of(product<T, kRowMajor, kLeft>, {dim3(1), dim3(128), 2 * 64 * 128},
                  out.view().template as<float>(), a.view().template as<const T>(),
                  b.view().template as<const T>(), first, add) == "");
   check_close(out.values(), want, f32, 16);

@@ -40,7 +40,7 @@ struct Planes {
   }
 };
 
-__device__ __forceinline__ int64_t thread_number() {
+__device__ __forceinline__ int64_t global_thread_index() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 

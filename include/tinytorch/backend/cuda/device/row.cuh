@@ -317,7 +317,7 @@ inline constexpr int kRowThreads = kGroup <= kWarp ? 128 : kGroup;
 template <class T>
 __device__ __forceinline__ Compute<T> exp_of(Compute<T> x) {
   if constexpr (kIs16Bit<T>) {
-    return power_of_two(x * 1.4426950408889634f);
+    return exp2_approx(x * 1.4426950408889634f);
   } else if constexpr (std::is_same_v<T, float>) {
     return expf(x);
   } else {

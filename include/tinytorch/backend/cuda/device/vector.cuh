@@ -49,7 +49,7 @@ __device__ __forceinline__ To to(From x) {
 }
 
 // 2^x by the processor's own instruction: within 2 ulp, 0 below 2^-126.
-__device__ __forceinline__ float power_of_two(float x) {
+__device__ __forceinline__ float exp2_approx(float x) {
 #ifdef __CUDA_ARCH__
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -60,7 +60,7 @@ __device__ __forceinline__ float power_of_two(float x) {
 }
 
 // 1/x likewise, for normal x.
-__device__ __forceinline__ float reciprocal(float x) {
+__device__ __forceinline__ float reciprocal_approx(float x) {
 #ifdef __CUDA_ARCH__
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

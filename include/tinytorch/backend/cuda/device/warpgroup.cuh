@@ -2,10 +2,10 @@
 // at once, the right side read from shared memory by the tensor cores themselves (compute capability 9.0,
 // compiled for sm_90a). The emulator does the same by loads (sim/warpgroup.hpp).
 //
-//   begin_products();
+//   wgmma_fence();
 //   multiply_group<BFloat16, false>(sum, a, b, true);  ...   sum [64, 64] += a [64, 16] b [16, 64]
-//   commit_products();  ...                                  they go on while the threads do other things
-//   await_products<0>(), hold(sum);
+//   wgmma_commit();  ...                                  they go on while the threads do other things
+//   wgmma_wait<0>(), fence_operands(sum);
 //
 // Warp w of the group has rows 16 w to 16 w + 15 of a and sum, as in tensor_core.cuh. b lies in rows of 128
 // bytes, which begin at a multiple of 1024 and whose eight pieces of 16 bytes trade places: piece p of row
@@ -35,33 +35,33 @@ inline bool has_warpgroups() {
 }
 
 // What threads wrote to shared memory will be seen by the tensor cores, after the barrier that follows.
-__device__ __forceinline__ void publish_to_tensor_cores() {
+__device__ __forceinline__ void fence_async_proxy() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
 // Registers may be read and written by the products that follow.
-__device__ __forceinline__ void begin_products() {
+__device__ __forceinline__ void wgmma_fence() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
 }
 // Ends a group of products.
-__device__ __forceinline__ void commit_products() {
+__device__ __forceinline__ void wgmma_commit() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
 // Until at most kPending groups of the warp are under way.
 template <int kPending>
-__device__ __forceinline__ void await_products() {
+__device__ __forceinline__ void wgmma_wait() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 #endif
 }
 // Sums that products wrote meanwhile: the compiler takes them from here on, and not from before.
 template <int kCount>
-__device__ __forceinline__ void hold([[maybe_unused]] float (&sum)[kCount][4]) {
+__device__ __forceinline__ void fence_operands([[maybe_unused]] float (&sum)[kCount][4]) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #pragma unroll
   for (int n = 0; n < kCount; ++n) {
@@ -95,13 +95,13 @@ class SharedMatrix {
   unsigned low_;
 };
 
-// sum = a b, added to what it was with `add`. b [16, 64]: kByRows says that its 16 rows of 64 values lie
+// sum = a b, added to what it was with `add`. b [16, 64]: kRowMajor says that its 16 rows of 64 values lie
 // there; otherwise 64 rows hold its columns, 16 values of each.
-template <class T, bool kByRows>
+template <class T, bool kRowMajor>
 __device__ __forceinline__ void multiply_group(float (&sum)[8][4], const unsigned (&a)[4], SharedMatrix b,
                                                bool add) {
 #if TINYTORCH_CUDA_SIM
-  sim::multiply_group<T, kByRows>(sum, a, shared_pointer(0), b.address(), add);
+  sim::multiply_group<T, kRowMajor>(sum, a, shared_pointer(0), b.address(), add);
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile(
       "{\n .reg .pred adds;\n setp.ne.b32 adds, %37, 0;\n"
@@ -116,7 +116,7 @@ __device__ __forceinline__ void multiply_group(float (&sum)[8][4], const unsigne
         "+f"(sum[6][0]), "+f"(sum[6][1]), "+f"(sum[6][2]), "+f"(sum[6][3]), "+f"(sum[7][0]), "+f"(sum[7][1]),
         "+f"(sum[7][2]), "+f"(sum[7][3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor()), "r"(static_cast<int>(add)),
-        "C"(kProductType<T>), "n"(kByRows ? 1 : 0));
+        "C"(kProductType<T>), "n"(kRowMajor ? 1 : 0));
 #else
   (void)sum, (void)a, (void)b, (void)add;
 #endif

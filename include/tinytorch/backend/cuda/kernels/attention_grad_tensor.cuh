@@ -65,7 +65,7 @@ __device__ __forceinline__ void to_probabilities(Scores& p, const Stats& stats, 
 #pragma unroll
   for (int n = 0; n < kTensorColumns / 8; ++n) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) p[n][i] = power_of_two(fmaf(p[n][i], scale, -stats(n, i).lse));
+    for (int i = 0; i < 4; ++i) p[n][i] = exp2_approx(fmaf(p[n][i], scale, -stats(n, i).lse));
   }
 }
 // Gradients of probabilities become those of scores, over the scale.

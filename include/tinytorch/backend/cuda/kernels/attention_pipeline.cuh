@@ -96,7 +96,7 @@ struct PassingTiles {
     if (kLags && turn > 0) barrier.wait(turn - 1);
     commit_copies();
     wait_for_copies<0>();
-    publish_to_tensor_cores();
+    fence_async_proxy();
     if (!kLags || turn == 0) __syncthreads();
     if (kLags) barrier.arrive();
   }

@@ -41,13 +41,13 @@ struct RunningSoftmax {
       highest[r] = warp_reduce<4>(highest[r], Maximum()) * scale;
       const float now = highest[r] > top[r] + kSlack ? highest[r] : top[r];
       shift[r] = now == -std::numeric_limits<float>::infinity() ? 0.0f : now;
-      factor[r] = power_of_two(top[r] - shift[r]);
+      factor[r] = exp2_approx(top[r] - shift[r]);
       top[r] = now;
     }
 #pragma unroll
     for (int n = 0; n < kTensorColumns / 8; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) score[n][i] = power_of_two(fmaf(score[n][i], scale, -shift[i / 2]));
+      for (int i = 0; i < 4; ++i) score[n][i] = exp2_approx(fmaf(score[n][i], scale, -shift[i / 2]));
 #pragma unroll
       for (int r = 0; r < 2; ++r) added[r] += score[n][2 * r] + score[n][2 * r + 1];
     }

@@ -111,7 +111,7 @@ template <class C>
 static __global__ void __launch_bounds__(kPlaneBlock)
     merge_moments_kernel(C* mean, C* spread, const Moments<double>* partial, int64_t channels, int64_t parts,
                          double eps) {
-  const int64_t c = thread_number();
+  const int64_t c = global_thread_index();
   if (c >= channels) return;
   Moments<double> m = partial[c];
   for (int64_t k = 1; k < parts; ++k) m = merge(m, partial[k * channels + c]);
@@ -160,7 +160,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
                         const __grid_constant__ RunCoefficients<Compute<T>> k,
                         const __grid_constant__ Planes runs, int64_t channels) {
   using C = Compute<T>;
-  const int64_t first = thread_number() * kWidth;
+  const int64_t first = global_thread_index() * kWidth;
   if (first >= runs.count) return;
   C v[kWidth], grad[kWidth] = {};
   load(v, x + first);
@@ -190,7 +190,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
     batch_norm_coefficients(Compute<T>* b, Compute<T>* c, const Compute<T>* var, const T* weight,
                             const T* bias, int64_t channels, double eps) {
   using C = Compute<T>;
-  const int64_t i = thread_number();
+  const int64_t i = global_thread_index();
   if (i >= channels) return;
   const double rstd = 1 / std::sqrt(static_cast<double>(var[i]) + eps);
   b[i] = static_cast<C>(rstd * (weight ? static_cast<double>(to<C>(weight[i])) : 1.0));
@@ -213,7 +213,7 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     batch_norm_grad_coefficients(const __grid_constant__ BatchNormGradWork<T> w) {
   using C = Compute<T>;
-  const int64_t i = thread_number();
+  const int64_t i = global_thread_index();
   if (i >= w.channels) return;
   double sum = 0, dot = 0;  // of dy, and of dy (x - mean)
   for (int64_t k = 0; k < w.parts; ++k) {
@@ -242,7 +242,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
     group_norm_coefficients(Compute<T>* b, Compute<T>* c, const Compute<T>* rstd, const T* weight,
                             const T* bias, int64_t runs, int64_t channels, int64_t group_c) {
   using C = Compute<T>;
-  const int64_t r = thread_number();
+  const int64_t r = global_thread_index();
   if (r >= runs) return;
   const int64_t channel = r % channels;
   b[r] = rstd[r / group_c] * (weight ? to<C>(weight[channel]) : C(1));
@@ -256,7 +256,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
                                  const Compute<T>* rstd, const T* weight, int64_t groups, int64_t channels,
                                  int64_t group_c, double length) {
   using C = Compute<T>;
-  const int64_t thread = thread_number(), group = thread / kWarp, lane = thread % kWarp;
+  const int64_t thread = global_thread_index(), group = thread / kWarp, lane = thread % kWarp;
   const bool inside = group < groups;
   double sum = 0, dot = 0;
   for (int64_t k = lane; inside && k < group_c; k += kWarp) {
@@ -281,7 +281,7 @@ template <class C>
 static __global__ void __launch_bounds__(kPlaneBlock)
     group_norm_parameter_grads(C* dweight, C* dbias, const double2* sums, const C* rstd, int64_t samples,
                                int64_t channels, int64_t group_c) {
-  const int64_t c = thread_number();
+  const int64_t c = global_thread_index();
   if (c >= channels) return;
   double weight = 0, bias = 0;
   for (int64_t r = c; r < samples * channels; r += channels) {

@@ -53,8 +53,8 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
 __device__ __forceinline__ float gelu_tanh_slope_16_bit(float x) {
   constexpr float kTwice = 2 * static_cast<float>(kSqrtTwoOverPi), kCubic = static_cast<float>(kGeluCubic);
   const float square = x * x;
-  const float sigma = reciprocal(
-      1.0f + power_of_two(-kTwice * std::numbers::log2e_v<float> * x * fmaf(kCubic, square, 1.0f)));
+  const float sigma = reciprocal_approx(
+      1.0f + exp2_approx(-kTwice * std::numbers::log2e_v<float> * x * fmaf(kCubic, square, 1.0f)));
   const float slope = fmaf(x * sigma * (1.0f - sigma), kTwice * fmaf(3 * kCubic, square, 1.0f), sigma);
   return fabsf(x) < 20.0f ? slope : (x == x ? (x > 0 ? 1.0f : 0.0f) : x);  // far out 0 times infinity
 }

@@ -45,7 +45,7 @@ struct Columns {
 template <class T, int kVectorSize>
 static __global__ void __launch_bounds__(kPlaneBlock)
     im2col_kernel(T* cols, const T* x, const __grid_constant__ Columns l) {
-  const int64_t i = thread_number() * kVectorSize;
+  const int64_t i = global_thread_index() * kVectorSize;
   if (i >= l.count) return;
   const ConvShape& s = l.shape;
   const int64_t row = l.by_outputs.quotient(i), p = i - row * s.outputs;
@@ -76,7 +76,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
     col2im_kernel(T* dx, const Compute<T>* cols, const __grid_constant__ Columns l,
                   const __grid_constant__ Planes pixels) {
   using A = Compute<T>;
-  const int64_t i = thread_number();
+  const int64_t i = global_thread_index();
   if (i >= pixels.count) return;
   const ConvShape& s = l.shape;
   const Planes::Place at = pixels.place(i);

@@ -24,7 +24,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
     depthwise_kernel(T* out, const T* x, const T* weight, const T* bias, const __grid_constant__ ConvShape s,
                      const __grid_constant__ Planes outputs) {
   using A = Compute<T>;
-  const int64_t i = thread_number();
+  const int64_t i = global_thread_index();
   if (i >= outputs.count) return;
   const Planes::Place at = outputs.place(i);
   const int64_t n = at.plane / s.M, m = at.plane - n * s.M;
@@ -49,7 +49,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
     depthwise_grad_input_kernel(T* dx, const T* dy, const T* weight, const __grid_constant__ ConvShape s,
                                 const __grid_constant__ Planes inputs) {
   using A = Compute<T>;
-  const int64_t i = thread_number();
+  const int64_t i = global_thread_index();
   if (i >= inputs.count) return;
   const Planes::Place at = inputs.place(i);
   const int64_t n = at.plane / s.C, c = at.plane - n * s.C;

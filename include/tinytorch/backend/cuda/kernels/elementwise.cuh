@@ -71,11 +71,11 @@ __device__ __forceinline__ C binary_of(C a, C b, C p0) {
 // Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26.
 __device__ __forceinline__ float gelu_16_bit(float x) {
   const float a = fabsf(x);
-  const float t = reciprocal(fmaf(0.3275911f * static_cast<float>(kSqrtHalf), a, 1.0f));
+  const float t = reciprocal_approx(fmaf(0.3275911f * static_cast<float>(kSqrtHalf), a, 1.0f));
   float tail = fmaf(0.5f * 1.061405429f, t, 0.5f * -1.453152027f);
   tail = fmaf(tail, t, 0.5f * 1.421413741f);
   tail = fmaf(tail, t, 0.5f * -0.284496736f);
-  tail = fmaf(tail, t, 0.5f * 0.254829592f) * t * power_of_two(-0.72134752f * x * x);
+  tail = fmaf(tail, t, 0.5f * 0.254829592f) * t * exp2_approx(-0.72134752f * x * x);
   // Beyond, nothing is left of the tail; NaN and, as 0 times infinity, -infinity give NaN.
   return fmaxf(x, 0.0f) - (a < 20.0f ? a * tail : 0.0f * (x > 0.0f ? 1.0f : x));
 }

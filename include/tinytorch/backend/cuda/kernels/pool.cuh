@@ -24,7 +24,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
     max_pool2d_kernel(T* out, int32_t* index, const T* x, const __grid_constant__ Planes outputs, int64_t H,
                       int64_t W, const __grid_constant__ Window2d window) {
   using C = Compute<T>;
-  const int64_t i = thread_number();
+  const int64_t i = global_thread_index();
   if (i >= outputs.count) return;
   const Planes::Place at = outputs.place(i);
   const TapRange rows = window_inside(at.h, window.kernel_h, H, window);
@@ -50,7 +50,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
     max_pool2d_grad_kernel(T* dx, const T* dy, const int32_t* index, const __grid_constant__ Planes inputs,
                            int64_t OH, int64_t OW, const __grid_constant__ Window2d window) {
   using C = Compute<T>;
-  const int64_t i = thread_number();
+  const int64_t i = global_thread_index();
   if (i >= inputs.count) return;
   const Planes::Place at = inputs.place(i);
   const TapRange rows = windows_over(at.h, window.kernel_h, OH, window);
@@ -71,7 +71,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
     avg_pool2d_kernel(T* out, const T* x, const __grid_constant__ Planes outputs, int64_t H, int64_t W,
                       const __grid_constant__ Window2d window) {
   using C = Compute<T>;
-  const int64_t i = thread_number();
+  const int64_t i = global_thread_index();
   if (i >= outputs.count) return;
   const Planes::Place at = outputs.place(i);
   const TapRange rows = window_inside(at.h, window.kernel_h, H, window);
@@ -89,7 +89,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
     avg_pool2d_grad_kernel(T* dx, const T* dy, const __grid_constant__ Planes inputs, int64_t OH, int64_t OW,
                            const __grid_constant__ Window2d window) {
   using C = Compute<T>;
-  const int64_t i = thread_number();
+  const int64_t i = global_thread_index();
   if (i >= inputs.count) return;
   const Planes::Place at = inputs.place(i);
   const TapRange rows = windows_over(at.h, window.kernel_h, OH, window);
@@ -115,7 +115,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
     adaptive_avg_pool2d_kernel(T* out, const T* x, const __grid_constant__ Planes outputs, int64_t H,
                                int64_t W) {
   using C = Compute<T>;
-  const int64_t thread = thread_number(), i = thread / kLanes, lane = thread % kLanes;
+  const int64_t thread = global_thread_index(), i = thread / kLanes, lane = thread % kLanes;
   const bool inside = i < outputs.count;
   const Planes::Place at = outputs.place(inside ? i : 0);
   const TapRange rows = adaptive_window(at.h, H, outputs.h), cols = adaptive_window(at.w, W, outputs.w);
@@ -136,7 +136,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
     adaptive_avg_pool2d_grad_kernel(T* dx, const T* dy, const __grid_constant__ Planes inputs, int64_t OH,
                                     int64_t OW) {
   using C = Compute<T>;
-  const int64_t i = thread_number();
+  const int64_t i = global_thread_index();
   if (i >= inputs.count) return;
   const Planes::Place at = inputs.place(i);
   const TapRange rows = adaptive_windows_over(at.h, inputs.h, OH);

@@ -24,13 +24,13 @@ template <class T>
     }
   }
 }
-template <class T, bool kByRows>
+template <class T, bool kRowMajor>
 void multiply_group(float (&sum)[8][4], const unsigned (&a)[4], const unsigned char* shared, unsigned address,
                     bool add, Loc where = Loc::current()) {
   const int lane = lane_number();
   T column[16][16];
   for (int n = 0; n < 8; ++n) {
-    if constexpr (kByRows) {
+    if constexpr (kRowMajor) {
       for (unsigned k = 0; k < 16; ++k) {
         const unsigned at = address + k * 128 + static_cast<unsigned>(n * 16 + lane % 4 * 4);
         const unsigned pair = *reinterpret_cast<const unsigned*>(shared + swizzled(at));
