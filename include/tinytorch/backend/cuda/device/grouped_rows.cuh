@@ -4,8 +4,8 @@
 //
 // Positions are sorted by their row, 8 bits at a time from the lowest on, and each pass leaves equal digits
 // in the order it found them: so positions of a row are ascending whatever the schedule. A warp takes a
-// section of the positions. It counts its digits; a running sum over all counts, digit by digit and section
-// by section, says where each section's share of a digit begins; the warp puts its positions there. Where
+// section of the positions. It counts its digits; a running sum over all counts, bucket by bucket and section
+// by section, says where each section's share of a bucket begins; the warp puts its positions there. Where
 // rows begin is found by binary search. Source: Satish, Harris, Garland, "Designing efficient sorting
 // algorithms for manycore GPUs", 2009.
 #pragma once
@@ -18,26 +18,26 @@
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kGroupThreads = 128, kGroupWarps = kGroupThreads / kWarp;
-inline constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
+inline constexpr int kBucketBits = 8, kBuckets = 1 << kBucketBits;
 
 // The row that a position names; those outside [0, rows) come after the last.
-__device__ __forceinline__ int64_t row_named(const int64_t* index, int64_t position, int64_t rows) {
+__device__ __forceinline__ int64_t row_of(const int64_t* index, int64_t position, int64_t rows) {
   const int64_t row = index[position];
   return row >= 0 && row < rows ? row : rows;
 }
 
 // One pass over n positions, in the order of `from`; null: ascending.
-struct DigitPass {
+struct RadixPass {
   const int64_t *index, *from;
   int64_t n, rows;
   int64_t section, sections;  // positions of a warp, a multiple of 32; and warps with any
-  int shift;                  // of the digit
+  int shift;                  // of the bucket
 };
 
-// Calls f(position, digit, lanes with this digit) for the section of this warp, 32 positions at a time; no
+// Calls f(position, bucket, lanes with this bucket) for the section of this warp, 32 positions at a time; no
 // lanes: beyond the end.
 template <class F>
-__device__ __forceinline__ void each_digit(const DigitPass& p, F&& f) {
+__device__ __forceinline__ void each_position(const RadixPass& p, F&& f) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * kGroupWarps + threadIdx.x / kWarp) * p.section;
   const int64_t last = std::min(first + p.section, p.n);
@@ -45,60 +45,60 @@ __device__ __forceinline__ void each_digit(const DigitPass& p, F&& f) {
     const bool inside = i + lane < last;
     int64_t position = i + lane;
     if (inside && p.from) position = p.from[position];
-    const int digit =
-        inside ? static_cast<int>(row_named(p.index, position, p.rows) >> p.shift) & (kDigits - 1) : 0;
+    const int bucket =
+        inside ? static_cast<int>(row_of(p.index, position, p.rows) >> p.shift) & (kBuckets - 1) : 0;
     unsigned equal = __ballot_sync(kAllLanes, inside);
 #pragma unroll
-    for (int bit = 0; bit < kDigitBits; ++bit) {
-      const bool set = digit >> bit & 1;
+    for (int bit = 0; bit < kBucketBits; ++bit) {
+      const bool set = bucket >> bit & 1;
       const unsigned others = __ballot_sync(kAllLanes, set);
       equal &= set ? others : ~others;
     }
-    f(position, digit, inside ? equal : 0u);
+    f(position, bucket, inside ? equal : 0u);
     __syncwarp();
   }
 }
 // The lowest of `lanes` speaks for all.
-__device__ __forceinline__ bool speaks_for(unsigned lanes) {
+__device__ __forceinline__ bool is_leader_of(unsigned lanes) {
   return __ffs(static_cast<int>(lanes)) - 1 == static_cast<int>(threadIdx.x) % kWarp;
 }
 
-// Calls f(place in a table [kDigits, sections], section of this block, digit): neighbours in turn, so that a
-// block's 4 sections share memory's sectors.
+// Calls f(place in a table [kBuckets, sections], section of this block, bucket): neighbours in turn, so that
+// a block's 4 sections share memory's sectors.
 template <class F>
-__device__ __forceinline__ void each_place(const DigitPass& p, F&& f) {
-  for (int i = static_cast<int>(threadIdx.x); i < kDigits * kGroupWarps; i += kGroupThreads) {
-    const int warp = i % kGroupWarps, digit = i / kGroupWarps;
+__device__ __forceinline__ void each_count(const RadixPass& p, F&& f) {
+  for (int i = static_cast<int>(threadIdx.x); i < kBuckets * kGroupWarps; i += kGroupThreads) {
+    const int warp = i % kGroupWarps, bucket = i / kGroupWarps;
     const int64_t section = static_cast<int64_t>(blockIdx.x) * kGroupWarps + warp;
-    if (section < p.sections) f(digit * p.sections + section, warp, digit);
+    if (section < p.sections) f(bucket * p.sections + section, warp, bucket);
   }
 }
 
-// totals [kDigits, sections]
-static __global__ void __launch_bounds__(kGroupThreads) count_digits_kernel(DigitPass p, int64_t* totals) {
-  __shared__ int counts[kGroupWarps][kDigits];
-  each_place(p, [&](int64_t, int warp, int digit) { counts[warp][digit] = 0; });
+// totals [kBuckets, sections]
+static __global__ void __launch_bounds__(kGroupThreads) count_buckets_kernel(RadixPass p, int64_t* totals) {
+  __shared__ int counts[kGroupWarps][kBuckets];
+  each_count(p, [&](int64_t, int warp, int bucket) { counts[warp][bucket] = 0; });
   __syncthreads();
   int* const mine = counts[threadIdx.x / kWarp];
-  each_digit(p, [&](int64_t, int digit, unsigned lanes) {
-    if (speaks_for(lanes)) mine[digit] += __popc(lanes);
+  each_position(p, [&](int64_t, int bucket, unsigned lanes) {
+    if (is_leader_of(lanes)) mine[bucket] += __popc(lanes);
   });
   __syncthreads();
-  each_place(p, [&](int64_t at, int warp, int digit) { totals[at] = counts[warp][digit]; });
+  each_count(p, [&](int64_t at, int warp, int bucket) { totals[at] = counts[warp][bucket]; });
 }
 
-// begins [kDigits, sections]: where each section's positions with a digit go.
+// begins [kBuckets, sections]: where each section's positions with a bucket go.
 static __global__ void __launch_bounds__(kGroupThreads)
-    place_positions_kernel(DigitPass p, const int64_t* begins, int64_t* out) {
-  __shared__ int64_t next[kGroupWarps][kDigits];
-  each_place(p, [&](int64_t at, int warp, int digit) { next[warp][digit] = begins[at]; });
+    scatter_positions_kernel(RadixPass p, const int64_t* begins, int64_t* out) {
+  __shared__ int64_t next[kGroupWarps][kBuckets];
+  each_count(p, [&](int64_t at, int warp, int bucket) { next[warp][bucket] = begins[at]; });
   __syncthreads();
   int64_t* const mine = next[threadIdx.x / kWarp];
   const unsigned below = (1u << threadIdx.x % kWarp) - 1;
-  each_digit(p, [&](int64_t position, int digit, unsigned lanes) {
-    if (lanes) out[mine[digit] + __popc(lanes & below)] = position;
+  each_position(p, [&](int64_t position, int bucket, unsigned lanes) {
+    if (lanes) out[mine[bucket] + __popc(lanes & below)] = position;
     __syncwarp();
-    if (speaks_for(lanes)) mine[digit] += __popc(lanes);
+    if (is_leader_of(lanes)) mine[bucket] += __popc(lanes);
   });
 }
 
@@ -111,7 +111,7 @@ static __global__ void __launch_bounds__(kGroupThreads)
   int64_t low = 0, high = n;
   while (low < high) {
     const int64_t middle = (low + high) / 2;
-    if (row_named(index, positions[middle], rows) < row) {
+    if (row_of(index, positions[middle], rows) < row) {
       low = middle + 1;
     } else {
       high = middle;
@@ -124,22 +124,22 @@ static __global__ void __launch_bounds__(kGroupThreads)
 class Groups {
  public:
   Groups(const int64_t* index, int64_t n, int64_t rows)
-      : starts_(rows + 1), even_(n), odd_(rows < kDigits ? 0 : n) {
+      : starts_(rows + 1), even_(n), odd_(rows < kBuckets ? 0 : n) {
     constexpr int64_t kLeast = 256, kMost = 4096;  // positions of a section; sections
     const int64_t section = ceil_div(std::max(kLeast, ceil_div(n, kMost)), kWarp) * kWarp;
-    DigitPass p{index, nullptr, n, rows, section, ceil_div(n, section), 0};
+    RadixPass p{index, nullptr, n, rows, section, ceil_div(n, section), 0};
     const LaunchConfig config = over(p.sections * kWarp, kGroupThreads);
-    const DeviceScratch<int64_t> totals(kDigits * p.sections);
-    const View counts{totals.data(), DType::i64, {kDigits * p.sections}, {1}};
-    const DeviceScratch<int64_t> begins(kDigits * p.sections + 1);
+    const DeviceScratch<int64_t> totals(kBuckets * p.sections);
+    const View counts{totals.data(), DType::i64, {kBuckets * p.sections}, {1}};
+    const DeviceScratch<int64_t> begins(kBuckets * p.sections + 1);
     const View sums{begins.data() + 1, DType::i64, counts.shape, counts.strides};
     fill({begins.data(), DType::i64, {1}, {1}}, 0.0);
     const auto bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(rows)));
-    for (p.shift = 0; p.shift < bits; p.shift += kDigitBits) {
-      int64_t* const out = (p.shift / kDigitBits % 2 == 0 ? even_ : odd_).data();
-      launch(count_digits_kernel, config, p, totals.data());
+    for (p.shift = 0; p.shift < bits; p.shift += kBucketBits) {
+      int64_t* const out = (p.shift / kBucketBits % 2 == 0 ? even_ : odd_).data();
+      launch(count_buckets_kernel, config, p, totals.data());
       cumsum(sums, counts, 0);
-      launch(place_positions_kernel, config, p, begins.data(), out);
+      launch(scatter_positions_kernel, config, p, begins.data(), out);
       p.from = out;
     }
     positions_ = p.from;

@@ -14,13 +14,14 @@ inline constexpr int kPlaneBlock = 256;
 struct Divider {
   FastDivide quick;
   int64_t divisor = 1;
-  bool narrow = true;
+  bool index_fits_31_bits = true;
   Divider() = default;
-  Divider(int64_t d, int64_t count) : divisor(std::max<int64_t>(d, 1)), narrow(count < (int64_t{1} << 31)) {
-    if (narrow) quick = FastDivide(static_cast<uint32_t>(divisor));
+  Divider(int64_t d, int64_t count)
+      : divisor(std::max<int64_t>(d, 1)), index_fits_31_bits(count < (int64_t{1} << 31)) {
+    if (index_fits_31_bits) quick = FastDivide(static_cast<uint32_t>(divisor));
   }
   __device__ __forceinline__ int64_t quotient(int64_t n) const {
-    return narrow ? static_cast<int64_t>(quick.quotient(static_cast<uint32_t>(n))) : n / divisor;
+    return index_fits_31_bits ? static_cast<int64_t>(quick.quotient(static_cast<uint32_t>(n))) : n / divisor;
   }
 };
 

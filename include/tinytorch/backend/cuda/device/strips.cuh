@@ -147,9 +147,9 @@ __device__ __forceinline__ void fetch_strip(const typename Work::Arrays& arrays,
 
 // Rows `row`, row + stride ... of a team.
 template <class Work, class Total>
-__device__ __forceinline__ void walk_pass(const typename Work::Arrays& arrays, Work& work,
-                                          typename Work::S& strip, Total& total, int64_t row, int64_t rows,
-                                          int64_t stride, int64_t columns, int mine) {
+__device__ __forceinline__ void process_pass(const typename Work::Arrays& arrays, Work& work,
+                                             typename Work::S& strip, Total& total, int64_t row, int64_t rows,
+                                             int64_t stride, int64_t columns, int mine) {
   int fill = 0, now = 0, before = 0;  // stages
   int64_t coming = row;
   const auto place = [&](int64_t of) {
@@ -211,8 +211,8 @@ using StripTotal = std::conditional_t<kBySlots, TeamSum<kStripThreads, typename 
 
 template <class Work, bool kBySlots>
 static __global__ void __launch_bounds__(kStripThreads, Work::kBlocks)
-    walk_strips(typename Work::Arrays arrays, TeamSlot<typename Work::Sums>* slots, int blocks, int passes,
-                int64_t rows, int64_t columns, int width) {
+    strips_kernel(typename Work::Arrays arrays, TeamSlot<typename Work::Sums>* slots, int blocks, int passes,
+                  int64_t rows, int64_t columns, int width) {
   using Total = StripTotal<Work, kBySlots>;
   using S = typename Work::S;
   __shared__ __align__(16) unsigned char space[sizeof(typename Total::Space)];  // its type is not trivial
@@ -232,7 +232,7 @@ static __global__ void __launch_bounds__(kStripThreads, Work::kBlocks)
     S strip{C, 0, 0, width, nullptr};
     strip.place(Work::result(arrays) + row * columns, mine);
     Work work(arrays, strip, columns);
-    walk_pass(arrays, work, strip, total, row, rows, teams * passes, columns, mine);
+    process_pass(arrays, work, strip, total, row, rows, teams * passes, columns, mine);
     work.end(strip, team * passes + pass);
   }
 }
@@ -268,7 +268,7 @@ StripsPlan plan_strips(const typename Work::Arrays& arrays, int64_t rows, int64_
     plan.width = static_cast<int>(ceil_div(vectors, blocks) * kVectorSizeOf<T>);
     plan.config.shared_bytes = static_cast<size_t>(plan.width) * sizeof(T) * Work::kInputs * kStripStages;
     plan.config.cluster = plan.uses_slots ? 1 : static_cast<unsigned>(blocks);
-    return resident_blocks(plan.uses_slots ? walk_strips<Work, true> : walk_strips<Work, false>,
+    return resident_blocks(plan.uses_slots ? strips_kernel<Work, true> : strips_kernel<Work, false>,
                            plan.config) /
            blocks;
   };
@@ -301,7 +301,7 @@ void launch_strips(const StripsPlan& plan, const typename Work::Arrays& arrays, 
   using Slot = TeamSlot<typename Work::Sums>;
   const DeviceScratch<Slot> slots(plan.uses_slots ? plan.config.grid.x : 0);
   if (plan.uses_slots) fill_bytes(slots.data(), 0, plan.config.grid.x * sizeof(Slot), current_device());
-  launch(plan.uses_slots ? walk_strips<Work, true> : walk_strips<Work, false>, plan.config, arrays,
+  launch(plan.uses_slots ? strips_kernel<Work, true> : strips_kernel<Work, false>, plan.config, arrays,
          slots.data(), plan.blocks, plan.passes, rows, C, plan.width);
 }
 // False where the plan has no teams.

@@ -56,7 +56,7 @@ struct TileRow {
 template <class A>
 struct TileColumns {
   A* space;  // an element for each thread, shared
-  int C, walkers;
+  int C, threads;
   // f(column, sum) once for each column.
   template <class F>
   __device__ __forceinline__ void sum(A x, F&& f) const {
@@ -65,7 +65,7 @@ struct TileColumns {
     space[thread] = x;
     __syncthreads();
     if (thread >= C) return;
-    for (int k = thread + C; k < walkers; k += C) x += space[k];
+    for (int k = thread + C; k < threads; k += C) x += space[k];
     f(thread, x);
   }
 };
@@ -168,10 +168,10 @@ __device__ __forceinline__ void measure_rows(Work& work, T* const (&at)[kInputs]
 template <class Work, class T, int kInputs>
 __device__ __forceinline__ void finish_columns(Work& work, T* const (&at)[kInputs], int here, int C,
                                                const typename Work::RowStats* stats) {
-  const int thread = static_cast<int>(threadIdx.x), down = kTileThreads / C, walkers = down * C;
-  if (thread >= walkers) return;
+  const int thread = static_cast<int>(threadIdx.x), down = kTileThreads / C, threads = down * C;
+  if (thread >= threads) return;
 #pragma unroll 4
-  for (int i = thread, row = thread / C; i < here * C; i += walkers, row += down) {
+  for (int i = thread, row = thread / C; i < here * C; i += threads, row += down) {
     Compute<T> x[kInputs];
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) x[k] = to<Compute<T>>(at[k][i]);
@@ -182,8 +182,8 @@ __device__ __forceinline__ void finish_columns(Work& work, T* const (&at)[kInput
 // height: rows of a tile. lanes: of a row, a power of two up to 32.
 template <class Work>
 static __global__ void __launch_bounds__(kTileThreads)
-    walk_tiles(const __grid_constant__ typename Work::Arrays arrays, int64_t rows, int C, int height,
-               int lanes) {
+    tiles_kernel(const __grid_constant__ typename Work::Arrays arrays, int64_t rows, int C, int height,
+                 int lanes) {
   using T = typename Work::Element;
   constexpr int kInputs = Work::kInputs;
   __shared__ Compute<T> space[kTileThreads];
@@ -239,12 +239,12 @@ TilesPlan plan_tiles(int64_t rows, int64_t C) {
       (Work::kByRow && plan.lanes == 1 ? 0
                                        : static_cast<size_t>(plan.height) * sizeof(typename Work::RowStats));
   plan.config.grid.x = static_cast<unsigned>(
-      std::min(ceil_div(rows, plan.height), resident_blocks(walk_tiles<Work>, plan.config)));
+      std::min(ceil_div(rows, plan.height), resident_blocks(tiles_kernel<Work>, plan.config)));
   return plan;
 }
 template <class Work>
 void launch_tiles(const TilesPlan& plan, const typename Work::Arrays& arrays, int64_t rows, int64_t C) {
-  launch(walk_tiles<Work>, plan.config, arrays, rows, static_cast<int>(C), plan.height, plan.lanes);
+  launch(tiles_kernel<Work>, plan.config, arrays, rows, static_cast<int>(C), plan.height, plan.lanes);
 }
 
 // Rows of few words, of which a group of lanes would be mostly idle, or mostly busy with the ends.

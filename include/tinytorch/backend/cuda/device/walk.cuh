@@ -186,15 +186,16 @@ __device__ __forceinline__ void fetch(uint4 (&words)[k16BitVectors], const Opera
   }
 }
 template <class T>
-__device__ __forceinline__ void widen_as(float (&out)[kPerThread16Bit], const uint4 (&words)[k16BitVectors]) {
+__device__ __forceinline__ void convert_vectors(float (&out)[kPerThread16Bit],
+                                                const uint4 (&words)[k16BitVectors]) {
   T values[kPerThread16Bit];
   memcpy(values, words, sizeof(words));
 #pragma unroll
   for (int k = 0; k < kPerThread16Bit; ++k) out[k] = to<float>(values[k]);
 }
-__device__ __forceinline__ void widen(float (&out)[kPerThread16Bit], const uint4 (&words)[k16BitVectors],
-                                      DType t) {
-  t == DType::bf16 ? widen_as<BFloat16>(out, words) : widen_as<Half>(out, words);
+__device__ __forceinline__ void convert_vectors(float (&out)[kPerThread16Bit],
+                                                const uint4 (&words)[k16BitVectors], DType t) {
+  t == DType::bf16 ? convert_vectors<BFloat16>(out, words) : convert_vectors<Half>(out, words);
 }
 
 // Operands `which` and the next one.
@@ -206,8 +207,8 @@ __device__ __forceinline__ void read_two(C (&u)[kCount], C (&v)[kCount], const O
       uint4 first[k16BitVectors], second[k16BitVectors];
       fetch(first, o, which, share);
       fetch(second, o, which + 1, share);
-      widen(u, first, o.operand[which].dtype);
-      return widen(v, second, o.operand[which + 1].dtype);
+      convert_vectors(u, first, o.operand[which].dtype);
+      return convert_vectors(v, second, o.operand[which + 1].dtype);
     }
   }
   read(u, o, which, share);
