@@ -1,8 +1,8 @@
-// Device memory for the length of a launcher, and operands seen as one contiguous array, as in
-// backend/cpu/loops/contiguous.hpp.
+// Scratch buffers in device memory, and operands as contiguous arrays (as in
+// backend/cpu/loops/contiguous.hpp).
 //
-// Memory is handed out in the order of the stream, so scratch may be given back as soon as the kernels that
-// use it are queued.
+// Device memory is allocated and reused in stream order, so a launcher may free a scratch buffer as soon as
+// the kernels that use it are queued.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// `elements` of T, uninitialized.
+// A scratch buffer of `elements` elements of T, uninitialized; null for 0 elements.
 template <class T>
 class DeviceScratch {
  public:
@@ -37,7 +37,8 @@ inline View contiguous_view(void* data, DType dtype, const Shape& shape) {
   return {data, dtype, shape, strides};
 }
 
-// v itself when it is contiguous, else a contiguous copy of the same type; without data, without data.
+// A contiguous view of v: v itself if it is contiguous, else a copy with the same dtype. A view without data
+// stays without data.
 class Contiguous {
  public:
   explicit Contiguous(const View& v) : view_(v) {
@@ -57,8 +58,8 @@ class Contiguous {
   View view_;
 };
 
-// v as a contiguous array of T: in place where it is one, else copied and converted. A view without data (an
-// absent bias) gives a null pointer.
+// An input as a contiguous array of T: v's memory if its layout and dtype fit, else a converted copy. A view
+// without data (an absent bias) gives a null pointer.
 template <class T>
 class ContiguousInput {
  public:
@@ -79,6 +80,8 @@ class ContiguousInput {
   const T* data_ = nullptr;
 };
 
+// An output as a contiguous array of T: v's memory if its layout and dtype fit, else a scratch buffer that
+// finish() copies and converts to v.
 template <class T>
 class ContiguousOutput {
  public:
@@ -92,7 +95,7 @@ class ContiguousOutput {
     data_ = scratch_->data();
   }
   T* data() const { return data_; }
-  // Call when all kernels that write it are queued.
+  // Call after all kernels that write data() are queued.
   void finish() {
     if (scratch_) copy(view_, contiguous_view(scratch_->data(), dtype_of<T>, view_.shape));
   }
@@ -103,7 +106,7 @@ class ContiguousOutput {
   T* data_ = nullptr;
 };
 
-// Calls f with a null pointer of the type that floating tensors of dtype t store.
+// Calls f with a null pointer of the storage type of a floating dtype t. Throws TT-DTYPE-02 for other dtypes.
 template <class F>
 void dispatch_stored(DType t, F&& f) {
   if (t == DType::f32) return f(static_cast<float*>(nullptr));

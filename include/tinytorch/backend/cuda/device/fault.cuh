@@ -1,9 +1,9 @@
-// Faults that only the device can see: an index outside its range.
+// Range checks of indices in device memory.
 //
-// check_range() queues a look at the indices beside the kernel that uses them. A bad one moves nothing and
-// harms nothing; it leaves a record in pinned host memory, which the next synchronization turns into the
-// error that the CPU would have thrown at once: same text, same line of the caller. Of several, the first
-// call's first position.
+// check_range() queues a kernel that checks the indices; the kernel that uses them skips an invalid index. An
+// invalid index is recorded in pinned host memory. The next synchronization throws the error that the CPU
+// would have thrown at once, with the same text and the same line of the caller. If several indices are
+// invalid, the first position of the first call is reported.
 #pragma once
 
 #include <algorithm>
@@ -22,18 +22,18 @@ struct FaultRecord {
   int64_t ticket, position, value;
 };
 
-// Memory of the host is far away, and threads that fight for a lock there keep its owner waiting as well: a
-// block sends one thread, which leaves as soon as it sees an earlier fault noted.
-inline constexpr int kFaultThreads = 256, kFaultBlocks = 4;  // of a multiprocessor
+// Access to pinned host memory is slow, and threads that contend for a lock there also delay its owner. So
+// only one thread per block records a fault, and it stops as soon as an earlier fault is recorded.
+inline constexpr int kFaultThreads = 256, kFaultBlocks = 4;  // per block; per multiprocessor
 
-// Whether a fault that is noted is an earlier one. The writer changes position before ticket, the reader
-// looks at them the other way round, so that half of a change is never taken for an earlier fault.
+// True if the recorded fault is earlier. The writer changes position before ticket, and the reader reads
+// ticket before position, so a half-written record never looks like an earlier fault.
 __device__ __forceinline__ bool earlier_is_recorded(const volatile FaultRecord* record, int64_t ticket,
                                                     int64_t position) {
   if (record->used == 0) return false;
-  const int64_t noted = record->ticket;
+  const int64_t recorded = record->ticket;
   __threadfence_system();
-  return noted < ticket || (noted == ticket && record->position <= position);
+  return recorded < ticket || (recorded == ticket && record->position <= position);
 }
 __device__ __forceinline__ void record_fault(FaultRecord* record, int64_t ticket, int64_t position,
                                              int64_t value) {
@@ -58,7 +58,7 @@ static __global__ void __launch_bounds__(kFaultThreads)
     range_kernel(const __grid_constant__ Operands<1> o, int64_t size, bool excepts, int64_t except,
                  int64_t ticket, FaultRecord* record) {
   const int64_t none = o.count;
-  int64_t position = none, found = 0;  // this thread's first
+  int64_t position = none, found = 0;  // first invalid index of this thread
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kFaultThreads + threadIdx.x; i < o.count;
        i += static_cast<int64_t>(gridDim.x) * kFaultThreads) {
     const int64_t value = static_cast<const int64_t*>(o.operand[0].data)[o.offset(0, i)];
@@ -70,7 +70,7 @@ static __global__ void __launch_bounds__(kFaultThreads)
   if (position == first && first != none) record_fault(record, ticket, position, found);
 }
 
-// The notes of all devices, and what to say about each of the last checks.
+// The fault records of all devices, and the error messages of the last kKept checks.
 class FaultLog {
  public:
   static FaultLog& instance() {

@@ -1,13 +1,12 @@
-// Positions grouped by the row they name: what scattering needs to be deterministic.
+// Positions grouped by row, for a deterministic scatter.
 //
 //   index = [2, 0, 2]  ->  starts = [0, 1, 1, 3], positions = [1, 0, 2]     (row r: positions[starts[r] ..])
 //
-// Positions are sorted by their row, 8 bits at a time from the lowest on, and each pass leaves equal digits
-// in the order it found them: so positions of a row are ascending whatever the schedule. A warp takes a
-// section of the positions. It counts its digits; a running sum over all counts, bucket by bucket and section
-// by section, says where each section's share of a bucket begins; the warp puts its positions there. Where
-// rows begin is found by binary search. Source: Satish, Harris, Garland, "Designing efficient sorting
-// algorithms for manycore GPUs", 2009.
+// A stable LSD radix sort of the positions by row, 8 bits and 256 buckets a pass, so the positions of a row
+// are in ascending order for any schedule. In each pass a warp takes a section of the positions and counts
+// them by bucket; a prefix sum over all counts (by bucket, then by section) gives each section's first output
+// place in each bucket; the warp scatters its positions there. Binary search finds the start of each row.
+// Source: Satish, Harris, Garland, "Designing efficient sorting algorithms for manycore GPUs", 2009.
 #pragma once
 
 #include <algorithm>
@@ -20,22 +19,22 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 inline constexpr int kGroupThreads = 128, kGroupWarps = kGroupThreads / kWarp;
 inline constexpr int kBucketBits = 8, kBuckets = 1 << kBucketBits;
 
-// The row that a position names; those outside [0, rows) come after the last.
+// The row of a position. Indices outside [0, rows) are sorted behind the last row.
 __device__ __forceinline__ int64_t row_of(const int64_t* index, int64_t position, int64_t rows) {
   const int64_t row = index[position];
   return row >= 0 && row < rows ? row : rows;
 }
 
-// One pass over n positions, in the order of `from`; null: ascending.
+// One pass over n positions in the order of `from`, or in ascending order if `from` is null.
 struct RadixPass {
   const int64_t *index, *from;
   int64_t n, rows;
-  int64_t section, sections;  // positions of a warp, a multiple of 32; and warps with any
-  int shift;                  // of the bucket
+  int64_t section, sections;  // positions per warp, a multiple of 32; number of warps with positions
+  int shift;                  // first bit of the bucket number in the row
 };
 
-// Calls f(position, bucket, lanes with this bucket) for the section of this warp, 32 positions at a time; no
-// lanes: beyond the end.
+// Calls f(position, bucket, mask of the lanes with this bucket) for the section of this warp, 32 positions at
+// a time. The mask is 0 for lanes past the end.
 template <class F>
 __device__ __forceinline__ void each_position(const RadixPass& p, F&& f) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -58,13 +57,13 @@ __device__ __forceinline__ void each_position(const RadixPass& p, F&& f) {
     __syncwarp();
   }
 }
-// The lowest of `lanes` speaks for all.
+// True for the lowest lane of the mask.
 __device__ __forceinline__ bool is_leader_of(unsigned lanes) {
   return __ffs(static_cast<int>(lanes)) - 1 == static_cast<int>(threadIdx.x) % kWarp;
 }
 
-// Calls f(place in a table [kBuckets, sections], section of this block, bucket): neighbours in turn, so that
-// a block's 4 sections share memory's sectors.
+// Calls f(offset in a table [kBuckets, sections], warp, bucket) for the counts of this block's sections. The
+// block's 4 sections are adjacent in the table, so neighbouring threads share memory sectors.
 template <class F>
 __device__ __forceinline__ void each_count(const RadixPass& p, F&& f) {
   for (int i = static_cast<int>(threadIdx.x); i < kBuckets * kGroupWarps; i += kGroupThreads) {
@@ -74,7 +73,7 @@ __device__ __forceinline__ void each_count(const RadixPass& p, F&& f) {
   }
 }
 
-// totals [kBuckets, sections]
+// totals [kBuckets, sections]: number of positions by bucket and section.
 static __global__ void __launch_bounds__(kGroupThreads) count_buckets_kernel(RadixPass p, int64_t* totals) {
   __shared__ int counts[kGroupWarps][kBuckets];
   each_count(p, [&](int64_t, int warp, int bucket) { counts[warp][bucket] = 0; });
@@ -87,7 +86,7 @@ static __global__ void __launch_bounds__(kGroupThreads) count_buckets_kernel(Rad
   each_count(p, [&](int64_t at, int warp, int bucket) { totals[at] = counts[warp][bucket]; });
 }
 
-// begins [kBuckets, sections]: where each section's positions with a bucket go.
+// begins [kBuckets, sections]: offset in `out` of each section's first position in each bucket.
 static __global__ void __launch_bounds__(kGroupThreads)
     scatter_positions_kernel(RadixPass p, const int64_t* begins, int64_t* out) {
   __shared__ int64_t next[kGroupWarps][kBuckets];
@@ -102,7 +101,7 @@ static __global__ void __launch_bounds__(kGroupThreads)
   });
 }
 
-// starts[row] = how many of the n sorted positions name a row before it; for row = rows too.
+// starts[row] = number of the n sorted positions with a smaller row, for row = 0 ... rows.
 static __global__ void __launch_bounds__(kGroupThreads)
     group_starts_kernel(int64_t* starts, const int64_t* index, const int64_t* positions, int64_t n,
                         int64_t rows) {
@@ -120,12 +119,12 @@ static __global__ void __launch_bounds__(kGroupThreads)
   starts[row] = low;
 }
 
-// index: n contiguous values; those outside [0, rows) are in no group.
+// index: n contiguous values. Positions with a value outside [0, rows) belong to no row.
 class Groups {
  public:
   Groups(const int64_t* index, int64_t n, int64_t rows)
       : starts_(rows + 1), even_(n), odd_(rows < kBuckets ? 0 : n) {
-    constexpr int64_t kLeast = 256, kMost = 4096;  // positions of a section; sections
+    constexpr int64_t kLeast = 256, kMost = 4096;  // least positions per section; most sections
     const int64_t section = ceil_div(std::max(kLeast, ceil_div(n, kMost)), kWarp) * kWarp;
     RadixPass p{index, nullptr, n, rows, section, ceil_div(n, section), 0};
     const LaunchConfig config = over(p.sections * kWarp, kGroupThreads);
@@ -146,10 +145,10 @@ class Groups {
     launch(group_starts_kernel, over(rows + 1, kGroupThreads), starts_.data(), index, positions_, n, rows);
   }
   const int64_t* starts() const { return starts_.data(); }  // [rows + 1]
-  const int64_t* positions() const { return positions_; }   // [n], of which starts[rows] are in a group
+  const int64_t* positions() const { return positions_; }   // [n]; the first starts[rows] belong to rows
 
  private:
-  DeviceScratch<int64_t> starts_, even_, odd_;  // passes write even_ and odd_ in turn
+  DeviceScratch<int64_t> starts_, even_, odd_;  // passes write even_ and odd_ alternately
   const int64_t* positions_ = nullptr;
 };
 
