@@ -132,7 +132,7 @@ __device__ __forceinline__ void multiply_group(float (&sum)[8][4], SharedMatrix 
                                                bool add) {
 #if TINYTORCH_CUDA_SIM
   unsigned a[4];
-  sim::load_left(a, shared_pointer(0), left.address());
+  sim::load_a(a, shared_pointer(0), left.address());
   sim::multiply_group<T, false>(sum, a, shared_pointer(0), b.address(), add);
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile(

@@ -11,7 +11,7 @@
 #include <tinytorch/backend/cuda/sim/ranges.hpp>
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
-void push_range(const char* name) { sim::note_range(name); }
+void push_range(const char* name) { sim::record_range(name); }
 void pop_range() { sim::end_range(); }
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda
 

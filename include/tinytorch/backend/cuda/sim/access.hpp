@@ -133,8 +133,8 @@ class AccessChecker {
   // Looks for a race with what touched the word before.
   void touch(Cell& cell, const Access& a, uint8_t bytes, std::string_view memory) {
     const auto number = static_cast<uint16_t>(execution.thread_number);
-    const Toucher now{epoch_, offset_of(a.code), number, warp_epochs_[number / kLanes], a.atomic};
-    const Race race = a.write ? note_write(cell, now, bytes) : note_read(cell, now, bytes);
+    const AccessRecord now{epoch_, offset_of(a.code), number, warp_epochs_[number / kLanes], a.atomic};
+    const Race race = a.write ? record_write(cell, now, bytes) : record_read(cell, now, bytes);
     if (race.thread >= 0) report_race(a, race, memory);
   }
 

@@ -17,7 +17,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
-enum class Waits : uint8_t { none, at_barrier, at_warp, for_turn };
+enum class Waits : uint8_t { none, at_barrier, at_warp, at_mbarrier };
 
 struct ThreadState {
   Fiber* fiber = nullptr;
@@ -27,15 +27,15 @@ struct ThreadState {
   bool ended = false;
 };
 
-// Lanes that meet under one mask. Two sets of values: a lane may begin the next meeting while others read
+// Lanes that meet under one mask. Two sets of values: a lane may begin the next exchange while others read
 // this.
-struct MeetingPoint {
+struct ExchangePoint {
   unsigned mask = 0, arrived = 0, phase = 0;
   Loc where{"", 0};
-  Meeting meetings[2];
+  WarpExchange exchanges[2];
 };
 struct Warp {
-  std::vector<std::unique_ptr<MeetingPoint>> points;  // `used` of them in this block
+  std::vector<std::unique_ptr<ExchangePoint>> points;  // `used` of them in this block
   size_t used = 0;
 };
 
@@ -56,8 +56,8 @@ class BlockRunner {
   void wait_at_barrier(Loc where);
   void arrive(MBarrier* barrier);  // once a warp
   void wait_for_phase(const MBarrier* barrier, uint32_t phase, Loc where);
-  const Meeting& meet(unsigned mask, const void* value, size_t bytes, bool orders, const char* what,
-                      Loc where);
+  const WarpExchange& exchange_in_warp(unsigned mask, const void* value, size_t bytes, bool orders,
+                                       const char* what, Loc where);
   // Ends the grid from inside a kernel thread: run_grid throws.
   [[noreturn]] void stop(std::string fault);
   [[noreturn]] void stop_at(const std::string& fault, Loc where);
@@ -75,7 +75,7 @@ class BlockRunner {
   void release_barrier(Loc where);
   void run_block();
   void prepare(dim3 grid, dim3 block, size_t shared_bytes);
-  MeetingPoint& meeting_point(Warp& warp, unsigned mask, Loc where);
+  ExchangePoint& exchange_point(Warp& warp, unsigned mask, Loc where);
   std::string divergence() const;
 
   AccessChecker checker_;
@@ -217,56 +217,56 @@ inline void BlockRunner::wait_at_barrier(Loc where) {
   if (barrier->complete > phase) return;
   const unsigned number = execution.thread_number;
   threads_[number].where = where;
-  threads_[number].waits = Waits::for_turn;
+  threads_[number].waits = Waits::at_mbarrier;
   phase_waiters_.push_back({static_cast<uint16_t>(number), barrier, phase});
   run_next();
 }
 
-inline MeetingPoint& BlockRunner::meeting_point(Warp& warp, unsigned mask, Loc where) {
+inline ExchangePoint& BlockRunner::exchange_point(Warp& warp, unsigned mask, Loc where) {
   for (size_t i = 0; i < warp.used; ++i) {
     if (warp.points[i]->mask == mask) return *warp.points[i];
   }
-  if (warp.used == warp.points.size()) warp.points.push_back(std::make_unique<MeetingPoint>());
-  MeetingPoint& point = *warp.points[warp.used++];
+  if (warp.used == warp.points.size()) warp.points.push_back(std::make_unique<ExchangePoint>());
+  ExchangePoint& point = *warp.points[warp.used++];
   point.mask = mask;
   point.arrived = point.phase = 0;
   point.where = where;
   return point;
 }
 
-inline const Meeting& BlockRunner::meet(unsigned mask, const void* value, size_t bytes, bool orders,
-                                        const char* what, Loc where) {
+inline const WarpExchange& BlockRunner::exchange_in_warp(unsigned mask, const void* value, size_t bytes,
+                                                         bool orders, const char* what, Loc where) {
   const unsigned number = execution.thread_number, lane = number % kLanes, first = number - lane;
   const unsigned lanes = std::min(kLanes, execution.threads - first);
   if (lanes < kLanes && mask == 0xffffffffu) mask = (1u << lanes) - 1;  // the warp's last lanes are not there
   if (!(mask >> lane & 1)) {
     stop_at(std::string(what) + " by " + describe_thread(number) + ", which is not in its own mask", where);
   }
-  MeetingPoint& point = meeting_point(warps_[number / kLanes], mask, where);
+  ExchangePoint& point = exchange_point(warps_[number / kLanes], mask, where);
   if (point.arrived == 0) point.where = where;
   if (!same_place(point.where, where)) {
     stop_at(std::string("a divergent ") + what + ": other lanes of the warp are at " +
                 place_text(point.where) + ", " + describe_thread(number) + " at another",
             where);
   }
-  Meeting& meeting = point.meetings[point.phase & 1];
-  std::memcpy(meeting.values[lane], value, bytes);
+  WarpExchange& exchange = point.exchanges[point.phase & 1];
+  std::memcpy(exchange.values[lane], value, bytes);
   threads_[number].where = where;
   point.arrived |= 1u << lane;
   if (point.arrived != mask) {
     threads_[number].waits = Waits::at_warp;
     run_next();
-    return meeting;
+    return exchange;
   }
-  meeting.mask = mask;
-  meeting.lanes = lanes;
+  exchange.mask = mask;
+  exchange.lanes = lanes;
   point.arrived = 0;
   ++point.phase;
   if (orders) checker_.pass_warp_barrier(number / kLanes);
   for (unsigned l = 0; l < lanes; ++l) {
     if (l != lane && mask >> l & 1) make_ready(static_cast<uint16_t>(first + l));
   }
-  return meeting;
+  return exchange;
 }
 
 inline void BlockRunner::stop(std::string fault) {

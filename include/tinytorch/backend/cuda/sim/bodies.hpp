@@ -41,10 +41,10 @@ void wait_at_barrier(Loc where) {
   const OutsideKernel outside;
   BlockRunner::instance().wait_at_barrier(where);
 }
-const Meeting& meet(unsigned mask, const void* value, size_t bytes, bool orders, const char* what,
-                    Loc where) {
+const WarpExchange& exchange_in_warp(unsigned mask, const void* value, size_t bytes, bool orders,
+                                     const char* what, Loc where) {
   const OutsideKernel outside;
-  return BlockRunner::instance().meet(mask, value, bytes, orders, what, where);
+  return BlockRunner::instance().exchange_in_warp(mask, value, bytes, orders, what, where);
 }
 void stop_at_lane(int lane, const char* what, Loc where) {
   const OutsideKernel outside;
@@ -62,7 +62,7 @@ inline void on_access(const Access& access, bool whole) {
   if (whole && reinterpret_cast<uintptr_t>(access.address) % access.bytes != 0) checker->misaligned(access);
   checker->check(access);
 }
-void note_atomic(const void* address, size_t bytes, Loc where) {
+void check_atomic(const void* address, size_t bytes, Loc where) {
   on_access({static_cast<const char*>(address), bytes, true, true, __builtin_return_address(0), where}, true);
 }
 

@@ -43,15 +43,16 @@ struct MBarrier {
 };
 void arrive(MBarrier* barrier);  // once a warp
 void wait_for_phase(const MBarrier* barrier, uint32_t phase, Loc where);
-// The lanes of a warp that meet under one mask, and what each gave. Valid until the next meeting but one.
-struct Meeting {
+// The lanes of a warp that meet under one mask, and what each gave. Valid until the next exchange but one.
+struct WarpExchange {
   alignas(16) unsigned char values[kLanes][16];
   unsigned mask = 0, lanes = 0;  // lanes: of the warp, 32 but for the last
 };
 // Waits until all lanes of `mask` have given `bytes` bytes. `orders`: memory too, as only __syncwarp does.
-const Meeting& meet(unsigned mask, const void* value, size_t bytes, bool orders, const char* what, Loc where);
+const WarpExchange& exchange_in_warp(unsigned mask, const void* value, size_t bytes, bool orders,
+                                     const char* what, Loc where);
 // Checks an atomic access, which no race with other atomics is.
-void note_atomic(const void* address, size_t bytes, Loc where);
+void check_atomic(const void* address, size_t bytes, Loc where);
 // The fault of a shuffle that reads a lane outside of its mask. The launch throws an Error.
 [[noreturn]] void stop_at_lane(int lane, const char* what, Loc where);
 std::string describe_thread(unsigned number);

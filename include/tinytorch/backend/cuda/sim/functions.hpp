@@ -17,7 +17,7 @@ template <class T>
 [[gnu::no_sanitize_thread]] T shuffle(unsigned mask, T value, int from, int width, const char* what,
                                       Loc where) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
-  const Meeting& all = meet(mask, &value, sizeof(T), false, what, where);
+  const WarpExchange& all = exchange_in_warp(mask, &value, sizeof(T), false, what, where);
   const int group = lane_number() / width * width;
   if (from < group || from >= group + width) return value;
   if (!(all.mask >> from & 1)) {
@@ -34,7 +34,7 @@ template <class T>
                                                  Loc where) {
   const unsigned char mine = value;
   unsigned bits = 0;
-  const Meeting& all = meet(mask, &mine, 1, orders, what, where);
+  const WarpExchange& all = exchange_in_warp(mask, &mine, 1, orders, what, where);
   for (unsigned l = 0; l < kLanes; ++l) {
     if (all.mask >> l & 1 && all.values[l][0]) bits |= 1u << l;
   }
@@ -44,7 +44,7 @@ template <class T>
 // Grids of several streams may run on several threads of the host, so atomics are the host's.
 template <class T, class F>
 [[gnu::no_sanitize_thread]] T atomic_update(T* address, Loc where, F&& f) {
-  note_atomic(address, sizeof(T), where);
+  check_atomic(address, sizeof(T), where);
   T old, next;
   __atomic_load(address, &old, __ATOMIC_RELAXED);
   do {

@@ -16,7 +16,7 @@ inline Ranges& ranges() {
   return of_thread;
 }
 
-inline void note_range(const char* name) {
+inline void record_range(const char* name) {
   Ranges& r = ranges();
   r.open.emplace_back(name);
   std::string stack;

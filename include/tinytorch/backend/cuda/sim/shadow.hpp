@@ -22,7 +22,7 @@ struct Cell {
   bool atomic = false, many_lanes = false, many_warps = false;  // many: others than the reader have read, too
 };
 
-struct Toucher {
+struct AccessRecord {
   uint32_t epoch, code;
   uint16_t thread, warp_epoch;
   bool atomic;
@@ -35,17 +35,17 @@ struct Race {
   uint32_t code = 0;  // 0: not known
 };
 
-inline bool unordered(const Toucher& now, uint16_t thread, uint16_t warp_epoch) {
+inline bool unordered(const AccessRecord& now, uint16_t thread, uint16_t warp_epoch) {
   return thread != now.thread && (thread / kLanes != now.thread / kLanes || warp_epoch == now.warp_epoch);
 }
 
-inline Race after_write(const Cell& cell, const Toucher& now, uint8_t bytes) {
+inline Race after_write(const Cell& cell, const AccessRecord& now, uint8_t bytes) {
   if (cell.write_epoch != now.epoch || !(cell.write_bytes & bytes) || (cell.atomic && now.atomic)) return {};
   if (!unordered(now, cell.writer, cell.write_warp_epoch)) return {};
   return {cell.writer, true, cell.write_code};
 }
 
-inline Race note_read(Cell& cell, const Toucher& now, uint8_t bytes) {
+inline Race record_read(Cell& cell, const AccessRecord& now, uint8_t bytes) {
   const Race race = after_write(cell, now, bytes);
   const bool again = cell.read_epoch == now.epoch && cell.reader != now.thread;
   const bool same_warp = cell.reader / kLanes == now.thread / kLanes;
@@ -62,7 +62,7 @@ inline Race note_read(Cell& cell, const Toucher& now, uint8_t bytes) {
   return race;
 }
 
-inline Race note_write(Cell& cell, const Toucher& now, uint8_t bytes) {
+inline Race record_write(Cell& cell, const AccessRecord& now, uint8_t bytes) {
   Race race = after_write(cell, now, bytes);
   if (race.thread < 0 && cell.read_epoch == now.epoch && cell.read_bytes == bytes) {
     const bool other = cell.many_warps || (cell.many_lanes && cell.reader / kLanes == now.thread / kLanes &&

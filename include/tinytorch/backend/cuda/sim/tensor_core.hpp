@@ -8,9 +8,9 @@
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
 // Each lane reads its row of 16 bytes, and takes its part of the rows of all.
-[[gnu::no_sanitize_thread]] inline void share_rows(unsigned (&out)[4], const uint4& row, bool turned,
-                                                   Loc where) {
-  const Meeting& all = meet(0xffffffffu, &row, sizeof(row), false, "ldmatrix", where);
+[[gnu::no_sanitize_thread]] inline void exchange_rows(unsigned (&out)[4], const uint4& row, bool turned,
+                                                      Loc where) {
+  const WarpExchange& all = exchange_in_warp(0xffffffffu, &row, sizeof(row), false, "ldmatrix", where);
   const int lane = lane_number();
   for (int matrix = 0; matrix < 4; ++matrix) {
     const auto* const rows = &all.values[matrix * 8];
@@ -24,11 +24,11 @@ namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 }
 inline void load_matrices(unsigned (&out)[4], const unsigned char* row, Loc where = Loc::current()) {
   const uint4 mine = *reinterpret_cast<const uint4*>(row);  // checked as this lane's access
-  share_rows(out, mine, false, where);
+  exchange_rows(out, mine, false, where);
 }
 inline void load_transposed(unsigned (&out)[4], const unsigned char* row, Loc where = Loc::current()) {
   const uint4 mine = *reinterpret_cast<const uint4*>(row);  // checked as this lane's access
-  share_rows(out, mine, true, where);
+  exchange_rows(out, mine, true, where);
 }
 
 // Elements 2 t, 2 t + 1, 2 t + 8, 2 t + 9 of a line of 16, which one lane gives.
@@ -45,7 +45,7 @@ template <class T>
 template <class T>
 [[gnu::no_sanitize_thread]] void rows_of(float (&rows)[2][16], const unsigned (&a)[4], const char* what,
                                          Loc where) {
-  const Meeting& all = meet(0xffffffffu, a, sizeof(a), false, what, where);
+  const WarpExchange& all = exchange_in_warp(0xffffffffu, a, sizeof(a), false, what, where);
   for (int t = 0; t < 4; ++t) {
     const unsigned char* const given = all.values[lane_number() / 4 * 4 + t];
     for (int half = 0; half < 2; ++half) unpack<T>(rows[half], t, given + half * 4, given + half * 4 + 8);
@@ -59,7 +59,7 @@ template <class T>
   const int lane = lane_number();
   rows_of<T>(rows, a, "mma", where);
   const unsigned mine[2] = {b0, b1};
-  const Meeting& right = meet(0xffffffffu, mine, sizeof(mine), false, "mma", where);
+  const WarpExchange& right = exchange_in_warp(0xffffffffu, mine, sizeof(mine), false, "mma", where);
   for (int t = 0; t < 4; ++t) {
     for (int next = 0; next < 2; ++next) {
       const unsigned char* const given = right.values[(lane % 4 * 2 + next) * 4 + t];

@@ -53,7 +53,7 @@ void multiply_group(float (&sum)[8][4], const unsigned (&a)[4], const unsigned c
   add_products<T>(sum, rows, column, add);
 }
 // This lane's part of a [64, 16] in shared memory, 16 values of each row of 128 bytes counting from `left`.
-inline void load_left(unsigned (&a)[4], const unsigned char* shared, unsigned left) {
+inline void load_a(unsigned (&a)[4], const unsigned char* shared, unsigned left) {
   const unsigned thread = thread_index().x % 128, lane = thread % 32;
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned row = thread / 32 * 16 + lane / 4 + i % 2 * 8, column = lane % 4 * 4 + i / 2 * 16;
