@@ -1,4 +1,4 @@
-// The rules of races on one word, access by access.
+// Shadow memory: rules of data races on one word, access by access.
 #include <doctest/doctest.h>
 
 #if TINYTORCH_CUDA_SIM
@@ -16,10 +16,10 @@ AccessRecord thread(uint16_t number, uint32_t epoch = 1, uint16_t warp_epoch = 0
 }  // namespace
 
 TEST_CASE(
-    "a write races with another thread's write and read of the same epoch, and says which came before") {
+    "a write races with another thread's write and read in the same epoch, and the earlier access is named") {
   Cell cell;
   CHECK(record_write(cell, thread(3), kWord).thread == -1);
-  CHECK(record_write(cell, thread(3), kWord).thread == -1);  // its own
+  CHECK(record_write(cell, thread(3), kWord).thread == -1);  // the same thread
   const Race second = record_write(cell, thread(4), kWord);
   CHECK(second.thread == 3);
   CHECK(second.wrote);
@@ -32,13 +32,13 @@ TEST_CASE(
   CHECK(after_read.code == 105);
 }
 
-TEST_CASE("many readers are no race, until somebody writes: also one of them") {
+TEST_CASE("many readers are no race, but a write after them is, even by one of them") {
   for (const uint16_t other : {uint16_t{1}, uint16_t{40}}) {
     Cell cell;
     CHECK(record_read(cell, thread(0), kWord).thread == -1);
     CHECK(record_read(cell, thread(other), kWord).thread == -1);
     const Race race = record_write(cell, thread(other), kWord);
-    CHECK(race.thread == 0);  // not the writer itself, which has read last
+    CHECK(race.thread == 0);  // not the writer, although it was the last reader
     CHECK(!race.wrote);
   }
   Cell two_of_the_writers_warp;
@@ -52,7 +52,7 @@ TEST_CASE("many readers are no race, until somebody writes: also one of them") {
   CHECK(record_write(alone, thread(7), kWord).thread == -1);
 }
 
-TEST_CASE("__syncwarp orders the lanes of a warp, and no others") {
+TEST_CASE("__syncwarp orders the lanes of its warp only") {
   Cell cell;
   record_write(cell, thread(1), kWord);
   CHECK(record_read(cell, thread(2, 1, 1), kWord).thread == -1);
@@ -66,7 +66,7 @@ TEST_CASE("__syncwarp orders the lanes of a warp, and no others") {
   CHECK(record_write(readers, thread(40, 2, 1), kWord).thread == 1);
 }
 
-TEST_CASE("atomics race with plain accesses alone; bytes of other threads are others") {
+TEST_CASE("atomics race only with plain accesses, and different bytes of a word do not race") {
   Cell cell;
   record_write(cell, thread(1, 1, 0, true), kWord);
   CHECK(record_write(cell, thread(2, 1, 0, true), kWord).thread == -1);
@@ -78,5 +78,5 @@ TEST_CASE("atomics race with plain accesses alone; bytes of other threads are ot
 }
 
 #else
-TEST_CASE("without the emulator there are no shadows" * doctest::skip()) {}
+TEST_CASE("shadow memory: the test needs the emulator" * doctest::skip()) {}
 #endif

@@ -1,5 +1,5 @@
-// A warpgroup multiplies [64, 16] by [16, 64], whose rows or columns lie in shared memory with their pieces
-// turned, and adds to what it has.
+// wgmma: a warpgroup multiplies [64, 16] by [16, 64], with B row-major or column-major in swizzled shared
+// memory, and optionally adds to the accumulators.
 #include <support/device_array.hpp>
 
 #if TINYTORCH_CUDA_SIM
@@ -12,8 +12,8 @@ using namespace test;
 
 namespace {
 
-// out [64, 64] += a [64, 16] b. b: 64 rows of 64 values in memory, of which the product takes rows `first` to
-// first + 15 (kRowMajor), or columns `first` to first + 15 as the right side's columns.
+// out [64, 64] += a [64, 16] B. b has 64 rows of 64 values. B is rows `first` to first + 15 of b if
+// kRowMajor, else the transpose of columns `first` to first + 15.
 enum class Left { registers, shared };
 
 template <class T, bool kRowMajor, Left kLeft>
@@ -24,7 +24,7 @@ __global__ void product(float* out, const T* a, const T* b, int first, bool add)
     const int row = i / 8, piece = i % 8;
     reinterpret_cast<uint4*>(shared)[row * 8 + (piece ^ row % 8)] = reinterpret_cast<const uint4*>(b)[i];
   }
-  constexpr int kLeftAt = 64 * 128;  // 16 of 64 values a row, from the column that is asked of b
+  constexpr int kLeftAt = 64 * 128;  // 16 of 64 values per row, in the same columns as those of b
   for (int i = thread; i < 64 * 2; i += 128) {
     const int row = i / 2, piece = first / 8 % 8 + i % 2;
     reinterpret_cast<uint4*>(shared + kLeftAt)[row * 8 + (piece ^ row % 8)] =
@@ -64,7 +64,7 @@ __global__ void product(float* out, const T* a, const T* b, int first, bool add)
 template <class T, bool kRowMajor, Left kLeft = Left::registers>
 void check_product(int first, bool add) {
   constexpr DType kType = tinytorch::dtype_of<T>;
-  INFO("by rows ", kRowMajor, ", from ", first, ", added ", add);
+  INFO("row-major ", kRowMajor, ", from ", first, ", added ", add);
   DeviceArray a = DeviceArray::random(kType, {64, 16}, 1), b = DeviceArray::random(kType, {64, 64}, 2);
   DeviceArray out = DeviceArray::random(f32, {64, 64}, 3);
   const std::vector<double> x = a.values(), y = b.values();
@@ -84,7 +84,7 @@ void check_product(int first, bool add) {
 
 }  // namespace
 
-TEST_CASE("products of warpgroups equal the definition" * needs_devices() * test::long_on_emulator()) {
+TEST_CASE("products of warpgroups are correct" * needs_devices() * test::long_on_emulator()) {
   for (const int first : {0, 16, 48}) {
     for (const bool add : {false, true}) {
       check_product<tinytorch::BFloat16, true>(first, add);
@@ -97,5 +97,5 @@ TEST_CASE("products of warpgroups equal the definition" * needs_devices() * test
 }
 
 #else
-TEST_CASE("without the emulator there is nothing to test" * doctest::skip()) {}
+TEST_CASE("wgmma: the test needs the emulator" * doctest::skip()) {}
 #endif

@@ -1,9 +1,9 @@
-// A grid's blocks, one after the other, and the threads of a block.
+// Scheduler of the emulator: the blocks of a grid run one after the other, the threads of a block as fibers.
 //
-// Each thread of a block that has to wait keeps a fiber; one that never waits ends on the fiber on which it
-// began, which then begins the next thread. So a kernel without barriers costs a call per thread, and one
-// with barriers a switch per thread and barrier. Threads run in the order of their numbers until they wait:
-// every run of a program takes the same order.
+// A thread that waits keeps its fiber. A thread that never waits ends on the fiber on which it began, which
+// then runs the next thread. So a kernel without barriers costs one call per thread, and a kernel with
+// barriers one context switch per thread and barrier. Threads run in the order of their numbers until they
+// wait, so the order is the same in every run of a program.
 #pragma once
 
 #include <algorithm>
@@ -27,15 +27,15 @@ struct ThreadState {
   bool ended = false;
 };
 
-// Lanes that meet under one mask. Two sets of values: a lane may begin the next exchange while others read
-// this.
+// Exchange of the lanes of a warp under one mask. The values are double buffered, because a lane may begin
+// the next exchange while other lanes still read this one.
 struct ExchangePoint {
   unsigned mask = 0, arrived = 0, phase = 0;
   Loc where{"", 0};
   WarpExchange exchanges[2];
 };
 struct Warp {
-  std::vector<std::unique_ptr<ExchangePoint>> points;  // `used` of them in this block
+  std::vector<std::unique_ptr<ExchangePoint>> points;  // the first `used` are in use for this block
   size_t used = 0;
 };
 
@@ -54,11 +54,11 @@ class BlockRunner {
   void run_grid(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, void (*body)(void*),
                 void* arguments, size_t argument_bytes);
   void wait_at_barrier(Loc where);
-  void arrive(MBarrier* barrier);  // once a warp
+  void arrive(MBarrier* barrier);  // called by one lane per warp
   void wait_for_phase(const MBarrier* barrier, uint32_t phase, Loc where);
   const WarpExchange& exchange_in_warp(unsigned mask, const void* value, size_t bytes, bool orders,
                                        const char* what, Loc where);
-  // Ends the grid from inside a kernel thread: run_grid throws.
+  // Ends the grid from inside a kernel thread; run_grid then throws.
   [[noreturn]] void stop(std::string fault);
   [[noreturn]] void stop_at(const std::string& fault, Loc where);
   std::string describe_thread(unsigned number) const;
@@ -83,7 +83,7 @@ class BlockRunner {
   std::vector<Fiber*> idle_;
   std::vector<ThreadState> threads_;
   std::vector<Warp> warps_;
-  std::vector<uint16_t> ready_, waiting_;  // ready_ is read from ready_at_ on
+  std::vector<uint16_t> ready_, waiting_;  // entries of ready_ before ready_at_ are already taken
   std::vector<PhaseWaiter> phase_waiters_;
   size_t ready_at_ = 0;
   unsigned next_ = 0, ended_ = 0;
@@ -101,7 +101,7 @@ inline void fiber_entry(boost::context::detail::transfer_t from) {
   BlockRunner::instance().work();
 }
 
-// The life of a fiber: threads that were not begun yet, then sleep until it is needed again.
+// Main loop of a fiber: runs threads that have not begun, then suspends until the fiber is used again.
 inline void BlockRunner::work() {
   for (;;) {
     Fiber* const fiber = current_;
@@ -126,7 +126,7 @@ inline void BlockRunner::work() {
   }
 }
 
-// From here on the kernel's code of this fiber's thread runs.
+// Makes the thread of a fiber the current thread.
 inline void BlockRunner::enter(Fiber* fiber) {
   current_ = fiber;
   execution.thread_number = fiber->thread;
@@ -135,7 +135,7 @@ inline void BlockRunner::enter(Fiber* fiber) {
   execution.active = true;
 }
 
-// The current thread waits: somebody else goes on.
+// Suspends the current thread and runs another one.
 inline void BlockRunner::run_next() {
   Fiber* const self = current_;
   execution.active = false;
@@ -202,15 +202,12 @@ inline void BlockRunner::wait_at_barrier(Loc where) {
   if (++barrier->arrived < warps_.size()) return;
   barrier->arrived = 0;
   ++barrier->complete;
-  checker_.pass_barrier();  // what is ordered by it lies in different epochs, whoever waits when
-  const auto goes_on = [&](const PhaseWaiter& w) {
-    return w.barrier == barrier && w.phase < barrier->complete;
-  };
+  checker_.pass_barrier();  // accesses before and after the phase are in different epochs
+  const auto done = [&](const PhaseWaiter& w) { return w.barrier == barrier && w.phase < barrier->complete; };
   for (const PhaseWaiter& w : phase_waiters_) {
-    if (goes_on(w)) make_ready(w.thread);
+    if (done(w)) make_ready(w.thread);
   }
-  phase_waiters_.erase(std::remove_if(phase_waiters_.begin(), phase_waiters_.end(), goes_on),
-                       phase_waiters_.end());
+  std::erase_if(phase_waiters_, done);
 }
 [[gnu::no_sanitize_thread]] inline void BlockRunner::wait_for_phase(const MBarrier* barrier, uint32_t phase,
                                                                     Loc where) {
@@ -238,7 +235,7 @@ inline const WarpExchange& BlockRunner::exchange_in_warp(unsigned mask, const vo
                                                          bool orders, const char* what, Loc where) {
   const unsigned number = execution.thread_number, lane = number % kLanes, first = number - lane;
   const unsigned lanes = std::min(kLanes, execution.threads - first);
-  if (lanes < kLanes && mask == 0xffffffffu) mask = (1u << lanes) - 1;  // the warp's last lanes are not there
+  if (lanes < kLanes && mask == 0xffffffffu) mask = (1u << lanes) - 1;  // a partial warp has fewer lanes
   if (!(mask >> lane & 1)) {
     stop_at(std::string(what) + " by " + describe_thread(number) + ", which is not in its own mask", where);
   }
@@ -274,7 +271,7 @@ inline void BlockRunner::stop(std::string fault) {
   fault_ = std::move(fault);
   failed_ = true;
   switch_context(lost_, main_);
-  std::abort();  // nobody comes back here
+  std::abort();  // the fiber is not resumed
 }
 
 inline void BlockRunner::stop_at(const std::string& fault, Loc where) {
@@ -288,7 +285,7 @@ inline std::string BlockRunner::describe_thread(unsigned number) const {
   return "thread " + triple(threads_[number].index) + " of block " + triple(execution.block);
 }
 
-// Nobody can go on: who waits where, an example of each.
+// The error message of a deadlock: the groups of waiting threads, with their number and one example each.
 inline std::string BlockRunner::divergence() const {
   std::map<std::pair<std::string, Waits>, std::pair<unsigned, unsigned>> groups;  // example, count
   for (unsigned t = 0; t < execution.threads; ++t) {
@@ -296,15 +293,15 @@ inline std::string BlockRunner::divergence() const {
     auto& group = groups[{thread.ended ? "" : place_text(thread.where), thread.waits}];
     if (group.second++ == 0) group.first = t;
   }
-  std::string text = "threads wait for each other for ever: a divergent barrier or shuffle";
+  std::string text = "deadlock: the threads wait for each other, at a divergent barrier or shuffle";
   for (const auto& [key, group] : groups) {
     text += "\n  " + std::to_string(group.second) + " of " + std::to_string(execution.threads) +
             " threads, such as " + describe_thread(group.first);
     if (key.first.empty()) {
-      text += ", ended without it";
+      text += ", ended without reaching it";
     } else {
-      constexpr const char* kFor[] = {", go on at ", ", wait at the barrier at ",
-                                      ", wait for lanes of their warp at ", ", wait for a turn at "};
+      constexpr const char* kFor[] = {", continue at ", ", wait at the barrier at ",
+                                      ", wait for lanes of their warp at ", ", wait at the mbarrier at "};
       text += kFor[static_cast<size_t>(key.second)] + key.first;
     }
   }
@@ -340,7 +337,7 @@ inline void BlockRunner::run_block() {
 }
 
 inline void BlockRunner::prepare(dim3 grid, dim3 block, size_t shared_bytes) {
-  constexpr size_t kGuard = 65536;  // behind the dynamic memory, so that an access there can be told
+  constexpr size_t kGuard = 65536;  // bytes after the dynamic shared memory, to detect accesses past its end
   shared_.resize(std::max(shared_.size(), shared_bytes + kGuard));
   execution = {};
   execution.block_dim = block;
@@ -360,7 +357,7 @@ inline std::atomic<bool> last_block_first{false};
 
 inline void BlockRunner::run_grid(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
                                   void (*body)(void*), void* arguments, size_t argument_bytes) {
-  constexpr size_t kMostShared = 232448;  // 227 KiB, as on Hopper
+  constexpr size_t kMostShared = 232448;  // 227 KiB, the limit of Hopper
   const std::string name = kernel_name(kernel);
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
   if (threads == 0 || threads > kMostThreads) {
@@ -386,7 +383,7 @@ inline void BlockRunner::run_grid(const void* kernel, dim3 grid, dim3 block, siz
             last_block_first ? uint3{grid.x - 1 - x, grid.y - 1 - y, grid.z - 1 - z} : uint3{x, y, z};
         run_block();
         if (!failed_) continue;
-        idle_.clear();  // fibers that were left in the middle of a kernel begin anew
+        idle_.clear();  // fibers that stopped in the middle of a kernel are restarted
         for (const auto& fiber : fibers_) {
           fiber->restart(fiber_entry);
           idle_.push_back(fiber.get());

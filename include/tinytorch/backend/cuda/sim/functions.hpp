@@ -1,9 +1,9 @@
-// The functions that CUDA gives to kernels: barriers, shuffles, votes, atomics, arithmetic.
+// Emulated device functions of CUDA: barriers, shuffles, votes, atomics and intrinsics.
 //
-// A shuffle or vote waits for all lanes of its mask, and then reads what they gave.
+// A shuffle or vote waits for all lanes of its mask, and then reads the values that they contributed.
 #pragma once
 
-#include <math.h>  // log(float) and its like without std::, as CUDA has them
+#include <math.h>  // CUDA has log(float) and others without std::
 
 #include <bit>
 #include <cstring>
@@ -12,7 +12,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda::sim {
 
-// The value of lane `from`, or the lane's own where `from` is outside its group of `width` lanes.
+// The value of lane `from`, or the calling lane's own value if `from` is outside of its group of `width`
+// lanes.
 template <class T>
 [[gnu::no_sanitize_thread]] T shuffle(unsigned mask, T value, int from, int width, const char* what,
                                       Loc where) {
@@ -21,15 +22,14 @@ template <class T>
   const int group = lane_number() / width * width;
   if (from < group || from >= group + width) return value;
   if (!(all.mask >> from & 1)) {
-    if (from >= static_cast<int>(all.lanes))
-      return value;  // a warp that is cut: its other lanes do not exist
+    if (from >= static_cast<int>(all.lanes)) return value;  // a partial warp: lane `from` does not exist
     stop_at_lane(from, what, where);
   }
   T out;
   __builtin_memcpy(&out, all.values[from], sizeof(T));
   return out;
 }
-// Bit l: lane l of the mask gave true.
+// Bit l is set if lane l is in the mask and contributed true.
 [[gnu::no_sanitize_thread]] inline unsigned vote(unsigned mask, bool value, bool orders, const char* what,
                                                  Loc where) {
   const unsigned char mine = value;
@@ -41,7 +41,7 @@ template <class T>
   return bits;
 }
 
-// Grids of several streams may run on several threads of the host, so atomics are the host's.
+// Several host threads may run grids at the same time, so atomics use the atomics of the host.
 template <class T, class F>
 [[gnu::no_sanitize_thread]] T atomic_update(T* address, Loc where, F&& f) {
   check_atomic(address, sizeof(T), where);
@@ -90,7 +90,7 @@ inline int __any_sync(unsigned mask, int value, TT_SIM_WHERE) {
 inline int __all_sync(unsigned mask, int value, TT_SIM_WHERE) {
   return tt_sim::vote(mask, value == 0, false, "__all_sync", where) == 0;
 }
-// Threads run in turn, so what was written is seen.
+// The threads of a block run one after the other on one host thread, so their writes are already visible.
 inline void __threadfence() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 inline void __threadfence_system() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 inline void __threadfence_block() { std::atomic_signal_fence(std::memory_order_seq_cst); }
