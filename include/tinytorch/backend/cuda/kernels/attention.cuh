@@ -18,9 +18,9 @@ inline constexpr int kScores = 8;  // between two rescalings
 
 template <class T, int kHead>
 static __global__ void __launch_bounds__(kAttentionThreads)
-    attention_kernel(Heads<T> out, Wide<T>* lse, Heads<const T> q, Heads<const T> k, Heads<const T> v,
+    attention_kernel(Heads<T> out, Compute<T>* lse, Heads<const T> q, Heads<const T> k, Heads<const T> v,
                      const __grid_constant__ AttentionCall call) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   constexpr int kKeys = kTileRows<kHead>;
   constexpr A kNone = -std::numeric_limits<A>::infinity();
   __shared__ A keys[kKeys * kHead], values[kKeys * kHead];
@@ -71,8 +71,9 @@ void attention(const View& out, const View& lse, const View& q, const View& k, c
       if (attention_on_tensor_cores<T>(out, lse, q, k, v, call)) return;
     }
     dispatch_head(call.D, [&]<int kHead>() {
-      launch(attention_kernel<T, kHead>, BlockRows<Wide<T>, kHead>::config(q.shape[0], call.H, call.T),
-             Heads<T>(out), lse.as<Wide<T>>(), Heads<const T>(q), Heads<const T>(k), Heads<const T>(v), call);
+      launch(attention_kernel<T, kHead>, BlockRows<Compute<T>, kHead>::config(q.shape[0], call.H, call.T),
+             Heads<T>(out), lse.as<Compute<T>>(), Heads<const T>(q), Heads<const T>(k), Heads<const T>(v),
+             call);
     });
   });
 }

@@ -17,9 +17,9 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 // delta [B, H, T] = sum over D of dout out: what softmax's derivative subtracts.
 template <class T, int kHead>
 static __global__ void __launch_bounds__(kAttentionThreads)
-    attention_delta_kernel(Wide<T>* delta, Heads<const T> dout, Heads<const T> out,
+    attention_delta_kernel(Compute<T>* delta, Heads<const T> dout, Heads<const T> out,
                            const __grid_constant__ AttentionCall call) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const BlockRows<A, kHead> at(call.T, call.H);
   LaneRow<A, kHead> x, y;
   x.read(dout, at.b, at.h, at.row, call.D, at.row < call.T);
@@ -47,9 +47,9 @@ struct AttentionPair {
 template <class T, int kHead>
 static __global__ void __launch_bounds__(kAttentionThreads)
     attention_grad_query_kernel(Heads<T> dq, Heads<const T> dout, Heads<const T> q, Heads<const T> k,
-                                Heads<const T> v, const Wide<T>* lse, const Wide<T>* delta,
+                                Heads<const T> v, const Compute<T>* lse, const Compute<T>* delta,
                                 const __grid_constant__ AttentionCall call) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   constexpr int kKeys = kTileRows<kHead>;
   __shared__ A keys[kKeys * kHead], values[kKeys * kHead];
   const BlockRows<A, kHead> at(call.T, call.H);
@@ -80,9 +80,9 @@ static __global__ void __launch_bounds__(kAttentionThreads)
 template <class T, int kHead>
 static __global__ void __launch_bounds__(kAttentionThreads)
     attention_grad_key_kernel(Heads<T> dk, Heads<T> dv, Heads<const T> dout, Heads<const T> q,
-                              Heads<const T> k, Heads<const T> v, const Wide<T>* lse, const Wide<T>* delta,
-                              const __grid_constant__ AttentionCall call) {
-  using A = Wide<T>;
+                              Heads<const T> k, Heads<const T> v, const Compute<T>* lse,
+                              const Compute<T>* delta, const __grid_constant__ AttentionCall call) {
+  using A = Compute<T>;
   constexpr int kQueries = kTileRows<kHead>;
   __shared__ A queries[kQueries * kHead], grads[kQueries * kHead];
   const BlockRows<A, kHead> at(call.S, call.G);
@@ -129,11 +129,11 @@ void attention_grad(const View& dq, const View& dk, const View& dv, const View& 
       if (attention_grad_on_tensor_cores<T>(dq, dk, dv, dout, q, k, v, out, lse, call)) return;
     }
     dispatch_head(call.D, [&]<int kHead>() {
-      using A = Wide<T>;
+      using A = Compute<T>;
       const Heads<const T> g(dout), in_q(q), in_k(k), in_v(v);
       const DeviceScratch<A> delta(B * call.H * call.T);
-      const LaunchConfig of_queries = BlockRows<Wide<T>, kHead>::config(B, call.H, call.T),
-                         of_keys = BlockRows<Wide<T>, kHead>::config(B, call.G, call.S);
+      const LaunchConfig of_queries = BlockRows<Compute<T>, kHead>::config(B, call.H, call.T),
+                         of_keys = BlockRows<Compute<T>, kHead>::config(B, call.G, call.S);
       launch(attention_delta_kernel<T, kHead>, of_queries, delta.data(), g, Heads<const T>(out), call);
       launch(attention_grad_query_kernel<T, kHead>, of_queries, Heads<T>(dq), g, in_q, in_k, in_v,
              lse.as<const A>(), delta.data(), call);

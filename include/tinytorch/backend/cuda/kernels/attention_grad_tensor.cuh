@@ -65,7 +65,7 @@ __device__ __forceinline__ void to_probabilities(Scores& p, const Stats& stats, 
 #pragma unroll
   for (int n = 0; n < kTensorColumns / 8; ++n) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) p[n][i] = power_of_two(fmaf(p[n][i], scale, -stats(n, i).lse));
+    for (int i = 0; i < 4; ++i) p[n][i] = exp2_approx(fmaf(p[n][i], scale, -stats(n, i).lse));
   }
 }
 // Gradients of probabilities become those of scores, over the scale.
@@ -97,7 +97,7 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
   const int line = at.batch * static_cast<int>(call.H) + at.head,
             group = static_cast<int>(call.group_of(at.head));
   const Passing passing{grads + Stays::kBytes, Source(in.k, at.batch, group, D),
-                        Source(in.v, at.batch, group, D), keys.last, LaggingBarrier(&turns)};
+                        Source(in.v, at.batch, group, D), keys.last, PipelinedBarrier(&turns)};
   for (int i = 0; i < kAhead; ++i) passing.fetch(static_cast<unsigned>(i), keys.first + i * kStep);
   QueryStats stats[2] = {};
 #pragma unroll
@@ -201,7 +201,7 @@ static __global__ void __launch_bounds__(kTensorThreads, 1)
   const SeenColumns queries(at, call.S, call.queries_of(at.batch));
   const auto line_of = [&](int head) { return (at.batch * call.H + head) * call.T; };
   Passing passing{values + Stays::kBytes, Source(in.q, at.batch, at.head * heads, D),
-                  Source(in.dout, at.batch, at.head * heads, D), query_count, LaggingBarrier(&turns)};
+                  Source(in.dout, at.batch, at.head * heads, D), query_count, PipelinedBarrier(&turns)};
   QueryTile now(queries, at.head * heads), next = now;
   const unsigned count = now.count(heads);
   QueryStats on_their_way{};

@@ -75,7 +75,7 @@ struct PassingTiles {
   unsigned address;
   RowSource<T, kHead> x, y;
   int end;  // of their rows
-  LaggingBarrier barrier;
+  PipelinedBarrier barrier;
 
   __device__ __forceinline__ unsigned first(unsigned turn) const {
     return address + turn % kPlaces * (2 * kTileBytes);
@@ -96,7 +96,7 @@ struct PassingTiles {
     if (kLags && turn > 0) barrier.wait(turn - 1);
     commit_copies();
     wait_for_copies<0>();
-    publish_to_tensor_cores();
+    fence_async_proxy();
     if (!kLags || turn == 0) __syncthreads();
     if (kLags) barrier.arrive();
   }

@@ -41,13 +41,13 @@ struct RunningSoftmax {
       highest[r] = warp_reduce<4>(highest[r], Maximum()) * scale;
       const float now = highest[r] > top[r] + kSlack ? highest[r] : top[r];
       shift[r] = now == -std::numeric_limits<float>::infinity() ? 0.0f : now;
-      factor[r] = power_of_two(top[r] - shift[r]);
+      factor[r] = exp2_approx(top[r] - shift[r]);
       top[r] = now;
     }
 #pragma unroll
     for (int n = 0; n < kTensorColumns / 8; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) score[n][i] = power_of_two(fmaf(score[n][i], scale, -shift[i / 2]));
+      for (int i = 0; i < 4; ++i) score[n][i] = exp2_approx(fmaf(score[n][i], scale, -shift[i / 2]));
 #pragma unroll
       for (int r = 0; r < 2; ++r) added[r] += score[n][2 * r] + score[n][2 * r + 1];
     }
@@ -96,7 +96,7 @@ static __global__ void __launch_bounds__(kTensorThreads, kHead <= 64 ? 2 : 1)
   const int line = at.batch * static_cast<int>(call.H) + at.head,
             group = static_cast<int>(call.group_of(at.head));
   const Passing passing{queries + Tile<kHead, kTensorRows>::kBytes, Source(k, at.batch, group, D),
-                        Source(v, at.batch, group, D), keys.last, LaggingBarrier(&turns)};
+                        Source(v, at.batch, group, D), keys.last, PipelinedBarrier(&turns)};
   // Scores of a tile's keys are made a turn before they meet its values, which so may come a turn later.
   for (int i = 0; i < kAhead; ++i) passing.fetch_first(static_cast<unsigned>(i), keys.first + i * kStep);
   if (kAhead == 2) passing.fetch_second(0, keys.first);

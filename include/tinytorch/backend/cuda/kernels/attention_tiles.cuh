@@ -61,7 +61,7 @@ template <class T>
 __device__ __forceinline__ unsigned pack_pair(float low, float high) {
   const float pair[2] = {low, high};
   T narrow[2];
-  convert_neighbours(narrow, pair);
+  convert_elements(narrow, pair);
   unsigned word;
   memcpy(&word, narrow, sizeof(word));
   return word;
@@ -133,7 +133,7 @@ struct GroupProducts {
                                                 unsigned tile) {
     if constexpr (!kHasWarpgroups) return WarpProducts::scores<T>(score, rows, tile);
     const SharedMatrix right(tile), left(rows.tile + threadIdx.x / (4 * kWarp) * (64 * 128));
-    begin_products();
+    wgmma_fence();
 #pragma unroll
     for (int k = 0; k < kHead / 16; ++k) {
       const unsigned panel = static_cast<unsigned>(k / 4), bytes = static_cast<unsigned>(k % 4 * 32);
@@ -145,13 +145,13 @@ struct GroupProducts {
         multiply_group<T>(score, a, b, k > 0);
       }
     }
-    commit_products();
+    wgmma_commit();
   }
   template <class T, int kHead>
   static __device__ __forceinline__ void add(RowSums<kHead>& sum, const PackedScores& score, unsigned tile) {
     if constexpr (!kHasWarpgroups) return WarpProducts::add<T, kHead>(sum, score, tile);
     const SharedMatrix right(tile);
-    begin_products();
+    wgmma_fence();
 #pragma unroll
     for (int d = 0; d < kHead / 64; ++d) {
       const unsigned panel = static_cast<unsigned>(d) * Tile<kHead, kTensorColumns>::kPanelBytes;
@@ -161,13 +161,13 @@ struct GroupProducts {
                                 right.after(panel + static_cast<unsigned>(k * 16 * 128)), true);
       }
     }
-    commit_products();
+    wgmma_commit();
   }
   // x is there, and so is all but the newest kPending.
   template <int kPending, int kCount>
   static __device__ __forceinline__ void await(float (&x)[kCount][4]) {
-    await_products<kPending>();
-    hold(x);
+    wgmma_wait<kPending>();
+    fence_operands(x);
   }
 };
 

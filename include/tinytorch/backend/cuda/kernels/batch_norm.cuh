@@ -87,7 +87,7 @@ __device__ __forceinline__ Moments<C> moments_of(const C (&v)[kWidth]) {
 template <class T, int kWidth>
 static __global__ void __launch_bounds__(kChannelBlock)
     channel_moments_kernel(Moments<double>* partial, const T* x, const __grid_constant__ ChannelWalk walk) {
-  using C = Wide<T>;
+  using C = Compute<T>;
   const int64_t c = blockIdx.x, first = static_cast<int64_t>(blockIdx.y) * walk.part_size;
   const int64_t last = first + walk.part_size < walk.count ? first + walk.part_size : walk.count;
   Moments<C> m;
@@ -111,7 +111,7 @@ template <class C>
 static __global__ void __launch_bounds__(kPlaneBlock)
     merge_moments_kernel(C* mean, C* spread, const Moments<double>* partial, int64_t channels, int64_t parts,
                          double eps) {
-  const int64_t c = thread_number();
+  const int64_t c = global_thread_index();
   if (c >= channels) return;
   Moments<double> m = partial[c];
   for (int64_t k = 1; k < parts; ++k) m = merge(m, partial[k * channels + c]);
@@ -123,9 +123,9 @@ static __global__ void __launch_bounds__(kPlaneBlock)
 // partial[part * C + c] = sum of dy and of dy (x - center).
 template <class T, int kWidth>
 static __global__ void __launch_bounds__(kChannelBlock)
-    channel_products_kernel(double2* partial, const T* dy, const T* x, const Wide<T>* center,
+    channel_products_kernel(double2* partial, const T* dy, const T* x, const Compute<T>* center,
                             int64_t channels_per_center, const __grid_constant__ ChannelWalk walk) {
-  using C = Wide<T>;
+  using C = Compute<T>;
   const int64_t c = blockIdx.x, first = static_cast<int64_t>(blockIdx.y) * walk.part_size;
   const int64_t last = first + walk.part_size < walk.count ? first + walk.part_size : walk.count;
   const C middle = center[c / channels_per_center];
@@ -156,10 +156,11 @@ struct RunCoefficients {
 
 template <class T, int kWidth>
 static __global__ void __launch_bounds__(kPlaneBlock)
-    combine_runs_kernel(T* out, const T* dy, const T* x, const __grid_constant__ RunCoefficients<Wide<T>> k,
+    combine_runs_kernel(T* out, const T* dy, const T* x,
+                        const __grid_constant__ RunCoefficients<Compute<T>> k,
                         const __grid_constant__ Planes runs, int64_t channels) {
-  using C = Wide<T>;
-  const int64_t first = thread_number() * kWidth;
+  using C = Compute<T>;
+  const int64_t first = global_thread_index() * kWidth;
   if (first >= runs.count) return;
   C v[kWidth], grad[kWidth] = {};
   load(v, x + first);
@@ -186,10 +187,10 @@ static __global__ void __launch_bounds__(kPlaneBlock)
 // b = rstd w, c = bias, for batch_norm; rstd from the variance, in double.
 template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
-    batch_norm_coefficients(Wide<T>* b, Wide<T>* c, const Wide<T>* var, const T* weight, const T* bias,
-                            int64_t channels, double eps) {
-  using C = Wide<T>;
-  const int64_t i = thread_number();
+    batch_norm_coefficients(Compute<T>* b, Compute<T>* c, const Compute<T>* var, const T* weight,
+                            const T* bias, int64_t channels, double eps) {
+  using C = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= channels) return;
   const double rstd = 1 / std::sqrt(static_cast<double>(var[i]) + eps);
   b[i] = static_cast<C>(rstd * (weight ? static_cast<double>(to<C>(weight[i])) : 1.0));
@@ -198,7 +199,7 @@ static __global__ void __launch_bounds__(kPlaneBlock)
 
 template <class T>
 struct BatchNormGradWork {
-  using C = Wide<T>;
+  using C = Compute<T>;
   C *a, *b, *c;  // coefficients of dx
   C *dweight, *dbias, *dmean, *dvar;
   const C *var, *gmean, *gvar;
@@ -211,8 +212,8 @@ struct BatchNormGradWork {
 template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     batch_norm_grad_coefficients(const __grid_constant__ BatchNormGradWork<T> w) {
-  using C = Wide<T>;
-  const int64_t i = thread_number();
+  using C = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= w.channels) return;
   double sum = 0, dot = 0;  // of dy, and of dy (x - mean)
   for (int64_t k = 0; k < w.parts; ++k) {
@@ -238,10 +239,10 @@ static __global__ void __launch_bounds__(kPlaneBlock)
 // b = rstd w, c = bias per sample and channel, for group_norm.
 template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
-    group_norm_coefficients(Wide<T>* b, Wide<T>* c, const Wide<T>* rstd, const T* weight, const T* bias,
-                            int64_t runs, int64_t channels, int64_t group_c) {
-  using C = Wide<T>;
-  const int64_t r = thread_number();
+    group_norm_coefficients(Compute<T>* b, Compute<T>* c, const Compute<T>* rstd, const T* weight,
+                            const T* bias, int64_t runs, int64_t channels, int64_t group_c) {
+  using C = Compute<T>;
+  const int64_t r = global_thread_index();
   if (r >= runs) return;
   const int64_t channel = r % channels;
   b[r] = rstd[r / group_c] * (weight ? to<C>(weight[channel]) : C(1));
@@ -251,11 +252,11 @@ static __global__ void __launch_bounds__(kPlaneBlock)
 // Coefficients of dx for the runs of one group a warp.
 template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
-    group_norm_grad_coefficients(Wide<T>* a, Wide<T>* b, Wide<T>* c, const double2* sums, const Wide<T>* rstd,
-                                 const T* weight, int64_t groups, int64_t channels, int64_t group_c,
-                                 double length) {
-  using C = Wide<T>;
-  const int64_t thread = thread_number(), group = thread / kWarp, lane = thread % kWarp;
+    group_norm_grad_coefficients(Compute<T>* a, Compute<T>* b, Compute<T>* c, const double2* sums,
+                                 const Compute<T>* rstd, const T* weight, int64_t groups, int64_t channels,
+                                 int64_t group_c, double length) {
+  using C = Compute<T>;
+  const int64_t thread = global_thread_index(), group = thread / kWarp, lane = thread % kWarp;
   const bool inside = group < groups;
   double sum = 0, dot = 0;
   for (int64_t k = lane; inside && k < group_c; k += kWarp) {
@@ -280,7 +281,7 @@ template <class C>
 static __global__ void __launch_bounds__(kPlaneBlock)
     group_norm_parameter_grads(C* dweight, C* dbias, const double2* sums, const C* rstd, int64_t samples,
                                int64_t channels, int64_t group_c) {
-  const int64_t c = thread_number();
+  const int64_t c = global_thread_index();
   if (c >= channels) return;
   double weight = 0, bias = 0;
   for (int64_t r = c; r < samples * channels; r += channels) {
@@ -303,20 +304,20 @@ bool moves_wide(int64_t run, std::initializer_list<const void*> data) {
 
 // mean and spread (merge_moments_kernel) of the C channels of x.
 template <class T>
-void moments(Wide<T>* mean, Wide<T>* spread, const T* x, const ChannelShape& shape, double eps) {
+void moments(Compute<T>* mean, Compute<T>* spread, const T* x, const ChannelShape& shape, double eps) {
   const int64_t parts = shape.parts();
   const DeviceScratch<Moments<double>> partial(parts * shape.C);
   const bool wide = moves_wide<T>(shape.S, {x});
   launch(wide ? channel_moments_kernel<T, kChannelWidth> : channel_moments_kernel<T, 1>,
          {dim3(static_cast<unsigned>(shape.C), static_cast<unsigned>(parts)), dim3(kChannelBlock)},
          partial.data(), x, ChannelWalk(shape, parts, kChannelWidth));
-  launch(merge_moments_kernel<Wide<T>>, over(shape.C, kPlaneBlock), mean, spread, partial.data(), shape.C,
+  launch(merge_moments_kernel<Compute<T>>, over(shape.C, kPlaneBlock), mean, spread, partial.data(), shape.C,
          parts, eps);
 }
 
 template <class T>
-void products(double2* partial, const T* dy, const T* x, const Wide<T>* center, int64_t channels_per_center,
-              const ChannelShape& shape, int64_t parts) {
+void products(double2* partial, const T* dy, const T* x, const Compute<T>* center,
+              int64_t channels_per_center, const ChannelShape& shape, int64_t parts) {
   const bool wide = moves_wide<T>(shape.S, {dy, x});
   launch(wide ? channel_products_kernel<T, kChannelWidth> : channel_products_kernel<T, 1>,
          {dim3(static_cast<unsigned>(shape.C), static_cast<unsigned>(parts)), dim3(kChannelBlock)}, partial,
@@ -324,7 +325,8 @@ void products(double2* partial, const T* dy, const T* x, const Wide<T>* center, 
 }
 
 template <class T>
-void combine(T* out, const T* dy, const T* x, const RunCoefficients<Wide<T>>& k, const ChannelShape& shape) {
+void combine(T* out, const T* dy, const T* x, const RunCoefficients<Compute<T>>& k,
+             const ChannelShape& shape) {
   const bool wide = moves_wide<T>(shape.numel(), {out, dy, x});
   launch(wide ? combine_runs_kernel<T, kChannelWidth> : combine_runs_kernel<T, 1>,
          over(shape.numel() / (wide ? kChannelWidth : 1), kPlaneBlock), out, dy, x, k,
@@ -333,8 +335,8 @@ void combine(T* out, const T* dy, const T* x, const RunCoefficients<Wide<T>>& k,
 
 void channel_moments(const View& mean, const View& var, const View& x) {
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x);
-    moments<T>(mean.as<Wide<T>>(), var.as<Wide<T>>(), in.data(), ChannelShape(x), -1);
+    const ContiguousInput<T> in(x);
+    moments<T>(mean.as<Compute<T>>(), var.as<Compute<T>>(), in.data(), ChannelShape(x), -1);
   });
 }
 
@@ -343,10 +345,10 @@ void batch_norm(const View& out, const View& x, const View& mean, const View& va
   if (out.numel() == 0) return;
   const ChannelShape shape(x);
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    using C = Wide<T>;
-    const DenseInput<T> in(x), w(weight), b(bias);
-    const DenseInput<C> m(mean), v(var);
-    DenseOutput<T> result(out);
+    using C = Compute<T>;
+    const ContiguousInput<T> in(x), w(weight), b(bias);
+    const ContiguousInput<C> m(mean), v(var);
+    ContiguousOutput<T> result(out);
     const DeviceScratch<C> k(2 * shape.C);
     C* const scale = k.data();
     launch(batch_norm_coefficients<T>, over(shape.C, kPlaneBlock), scale, scale + shape.C, v.data(), w.data(),
@@ -361,13 +363,13 @@ template <class T>
 void batch_norm_grad_as(const BatchNormGrads& out, const View& dy, const View& x, const View& mean,
                         const View& var, const View& weight, double eps, bool of_batch, const View& gmean,
                         const View& gvar) {
-  using C = Wide<T>;
+  using C = Compute<T>;
   const ChannelShape shape(x);
   const int64_t channels = shape.C, parts = shape.parts();
-  const DenseInput<T> grad(dy), in(x), w(weight);
-  const DenseInput<C> m(mean), v(var), gm(gmean), gv(gvar);
-  DenseOutput<T> dx(out.dx);
-  DenseOutput<C> dweight(out.dweight), dbias(out.dbias), dmean(out.dmean), dvar(out.dvar);
+  const ContiguousInput<T> grad(dy), in(x), w(weight);
+  const ContiguousInput<C> m(mean), v(var), gm(gmean), gv(gvar);
+  ContiguousOutput<T> dx(out.dx);
+  ContiguousOutput<C> dweight(out.dweight), dbias(out.dbias), dmean(out.dmean), dvar(out.dvar);
   const DeviceScratch<double2> partial(parts * channels);
   const DeviceScratch<C> k(3 * channels);
   C *const a = k.data(), *const b = a + channels, *const c = b + channels;
@@ -381,7 +383,7 @@ void batch_norm_grad_as(const BatchNormGrads& out, const View& dy, const View& x
   launch(batch_norm_grad_coefficients<T>, over(channels, kPlaneBlock), work);
   if (dx.data()) combine<T>(dx.data(), grad.data(), in.data(), {a, b, c, m.data(), false, 1}, shape);
   dx.finish();
-  for (DenseOutput<C>* d : {&dweight, &dbias, &dmean, &dvar}) d->finish();
+  for (ContiguousOutput<C>* d : {&dweight, &dbias, &dmean, &dvar}) d->finish();
 }
 
 void batch_norm_grad(const BatchNormGrads& out, const View& dy, const View& x, const View& mean,

@@ -41,11 +41,11 @@ struct Columns {
         by_rows(s.groups * s.K, count) {}
 };
 
-// A thread writes kWide neighbouring positions of a row; outputs is a multiple of kWide.
-template <class T, int kWide>
+// A thread writes kVectorSize neighbouring positions of a row; outputs is a multiple of kVectorSize.
+template <class T, int kVectorSize>
 static __global__ void __launch_bounds__(kPlaneBlock)
     im2col_kernel(T* cols, const T* x, const __grid_constant__ Columns l) {
-  const int64_t i = thread_number() * kWide;
+  const int64_t i = global_thread_index() * kVectorSize;
   if (i >= l.count) return;
   const ConvShape& s = l.shape;
   const int64_t row = l.by_outputs.quotient(i), p = i - row * s.outputs;
@@ -57,9 +57,9 @@ static __global__ void __launch_bounds__(kPlaneBlock)
   const int64_t stride = s.window.stride, w0 = kw * s.window.dilation - s.window.padding;
   int64_t h = oh * stride - s.window.padding + kh * s.window.dilation;
   const T* const plane = x + (n * s.C + c) * s.H * s.W;
-  T values[kWide];
+  T values[kVectorSize];
 #pragma unroll
-  for (int e = 0; e < kWide; ++e) {
+  for (int e = 0; e < kVectorSize; ++e) {
     const int64_t w = ow * stride + w0;
     values[e] = h >= 0 && h < s.H && w >= 0 && w < s.W ? plane[h * s.W + w] : T{};
     if (++ow == s.OW) {
@@ -73,10 +73,10 @@ static __global__ void __launch_bounds__(kPlaneBlock)
 // dx of the slab's samples; a thread adds up the taps that its pixel was read by.
 template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
-    col2im_kernel(T* dx, const Wide<T>* cols, const __grid_constant__ Columns l,
+    col2im_kernel(T* dx, const Compute<T>* cols, const __grid_constant__ Columns l,
                   const __grid_constant__ Planes pixels) {
-  using A = Wide<T>;
-  const int64_t i = thread_number();
+  using A = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= pixels.count) return;
   const ConvShape& s = l.shape;
   const Planes::Place at = pixels.place(i);
@@ -98,10 +98,10 @@ static __global__ void __launch_bounds__(kPlaneBlock)
 
 template <class T>
 void im2col(T* cols, const T* x, const Columns& layout) {
-  constexpr int kWide = 16 / static_cast<int>(sizeof(T));
-  const bool wide = layout.shape.outputs % kWide == 0;
-  launch(wide ? im2col_kernel<T, kWide> : im2col_kernel<T, 1>,
-         over(layout.count / (wide ? kWide : 1), kPlaneBlock), cols, x, layout);
+  constexpr int kVectorSize = 16 / static_cast<int>(sizeof(T));
+  const bool wide = layout.shape.outputs % kVectorSize == 0;
+  launch(wide ? im2col_kernel<T, kVectorSize> : im2col_kernel<T, 1>,
+         over(layout.count / (wide ? kVectorSize : 1), kPlaneBlock), cols, x, layout);
 }
 
 inline constexpr int64_t kSlabBytes = int64_t{256} << 20;  // of scratch memory that a convolution may take
@@ -124,7 +124,7 @@ inline View group_matrices(const void* data, DType t, const Shape& shape, const 
 }
 // Planes [rows, outputs] per sample and group, contiguous.
 inline View group_planes(const void* data, DType t, const ConvShape& s, int64_t n, int64_t rows) {
-  return dense_view(const_cast<void*>(data), t, {n, s.groups, rows, s.outputs});
+  return contiguous_view(const_cast<void*>(data), t, {n, s.groups, rows, s.outputs});
 }
 
 template <class T>
@@ -137,7 +137,7 @@ void conv2d_columns(T* out, const T* x, const T* weight, const View& bias, const
   constexpr bool kApart = kIs16Bit<T>;
   const View bias_rows{bias.data, bias.dtype, {s.N, s.M, s.outputs}, {0, bias.data ? bias.strides[0] : 0, 0}};
   const DeviceScratch<float> products(bias.data && kApart ? slab * s.M * s.outputs : 0);
-  if (bias.data && !kApart) copy(dense_view(out, kType, {s.N, s.M, s.outputs}), bias_rows);
+  if (bias.data && !kApart) copy(contiguous_view(out, kType, {s.N, s.M, s.outputs}), bias_rows);
   for (int64_t first = 0; first < s.N; first += slab) {
     const int64_t n = std::min(slab, s.N - first);
     const T* columns = x + first * pixels;
@@ -157,15 +157,15 @@ void conv2d_columns(T* out, const T* x, const T* weight, const View& bias, const
     const Shape shape{n, s.M, s.outputs};
     View added = bias_rows;
     added.shape = shape;
-    binary(BinaryFn::add, dense_view(slab_out, kType, shape), dense_view(products.data(), DType::f32, shape),
-           added);
+    binary(BinaryFn::add, contiguous_view(slab_out, kType, shape),
+           contiguous_view(products.data(), DType::f32, shape), added);
   }
 }
 
 template <class T>
 void conv2d_grad_input_columns(T* dx, const T* dy, const T* weight, const ConvShape& s) {
   constexpr DType kType = dtype_of<T>;
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t slab = samples_per_slab(s, sizeof(A)), pixels = s.C * s.H * s.W;
   const DeviceScratch<A> cols(is_pointwise(s) ? 0 : slab * s.groups * s.K * s.outputs);
   for (int64_t first = 0; first < s.N; first += slab) {
@@ -185,20 +185,20 @@ void conv2d_grad_input_columns(T* dx, const T* dy, const T* weight, const ConvSh
 }
 
 template <class T>
-void conv2d_grad_weight_columns(Wide<T>* dw, const T* dy, const T* x, const ConvShape& s) {
+void conv2d_grad_weight_columns(Compute<T>* dw, const T* dy, const T* x, const ConvShape& s) {
   constexpr DType kType = dtype_of<T>;
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t slab = samples_per_slab(s, sizeof(T)), G = s.groups, Mg = s.group_m, P = s.outputs;
   const DeviceScratch<T> cols(slab * G * s.K * P), grads(slab * s.M * P);
-  const View sum = dense_view(dw, dtype_of<A>, {G, Mg, s.K});
+  const View sum = contiguous_view(dw, dtype_of<A>, {G, Mg, s.K});
   if (s.N == 0) return fill(sum, 0.0);
   for (int64_t first = 0; first < s.N; first += slab) {
     const int64_t n = std::min(slab, s.N - first), width = n * P;
     const Columns layout(s, n, true);
     im2col(cols.data(), x + first * s.C * s.H * s.W, layout);
     const View by_channel = group_matrices(dy + first * s.M * P, kType, {s.M, n, P}, {P, s.M * P, 1});
-    copy(dense_view(grads.data(), kType, {s.M, n, P}), by_channel);
-    multiply(sum, dense_view(grads.data(), kType, {G, Mg, width}),
+    copy(contiguous_view(grads.data(), kType, {s.M, n, P}), by_channel);
+    multiply(sum, contiguous_view(grads.data(), kType, {G, Mg, width}),
              group_matrices(cols.data(), kType, {G, width, s.K}, {s.K * width, 1, width}), {}, first > 0);
   }
 }
@@ -210,15 +210,15 @@ inline bool samples_apart(const ConvShape& s, size_t element) {
   return is_pointwise(s) && s.N > 0 && (element > 2 || s.outputs % 8 == 0) && products <= 2 * kSlabBytes;
 }
 template <class T>
-void conv2d_grad_weight_pointwise(Wide<T>* dw, const T* dy, const T* x, const ConvShape& s) {
-  constexpr DType kType = dtype_of<T>, kSum = dtype_of<Wide<T>>;
+void conv2d_grad_weight_pointwise(Compute<T>* dw, const T* dy, const T* x, const ConvShape& s) {
+  constexpr DType kType = dtype_of<T>, kSum = dtype_of<Compute<T>>;
   const int64_t N = s.N, G = s.groups, Mg = s.group_m, P = s.outputs, count = s.M * s.K;
-  const DeviceScratch<Wide<T>> products(N * count);
-  multiply(dense_view(products.data(), kSum, {N, G, Mg, s.K}), group_planes(dy, kType, s, N, Mg),
+  const DeviceScratch<Compute<T>> products(N * count);
+  multiply(contiguous_view(products.data(), kSum, {N, G, Mg, s.K}), group_planes(dy, kType, s, N, Mg),
            group_matrices(x, kType, {N, G, P, s.K}, {s.C * P, s.K * P, 1, P}));
   const bool over_samples[] = {true, false};
-  reduce(ReduceFn::sum, dense_view(dw, kSum, {count}), dense_view(products.data(), kSum, {N, count}),
-         over_samples);
+  reduce(ReduceFn::sum, contiguous_view(dw, kSum, {count}),
+         contiguous_view(products.data(), kSum, {N, count}), over_samples);
 }
 
 void conv2d(const View& out, const View& x, const View& weight, const View& bias, const Window2d& window,
@@ -226,14 +226,14 @@ void conv2d(const View& out, const View& x, const View& weight, const View& bias
   if (out.numel() == 0) return;
   const ConvShape s(x, out, window, groups);
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x), w(weight);
-    DenseOutput<T> result(out);
+    const ContiguousInput<T> in(x), w(weight);
+    ContiguousOutput<T> result(out);
     if (s.depthwise()) {
-      const DenseInput<T> b(bias);
+      const ContiguousInput<T> b(bias);
       launch(depthwise_kernel<T>, over(out.numel(), kPlaneBlock), result.data(), in.data(), w.data(),
              b.data(), s, Planes(s.N * s.M, s.OH, s.OW));
     } else {
-      const DenseInput<T> b(bias);
+      const ContiguousInput<T> b(bias);
       if (is_pointwise(s) || !implicit_conv2d<T>(result.data(), in.data(), w.data(), b.data(), s, false)) {
         conv2d_columns<T>(result.data(), in.data(), w.data(), bias, s);
       }
@@ -247,8 +247,8 @@ void conv2d_grad_input(const View& dx, const View& dy, const View& weight, const
   if (dx.numel() == 0) return;
   const ConvShape s(dx, dy, window, groups);
   dispatch_stored(dx.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy), w(weight);
-    DenseOutput<T> result(dx);
+    const ContiguousInput<T> grad(dy), w(weight);
+    ContiguousOutput<T> result(dx);
     if (s.depthwise()) {
       launch(depthwise_grad_input_kernel<T>, over(dx.numel(), kPlaneBlock), result.data(), grad.data(),
              w.data(), s, Planes(s.N * s.C, s.H, s.W));
@@ -265,9 +265,9 @@ void conv2d_grad_weight(const View& dw, const View& dy, const View& x, const Win
   if (dw.numel() == 0) return;
   const ConvShape s(x, dy, window, groups);
   dispatch_stored(dw.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy), in(x);
+    const ContiguousInput<T> grad(dy), in(x);
     if (s.depthwise()) {
-      DenseOutput<T> result(dw);
+      ContiguousOutput<T> result(dw);
       launch(depthwise_grad_weight_kernel<T>,
              {dim3(static_cast<unsigned>(s.M), static_cast<unsigned>(s.K)), dim3(kPlaneBlock)}, result.data(),
              grad.data(), in.data(), s, Planes(s.N, s.OH, s.OW));
@@ -275,7 +275,7 @@ void conv2d_grad_weight(const View& dw, const View& dy, const View& x, const Win
     }
     const bool apart = samples_apart(s, sizeof(T));
     if (!apart && implicit_conv2d_grad_weight<T>(dw, grad.data(), in.data(), s)) return;
-    DenseOutput<Wide<T>> result(dw);  // sums over samples stay wide
+    ContiguousOutput<Compute<T>> result(dw);  // sums over samples stay wide
     (apart ? conv2d_grad_weight_pointwise<T> : conv2d_grad_weight_columns<T>)(result.data(), grad.data(),
                                                                               in.data(), s);
     result.finish();

@@ -23,8 +23,8 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     depthwise_kernel(T* out, const T* x, const T* weight, const T* bias, const __grid_constant__ ConvShape s,
                      const __grid_constant__ Planes outputs) {
-  using A = Wide<T>;
-  const int64_t i = thread_number();
+  using A = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= outputs.count) return;
   const Planes::Place at = outputs.place(i);
   const int64_t n = at.plane / s.M, m = at.plane - n * s.M;
@@ -48,8 +48,8 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     depthwise_grad_input_kernel(T* dx, const T* dy, const T* weight, const __grid_constant__ ConvShape s,
                                 const __grid_constant__ Planes inputs) {
-  using A = Wide<T>;
-  const int64_t i = thread_number();
+  using A = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= inputs.count) return;
   const Planes::Place at = inputs.place(i);
   const int64_t n = at.plane / s.C, c = at.plane - n * s.C;
@@ -74,7 +74,7 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     depthwise_grad_weight_kernel(T* dw, const T* dy, const T* x, const __grid_constant__ ConvShape s,
                                  const __grid_constant__ Planes outputs) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t m = blockIdx.x, tap = blockIdx.y;
   const int64_t kh = tap / s.window.kernel_w, kw = tap - kh * s.window.kernel_w;
   A sum = 0;

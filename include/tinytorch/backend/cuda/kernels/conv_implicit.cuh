@@ -302,7 +302,7 @@ bool implicit_conv2d(T* out, const T* x, const T* weight, const T* bias, const C
     const DeviceScratch<T> pixels(s.N * h * w * depth), lines(rows * taps * depth);
     turn_channels_last(pixels.data(), x, s.N, channels, depth, h * w);
     const Strides by_row = backward ? Strides{taps, 1, rows * taps} : Strides{channels * taps, 1, taps};
-    if (depth != channels) fill(dense_view(lines.data(), kType, {rows * taps * depth}), 0.0);
+    if (depth != channels) fill(contiguous_view(lines.data(), kType, {rows * taps * depth}), 0.0);
     copy({lines.data(), kType, {rows, taps, channels}, {taps * depth, depth, 1}},
          {const_cast<T*>(weight), kType, {rows, taps, channels}, by_row});
     const auto narrow = [](int64_t v) { return static_cast<int>(v); };

@@ -21,16 +21,16 @@ struct CrossEntropyRow {
 // What one visit of a row finds: its maximum, sum of exponentials, and sum.
 template <class T>
 struct LogitSums {
-  ScaledSum<Wide<T>> exps;
-  Wide<T> sum;
+  OnlineSoftmax<Compute<T>> exps;
+  Compute<T> sum;
 };
 
 // (1 - s) (lse - x_t) + s (lse - mean(x)), by differences from the largest logit, so that a common offset of
 // the row costs no precision.
 template <class T>
-__device__ __forceinline__ Wide<T> row_loss(const LogitSums<T>& sums, Wide<T> at_target, Wide<T> smoothing,
-                                            int64_t V) {
-  using A = Wide<T>;
+__device__ __forceinline__ Compute<T> row_loss(const LogitSums<T>& sums, Compute<T> at_target,
+                                               Compute<T> smoothing, int64_t V) {
+  using A = Compute<T>;
   const A log_sum = std::log(sums.exps.s);
   const A value = log_sum - (at_target - sums.exps.m);
   if (smoothing == A(0)) return value;
@@ -42,46 +42,46 @@ __device__ __forceinline__ Wide<T> row_loss(const LogitSums<T>& sums, Wide<T> at
 template <class T>
 struct CrossEntropyArrays {
   T* dx;
-  Wide<T>*losses, *lse;
+  Compute<T>*losses, *lse;
   const T* logits;
-  CrossEntropyRow<Wide<T>> p;
+  CrossEntropyRow<Compute<T>> p;
   const double* count;
-  Wide<T> grad;
+  Compute<T> grad;
 };
 // One row: its target and the logit there, read before the gradient may take its place.
 template <class T>
 struct CrossEntropyFacts {
   int64_t target;
   bool counts;
-  Wide<T> at_target;
+  Compute<T> at_target;
 };
 template <class T, class F>
 __device__ __forceinline__ CrossEntropyFacts<T> facts_of(const CrossEntropyArrays<T>& a, int64_t n, int64_t V,
                                                          F&& logit_at) {
   const int64_t t = a.p.target[n * a.p.target_step];
   const bool counts = t != a.p.ignored && t >= 0 && t < V;
-  return {t, counts, counts ? logit_at(t) : Wide<T>(0)};
+  return {t, counts, counts ? logit_at(t) : Compute<T>(0)};
 }
 template <class T>
 __device__ __forceinline__ CrossEntropyFacts<T> facts_of(const CrossEntropyArrays<T>& a, int64_t n,
                                                          int64_t V) {
-  return facts_of(a, n, V, [&](int64_t t) { return to<Wide<T>>(a.logits[n * V + t]); });
+  return facts_of(a, n, V, [&](int64_t t) { return to<Compute<T>>(a.logits[n * V + t]); });
 }
 // By one thread of a row. A row of -inf alone has no sum: 0/0, as everywhere.
 template <class T>
 __device__ __forceinline__ void leave_loss(const CrossEntropyArrays<T>& a, const CrossEntropyFacts<T>& row,
                                            const LogitSums<T>& sums, int64_t n, int64_t V) {
   a.lse[n] = sums.exps.m + std::log(finished(sums.exps));
-  a.losses[n] = row.counts ? row_loss<T>(sums, row.at_target, a.p.smoothing, V) : Wide<T>(0);
+  a.losses[n] = row.counts ? row_loss<T>(sums, row.at_target, a.p.smoothing, V) : Compute<T>(0);
 }
 // The gradient of a row whose sums are known.
 template <class T>
 struct LogitGrad {
-  using A = Wide<T>;
+  using A = Compute<T>;
   CrossEntropyFacts<T> row;
   A m, scale, uniform, hot;
   __device__ __forceinline__ LogitGrad(const CrossEntropyArrays<T>& a, const CrossEntropyFacts<T>& facts,
-                                       const ScaledSum<A>& exps, int64_t V)
+                                       const OnlineSoftmax<A>& exps, int64_t V)
       : row(facts), m(exps.m) {
     const A all = a.count ? a.grad / static_cast<A>(std::max(1.0, *a.count)) : a.grad;
     const A weight = row.counts ? all : A(0);
@@ -90,13 +90,13 @@ struct LogitGrad {
     hot = weight * (A(1) - a.p.smoothing);
   }
   // Logits at columns c ... become their gradients.
-  template <int kWide>
-  __device__ __forceinline__ void apply(int c, A (&v)[kWide]) const {
+  template <int kVectorSize>
+  __device__ __forceinline__ void apply(int c, A (&v)[kVectorSize]) const {
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) v[k] = row.counts ? scale * exp_of<T>(v[k] - m) - uniform : A(0);
-    if (row.counts && c <= row.target && row.target < c + kWide) {
+    for (int k = 0; k < kVectorSize; ++k) v[k] = row.counts ? scale * exp_of<T>(v[k] - m) - uniform : A(0);
+    if (row.counts && c <= row.target && row.target < c + kVectorSize) {
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) v[k] -= c + k == row.target ? hot : A(0);
+      for (int k = 0; k < kVectorSize; ++k) v[k] -= c + k == row.target ? hot : A(0);
     }
   }
 };
@@ -106,8 +106,8 @@ template <class T>
 struct CrossEntropyTiles {
   using Element = T;
   using Arrays = CrossEntropyArrays<T>;
-  using A = Wide<T>;
-  using Facts = LogitGrad<T>;
+  using A = Compute<T>;
+  using RowStats = LogitGrad<T>;
   static constexpr int kInputs = 1;
   static constexpr int kBytes = 16384;
   static constexpr bool kByRow = true, kWrites = true;
@@ -117,7 +117,7 @@ struct CrossEntropyTiles {
       : a(arrays), own(column), V(C) {}
   static __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.logits; }
   static __device__ __forceinline__ T* output(const Arrays& arrays) { return arrays.dx; }
-  __device__ __forceinline__ Facts measure(const TileRow<T, 1>& row, int64_t n, bool leads) const {
+  __device__ __forceinline__ RowStats measure(const TileRow<T, 1>& row, int64_t n, bool leads) const {
     A m = kMinusInfinity<A>, s = 0, plain = 0;
     row.each([&](int, const A(&x)[1]) { m = Maximum()(m, x[0]); });
     m = row.reduce(m, Maximum());
@@ -132,12 +132,14 @@ struct CrossEntropyTiles {
     if (leads) leave_loss(a, facts, sums, n, V);
     return LogitGrad<T>(a, facts, sums.exps, V);
   }
-  __device__ __forceinline__ A finish(const A (&x)[1], const Facts& row, int column) const {
+  __device__ __forceinline__ A finish(const A (&x)[1], const RowStats& row, int column) const {
     A v[1] = {x[0]};
     row.apply(column, v);
     return v[0];
   }
-  __device__ __forceinline__ A finish(const A (&x)[1], const Facts& row) const { return finish(x, row, own); }
+  __device__ __forceinline__ A finish(const A (&x)[1], const RowStats& row) const {
+    return finish(x, row, own);
+  }
   static __device__ __forceinline__ void end(const TileColumns<A>&) {}
 };
 
@@ -145,10 +147,10 @@ struct CrossEntropyTiles {
 template <class R, class T = typename R::Element>
 static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
     cross_entropy_rows(CrossEntropyArrays<T> a, int64_t rows, int64_t V) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   constexpr int kGroup = R::kGroup;
   const GroupRow mine = row_of_group<kGroup>(rows, V, blockIdx.x);
-  if (mine.leaves) return;
+  if (mine.exits) return;
   const int64_t n = mine.row;
   const int C = mine.C;
   T* const out = a.dx + n * V;
@@ -157,14 +159,14 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
   r.read(a.logits + n * V, C, 0, to<T>(kMinusInfinity<A>));
   const CrossEntropyFacts<T> facts = facts_of(a, n, V);
   A m = kMinusInfinity<A>, s = 0, plain = 0;
-  r.each(C, [&](int, const A(&v)[R::kWide]) {
+  r.each(C, [&](int, const A(&v)[R::kVectorSize]) {
 #pragma unroll
-    for (int k = 0; k < R::kWide; ++k) m = Maximum()(m, v[k]);
+    for (int k = 0; k < R::kVectorSize; ++k) m = Maximum()(m, v[k]);
   });
   m = group_reduce<kGroup>(m, Maximum());
-  r.each(C, [&](int c, const A(&v)[R::kWide]) {
+  r.each(C, [&](int c, const A(&v)[R::kVectorSize]) {
 #pragma unroll
-    for (int k = 0; k < R::kWide; ++k) {
+    for (int k = 0; k < R::kVectorSize; ++k) {
       s += exp_of<T>(v[k] - m);
       plain += R::holds(c + k, C) ? v[k] : A(0);
     }
@@ -172,11 +174,11 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
   s = group_reduce<kGroup>(s, Sum());
   if (a.p.smoothing != A(0)) plain = group_reduce<kGroup>(plain, Sum());
   const LogitSums<T> sums{{m, s}, plain};
-  if (R::lane() == 0 && mine.there) leave_loss(a, facts, sums, n, V);
+  if (R::lane() == 0 && mine.valid) leave_loss(a, facts, sums, n, V);
   if (!a.dx) return;
   if constexpr (kGroup <= kWarp) __syncwarp();  // all have read the logit at the target
   const LogitGrad<T> grad(a, facts, sums.exps, V);
-  r.each(C, [&](int c, A(&v)[R::kWide]) {
+  r.each(C, [&](int c, A(&v)[R::kVectorSize]) {
     grad.apply(c, v);
     R::write(out, c, C, v);
   });
@@ -189,7 +191,7 @@ inline constexpr int kLossGradThreads = 512;
 template <class T, bool kAligned>
 static __global__ void __launch_bounds__(kLossGradThreads, 2)
     cross_entropy_with_grad_kernel(CrossEntropyArrays<T> a, int64_t columns) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   using R = SharedRow<T, kLossGradThreads, kAligned>;
   const int V = static_cast<int>(columns);
   const int64_t n = blockIdx.x;
@@ -198,18 +200,18 @@ static __global__ void __launch_bounds__(kLossGradThreads, 2)
   R r;
   A m = kMinusInfinity<A>, s = 0, plain = 0;
   r.align_with(a.dx + n * columns);
-  r.read_each(a.logits + n * columns, V, to<T>(kMinusInfinity<A>), [&](int c, const A(&v)[R::kWide]) {
+  r.read_each(a.logits + n * columns, V, to<T>(kMinusInfinity<A>), [&](int c, const A(&v)[R::kVectorSize]) {
     A largest = m;
 #pragma unroll
-    for (int k = 0; k < R::kWide; ++k) largest = Maximum()(largest, v[k]);
+    for (int k = 0; k < R::kVectorSize; ++k) largest = Maximum()(largest, v[k]);
     if (largest != m) s = m == kMinusInfinity<A> ? A(0) : s * exp_of<T>(m - largest);
     m = largest;
     if (m == kMinusInfinity<A>) return;
 #pragma unroll
-    for (int k = 0; k < R::kWide; ++k) s += exp_of<T>(v[k] - m);
+    for (int k = 0; k < R::kVectorSize; ++k) s += exp_of<T>(v[k] - m);
     if (smooth) {
 #pragma unroll
-      for (int k = 0; k < R::kWide; ++k) plain += R::holds(c + k, V) ? v[k] : A(0);
+      for (int k = 0; k < R::kVectorSize; ++k) plain += R::holds(c + k, V) ? v[k] : A(0);
     }
   });
   const A own = m;
@@ -220,7 +222,7 @@ static __global__ void __launch_bounds__(kLossGradThreads, 2)
   const LogitSums<T> sums{{m, s}, plain};
   if (threadIdx.x == 0) leave_loss(a, facts, sums, n, V);
   const LogitGrad<T> grad(a, facts, sums.exps, V);
-  r.each(V, [&](int c, A(&v)[R::kWide]) {
+  r.each(V, [&](int c, A(&v)[R::kVectorSize]) {
     grad.apply(c, v);
     R::write(a.dx + n * columns, c, V, v);
   });
@@ -232,15 +234,15 @@ template <class T>
 struct CrossEntropyStrips : PlainStripWork {
   using Element = T;
   using Arrays = CrossEntropyArrays<T>;
-  using A = Wide<T>;
-  using Facts = CrossEntropyFacts<T>;
+  using A = Compute<T>;
+  using RowStats = CrossEntropyFacts<T>;
   struct Sums {
     LogitSums<T> logits;
     __device__ __forceinline__ Sums operator+(const Sums& other) const {
       return {{merge<T>(logits.exps, other.logits.exps), logits.sum + other.logits.sum}};
     }
   };
-  static constexpr int kInputs = 1, kBlocks = 2, kWide = kWideOf<T>;
+  static constexpr int kInputs = 1, kBlocks = 2, kVectorSize = kVectorSizeOf<T>;
   using S = Strip<T, kInputs, 4, false>;
 
   Arrays a;
@@ -253,22 +255,22 @@ struct CrossEntropyStrips : PlainStripWork {
   }
   static __host__ __device__ __forceinline__ const T* result(const Arrays& arrays) { return arrays.dx; }
   static __device__ __forceinline__ T fill() { return to<T>(kMinusInfinity<A>); }
-  __device__ __forceinline__ Facts facts(int64_t n) const { return facts_of(a, n, V); }
-  __device__ __forceinline__ Sums visit(const S& strip, const Facts&) const {
+  __device__ __forceinline__ RowStats row_stats(int64_t n) const { return facts_of(a, n, V); }
+  __device__ __forceinline__ Sums visit(const S& strip, const RowStats&) const {
     Sums sums{{sum_of_strip(strip), A(0)}};
     if (a.p.smoothing != A(0)) {
-      strip.each([&](int v, const A(&in)[kInputs][kWide]) {
+      strip.each([&](int v, const A(&in)[kInputs][kVectorSize]) {
 #pragma unroll
-        for (int k = 0; k < kWide; ++k) sums.logits.sum += strip.holds(v, k) ? in[0][k] : A(0);
+        for (int k = 0; k < kVectorSize; ++k) sums.logits.sum += strip.holds(v, k) ? in[0][k] : A(0);
       });
     }
     return sums;
   }
-  __device__ __forceinline__ void finish(const S& strip, const Facts& row, const Sums& sums,
+  __device__ __forceinline__ void finish(const S& strip, const RowStats& row, const Sums& sums,
                                          int64_t n) const {
     if (strip.first <= 0 && threadIdx.x == 0) leave_loss(a, row, sums.logits, n, V);
     const LogitGrad<T> grad(a, row, sums.logits.exps, V);
-    strip.each([&](int v, A(&in)[kInputs][kWide]) {
+    strip.each([&](int v, A(&in)[kInputs][kVectorSize]) {
       grad.apply(strip.first + S::column(v), in[0]);
       strip.write(a.dx + n * V, v, in[0]);
     });

@@ -71,11 +71,11 @@ __device__ __forceinline__ C binary_of(C a, C b, C p0) {
 // Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26.
 __device__ __forceinline__ float gelu_16_bit(float x) {
   const float a = fabsf(x);
-  const float t = reciprocal(fmaf(0.3275911f * static_cast<float>(kSqrtHalf), a, 1.0f));
+  const float t = reciprocal_approx(fmaf(0.3275911f * static_cast<float>(kSqrtHalf), a, 1.0f));
   float tail = fmaf(0.5f * 1.061405429f, t, 0.5f * -1.453152027f);
   tail = fmaf(tail, t, 0.5f * 1.421413741f);
   tail = fmaf(tail, t, 0.5f * -0.284496736f);
-  tail = fmaf(tail, t, 0.5f * 0.254829592f) * t * power_of_two(-0.72134752f * x * x);
+  tail = fmaf(tail, t, 0.5f * 0.254829592f) * t * exp2_approx(-0.72134752f * x * x);
   // Beyond, nothing is left of the tail; NaN and, as 0 times infinity, -infinity give NaN.
   return fmaxf(x, 0.0f) - (a < 20.0f ? a * tail : 0.0f * (x > 0.0f ? 1.0f : x));
 }
@@ -91,7 +91,7 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
   select<UnaryFn::identity, kFunctions>(static_cast<int>(fn), [&]<UnaryFn kFn>() {
 #pragma unroll
     for (C& value : v) {
-      if constexpr (kFn == UnaryFn::gelu && std::is_same_v<C, float> && kCount == kNarrowNeighbours) {
+      if constexpr (kFn == UnaryFn::gelu && std::is_same_v<C, float> && kCount == kPerThread16Bit) {
         value = static_cast<C>(gelu_16_bit(static_cast<float>(value)));  // C is float
       } else {
         value = unary_of<kFn>(value, p0, p1);
@@ -197,7 +197,7 @@ void unary(UnaryFn fn, const View& out, const View& x, double p0, double p1) {
     if (std::is_integral_v<C> && static_cast<int>(fn) > kLastIntegerUnary) {
       fail("TT-DTYPE-02", "unary: this function needs a floating dtype");
     }
-    launch_over<C>(
+    launch_elementwise<C>(
         {out, x}, [&]<int kCount>() { return unary_kernel<C, kCount>; }, fn, convert<C>(p0), convert<C>(p1));
   });
 }
@@ -212,7 +212,7 @@ void binary(BinaryFn fn, const View& out, const View& a, const View& b, double p
     if (std::is_integral_v<C> && static_cast<int>(fn) > kLastIntegerBinary) {
       fail("TT-DTYPE-02", "binary: this function needs a floating dtype");
     }
-    launch_over<C>(
+    launch_elementwise<C>(
         {out, a, b}, [&]<int kCount>() { return binary_kernel<C, kCount>; }, fn, convert<C>(p0));
   });
 }
@@ -224,7 +224,7 @@ void where(const View& out, const View& condition, const View& a, const View& b)
                        [](const View& to, const View(&in)[3]) { where(to, in[0], in[1], in[2]); });
   }
   dispatch_compute(out.dtype, [&]<class C>(C*) {
-    launch_over<C>({out, condition, a, b}, [&]<int kCount>() { return where_kernel<C, kCount>; });
+    launch_elementwise<C>({out, condition, a, b}, [&]<int kCount>() { return where_kernel<C, kCount>; });
   });
 }
 
@@ -268,9 +268,9 @@ void copy(const View& out, const View& x) {
   }
   if (out.dtype == x.dtype) {
     return dispatch_word(out.dtype, [&]<class Word>(Word*) {
-      const Plan<2> plan({out, x}, kNeighbours<Word>);
+      const Plan<2> plan({out, x}, kPerThread<Word>);
       if (transpose<Word>(plan)) return;
-      launch_over<Word>({out, x}, [&]<int kCount>() { return copy_kernel<Word, kCount>; });
+      launch_elementwise<Word>({out, x}, [&]<int kCount>() { return copy_kernel<Word, kCount>; });
     });
   }
   if (is_floating(out.dtype) && is_floating(x.dtype) && size_of(out.dtype) < 8 && size_of(x.dtype) < 8) {
@@ -293,7 +293,7 @@ void fill_with(const View& out, V value) {
     Word word;
     std::memcpy(&word, &element, sizeof(word));
     const View flat{out.data, out.dtype, {out.numel()}, {1}};  // in any order
-    launch_over<Word>(
+    launch_elementwise<Word>(
         {is_dense(out.shape, out.strides) ? flat : out},
         [&]<int kCount>() { return fill_kernel<Word, kCount>; }, word);
   });

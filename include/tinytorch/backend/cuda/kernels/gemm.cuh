@@ -135,7 +135,7 @@ void dispatch_product(DType out, DType in, F&& f) {
   dispatch(in, [&]<class T>(T* t) {
     if constexpr (!std::is_same_v<T, bool>) {
       dispatch_compute(in, [&]<class C>(C* c) {
-        constexpr bool kMatches = std::is_same_v<C, Wide<T>> ||
+        constexpr bool kMatches = std::is_same_v<C, Compute<T>> ||
                                   (std::is_integral_v<T> && sizeof(T) < 4 && std::is_same_v<C, int32_t>);
         if constexpr (kMatches) go(t, t, c);
       });

@@ -12,9 +12,9 @@ void group_norm(const View& out, const View& mean, const View& rstd, const View&
   if (out.numel() == 0) return;
   const ChannelShape shape(x);
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    using C = Wide<T>;
-    const DenseInput<T> in(x), w(weight), b(bias);
-    DenseOutput<T> result(out);
+    using C = Compute<T>;
+    const ContiguousInput<T> in(x), w(weight), b(bias);
+    ContiguousOutput<T> result(out);
     const int64_t group_c = shape.C / groups, runs = shape.N * shape.C;
     // A group of one sample is a channel of a batch of one.
     moments<T>(mean.as<C>(), rstd.as<C>(), in.data(), {1, shape.N * groups, group_c * shape.S}, eps);
@@ -31,10 +31,10 @@ void group_norm_grad(const View& dx, const View& dweight, const View& dbias, con
                      const View& mean, const View& rstd, int64_t groups, const View& weight) {
   const ChannelShape shape(x);
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    using C = Wide<T>;
-    const DenseInput<T> grad(dy), in(x), w(weight);
-    DenseOutput<T> result(dx);
-    DenseOutput<C> to_weight(dweight), to_bias(dbias);
+    using C = Compute<T>;
+    const ContiguousInput<T> grad(dy), in(x), w(weight);
+    ContiguousOutput<T> result(dx);
+    ContiguousOutput<C> to_weight(dweight), to_bias(dbias);
     const int64_t group_c = shape.C / groups, runs = shape.N * shape.C;
     const DeviceScratch<double2> sums(runs);
     const DeviceScratch<C> k(3 * runs);

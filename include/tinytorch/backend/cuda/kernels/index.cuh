@@ -61,7 +61,7 @@ template <class T, bool kAdd>
 static __global__ void __launch_bounds__(kIndexThreads)
     sum_groups_kernel(T* out, const T* source, const int64_t* starts, const int64_t* positions, int64_t count,
                       int64_t n, int64_t rows, int64_t inner) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x;
   if (i >= count) return;
   const int64_t column = i % inner, row = i / inner % rows, outer = i / inner / rows;
@@ -124,7 +124,7 @@ inline Operands<3> walk_together(const View& a, const View& b, const View& c) {
   Strides strides[3] = {a.strides, b.strides, c.strides};
   collapse(shape, strides, 3);
   Operands<3> o;
-  set_walk(o, shape);
+  set_shape(o, shape);
   const View* views[] = {&a, &b, &c};
   for (int k = 0; k < 3; ++k) {
     o.operand[k].data = views[k]->data;
@@ -147,7 +147,7 @@ template <class T>
 static __global__ void __launch_bounds__(kIndexThreads)
     scatter_lines_kernel(const __grid_constant__ Operands<3> o, int64_t length, int64_t size,
                          int64_t source_step, int64_t out_step, int64_t index_step) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kIndexThreads + threadIdx.x;
   if (i >= o.count) return;
   const T* source = static_cast<const T*>(o.operand[0].data) + o.offset(0, i);
@@ -172,7 +172,7 @@ inline View first_along(const View& v, const Shape& like, int dim) {
 void scatter_add(const View& out, const View& index, const View& source, int dim) {
   if (index.numel() == 0) return;
   if (index.rank() == 1 && index.numel() > 64 && out.contiguous()) {  // one line: grouped, in parallel
-    const Dense at(index), from(source);
+    const Contiguous at(index), from(source);
     return sum_groups<true>(out, from.view(), at.as<const int64_t>(), 1, index.numel(), out.numel(), 1);
   }
   const Operands<3> o =

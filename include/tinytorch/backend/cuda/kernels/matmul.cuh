@@ -149,7 +149,7 @@ inline bool blas_batches(const View& out, const View& a, const View& b, const Ep
   return true;
 }
 
-// Dense copy of an operand whose matrices lie neither along rows nor along columns.
+// Contiguous copy of an operand whose matrices lie neither along rows nor along columns.
 struct LinedOperand {
   std::optional<DeviceScratch<char>> scratch;
   View view;
@@ -159,7 +159,7 @@ struct LinedOperand {
     Shape shape = v.shape;
     for (int d = 0; d < v.rank() - 2; ++d) shape[d] = v.strides[d] == 0 ? 1 : shape[d];
     scratch.emplace(shape.numel() * static_cast<int64_t>(size_of(v.dtype)));
-    view = dense_view(scratch->data(), v.dtype, shape);
+    view = contiguous_view(scratch->data(), v.dtype, shape);
     View once = v;
     once.shape = shape;
     copy(view, once);
@@ -204,13 +204,13 @@ void linear(const View& out, const View& x, const View& weight, const View& bias
 
 void linear_residual(const View& out, const View& x, const View& weight, const View& bias,
                      const View& residual) {
-  multiply(out, x, transposed(weight), Dense(bias).view(), false, residual);
+  multiply(out, x, transposed(weight), Contiguous(bias).view(), false, residual);
 }
 
 void linear_activation(Activation fn, const View& out, const View& z, const View& x, const View& weight,
                        const View& bias) {
   if (out.numel() == 0) return;
-  const Dense b(bias);
+  const Contiguous b(bias);
   const View w = transposed(weight);
   // cuBLASLt knows the tanh form of gelu to 16 bits, and keeps z for it; of relu it would keep one bit.
   const bool narrow = size_of(out.dtype) == 2;

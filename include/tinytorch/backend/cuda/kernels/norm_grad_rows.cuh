@@ -20,7 +20,7 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 // Whether a thread has registers for its next row, and for its part of the weight.
 template <class R>
-inline constexpr bool kReadAhead = R::kCount* R::kWide <= 16;
+inline constexpr bool kReadAhead = R::kCount* R::kVectorSize <= 16;
 template <class R>
 inline constexpr bool kHoldWeight = kReadAhead<R>&& kIs16Bit<typename R::Element>;
 
@@ -30,7 +30,7 @@ inline constexpr bool kHoldWeight = kReadAhead<R>&& kIs16Bit<typename R::Element
 // takes few registers.
 template <class R>
 __device__ __forceinline__ int64_t moments_at(int64_t row) {
-  return R::kCount * R::kWide <= 8 ? row + threadIdx.x * blockIdx.y : row;
+  return R::kCount * R::kVectorSize <= 8 ? row + threadIdx.x * blockIdx.y : row;
 }
 
 // Calls f(v, dy, x, g) for each vector v of this thread; the weight is in `held`, or in memory where
@@ -38,16 +38,16 @@ __device__ __forceinline__ int64_t moments_at(int64_t row) {
 template <class R, class F, class T = typename R::Element>
 __device__ __forceinline__ void each_vector(const R& dy, const R& x, const R& held, const T* weight, int C,
                                             F&& f) {
-  constexpr int kWide = R::kWide;
+  constexpr int kVectorSize = R::kVectorSize;
 #pragma unroll
   for (int v = 0; v < R::kCount; ++v) {
     if (x.column(v) >= C) continue;
-    Wide<T> d[kWide], h[kWide], g[kWide];
+    Compute<T> d[kVectorSize], h[kVectorSize], g[kVectorSize];
     dy.get(v, d);
     x.get(v, h);
-    if (weight) kHoldWeight<R> ? held.get(v, g) : R::read_beside(g, weight, x.column(v), C);
+    if (weight) kHoldWeight<R> ? held.get(v, g) : R::read_same_columns(g, weight, x.column(v), C);
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) g[k] = weight ? d[k] * g[k] : d[k];
+    for (int k = 0; k < kVectorSize; ++k) g[k] = weight ? d[k] * g[k] : d[k];
     f(v, d, h, g);
   }
 }
@@ -63,12 +63,12 @@ inline constexpr int kNormGradBlocks = kGroup == 256                  ? 2
 template <class T, int kGroup, int kVectors, bool kAdds, bool kAligned>
 static __global__ void __launch_bounds__(kGroup, kNormGradBlocks<T, kGroup, kAdds>)
     norm_grad_rows(NormGradArrays<T> a, int64_t rows, int64_t columns) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int C = static_cast<int>(columns);
   using R = Row<T, kGroup, kVectors, kAligned>;
-  constexpr int kWide = R::kWide;
+  constexpr int kVectorSize = R::kVectorSize;
   constexpr bool kAhead = kReadAhead<R>;  // else what is added is read just before it is wanted
-  A dw[kVectors][kWide] = {}, db[kVectors][kWide] = {};
+  A dw[kVectors][kVectorSize] = {}, db[kVectors][kVectorSize] = {};
   const A n = static_cast<A>(C);
   R weight, g, r, more;
   A next_mean = 0, next_rstd = 0;
@@ -92,26 +92,29 @@ static __global__ void __launch_bounds__(kGroup, kNormGradBlocks<T, kGroup, kAdd
     const A mean = next_mean, rstd = next_rstd;
     if (kAhead && row + gridDim.x < rows) fetch(row + gridDim.x);
     NormSums<A> sums{0, 0};
-    each_vector(dy, x, weight, a.weight, C, [&](int v, A(&d)[kWide], A(&h)[kWide], A(&gw)[kWide]) {
+    each_vector(dy, x, weight, a.weight, C,
+                [&](int v, A(&d)[kVectorSize], A(&h)[kVectorSize], A(&gw)[kVectorSize]) {
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) {
-        h[k] = (h[k] - mean) * rstd;
-        dw[v][k] += d[k] * h[k];
-        db[v][k] += d[k];
-        sums = sums + NormSums<A>{gw[k], gw[k] * h[k]};
-      }
-    });
+                  for (int k = 0; k < kVectorSize; ++k) {
+                    h[k] = (h[k] - mean) * rstd;
+                    dw[v][k] += d[k] * h[k];
+                    db[v][k] += d[k];
+                    sums = sums + NormSums<A>{gw[k], gw[k] * h[k]};
+                  }
+                });
     if (!a.dx) continue;
     if constexpr (kAdds && !kAhead) added.read(a.added + row * columns, C);
     sums = block_reduce<kGroup>(sums, Sum());
     const NormSums<A> means{a.mean ? sums.g / n : A(0), sums.gh / n};
     T* const dx = a.dx + row * columns;
-    each_vector(dy, x, weight, a.weight, C, [&](int v, A(&)[kWide], A(&h)[kWide], A(&gw)[kWide]) {
+    each_vector(dy, x, weight, a.weight, C,
+                [&](int v, A(&)[kVectorSize], A(&h)[kVectorSize], A(&gw)[kVectorSize]) {
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) gw[k] = rstd * (gw[k] - means.g - (h[k] - mean) * rstd * means.gh);
-      if constexpr (kAdds) add(gw, added, v);
-      R::write(dx, x.column(v), C, gw);
-    });
+                  for (int k = 0; k < kVectorSize; ++k)
+                    gw[k] = rstd * (gw[k] - means.g - (h[k] - mean) * rstd * means.gh);
+                  if constexpr (kAdds) add(gw, added, v);
+                  R::write(dx, x.column(v), C, gw);
+                });
   }
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
@@ -124,7 +127,7 @@ static __global__ void __launch_bounds__(kGroup, kNormGradBlocks<T, kGroup, kAdd
 // dx alone, a block per row of any length.
 template <class T>
 static __global__ void __launch_bounds__(kNormThreads) norm_grad_long_rows(NormGradArrays<T> a, int64_t C) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   const int64_t row = blockIdx.x;
   const T *dy = a.dy + row * C, *x = a.x + row * C;
   const A mean = a.mean ? a.mean[row] : A(0), rstd = a.rstd[row], n = static_cast<A>(C);
@@ -143,30 +146,30 @@ static __global__ void __launch_bounds__(kNormThreads) norm_grad_long_rows(NormG
   }
 }
 
-// dweight and dbias of a chunk of rows, a thread per kWide columns: lines of sums, or of one chunk the
+// dweight and dbias of a chunk of rows, a thread per kVectorSize columns: lines of sums, or of one chunk the
 // result.
-template <class T, int kWide, class Out>
+template <class T, int kVectorSize, class Out>
 static __global__ void __launch_bounds__(kNormThreads)
     norm_grad_columns(Out* dweight, Out* dbias, NormGradArrays<T> a, int64_t rows, int64_t C, int64_t chunk) {
-  using A = Wide<T>;
-  const int64_t c = (static_cast<int64_t>(blockIdx.x) * kNormThreads + threadIdx.x) * kWide;
+  using A = Compute<T>;
+  const int64_t c = (static_cast<int64_t>(blockIdx.x) * kNormThreads + threadIdx.x) * kVectorSize;
   if (c >= C) return;
-  A dw[kWide] = {}, db[kWide] = {};
+  A dw[kVectorSize] = {}, db[kVectorSize] = {};
   const int64_t last = std::min((static_cast<int64_t>(blockIdx.y) + 1) * chunk, rows);
 #pragma unroll 4
   for (int64_t row = blockIdx.y * chunk; row < last; ++row) {
-    A d[kWide], x[kWide];
+    A d[kVectorSize], x[kVectorSize];
     load(d, a.dy + row * C + c);
     load(x, a.x + row * C + c);
     const A mean = a.mean ? a.mean[row] : A(0), rstd = a.rstd[row];
 #pragma unroll
-    for (int k = 0; k < kWide; ++k) {
+    for (int k = 0; k < kVectorSize; ++k) {
       dw[k] += d[k] * (x[k] - mean) * rstd;
       db[k] += d[k];
     }
   }
 #pragma unroll
-  for (int k = 0; k < kWide; ++k) {
+  for (int k = 0; k < kVectorSize; ++k) {
     if (dweight) dweight[blockIdx.y * C + c + k] = to<Out>(dw[k]);
     if (dbias) dbias[blockIdx.y * C + c + k] = to<Out>(db[k]);
   }
@@ -175,12 +178,13 @@ static __global__ void __launch_bounds__(kNormThreads)
 // The same from few lines of sums, by a thread per column.
 template <class T>
 static __global__ void __launch_bounds__(kNormThreads)
-    finish_few_lines(T* dweight, T* dbias, const Wide<T>* dw, const Wide<T>* db, int64_t lines, int64_t C) {
+    finish_few_lines(T* dweight, T* dbias, const Compute<T>* dw, const Compute<T>* db, int64_t lines,
+                     int64_t C) {
   const int64_t c = static_cast<int64_t>(blockIdx.x) * kNormThreads + threadIdx.x;
-  const Wide<T>* const partial = blockIdx.y == 0 ? dw : db;
+  const Compute<T>* const partial = blockIdx.y == 0 ? dw : db;
   T* const out = blockIdx.y == 0 ? dweight : dbias;
   if (!out || c >= C) return;
-  Wide<T> sum = 0;
+  Compute<T> sum = 0;
 #pragma unroll 4
   for (int64_t k = 0; k < lines; ++k) sum += partial[k * C + c];
   out[c] = to<T>(sum);
@@ -192,9 +196,9 @@ inline constexpr int kFinishThreads = 1024;
 // lines added in order.
 template <class T>
 static __global__ void __launch_bounds__(kFinishThreads)
-    finish_parameters_kernel(T* dweight, T* dbias, const Wide<T>* dw, const Wide<T>* db, int64_t blocks,
+    finish_parameters_kernel(T* dweight, T* dbias, const Compute<T>* dw, const Compute<T>* db, int64_t blocks,
                              int64_t C) {
-  using A = Wide<T>;
+  using A = Compute<T>;
   constexpr int kLines = kFinishThreads / kWarp;
   __shared__ A sums[kLines][kWarp];
   const A* partial = blockIdx.y == 0 ? dw : db;
@@ -215,10 +219,10 @@ static __global__ void __launch_bounds__(kFinishThreads)
 }
 
 template <class T>
-void finish_parameters(const View& dweight, const View& dbias, const Wide<T>* dw, const Wide<T>* db,
+void finish_parameters(const View& dweight, const View& dbias, const Compute<T>* dw, const Compute<T>* db,
                        int64_t blocks, int64_t C) {
   if (!dweight.data && !dbias.data) return;
-  DenseOutput<T> w(dweight), b(dbias);
+  ContiguousOutput<T> w(dweight), b(dbias);
   if (blocks <= kWarp) {
     const auto across = static_cast<unsigned>(ceil_div(C, kNormThreads));
     launch(finish_few_lines<T>, {dim3(across, 2), dim3(kNormThreads)}, w.data(), b.data(), dw, db, blocks, C);
@@ -237,7 +241,7 @@ void finish_parameters(const View& dweight, const View& dbias, const Wide<T>* dw
 template <class T, class F>
 void with_partial_sums(NormGradArrays<T> a, const View& dweight, const View& dbias, int64_t walkers,
                        int64_t C, F&& run) {
-  const DeviceScratch<Wide<T>> dw(dweight.data ? walkers * C : 0), db(dbias.data ? walkers * C : 0);
+  const DeviceScratch<Compute<T>> dw(dweight.data ? walkers * C : 0), db(dbias.data ? walkers * C : 0);
   a.dweight = dw.data();
   a.dbias = db.data();
   run(a);
@@ -264,21 +268,21 @@ void norm_grad_of_columns(const NormGradArrays<T>& arrays, const View& dweight, 
                           int64_t rows, int64_t C, bool aligned) {
   if (!dweight.data && !dbias.data) return;
   const int64_t processors = properties(current_device()).multiprocessors;
-  const bool wide = aligned && ceil_div(C, kNormThreads * kWideOf<T>) >= processors;
-  const int64_t strips = ceil_div(C, kNormThreads * (wide ? kWideOf<T> : 1));
+  const bool wide = aligned && ceil_div(C, kNormThreads * kVectorSizeOf<T>) >= processors;
+  const int64_t strips = ceil_div(C, kNormThreads * (wide ? kVectorSizeOf<T> : 1));
   const int64_t wanted = std::clamp<int64_t>(processors * 8 / strips, 1, ceil_div(rows, 32));
   const int64_t chunk = ceil_div(rows, wanted), chunks = ceil_div(rows, chunk);
   const LaunchConfig config{dim3(static_cast<unsigned>(strips), static_cast<unsigned>(chunks)),
                             dim3(kNormThreads)};
   const auto run = [&]<class Out>(Out* to_weight, Out* to_bias) {
-    launch(wide ? norm_grad_columns<T, kWideOf<T>, Out> : norm_grad_columns<T, 1, Out>, config, to_weight,
-           to_bias, arrays, rows, C, chunk);
+    launch(wide ? norm_grad_columns<T, kVectorSizeOf<T>, Out> : norm_grad_columns<T, 1, Out>, config,
+           to_weight, to_bias, arrays, rows, C, chunk);
   };
   if (chunks > 1) {
     return with_partial_sums(arrays, dweight, dbias, chunks, C,
                              [&](const NormGradArrays<T>& a) { run(a.dweight, a.dbias); });
   }
-  DenseOutput<T> w(dweight), b(dbias);
+  ContiguousOutput<T> w(dweight), b(dbias);
   run(w.data(), b.data());
   w.finish();
   b.finish();
@@ -321,9 +325,9 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
     return;
   }
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    using A = Wide<T>;
-    const DenseInput<T> g(dy), in(x), w(weight), more(added);
-    DenseOutput<T> to_(dx);
+    using A = Compute<T>;
+    const ContiguousInput<T> g(dy), in(x), w(weight), more(added);
+    ContiguousOutput<T> to_(dx);
     const NormGradArrays<T> a{to_.data(),        nullptr,  nullptr,     g.data(),
                               in.data(),         w.data(), more.data(), mean.as<const A>(),
                               rstd.as<const A>()};
@@ -333,14 +337,14 @@ inline void run_norm_grad(const View& dx, const View& dweight, const View& dbias
               : norm_grad_in_registers<T, kGroup, kVectors, false>(a, dweight, dbias, rows, C);
       return true;
     };
-    constexpr int kEight = std::max(8 / kWideOf<T>, 1);  // vectors of 8 columns a thread
+    constexpr int kEight = std::max(8 / kVectorSizeOf<T>, 1);  // vectors of 8 columns a thread
     const auto held = [&] {
       if (C <= kTileColumns) {
         a.added ? norm_grad_in_tiles<T, true>(a, dweight, dbias, rows, C)
                 : norm_grad_in_tiles<T, false>(a, dweight, dbias, rows, C);
         return true;
       }
-      const int64_t columns = words_of_row<T>(C, aligned) * kWideOf<T>;
+      const int64_t columns = vectors_of_row<T>(C, aligned) * kVectorSizeOf<T>;
       const auto strips = [&] {
         const auto by = [&]<bool kAligned>() {
           return a.added ? norm_grad_in_strips<T, true, kAligned>(a, dweight, dbias, rows, C)

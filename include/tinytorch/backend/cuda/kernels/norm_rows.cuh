@@ -14,9 +14,9 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 template <class T>
 struct NormArrays {
   T* out;
-  Wide<T>*mean, *rstd;
+  Compute<T>*mean, *rstd;
   const T *weight, *bias;
-  Wide<T> eps;
+  Compute<T> eps;
 };
 
 // Rows as they lie in memory. C: the columns that are read of the row's, all or none.
@@ -50,15 +50,15 @@ template <class R, class A>
 __device__ __forceinline__ RowStatistics<A> statistics_of(const R& r, int C, A n, bool with_mean, A eps) {
   A mean = 0, squares = 0;
   if (with_mean) {
-    r.each(C, [&](int, const A(&v)[R::kWide]) {
+    r.each(C, [&](int, const A(&v)[R::kVectorSize]) {
 #pragma unroll
-      for (int k = 0; k < R::kWide; ++k) mean += v[k];
+      for (int k = 0; k < R::kVectorSize; ++k) mean += v[k];
     });
     mean = group_reduce<R::kGroup>(mean, Sum()) / n;
   }
-  r.each(C, [&](int c, const A(&v)[R::kWide]) {
+  r.each(C, [&](int c, const A(&v)[R::kVectorSize]) {
 #pragma unroll
-    for (int k = 0; k < R::kWide; ++k) {
+    for (int k = 0; k < R::kVectorSize; ++k) {
       const A d = R::holds(c + k, C) ? v[k] - mean : A(0);
       squares += d * d;
     }
@@ -69,13 +69,13 @@ __device__ __forceinline__ RowStatistics<A> statistics_of(const R& r, int C, A n
 template <class R, class Source, class T = typename R::Element>
 static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, Source>)
     norm_rows(NormArrays<T> a, Source source, int64_t rows, int64_t columns) {
-  using A = Wide<T>;
-  constexpr int kGroup = R::kGroup, kWide = R::kWide;
+  using A = Compute<T>;
+  constexpr int kGroup = R::kGroup, kVectorSize = R::kVectorSize;
   constexpr bool kEarly = kFetchesEarly<R, Source>;
   R r, weight, bias;
   for (int64_t block = blockIdx.x;; block += gridDim.x) {
     const GroupRow mine = row_of_group<kGroup>(rows, columns, block);
-    if (mine.leaves) return;
+    if (mine.exits) return;
     const int64_t row = mine.row;
     const int C = mine.C;
     T* const out = a.out + row * columns;
@@ -88,13 +88,13 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, 
     }
     const RowStatistics<A> found = statistics_of(r, C, static_cast<A>(columns), a.mean != nullptr, a.eps);
     const A mean = found.mean, rstd = found.rstd;
-    if (R::lane() == 0 && mine.there) {
+    if (R::lane() == 0 && mine.valid) {
       if (a.mean) a.mean[row] = mean;
       a.rstd[row] = rstd;
     }
-    const auto finish = [&](int c, A(&y)[kWide], const A(&w)[kWide], const A(&b)[kWide]) {
+    const auto finish = [&](int c, A(&y)[kVectorSize], const A(&w)[kVectorSize], const A(&b)[kVectorSize]) {
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) {
+      for (int k = 0; k < kVectorSize; ++k) {
         y[k] = (y[k] - mean) * rstd;
         if (a.weight) y[k] *= w[k];
         if (a.bias) y[k] += b[k];
@@ -105,21 +105,21 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, 
 #pragma unroll
       for (int v = 0; v < R::kCount; ++v) {
         if (r.column(v) >= C) continue;
-        A y[kWide], w[kWide], b[kWide];
+        A y[kVectorSize], w[kVectorSize], b[kVectorSize];
         r.get(v, y);
         weight.get(v, w);
         bias.get(v, b);
         finish(r.column(v), y, w, b);
       }
     } else {
-      r.each(C, [&](int c, A(&y)[kWide]) {
-        A w[kWide], b[kWide];
-        if (a.weight) R::read_beside(w, a.weight, c, C);
-        if (a.bias) R::read_beside(b, a.bias, c, C);
+      r.each(C, [&](int c, A(&y)[kVectorSize]) {
+        A w[kVectorSize], b[kVectorSize];
+        if (a.weight) R::read_same_columns(w, a.weight, c, C);
+        if (a.bias) R::read_same_columns(b, a.bias, c, C);
         finish(c, y, w, b);
       });
     }
-    if constexpr (!R::kWalks) return;
+    if constexpr (!R::kPersistent) return;
   }
 }
 
@@ -130,7 +130,7 @@ template <class T, class Source>
 bool norm_held_rows(const NormArrays<T>& a, const Source& source, int64_t rows, int64_t C, bool aligned) {
   return dispatch_row<T>(C, 1, aligned, [&]<class R>(size_t shared) {
     LaunchConfig config = rows_grid<R::kGroup>(rows, shared);
-    if (R::kWalks) {
+    if (R::kPersistent) {
       const int64_t most = whole_phases<T>(resident_blocks(norm_rows<R, Source>, config));
       config.grid.x = static_cast<unsigned>(std::min<int64_t>(config.grid.x, most));
     }

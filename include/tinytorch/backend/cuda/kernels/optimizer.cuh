@@ -194,15 +194,15 @@ static __global__ void __launch_bounds__(kOptimizerThreads)
 #pragma unroll 4
     for (int64_t i = first + static_cast<int64_t>(threadIdx.x) * kOptimizerEach; i < whole;
          i += kOptimizerThreads * kOptimizerEach) {
-      Wide<T> v[kOptimizerEach];
+      Compute<T> v[kOptimizerEach];
       load(v, g + i);
 #pragma unroll
-      for (const Wide<T> value : v) sum += static_cast<double>(value) * static_cast<double>(value);
+      for (const Compute<T> value : v) sum += static_cast<double>(value) * static_cast<double>(value);
     }
     first = whole;
   }
   for (int64_t i = first + threadIdx.x; i < last; i += kOptimizerThreads) {
-    const auto value = static_cast<double>(to<Wide<T>>(g[i]));
+    const auto value = static_cast<double>(to<Compute<T>>(g[i]));
     sum += value * value;
   }
   sum = block_reduce<kOptimizerThreads>(sum, Sum());

@@ -23,8 +23,8 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     max_pool2d_kernel(T* out, int32_t* index, const T* x, const __grid_constant__ Planes outputs, int64_t H,
                       int64_t W, const __grid_constant__ Window2d window) {
-  using C = Wide<T>;
-  const int64_t i = thread_number();
+  using C = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= outputs.count) return;
   const Planes::Place at = outputs.place(i);
   const TapRange rows = window_inside(at.h, window.kernel_h, H, window);
@@ -49,8 +49,8 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     max_pool2d_grad_kernel(T* dx, const T* dy, const int32_t* index, const __grid_constant__ Planes inputs,
                            int64_t OH, int64_t OW, const __grid_constant__ Window2d window) {
-  using C = Wide<T>;
-  const int64_t i = thread_number();
+  using C = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= inputs.count) return;
   const Planes::Place at = inputs.place(i);
   const TapRange rows = windows_over(at.h, window.kernel_h, OH, window);
@@ -70,8 +70,8 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     avg_pool2d_kernel(T* out, const T* x, const __grid_constant__ Planes outputs, int64_t H, int64_t W,
                       const __grid_constant__ Window2d window) {
-  using C = Wide<T>;
-  const int64_t i = thread_number();
+  using C = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= outputs.count) return;
   const Planes::Place at = outputs.place(i);
   const TapRange rows = window_inside(at.h, window.kernel_h, H, window);
@@ -88,8 +88,8 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     avg_pool2d_grad_kernel(T* dx, const T* dy, const __grid_constant__ Planes inputs, int64_t OH, int64_t OW,
                            const __grid_constant__ Window2d window) {
-  using C = Wide<T>;
-  const int64_t i = thread_number();
+  using C = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= inputs.count) return;
   const Planes::Place at = inputs.place(i);
   const TapRange rows = windows_over(at.h, window.kernel_h, OH, window);
@@ -114,8 +114,8 @@ template <class T, int kLanes>
 static __global__ void __launch_bounds__(kPlaneBlock)
     adaptive_avg_pool2d_kernel(T* out, const T* x, const __grid_constant__ Planes outputs, int64_t H,
                                int64_t W) {
-  using C = Wide<T>;
-  const int64_t thread = thread_number(), i = thread / kLanes, lane = thread % kLanes;
+  using C = Compute<T>;
+  const int64_t thread = global_thread_index(), i = thread / kLanes, lane = thread % kLanes;
   const bool inside = i < outputs.count;
   const Planes::Place at = outputs.place(inside ? i : 0);
   const TapRange rows = adaptive_window(at.h, H, outputs.h), cols = adaptive_window(at.w, W, outputs.w);
@@ -135,8 +135,8 @@ template <class T>
 static __global__ void __launch_bounds__(kPlaneBlock)
     adaptive_avg_pool2d_grad_kernel(T* dx, const T* dy, const __grid_constant__ Planes inputs, int64_t OH,
                                     int64_t OW) {
-  using C = Wide<T>;
-  const int64_t i = thread_number();
+  using C = Compute<T>;
+  const int64_t i = global_thread_index();
   if (i >= inputs.count) return;
   const Planes::Place at = inputs.place(i);
   const TapRange rows = adaptive_windows_over(at.h, inputs.h, OH);
@@ -161,8 +161,8 @@ inline Planes planes_of(const View& v) { return {v.shape[0] * v.shape[1], v.shap
 // One thread per element of `out`: kernel(out, in, planes of out, size of in's planes, arguments...).
 template <class T, class Kernel, class... Arguments>
 void run_pool(Kernel kernel, const View& out, const View& in, const Arguments&... arguments) {
-  const DenseInput<T> from(in);
-  DenseOutput<T> result(out);
+  const ContiguousInput<T> from(in);
+  ContiguousOutput<T> result(out);
   const Planes planes = planes_of(out);
   launch(kernel, over(planes.count, kPlaneBlock), result.data(), from.data(), planes, in.shape[2],
          in.shape[3], arguments...);
@@ -172,8 +172,8 @@ void run_pool(Kernel kernel, const View& out, const View& in, const Arguments&..
 void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window) {
   if (out.numel() == 0) return;
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x);
-    DenseOutput<T> result(out);
+    const ContiguousInput<T> in(x);
+    ContiguousOutput<T> result(out);
     const Planes planes = planes_of(out);
     launch(max_pool2d_kernel<T>, over(planes.count, kPlaneBlock), result.data(), index.as<int32_t>(),
            in.data(), planes, x.shape[2], x.shape[3], window);
@@ -184,8 +184,8 @@ void max_pool2d(const View& out, const View& index, const View& x, const Window2
 void max_pool2d_grad(const View& dx, const View& dy, const View& index, const Window2d& window) {
   if (dx.numel() == 0) return;
   dispatch_stored(dx.dtype, [&]<class T>(T*) {
-    const DenseInput<T> grad(dy);
-    DenseOutput<T> result(dx);
+    const ContiguousInput<T> grad(dy);
+    ContiguousOutput<T> result(dx);
     const Planes planes = planes_of(dx);
     launch(max_pool2d_grad_kernel<T>, over(planes.count, kPlaneBlock), result.data(), grad.data(),
            index.as<const int32_t>(), planes, dy.shape[2], dy.shape[3], window);
@@ -206,8 +206,8 @@ void adaptive_avg_pool2d(const View& out, const View& x) {
   if (out.numel() == 0) return;
   const bool large = x.shape[2] * x.shape[3] >= 16 * out.shape[2] * out.shape[3];
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    const DenseInput<T> in(x);
-    DenseOutput<T> result(out);
+    const ContiguousInput<T> in(x);
+    ContiguousOutput<T> result(out);
     const Planes planes = planes_of(out);
     launch(large ? adaptive_avg_pool2d_kernel<T, kWarp> : adaptive_avg_pool2d_kernel<T, 1>,
            over(planes.count * (large ? kWarp : 1), kPlaneBlock), result.data(), in.data(), planes,

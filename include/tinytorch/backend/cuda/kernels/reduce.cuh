@@ -17,40 +17,40 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 // Neighbouring results are neighbours in memory: a warp walks 32 of them (256 with vectors of 8) down its
 // rows, eight warps of a block take turns at the rows of a chunk.
 inline constexpr int kColumnLines = kReduceThreads / kWarp;
-template <class C, class Fold, int kWide>
+template <class C, class Fold, int kVectorSize>
 static __global__ void __launch_bounds__(kReduceThreads)
     reduce_columns(const __grid_constant__ ReduceLayout x,
                    const __grid_constant__ ReduceOutput<typename Fold::A> out, Fold fold, int64_t row) {
   using A = typename Fold::A;
-  __shared__ A partial[kColumnLines][kWarp * kWide];
+  __shared__ A partial[kColumnLines][kWarp * kVectorSize];
   const int lane = static_cast<int>(threadIdx.x) % kWarp, line = static_cast<int>(threadIdx.x) / kWarp;
-  const int64_t column = (static_cast<int64_t>(blockIdx.x) * kWarp + lane) * kWide;
+  const int64_t column = (static_cast<int64_t>(blockIdx.x) * kWarp + lane) * kVectorSize;
   const int64_t outer = blockIdx.z, chunk = blockIdx.y;
   const int64_t last = std::min((chunk + 1) * x.chunk, x.reduced.count);
-  A sum[kWide];
-  for (int w = 0; w < kWide; ++w) sum[w] = fold.neutral();
+  A sum[kVectorSize];
+  for (int w = 0; w < kVectorSize; ++w) sum[w] = fold.neutral();
   if (column < row) {
     const int64_t start = x.kept.offset(0, outer * row + column);
     for_stored<C>(x.dtype, [&]<class T>(T*) {
       const T* data = static_cast<const T*>(x.data) + start;
       for (int64_t i = chunk * x.chunk + line; i < last; i += kColumnLines * 8) {
-        C v[8][kWide];  // eight rows in flight
+        C v[8][kVectorSize];  // eight rows in flight
         int count = 0;
 #pragma unroll
         for (int k = 0; k < 8; ++k) {
           const int64_t at = i + k * kColumnLines;
-          for (int w = 0; w < kWide; ++w) v[k][w] = C{};
+          for (int w = 0; w < kVectorSize; ++w) v[k][w] = C{};
           if (at >= last) continue;
           ++count;
           const T* p = data + x.reduced.offset(0, at);
-          if constexpr (kWide == 1) {
+          if constexpr (kVectorSize == 1) {
             v[k][0] = to<C>(*p);
           } else {
             load(v[k], p);
           }
         }
 #pragma unroll
-        for (int w = 0; w < kWide; ++w) {
+        for (int w = 0; w < kVectorSize; ++w) {
           const C down[8] = {v[0][w], v[1][w], v[2][w], v[3][w], v[4][w], v[5][w], v[6][w], v[7][w]};
           sum[w] = fold(sum[w], fold.of(down, count));
         }
@@ -58,10 +58,10 @@ static __global__ void __launch_bounds__(kReduceThreads)
     });
   }
 #pragma unroll
-  for (int w = 0; w < kWide; ++w) partial[line][w * kWarp + lane] = sum[w];
+  for (int w = 0; w < kVectorSize; ++w) partial[line][w * kWarp + lane] = sum[w];
   __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < kWarp * kWide; i += kReduceThreads) {
-    const int64_t at = (static_cast<int64_t>(blockIdx.x) * kWarp + i % kWarp) * kWide + i / kWarp;
+  for (int i = static_cast<int>(threadIdx.x); i < kWarp * kVectorSize; i += kReduceThreads) {
+    const int64_t at = (static_cast<int64_t>(blockIdx.x) * kWarp + i % kWarp) * kVectorSize + i / kWarp;
     A total = partial[0][i];
     for (int k = 1; k < kColumnLines; ++k) total = fold(total, partial[k][i]);
     if (at < row) out.leave((outer * row + at) * x.chunks + chunk, total);
@@ -122,7 +122,7 @@ bool reduce_in_tiles(const Fold& fold, const View& out, const View& x, const boo
   }
   if (!in_rows || length * static_cast<int64_t>(size_of(x.dtype)) >= 256) return false;
   dispatch_stored(x.dtype, [&]<class T>(T*) {
-    if constexpr (std::is_same_v<Wide<T>, C>) {
+    if constexpr (std::is_same_v<Compute<T>, C>) {
       using Work = ReduceTiles<T, Fold>;
       launch_tiles<Work>(plan_tiles<Work>(results, length), {out.as<T>(), x.as<const T>(), fold, divisor},
                          results, length);

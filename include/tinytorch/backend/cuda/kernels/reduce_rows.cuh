@@ -125,7 +125,7 @@ struct ReduceTiles {
   };
   using Element = T;
   using A = typename Fold::A;
-  struct Facts {};
+  struct RowStats {};
   static constexpr int kInputs = 1;
   static constexpr int kBytes = 16384;
   static constexpr bool kByRow = true, kWrites = false;
@@ -133,14 +133,14 @@ struct ReduceTiles {
   __device__ __forceinline__ ReduceTiles(const Arrays& arrays, int, int) : a(arrays) {}
   static __device__ __forceinline__ const T* input(const Arrays& arrays, int) { return arrays.x; }
   static __device__ __forceinline__ T* output(const Arrays&) { return nullptr; }
-  __device__ __forceinline__ Facts measure(const TileRow<T, 1>& row, int64_t r, bool leads) const {
+  __device__ __forceinline__ RowStats measure(const TileRow<T, 1>& row, int64_t r, bool leads) const {
     A sum = a.fold.neutral();
-    row.each([&](int, const Wide<T>(&x)[1]) { sum = a.fold(sum, a.fold.of(x[0])); });
+    row.each([&](int, const Compute<T>(&x)[1]) { sum = a.fold(sum, a.fold.of(x[0])); });
     sum = row.reduce(sum, a.fold);
     if (leads) a.out[r] = a.divisor == 1 ? to<T>(sum) : to<T>(static_cast<double>(sum) / a.divisor);
     return {};
   }
-  static __device__ __forceinline__ void end(const TileColumns<Wide<T>>&) {}
+  static __device__ __forceinline__ void end(const TileColumns<Compute<T>>&) {}
 };
 
 }  // namespace tinytorch::inline TT_BUILD::backend::cuda

@@ -20,15 +20,16 @@ struct ResidualSums {
   DropoutMask mask;
   template <class R>
   __device__ __forceinline__ void read(R& r, int64_t row, int C, int64_t columns) const {
-    using A = Wide<T>;
-    constexpr int kWide = R::kWide;
+    using A = Compute<T>;
+    constexpr int kVectorSize = R::kVectorSize;
     const int64_t first = row * columns;
     const DropoutMask drop = kDrops ? mask.now() : mask;
-    r.read_with(x + first, residual + first, sum + first, C, [&](int c, A(&v)[kWide], const A(&onto)[kWide]) {
-      if constexpr (kDrops) drop.apply(v, first + c);
+    r.read_with(x + first, residual + first, sum + first, C,
+                [&](int c, A(&v)[kVectorSize], const A(&onto)[kVectorSize]) {
+                  if constexpr (kDrops) drop.apply(v, first + c);
 #pragma unroll
-      for (int k = 0; k < kWide; ++k) v[k] += onto[k];
-    });
+                  for (int k = 0; k < kVectorSize; ++k) v[k] += onto[k];
+                });
   }
 };
 
@@ -56,9 +57,9 @@ void residual_norm(const View& out, const View& sum, const View& mean, const Vie
   if (out.numel() == 0) return;
   const int64_t C = out.shape.back(), rows = out.numel() / C;
   dispatch_stored(out.dtype, [&]<class T>(T*) {
-    using A = Wide<T>;
-    const DenseInput<T> a(x), b(residual), w(weight), s(bias);
-    DenseOutput<T> y(out), stored(sum);
+    using A = Compute<T>;
+    const ContiguousInput<T> a(x), b(residual), w(weight), s(bias);
+    ContiguousOutput<T> y(out), stored(sum);
     const NormArrays<T> arrays{y.data(), mean.as<A>(), rstd.as<A>(),
                                w.data(), s.data(),     static_cast<A>(p.eps)};
     const bool aligned =

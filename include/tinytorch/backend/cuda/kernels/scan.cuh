@@ -35,7 +35,7 @@ inline Lines lines_along(const View& out, const View& x, int dim, bool out_has_d
   }
   collapse(shape, strides, 2);
   Lines l;
-  set_walk(l.start, shape);
+  set_shape(l.start, shape);
   l.length = x.shape[dim];
   l.x_step = x.strides[dim];
   l.out_step = out_has_dim ? out.strides[dim] : 0;
