@@ -81,7 +81,7 @@ class ContiguousInput {
 };
 
 // An output as a contiguous array of T: v's memory if its layout and dtype fit, else a scratch buffer that
-// finish() copies and converts to v.
+// write_back() copies and converts to v.
 template <class T>
 class ContiguousOutput {
  public:
@@ -96,9 +96,10 @@ class ContiguousOutput {
   }
   T* data() const { return data_; }
   // Call after all kernels that write data() are queued.
-  void finish() {
+  void write_back() {
     if (scratch_) copy(view_, contiguous_view(scratch_->data(), dtype_of<T>, view_.shape));
   }
+  void finish() { write_back(); }  // deprecated name of write_back
 
  private:
   View view_;
