@@ -1,7 +1,7 @@
-// A bias and an activation as one kernel, forward and backward (contract: backend/cpu/bias_activation.hpp).
+// Bias and activation in one kernel, forward and backward (contract: backend/cpu/bias_activation.hpp).
 //
-// Each element is read once and written once. The gradient of the bias is summed by column strips: a block
-// adds up a chunk of rows while it writes dx, and a second kernel adds the chunks in order. Limit: memory.
+// Each element is read once and written once. For the gradient of the bias, a block sums a chunk of rows of
+// a strip of columns while it writes dx; a second kernel adds the chunks in order. Limit: memory bandwidth.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// Calls f.operator()<fn>() for an activation known only at run time.
+// Calls f.operator()<fn>() for an activation that is known only at run time.
 template <class F>
 __device__ __forceinline__ void select_activation(Activation fn, F&& f) {
   switch (fn) {
@@ -48,19 +48,21 @@ static __global__ void __launch_bounds__(kElementwiseBlock)
   write(v, o, share);
 }
 
-// The derivative of gelu_tanh for results of 16 bits: x sigma(2u) has sigma + x sigma (1 - sigma) 2u', where
-// u = sqrt(2/pi) (x + 0.044715 x^3). By the processor's 2^x and 1/x; tanhf would not keep up with memory.
+// Derivative of gelu_tanh for 16-bit results: the derivative of x sigma(2u) is sigma + x sigma (1 - sigma)
+// 2u', with u = sqrt(2/pi) (x + 0.044715 x^3). It uses the GPU's approximate 2^x and 1/x; with tanhf the
+// kernel would be compute-bound.
 __device__ __forceinline__ float gelu_tanh_slope_16_bit(float x) {
   constexpr float kTwice = 2 * static_cast<float>(kSqrtTwoOverPi), kCubic = static_cast<float>(kGeluCubic);
   const float square = x * x;
   const float sigma = reciprocal_approx(
       1.0f + exp2_approx(-kTwice * std::numbers::log2e_v<float> * x * fmaf(kCubic, square, 1.0f)));
   const float slope = fmaf(x * sigma * (1.0f - sigma), kTwice * fmaf(3 * kCubic, square, 1.0f), sigma);
-  return fabsf(x) < 20.0f ? slope : (x == x ? (x > 0 ? 1.0f : 0.0f) : x);  // far out 0 times infinity
+  // For large |x| the formula gives 0 * infinity.
+  return fabsf(x) < 20.0f ? slope : (x == x ? (x > 0 ? 1.0f : 0.0f) : x);
 }
 
-// dx, which may be dy, and the chunk's column sums. bias null: none. A warp's lanes hold kVectorSize
-// neighbouring columns each; 8 warps share the rows.
+// dx, which may be the same memory as dy, and the column sums of the chunk. bias null: no bias. Each lane of
+// a warp has kVectorSize adjacent columns; 8 warps share the rows.
 inline constexpr int kBiasThreads = 256, kBiasLines = kBiasThreads / kWarp;
 template <class T, int kVectorSize>
 static __global__ void __launch_bounds__(kBiasThreads)
@@ -139,17 +141,18 @@ void bias_activation_grad(Activation fn, const View& dx, const View& dbias, cons
     using A = Compute<T>;
     constexpr int kVectorSize = 16 / static_cast<int>(sizeof(T));
     ContiguousOutput<T> slopes(dx);
-    const bool wide =
+    const bool vectorized =
         C % kVectorSize == 0 && aligned_to_16({slopes.data(), g.view().data, v.view().data, b.view().data});
-    const int64_t strips = (C + kWarp * (wide ? kVectorSize : 1) - 1) / (kWarp * (wide ? kVectorSize : 1));
+    const int64_t strips =
+        (C + kWarp * (vectorized ? kVectorSize : 1) - 1) / (kWarp * (vectorized ? kVectorSize : 1));
     const int64_t wanted = std::clamp<int64_t>(132 * 8 / strips, 1, (rows + 63) / 64);
     const int64_t chunk = (rows + wanted - 1) / wanted, chunks = (rows + chunk - 1) / chunk;
     const DeviceScratch<A> partial(dbias.data ? chunks * C : 0);
     A* const sums = dbias.data ? partial.data() : nullptr;
-    launch(wide ? bias_activation_grad_kernel<T, kVectorSize> : bias_activation_grad_kernel<T, 1>,
+    launch(vectorized ? bias_activation_grad_kernel<T, kVectorSize> : bias_activation_grad_kernel<T, 1>,
            {dim3(static_cast<unsigned>(strips), static_cast<unsigned>(chunks)), dim3(kBiasThreads)}, fn,
            slopes.data(), sums, g.as<const T>(), v.as<const T>(), b.as<const T>(), rows, C, chunk);
-    slopes.finish();
+    slopes.write_back();
     if (!sums) return;
     const bool first[] = {true, false};
     reduce(ReduceFn::sum, dbias, {sums, dtype_of<A>, {chunks, C}, {C, 1}}, first);

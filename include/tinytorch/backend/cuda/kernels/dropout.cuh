@@ -1,4 +1,5 @@
-// Dropout: out = x / (1 - p) where a random word says keep, else 0 (dropout_mask.cuh).
+// Dropout: out = x / (1 - p) if the element's random word is at least p 2^32, else 0 (dropout_mask.cuh;
+// contract: backend/cpu/dropout.hpp).
 #pragma once
 
 #include <tinytorch/backend/cuda/device/dropout_mask.cuh>

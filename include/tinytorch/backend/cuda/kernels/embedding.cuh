@@ -1,5 +1,6 @@
-// Embedding: rows of a table picked by index, and the gradient that adds rows back, in the order of the
-// indices (kernels/index.cuh). An index outside the table gives a row of zeros.
+// Embedding: rows of a table selected by index, and the gradient, which adds rows in the order of the
+// indices (index.cuh; contract: backend/cpu/embedding.hpp). An index outside of the table gives a row of
+// zeros.
 #pragma once
 
 #include <tinytorch/backend/cuda/kernels/index.cuh>

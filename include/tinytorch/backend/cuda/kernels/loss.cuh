@@ -1,9 +1,8 @@
-// Losses, each fused with what precedes it, and their gradients (contracts and formulas:
-// backend/cpu/loss.hpp).
+// Losses and their gradients (contracts and formulas: backend/cpu/loss.hpp).
 //
-// cross_entropy_with_grad makes loss and gradient in one visit (cross_entropy_rows.cuh). A row's loss goes to
-// scratch memory, and one block adds the rows' losses in order, in double. cross_entropy alone walks longer
-// rows than registers hold by a block each. Limit: memory.
+// cross_entropy_with_grad computes loss and gradient with one read of the logits (cross_entropy_rows.cuh).
+// The losses of the rows go to scratch memory and are added in a fixed order, in double. In cross_entropy, a
+// block reads each row that is longer than registers hold. Limit: memory bandwidth.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +15,9 @@ namespace tinytorch::inline TT_BUILD::backend::cuda {
 
 inline constexpr int kLossThreads = 1024, kPointwiseThreads = 256;
 
-// One visit of a row by a block.
+// Online softmax state and sum of a row that a block reads once.
 template <class T>
-__device__ __forceinline__ LogitSums<T> measure_logits(const T* row, int V, bool with_sum) {
+__device__ __forceinline__ LogitRow<T> measure_row(const T* row, int V, bool with_sum) {
   using A = Compute<T>;
   constexpr int kVectorSize = kVectorSizeOf<T>;
   OnlineSoftmax<A> sum;
@@ -56,15 +55,15 @@ static __global__ void __launch_bounds__(kLossThreads)
   using A = Compute<T>;
   const int64_t n = blockIdx.x, t = p.target[n * p.target_step];
   const T* row = logits + n * V;
-  const LogitSums<T> sums = measure_logits<T>(row, static_cast<int>(V), p.smoothing != A(0));
+  const LogitRow<T> sums = measure_row<T>(row, static_cast<int>(V), p.smoothing != A(0));
   if (threadIdx.x != 0) return;
   lse[n] = sums.exps.m + std::log(finished(sums.exps));
   const bool counts = t != p.ignored && t >= 0 && t < V;
   losses[n] = counts ? row_loss<T>(sums, to<A>(row[t]), p.smoothing, V) : A(0);
 }
 
-// What is asked of all rows together, each part or null: the sum of losses, or their mean over the targets
-// that count (over all N rows without targets), and how many targets count.
+// Totals over all rows, each of them optional (null): the sum of losses or, if `mean`, their mean over the
+// targets that are not ignored (over all N rows if there are no targets), and the number of these targets.
 struct LossTotals {
   double *loss, *count;
   bool mean;
@@ -75,13 +74,14 @@ struct LossSums {
     return {sum + other.sum, used + other.used};
   }
 };
-__device__ __forceinline__ void leave_totals(const LossTotals& to_, const LossSums& all, bool has_targets,
+__device__ __forceinline__ void store_totals(const LossTotals& to_, const LossSums& all, bool has_targets,
                                              int64_t N) {
   if (to_.loss) *to_.loss = to_.mean ? all.sum / (has_targets ? all.used : static_cast<double>(N)) : all.sum;
   if (to_.count) *to_.count = all.used;
 }
 
-// The sums of a block's `each` rows, in a fixed order, left at `partial`; a block alone leaves the totals.
+// Sums of the block's `each` rows, in a fixed order, go to `partial`; if there is only one block, it stores
+// the totals.
 template <class A>
 static __global__ void __launch_bounds__(kLossThreads)
     sum_losses_kernel(LossTotals totals, LossSums* partial, const A* losses, const int64_t* target,
@@ -98,7 +98,7 @@ static __global__ void __launch_bounds__(kLossThreads)
   if (gridDim.x > 1) {
     partial[blockIdx.x] = sums;
   } else {
-    leave_totals(totals, sums, target != nullptr, N);
+    store_totals(totals, sums, target != nullptr, N);
   }
 }
 static __global__ void __launch_bounds__(kWarp)
@@ -107,11 +107,11 @@ static __global__ void __launch_bounds__(kWarp)
   LossSums sums{0, 0};
   for (int k = static_cast<int>(threadIdx.x); k < blocks; k += kWarp) sums = sums + partial[k];
   sums = warp_reduce(sums, Sum());
-  if (threadIdx.x == 0) leave_totals(totals, sums, has_targets, N);
+  if (threadIdx.x == 0) store_totals(totals, sums, has_targets, N);
 }
 
-// dl/dx_j = scale (exp(x_j - lse) - s / V - (1 - s) [j = t]); count: of targets for the mean, or null. A
-// block of any size for part of a row.
+// dl/dx_j = scale (exp(x_j - lse) - s / V - (1 - s) [j = t]). count: number of targets for the mean, or
+// null. A block of any size computes a part of a row.
 template <class T>
 static __global__ void __launch_bounds__(kLossThreads)
     cross_entropy_grad_kernel(T* dx, const T* grad, int64_t grad_step, const T* logits,
@@ -147,7 +147,7 @@ CrossEntropyRow<Compute<T>> row_parameters(const View& target, const CrossEntrop
           static_cast<Compute<T>>(p.label_smoothing)};
 }
 
-// losses: of N rows, or null. Some thousand rows are a block's work; more are shared out.
+// losses: of N rows, or null. A block adds 8192 rows, or more if there would be over 1024 blocks.
 template <class A>
 void sum_losses(const LossTotals& totals, const A* losses, const View& target,
                 const CrossEntropyParameters& p, int64_t N) {
@@ -171,12 +171,12 @@ void finish_loss(const View& loss, const A* losses, const View& target, const Cr
   copy(loss, {total.data(), DType::f64, {}, {}});
 }
 
-// The number of targets not ignored, where the mean needs it.
+// count = number of targets that are not ignored.
 inline void count_targets(double* count, const View& target, const CrossEntropyParameters& p, int64_t N) {
   sum_losses<float>({nullptr, count, false}, nullptr, target, p, N);
 }
 
-// Each false where rows are of another kind.
+// Return false if the rows need another kernel.
 template <class T>
 bool cross_entropy_in_tiles(const CrossEntropyArrays<T>& a, int64_t N, int64_t V, bool aligned) {
   using Work = CrossEntropyTiles<T>;
@@ -222,7 +222,7 @@ void cross_entropy_grad(const View& dx, const View& grad, const View& logits, co
     const int64_t words = vectors_of_row<T>(V, rows_are_aligned<T>(V, {out.data()}));
     unsigned threads = kWarp;
     while (threads < kLossThreads && threads < words) threads *= 2;
-    for (int64_t first = 0; first < N; first += 65535) {  // CUDA's limit for the second dimension of a grid
+    for (int64_t first = 0; first < N; first += 65535) {  // limit of the second dimension of a CUDA grid
       const int64_t rows = std::min<int64_t>(N - first, 65535);
       CrossEntropyRow<A> p = row_parameters<T>(target, parameters);
       p.target += first * p.target_step;
@@ -233,11 +233,12 @@ void cross_entropy_grad(const View& dx, const View& grad, const View& logits, co
           out.data() + first * V, g.data() + first * step, step, in.data() + first * V, p,
           lse.as<const A>() + first, mean ? count.data() : static_cast<double*>(nullptr), V);
     }
-    out.finish();
+    out.write_back();
   });
 }
 
-// Loss and gradient of all rows by the kernels that visit them once; false where rows are too long for all.
+// Loss and gradient of all rows by the kernels that read a row once; false if the rows are too long for all
+// of them.
 template <class T>
 bool cross_entropy_in_one(const CrossEntropyArrays<T>& a, int64_t N, int64_t V) {
   const bool aligned = rows_are_aligned<T>(V, {a.logits, a.dx});
@@ -285,7 +286,7 @@ void cross_entropy_with_grad(const View& loss, const View& lse, const View& dx, 
   cross_entropy_grad(dx, g, logits, target, lse, parameters);
 }
 
-// --- losses of one element each ---
+// --- losses of single elements ---
 
 template <class T>
 static __global__ void __launch_bounds__(kPointwiseThreads)
@@ -334,7 +335,7 @@ void pointwise_loss(PointwiseLoss fn, const View& loss, const View& x, const Vie
       ContiguousOutput<T> out(loss);
       launch(pointwise_loss_kernel<T>, over(n, kPointwiseThreads), fn, out.data(),
              static_cast<double*>(nullptr), a.data(), t.data(), n);
-      return out.finish();
+      return out.write_back();
     }
     const int64_t blocks = std::clamp<int64_t>((n + 2047) / 2048, 1, 1024);
     const DeviceScratch<double> partial(blocks);
@@ -357,8 +358,8 @@ void pointwise_loss_grad(PointwiseLoss fn, const View& dx, const View& dtarget, 
         reduction == LossReduction::mean ? Compute<T>(1) / static_cast<Compute<T>>(n) : Compute<T>(1);
     launch(pointwise_loss_grad_kernel<T>, over(n, kPointwiseThreads), fn, to_x.data(), to_target.data(),
            g.data(), int64_t{reduction == LossReduction::none}, a.data(), t.data(), n, scale);
-    to_x.finish();
-    to_target.finish();
+    to_x.write_back();
+    to_target.write_back();
   });
 }
 

@@ -1,8 +1,8 @@
 // Normalization of rows, forward: layer_norm and rms_norm (contracts: backend/cpu/norm.hpp).
 //
-// Rows are read once wherever the device can hold them: narrow ones many to a tile (tiles.cuh), most by a
-// warp or a block (norm_rows.cuh), long ones in strips of several blocks (norm_strips.cuh). Longer ones yet
-// are walked by a block, from memory each time. Limit: memory.
+// Rows are read once if the device can hold them: narrow rows in tiles (tiles.cuh), most rows by a warp or a
+// block (norm_rows.cuh), long rows in strips of several blocks (norm_strips.cuh). Each longer row is
+// processed by a block, which reads it again in each pass. Limit: memory bandwidth.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
@@ -12,7 +12,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// Narrow rows, many to a tile.
+// Work for narrow rows, many per tile (tiles.cuh).
 template <class T>
 struct NormTiles {
   struct Arrays {
@@ -103,7 +103,7 @@ inline void run_norm(const View& out, const View& mean, const View& rstd, const 
     ContiguousOutput<T> y(out);
     const NormArrays<T> a{y.data(), mean.as<A>(), rstd.as<A>(), w.data(), b.data(), static_cast<A>(eps)};
     const bool aligned = rows_are_aligned<T>(C, {in.data(), y.data(), w.data(), b.data()});
-    const auto held = [&] { return norm_held_rows(a, StoredRows<T>{in.data()}, rows, C, aligned); };
+    const auto held = [&] { return norm_rows_on_chip(a, StoredRows<T>{in.data()}, rows, C, aligned); };
     const auto in_strips = [&] {
       return try_strips<NormStrips, T>(NormStripArrays<T>{a, in.data()}, rows, C, aligned);
     };
@@ -112,7 +112,7 @@ inline void run_norm(const View& out, const View& mean, const View& rstd, const 
     } else if (!(rows_are_few<T>(rows, C) && in_strips()) && !held() && !in_strips()) {
       launch(norm_long_rows<T>, {dim3(static_cast<unsigned>(rows)), dim3(kNormThreads)}, a, in.data(), C);
     }
-    y.finish();
+    y.write_back();
   });
 }
 

@@ -1,5 +1,5 @@
-// The gradient of rows that are normalized, strip by strip (strips.cuh): NormGradStrips is the Work of
-// norm_grad.cuh's long rows.
+// Gradient of normalized rows in strips (strips.cuh): NormGradStrips is the Work for long rows of
+// norm_grad_rows.cuh.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/strips.cuh>
@@ -7,8 +7,8 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// mean null: rms_norm, whose dx lacks the term mean(g). weight null: all ones. added: what dx gets on top, or
-// null. dweight, dbias: partial sums [blocks, C] in the compute type, or null; dx may be null.
+// mean null: rms_norm, whose dx has no term mean(g). weight null: all ones. added: a gradient that is added
+// to dx, or null. dweight, dbias: partial sums [blocks, C] in the compute type, or null. dx may be null.
 template <class T>
 struct NormGradArrays {
   T* dx;
@@ -17,7 +17,7 @@ struct NormGradArrays {
   const Compute<T>*mean, *rstd;
 };
 
-// What a row needs for its derivative: two sums that are reduced together.
+// Two sums of a row that its derivative needs; they are reduced together.
 template <class A>
 struct NormSums {
   A g, gh;
@@ -26,7 +26,7 @@ struct NormSums {
   }
 };
 
-// g += a row's vector number v.
+// g += vector number v of a row.
 template <class R, class A, int kVectorSize>
 __device__ __forceinline__ void add(A (&g)[kVectorSize], const R& row, int v) {
   A more[kVectorSize];
@@ -35,7 +35,7 @@ __device__ __forceinline__ void add(A (&g)[kVectorSize], const R& row, int v) {
   for (int k = 0; k < kVectorSize; ++k) g[k] += more[k];
 }
 
-// Partial sums of the columns of a word, which are aligned where rows are.
+// Stores partial sums of the columns of a vector, which are aligned if the rows are.
 template <bool kAligned, class A, int kVectorSize>
 __device__ __forceinline__ void write_sums(A* line, int c, int C, const A (&sums)[kVectorSize]) {
   if constexpr (kAligned) {
@@ -48,8 +48,8 @@ __device__ __forceinline__ void write_sums(A* line, int c, int C, const A (&sums
   }
 }
 
-// A thread keeps its columns' shares of dweight and dbias, and its part of the weight, in registers. A
-// pass of a team leaves one line of partial sums.
+// A thread keeps the partial sums of dweight and dbias for its columns, and its part of the weight, in
+// registers. Each pass of a team stores one row of partial sums.
 template <class T, bool kAdds, bool kAligned>
 struct NormGradStrips {
   using Element = T;

@@ -1,6 +1,6 @@
-// The gradient of narrow rows that are normalized, many to a tile (tiles.cuh): NormGradTiles is a Work of
-// norm_grad_rows.cuh. Threads keep their column's shares of dweight and dbias; a block leaves one line of
-// partial sums.
+// Gradient of narrow normalized rows in tiles (tiles.cuh): NormGradTiles is a Work of norm_grad_rows.cuh.
+// Threads keep the partial sums of dweight and dbias for their column; each block stores one row of partial
+// sums.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/tiles.cuh>
@@ -19,7 +19,7 @@ struct NormGradTiles {
   };
   static constexpr int kInputs = kAdds ? 3 : 2;
   static constexpr int kBytes = 8192;
-  static constexpr bool kByRow = false;  // columns add up
+  static constexpr bool kByRow = false;  // threads sum their own column
   static constexpr bool kWrites = true;
 
   Arrays a;

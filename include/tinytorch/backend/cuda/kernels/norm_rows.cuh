@@ -1,7 +1,8 @@
-// Normalization of rows that stay in registers or shared memory (row.cuh): mean, then the mean of squared
-// distances, then the result: one read, one write. Aligned rows take a group of threads each; a group walks
-// many ragged rows of one phase, so that it splices the weight only once. A type of its own says where rows
-// come from: memory as it is, or a sum that is made on the way (residual_norm.cuh). Limit: memory.
+// Normalization of rows that stay in registers or shared memory (row.cuh): mean, then mean squared distance,
+// then the result; one read and one write. Each aligned row has a group of threads of its own. A group
+// processes many unaligned rows with the same phase (offset in a 16-byte vector), so that it shifts the
+// weight only once. The type Source reads the rows: from memory, or as a sum that is computed on the fly
+// (residual_norm.cuh). Limit: memory bandwidth.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// mean null: rms_norm. weight, bias may be null.
+// mean null: rms_norm. weight and bias may be null.
 template <class T>
 struct NormArrays {
   T* out;
@@ -19,7 +20,7 @@ struct NormArrays {
   Compute<T> eps;
 };
 
-// Rows as they lie in memory. C: the columns that are read of the row's, all or none.
+// Rows in memory. C: number of columns to read, all or none.
 template <class T>
 struct StoredRows {
   const T* x;
@@ -29,7 +30,8 @@ struct StoredRows {
   }
 };
 
-// Whether a row leaves registers to fetch weight and bias along with it. One that is made of two does not.
+// True if registers suffice to prefetch weight and bias with the row; they do not for a row that is a sum of
+// two.
 template <class R, class Source>
 inline constexpr bool kFetchesEarly = false;
 template <class T, int kGroup, int kVectors, bool kAligned>
@@ -37,7 +39,8 @@ inline constexpr bool kFetchesEarly<Row<T, kGroup, kVectors, kAligned>, StoredRo
 template <class T, int kVectors>
 inline constexpr bool kFetchesEarly<ElementRow<T, kVectors>, StoredRows<T>> = false;
 
-// Blocks that a multiprocessor shall hold, where the compiler would take more registers than that leaves.
+// Least number of blocks per multiprocessor, for kernels to which the compiler would give too many
+// registers.
 template <class R, class Source>
 inline constexpr int kNormBlocks = 1;
 
@@ -45,7 +48,7 @@ template <class A>
 struct RowStatistics {
   A mean, rstd;
 };
-// By all threads of a row of n columns, of which this thread's group holds C: all or none.
+// Called by all threads of a row of n columns. C: columns of this thread's group, all or none.
 template <class R, class A>
 __device__ __forceinline__ RowStatistics<A> statistics_of(const R& r, int C, A n, bool with_mean, A eps) {
   A mean = 0, squares = 0;
@@ -125,9 +128,9 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>, kNormBlocks<R, 
 
 inline constexpr int kNormThreads = 256;
 
-// False where rows are too long to be held.
+// Returns false if the rows are too long for registers and shared memory.
 template <class T, class Source>
-bool norm_held_rows(const NormArrays<T>& a, const Source& source, int64_t rows, int64_t C, bool aligned) {
+bool norm_rows_on_chip(const NormArrays<T>& a, const Source& source, int64_t rows, int64_t C, bool aligned) {
   return dispatch_row<T>(C, 1, aligned, [&]<class R>(size_t shared) {
     LaunchConfig config = rows_grid<R::kGroup>(rows, shared);
     if (R::kPersistent) {

@@ -1,8 +1,9 @@
-// Normalization of long rows, strip by strip (strips.cuh): NormStrips is a Work of norm.cuh.
+// Normalization of long rows in strips (strips.cuh): NormStrips is a Work of norm.cuh.
 //
-// A thread finds the mean of its few elements and their squared distances from it; pairs are merged exactly,
-// so that a large mean costs no precision. Source: Chan, Golub and LeVeque, "Updating formulae and a pairwise
-// algorithm for computing sample variances", 1979.
+// A thread computes the mean of its elements and the sum of their squared distances from it. Pairs of these
+// moments are merged exactly, so that a large mean costs no precision.
+// Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
+// 1979.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/strips.cuh>
@@ -28,7 +29,7 @@ struct NormStripArrays {
   const T* x;
 };
 
-// Weights are read once more for each row, mostly from the first cache.
+// Weights are read again for each row, mostly from the L1 cache.
 template <class T, bool kAligned>
 struct NormStrips : PlainStripWork {
   using Arrays = NormStripArrays<T>;
@@ -55,7 +56,7 @@ struct NormStrips : PlainStripWork {
         sums.mean += in[0][k];
       }
     });
-    // Without a mean to take off, squares are distances from 0.
+    // rms_norm has no mean: squares are squared distances from 0.
     sums.mean = a.mean && sums.n != A(0) ? sums.mean / sums.n : A(0);
     strip.each([&](int v, const A(&in)[kInputs][kVectorSize]) {
 #pragma unroll

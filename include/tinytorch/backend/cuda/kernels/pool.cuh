@@ -1,8 +1,9 @@
-// Pooling of images by CUDA: maximum with saved positions, average, adaptive average, and their gradients.
+// Pooling of images on CUDA: maximum with saved positions, average, adaptive average, and their gradients
+// (contract: backend/cpu/pool.hpp).
 //
-// One thread per result, forward and backward: a gradient is gathered from the windows over its position, in
-// order, so no two threads add to one place and results are deterministic. Windows overlap in the caches.
-// Limit: memory.
+// One thread per result, forward and backward. A gradient is gathered in order from the windows that contain
+// its position, so there are no atomics and results are deterministic. Overlapping windows are read from the
+// caches. Limit: memory bandwidth.
 #pragma once
 
 #include <limits>
@@ -12,7 +13,7 @@
 
 namespace tinytorch::inline TT_BUILD::backend::cuda {
 
-// A window's part inside the image, along one side.
+// The part of a window inside the image, along one dimension.
 __device__ __forceinline__ TapRange window_inside(int64_t output, int64_t kernel, int64_t input,
                                                   const Window2d& w) {
   const int64_t first = output * w.stride - w.padding, last = first + kernel;
@@ -31,7 +32,8 @@ static __global__ void __launch_bounds__(kPlaneBlock)
   const TapRange cols = window_inside(at.w, window.kernel_w, W, window);
   const T* in = x + at.plane * H * W;
   C best = -std::numeric_limits<C>::infinity();
-  int64_t position = rows.first * W + cols.first;  // a window of -inf alone points at its first element
+  // If all values are -inf, the position is the window's first element.
+  int64_t position = rows.first * W + cols.first;
   for (int64_t h = rows.first; h < rows.last; ++h) {
     for (int64_t w = cols.first; w < cols.last; ++w) {
       const C v = to<C>(in[h * W + w]);
@@ -101,7 +103,8 @@ static __global__ void __launch_bounds__(kPlaneBlock)
   dx[i] = to<T>(sum / static_cast<C>(window.kernel_h * window.kernel_w));
 }
 
-// Input rows (or columns) [first, last) under output i, and the reverse: outputs whose window covers input i.
+// adaptive_window: input rows (or columns) [first, last) of output i. adaptive_windows_over: outputs whose
+// window contains input i.
 __device__ __forceinline__ TapRange adaptive_window(int64_t i, int64_t input, int64_t outputs) {
   return {i * input / outputs, ((i + 1) * input + outputs - 1) / outputs};
 }
@@ -109,7 +112,7 @@ __device__ __forceinline__ TapRange adaptive_windows_over(int64_t i, int64_t inp
   return {i * outputs / input, ((i + 1) * outputs + input - 1) / input};
 }
 
-// kLanes threads share a window: one where windows are small, a warp where they may be whole planes.
+// kLanes threads share a window: 1 for small windows, a warp for windows as large as planes.
 template <class T, int kLanes>
 static __global__ void __launch_bounds__(kPlaneBlock)
     adaptive_avg_pool2d_kernel(T* out, const T* x, const __grid_constant__ Planes outputs, int64_t H,
@@ -158,7 +161,8 @@ static __global__ void __launch_bounds__(kPlaneBlock)
 // The planes of images [N, C, H, W].
 inline Planes planes_of(const View& v) { return {v.shape[0] * v.shape[1], v.shape[2], v.shape[3]}; }
 
-// One thread per element of `out`: kernel(out, in, planes of out, size of in's planes, arguments...).
+// Runs kernel(out, in, planes of out, height and width of in, arguments...) with one thread per element of
+// `out`.
 template <class T, class Kernel, class... Arguments>
 void run_pool(Kernel kernel, const View& out, const View& in, const Arguments&... arguments) {
   const ContiguousInput<T> from(in);
@@ -166,7 +170,7 @@ void run_pool(Kernel kernel, const View& out, const View& in, const Arguments&..
   const Planes planes = planes_of(out);
   launch(kernel, over(planes.count, kPlaneBlock), result.data(), from.data(), planes, in.shape[2],
          in.shape[3], arguments...);
-  result.finish();
+  result.write_back();
 }
 
 void max_pool2d(const View& out, const View& index, const View& x, const Window2d& window) {
@@ -177,7 +181,7 @@ void max_pool2d(const View& out, const View& index, const View& x, const Window2
     const Planes planes = planes_of(out);
     launch(max_pool2d_kernel<T>, over(planes.count, kPlaneBlock), result.data(), index.as<int32_t>(),
            in.data(), planes, x.shape[2], x.shape[3], window);
-    result.finish();
+    result.write_back();
   });
 }
 
@@ -189,7 +193,7 @@ void max_pool2d_grad(const View& dx, const View& dy, const View& index, const Wi
     const Planes planes = planes_of(dx);
     launch(max_pool2d_grad_kernel<T>, over(planes.count, kPlaneBlock), result.data(), grad.data(),
            index.as<const int32_t>(), planes, dy.shape[2], dy.shape[3], window);
-    result.finish();
+    result.write_back();
   });
 }
 
@@ -212,7 +216,7 @@ void adaptive_avg_pool2d(const View& out, const View& x) {
     launch(large ? adaptive_avg_pool2d_kernel<T, kWarp> : adaptive_avg_pool2d_kernel<T, 1>,
            over(planes.count * (large ? kWarp : 1), kPlaneBlock), result.data(), in.data(), planes,
            x.shape[2], x.shape[3]);
-    result.finish();
+    result.write_back();
   });
 }
 void adaptive_avg_pool2d_grad(const View& dx, const View& dy) {

@@ -1,10 +1,11 @@
 // Softmax, its logarithm and log-sum-exp, along any dimension (contracts: backend/cpu/softmax.hpp).
 //
-// Rows are read once and written once wherever the device can hold them: narrow ones many to a tile
-// (tiles.cuh), most in registers or shared memory (row.cuh), long ones in strips of several blocks
-// (strips.cuh). Longer rows go in segments, each by a block: first every segment's maximum and sum, then the
-// result, the second read coming mostly from the L2 cache. Lines that lie side by side (another dimension
-// than the last) take one thread each. Sums are formed in one visit (online_softmax.cuh). Limit: memory.
+// Rows are read and written once if the device can hold them: narrow rows in tiles (tiles.cuh), most rows in
+// registers or shared memory (row.cuh), long rows in strips of several blocks (strips.cuh). Longer rows are
+// cut into segments of a block each: the first kernel computes maximum and sum of each segment, the second
+// the result, with reads mostly from the L2 cache. Along another dimension than the last, each thread
+// processes one line. Maximum and sum are computed in one pass by online softmax (online_softmax.cuh).
+// Limit: memory bandwidth.
 #pragma once
 
 #include <limits>
@@ -55,7 +56,7 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
   });
 }
 
-// --- narrow rows, many to a tile ---
+// --- narrow rows in tiles ---
 
 template <class T>
 struct SoftmaxTiles {
@@ -63,7 +64,7 @@ struct SoftmaxTiles {
   using Arrays = SoftmaxArrays<T>;
   using A = Compute<T>;
   struct RowStats {
-    A m, scale;  // or the logarithm of the sum
+    A m, scale;  // scale: reciprocal of the sum; for log-softmax the logarithm of the sum
   };
   static constexpr int kInputs = 1;
   static constexpr int kBytes = 16384;
@@ -89,7 +90,7 @@ struct SoftmaxTiles {
 
 // --- rows in segments ---
 
-// The block's sum of its threads' sums, in every thread.
+// Online softmax state of the block, from those of its threads; all threads get it.
 template <class T, class A>
 __device__ __forceinline__ OnlineSoftmax<A> block_sum(const OnlineSoftmax<A>& sum) {
   const A m = block_reduce<kSegmentThreads>(sum.m, Maximum());
@@ -130,7 +131,7 @@ static __global__ void __launch_bounds__(kSegmentThreads)
   });
 }
 
-// --- lines side by side: element e of line i at (i / inner * C + e) * inner + i % inner ---
+// --- strided lines: element e of line i is at (i / inner * C + e) * inner + i % inner ---
 
 template <class T>
 static __global__ void __launch_bounds__(kLineThreads)
@@ -159,7 +160,7 @@ inline void run_softmax(const View& out, const View& x, int dim, bool logarithm)
     if (s.by_lines()) {
       launch(softmax_lines<T>, over(s.lines, kLineThreads), to_.data(), in.data(), s.lines, s.C, s.inner,
              logarithm);
-      return to_.finish();
+      return to_.write_back();
     }
     const SoftmaxArrays<T> arrays{to_.data(), in.data(), logarithm};
     const bool aligned = rows_are_aligned<T>(s.C, {in.data(), to_.data()});
@@ -179,13 +180,13 @@ inline void run_softmax(const View& out, const View& x, int dim, bool logarithm)
       launch(aligned ? softmax_segments<T, kVectorSizeOf<T>> : softmax_segments<T, 1>, s.segments_grid(),
              to_.data(), in.data(), sums.data(), s.C, s.segments(), logarithm);
     }
-    to_.finish();
+    to_.write_back();
   });
 }
 
 void softmax(const View& out, const View& x, int dim) { run_softmax(out, x, dim, false); }
 void log_softmax(const View& out, const View& x, int dim) { run_softmax(out, x, dim, true); }
-// A block per result; the reduced elements may lie anywhere.
+// A block per result; the reduced elements may have any strides.
 template <class T>
 static __global__ void __launch_bounds__(kSegmentThreads)
     logsumexp_kernel(T* out, const T* x, const __grid_constant__ Operands<1> kept,
@@ -211,7 +212,7 @@ void logsumexp(const View& out, const View& x, const bool* reduced) {
     ContiguousOutput<T> to_(out);
     launch(logsumexp_kernel<T>, {dim3(static_cast<unsigned>(out.numel())), dim3(kSegmentThreads)}, to_.data(),
            x.as<const T>(), kept, rest);
-    to_.finish();
+    to_.write_back();
   });
 }
 

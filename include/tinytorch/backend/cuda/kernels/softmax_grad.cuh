@@ -2,8 +2,8 @@
 //
 //   softmax: dx = y (dy - sum(dy y))      log_softmax: dx = dy - e^y sum(dy)
 //
-// The ways are those of softmax.cuh, and strips (strips.cuh) for rows longer than registers: two rows are
-// read, so that shared memory holds half as many columns. Limit: memory.
+// The cases are those of softmax.cuh, but rows longer than registers use strips (strips.cuh) before shared
+// memory: two arrays are read, so shared memory holds half as many columns. Limit: memory bandwidth.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/contiguous.cuh>
@@ -46,7 +46,7 @@ static __global__ void __launch_bounds__(kRowThreads<R::kGroup>)
   });
 }
 
-// --- narrow rows, many to a tile ---
+// --- narrow rows in tiles ---
 
 template <class T>
 struct SoftmaxGradTiles {
@@ -115,7 +115,7 @@ static __global__ void __launch_bounds__(kSegmentThreads)
   });
 }
 
-// --- lines side by side ---
+// --- strided lines ---
 
 template <class T>
 static __global__ void __launch_bounds__(kLineThreads)
@@ -148,7 +148,7 @@ inline void run_softmax_grad(const View& dx, const View& dy, const View& y, int 
     if (s.by_lines()) {
       launch(softmax_grad_lines<T>, over(s.lines, kLineThreads), to_.data(), g.data(), in.data(), s.lines,
              s.C, s.inner, logarithm);
-      return to_.finish();
+      return to_.write_back();
     }
     const SoftmaxGradArrays<T> arrays{to_.data(), g.data(), in.data(), logarithm};
     const bool aligned = rows_are_aligned<T>(s.C, {in.data(), g.data(), to_.data()});
@@ -169,7 +169,7 @@ inline void run_softmax_grad(const View& dx, const View& dy, const View& y, int 
       launch(aligned ? softmax_grad_segments<T, kVectorSizeOf<T>> : softmax_grad_segments<T, 1>,
              s.segments_grid(), to_.data(), g.data(), in.data(), sums.data(), s.C, s.segments(), logarithm);
     }
-    to_.finish();
+    to_.write_back();
   });
 }
 

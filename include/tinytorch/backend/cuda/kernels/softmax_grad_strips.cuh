@@ -1,5 +1,5 @@
-// The gradient of softmax and its logarithm, strip by strip (strips.cuh): SoftmaxGradStrips is the Work of
-// softmax_grad.cuh's long rows.
+// Gradients of softmax and its logarithm in strips (strips.cuh): SoftmaxGradStrips is the Work for long rows
+// of softmax_grad.cuh.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/strips.cuh>

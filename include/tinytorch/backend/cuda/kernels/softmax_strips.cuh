@@ -1,5 +1,4 @@
-// Softmax and its logarithm, strip by strip (strips.cuh): SoftmaxStrips is the Work of softmax.cuh's long
-// rows.
+// Softmax and its logarithm in strips (strips.cuh): SoftmaxStrips is the Work for long rows of softmax.cuh.
 #pragma once
 
 #include <tinytorch/backend/cuda/device/online_softmax.cuh>
@@ -15,7 +14,7 @@ struct SoftmaxArrays {
   bool logarithm;
 };
 
-// A sum of exponentials of T that blocks add up.
+// Online softmax state that blocks merge.
 template <class T>
 struct StripOnlineSoftmax {
   OnlineSoftmax<Compute<T>> exps;
@@ -24,7 +23,8 @@ struct StripOnlineSoftmax {
   }
 };
 
-// The sum over a thread's elements of a strip: its maximum first, then one exponential for each.
+// Online softmax state of a thread's elements of a strip: the maximum first, then one exponential per
+// element.
 template <class T, int kVectors, bool kAligned>
 __device__ __forceinline__ OnlineSoftmax<Compute<T>> sum_of_strip(
     const Strip<T, 1, kVectors, kAligned>& strip) {
